@@ -1,0 +1,104 @@
+//! The two traits everything above stores bytes through: a flat directory of files, and a file.
+//!
+//! Rules for every implementation:
+//!
+//! 1. Bytes written with [`WriteMode::Written`] survive a crash of this process, and may be lost, torn at 512 bytes or
+//!    reordered by a crash of the machine until a later `sync` of the same file returned.
+//! 2. Bytes written with [`WriteMode::Durable`] survive a crash of the machine once the call returned. The call
+//!    promises nothing for bytes written earlier.
+//! 3. A created, renamed or removed name survives a crash of the machine once `Directory::sync` returned.
+//! 4. `write_at` writes all or fails; a short write of the operating system is continued, never reported as success.
+//! 5. `read_at` is short only at the end of the file.
+//! 6. No call panics on any content of a device.
+
+use crate::error::Result;
+use std::fmt::Debug;
+use std::io::IoSlice;
+use std::sync::Arc;
+
+/// How a file's bytes travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Method {
+    /// Through the page cache; durable by `fdatasync`.
+    Buffered,
+    /// Past the page cache (`O_DIRECT`), durable per write (`O_DSYNC` semantics). Falls back to `Buffered` where the
+    /// file system refuses; [`File::method`] says which is in use.
+    #[default]
+    Direct,
+}
+
+/// Whether opening may create the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Create {
+    /// The file must exist.
+    Never,
+    /// Created empty if missing.
+    IfMissing,
+    /// Created; an existing file is an error.
+    New,
+}
+
+/// What a write promises when it returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WriteMode {
+    /// Handed to the operating system.
+    Written,
+    /// On the device.
+    Durable,
+}
+
+/// Held for as long as the directory is in use; dropping it releases the lock.
+pub trait DirectoryLock: Send + Sync + Debug {}
+
+/// A flat directory of files.
+pub trait Directory: Send + Sync + Debug {
+    /// Opens a file for reading and writing.
+    fn open(&self, name: &str, create: Create, method: Method) -> Result<Arc<dyn File>>;
+    /// Opens a file for reading only; nothing about it is changed.
+    fn open_read_only(&self, name: &str) -> Result<Arc<dyn File>>;
+    /// The names of all plain files, sorted.
+    fn list(&self) -> Result<Vec<String>>;
+    /// Renames a file, replacing any file of the new name.
+    fn rename(&self, from: &str, to: &str) -> Result<()>;
+    /// Removes a file.
+    fn remove(&self, name: &str) -> Result<()>;
+    /// Makes created, renamed and removed names durable.
+    fn sync(&self) -> Result<()>;
+    /// Takes the directory for this process; `Cause::Locked` if another has it.
+    fn lock(&self) -> Result<Box<dyn DirectoryLock>>;
+    /// A directory inside this one, created (and its entry synced) if missing.
+    fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>>;
+    /// A directory inside this one if it exists; creates nothing.
+    fn existing_subdirectory(&self, name: &str) -> Result<Option<Arc<dyn Directory>>>;
+    /// One line for reports: path and kind of device.
+    fn describe(&self) -> String;
+}
+
+/// One file. All methods take `&self` and may be called from several threads.
+pub trait File: Send + Sync + Debug {
+    /// Reads up to `buffer.len()` bytes at `offset`; fewer only at the end of the file. `buffer` needs no alignment.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize>;
+    /// Writes all of `parts`, one after the other, at `offset`. With [`Method::Direct`] each part's address and length
+    /// and `offset` must be multiples of [`File::alignment`]; other parts are copied through an aligned buffer.
+    fn write_at(&self, parts: &[IoSlice<'_>], offset: u64, mode: WriteMode) -> Result<()>;
+    /// Makes all bytes written so far durable (`fdatasync`).
+    fn sync(&self) -> Result<()>;
+    /// Length in bytes.
+    fn len(&self) -> Result<u64>;
+    /// Whether the file is empty.
+    fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+    /// Fills `[from, to)` with zeros by writing them, growing the file as needed, and makes that durable. Out of room
+    /// is `Cause::NoSpace`, does not shut the gate, and leaves the file usable.
+    fn prepare(&self, from: u64, to: u64) -> Result<()>;
+    /// Cuts the file to `length` bytes.
+    fn truncate(&self, length: u64) -> Result<()>;
+    /// Forgets cached clean bytes so that the next read comes from the device. Call after `sync`, at open.
+    fn drop_cache(&self) -> Result<()>;
+    /// The method in use.
+    fn method(&self) -> Method;
+    /// Alignment in bytes for writes that need no copy: 4,096 for direct files, 1 otherwise.
+    fn alignment(&self) -> usize;
+}
