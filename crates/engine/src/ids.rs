@@ -1,0 +1,53 @@
+//! The names of things: transactions, tables.
+
+use std::fmt;
+
+/// A transaction, unique in one incarnation of a database. Zero is no transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct TxnId(u64);
+
+impl TxnId {
+    /// No transaction: the records of structure changes and checkpoints carry it.
+    pub const NONE: TxnId = TxnId(0);
+
+    /// The transaction numbered `id`.
+    pub const fn new(id: u64) -> Self {
+        TxnId(id)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for TxnId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// A table, never used again after the table is dropped. Zero is the catalog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct TableId(u32);
+
+impl TableId {
+    /// The tree that maps names to tables.
+    pub const CATALOG: TableId = TableId(0);
+
+    /// The table numbered `id`.
+    pub const fn new(id: u32) -> Self {
+        TableId(id)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl fmt::Display for TableId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
