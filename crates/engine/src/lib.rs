@@ -1,1 +1,63 @@
-//! Under construction.
+//! An embedded transactional key-value store with fast durable commits.
+#![forbid(unsafe_code)]
+
+mod commit;
+mod database;
+mod dump;
+mod error;
+mod ids;
+mod lock;
+mod log_names;
+mod options;
+mod paged;
+mod range;
+mod session;
+mod stat;
+mod table;
+mod transaction;
+mod verify;
+
+pub use commit::CommitFuture;
+pub use database::Database;
+pub use dump::{LogEntry, LogField, dump_log};
+pub use error::{ConflictKind, Error, Foreign, Result};
+pub use ids::{TableId, TxnId};
+pub use log_names::{Durability, Lsn};
+pub use options::{LockRelease, Options, Read, RecoveryProgress, TransactionOptions};
+pub use range::Range;
+pub use session::Session;
+pub use stat::{LogStat, Pin, Stat};
+pub use table::Table;
+pub use transaction::{Savepoint, Transaction};
+pub use verify::{Fault, VerifyProgress, VerifyReport};
+
+/// The longest key in bytes.
+pub const KEY_BYTES_MAX: usize = 1024;
+
+/// The longest value in bytes.
+pub const VALUE_BYTES_MAX: usize = 16 << 20;
+
+/// What recovery is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Phase {
+    /// Replacing torn pages by their copies in the double-write area.
+    Restore,
+    /// Reading the log from the last checkpoint on.
+    Analysis,
+    /// Repeating what may not have reached its page.
+    Redo,
+    /// Undoing what uncommitted transactions did.
+    Undo,
+}
+
+impl std::fmt::Display for Phase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Phase::Restore => "restore",
+            Phase::Analysis => "analysis",
+            Phase::Redo => "redo",
+            Phase::Undo => "undo",
+        })
+    }
+}

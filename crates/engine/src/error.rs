@@ -1,0 +1,259 @@
+//! Everything a call on the store can fail with.
+//!
+//! One type for the public surface, because a transaction's calls fail alike. It is `Clone`: the failure that poisons
+//! a database is handed to every later caller, and one failed sync to every waiting commit.
+
+use crate::ids::TxnId;
+use crate::stat::Pin;
+use katydid_device as device;
+use std::fmt;
+use std::sync::Arc;
+
+/// The result of a call on the store.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why two transactions could not both go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ConflictKind {
+    /// They waited for each other; this one was picked to give way.
+    Deadlock,
+    /// The lock was not granted within `Options::lock_wait`.
+    Timeout,
+}
+
+/// Why the directory of a database was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Foreign {
+    /// The directory holds a file that no Katydid database makes, and no database.
+    File(String),
+    /// The file has another format's magic.
+    Magic(String),
+    /// The file was written by a newer version of the format.
+    NewerVersion {
+        /// The file.
+        file: String,
+        /// The version it has.
+        found: u32,
+        /// The newest version this program reads.
+        known: u32,
+    },
+    /// The file belongs to another database.
+    Identity(String),
+}
+
+/// A failed call.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Another transaction is in the way. Everything of this transaction must be rolled back; run it again.
+    #[error("transaction {victim} gave way{}: {}", Holder(*holder), Why(*kind))]
+    Conflict {
+        /// The transaction that has to roll back: the caller's own.
+        victim: TxnId,
+        /// One transaction that held what the victim wanted, where known.
+        holder: Option<TxnId>,
+        /// Deadlock or a wait that took too long.
+        kind: ConflictKind,
+    },
+    /// `insert` found the key present.
+    #[error("the key exists already")]
+    KeyExists,
+    /// The key is longer than 1,024 bytes.
+    #[error("the key is {length} bytes long; at most {max} are allowed")]
+    KeyTooLong {
+        /// Its length in bytes.
+        length: usize,
+        /// The limit in bytes.
+        max: usize,
+    },
+    /// The value is longer than 16 MiB.
+    #[error("the value is {length} bytes long; at most {max} are allowed")]
+    ValueTooLong {
+        /// Its length in bytes.
+        length: usize,
+        /// The limit in bytes.
+        max: usize,
+    },
+    /// A table name must be 1 to 255 bytes of UTF-8.
+    #[error("a table name must have 1 to 255 bytes, this one has {length}")]
+    TableName {
+        /// Its length in bytes.
+        length: usize,
+    },
+    /// The table was dropped after the handle was made.
+    #[error("table {name:?} was dropped")]
+    TableDropped {
+        /// Its name.
+        name: String,
+    },
+    /// The table handle belongs to another database.
+    #[error("table {name:?} belongs to another database")]
+    ForeignTable {
+        /// Its name.
+        name: String,
+    },
+    /// The savepoint belongs to another transaction, or was undone by a rollback to an earlier one.
+    #[error("the savepoint is not one of this transaction's, or was rolled back")]
+    Savepoint,
+    /// An earlier call on this transaction failed in a way that leaves only `rollback`.
+    #[error("the transaction can only roll back after: {cause}")]
+    MustRollBack {
+        /// The earlier failure.
+        cause: Arc<Error>,
+    },
+    /// The device has no room. Nothing was changed; the call may be repeated when there is room.
+    #[error("no space left on the device ({what})")]
+    NoSpace {
+        /// What room was needed for.
+        what: String,
+    },
+    /// The log may not grow further before something lets go of its oldest part. Nothing was changed.
+    #[error("the log holds {used} bytes, its limit is {limit}; it is pinned by {pinned_by}")]
+    LogFull {
+        /// What keeps the oldest part.
+        pinned_by: Pin,
+        /// Bytes between the start and the end of the log.
+        used: u64,
+        /// `Options::log_hard_bytes`.
+        limit: u64,
+    },
+    /// Another process or handle has the database open.
+    #[error("the database in {place} is in use{}", ByProcess(*pid))]
+    Locked {
+        /// Where the database is.
+        place: String,
+        /// The other process, where known.
+        pid: Option<u32>,
+    },
+    /// The directory is not one of this program's databases.
+    #[error("{place} is not a database this program can open: {}", ForeignText(what))]
+    Foreign {
+        /// The directory.
+        place: String,
+        /// What was found.
+        what: Foreign,
+    },
+    /// No database is there, and none was to be created.
+    #[error("there is no database in {place}")]
+    NotFound {
+        /// The directory.
+        place: String,
+    },
+    /// An earlier write or sync failed. A commit that reports this may or may not survive; nothing is written until
+    /// the database is opened again.
+    #[error("the database was shut off by an earlier failure: {cause}")]
+    Poisoned {
+        /// The first failure.
+        cause: Arc<Error>,
+    },
+    /// Bytes on the device are not what was written there.
+    #[error("{place} is corrupt: {finding}")]
+    Corrupt {
+        /// The page or file, and the position in it.
+        place: String,
+        /// The page, where it is one.
+        page: Option<u64>,
+        /// What is wrong with it.
+        finding: String,
+    },
+    /// A device call failed.
+    #[error(transparent)]
+    Device(#[from] device::Error),
+    /// The log refused or failed a call.
+    #[error("log: {0}")]
+    Log(Arc<dyn std::error::Error + Send + Sync>),
+    /// An option is out of its range.
+    #[error("option {option}: {reason}")]
+    Option {
+        /// The field of `Options`.
+        option: &'static str,
+        /// What it must be.
+        reason: String,
+    },
+    /// The database was closed.
+    #[error("the database is closed")]
+    Closed,
+    /// A rule of the program itself was found broken: a bug. What was found.
+    #[error("internal error: {0}")]
+    Internal(&'static str),
+}
+
+impl Error {
+    /// Whether the same transaction, run again from its beginning, may succeed.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Error::Conflict { .. } => true,
+            Error::MustRollBack { cause } => cause.is_retryable(),
+            _ => false,
+        }
+    }
+
+    /// Whether an earlier failure shut the database off.
+    pub fn is_poisoned(&self) -> bool {
+        match self {
+            Error::Poisoned { .. } => true,
+            Error::MustRollBack { cause } => cause.is_poisoned(),
+            _ => false,
+        }
+    }
+
+    /// Whether the device had no room.
+    pub fn is_no_space(&self) -> bool {
+        match self {
+            Error::NoSpace { .. } => true,
+            Error::Device(error) => error.is_no_space(),
+            Error::MustRollBack { cause } => cause.is_no_space(),
+            _ => false,
+        }
+    }
+}
+
+struct Holder(Option<TxnId>);
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(holder) => write!(f, " to transaction {holder}"),
+            None => Ok(()),
+        }
+    }
+}
+
+struct Why(ConflictKind);
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            ConflictKind::Deadlock => "they waited for each other",
+            ConflictKind::Timeout => "the lock was not granted in time",
+        })
+    }
+}
+
+struct ByProcess(Option<u32>);
+
+impl fmt::Display for ByProcess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(pid) => write!(f, " by process {pid}"),
+            None => Ok(()),
+        }
+    }
+}
+
+struct ForeignText<'a>(&'a Foreign);
+
+impl fmt::Display for ForeignText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Foreign::File(name) => write!(f, "it holds {name:?}, which is no file of a database"),
+            Foreign::Magic(name) => write!(f, "{name:?} has another format"),
+            Foreign::NewerVersion { file, found, known } => {
+                write!(f, "{file:?} has format version {found}; this program reads up to {known}")
+            }
+            Foreign::Identity(name) => write!(f, "{name:?} belongs to another database"),
+        }
+    }
+}

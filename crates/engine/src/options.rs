@@ -1,0 +1,157 @@
+//! What can be chosen when a database is opened or a transaction begun.
+
+use crate::error::{Error, Result};
+use crate::{Durability, Phase};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// When a committing transaction drops its locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum LockRelease {
+    /// As soon as its commit record has a place in the log. Who reads what it wrote is acknowledged only when that is
+    /// durable.
+    #[default]
+    Early,
+    /// When its commit is durable (or as far as its own `Durability` asks).
+    AfterDurable,
+}
+
+impl fmt::Display for LockRelease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LockRelease::Early => "early",
+            LockRelease::AfterDurable => "after-durable",
+        })
+    }
+}
+
+impl std::str::FromStr for LockRelease {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "early" => Ok(LockRelease::Early),
+            "after-durable" => Ok(LockRelease::AfterDurable),
+            _ => Err(Error::Option {
+                option: "lock_release",
+                reason: format!("must be early or after-durable, not {text:?}"),
+            }),
+        }
+    }
+}
+
+/// What a transaction's reads may return.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Read {
+    /// Also what a transaction wrote whose commit is not durable yet; the reader's own commit then waits for it.
+    #[default]
+    Visible,
+    /// Only what is durable: each read waits until what it saw is.
+    Durable,
+}
+
+/// How one transaction behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TransactionOptions {
+    /// How far its commit must have come to be reported. Default: the database's.
+    pub durability: Durability,
+    /// What its reads may return. Default: `Visible`.
+    pub read: Read,
+}
+
+/// A receiver of recovery's progress: the phase, how much is done, and how much there is, both in bytes of log for
+/// analysis, redo and undo, and in pages for restoring torn pages.
+pub type RecoveryProgress = Arc<dyn Fn(Phase, u64, u64) + Send + Sync>;
+
+/// How a database is opened. Fields not set keep their defaults: `Options { cache_bytes: 1 << 30, ..Default::default() }`.
+#[derive(Clone)]
+pub struct Options {
+    /// Whether a database is created if there is none. Default: yes.
+    pub create: bool,
+    /// Bytes in a page; fixed when the database is created. A power of two from 4,096 to 65,536; default 8,192.
+    pub page_bytes: usize,
+    /// Bytes of pages kept in memory; at least 16 pages, default 256 MiB.
+    pub cache_bytes: usize,
+    /// When locks are dropped at commit. Default: early.
+    pub lock_release: LockRelease,
+    /// How far a commit must have come to be reported. Default: durable.
+    pub durability: Durability,
+    /// The longest wait for one lock; then `Error::Conflict`. Default 10 s.
+    pub lock_wait: Duration,
+    /// How often `Database::transact` runs a transaction again after a conflict. Default 100.
+    pub retries: u32,
+    /// Bytes of log after which a checkpoint is taken. At least 64 KiB, default 64 MiB.
+    pub checkpoint_bytes: u64,
+    /// Bytes of log above which checkpoints follow each other without pause. Default 1 GiB.
+    pub log_soft_bytes: u64,
+    /// Bytes of log above which writes are refused with `Error::LogFull`. Default 16 GiB.
+    pub log_hard_bytes: u64,
+    /// Bytes of undo kept in memory per transaction; what is beyond is read back from the log when it rolls back.
+    /// Default 1 MiB.
+    pub undo_bytes: usize,
+    /// Told of recovery's progress. Default: nobody.
+    pub on_recovery: Option<RecoveryProgress>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            create: true,
+            page_bytes: 8192,
+            cache_bytes: 256 << 20,
+            lock_release: LockRelease::Early,
+            durability: Durability::Durable,
+            lock_wait: Duration::from_secs(10),
+            retries: 100,
+            checkpoint_bytes: 64 << 20,
+            log_soft_bytes: 1 << 30,
+            log_hard_bytes: 16 << 30,
+            undo_bytes: 1 << 20,
+            on_recovery: None,
+        }
+    }
+}
+
+impl Options {
+    /// Refuses values out of range.
+    pub fn validate(&self) -> Result<()> {
+        let refuse = |option, reason: &str| Err(Error::Option { option, reason: reason.to_owned() });
+        if !self.page_bytes.is_power_of_two() || !(4096..=65536).contains(&self.page_bytes) {
+            return refuse("page_bytes", "must be a power of two from 4096 to 65536");
+        }
+        if self.cache_bytes / self.page_bytes < 16 {
+            return refuse("cache_bytes", "must hold at least 16 pages");
+        }
+        if self.checkpoint_bytes < 64 << 10 {
+            return refuse("checkpoint_bytes", "must be at least 65536");
+        }
+        if self.log_soft_bytes < self.checkpoint_bytes {
+            return refuse("log_soft_bytes", "must be at least checkpoint_bytes");
+        }
+        if self.log_hard_bytes < self.log_soft_bytes {
+            return refuse("log_hard_bytes", "must be at least log_soft_bytes");
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("create", &self.create)
+            .field("page_bytes", &self.page_bytes)
+            .field("cache_bytes", &self.cache_bytes)
+            .field("lock_release", &self.lock_release)
+            .field("durability", &self.durability)
+            .field("lock_wait", &self.lock_wait)
+            .field("retries", &self.retries)
+            .field("checkpoint_bytes", &self.checkpoint_bytes)
+            .field("log_soft_bytes", &self.log_soft_bytes)
+            .field("log_hard_bytes", &self.log_hard_bytes)
+            .field("undo_bytes", &self.undo_bytes)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,108 @@
+//! What `Database::stat` reports: counters and positions, read without stopping anything.
+
+use crate::Lsn;
+use crate::ids::TxnId;
+use std::fmt;
+
+/// What keeps the oldest part of the log from being trimmed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Pin {
+    /// Recovery would begin at the last checkpoint; the next one moves it.
+    Checkpoint(Lsn),
+    /// A changed page that is not yet written to its place; the page writer moves it.
+    DirtyPage(Lsn),
+    /// A transaction that has not ended; its first record.
+    Transaction(TxnId, Lsn),
+}
+
+impl Pin {
+    /// The oldest position that must be kept.
+    pub fn lsn(&self) -> Lsn {
+        match self {
+            Pin::Checkpoint(lsn) | Pin::DirtyPage(lsn) | Pin::Transaction(_, lsn) => *lsn,
+        }
+    }
+}
+
+impl fmt::Display for Pin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Pin::Checkpoint(lsn) => write!(f, "the checkpoint at {lsn}"),
+            Pin::DirtyPage(lsn) => write!(f, "a page changed at {lsn} and not yet written"),
+            Pin::Transaction(txn, lsn) => write!(f, "transaction {txn}, active since {lsn}"),
+        }
+    }
+}
+
+/// Positions and counters of an open database. Counters count since it was opened.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Stat {
+    /// Number of tables.
+    pub tables: u64,
+    /// Transactions that have begun to write and not ended.
+    pub transactions_active: u64,
+    /// Transactions committed that had written something.
+    pub commits: u64,
+    /// Transactions rolled back that had written something.
+    pub rollbacks: u64,
+    /// Calls that failed with `Error::Conflict`.
+    pub conflicts: u64,
+    /// Checkpoints completed.
+    pub checkpoints: u64,
+    /// Where the last completed checkpoint began.
+    pub checkpoint_lsn: Lsn,
+    /// Size of a page in bytes.
+    pub page_bytes: u64,
+    /// Pages in the store, free ones included.
+    pub pages: u64,
+    /// Pages of the store that are free.
+    pub pages_free: u64,
+    /// Pages the cache has room for.
+    pub cache_pages: u64,
+    /// Pages in the cache.
+    pub cached: u64,
+    /// Pages in the cache that differ from the device.
+    pub dirty: u64,
+    /// Page requests answered from the cache.
+    pub cache_hits: u64,
+    /// Page requests that had to read the device.
+    pub cache_misses: u64,
+    /// Pages written to their place.
+    pub pages_written: u64,
+    /// The log.
+    pub log: LogStat,
+}
+
+/// Positions and counters of the log.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct LogStat {
+    /// The oldest position kept.
+    pub start: Lsn,
+    /// Everything before this is on the device.
+    pub durable: Lsn,
+    /// Everything before this is handed to the operating system.
+    pub written: Lsn,
+    /// Everything before this is in memory without holes.
+    pub filled: Lsn,
+    /// The end of the log.
+    pub reserved: Lsn,
+    /// What keeps the oldest part.
+    pub pinned_by: Pin,
+    /// Bytes between start and end.
+    pub bytes: u64,
+    /// Soft limit in bytes: above it checkpoints run one after the other.
+    pub soft_bytes: u64,
+    /// Hard limit in bytes: above it writes are refused with `Error::LogFull`.
+    pub hard_bytes: u64,
+    /// Durable writes or syncs issued.
+    pub syncs: u64,
+    /// Bytes those made durable.
+    pub bytes_synced: u64,
+    /// Threads woken.
+    pub wakeups: u64,
+    /// Incarnation: how often the log was opened.
+    pub incarnation: u32,
+}
