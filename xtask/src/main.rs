@@ -1,2 +1,71 @@
-//! Under construction.
-fn main() {}
+//! `cargo xtask`: everything a contributor does, by one name. CI says the same words.
+
+mod ci;
+mod layers;
+mod long;
+mod run;
+
+use clap::{Parser, Subcommand};
+use run::Outcome;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Checks and campaigns of the Katydid workspace")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// What CI runs: format, lints, layering, docs, the README's tests, the model checkers, a short fuzz.
+    Ci,
+    /// Checks which crate uses which, and that only `device` syncs and only the shim names atomics in kernels.
+    Layers,
+    /// Runs the log's kernels under loom.
+    Loom,
+    /// Runs the log's kernels under the explorer of all interleavings.
+    Explore,
+    /// Runs the kernels' tests under Miri with several seeds; says so where the toolchain has no Miri.
+    Miri {
+        /// How many seeds.
+        #[arg(long, default_value_t = 8)]
+        seeds: u32,
+    },
+    /// Feeds mutated bytes to every decoder.
+    Fuzz {
+        /// For how long, in seconds, per decoder.
+        #[arg(long, default_value_t = 30)]
+        seconds: u64,
+        /// Start from this seed instead of a random one.
+        #[arg(long)]
+        seed: Option<u64>,
+    },
+    /// Crashes the store on the simulated device at every call, for a given time, with new seeds.
+    Crash {
+        /// For how long, in seconds.
+        #[arg(long, default_value_t = 300)]
+        seconds: u64,
+        /// Start from this seed instead of a random one.
+        #[arg(long)]
+        seed: Option<u64>,
+    },
+    /// Kills the real process under load, again and again, and compares with what it had acknowledged.
+    Kill9 {
+        /// How many rounds.
+        #[arg(long, default_value_t = 50)]
+        rounds: u32,
+    },
+}
+
+fn main() -> Outcome {
+    match Arguments::parse().task {
+        Task::Ci => ci::all(),
+        Task::Layers => layers::check(),
+        Task::Loom => long::loom(),
+        Task::Explore => long::explore(),
+        Task::Miri { seeds } => long::miri(seeds),
+        Task::Fuzz { seconds, seed } => long::fuzz(seconds, seed),
+        Task::Crash { seconds, seed } => long::crash(seconds, seed),
+        Task::Kill9 { rounds } => long::kill9(rounds),
+    }
+}

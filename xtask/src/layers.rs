@@ -1,0 +1,118 @@
+//! Who may use whom: dependencies between the crates, and a few words that belong to one place.
+
+use crate::run::{Outcome, cargo, root};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Each crate of the workspace and the crates of the workspace that it may depend on. Nothing points up.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("katydid-device", &[]),
+    ("katydid-wal", &["katydid-device"]),
+    ("katydid", &["katydid-device", "katydid-wal"]),
+    ("katydid-workload", &["katydid"]),
+    ("katydid-cli", &["katydid-device", "katydid-wal", "katydid", "katydid-workload"]),
+    ("katydid-fuzz", &["katydid-device", "katydid-wal", "katydid"]),
+    ("xtask", &[]),
+];
+
+/// Words that only some folders may use, and why.
+const WORDS: &[(&[&str], &[&str], &str)] = &[
+    (
+        &["sync_data(", "sync_all(", "fdatasync(", "O_DIRECT", "O_DSYNC", "pwritev2("],
+        &["crates/device/src"],
+        "all device calls go through the device crate's gate",
+    ),
+    (
+        &["std::sync::atomic", "core::sync::atomic", "std::thread::park", "hint::spin_loop"],
+        &[
+            "crates/device",
+            "crates/engine",
+            "crates/workload",
+            "crates/cli",
+            "crates/wal/src/sync_shim",
+            "crates/wal/src/testing",
+        ],
+        "the log's kernels name atomics and threads only through sync_shim",
+    ),
+    (
+        &["unsafe {", "unsafe impl", "unsafe fn"],
+        &["crates/device/src", "crates/wal/src"],
+        "unsafe stays where the design needs it",
+    ),
+];
+
+/// Fails with every violation found.
+pub fn check() -> Outcome {
+    println!("== layering");
+    let mut wrong = dependencies()?;
+    wrong.extend(words()?);
+    if wrong.is_empty() { Ok(()) } else { Err(format!("layering:\n  {}", wrong.join("\n  ")).into()) }
+}
+
+fn dependencies() -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    let output = cargo(["metadata", "--format-version", "1", "--no-deps"]).output()?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+    }
+    let metadata: Value = serde_json::from_slice(&output.stdout)?;
+    let packages = metadata["packages"].as_array().ok_or("cargo metadata lists no packages")?;
+    let ours: Vec<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
+    let mut wrong = Vec::new();
+    for package in packages {
+        let name = package["name"].as_str().unwrap_or_default();
+        let Some((_, allowed)) = LAYERS.iter().find(|(layer, _)| *layer == name) else {
+            wrong.push(format!("{name} has no layer: add it to xtask/src/layers.rs"));
+            continue;
+        };
+        for dependency in package["dependencies"].as_array().into_iter().flatten() {
+            let on = dependency["name"].as_str().unwrap_or_default();
+            // A crate may use itself, and tests may use a lower crate's test support.
+            if ours.contains(&on) && on != name && !allowed.contains(&on) {
+                wrong.push(format!("{name} may not depend on {on}"));
+            }
+        }
+    }
+    Ok(wrong)
+}
+
+fn words() -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    let root = root();
+    let mut files = Vec::new();
+    rust_files(&root.join("crates"), &mut files)?;
+    let mut wrong = Vec::new();
+    for file in files {
+        let shown = file.strip_prefix(&root)?.display().to_string();
+        if shown.contains("/tests/") || shown.contains("/examples/") || shown.contains("/benches/") {
+            continue;
+        }
+        let text = fs::read_to_string(&file)?;
+        for (number, line) in text.lines().enumerate() {
+            let code = line.trim_start();
+            if code.starts_with("//") {
+                continue;
+            }
+            for (words, folders, why) in WORDS {
+                if folders.iter().any(|folder| shown.starts_with(folder)) {
+                    continue;
+                }
+                if let Some(word) = words.iter().find(|word| code.contains(**word)) {
+                    wrong.push(format!("{shown}:{}: `{word}`: {why}", number + 1));
+                }
+            }
+        }
+    }
+    Ok(wrong)
+}
+
+fn rust_files(folder: &Path, into: &mut Vec<PathBuf>) -> Outcome {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            rust_files(&path, into)?;
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            into.push(path);
+        }
+    }
+    Ok(())
+}

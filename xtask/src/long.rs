@@ -1,0 +1,82 @@
+//! The campaigns: model checkers, fuzzing, crashes. Each is a test target run with a setting, so that a failure seen
+//! here is replayed by the same test.
+
+use crate::run::{Outcome, cargo, root, run};
+use std::process::Command;
+
+/// Separate target folders keep the special builds from evicting the ordinary one.
+fn special(cfg: &str) -> (String, String) {
+    (format!("--cfg {cfg}"), root().join("target").join(cfg).display().to_string())
+}
+
+/// The kernels under loom.
+pub fn loom() -> Outcome {
+    let (flags, target) = special("loom");
+    run(
+        "loom",
+        cargo(["test", "--release", "-p", "katydid-wal", "--lib", "loom_"])
+            .env("RUSTFLAGS", flags)
+            .env("CARGO_TARGET_DIR", target)
+            .env("LOOM_MAX_PREEMPTIONS", "3"),
+    )
+}
+
+/// The kernels under the explorer.
+pub fn explore() -> Outcome {
+    let (flags, target) = special("katydid_explore");
+    run(
+        "explorer",
+        cargo(["test", "--release", "-p", "katydid-wal", "--lib", "explore_"])
+            .env("RUSTFLAGS", flags)
+            .env("CARGO_TARGET_DIR", target),
+    )
+}
+
+/// The kernels' ordinary tests under Miri.
+pub fn miri(seeds: u32) -> Outcome {
+    let has = Command::new("cargo").args(["+nightly", "miri", "--version"]).output();
+    if !has.is_ok_and(|output| output.status.success()) {
+        println!(
+            "== miri: not here (rustup component add miri rust-src --toolchain nightly); nothing was checked"
+        );
+        return Ok(());
+    }
+    let target = root().join("target").join("miri");
+    run(
+        "miri",
+        Command::new("cargo")
+            .args(["+nightly", "miri", "test", "-p", "katydid-wal", "--lib", "miri_"])
+            .current_dir(root())
+            .env("MIRIFLAGS", format!("-Zmiri-disable-isolation -Zmiri-many-seeds=0..{seeds}"))
+            .env("CARGO_TARGET_DIR", target),
+    )
+}
+
+/// Mutated bytes into every decoder.
+pub fn fuzz(seconds: u64, seed: Option<u64>) -> Outcome {
+    let mut command = cargo(["run", "--release", "-p", "katydid-fuzz", "--"]);
+    command.args(["--seconds", &seconds.to_string()]);
+    if let Some(seed) = seed {
+        command.args(["--seed", &seed.to_string()]);
+    }
+    run("fuzz", &mut command)
+}
+
+/// Crashes of the store on the simulated device.
+pub fn crash(seconds: u64, seed: Option<u64>) -> Outcome {
+    let mut command = cargo(["test", "--release", "-p", "katydid", "--test", "crash", "--", "--nocapture"]);
+    command.env("KATYDID_SECONDS", seconds.to_string());
+    if let Some(seed) = seed {
+        command.env("KATYDID_SEED", seed.to_string());
+    }
+    run("crash campaign", &mut command)
+}
+
+/// Kills of the real process.
+pub fn kill9(rounds: u32) -> Outcome {
+    run(
+        "kill -9 campaign",
+        cargo(["test", "--release", "-p", "katydid-cli", "--test", "kill9", "--", "--nocapture"])
+            .env("KATYDID_ROUNDS", rounds.to_string()),
+    )
+}
