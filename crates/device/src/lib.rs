@@ -1,9 +1,22 @@
 //! Where bytes are kept: files, memory, a simulated device that crashes on demand, and the one gate that latches failure.
 //!
 //! Nothing here knows what a log record or a page is. Everything above stores bytes through [`Directory`] and [`File`].
+//!
+//! | implementation | for |
+//! |---|---|
+//! | [`FileDirectory`] | the real thing: buffered with `fdatasync`, or direct with durable writes |
+//! | [`MemoryDirectory`] | the limit in benchmarks, and quick tests |
 
+mod aligned;
 mod directory;
 mod error;
+mod file;
+mod lock;
+mod memory;
+mod name;
 
+pub use aligned::{ALIGNMENT, AlignedBuffer};
 pub use directory::{Create, Directory, DirectoryLock, File, Method, WriteMode};
 pub use error::{Cause, Error, Result, Verb};
+pub use file::FileDirectory;
+pub use memory::MemoryDirectory;

@@ -1,0 +1,212 @@
+//! What buffered and direct files have in common: one open file and the calls that need no alignment.
+//!
+//! Any thread. Invariants:
+//!
+//! 1. `growth` (a latch, leaf rank) is held by whoever changes the length through this handle, so that giving room back
+//!    after a failed [`Handle::prepare_with`] never cuts bytes another such call has added.
+//! 2. Once the kernel has refused `RWF_DSYNC`, a durable write is a write followed by `fdatasync`.
+
+use crate::directory::WriteMode;
+use crate::error::{Error, Result, Verb};
+use rustix::fs::Advice;
+use rustix::io::{Errno, ReadWriteFlags};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Zeros are written in pieces of this many bytes.
+pub(super) const PIECE_BYTES: usize = 1 << 20;
+
+/// Repeats a system call for as long as a signal interrupts it.
+pub(super) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}
+
+/// Writes all of `parts` at `offset` by calling `write` until nothing is left.
+pub(super) fn write_all(
+    parts: &[IoSlice<'_>],
+    mut offset: u64,
+    mut write: impl FnMut(&[IoSlice<'_>], u64) -> rustix::io::Result<usize>,
+) -> io::Result<()> {
+    let mut left: usize = parts.iter().map(|part| part.len()).sum();
+    if left == 0 {
+        return Ok(());
+    }
+    let mut done = retry(|| write(parts, offset))?;
+    if done == left {
+        return Ok(());
+    }
+    let mut copy = parts.to_vec();
+    let mut rest = &mut copy[..];
+    loop {
+        if done == 0 || done > left {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        left -= done;
+        offset += done as u64;
+        if left == 0 {
+            return Ok(());
+        }
+        IoSlice::advance_slices(&mut rest, done);
+        done = retry(|| write(rest, offset))?;
+    }
+}
+
+/// An open file.
+#[derive(Debug)]
+pub(super) struct Handle {
+    fd: OwnedFd,
+    path: PathBuf,
+    growth: Mutex<()>,
+    // Set by any writer that was refused, read by all writers. Relaxed: a hint, a stale read costs one refused call.
+    dsync_refused: AtomicBool,
+}
+
+impl Handle {
+    pub(super) fn new(fd: OwnedFd, path: PathBuf) -> Self {
+        Handle { fd, path, growth: Mutex::new(()), dsync_refused: AtomicBool::new(false) }
+    }
+
+    pub(super) fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+
+    pub(super) fn fail(&self, verb: Verb, error: impl Into<io::Error>) -> Error {
+        Error::from_io(verb, self.path.display().to_string(), error.into())
+    }
+
+    pub(super) fn fail_at(&self, verb: Verb, offset: u64, len: usize, error: impl Into<io::Error>) -> Error {
+        let end = offset.saturating_add(len as u64);
+        Error::from_io(verb, format!("{} bytes {offset}..{end}", self.path.display()), error.into())
+    }
+
+    pub(super) fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        let mut done = 0;
+        while done < buffer.len() {
+            let count = retry(|| rustix::io::pread(&self.fd, &mut buffer[done..], offset + done as u64))
+                .map_err(|errno| self.fail_at(Verb::Read, offset, buffer.len(), errno))?;
+            if count == 0 {
+                break;
+            }
+            done += count;
+        }
+        Ok(done)
+    }
+
+    /// Writes through whichever file `choose` picks for what is left.
+    pub(super) fn write_with<'a>(
+        &'a self,
+        parts: &[IoSlice<'_>],
+        offset: u64,
+        mode: WriteMode,
+        choose: impl Fn(&[IoSlice<'_>], u64) -> &'a OwnedFd,
+    ) -> Result<()> {
+        let len = || parts.iter().map(|part| part.len()).sum();
+        let fail = |error: io::Error| self.fail_at(Verb::Write, offset, len(), error);
+        if mode == WriteMode::Durable && !self.dsync_refused.load(Ordering::Relaxed) {
+            let wrote = write_all(parts, offset, |rest, at| {
+                rustix::io::pwritev2(choose(rest, at), rest, at, ReadWriteFlags::DSYNC)
+            });
+            match wrote {
+                Err(error) if is_refused(&error) => self.dsync_refused.store(true, Ordering::Relaxed),
+                other => return other.map_err(fail),
+            }
+        }
+        write_all(parts, offset, |rest, at| rustix::io::pwritev(choose(rest, at), rest, at)).map_err(fail)?;
+        match mode {
+            WriteMode::Written => Ok(()),
+            WriteMode::Durable => self.sync(),
+        }
+    }
+
+    pub(super) fn sync(&self) -> Result<()> {
+        retry(|| rustix::fs::fdatasync(&self.fd)).map_err(|errno| self.fail(Verb::Sync, errno))
+    }
+
+    pub(super) fn len(&self) -> Result<u64> {
+        let status = retry(|| rustix::fs::fstat(&self.fd)).map_err(|errno| self.fail(Verb::Length, errno))?;
+        Ok(status.st_size as u64)
+    }
+
+    pub(super) fn truncate(&self, length: u64) -> Result<()> {
+        let _growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        if length > self.len()? {
+            let error = io::Error::new(io::ErrorKind::InvalidInput, "truncating cannot make a file longer");
+            return Err(self.fail(Verb::Length, error));
+        }
+        retry(|| rustix::fs::ftruncate(&self.fd, length)).map_err(|errno| self.fail(Verb::Length, errno))
+    }
+
+    /// Writes zeros to `[from, to)` in pieces and syncs. `zeros` is one piece; `choose` as in [`Handle::write_with`].
+    pub(super) fn prepare_with<'a>(
+        &'a self,
+        from: u64,
+        to: u64,
+        zeros: &[u8],
+        choose: impl Fn(&[IoSlice<'_>], u64) -> &'a OwnedFd,
+    ) -> Result<()> {
+        if to <= from {
+            return Ok(());
+        }
+        let _growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.len()?;
+        let mut at = from;
+        while at < to {
+            let piece = usize::try_from(to - at).map_or(zeros.len(), |left| left.min(zeros.len()));
+            let parts = [IoSlice::new(&zeros[..piece])];
+            let wrote = write_all(&parts, at, |rest, at| rustix::io::pwritev(choose(rest, at), rest, at));
+            if let Err(error) = wrote {
+                self.give_back(before, to);
+                return Err(self.fail_at(Verb::Prepare, at, piece, error));
+            }
+            at += piece as u64;
+        }
+        // Failures are reported as `Verb::Sync`, since a failed sync may have cost others' bytes too: the gate shuts
+        // then, even when the cause is a lack of room.
+        if self.len()? == before {
+            return self.sync();
+        }
+        retry(|| rustix::fs::fsync(&self.fd)).map_err(|errno| self.fail(Verb::Sync, errno))
+    }
+
+    /// After a failed preparation: returns the room it took, so that a full device is not fuller than before. Left
+    /// alone if somebody wrote past what was being prepared. Failing here changes nothing for the caller.
+    fn give_back(&self, before: u64, to: u64) {
+        if let Ok(now) = self.len()
+            && before < now
+            && now <= to
+        {
+            retry(|| rustix::fs::ftruncate(&self.fd, before)).ok();
+        }
+    }
+
+    pub(super) fn drop_cache(&self) -> Result<()> {
+        retry(|| rustix::fs::fadvise(&self.fd, 0, None, Advice::DontNeed))
+            .map_err(|errno| self.fail(Verb::Read, errno))
+    }
+}
+
+fn is_refused(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::OPNOTSUPP | Errno::NOSYS))
+}
+
+/// Whether the file system takes direct I/O in multiples of [`ALIGNMENT`](crate::aligned::ALIGNMENT).
+pub(super) fn supports_direct(fd: impl AsFd) -> bool {
+    use rustix::fs::{AtFlags, StatxFlags};
+    // STATX_DIOALIGN, Linux 6.1; kernels and file systems that do not answer are believed to manage 4,096.
+    let asked = StatxFlags::from_bits_retain(0x2000);
+    let Ok(status) = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, asked) else { return true };
+    if status.stx_mask & asked.bits() == 0 {
+        return true;
+    }
+    let fits = |align: u32| align != 0 && align as usize <= crate::aligned::ALIGNMENT;
+    fits(status.stx_dio_mem_align) && fits(status.stx_dio_offset_align)
+}

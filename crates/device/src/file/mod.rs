@@ -1,0 +1,209 @@
+//! Directories and files of the operating system (Linux).
+//!
+//! Any thread; nothing here holds a latch across calls of different files.
+//!
+//! Invariants:
+//!
+//! 1. Every system call that is interrupted is repeated, and every short write is continued where it stopped.
+//! 2. A failed sync is reported once and never repeated here: the kernel marks the pages clean, so a second sync of the
+//!    same range would succeed without having written anything.
+//! 3. Creating a directory syncs its parent; creating, renaming and removing files is durable after
+//!    [`Directory::sync`], which syncs the directory itself.
+//!
+//! A crash leaves names and bytes as the rules in `directory.rs` say, nothing else.
+
+mod buffered;
+mod direct;
+mod handle;
+
+use crate::directory::{Create, Directory, DirectoryLock, File, Method};
+use crate::error::{Cause, Error, Result, Verb};
+use crate::lock;
+use crate::name;
+use buffered::BufferedFile;
+use direct::DirectFile;
+use handle::{Handle, retry};
+use rustix::fs::{AtFlags, Mode, OFlags};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A directory of the file system.
+pub struct FileDirectory {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl FileDirectory {
+    /// Opens the directory at `path`. Missing directories are created, and each one's parent is synced.
+    pub fn open(path: impl AsRef<Path>) -> Result<FileDirectory> {
+        let path = path.as_ref();
+        create_path(path)?;
+        Self::open_existing_at(path)
+    }
+
+    /// Opens the directory at `path`, which must exist. Nothing is created.
+    pub fn open_existing(path: impl AsRef<Path>) -> Result<FileDirectory> {
+        Self::open_existing_at(path.as_ref())
+    }
+
+    /// Where it is, as an absolute path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn open_existing_at(path: &Path) -> Result<FileDirectory> {
+        let fail = |error: io::Error| Error::from_io(Verb::Open, path.display().to_string(), error);
+        let path = fs::canonicalize(path).map_err(fail)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd =
+            retry(|| rustix::fs::open(&path, flags, Mode::empty())).map_err(|errno| fail(errno.into()))?;
+        Ok(FileDirectory { fd, path })
+    }
+
+    fn subject(&self, name: &str) -> String {
+        self.path.join(name).display().to_string()
+    }
+
+    fn open_fd(&self, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        retry(|| rustix::fs::openat(&self.fd, name, flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o644)))
+    }
+}
+
+fn create_path(path: &Path) -> Result<()> {
+    let fail = |error: io::Error| Error::from_io(Verb::Open, path.display().to_string(), error);
+    match fs::create_dir(path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let Some(parent) = parent_of(path) else { return Err(fail(error)) };
+            create_path(parent)?;
+            match fs::create_dir(path) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(fail(error)),
+                _ => {}
+            }
+        }
+        Err(error) => return Err(fail(error)),
+    }
+    let Some(parent) = parent_of(path) else { return Ok(()) };
+    FileDirectory::open_existing_at(parent)?.sync()
+}
+
+fn parent_of(path: &Path) -> Option<&Path> {
+    let parent = path.parent()?;
+    Some(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
+}
+
+impl Directory for FileDirectory {
+    fn open(&self, name: &str, create: Create, method: Method) -> Result<Arc<dyn File>> {
+        name::check(Verb::Open, name)?;
+        let fail = |errno: rustix::io::Errno| Error::from_io(Verb::Open, self.subject(name), errno.into());
+        let create_flags = match create {
+            Create::Never => OFlags::empty(),
+            Create::IfMissing => OFlags::CREATE,
+            Create::New => OFlags::CREATE | OFlags::EXCL,
+        };
+        let fd = self.open_fd(name, OFlags::RDWR | create_flags).map_err(fail)?;
+        let handle = Handle::new(fd, self.path.join(name));
+        if method == Method::Direct
+            && let Ok(direct) = self.open_fd(name, OFlags::RDWR | OFlags::DIRECT)
+            && handle::supports_direct(&direct)
+        {
+            return Ok(Arc::new(DirectFile::new(handle, direct)));
+        }
+        Ok(Arc::new(BufferedFile::new(handle)))
+    }
+
+    fn open_read_only(&self, name: &str) -> Result<Arc<dyn File>> {
+        name::check(Verb::Open, name)?;
+        let fd = self
+            .open_fd(name, OFlags::RDONLY)
+            .map_err(|errno| Error::from_io(Verb::Open, self.subject(name), errno.into()))?;
+        Ok(Arc::new(BufferedFile::new(Handle::new(fd, self.path.join(name)))))
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        let fail = |error: io::Error| Error::from_io(Verb::List, self.path.display().to_string(), error);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.path).map_err(fail)? {
+            let entry = entry.map_err(fail)?;
+            // Names that are not text are not ours: everything written here has a text name.
+            if let (Ok(kind), Ok(name)) = (entry.file_type(), entry.file_name().into_string())
+                && kind.is_file()
+                && name != lock::LOCK_NAME
+            {
+                names.push(name);
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        name::check(Verb::Rename, from)?;
+        name::check(Verb::Rename, to)?;
+        retry(|| rustix::fs::renameat(&self.fd, from, &self.fd, to)).map_err(|errno| {
+            Error::from_io(Verb::Rename, format!("{} to {to}", self.subject(from)), errno.into())
+        })
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        name::check(Verb::Remove, name)?;
+        retry(|| rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()))
+            .map_err(|errno| Error::from_io(Verb::Remove, self.subject(name), errno.into()))
+    }
+
+    fn sync(&self) -> Result<()> {
+        retry(|| rustix::fs::fsync(&self.fd)).map_err(|errno| {
+            Error::from_io(Verb::SyncDirectory, self.path.display().to_string(), errno.into())
+        })
+    }
+
+    fn lock(&self) -> Result<Box<dyn DirectoryLock>> {
+        Ok(Box::new(lock::take(&self.fd, &self.path)?))
+    }
+
+    fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>> {
+        name::check(Verb::Open, name)?;
+        match retry(|| rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(0o755))) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(errno) => return Err(Error::from_io(Verb::Open, self.subject(name), errno.into())),
+        }
+        // Also when it exists: whoever created it may have died before syncing its entry.
+        self.sync()?;
+        Ok(Arc::new(Self::open_existing_at(&self.path.join(name))?))
+    }
+
+    fn existing_subdirectory(&self, name: &str) -> Result<Option<Arc<dyn Directory>>> {
+        name::check(Verb::Open, name)?;
+        match Self::open_existing_at(&self.path.join(name)) {
+            Ok(directory) => Ok(Some(Arc::new(directory))),
+            Err(Error { cause: Cause::NotFound, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn describe(&self) -> String {
+        let kind = match rustix::fs::fstatfs(&self.fd).map(|status| status.f_type as u64) {
+            Ok(0xef53) => "ext4",
+            Ok(0x5846_5342) => "xfs",
+            Ok(0x9123_683e) => "btrfs",
+            Ok(0x0102_1994) => "tmpfs",
+            Ok(0x794c_7630) => "overlayfs",
+            Ok(0x2fc1_2fc1) => "zfs",
+            Ok(0xf2f5_2010) => "f2fs",
+            Ok(0x6969) => "nfs",
+            _ => "file system",
+        };
+        format!("{} ({kind})", self.path.display())
+    }
+}
+
+impl fmt::Debug for FileDirectory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FileDirectory({})", self.path.display())
+    }
+}

@@ -1,0 +1,62 @@
+//! The lock of a directory of files: an advisory `flock` on a file named `LOCK`, with the holder's process id in it.
+//!
+//! Any thread. Invariants:
+//!
+//! 1. Who holds the lock is decided by the kernel alone; the process id written in the file is for the error message
+//!    only and may be missing for an instant after the lock was taken.
+//! 2. `flock` belongs to the open file, so a second attempt in the same process, which opens the file anew, is refused
+//!    too; and the kernel releases it when the process ends in any way, so a crash never leaves a directory locked.
+//! 3. The file is never removed: removing it would let two processes hold locks on two files of the same name.
+
+use crate::directory::DirectoryLock;
+use crate::error::{Cause, Error, Result, Verb};
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::fmt::Write as _;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+/// The lock file's name; hidden from listings.
+pub(crate) const LOCK_NAME: &str = "LOCK";
+
+/// Held while the directory is in use.
+#[derive(Debug)]
+pub(crate) struct FileLock {
+    // Closing it releases the lock (invariant 2).
+    _fd: OwnedFd,
+}
+
+impl DirectoryLock for FileLock {}
+
+/// Takes the lock of the directory open as `directory`, or says who holds it.
+pub(crate) fn take(directory: impl AsFd, path: &Path) -> Result<FileLock> {
+    let fail = |errno: Errno| Error::from_io(Verb::Lock, path.display().to_string(), errno.into());
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+    let fd = rustix::fs::openat(directory, LOCK_NAME, flags, Mode::from_raw_mode(0o644)).map_err(fail)?;
+    loop {
+        match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => break,
+            Err(Errno::INTR) => continue,
+            Err(Errno::WOULDBLOCK) => {
+                let cause = Cause::Locked(holder(&fd));
+                return Err(Error::new(Verb::Lock, path.display().to_string(), cause));
+            }
+            Err(errno) => return Err(fail(errno)),
+        }
+    }
+    // A full disk must not keep anyone from opening, so a process id that cannot be written is left out (invariant 1).
+    let mut line = String::new();
+    if writeln!(line, "{}", std::process::id()).is_ok()
+        && let Ok(()) = rustix::fs::ftruncate(&fd, 0)
+        && let Err(Errno::IO) = rustix::io::pwrite(&fd, line.as_bytes(), 0)
+    {
+        return Err(fail(Errno::IO));
+    }
+    Ok(FileLock { _fd: fd })
+}
+
+fn holder(fd: &OwnedFd) -> Option<u32> {
+    let mut line = [0u8; 16];
+    let count = rustix::io::pread(fd, &mut line[..], 0).ok()?;
+    std::str::from_utf8(&line[..count]).ok()?.trim().parse().ok()
+}
