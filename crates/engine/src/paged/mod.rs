@@ -1,1 +1,6 @@
 //! The paged engine.
+
+// Until every part has its caller.
+#![allow(dead_code, unused_imports)]
+
+pub(crate) mod page;

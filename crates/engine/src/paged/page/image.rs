@@ -1,0 +1,45 @@
+//! The bytes of a page that matter, for log records that carry a whole page: everything but the free middle of a
+//! slotted page.
+
+use super::{FaultReason, PageFault, validate};
+use super::{PageId, header, slots};
+
+/// The page without its free middle: two parts, the second one empty for pages that are not slotted. Written one after the
+/// other they are an image that [`restore`] understands. Compact the page first to make them small.
+pub(crate) fn parts(page: &[u8]) -> [&[u8]; 2] {
+    match header::kind(page) {
+        Some(header::Kind::Leaf | header::Kind::Inner) => {
+            let slots_end = header::BYTES + header::count(page) * slots::SLOT;
+            [&page[..slots_end], &page[header::heap_start(page)..]]
+        }
+        Some(header::Kind::Overflow) => [&page[..header::BYTES + header::count(page)], &[]],
+        _ => [page, &[]],
+    }
+}
+
+/// Makes `page` what `image` (both parts of [`parts`], joined) was taken from. Every byte of `page` is set. An image that
+/// does not make a well-formed page `id` is refused, and what `page` holds then is not to be used.
+pub(crate) fn restore(page: &mut [u8], id: PageId, image: &[u8]) -> Result<(), PageFault> {
+    let fault = |reason| PageFault { page: id, reason };
+    if image.len() < header::BYTES || image.len() > page.len() {
+        return Err(fault(FaultReason::Short(image.len())));
+    }
+    let front = match header::kind(image) {
+        Some(header::Kind::Leaf | header::Kind::Inner) => header::BYTES + header::count(image) * slots::SLOT,
+        _ => image.len(),
+    };
+    if front > image.len() {
+        return Err(fault(FaultReason::Bounds));
+    }
+    let back = page.len() - (image.len() - front);
+    page[..front].copy_from_slice(&image[..front]);
+    page[front..back].fill(0);
+    page[back..].copy_from_slice(&image[front..]);
+    if header::page_id(page) != id {
+        return Err(fault(FaultReason::Identity(header::page_id(page))));
+    }
+    if header::version(page) != header::VERSION {
+        return Err(fault(FaultReason::Version(header::version(page))));
+    }
+    validate::check_structure(page)
+}

@@ -1,0 +1,133 @@
+//! Allocation maps: one bit per page of the file, set while the page is in use.
+//!
+//! A map page has `bits_per_map` bits after its header. Map `k` speaks of the pages `[k * bits, (k + 1) * bits)` and is
+//! itself the first of them, except map 0, which is page 1 because page 0 says what the file is. So where a page's bit is
+//! can be computed, and no list of map pages is needed.
+//!
+//! Bits of the file's own pages (0, 1, 2 in map 0; the map itself in the others) are set from the beginning, and stay.
+
+use super::{PageId, header};
+use crate::TableId;
+
+/// Pages that one map speaks of.
+pub(crate) const fn bits_per_map(page_bytes: usize) -> u64 {
+    ((page_bytes - header::BYTES) * 8) as u64
+}
+
+/// The map page that has the bit of `page`.
+pub(crate) const fn map_of(page: PageId, page_bytes: usize) -> PageId {
+    map_page(page.get() / bits_per_map(page_bytes), page_bytes)
+}
+
+/// The page of map number `number`.
+pub(crate) const fn map_page(number: u64, page_bytes: usize) -> PageId {
+    if number == 0 { PageId::FIRST_MAP } else { PageId::new(number.saturating_mul(bits_per_map(page_bytes))) }
+}
+
+/// The number of the bit of `page` in its map.
+pub(crate) const fn bit_of(page: PageId, page_bytes: usize) -> usize {
+    (page.get() % bits_per_map(page_bytes)) as usize
+}
+
+/// Whether `page` is one of the file's own: header, catalog root or map. Its bit never changes.
+pub(crate) const fn is_own_page(page: PageId, page_bytes: usize) -> bool {
+    page.get() <= PageId::CATALOG_ROOT.get() || page.get() % bits_per_map(page_bytes) == 0
+}
+
+/// Makes these bytes the map `id`, with only the file's own pages in use; the page LSN becomes zero.
+pub(crate) fn format(page: &mut [u8], id: PageId) {
+    page.fill(0);
+    header::format(page, id, header::Kind::Map, 0, TableId::CATALOG);
+    page[header::BYTES] = if id == PageId::FIRST_MAP { 0b111 } else { 0b1 };
+}
+
+/// A checked map page, to be read.
+#[derive(Clone, Copy)]
+pub(crate) struct MapRef<'a>(&'a [u8]);
+
+impl<'a> MapRef<'a> {
+    /// The map in these bytes, which passed [`super::check()`] and are of kind `Map`.
+    pub(crate) fn new(page: &'a [u8]) -> Self {
+        debug_assert_eq!(header::kind(page), Some(header::Kind::Map));
+        MapRef(page)
+    }
+
+    /// The first page this map speaks of.
+    pub(crate) fn base(self) -> PageId {
+        let id = header::page_id(self.0);
+        if id == PageId::FIRST_MAP { PageId::NONE } else { id }
+    }
+
+    /// The bytes of the bits: bit `i` is bit `i % 8` of byte `i / 8`.
+    pub(crate) fn bits(self) -> &'a [u8] {
+        &self.0[header::BYTES..]
+    }
+
+    /// Whether bit `bit` is set; bits beyond the map are not.
+    pub(crate) fn is_set(self, bit: usize) -> bool {
+        self.bits().get(bit / 8).is_some_and(|byte| byte >> (bit % 8) & 1 != 0)
+    }
+
+    /// How many bits are set.
+    pub(crate) fn count_set(self) -> usize {
+        self.bits().iter().map(|byte| byte.count_ones() as usize).sum()
+    }
+
+    /// The first clear bit at or after `from`.
+    pub(crate) fn first_clear(self, from: usize) -> Option<usize> {
+        let bits = self.bits();
+        let mut at = from / 8;
+        // Bits before `from` in its byte count as set.
+        let mut byte = bits.get(at)? | ((1u16 << (from % 8)) - 1) as u8;
+        while byte == u8::MAX {
+            at += 1;
+            byte = *bits.get(at)?;
+        }
+        Some(at * 8 + byte.trailing_ones() as usize)
+    }
+
+    /// All pages in use, ascending.
+    pub(crate) fn pages_in_use(self) -> impl Iterator<Item = PageId> + 'a {
+        let base = self.base().get();
+        self.bits().iter().enumerate().flat_map(move |(at, byte)| {
+            let byte = *byte;
+            (0..8u64)
+                .filter(move |bit| byte >> bit & 1 != 0)
+                .map(move |bit| PageId::new(base + at as u64 * 8 + bit))
+        })
+    }
+}
+
+/// A checked map page, to be edited. The caller holds its exclusive latch and logs the change.
+pub(crate) struct MapMut<'a>(&'a mut [u8]);
+
+impl<'a> MapMut<'a> {
+    /// The map in these bytes, which passed [`super::check()`] and are of kind `Map`.
+    pub(crate) fn new(page: &'a mut [u8]) -> Self {
+        debug_assert_eq!(header::kind(page), Some(header::Kind::Map));
+        MapMut(page)
+    }
+
+    /// To be read.
+    pub(crate) fn view(&self) -> MapRef<'_> {
+        MapRef::new(self.0)
+    }
+
+    /// Marks the page of `bit` as in use; `false`, and nothing changed, if it is already, or beyond the map.
+    #[must_use]
+    pub(crate) fn set(&mut self, bit: usize) -> bool {
+        let Some(byte) = self.0.get_mut(header::BYTES + bit / 8) else { return false };
+        let clear = *byte >> (bit % 8) & 1 == 0;
+        *byte |= 1 << (bit % 8);
+        clear
+    }
+
+    /// Marks the page of `bit` as free; `false`, and nothing changed, if it is already, or beyond the map.
+    #[must_use]
+    pub(crate) fn clear(&mut self, bit: usize) -> bool {
+        let Some(byte) = self.0.get_mut(header::BYTES + bit / 8) else { return false };
+        let set = *byte >> (bit % 8) & 1 != 0;
+        *byte &= !(1 << (bit % 8));
+        set
+    }
+}

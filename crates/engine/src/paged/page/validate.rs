@@ -1,0 +1,196 @@
+//! Whether bytes are a well-formed page. Total: any bytes give an answer, in time linear (and a sort) in the page.
+//!
+//! Every access here is behind the check that makes it lie in the page; the order of the checks matters.
+
+use super::fault::{FaultReason, PageFault};
+use super::{PAGE_BYTES_MAX, PageId, header, inner, key, key_bytes_max, leaf, map, overflow, slots};
+use header::Kind;
+
+/// Whether these bytes, as they came from a device, are page `id`, and can be used as such.
+pub(crate) fn check(page: &[u8], id: PageId, page_bytes: usize) -> Result<(), PageFault> {
+    header::check_sealed(page, id, page_bytes)?;
+    check_structure(page)
+}
+
+/// Whether the insides of a page fit together, whatever its checksum says.
+pub(crate) fn check_structure(page: &[u8]) -> Result<(), PageFault> {
+    if page.len() < header::BYTES || page.len() > PAGE_BYTES_MAX {
+        return Err(PageFault { page: PageId::NONE, reason: FaultReason::Short(page.len()) });
+    }
+    structure(page).map_err(|reason| PageFault { page: header::page_id(page), reason })
+}
+
+fn structure(page: &[u8]) -> Result<(), FaultReason> {
+    let kind = header::kind(page).ok_or(FaultReason::Kind(page[4]))?;
+    let level = header::level(page);
+    if (kind == Kind::Inner) != (level > 0) {
+        return Err(FaultReason::Level(level));
+    }
+    match kind {
+        Kind::Leaf => {
+            slotted(page)?;
+            if !header::link(page).is_none() {
+                return Err(FaultReason::Reserved);
+            }
+            cells(page, leaf_key)
+        }
+        Kind::Inner => {
+            slotted(page)?;
+            check_child(page, header::link(page), 0)?;
+            cells(page, inner_key)
+        }
+        Kind::Overflow => overflow_page(page),
+        Kind::Map => map_page(page),
+        Kind::Free | Kind::File => no_slots(page, header::count(page) == 0 && header::link(page).is_none()),
+    }
+}
+
+/// Header fields that only slotted pages use must be zero elsewhere.
+fn no_slots(page: &[u8], rest: bool) -> Result<(), FaultReason> {
+    let zero = header::heap_start(page) == 0
+        && header::garbage(page) == 0
+        && header::lower_bytes(page) == 0
+        && header::upper_bytes(page) == 0
+        && header::prefix_bytes(page) == 0
+        && header::flags(page) == 0;
+    if zero && rest { Ok(()) } else { Err(FaultReason::Reserved) }
+}
+
+fn overflow_page(page: &[u8]) -> Result<(), FaultReason> {
+    no_slots(page, true)?;
+    let payload = header::count(page);
+    if payload > overflow::capacity(page.len()) {
+        return Err(FaultReason::Payload(payload as u16));
+    }
+    if header::link(page) == header::page_id(page) {
+        return Err(FaultReason::Child(0));
+    }
+    Ok(())
+}
+
+fn map_page(page: &[u8]) -> Result<(), FaultReason> {
+    no_slots(page, header::count(page) == 0 && header::link(page).is_none())?;
+    let id = header::page_id(page);
+    let own = if id == PageId::FIRST_MAP { 0b111 } else { 0b1 };
+    if map::map_of(id, page.len()) != id || page[header::BYTES] & own != own {
+        return Err(FaultReason::MapOwnPages);
+    }
+    Ok(())
+}
+
+/// Fences, and the borders of slots and heap.
+fn slotted(page: &[u8]) -> Result<(), FaultReason> {
+    let flags = header::flags(page);
+    if flags & !header::UNBOUNDED != 0 {
+        return Err(FaultReason::Flags(flags));
+    }
+    let (lower, upper) = (header::lower_bytes(page), header::upper_bytes(page));
+    let longest = key_bytes_max(page.len());
+    if lower > longest || upper > longest || (flags & header::UNBOUNDED != 0 && upper > 0) {
+        return Err(FaultReason::FenceLength);
+    }
+    let Some(heap_end) = page.len().checked_sub(lower + upper) else {
+        return Err(FaultReason::FenceLength);
+    };
+    let slots_end = header::BYTES + header::count(page) * slots::SLOT;
+    if slots_end > header::heap_start(page) || header::heap_start(page) > heap_end {
+        return Err(FaultReason::Bounds);
+    }
+    let (lower, upper) = (slots::lower_fence(page), slots::upper_fence(page));
+    if upper.is_some_and(|upper| upper <= lower) {
+        return Err(FaultReason::FenceOrder);
+    }
+    let shared = upper.map_or(0, |upper| key::shared(lower, upper));
+    if header::prefix_bytes(page) != shared {
+        let found = header::prefix_bytes(page) as u16;
+        return Err(FaultReason::Prefix { found, shared: shared as u16 });
+    }
+    Ok(())
+}
+
+type KeyOf = fn(&[u8], &[u8], u16) -> Result<std::ops::Range<usize>, FaultReason>;
+
+/// Every cell: in the heap, decodable, its key in order and between the fences; no two overlap, none is forgotten.
+fn cells(page: &[u8], key_of: KeyOf) -> Result<(), FaultReason> {
+    let (start, end) = (header::heap_start(page), slots::heap_end(page));
+    let (lower, upper) = (slots::lower_fence(page), slots::upper_fence(page));
+    let count = header::count(page);
+    let mut places = Vec::with_capacity(count);
+    let mut before: Option<&[u8]> = None;
+    for index in 0..count {
+        let number = index as u16;
+        let (offset, length) = slots::range(page, index);
+        if offset < start || offset + length > end {
+            return Err(FaultReason::Slot(number));
+        }
+        let cell = &page[offset..offset + length];
+        let key = &cell[key_of(page, cell, number)?];
+        if before.is_some_and(|before| before >= key) {
+            return Err(FaultReason::Order(number));
+        }
+        if slots::head(page, index) != slots::head_in(page, key) {
+            return Err(FaultReason::Head(number));
+        }
+        if index == 0 && key < lower {
+            return Err(FaultReason::OutsideFences(number));
+        }
+        places.push((offset as u16, length as u16, number));
+        before = Some(key);
+    }
+    // Keys ascend, so only the last can reach beyond the upper fence.
+    if let (Some(last), Some(upper)) = (before, upper)
+        && last >= upper
+    {
+        return Err(FaultReason::OutsideFences((count - 1) as u16));
+    }
+    places.sort_unstable();
+    let mut free_from = start;
+    let mut sum = 0;
+    for (offset, length, number) in places {
+        if usize::from(offset) < free_from {
+            return Err(FaultReason::Overlap(number));
+        }
+        free_from = usize::from(offset) + usize::from(length);
+        sum += usize::from(length);
+    }
+    if sum + header::garbage(page) != end - start {
+        return Err(FaultReason::HeapSum);
+    }
+    Ok(())
+}
+
+fn leaf_key(page: &[u8], cell: &[u8], number: u16) -> Result<std::ops::Range<usize>, FaultReason> {
+    let bad = FaultReason::Cell(number);
+    if cell.len() < leaf::CELL_HEADER || cell[3] != 0 {
+        return Err(bad);
+    }
+    let key = leaf::CELL_HEADER..leaf::CELL_HEADER + header::u16_at(cell, 0);
+    let Some(value) = cell.get(key.end..) else { return Err(bad) };
+    if key.len() > key_bytes_max(page.len()) {
+        return Err(bad);
+    }
+    match cell[2] {
+        leaf::TAG_INLINE => {}
+        leaf::TAG_OVERFLOW if value.len() == leaf::OVERFLOW_BYTES => {
+            check_child(page, PageId::new(header::u64_at(value, 0)), number)?;
+        }
+        _ => return Err(bad),
+    }
+    Ok(key)
+}
+
+fn inner_key(page: &[u8], cell: &[u8], number: u16) -> Result<std::ops::Range<usize>, FaultReason> {
+    if cell.len() < inner::CELL_HEADER || cell.len() - inner::CELL_HEADER > key_bytes_max(page.len()) {
+        return Err(FaultReason::Cell(number));
+    }
+    check_child(page, PageId::new(header::u64_at(cell, 0)), number + 1)?;
+    Ok(inner::CELL_HEADER..cell.len())
+}
+
+/// A link of a tree goes to another page, and never to one of the file's own.
+fn check_child(page: &[u8], child: PageId, number: u16) -> Result<(), FaultReason> {
+    if map::is_own_page(child, page.len()) || child == header::page_id(page) {
+        return Err(FaultReason::Child(number));
+    }
+    Ok(())
+}
