@@ -1,0 +1,281 @@
+//! The explorer's memory: what a load may see, under release/acquire rules.
+//!
+//! Each atomic location keeps every value it ever had, in modification order. A thread's [`View`] says, per location,
+//! the oldest value it may still read, and, per thread, how much of that thread's past happened before now. A release
+//! store attaches the storer's view to the value; an acquire load of that value takes it over. So a relaxed or badly
+//! placed ordering shows as a load that legally returns an old value, and a missing edge as a race on plain bytes.
+//!
+//! What is modelled: coherence, release/acquire, release sequences through read-modify-writes, fences, and sequentially
+//! consistent operations as if all of them went through one extra location (slightly stronger than C++20). What is
+//! not: stores to one location taking effect in another order than they ran, and reads of values stored later
+//! (load buffering). Miri and loom, run beside this, cover other corners.
+
+use std::sync::atomic::Ordering;
+
+/// What a thread has seen: per location the index of the oldest readable value, per thread a clock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct View {
+    locations: Vec<u32>,
+    clocks: Vec<u32>,
+}
+
+fn join(into: &mut Vec<u32>, from: &[u32]) {
+    if into.len() < from.len() {
+        into.resize(from.len(), 0);
+    }
+    for (a, b) in into.iter_mut().zip(from) {
+        *a = (*a).max(*b);
+    }
+}
+
+fn slot(of: &mut Vec<u32>, index: usize) -> &mut u32 {
+    if of.len() <= index {
+        of.resize(index + 1, 0);
+    }
+    &mut of[index]
+}
+
+impl View {
+    pub(super) fn join(&mut self, other: &View) {
+        join(&mut self.locations, &other.locations);
+        join(&mut self.clocks, &other.clocks);
+    }
+
+    pub(super) fn tick(&mut self, thread: usize) -> u32 {
+        let clock = slot(&mut self.clocks, thread);
+        *clock += 1;
+        *clock
+    }
+
+    fn clock(&self, thread: usize) -> u32 {
+        self.clocks.get(thread).copied().unwrap_or(0)
+    }
+
+    fn oldest(&self, location: usize) -> usize {
+        self.locations.get(location).copied().unwrap_or(0) as usize
+    }
+
+    fn saw(&mut self, location: usize, index: usize) {
+        let seen = slot(&mut self.locations, location);
+        *seen = (*seen).max(u32::try_from(index).expect("few stores per run"));
+    }
+}
+
+/// A thread's three views: what it knows, what an acquire fence would add, what a release fence has pinned.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ThreadViews {
+    pub(super) now: View,
+    acquirable: View,
+    released: View,
+}
+
+impl ThreadViews {
+    /// The views of a thread, or a lock, that begins with what another knows.
+    pub(super) fn starting_from(other: &ThreadViews) -> Self {
+        ThreadViews { now: other.now.clone(), ..ThreadViews::default() }
+    }
+}
+
+#[derive(Debug)]
+struct Message {
+    value: u64,
+    view: View,
+}
+
+#[derive(Debug)]
+struct Location {
+    history: Vec<Message>,
+}
+
+/// One plain (non-atomic) access: by which thread, at which of its clocks.
+#[derive(Debug, Clone, Copy)]
+struct Access {
+    thread: usize,
+    clock: u32,
+}
+
+#[derive(Debug, Default)]
+struct PlainCell {
+    write: Option<Access>,
+    reads: Vec<Access>,
+}
+
+/// All locations of one execution.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    atomics: Vec<Location>,
+    plain: Vec<PlainCell>,
+    sequential: View,
+}
+
+fn acquires(order: Ordering) -> bool {
+    matches!(order, Ordering::Acquire | Ordering::AcqRel | Ordering::SeqCst)
+}
+
+fn releases(order: Ordering) -> bool {
+    matches!(order, Ordering::Release | Ordering::AcqRel | Ordering::SeqCst)
+}
+
+impl Memory {
+    /// A new atomic location, initialised by a thread with this view.
+    pub(super) fn atomic(&mut self, value: u64, creator: &View) -> usize {
+        self.atomics.push(Location { history: vec![Message { value, view: creator.clone() }] });
+        self.atomics.len() - 1
+    }
+
+    /// A new plain cell.
+    pub(super) fn cell(&mut self) -> usize {
+        self.plain.push(PlainCell::default());
+        self.plain.len() - 1
+    }
+
+    /// How many values a load may return now.
+    pub(super) fn readable(&self, location: usize, views: &ThreadViews, order: Ordering) -> usize {
+        let mut oldest = views.now.oldest(location);
+        if order == Ordering::SeqCst {
+            oldest = oldest.max(self.sequential.oldest(location));
+        }
+        self.atomics[location].history.len() - oldest
+    }
+
+    /// Loads the value `age` steps older than the newest.
+    pub(super) fn load(
+        &mut self,
+        location: usize,
+        age: usize,
+        views: &mut ThreadViews,
+        order: Ordering,
+    ) -> u64 {
+        let index = self.atomics[location].history.len() - 1 - age;
+        self.take(location, index, views, order);
+        if order == Ordering::SeqCst {
+            views.now.join(&self.sequential);
+            self.sequential.join(&views.now);
+        }
+        self.atomics[location].history[index].value
+    }
+
+    fn take(&self, location: usize, index: usize, views: &mut ThreadViews, order: Ordering) {
+        let message = &self.atomics[location].history[index];
+        views.now.saw(location, index);
+        if acquires(order) {
+            views.now.join(&message.view);
+        }
+        views.acquirable.join(&message.view);
+    }
+
+    /// Stores a value.
+    pub(super) fn store(&mut self, location: usize, value: u64, views: &mut ThreadViews, order: Ordering) {
+        self.append(location, value, views, order, None);
+    }
+
+    /// Reads the newest value and, if `change` gives one, replaces it; returns what was read.
+    pub(super) fn modify(
+        &mut self,
+        location: usize,
+        views: &mut ThreadViews,
+        order: Ordering,
+        failure: Ordering,
+        change: &mut dyn FnMut(u64) -> Option<u64>,
+    ) -> u64 {
+        let index = self.atomics[location].history.len() - 1;
+        let old = self.atomics[location].history[index].value;
+        match change(old) {
+            Some(new) => {
+                self.take(location, index, views, order);
+                let sequence = self.atomics[location].history[index].view.clone();
+                self.append(location, new, views, order, Some(sequence));
+            }
+            None => self.take(location, index, views, failure),
+        }
+        old
+    }
+
+    fn append(
+        &mut self,
+        location: usize,
+        value: u64,
+        views: &mut ThreadViews,
+        order: Ordering,
+        sequence: Option<View>,
+    ) {
+        if order == Ordering::SeqCst {
+            views.now.join(&self.sequential);
+        }
+        let index = self.atomics[location].history.len();
+        views.now.saw(location, index);
+        let mut view = if releases(order) { views.now.clone() } else { views.released.clone() };
+        view.saw(location, index);
+        if let Some(sequence) = sequence {
+            view.join(&sequence);
+        }
+        self.atomics[location].history.push(Message { value, view });
+        if order == Ordering::SeqCst {
+            self.sequential.join(&views.now);
+        }
+    }
+
+    /// A memory fence.
+    pub(super) fn fence(&mut self, views: &mut ThreadViews, order: Ordering) {
+        if acquires(order) {
+            let acquirable = views.acquirable.clone();
+            views.now.join(&acquirable);
+        }
+        if order == Ordering::SeqCst {
+            views.now.join(&self.sequential);
+            self.sequential.join(&views.now);
+        }
+        if releases(order) {
+            views.released = views.now.clone();
+        }
+    }
+
+    /// Lets a thread see the newest value of every location, without ordering anything else: stores become visible
+    /// in the end.
+    pub(super) fn catch_up(&self, views: &mut ThreadViews) {
+        for (location, at) in self.atomics.iter().enumerate() {
+            views.now.saw(location, at.history.len() - 1);
+        }
+    }
+
+    /// A plain read; an error names the race.
+    pub(super) fn plain_read(
+        &mut self,
+        cell: usize,
+        thread: usize,
+        views: &mut ThreadViews,
+    ) -> Result<(), String> {
+        let clock = views.now.tick(thread);
+        let at = &mut self.plain[cell];
+        if let Some(write) = at.write.filter(|w| w.thread != thread && views.now.clock(w.thread) < w.clock) {
+            return Err(format!(
+                "thread {thread} reads bytes that thread {} wrote without an edge between",
+                write.thread
+            ));
+        }
+        at.reads.retain(|read| read.thread != thread);
+        at.reads.push(Access { thread, clock });
+        Ok(())
+    }
+
+    /// A plain write; an error names the race.
+    pub(super) fn plain_write(
+        &mut self,
+        cell: usize,
+        thread: usize,
+        views: &mut ThreadViews,
+    ) -> Result<(), String> {
+        let clock = views.now.tick(thread);
+        let at = &mut self.plain[cell];
+        let unordered = |a: &Access| a.thread != thread && views.now.clock(a.thread) < a.clock;
+        if let Some(other) = at.write.iter().chain(at.reads.iter()).find(|a| unordered(a)) {
+            return Err(format!(
+                "thread {thread} overwrites bytes that thread {} accessed without an edge between",
+                other.thread
+            ));
+        }
+        at.write = Some(Access { thread, clock });
+        at.reads.clear();
+        Ok(())
+    }
+}

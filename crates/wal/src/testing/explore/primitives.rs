@@ -1,0 +1,391 @@
+//! Atomics, fences, plain bytes, threads, parking and locks of the explored world, shaped like std's.
+
+use super::memory::ThreadViews;
+use super::schedule::{Execution, Status, World, with};
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+pub use std::sync::atomic::Ordering;
+use std::sync::{Arc, LockResult, OnceLock};
+
+/// A location is numbered by the execution at its first use, so that statics and `const fn new` work.
+#[derive(Debug)]
+struct Atomic {
+    initial: u64,
+    number: OnceLock<usize>,
+}
+
+impl Atomic {
+    const fn new(initial: u64) -> Self {
+        Atomic { initial, number: OnceLock::new() }
+    }
+
+    fn number(&self, world: &mut World) -> usize {
+        // Created before it was shared: its first value is visible to everybody.
+        *self.number.get_or_init(|| world.memory.atomic(self.initial, &Default::default()))
+    }
+
+    fn load(&self, order: Ordering) -> u64 {
+        with(|execution, me| {
+            execution.step(me, "load", |world| {
+                let number = self.number(world);
+                let ages = world.memory.readable(number, &world.threads[me].views, order);
+                let age = world.pick(ages);
+                world.memory.load(number, age, &mut world.threads[me].views, order)
+            })
+        })
+    }
+
+    fn store(&self, value: u64, order: Ordering) {
+        with(|execution, me| {
+            execution.step(me, "store", |world| {
+                let number = self.number(world);
+                world.changed(me);
+                world.memory.store(number, value, &mut world.threads[me].views, order);
+            });
+        });
+    }
+
+    fn modify(&self, order: Ordering, failure: Ordering, mut change: impl FnMut(u64) -> Option<u64>) -> u64 {
+        with(|execution, me| {
+            execution.step(me, "modify", |world| {
+                let number = self.number(world);
+                world.changed(me);
+                world.memory.modify(number, &mut world.threads[me].views, order, failure, &mut change)
+            })
+        })
+    }
+}
+
+macro_rules! atomic {
+    ($name:ident, $type:ty) => {
+        /// As in std, explored.
+        #[derive(Debug)]
+        pub struct $name(Atomic);
+
+        #[allow(clippy::unnecessary_cast, reason = "one macro for all widths")]
+        #[allow(missing_docs, reason = "as in std")]
+        impl $name {
+            pub const fn new(value: $type) -> Self {
+                $name(Atomic::new(value as u64))
+            }
+            pub fn load(&self, order: Ordering) -> $type {
+                self.0.load(order) as $type
+            }
+            pub fn store(&self, value: $type, order: Ordering) {
+                self.0.store(value as u64, order);
+            }
+            pub fn swap(&self, value: $type, order: Ordering) -> $type {
+                self.0.modify(order, order, |_| Some(value as u64)) as $type
+            }
+            pub fn fetch_add(&self, value: $type, order: Ordering) -> $type {
+                self.0.modify(order, order, |old| Some((old as $type).wrapping_add(value) as u64)) as $type
+            }
+            pub fn fetch_sub(&self, value: $type, order: Ordering) -> $type {
+                self.0.modify(order, order, |old| Some((old as $type).wrapping_sub(value) as u64)) as $type
+            }
+            pub fn fetch_max(&self, value: $type, order: Ordering) -> $type {
+                self.0.modify(order, order, |old| Some((old as $type).max(value) as u64)) as $type
+            }
+            pub fn fetch_or(&self, value: $type, order: Ordering) -> $type {
+                self.0.modify(order, order, |old| Some(old | value as u64)) as $type
+            }
+            pub fn fetch_and(&self, value: $type, order: Ordering) -> $type {
+                self.0.modify(order, order, |old| Some(old & value as u64)) as $type
+            }
+            /// # Errors
+            /// The value found, if it was not `current`.
+            pub fn compare_exchange(
+                &self,
+                current: $type,
+                new: $type,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$type, $type> {
+                let old =
+                    self.0.modify(success, failure, |old| (old == current as u64).then_some(new as u64));
+                if old == current as u64 { Ok(old as $type) } else { Err(old as $type) }
+            }
+            /// # Errors
+            /// The value found, if it was not `current`. Never fails spuriously here.
+            pub fn compare_exchange_weak(
+                &self,
+                current: $type,
+                new: $type,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$type, $type> {
+                self.compare_exchange(current, new, success, failure)
+            }
+        }
+    };
+}
+
+atomic!(AtomicU64, u64);
+atomic!(AtomicU32, u32);
+atomic!(AtomicUsize, usize);
+
+/// As in std, explored.
+#[derive(Debug)]
+pub struct AtomicBool(Atomic);
+
+#[allow(missing_docs, reason = "as in std")]
+impl AtomicBool {
+    pub const fn new(value: bool) -> Self {
+        AtomicBool(Atomic::new(value as u64))
+    }
+    pub fn load(&self, order: Ordering) -> bool {
+        self.0.load(order) != 0
+    }
+    pub fn store(&self, value: bool, order: Ordering) {
+        self.0.store(u64::from(value), order);
+    }
+    pub fn swap(&self, value: bool, order: Ordering) -> bool {
+        self.0.modify(order, order, |_| Some(u64::from(value))) != 0
+    }
+    /// # Errors
+    /// The value found, if it was not `current`.
+    pub fn compare_exchange(
+        &self,
+        current: bool,
+        new: bool,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<bool, bool> {
+        let old =
+            self.0.modify(success, failure, |old| (old == u64::from(current)).then_some(u64::from(new))) != 0;
+        if old == current { Ok(old) } else { Err(old) }
+    }
+}
+
+/// A memory fence.
+pub fn fence(order: Ordering) {
+    with(|execution, me| {
+        execution.step(me, "fence", |world| world.memory.fence(&mut world.threads[me].views, order));
+    });
+}
+
+/// Says that plain bytes are about to be read or written, so that races are found. Bytes that are always accessed
+/// together may share one.
+#[derive(Debug)]
+pub struct PlainAccess(OnceLock<usize>);
+
+impl Default for PlainAccess {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl PlainAccess {
+    /// Bytes nobody has accessed yet.
+    pub const fn new() -> Self {
+        PlainAccess(OnceLock::new())
+    }
+
+    /// The bytes are read now.
+    pub fn read(&self) {
+        self.access("plain read", |world, cell, me| {
+            world.memory.plain_read(cell, me, &mut world.threads[me].views)
+        });
+    }
+
+    /// The bytes are written now.
+    pub fn write(&self) {
+        self.access("plain write", |world, cell, me| {
+            world.memory.plain_write(cell, me, &mut world.threads[me].views)
+        });
+    }
+
+    fn access(&self, what: &str, access: impl FnOnce(&mut World, usize, usize) -> Result<(), String>) {
+        with(|execution, me| {
+            execution.step(me, what, |world| {
+                let cell = *self.0.get_or_init(|| world.memory.cell());
+                if let Err(race) = access(world, cell, me) {
+                    world.fail(race);
+                }
+            });
+        });
+    }
+}
+
+/// The thread spins: it goes on once another thread has changed something.
+pub fn spin_loop() {
+    yield_now();
+}
+
+/// As [`spin_loop`].
+pub fn yield_now() {
+    with(|execution, me| {
+        let seen = execution.step(me, "yield", |world| world.spin(me));
+        execution.block(me, "wait for a change", Status::Yielded(seen));
+    });
+}
+
+/// A handle to a thread of the execution.
+#[derive(Debug, Clone)]
+pub struct Thread {
+    execution: Arc<Execution>,
+    id: usize,
+}
+
+/// The calling thread.
+pub fn current() -> Thread {
+    with(|execution, me| Thread { execution: Arc::clone(execution), id: me })
+}
+
+impl Thread {
+    /// Lets the thread's present or next [`park`] return.
+    pub fn unpark(&self) {
+        with(|_, me| {
+            self.execution.step(me, "unpark", |world| {
+                let mut token = world.threads[self.id].token.take().unwrap_or_default();
+                token.now.join(&world.threads[me].views.now);
+                world.threads[self.id].token = Some(token);
+                world.changed(me);
+                if world.threads[self.id].status == Status::Parked {
+                    world.threads[self.id].status = Status::Runnable;
+                }
+            });
+        });
+    }
+}
+
+/// Waits for [`Thread::unpark`]. Spurious returns are explored by callers' loops, not made up here.
+pub fn park() {
+    with(|execution, me| {
+        if !execution.step(me, "park", |world| take_token(world, me)) {
+            execution.block(me, "parked", Status::Parked);
+            execution.step(me, "unparked", |world| take_token(world, me));
+        }
+    });
+}
+
+fn take_token(world: &mut World, me: usize) -> bool {
+    let Some(ThreadViews { now, .. }) = world.threads[me].token.take() else { return false };
+    world.threads[me].views.now.join(&now);
+    true
+}
+
+/// A spawned thread.
+#[derive(Debug)]
+pub struct JoinHandle<T> {
+    id: usize,
+    result: Arc<std::sync::Mutex<Option<T>>>,
+    handle: std::thread::JoinHandle<()>,
+}
+
+/// Starts a thread of the execution.
+pub fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    let result = Arc::new(std::sync::Mutex::new(None));
+    let into = Arc::clone(&result);
+    let (id, handle) = with(|execution, me| {
+        execution.spawn(me, Box::new(move || *into.lock().expect("not poisoned") = Some(body())))
+    });
+    JoinHandle { id, result, handle }
+}
+
+impl<T> JoinHandle<T> {
+    /// Waits for the thread's end.
+    ///
+    /// # Errors
+    /// Never: a panic of the thread fails the execution.
+    pub fn join(self) -> std::thread::Result<T> {
+        with(|execution, me| execution.block(me, "join", Status::Joining(self.id)));
+        self.handle.join()?;
+        Ok(self.result.lock().expect("not poisoned").take().expect("the thread has ended"))
+    }
+}
+
+/// The state of one lock: who holds it, and what its last holder knew.
+#[derive(Debug, Default)]
+pub(super) struct MutexState {
+    held: bool,
+    views: ThreadViews,
+}
+
+/// As in std, explored.
+#[derive(Debug)]
+pub struct Mutex<T> {
+    number: OnceLock<usize>,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: a guard exists only while the execution records the lock as held, by one thread at a time.
+unsafe impl<T: Send> Send for Mutex<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Mutex<T> {}
+
+/// Holds a [`Mutex`].
+#[derive(Debug)]
+pub struct MutexGuard<'a, T>(&'a Mutex<T>);
+
+impl<T> Mutex<T> {
+    /// An unlocked mutex.
+    pub const fn new(value: T) -> Self {
+        Mutex { number: OnceLock::new(), value: UnsafeCell::new(value) }
+    }
+
+    fn number(&self, world: &mut World) -> usize {
+        *self.number.get_or_init(|| {
+            world.mutexes.push(MutexState::default());
+            world.mutexes.len() - 1
+        })
+    }
+
+    /// Takes the lock.
+    ///
+    /// # Errors
+    /// Never.
+    pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
+        with(|execution, me| {
+            loop {
+                let (number, taken) = execution.step(me, "lock", |world| {
+                    let number = self.number(world);
+                    let free = !world.mutexes[number].held;
+                    if free {
+                        world.mutexes[number].held = true;
+                        let theirs = world.mutexes[number].views.now.clone();
+                        world.threads[me].views.now.join(&theirs);
+                    }
+                    (number, free)
+                });
+                if taken {
+                    return Ok(MutexGuard(self));
+                }
+                execution.block(me, "wait for lock", Status::Blocked(number));
+            }
+        })
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: the guard holds the lock.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: the guard holds the lock.
+        unsafe { &mut *self.0.value.get() }
+    }
+}
+
+impl<T> Drop for MutexGuard<'_, T> {
+    fn drop(&mut self) {
+        with(|execution, me| {
+            execution.step(me, "unlock", |world| {
+                let number = self.0.number(world);
+                world.mutexes[number].held = false;
+                world.mutexes[number].views = ThreadViews::starting_from(&world.threads[me].views);
+                world.changed(me);
+                for thread in &mut world.threads {
+                    if thread.status == Status::Blocked(number) {
+                        thread.status = Status::Runnable;
+                    }
+                }
+            });
+        });
+    }
+}

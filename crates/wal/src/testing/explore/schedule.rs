@@ -1,0 +1,401 @@
+//! Picking who runs next, repeating runs, and finding the next untried path.
+
+use super::memory::{Memory, ThreadViews};
+use std::any::Any;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Why an execution failed, and the picks that lead there again.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// What went wrong: a panic's message, a race, or nobody able to move.
+    pub message: String,
+    /// The pick taken at each point, for [`Explorer::replay`].
+    pub path: Vec<u32>,
+    /// What each thread did, in order.
+    pub trace: Vec<String>,
+}
+
+/// What an exploration covered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Report {
+    /// Executions run.
+    pub executions: u64,
+    /// Whether every path was tried (within the preemption bound, if one is set).
+    pub complete: bool,
+}
+
+/// How far to explore.
+#[derive(Debug, Clone)]
+pub struct Explorer {
+    /// At most this many times may a thread that could go on be put aside for another. `None` tries all.
+    pub preemptions: Option<u32>,
+    /// Stop after this many executions.
+    pub executions_max: u64,
+    /// A run longer than this many steps is reported as a failure (a loop that never yields).
+    pub steps_max: u32,
+}
+
+impl Default for Explorer {
+    fn default() -> Self {
+        Explorer { preemptions: None, executions_max: 2_000_000, steps_max: 5_000 }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    Runnable,
+    /// Spinning: runnable again once other threads have stored more often than this.
+    Yielded(u64),
+    Parked,
+    /// Waiting for a mutex or condition variable with this number.
+    Blocked(usize),
+    /// Waiting for this thread to end.
+    Joining(usize),
+    Finished,
+}
+
+#[derive(Debug)]
+pub(super) struct VirtualThread {
+    pub(super) status: Status,
+    pub(super) views: ThreadViews,
+    pub(super) token: Option<ThreadViews>,
+    /// How often this thread has changed something.
+    stores: u64,
+    /// How often others had, when this thread last spun. Anything since then may be what it waits for.
+    seen: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Pick {
+    taken: u32,
+    of: u32,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct World {
+    pub(super) memory: Memory,
+    pub(super) threads: Vec<VirtualThread>,
+    pub(super) mutexes: Vec<super::primitives::MutexState>,
+    stores: u64,
+    running: usize,
+    path: Vec<Pick>,
+    position: usize,
+    preemptions: u32,
+    steps: u32,
+    trace: Vec<String>,
+    failure: Option<String>,
+}
+
+impl World {
+    /// Takes one of `of` alternatives: the recorded one while repeating a path, the first after that.
+    pub(super) fn pick(&mut self, of: usize) -> usize {
+        if of <= 1 {
+            return 0;
+        }
+        let of = u32::try_from(of).expect("few alternatives");
+        if self.position == self.path.len() {
+            self.path.push(Pick { taken: 0, of });
+        }
+        let pick = self.path[self.position];
+        if pick.of != of {
+            self.failure
+                .get_or_insert_with(|| "the body is not deterministic: a repeated pick changed".to_owned());
+            return 0;
+        }
+        self.position += 1;
+        pick.taken as usize
+    }
+
+    /// Thread `me` has changed something that a spinning thread may wait for.
+    pub(super) fn changed(&mut self, me: usize) {
+        self.stores += 1;
+        self.threads[me].stores += 1;
+    }
+
+    /// The count that a spinning thread waits to see passed: changes by others up to its last spin.
+    pub(super) fn spin(&mut self, me: usize) -> u64 {
+        let others = self.stores - self.threads[me].stores;
+        std::mem::replace(&mut self.threads[me].seen, others)
+    }
+
+    pub(super) fn fail(&mut self, message: String) {
+        self.failure.get_or_insert(message);
+    }
+}
+
+/// One run of the body.
+#[derive(Debug)]
+pub(super) struct Execution {
+    world: Mutex<World>,
+    moved: Condvar,
+    preemptions_max: Option<u32>,
+    steps_max: u32,
+}
+
+/// Unwinds a thread of a failed execution; caught at the thread's root.
+struct Abandoned;
+
+thread_local! {
+    static CURRENT: RefCell<Option<(Arc<Execution>, usize)>> = const { RefCell::new(None) };
+}
+
+/// Runs `body` in the current execution.
+pub(super) fn with<R>(body: impl FnOnce(&Arc<Execution>, usize) -> R) -> R {
+    let (execution, me) =
+        CURRENT.with_borrow(|current| current.clone()).expect("used outside of Explorer::check's body");
+    body(&execution, me)
+}
+
+impl Execution {
+    fn lock(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One shared access by thread `me`: lets the explorer run others first, then performs `access`.
+    pub(super) fn step<R>(&self, me: usize, what: &str, access: impl FnOnce(&mut World) -> R) -> R {
+        if std::thread::panicking() {
+            return access(&mut self.lock());
+        }
+        let mut world = self.lock();
+        world.steps += 1;
+        if world.steps > self.steps_max {
+            world.fail(format!("more than {} steps: does a loop spin without saying so?", self.steps_max));
+        }
+        world = self.reschedule(world, me);
+        world.trace.push(format!("{me}: {what}"));
+        let result = access(&mut world);
+        if world.failure.is_some() {
+            self.abandon(world);
+        }
+        result
+    }
+
+    /// Sets thread `me` aside until its status says it may run again.
+    pub(super) fn block(&self, me: usize, what: &str, status: Status) {
+        let mut world = self.lock();
+        world.trace.push(format!("{me}: {what}"));
+        world.threads[me].status = status;
+        drop(self.reschedule(world, me));
+    }
+
+    fn abandon(&self, world: MutexGuard<'_, World>) -> ! {
+        drop(world);
+        self.moved.notify_all();
+        resume_unwind(Box::new(Abandoned));
+    }
+
+    /// Picks who runs next and waits until that is `me`.
+    fn reschedule<'a>(&'a self, mut world: MutexGuard<'a, World>, me: usize) -> MutexGuard<'a, World> {
+        if world.failure.is_none() {
+            self.choose(&mut world, me);
+            if world.running != me {
+                self.moved.notify_all();
+            }
+        }
+        while world.failure.is_none() && world.running != me {
+            world = self.moved.wait(world).unwrap_or_else(PoisonError::into_inner);
+        }
+        if world.failure.is_some() {
+            self.abandon(world);
+        }
+        world
+    }
+
+    fn choose(&self, world: &mut World, me: usize) {
+        for thread in 0..world.threads.len() {
+            let ready = match world.threads[thread].status {
+                Status::Yielded(seen) => world.stores - world.threads[thread].stores > seen,
+                Status::Joining(other) => world.threads[other].status == Status::Finished,
+                _ => false,
+            };
+            if ready {
+                if let Status::Joining(other) = world.threads[thread].status {
+                    let theirs = world.threads[other].views.now.clone();
+                    world.threads[thread].views.now.join(&theirs);
+                } else {
+                    let World { memory, threads, .. } = world;
+                    memory.catch_up(&mut threads[thread].views);
+                }
+                world.threads[thread].status = Status::Runnable;
+            }
+        }
+        let runnable = |world: &World, t: usize| world.threads[t].status == Status::Runnable;
+        let mut candidates: Vec<usize> = Vec::with_capacity(world.threads.len());
+        let going = runnable(world, me);
+        if going {
+            candidates.push(me);
+        }
+        if !going || self.preemptions_max.is_none_or(|max| world.preemptions < max) {
+            candidates.extend((0..world.threads.len()).filter(|&t| t != me && runnable(world, t)));
+        }
+        if candidates.is_empty() {
+            if world.threads.iter().all(|t| t.status == Status::Finished) {
+                return;
+            }
+            let states: Vec<_> = world.threads.iter().map(|t| t.status).collect();
+            world.fail(format!("nobody can move (lost wake-up or deadlock): {states:?}"));
+            return;
+        }
+        let taken = world.pick(candidates.len());
+        if going && candidates[taken] != me {
+            world.preemptions += 1;
+        }
+        world.running = candidates[taken];
+    }
+
+    /// Adds a thread that begins with its creator's views.
+    pub(super) fn spawn(
+        self: &Arc<Self>,
+        me: usize,
+        body: Box<dyn FnOnce() + Send>,
+    ) -> (usize, std::thread::JoinHandle<()>) {
+        let id = self.step(me, "spawn", |world| {
+            let views = ThreadViews::starting_from(&world.threads[me].views);
+            world.threads.push(VirtualThread {
+                status: Status::Runnable,
+                views,
+                token: None,
+                stores: 0,
+                seen: 0,
+            });
+            world.threads.len() - 1
+        });
+        let execution = Arc::clone(self);
+        let handle = std::thread::spawn(move || execution.run(id, body));
+        (id, handle)
+    }
+
+    /// The life of one thread of the execution.
+    fn run(self: &Arc<Self>, id: usize, body: Box<dyn FnOnce() + Send>) {
+        CURRENT.set(Some((Arc::clone(self), id)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let mut world = self.lock();
+            while world.failure.is_none() && world.running != id {
+                world = self.moved.wait(world).unwrap_or_else(PoisonError::into_inner);
+            }
+            if world.failure.is_some() {
+                self.abandon(world);
+            }
+            drop(world);
+            body();
+        }));
+        let mut world = self.lock();
+        if let Err(panic) = outcome
+            && !panic.is::<Abandoned>()
+        {
+            world.fail(message(panic.as_ref()));
+        }
+        world.threads[id].status = Status::Finished;
+        world.changed(id);
+        if world.failure.is_none() {
+            self.choose(&mut world, id);
+        }
+        drop(world);
+        self.moved.notify_all();
+        CURRENT.set(None);
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> String {
+    panic
+        .downcast_ref::<String>()
+        .cloned()
+        .or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()))
+        .unwrap_or_else(|| "a panic without a message".to_owned())
+}
+
+/// The next path to try: the last pick with an untried alternative, advanced.
+fn advance(path: &mut Vec<Pick>) -> bool {
+    while let Some(last) = path.last_mut() {
+        if last.taken + 1 < last.of {
+            last.taken += 1;
+            return true;
+        }
+        path.pop();
+    }
+    false
+}
+
+impl Explorer {
+    /// Runs `body` along every path. The first failure ends it.
+    ///
+    /// # Errors
+    /// The [`Failure`] with the path that [`Explorer::replay`] takes.
+    pub fn check(&self, body: impl Fn() + Send + Sync + 'static) -> Result<Report, Failure> {
+        let body: Arc<dyn Fn() + Send + Sync> = Arc::new(body);
+        let mut path = Vec::new();
+        let mut executions = 0;
+        loop {
+            path = self.once(path, &body)?;
+            executions += 1;
+            if !advance(&mut path) {
+                return Ok(Report { executions, complete: true });
+            }
+            if executions >= self.executions_max {
+                return Ok(Report { executions, complete: false });
+            }
+        }
+    }
+
+    /// Runs `body` once along a recorded path.
+    ///
+    /// # Errors
+    /// The same [`Failure`], if it is still there.
+    pub fn replay(&self, path: &[u32], body: impl Fn() + Send + Sync + 'static) -> Result<(), Failure> {
+        // The numbers of alternatives are found again by running: unknown ones are taken as "whatever is there".
+        let mut known: Vec<Pick> = Vec::new();
+        let body: Arc<dyn Fn() + Send + Sync> = Arc::new(body);
+        for &taken in path {
+            let run = self.once(known.clone(), &body)?;
+            match run.get(known.len()) {
+                Some(next) if taken < next.of => known.push(Pick { taken, of: next.of }),
+                _ => break,
+            }
+        }
+        self.once(known, &body).map(|_| ())
+    }
+
+    fn once(&self, path: Vec<Pick>, body: &Arc<dyn Fn() + Send + Sync>) -> Result<Vec<Pick>, Failure> {
+        let root = VirtualThread {
+            status: Status::Runnable,
+            views: ThreadViews::default(),
+            token: None,
+            stores: 0,
+            seen: 0,
+        };
+        let world = World { path, threads: vec![root], ..World::default() };
+        let execution = Arc::new(Execution {
+            world: Mutex::new(world),
+            moved: Condvar::new(),
+            preemptions_max: self.preemptions,
+            steps_max: self.steps_max,
+        });
+        // The body runs on a thread of its own so that its thread-local state is new each time.
+        let (body, on) = (Arc::clone(body), Arc::clone(&execution));
+        let root = std::thread::spawn(move || on.run(0, Box::new(move || body())));
+        root.join().expect("the root catches its panics");
+        let mut world = execution.lock();
+        while world.failure.is_none() && world.threads.iter().any(|t| t.status != Status::Finished) {
+            world = execution.moved.wait(world).unwrap_or_else(PoisonError::into_inner);
+        }
+        match world.failure.take() {
+            None => Ok(std::mem::take(&mut world.path)),
+            Some(message) => {
+                let position = world.position;
+                let path = world.path[..position].iter().map(|p| p.taken).collect();
+                Err(Failure { message, path, trace: std::mem::take(&mut world.trace) })
+            }
+        }
+    }
+}
+
+/// Whether exploring `body` finds a failure: for lists of deliberately broken variants.
+pub fn catches(explorer: &Explorer, body: impl Fn() + Send + Sync + 'static) -> bool {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let caught = explorer.check(body).is_err();
+    std::panic::set_hook(hook);
+    caught
+}
