@@ -6,17 +6,23 @@
 //! |---|---|
 //! | [`FileDirectory`] | the real thing: buffered with `fdatasync`, or direct with durable writes |
 //! | [`MemoryDirectory`] | the limit in benchmarks, and quick tests |
+//! | [`Gate`] | in front of any of them: latches the first failure |
+//! | [`SimDevice`] | crashes, faults and stalls from a seed |
 
 mod aligned;
 mod directory;
 mod error;
 mod file;
+mod gate;
 mod lock;
 mod memory;
 mod name;
+mod sim;
 
 pub use aligned::{ALIGNMENT, AlignedBuffer};
 pub use directory::{Create, Directory, DirectoryLock, File, Method, WriteMode};
 pub use error::{Cause, Error, Result, Verb};
 pub use file::FileDirectory;
+pub use gate::Gate;
 pub use memory::MemoryDirectory;
+pub use sim::{Fault, SimDevice, Survival};

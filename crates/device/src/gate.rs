@@ -1,0 +1,255 @@
+//! The gate: after the first failed write or sync, nothing is acknowledged again until the store is opened anew.
+//!
+//! Any thread. After a failed `fdatasync` the kernel marks the pages clean, so a second one succeeds without having
+//! written anything: whoever retries, or merely syncs after somebody else's failure, acknowledges what was lost. So every
+//! call that could acknowledge something goes through here.
+//!
+//! Invariants:
+//!
+//! 1. The first failure of a write, a sync or a directory sync is latched for good. A preparation that failed for any
+//!    reason but a lack of room, or whose sync failed for any reason, counts as one.
+//! 2. A shut gate lets no write, sync, preparation, truncation, creation, rename or removal begin. Reads, lengths and
+//!    listings go on.
+//! 3. A sync, or a durable write, that ended after the gate was shut does not report success, whatever the device said.
+//! 4. Of one open file, only one call at a time is in a sync of the page cache. The kernel reports a write-back error
+//!    once for each open file, to whichever sync comes first; a second one running beside it could otherwise see
+//!    success before the first has latched the failure.
+//!
+//! | atomic | written by | read by | ordering |
+//! |---|---|---|---|
+//! | `first` (a `OnceLock`) | the first failing caller, once | every call, before and, where it acknowledges, after the device's | release by `set`, acquire by `get`: who sees it shut sees the whole cause |
+//!
+//! `turn` (leaf rank, held across a sync) is invariant 4's latch; aligned durable writes of direct files do not take it,
+//! their errors come back with the write itself (Linux 4.7 and later, which have `RWF_DSYNC`).
+//!
+//! A crash leaves nothing of the gate: the next open starts with a new one and recovers.
+
+use crate::directory::{Create, Directory, DirectoryLock, File, Method, WriteMode};
+use crate::error::{Cause, Error, Result, Verb};
+use std::fmt;
+use std::io::IoSlice;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// One latch for everything opened through one directory. Clones are the same gate.
+#[derive(Clone, Default)]
+pub struct Gate {
+    first: Arc<OnceLock<Arc<Error>>>,
+}
+
+impl Gate {
+    /// Puts a new gate before `directory`: all files and directories opened through the returned one share it.
+    pub fn wrap(directory: Arc<dyn Directory>) -> (Arc<dyn Directory>, Gate) {
+        let gate = Gate::default();
+        (gate.before(directory), gate)
+    }
+
+    /// Puts this gate before one more directory, so that one failure shuts both.
+    pub fn before(&self, directory: Arc<dyn Directory>) -> Arc<dyn Directory> {
+        Arc::new(GatedDirectory { gate: self.clone(), inner: directory })
+    }
+
+    /// The failure that shut it.
+    pub fn failure(&self) -> Option<Error> {
+        self.first.get().map(|first| Error::clone(first))
+    }
+
+    /// Whether it is shut: one load.
+    pub fn is_shut(&self) -> bool {
+        self.first.get().is_some()
+    }
+
+    /// Shuts it for a reason found above the device. The first reason stays.
+    pub fn shut(&self, error: Error) {
+        // A refusal by the gate itself is not a new cause.
+        if !matches!(error.cause, Cause::Poisoned(_)) {
+            self.first.get_or_init(|| Arc::new(error));
+        }
+    }
+
+    /// Refuses if shut.
+    fn check(&self, verb: Verb, subject: impl FnOnce() -> String) -> Result<()> {
+        match self.first.get() {
+            None => Ok(()),
+            Some(first) => Err(Error::new(verb, subject(), Cause::Poisoned(first.clone()))),
+        }
+    }
+
+    fn latch<T>(&self, result: Result<T>, is_fatal: impl FnOnce(&Error) -> bool) -> Result<T> {
+        if let Err(error) = &result
+            && is_fatal(error)
+        {
+            self.shut(error.clone());
+        }
+        result
+    }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.failure() {
+            None => f.write_str("Gate(open)"),
+            Some(first) => write!(f, "Gate(shut: {first})"),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct GatedDirectory {
+    gate: Gate,
+    inner: Arc<dyn Directory>,
+}
+
+impl GatedDirectory {
+    fn file(&self, name: &str, inner: Arc<dyn File>) -> Arc<dyn File> {
+        let name = name.to_owned();
+        Arc::new(GatedFile { gate: self.gate.clone(), name, inner, turn: Mutex::new(()) })
+    }
+}
+
+impl Directory for GatedDirectory {
+    fn open(&self, name: &str, create: Create, method: Method) -> Result<Arc<dyn File>> {
+        let create = match (self.gate.check(Verb::Open, || name.to_owned()), create) {
+            (Ok(()), create) => create,
+            (Err(refused), Create::New) => return Err(refused),
+            // Reading what exists goes on; creating does not.
+            (Err(refused), _) => {
+                return match self.inner.open(name, Create::Never, method) {
+                    Err(Error { cause: Cause::NotFound, .. }) if create == Create::IfMissing => Err(refused),
+                    other => Ok(self.file(name, other?)),
+                };
+            }
+        };
+        Ok(self.file(name, self.inner.open(name, create, method)?))
+    }
+
+    fn open_read_only(&self, name: &str) -> Result<Arc<dyn File>> {
+        Ok(self.file(name, self.inner.open_read_only(name)?))
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        self.inner.list()
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.gate.check(Verb::Rename, || format!("{from} to {to}"))?;
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.gate.check(Verb::Remove, || name.to_owned())?;
+        self.inner.remove(name)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.gate.check(Verb::SyncDirectory, || self.inner.describe())?;
+        self.gate.latch(self.inner.sync(), |_| true)?;
+        self.gate.check(Verb::SyncDirectory, || self.inner.describe())
+    }
+
+    fn lock(&self) -> Result<Box<dyn DirectoryLock>> {
+        self.inner.lock()
+    }
+
+    fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>> {
+        if let Err(refused) = self.gate.check(Verb::Open, || name.to_owned()) {
+            return self.existing_subdirectory(name)?.ok_or(refused);
+        }
+        let is_sync = |error: &Error| error.verb == Verb::SyncDirectory;
+        Ok(self.gate.before(self.gate.latch(self.inner.subdirectory(name), is_sync)?))
+    }
+
+    fn existing_subdirectory(&self, name: &str) -> Result<Option<Arc<dyn Directory>>> {
+        Ok(self.inner.existing_subdirectory(name)?.map(|inner| self.gate.before(inner)))
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
+
+#[derive(Debug)]
+struct GatedFile {
+    gate: Gate,
+    name: String,
+    inner: Arc<dyn File>,
+    turn: Mutex<()>,
+}
+
+impl GatedFile {
+    fn check(&self, verb: Verb) -> Result<()> {
+        self.gate.check(verb, || self.name.clone())
+    }
+
+    /// Whether a write goes through the page cache: all do but those of direct files that are aligned as a whole.
+    fn is_cached(&self, parts: &[IoSlice<'_>], offset: u64) -> bool {
+        let block = self.inner.alignment() as u64;
+        let total: u64 = parts.iter().map(|part| part.len() as u64).sum();
+        self.inner.method() == Method::Buffered || !(offset | total).is_multiple_of(block)
+    }
+
+    /// Runs a call that syncs the page cache, alone (invariant 4), and reports success only if the gate is still open
+    /// (invariant 3).
+    fn in_turn(
+        &self,
+        verb: Verb,
+        is_fatal: impl FnOnce(&Error) -> bool,
+        call: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check(verb)?;
+        self.gate.latch(call(), is_fatal)?;
+        self.check(verb)
+    }
+}
+
+impl File for GatedFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        self.inner.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, parts: &[IoSlice<'_>], offset: u64, mode: WriteMode) -> Result<()> {
+        let write = || self.inner.write_at(parts, offset, mode);
+        match mode {
+            WriteMode::Durable if self.is_cached(parts, offset) => self.in_turn(Verb::Write, |_| true, write),
+            WriteMode::Durable => {
+                self.check(Verb::Write)?;
+                self.gate.latch(write(), |_| true)?;
+                self.check(Verb::Write)
+            }
+            WriteMode::Written => {
+                self.check(Verb::Write)?;
+                self.gate.latch(write(), |_| true)
+            }
+        }
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.in_turn(Verb::Sync, |_| true, || self.inner.sync())
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.inner.len()
+    }
+
+    fn prepare(&self, from: u64, to: u64) -> Result<()> {
+        let is_fatal = |error: &Error| !(error.is_no_space() && error.verb == Verb::Prepare);
+        self.in_turn(Verb::Prepare, is_fatal, || self.inner.prepare(from, to))
+    }
+
+    fn truncate(&self, length: u64) -> Result<()> {
+        self.check(Verb::Length)?;
+        self.inner.truncate(length)
+    }
+
+    fn drop_cache(&self) -> Result<()> {
+        self.inner.drop_cache()
+    }
+
+    fn method(&self) -> Method {
+        self.inner.method()
+    }
+
+    fn alignment(&self) -> usize {
+        self.inner.alignment()
+    }
+}

@@ -1,0 +1,211 @@
+//! One directory of a simulated device.
+
+use super::file::{Access, SimFile};
+use super::image::Image;
+use super::world::{Folder, Inode, Outcome, Shared, SubFolder, World, failure};
+use crate::directory::{Create, Directory, DirectoryLock, File, Method};
+use crate::error::{Cause, Error, Result, Verb};
+use crate::name;
+use std::fmt;
+use std::sync::{Arc, MutexGuard};
+
+#[derive(Clone)]
+pub(super) struct SimDirectory {
+    pub(super) shared: Arc<Shared>,
+    pub(super) number: usize,
+    pub(super) prefix: String,
+}
+
+impl SimDirectory {
+    fn path(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    fn look(&self, verb: Verb, name: &str) -> Result<MutexGuard<'_, World>> {
+        self.shared.look(verb, || self.path(name))
+    }
+
+    fn missing(&self, verb: Verb, name: &str) -> Error {
+        Error::new(verb, self.path(name), Cause::NotFound)
+    }
+
+    fn file(&self, inode: Arc<Inode>, access: Access, method: Method) -> Arc<dyn File> {
+        Arc::new(SimFile { shared: self.shared.clone(), inode, access, method })
+    }
+
+    fn folder<'a>(&self, world: &'a mut World) -> &'a mut Folder {
+        &mut world.folders[self.number]
+    }
+
+    /// Takes a step whose only effect is `change`, un-synced either way.
+    fn change(
+        &self,
+        world: &mut World,
+        verb: Verb,
+        name: &str,
+        change: impl FnOnce(&mut World),
+    ) -> Result<()> {
+        let path = self.path(name);
+        let outcome = self.shared.step(world, verb, &path);
+        if let Outcome::Fail(fault) = outcome {
+            return Err(failure(fault, verb, path));
+        }
+        change(world);
+        match outcome {
+            Outcome::Crash => Err(Error::new(verb, path, Cause::Crashed)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Directory for SimDirectory {
+    fn open(&self, name: &str, create: Create, method: Method) -> Result<Arc<dyn File>> {
+        name::check(Verb::Open, name)?;
+        let mut world = self.look(Verb::Open, name)?;
+        if let Some(inode) = self.folder(&mut world).names.seen().get(name).cloned() {
+            if create == Create::New {
+                return Err(Error::new(Verb::Open, self.path(name), Cause::AlreadyExists));
+            }
+            return Ok(self.file(inode, Access::ReadWrite, method));
+        }
+        if create == Create::Never {
+            return Err(self.missing(Verb::Open, name));
+        }
+        let inode = world.inode(self.path(name), Image::default());
+        self.change(&mut world, Verb::Open, name, |world| {
+            self.folder(world).names.create(name, inode.clone());
+        })?;
+        Ok(self.file(inode, Access::ReadWrite, method))
+    }
+
+    fn open_read_only(&self, name: &str) -> Result<Arc<dyn File>> {
+        name::check(Verb::Open, name)?;
+        let mut world = self.look(Verb::Open, name)?;
+        match self.folder(&mut world).names.seen().get(name) {
+            Some(inode) => Ok(self.file(inode.clone(), Access::ReadOnly, Method::Buffered)),
+            None => Err(self.missing(Verb::Open, name)),
+        }
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        let mut world = self.look(Verb::List, "")?;
+        Ok(self.folder(&mut world).names.seen().keys().cloned().collect())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        name::check(Verb::Rename, from)?;
+        name::check(Verb::Rename, to)?;
+        let mut world = self.look(Verb::Rename, from)?;
+        let Some(inode) = self.folder(&mut world).names.seen().get(from).cloned() else {
+            return Err(self.missing(Verb::Rename, from));
+        };
+        self.change(&mut world, Verb::Rename, from, |world| {
+            inode.content().path = self.path(to);
+            if from != to {
+                self.folder(world).names.rename(from, to, inode);
+            }
+        })
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        name::check(Verb::Remove, name)?;
+        let mut world = self.look(Verb::Remove, name)?;
+        let Some(inode) = self.folder(&mut world).names.seen().get(name).cloned() else {
+            return Err(self.missing(Verb::Remove, name));
+        };
+        self.change(&mut world, Verb::Remove, name, |world| self.folder(world).names.remove(name, inode))
+    }
+
+    fn sync(&self) -> Result<()> {
+        let mut world = self.shared.enter(Verb::SyncDirectory, || self.prefix.clone())?;
+        match self.shared.step(&mut world, Verb::SyncDirectory, &self.prefix) {
+            Outcome::Succeed => {
+                self.folder(&mut world).names.sync();
+                Ok(())
+            }
+            Outcome::Crash => Err(Error::new(Verb::SyncDirectory, &*self.prefix, Cause::Crashed)),
+            Outcome::Fail(fault) => {
+                let World { folders, rng, .. } = &mut *world;
+                folders[self.number].names.fail_sync(rng);
+                Err(failure(fault, Verb::SyncDirectory, self.prefix.clone()))
+            }
+        }
+    }
+
+    fn lock(&self) -> Result<Box<dyn DirectoryLock>> {
+        let mut world = self.look(Verb::Lock, "")?;
+        let folder = self.folder(&mut world);
+        if folder.locked {
+            let holder = Cause::Locked(Some(std::process::id()));
+            return Err(Error::new(Verb::Lock, format!("/{}", self.prefix), holder));
+        }
+        folder.locked = true;
+        Ok(Box::new(SimLock { directory: self.clone() }))
+    }
+
+    fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>> {
+        name::check(Verb::Open, name)?;
+        let mut world = self.look(Verb::Open, name)?;
+        let prefix = format!("{}/", self.path(name));
+        let found = self.folder(&mut world).folders.get(name).copied();
+        if let Some(SubFolder { number, kept: true }) = found {
+            return Ok(Arc::new(SimDirectory { shared: self.shared.clone(), number, prefix }));
+        }
+        let number = found.map_or(world.folders.len(), |found| found.number);
+        let outcome = self.shared.step(&mut world, Verb::Open, &self.path(name));
+        if let Outcome::Fail(fault) = outcome {
+            return Err(failure(fault, Verb::Open, self.path(name)));
+        }
+        if found.is_none() {
+            world.folders.push(Folder { prefix: prefix.clone(), ..Folder::default() });
+        }
+        let kept = outcome == Outcome::Succeed;
+        let folder = self.folder(&mut world);
+        folder.folders.insert(name.to_owned(), SubFolder { number, kept });
+        if !kept {
+            return Err(Error::new(Verb::Open, prefix, Cause::Crashed));
+        }
+        // Syncing the entry syncs the directory that holds it, and so every other name in it.
+        folder.names.sync();
+        Ok(Arc::new(SimDirectory { shared: self.shared.clone(), number, prefix }))
+    }
+
+    fn existing_subdirectory(&self, name: &str) -> Result<Option<Arc<dyn Directory>>> {
+        name::check(Verb::Open, name)?;
+        let mut world = self.look(Verb::Open, name)?;
+        let found = self.folder(&mut world).folders.get(name).copied();
+        Ok(found.map(|SubFolder { number, .. }| {
+            let prefix = format!("{}/", self.path(name));
+            Arc::new(SimDirectory { shared: self.shared.clone(), number, prefix }) as Arc<dyn Directory>
+        }))
+    }
+
+    fn describe(&self) -> String {
+        format!("/{} (simulated device, seed {})", self.prefix, self.shared.lock().seed)
+    }
+}
+
+impl fmt::Debug for SimDirectory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SimDirectory(/{})", self.prefix)
+    }
+}
+
+struct SimLock {
+    directory: SimDirectory,
+}
+
+impl DirectoryLock for SimLock {}
+
+impl Drop for SimLock {
+    fn drop(&mut self) {
+        let mut world = self.directory.shared.lock();
+        self.directory.folder(&mut world).locked = false;
+    }
+}
+
+impl fmt::Debug for SimLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SimLock")
+    }
+}

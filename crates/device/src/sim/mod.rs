@@ -1,0 +1,230 @@
+//! A device that crashes on demand, and then keeps no more than it promised.
+//!
+//! It holds what programs see apart from what is durable: bytes by sector of 512, lengths, and names. A crash keeps
+//! everything durable, and of the rest what the seed says: per sector any version between the durable and the latest
+//! one (so writes are dropped, torn and reordered), any of the lengths in between, and a prefix or any subset of the
+//! name changes. Calls can be made to fail, to stall, or to crash the device half-way.
+//!
+//! Any thread. One latch serialises all calls, so that the same sequence of calls with the same seed does the same.
+//!
+//! | what counts as a step | partial effect when the device crashes at it |
+//! |---|---|
+//! | `write_at`, `prepare`, `truncate` | as if un-synced, also when durable: the seed decides sector by sector |
+//! | `File::sync`, `Directory::sync` | nothing is promised of what it covered: the seed decides as for un-synced |
+//! | creating, renaming, removing a file | as an un-synced name change |
+//! | creating a subdirectory | it exists or it does not |
+//!
+//! Steps are numbered from 0, so a test runs its workload once, asks [`SimDevice::steps`], and runs it again for each
+//! number below that with [`SimDevice::crash_at`].
+//!
+//! ```
+//! use katydid_device::{Create, Directory, File, Method, SimDevice, WriteMode};
+//! use std::io::IoSlice;
+//!
+//! let device = SimDevice::new(1);
+//! let file = device.directory().open("a", Create::New, Method::Buffered)?;
+//! device.directory().sync()?;
+//! file.write_at(&[IoSlice::new(b"durable")], 0, WriteMode::Durable)?;
+//! device.crash_at(device.steps());
+//! assert!(file.write_at(&[IoSlice::new(b"replaced")], 0, WriteMode::Durable).is_err());
+//!
+//! for seed in 0..20 {
+//!     let file = device.reopen_after_crash(seed).directory().open_read_only("a")?;
+//!     let mut text = [0; 8];
+//!     let count = file.read_at(&mut text, 0)?;
+//!     assert!(&text[..count] == b"durable" || &text[..count] == b"replace" || &text == b"replaced" || &text == b"durable\0");
+//! }
+//! # Ok::<(), katydid_device::Error>(())
+//! ```
+
+mod bytes;
+mod directory;
+mod faults;
+mod file;
+mod image;
+mod names;
+mod reopen;
+mod world;
+
+pub use faults::{Fault, Survival};
+
+use crate::directory::Directory;
+use crate::error::Verb;
+use directory::SimDirectory;
+use fastrand::Rng;
+use reopen::{Ending, reopen};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use world::{Folder, Inode, Shared, World};
+
+/// A simulated device. Clones are the same device.
+#[derive(Debug, Clone)]
+pub struct SimDevice {
+    shared: Arc<Shared>,
+}
+
+impl SimDevice {
+    /// An empty device. `seed` decides what failing syncs lose; crashes have their own seed.
+    pub fn new(seed: u64) -> Self {
+        let mut world = World::new(seed);
+        world.folders.push(Folder::default());
+        Self::of(world)
+    }
+
+    fn of(world: World) -> Self {
+        SimDevice { shared: Arc::new(Shared { world: Mutex::new(world), changed: Condvar::new() }) }
+    }
+
+    /// Its root directory.
+    pub fn directory(&self) -> Arc<dyn Directory> {
+        Arc::new(SimDirectory { shared: self.shared.clone(), number: 0, prefix: String::new() })
+    }
+
+    /// Steps taken so far; the number of the next one.
+    pub fn steps(&self) -> u64 {
+        self.shared.lock().steps
+    }
+
+    /// Crashes at step number `step`: it takes effect partly at most and fails, as every later call does, with
+    /// [`Cause::Crashed`](crate::Cause::Crashed).
+    pub fn crash_at(&self, step: u64) {
+        self.shared.lock().crash_at = Some(step);
+    }
+
+    /// Crashes now.
+    pub fn freeze(&self) {
+        self.shared.lock().crashed = true;
+        self.shared.changed.notify_all();
+    }
+
+    /// Whether it has crashed.
+    pub fn is_crashed(&self) -> bool {
+        self.shared.lock().crashed
+    }
+
+    /// The device after a crash of the machine, [`Survival::Random`] with `seed`; this one is frozen if it was not. May be
+    /// called again, with other seeds too. Steps count from 0 again; faults are gone, the capacity stays.
+    pub fn reopen_after_crash(&self, seed: u64) -> SimDevice {
+        self.reopen_with(seed, Survival::Random)
+    }
+
+    /// As [`SimDevice::reopen_after_crash`], with the given [`Survival`].
+    pub fn reopen_with(&self, seed: u64, survival: Survival) -> SimDevice {
+        self.freeze();
+        Self::of(reopen(&self.shared.lock(), seed, Ending::Crash(survival, Rng::with_seed(seed))))
+    }
+
+    /// The device after the process alone was killed: nothing is lost, and what was un-synced still is. This device is
+    /// frozen; open handles of files without a name are closed.
+    pub fn reopen_after_kill(&self) -> SimDevice {
+        self.freeze();
+        let world = self.shared.lock();
+        Self::of(reopen(&world, world.seed, Ending::Kill))
+    }
+
+    /// Makes step number `step` fail, once.
+    pub fn fail_at(&self, step: u64, fault: Fault) {
+        self.shared.lock().plan.at(step, fault);
+    }
+
+    /// Asks `predicate` about every step: what is done, the file's path from the root (a directory's ends with `/`, the
+    /// root's is empty), the step's number. It runs under the device's latch and must not call the device.
+    pub fn fail_when(&self, predicate: impl FnMut(Verb, &str, u64) -> Option<Fault> + Send + 'static) {
+        self.shared.lock().plan.when(Some(Box::new(predicate)));
+    }
+
+    /// Makes reads that touch these bytes of the file with this path fail.
+    pub fn fail_reads(&self, path: &str, bytes: Range<u64>) {
+        self.shared.lock().plan.unreadable(path, bytes);
+    }
+
+    /// Forgets every planned fault, unreadable range and predicate.
+    pub fn heal(&self) {
+        self.shared.lock().plan.clear();
+    }
+
+    /// Limits the sum of all files' lengths to `bytes`; growing beyond it is `NoSpace`. May be raised and lowered.
+    pub fn set_capacity(&self, bytes: u64) {
+        self.shared.lock().capacity = bytes;
+    }
+
+    /// The sum of all files' lengths in bytes.
+    pub fn used(&self) -> u64 {
+        self.shared.lock().used.load(Ordering::Relaxed)
+    }
+
+    /// With `true`, callers of `write_at`, `sync` (of files and directories), `prepare` and `truncate` wait until it is
+    /// called with `false` or the device crashes. Reads go on.
+    pub fn stall_writes(&self, stall: bool) {
+        self.shared.lock().stalling = stall;
+        self.shared.changed.notify_all();
+    }
+
+    /// Waits until at least `callers` calls are waiting because of [`SimDevice::stall_writes`].
+    pub fn wait_stalled(&self, callers: usize) {
+        let mut world = self.shared.lock();
+        while world.stalled < callers {
+            world = self.shared.changed.wait(world).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Calls now waiting because of [`SimDevice::stall_writes`].
+    pub fn stalled(&self) -> usize {
+        self.shared.lock().stalled
+    }
+
+    /// Changes a byte of the file with this path, as a decaying device would: cached and durable. `false` if there is no
+    /// such byte.
+    pub fn corrupt(&self, path: &str, offset: u64, xor: u8) -> bool {
+        let world = self.shared.lock();
+        match find(&world, path) {
+            Some(inode) => inode.content().image.corrupt(offset, xor),
+            None => false,
+        }
+    }
+
+    /// Every file by its path, with the bytes that programs see; also of a crashed device.
+    pub fn image(&self) -> BTreeMap<String, Vec<u8>> {
+        let world = self.shared.lock();
+        files(&world).map(|(path, inode)| (path, inode.content().image.contents())).collect()
+    }
+
+    /// Every file by its path, with the bytes that survive a crash in the worst case.
+    pub fn durable_image(&self) -> BTreeMap<String, Vec<u8>> {
+        let ending = Ending::Crash(Survival::DropAll, Rng::with_seed(0));
+        let worst = reopen(&self.shared.lock(), 0, ending);
+        files(&worst).map(|(path, inode)| (path, inode.content().image.contents())).collect()
+    }
+
+    /// One line for each file, for the message of a failed test.
+    pub fn dump(&self) -> String {
+        let world = self.shared.lock();
+        let state = if world.crashed { "crashed" } else { "alive" };
+        let mut text = format!("{state} after {} steps, seed {}\n", world.steps, world.seed);
+        for (path, inode) in files(&world) {
+            let content = inode.content();
+            let image = &content.image;
+            let (seen, kept) = (image.len(), image.kept_len());
+            let (dirty, lost) = (image.dirty_sectors(), image.lost_sectors());
+            // Writing to a `String` cannot fail.
+            writeln!(text, "{path}: {seen} bytes ({kept} durable), {dirty} sectors dirty, {lost} lost").ok();
+        }
+        for folder in world.folders.iter().filter(|folder| folder.names.un_synced() > 0) {
+            writeln!(text, "/{}: {} un-synced name changes", folder.prefix, folder.names.un_synced()).ok();
+        }
+        text
+    }
+}
+
+fn files(world: &World) -> impl Iterator<Item = (String, &Arc<Inode>)> {
+    world.folders.iter().flat_map(|folder| {
+        folder.names.seen().iter().map(|(name, inode)| (format!("{}{name}", folder.prefix), inode))
+    })
+}
+
+fn find(world: &World, path: &str) -> Option<Arc<Inode>> {
+    files(world).find(|(name, _)| name == path).map(|(_, inode)| inode.clone())
+}

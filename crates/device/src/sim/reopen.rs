@@ -1,0 +1,87 @@
+//! From a device that ended to the one a restart finds.
+//!
+//! Pure but for the old device's latch, which the caller holds.
+
+use super::faults::Survival;
+use super::image::Image;
+use super::names::Names;
+use super::world::{Folder, Inode, SubFolder, World};
+use fastrand::Rng;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How the device's user ended.
+pub(super) enum Ending {
+    /// The process only: everything un-synced is still in the page cache, still un-synced.
+    Kill,
+    /// The machine.
+    Crash(Survival, Rng),
+}
+
+impl Ending {
+    fn names(&mut self, names: &Names) -> Names {
+        match self {
+            Ending::Kill => names.clone(),
+            Ending::Crash(survival, rng) => Names::durable(names.survivor(*survival, rng)),
+        }
+    }
+
+    fn image(&mut self, image: &Image) -> Image {
+        match self {
+            Ending::Kill => image.clone(),
+            Ending::Crash(survival, rng) => image.survivor(*survival, rng),
+        }
+    }
+
+    /// What becomes of a subdirectory's entry.
+    fn entry(&mut self, entry: SubFolder) -> Option<SubFolder> {
+        match self {
+            Ending::Kill => Some(entry),
+            Ending::Crash(survival, rng) => {
+                let survives = match survival {
+                    Survival::KeepAll => true,
+                    Survival::DropAll => entry.kept,
+                    Survival::Random => rng.bool() || entry.kept,
+                };
+                survives.then_some(SubFolder { kept: true, ..entry })
+            }
+        }
+    }
+}
+
+/// The world that is found after `ending`.
+pub(super) fn reopen(old: &World, seed: u64, mut ending: Ending) -> World {
+    let mut new = World::new(seed);
+    new.capacity = old.capacity;
+    copy(old, 0, String::new(), &mut ending, &mut new, &mut BTreeMap::new());
+    new
+}
+
+fn copy(
+    old: &World,
+    number: usize,
+    prefix: String,
+    ending: &mut Ending,
+    new: &mut World,
+    copies: &mut BTreeMap<u64, Arc<Inode>>,
+) -> usize {
+    let folder = &old.folders[number];
+    let names = ending.names(&folder.names).map(|inode| {
+        let fresh = || {
+            let content = inode.content();
+            new.inode(content.path.clone(), ending.image(&content.image))
+        };
+        copies.entry(inode.id).or_insert_with(fresh).clone()
+    });
+    for (name, inode) in names.seen() {
+        inode.content().path = format!("{prefix}{name}");
+    }
+    let place = new.folders.len();
+    new.folders.push(Folder { prefix: prefix.clone(), names, ..Folder::default() });
+    for (name, entry) in &folder.folders {
+        let Some(entry) = ending.entry(*entry) else { continue };
+        let number = copy(old, entry.number, format!("{prefix}{name}/"), ending, new, copies);
+        new.folders[place].folders.insert(name.clone(), SubFolder { number, ..entry });
+    }
+    place
+}

@@ -1,0 +1,200 @@
+//! The state of a simulated device, and the one place where a call becomes a step.
+//!
+//! Latches, in this order: `World` (everything but bytes; one for the device), then an inode's image. The condition
+//! variable `changed` goes with `World`: stalled callers, and tests that wait for them, sleep on it.
+//!
+//! Invariants:
+//!
+//! 1. Every call that changes the device takes exactly one step, numbered from 0 in the order the calls got the latch.
+//! 2. The step at which the device crashes takes effect as un-synced only; nothing takes effect after it.
+//! 3. `used` is the sum of the lengths of all files that a name or an open handle still reaches.
+
+use super::faults::{Fault, Plan};
+use super::image::Image;
+use super::names::Names;
+use crate::error::{Cause, Error, Result, Verb};
+use fastrand::Rng;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Longer files are refused: a wild offset must not make the simulation allocate without bound.
+pub(super) const FILE_BYTES_MAX: u64 = 4 << 30;
+
+/// A file, whatever its names.
+#[derive(Debug)]
+pub(super) struct Inode {
+    pub(super) id: u64,
+    content: Mutex<Content>,
+    // Shared by all files of the device; changed under `World`'s latch but for drops. Relaxed: a plain sum.
+    used: Arc<AtomicU64>,
+}
+
+#[derive(Debug)]
+pub(super) struct Content {
+    /// Its latest name, for reports and faults.
+    pub(super) path: String,
+    pub(super) image: Image,
+}
+
+impl Inode {
+    pub(super) fn content(&self) -> MutexGuard<'_, Content> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs `change` and accounts for the change of length.
+    pub(super) fn change(&self, change: impl FnOnce(&mut Image)) {
+        let mut content = self.content();
+        let before = content.image.len();
+        change(&mut content.image);
+        let after = content.image.len();
+        self.used.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Inode {
+    fn drop(&mut self) {
+        let content = self.content.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.used.fetch_sub(content.image.len(), Ordering::Relaxed);
+    }
+}
+
+/// A directory; its number is its place in `World::folders`.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Folder {
+    /// Names leading here, each followed by `/`; empty for the root.
+    pub(super) prefix: String,
+    pub(super) names: Names,
+    pub(super) folders: BTreeMap<String, SubFolder>,
+    pub(super) locked: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SubFolder {
+    pub(super) number: usize,
+    /// Whether its entry was synced.
+    pub(super) kept: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) seed: u64,
+    pub(super) steps: u64,
+    pub(super) crash_at: Option<u64>,
+    pub(super) crashed: bool,
+    pub(super) rng: Rng,
+    pub(super) plan: Plan,
+    pub(super) capacity: u64,
+    pub(super) stalling: bool,
+    pub(super) stalled: usize,
+    pub(super) folders: Vec<Folder>,
+    pub(super) used: Arc<AtomicU64>,
+    pub(super) inodes: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) world: Mutex<World>,
+    pub(super) changed: Condvar,
+}
+
+/// What the step about to be taken has to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Succeed,
+    /// Take effect as un-synced, then report the crash.
+    Crash,
+    Fail(Fault),
+}
+
+impl Shared {
+    pub(super) fn lock(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Access for a call that is no step.
+    pub(super) fn look(&self, verb: Verb, subject: impl FnOnce() -> String) -> Result<MutexGuard<'_, World>> {
+        let world = self.lock();
+        if world.crashed {
+            return Err(Error::new(verb, subject(), Cause::Crashed));
+        }
+        Ok(world)
+    }
+
+    /// Access for a call that moves bytes: waits while the device is stalled.
+    pub(super) fn enter(
+        &self,
+        verb: Verb,
+        subject: impl FnOnce() -> String,
+    ) -> Result<MutexGuard<'_, World>> {
+        let mut world = self.lock();
+        if world.stalling && !world.crashed {
+            world.stalled += 1;
+            self.changed.notify_all();
+            while world.stalling && !world.crashed {
+                world = self.changed.wait(world).unwrap_or_else(PoisonError::into_inner);
+            }
+            world.stalled -= 1;
+        }
+        if world.crashed {
+            return Err(Error::new(verb, subject(), Cause::Crashed));
+        }
+        Ok(world)
+    }
+
+    /// Takes the next step (invariant 1).
+    pub(super) fn step(&self, world: &mut World, verb: Verb, path: &str) -> Outcome {
+        let step = world.steps;
+        world.steps += 1;
+        if world.crash_at.is_some_and(|at| step >= at) {
+            world.crashed = true;
+            self.changed.notify_all();
+            return Outcome::Crash;
+        }
+        match world.plan.fault(verb, path, step) {
+            Some(fault) => Outcome::Fail(fault),
+            None => Outcome::Succeed,
+        }
+    }
+}
+
+impl World {
+    pub(super) fn new(seed: u64) -> Self {
+        World {
+            seed,
+            steps: 0,
+            crash_at: None,
+            crashed: false,
+            rng: Rng::with_seed(seed),
+            plan: Plan::default(),
+            capacity: u64::MAX,
+            stalling: false,
+            stalled: 0,
+            folders: Vec::new(),
+            used: Arc::new(AtomicU64::new(0)),
+            inodes: 0,
+        }
+    }
+
+    pub(super) fn inode(&mut self, path: String, image: Image) -> Arc<Inode> {
+        self.inodes += 1;
+        self.used.fetch_add(image.len(), Ordering::Relaxed);
+        let content = Mutex::new(Content { path, image });
+        Arc::new(Inode { id: self.inodes, content, used: self.used.clone() })
+    }
+
+    /// How far a file of `length` bytes may grow towards `end`.
+    pub(super) fn room_to(&self, length: u64, end: u64) -> u64 {
+        let free = self.capacity.saturating_sub(self.used.load(Ordering::Relaxed));
+        end.min(length.saturating_add(free)).max(end.min(length))
+    }
+}
+
+/// The error of a fault.
+pub(super) fn failure(fault: Fault, verb: Verb, subject: String) -> Error {
+    match fault {
+        Fault::NoSpace => Error::new(verb, subject, Cause::NoSpace),
+        _ => Error::new(verb, subject, Cause::Io(Arc::new(io::Error::other("simulated I/O error")))),
+    }
+}
