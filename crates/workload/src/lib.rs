@@ -1,1 +1,21 @@
-//! Under construction.
+//! Workloads, and a driver that runs them on anything behind the [`Store`] trait.
+//!
+//! A workload ([`ycsb`], [`insert`]) plans requests; the driver ([`drive::drive`]) runs them from several threads,
+//! blocking in each commit or with many in flight, and measures reads and durable commits apart. Katydid itself stands
+//! behind the trait as [`KatydidStore`]; other stores can be put there too.
+#![forbid(unsafe_code)]
+
+pub mod drive;
+pub mod generate;
+pub mod insert;
+mod katydid_store;
+pub mod measure;
+pub mod properties;
+mod store;
+pub mod ycsb;
+
+#[cfg(test)]
+mod memory_store;
+
+pub use katydid_store::{KatydidClient, KatydidStore, KatydidTransaction};
+pub use store::{Client, Counters, Intent, Result, Store, StoreError, Transaction};

@@ -1,0 +1,426 @@
+//! Runs a workload on a store from several threads, for a time or a number of transactions, and measures it.
+//!
+//! The calling thread watches: it ends the run, asks for progress and collects. Each worker thread has a client of the
+//! store and a source of requests. With one transaction in flight a worker blocks in each commit; with more it hands a
+//! callback to the store and goes on until so many are unacknowledged.
+//!
+//! 1. When `drive` returns without error every transaction that was begun has been acknowledged or rolled back.
+//! 2. A latency is recorded once for each acknowledged transaction, and for nothing else.
+//! 3. A request that conflicts is run again, the same one, a bounded number of times.
+
+mod pacing;
+mod worker;
+
+use crate::measure::Latencies;
+use crate::store::{Counters, Store, StoreError, Transaction};
+use crate::ycsb::LatencyFrom;
+use fastrand::Rng;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, mpsc};
+use std::time::{Duration, Instant};
+use worker::{Sink, Worker};
+
+/// Whether a transaction counts among the reads or the commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// It only reads.
+    Read,
+    /// It writes.
+    Write,
+}
+
+/// What a source has planned to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Planned {
+    /// Whether it writes.
+    pub class: Class,
+    /// Handed to [`Workload::acknowledged`] once it is acknowledged.
+    pub ticket: Option<u64>,
+}
+
+/// What is to be done, shared by all threads.
+pub trait Workload: Send + Sync + 'static {
+    /// The requests of one thread.
+    type Source: Source;
+
+    /// The requests of thread number `thread`, with randomness of its own.
+    fn source(self: &Arc<Self>, thread: usize, rng: Rng) -> Self::Source;
+
+    /// Called once for each acknowledged transaction that has a ticket.
+    fn acknowledged(&self, ticket: u64) {
+        let _ = ticket;
+    }
+
+    /// How many transactions there are in all, if that is known.
+    fn transactions(&self) -> Option<u64> {
+        None
+    }
+
+    /// How many transactions may be in flight at once, of all threads together.
+    fn in_flight_max(&self) -> usize {
+        usize::MAX
+    }
+}
+
+/// The requests of one thread, one after the other.
+pub trait Source {
+    /// Chooses the next request, or ends.
+    fn plan(&mut self) -> Option<Planned>;
+
+    /// Does what was planned last, up to but without the commit. May be called again after a conflict.
+    fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<(), StoreError>;
+}
+
+/// How a workload is to be run.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Worker threads.
+    pub threads: usize,
+    /// Transactions in flight per thread; one blocks.
+    pub in_flight: usize,
+    /// How many transactions, if limited.
+    pub transactions: Option<u64>,
+    /// How long, if limited.
+    pub time: Option<Duration>,
+    /// Transactions a second of all threads together, if limited.
+    pub target: Option<f64>,
+    /// What latencies are measured from when there is a target.
+    pub latency_from: LatencyFrom,
+    /// What all randomness comes from.
+    pub seed: u64,
+    /// How often a request that conflicts is run again.
+    pub conflict_retries: u32,
+    /// How often a request that fails in another way is run again, and after which wait.
+    pub failure_retries: (u32, Duration),
+    /// How often progress is reported.
+    pub progress_every: Duration,
+    /// How long the stretches are for which latencies are kept apart, if they are.
+    pub intervals: Option<Duration>,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Plan {
+            threads: 1,
+            in_flight: 1,
+            transactions: None,
+            time: None,
+            target: None,
+            latency_from: LatencyFrom::Intended,
+            seed: 1,
+            conflict_retries: 1000,
+            failure_retries: (0, Duration::ZERO),
+            progress_every: Duration::from_millis(200),
+            intervals: None,
+        }
+    }
+}
+
+/// How far a run has come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress {
+    /// Time since the first request.
+    pub elapsed: Duration,
+    /// Transactions acknowledged.
+    pub transactions: u64,
+    /// Of how many, if that is known.
+    pub of_transactions: Option<u64>,
+    /// Of how long, if that is limited.
+    pub of_time: Option<Duration>,
+}
+
+impl Progress {
+    /// How much is done, from 0 to 1; of the two limits the one that is nearer.
+    pub fn fraction(&self) -> f64 {
+        let counted = self.of_transactions.map_or(0.0, |of| self.transactions as f64 / of.max(1) as f64);
+        let timed = self.of_time.map_or(0.0, |of| self.elapsed.as_secs_f64() / of.as_secs_f64().max(1e-9));
+        counted.max(timed).min(1.0)
+    }
+}
+
+/// The latencies of one stretch of a run.
+#[derive(Debug, Clone)]
+pub struct Interval {
+    /// When it began, from the beginning of the run.
+    pub start: Duration,
+    /// How long it was.
+    pub length: Duration,
+    /// What was acknowledged in it.
+    pub latencies: Latencies,
+}
+
+/// What came of a run.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// When it began.
+    pub started_at: std::time::SystemTime,
+    /// From the first request to the last acknowledgement.
+    pub elapsed: Duration,
+    /// Transactions acknowledged.
+    pub transactions: u64,
+    /// Times a request met a conflict and was run again.
+    pub conflicts: u64,
+    /// All latencies.
+    pub latencies: Latencies,
+    /// The same in stretches, if the plan asks for them.
+    pub intervals: Vec<Interval>,
+    /// What the store counted during the run.
+    pub counters: Counters,
+    /// Whether it was stopped before its limits.
+    pub stopped: bool,
+}
+
+impl Outcome {
+    /// Acknowledged transactions a second.
+    pub fn transactions_per_second(&self) -> f64 {
+        self.transactions as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+}
+
+/// A run that failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DriveError {
+    /// A plan that cannot be run.
+    #[error("{0}")]
+    Plan(String),
+    /// The store failed. How many transactions had been acknowledged, and why the next was not.
+    #[error("after {transactions} acknowledged transactions: {cause}")]
+    Store {
+        /// Transactions acknowledged before.
+        transactions: u64,
+        /// The first failure.
+        #[source]
+        cause: StoreError,
+    },
+}
+
+impl DriveError {
+    fn at_start(cause: StoreError) -> Self {
+        DriveError::Store { transactions: 0, cause }
+    }
+}
+
+/// What the threads of a run share.
+struct Shared {
+    /// Set by the watching thread, or by the first worker that fails; every worker looks before each request.
+    stop: Arc<AtomicBool>,
+    /// Transactions that may still be begun; `u64::MAX` if there is no limit.
+    remaining: AtomicU64,
+    begin: Barrier,
+}
+
+/// Runs `workload` on `table` of `store` as `plan` says, until its limits are reached, its source ends or `stop` is set.
+pub fn drive<S: Store, W: Workload>(
+    store: &S,
+    table: &str,
+    workload: &Arc<W>,
+    plan: &Plan,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Outcome, DriveError> {
+    check(plan, workload.in_flight_max())?;
+    let shared = Shared {
+        stop: Arc::default(),
+        remaining: AtomicU64::new(plan.transactions.unwrap_or(u64::MAX)),
+        begin: Barrier::new(plan.threads + 1),
+    };
+    let sinks: Vec<Arc<Sink<W>>> = (0..plan.threads).map(|_| Sink::new(workload, &shared.stop)).collect();
+    let before = store.counters().map_err(DriveError::at_start)?;
+    let mut seeds = Rng::with_seed(plan.seed);
+
+    let mut watch = std::thread::scope(|scope| {
+        let (finished, ends) = mpsc::channel::<Instant>();
+        for (thread, sink) in sinks.iter().enumerate() {
+            let (shared, finished) = (&shared, finished.clone());
+            let rng = seeds.fork();
+            let name = format!("worker-{thread}");
+            let body = move || {
+                // Dropped last, also when the thread panics: the watching thread waits for all of these to be gone.
+                let _finished = Finished(finished);
+                worker_main(store, table, workload, plan, shared, thread, rng, sink);
+            };
+            std::thread::Builder::new()
+                .name(name)
+                .spawn_scoped(scope, body)
+                .expect("a thread can be started");
+        }
+        drop(finished);
+        shared.begin.wait();
+        let mut watch = Watch::new(plan, workload.transactions());
+        watch.run(&shared, &sinks, stop, &ends, progress);
+        watch
+    });
+
+    watch.collect(&sinks, true);
+    let transactions = transactions(&sinks);
+    if let Some(cause) = sinks.iter().find_map(|sink| sink.take_failure()) {
+        return Err(DriveError::Store { transactions, cause });
+    }
+    let after = store.counters().map_err(|cause| DriveError::Store { transactions, cause })?;
+    Ok(Outcome {
+        started_at: watch.started_at,
+        elapsed: watch.ended.duration_since(watch.started),
+        transactions,
+        conflicts: sinks.iter().map(|sink| sink.conflicts()).sum(),
+        latencies: watch.latencies,
+        intervals: watch.intervals,
+        counters: after.since(&before),
+        stopped: watch.stopped,
+    })
+}
+
+fn check(plan: &Plan, in_flight_max: usize) -> Result<(), DriveError> {
+    let refuse = |why: fmt::Arguments<'_>| Err(DriveError::Plan(why.to_string()));
+    if plan.threads == 0 || plan.threads > 4096 {
+        return refuse(format_args!("the number of threads must be from 1 to 4096, not {}", plan.threads));
+    }
+    if plan.in_flight == 0 {
+        return refuse(format_args!("at least one transaction must be in flight"));
+    }
+    match plan.threads.checked_mul(plan.in_flight) {
+        Some(all) if all <= in_flight_max => Ok(()),
+        _ => refuse(format_args!(
+            "{} threads with {} transactions in flight each are more than the {in_flight_max} this workload allows",
+            plan.threads, plan.in_flight
+        )),
+    }
+}
+
+#[allow(clippy::too_many_arguments, reason = "called in one place; a struct would only repeat the names")]
+fn worker_main<S: Store, W: Workload>(
+    store: &S,
+    table: &str,
+    workload: &Arc<W>,
+    plan: &Plan,
+    shared: &Shared,
+    thread: usize,
+    rng: Rng,
+    sink: &Arc<Sink<W>>,
+) {
+    let client = store.client(table);
+    let source = workload.source(thread, rng);
+    shared.begin.wait();
+    let result = client.and_then(|client| Worker::new(client, source, plan, shared, thread, sink).run());
+    if let Err(error) = result {
+        sink.fail(error);
+    }
+}
+
+struct Finished(mpsc::Sender<Instant>);
+
+impl Drop for Finished {
+    fn drop(&mut self) {
+        // Nobody listens only if the watching thread is gone, and then nobody needs to know.
+        let _nobody_listens = self.0.send(Instant::now());
+    }
+}
+
+fn transactions<W: Workload>(sinks: &[Arc<Sink<W>>]) -> u64 {
+    sinks.iter().map(|sink| sink.transactions()).sum()
+}
+
+/// The watching thread's own state.
+struct Watch<'p> {
+    plan: &'p Plan,
+    of_transactions: Option<u64>,
+    started: Instant,
+    started_at: std::time::SystemTime,
+    ended: Instant,
+    latencies: Latencies,
+    intervals: Vec<Interval>,
+    interval_start: Instant,
+    stopped: bool,
+}
+
+impl<'p> Watch<'p> {
+    fn new(plan: &'p Plan, of_workload: Option<u64>) -> Self {
+        let started = Instant::now();
+        let of_transactions = match (plan.transactions, of_workload) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        Watch {
+            plan,
+            of_transactions,
+            started,
+            started_at: std::time::SystemTime::now(),
+            ended: started,
+            latencies: Latencies::default(),
+            intervals: Vec::new(),
+            interval_start: started,
+            stopped: false,
+        }
+    }
+
+    fn run<W: Workload>(
+        &mut self,
+        shared: &Shared,
+        sinks: &[Arc<Sink<W>>],
+        stop: &AtomicBool,
+        ends: &mpsc::Receiver<Instant>,
+        progress: &mut dyn FnMut(&Progress),
+    ) {
+        let deadline = self.plan.time.map(|time| self.started + time);
+        let mut next_progress = self.started + self.plan.progress_every;
+        loop {
+            let mut wake = next_progress;
+            wake = deadline.map_or(wake, |deadline| wake.min(deadline));
+            if let Some(every) = self.plan.intervals {
+                wake = wake.min(self.interval_start + every);
+            }
+            // Past the deadline only the ends of the workers are of interest.
+            let now = Instant::now();
+            let wait = if wake > now { wake - now } else { self.plan.progress_every };
+            match ends.recv_timeout(wait) {
+                Ok(end) => self.ended = self.ended.max(end),
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+            }
+            let now = Instant::now();
+            if stop.load(Ordering::Relaxed) && !shared.stop.swap(true, Ordering::Relaxed) {
+                self.stopped = true;
+            }
+            if deadline.is_some_and(|deadline| now >= deadline) {
+                shared.stop.store(true, Ordering::Relaxed);
+            }
+            if self.plan.intervals.is_some_and(|every| now >= self.interval_start + every) {
+                self.collect(sinks, false);
+            }
+            if now >= next_progress {
+                next_progress = now + self.plan.progress_every;
+                progress(&self.progress(transactions(sinks)));
+            }
+        }
+        progress(&self.progress(transactions(sinks)));
+    }
+
+    fn progress(&self, transactions: u64) -> Progress {
+        Progress {
+            elapsed: self.started.elapsed(),
+            transactions,
+            of_transactions: self.of_transactions,
+            of_time: self.plan.time,
+        }
+    }
+
+    /// Takes what the workers have recorded.
+    fn collect<W: Workload>(&mut self, sinks: &[Arc<Sink<W>>], last: bool) {
+        let mut taken = Latencies::default();
+        sinks.iter().for_each(|sink| sink.take_latencies(&mut taken));
+        self.latencies.add(&taken);
+        let now = if last { self.ended.max(self.interval_start) } else { Instant::now() };
+        if self.plan.intervals.is_some() && (!last || taken.count() > 0) {
+            self.intervals.push(Interval {
+                start: self.interval_start - self.started,
+                length: now - self.interval_start,
+                latencies: taken,
+            });
+        }
+        self.interval_start = now;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! One worker thread: plans, runs and commits requests, and records what their acknowledgements took.
+//!
+//! The callbacks of commits run on this thread (or, for other stores, on any) and write into the thread's [`Sink`], which
+//! the watching thread empties now and then: hence its latch, which is practically never contended.
+
+use super::pacing::Pacing;
+use super::{Class, Plan, Planned, Shared, Source, Workload};
+use crate::measure::{self, Latencies};
+use crate::store::{Client, Intent, StoreError, Transaction};
+use crate::ycsb::LatencyFrom;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Where the acknowledgements of one worker go.
+#[derive(Debug)]
+pub(super) struct Sink<W> {
+    workload: Arc<W>,
+    latencies: Mutex<Latencies>,
+    /// Written by the worker's callbacks, read by the watching thread for progress: no ordering is needed.
+    transactions: AtomicU64,
+    conflicts: AtomicU64,
+    failure: Mutex<Option<StoreError>>,
+    /// That of the run: a failure ends it.
+    stop: Arc<AtomicBool>,
+}
+
+impl<W: Workload> Sink<W> {
+    pub(super) fn new(workload: &Arc<W>, stop: &Arc<AtomicBool>) -> Arc<Self> {
+        Arc::new(Sink {
+            workload: Arc::clone(workload),
+            latencies: Mutex::default(),
+            transactions: AtomicU64::new(0),
+            conflicts: AtomicU64::new(0),
+            failure: Mutex::new(None),
+            stop: Arc::clone(stop),
+        })
+    }
+
+    pub(super) fn transactions(&self) -> u64 {
+        self.transactions.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn conflicts(&self) -> u64 {
+        self.conflicts.load(Ordering::Relaxed)
+    }
+
+    /// Keeps the first failure, and ends the run.
+    pub(super) fn fail(&self, error: StoreError) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
+    pub(super) fn take_failure(&self) -> Option<StoreError> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    pub(super) fn take_latencies(&self, into: &mut Latencies) {
+        let mut latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
+        if latencies.count() > 0 {
+            into.add(&latencies);
+            latencies.reset();
+        }
+    }
+
+    fn acknowledge(&self, planned: Planned, from: Instant) {
+        let latency = from.elapsed();
+        let mut latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
+        let histogram = match planned.class {
+            Class::Read => &mut latencies.reads,
+            Class::Write => &mut latencies.commits,
+        };
+        measure::record(histogram, latency);
+        drop(latencies);
+        self.transactions.fetch_add(1, Ordering::Relaxed);
+        if let Some(ticket) = planned.ticket {
+            self.workload.acknowledged(ticket);
+        }
+    }
+}
+
+/// A claim on the transactions that a run may still begin, taken in pieces so that the shared count stays cold.
+#[derive(Debug)]
+struct Budget {
+    left: u64,
+    piece: u64,
+}
+
+impl Budget {
+    fn new(plan: &Plan) -> Self {
+        let piece = plan.transactions.map_or(u64::MAX, |all| (all / plan.threads as u64 / 64).clamp(1, 256));
+        Budget { left: 0, piece }
+    }
+
+    fn take(&mut self, shared: &Shared) -> bool {
+        if self.piece == u64::MAX {
+            return true;
+        }
+        if self.left == 0 {
+            let piece = self.piece;
+            let claimed = shared.remaining.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                (left > 0).then(|| left.saturating_sub(piece))
+            });
+            match claimed {
+                Ok(before) => self.left = before.min(piece),
+                Err(_) => return false,
+            }
+        }
+        self.left -= 1;
+        true
+    }
+}
+
+pub(super) struct Worker<'r, C, S, W> {
+    client: C,
+    source: S,
+    plan: &'r Plan,
+    shared: &'r Shared,
+    sink: &'r Arc<Sink<W>>,
+    pacing: Option<Pacing>,
+}
+
+impl<'r, C: Client, S: Source, W: Workload> Worker<'r, C, S, W> {
+    pub(super) fn new(
+        client: C,
+        source: S,
+        plan: &'r Plan,
+        shared: &'r Shared,
+        thread: usize,
+        sink: &'r Arc<Sink<W>>,
+    ) -> Self {
+        let pacing = plan.target.map(|target| Pacing::new(target, plan.threads, thread, Instant::now()));
+        Worker { client, source, plan, shared, sink, pacing }
+    }
+
+    pub(super) fn run(mut self) -> Result<(), StoreError> {
+        let result = self.requests();
+        // Also after a failure: callbacks of commits that did succeed are counted, and none is left behind.
+        let drained = self.client.wait_below(1);
+        result.and(drained)
+    }
+
+    fn requests(&mut self) -> Result<(), StoreError> {
+        let mut budget = Budget::new(self.plan);
+        while !self.shared.stop.load(Ordering::Relaxed) && budget.take(self.shared) {
+            let intended = match self.pacing.as_mut().map(Pacing::next) {
+                Some(at) if self.wait_until(at)? => Some(at),
+                Some(_) => break,
+                None => None,
+            };
+            let Some(planned) = self.source.plan() else { break };
+            let measured_from = match self.plan.latency_from {
+                LatencyFrom::Intended => intended,
+                LatencyFrom::Actual => None,
+            };
+            self.request(planned, measured_from)?;
+            if self.plan.in_flight > 1 {
+                self.client.poll();
+                if self.client.pending() >= self.plan.in_flight {
+                    self.client.wait_below(self.plan.in_flight)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until `at`, running callbacks as they become due; `false` if the run was stopped meanwhile.
+    fn wait_until(&mut self, at: Instant) -> Result<bool, StoreError> {
+        /// How long a worker sleeps before it looks whether it should stop.
+        const NAP: Duration = Duration::from_millis(50);
+        loop {
+            let wait = at.saturating_duration_since(Instant::now());
+            if wait.is_zero() {
+                return Ok(true);
+            }
+            if self.shared.stop.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+            match self.client.pending() {
+                0 => std::thread::sleep(wait.min(NAP)),
+                pending => self.client.wait_below(pending)?,
+            }
+        }
+    }
+
+    fn request(&mut self, planned: Planned, measured_from: Option<Instant>) -> Result<(), StoreError> {
+        let read_from = match planned.class {
+            Class::Read => Some(measured_from.unwrap_or_else(Instant::now)),
+            Class::Write => measured_from,
+        };
+        let (mut conflicts, mut failures) = (0, 0);
+        loop {
+            match self.attempt(planned, read_from) {
+                Ok(()) => return Ok(()),
+                Err(error) if error.is_retryable() => {
+                    self.sink.conflicts.fetch_add(1, Ordering::Relaxed);
+                    conflicts += 1;
+                    if conflicts > self.plan.conflict_retries {
+                        return Err(error);
+                    }
+                    self.client.poll();
+                    std::thread::yield_now();
+                }
+                Err(error) => {
+                    failures += 1;
+                    let (limit, wait) = self.plan.failure_retries;
+                    if failures > limit || self.shared.stop.load(Ordering::Relaxed) {
+                        return Err(error);
+                    }
+                    std::thread::sleep(wait);
+                }
+            }
+        }
+    }
+
+    fn attempt(&mut self, planned: Planned, from: Option<Instant>) -> Result<(), StoreError> {
+        let intent = match planned.class {
+            Class::Read => Intent::ReadOnly,
+            Class::Write => Intent::ReadWrite,
+        };
+        let mut transaction = self.client.begin(intent)?;
+        self.source.run(&mut transaction)?;
+        let from = from.unwrap_or_else(Instant::now);
+        if self.plan.in_flight == 1 {
+            transaction.commit()?;
+            self.sink.acknowledge(planned, from);
+        } else {
+            let sink = Arc::clone(self.sink);
+            transaction.commit_with(move |result| match result {
+                Ok(()) => sink.acknowledge(planned, from),
+                // The request is not run again: by now others have been. It did not happen, and it is not counted.
+                Err(error) if error.is_retryable() => {
+                    sink.conflicts.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(error) => sink.fail(error),
+            });
+        }
+        Ok(())
+    }
+}

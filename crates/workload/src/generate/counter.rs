@@ -1,0 +1,117 @@
+//! Hands out the numbers of new records, and knows up to which all of them are acknowledged, so that a reader is never
+//! sent to a record whose insert is still in flight.
+//!
+//! Shared by all threads. `next` is one `fetch_add`; an acknowledgement sets a flag in a ring and whoever finds the
+//! latch free moves the frontier over the flags that are set.
+//!
+//! 1. Every number below `acknowledged()` was given to `acknowledge`.
+//! 2. At most `WINDOW` numbers may be handed out and not acknowledged; the driver refuses more transactions in flight.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+
+/// How many numbers may be outstanding.
+const WINDOW: usize = 1 << 20;
+
+/// A counter whose numbers are acknowledged out of order.
+#[derive(Debug)]
+pub struct AcknowledgedCounter {
+    next: AtomicU64,
+    /// Written under `latch` only; read by everybody. Release and Acquire: who sees a number acknowledged also sees
+    /// what its transaction did, as far as the store's own clocks do not say so anyway.
+    frontier: AtomicU64,
+    flags: Box<[AtomicBool]>,
+    latch: Mutex<()>,
+}
+
+impl AcknowledgedCounter {
+    /// How many numbers may be handed out and not acknowledged.
+    pub const WINDOW: usize = WINDOW;
+
+    /// A counter that begins at `first`; everything below counts as acknowledged.
+    pub fn new(first: u64) -> Self {
+        AcknowledgedCounter {
+            next: AtomicU64::new(first),
+            frontier: AtomicU64::new(first),
+            flags: (0..WINDOW).map(|_| AtomicBool::new(false)).collect(),
+            latch: Mutex::new(()),
+        }
+    }
+
+    /// The next number.
+    pub fn next(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// How many were handed out, counted from zero: the number that `next` would return.
+    pub fn issued(&self) -> u64 {
+        self.next.load(Ordering::Relaxed)
+    }
+
+    /// Everything below this is acknowledged.
+    pub fn acknowledged(&self) -> u64 {
+        self.frontier.load(Ordering::Acquire)
+    }
+
+    /// Marks `number` acknowledged.
+    pub fn acknowledge(&self, number: u64) {
+        self.flags[number as usize % WINDOW].store(true, Ordering::SeqCst);
+        loop {
+            // Pairs with itself: between setting a flag and finding the latch taken, and between dropping the latch and
+            // looking at the flags again. Without it two acknowledgements could each leave the frontier to the other.
+            fence(Ordering::SeqCst);
+            if !self.flags[self.frontier.load(Ordering::SeqCst) as usize % WINDOW].load(Ordering::SeqCst) {
+                return;
+            }
+            // Whoever holds the latch looks again after it let go.
+            let Ok(_guard) = self.latch.try_lock() else { return };
+            let mut frontier = self.frontier.load(Ordering::Relaxed);
+            while self.flags[frontier as usize % WINDOW].swap(false, Ordering::SeqCst) {
+                frontier += 1;
+            }
+            self.frontier.store(frontier, Ordering::SeqCst);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn the_frontier_waits_for_the_slowest() {
+        let counter = AcknowledgedCounter::new(10);
+        let numbers: Vec<u64> = (0..4).map(|_| counter.next()).collect();
+        assert_eq!(numbers, [10, 11, 12, 13]);
+        counter.acknowledge(12);
+        counter.acknowledge(11);
+        assert_eq!(counter.acknowledged(), 10);
+        counter.acknowledge(10);
+        assert_eq!(counter.acknowledged(), 13);
+        counter.acknowledge(13);
+        assert_eq!(counter.acknowledged(), 14);
+        assert_eq!(counter.issued(), 14);
+    }
+
+    #[test]
+    fn threads_leave_nothing_behind() {
+        let counter = Arc::new(AcknowledgedCounter::new(0));
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let counter = Arc::clone(&counter);
+                std::thread::spawn(move || {
+                    for _ in 0..20_000 {
+                        let number = counter.next();
+                        counter.acknowledge(number);
+                        assert!(counter.acknowledged() <= counter.issued());
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(counter.acknowledged(), 80_000);
+    }
+}

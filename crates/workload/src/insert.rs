@@ -1,0 +1,151 @@
+//! Single-insert transactions with keys that never repeat: what a log is made for.
+
+use crate::drive::{Class, Planned, Source, Workload};
+use crate::store::{Result, Transaction};
+use fastrand::Rng;
+use std::sync::Arc;
+
+/// The shortest key that can hold a number.
+pub const KEY_BYTES_MIN: usize = 8;
+
+/// How the keys of one thread follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum KeyOrder {
+    /// Ascending; each thread has a range of its own.
+    #[default]
+    Ascending,
+    /// Scattered over all keys by a hash without collisions.
+    Hashed,
+}
+
+/// Bits of a key's number that count the inserts of one thread in one run, and those that number the thread; the rest
+/// numbers the run.
+const COUNT_BITS: u32 = 36;
+const THREAD_BITS: u32 = 14;
+
+/// How many runs on one table have keys of their own.
+pub const RUNS_MAX: u64 = 1 << (64 - COUNT_BITS - THREAD_BITS);
+
+/// Inserts, until the driver has enough.
+#[derive(Debug)]
+pub struct Inserts {
+    key_bytes: usize,
+    value_bytes: usize,
+    order: KeyOrder,
+    run: u64,
+}
+
+impl Inserts {
+    /// Inserts of keys and values of the given lengths in bytes; keys have at least [`KEY_BYTES_MIN`] of them. `run`
+    /// must be another one each time the same table is filled, and less than [`RUNS_MAX`].
+    pub fn new(key_bytes: usize, value_bytes: usize, order: KeyOrder, run: u64) -> Arc<Self> {
+        assert!(key_bytes >= KEY_BYTES_MIN && run < RUNS_MAX, "the caller has checked this");
+        Arc::new(Inserts { key_bytes, value_bytes, order, run })
+    }
+}
+
+impl Workload for Inserts {
+    type Source = InsertSource;
+
+    fn source(self: &Arc<Self>, thread: usize, mut rng: Rng) -> InsertSource {
+        assert!(thread < 1 << THREAD_BITS, "more threads than keys are numbered for");
+        let mut value = vec![0; self.value_bytes];
+        rng.fill(&mut value);
+        InsertSource {
+            next: self.run << (COUNT_BITS + THREAD_BITS) | (thread as u64) << COUNT_BITS,
+            inserts: Arc::clone(self),
+            key: Vec::new(),
+            value,
+        }
+    }
+}
+
+/// The inserts of one thread.
+#[derive(Debug)]
+pub struct InsertSource {
+    inserts: Arc<Inserts>,
+    next: u64,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Source for InsertSource {
+    fn plan(&mut self) -> Option<Planned> {
+        let number = match self.inserts.order {
+            KeyOrder::Ascending => self.next,
+            KeyOrder::Hashed => scatter(self.next),
+        };
+        write_key(number, self.inserts.key_bytes, &mut self.key);
+        // Each value differs from the one before, so that nothing can tell them apart by accident of equality.
+        let stamp = self.next.to_le_bytes();
+        let length = self.value.len().min(stamp.len());
+        self.value[..length].copy_from_slice(&stamp[..length]);
+        self.next += 1;
+        Some(Planned { class: Class::Write, ticket: None })
+    }
+
+    fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<()> {
+        transaction.insert(&self.key, &self.value)
+    }
+}
+
+/// A permutation of all 64-bit numbers (the finalizer of SplitMix64).
+fn scatter(mut number: u64) -> u64 {
+    number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    number ^ (number >> 31)
+}
+
+/// The number as a key of exactly `bytes` bytes whose order is that of numbers: decimal digits where they fit.
+fn write_key(number: u64, bytes: usize, out: &mut Vec<u8>) {
+    const DIGITS: usize = 20;
+    out.clear();
+    if bytes < DIGITS {
+        out.resize(bytes - size_of::<u64>(), b'0');
+        out.extend_from_slice(&number.to_be_bytes());
+        return;
+    }
+    out.resize(bytes, b'0');
+    let mut rest = number;
+    for digit in out.iter_mut().rev().take(DIGITS) {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn keys_have_their_length_and_order() {
+        for bytes in [8, 12, 19, 20, 33] {
+            let mut last = Vec::new();
+            for number in [0, 1, 9, 10, 255, 256, 1 << 36, u64::MAX] {
+                let mut key = Vec::new();
+                write_key(number, bytes, &mut key);
+                assert_eq!(key.len(), bytes);
+                assert!(key > last, "{number} in {bytes}");
+                last = key;
+            }
+        }
+    }
+
+    #[test]
+    fn keys_never_repeat() {
+        for order in [KeyOrder::Ascending, KeyOrder::Hashed] {
+            let mut seen = HashSet::new();
+            for run in 0..3 {
+                let inserts = Inserts::new(20, 4, order, run);
+                for thread in 0..4 {
+                    let mut source = inserts.source(thread, Rng::with_seed(1));
+                    for _ in 0..1000 {
+                        source.plan().unwrap();
+                        assert!(seen.insert(source.key.clone()));
+                    }
+                }
+            }
+        }
+    }
+}

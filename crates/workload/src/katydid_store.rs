@@ -1,0 +1,132 @@
+//! Katydid behind the [`Store`] trait. Each client has a session, whose callbacks run on the client's own thread.
+
+use crate::store::{Client, Counters, Intent, Result, Shown, Store, StoreError, Transaction};
+use katydid::{Database, Error, Session, Table};
+use std::ops::Bound;
+
+/// A database as a store to run workloads on.
+#[derive(Debug, Clone)]
+pub struct KatydidStore {
+    database: Database,
+}
+
+impl KatydidStore {
+    /// The store over an open database. How durable commits are was chosen when it was opened.
+    pub fn new(database: Database) -> Self {
+        KatydidStore { database }
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+}
+
+fn failed(error: Error) -> StoreError {
+    if error.is_retryable() {
+        StoreError::Conflict(Box::new(error))
+    } else {
+        StoreError::Failed(Box::new(error))
+    }
+}
+
+impl Store for KatydidStore {
+    type Client<'s> = KatydidClient;
+
+    fn client(&self, table: &str) -> Result<KatydidClient> {
+        Ok(KatydidClient {
+            table: self.database.table(table).map_err(failed)?,
+            session: self.database.session(),
+            database: self.database.clone(),
+        })
+    }
+
+    fn counters(&self) -> Result<Counters> {
+        let stat = self.database.stat().map_err(failed)?;
+        Ok(Counters { syncs: Some(stat.log.syncs), bytes_synced: Some(stat.log.bytes_synced) })
+    }
+
+    fn describe(&self) -> String {
+        format!("katydid {}", env!("CARGO_PKG_VERSION"))
+    }
+}
+
+/// One thread's access to one table of a [`KatydidStore`].
+#[derive(Debug)]
+pub struct KatydidClient {
+    database: Database,
+    table: Table,
+    session: Session,
+}
+
+impl Client for KatydidClient {
+    type Transaction<'c> = KatydidTransaction<'c>;
+
+    fn begin(&mut self, _intent: Intent) -> Result<KatydidTransaction<'_>> {
+        Ok(KatydidTransaction { transaction: self.database.begin().map_err(failed)?, client: self })
+    }
+
+    fn poll(&mut self) -> usize {
+        self.session.poll()
+    }
+
+    fn pending(&self) -> usize {
+        self.session.pending()
+    }
+
+    fn wait_below(&mut self, limit: usize) -> Result<()> {
+        self.session.wait_below(limit).map_err(failed)
+    }
+}
+
+/// A transaction of a [`KatydidClient`].
+#[derive(Debug)]
+pub struct KatydidTransaction<'c> {
+    transaction: katydid::Transaction,
+    client: &'c KatydidClient,
+}
+
+impl Transaction for KatydidTransaction<'_> {
+    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.transaction.get(&self.client.table, key).map_err(failed)
+    }
+
+    fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.transaction.get_for_update(&self.client.table, key).map_err(failed)
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.transaction.put(&self.client.table, key, value).map_err(failed)
+    }
+
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.transaction.insert(&self.client.table, key, value).map_err(|error| match error {
+            Error::KeyExists => StoreError::KeyExists(Shown(key).to_string()),
+            error => failed(error),
+        })
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<bool> {
+        self.transaction.delete(&self.client.table, key).map_err(failed)
+    }
+
+    fn range(&mut self, from: &[u8], limit: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<usize> {
+        let bounds = (Bound::Included(from), Bound::Unbounded);
+        let mut seen = 0;
+        for entry in self.transaction.range::<&[u8]>(&self.client.table, bounds).take(limit) {
+            let (key, value) = entry.map_err(failed)?;
+            visit(&key, &value);
+            seen += 1;
+        }
+        Ok(seen)
+    }
+
+    fn commit(self) -> Result<()> {
+        self.transaction.commit().map(|_| ()).map_err(failed)
+    }
+
+    fn commit_with(self, done: impl FnOnce(Result<()>) + Send + 'static) {
+        self.transaction
+            .commit_with(&self.client.session, move |result| done(result.map(|_| ()).map_err(failed)));
+    }
+}

@@ -1,0 +1,174 @@
+//! A store in memory for the tests of this crate: one map under a mutex, held by a transaction from its beginning to
+//! its end, so that histories are trivially serializable. Commits with a callback are acknowledged by a later poll, in
+//! batches, in order.
+
+use crate::store::{Client, Counters, Intent, Result, Shown, Store, StoreError, Transaction};
+use std::collections::BTreeMap;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+type Callback = Box<dyn FnOnce(Result<()>) + Send>;
+
+/// The store.
+#[derive(Debug, Default)]
+pub(crate) struct MemoryStore {
+    pub(crate) map: Mutex<Map>,
+    pub(crate) commits: AtomicU64,
+    /// Every so manieth begin is a conflict; none if zero.
+    pub(crate) conflict_every: u64,
+    /// The commit of this number fails; none if zero.
+    pub(crate) fail_at: u64,
+    pub(crate) begun: AtomicU64,
+}
+
+impl MemoryStore {
+    pub(crate) fn len(&self) -> usize {
+        self.map.lock().unwrap().len()
+    }
+
+    pub(crate) fn commits(&self) -> u64 {
+        self.commits.load(Ordering::SeqCst)
+    }
+}
+
+impl Store for MemoryStore {
+    type Client<'s> = MemoryClient<'s>;
+
+    fn client(&self, _table: &str) -> Result<MemoryClient<'_>> {
+        Ok(MemoryClient { store: self, pending: VecDeque::new() })
+    }
+
+    fn counters(&self) -> Result<Counters> {
+        Ok(Counters { syncs: Some(self.commits()), bytes_synced: None })
+    }
+
+    fn describe(&self) -> String {
+        "memory".to_owned()
+    }
+}
+
+pub(crate) struct MemoryClient<'s> {
+    store: &'s MemoryStore,
+    pending: VecDeque<(Callback, Result<()>)>,
+}
+
+impl<'s> Client for MemoryClient<'s> {
+    type Transaction<'c>
+        = MemoryTransaction<'s, 'c>
+    where
+        Self: 'c;
+
+    fn begin(&mut self, intent: Intent) -> Result<MemoryTransaction<'s, '_>> {
+        let begun = self.store.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        if self.store.conflict_every > 0 && begun.is_multiple_of(self.store.conflict_every) {
+            return Err(StoreError::Conflict("by design".into()));
+        }
+        let map = self.store.map.lock().unwrap();
+        Ok(MemoryTransaction { map, undo: Vec::new(), intent, client: self })
+    }
+
+    fn poll(&mut self) -> usize {
+        let ready = self.pending.len() / 2;
+        for (callback, result) in self.pending.drain(..ready) {
+            callback(result);
+        }
+        ready
+    }
+
+    fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    fn wait_below(&mut self, limit: usize) -> Result<()> {
+        while self.pending.len() >= limit {
+            let (callback, result) = self.pending.pop_front().unwrap();
+            callback(result);
+        }
+        Ok(())
+    }
+}
+
+pub(crate) struct MemoryTransaction<'s, 'c> {
+    map: MutexGuard<'s, Map>,
+    undo: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    intent: Intent,
+    client: &'c mut MemoryClient<'s>,
+}
+
+impl MemoryTransaction<'_, '_> {
+    fn write(&mut self, key: &[u8], value: Option<&[u8]>) -> Option<Vec<u8>> {
+        assert_eq!(self.intent, Intent::ReadWrite, "a read-only transaction writes");
+        let old = match value {
+            Some(value) => self.map.insert(key.to_vec(), value.to_vec()),
+            None => self.map.remove(key),
+        };
+        self.undo.push((key.to_vec(), old.clone()));
+        old
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        let number = self.client.store.commits.fetch_add(1, Ordering::SeqCst) + 1;
+        if number == self.client.store.fail_at {
+            return Err(StoreError::Failed("the device is on fire".into()));
+        }
+        self.undo.clear();
+        Ok(())
+    }
+}
+
+impl Drop for MemoryTransaction<'_, '_> {
+    fn drop(&mut self) {
+        for (key, old) in std::mem::take(&mut self.undo).into_iter().rev() {
+            match old {
+                Some(value) => self.map.insert(key, value),
+                None => self.map.remove(&key),
+            };
+        }
+    }
+}
+
+impl Transaction for MemoryTransaction<'_, '_> {
+    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(self.map.get(key).cloned())
+    }
+
+    fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.get(key)
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.write(key, Some(value));
+        Ok(())
+    }
+
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        if self.map.contains_key(key) {
+            return Err(StoreError::KeyExists(Shown(key).to_string()));
+        }
+        self.put(key, value)
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<bool> {
+        Ok(self.write(key, None).is_some())
+    }
+
+    fn range(&mut self, from: &[u8], limit: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<usize> {
+        let mut seen = 0;
+        for (key, value) in self.map.range(from.to_vec()..).take(limit) {
+            visit(key, value);
+            seen += 1;
+        }
+        Ok(seen)
+    }
+
+    fn commit(mut self) -> Result<()> {
+        self.finish()
+    }
+
+    fn commit_with(mut self, done: impl FnOnce(Result<()>) + Send + 'static) {
+        let result = self.finish();
+        self.client.pending.push_back((Box::new(done), result));
+    }
+}

@@ -1,0 +1,151 @@
+//! What a workload needs of a store, so that any store can stand behind the same driver.
+//!
+//! A [`Store`] is shared by all threads; each thread has a [`Client`] of its own and runs one [`Transaction`] at a time
+//! on it, while commits of earlier ones may still be in flight.
+//!
+//! 1. `commit` returns, and the callback of `commit_with` runs, only when the commit is as durable as the store was
+//!    opened to make it. This is what the driver measures.
+//! 2. Callbacks run inside `poll` or `wait_below` of the client that committed, or on any other thread.
+//! 3. Dropping a transaction rolls it back.
+//! 4. An error for which [`StoreError::is_retryable`] holds leaves nothing behind: the same transaction may be run again.
+
+use std::error::Error;
+use std::fmt;
+
+/// Why a call on a store failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Another transaction was in the way; run this one again.
+    #[error("conflict: {0}")]
+    Conflict(Box<dyn Error + Send + Sync>),
+    /// `insert` found the key present.
+    #[error("the key {0:?} exists already")]
+    KeyExists(String),
+    /// What was read is not what was acknowledged before. The store, or the driver, is wrong.
+    #[error("inconsistent: {0}")]
+    Inconsistent(String),
+    /// Anything else the store reports.
+    #[error(transparent)]
+    Failed(Box<dyn Error + Send + Sync>),
+}
+
+impl StoreError {
+    /// Whether the same transaction, run again, may succeed.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, StoreError::Conflict(_))
+    }
+}
+
+/// The result of a call on a store.
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// Whether a transaction may write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Intent {
+    /// It only reads.
+    ReadOnly,
+    /// It may write.
+    ReadWrite,
+}
+
+/// What a store has counted since it was opened; `None` where it does not count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Durable writes or syncs of the log.
+    pub syncs: Option<u64>,
+    /// Bytes those made durable.
+    pub bytes_synced: Option<u64>,
+}
+
+impl Counters {
+    /// What was counted between `earlier` and this.
+    pub fn since(&self, earlier: &Counters) -> Counters {
+        let difference = |new: Option<u64>, old: Option<u64>| Some(new?.saturating_sub(old?));
+        Counters {
+            syncs: difference(self.syncs, earlier.syncs),
+            bytes_synced: difference(self.bytes_synced, earlier.bytes_synced),
+        }
+    }
+}
+
+/// A store of byte keys and values in named tables.
+pub trait Store: Send + Sync {
+    /// What one thread works with.
+    type Client<'s>: Client
+    where
+        Self: 's;
+
+    /// A client for the table called `table`, which is created if there is none.
+    fn client(&self, table: &str) -> Result<Self::Client<'_>>;
+
+    /// What was counted so far.
+    fn counters(&self) -> Result<Counters>;
+
+    /// Name and version, for reports.
+    fn describe(&self) -> String;
+}
+
+/// One thread's access to one table.
+pub trait Client {
+    /// A transaction under way.
+    type Transaction<'c>: Transaction
+    where
+        Self: 'c;
+
+    /// Begins a transaction.
+    fn begin(&mut self, intent: Intent) -> Result<Self::Transaction<'_>>;
+
+    /// Runs the callbacks of commits that are done; how many. Never blocks.
+    fn poll(&mut self) -> usize;
+
+    /// Commits whose callbacks have not run.
+    fn pending(&self) -> usize;
+
+    /// Blocks until fewer than `limit` commits are pending, running callbacks. `limit` is at least 1.
+    fn wait_below(&mut self, limit: usize) -> Result<()>;
+}
+
+/// Reads and writes of one table that happen all or not at all.
+pub trait Transaction: Sized {
+    /// The value of `key`.
+    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>>;
+
+    /// The value of `key`, which this transaction is about to write.
+    fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>>;
+
+    /// Sets the value of `key`.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Sets the value of `key`; [`StoreError::KeyExists`] if it has one.
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Removes `key`; whether it was there.
+    fn delete(&mut self, key: &[u8]) -> Result<bool>;
+
+    /// Shows `visit` at most `limit` keys from `from` on, in order; how many there were.
+    fn range(&mut self, from: &[u8], limit: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<usize>;
+
+    /// Reads `key`, lets `change` work on its value and writes it back; whether it was there.
+    fn read_modify_write(&mut self, key: &[u8], change: &mut dyn FnMut(&mut Vec<u8>)) -> Result<bool> {
+        let Some(mut value) = self.get_for_update(key)? else { return Ok(false) };
+        change(&mut value);
+        self.put(key, &value)?;
+        Ok(true)
+    }
+
+    /// Commits and waits until that is durable.
+    fn commit(self) -> Result<()>;
+
+    /// Commits; `done` is told once that is durable, or why it is not.
+    fn commit_with(self, done: impl FnOnce(Result<()>) + Send + 'static);
+}
+
+/// A key as it is shown in messages.
+pub(crate) struct Shown<'a>(pub(crate) &'a [u8]);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.escape_ascii())
+    }
+}

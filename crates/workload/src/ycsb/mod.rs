@@ -1,0 +1,15 @@
+//! The core workload of YCSB (Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC 2010): its settings,
+//! its load phase and its run phase.
+
+mod load;
+mod record;
+mod run;
+mod settings;
+mod values;
+
+pub use load::YcsbLoad;
+pub use record::{FIELDS_MAX, Record, encode, replace};
+pub use run::YcsbRun;
+pub use settings::{
+    FieldLength, InsertOrder, LatencyFrom, Operation, ScanLength, Settings, SettingsError, WORKLOAD_A,
+};

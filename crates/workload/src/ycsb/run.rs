@@ -1,0 +1,203 @@
+//! The run phase: requests of the kinds and in the proportions asked for, each a transaction of its own.
+//!
+//! An update locks the record, changes one field of what it read and writes the record back, in one transaction; with
+//! `writeallfields` it writes a new record without reading. A read-modify-write always reads.
+//!
+//! 1. A record is asked for only after its insert was acknowledged; if it is not there then, that is an error.
+//! 2. Running a planned request again (after a conflict) does the same.
+
+use super::record;
+use super::settings::{Operation, ScanLength, Settings};
+use super::values::Values;
+use crate::drive::{Class, Planned, Source, Workload};
+use crate::generate::{AcknowledgedCounter, KeyChooser, ZIPFIAN_CONSTANT, Zipfian};
+use crate::store::{Result, Shown, StoreError, Transaction};
+use fastrand::Rng;
+use std::sync::Arc;
+
+/// The requests of a workload on a table that is loaded.
+#[derive(Debug)]
+pub struct YcsbRun {
+    settings: Settings,
+    inserted: AcknowledgedCounter,
+    chooser: KeyChooser,
+}
+
+impl YcsbRun {
+    /// The run phase of a workload, on a table that holds the records from `insert_start` up to but not including
+    /// `next`, which is where new ones go on. `expected` requests are made, as far as one knows.
+    pub fn new(settings: &Settings, next: u64, expected: u64) -> Arc<Self> {
+        let first = settings.insert_start;
+        let inserts = (expected as f64 * settings.share(Operation::Insert) * 2.0) as u64;
+        Arc::new(YcsbRun {
+            chooser: KeyChooser::new(settings.distribution, first, next.saturating_sub(first), inserts),
+            inserted: AcknowledgedCounter::new(next),
+            settings: settings.clone(),
+        })
+    }
+
+    /// The number after that of the last record inserted.
+    pub fn next_record(&self) -> u64 {
+        self.inserted.issued()
+    }
+}
+
+impl Workload for YcsbRun {
+    type Source = RunSource;
+
+    fn source(self: &Arc<Self>, _thread: usize, mut rng: Rng) -> RunSource {
+        let scan = match self.settings.scan_length {
+            ScanLength::Uniform(min, max) => ScanDrawing::Uniform(min, max),
+            ScanLength::Zipfian(min, max) => {
+                ScanDrawing::Zipfian(min, Zipfian::new(u64::from(max - min) + 1, ZIPFIAN_CONSTANT))
+            }
+        };
+        RunSource {
+            values: Values::new(&self.settings, &mut rng),
+            chooser: self.chooser.clone(),
+            run: Arc::clone(self),
+            rng,
+            scan,
+            operation: Operation::Read,
+            key: Vec::new(),
+            value: Vec::new(),
+            field: None,
+            scan_length: 0,
+        }
+    }
+
+    fn acknowledged(&self, ticket: u64) {
+        self.inserted.acknowledge(ticket);
+    }
+
+    fn in_flight_max(&self) -> usize {
+        AcknowledgedCounter::WINDOW / 2
+    }
+}
+
+#[derive(Debug)]
+enum ScanDrawing {
+    Uniform(u32, u32),
+    Zipfian(u32, Zipfian),
+}
+
+/// The requests of one thread.
+#[derive(Debug)]
+pub struct RunSource {
+    run: Arc<YcsbRun>,
+    rng: Rng,
+    values: Values,
+    chooser: KeyChooser,
+    scan: ScanDrawing,
+    operation: Operation,
+    key: Vec<u8>,
+    /// What to write: one field's contents, or a record.
+    value: Vec<u8>,
+    /// The one field to read or write; `None` for all.
+    field: Option<usize>,
+    scan_length: usize,
+}
+
+impl RunSource {
+    fn choose_operation(&mut self) -> Operation {
+        let proportions = &self.run.settings.proportions;
+        let mut at = self.rng.f64();
+        for (operation, share) in proportions {
+            if at < *share {
+                return *operation;
+            }
+            at -= share;
+        }
+        proportions.last().map_or(Operation::Read, |(operation, _)| *operation)
+    }
+
+    fn missing(&self) -> StoreError {
+        StoreError::Inconsistent(format!("record {} was acknowledged and is missing", Shown(&self.key)))
+    }
+
+    fn wrong(&self, what: &str) -> StoreError {
+        StoreError::Inconsistent(format!("the value of {} {what}", Shown(&self.key)))
+    }
+
+    fn read<T: Transaction>(&mut self, transaction: &mut T) -> Result<()> {
+        let value = transaction.get(&self.key)?.ok_or_else(|| self.missing())?;
+        self.values.check(&self.key, &value, self.field).map_err(|what| self.wrong(what))
+    }
+
+    fn scan<T: Transaction>(&mut self, transaction: &mut T) -> Result<()> {
+        let (values, field) = (&mut self.values, self.field);
+        let mut fault = None;
+        let mut first = true;
+        let key = &self.key;
+        let seen = transaction.range(key, self.scan_length, &mut |found, value| {
+            if std::mem::take(&mut first) && found != key.as_slice() {
+                fault = Some(StoreError::Inconsistent(format!(
+                    "record {} is not where its scan began",
+                    Shown(key)
+                )));
+            } else if let Err(what) = values.check(found, value, field) {
+                fault = Some(StoreError::Inconsistent(format!("the value of {} {what}", Shown(found))));
+            }
+        })?;
+        match fault {
+            Some(fault) => Err(fault),
+            None if seen == 0 => Err(self.missing()),
+            None => Ok(()),
+        }
+    }
+
+    fn modify<T: Transaction>(&mut self, transaction: &mut T) -> Result<()> {
+        let mut value = transaction.get_for_update(&self.key)?.ok_or_else(|| self.missing())?;
+        if self.operation == Operation::ReadModifyWrite {
+            self.values.check(&self.key, &value, None).map_err(|what| self.wrong(what))?;
+        }
+        match self.field {
+            Some(field) if record::replace(&mut value, field, &self.value) => {
+                transaction.put(&self.key, &value)
+            }
+            Some(_) => Err(self.wrong("has no such field")),
+            None => transaction.put(&self.key, &self.value),
+        }
+    }
+}
+
+impl Source for RunSource {
+    fn plan(&mut self) -> Option<Planned> {
+        let run = Arc::clone(&self.run);
+        let settings = &run.settings;
+        self.operation = self.choose_operation();
+        if self.operation == Operation::Insert {
+            let number = run.inserted.next();
+            settings.key(number, &mut self.key);
+            self.values.record(&self.key, &mut self.rng, &mut self.value);
+            return Some(Planned { class: Class::Write, ticket: Some(number) });
+        }
+        let number = self.chooser.next(&mut self.rng, run.inserted.acknowledged());
+        settings.key(number, &mut self.key);
+        let writes = matches!(self.operation, Operation::Update | Operation::ReadModifyWrite);
+        let all = if writes { settings.write_all_fields } else { settings.read_all_fields };
+        self.field = (!all).then(|| self.values.choose_field(&mut self.rng));
+        match (writes, self.field) {
+            (true, Some(field)) => self.values.field(&self.key, field, &mut self.rng, &mut self.value),
+            (true, None) => self.values.record(&self.key, &mut self.rng, &mut self.value),
+            (false, _) => {}
+        }
+        if self.operation == Operation::Scan {
+            self.scan_length = match &self.scan {
+                ScanDrawing::Uniform(min, max) => self.rng.u32(*min..=*max) as usize,
+                ScanDrawing::Zipfian(min, zipfian) => *min as usize + zipfian.next(&mut self.rng) as usize,
+            };
+        }
+        Some(Planned { class: if writes { Class::Write } else { Class::Read }, ticket: None })
+    }
+
+    fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<()> {
+        match self.operation {
+            Operation::Read => self.read(transaction),
+            Operation::Scan => self.scan(transaction),
+            Operation::Insert => transaction.insert(&self.key, &self.value),
+            Operation::Update if self.field.is_none() => transaction.put(&self.key, &self.value),
+            Operation::Update | Operation::ReadModifyWrite => self.modify(transaction),
+        }
+    }
+}

@@ -1,0 +1,603 @@
+//! What a properties file asks for. Every property of YCSB's core workload and client is known here: it is honoured, or
+//! it is one that only concerns YCSB's own output and is listed as ignored. Anything else is an error that names it.
+//!
+//! 1. A value out of range is an error that names the property, the value and where it stands.
+//! 2. What is not given has YCSB's default.
+
+use crate::generate::{KeyDistribution, ZIPFIAN_CONSTANT};
+use crate::properties::{Origin, Properties, Property};
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// The workload used when none is given: an update-heavy mix, half reads and half updates.
+pub const WORKLOAD_A: &str = include_str!("../../../../workloads/ycsb/workloada");
+
+/// A property that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsError {
+    /// No such property.
+    #[error("{origin}: unknown property {name:?}")]
+    Unknown {
+        /// Its name.
+        name: String,
+        /// Where it stands.
+        origin: Origin,
+    },
+    /// A property with a value that it cannot have.
+    #[error("{origin}: {name}={value}: {reason}")]
+    Value {
+        /// Its name.
+        name: String,
+        /// Its value.
+        value: String,
+        /// Where it stands.
+        origin: Origin,
+        /// What it must be.
+        reason: String,
+    },
+    /// Properties that do not fit each other.
+    #[error("{0}")]
+    Together(String),
+}
+
+/// One kind of request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// Reads a record.
+    Read,
+    /// Changes one field of a record, or all.
+    Update,
+    /// Adds a record.
+    Insert,
+    /// Reads some records in the order of their keys.
+    Scan,
+    /// Reads a record, then changes it.
+    ReadModifyWrite,
+}
+
+/// How long fields are, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FieldLength {
+    /// All the same.
+    Constant(u32),
+    /// Uniform between two lengths.
+    Uniform(u32, u32),
+    /// Between two lengths, short ones preferred.
+    Zipfian(u32, u32),
+}
+
+impl FieldLength {
+    /// The longest.
+    pub fn max(&self) -> u32 {
+        match self {
+            FieldLength::Constant(length)
+            | FieldLength::Uniform(_, length)
+            | FieldLength::Zipfian(_, length) => *length,
+        }
+    }
+}
+
+/// How many records a scan reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScanLength {
+    /// Uniform between two numbers.
+    Uniform(u32, u32),
+    /// Between two numbers, short scans preferred.
+    Zipfian(u32, u32),
+}
+
+/// How the keys of new records follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InsertOrder {
+    /// Scattered by a hash.
+    Hashed,
+    /// In order.
+    Ordered,
+}
+
+/// What latencies are measured from when a rate is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LatencyFrom {
+    /// When the request should have started: waiting behind a slow one counts.
+    Intended,
+    /// When it did start.
+    Actual,
+}
+
+/// A workload, ready to be run.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Records in the table after the load phase of all instances.
+    pub record_count: u64,
+    /// Requests in the run phase, if given.
+    pub operation_count: Option<u64>,
+    /// Number of the first record this instance loads.
+    pub insert_start: u64,
+    /// How many records this instance loads.
+    pub insert_count: u64,
+    /// The kinds of requests and their share of all, which add up to 1.
+    pub proportions: Vec<(Operation, f64)>,
+    /// Which records are asked for.
+    pub distribution: KeyDistribution,
+    /// Whether reads look at all fields or at one.
+    pub read_all_fields: bool,
+    /// Whether updates write all fields or one.
+    pub write_all_fields: bool,
+    /// Whether values follow from their keys and reads check them.
+    pub data_integrity: bool,
+    /// Fields in a record.
+    pub field_count: u32,
+    /// Bytes in a field.
+    pub field_length: FieldLength,
+    /// What the names of fields begin with; names are not stored, but checked values follow from them.
+    pub field_name_prefix: String,
+    /// Records in a scan.
+    pub scan_length: ScanLength,
+    /// How keys follow each other.
+    pub insert_order: InsertOrder,
+    /// Digits that record numbers in keys are padded to.
+    pub zero_padding: u32,
+    /// The table.
+    pub table: String,
+    /// Threads, if given.
+    pub threads: Option<u32>,
+    /// Requests a second of all threads together, if limited.
+    pub target: Option<f64>,
+    /// The longest the run phase may take, if limited.
+    pub time_max: Option<Duration>,
+    /// What latencies are measured from when there is a target.
+    pub latency_from: LatencyFrom,
+    /// How often a failed insert of the load phase is tried again.
+    pub insertion_retries: u32,
+    /// How long to wait before that.
+    pub insertion_retry_wait: Duration,
+    /// Whether there is a run phase.
+    pub do_transactions: bool,
+    /// Properties given that only concern YCSB's own output.
+    pub ignored: Vec<String>,
+}
+
+/// Known, without effect here: they choose a driver or shape output this program does not write.
+const IGNORED: &[&str] = &[
+    "db",
+    "exporter",
+    "exportfile",
+    "status",
+    "status.interval",
+    "label",
+    "columnfamily",
+    "readallfieldsbyname",
+    "histogram.buckets",
+    "timeseries.granularity",
+    "hdrhistogram.percentiles",
+    "hdrhistogram.fileoutput",
+    "hdrhistogram.output.path",
+    "measurement.trackjvm",
+    "measurement.raw.output_file",
+    "measurement.histogram.verbose",
+    "reportlatencyforeacherror",
+    "latencytrackederrors",
+    "fieldlengthhistogram",
+];
+
+/// Looks properties up and remembers which were asked for.
+struct Reader<'p> {
+    properties: &'p Properties,
+    known: Vec<&'static str>,
+}
+
+impl<'p> Reader<'p> {
+    fn get(&mut self, name: &'static str) -> Option<&'p Property> {
+        self.known.push(name);
+        self.properties.get(name)
+    }
+
+    fn parsed<T: FromStr>(
+        &mut self,
+        name: &'static str,
+        expected: impl fmt::Display,
+        accept: impl Fn(&T) -> bool,
+    ) -> Result<Option<T>, SettingsError> {
+        let Some(property) = self.get(name) else { return Ok(None) };
+        match property.value.parse() {
+            Ok(value) if accept(&value) => Ok(Some(value)),
+            _ => Err(refused(property, format!("must be {expected}"))),
+        }
+    }
+
+    fn count(&mut self, name: &'static str, min: u64, max: u64) -> Result<Option<u64>, SettingsError> {
+        self.parsed(name, format_args!("a whole number from {min} to {max}"), |n| (min..=max).contains(n))
+    }
+
+    fn small(&mut self, name: &'static str, default: u32, min: u32, max: u32) -> Result<u32, SettingsError> {
+        let given = self.count(name, min.into(), max.into())?;
+        Ok(given.map_or(default, |n| u32::try_from(n).unwrap_or(max)))
+    }
+
+    fn fraction(&mut self, name: &'static str, default: f64) -> Result<f64, SettingsError> {
+        let given = self.parsed(name, "a number from 0 to 1", |x| (0.0..=1.0).contains(x))?;
+        Ok(given.unwrap_or(default))
+    }
+
+    fn flag(&mut self, name: &'static str, default: bool) -> Result<bool, SettingsError> {
+        self.choice(name, &[("true", true), ("false", false)], default)
+    }
+
+    fn choice<T: Copy>(
+        &mut self,
+        name: &'static str,
+        of: &[(&str, T)],
+        default: T,
+    ) -> Result<T, SettingsError> {
+        let Some(property) = self.get(name) else { return Ok(default) };
+        match of.iter().find(|(word, _)| property.value.eq_ignore_ascii_case(word)) {
+            Some((_, value)) => Ok(*value),
+            None => {
+                let words: Vec<&str> = of.iter().map(|(word, _)| *word).collect();
+                Err(refused(property, format!("must be one of {}", words.join(", "))))
+            }
+        }
+    }
+}
+
+fn refused(property: &Property, reason: String) -> SettingsError {
+    SettingsError::Value {
+        name: property.name.clone(),
+        value: property.value.clone(),
+        origin: property.origin.clone(),
+        reason,
+    }
+}
+
+/// The longest record a field count and length may make; a store's own limit may be lower.
+const RECORD_BYTES_MAX: u64 = 64 << 20;
+
+impl Settings {
+    /// What `properties` ask for.
+    pub fn from_properties(properties: &Properties) -> Result<Settings, SettingsError> {
+        let mut reader = Reader { properties, known: Vec::new() };
+        let r = &mut reader;
+
+        if let Some(class) = r.get("workload") {
+            let core = class.value == "core" || class.value.rsplit('.').next() == Some("CoreWorkload");
+            if !core {
+                return Err(refused(
+                    class,
+                    "must be core or the name of YCSB's CoreWorkload class".to_owned(),
+                ));
+            }
+        }
+        let record_count = r.count("recordcount", 1, 1 << 40)?.unwrap_or(1000);
+        let operation_count = r.count("operationcount", 0, 1 << 48)?.filter(|count| *count > 0);
+        let insert_start = r.count("insertstart", 0, 1 << 40)?.unwrap_or(0);
+        let insert_count = r.count("insertcount", 1, 1 << 40)?;
+        let insert_count = insert_count.unwrap_or_else(|| record_count.saturating_sub(insert_start));
+        if insert_count == 0 || insert_start + insert_count > record_count {
+            return Err(SettingsError::Together(format!(
+                "insertstart={insert_start} and insertcount={insert_count} do not lie within recordcount={record_count}"
+            )));
+        }
+
+        let mut settings = Settings {
+            record_count,
+            operation_count,
+            insert_start,
+            insert_count,
+            proportions: proportions(r)?,
+            distribution: distribution(r)?,
+            read_all_fields: r.flag("readallfields", true)?,
+            write_all_fields: r.flag("writeallfields", false)?,
+            data_integrity: r.flag("dataintegrity", false)?,
+            field_count: r.small("fieldcount", 10, 1, super::FIELDS_MAX as u32)?,
+            field_length: field_length(r)?,
+            field_name_prefix: r.get("fieldnameprefix").map_or("field".to_owned(), |p| p.value.clone()),
+            scan_length: scan_length(r)?,
+            insert_order: r.choice(
+                "insertorder",
+                &[("hashed", InsertOrder::Hashed), ("ordered", InsertOrder::Ordered)],
+                InsertOrder::Hashed,
+            )?,
+            zero_padding: r.small("zeropadding", 1, 0, 500)?,
+            table: r.get("table").map_or("usertable".to_owned(), |p| p.value.clone()),
+            threads: r.count("threadcount", 1, 4096)?.map(|n| n as u32),
+            target: r
+                .parsed("target", "a number of requests a second", |x: &f64| x.is_finite() && *x >= 0.0)?
+                .filter(|target| *target > 0.0),
+            time_max: r.count("maxexecutiontime", 0, 1 << 32)?.filter(|s| *s > 0).map(Duration::from_secs),
+            latency_from: r.choice(
+                "measurement.interval",
+                &[
+                    ("intended", LatencyFrom::Intended),
+                    ("both", LatencyFrom::Intended),
+                    ("op", LatencyFrom::Actual),
+                ],
+                LatencyFrom::Intended,
+            )?,
+            insertion_retries: r.small("core_workload_insertion_retry_limit", 0, 0, 1_000_000)?,
+            insertion_retry_wait: Duration::from_secs(
+                r.small("core_workload_insertion_retry_interval", 3, 0, 86_400)?.into(),
+            ),
+            do_transactions: r.flag("dotransactions", true)?,
+            ignored: Vec::new(),
+        };
+        r.choice("measurementtype", &[("hdrhistogram", ()), ("histogram", ())], ())?;
+
+        for property in properties.iter() {
+            if IGNORED.contains(&property.name.as_str()) {
+                settings.ignored.push(property.name.clone());
+            } else if !reader.known.contains(&property.name.as_str()) {
+                return Err(SettingsError::Unknown {
+                    name: property.name.clone(),
+                    origin: property.origin.clone(),
+                });
+            }
+        }
+        settings.check()?;
+        Ok(settings)
+    }
+
+    fn check(&self) -> Result<(), SettingsError> {
+        let bytes = u64::from(self.field_count) * u64::from(self.field_length.max());
+        if bytes > RECORD_BYTES_MAX {
+            return Err(SettingsError::Together(format!(
+                "fieldcount={} fields of up to fieldlength={} bytes make a record of {bytes} bytes; the limit is \
+                 {RECORD_BYTES_MAX}",
+                self.field_count,
+                self.field_length.max()
+            )));
+        }
+        if self.data_integrity && !matches!(self.field_length, FieldLength::Constant(_)) {
+            return Err(SettingsError::Together(
+                "dataintegrity=true needs fieldlengthdistribution=constant".to_owned(),
+            ));
+        }
+        if self.table.is_empty() {
+            return Err(SettingsError::Together("table must have a name".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// The share of requests of one kind.
+    pub fn share(&self, operation: Operation) -> f64 {
+        self.proportions.iter().find(|(known, _)| *known == operation).map_or(0.0, |(_, share)| *share)
+    }
+
+    /// The key of record number `number`, appended to `out`, which is emptied first.
+    pub fn key(&self, number: u64, out: &mut Vec<u8>) {
+        use std::io::Write;
+        let number = match self.insert_order {
+            InsertOrder::Hashed => crate::generate::fnv64(number),
+            InsertOrder::Ordered => number,
+        };
+        out.clear();
+        write!(out, "user{number:0width$}", width = self.zero_padding as usize)
+            .expect("a vector takes all bytes");
+    }
+}
+
+fn proportions(r: &mut Reader<'_>) -> Result<Vec<(Operation, f64)>, SettingsError> {
+    let shares = [
+        (Operation::Read, r.fraction("readproportion", 0.95)?),
+        (Operation::Update, r.fraction("updateproportion", 0.05)?),
+        (Operation::Insert, r.fraction("insertproportion", 0.0)?),
+        (Operation::Scan, r.fraction("scanproportion", 0.0)?),
+        (Operation::ReadModifyWrite, r.fraction("readmodifywriteproportion", 0.0)?),
+    ];
+    let sum: f64 = shares.iter().map(|(_, share)| share).sum();
+    if sum <= 0.0 {
+        return Err(SettingsError::Together("all proportions are zero: there is nothing to do".to_owned()));
+    }
+    Ok(shares.into_iter().filter(|(_, share)| *share > 0.0).map(|(op, share)| (op, share / sum)).collect())
+}
+
+fn distribution(r: &mut Reader<'_>) -> Result<KeyDistribution, SettingsError> {
+    let theta = r
+        .parsed("zipfianconstant", "a number from 0 up to but not including 1", |x| (0.0..1.0).contains(x))?
+        .unwrap_or(ZIPFIAN_CONSTANT);
+    let hotspot = (r.fraction("hotspotdatafraction", 0.2)?, r.fraction("hotspotopnfraction", 0.8)?);
+    let percentile = r
+        .parsed("exponential.percentile", "a number above 0 and below 100", |x: &f64| *x > 0.0 && *x < 100.0)?
+        .unwrap_or(95.0);
+    let share = r
+        .parsed("exponential.frac", "a number above 0 and at most 1", |x: &f64| *x > 0.0 && *x <= 1.0)?
+        .unwrap_or(0.857_142_857_1);
+    r.choice(
+        "requestdistribution",
+        &[
+            ("uniform", KeyDistribution::Uniform),
+            ("zipfian", KeyDistribution::Zipfian(theta)),
+            ("latest", KeyDistribution::Latest(theta)),
+            ("hotspot", KeyDistribution::Hotspot(hotspot.0, hotspot.1)),
+            ("sequential", KeyDistribution::Sequential),
+            ("exponential", KeyDistribution::Exponential(percentile, share)),
+        ],
+        KeyDistribution::Uniform,
+    )
+}
+
+fn field_length(r: &mut Reader<'_>) -> Result<FieldLength, SettingsError> {
+    let max = r.small("fieldlength", 100, 0, 64 << 20)?;
+    let min = r.small("minfieldlength", 1.min(max), 0, 64 << 20)?;
+    let chosen = r.choice(
+        "fieldlengthdistribution",
+        &[
+            ("constant", FieldLength::Constant(max)),
+            ("uniform", FieldLength::Uniform(min, max)),
+            ("zipfian", FieldLength::Zipfian(min, max)),
+        ],
+        FieldLength::Constant(max),
+    )?;
+    if min > max && !matches!(chosen, FieldLength::Constant(_)) {
+        return Err(SettingsError::Together(format!("minfieldlength={min} is above fieldlength={max}")));
+    }
+    Ok(chosen)
+}
+
+fn scan_length(r: &mut Reader<'_>) -> Result<ScanLength, SettingsError> {
+    let max = r.small("maxscanlength", 1000, 1, 1 << 30)?;
+    let min = r.small("minscanlength", 1, 1, 1 << 30)?;
+    if min > max {
+        return Err(SettingsError::Together(format!("minscanlength={min} is above maxscanlength={max}")));
+    }
+    r.choice(
+        "scanlengthdistribution",
+        &[("uniform", ScanLength::Uniform(min, max)), ("zipfian", ScanLength::Zipfian(min, max))],
+        ScanLength::Uniform(min, max),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Settings, SettingsError> {
+        Settings::from_properties(&Properties::parse(text).expect("it is a properties file"))
+    }
+
+    #[test]
+    fn the_shipped_workloads_have_the_standard_mixes() {
+        use Operation::*;
+        let shipped: [(&str, &[(Operation, f64)], KeyDistribution); 6] = [
+            (WORKLOAD_A, &[(Read, 0.5), (Update, 0.5)], KeyDistribution::Zipfian(0.99)),
+            (
+                include_str!("../../../../workloads/ycsb/workloadb"),
+                &[(Read, 0.95), (Update, 0.05)],
+                KeyDistribution::Zipfian(0.99),
+            ),
+            (
+                include_str!("../../../../workloads/ycsb/workloadc"),
+                &[(Read, 1.0)],
+                KeyDistribution::Zipfian(0.99),
+            ),
+            (
+                include_str!("../../../../workloads/ycsb/workloadd"),
+                &[(Read, 0.95), (Insert, 0.05)],
+                KeyDistribution::Latest(0.99),
+            ),
+            (
+                include_str!("../../../../workloads/ycsb/workloade"),
+                &[(Insert, 0.05), (Scan, 0.95)],
+                KeyDistribution::Zipfian(0.99),
+            ),
+            (
+                include_str!("../../../../workloads/ycsb/workloadf"),
+                &[(Read, 0.5), (ReadModifyWrite, 0.5)],
+                KeyDistribution::Zipfian(0.99),
+            ),
+        ];
+        for (text, mix, distribution) in shipped {
+            let settings = read(text).unwrap();
+            assert_eq!(settings.proportions, mix);
+            assert_eq!(settings.distribution, distribution);
+            assert_eq!((settings.field_count, settings.field_length), (10, FieldLength::Constant(100)));
+        }
+    }
+
+    #[test]
+    fn what_is_not_given_has_the_default_of_ycsb() {
+        let settings = read("").unwrap();
+        assert_eq!(settings.proportions, [(Operation::Read, 0.95), (Operation::Update, 0.05)]);
+        assert_eq!(settings.distribution, KeyDistribution::Uniform);
+        assert_eq!(settings.scan_length, ScanLength::Uniform(1, 1000));
+        assert_eq!((settings.insert_order, settings.zero_padding), (InsertOrder::Hashed, 1));
+        assert_eq!((settings.insert_start, settings.insert_count), (0, settings.record_count));
+        assert!(settings.read_all_fields && !settings.write_all_fields && settings.do_transactions);
+        assert_eq!(settings.table, "usertable");
+    }
+
+    #[test]
+    fn every_property_of_the_core_workload_is_taken() {
+        let settings = read(
+            "workload=com.yahoo.ycsb.workloads.CoreWorkload\nrecordcount=100\noperationcount=7\ninsertstart=10\n\
+             insertcount=20\nreadproportion=1\nupdateproportion=1\ninsertproportion=1\nscanproportion=1\n\
+             readmodifywriteproportion=0\nreadallfields=false\nwriteallfields=true\nrequestdistribution=exponential\n\
+             exponential.percentile=90\nexponential.frac=0.5\nhotspotdatafraction=0.1\nhotspotopnfraction=0.9\n\
+             fieldcount=4\nfieldlength=30\nminfieldlength=3\nfieldlengthdistribution=zipfian\nfieldnameprefix=f\n\
+             minscanlength=2\nmaxscanlength=9\nscanlengthdistribution=zipfian\ninsertorder=ordered\nzeropadding=6\n\
+             table=t\nthreadcount=3\ntarget=250\nmaxexecutiontime=60\ndataintegrity=false\nzipfianconstant=0.5\n\
+             core_workload_insertion_retry_limit=2\ncore_workload_insertion_retry_interval=1\n\
+             measurementtype=hdrhistogram\nmeasurement.interval=op\ndb=site.ycsb.BasicDB\nstatus.interval=10\n\
+             dotransactions=true\n",
+        )
+        .unwrap();
+        assert_eq!((settings.insert_start, settings.insert_count), (10, 20));
+        assert_eq!(settings.share(Operation::Scan), 0.25);
+        assert_eq!(settings.distribution, KeyDistribution::Exponential(90.0, 0.5));
+        assert_eq!(settings.field_length, FieldLength::Zipfian(3, 30));
+        assert_eq!(settings.scan_length, ScanLength::Zipfian(2, 9));
+        assert_eq!(settings.target, Some(250.0));
+        assert_eq!(settings.time_max, Some(Duration::from_secs(60)));
+        assert_eq!(settings.latency_from, LatencyFrom::Actual);
+        assert_eq!((settings.threads, settings.operation_count), (Some(3), Some(7)));
+        assert_eq!((settings.insertion_retries, settings.insertion_retry_wait), (2, Duration::from_secs(1)));
+        assert_eq!(settings.ignored, ["db", "status.interval"]);
+        let mut key = Vec::new();
+        settings.key(42, &mut key);
+        assert_eq!(key, b"user000042");
+    }
+
+    #[test]
+    fn an_unknown_property_is_named_with_its_line() {
+        let error = read("recordcount=10\n\nreadpropotion=0.5\n").unwrap_err();
+        assert_eq!(error.to_string(), "line 3: unknown property \"readpropotion\"");
+        let mut properties = Properties::default();
+        properties.set("recordcont", "1");
+        let error = Settings::from_properties(&properties).unwrap_err();
+        assert_eq!(error.to_string(), "given property: unknown property \"recordcont\"");
+    }
+
+    #[test]
+    fn bad_values_are_named_with_their_line() {
+        let bad = [
+            "recordcount=many",
+            "recordcount=0",
+            "recordcount=-1",
+            "operationcount=1e6",
+            "readproportion=1.5",
+            "readproportion=NaN",
+            "updateproportion=-0.1",
+            "readallfields=maybe",
+            "requestdistribution=zipf",
+            "fieldcount=0",
+            "fieldcount=70000",
+            "fieldlength=-5",
+            "fieldlengthdistribution=histogram",
+            "insertorder=random",
+            "zeropadding=100000",
+            "maxscanlength=0",
+            "scanlengthdistribution=latest",
+            "threadcount=0",
+            "target=inf",
+            "target=-1",
+            "maxexecutiontime=1.5",
+            "exponential.percentile=100",
+            "hotspotdatafraction=2",
+            "zipfianconstant=1",
+            "workload=site.ycsb.workloads.TimeSeriesWorkload",
+            "measurementtype=raw",
+            "dotransactions=1",
+        ];
+        for line in bad {
+            let error = read(&format!("\n{line}\n")).expect_err(line).to_string();
+            assert!(error.starts_with(&format!("line 2: {line}: must be ")), "{error}");
+        }
+    }
+
+    #[test]
+    fn properties_must_fit_each_other() {
+        let bad = [
+            "recordcount=10\ninsertstart=5\ninsertcount=6",
+            "recordcount=10\ninsertstart=10",
+            "minscanlength=5\nmaxscanlength=4",
+            "fieldlengthdistribution=uniform\nminfieldlength=5\nfieldlength=4",
+            "dataintegrity=true\nfieldlengthdistribution=uniform",
+            "readproportion=0\nupdateproportion=0",
+            "fieldcount=60000\nfieldlength=60000",
+            "table=",
+        ];
+        for text in bad {
+            assert!(matches!(read(text), Err(SettingsError::Together(_))), "{text}");
+        }
+    }
+}
