@@ -1,0 +1,288 @@
+//! The double-write area: why a torn page write costs nothing but a copy.
+//!
+//! A page is larger than what a device writes atomically, and redo needs a page that was whole at some time. So pages are
+//! written back in batches: (1) the whole batch, with a header block in front, to the file `doublewrite`, durable; (2) each
+//! page in place; (3) sync of the database file. The pool's flusher runs this, one batch at a time (its mutex); `restore` is
+//! run by whoever opens the database, before anybody reads a page.
+//!
+//! Invariants:
+//!
+//! 1. The first in-place write of a batch begins after the durable write of that batch to the area returned.
+//! 2. The area is written again only after the sync of the database file that follows a batch returned.
+//! 3. Every page of the database file but the file's header and new maps (`space`) is written this way. So a valid copy in the area is
+//!    the newest version of its page that was ever begun to be written.
+//!
+//! A crash leaves, by where it strikes:
+//!
+//! | crash | area | database file | `restore` |
+//! |---|---|---|---|
+//! | while the area is written | header torn: refused by its checksum. Header old or new, pages mixed: a copy counts only if its own checksum is right and equals the header's | whole (rule 2) | what is valid in place is left alone: nothing to do |
+//! | between 1 and 2 | whole | whole, old | nothing to do; redo repeats the changes |
+//! | in 2, or before 3 returned | whole (rule 1) | any page of the batch old, new, or torn | torn ones are put back from the area |
+//! | after 3 | whole or being replaced | whole, new | nothing to do |
+//!
+//! A page whose bytes in place are valid, old or new, is never touched: the checkpoint's recovery LSNs cover the old one, because
+//! a page counts as dirty until 3 returned. `restore` can be interrupted and repeated: it only replaces what is invalid.
+
+use super::page::{PageId, check, header};
+use crate::error::{Error, Foreign, Result};
+use katydid_device::{AlignedBuffer, Create, Directory, File, Method, WriteMode};
+use std::io::IoSlice;
+use std::sync::Arc;
+
+/// Name of the file.
+pub(crate) const FILE_NAME: &str = "doublewrite";
+
+const MAGIC: [u8; 8] = *b"KTYDDBLW";
+const VERSION: u32 = 1;
+/// Bytes of the header block: magic, version u32, checksum u32 (of the block without itself), database id u128, page bytes
+/// u32, count u32, then per page: id u64, checksum u32.
+const BLOCK: usize = 4096;
+const ENTRIES: usize = 40;
+const ENTRY: usize = 12;
+/// The most pages in a batch.
+pub(crate) const PAGES_MAX: usize = 128;
+const BATCH_BYTES_MAX: usize = 1 << 20;
+
+/// Pages that one batch holds.
+pub(crate) const fn batch_pages(page_bytes: usize) -> usize {
+    let pages = BATCH_BYTES_MAX / page_bytes;
+    if pages > PAGES_MAX { PAGES_MAX } else { pages }
+}
+
+/// Pages on their way to the device, sealed.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    buffer: AlignedBuffer,
+    pages: Vec<PageId>,
+    page_bytes: usize,
+}
+
+impl Batch {
+    /// An empty batch for `pages` pages.
+    pub(crate) fn new(page_bytes: usize, pages: usize) -> Self {
+        let pages = pages.clamp(1, batch_pages(page_bytes));
+        Batch {
+            buffer: AlignedBuffer::new_zeroed(BLOCK + pages * page_bytes),
+            pages: Vec::with_capacity(pages),
+            page_bytes,
+        }
+    }
+
+    /// Whether no page fits any more.
+    pub(crate) fn is_full(&self) -> bool {
+        BLOCK + (self.pages.len() + 1) * self.page_bytes > self.buffer.len()
+    }
+
+    /// Whether it has no page.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pages.is_empty()
+    }
+
+    /// Pages in it.
+    pub(crate) fn len(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// Forgets its pages.
+    pub(crate) fn clear(&mut self) {
+        self.pages.clear();
+    }
+
+    /// Adds a copy of a page. The batch is not full.
+    pub(crate) fn push(&mut self, page: &[u8]) {
+        let from = BLOCK + self.pages.len() * self.page_bytes;
+        let copy = &mut self.buffer[from..from + self.page_bytes];
+        copy.copy_from_slice(page);
+        self.pages.push(header::page_id(copy));
+    }
+
+    /// Writes the checksums of the copies: after all are collected, with no latch held.
+    fn seal(&mut self) {
+        for page in self.buffer[BLOCK..].chunks_exact_mut(self.page_bytes).take(self.pages.len()) {
+            header::seal(page);
+        }
+    }
+
+    fn bytes(&self, from: usize, to: usize) -> &[u8] {
+        &self.buffer[BLOCK + from * self.page_bytes..BLOCK + to * self.page_bytes]
+    }
+
+    fn fill_header(&mut self, database: u128) {
+        let sums: Vec<u32> =
+            (0..self.pages.len()).map(|index| header::checksum(self.bytes(index, index + 1))).collect();
+        let block = &mut self.buffer[..BLOCK];
+        block.fill(0);
+        block[..8].copy_from_slice(&MAGIC);
+        block[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        block[16..32].copy_from_slice(&database.to_le_bytes());
+        block[32..36].copy_from_slice(&(self.page_bytes as u32).to_le_bytes());
+        block[36..40].copy_from_slice(&(self.pages.len() as u32).to_le_bytes());
+        for (index, (page, sum)) in self.pages.iter().zip(sums).enumerate() {
+            let at = ENTRIES + index * ENTRY;
+            block[at..at + 8].copy_from_slice(&page.get().to_le_bytes());
+            block[at + 8..at + 12].copy_from_slice(&sum.to_le_bytes());
+        }
+        let sum = block_checksum(block);
+        block[12..16].copy_from_slice(&sum.to_le_bytes());
+    }
+}
+
+fn block_checksum(block: &[u8]) -> u32 {
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    digest.update(&block[..12]);
+    digest.update(&block[16..]);
+    digest.finalize() as u32
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    let mut raw = [0; 4];
+    raw.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(raw)
+}
+
+fn long(bytes: &[u8], at: usize) -> u64 {
+    u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
+}
+
+/// What a header block of the area says. Pure and total.
+#[derive(Debug, PartialEq, Eq)]
+enum Header {
+    /// Nothing was ever written, or its write was torn: no in-place write of that batch has begun.
+    Nothing,
+    /// Another format.
+    OtherMagic,
+    /// Valid, of a newer version.
+    Newer(u32),
+    /// Valid, of another database or page size.
+    OtherDatabase,
+    /// Pages and checksums of the copies that follow.
+    Pages(Vec<(PageId, u32)>),
+}
+
+fn decode(block: &[u8], database: u128, page_bytes: usize) -> Header {
+    if block.len() < BLOCK || block.iter().all(|byte| *byte == 0) {
+        return Header::Nothing;
+    }
+    let block = &block[..BLOCK];
+    if word(block, 12) != block_checksum(block) {
+        // A torn first block may lack its magic; one with a foreign magic throughout is another program's file.
+        let foreign = block[..8] != MAGIC && block[..8] != [0; 8];
+        return if foreign { Header::OtherMagic } else { Header::Nothing };
+    }
+    if block[..8] != MAGIC {
+        return Header::OtherMagic;
+    }
+    if word(block, 8) > VERSION {
+        return Header::Newer(word(block, 8));
+    }
+    let owner = u128::from(long(block, 16)) | u128::from(long(block, 24)) << 64;
+    if owner != database || word(block, 32) as usize != page_bytes {
+        return Header::OtherDatabase;
+    }
+    let count = (word(block, 36) as usize).min(batch_pages(page_bytes));
+    let entry =
+        |index| (PageId::new(long(block, ENTRIES + index * ENTRY)), word(block, ENTRIES + index * ENTRY + 8));
+    Header::Pages((0..count).map(entry).collect())
+}
+
+/// The area's file.
+#[derive(Debug)]
+pub(crate) struct DoubleWrite {
+    file: Arc<dyn File>,
+    database: u128,
+    page_bytes: usize,
+}
+
+impl DoubleWrite {
+    /// Opens the area, creating it if missing and preparing its room, so that a later batch cannot meet a full device. The
+    /// caller syncs the directory if it creates a database; a missing area of an existing one means nothing to restore.
+    pub(crate) fn open(
+        directory: &dyn Directory,
+        method: Method,
+        database: u128,
+        page_bytes: usize,
+    ) -> Result<Self> {
+        let file = directory.open(FILE_NAME, Create::IfMissing, method)?;
+        let (length, wanted) = (file.len()?, (BLOCK + batch_pages(page_bytes) * page_bytes) as u64);
+        if length < wanted {
+            file.prepare(length, wanted)?;
+            directory.sync()?;
+        }
+        Ok(DoubleWrite { file, database, page_bytes })
+    }
+
+    /// Puts back the pages of `pages_file` that a crash tore. Returns how many. Total: whatever the area holds.
+    pub(crate) fn restore(&self, pages_file: &dyn File) -> Result<usize> {
+        self.file.drop_cache()?;
+        let mut block = AlignedBuffer::new_zeroed(BLOCK);
+        let read = self.file.read_at(&mut block, 0)?;
+        let foreign = |what| Error::Foreign { place: self.file_place(), what };
+        let entries = match decode(&block[..read], self.database, self.page_bytes) {
+            Header::Nothing => return Ok(0),
+            Header::OtherMagic => return Err(foreign(Foreign::Magic(FILE_NAME.to_owned()))),
+            Header::OtherDatabase => return Err(foreign(Foreign::Identity(FILE_NAME.to_owned()))),
+            Header::Newer(found) => {
+                return Err(foreign(Foreign::NewerVersion {
+                    file: FILE_NAME.to_owned(),
+                    found,
+                    known: VERSION,
+                }));
+            }
+            Header::Pages(entries) => entries,
+        };
+        let mut copy = AlignedBuffer::new_zeroed(self.page_bytes);
+        let mut place = AlignedBuffer::new_zeroed(self.page_bytes);
+        let mut restored = 0;
+        for (index, (page, sum)) in entries.into_iter().enumerate() {
+            let Some(offset) = page.offset(self.page_bytes) else { continue };
+            let read = self.file.read_at(&mut copy, (BLOCK + index * self.page_bytes) as u64)?;
+            if check(&copy[..read], page, self.page_bytes).is_err() || header::checksum(&copy) != sum {
+                continue;
+            }
+            let read = pages_file.read_at(&mut place, offset)?;
+            if check(&place[..read], page, self.page_bytes).is_err() {
+                pages_file.write_at(&[IoSlice::new(&copy)], offset, WriteMode::Written)?;
+                restored += 1;
+            }
+        }
+        if restored > 0 {
+            pages_file.sync()?;
+        }
+        Ok(restored)
+    }
+
+    fn file_place(&self) -> String {
+        FILE_NAME.to_owned()
+    }
+
+    /// Writes a batch to the area, then in place, and syncs. The pages are sorted by id, without duplicates. When this
+    /// returns the pages are durable in place.
+    pub(crate) fn write(&self, batch: &mut Batch, pages_file: &dyn File) -> Result<()> {
+        debug_assert!(batch.pages.is_sorted());
+        batch.seal();
+        batch.fill_header(self.database);
+        let end = BLOCK + batch.len() * self.page_bytes;
+        self.file.write_at(&[IoSlice::new(&batch.buffer[..end])], 0, WriteMode::Durable)?;
+        let mut from = 0;
+        while from < batch.len() {
+            let first = batch.pages[from];
+            let run = batch.pages[from..]
+                .iter()
+                .zip(first.get()..)
+                .take_while(|(page, id)| page.get() == *id)
+                .count();
+            let Some(offset) = first.offset(self.page_bytes) else {
+                return Err(Error::Internal("a page beyond the addressable file was written"));
+            };
+            pages_file.write_at(
+                &[IoSlice::new(batch.bytes(from, from + run))],
+                offset,
+                WriteMode::Written,
+            )?;
+            from += run;
+        }
+        pages_file.sync()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,131 @@
+//! Writing pages back: the one place that does, and so the one place that keeps the write-ahead rule.
+//!
+//! One batch at a time (the flusher mutex). A batch is made in three steps: copy each page under its shared latch, taken by
+//! trying only, and mark it as being written back; make the log durable up to the last record that changed any of them; write
+//! the copies by way of the double-write area and unmark. A page changed again in between is dirty again, with a recovery
+//! LSN of its own.
+//!
+//! A failure leaves the batch's pages marked: they stay dirty for checkpoints and are never evicted. The device's gate is shut
+//! by then; the error goes to the caller.
+
+use super::Pool;
+use super::frame::Meta;
+use crate::Lsn;
+use crate::error::Result;
+use crate::paged::double_write::{Batch, DoubleWrite};
+use crate::paged::page::PageId;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+#[derive(Debug)]
+pub(super) struct Flusher {
+    double_write: DoubleWrite,
+    batch: Batch,
+}
+
+impl Flusher {
+    pub(super) fn new(double_write: DoubleWrite, page_bytes: usize, capacity: usize) -> Self {
+        Flusher { double_write, batch: Batch::new(page_bytes, capacity) }
+    }
+}
+
+impl Pool {
+    /// Writes back up to `limit` dirty pages whose recovery LSN is below `older_than`, the oldest first. Returns how many were
+    /// written: a page whose latch is held exclusively is left out.
+    pub(crate) fn flush_batch(&self, limit: usize, older_than: Lsn) -> Result<usize> {
+        let mut dirty: Vec<(Lsn, PageId)> = Vec::new();
+        for shard in &self.shards {
+            shard.each(|meta| {
+                if let Some(rec_lsn) = meta.recovery_lsn().filter(|rec_lsn| *rec_lsn < older_than) {
+                    dirty.push((rec_lsn, meta.page()));
+                }
+            });
+        }
+        if dirty.len() > limit && limit > 0 {
+            dirty.select_nth_unstable(limit - 1);
+        }
+        dirty.truncate(limit);
+        self.flush_pages(dirty.into_iter().map(|(_, page)| page).collect())
+    }
+
+    /// Writes back every page that is dirty now. Waits for page latches: the caller holds none.
+    pub(crate) fn flush_all(&self) -> Result<usize> {
+        // A page dirtied by a record appended before this has a recovery LSN of at most this.
+        let reserved = self.ties.wal.reserved();
+        let older_than = Lsn::new(reserved.get().saturating_add(1));
+        let mut written = 0;
+        loop {
+            let round = self.flush_batch(usize::MAX, older_than)?;
+            written += round;
+            let mut left = None;
+            for shard in &self.shards {
+                shard.each(|meta| {
+                    if meta.recovery_lsn().is_some_and(|rec_lsn| rec_lsn < older_than) {
+                        left = Some(meta.page());
+                    }
+                });
+            }
+            let Some(page) = left else { return Ok(written) };
+            if round == 0
+                && let Some(latch) = self.shard(page).with(page, |frame| frame.latch.clone())
+            {
+                // Whoever holds it is done with it when this returns.
+                drop(latch.read());
+            }
+        }
+    }
+
+    /// Writes those of `pages` back that are in memory, dirty, and not latched exclusively. Returns how many.
+    pub(super) fn flush_pages(&self, mut pages: Vec<PageId>) -> Result<usize> {
+        pages.sort_unstable();
+        pages.dedup();
+        let mut written = 0;
+        let mut rest = pages.into_iter().peekable();
+        while rest.peek().is_some() {
+            written += self.flush_some(&mut rest)?;
+        }
+        Ok(written)
+    }
+
+    /// One batch. The pages come sorted.
+    fn flush_some(&self, pages: &mut impl Iterator<Item = PageId>) -> Result<usize> {
+        let mut flusher = self.flusher.lock();
+        let Flusher { double_write, batch } = &mut *flusher;
+        batch.clear();
+        let mut marked: Vec<Arc<Meta>> = Vec::new();
+        let mut log_end = Lsn::ZERO;
+        while !batch.is_full() {
+            let Some(page) = pages.next() else { break };
+            let latched = self.shard(page).with(page, |frame| {
+                frame.meta.recovery_lsn()?;
+                frame.latch.try_read_arc()
+            });
+            let Some(body) = latched.flatten() else { continue };
+            if !body.loaded || body.meta.recovery_lsn().is_none() {
+                continue;
+            }
+            batch.push(&body.bytes);
+            log_end = log_end.max(body.change_end);
+            body.meta.begin_flush(&self.ties);
+            marked.push(body.meta.clone());
+        }
+        if batch.is_empty() {
+            return Ok(0);
+        }
+        // The write-ahead rule.
+        self.ties.wal.make_durable(log_end)?;
+        double_write.write(batch, self.file.as_ref())?;
+        for meta in &marked {
+            meta.finish_flush();
+        }
+        self.counters.written.fetch_add(marked.len() as u64, Ordering::Relaxed);
+        self.counters.batches.fetch_add(1, Ordering::Relaxed);
+        let mut ready = self.ready.lock();
+        for meta in marked.iter().filter(|meta| !meta.is_referenced()) {
+            if ready.len() < 4 * self.capacity {
+                ready.push_back(meta.page());
+            }
+        }
+        Ok(marked.len())
+    }
+}

@@ -1,0 +1,155 @@
+//! A frame: room for one page in memory, its latch, and what is known of it without the latch.
+//!
+//! Who touches what:
+//!
+//! | field | written by | read by | ordering |
+//! |---|---|---|---|
+//! | `Body` | holder of the exclusive latch | holder of the latch | the latch |
+//! | `Meta::page` | sole owner of the frame (not in a table) | anybody who found the frame in a table | the shard's latch |
+//! | `Meta::rec_lsn` | `begin_change` (exclusive latch): none -> LSN; flusher (shared latch and flusher mutex): LSN -> none | checkpoint, eviction, flusher | stores Release, loads Acquire |
+//! | `Meta::flushing` | flusher (its mutex): LSN before it clears `rec_lsn`, none after the sync in place | checkpoint, eviction | stores Release, loads Acquire |
+//! | `Meta::referenced` | every access: true; the clock: false | the clock | Relaxed: a hint |
+//!
+//! Invariants:
+//!
+//! 1. A page whose bytes differ from the device's has `rec_lsn` or `flushing` set. The flusher sets `flushing` before it clears
+//!    `rec_lsn`, a reader loads `rec_lsn` first: nobody sees both unset in between.
+//! 2. `rec_lsn` is set before the record of the page's first change is appended, to a lower bound of that record's LSN.
+//! 3. A frame is pinned while somebody beside its table entry holds its latch's `Arc`; only unpinned frames are evicted,
+//!    under the shard's exclusive latch, which everybody needs to get at the `Arc`.
+
+use super::barrier::WalBarrier;
+use crate::Lsn;
+use crate::paged::page::PageId;
+use katydid_device::AlignedBuffer;
+use parking_lot::RwLock;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// No LSN: the page is clean, or not being written back.
+const NONE: u64 = u64::MAX;
+
+/// What all frames of a pool share.
+#[derive(Debug)]
+pub(super) struct Ties {
+    pub(super) wal: Arc<dyn WalBarrier>,
+    /// Frames with `rec_lsn` set. Relaxed: a gauge.
+    pub(super) dirty: AtomicUsize,
+}
+
+#[derive(Debug)]
+pub(super) struct Meta {
+    page: AtomicU64,
+    rec_lsn: AtomicU64,
+    flushing: AtomicU64,
+    referenced: AtomicBool,
+}
+
+impl Meta {
+    pub(super) fn page(&self) -> PageId {
+        PageId::new(self.page.load(Ordering::Relaxed))
+    }
+
+    /// The recovery LSN, if the page is dirty or being written back.
+    pub(super) fn recovery_lsn(&self) -> Option<Lsn> {
+        let rec_lsn = self.rec_lsn.load(Ordering::Acquire);
+        let lowest = rec_lsn.min(self.flushing.load(Ordering::Acquire));
+        (lowest != NONE).then(|| Lsn::new(lowest))
+    }
+
+    #[inline]
+    pub(super) fn touch(&self) {
+        // Load first: the line stays shared between cores when the bit is set already.
+        if !self.referenced.load(Ordering::Relaxed) {
+            self.referenced.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Clears the clock's bit and returns what it was.
+    pub(super) fn clear_referenced(&self) -> bool {
+        let was = self.referenced.load(Ordering::Relaxed);
+        if was {
+            self.referenced.store(false, Ordering::Relaxed);
+        }
+        was
+    }
+
+    pub(super) fn is_referenced(&self) -> bool {
+        self.referenced.load(Ordering::Relaxed)
+    }
+
+    /// The holder of the exclusive latch is about to append a record that changes the page.
+    pub(super) fn begin_change(&self, ties: &Ties) {
+        if self.rec_lsn.load(Ordering::Relaxed) == NONE {
+            self.rec_lsn.store(ties.wal.reserved().get(), Ordering::Release);
+            ties.dirty.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The flusher has copied the page under its latch.
+    pub(super) fn begin_flush(&self, ties: &Ties) {
+        let rec_lsn = self.rec_lsn.load(Ordering::Acquire);
+        self.flushing.fetch_min(rec_lsn, Ordering::AcqRel);
+        if rec_lsn != NONE {
+            self.rec_lsn.store(NONE, Ordering::Release);
+            ties.dirty.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The copy is durable in place.
+    pub(super) fn finish_flush(&self) {
+        self.flushing.store(NONE, Ordering::Release);
+    }
+
+    /// Gives an unpinned clean frame that is in no table to another page.
+    pub(super) fn reassign(&self, page: PageId) {
+        debug_assert!(self.recovery_lsn().is_none());
+        self.page.store(page.get(), Ordering::Relaxed);
+        self.referenced.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What the latch guards.
+#[derive(Debug)]
+pub(super) struct Body {
+    pub(super) bytes: AlignedBuffer,
+    /// The exclusive end of the last record that changed the page since it was loaded.
+    pub(super) change_end: Lsn,
+    /// Whether `bytes` are the page. Not while it is being read from the device, nor after that failed.
+    pub(super) loaded: bool,
+    pub(super) meta: Arc<Meta>,
+    pub(super) ties: Arc<Ties>,
+}
+
+pub(super) type Latch = Arc<RwLock<Body>>;
+
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) meta: Arc<Meta>,
+    pub(super) latch: Latch,
+}
+
+impl Frame {
+    pub(super) fn new(page_bytes: usize, ties: &Arc<Ties>) -> Self {
+        let meta = Arc::new(Meta {
+            page: AtomicU64::new(0),
+            rec_lsn: AtomicU64::new(NONE),
+            flushing: AtomicU64::new(NONE),
+            referenced: AtomicBool::new(false),
+        });
+        let body = Body {
+            bytes: AlignedBuffer::new_zeroed(page_bytes),
+            change_end: Lsn::ZERO,
+            loaded: false,
+            meta: meta.clone(),
+            ties: ties.clone(),
+        };
+        Frame { meta, latch: Arc::new(RwLock::new(body)) }
+    }
+
+    /// Whether nobody but this table entry can get at the frame. Synchronises with the release of the last guard
+    /// (`Arc::get_mut` acquires), so that its changes to `Meta` are seen after this returned true.
+    pub(super) fn is_unpinned(&mut self) -> bool {
+        Arc::get_mut(&mut self.latch).is_some()
+    }
+}

@@ -1,0 +1,139 @@
+//! A page in memory with its latch held. The guard owns what it needs: it borrows nothing, and may outlive the pool.
+
+use super::frame::Body;
+use crate::Lsn;
+use crate::paged::page::{
+    InnerMut, InnerRef, Kind, LeafMut, LeafRef, MapMut, MapRef, OverflowRef, PageFault, PageId, header,
+};
+use parking_lot::{ArcRwLockReadGuard, ArcRwLockWriteGuard, RawRwLock};
+use std::fmt;
+use std::ops::Deref;
+
+/// A page, its latch held shared. Derefs to the page's bytes.
+pub(crate) struct PageRead {
+    pub(super) body: ArcRwLockReadGuard<RawRwLock, Body>,
+}
+
+/// A page, its latch held exclusively. Derefs to the page's bytes.
+///
+/// To change the page: [`PageWrite::begin_change`], append the log record, edit, [`PageWrite::finish_change`]. Nothing may be
+/// edited if the append failed.
+pub(crate) struct PageWrite {
+    pub(super) body: ArcRwLockWriteGuard<RawRwLock, Body>,
+}
+
+macro_rules! reading {
+    ($guard:ty) => {
+        impl Deref for $guard {
+            type Target = [u8];
+
+            #[inline]
+            fn deref(&self) -> &[u8] {
+                &self.body.bytes
+            }
+        }
+
+        impl fmt::Debug for $guard {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_tuple(stringify!($guard)).field(&self.id()).finish()
+            }
+        }
+
+        #[allow(dead_code)]
+        impl $guard {
+            /// The page's id.
+            #[inline]
+            pub(crate) fn id(&self) -> PageId {
+                self.body.meta.page()
+            }
+
+            /// The page LSN.
+            #[inline]
+            pub(crate) fn lsn(&self) -> Lsn {
+                header::page_lsn(&self.body.bytes)
+            }
+
+            /// The page's kind; `None` cannot happen to a page that was read.
+            pub(crate) fn kind(&self) -> Option<Kind> {
+                header::kind(&self.body.bytes)
+            }
+
+            /// As a leaf; a fault if it is of another kind.
+            #[inline]
+            pub(crate) fn leaf(&self) -> Result<LeafRef<'_>, PageFault> {
+                header::expect(&self.body.bytes, Kind::Leaf)?;
+                Ok(LeafRef::new(&self.body.bytes))
+            }
+
+            /// As an inner page; a fault if it is of another kind.
+            #[inline]
+            pub(crate) fn inner(&self) -> Result<InnerRef<'_>, PageFault> {
+                header::expect(&self.body.bytes, Kind::Inner)?;
+                Ok(InnerRef::new(&self.body.bytes))
+            }
+
+            /// As an overflow page; a fault if it is of another kind.
+            pub(crate) fn overflow(&self) -> Result<OverflowRef<'_>, PageFault> {
+                header::expect(&self.body.bytes, Kind::Overflow)?;
+                Ok(OverflowRef::new(&self.body.bytes))
+            }
+
+            /// As an allocation map; a fault if it is of another kind.
+            pub(crate) fn map(&self) -> Result<MapRef<'_>, PageFault> {
+                header::expect(&self.body.bytes, Kind::Map)?;
+                Ok(MapRef::new(&self.body.bytes))
+            }
+        }
+    };
+}
+
+reading!(PageRead);
+reading!(PageWrite);
+
+impl PageWrite {
+    /// Says that a record which changes this page is about to be appended. Before the append, or a checkpoint that begins
+    /// between the two would not see the page as dirty.
+    #[inline]
+    pub(crate) fn begin_change(&mut self) {
+        self.body.meta.begin_change(&self.body.ties);
+    }
+
+    /// Says that the page contains the change of the record at `lsn` that ends at `end`: sets the page LSN. Follows
+    /// `begin_change`.
+    #[inline]
+    pub(crate) fn finish_change(&mut self, lsn: Lsn, end: Lsn) {
+        debug_assert!(self.body.meta.recovery_lsn().is_some_and(|rec_lsn| rec_lsn <= lsn));
+        header::set_page_lsn(&mut self.body.bytes, lsn);
+        self.body.change_end = self.body.change_end.max(end);
+    }
+
+    /// The page's bytes, between `begin_change` and `finish_change`.
+    #[inline]
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.body.bytes
+    }
+
+    /// As a leaf; a fault if it is of another kind.
+    #[inline]
+    pub(crate) fn leaf_mut(&mut self) -> Result<LeafMut<'_>, PageFault> {
+        header::expect(&self.body.bytes, Kind::Leaf)?;
+        Ok(LeafMut::new(&mut self.body.bytes))
+    }
+
+    /// As an inner page; a fault if it is of another kind.
+    pub(crate) fn inner_mut(&mut self) -> Result<InnerMut<'_>, PageFault> {
+        header::expect(&self.body.bytes, Kind::Inner)?;
+        Ok(InnerMut::new(&mut self.body.bytes))
+    }
+
+    /// As an allocation map; a fault if it is of another kind.
+    pub(crate) fn map_mut(&mut self) -> Result<MapMut<'_>, PageFault> {
+        header::expect(&self.body.bytes, Kind::Map)?;
+        Ok(MapMut::new(&mut self.body.bytes))
+    }
+
+    /// Holds the latch shared from now on, without letting go of it in between.
+    pub(crate) fn downgrade(self) -> PageRead {
+        PageRead { body: ArcRwLockWriteGuard::downgrade(self.body) }
+    }
+}

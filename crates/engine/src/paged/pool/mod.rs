@@ -1,0 +1,249 @@
+//! The buffer pool: pages in memory, at most so many, written back by the write-ahead rule.
+//!
+//! Threads: every caller of the store reads and changes pages here; whoever needs room, the page writer and the checkpointer
+//! write them back, one batch at a time. Parts: `frame` (room for a page), `guard` (a latched page), `shard` (page tables and
+//! clock), `load` (from the device), `evict` (making room), `flush` (to the device).
+//!
+//! Invariants:
+//!
+//! 1. A page is in at most one frame, and a frame is in its shard's table from before its page is read from the device until
+//!    it is evicted: nobody can read a page from the device while another thread has, or writes, a newer version.
+//! 2. Only a clean, unpinned frame is evicted; a frame is clean when its bytes are durable in place (`frame`, rule 1).
+//! 3. Before any page goes to the device, the log is durable up to the end of the last record that changed it. `flush` is the one place
+//!    that writes pages, and the one that calls [`WalBarrier::make_durable`].
+//! 4. No latch is held across I/O, except the exclusive latch of the very page that is being read in.
+//! 5. The thread that makes room may hold page latches; so flushing never waits for a page latch: it tries, and leaves the
+//!    page out. Rank: page latches, then the flusher mutex, then shard latches.
+//! 6. When all frames are pinned or cannot be written, one more is allocated: the pool is over its limit for as long as
+//!    that lasts, rather than in a deadlock.
+//!
+//! What a crash leaves is the business of `double_write`.
+
+mod barrier;
+mod evict;
+mod flush;
+mod frame;
+mod guard;
+mod load;
+mod shard;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use barrier::WalBarrier;
+pub(crate) use guard::{PageRead, PageWrite};
+
+use super::double_write::DoubleWrite;
+use super::page::PageId;
+use crate::Lsn;
+use crate::error::Result;
+use crossbeam_utils::CachePadded;
+use frame::{Frame, Ties};
+use katydid_device::File;
+use parking_lot::Mutex;
+use shard::Shard;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+const SHARDS: usize = 64;
+
+/// The fewest frames a pool has.
+pub(crate) const PAGES_MIN: usize = 16;
+
+/// The buffer pool of one database file.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    file: Arc<dyn File>,
+    page_bytes: usize,
+    capacity: usize,
+    shards: Box<[CachePadded<Shard>]>,
+    ties: Arc<Ties>,
+    /// Frames allocated. Relaxed: each change is a read-modify-write, and it orders nothing.
+    resident: AtomicUsize,
+    /// Frames that belong to no page.
+    spare: Mutex<Vec<Frame>>,
+    /// Pages just written back because they were cold: where eviction looks first.
+    ready: Mutex<VecDeque<PageId>>,
+    /// The shard whose turn it is.
+    turn: AtomicUsize,
+    flusher: Mutex<flush::Flusher>,
+    counters: Counters,
+}
+
+/// Relaxed throughout: they are reported, nothing depends on them.
+#[derive(Debug, Default)]
+struct Counters {
+    loaded: AtomicU64,
+    evicted: AtomicU64,
+    written: AtomicU64,
+    batches: AtomicU64,
+    forced: AtomicU64,
+}
+
+/// What the pool has and has done since it was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct PoolStat {
+    /// Frames it may have.
+    pub(crate) capacity: usize,
+    /// Frames it has.
+    pub(crate) resident: usize,
+    /// Pages changed since they were last copied to the device.
+    pub(crate) dirty: usize,
+    /// Pages read from the device.
+    pub(crate) loaded: u64,
+    /// Pages given up for others.
+    pub(crate) evicted: u64,
+    /// Pages written to the device (counted once, though each is written twice).
+    pub(crate) written: u64,
+    /// Batches they were written in.
+    pub(crate) batches: u64,
+    /// Batches that a thread in need of room had to write itself.
+    pub(crate) forced: u64,
+}
+
+impl Pool {
+    /// A pool of `cache_bytes` (at least 16 pages) over the database file.
+    pub(crate) fn new(
+        file: Arc<dyn File>,
+        double_write: DoubleWrite,
+        page_bytes: usize,
+        cache_bytes: usize,
+        wal: Arc<dyn WalBarrier>,
+    ) -> Self {
+        let capacity = (cache_bytes / page_bytes).max(PAGES_MIN);
+        Pool {
+            page_bytes,
+            capacity,
+            shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
+            ties: Arc::new(Ties { wal, dirty: AtomicUsize::new(0) }),
+            resident: AtomicUsize::new(0),
+            spare: Mutex::default(),
+            ready: Mutex::default(),
+            turn: AtomicUsize::new(0),
+            flusher: Mutex::new(flush::Flusher::new(double_write, page_bytes, capacity)),
+            counters: Counters::default(),
+            file,
+        }
+    }
+
+    /// Bytes in a page.
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
+    /// The database file.
+    pub(crate) fn file(&self) -> &Arc<dyn File> {
+        &self.file
+    }
+
+    #[inline]
+    fn shard(&self, page: PageId) -> &Shard {
+        // Bits that the table inside the shard uses for neither bucket nor tag.
+        &self.shards[(shard::hash(page.get()) >> 40) as usize % SHARDS]
+    }
+
+    /// The page with its latch held shared; read from the device if it is not in memory. Waits for the latch. A page that
+    /// cannot be read, or is not what was written, is an error that names it.
+    #[inline]
+    pub(crate) fn read(&self, page: PageId) -> Result<PageRead> {
+        loop {
+            let found = self.shard(page).with(page, |frame| {
+                frame.meta.touch();
+                frame.latch.try_read_arc().ok_or_else(|| frame.latch.clone())
+            });
+            let body = match found {
+                Some(Ok(body)) => body,
+                Some(Err(latch)) => latch.read_arc(),
+                None => match self.load(page)? {
+                    Some(loaded) => return Ok(loaded.downgrade()),
+                    None => continue,
+                },
+            };
+            if body.loaded {
+                return Ok(PageRead { body });
+            }
+        }
+    }
+
+    /// The page with its latch held exclusively; otherwise as [`Pool::read`].
+    #[inline]
+    pub(crate) fn write(&self, page: PageId) -> Result<PageWrite> {
+        loop {
+            let found = self.shard(page).with(page, |frame| {
+                frame.meta.touch();
+                frame.latch.try_write_arc().ok_or_else(|| frame.latch.clone())
+            });
+            let body = match found {
+                Some(Ok(body)) => body,
+                Some(Err(latch)) => latch.write_arc(),
+                None => match self.load(page)? {
+                    Some(loaded) => return Ok(loaded),
+                    None => continue,
+                },
+            };
+            if body.loaded {
+                return Ok(PageWrite { body });
+            }
+        }
+    }
+
+    /// A page about to be made anew, its latch held exclusively: not read from the device, whatever is there. Its bytes are
+    /// those of a free page with page LSN zero; the caller formats it, between `begin_change` and `finish_change`.
+    pub(crate) fn create(&self, page: PageId) -> Result<PageWrite> {
+        loop {
+            let found = self.shard(page).with(page, |frame| {
+                frame.meta.touch();
+                frame.latch.clone()
+            });
+            let mut body = match found {
+                Some(latch) => {
+                    let body = latch.write_arc();
+                    // A frame whose load failed is out of the table: what is done to it would be lost.
+                    if !body.loaded && !self.holds(page, &body) {
+                        continue;
+                    }
+                    body
+                }
+                None => match self.admit(page, evict::Need::Must)? {
+                    Some(body) => body,
+                    None => continue,
+                },
+            };
+            super::page::header::format_free(&mut body.bytes, page);
+            body.loaded = true;
+            return Ok(PageWrite { body });
+        }
+    }
+
+    /// The dirty pages, each with a lower bound of the LSN of its first change that may not be durable in place. For a
+    /// checkpoint: call it after the checkpoint's begin record was appended; then every page changed by a record before that,
+    /// and not durable in place, is among them.
+    pub(crate) fn dirty_pages(&self) -> Vec<(PageId, Lsn)> {
+        // Acquires the appends of all records below the reserved frontier, hence the `begin_change` before each.
+        self.ties.wal.reserved();
+        let mut dirty = Vec::new();
+        for shard in &self.shards {
+            shard.each(|meta| {
+                if let Some(rec_lsn) = meta.recovery_lsn() {
+                    dirty.push((meta.page(), rec_lsn));
+                }
+            });
+        }
+        dirty
+    }
+
+    /// What the pool has and has done.
+    pub(crate) fn stat(&self) -> PoolStat {
+        let counters = &self.counters;
+        PoolStat {
+            capacity: self.capacity,
+            resident: self.resident.load(Ordering::Relaxed),
+            dirty: self.ties.dirty.load(Ordering::Relaxed),
+            loaded: counters.loaded.load(Ordering::Relaxed),
+            evicted: counters.evicted.load(Ordering::Relaxed),
+            written: counters.written.load(Ordering::Relaxed),
+            batches: counters.batches.load(Ordering::Relaxed),
+            forced: counters.forced.load(Ordering::Relaxed),
+        }
+    }
+}
