@@ -192,6 +192,8 @@ pub(crate) struct DoubleWrite {
     file: Arc<dyn File>,
     database: u128,
     page_bytes: usize,
+    /// The directory, for errors.
+    place: String,
 }
 
 impl DoubleWrite {
@@ -206,10 +208,13 @@ impl DoubleWrite {
         let file = directory.open(FILE_NAME, Create::IfMissing, method)?;
         let (length, wanted) = (file.len()?, (BLOCK + batch_pages(page_bytes) * page_bytes) as u64);
         if length < wanted {
-            file.prepare(length, wanted)?;
+            file.prepare(length, wanted).map_err(|error| match error.is_no_space() {
+                true => Error::NoSpace { what: "the double-write area".to_owned() },
+                false => error.into(),
+            })?;
             directory.sync()?;
         }
-        Ok(DoubleWrite { file, database, page_bytes })
+        Ok(DoubleWrite { file, database, page_bytes, place: directory.describe() })
     }
 
     /// Puts back the pages of `pages_file` that a crash tore. Returns how many. Total: whatever the area holds.
@@ -217,7 +222,7 @@ impl DoubleWrite {
         self.file.drop_cache()?;
         let mut block = AlignedBuffer::new_zeroed(BLOCK);
         let read = self.file.read_at(&mut block, 0)?;
-        let foreign = |what| Error::Foreign { place: self.file_place(), what };
+        let foreign = |what| Error::Foreign { place: self.place.clone(), what };
         let entries = match decode(&block[..read], self.database, self.page_bytes) {
             Header::Nothing => return Ok(0),
             Header::OtherMagic => return Err(foreign(Foreign::Magic(FILE_NAME.to_owned()))),
@@ -250,10 +255,6 @@ impl DoubleWrite {
             pages_file.sync()?;
         }
         Ok(restored)
-    }
-
-    fn file_place(&self) -> String {
-        FILE_NAME.to_owned()
     }
 
     /// Writes a batch to the area, then in place, and syncs. The pages are sorted by id, without duplicates. When this

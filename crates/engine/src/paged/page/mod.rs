@@ -14,6 +14,7 @@
 mod edit_inner;
 mod edit_leaf;
 mod fault;
+pub(crate) mod file_page;
 pub(crate) mod header;
 pub(crate) mod image;
 mod inner;
@@ -29,6 +30,7 @@ mod validate;
 pub(crate) use edit_inner::InnerMut;
 pub(crate) use edit_leaf::LeafMut;
 pub(crate) use fault::{FaultReason, PageFault};
+pub(crate) use file_page::FilePage;
 pub(crate) use header::Kind;
 pub(crate) use inner::InnerRef;
 pub(crate) use leaf::{LeafRef, Value};

@@ -1,0 +1,271 @@
+//! The control file `katydid.control`: which database this is, and where restart begins.
+//!
+//! Two slots of 4 KiB, written in turn, durable; the valid one with the higher sequence number counts. Threads: the opener,
+//! then the checkpointer (one checkpoint at a time); `state` guards the choice of the slot across the write.
+//!
+//! Invariants:
+//!
+//! 1. A write goes to the slot that does not count, so one valid slot exists at any time after creation.
+//! 2. Magic, version, checksum and sequence stand at the same places in all versions.
+//! 3. The file gets its name only when both slots are durable: a file of this name without a valid slot is corrupt, never an
+//!    unfinished creation, and is never written over.
+//!
+//! A crash during an update leaves the old state or the new one. During creation: no control file, hence no database; the
+//! caller makes everything else before.
+
+use crate::Lsn;
+use crate::error::{Error, Foreign, Result};
+use katydid_device::{AlignedBuffer, Create, Directory, File, Method, WriteMode};
+use parking_lot::Mutex;
+use std::io::IoSlice;
+use std::sync::Arc;
+
+/// Name of the file.
+pub(crate) const FILE_NAME: &str = "katydid.control";
+/// Its name while it is being created; left over by a crash, it means nothing.
+pub(crate) const NEW_FILE_NAME: &str = "katydid.control.new";
+
+const MAGIC: [u8; 8] = *b"KTYDCTRL";
+const VERSION: u32 = 1;
+const SLOT: usize = 4096;
+
+/// Which engine made the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub(crate) enum EngineKind {
+    /// Pages and ARIES.
+    Paged = 1,
+}
+
+/// How the database was left. A hint: restart reads the log either way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub(crate) enum Shutdown {
+    /// In use, or left by a crash.
+    Unclean = 0,
+    /// By `close`, with everything written back.
+    Clean = 1,
+}
+
+/// What the control file says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Control {
+    /// The database, random.
+    pub(crate) database: u128,
+    /// Bytes in a page.
+    pub(crate) page_bytes: u32,
+    /// The engine.
+    pub(crate) engine: EngineKind,
+    /// How it was left.
+    pub(crate) shutdown: Shutdown,
+    /// LSN of the begin record of the last complete checkpoint; zero: none yet, restart reads the log from its start.
+    pub(crate) checkpoint: Lsn,
+    /// Every transaction id in use is below this.
+    pub(crate) next_transaction: u64,
+    /// Every table id in use is below this.
+    pub(crate) next_table: u32,
+}
+
+/// One slot as it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slot {
+    Valid(u64, Control),
+    Newer(u32),
+    /// Ours by its magic, and damaged or torn.
+    Damaged,
+    /// Anything else.
+    Other,
+}
+
+fn checksum(slot: &[u8]) -> u32 {
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    digest.update(&slot[..12]);
+    digest.update(&slot[16..]);
+    digest.finalize() as u32
+}
+
+fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut raw = [0; N];
+    raw.copy_from_slice(&bytes[at..at + N]);
+    raw
+}
+
+fn encode(slot: &mut [u8], sequence: u64, control: &Control) {
+    slot.fill(0);
+    slot[..8].copy_from_slice(&MAGIC);
+    slot[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    slot[16..24].copy_from_slice(&sequence.to_le_bytes());
+    slot[24..40].copy_from_slice(&control.database.to_le_bytes());
+    slot[40..44].copy_from_slice(&control.page_bytes.to_le_bytes());
+    slot[44] = control.engine as u8;
+    slot[45] = control.shutdown as u8;
+    slot[48..56].copy_from_slice(&control.checkpoint.get().to_le_bytes());
+    slot[56..64].copy_from_slice(&control.next_transaction.to_le_bytes());
+    slot[64..68].copy_from_slice(&control.next_table.to_le_bytes());
+    let sum = checksum(slot);
+    slot[12..16].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// Total. `slot` may be of any length.
+fn decode(slot: &[u8]) -> Slot {
+    if slot.get(..8) != Some(&MAGIC) {
+        return Slot::Other;
+    }
+    if slot.len() != SLOT || u32::from_le_bytes(field(slot, 12)) != checksum(slot) {
+        return Slot::Damaged;
+    }
+    let version = u32::from_le_bytes(field(slot, 8));
+    if version > VERSION {
+        return Slot::Newer(version);
+    }
+    let engine = match slot[44] {
+        1 => EngineKind::Paged,
+        _ => return Slot::Damaged,
+    };
+    let shutdown = match slot[45] {
+        0 => Shutdown::Unclean,
+        1 => Shutdown::Clean,
+        _ => return Slot::Damaged,
+    };
+    let control = Control {
+        database: u128::from_le_bytes(field(slot, 24)),
+        page_bytes: u32::from_le_bytes(field(slot, 40)),
+        engine,
+        shutdown,
+        checkpoint: Lsn::new(u64::from_le_bytes(field(slot, 48))),
+        next_transaction: u64::from_le_bytes(field(slot, 56)),
+        next_table: u32::from_le_bytes(field(slot, 64)),
+    };
+    let page_bytes = control.page_bytes as usize;
+    let sizes = super::page::PAGE_BYTES_MIN..=super::page::PAGE_BYTES_MAX;
+    if !page_bytes.is_power_of_two() || !sizes.contains(&page_bytes) || version == 0 {
+        return Slot::Damaged;
+    }
+    Slot::Valid(u64::from_le_bytes(field(slot, 16)), control)
+}
+
+/// What the two slots amount to.
+#[derive(Debug, PartialEq, Eq)]
+enum Finding {
+    Current { sequence: u64, control: Control },
+    Newer(u32),
+    Corrupt,
+    Foreign,
+}
+
+/// | one slot | other slot | finding |
+/// |---|---|---|
+/// | newer | any | newer: an older program must not go on from an older state |
+/// | valid | valid | the higher sequence |
+/// | valid | damaged, other | the valid one: the last update was torn |
+/// | damaged | damaged, other | corrupt |
+/// | other | other | foreign |
+fn judge(slots: [Slot; 2]) -> Finding {
+    match slots {
+        [Slot::Newer(version), _] | [_, Slot::Newer(version)] => Finding::Newer(version),
+        [Slot::Valid(a, first), Slot::Valid(b, second)] => {
+            if a > b {
+                Finding::Current { sequence: a, control: first }
+            } else {
+                Finding::Current { sequence: b, control: second }
+            }
+        }
+        [Slot::Valid(sequence, control), _] | [_, Slot::Valid(sequence, control)] => {
+            Finding::Current { sequence, control }
+        }
+        [Slot::Damaged, _] | [_, Slot::Damaged] => Finding::Corrupt,
+        [Slot::Other, Slot::Other] => Finding::Foreign,
+    }
+}
+
+fn read_slots(file: &dyn File, place: &str) -> Result<(u64, Control)> {
+    let mut bytes = AlignedBuffer::new_zeroed(2 * SLOT);
+    let read = file.read_at(&mut bytes, 0)?;
+    let (first, second) = bytes[..read].split_at(read.min(SLOT));
+    let foreign = |what| Err(Error::Foreign { place: place.to_owned(), what });
+    match judge([decode(first), decode(second)]) {
+        Finding::Current { sequence, control } => Ok((sequence, control)),
+        Finding::Newer(found) => {
+            foreign(Foreign::NewerVersion { file: FILE_NAME.to_owned(), found, known: VERSION })
+        }
+        // All zeros is what a damaged device returns; no other program makes such a file under this name.
+        Finding::Foreign if bytes[..read].iter().any(|byte| *byte != 0) => {
+            foreign(Foreign::Magic(FILE_NAME.to_owned()))
+        }
+        Finding::Corrupt | Finding::Foreign => Err(Error::Corrupt {
+            place: FILE_NAME.to_owned(),
+            page: None,
+            finding: "neither of its two slots is valid".to_owned(),
+        }),
+    }
+}
+
+/// Reads the control file without changing anything; `None` if there is none.
+pub(crate) fn read(directory: &dyn Directory) -> Result<Option<Control>> {
+    match directory.open_read_only(FILE_NAME) {
+        Ok(file) => Ok(Some(read_slots(file.as_ref(), &directory.describe())?.1)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The control file of an open database.
+#[derive(Debug)]
+pub(crate) struct ControlFile {
+    file: Arc<dyn File>,
+    state: Mutex<(u64, Control)>,
+}
+
+impl ControlFile {
+    /// Opens the control file; `None` if there is none, hence no database.
+    pub(crate) fn open(directory: &dyn Directory, method: Method) -> Result<Option<ControlFile>> {
+        let file = match directory.open(FILE_NAME, Create::Never, method) {
+            Ok(file) => file,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        file.drop_cache()?;
+        let state = read_slots(file.as_ref(), &directory.describe())?;
+        Ok(Some(ControlFile { file, state: Mutex::new(state) }))
+    }
+
+    /// Creates the control file, and with it the database: everything else is there and durable. Durable when it returns.
+    pub(crate) fn create(directory: &dyn Directory, method: Method, control: Control) -> Result<ControlFile> {
+        let file = directory.open(NEW_FILE_NAME, Create::IfMissing, method)?;
+        file.prepare(0, 2 * SLOT as u64).map_err(|error| match error.is_no_space() {
+            true => Error::NoSpace { what: "the control file".to_owned() },
+            false => error.into(),
+        })?;
+        let mut slots = AlignedBuffer::new_zeroed(2 * SLOT);
+        let (first, second) = slots.split_at_mut(SLOT);
+        encode(first, 0, &control);
+        encode(second, 1, &control);
+        file.write_at(&[IoSlice::new(&slots)], 0, WriteMode::Durable)?;
+        file.sync()?;
+        drop(file);
+        // The contents' own name must be durable before the rename is.
+        directory.sync()?;
+        directory.rename(NEW_FILE_NAME, FILE_NAME)?;
+        directory.sync()?;
+        let file = directory.open(FILE_NAME, Create::Never, method)?;
+        Ok(ControlFile { file, state: Mutex::new((1, control)) })
+    }
+
+    /// What it says.
+    pub(crate) fn get(&self) -> Control {
+        self.state.lock().1
+    }
+
+    /// Changes it; durable when this returns. After a failure the device's gate is shut and what it says is the old or the new
+    /// state.
+    pub(crate) fn update(&self, change: impl FnOnce(&mut Control)) -> Result<()> {
+        let mut state = self.state.lock();
+        let (sequence, mut control) = (state.0 + 1, state.1);
+        change(&mut control);
+        let mut slot = AlignedBuffer::new_zeroed(SLOT);
+        encode(&mut slot, sequence, &control);
+        self.file.write_at(&[IoSlice::new(&slot)], (sequence % 2) * SLOT as u64, WriteMode::Durable)?;
+        *state = (sequence, control);
+        Ok(())
+    }
+}

@@ -1,0 +1,58 @@
+//! Page 0: what the file is. Written once, when the database is created.
+
+use super::{FaultReason, PageFault, PageId, header};
+use crate::TableId;
+
+/// The file's magic, at byte 48.
+pub(crate) const MAGIC: [u8; 8] = *b"KTYDPAGE";
+/// The file format this program writes, and the newest it reads.
+pub(crate) const VERSION: u32 = 1;
+
+const VERSION_AT: usize = header::BYTES + 8;
+const PAGE_BYTES_AT: usize = header::BYTES + 12;
+const DATABASE_AT: usize = header::BYTES + 16;
+
+/// What page 0 says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FilePage {
+    /// The file's format version.
+    pub(crate) version: u32,
+    /// Bytes in a page.
+    pub(crate) page_bytes: u32,
+    /// The database it belongs to.
+    pub(crate) database: u128,
+}
+
+/// Makes these bytes page 0 of a database; the page LSN becomes zero.
+pub(crate) fn format(page: &mut [u8], database: u128) {
+    page.fill(0);
+    header::format(page, PageId::NONE, header::Kind::File, 0, TableId::CATALOG);
+    let page_bytes = page.len() as u32;
+    page[header::BYTES..VERSION_AT].copy_from_slice(&MAGIC);
+    header::set_u32(page, VERSION_AT, VERSION);
+    header::set_u32(page, PAGE_BYTES_AT, page_bytes);
+    page[DATABASE_AT..DATABASE_AT + 16].copy_from_slice(&database.to_le_bytes());
+}
+
+/// Reads page 0 as it came from a device: total. `None` if it is no such page by its magic, which stands at the same place in all
+/// versions and page sizes.
+pub(crate) fn decode(page: &[u8]) -> Option<Result<FilePage, PageFault>> {
+    if page.get(header::BYTES..VERSION_AT)? != MAGIC {
+        return None;
+    }
+    let fault = |reason| Some(Err(PageFault { page: PageId::NONE, reason }));
+    if page.len() < DATABASE_AT + 16 {
+        return fault(FaultReason::Short(page.len()));
+    }
+    let mut database = [0; 16];
+    database.copy_from_slice(&page[DATABASE_AT..DATABASE_AT + 16]);
+    let found = FilePage {
+        version: header::u32_at(page, VERSION_AT),
+        page_bytes: header::u32_at(page, PAGE_BYTES_AT),
+        database: u128::from_le_bytes(database),
+    };
+    if found.version > VERSION {
+        return Some(Ok(found));
+    }
+    Some(super::check(page, PageId::NONE, page.len()).map(|()| found))
+}

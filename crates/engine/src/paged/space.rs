@@ -1,0 +1,373 @@
+//! Which pages of the database file are in use, and room for more.
+//!
+//! The truth is in the map pages (`page::map`), changed by logged records like any page. This file keeps a copy of their bits in
+//! memory, with the pages that are handed out but not logged yet on top, so that finding a free page touches no page and takes
+//! no latch. A page becomes the caller's in two steps: [`Space::reserve`] takes it in memory; then the caller's structure-change
+//! record sets its bit and the caller calls [`Reserved::keep`]. A `Reserved` dropped instead goes back.
+//!
+//! Threads: whoever changes a tree, with page latches held; the page writer grows ahead. Ranks: `growth`, then `used`, both
+//! after page latches; `growth` is held across I/O, `used` never.
+//!
+//! Invariants:
+//!
+//! 1. A page in use in a map, or reserved, has its bit set in `used`. Nobody is handed a page whose bit is set.
+//! 2. A page is handed out only if the file reaches beyond it: zero-filled and durable before. So writing a page never
+//!    meets a full device; only growing does, and that fails before anything was changed.
+//! 3. `Normal` reservations leave `reserve` free pages, so that rollback and restart can go on when the device is full.
+//! 4. A file that reaches beyond the page of map `k` has a valid map `k`.
+//!
+//! Crash cases of growth across a map's border: (a) before the map's page is prepared: the file ends at the border, growth is
+//! repeated; (b) prepared but the map not written, or torn: the file ends exactly one page beyond the border, so no page of that
+//! map was ever handed out: `load` writes it anew; (c) later: the map is valid, rule 4. Lost reservations cost nothing: they were in
+//! memory only.
+
+use super::page::{FaultReason, FilePage, LeafMut, PageFault, PageId, file_page, header, map};
+use super::pool::Pool;
+use crate::TableId;
+use crate::error::{Error, Foreign, Result};
+use katydid_device::{AlignedBuffer, File, WriteMode};
+use parking_lot::Mutex;
+use std::io::IoSlice;
+use std::sync::Arc;
+
+/// Name of the database file.
+pub(crate) const FILE_NAME: &str = "katydid.pages";
+
+/// Free pages that normal reservations leave for rollback and restart.
+pub(crate) const RESERVE_PAGES: u64 = 64;
+
+/// What the file grows by when a caller has to wait for it, in bytes.
+const STEP_BYTES: u64 = 1 << 20;
+/// What the file grows by at most when it is grown ahead, in bytes.
+const AHEAD_BYTES_MAX: u64 = 32 << 20;
+
+/// For whom a page is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum AllocClass {
+    /// Work that may be refused.
+    Normal,
+    /// Rollback and restart: may use the reserve.
+    Rollback,
+}
+
+/// Writes the first pages of a new database file: header, first map, empty catalog; zero-filled pages after them. Durable when
+/// it returns. May be repeated after a crash: it begins anew.
+pub(crate) fn create(file: &dyn File, database: u128, page_bytes: usize) -> Result<()> {
+    let bytes = page_bytes as u64;
+    file.prepare(0, (RESERVE_PAGES * 2) * bytes).map_err(no_space)?;
+    let mut pages = AlignedBuffer::new_zeroed(3 * page_bytes);
+    let (first, rest) = pages.split_at_mut(page_bytes);
+    let (second, third) = rest.split_at_mut(page_bytes);
+    file_page::format(first, database);
+    map::format(second, PageId::FIRST_MAP);
+    LeafMut::format(third, PageId::CATALOG_ROOT, TableId::CATALOG, &[], None);
+    for page in [first, second, third] {
+        header::seal(page);
+    }
+    file.write_at(&[IoSlice::new(&pages)], 0, WriteMode::Durable)?;
+    file.sync()?;
+    Ok(())
+}
+
+/// Whether the file is this database's. Reads page 0 only; `place` names the directory in errors.
+pub(crate) fn check_file(file: &dyn File, place: &str, database: u128, page_bytes: usize) -> Result<()> {
+    let mut page = AlignedBuffer::new_zeroed(page_bytes);
+    let read = file.read_at(&mut page, 0)?;
+    let foreign = |what| Err(Error::Foreign { place: place.to_owned(), what });
+    let name = || FILE_NAME.to_owned();
+    let found: FilePage = match file_page::decode(&page[..read]) {
+        Some(decoded) => decoded?,
+        // Zeros or a short file: ours, damaged. Anything else: not ours.
+        None if page[..read].iter().all(|byte| *byte == 0) => {
+            return Err(PageFault { page: PageId::NONE, reason: FaultReason::Zero }.into());
+        }
+        None => return foreign(Foreign::Magic(name())),
+    };
+    if found.version > file_page::VERSION {
+        let (found, known) = (found.version, file_page::VERSION);
+        return foreign(Foreign::NewerVersion { file: name(), found, known });
+    }
+    if found.database != database || found.page_bytes as usize != page_bytes {
+        return foreign(Foreign::Identity(name()));
+    }
+    Ok(())
+}
+
+fn no_space(error: katydid_device::Error) -> Error {
+    if error.is_no_space() {
+        Error::NoSpace { what: "pages of the database file".to_owned() }
+    } else {
+        error.into()
+    }
+}
+
+/// One bit per page of the file; set: in use, or reserved.
+#[derive(Debug)]
+struct Used {
+    words: Vec<u64>,
+    /// Pages of the file that are zero-filled and durable; no bit beyond has a meaning.
+    prepared: u64,
+    /// Clear bits below `prepared`.
+    free: u64,
+    /// No word before this one has a clear bit.
+    cursor: usize,
+}
+
+impl Used {
+    fn is_set(&self, page: PageId) -> bool {
+        let word = self.words.get((page.get() / 64) as usize);
+        word.is_none_or(|word| word >> (page.get() % 64) & 1 != 0)
+    }
+
+    fn take(&mut self) -> Option<PageId> {
+        let from = self.cursor;
+        let at = from + self.words[from..].iter().position(|word| *word != u64::MAX)?;
+        let bit = self.words[at].trailing_ones();
+        let page = at as u64 * 64 + u64::from(bit);
+        if page >= self.prepared {
+            return None;
+        }
+        self.words[at] |= 1 << bit;
+        self.cursor = at;
+        self.free -= 1;
+        Some(PageId::new(page))
+    }
+
+    /// Clears a bit; `false` if it was clear or is beyond the file.
+    fn give_back(&mut self, page: PageId) -> bool {
+        if page.get() >= self.prepared || !self.is_set(page) {
+            return false;
+        }
+        let at = (page.get() / 64) as usize;
+        self.words[at] &= !(1 << (page.get() % 64));
+        self.cursor = self.cursor.min(at);
+        self.free += 1;
+        true
+    }
+
+    /// The file now reaches to `prepared`; the new pages are free.
+    fn extend(&mut self, prepared: u64) {
+        self.words.resize(prepared.div_ceil(64) as usize, 0);
+        self.free += prepared - self.prepared;
+        self.prepared = prepared;
+    }
+
+    fn mark(&mut self, page: PageId) {
+        if !self.is_set(page) {
+            self.words[(page.get() / 64) as usize] |= 1 << (page.get() % 64);
+            self.free -= 1;
+        }
+    }
+}
+
+/// What is known of the room in the database file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SpaceStat {
+    /// Pages the file has.
+    pub(crate) pages: u64,
+    /// Those that are free.
+    pub(crate) free: u64,
+}
+
+/// The free pages of a database file.
+#[derive(Debug)]
+pub(crate) struct Space {
+    file: Arc<dyn File>,
+    page_bytes: usize,
+    reserve: u64,
+    /// Leaf latch; guards the bits.
+    used: Mutex<Used>,
+    /// One growth at a time; before `used`.
+    growth: Mutex<()>,
+}
+
+impl Space {
+    /// Reads all maps. After redo, which may have changed them, and before undo, which may need pages. Mends a growth that a
+    /// crash interrupted.
+    pub(crate) fn load(pool: &Pool) -> Result<Arc<Space>> {
+        let (file, page_bytes) = (pool.file().clone(), pool.page_bytes());
+        let bytes = page_bytes as u64;
+        let per_map = map::bits_per_map(page_bytes);
+        let prepared = file.len()? / bytes;
+        let mut used = Used { words: Vec::new(), prepared: 0, free: 0, cursor: 0 };
+        used.extend(prepared);
+        // Crash case (b).
+        let border = prepared.saturating_sub(1);
+        if border > 0 && border % per_map == 0 {
+            write_map(file.as_ref(), PageId::new(border), page_bytes)?;
+        }
+        for number in 0..prepared.div_ceil(per_map) {
+            let id = map::map_page(number, page_bytes);
+            if id.get() >= prepared {
+                break;
+            }
+            let page = pool.read(id)?;
+            for in_use in page.map()?.pages_in_use() {
+                if in_use.get() >= prepared {
+                    let finding =
+                        format!("page {in_use} is in use and beyond the end of the file, {prepared} pages");
+                    return Err(Error::Corrupt {
+                        place: format!("page {id}"),
+                        page: Some(id.get()),
+                        finding,
+                    });
+                }
+                used.mark(in_use);
+            }
+        }
+        let space = Space {
+            file,
+            page_bytes,
+            reserve: RESERVE_PAGES,
+            used: Mutex::new(used),
+            growth: Mutex::new(()),
+        };
+        // Rule 3, as far as the device has room; without, normal reservations are refused until it has.
+        match space.grow_below(RESERVE_PAGES, STEP_BYTES) {
+            Err(error) if !error.is_no_space() => return Err(error),
+            _ => Ok(Arc::new(space)),
+        }
+    }
+
+    /// Takes a free page, which nobody else gets while the `Reserved` lives. May grow the file, and wait for that. `NoSpace` if the
+    /// device is full: nothing is changed, and the same call succeeds once there is room.
+    pub(crate) fn reserve(self: &Arc<Self>, class: AllocClass) -> Result<Reserved> {
+        let floor = match class {
+            AllocClass::Normal => self.reserve,
+            AllocClass::Rollback => 0,
+        };
+        loop {
+            if let Some(page) = self.take_above(floor) {
+                return Ok(Reserved { page, space: Some(self.clone()) });
+            }
+            self.grow_below(floor + 1, STEP_BYTES)?;
+        }
+    }
+
+    /// Takes `count` free pages, adjacent ones where possible; all or none.
+    pub(crate) fn reserve_many(self: &Arc<Self>, class: AllocClass, count: usize) -> Result<Vec<Reserved>> {
+        (0..count).map(|_| self.reserve(class)).collect()
+    }
+
+    fn take_above(&self, floor: u64) -> Option<PageId> {
+        let mut used = self.used.lock();
+        if used.free <= floor {
+            return None;
+        }
+        used.take()
+    }
+
+    /// A page's bit was cleared in its map, by a record that is in the log: others may have it now. Nobody reaches the page
+    /// any more. `false` if it was free already, which is a fault of the caller's structures.
+    #[must_use]
+    pub(crate) fn freed(&self, page: PageId) -> bool {
+        !map::is_own_page(page, self.page_bytes) && self.used.lock().give_back(page)
+    }
+
+    /// Whether a page is in use or reserved; pages beyond the file are.
+    pub(crate) fn is_taken(&self, page: PageId) -> bool {
+        self.used.lock().is_set(page)
+    }
+
+    /// Pages and free pages.
+    pub(crate) fn stat(&self) -> SpaceStat {
+        let used = self.used.lock();
+        SpaceStat { pages: used.prepared, free: used.free }
+    }
+
+    /// Grows the file if few pages are free, so that reservations need not wait for it. For the page writer. Returns whether it
+    /// grew; `NoSpace` is nothing to act on, reservations will say so.
+    pub(crate) fn grow_ahead(&self) -> Result<bool> {
+        let SpaceStat { pages, free } = self.stat();
+        let bytes = self.page_bytes as u64;
+        let ahead = (pages * bytes / 8).clamp(STEP_BYTES, AHEAD_BYTES_MAX);
+        let low = self.reserve + ahead / bytes / 2;
+        if free >= low {
+            return Ok(false);
+        }
+        self.grow_below(low, ahead)?;
+        Ok(true)
+    }
+
+    /// Grows the file by about `step` bytes, as often as needed for `wanted` free pages.
+    fn grow_below(&self, wanted: u64, step: u64) -> Result<()> {
+        let _one_at_a_time = self.growth.lock();
+        loop {
+            let (prepared, free) = {
+                let used = self.used.lock();
+                (used.prepared, used.free)
+            };
+            if free >= wanted {
+                return Ok(());
+            }
+            let step = (step / self.page_bytes as u64).max(1);
+            let prepared = self.extend_file(prepared, prepared.saturating_add(step))?;
+            let mut used = self.used.lock();
+            used.extend(prepared);
+            let last = PageId::new(prepared - 1);
+            if map::is_own_page(last, self.page_bytes) {
+                used.mark(last);
+            }
+        }
+    }
+
+    /// Zero-fills from page `from` to page `to`, or to the next map's border, or that map's page alone. Returns how far.
+    fn extend_file(&self, from: u64, to: u64) -> Result<u64> {
+        let per_map = map::bits_per_map(self.page_bytes);
+        let at_border = from % per_map == 0;
+        let to = if at_border { from + 1 } else { to.min((from / per_map + 1) * per_map) };
+        let offset = |page: u64| {
+            page.checked_mul(self.page_bytes as u64)
+                .ok_or_else(|| Error::NoSpace { what: "page numbers".to_owned() })
+        };
+        self.file.prepare(offset(from)?, offset(to)?).map_err(no_space)?;
+        if at_border {
+            write_map(self.file.as_ref(), PageId::new(from), self.page_bytes)?;
+        }
+        Ok(to)
+    }
+}
+
+/// Writes an empty map, durable. Not by way of the double-write area: crash case (b) makes that unnecessary.
+fn write_map(file: &dyn File, id: PageId, page_bytes: usize) -> Result<()> {
+    let mut page = AlignedBuffer::new_zeroed(page_bytes);
+    map::format(&mut page, id);
+    header::seal(&mut page);
+    let Some(offset) = id.offset(page_bytes) else {
+        return Err(Error::NoSpace { what: "page numbers".to_owned() });
+    };
+    file.write_at(&[IoSlice::new(&page)], offset, WriteMode::Durable)?;
+    Ok(())
+}
+
+/// A page taken in memory only. Dropped, it is free again.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    page: PageId,
+    space: Option<Arc<Space>>,
+}
+
+impl Reserved {
+    /// The page.
+    pub(crate) fn page(&self) -> PageId {
+        self.page
+    }
+
+    /// The record that sets the page's bit in its map is in the log: the page stays taken until `Space::freed`.
+    pub(crate) fn keep(mut self) -> PageId {
+        self.space = None;
+        self.page
+    }
+
+    /// Gives the page back; the same as dropping it.
+    pub(crate) fn release(self) {}
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if let Some(space) = self.space.take() {
+            let was_taken = space.used.lock().give_back(self.page);
+            debug_assert!(was_taken, "page {} was reserved and free", self.page);
+        }
+    }
+}
