@@ -1,0 +1,221 @@
+//! What can go wrong, one enum per family of operations, and [`Error`] for those that meet several.
+//!
+//! Pure; any thread. All are `Clone`: the first failure of a log is handed to every waiter and every later caller.
+
+use crate::lsn::Lsn;
+use crate::options::OptionsError;
+use katydid_device as device;
+
+/// The result of a call on an open log.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A failed call on an open log.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An earlier write or sync failed. Nothing is acknowledged any more; reads go on; opening again recovers.
+    #[error("the log was shut by an earlier failure: {cause}")]
+    Poisoned {
+        /// That first failure.
+        #[source]
+        cause: device::Error,
+    },
+    /// The device has no room for more segments. Clears by itself when there is room again.
+    #[error("the log's device has no space left")]
+    NoSpace,
+    /// A record of more bytes than the format allows.
+    #[error("a record of {bytes} bytes is larger than the limit of {limit}")]
+    TooLarge {
+        /// Size of the record, header included.
+        bytes: u64,
+        /// Largest size.
+        limit: u64,
+    },
+    /// The kind belongs to the log itself: users' kinds start at [`Kind::USER`](crate::Kind::USER).
+    #[error("kind {kind} is reserved for the log itself")]
+    ReservedKind {
+        /// The refused kind.
+        kind: u8,
+    },
+    /// The log was closed.
+    #[error("the log is closed")]
+    Closed,
+    /// As many sessions are open as [`Options::sessions_max`](crate::Options::sessions_max) allows.
+    #[error("all {limit} sessions are in use")]
+    SessionsExhausted {
+        /// Most sessions at once.
+        limit: usize,
+    },
+    /// A position that must be durable, or at least in the log, is beyond its end.
+    #[error("position {at} is beyond {end}, the end of what is allowed here")]
+    BeyondEnd {
+        /// What was asked for.
+        at: Lsn,
+        /// The frontier it is beyond.
+        end: Lsn,
+    },
+    /// A device call failed without shutting the log.
+    #[error(transparent)]
+    Device(#[from] device::Error),
+    /// Reading the log failed.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+/// A record that was not appended. Nothing of it is in the log.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum AppendError {
+    /// No prepared space is left for this record. Try again: it clears when the device has room or the log is trimmed.
+    #[error("the log has no prepared space left")]
+    NoSpace,
+    /// The record is larger than the format allows.
+    #[error("a record of {bytes} bytes is larger than the limit of {limit}")]
+    TooLarge {
+        /// Size of the record, header included.
+        bytes: u64,
+        /// Largest size.
+        limit: u64,
+    },
+    /// The kind belongs to the log itself: users' kinds start at [`Kind::USER`](crate::Kind::USER).
+    #[error("kind {kind} is reserved for the log itself")]
+    ReservedKind {
+        /// The refused kind.
+        kind: u8,
+    },
+    /// An earlier write or sync failed.
+    #[error("the log was shut by an earlier failure: {cause}")]
+    Poisoned {
+        /// That first failure.
+        #[source]
+        cause: device::Error,
+    },
+    /// The log was closed.
+    #[error("the log is closed")]
+    Closed,
+}
+
+impl From<AppendError> for Error {
+    fn from(error: AppendError) -> Self {
+        match error {
+            AppendError::NoSpace => Error::NoSpace,
+            AppendError::TooLarge { bytes, limit } => Error::TooLarge { bytes, limit },
+            AppendError::ReservedKind { kind } => Error::ReservedKind { kind },
+            AppendError::Closed => Error::Closed,
+            AppendError::Poisoned { cause } => Error::Poisoned { cause },
+        }
+    }
+}
+
+/// A log that could not be opened. Nothing was changed, unless the variant says so.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// An option is out of range.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// The device failed: no judgement about the log's content. Opening again is safe.
+    #[error(transparent)]
+    Device(#[from] device::Error),
+    /// Segments without a control file.
+    #[error("the log has segments (such as {segment}) but no control file {file}")]
+    MissingControl {
+        /// The missing file.
+        file: String,
+        /// A segment that is there.
+        segment: String,
+    },
+    /// Neither slot of the control file is sound.
+    #[error("the control file {file} is corrupt: {reason}")]
+    CorruptControl {
+        /// The control file.
+        file: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A file was written by a newer version of the format.
+    #[error("{file} has format version {found}; this program reads up to {supported}")]
+    NewerVersion {
+        /// The file.
+        file: String,
+        /// Its version.
+        found: u32,
+        /// The newest version this program knows.
+        supported: u32,
+    },
+    /// A segment belongs to another log.
+    #[error("segment {file} belongs to log {found:032x}, not to {expected:032x}")]
+    ForeignSegment {
+        /// The segment.
+        file: String,
+        /// This log's id.
+        expected: u128,
+        /// The id in the segment.
+        found: u128,
+    },
+    /// A segment that the log needs is not there.
+    #[error("segment {file}, which holds the log from {from}, is missing")]
+    MissingSegment {
+        /// The missing file.
+        file: String,
+        /// First position it holds.
+        from: Lsn,
+    },
+    /// A segment's header or length is wrong, which no crash can cause.
+    #[error("segment {file} is corrupt: {reason}")]
+    CorruptSegment {
+        /// The segment.
+        file: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A record that was known to be durable is damaged: cutting the log there would lose acknowledged records.
+    #[error("the log is corrupt at {at} in {file}, below {durable}, up to which it was durable")]
+    CorruptBelowDurable {
+        /// Where the first invalid record starts.
+        at: Lsn,
+        /// The segment it is in.
+        file: String,
+        /// The log is known to have been durable up to here.
+        durable: Lsn,
+    },
+    /// The log was opened four thousand million times.
+    #[error("the log has used up its incarnation numbers")]
+    IncarnationsExhausted,
+}
+
+/// A record that could not be read.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The device failed to give the bytes.
+    #[error(transparent)]
+    Device(#[from] device::Error),
+    /// The position is below the log's start: that part was trimmed.
+    #[error("position {at} was trimmed: the log starts at {start}")]
+    Trimmed {
+        /// What was asked for.
+        at: Lsn,
+        /// Where the log starts now.
+        start: Lsn,
+    },
+    /// The position is at or beyond the end of what has been written.
+    #[error("position {at} is not before {end}, the end of the written log")]
+    BeyondEnd {
+        /// What was asked for.
+        at: Lsn,
+        /// The written frontier.
+        end: Lsn,
+    },
+    /// No valid record starts at this position, though it is inside the log. Where the position came from the log
+    /// itself the log is damaged; otherwise the position may be wrong.
+    #[error("no valid record at {at} in {file}: {reason}")]
+    Corrupt {
+        /// Where the record should start.
+        at: Lsn,
+        /// The segment it should be in.
+        file: String,
+        /// What is wrong.
+        reason: &'static str,
+    },
+}

@@ -1,0 +1,231 @@
+//! What a log may be told when it is opened.
+//!
+//! Pure; any thread. Designs that exist side by side are named by enums here and chosen at open; no option changes what
+//! the files mean, so a log may be opened with other options than it was written with.
+
+use katydid_device::Method;
+use std::fmt;
+use std::str::FromStr;
+
+/// How far a record must have got before a caller is told so. Ordered: each level includes those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[non_exhaustive]
+pub enum Durability {
+    /// In this process's memory: lost when the process ends.
+    Buffered,
+    /// Handed to the operating system: survives a crash of the process, not of the machine.
+    Written,
+    /// On the device: survives a crash of the machine.
+    #[default]
+    Durable,
+}
+
+/// How threads put records into the log's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum InserterKind {
+    /// One lock around reservation and copy: no holes, nothing to find.
+    Mutex,
+    /// One `fetch_add` reserves; per-session marks tell where holes are.
+    #[default]
+    Marks,
+}
+
+/// Who writes and syncs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum SyncKind {
+    /// The first waiter writes and syncs for everybody and hands over to the next.
+    #[default]
+    Adaptive,
+    /// A thread of its own does.
+    Pipelined,
+}
+
+/// A word that names no value of an option.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{word}` is not one of {known}")]
+pub struct UnknownWord {
+    /// What was given.
+    pub word: String,
+    /// What would have been understood.
+    pub known: &'static str,
+}
+
+macro_rules! words {
+    ($name:ident, $known:literal, $($variant:ident = $word:literal),+) => {
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(match self { $($name::$variant => $word),+ })
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = UnknownWord;
+
+            fn from_str(word: &str) -> Result<Self, UnknownWord> {
+                match word {
+                    $($word => Ok($name::$variant),)+
+                    _ => Err(UnknownWord { word: word.to_owned(), known: $known }),
+                }
+            }
+        }
+    };
+}
+
+words!(
+    Durability,
+    "buffered, written, durable",
+    Buffered = "buffered",
+    Written = "written",
+    Durable = "durable"
+);
+words!(InserterKind, "mutex, marks", Mutex = "mutex", Marks = "marks");
+words!(SyncKind, "adaptive, pipelined", Adaptive = "adaptive", Pipelined = "pipelined");
+
+/// Settings of a log. Take the default and change what you need:
+///
+/// ```
+/// use katydid_wal::{Options, SyncKind};
+/// let options = Options { segment_bytes: 1 << 20, sync: SyncKind::Pipelined, ..Options::default() };
+/// options.validate().unwrap();
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Size of one segment file. Default 64 MiB; a multiple of 4 KiB from 8 KiB to 16 GiB. Larger segments mean fewer
+    /// files and coarser trimming. Only a new log takes it: an existing one keeps the size it was created with.
+    pub segment_bytes: u64,
+    /// Size of the log's image in memory, where records wait to be written. Default 1 MiB, which stays in a core's
+    /// second-level cache; a power of two from 16 KiB to 1 GiB. It bounds the bytes of one write.
+    pub ring_bytes: usize,
+    /// How far reservations may run ahead of the filled frontier. Default 256 KiB; from 4 KiB to half of
+    /// `ring_bytes`. Smaller bounds the time a preempted thread can hold others up.
+    pub run_ahead_bytes: usize,
+    /// How records are put into memory. Default `Marks`.
+    pub inserter: InserterKind,
+    /// Who writes and syncs. Default `Adaptive`.
+    pub sync: SyncKind,
+    /// How bytes travel to segment files. Default `Direct`; falls back to `Buffered` where the file system refuses.
+    pub method: Method,
+    /// Most sessions open at once. Default 1,024; from 1 to 65,536. Each costs 128 bytes of memory for its mark.
+    pub sessions_max: usize,
+    /// Segments kept prepared beyond the one being written, and trimmed ones kept for reuse. Default 2; from 1 to
+    /// 1,024. More hides slower preparation at the price of disk space.
+    pub spare_segments: usize,
+    /// Prepared bytes that only critical appends (those that finish or undo what is already in the log) may use.
+    /// Default 16 MiB; at most 1,024 segments' worth.
+    pub reserve_bytes: u64,
+    /// The id of a new log. Default none: a random one. Set it where files must come out the same in every run.
+    pub log_id: Option<u128>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            segment_bytes: 64 << 20,
+            ring_bytes: 1 << 20,
+            run_ahead_bytes: 256 << 10,
+            inserter: InserterKind::default(),
+            sync: SyncKind::default(),
+            method: Method::default(),
+            sessions_max: 1024,
+            spare_segments: 2,
+            reserve_bytes: 16 << 20,
+            log_id: None,
+        }
+    }
+}
+
+/// An option outside its range.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("option {option} is {value}; it must be {range}")]
+pub struct OptionsError {
+    /// The field of [`Options`].
+    pub option: &'static str,
+    /// What it was.
+    pub value: u64,
+    /// What it may be.
+    pub range: &'static str,
+}
+
+pub(crate) const SEGMENT_BYTES_MIN: u64 = 8 << 10;
+pub(crate) const SEGMENT_BYTES_MAX: u64 = 16 << 30;
+const SEGMENT_BYTES_RANGE: &str = "a multiple of 4096 from 8192 to 17179869184";
+
+/// Whether a segment may have this many bytes; also asked of sizes read from files.
+pub(crate) fn segment_bytes_valid(bytes: u64) -> bool {
+    (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&bytes) && bytes.is_multiple_of(4096)
+}
+
+impl Options {
+    /// Refuses settings outside their documented ranges.
+    ///
+    /// # Errors
+    /// Names the first option found out of range, its value and its range.
+    pub fn validate(&self) -> Result<(), OptionsError> {
+        let check = |good: bool, option, value: u64, range| {
+            if good { Ok(()) } else { Err(OptionsError { option, value, range }) }
+        };
+        let ring = self.ring_bytes as u64;
+        let run_ahead = self.run_ahead_bytes as u64;
+        let sessions = self.sessions_max as u64;
+        let spare = self.spare_segments as u64;
+        let segment = self.segment_bytes;
+        check(segment_bytes_valid(segment), "segment_bytes", segment, SEGMENT_BYTES_RANGE)?;
+        let ring_good = self.ring_bytes.is_power_of_two() && (16 << 10..=1 << 30).contains(&ring);
+        check(ring_good, "ring_bytes", ring, "a power of two from 16384 to 1073741824")?;
+        let run_ahead_good = (4 << 10..=ring / 2).contains(&run_ahead);
+        check(run_ahead_good, "run_ahead_bytes", run_ahead, "from 4096 to half of ring_bytes")?;
+        check((1..=65_536).contains(&sessions), "sessions_max", sessions, "from 1 to 65536")?;
+        check((1..=1_024).contains(&spare), "spare_segments", spare, "from 1 to 1024")?;
+        let reserve_good = self.reserve_bytes / segment <= 1_024;
+        check(reserve_good, "reserve_bytes", self.reserve_bytes, "at most 1024 times segment_bytes")
+    }
+
+    /// The most bytes, header included, that one physical record of this log takes; longer records travel as
+    /// fragments. An eighth of the ring, so that a large record cannot fill it, and never above the format's 64 KiB.
+    pub(crate) fn piece_bytes_max(&self) -> usize {
+        (self.ring_bytes / 8).min(crate::record::PIECE_BYTES_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_valid_and_each_bad_field_is_named() {
+        Options::default().validate().unwrap();
+        let bad = [
+            ("segment_bytes", Options { segment_bytes: 4096, ..Options::default() }),
+            ("segment_bytes", Options { segment_bytes: (1 << 20) + 1, ..Options::default() }),
+            ("segment_bytes", Options { segment_bytes: u64::MAX, ..Options::default() }),
+            ("ring_bytes", Options { ring_bytes: 100_000, ..Options::default() }),
+            ("ring_bytes", Options { ring_bytes: 0, ..Options::default() }),
+            ("run_ahead_bytes", Options { run_ahead_bytes: 1 << 20, ..Options::default() }),
+            ("run_ahead_bytes", Options { run_ahead_bytes: 0, ..Options::default() }),
+            ("sessions_max", Options { sessions_max: 0, ..Options::default() }),
+            ("spare_segments", Options { spare_segments: 0, ..Options::default() }),
+            ("reserve_bytes", Options { reserve_bytes: u64::MAX, ..Options::default() }),
+        ];
+        for (name, options) in bad {
+            assert_eq!(options.validate().unwrap_err().option, name);
+        }
+    }
+
+    #[test]
+    fn words_are_read_back() {
+        for word in ["buffered", "written", "durable"] {
+            assert_eq!(word.parse::<Durability>().unwrap().to_string(), word);
+        }
+        for word in ["mutex", "marks"] {
+            assert_eq!(word.parse::<InserterKind>().unwrap().to_string(), word);
+        }
+        for word in ["adaptive", "pipelined"] {
+            assert_eq!(word.parse::<SyncKind>().unwrap().to_string(), word);
+        }
+        let error = "marx".parse::<InserterKind>().unwrap_err();
+        assert_eq!(error.to_string(), "`marx` is not one of mutex, marks");
+        assert!(Durability::Buffered < Durability::Durable);
+    }
+}

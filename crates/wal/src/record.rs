@@ -1,0 +1,360 @@
+//! The physical record: a 48-byte header and its payload, as bytes.
+//!
+//! Pure; any thread. `docs/log-format.md` draws it.
+//!
+//! ```text
+//! 0     4     8     16            20     21      22         24    32     40        48
+//! | len | sum | lsn | incarnation | kind | flags | reserved | txn | prev | durable | payload ... | zeros to 8 |
+//! ```
+//!
+//! 1. The sum covers `len` and everything from `incarnation` to the end of the payload. It does not cover `lsn`, so it
+//!    is computed before the position is known; `lsn` is compared with the position the record is read at instead.
+//! 2. `durable` is covered, so it is the durable frontier as read *before* the reservation. Older than true is harmless:
+//!    recovery uses it only as a lower bound.
+//! 3. Only [`PreparedRecord::stamp`] remains to be done between reservation and copy.
+//! 4. `len` is checked against [`PIECE_BYTES_MAX`] before anything is read or allocated by it.
+
+mod fragment;
+
+pub(crate) use fragment::{Fragment, Link, split};
+
+use crate::checksum::{Sum, read_u32, read_u64};
+use crate::lsn::Lsn;
+use std::fmt;
+
+/// Bytes of a record's header.
+pub const HEADER_BYTES: usize = 48;
+/// Records start at multiples of this.
+pub const RECORD_ALIGNMENT: usize = 8;
+/// Most bytes of one record, header and payload: 64 MiB. Larger ones are refused.
+pub const RECORD_BYTES_MAX: usize = 64 << 20;
+/// Most bytes of one physical record, header and payload, whatever the options: 64 KiB.
+pub(crate) const PIECE_BYTES_MAX: usize = 64 << 10;
+/// Where the sum of a header's tail begins.
+const SUMMED_FROM: usize = 16;
+
+/// What a record is about. Kinds below [`Kind::USER`] belong to the log itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Kind(u8);
+
+impl Kind {
+    /// The first kind of those that users may give any meaning.
+    pub const USER: Kind = Kind(16);
+    /// First record after every recovery: from here on a larger incarnation is valid.
+    pub const RESTART: Kind = Kind(1);
+    /// Last record of a closed log; remembers its durable frontier.
+    pub const MARK: Kind = Kind(2);
+    /// Fills reserved bytes that nobody needed.
+    pub const PADDING: Kind = Kind(3);
+
+    /// The kind of this number. Only those from [`Kind::USER`] on can be appended.
+    pub const fn new(number: u8) -> Self {
+        Kind(number)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+
+    /// Whether users may append it.
+    pub const fn is_user(self) -> bool {
+        self.0 >= Self::USER.0
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Kind::RESTART => f.pad("restart"),
+            Kind::MARK => f.pad("mark"),
+            Kind::PADDING => f.pad("padding"),
+            Kind(number) => number.fmt(f),
+        }
+    }
+}
+
+/// Which part of a logical record a physical one is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// All of it.
+    Whole,
+    /// The first fragment of several.
+    First,
+    /// A fragment between.
+    Middle,
+    /// The last fragment: its LSN is the logical record's identity.
+    Last,
+}
+
+impl Part {
+    const fn to_flags(self) -> u8 {
+        match self {
+            Part::Whole => 0,
+            Part::First => 1,
+            Part::Middle => 2,
+            Part::Last => 3,
+        }
+    }
+
+    const fn from_flags(flags: u8) -> Option<Self> {
+        match flags {
+            0 => Some(Part::Whole),
+            1 => Some(Part::First),
+            2 => Some(Part::Middle),
+            3 => Some(Part::Last),
+            _ => None,
+        }
+    }
+}
+
+/// `bytes` rounded up to where the next record may start.
+pub(crate) const fn padded_len(bytes: usize) -> usize {
+    bytes.next_multiple_of(RECORD_ALIGNMENT)
+}
+
+/// What a header says that its writer chooses; the rest follows from the payload and the position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Draft {
+    pub incarnation: u32,
+    pub kind: Kind,
+    pub txn: u64,
+    pub prev: Lsn,
+    /// The durable frontier, read before the reservation (rule 2).
+    pub durable: Lsn,
+}
+
+/// A physical record that is complete but for its position.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PreparedRecord {
+    /// The header; then, for a fragment, its link.
+    head: [u8; HEADER_BYTES + Link::BYTES],
+    head_bytes: u8,
+    len: u32,
+}
+
+impl PreparedRecord {
+    /// Header, and link if it has one: what precedes the payload's slices.
+    pub(crate) fn head(&self) -> &[u8] {
+        &self.head[..usize::from(self.head_bytes)]
+    }
+
+    /// Bytes of the record, header included, without padding.
+    pub(crate) fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Bytes to reserve. Those between [`PreparedRecord::len`] and here must be written as zeros.
+    pub(crate) fn padded(&self) -> usize {
+        padded_len(self.len())
+    }
+
+    /// Writes the position, once it is known.
+    pub(crate) fn stamp(&mut self, lsn: Lsn) {
+        self.head[8..16].copy_from_slice(&lsn.get().to_le_bytes());
+    }
+}
+
+/// Encodes a header over `payload`, whose bytes (with the link) must not exceed what one physical record may take.
+pub(crate) fn prepare_header<'a>(
+    draft: &Draft,
+    part: Part,
+    link: Option<Link>,
+    payload: impl Iterator<Item = &'a [u8]> + Clone,
+) -> PreparedRecord {
+    let mut head = [0; HEADER_BYTES + Link::BYTES];
+    let mut head_bytes = HEADER_BYTES;
+    if let Some(link) = link {
+        head[HEADER_BYTES..].copy_from_slice(&link.encode());
+        head_bytes += Link::BYTES;
+    }
+    let len = head_bytes + payload.clone().map(<[u8]>::len).sum::<usize>();
+    assert!(len <= PIECE_BYTES_MAX, "a physical record of {len} bytes");
+    head[0..4].copy_from_slice(&(len as u32).to_le_bytes());
+    head[16..20].copy_from_slice(&draft.incarnation.to_le_bytes());
+    head[20] = draft.kind.get();
+    head[21] = part.to_flags();
+    head[24..32].copy_from_slice(&draft.txn.to_le_bytes());
+    head[32..40].copy_from_slice(&draft.prev.get().to_le_bytes());
+    head[40..48].copy_from_slice(&draft.durable.get().to_le_bytes());
+    let mut sum = Sum::new();
+    sum.update(&head[0..4]);
+    sum.update(&head[SUMMED_FROM..head_bytes]);
+    payload.for_each(|slice| sum.update(slice));
+    head[4..8].copy_from_slice(&sum.finish().to_le_bytes());
+    PreparedRecord { head, head_bytes: head_bytes as u8, len: len as u32 }
+}
+
+/// A decoded header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Bytes of the physical record, header included, without padding.
+    pub len: u32,
+    /// Position the record starts at.
+    pub lsn: Lsn,
+    /// Incarnation of the log it was written in.
+    pub incarnation: u32,
+    /// What it is about.
+    pub kind: Kind,
+    /// Which part of a logical record it is.
+    pub part: Part,
+    /// Transaction, as given by whoever appended it.
+    pub txn: u64,
+    /// Previous record of the transaction, as given by whoever appended it.
+    pub prev: Lsn,
+    /// The log was known to be durable up to here when the record was made.
+    pub durable: Lsn,
+}
+
+impl Header {
+    /// Bytes of the log the record takes.
+    pub fn padded(&self) -> u64 {
+        padded_len(self.len as usize) as u64
+    }
+
+    /// Where the next record starts.
+    pub fn end(&self) -> Lsn {
+        self.lsn.plus(self.padded())
+    }
+}
+
+/// A physical record found valid.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Decoded<'a> {
+    pub header: Header,
+    /// Everything after the header, a fragment's link included.
+    pub body: &'a [u8],
+}
+
+/// Why bytes are no valid record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Invalid {
+    /// Cannot be told before this many bytes are there.
+    Short(usize),
+    /// The position in it is not where it is: nothing of this use of the file was written here.
+    Position,
+    /// A length no record has.
+    Length,
+    /// The sum does not match.
+    Sum,
+    /// The sum matches, but a field has a value this version does not know.
+    Field,
+}
+
+impl Invalid {
+    pub(crate) const fn reason(self) -> &'static str {
+        match self {
+            Invalid::Short(_) => "the log ends inside it",
+            Invalid::Position => "it carries another position",
+            Invalid::Length => "its length is out of range",
+            Invalid::Sum => "its checksum does not match",
+            Invalid::Field => "it has an unknown kind or flag",
+        }
+    }
+}
+
+/// Decodes the physical record at the start of `bytes`, which were read at `at`.
+pub(crate) fn decode(bytes: &[u8], at: Lsn) -> Result<Decoded<'_>, Invalid> {
+    let Some(head) = bytes.first_chunk::<HEADER_BYTES>() else { return Err(Invalid::Short(HEADER_BYTES)) };
+    // First the test that nearly everything fails which is no record: it makes searching for records fast.
+    if read_u64(head, 8) != at.get() {
+        return Err(Invalid::Position);
+    }
+    let len = read_u32(head, 0);
+    let wanted = len as usize;
+    if !(HEADER_BYTES..=PIECE_BYTES_MAX).contains(&wanted) || at.checked_add(len.into()).is_none() {
+        return Err(Invalid::Length);
+    }
+    let Some(record) = bytes.get(..wanted) else { return Err(Invalid::Short(wanted)) };
+    let mut sum = Sum::new();
+    sum.update(&record[0..4]);
+    sum.update(&record[SUMMED_FROM..]);
+    if sum.finish() != read_u32(head, 4) {
+        return Err(Invalid::Sum);
+    }
+    let kind = Kind(head[20]);
+    let Some(part) = Part::from_flags(head[21]) else { return Err(Invalid::Field) };
+    let link_bytes = if part == Part::Whole { 0 } else { Link::BYTES };
+    if kind.get() == 0 || head[22..24] != [0, 0] || wanted < HEADER_BYTES + link_bytes {
+        return Err(Invalid::Field);
+    }
+    let header = Header {
+        len,
+        lsn: at,
+        incarnation: read_u32(head, 16),
+        kind,
+        part,
+        txn: read_u64(head, 24),
+        prev: Lsn::new(read_u64(head, 32)),
+        durable: Lsn::new(read_u64(head, 40)),
+    };
+    Ok(Decoded { header, body: &record[HEADER_BYTES..] })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draft() -> Draft {
+        Draft { incarnation: 7, kind: Kind::new(20), txn: 11, prev: Lsn::new(64), durable: Lsn::new(32) }
+    }
+
+    fn whole(payload: &[&[u8]], lsn: Lsn) -> Vec<u8> {
+        let mut prepared = prepare_header(&draft(), Part::Whole, None, payload.iter().copied());
+        prepared.stamp(lsn);
+        let mut bytes = prepared.head().to_vec();
+        payload.iter().for_each(|slice| bytes.extend_from_slice(slice));
+        assert_eq!(bytes.len(), prepared.len());
+        bytes.resize(prepared.padded(), 0);
+        bytes
+    }
+
+    #[test]
+    fn what_was_encoded_is_decoded() {
+        for size in [0, 1, 7, 8, 100, 219, 220, 221, 5000] {
+            let payload = vec![0x5a; size];
+            let lsn = Lsn::new(4096);
+            let (left, right) = payload.split_at(size / 3);
+            let bytes = whole(&[left, right], lsn);
+            assert_eq!(bytes.len() % 8, 0);
+            let decoded = decode(&bytes, lsn).unwrap();
+            assert_eq!(decoded.body, &payload[..]);
+            assert_eq!(decoded.header.end(), Lsn::new(4096 + bytes.len() as u64));
+            assert_eq!(
+                (decoded.header.txn, decoded.header.prev.get(), decoded.header.durable.get()),
+                (11, 64, 32)
+            );
+            assert_eq!((decoded.header.kind, decoded.header.incarnation), (Kind::new(20), 7));
+        }
+    }
+
+    #[test]
+    fn every_damaged_bit_is_noticed() {
+        let lsn = Lsn::new(800);
+        let bytes = whole(&[b"thirteen bytes"], lsn);
+        let len = HEADER_BYTES + 14;
+        for bit in 0..len * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode(&damaged, lsn).is_err(), "bit {bit}");
+        }
+        assert_eq!(decode(&bytes, Lsn::new(808)).unwrap_err(), Invalid::Position);
+        for cut in 0..len {
+            assert!(matches!(decode(&bytes[..cut], lsn), Err(Invalid::Short(_))), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_flag_under_a_good_sum_is_refused() {
+        let lsn = Lsn::new(8);
+        for (at, value) in [(21, 4), (22, 1), (20, 0)] {
+            let mut bytes = whole(&[b"x"], lsn);
+            bytes[at] = value;
+            let mut sum = Sum::new();
+            sum.update(&bytes[0..4]);
+            sum.update(&bytes[16..49]);
+            bytes[4..8].copy_from_slice(&sum.finish().to_le_bytes());
+            assert_eq!(decode(&bytes, lsn).unwrap_err(), Invalid::Field);
+        }
+    }
+}
