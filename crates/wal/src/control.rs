@@ -1,0 +1,232 @@
+//! The control file: which log this is, where it starts, and how often it was opened.
+//!
+//! Written by whoever opens or trims the log, one at a time; never on the way of a commit.
+//!
+//! ```text
+//! log.control: | slot 0, 4 KiB | slot 1, 4 KiB |      slots are sealed blocks (see `checksum`), magic "KATYDCTL"
+//! slot: 12 .. 16 incarnation u32 | 16 log id u128 | 32 seq u64 | 40 start u64 | 48 start incarnation u32 | 52 zero u32
+//!       56 durable u64 | 64 segment bytes u64 | zeros
+//! ```
+//!
+//! 1. Slots are written in turn, durably, and the sound one with the larger `seq` counts. A write torn by a crash
+//!    damages only the slot that was the older one: the log is then as it was before.
+//! 2. The file is created under another name and renamed when it is complete, so it is never found half made.
+//! 3. Incarnation 0 means that nothing was ever written: creation may not have finished, and missing segments are made.
+//! 4. `start incarnation` is that of the record at `start`, so that bytes there left by an older one are recognised.
+//! 5. `durable` is a lower bound of the durable frontier, like the one in records.
+
+use crate::checksum::{self, Block, SEALED_BYTES, SealFault, read_u32, read_u64, read_u128};
+use crate::error::OpenError;
+use crate::lsn::Lsn;
+use crate::options::segment_bytes_valid;
+use katydid_device::{self as device, Create, Directory, File, Method, WriteMode};
+use std::io::IoSlice;
+use std::sync::Arc;
+
+/// Newest version of the log's files that this program reads, and the one it writes.
+pub const FORMAT_VERSION: u32 = 1;
+/// Name of the control file.
+pub(crate) const CONTROL_NAME: &str = "log.control";
+/// Its name while it is made.
+pub(crate) const CONTROL_NEW_NAME: &str = "log.control.new";
+const MAGIC: &[u8; 8] = b"KATYDCTL";
+const SLOTS: u64 = 2;
+const CONTROL_BYTES: u64 = SLOTS * SEALED_BYTES as u64;
+
+/// What a slot says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ControlState {
+    pub seq: u64,
+    pub log_id: u128,
+    /// Number of times the log was opened for writing.
+    pub incarnation: u32,
+    /// The log was trimmed up to here.
+    pub start: Lsn,
+    pub start_incarnation: u32,
+    pub durable: Lsn,
+    pub segment_bytes: u64,
+}
+
+impl ControlState {
+    /// The state of a log that is being created.
+    pub(crate) fn new(log_id: u128, segment_bytes: u64) -> Self {
+        ControlState {
+            seq: 1,
+            log_id,
+            incarnation: 0,
+            start: Lsn::ZERO,
+            start_incarnation: 0,
+            durable: Lsn::ZERO,
+            segment_bytes,
+        }
+    }
+
+    pub(crate) fn encode(&self) -> Box<Block> {
+        let mut block = Box::new([0; SEALED_BYTES]);
+        block[12..16].copy_from_slice(&self.incarnation.to_le_bytes());
+        block[16..32].copy_from_slice(&self.log_id.to_le_bytes());
+        block[32..40].copy_from_slice(&self.seq.to_le_bytes());
+        block[40..48].copy_from_slice(&self.start.get().to_le_bytes());
+        block[48..52].copy_from_slice(&self.start_incarnation.to_le_bytes());
+        block[56..64].copy_from_slice(&self.durable.get().to_le_bytes());
+        block[64..72].copy_from_slice(&self.segment_bytes.to_le_bytes());
+        checksum::seal(&mut block, MAGIC, FORMAT_VERSION);
+        block
+    }
+
+    pub(crate) fn decode(block: &Block) -> Result<Self, SealFault> {
+        checksum::check_seal(block, MAGIC, FORMAT_VERSION)?;
+        let state = ControlState {
+            seq: read_u64(block, 32),
+            log_id: read_u128(block, 16),
+            incarnation: read_u32(block, 12),
+            start: Lsn::new(read_u64(block, 40)),
+            start_incarnation: read_u32(block, 48),
+            durable: Lsn::new(read_u64(block, 56)),
+            segment_bytes: read_u64(block, 64),
+        };
+        let sensible = segment_bytes_valid(state.segment_bytes)
+            && state.start <= Lsn::LIMIT
+            && state.start.get().is_multiple_of(8)
+            && state.durable <= Lsn::LIMIT
+            && state.start_incarnation <= state.incarnation
+            && state.seq < u64::MAX;
+        if sensible { Ok(state) } else { Err(SealFault::Broken) }
+    }
+}
+
+/// Chooses among the slots (pure). A newer version in either is never overruled by an older slot.
+pub(crate) fn choose(slots: [Result<ControlState, SealFault>; 2]) -> Result<ControlState, SealFault> {
+    match slots {
+        [Err(SealFault::Newer(version)), _] | [_, Err(SealFault::Newer(version))] => {
+            Err(SealFault::Newer(version))
+        }
+        [Ok(first), Ok(second)] => Ok(if first.seq > second.seq { first } else { second }),
+        [Ok(state), Err(_)] | [Err(_), Ok(state)] => Ok(state),
+        [Err(_), Err(_)] => Err(SealFault::Broken),
+    }
+}
+
+/// Reads the control file without changing it.
+pub(crate) fn read(file: &dyn File) -> Result<ControlState, OpenError> {
+    let mut slots = [Err(SealFault::Broken); 2];
+    for (index, slot) in slots.iter_mut().enumerate() {
+        let mut block = Box::new([0; SEALED_BYTES]);
+        let got = file.read_at(&mut block[..], index as u64 * SEALED_BYTES as u64)?;
+        if got == SEALED_BYTES {
+            *slot = ControlState::decode(&block);
+        }
+    }
+    choose(slots).map_err(|fault| match fault {
+        SealFault::Newer(found) => {
+            OpenError::NewerVersion { file: CONTROL_NAME.to_owned(), found, supported: FORMAT_VERSION }
+        }
+        SealFault::Blank | SealFault::Broken => {
+            OpenError::CorruptControl { file: CONTROL_NAME.to_owned(), reason: "neither slot is sound" }
+        }
+    })
+}
+
+/// The open control file.
+#[derive(Debug)]
+pub(crate) struct Control {
+    file: Arc<dyn File>,
+    state: ControlState,
+}
+
+impl Control {
+    /// Makes the control file of a new log. A crash leaves either none, or a complete one.
+    pub(crate) fn create(directory: &dyn Directory, state: ControlState) -> device::Result<Self> {
+        let unfinished = directory.open(CONTROL_NEW_NAME, Create::IfMissing, Method::Buffered)?;
+        // What a crashed attempt left must not remain in the other slot.
+        unfinished.truncate(0)?;
+        unfinished.prepare(0, CONTROL_BYTES)?;
+        write_slot(unfinished.as_ref(), &state)?;
+        directory.rename(CONTROL_NEW_NAME, CONTROL_NAME)?;
+        directory.sync()?;
+        let file = directory.open(CONTROL_NAME, Create::Never, Method::Buffered)?;
+        Ok(Control { file, state })
+    }
+
+    /// Opens an existing one. What it says is made durable before it is believed.
+    pub(crate) fn open(directory: &dyn Directory) -> Result<Self, OpenError> {
+        let file = directory.open(CONTROL_NAME, Create::Never, Method::Buffered)?;
+        file.sync()?;
+        file.drop_cache()?;
+        let state = read(file.as_ref())?;
+        Ok(Control { file, state })
+    }
+
+    pub(crate) fn state(&self) -> &ControlState {
+        &self.state
+    }
+
+    /// Replaces the state, durably; `seq` is set here. On failure the state is as before.
+    pub(crate) fn update(&mut self, state: ControlState) -> device::Result<()> {
+        let next = ControlState { seq: self.state.seq + 1, ..state };
+        write_slot(self.file.as_ref(), &next)?;
+        self.state = next;
+        Ok(())
+    }
+}
+
+fn write_slot(file: &dyn File, state: &ControlState) -> device::Result<()> {
+    let offset = state.seq % SLOTS * SEALED_BYTES as u64;
+    file.write_at(&[IoSlice::new(&state.encode()[..])], offset, WriteMode::Durable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(seq: u64) -> ControlState {
+        ControlState {
+            seq,
+            incarnation: 3,
+            start: Lsn::new(4711 * 8),
+            start_incarnation: 2,
+            durable: Lsn::new(1 << 40),
+            ..ControlState::new(0x0123_4567_89ab_cdef_0011_2233_4455_6677, 1 << 20)
+        }
+    }
+
+    #[test]
+    fn a_slot_is_read_back_and_damage_noticed() {
+        let block = state(9).encode();
+        assert_eq!(ControlState::decode(&block), Ok(state(9)));
+        for at in (0..100).chain(4080..4096) {
+            let mut damaged = block.clone();
+            damaged[at] ^= 0x10;
+            assert_eq!(ControlState::decode(&damaged), Err(SealFault::Broken), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn nonsense_under_a_good_sum_is_refused() {
+        for bad in [
+            ControlState { segment_bytes: 0, ..state(1) },
+            ControlState { segment_bytes: u64::MAX, ..state(1) },
+            ControlState { start: Lsn::new(u64::MAX), ..state(1) },
+            ControlState { durable: Lsn::new(u64::MAX), ..state(1) },
+            ControlState { start_incarnation: 4, ..state(1) },
+            ControlState { seq: u64::MAX, ..state(1) },
+        ] {
+            assert_eq!(ControlState::decode(&bad.encode()), Err(SealFault::Broken), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_newer_sound_slot_counts() {
+        use SealFault::{Blank, Broken, Newer};
+        let (old, new) = (state(4), state(5));
+        assert_eq!(choose([Ok(old), Ok(new)]), Ok(new));
+        assert_eq!(choose([Ok(new), Ok(old)]), Ok(new));
+        for fault in [Blank, Broken] {
+            assert_eq!(choose([Ok(old), Err(fault)]), Ok(old));
+            assert_eq!(choose([Err(fault), Ok(old)]), Ok(old));
+            assert_eq!(choose([Err(fault), Err(fault)]), Err(Broken));
+        }
+        assert_eq!(choose([Ok(old), Err(Newer(2))]), Err(Newer(2)));
+        assert_eq!(choose([Err(Newer(2)), Ok(old)]), Err(Newer(2)));
+    }
+}

@@ -1,0 +1,183 @@
+//! Looking at a log without changing anything, whatever state it is in.
+//!
+//! One thread. Files are opened for reading only; nothing is created, synced or removed, and no incarnation begins, so a
+//! log that cannot be opened can be looked at, and one that is in use too (then the end is wherever it happened to be).
+
+use crate::control::{CONTROL_NAME, FORMAT_VERSION, read as read_control};
+use crate::error::{OpenError, ReadError};
+use crate::lsn::Lsn;
+use crate::reader::{Extent, Reader, Show};
+use crate::recover::decide::{EndVerdict, HeadersFound};
+use crate::recover::survey::{Health, Survey, examine};
+use crate::recover::{Finding, judge, known_durable, refuse_files, refuse_without_control};
+use crate::segment::Source;
+use crate::segment::files::SegmentFiles;
+use crate::segment::header::{Geometry, name};
+use katydid_device::{self as device, Directory};
+use std::sync::Arc;
+
+/// What a segment file is to the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SegmentState {
+    /// Holds part of the log.
+    Live,
+    /// Ready for what comes next; nothing of the log is in it.
+    Prepared,
+    /// Below the log's start, kept for reuse.
+    Trimmed,
+    /// Damaged: why.
+    Corrupt(&'static str),
+    /// Of another log, with this id.
+    Foreign(u128),
+    /// Of this newer version of the format.
+    Newer(u32),
+}
+
+/// One segment file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SegmentReport {
+    /// File name.
+    pub file: String,
+    /// First position it holds by its name.
+    pub base: Lsn,
+    /// Incarnation of the log when it was prepared, if the header could be read.
+    pub incarnation: Option<u32>,
+    /// What it is.
+    pub state: SegmentState,
+}
+
+/// What was found of a log.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// The log's id.
+    pub log_id: u128,
+    /// Version of the format this program reads.
+    pub version: u32,
+    /// Number of times the log was opened for writing.
+    pub incarnation: u32,
+    /// Everything below was trimmed.
+    pub start: Lsn,
+    /// Where the valid records end.
+    pub end: Lsn,
+    /// The log is known to have been durable at least up to here.
+    pub durable: Lsn,
+    /// Size of each segment file in bytes.
+    pub segment_bytes: u64,
+    /// All segment files, by position.
+    pub segments: Vec<SegmentReport>,
+    /// How the log ends, or the error that opening it would give.
+    pub finding: Result<Finding, OpenError>,
+    files: Arc<SegmentFiles>,
+}
+
+/// The part of an inspected log that holds valid records.
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    start: Lsn,
+    end: Lsn,
+}
+
+impl Extent for Found {
+    fn start(&self) -> Lsn {
+        self.start
+    }
+
+    fn written(&self) -> Lsn {
+        self.end
+    }
+}
+
+impl Inspection {
+    /// All valid records from the start on, the log's own ones included.
+    ///
+    /// # Errors
+    /// None as of now; the reader itself meets those of reading.
+    pub fn records(&self) -> Result<Reader, ReadError> {
+        let found = Found { start: self.start, end: self.end };
+        Reader::new(self.files.clone(), Arc::new(found), self.start, Show::All)
+    }
+}
+
+/// Looks at the log in a directory and changes nothing.
+///
+/// # Errors
+/// Where nothing can be said at all: the device fails, or there is no sound control file of a known version. Everything
+/// else that is wrong is reported in [`Inspection::finding`] and [`Inspection::segments`].
+pub fn inspect(directory: &dyn Directory) -> Result<Inspection, OpenError> {
+    let survey = Survey::of(&directory.list()?);
+    if !survey.control {
+        refuse_without_control(&survey)?;
+        let missing = device::Error::new(device::Verb::Open, CONTROL_NAME, device::Cause::NotFound);
+        return Err(missing.into());
+    }
+    let state = read_control(directory.open_read_only(CONTROL_NAME)?.as_ref())?;
+    let geometry = Geometry::new(state.segment_bytes);
+    let first = geometry.index(state.start);
+    let mut files = SegmentFiles::new(geometry, first);
+    let mut worst: Option<(u64, Health)> = None;
+    let mut healths = Vec::new();
+    let mut broken = false;
+    for &index in &survey.segments {
+        let file = directory.open_read_only(&name(index))?;
+        let health = examine(file.as_ref(), index, geometry, state.log_id)?;
+        healths.push((index, health));
+        if index < first {
+            continue;
+        }
+        if worst.is_none_or(|(_, other)| health.is_worse_than(other)) {
+            worst = Some((index, health));
+        }
+        // Records are looked at up to the first segment that cannot be trusted.
+        broken |= health.found() != HeadersFound::Sound || index != files.next_index();
+        if !broken {
+            files.push(file);
+        }
+    }
+    let refused = refuse_files(&survey, &state, worst);
+    let (walk, search, verdict) = judge(&files, &state)?;
+    let durable = known_durable(&state, &walk, &search);
+    let finding = refused.and_then(|()| match verdict {
+        EndVerdict::CleanEnd if state.incarnation == 0 => Ok(Finding::Created),
+        EndVerdict::CleanEnd => Ok(Finding::CleanEnd { closed: walk.closed }),
+        EndVerdict::TornTail => Ok(Finding::TornTail { at: walk.end, dropped: search.records }),
+        EndVerdict::CorruptBelowDurable => {
+            let file = files.file_name(walk.end);
+            Err(OpenError::CorruptBelowDurable { at: walk.end, file, durable })
+        }
+        EndVerdict::MissingSegment => {
+            let from = files.prepared_end();
+            Err(OpenError::MissingSegment { file: files.file_name(from), from })
+        }
+    });
+    let segments = healths
+        .into_iter()
+        .map(|(index, health)| SegmentReport {
+            file: name(index),
+            base: geometry.base(index),
+            incarnation: if let Health::Sound(header) = health { Some(header.incarnation) } else { None },
+            state: match health {
+                _ if index < first => SegmentState::Trimmed,
+                Health::Sound(_) if geometry.base(index) >= walk.end => SegmentState::Prepared,
+                Health::Sound(_) => SegmentState::Live,
+                Health::Corrupt(reason) => SegmentState::Corrupt(reason),
+                Health::Foreign(id) => SegmentState::Foreign(id),
+                Health::Newer(version) => SegmentState::Newer(version),
+            },
+        })
+        .collect();
+    Ok(Inspection {
+        log_id: state.log_id,
+        version: FORMAT_VERSION,
+        incarnation: state.incarnation,
+        start: state.start,
+        end: walk.end,
+        durable,
+        segment_bytes: state.segment_bytes,
+        segments,
+        finding,
+        files: Arc::new(files),
+    })
+}

@@ -1,0 +1,325 @@
+//! Reading the log's records in order, or one by its LSN.
+//!
+//! Any thread; each reader belongs to one. Readers take nothing from the writing side but two frontiers: they see what
+//! has been written to files, never what is only in memory.
+//!
+//! 1. Between the start and the written frontier everything is records without gaps, so what is no valid record there
+//!    is damage, and an error that names the place; it is never taken for the end.
+//! 2. Segments may be recycled while they are read. Whatever looks wrong is therefore checked against the start once
+//!    more before it is called damage.
+//! 3. Memory is one window plus one logical record (at most 64 MiB), whatever the log contains: fragments are skipped
+//!    until a last one, and collected backwards from it.
+
+use crate::error::ReadError;
+use crate::lsn::Lsn;
+use crate::record::{self, HEADER_BYTES, Header, Invalid, Kind, Link, PIECE_BYTES_MAX, Part};
+use crate::recover::scan::follows;
+use crate::segment::Source;
+use crate::segment::window::Window;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// The two frontiers between which a log can be read. Both only grow.
+pub(crate) trait Extent: Send + Sync + Debug {
+    /// Everything below was trimmed.
+    fn start(&self) -> Lsn;
+    /// Everything from here on has not been written to files.
+    fn written(&self) -> Lsn;
+}
+
+/// A logical record, with a payload of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Its identity: where its last fragment starts; for records without fragments, where it starts.
+    pub lsn: Lsn,
+    /// Where its first fragment starts; equal to `lsn` for records without fragments. Trimming up to here keeps it.
+    pub first: Lsn,
+    /// Exclusive end: the record is durable when the durable frontier has got here.
+    pub end: Lsn,
+    /// What it is about.
+    pub kind: Kind,
+    /// Transaction, as given when it was appended.
+    pub txn: u64,
+    /// Previous record of the transaction, as given when it was appended.
+    pub prev: Lsn,
+    /// What was appended.
+    pub payload: Vec<u8>,
+}
+
+/// A logical record whose payload is still in the reader. See [`Record`] for the fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordRef<'a> {
+    /// Its identity.
+    pub lsn: Lsn,
+    /// Where its first fragment starts.
+    pub first: Lsn,
+    /// Exclusive end.
+    pub end: Lsn,
+    /// What it is about.
+    pub kind: Kind,
+    /// Transaction, as given when it was appended.
+    pub txn: u64,
+    /// Previous record of the transaction, as given when it was appended.
+    pub prev: Lsn,
+    /// What was appended.
+    pub payload: &'a [u8],
+}
+
+impl<'a> RecordRef<'a> {
+    fn new(header: &Header, first: Lsn, payload: &'a [u8]) -> Self {
+        let Header { lsn, kind, txn, prev, .. } = *header;
+        RecordRef { lsn, first, end: header.end(), kind, txn, prev, payload }
+    }
+
+    /// A copy with a payload of its own.
+    pub fn to_record(&self) -> Record {
+        let RecordRef { lsn, first, end, kind, txn, prev, payload } = *self;
+        Record { lsn, first, end, kind, txn, prev, payload: payload.to_vec() }
+    }
+}
+
+/// Which records a reader gives out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Show {
+    /// Those that users appended.
+    Users,
+    /// Also the log's own.
+    All,
+}
+
+/// Reads records in the order of their LSNs.
+///
+/// Use it as an iterator, or call [`Reader::next_record`], which copies no payload. At the end of what is written it
+/// gives `None`; asked again later it goes on with what has been written since. As an iterator it stops for good after
+/// an error.
+#[derive(Debug)]
+pub struct Reader {
+    source: Arc<dyn Source>,
+    extent: Arc<dyn Extent>,
+    show: Show,
+    window: Window,
+    /// Where the next physical record starts.
+    at: Lsn,
+    /// Incarnation of the last one; `None` before the first.
+    incarnation: Option<u32>,
+    /// The payload of a record that came in fragments.
+    joined: Vec<u8>,
+    failed: bool,
+}
+
+impl Reader {
+    /// A reader of the records from `from` on, which must be the start of one (or the end of the last).
+    pub(crate) fn new(
+        source: Arc<dyn Source>,
+        extent: Arc<dyn Extent>,
+        from: Lsn,
+        show: Show,
+    ) -> Result<Self, ReadError> {
+        check_inside(extent.as_ref(), from)?;
+        let window = Window::new();
+        let joined = Vec::new();
+        Ok(Reader { source, extent, show, window, at: from, incarnation: None, joined, failed: false })
+    }
+
+    /// Where the next record is looked for.
+    pub fn position(&self) -> Lsn {
+        self.at
+    }
+
+    /// The next record, or `None` at the end of what has been written.
+    ///
+    /// # Errors
+    /// [`ReadError::Corrupt`] where the bytes are no record, [`ReadError::Trimmed`] if the log was trimmed past the
+    /// reader, [`ReadError::Device`] if they cannot be read. The position stays, so the call can be repeated.
+    pub fn next_record(&mut self) -> Result<Option<RecordRef<'_>>, ReadError> {
+        loop {
+            let Some(header) = self.next_header()? else { return Ok(None) };
+            let shown = header.kind.is_user() || self.show == Show::All;
+            let first = match header.part {
+                _ if !shown => None,
+                Part::Whole => Some(header.lsn),
+                Part::First | Part::Middle => None,
+                Part::Last => self.join(&header)?,
+            };
+            self.at = header.end();
+            self.incarnation = Some(header.incarnation);
+            let Some(first) = first else { continue };
+            let payload = match header.part {
+                Part::Whole => &self.window.peek(header.lsn)[HEADER_BYTES..header.len as usize],
+                _ => &self.joined[..],
+            };
+            return Ok(Some(RecordRef::new(&header, first, payload)));
+        }
+    }
+
+    /// The physical record at the position, which stays; afterwards the window holds all of it.
+    #[inline]
+    fn next_header(&mut self) -> Result<Option<Header>, ReadError> {
+        let mut wanted = HEADER_BYTES;
+        loop {
+            // What the window has was written when it was read, so the frontier need be asked only for more.
+            let bytes = self.window.peek(self.at);
+            let reason = match record::decode(bytes, self.at) {
+                Ok(decoded) if self.incarnation.is_none_or(|last| follows(&decoded.header, last)) => {
+                    return Ok(Some(decoded.header));
+                }
+                Ok(_) => "it is of another incarnation than the record before it",
+                Err(Invalid::Short(needed)) => {
+                    wanted = wanted.max(needed);
+                    let written = self.extent.written();
+                    if self.at >= written {
+                        return Ok(None);
+                    }
+                    let had = bytes.len();
+                    let source = self.source.as_ref();
+                    let got = self.window.at(source, self.at, wanted, written)?.len();
+                    if got > had || got >= wanted {
+                        continue;
+                    }
+                    Invalid::Short(wanted).reason()
+                }
+                Err(invalid) => invalid.reason(),
+            };
+            return Err(damage(self.source.as_ref(), self.extent.as_ref(), self.at, reason));
+        }
+    }
+
+    /// Collects the payload whose last fragment is at the position. `None` if its beginning was trimmed.
+    fn join(&mut self, last: &Header) -> Result<Option<Lsn>, ReadError> {
+        let body = &self.window.peek(last.lsn)[HEADER_BYTES..last.len as usize];
+        let mut joined = std::mem::take(&mut self.joined);
+        let outcome = join(self.source.as_ref(), self.extent.as_ref(), last, body, &mut joined);
+        self.joined = joined;
+        match outcome {
+            Err(ReadError::Trimmed { .. }) if last.lsn >= self.extent.start() => Ok(None),
+            outcome => outcome.map(Some),
+        }
+    }
+}
+
+impl Iterator for Reader {
+    type Item = Result<Record, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        match self.next_record() {
+            Ok(record) => record.map(|record| Ok(record.to_record())),
+            Err(error) => {
+                self.failed = true;
+                Some(Err(error))
+            }
+        }
+    }
+}
+
+/// Reads the record whose identity is `lsn`.
+pub(crate) fn read_record(source: &dyn Source, extent: &dyn Extent, lsn: Lsn) -> Result<Record, ReadError> {
+    check_inside(extent, lsn)?;
+    let mut bytes = Vec::new();
+    let (header, body) = read_piece(source, extent, lsn, &mut bytes)?;
+    let mut payload = Vec::new();
+    let first = match header.part {
+        _ if !header.kind.is_user() => {
+            return Err(damage(source, extent, lsn, "it belongs to the log itself"));
+        }
+        Part::Whole => {
+            payload.extend_from_slice(body);
+            lsn
+        }
+        Part::Last => join(source, extent, &header, body, &mut payload)?,
+        Part::First | Part::Middle => {
+            return Err(damage(source, extent, lsn, "it is a fragment, and not the last one"));
+        }
+    };
+    let Header { kind, txn, prev, .. } = header;
+    Ok(Record { lsn, first, end: header.end(), kind, txn, prev, payload })
+}
+
+fn check_inside(extent: &dyn Extent, at: Lsn) -> Result<(), ReadError> {
+    let (start, end) = (extent.start(), extent.written());
+    if at < start {
+        return Err(ReadError::Trimmed { at, start });
+    }
+    if at > end {
+        return Err(ReadError::BeyondEnd { at, end });
+    }
+    Ok(())
+}
+
+/// The error for bytes that are no record although they should be (rule 2).
+fn damage(source: &dyn Source, extent: &dyn Extent, at: Lsn, reason: &'static str) -> ReadError {
+    let start = extent.start();
+    if at < start {
+        return ReadError::Trimmed { at, start };
+    }
+    ReadError::Corrupt { at, file: source.file_name(at), reason }
+}
+
+/// Reads one physical record into `bytes`.
+fn read_piece<'b>(
+    source: &dyn Source,
+    extent: &dyn Extent,
+    at: Lsn,
+    bytes: &'b mut Vec<u8>,
+) -> Result<(Header, &'b [u8]), ReadError> {
+    let end = extent.written();
+    if at >= end {
+        return Err(ReadError::BeyondEnd { at, end });
+    }
+    let room = usize::try_from(end.since(at)).unwrap_or(usize::MAX).min(PIECE_BYTES_MAX);
+    bytes.resize(room, 0);
+    let got = source.read(at, bytes)?;
+    match record::decode(&bytes[..got], at) {
+        Ok(decoded) => Ok((decoded.header, decoded.body)),
+        Err(invalid) => Err(damage(source, extent, at, invalid.reason())),
+    }
+}
+
+/// Collects a payload backwards from its last fragment; where the first one starts.
+fn join(
+    source: &dyn Source,
+    extent: &dyn Extent,
+    last: &Header,
+    body: &[u8],
+    joined: &mut Vec<u8>,
+) -> Result<Lsn, ReadError> {
+    const MISFIT: &str = "its fragments do not fit together";
+    let misfit = |at| damage(source, extent, at, MISFIT);
+    let Some((mut link, piece)) = Link::decode(last.part, body) else { return Err(misfit(last.lsn)) };
+    // At most 64 MiB: the link's decoder has checked it.
+    joined.clear();
+    joined.resize(link.total as usize, 0);
+    joined[link.offset as usize..].copy_from_slice(piece);
+    let mut after = last.lsn;
+    let mut bytes = Vec::new();
+    loop {
+        let at = link.previous;
+        let start = extent.start();
+        if at >= after {
+            return Err(misfit(after));
+        }
+        if at < start {
+            return Err(ReadError::Trimmed { at, start });
+        }
+        let (header, body) = read_piece(source, extent, at, &mut bytes)?;
+        let same = (header.incarnation, header.kind, header.txn) == (last.incarnation, last.kind, last.txn);
+        match Link::decode(header.part, body) {
+            Some((before, piece))
+                if same
+                    && header.part != Part::Last
+                    && before.total == link.total
+                    && u64::from(before.offset) + piece.len() as u64 == link.offset.into() =>
+            {
+                joined[before.offset as usize..link.offset as usize].copy_from_slice(piece);
+                if header.part == Part::First {
+                    return Ok(at);
+                }
+                link = before;
+                after = at;
+            }
+            _ => return Err(misfit(after)),
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The decisions of opening a log, apart from all reading and writing.
+//!
+//! Pure. Two tables: [`judge_files`] says from the control file, the names and the headers whether the records can be
+//! looked at; [`judge_end`] says from the records where the log ends and whether that may be. Every combination of
+//! inputs has a row, and a test goes through all of them.
+
+/// What was found of the control file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ControlFound {
+    /// There is none.
+    Absent,
+    /// Sound, and nothing was ever written: creation may not have finished.
+    Unused,
+    /// Sound.
+    Used,
+    /// Neither slot is sound.
+    Corrupt,
+    /// Of a newer version.
+    Newer,
+}
+
+/// What was found of the segments from the start on, by their names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SegmentsFound {
+    /// There is none.
+    None,
+    /// Later ones are there, but not the one that holds the start.
+    StartMissing,
+    /// One between others is missing.
+    Gap,
+    /// All from the start's to the last one.
+    Complete,
+}
+
+/// The worst that was found in the headers of those segments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HeadersFound {
+    /// All agree with their names and the log.
+    Sound,
+    /// Damaged, too short, or in the wrong place.
+    Corrupt,
+    /// Of another log.
+    Foreign,
+    /// Of a newer version.
+    Newer,
+}
+
+/// What to do about the files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FilesVerdict {
+    /// Make a new log.
+    Create,
+    /// Finish making a log: its control file is there, its first segment is not.
+    FinishCreation,
+    /// Look at the records.
+    Read,
+    /// Refuse.
+    MissingControl,
+    /// Refuse.
+    CorruptControl,
+    /// Refuse.
+    MissingSegment,
+    /// Refuse.
+    CorruptSegment,
+    /// Refuse.
+    ForeignSegment,
+    /// Refuse.
+    NewerVersion,
+}
+
+/// Decides whether the records can be looked at.
+///
+/// What a newer program wrote is not judged further. A foreign segment is reported before a missing one, since it
+/// tells more: somebody copied files. A missing one is reported before a corrupt one, since restoring files comes
+/// before repairing them.
+pub(crate) fn judge_files(
+    control: ControlFound,
+    segments: SegmentsFound,
+    headers: HeadersFound,
+) -> FilesVerdict {
+    use ControlFound::{Absent, Corrupt, Newer, Unused, Used};
+    match (control, segments, headers) {
+        (Newer, _, _) => FilesVerdict::NewerVersion,
+        (Corrupt, _, _) => FilesVerdict::CorruptControl,
+        (Absent, SegmentsFound::None, _) => FilesVerdict::Create,
+        // Segments are made after the control file and never outlive it: somebody removed it.
+        (Absent, _, _) => FilesVerdict::MissingControl,
+        (Unused, SegmentsFound::None, _) => FilesVerdict::FinishCreation,
+        // The start's segment always exists once the log was used.
+        (Used, SegmentsFound::None, _) => FilesVerdict::MissingSegment,
+        (Unused | Used, _, HeadersFound::Newer) => FilesVerdict::NewerVersion,
+        (Unused | Used, _, HeadersFound::Foreign) => FilesVerdict::ForeignSegment,
+        // Segments appear in order and go in order: no crash leaves a gap.
+        (Unused | Used, SegmentsFound::StartMissing | SegmentsFound::Gap, _) => FilesVerdict::MissingSegment,
+        // A segment's header is durable before the file has its name.
+        (Unused | Used, SegmentsFound::Complete, HeadersFound::Corrupt) => FilesVerdict::CorruptSegment,
+        (Unused | Used, SegmentsFound::Complete, HeadersFound::Sound) => FilesVerdict::Read,
+    }
+}
+
+/// What is where the valid records end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StopFound {
+    /// Zeros, or bytes of an earlier use of the place: nothing was written there.
+    Blank,
+    /// Part of a record that was written there.
+    Broken,
+    /// The last segment ends there.
+    SegmentsEnd,
+}
+
+/// Whether valid records of the last incarnation follow beyond where the valid ones end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Survivors {
+    /// None.
+    None,
+    /// Some.
+    Some,
+}
+
+/// How far the log is known to have been durable, by any evidence: the control file, and all valid records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DurableFound {
+    /// Not beyond where the valid records end.
+    Reached,
+    /// Beyond that.
+    Beyond,
+    /// Even beyond the last segment.
+    BeyondSegments,
+}
+
+/// What the end of the log is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EndVerdict {
+    /// Nothing was being written: open there.
+    CleanEnd,
+    /// A write was cut by a crash: nothing beyond was acknowledged; open there.
+    TornTail,
+    /// Refuse.
+    CorruptBelowDurable,
+    /// Refuse.
+    MissingSegment,
+}
+
+/// Decides what the end of the valid records means.
+pub(crate) fn judge_end(stop: StopFound, survivors: Survivors, durable: DurableFound) -> EndVerdict {
+    match (stop, survivors, durable) {
+        (_, _, DurableFound::BeyondSegments) => EndVerdict::MissingSegment,
+        (_, _, DurableFound::Beyond) => EndVerdict::CorruptBelowDurable,
+        (StopFound::Broken, _, DurableFound::Reached) => EndVerdict::TornTail,
+        (_, Survivors::Some, DurableFound::Reached) => EndVerdict::TornTail,
+        (StopFound::Blank | StopFound::SegmentsEnd, Survivors::None, DurableFound::Reached) => {
+            EndVerdict::CleanEnd
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rules the table must obey, stated another way than the table is, for every combination.
+    #[test]
+    fn files_table() {
+        use ControlFound::{Absent, Corrupt, Newer, Unused, Used};
+        let mut rows = 0;
+        for control in [Absent, Unused, Used, Corrupt, Newer] {
+            for segments in [
+                SegmentsFound::None,
+                SegmentsFound::StartMissing,
+                SegmentsFound::Gap,
+                SegmentsFound::Complete,
+            ] {
+                for headers in
+                    [HeadersFound::Sound, HeadersFound::Corrupt, HeadersFound::Foreign, HeadersFound::Newer]
+                {
+                    let verdict = judge_files(control, segments, headers);
+                    let none = segments == SegmentsFound::None;
+                    let complete = segments == SegmentsFound::Complete;
+                    let open = matches!(control, Unused | Used);
+                    let expected = if control == Newer || open && !none && headers == HeadersFound::Newer {
+                        FilesVerdict::NewerVersion
+                    } else if control == Corrupt {
+                        FilesVerdict::CorruptControl
+                    } else if control == Absent {
+                        if none { FilesVerdict::Create } else { FilesVerdict::MissingControl }
+                    } else if control == Unused && none {
+                        FilesVerdict::FinishCreation
+                    } else if !none && headers == HeadersFound::Foreign {
+                        FilesVerdict::ForeignSegment
+                    } else if !complete {
+                        FilesVerdict::MissingSegment
+                    } else if headers == HeadersFound::Corrupt {
+                        FilesVerdict::CorruptSegment
+                    } else {
+                        FilesVerdict::Read
+                    };
+                    assert_eq!(verdict, expected, "{control:?} {segments:?} {headers:?}");
+                    // Whatever the rest: a new log is made only where nothing of an old one is.
+                    assert_eq!(verdict == FilesVerdict::Create, control == Absent && none);
+                    rows += 1;
+                }
+            }
+        }
+        assert_eq!(rows, 80);
+    }
+
+    #[test]
+    fn end_table() {
+        use DurableFound::{Beyond, BeyondSegments, Reached};
+        use EndVerdict::{CleanEnd, CorruptBelowDurable, MissingSegment, TornTail};
+        use StopFound::{Blank, Broken, SegmentsEnd};
+        let table = [
+            (Blank, Survivors::None, Reached, CleanEnd),
+            (Blank, Survivors::None, Beyond, CorruptBelowDurable),
+            (Blank, Survivors::None, BeyondSegments, MissingSegment),
+            (Blank, Survivors::Some, Reached, TornTail),
+            (Blank, Survivors::Some, Beyond, CorruptBelowDurable),
+            (Blank, Survivors::Some, BeyondSegments, MissingSegment),
+            (Broken, Survivors::None, Reached, TornTail),
+            (Broken, Survivors::None, Beyond, CorruptBelowDurable),
+            (Broken, Survivors::None, BeyondSegments, MissingSegment),
+            (Broken, Survivors::Some, Reached, TornTail),
+            (Broken, Survivors::Some, Beyond, CorruptBelowDurable),
+            (Broken, Survivors::Some, BeyondSegments, MissingSegment),
+            (SegmentsEnd, Survivors::None, Reached, CleanEnd),
+            (SegmentsEnd, Survivors::None, Beyond, CorruptBelowDurable),
+            (SegmentsEnd, Survivors::None, BeyondSegments, MissingSegment),
+            (SegmentsEnd, Survivors::Some, Reached, TornTail),
+            (SegmentsEnd, Survivors::Some, Beyond, CorruptBelowDurable),
+            (SegmentsEnd, Survivors::Some, BeyondSegments, MissingSegment),
+        ];
+        for (row, (stop, survivors, durable, expected)) in table.iter().enumerate() {
+            assert_eq!(judge_end(*stop, *survivors, *durable), *expected, "row {row}");
+            for other in &table[..row] {
+                assert_ne!((other.0, other.1, other.2), (*stop, *survivors, *durable), "row {row} twice");
+            }
+        }
+        assert_eq!(table.len(), 3 * 2 * 3, "every combination has a row");
+    }
+}

@@ -1,0 +1,269 @@
+//! Opening a log: judge what is there, then begin a new incarnation.
+//!
+//! One thread, before anything else has the log; the caller holds the directory's lock. The decisions are in
+//! [`decide`], the walk over the records in [`scan`], the look at files in [`survey`]; here is the order of things:
+//!
+//! 1. Directory and live files are synced, and their cached bytes dropped, before anything is believed: what is judged
+//!    is what a crash of the machine would leave. Otherwise a second crash could take back bytes on which this opening
+//!    built.
+//! 2. Up to the verdict nothing is changed. A refused log stays as it was; a failing read is an error of the device
+//!    and judges nothing.
+//! 3. The new incarnation is durable in the control file before anything is written with it, so no two openings ever
+//!    write with the same one.
+//! 4. The Restart record is durable at the end before the open log is handed out. From then on no byte that an older
+//!    incarnation left beyond the end can become valid again, and what readers were shown stays.
+//!
+//! A crash at any point leaves a log that the next opening judges the same: until 4 the records are untouched (only
+//! bytes from the end on are written, and those are no valid record until the Restart record is complete); files that
+//! were being made are removed or finished.
+
+pub(crate) mod decide;
+mod report;
+pub(crate) mod scan;
+pub(crate) mod survey;
+
+pub use report::{Finding, RecoveryReport};
+
+use crate::control::{CONTROL_NAME, Control, ControlState};
+use crate::error::OpenError;
+use crate::lsn::{BLOCK_BYTES, Lsn};
+use crate::options::Options;
+use crate::record::{self, Draft, Kind, Part};
+use crate::segment::files::SegmentFiles;
+use crate::segment::header::{Geometry, name};
+use crate::segment::{SegmentStore, Source};
+use decide::{ControlFound, DurableFound, EndVerdict, FilesVerdict, HeadersFound, SegmentsFound, Survivors};
+use katydid_device::{self as device, Create, Directory, Method, WriteMode};
+use scan::{Search, Walk};
+use std::hash::{BuildHasher, RandomState};
+use std::io::IoSlice;
+use std::sync::Arc;
+use survey::{Health, Survey};
+
+/// A log ready to be appended to.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub store: Arc<SegmentStore>,
+    pub report: RecoveryReport,
+    pub log_id: u128,
+    pub incarnation: u32,
+    /// Everything below was trimmed.
+    pub start: Lsn,
+    /// Where the next record goes: behind the Restart record, which is already there and durable.
+    pub end: Lsn,
+    /// Equal to `end`: all of it was made durable.
+    pub durable: Lsn,
+    /// The bytes `[end rounded down to 4 KiB, end)`. On the device the rest of that block is zeros.
+    pub tail: Vec<u8>,
+}
+
+/// Opens the log in `directory`, or makes one where there is none.
+///
+/// # Errors
+/// See [`OpenError`]; nothing was changed by those that judge the log's content.
+pub(crate) fn open(directory: &Arc<dyn Directory>, options: &Options) -> Result<Opened, OpenError> {
+    options.validate()?;
+    directory.sync()?;
+    let survey = Survey::of(&directory.list()?);
+    let (control, created) = open_control(directory, options, &survey)?;
+    let state = *control.state();
+    let geometry = Geometry::new(state.segment_bytes);
+    let files = open_segments(directory, options.method, &survey, &state)?;
+    let (walk, search, verdict) = judge(&files, &state)?;
+    let finding = match verdict {
+        EndVerdict::CleanEnd if created || state.incarnation == 0 => Finding::Created,
+        EndVerdict::CleanEnd => Finding::CleanEnd { closed: walk.closed },
+        EndVerdict::TornTail => Finding::TornTail { at: walk.end, dropped: search.records },
+        EndVerdict::CorruptBelowDurable => {
+            let durable = known_durable(&state, &walk, &search);
+            return Err(OpenError::CorruptBelowDurable {
+                at: walk.end,
+                file: files.file_name(walk.end),
+                durable,
+            });
+        }
+        EndVerdict::MissingSegment => {
+            let from = files.prepared_end();
+            return Err(OpenError::MissingSegment { file: files.file_name(from), from });
+        }
+    };
+    let seen = state.incarnation.max(walk.incarnation).max(search.incarnation);
+    let incarnation = seen.checked_add(1).ok_or(OpenError::IncarnationsExhausted)?;
+    let recyclable = clear_leftovers(directory, options, &survey, geometry.index(state.start))?;
+    let store = SegmentStore::new(
+        directory.clone(),
+        control,
+        options.method,
+        options.spare_segments,
+        files,
+        recyclable,
+    );
+    store.begin_incarnation(incarnation, walk.end)?;
+    let (end, tail) = write_restart(&store, walk.end, incarnation)?;
+    let report = RecoveryReport {
+        log_id: state.log_id,
+        start: state.start,
+        end: walk.end,
+        incarnation,
+        finding,
+        records: walk.records,
+        scanned_bytes: walk.read_bytes + search.read_bytes,
+        segment_bytes: state.segment_bytes,
+    };
+    let store = Arc::new(store);
+    let (log_id, start) = (state.log_id, state.start);
+    Ok(Opened { store, report, log_id, incarnation, start, end, durable: end, tail })
+}
+
+/// Opens the control file, or makes one if there is nothing of a log; whether it was made.
+fn open_control(
+    directory: &Arc<dyn Directory>,
+    options: &Options,
+    survey: &Survey,
+) -> Result<(Control, bool), OpenError> {
+    if survey.control {
+        return Ok((Control::open(directory.as_ref())?, false));
+    }
+    refuse_without_control(survey)?;
+    let state = ControlState::new(options.log_id.unwrap_or_else(random_id), options.segment_bytes);
+    Ok((Control::create(directory.as_ref(), state)?, true))
+}
+
+/// Refuses segments that have no control file.
+pub(crate) fn refuse_without_control(survey: &Survey) -> Result<(), OpenError> {
+    let segments = if survey.segments.is_empty() { SegmentsFound::None } else { SegmentsFound::Complete };
+    match (decide::judge_files(ControlFound::Absent, segments, HeadersFound::Sound), survey.segments.first())
+    {
+        (FilesVerdict::MissingControl, Some(&index)) => {
+            Err(OpenError::MissingControl { file: CONTROL_NAME.to_owned(), segment: name(index) })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Opens, syncs and examines the segments from the start on.
+fn open_segments(
+    directory: &Arc<dyn Directory>,
+    method: Method,
+    survey: &Survey,
+    state: &ControlState,
+) -> Result<SegmentFiles, OpenError> {
+    let geometry = Geometry::new(state.segment_bytes);
+    let first = geometry.index(state.start);
+    let mut files = SegmentFiles::new(geometry, first);
+    let mut worst: Option<(u64, Health)> = None;
+    for &index in survey.live(first) {
+        let file = directory.open(&name(index), Create::Never, method)?;
+        file.sync()?;
+        file.drop_cache()?;
+        let health = survey::examine(file.as_ref(), index, geometry, state.log_id)?;
+        if worst.is_none_or(|(_, other)| health.is_worse_than(other)) {
+            worst = Some((index, health));
+        }
+        files.push(file);
+    }
+    refuse_files(survey, state, worst)?;
+    Ok(files)
+}
+
+/// Turns the verdict about the files into an error, if it is one.
+pub(crate) fn refuse_files(
+    survey: &Survey,
+    state: &ControlState,
+    worst: Option<(u64, Health)>,
+) -> Result<(), OpenError> {
+    let geometry = Geometry::new(state.segment_bytes);
+    let (segments, missing) = survey.completeness(geometry.index(state.start));
+    let control = if state.incarnation == 0 { ControlFound::Unused } else { ControlFound::Used };
+    let headers = worst.map_or(HeadersFound::Sound, |(_, health)| health.found());
+    match decide::judge_files(control, segments, headers) {
+        FilesVerdict::Create | FilesVerdict::FinishCreation | FilesVerdict::Read => Ok(()),
+        FilesVerdict::MissingSegment => {
+            let index = missing.unwrap_or_default();
+            Err(OpenError::MissingSegment { file: name(index), from: geometry.base(index).max(state.start) })
+        }
+        FilesVerdict::CorruptSegment | FilesVerdict::ForeignSegment | FilesVerdict::NewerVersion => {
+            let refusal = worst.and_then(|(index, health)| health.refusal(index, state.log_id));
+            refusal.map_or(Ok(()), Err)
+        }
+        FilesVerdict::CorruptControl | FilesVerdict::MissingControl => {
+            Err(OpenError::CorruptControl { file: CONTROL_NAME.to_owned(), reason: "it is gone" })
+        }
+    }
+}
+
+/// Walks, searches where needed, and decides what the end is.
+pub(crate) fn judge(
+    source: &dyn Source,
+    state: &ControlState,
+) -> Result<(Walk, Search, EndVerdict), device::Error> {
+    let walk = scan::walk(source, state.start, state.start_incarnation)?;
+    // Closing writes its record last, and no opening since has written anything: there is nothing to search for.
+    let finished = walk.closed && walk.incarnation == state.incarnation;
+    let search = if finished { Search::default() } else { scan::search(source, walk.end, walk.incarnation)? };
+    let durable = match known_durable(state, &walk, &search) {
+        known if known <= walk.end => DurableFound::Reached,
+        known if known <= source.prepared_end() => DurableFound::Beyond,
+        _ => DurableFound::BeyondSegments,
+    };
+    let survivors = if search.records == 0 { Survivors::None } else { Survivors::Some };
+    Ok((walk, search, decide::judge_end(walk.stop, survivors, durable)))
+}
+
+/// The farthest position known to have been durable.
+pub(crate) fn known_durable(state: &ControlState, walk: &Walk, search: &Search) -> Lsn {
+    state.durable.max(state.start).max(walk.durable).max(search.durable)
+}
+
+/// Removes half-made files and more trimmed segments than are kept; the indexes of those kept for reuse.
+fn clear_leftovers(
+    directory: &Arc<dyn Directory>,
+    options: &Options,
+    survey: &Survey,
+    first: u64,
+) -> Result<Vec<u64>, OpenError> {
+    let mut recyclable = survey.trimmed(first).to_vec();
+    let excess = recyclable.split_off(recyclable.len().min(options.spare_segments));
+    let mut removed = false;
+    for file in survey.unfinished.iter().map(|&file| file.to_owned()).chain(excess.into_iter().map(name)) {
+        match directory.remove(&file) {
+            Ok(()) => removed = true,
+            // The making of a control file has just used its name up.
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if removed {
+        directory.sync()?;
+    }
+    Ok(recyclable)
+}
+
+/// Writes the Restart record at `at`, durably, with zeros up to the end of its last block. Where the next record goes,
+/// and the bytes before that in its block.
+fn write_restart(store: &SegmentStore, at: Lsn, incarnation: u32) -> Result<(Lsn, Vec<u8>), OpenError> {
+    let draft = Draft { incarnation, kind: Kind::RESTART, txn: 0, prev: Lsn::ZERO, durable: at };
+    let mut restart = record::prepare_header(&draft, Part::Whole, None, std::iter::empty());
+    restart.stamp(at);
+    let end = at.plus(restart.padded() as u64);
+    while store.prepared_end() < end {
+        store.prepare_next()?;
+    }
+    let from = at.floor_block();
+    let mut blocks = vec![0; end.ceil_block().since(from) as usize];
+    let prefix = at.since(from) as usize;
+    let got = store.read(from, &mut blocks[..prefix])?;
+    debug_assert_eq!(got, prefix, "the walk read these bytes");
+    blocks[prefix..prefix + restart.len()].copy_from_slice(restart.head());
+    store.write(from, &[IoSlice::new(&blocks)], WriteMode::Durable)?;
+    let tail_from = end.floor_block().since(from) as usize;
+    let tail = blocks[tail_from..tail_from + (end.get() % BLOCK_BYTES) as usize].to_vec();
+    Ok((end, tail))
+}
+
+/// An id that no other log has.
+fn random_id() -> u128 {
+    // The standard library seeds each of these from the operating system.
+    let word = || RandomState::new().hash_one(std::time::SystemTime::now());
+    u128::from(word()) << 64 | u128::from(word())
+}

@@ -1,0 +1,46 @@
+//! What recovery tells.
+
+use crate::lsn::Lsn;
+
+/// How the log ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Finding {
+    /// There was no log: a new one was made, or the making of one finished.
+    Created,
+    /// Nothing was being written when the log was last used, or nothing of it arrived.
+    CleanEnd {
+        /// Whether the log had been closed.
+        closed: bool,
+    },
+    /// A crash cut what was being written. None of it had been acknowledged as durable; it is gone.
+    TornTail {
+        /// Where the valid log ended.
+        at: Lsn,
+        /// Number of valid records beyond that, which had nothing to stand on.
+        dropped: u64,
+    },
+}
+
+/// What recovery found and did when the log was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecoveryReport {
+    /// The log's id.
+    pub log_id: u128,
+    /// Where the log starts: everything below was trimmed.
+    pub start: Lsn,
+    /// Where the valid log ended. Every record below was made durable before it was believed. The internal Restart
+    /// record is here now.
+    pub end: Lsn,
+    /// The incarnation that begins with this opening.
+    pub incarnation: u32,
+    /// How the log ended.
+    pub finding: Finding,
+    /// Number of physical records walked, internal ones included.
+    pub records: u64,
+    /// Bytes read to find the end.
+    pub scanned_bytes: u64,
+    /// Size of each segment file in bytes.
+    pub segment_bytes: u64,
+}

@@ -1,0 +1,143 @@
+//! Walking the records from the start to where they end, and searching beyond.
+//!
+//! One thread; reads only. Rules of validity:
+//!
+//! 1. A record is valid at a position if it carries that position, its sum matches, and its incarnation is that of the
+//!    record before it, or it is a Restart record with a larger one.
+//! 2. The record at the start has the incarnation the control file names, or is such a Restart record.
+//! 3. Beyond the first position without a valid record, a record of the same or a larger incarnation was written by the
+//!    last user of that part of the log; what it remembers as durable counts. Older ones are left from before an
+//!    earlier truncation and count for nothing.
+
+use super::decide::StopFound;
+use crate::checksum::read_u64;
+use crate::lsn::Lsn;
+use crate::record::{self, Header, Invalid, Kind, RECORD_ALIGNMENT};
+use crate::segment::Source;
+use crate::segment::window::Window;
+use katydid_device as device;
+
+/// What the walk found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Walk {
+    /// First position without a valid record.
+    pub end: Lsn,
+    /// What is there.
+    pub stop: StopFound,
+    /// Incarnation of the last valid record.
+    pub incarnation: u32,
+    /// Largest durable frontier that a valid record remembers.
+    pub durable: Lsn,
+    /// Whether the last valid record is the one that closing the log writes.
+    pub closed: bool,
+    /// Number of valid records.
+    pub records: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+}
+
+/// What the search beyond the end found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Search {
+    /// Number of valid records.
+    pub records: u64,
+    /// Largest durable frontier that one of them remembers.
+    pub durable: Lsn,
+    /// Largest incarnation of any of them.
+    pub incarnation: u32,
+    /// Bytes read.
+    pub read_bytes: u64,
+}
+
+/// Whether a record may follow one of this incarnation (rule 1).
+pub(crate) fn follows(header: &Header, incarnation: u32) -> bool {
+    header.incarnation == incarnation || header.kind == Kind::RESTART && header.incarnation > incarnation
+}
+
+/// Walks the valid records from `start` on.
+pub(crate) fn walk(source: &dyn Source, start: Lsn, start_incarnation: u32) -> device::Result<Walk> {
+    let limit = source.prepared_end();
+    let mut window = Window::new();
+    let mut walk = Walk {
+        end: start,
+        stop: StopFound::SegmentsEnd,
+        incarnation: start_incarnation,
+        durable: Lsn::ZERO,
+        closed: false,
+        records: 0,
+        read_bytes: 0,
+    };
+    let mut wanted = record::HEADER_BYTES;
+    loop {
+        let bytes = window.at(source, walk.end, wanted, limit)?;
+        match record::decode(bytes, walk.end) {
+            Ok(decoded) if follows(&decoded.header, walk.incarnation) => {
+                let header = decoded.header;
+                walk.incarnation = header.incarnation;
+                walk.durable = walk.durable.max(header.durable);
+                walk.closed = header.kind == Kind::MARK;
+                walk.records += 1;
+                walk.end = header.end();
+                wanted = record::HEADER_BYTES;
+            }
+            Err(Invalid::Short(needed)) if bytes.len() >= wanted && needed > wanted => wanted = needed,
+            outcome => {
+                walk.stop = match outcome {
+                    Ok(decoded) if decoded.header.incarnation < walk.incarnation => StopFound::Blank,
+                    Ok(_) | Err(Invalid::Length | Invalid::Sum | Invalid::Field) => StopFound::Broken,
+                    Err(Invalid::Position) => StopFound::Blank,
+                    Err(Invalid::Short(_)) if bytes.is_empty() => StopFound::SegmentsEnd,
+                    Err(Invalid::Short(_)) if bytes.len() >= 16 && read_u64(bytes, 8) == walk.end.get() => {
+                        StopFound::Broken
+                    }
+                    Err(Invalid::Short(_)) => StopFound::Blank,
+                };
+                walk.read_bytes = window.read_bytes();
+                return Ok(walk);
+            }
+        }
+    }
+}
+
+/// Searches every place from `from` to the end of the segments for valid records of `incarnation` or later.
+pub(crate) fn search(source: &dyn Source, from: Lsn, incarnation: u32) -> device::Result<Search> {
+    let limit = source.prepared_end();
+    let mut window = Window::new();
+    let mut found = Search::default();
+    let mut at = from;
+    while at < limit {
+        let bytes = window.at(source, at, record::HEADER_BYTES, limit)?;
+        let skipped = steps_to_candidate(bytes, at) * RECORD_ALIGNMENT as u64;
+        at = at.plus(skipped);
+        let bytes = &bytes[(skipped as usize).min(bytes.len())..];
+        let bytes = match record::decode(bytes, at) {
+            Err(Invalid::Short(needed)) => window.at(source, at, needed, limit)?,
+            _ => bytes,
+        };
+        match record::decode(bytes, at) {
+            Ok(decoded) if decoded.header.incarnation >= incarnation => {
+                found.records += 1;
+                found.durable = found.durable.max(decoded.header.durable);
+                found.incarnation = found.incarnation.max(decoded.header.incarnation);
+                at = decoded.header.end();
+            }
+            Err(Invalid::Short(_)) if bytes.len() < record::HEADER_BYTES => break,
+            _ => at = at.plus(RECORD_ALIGNMENT as u64),
+        }
+    }
+    found.read_bytes = window.read_bytes();
+    Ok(found)
+}
+
+/// How many places further on the next one is that carries its own position, or is too near the end to tell.
+fn steps_to_candidate(bytes: &[u8], at: Lsn) -> u64 {
+    let mut steps = 0;
+    let positions = bytes.get(RECORD_ALIGNMENT..).unwrap_or_default();
+    for word in positions.as_chunks::<RECORD_ALIGNMENT>().0 {
+        if u64::from_le_bytes(*word) == at.get() + steps * RECORD_ALIGNMENT as u64 {
+            break;
+        }
+        steps += 1;
+    }
+    steps
+}

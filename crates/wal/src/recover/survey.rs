@@ -1,0 +1,161 @@
+//! Which files there are, and whether their headers belong here.
+//!
+//! One thread; reads only. Used by opening and by inspecting.
+
+use super::decide::{HeadersFound, SegmentsFound};
+use crate::checksum::{SEALED_BYTES, SealFault};
+use crate::control::{CONTROL_NAME, CONTROL_NEW_NAME, FORMAT_VERSION};
+use crate::error::OpenError;
+use crate::segment::header::{Geometry, SegmentHeader, UNFINISHED_NAME, index_of_name, name};
+use katydid_device::{self as device, File};
+
+/// The files of a log by their names.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Survey {
+    /// Whether there is a control file.
+    pub control: bool,
+    /// Indexes of all segments, ascending.
+    pub segments: Vec<u64>,
+    /// Names of files that a crash left half made.
+    pub unfinished: Vec<&'static str>,
+}
+
+impl Survey {
+    /// Sorts names. Files that are not the log's are left out.
+    pub(crate) fn of(names: &[String]) -> Self {
+        let mut survey = Survey::default();
+        for file in names {
+            match file.as_str() {
+                CONTROL_NAME => survey.control = true,
+                CONTROL_NEW_NAME => survey.unfinished.push(CONTROL_NEW_NAME),
+                UNFINISHED_NAME => survey.unfinished.push(UNFINISHED_NAME),
+                other => survey.segments.extend(index_of_name(other)),
+            }
+        }
+        survey.segments.sort_unstable();
+        survey
+    }
+
+    /// Indexes of the segments below the one that holds the start: trimmed, kept for reuse.
+    pub(crate) fn trimmed(&self, first: u64) -> &[u64] {
+        &self.segments[..self.segments.partition_point(|&index| index < first)]
+    }
+
+    /// Indexes of the segments from `first` on.
+    pub(crate) fn live(&self, first: u64) -> &[u64] {
+        &self.segments[self.segments.partition_point(|&index| index < first)..]
+    }
+
+    /// How complete the segments from `first` on are, and the first missing one.
+    pub(crate) fn completeness(&self, first: u64) -> (SegmentsFound, Option<u64>) {
+        let live = self.live(first);
+        if live.is_empty() {
+            return (SegmentsFound::None, Some(first));
+        }
+        let missing = live.iter().zip(first..).find(|(found, expected)| **found != *expected);
+        match missing {
+            None => (SegmentsFound::Complete, None),
+            Some((_, expected)) if expected == first => (SegmentsFound::StartMissing, Some(first)),
+            Some((_, expected)) => (SegmentsFound::Gap, Some(expected)),
+        }
+    }
+}
+
+/// What a segment's header and length say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Health {
+    Sound(SegmentHeader),
+    Corrupt(&'static str),
+    Foreign(u128),
+    Newer(u32),
+}
+
+impl Health {
+    pub(crate) fn found(self) -> HeadersFound {
+        match self {
+            Health::Sound(_) => HeadersFound::Sound,
+            Health::Corrupt(_) => HeadersFound::Corrupt,
+            Health::Foreign(_) => HeadersFound::Foreign,
+            Health::Newer(_) => HeadersFound::Newer,
+        }
+    }
+
+    /// How far an operator should be told of this rather than of another segment's fault.
+    fn weight(self) -> u8 {
+        match self {
+            Health::Sound(_) => 0,
+            Health::Corrupt(_) => 1,
+            Health::Foreign(_) => 2,
+            Health::Newer(_) => 3,
+        }
+    }
+
+    /// The worse of two, the first of equals.
+    pub(crate) fn is_worse_than(self, other: Health) -> bool {
+        self.weight() > other.weight()
+    }
+
+    /// The error that opening reports for the segment of this index; `None` if it is sound.
+    pub(crate) fn refusal(self, index: u64, log_id: u128) -> Option<OpenError> {
+        let file = name(index);
+        match self {
+            Health::Sound(_) => None,
+            Health::Corrupt(reason) => Some(OpenError::CorruptSegment { file, reason }),
+            Health::Foreign(found) => Some(OpenError::ForeignSegment { file, expected: log_id, found }),
+            Health::Newer(found) => Some(OpenError::NewerVersion { file, found, supported: FORMAT_VERSION }),
+        }
+    }
+}
+
+/// Reads and judges a segment's header. A failing read is an error of the device, never a judgement.
+pub(crate) fn examine(
+    file: &dyn File,
+    index: u64,
+    geometry: Geometry,
+    log_id: u128,
+) -> device::Result<Health> {
+    let mut block = Box::new([0; SEALED_BYTES]);
+    let got = file.read_at(&mut block[..], 0)?;
+    let length = file.len()?;
+    Ok(match SegmentHeader::decode(&block) {
+        _ if got < SEALED_BYTES => Health::Corrupt("it is too short for a header"),
+        Err(SealFault::Newer(version)) => Health::Newer(version),
+        Err(SealFault::Blank | SealFault::Broken) => Health::Corrupt("its header is damaged"),
+        Ok(header) if header.log_id != log_id => Health::Foreign(header.log_id),
+        Ok(header) if header.segment_bytes != geometry.segment_bytes() => {
+            Health::Corrupt("its header names another segment size than the control file")
+        }
+        Ok(header) if header.index != index => Health::Corrupt("its header names another segment"),
+        Ok(header) if header.base != geometry.base(index) || header.previous_end != header.base => {
+            Health::Corrupt("its header names another base")
+        }
+        Ok(_) if length < geometry.segment_bytes() => Health::Corrupt("it is cut short"),
+        Ok(header) => Health::Sound(header),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn survey(names: &[&str]) -> Survey {
+        Survey::of(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn files_are_sorted_by_their_names() {
+        let segments: Vec<String> = [3, 4, 9].map(name).to_vec();
+        let found =
+            survey(&["lock", "log.control", "log.prepare", &segments[2], &segments[0], &segments[1], "x.db"]);
+        assert!(found.control);
+        assert_eq!(found.unfinished, ["log.prepare"]);
+        assert_eq!(found.segments, [3, 4, 9]);
+        assert_eq!(found.trimmed(4), [3]);
+        assert_eq!(found.live(4), [4, 9]);
+        assert_eq!(found.completeness(10), (SegmentsFound::None, Some(10)));
+        assert_eq!(found.completeness(5), (SegmentsFound::StartMissing, Some(5)));
+        assert_eq!(found.completeness(3), (SegmentsFound::Gap, Some(5)));
+        assert_eq!(found.completeness(9), (SegmentsFound::Complete, None));
+        assert!(!survey(&["log.control.new"]).control);
+    }
+}

@@ -1,0 +1,102 @@
+//! A run of consecutive segments, open, and reading across their seams.
+//!
+//! Any thread; shared ones sit behind the store's lock. Nothing is written here.
+
+use super::header::{Geometry, name};
+use crate::lsn::Lsn;
+use katydid_device::{self as device, File};
+use std::collections::VecDeque;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// Bytes of the log by position: what scanning and reading need of a store.
+pub(crate) trait Source: Send + Sync + Debug {
+    /// Reads from `at` on, across segments; fewer bytes only at the end of what exists, none below its start.
+    fn read(&self, at: Lsn, buffer: &mut [u8]) -> device::Result<usize>;
+    /// First position that no segment holds.
+    fn prepared_end(&self) -> Lsn;
+    /// Name of the file that holds, or should hold, a position.
+    fn file_name(&self, at: Lsn) -> String;
+}
+
+/// Open segments without a gap.
+#[derive(Debug)]
+pub(crate) struct SegmentFiles {
+    geometry: Geometry,
+    first: u64,
+    files: VecDeque<Arc<dyn File>>,
+}
+
+impl SegmentFiles {
+    /// None yet; the first pushed one has this index.
+    pub(crate) fn new(geometry: Geometry, first: u64) -> Self {
+        SegmentFiles { geometry, first, files: VecDeque::new() }
+    }
+
+    /// Adds the next segment.
+    pub(crate) fn push(&mut self, file: Arc<dyn File>) {
+        self.files.push_back(file);
+    }
+
+    /// Takes out the first segment if its index is below `index`; the index it had.
+    pub(crate) fn pop_below(&mut self, index: u64) -> Option<u64> {
+        if self.first >= index {
+            return None;
+        }
+        self.files.pop_front()?;
+        self.first += 1;
+        Some(self.first - 1)
+    }
+
+    /// The file that holds a position.
+    pub(crate) fn file(&self, at: Lsn) -> Option<&Arc<dyn File>> {
+        let nth = self.geometry.index(at).checked_sub(self.first)?;
+        self.files.get(usize::try_from(nth).ok()?)
+    }
+
+    /// Index the next segment would have.
+    pub(crate) fn next_index(&self) -> u64 {
+        self.first + self.files.len() as u64
+    }
+
+    /// Number of segments.
+    pub(crate) fn len(&self) -> usize {
+        self.files.len()
+    }
+}
+
+impl Source for SegmentFiles {
+    fn read(&self, at: Lsn, buffer: &mut [u8]) -> device::Result<usize> {
+        read_across(self.geometry, at, buffer, |at| self.file(at).cloned())
+    }
+
+    fn prepared_end(&self) -> Lsn {
+        self.geometry.base(self.next_index())
+    }
+
+    fn file_name(&self, at: Lsn) -> String {
+        name(self.geometry.index(at))
+    }
+}
+
+/// Reads one segment after the other until the buffer is full or a segment is missing.
+pub(crate) fn read_across(
+    geometry: Geometry,
+    at: Lsn,
+    buffer: &mut [u8],
+    mut file: impl FnMut(Lsn) -> Option<Arc<dyn File>>,
+) -> device::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        let from = at.plus(done as u64);
+        let Some(file) = file(from) else { break };
+        let room = buffer.len() - done;
+        let here = usize::try_from(geometry.left(from)).map_or(room, |left| left.min(room));
+        let got = file.read_at(&mut buffer[done..done + here], geometry.offset(from))?;
+        done += got;
+        if got < here {
+            break;
+        }
+    }
+    Ok(done)
+}

@@ -1,0 +1,164 @@
+//! Names, places and headers of segment files.
+//!
+//! Pure; any thread.
+//!
+//! ```text
+//! log.<index, 16 hex digits>: | header, 4 KiB | capacity = segment bytes - 4 KiB of the log, from index * capacity |
+//! header: a sealed block (see `checksum`), magic "KATYDSEG"
+//!   12 incarnation at preparation u32 | 16 log id u128 | 32 index u64 | 40 base LSN u64 | 48 previous end u64
+//!   56 segment bytes u64 | zeros
+//! ```
+//!
+//! Capacity is a multiple of 4 KiB, so an LSN and its place in a file have the same place in a 4 KiB block, and no
+//! block is cut by the end of a segment.
+
+use crate::checksum::{self, Block, SEALED_BYTES, SealFault, read_u32, read_u64, read_u128};
+use crate::control::FORMAT_VERSION;
+use crate::lsn::Lsn;
+
+const MAGIC: &[u8; 8] = b"KATYDSEG";
+const PREFIX: &str = "log.";
+/// Name of a segment that is being made.
+pub(crate) const UNFINISHED_NAME: &str = "log.prepare";
+
+/// The name of the segment with this index.
+pub(crate) fn name(index: u64) -> String {
+    format!("{PREFIX}{index:016x}")
+}
+
+/// The index of the segment with this name; `None` if it is no segment's.
+pub(crate) fn index_of_name(file: &str) -> Option<u64> {
+    let digits = file.strip_prefix(PREFIX)?;
+    let canonical =
+        digits.len() == 16 && digits.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+    if canonical { u64::from_str_radix(digits, 16).ok() } else { None }
+}
+
+/// Where in which file a position is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    segment_bytes: u64,
+}
+
+impl Geometry {
+    /// For segments of this size, which must be a valid one.
+    pub(crate) fn new(segment_bytes: u64) -> Self {
+        Geometry { segment_bytes }
+    }
+
+    pub(crate) fn segment_bytes(self) -> u64 {
+        self.segment_bytes
+    }
+
+    /// Bytes of the log in one segment.
+    pub(crate) fn capacity(self) -> u64 {
+        self.segment_bytes - SEALED_BYTES as u64
+    }
+
+    /// The segment a position is in.
+    pub(crate) fn index(self, at: Lsn) -> u64 {
+        at.get() / self.capacity()
+    }
+
+    /// Where in its segment's file a position is.
+    pub(crate) fn offset(self, at: Lsn) -> u64 {
+        SEALED_BYTES as u64 + at.get() % self.capacity()
+    }
+
+    /// First position of a segment. Beyond the log's limit it sticks there.
+    pub(crate) fn base(self, index: u64) -> Lsn {
+        Lsn::new(index.saturating_mul(self.capacity())).min(Lsn::LIMIT)
+    }
+
+    /// Bytes of the log from a position to the end of its segment.
+    pub(crate) fn left(self, at: Lsn) -> u64 {
+        self.capacity() - at.get() % self.capacity()
+    }
+}
+
+/// What a segment's header says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SegmentHeader {
+    pub log_id: u128,
+    pub index: u64,
+    pub base: Lsn,
+    /// Where the segment before ends; always `base` in version 1.
+    pub previous_end: Lsn,
+    /// The log's incarnation when the segment was prepared.
+    pub incarnation: u32,
+    pub segment_bytes: u64,
+}
+
+impl SegmentHeader {
+    pub(crate) fn new(geometry: Geometry, log_id: u128, index: u64, incarnation: u32) -> Self {
+        let base = geometry.base(index);
+        let segment_bytes = geometry.segment_bytes();
+        SegmentHeader { log_id, index, base, previous_end: base, incarnation, segment_bytes }
+    }
+
+    pub(crate) fn encode(&self) -> Box<Block> {
+        let mut block = Box::new([0; SEALED_BYTES]);
+        block[12..16].copy_from_slice(&self.incarnation.to_le_bytes());
+        block[16..32].copy_from_slice(&self.log_id.to_le_bytes());
+        block[32..40].copy_from_slice(&self.index.to_le_bytes());
+        block[40..48].copy_from_slice(&self.base.get().to_le_bytes());
+        block[48..56].copy_from_slice(&self.previous_end.get().to_le_bytes());
+        block[56..64].copy_from_slice(&self.segment_bytes.to_le_bytes());
+        checksum::seal(&mut block, MAGIC, FORMAT_VERSION);
+        block
+    }
+
+    pub(crate) fn decode(block: &Block) -> Result<Self, SealFault> {
+        checksum::check_seal(block, MAGIC, FORMAT_VERSION)?;
+        Ok(SegmentHeader {
+            log_id: read_u128(block, 16),
+            index: read_u64(block, 32),
+            base: Lsn::new(read_u64(block, 40)),
+            previous_end: Lsn::new(read_u64(block, 48)),
+            incarnation: read_u32(block, 12),
+            segment_bytes: read_u64(block, 56),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back_and_others_are_not_segments() {
+        for index in [0, 1, 0xabc, u64::MAX] {
+            assert_eq!(index_of_name(&name(index)), Some(index));
+        }
+        let others =
+            ["log.control", "log.prepare", "log.00", "log.00000000000000AB", "log.+000000000000001", "x"];
+        for other in others {
+            assert_eq!(index_of_name(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn places_follow_from_the_segment_size() {
+        let geometry = Geometry::new(16 << 10);
+        assert_eq!(geometry.capacity(), 12 << 10);
+        let at = Lsn::new((12 << 10) * 3 + 5000);
+        assert_eq!(
+            (geometry.index(at), geometry.offset(at), geometry.left(at)),
+            (3, 4096 + 5000, (12 << 10) - 5000)
+        );
+        assert_eq!(geometry.base(3), Lsn::new((12 << 10) * 3));
+        assert_eq!(geometry.base(u64::MAX), Lsn::LIMIT);
+    }
+
+    #[test]
+    fn a_header_is_read_back_and_damage_noticed() {
+        let header = SegmentHeader::new(Geometry::new(1 << 20), 77, 5, 3);
+        let block = header.encode();
+        assert_eq!(SegmentHeader::decode(&block), Ok(header));
+        for at in (0..70).chain(4080..4096) {
+            let mut damaged = block.clone();
+            damaged[at] ^= 1;
+            assert_eq!(SegmentHeader::decode(&damaged), Err(SealFault::Broken), "byte {at}");
+        }
+    }
+}

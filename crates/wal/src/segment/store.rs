@@ -1,0 +1,282 @@
+//! Writing, preparing and trimming segments.
+//!
+//! `write`, `sync` and `read` run on whatever thread leads a write or reads; `prepare_next` on the maintenance thread;
+//! `trim` on any thread. Locks: `upkeep` before `files`; nothing is called out to while `files` is held.
+//!
+//! 1. A file whose name says that it is a live segment is complete: zero-filled (or recycled, full of records with lower
+//!    LSNs), with a durable header that agrees with the name. Both are made true under another name first, then the
+//!    file is renamed, then the directory synced, and only then does `prepared_end` move.
+//! 2. Segments appear in order, so a crash never leaves a gap between live ones.
+//! 3. The new start is durable in the control file before any segment below it is touched.
+//! 4. The segment that holds the start always exists.
+//!
+//! A crash leaves at most: an unfinished file, which the next open removes; a trimmed segment under its old name, whose
+//! header may already be that of its next use, which the next open recycles again; a renamed segment, complete, whose
+//! name may be lost again, in which case it is still under its old one.
+
+use super::files::{SegmentFiles, Source, read_across};
+use super::header::{Geometry, SegmentHeader, UNFINISHED_NAME, name};
+use crate::checksum::SEALED_BYTES;
+use crate::control::{Control, ControlState};
+use crate::error::{Error, ReadError, Result};
+use crate::lsn::Lsn;
+use crate::record::{self, PIECE_BYTES_MAX};
+use crate::sync_shim::{AtomicU64, Ordering};
+use katydid_device::{self as device, Cause, Create, Directory, File, Method, Verb, WriteMode};
+use std::io::IoSlice;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// All segments of an open log, and its control file.
+#[derive(Debug)]
+pub(crate) struct SegmentStore {
+    directory: Arc<dyn Directory>,
+    geometry: Geometry,
+    method: Method,
+    /// Most trimmed segments kept for reuse.
+    spare_segments: usize,
+    files: RwLock<SegmentFiles>,
+    /// Written under `upkeep` with Release after the segment is in `files`; read by anyone with Acquire.
+    prepared_end: AtomicU64,
+    /// Written under `upkeep` with Release after it is durable; read by anyone with Acquire.
+    start: AtomicU64,
+    /// Number of segments in `upkeep.recyclable`, readable without its lock, which is held for as long as a segment is
+    /// being zero-filled.
+    recyclable: AtomicU64,
+    upkeep: Mutex<Upkeep>,
+}
+
+/// What preparing and trimming share.
+#[derive(Debug)]
+struct Upkeep {
+    control: Control,
+    /// Indexes of trimmed segments whose files still exist.
+    recyclable: Vec<u64>,
+}
+
+impl SegmentStore {
+    /// A store over what recovery found: the open live segments, and the indexes of those below the start.
+    pub(crate) fn new(
+        directory: Arc<dyn Directory>,
+        control: Control,
+        method: Method,
+        spare_segments: usize,
+        files: SegmentFiles,
+        recyclable: Vec<u64>,
+    ) -> Self {
+        SegmentStore {
+            geometry: Geometry::new(control.state().segment_bytes),
+            directory,
+            method,
+            spare_segments,
+            prepared_end: AtomicU64::new(files.prepared_end().get()),
+            start: AtomicU64::new(control.state().start.get()),
+            recyclable: AtomicU64::new(recyclable.len() as u64),
+            files: RwLock::new(files),
+            upkeep: Mutex::new(Upkeep { control, recyclable }),
+        }
+    }
+
+    /// Bytes of the log that one segment holds.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.geometry.capacity()
+    }
+
+    /// The log was trimmed up to here; durable.
+    pub(crate) fn start(&self) -> Lsn {
+        Lsn::new(self.start.load(Ordering::Acquire))
+    }
+
+    /// First position that has no prepared segment. Grows with [`SegmentStore::prepare_next`].
+    pub(crate) fn prepared_end(&self) -> Lsn {
+        Lsn::new(self.prepared_end.load(Ordering::Acquire))
+    }
+
+    /// Bytes of all files of the log.
+    pub(crate) fn bytes_on_disk(&self) -> u64 {
+        let segments = self.files().len() as u64 + self.recyclable.load(Ordering::Relaxed);
+        segments * self.geometry.segment_bytes() + 2 * SEALED_BYTES as u64
+    }
+
+    /// How bytes travel to the segment that holds `at`; it may be less than was asked for at open.
+    pub(crate) fn method(&self, at: Lsn) -> Method {
+        self.files().file(at).map_or(self.method, |file| file.method())
+    }
+
+    /// Writes `parts`, one after the other, at `at`, a multiple of 4 KiB below [`SegmentStore::prepared_end`]. Bytes
+    /// that cross into further segments go there; each segment gets one write.
+    pub(crate) fn write(&self, at: Lsn, parts: &[IoSlice<'_>], mode: WriteMode) -> device::Result<()> {
+        debug_assert_eq!(at, at.floor_block());
+        let total: usize = parts.iter().map(|part| part.len()).sum();
+        if total as u64 <= self.geometry.left(at) {
+            return self.file(at, Verb::Write)?.write_at(parts, self.geometry.offset(at), mode);
+        }
+        let mut rest = parts.iter().map(|part| &part[..]);
+        let mut current: &[u8] = &[];
+        let mut done = 0;
+        while done < total {
+            let from = at.plus(done as u64);
+            let mut room = usize::try_from(self.geometry.left(from)).unwrap_or(usize::MAX).min(total - done);
+            done += room;
+            let mut here = Vec::with_capacity(parts.len());
+            while room > 0 {
+                if current.is_empty() {
+                    let Some(next) = rest.next() else { break };
+                    current = next;
+                }
+                let (now, later) = current.split_at(current.len().min(room));
+                here.push(IoSlice::new(now));
+                room -= now.len();
+                current = later;
+            }
+            self.file(from, Verb::Write)?.write_at(&here, self.geometry.offset(from), mode)?;
+        }
+        Ok(())
+    }
+
+    /// Makes everything written in `[from, to)` durable.
+    pub(crate) fn sync(&self, from: Lsn, to: Lsn) -> device::Result<()> {
+        let mut at = from;
+        while at < to {
+            self.file(at, Verb::Sync)?.sync()?;
+            at = at.plus(self.geometry.left(at));
+        }
+        Ok(())
+    }
+
+    /// Makes one more segment ready: recycles a trimmed one, or creates and zero-fills one. No room is
+    /// `Cause::NoSpace` and leaves everything as it was.
+    pub(crate) fn prepare_next(&self) -> device::Result<()> {
+        self.prepare_under(&mut self.upkeep())
+    }
+
+    fn prepare_under(&self, upkeep: &mut Upkeep) -> device::Result<()> {
+        let index = self.files().next_index();
+        let state = upkeep.control.state();
+        let header = SegmentHeader::new(self.geometry, state.log_id, index, state.incarnation).encode();
+        let recycled = upkeep.recyclable.last().copied();
+        let unready = recycled.map_or_else(|| UNFINISHED_NAME.to_owned(), name);
+        self.make_ready(&unready, recycled.is_some(), &header[..])?;
+        self.directory.rename(&unready, &name(index))?;
+        if recycled.is_some() {
+            upkeep.recyclable.pop();
+            self.recyclable.store(upkeep.recyclable.len() as u64, Ordering::Relaxed);
+        }
+        self.directory.sync()?;
+        let file = self.directory.open(&name(index), Create::Never, self.method)?;
+        let mut files = self.files_mut();
+        files.push(file);
+        self.prepared_end.store(files.prepared_end().get(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Gives the file of this name the full length, all zeros where it is new, and a durable header.
+    fn make_ready(&self, unready: &str, recycled: bool, header: &[u8]) -> device::Result<()> {
+        let file = self.directory.open(unready, Create::IfMissing, self.method)?;
+        let bytes = self.geometry.segment_bytes();
+        let from = if recycled { file.len()?.min(bytes) } else { 0 };
+        if from < bytes
+            && let Err(error) = file.prepare(from, bytes)
+        {
+            if error.is_no_space() && !recycled {
+                // The part that did fit must not keep others from the room that is left.
+                drop(file);
+                self.directory.remove(unready)?;
+            }
+            return Err(error);
+        }
+        file.write_at(&[IoSlice::new(header)], 0, WriteMode::Durable)
+    }
+
+    /// Drops the log below `to`, which must be the start of a record, or the durable frontier, and at most `durable`.
+    /// Segments entirely below it are recycled, or removed when enough are kept. A start at or above `to` already is
+    /// no error.
+    ///
+    /// Afterwards the start is durable; a crash before that leaves the log untrimmed.
+    pub(crate) fn trim(&self, to: Lsn, durable: Lsn) -> Result<()> {
+        if to > durable {
+            return Err(Error::BeyondEnd { at: to, end: durable });
+        }
+        let mut upkeep = self.upkeep();
+        if to <= self.start() {
+            return Ok(());
+        }
+        let state = *upkeep.control.state();
+        let start_incarnation = if to == durable { state.incarnation } else { self.incarnation_at(to)? };
+        while self.prepared_end() <= to {
+            self.prepare_under(&mut upkeep)?;
+        }
+        upkeep.control.update(ControlState { start: to, start_incarnation, durable, ..state })?;
+        self.start.store(to.get(), Ordering::Release);
+        let first_live = self.geometry.index(to);
+        let mut removed = false;
+        while let Some(index) = {
+            // A binding of its own, so that the lock is not held while files are removed.
+            let popped = self.files_mut().pop_below(first_live);
+            popped
+        } {
+            if upkeep.recyclable.len() < self.spare_segments {
+                upkeep.recyclable.push(index);
+                self.recyclable.store(upkeep.recyclable.len() as u64, Ordering::Relaxed);
+            } else {
+                self.directory.remove(&name(index))?;
+                removed = true;
+            }
+        }
+        if removed {
+            self.directory.sync()?;
+        }
+        Ok(())
+    }
+
+    /// The incarnation of the record that starts at `at`, which is below the durable frontier.
+    fn incarnation_at(&self, at: Lsn) -> Result<u32> {
+        let mut bytes = vec![0; PIECE_BYTES_MAX];
+        let got = self.read(at, &mut bytes)?;
+        match record::decode(&bytes[..got], at) {
+            Ok(decoded) => Ok(decoded.header.incarnation),
+            Err(invalid) => {
+                let file = self.file_name(at);
+                Err(Error::Read(ReadError::Corrupt { at, file, reason: invalid.reason() }))
+            }
+        }
+    }
+
+    /// Replaces incarnation and durable lower bound in the control file, durably. For recovery.
+    pub(crate) fn begin_incarnation(&self, incarnation: u32, durable: Lsn) -> device::Result<()> {
+        let mut upkeep = self.upkeep();
+        let state = *upkeep.control.state();
+        upkeep.control.update(ControlState { incarnation, durable, ..state })
+    }
+
+    fn file(&self, at: Lsn, verb: Verb) -> device::Result<Arc<dyn File>> {
+        let file = self.files().file(at).cloned();
+        file.ok_or_else(|| device::Error::new(verb, self.file_name(at), Cause::NotFound))
+    }
+
+    // A panic while one of these is held leaves nothing half changed, so a poisoned lock is taken as it is.
+    fn files(&self) -> RwLockReadGuard<'_, SegmentFiles> {
+        self.files.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn files_mut(&self) -> RwLockWriteGuard<'_, SegmentFiles> {
+        self.files.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn upkeep(&self) -> MutexGuard<'_, Upkeep> {
+        self.upkeep.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Source for SegmentStore {
+    fn read(&self, at: Lsn, buffer: &mut [u8]) -> device::Result<usize> {
+        read_across(self.geometry, at, buffer, |at| self.files().file(at).cloned())
+    }
+
+    fn prepared_end(&self) -> Lsn {
+        SegmentStore::prepared_end(self)
+    }
+
+    fn file_name(&self, at: Lsn) -> String {
+        name(self.geometry.index(at))
+    }
+}

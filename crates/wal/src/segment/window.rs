@@ -1,0 +1,84 @@
+//! A moving window over the log's bytes, so that records are looked at where they were read.
+//!
+//! One thread per window. Reads come in pieces of at least [`PIECE`], which is what sequential reading needs to be fast.
+
+use super::files::Source;
+use crate::lsn::Lsn;
+use katydid_device as device;
+
+/// Bytes read at a time.
+const PIECE: usize = 1 << 20;
+
+/// Bytes of the log from some block on.
+#[derive(Debug)]
+pub(crate) struct Window {
+    bytes: Vec<u8>,
+    base: Lsn,
+    /// How many of `bytes` are filled.
+    filled: usize,
+    read_bytes: u64,
+}
+
+impl Window {
+    /// An empty window.
+    pub(crate) fn new() -> Self {
+        Window { bytes: Vec::new(), base: Lsn::ZERO, filled: 0, read_bytes: 0 }
+    }
+
+    /// Bytes read from the source so far.
+    pub(crate) fn read_bytes(&self) -> u64 {
+        self.read_bytes
+    }
+
+    /// The bytes from `at` on: at least `wanted`, unless `limit` or the end of the source comes before.
+    #[inline]
+    pub(crate) fn at(
+        &mut self,
+        source: &dyn Source,
+        at: Lsn,
+        wanted: usize,
+        limit: Lsn,
+    ) -> device::Result<&[u8]> {
+        let have = at >= self.base && at.since(self.base) as usize + wanted <= self.filled;
+        if !have {
+            self.load(source, at, wanted, limit)?;
+        }
+        Ok(self.peek(at))
+    }
+
+    /// What the window has from `at` on, without reading.
+    #[inline]
+    pub(crate) fn peek(&self, at: Lsn) -> &[u8] {
+        match at.get().checked_sub(self.base.get()) {
+            Some(skip) => self.bytes[..self.filled].get(skip as usize..).unwrap_or_default(),
+            None => &[],
+        }
+    }
+
+    #[cold]
+    fn load(&mut self, source: &dyn Source, at: Lsn, wanted: usize, limit: Lsn) -> device::Result<()> {
+        let base = at.floor_block();
+        let kept = self.peek(base).len();
+        if kept > 0 && base >= self.base {
+            let from = self.filled - kept;
+            self.bytes.copy_within(from..self.filled, 0);
+            self.filled = kept;
+        } else {
+            self.filled = 0;
+        }
+        self.base = base;
+        let ends = at.since(base) as usize + wanted;
+        let size = ends.max(PIECE).next_multiple_of(4096);
+        if self.bytes.len() < size {
+            self.bytes.resize(size, 0);
+        }
+        let available = usize::try_from(limit.since(base)).unwrap_or(usize::MAX);
+        let to = self.bytes.len().min(available);
+        if self.filled < to {
+            let got = source.read(base.plus(self.filled as u64), &mut self.bytes[self.filled..to])?;
+            self.filled += got;
+            self.read_bytes += got as u64;
+        }
+        Ok(())
+    }
+}
