@@ -18,6 +18,7 @@ mod lock;
 mod memory;
 mod name;
 mod sim;
+pub mod testing;
 
 pub use aligned::{ALIGNMENT, AlignedBuffer};
 pub use directory::{Create, Directory, DirectoryLock, File, Method, WriteMode};

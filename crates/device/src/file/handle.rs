@@ -158,6 +158,15 @@ impl Handle {
         }
         let _growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.len()?;
+        if self.cannot_hold(to.saturating_sub(before)) {
+            let full = io::Error::from(io::ErrorKind::StorageFull);
+            return Err(self.fail_at(
+                Verb::Prepare,
+                from,
+                usize::try_from(to - from).unwrap_or(usize::MAX),
+                full,
+            ));
+        }
         let mut at = from;
         while at < to {
             let piece = usize::try_from(to - at).map_or(zeros.len(), |left| left.min(zeros.len()));
@@ -175,6 +184,16 @@ impl Handle {
             return self.sync();
         }
         retry(|| rustix::fs::fsync(&self.fd)).map_err(|errno| self.fail(Verb::Sync, errno))
+    }
+
+    /// Whether the file system has, at best, less room than `growth` bytes: then filling it to the brim first, beside
+    /// others who need the rest, proves nothing. Where it does not say, the writes will.
+    fn cannot_hold(&self, growth: u64) -> bool {
+        match rustix::fs::fstatvfs(&self.fd) {
+            // `/dev/full` and its like report no blocks at all.
+            Ok(status) if status.f_blocks > 0 => status.f_bfree.saturating_mul(status.f_frsize) < growth,
+            _ => false,
+        }
     }
 
     /// After a failed preparation: returns the room it took, so that a full device is not fuller than before. Left
