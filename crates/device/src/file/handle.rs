@@ -229,3 +229,51 @@ pub(super) fn supports_direct(fd: impl AsFd) -> bool {
     let fits = |align: u32| align != 0 && align as usize <= crate::aligned::ALIGNMENT;
     fits(status.stx_dio_mem_align) && fits(status.stx_dio_offset_align)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes what `script` says, call by call, and everything once it has run out.
+    fn scripted(script: &[rustix::io::Result<usize>]) -> (io::Result<()>, Vec<u8>, usize) {
+        let parts = [&b"abc"[..], b"", b"defgh", b"ij"].map(IoSlice::new);
+        let (mut calls, mut target) = (0, vec![b'.'; 12]);
+        let result = write_all(&parts, 1, |rest, at| {
+            let bytes: Vec<u8> = rest.iter().flat_map(|part| part.to_vec()).collect();
+            let taken = *script.get(calls).unwrap_or(&Ok(bytes.len()));
+            calls += 1;
+            let taken = taken?;
+            let end = (at as usize + taken).min(target.len());
+            target[at as usize..end].copy_from_slice(&bytes[..end - at as usize]);
+            Ok(taken)
+        });
+        (result, target, calls)
+    }
+
+    #[test]
+    fn short_and_interrupted_writes_are_continued() {
+        let scripts: [&[rustix::io::Result<usize>]; 6] = [
+            &[],
+            &[Ok(1)],
+            &[Ok(3), Ok(5)],
+            &[Err(Errno::INTR), Ok(4), Err(Errno::INTR), Err(Errno::INTR), Ok(1), Ok(4)],
+            &[Ok(9), Ok(1)],
+            &[Ok(1); 10],
+        ];
+        for script in scripts {
+            let (result, target, _) = scripted(script);
+            result.expect("all is written");
+            assert_eq!(target, b".abcdefghij.", "{script:?}");
+        }
+    }
+
+    #[test]
+    fn a_write_that_stops_is_an_error_not_a_success() {
+        let (result, target, calls) = scripted(&[Ok(4), Err(Errno::NOSPC), Ok(6)]);
+        assert_eq!(result.expect_err("no space").kind(), io::ErrorKind::StorageFull);
+        assert_eq!((&target[..], calls), (&b".abcd......."[..], 2));
+        let (result, _, calls) = scripted(&[Ok(4), Ok(0)]);
+        assert_eq!(result.expect_err("nothing moves").kind(), io::ErrorKind::WriteZero);
+        assert_eq!(calls, 2, "no endless loop");
+    }
+}

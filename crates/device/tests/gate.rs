@@ -1,0 +1,163 @@
+//! The gate: what shuts it, what a shut gate refuses, and what goes on.
+
+use katydid_device::{
+    Cause, Create, Directory, Error, Fault, File, Gate, Method, SimDevice, Verb, WriteMode,
+};
+use std::io::IoSlice;
+use std::sync::Arc;
+
+struct Setting {
+    device: SimDevice,
+    directory: Arc<dyn Directory>,
+    file: Arc<dyn File>,
+    gate: Gate,
+}
+
+fn set(method: Method) -> Setting {
+    let device = SimDevice::new(1);
+    let (directory, gate) = Gate::wrap(device.directory());
+    let file = directory.open("a", Create::New, method).expect("create");
+    directory.sync().expect("sync");
+    file.prepare(0, 8192).expect("prepare");
+    Setting { device, directory, file, gate }
+}
+
+fn write(file: &dyn File, mode: WriteMode) -> Result<(), Error> {
+    file.write_at(&[IoSlice::new(&[1; 4096])], 0, mode)
+}
+
+fn is_poisoned<T>(result: Result<T, Error>, verb: Verb) -> bool {
+    matches!(result, Err(Error { cause: Cause::Poisoned(first), .. }) if first.verb == verb)
+}
+
+#[test]
+fn the_first_failed_write_or_sync_shuts_it_for_good() {
+    type Attempt = fn(&Setting) -> Result<(), Error>;
+    let attempts: [(&str, Verb, Fault, Attempt); 8] = [
+        ("write", Verb::Write, Fault::Io, |setting| write(&*setting.file, WriteMode::Written)),
+        ("durable write", Verb::Write, Fault::SyncIo, |setting| write(&*setting.file, WriteMode::Durable)),
+        ("short write", Verb::Write, Fault::ShortWrite(1), |setting| {
+            write(&*setting.file, WriteMode::Written)
+        }),
+        ("write without room", Verb::Write, Fault::NoSpace, |setting| {
+            write(&*setting.file, WriteMode::Durable)
+        }),
+        ("sync", Verb::Sync, Fault::Io, |setting| setting.file.sync()),
+        ("directory sync", Verb::SyncDirectory, Fault::Io, |setting| setting.directory.sync()),
+        ("preparation", Verb::Prepare, Fault::Io, |setting| setting.file.prepare(0, 4096)),
+        ("sync of a preparation", Verb::Sync, Fault::SyncIo, |setting| setting.file.prepare(0, 4096)),
+    ];
+    for method in [Method::Buffered, Method::Direct] {
+        for (what, verb, fault, attempt) in attempts {
+            let setting = set(method);
+            let inner = setting.directory.subdirectory("inner").expect("create");
+            let other = inner.open("b", Create::New, method).expect("create");
+            write(&*other, WriteMode::Durable).expect("open so far");
+            assert!(setting.gate.failure().is_none() && !setting.gate.is_shut());
+
+            setting.device.fail_at(setting.device.steps(), fault);
+            let error = attempt(&setting).expect_err(what);
+            assert!(
+                !matches!(error.cause, Cause::Poisoned(_)),
+                "{what}: the first caller gets the cause itself"
+            );
+            let first = setting.gate.failure().expect(what);
+            assert_eq!((first.verb, &first.subject), (verb, &error.subject), "{what}");
+
+            // Nothing that could acknowledge or change anything reaches the device any more.
+            let steps = setting.device.steps();
+            for file in [&setting.file, &other] {
+                assert!(is_poisoned(write(&**file, WriteMode::Written), verb), "{what}");
+                assert!(is_poisoned(write(&**file, WriteMode::Durable), verb), "{what}");
+                assert!(is_poisoned(file.sync(), verb), "{what}");
+                assert!(is_poisoned(file.prepare(0, 10), verb), "{what}");
+                assert!(is_poisoned(file.truncate(0), verb), "{what}");
+            }
+            for directory in [&setting.directory, &inner] {
+                assert!(is_poisoned(directory.sync(), verb), "{what}");
+                assert!(is_poisoned(directory.rename("a", "c"), verb), "{what}");
+                assert!(is_poisoned(directory.remove("a"), verb), "{what}");
+                assert!(is_poisoned(directory.open("d", Create::New, method), verb), "{what}");
+                assert!(is_poisoned(directory.open("d", Create::IfMissing, method), verb), "{what}");
+                assert!(is_poisoned(directory.subdirectory("d"), verb), "{what}");
+            }
+            assert_eq!(setting.device.steps(), steps, "{what}");
+
+            // Reads go on.
+            assert_eq!(other.read_at(&mut [0; 10], 0).expect(what), 10);
+            assert_eq!(other.len().expect(what), 4096);
+            assert_eq!(setting.directory.list().expect(what), ["a"]);
+            setting.directory.open("a", Create::IfMissing, method).expect(what);
+            setting.directory.open_read_only("a").expect(what);
+            setting.directory.subdirectory("inner").expect(what);
+            assert!(setting.directory.open("d", Create::Never, method).expect_err(what).is_not_found());
+            assert_eq!(setting.gate.failure().expect(what).verb, verb, "the first cause stays");
+        }
+    }
+}
+
+#[test]
+fn a_lack_of_room_met_ahead_and_failing_reads_leave_it_open() {
+    let setting = set(Method::Direct);
+    setting.device.set_capacity(8192);
+    assert!(setting.file.prepare(0, 100_000).expect_err("full").is_no_space());
+    setting.device.fail_reads("a", 0..10);
+    setting.file.read_at(&mut [0; 10], 0).expect_err("planned");
+    setting.directory.open("a", Create::New, Method::Direct).expect_err("it exists");
+    setting.directory.rename("x", "y").expect_err("it does not exist");
+    let next = setting.device.steps();
+    setting.device.fail_at(next, Fault::NoSpace);
+    assert!(setting.directory.open("b", Create::New, Method::Direct).expect_err("planned").is_no_space());
+    assert!(setting.gate.failure().is_none());
+    write(&*setting.file, WriteMode::Durable).expect("it is open");
+}
+
+#[test]
+fn a_sync_that_ends_after_another_call_failed_reports_no_success() {
+    for method in [Method::Buffered, Method::Direct] {
+        let setting = set(method);
+        let other = setting.directory.open("b", Create::New, method).expect("create");
+        setting.device.stall_writes(true);
+        std::thread::scope(|scope| {
+            let sync = scope.spawn(|| other.sync());
+            let durable = scope.spawn(|| write(&*setting.file, WriteMode::Durable));
+            setting.device.wait_stalled(2);
+            setting.gate.shut(Error::new(Verb::Read, "a page", Cause::NotFound));
+            setting.device.stall_writes(false);
+            assert!(is_poisoned(sync.join().expect("join"), Verb::Read));
+            assert!(is_poisoned(durable.join().expect("join"), Verb::Read));
+        });
+    }
+}
+
+#[test]
+fn syncs_of_one_file_take_turns_so_that_none_overtakes_a_failure() {
+    let setting = set(Method::Buffered);
+    write(&*setting.file, WriteMode::Written).expect("write");
+    setting.device.stall_writes(true);
+    let next = setting.device.steps();
+    setting.device.fail_at(next, Fault::SyncIo);
+    std::thread::scope(|scope| {
+        let syncs: Vec<_> = (0..4).map(|_| scope.spawn(|| setting.file.sync())).collect();
+        setting.device.wait_stalled(1);
+        assert_eq!(setting.device.stalled(), 1, "one at a time");
+        setting.device.stall_writes(false);
+        for sync in syncs {
+            sync.join().expect("join").expect_err("the first fails, the others do not run");
+        }
+    });
+    assert_eq!(setting.device.steps(), next + 1);
+}
+
+#[test]
+fn one_gate_may_stand_before_several_directories() {
+    let (one, gate) = Gate::wrap(SimDevice::new(1).directory());
+    let device = SimDevice::new(2);
+    let two = gate.before(device.directory());
+    device.fail_at(0, Fault::Io);
+    two.sync().expect_err("planned");
+    assert!(is_poisoned(one.sync(), Verb::SyncDirectory));
+    gate.shut(one.sync().expect_err("shut"));
+    assert_eq!(gate.failure().expect("shut").verb, Verb::SyncDirectory);
+    assert!(format!("{gate:?}").contains("shut"), "{gate:?}");
+}
