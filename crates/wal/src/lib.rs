@@ -1,22 +1,38 @@
-//! Under construction.
+//! A write-ahead log that scales with cores.
 
 mod checksum;
+mod completion;
 mod control;
+mod core;
+mod counters;
 mod error;
+mod frontier;
+mod insert;
 mod inspect;
+mod log;
 mod lsn;
+mod maintenance;
 mod options;
 mod reader;
 mod record;
 mod recover;
+mod ring;
 mod segment;
+mod session;
+mod sync;
 mod sync_shim;
+pub mod testing;
 
+pub use completion::{Callback, Completion, Completions};
 pub use control::FORMAT_VERSION;
+pub use counters::Counters;
 pub use error::{AppendError, Error, OpenError, ReadError, Result};
+pub use insert::Admission;
 pub use inspect::{Inspection, SegmentReport, SegmentState, inspect};
+pub use log::{Log, ReserveGuard, Space};
 pub use lsn::Lsn;
 pub use options::{Durability, InserterKind, Options, OptionsError, SyncKind, UnknownWord};
 pub use reader::{Reader, Record, RecordRef};
 pub use record::{HEADER_BYTES, Header, Kind, Part, RECORD_ALIGNMENT, RECORD_BYTES_MAX};
 pub use recover::{Finding, RecoveryReport};
+pub use session::{Append, Appended, Session};

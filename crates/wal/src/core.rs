@@ -1,0 +1,567 @@
+//! The inside of an open log: the image in memory, the segments, and what ties the stages together.
+//!
+//! Shared by all handles, sessions and background threads. The hot path is [`Core::append`]; whoever holds the baton runs
+//! [`Rounds`].
+//!
+//! Invariants:
+//!
+//! 1. `written` moves only after the device took the bytes, `durable` only after it keeps them.
+//! 2. After a failed write or sync, `cause` is set, nothing more is admitted or written, neither frontier moves, and
+//!    everybody who waits is released.
+//! 3. A durable write is used alone only if everything before it is durable already; otherwise a sync follows.
+//!
+//! A crash at any point leaves a prefix of whole blocks, then blocks of the write in flight in any order, possibly torn;
+//! recovery keeps what is valid and contiguous.
+
+use crate::completion::Wakers;
+use crate::counters::{Counters, Tally};
+use crate::error::{AppendError, Error, Result};
+use crate::frontier::Frontiers;
+use crate::insert::{self, Admission, Image, Inserter, Limiter, Piece, Stalled};
+use crate::lsn::{BLOCK_BYTES, Lsn};
+use crate::maintenance::{Maintenance, Refusal};
+use crate::options::{Durability, Options};
+use crate::reader::Extent;
+use crate::record::{Draft, HEADER_BYTES, Kind, Part, RECORD_BYTES_MAX, padded_len, prepare_header, split};
+use crate::ring::Ring;
+use crate::segment::SegmentStore;
+use crate::session::{Append, Appended};
+use crate::sync::{self, Rounds, SyncProtocol, Wrote};
+use crate::sync_shim::{AtomicBool, AtomicU64, Ordering, rest};
+use katydid_device::{self as device, AlignedBuffer, Method, WriteMode};
+use std::io::IoSlice;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread::JoinHandle;
+
+/// Most bytes of one write. Larger ones gain nothing and delay whoever waits for their beginning.
+const WRITE_BYTES_MAX: u64 = 1 << 20;
+/// The slot of the log's own records.
+pub(crate) const OWN_SLOT: usize = 0;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) image: Image,
+    pub(crate) store: Arc<SegmentStore>,
+    pub(crate) maintenance: Maintenance,
+    pub(crate) wakers: Wakers,
+    pub(crate) tally: Tally,
+    inserter: Box<dyn Inserter>,
+    protocol: Box<dyn SyncProtocol>,
+    incarnation: u32,
+    piece_bytes_max: usize,
+    spare_segments: u64,
+    /// What the holder of the baton writes with; never contended. A leaf latch.
+    leader: Mutex<LeaderState>,
+    slots: Mutex<Slots>,
+    /// Guards slot [`OWN_SLOT`].
+    own: Mutex<()>,
+    cause: OnceLock<device::Error>,
+    // Set after `cause`, Release; read Acquire by whoever wonders why a frontier stands still.
+    failed: AtomicBool,
+    closed: AtomicBool,
+    /// Written up to the end of a record. Stored (Release) by the holder of the baton, read (Acquire) by readers.
+    readable: AtomicU64,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    me: Weak<Core>,
+}
+
+#[derive(Debug)]
+struct LeaderState {
+    /// The block that holds the filled frontier, zeros behind it.
+    tail: AlignedBuffer,
+}
+
+#[derive(Debug)]
+struct Slots {
+    free: Vec<usize>,
+    next: usize,
+    most: usize,
+}
+
+/// What recovery found, as far as this file cares.
+#[derive(Debug)]
+pub(crate) struct Start {
+    pub(crate) store: Arc<SegmentStore>,
+    pub(crate) incarnation: u32,
+    pub(crate) end: Lsn,
+    /// The bytes of the block that holds `end`, up to `end`.
+    pub(crate) tail: Vec<u8>,
+}
+
+impl Core {
+    pub(crate) fn new(options: &Options, start: Start) -> Arc<Core> {
+        let ring = Ring::new(options.ring_bytes);
+        // SAFETY: nobody else has the ring yet.
+        unsafe { ring.fill(start.end.floor_block(), &[&start.tail], 0) };
+        let core = Arc::new_cyclic(|me| Core {
+            image: Image { frontiers: Frontiers::at(start.end), ring, limiter: Limiter::new(options) },
+            store: start.store,
+            maintenance: Maintenance::default(),
+            wakers: Wakers::default(),
+            tally: Tally::default(),
+            inserter: insert::choose(options),
+            protocol: sync::choose(options),
+            incarnation: start.incarnation,
+            piece_bytes_max: options.piece_bytes_max(),
+            spare_segments: options.spare_segments as u64,
+            leader: Mutex::new(LeaderState { tail: AlignedBuffer::new_zeroed(BLOCK_BYTES as usize) }),
+            slots: Mutex::new(Slots { free: Vec::new(), next: OWN_SLOT + 1, most: options.sessions_max }),
+            own: Mutex::new(()),
+            cause: OnceLock::new(),
+            failed: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            readable: AtomicU64::new(start.end.get()),
+            threads: Mutex::new(Vec::new()),
+            me: me.clone(),
+        });
+        core.inserter.open(OWN_SLOT);
+        core.refresh();
+        core
+    }
+
+    pub(crate) fn frontiers(&self) -> &Frontiers {
+        &self.image.frontiers
+    }
+
+    // ---- sessions
+
+    pub(crate) fn open_slot(&self) -> Result<usize> {
+        let mut slots = locked(&self.slots);
+        let slot = match slots.free.pop() {
+            Some(slot) => slot,
+            None if slots.next > slots.most => return Err(Error::SessionsExhausted { limit: slots.most }),
+            None => {
+                slots.next += 1;
+                slots.next - 1
+            }
+        };
+        self.inserter.open(slot);
+        Ok(slot)
+    }
+
+    pub(crate) fn close_slot(&self, slot: usize) {
+        locked(&self.slots).free.push(slot);
+    }
+
+    // ---- appending
+
+    #[inline]
+    pub(crate) fn append(
+        &self,
+        slot: usize,
+        append: &Append<'_>,
+    ) -> std::result::Result<Appended, AppendError> {
+        if !append.kind.is_user() {
+            return Err(AppendError::ReservedKind { kind: append.kind.get() });
+        }
+        self.append_any(slot, append)
+    }
+
+    /// Appends one of the log's own records.
+    pub(crate) fn append_own(&self, kind: Kind) -> std::result::Result<Appended, AppendError> {
+        let _turn = locked(&self.own);
+        let append = Append { kind, txn: 0, prev: Lsn::ZERO, payload: &[], admission: Admission::Critical };
+        self.append_any(OWN_SLOT, &append)
+    }
+
+    #[inline]
+    fn append_any(&self, slot: usize, append: &Append<'_>) -> std::result::Result<Appended, AppendError> {
+        let total = append.payload.iter().fold(HEADER_BYTES, |sum, part| sum.saturating_add(part.len()));
+        if total > self.piece_bytes_max {
+            return self.append_fragments(slot, append, total);
+        }
+        let prepared = prepare_header(&self.draft(append), Part::Whole, None, append.payload.iter().copied());
+        let mut piece = Piece { prepared, payload: append.payload };
+        let start = self.insert(slot, &mut piece, append.admission)?;
+        Ok(Appended { first: start, lsn: start, end: start.plus(piece.bytes()) })
+    }
+
+    #[inline]
+    fn draft(&self, append: &Append<'_>) -> Draft {
+        Draft {
+            incarnation: self.incarnation,
+            kind: append.kind,
+            txn: append.txn,
+            prev: append.prev,
+            durable: self.image.frontiers.durable(),
+        }
+    }
+
+    #[cold]
+    fn append_fragments(
+        &self,
+        slot: usize,
+        append: &Append<'_>,
+        total: usize,
+    ) -> std::result::Result<Appended, AppendError> {
+        let fragments = split(append.payload, self.piece_bytes_max).map_err(|oversized| {
+            AppendError::TooLarge { bytes: oversized.0, limit: RECORD_BYTES_MAX as u64 }
+        })?;
+        // Room for all of it is made sure of before the first byte, so that a refusal leaves nothing behind. Others may
+        // still take it away: then the rest may use the reserve.
+        let bytes = total as u64 + fragments.len() as u64 * 2 * HEADER_BYTES as u64;
+        self.make_prepared(bytes, append.admission)?;
+        let mut admission = append.admission;
+        let mut appended: Option<Appended> = None;
+        for fragment in fragments {
+            let previous = appended.map_or(Lsn::ZERO, |appended| appended.lsn);
+            let slices: Vec<&[u8]> = fragment.slices().collect();
+            let prepared = fragment.prepare(&self.draft(append), previous);
+            let mut piece = Piece { prepared, payload: &slices };
+            let start = self.insert(slot, &mut piece, admission)?;
+            admission = Admission::Critical;
+            let first = appended.map_or(start, |appended| appended.first);
+            appended = Some(Appended { first, lsn: start, end: start.plus(piece.bytes()) });
+        }
+        appended.ok_or(AppendError::TooLarge { bytes, limit: RECORD_BYTES_MAX as u64 })
+    }
+
+    #[inline]
+    fn insert(
+        &self,
+        slot: usize,
+        piece: &mut Piece<'_>,
+        admission: Admission,
+    ) -> std::result::Result<Lsn, AppendError> {
+        let mut step = 0;
+        loop {
+            match self.inserter.insert(&self.image, slot, piece, admission) {
+                Ok(start) => return Ok(start),
+                Err(Stalled) => self.make_room(piece.bytes(), admission, step)?,
+            }
+            step += 1;
+        }
+    }
+
+    /// Does, or waits for, what keeps `bytes` from being admitted.
+    #[cold]
+    fn make_room(&self, bytes: u64, admission: Admission, step: u32) -> std::result::Result<(), AppendError> {
+        self.check_appendable()?;
+        if step == 0 {
+            self.tally.stalls.add(1);
+        }
+        let Image { frontiers, limiter, .. } = &self.image;
+        let reserved = frontiers.reserved().get();
+        let needed = limiter.written_needed(reserved, bytes);
+        if frontiers.written() < needed {
+            self.protocol.wait(self, needed, Durability::Written);
+        } else if limiter.ran_ahead(reserved, Lsn::new(self.inserter.scan(&self.image).filled)) {
+            rest(step);
+        } else {
+            self.make_prepared(bytes, admission)?;
+        }
+        self.refresh();
+        self.check_appendable()
+    }
+
+    /// Waits until there is prepared space for `bytes` more, or there is none to be had.
+    pub(crate) fn make_prepared(
+        &self,
+        bytes: u64,
+        admission: Admission,
+    ) -> std::result::Result<(), AppendError> {
+        let Image { frontiers, limiter, .. } = &self.image;
+        let fits =
+            || limiter.fits_prepared(frontiers.reserved().get(), bytes, self.store.prepared_end(), admission);
+        while !fits() {
+            let reach = frontiers.reserved().get() + bytes + limiter.slack() + limiter.reserve();
+            let asked = self.maintenance.ask(reach, fits);
+            self.refresh();
+            match asked {
+                Ok(()) => self.check_appendable()?,
+                Err(Refusal::NoSpace) => return Err(AppendError::NoSpace),
+                Err(Refusal::Over) => {
+                    self.check_appendable()?;
+                    return Err(AppendError::Closed);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_appendable(&self) -> std::result::Result<(), AppendError> {
+        if let Some(cause) = self.failure() {
+            return Err(AppendError::Poisoned { cause });
+        }
+        if self.closed.load(Ordering::Acquire) { Err(AppendError::Closed) } else { Ok(()) }
+    }
+
+    pub(crate) fn refresh(&self) {
+        self.image.limiter.refresh(&self.image.frontiers, self.store.prepared_end());
+    }
+
+    // ---- waiting
+
+    /// Whether `end` is at `level`; an error if it never will be.
+    #[inline]
+    pub(crate) fn poll(&self, end: Lsn, level: Durability) -> Option<Result<()>> {
+        if self.image.frontiers.reached(end, level) {
+            return Some(Ok(()));
+        }
+        self.failure().map(|cause| Err(Error::Poisoned { cause }))
+    }
+
+    pub(crate) fn wait(&self, end: Lsn, level: Durability) -> Result<()> {
+        if let Some(outcome) = self.poll(end, level) {
+            return outcome;
+        }
+        self.check_reserved(end)?;
+        self.protocol.wait(self, end, level);
+        self.poll(end, level).unwrap_or(Err(Error::Closed))
+    }
+
+    /// Makes sure that `end` gets to `level` without anybody waiting for it.
+    #[inline]
+    pub(crate) fn request(&self, end: Lsn, level: Durability) {
+        if !self.image.frontiers.reached(end, level) {
+            self.protocol.request(self, level);
+        }
+    }
+
+    pub(crate) fn check_reserved(&self, end: Lsn) -> Result<()> {
+        let reserved = self.image.frontiers.reserved();
+        if end > reserved { Err(Error::BeyondEnd { at: end, end: reserved }) } else { Ok(()) }
+    }
+
+    // ---- failure and end
+
+    /// The first failure, if there was one.
+    #[inline]
+    pub(crate) fn failure(&self) -> Option<device::Error> {
+        if self.failed.load(Ordering::Acquire) { self.cause.get().cloned() } else { None }
+    }
+
+    /// Shuts the log: invariant 2.
+    #[cold]
+    pub(crate) fn fail(&self, error: device::Error) {
+        // Only the first counts.
+        let _first = self.cause.set(error);
+        self.failed.store(true, Ordering::Release);
+        self.image.limiter.shut(&self.image.frontiers);
+        self.maintenance.stop();
+        self.wakers.release(|_, _| true);
+        // Whoever is queued is released by the holder of the baton, and while somebody is queued there is one.
+    }
+
+    /// Refuses appends from now on.
+    pub(crate) fn shut(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.image.limiter.shut(&self.image.frontiers);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Ends the background threads and waits for their end.
+    pub(crate) fn stop_threads(&self) {
+        self.protocol.stop();
+        self.maintenance.stop();
+        let threads = std::mem::take(&mut *locked(&self.threads));
+        for thread in threads {
+            // A waker that drops the last handle runs on one of these threads, which cannot wait for itself.
+            if thread.thread().id() != std::thread::current().id() {
+                // A panic there has been reported by the thread itself.
+                let _panicked = thread.join();
+            }
+        }
+    }
+
+    // ---- background threads
+
+    pub(crate) fn start_maintenance(&self) -> std::io::Result<()> {
+        self.spawn("katydid-log-maintenance", |core| {
+            core.maintenance.run(|reach| core.prepare_if_wanted(reach), |error| core.fail(error));
+        })
+    }
+
+    fn spawn(&self, name: &str, body: impl FnOnce(&Core) + Send + 'static) -> std::io::Result<()> {
+        let Some(core) = self.me.upgrade() else { return Err(std::io::ErrorKind::NotFound.into()) };
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || body(&core))?;
+        locked(&self.threads).push(thread);
+        Ok(())
+    }
+
+    /// How far segments should be prepared now.
+    fn wanted_end(&self) -> Lsn {
+        let capacity = self.store.capacity();
+        let Image { frontiers, limiter, ring } = &self.image;
+        let reserved = frontiers.reserved();
+        let spare = (reserved.get() / capacity + 1 + self.spare_segments).saturating_mul(capacity);
+        Lsn::new(spare).max(reserved.plus(limiter.reserve() + limiter.slack() + ring.size()))
+    }
+
+    fn prepare_if_wanted(&self, reach: u64) -> device::Result<bool> {
+        if self.store.prepared_end() >= self.wanted_end().max(Lsn::new(reach)) {
+            return Ok(false);
+        }
+        self.store.prepare_next()?;
+        self.refresh();
+        Ok(true)
+    }
+
+    /// Wakes the maintenance thread if segments run short.
+    pub(crate) fn nudge_maintenance(&self) {
+        if self.store.prepared_end() < self.wanted_end() {
+            self.maintenance.nudge();
+        }
+    }
+
+    // ---- counters
+
+    pub(crate) fn counters(&self) -> Counters {
+        let tally = &self.tally;
+        Counters {
+            writes: tally.writes.get(),
+            syncs: tally.syncs.get(),
+            bytes_written: tally.bytes_written.get(),
+            bytes_synced: tally.bytes_synced.get(),
+            released: tally.released.get(),
+            callbacks: tally.callbacks.get(),
+            stalls: tally.stalls.get(),
+            syncer_wakeups: self.protocol.syncer_wakeups(),
+            maintenance_wakeups: self.maintenance.wakeups(),
+        }
+    }
+
+    // ---- the holder of the baton
+
+    /// How far the log is filled; waits a moment for `own`, whose hole somebody is about to fill.
+    fn filled(&self, own: Lsn) -> insert::Scan {
+        let written = self.image.frontiers.written().get();
+        let mut step = 0;
+        loop {
+            let scan = self.inserter.scan(&self.image);
+            // After a while, those who can be served are.
+            if scan.filled >= own.get() || (step > 16 && scan.filled > written) || self.failure().is_some() {
+                return scan;
+            }
+            rest(step);
+            step += 1;
+        }
+    }
+
+    fn write_filled(&self, filled: Lsn, level: Durability) -> device::Result<Lsn> {
+        let Image { frontiers, ring, limiter } = &self.image;
+        let written = frontiers.written();
+        let from = written.floor_block();
+        let to = filled.min(from.plus(WRITE_BYTES_MAX));
+        let whole = to.floor_block();
+        let mut leader = locked(&self.leader);
+        // SAFETY: filled, and `written` moves only below, after the last use of the slices (rules 2 and 3 of the ring).
+        let (first, second) = unsafe { ring.slices(from, whole) };
+        let rest = to.since(whole) as usize;
+        if rest > 0 {
+            // SAFETY: filled (rule 2).
+            unsafe { ring.copy_out(whole, &mut leader.tail[..rest]) };
+            leader.tail[rest..].fill(0);
+        }
+        let parts = [first, second, if rest > 0 { &leader.tail[..] } else { &[] }].map(IoSlice::new);
+        let used = &parts[usize::from(first.is_empty() && second.is_empty())..];
+        let used = &used[..used.len() - usize::from(rest == 0)];
+        // Invariant 3.
+        let durable = level == Durability::Durable
+            && frontiers.durable() == written
+            && self.store.method(from) == Method::Direct;
+        let mode = if durable { WriteMode::Durable } else { WriteMode::Written };
+        self.store.write(from, used, mode)?;
+        self.tally.writes.add_alone(1);
+        self.tally.bytes_written.add_alone(to.ceil_block().since(from));
+        frontiers.advance_written(to);
+        if to == filled {
+            self.readable.store(to.get(), Ordering::Release);
+        }
+        if durable {
+            self.tally.syncs.add_alone(1);
+            self.tally.bytes_synced.add_alone(to.since(frontiers.durable()));
+            frontiers.advance_durable(to);
+        }
+        limiter.refresh(frontiers, self.store.prepared_end());
+        Ok(to)
+    }
+
+    fn after_progress(&self) {
+        self.wakers.release(|end, level| self.settled(end, level));
+        self.nudge_maintenance();
+    }
+}
+
+impl Rounds for Core {
+    fn write(&self, level: Durability, own: Lsn) -> Wrote {
+        let nothing = Wrote { all: true, needs_sync: false };
+        let scan = self.filled(own);
+        if self.failure().is_some() {
+            return nothing;
+        }
+        let frontiers = &self.image.frontiers;
+        let mut to = frontiers.written();
+        let filled = Lsn::new(scan.filled);
+        if filled > to {
+            match self.write_filled(filled, level) {
+                Ok(written) => to = written,
+                Err(error) => {
+                    self.fail(error);
+                    return nothing;
+                }
+            }
+            self.after_progress();
+        } else if to.get() < scan.cutoff {
+            // Only holes: their owners need the processor.
+            rest(0);
+        }
+        let needs_sync = level == Durability::Durable && frontiers.durable() < to;
+        Wrote { all: to.get() >= scan.cutoff, needs_sync }
+    }
+
+    fn sync(&self) {
+        if self.failure().is_some() {
+            return;
+        }
+        let frontiers = &self.image.frontiers;
+        let (from, to) = (frontiers.durable(), frontiers.written());
+        match self.store.sync(from, to) {
+            Ok(()) => {
+                self.tally.syncs.add_alone(1);
+                self.tally.bytes_synced.add_alone(to.since(from));
+                frontiers.advance_durable(to);
+                self.after_progress();
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn settled(&self, end: Lsn, level: Durability) -> bool {
+        self.image.frontiers.reached(end, level) || self.failed.load(Ordering::Acquire)
+    }
+
+    fn start_syncer(&self) -> bool {
+        self.spawn("katydid-log-syncer", |core| core.protocol.serve(core)).is_ok()
+    }
+
+    fn released(&self, waiters: u64) {
+        if waiters > 0 {
+            self.tally.released.add_alone(waiters);
+        }
+    }
+}
+
+impl Extent for Core {
+    fn start(&self) -> Lsn {
+        self.store.start()
+    }
+
+    fn written(&self) -> Lsn {
+        Lsn::new(self.readable.load(Ordering::Acquire))
+    }
+}
+
+/// A panic while one of this file's locks is held leaves nothing half changed, so a poisoned lock is taken as it is.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Bytes of the log that a record with so many bytes of payload takes when it travels whole.
+pub(crate) const fn record_bytes(payload: usize) -> u64 {
+    padded_len(HEADER_BYTES + payload) as u64
+}

@@ -1,0 +1,117 @@
+//! The log's four frontiers: how far it is reserved, filled, written and durable.
+//!
+//! Read by every thread. Invariants, checked in debug builds after each change:
+//!
+//! 1. durable <= written <= filled <= reserved, read in that order (each only grows, so reading the smaller first can
+//!    only understate it).
+//! 2. Each only grows.
+//!
+//! | word | written by | read by | ordering, and its partner |
+//! |---|---|---|---|
+//! | `reserved` | inserters, by read-modify-write | scans, admission | SeqCst: orders a record before its wish (`sync/waiters.rs`) |
+//! | `filled` | scans, by `fetch_max` | writers, admission | Release after the marks' Acquire; Acquire in the writer, who then reads the ring |
+//! | `written` | the holder of the baton | admission, readers, waiters | Release after the write; Acquire before ring bytes are used again |
+//! | `durable` | the holder of the baton | everybody | Release after the sync; Acquire in whoever acknowledges |
+//!
+//! A crash loses them all; recovery finds the durable frontier again from the records (`recover/`).
+
+use crate::lsn::Lsn;
+use crate::options::Durability;
+use crate::sync_shim::{AtomicU64, Ordering};
+use crossbeam_utils::CachePadded;
+
+/// The four cursors, each on cache lines of its own.
+#[derive(Debug)]
+pub(crate) struct Frontiers {
+    /// Inserters reserve here; see `insert/`.
+    pub(crate) reserved: CachePadded<AtomicU64>,
+    filled: CachePadded<AtomicU64>,
+    written: CachePadded<AtomicU64>,
+    durable: CachePadded<AtomicU64>,
+}
+
+impl Frontiers {
+    /// All four at `end`.
+    pub(crate) fn at(end: Lsn) -> Self {
+        let cursor = || CachePadded::new(AtomicU64::new(end.get()));
+        Frontiers { reserved: cursor(), filled: cursor(), written: cursor(), durable: cursor() }
+    }
+
+    pub(crate) fn reserved(&self) -> Lsn {
+        Lsn::new(self.reserved.load(Ordering::SeqCst))
+    }
+
+    pub(crate) fn filled(&self) -> Lsn {
+        Lsn::new(self.filled.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn written(&self) -> Lsn {
+        Lsn::new(self.written.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn durable(&self) -> Lsn {
+        Lsn::new(self.durable.load(Ordering::Acquire))
+    }
+
+    /// The frontier that a caller of this level waits for.
+    pub(crate) fn of(&self, level: Durability) -> Lsn {
+        match level {
+            Durability::Buffered => self.reserved(),
+            Durability::Written => self.written(),
+            Durability::Durable => self.durable(),
+        }
+    }
+
+    /// Whether everything below `end` has got to `level`.
+    pub(crate) fn reached(&self, end: Lsn, level: Durability) -> bool {
+        match level {
+            Durability::Buffered => true,
+            Durability::Written => self.written() >= end,
+            Durability::Durable => self.durable() >= end,
+        }
+    }
+
+    /// What a scan found; any thread. Returns the frontier afterwards.
+    pub(crate) fn advance_filled(&self, to: u64) -> Lsn {
+        let before = self.filled.load(Ordering::Acquire);
+        if before >= to {
+            return Lsn::new(before);
+        }
+        let before = self.filled.fetch_max(to, Ordering::AcqRel);
+        self.validate();
+        Lsn::new(before.max(to))
+    }
+
+    /// Under the `mutex` inserter's lock: records are filled as they are reserved.
+    pub(crate) fn advance_reserved_and_filled(&self, to: u64) {
+        self.reserved.store(to, Ordering::SeqCst);
+        // Sequentially consistent, as the reservation of `marks` is: a wish left after this is served (`sync/waiters.rs`).
+        self.filled.store(to, Ordering::SeqCst);
+        self.validate();
+    }
+
+    /// Holder of the baton only.
+    pub(crate) fn advance_written(&self, to: Lsn) {
+        debug_assert!(to >= self.written(), "written only grows");
+        self.written.store(to.get(), Ordering::Release);
+        self.validate();
+    }
+
+    /// Holder of the baton only.
+    pub(crate) fn advance_durable(&self, to: Lsn) {
+        debug_assert!(to >= self.durable(), "durable only grows");
+        self.durable.store(to.get(), Ordering::Release);
+        self.validate();
+    }
+
+    fn validate(&self) {
+        if cfg!(debug_assertions) && !cfg!(any(loom, katydid_explore)) {
+            let (durable, written) = (self.durable(), self.written());
+            let (filled, reserved) = (self.filled(), self.reserved());
+            assert!(
+                durable <= written && written <= filled && filled <= reserved,
+                "frontiers out of order: durable {durable}, written {written}, filled {filled}, reserved {reserved}"
+            );
+        }
+    }
+}

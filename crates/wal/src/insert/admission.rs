@@ -1,0 +1,180 @@
+//! Admission: whether a record may be reserved now. Asked before the reservation, so that nobody waits while owning a hole.
+//!
+//! Read by every appender (two words on one cache line); refreshed by the holder of the baton after each write and by
+//! whoever was refused.
+//!
+//! Invariants:
+//!
+//! 1. A reservation ends at or below `floor4k(written) + ring size` and at or below the prepared end.
+//! 2. The limits that appenders see lie `slack` below those: so much may be added by reservations that were checked against an
+//!    older `reserved`. Only slots below [`Admission::adders`] may so add, each at most [`ADD_BYTES_MAX`] and one at a time,
+//!    hence `slack = adders * ADD_BYTES_MAX`. All others reserve by compare-and-swap from the value they checked.
+//! 3. Limits are computed and stored under `reserve`'s lock from frontiers read there, so the last one stored is the newest.
+//!    A limit that is too low is harmless: whoever is refused refreshes.
+//! 4. The run-ahead limit bounds where a reservation starts, is measured from `filled`, and is soft by `slack`.
+
+use super::Stalled;
+use crate::frontier::Frontiers;
+use crate::lsn::Lsn;
+use crate::options::Options;
+use crate::sync_shim::{AtomicU64, Ordering};
+use crossbeam_utils::CachePadded;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Largest record that is reserved by `fetch_add`.
+pub(crate) const ADD_BYTES_MAX: u64 = 1024;
+
+/// Who may use the last of the prepared space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Admission {
+    /// Leaves the reserve alone: refused with `NoSpace` when only that is left.
+    #[default]
+    Normal,
+    /// May use the reserve. For records that finish or undo what is already in the log.
+    Critical,
+}
+
+#[derive(Debug)]
+struct Limits {
+    /// Where a normal reservation may end.
+    normal: AtomicU64,
+    /// Where a critical reservation may end.
+    critical: AtomicU64,
+    /// Where any reservation may start.
+    start: AtomicU64,
+}
+
+/// What limits reservations.
+#[derive(Debug)]
+pub(crate) struct Limiter {
+    limits: CachePadded<Limits>,
+    /// Bytes only critical reservations may use. Guards the storing of limits too (invariant 3). A leaf latch.
+    reserve: Mutex<Reserve>,
+    ring_bytes: u64,
+    run_ahead: u64,
+    adders: usize,
+}
+
+#[derive(Debug)]
+struct Reserve {
+    bytes: u64,
+    /// Nothing is admitted any more: the log has failed or is closed.
+    shut: bool,
+}
+
+impl Limiter {
+    pub(crate) fn new(options: &Options) -> Self {
+        let ring_bytes = options.ring_bytes as u64;
+        let adders = options.sessions_max.saturating_add(1).min((ring_bytes / 4 / ADD_BYTES_MAX) as usize);
+        let limit = || AtomicU64::new(0);
+        Limiter {
+            limits: CachePadded::new(Limits { normal: limit(), critical: limit(), start: limit() }),
+            reserve: Mutex::new(Reserve { bytes: options.reserve_bytes, shut: false }),
+            ring_bytes,
+            run_ahead: options.run_ahead_bytes as u64,
+            adders,
+        }
+    }
+
+    /// Whether this slot may reserve this many bytes by adding, without a compare-and-swap.
+    #[inline]
+    pub(crate) fn may_add(&self, slot: usize, bytes: u64) -> bool {
+        bytes <= ADD_BYTES_MAX && slot < self.adders
+    }
+
+    /// Bytes that concurrent reservations may add beyond the limits.
+    pub(crate) fn slack(&self) -> u64 {
+        self.adders as u64 * ADD_BYTES_MAX
+    }
+
+    /// Whether `bytes` may be reserved at `reserved`.
+    #[inline]
+    pub(crate) fn admit(&self, reserved: u64, bytes: u64, admission: Admission) -> Result<(), Stalled> {
+        let end = match admission {
+            Admission::Normal => &self.limits.normal,
+            Admission::Critical => &self.limits.critical,
+        };
+        // Acquire: the ring bytes below the limit were written out before they are used again (rule 3 of the ring).
+        if reserved + bytes <= end.load(Ordering::Acquire)
+            && reserved <= self.limits.start.load(Ordering::Relaxed)
+        {
+            Ok(())
+        } else {
+            Err(Stalled)
+        }
+    }
+
+    /// Computes the limits anew.
+    pub(crate) fn refresh(&self, frontiers: &Frontiers, prepared_end: Lsn) {
+        self.store(&self.lock(), frontiers, prepared_end);
+    }
+
+    fn store(&self, reserve: &Reserve, frontiers: &Frontiers, prepared_end: Lsn) {
+        let (mut normal, mut critical, mut start) = (0, 0, 0);
+        if !reserve.shut {
+            let ring = frontiers.written().floor_block().get() + self.ring_bytes;
+            let prepared = prepared_end.get();
+            critical = ring.min(prepared).saturating_sub(self.slack());
+            normal = critical.min(prepared.saturating_sub(self.slack() + reserve.bytes));
+            start = frontiers.filled().get() + self.run_ahead;
+        }
+        self.limits.start.store(start, Ordering::Relaxed);
+        self.limits.normal.store(normal, Ordering::Release);
+        self.limits.critical.store(critical, Ordering::Release);
+    }
+
+    /// Admits nothing from now on.
+    pub(crate) fn shut(&self, frontiers: &Frontiers) {
+        let mut reserve = self.lock();
+        reserve.shut = true;
+        self.store(&reserve, frontiers, Lsn::ZERO);
+    }
+
+    /// Bytes of prepared space that are kept for critical appends.
+    pub(crate) fn reserve(&self) -> u64 {
+        self.lock().bytes
+    }
+
+    /// Changes the reserve by computing it from what it is.
+    pub(crate) fn change_reserve(
+        &self,
+        frontiers: &Frontiers,
+        prepared_end: Lsn,
+        change: impl FnOnce(u64) -> u64,
+    ) {
+        let mut reserve = self.lock();
+        reserve.bytes = change(reserve.bytes);
+        self.store(&reserve, frontiers, prepared_end);
+    }
+
+    /// Whether `bytes` at `reserved` fit into prepared space, but for the ring.
+    pub(crate) fn fits_prepared(
+        &self,
+        reserved: u64,
+        bytes: u64,
+        prepared_end: Lsn,
+        admission: Admission,
+    ) -> bool {
+        let reserve = match admission {
+            Admission::Normal => self.reserve(),
+            Admission::Critical => 0,
+        };
+        reserved.saturating_add(bytes).saturating_add(self.slack()).saturating_add(reserve)
+            <= prepared_end.get()
+    }
+
+    /// How far must be written before `bytes` at `reserved` fit into the ring; zero if they do.
+    pub(crate) fn written_needed(&self, reserved: u64, bytes: u64) -> Lsn {
+        Lsn::new((reserved + bytes + self.slack()).saturating_sub(self.ring_bytes)).ceil_block()
+    }
+
+    /// Whether a reservation at `reserved` would start too far ahead of `filled`.
+    pub(crate) fn ran_ahead(&self, reserved: u64, filled: Lsn) -> bool {
+        reserved > filled.get() + self.run_ahead
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Reserve> {
+        self.reserve.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,97 @@
+//! Stages one and two: a place in the log is reserved, and filled.
+//!
+//! One trait, [`Inserter`]; one file per design; all of them pass `testing::conformance`. Run by every appending thread.
+//!
+//! Rules for every design:
+//!
+//! 1. Admission is asked with the value of `reserved` that the reservation starts from (or, for small records of a few
+//!    slots, an older one: see [`admission`]), and before the reservation. Nobody waits while owning a hole.
+//! 2. Between reservation and "filled" there is a copy and nothing else: no allocation, no lock, no call to the outside.
+//! 3. `scan` never claims bytes that are not filled, and sees every reservation that happened before it.
+//!
+//! A crash loses what is only here. Nobody has been told otherwise.
+
+mod admission;
+mod marks;
+mod mutex;
+
+pub use admission::Admission;
+pub(crate) use admission::Limiter;
+pub(crate) use marks::kernel::Scan;
+
+use crate::frontier::Frontiers;
+use crate::lsn::Lsn;
+use crate::options::{InserterKind, Options};
+use crate::record::PreparedRecord;
+use crate::ring::Ring;
+use std::fmt::Debug;
+
+/// The record was not admitted: the ring, the prepared space or the run-ahead is used up. Nothing was reserved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stalled;
+
+/// The log in memory: what inserters work on.
+#[derive(Debug)]
+pub(crate) struct Image {
+    pub(crate) frontiers: Frontiers,
+    pub(crate) ring: Ring,
+    pub(crate) limiter: Limiter,
+}
+
+/// A physical record on its way in: a head without its position, and the payload behind it.
+#[derive(Debug)]
+pub(crate) struct Piece<'a> {
+    pub(crate) prepared: PreparedRecord,
+    pub(crate) payload: &'a [&'a [u8]],
+}
+
+impl Piece<'_> {
+    /// Bytes to reserve.
+    #[inline]
+    pub(crate) fn bytes(&self) -> u64 {
+        self.prepared.padded() as u64
+    }
+
+    /// Copies the record, stamped with its position, into the ring.
+    ///
+    /// # Safety
+    /// As for [`Ring::fill`], for [`Piece::bytes`] at `start`.
+    #[inline]
+    unsafe fn copy_to(&mut self, ring: &Ring, start: Lsn) {
+        self.prepared.stamp(start);
+        let head = self.prepared.head();
+        let padding = self.prepared.padded() - self.prepared.len();
+        // SAFETY: passed on; head, payload and padding are together `bytes()` long.
+        unsafe {
+            ring.fill(start, &[head], 0);
+            ring.fill(start.plus(head.len() as u64), self.payload, padding);
+        }
+    }
+}
+
+/// A design of putting records into the ring.
+pub(crate) trait Inserter: Send + Sync + Debug {
+    /// Slot `slot` is going to be used. The caller serialises these calls.
+    fn open(&self, slot: usize);
+
+    /// Reserves and fills; returns where the record starts. At most one thread at a time uses one slot.
+    fn insert(
+        &self,
+        image: &Image,
+        slot: usize,
+        piece: &mut Piece<'_>,
+        admission: Admission,
+    ) -> Result<Lsn, Stalled>;
+
+    /// Finds out how far the log is filled, and advances that frontier.
+    fn scan(&self, image: &Image) -> Scan;
+}
+
+/// The design that the options name.
+pub(crate) fn choose(options: &Options) -> Box<dyn Inserter> {
+    match options.inserter {
+        InserterKind::Mutex => Box::new(mutex::MutexInserter::default()),
+        // One more for the log's own records.
+        InserterKind::Marks => Box::new(marks::MarksInserter::new(options.sessions_max + 1)),
+    }
+}

@@ -1,0 +1,339 @@
+//! The log as its users see it.
+
+use crate::completion::Completion;
+use crate::core::{Core, Start, locked};
+use crate::counters::Counters;
+use crate::error::{AppendError, Error, OpenError};
+use crate::lsn::Lsn;
+use crate::options::{Durability, Options};
+use crate::reader::{self, Reader, Record, Show};
+use crate::record::Kind;
+use crate::recover::{self, RecoveryReport};
+use crate::session::Session;
+use katydid_device::{self as device, Cause, Directory, DirectoryLock, FileDirectory, Gate, Verb};
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+/// An open log. Clones share it; it is closed when the last clone, session and future is dropped.
+///
+/// Dropping makes everything appended durable, if it can; call [`Log::close`] to learn whether it could.
+#[derive(Clone)]
+pub struct Log {
+    handle: Arc<Handle>,
+}
+
+struct Handle {
+    core: Arc<Core>,
+    report: RecoveryReport,
+    method: device::Method,
+    directory: String,
+    /// Taken once, by whoever ends the log.
+    lock: Mutex<Option<Box<dyn DirectoryLock>>>,
+}
+
+/// What the log's space is used for, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Space {
+    /// From the log's start to its reserved end.
+    pub live: u64,
+    /// Prepared for records to come, the reserve included.
+    pub prepared: u64,
+    /// Of those, for critical appends only.
+    pub reserve: u64,
+    /// Of all files, those kept for reuse included.
+    pub on_disk: u64,
+}
+
+impl Log {
+    /// Opens the log in the folder at `path`, which is created if missing, and recovers it.
+    ///
+    /// # Errors
+    /// See [`OpenError`]. `Cause::Locked` inside [`OpenError::Device`] if another handle has it open.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Log, OpenError> {
+        let directory = FileDirectory::open(path.as_ref())?;
+        Self::open_in(Arc::new(directory), options)
+    }
+
+    /// Opens the log in any kind of directory.
+    ///
+    /// # Errors
+    /// As [`Log::open`].
+    pub fn open_in(directory: Arc<dyn Directory>, options: Options) -> Result<Log, OpenError> {
+        options.validate()?;
+        // After a failed write or sync nothing of this log reaches the device again.
+        let (directory, _gate) = Gate::wrap(directory);
+        let lock = directory.lock()?;
+        let opened = recover::open(&directory, &options)?;
+        let start = Start {
+            store: opened.store,
+            incarnation: opened.incarnation,
+            end: opened.end,
+            tail: opened.tail,
+        };
+        let method = start.store.method(start.end);
+        let core = Core::new(&options, start);
+        let spawned = core.start_maintenance();
+        // From here on the handle's drop ends what was started.
+        let log = Log {
+            handle: Arc::new(Handle {
+                core,
+                report: opened.report,
+                method,
+                directory: directory.describe(),
+                lock: Mutex::new(Some(lock)),
+            }),
+        };
+        spawned.map_err(|error| device::Error::from_io(Verb::Open, "the log's maintenance thread", error))?;
+        log.core().nudge_maintenance();
+        Ok(log)
+    }
+
+    pub(crate) fn core(&self) -> &Core {
+        &self.handle.core
+    }
+
+    /// What recovery found when the log was opened.
+    pub fn recovery(&self) -> &RecoveryReport {
+        &self.handle.report
+    }
+
+    /// How bytes travel to the device; [`device::Method::Direct`] may have fallen back.
+    pub fn method(&self) -> device::Method {
+        self.handle.method
+    }
+
+    /// A session to append with.
+    ///
+    /// # Errors
+    /// [`Error::SessionsExhausted`] if too many are open.
+    pub fn session(&self) -> Result<Session, Error> {
+        Session::new(self.clone())
+    }
+
+    /// Blocks until everything below `end` is at `durability`; may write and sync on this thread. `Buffered` returns at once.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] if that cannot be any more, [`Error::BeyondEnd`] if nothing was appended there.
+    pub fn wait(&self, end: Lsn, durability: Durability) -> Result<(), Error> {
+        self.core().wait(end, durability)
+    }
+
+    /// As [`Log::wait`], as a future. The request is made now.
+    pub fn wait_async(&self, end: Lsn, durability: Durability) -> Completion {
+        Completion::new(self.clone(), end, durability)
+    }
+
+    /// Asks that everything below `end` gets to `durability`, and returns at once.
+    pub fn request(&self, end: Lsn, durability: Durability) {
+        self.core().request(end, durability);
+    }
+
+    /// Makes everything appended before this call durable; returns up to where.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`].
+    pub fn sync(&self) -> Result<Lsn, Error> {
+        let end = self.reserved();
+        self.wait(end, Durability::Durable)?;
+        Ok(end)
+    }
+
+    /// Where the log starts: everything below was trimmed.
+    pub fn start(&self) -> Lsn {
+        self.core().store.start()
+    }
+
+    /// Where the next record will start.
+    pub fn reserved(&self) -> Lsn {
+        self.core().frontiers().reserved()
+    }
+
+    /// Everything below is in memory. As last found out; it moves when somebody writes.
+    pub fn filled(&self) -> Lsn {
+        self.core().frontiers().filled()
+    }
+
+    /// Everything below was handed to the operating system.
+    pub fn written(&self) -> Lsn {
+        self.core().frontiers().written()
+    }
+
+    /// Everything below is on the device.
+    pub fn durable(&self) -> Lsn {
+        self.core().frontiers().durable()
+    }
+
+    /// A reader of the records from `from` on: everything that was appended before this call, and what is written later.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] if what is in memory cannot be written; [`Error::Read`] if `from` is outside the log.
+    pub fn reader(&self, from: Lsn) -> Result<Reader, Error> {
+        self.make_readable(self.reserved())?;
+        let core = &self.handle.core;
+        Ok(Reader::new(core.store.clone(), core.clone(), from, Show::Users)?)
+    }
+
+    /// The record whose identity is `lsn`.
+    ///
+    /// # Errors
+    /// As [`Log::reader`].
+    pub fn read(&self, lsn: Lsn) -> Result<Record, Error> {
+        if lsn >= self.written() {
+            self.make_readable(self.reserved())?;
+        }
+        let core = &self.handle.core;
+        Ok(reader::read_record(core.store.as_ref(), core.as_ref(), lsn)?)
+    }
+
+    fn make_readable(&self, end: Lsn) -> Result<(), Error> {
+        // A log that has failed can still be read as far as it was written.
+        match self.wait(end, Durability::Written) {
+            Err(Error::Poisoned { .. }) => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    /// Drops the log below `to`, the start of a record or [`Log::durable`], and recycles the segments entirely below it.
+    /// Durable when this returns.
+    ///
+    /// # Errors
+    /// [`Error::BeyondEnd`] if `to` is not durable yet.
+    pub fn trim(&self, to: Lsn) -> Result<(), Error> {
+        let core = self.core();
+        if let Some(cause) = core.failure() {
+            return Err(Error::Poisoned { cause });
+        }
+        core.store.trim(to, self.durable())?;
+        core.maintenance.forget_no_space();
+        core.refresh();
+        core.nudge_maintenance();
+        Ok(())
+    }
+
+    /// Sets `bytes` more of the prepared space aside for critical appends, until the guard is dropped. Waits for
+    /// segments to be prepared if need be. What other threads are appending at this moment may still take from it.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] if there is not so much room.
+    pub fn raise_reserve(&self, bytes: u64) -> Result<ReserveGuard, Error> {
+        let core = self.core();
+        let change = |change: &dyn Fn(u64) -> u64| {
+            core.image.limiter.change_reserve(core.frontiers(), core.store.prepared_end(), change);
+        };
+        change(&|reserve| reserve.saturating_add(bytes));
+        let guard = ReserveGuard { log: self.clone(), bytes };
+        core.make_prepared(0, crate::Admission::Normal)?;
+        Ok(guard)
+    }
+
+    /// What the log's space is used for.
+    pub fn space(&self) -> Space {
+        let core = self.core();
+        let reserved = self.reserved();
+        Space {
+            live: reserved.since(self.start()),
+            prepared: core.store.prepared_end().since(reserved),
+            reserve: core.image.limiter.reserve(),
+            on_disk: core.store.bytes_on_disk(),
+        }
+    }
+
+    /// What the log has done so far.
+    pub fn counters(&self) -> Counters {
+        self.core().counters()
+    }
+
+    /// The first failure, after which nothing is acknowledged any more.
+    pub fn poisoned(&self) -> Option<Error> {
+        self.core().failure().map(|cause| Error::Poisoned { cause })
+    }
+
+    /// Refuses further appends, makes everything appended durable, remembers that, and ends the background threads.
+    /// Reading goes on. Closing twice is no error.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] if not everything could be made durable.
+    pub fn close(&self) -> Result<(), Error> {
+        self.handle.close(true)
+    }
+
+    /// Ends the log as a crash of the process would: what is only in memory is lost.
+    pub(crate) fn abandon(&self) {
+        self.core().fail(device::Error::new(Verb::Write, self.handle.directory.clone(), Cause::Crashed));
+        self.core().shut();
+        self.core().stop_threads();
+        drop(locked(&self.handle.lock).take());
+    }
+}
+
+impl Handle {
+    fn close(&self, mark: bool) -> Result<(), Error> {
+        let core = &self.core;
+        let outcome = self.finish(mark && !core.is_closed());
+        core.shut();
+        core.stop_threads();
+        drop(locked(&self.lock).take());
+        outcome
+    }
+
+    fn finish(&self, mark: bool) -> Result<(), Error> {
+        let core = &self.core;
+        core.wait(core.frontiers().reserved(), Durability::Durable)?;
+        if mark {
+            match core.append_own(Kind::MARK) {
+                // It saves the next opening a search, no more: not worth failing for.
+                Ok(_) | Err(AppendError::NoSpace) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        core.shut();
+        core.wait(core.frontiers().reserved(), Durability::Durable)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if !self.core.is_closed() {
+            // Nobody is left to be told; `close` tells.
+            let _outcome = self.close(false);
+        }
+    }
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log")
+            .field("directory", &self.handle.directory)
+            .field("start", &self.start())
+            .field("durable", &self.durable())
+            .field("reserved", &self.reserved())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Space set aside by [`Log::raise_reserve`], until dropped.
+#[must_use = "dropping the guard gives the space back"]
+#[derive(Debug)]
+pub struct ReserveGuard {
+    log: Log,
+    bytes: u64,
+}
+
+impl ReserveGuard {
+    /// How much this guard sets aside, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Drop for ReserveGuard {
+    fn drop(&mut self) {
+        let core = self.log.core();
+        let bytes = self.bytes;
+        core.image.limiter.change_reserve(core.frontiers(), core.store.prepared_end(), |reserve| {
+            reserve.saturating_sub(bytes)
+        });
+    }
+}

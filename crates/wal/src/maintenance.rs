@@ -1,0 +1,148 @@
+//! The maintenance thread: keeps segments prepared ahead of the appenders, and is parked otherwise.
+//!
+//! Asked by the holder of the baton when the distance falls below what is wanted, and by appenders that were refused. An attempt
+//! that meets no space is not repeated until somebody asks again: an appender in need, or a trim.
+//!
+//! Invariants:
+//!
+//! 1. `answered <= asked`. An attempt that begins when `asked` is `n` answers all asks up to `n` when it ends.
+//! 2. Nobody waits here while owning a hole, or the baton.
+//!
+//! A crash leaves at most an unfinished segment (`segment/store.rs`).
+
+use crate::sync_shim::{AtomicU64, Ordering};
+use katydid_device as device;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Why an asker did not get its space.
+#[derive(Debug, Clone)]
+pub(crate) enum Refusal {
+    /// No room on the device.
+    NoSpace,
+    /// The log has failed, or is closed.
+    Over,
+}
+
+#[derive(Debug, Default)]
+struct Asks {
+    asked: u64,
+    answered: u64,
+    /// The prepared space must reach at least this far.
+    reach: u64,
+    /// The last attempt met no space.
+    no_space: bool,
+    over: bool,
+}
+
+/// See the head of this file.
+#[derive(Debug, Default)]
+pub(crate) struct Maintenance {
+    /// Guards the conversation between askers and the thread. Held while `enough` takes the limiter's latch.
+    asks: Mutex<Asks>,
+    asked: Condvar,
+    answered: Condvar,
+    // Written by the thread only.
+    wakeups: AtomicU64,
+}
+
+impl Maintenance {
+    /// The thread's body: `prepare(reach)` prepares one segment if one is wanted; false if none is.
+    pub(crate) fn run(
+        &self,
+        mut prepare: impl FnMut(u64) -> device::Result<bool>,
+        mut fail: impl FnMut(device::Error),
+    ) {
+        loop {
+            let (turn, reach) = {
+                let mut asks = self.lock();
+                while asks.asked == asks.answered && !asks.over {
+                    asks = self.asked.wait(asks).unwrap_or_else(PoisonError::into_inner);
+                    self.wakeups.store(self.wakeups.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                }
+                if asks.over {
+                    return;
+                }
+                (asks.asked, asks.reach)
+            };
+            let outcome = loop {
+                match prepare(reach) {
+                    // Those who wait may have what they need already.
+                    Ok(true) => self.answered.notify_all(),
+                    Ok(false) => break Ok(()),
+                    Err(error) => break Err(error),
+                }
+                if self.lock().over {
+                    break Ok(());
+                }
+            };
+            let no_space = match outcome {
+                Ok(()) => false,
+                Err(error) if error.is_no_space() => true,
+                Err(error) => {
+                    fail(error);
+                    false
+                }
+            };
+            let mut asks = self.lock();
+            asks.answered = turn;
+            asks.no_space = no_space;
+            if asks.asked == turn {
+                asks.reach = 0;
+            }
+            drop(asks);
+            self.answered.notify_all();
+        }
+    }
+
+    /// Asks without waiting, unless an attempt is under way or the last one met no space.
+    pub(crate) fn nudge(&self) {
+        let mut asks = self.lock();
+        if asks.asked == asks.answered && !asks.no_space && !asks.over {
+            asks.asked += 1;
+            drop(asks);
+            self.asked.notify_one();
+        }
+    }
+
+    /// Room may have come: the next nudge is heard.
+    pub(crate) fn forget_no_space(&self) {
+        self.lock().no_space = false;
+    }
+
+    /// Asks for prepared space up to `reach` and waits until `enough` holds or an attempt that began after this call
+    /// has ended.
+    pub(crate) fn ask(&self, reach: u64, enough: impl Fn() -> bool) -> Result<(), Refusal> {
+        let mut asks = self.lock();
+        asks.asked += 1;
+        asks.reach = asks.reach.max(reach);
+        let ticket = asks.asked;
+        self.asked.notify_one();
+        loop {
+            if enough() {
+                return Ok(());
+            }
+            if asks.over {
+                return Err(Refusal::Over);
+            }
+            if asks.answered >= ticket {
+                return if asks.no_space { Err(Refusal::NoSpace) } else { Ok(()) };
+            }
+            asks = self.answered.wait(asks).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Ends the thread and refuses everybody.
+    pub(crate) fn stop(&self) {
+        self.lock().over = true;
+        self.asked.notify_all();
+        self.answered.notify_all();
+    }
+
+    pub(crate) fn wakeups(&self) -> u64 {
+        self.wakeups.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Asks> {
+        self.asks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,122 @@
+//! The log's image in memory: position `lsn` lies at `lsn % size`.
+//!
+//! Written by inserters, read by whoever writes to the device. Rules that make the unsynchronised bytes sound:
+//!
+//! 1. Bytes `[start, end)` are written only by the one that reserved them, between its reservation and the moment it
+//!    says so (a clean mark, or the inserter's unlock, both Release).
+//! 2. Bytes are read only below the filled frontier, which is computed from those (Acquire).
+//! 3. Position `p + size` is reserved only once the written frontier has passed the 4 KiB block of `p` (admission, before
+//!    the reservation; Acquire on `written`), so a byte is never written while it may be read, or before it has been.
+//! 4. The block that holds the filled frontier is never read in place as a whole, for its upper part may be being
+//!    written: its filled part is copied out.
+//!
+//! A crash loses the ring: what was not written is gone, and nobody was told that it was not.
+
+use crate::lsn::Lsn;
+use katydid_device::AlignedBuffer;
+use std::ptr;
+
+/// The ring.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    bytes: AlignedBuffer,
+    mask: u64,
+}
+
+impl Ring {
+    /// A ring of `size` bytes, a power of two and a multiple of 4,096.
+    pub(crate) fn new(size: usize) -> Self {
+        assert!(size.is_power_of_two() && size >= 4096, "options are validated before");
+        Ring { bytes: AlignedBuffer::new_zeroed(size), mask: size as u64 - 1 }
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.mask + 1
+    }
+
+    /// Copies `parts`, one after the other, to position `at`, and `zeros` zero bytes behind them.
+    ///
+    /// # Safety
+    /// The caller owns the reservation of all these bytes (rule 1), and admission let it in (rule 3).
+    #[inline]
+    pub(crate) unsafe fn fill(&self, at: Lsn, parts: &[&[u8]], zeros: usize) {
+        let mut at = at.get();
+        for part in parts {
+            // SAFETY: passed on.
+            unsafe { self.copy_in(at, part) };
+            at += part.len() as u64;
+        }
+        if zeros > 0 {
+            // SAFETY: passed on.
+            unsafe { self.copy_in(at, &[0; 8][..zeros]) };
+        }
+    }
+
+    #[inline]
+    unsafe fn copy_in(&self, at: u64, from: &[u8]) {
+        let size = self.mask as usize + 1;
+        let offset = (at & self.mask) as usize;
+        debug_assert!(from.len() <= size, "a reservation is never larger than the ring");
+        let first = from.len().min(size - offset);
+        let base = self.bytes.base().as_ptr();
+        // SAFETY: `offset + first <= size` and `from.len() - first <= offset`, so both copies stay inside the buffer, which
+        // no slice borrows where the caller owns it (rules 1 to 3); `from` is not part of the buffer.
+        unsafe {
+            ptr::copy_nonoverlapping(from.as_ptr(), base.add(offset), first);
+            if first < from.len() {
+                ptr::copy_nonoverlapping(from.as_ptr().add(first), base, from.len() - first);
+            }
+        }
+    }
+
+    /// The bytes `[from, to)` as at most two slices (the second is empty unless they wrap).
+    ///
+    /// # Safety
+    /// They are filled (rule 2), and `written` stays at or below `from` rounded up to a block while the slices live (rule 3).
+    pub(crate) unsafe fn slices(&self, from: Lsn, to: Lsn) -> (&[u8], &[u8]) {
+        let length = to.since(from) as usize;
+        let size = self.mask as usize + 1;
+        debug_assert!(length <= size, "the ring holds no more than its size");
+        let offset = (from.get() & self.mask) as usize;
+        let first = length.min(size - offset);
+        let base = self.bytes.base().as_ptr().cast_const();
+        // SAFETY: in bounds as in `copy_in`; initialised since the buffer was zeroed; nobody writes them (rules 2 and 3).
+        unsafe {
+            (
+                std::slice::from_raw_parts(base.add(offset), first),
+                std::slice::from_raw_parts(base, length - first),
+            )
+        }
+    }
+
+    /// Copies the bytes `[from, from + into.len())`, which lie in one block, out of the ring.
+    ///
+    /// # Safety
+    /// As for [`Ring::slices`].
+    pub(crate) unsafe fn copy_out(&self, from: Lsn, into: &mut [u8]) {
+        // SAFETY: passed on.
+        let (first, second) = unsafe { self.slices(from, from.plus(into.len() as u64)) };
+        into[..first.len()].copy_from_slice(first);
+        into[first.len()..].copy_from_slice(second);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn miri_a_record_wraps_and_comes_back() {
+        let ring = Ring::new(4096);
+        let at = Lsn::new(3 * 4096 - 10);
+        // SAFETY: one thread, nothing borrowed.
+        unsafe { ring.fill(at, &[b"0123456", b"789abcdef"], 5) };
+        let mut out = [1; 21];
+        // SAFETY: as above.
+        unsafe { ring.copy_out(at, &mut out) };
+        assert_eq!(&out, b"0123456789abcdef\0\0\0\0\0");
+        // SAFETY: as above.
+        let (first, second) = unsafe { ring.slices(at, at.plus(21)) };
+        assert_eq!((first, second), (&b"0123456789"[..], &b"abcdef\0\0\0\0\0"[..]));
+    }
+}

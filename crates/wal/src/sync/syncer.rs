@@ -1,0 +1,124 @@
+//! The syncer: a thread that leads when nobody who waits can. Started when first needed, parked whenever it has nothing.
+//!
+//! Invariants:
+//!
+//! 1. `signal` is set, and `state` changed, under `state`'s lock; the thread ends only under it with no signal left. So a
+//!    baton given with `true` is always served.
+//! 2. Every return from `park` is counted: an idle log shows none.
+
+use crate::sync_shim::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, Thread, current, park};
+use std::sync::PoisonError;
+
+const LEAD: u32 = 1;
+const STOP: u32 = 2;
+
+#[derive(Debug)]
+enum State {
+    Absent,
+    Starting,
+    Running(Thread),
+    Stopped,
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(super) struct Syncer {
+    /// Guards the thread's life (invariant 1). A leaf latch.
+    state: Mutex<State>,
+    // Set by whoever gives the baton or stops the thread, taken by the thread; Release and Acquire: what the last leader left
+    // pending is seen by the thread.
+    signal: AtomicU32,
+    // Written by the thread only; read by whoever counts.
+    wakeups: AtomicU64,
+}
+
+impl Syncer {
+    pub(super) fn new() -> Self {
+        Syncer { state: Mutex::new(State::Absent), signal: AtomicU32::new(0), wakeups: AtomicU64::new(0) }
+    }
+
+    /// Starts the thread if it was never started. `start` returns whether it could.
+    pub(super) fn ensure(&self, start: impl FnOnce() -> bool) {
+        {
+            let mut state = self.lock();
+            if !matches!(*state, State::Absent) {
+                return;
+            }
+            *state = State::Starting;
+        }
+        if !start() {
+            *self.lock() = State::Stopped;
+        }
+    }
+
+    /// Hands the baton to the thread; false if there is none, and then the caller still holds it.
+    pub(super) fn give(&self) -> bool {
+        let state = self.lock();
+        match &*state {
+            State::Absent | State::Stopped => return false,
+            State::Starting => {
+                self.signal.fetch_or(LEAD, Ordering::Release);
+            }
+            State::Running(thread) => {
+                self.signal.fetch_or(LEAD, Ordering::Release);
+                thread.unpark();
+            }
+        }
+        true
+    }
+
+    /// The thread's body: calls `lead` each time it is given the baton, until stopped.
+    pub(super) fn run(&self, mut lead: impl FnMut()) {
+        {
+            let mut state = self.lock();
+            if matches!(*state, State::Stopped) {
+                return;
+            }
+            *state = State::Running(current());
+        }
+        let mut stopping = false;
+        loop {
+            let signal = self.signal.swap(0, Ordering::Acquire);
+            stopping |= signal & STOP != 0;
+            if signal & LEAD != 0 {
+                lead();
+                continue;
+            }
+            if stopping {
+                let mut state = self.lock();
+                if self.signal.load(Ordering::Acquire) & LEAD == 0 {
+                    *state = State::Stopped;
+                    return;
+                }
+                continue;
+            }
+            park();
+            let before = self.wakeups.load(Ordering::Relaxed);
+            self.wakeups.store(before + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Ends the thread once it has served what it was given; one that never ran will not start.
+    pub(super) fn stop(&self) {
+        let mut state = self.lock();
+        match &*state {
+            State::Absent => *state = State::Stopped,
+            State::Stopped => {}
+            State::Starting => {
+                self.signal.fetch_or(STOP, Ordering::Release);
+            }
+            State::Running(thread) => {
+                self.signal.fetch_or(STOP, Ordering::Release);
+                thread.unpark();
+            }
+        }
+    }
+
+    pub(super) fn wakeups(&self) -> u64 {
+        self.wakeups.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,402 @@
+//! The hand-over kernel: who leads, who waits, and how each is woken. One baton, held by at most one thread.
+//!
+//! Run by every thread that waits for or asks for durability, and checked under loom and the explorer.
+//!
+//! `state` is one word, so that no two words have to be read in the right order:
+//!
+//! | `state` | meaning |
+//! |---|---|
+//! | 0 | nobody leads, nobody waits, nothing is wished |
+//! | `LED` | somebody holds the baton |
+//! | `LED`, wish bits | ... and some non-blocking caller wishes for a write or a sync |
+//! | `LED`, wish bits, address of a [`Waiter`] | ... and a stack of waiters has arrived since the leader last looked |
+//!
+//! Invariants:
+//!
+//! 1. `state != 0` exactly while one thread holds the baton (or it is being handed over through a `signal`).
+//! 2. A waiter is reachable from exactly one of: `state`, the holder's `pending` list, a [`Covered`] list. It does not
+//!    leave [`Waiter::wait`] before its `signal` is set, and nobody touches it after setting that (the thread handle is
+//!    taken out before). So the borrowed, stack-allocated waiter outlives every use.
+//! 3. `pending` and `kept` are touched only by the holder. They pass to the next one through `signal` (Release to Acquire), or
+//!    through `state` (a release of the baton to the next taking of it).
+//! 4. The baton is released only by a compare-and-swap of exactly `LED` to 0: an arrival or wish in between is seen.
+//!
+//! A crash leaves nothing of this behind.
+
+use crate::options::Durability;
+use crate::sync_shim::{AtomicU32, AtomicUsize, Ordering, PlainAccess, Thread, current, park, yield_now};
+use crossbeam_utils::CachePadded;
+use std::cell::{Cell, UnsafeCell};
+use std::ptr;
+
+const LED: usize = 1;
+const WISH_WRITTEN: usize = 2;
+const WISH_DURABLE: usize = 4;
+const WISHES: usize = WISH_WRITTEN | WISH_DURABLE;
+const BITS: usize = LED | WISHES;
+
+const WAITING: u32 = 0;
+const DONE: u32 = 1;
+const LEAD: u32 = 2;
+
+/// What non-blocking callers asked for and nobody has served yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Wishes(usize);
+
+impl Wishes {
+    pub(crate) const NONE: Wishes = Wishes(0);
+
+    pub(crate) fn of(level: Durability) -> Self {
+        match level {
+            Durability::Buffered => Wishes(0),
+            Durability::Written => Wishes(WISH_WRITTEN),
+            Durability::Durable => Wishes(WISH_DURABLE),
+        }
+    }
+
+    pub(crate) fn any(self) -> bool {
+        self.0 != 0
+    }
+
+    /// The most that is asked for.
+    pub(crate) fn level(self) -> Durability {
+        if self.0 & WISH_DURABLE != 0 {
+            Durability::Durable
+        } else if self.0 & WISH_WRITTEN != 0 {
+            Durability::Written
+        } else {
+            Durability::Buffered
+        }
+    }
+
+    pub(crate) fn and(self, other: Wishes) -> Wishes {
+        Wishes(self.0 | other.0)
+    }
+}
+
+/// Why a waiter was woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// What it waited for was reached, or the log has failed.
+    Done,
+    /// It holds the baton now.
+    Lead,
+}
+
+/// How a waiter's arrival went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// Nobody led: the caller holds the baton.
+    Leads,
+    /// The caller must call [`Waiter::wait`].
+    Queued,
+}
+
+/// One blocked thread, on that thread's stack.
+#[repr(align(64))]
+pub(crate) struct Waiter {
+    /// What it waits for; an exclusive end.
+    pub(crate) end: u64,
+    /// The level it waits for.
+    pub(crate) level: Durability,
+    next: Cell<*const Waiter>,
+    thread: Cell<Option<Thread>>,
+    plain: PlainAccess,
+    // Written once by the holder of the baton (Release), read by the waiter (Acquire).
+    signal: AtomicU32,
+}
+
+impl Waiter {
+    pub(crate) fn new(end: u64, level: Durability) -> Self {
+        Waiter {
+            end,
+            level,
+            next: Cell::new(ptr::null()),
+            thread: Cell::new(None),
+            plain: PlainAccess::new(),
+            signal: AtomicU32::new(WAITING),
+        }
+    }
+
+    /// Blocks until signalled: yields up to `yields` times, then parks.
+    pub(crate) fn wait(&self, yields: u32) -> Signal {
+        let mut tried = 0;
+        loop {
+            match self.signal.load(Ordering::Acquire) {
+                DONE => return Signal::Done,
+                LEAD => return Signal::Lead,
+                _ if tried < yields => {
+                    tried += 1;
+                    yield_now();
+                }
+                _ => park(),
+            }
+        }
+    }
+}
+
+/// Sets a waiter's signal and wakes it. The waiter is gone afterwards.
+///
+/// # Safety
+/// By invariant 2 the caller must be the only one that can reach the waiter, and it must not have been signalled.
+unsafe fn signal(waiter: *const Waiter, signal: u32) {
+    // SAFETY: the caller vouches that the waiter has not been signalled, so it still exists (invariant 2).
+    let waiter = unsafe { &*waiter };
+    waiter.plain.write();
+    let thread = waiter.thread.take();
+    waiter.signal.store(signal, Ordering::Release);
+    if let Some(thread) = thread {
+        thread.unpark();
+    }
+}
+
+/// Waiters that were taken off the pending list because they are served; each must still be told.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Covered {
+    head: *const Waiter,
+    count: u64,
+}
+
+impl Covered {
+    /// How many.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Wakes each of them.
+    pub(crate) fn finish(self) {
+        let mut at = self.head;
+        while !at.is_null() {
+            // SAFETY: invariant 2: on this list and not yet signalled, so alive; its successor is read before the signal.
+            let next = unsafe {
+                (*at).plain.read();
+                (*at).next.get()
+            };
+            // SAFETY: as above; this list owns the waiter.
+            unsafe { signal(at, DONE) };
+            at = next;
+        }
+    }
+}
+
+/// An uncovered waiter that shall lead next; taken off the pending list.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Appointed(*const Waiter);
+
+impl Appointed {
+    /// Hands the baton over. The caller holds it no longer.
+    pub(crate) fn hand_over(self) {
+        // SAFETY: invariant 2: the waiter was on the pending list of the caller, and is now only here.
+        unsafe { signal(self.0, LEAD) }
+    }
+}
+
+/// What a look at the pending waiters found.
+#[derive(Debug)]
+pub(crate) struct Settled {
+    pub(crate) covered: Covered,
+    pub(crate) next: Option<Appointed>,
+}
+
+/// The baton. See the head of this file.
+#[derive(Debug)]
+pub(crate) struct Baton {
+    state: CachePadded<AtomicUsize>,
+    pending: UnsafeCell<*const Waiter>,
+    kept: Cell<Wishes>,
+    plain: PlainAccess,
+}
+
+// SAFETY: `pending` and `kept` are touched only by the holder of the baton (invariant 3); the rest is atomic.
+unsafe impl Sync for Baton {}
+// SAFETY: the pointers lead to waiters that are shared between threads by design (invariant 2).
+unsafe impl Send for Baton {}
+
+impl Baton {
+    pub(crate) fn new() -> Self {
+        Baton {
+            state: CachePadded::new(AtomicUsize::new(0)),
+            pending: UnsafeCell::new(ptr::null()),
+            kept: Cell::new(Wishes::NONE),
+            plain: PlainAccess::new(),
+        }
+    }
+
+    /// Takes the baton if it is free, or queues `waiter`.
+    pub(crate) fn arrive(&self, waiter: &Waiter) -> Arrival {
+        match self.state.compare_exchange(0, LED, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => Arrival::Leads,
+            Err(seen) => self.push(waiter, seen, true),
+        }
+    }
+
+    /// Queues `waiter`; true if the baton was free, in which case the caller must give it to the syncer thread.
+    pub(crate) fn enqueue(&self, waiter: &Waiter) -> bool {
+        self.push(waiter, self.state.load(Ordering::Relaxed), false) == Arrival::Leads
+    }
+
+    fn push(&self, waiter: &Waiter, mut seen: usize, may_lead: bool) -> Arrival {
+        waiter.thread.set(Some(current()));
+        let address = ptr::from_ref(waiter).expose_provenance();
+        loop {
+            let free = seen == 0;
+            let new = if free && may_lead {
+                LED
+            } else {
+                waiter.next.set(ptr::with_exposed_provenance(seen & !BITS));
+                waiter.plain.write();
+                address | (seen & WISHES) | LED
+            };
+            match self.state.compare_exchange_weak(seen, new, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) if free => return Arrival::Leads,
+                Ok(_) => return Arrival::Queued,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Leaves a wish. True if the baton was free and is now the caller's, to be given to somebody who serves the wish.
+    ///
+    /// A wish that is already there is not made again. That is sound because of one order (all four sequentially
+    /// consistent): the caller's reservation, this load; the leader's [`Baton::take`], its load of the reserved
+    /// frontier. Either this load sees the wish cleared, or the leader's next scan sees the reservation.
+    pub(crate) fn wish(&self, wish: Wishes) -> bool {
+        let seen = self.state.load(Ordering::SeqCst);
+        if seen & wish.0 == wish.0 {
+            return false;
+        }
+        self.state.fetch_or(wish.0 | LED, Ordering::SeqCst) == 0
+    }
+
+    /// Holder only: leaves wishes that were taken to the next holder.
+    pub(crate) fn keep(&self, wishes: Wishes) {
+        self.plain.write();
+        self.kept.set(wishes);
+    }
+
+    /// Holder only: moves what has arrived to the pending list and returns the wishes, which are cleared.
+    pub(crate) fn take(&self) -> Wishes {
+        let taken = self.state.swap(LED, Ordering::SeqCst);
+        debug_assert!(taken & LED != 0, "only the holder takes");
+        self.plain.write();
+        let kept = self.kept.replace(Wishes::NONE);
+        let mut at: *const Waiter = ptr::with_exposed_provenance(taken & !BITS);
+        if !at.is_null() {
+            // The stack has the youngest on top; pushed one by one, the oldest ends up last here too, so the list stays
+            // newest first. Order is restored when it is settled.
+            let first_in = loop {
+                // SAFETY: invariant 2: reachable from `state` until the swap, and not signalled.
+                let waiter = unsafe { &*at };
+                waiter.plain.read();
+                let next = waiter.next.get();
+                if next.is_null() {
+                    break at;
+                }
+                at = next;
+            };
+            // SAFETY: as above; `first_in` is the oldest arrival, and the holder alone touches `pending` (invariant 3).
+            unsafe {
+                (*first_in).plain.write();
+                (*first_in).next.set(*self.pending.get());
+                *self.pending.get() = ptr::with_exposed_provenance(taken & !BITS);
+            }
+        }
+        Wishes(taken & WISHES).and(kept)
+    }
+
+    /// Holder only: the most that any pending waiter waits for.
+    pub(crate) fn pending_level(&self) -> Durability {
+        self.plain.read();
+        let mut most = Durability::Buffered;
+        // SAFETY: the holder alone touches `pending` (invariant 3).
+        let mut at = unsafe { *self.pending.get() };
+        while !at.is_null() && most != Durability::Durable {
+            // SAFETY: invariant 2: pending, so not signalled.
+            let waiter = unsafe { &*at };
+            waiter.plain.read();
+            most = most.max(waiter.level);
+            at = waiter.next.get();
+        }
+        most
+    }
+
+    /// Holder only: takes the waiters for whom `reached` holds off the pending list, and one other to lead next: the one
+    /// that waits for the lowest end, because nothing unfilled can lie below it that does not lie below the others.
+    pub(crate) fn settle(&self, appoint: bool, reached: impl Fn(&Waiter) -> bool) -> Settled {
+        self.plain.write();
+        let mut covered = Covered { head: ptr::null(), count: 0 };
+        let mut kept: *const Waiter = ptr::null();
+        let mut kept_last: *const Waiter = ptr::null();
+        let mut lowest: *const Waiter = ptr::null();
+        // SAFETY: the holder alone touches `pending` (invariant 3).
+        let mut at = unsafe { *self.pending.get() };
+        while !at.is_null() {
+            // SAFETY: invariant 2: pending, so not signalled.
+            let waiter = unsafe { &*at };
+            waiter.plain.write();
+            let next = waiter.next.get();
+            if reached(waiter) {
+                // Newest first in, so oldest first out.
+                waiter.next.set(covered.head);
+                covered.head = at;
+                covered.count += 1;
+            } else {
+                waiter.next.set(ptr::null());
+                if kept_last.is_null() {
+                    kept = at;
+                } else {
+                    // SAFETY: kept on the pending list, so not signalled.
+                    unsafe { (*kept_last).next.set(at) };
+                }
+                kept_last = at;
+                // SAFETY: kept on the pending list, so not signalled.
+                if lowest.is_null() || unsafe { waiter.end <= (*lowest).end } {
+                    lowest = at;
+                }
+            }
+            at = next;
+        }
+        let next = (appoint && !lowest.is_null()).then(|| {
+            kept = without(kept, lowest);
+            Appointed(lowest)
+        });
+        // SAFETY: the holder alone touches `pending` (invariant 3).
+        unsafe { *self.pending.get() = kept };
+        Settled { covered, next }
+    }
+
+    /// Holder only: whether somebody waits who has been looked at and not served.
+    pub(crate) fn has_pending(&self) -> bool {
+        self.plain.read();
+        // SAFETY: the holder alone touches `pending` (invariant 3).
+        unsafe { !(*self.pending.get()).is_null() }
+    }
+
+    /// Holder only, with nothing pending: frees the baton; false if somebody has arrived or wished meanwhile.
+    pub(crate) fn release(&self) -> bool {
+        debug_assert!(!self.has_pending(), "nobody is left behind");
+        self.state.compare_exchange(LED, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+}
+
+/// The list without one of its members.
+fn without(head: *const Waiter, gone: *const Waiter) -> *const Waiter {
+    // SAFETY: (all derefs) members of the holder's pending list, so not signalled (invariant 2).
+    unsafe {
+        if head == gone {
+            return (*head).next.get();
+        }
+        let mut at = head;
+        while !at.is_null() {
+            let next = (*at).next.get();
+            if next == gone {
+                (*at).next.set((*gone).next.get());
+                break;
+            }
+            at = next;
+        }
+        head
+    }
+}

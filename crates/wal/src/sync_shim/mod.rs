@@ -1,0 +1,38 @@
+//! The only place in this crate that names atomics, fences, parking and yielding.
+//!
+//! The kernels (`insert/marks/kernel.rs`, `sync/waiters.rs`, `frontier.rs`) are written against what is exported here, so that the very
+//! code that runs in production also runs under loom (`--cfg loom`) and under the explorer of all interleavings
+//! (`--cfg katydid_explore`). In production every item is std's own, at no cost.
+//!
+//! A world is a module that exports: `AtomicBool`, `AtomicU32`, `AtomicU64`, `AtomicUsize`, `Ordering`, `fence`, `Mutex`,
+//! `MutexGuard`, `Thread` (with `unpark`), `current`, `park`, `yield_now`, `spin_loop` and [`PlainAccess`], each shaped like std's.
+//! Code that no checker runs (background threads' start and stop, rare slow paths) uses std's `Mutex` and `Condvar`.
+
+#[cfg(not(any(loom, katydid_explore)))]
+mod production;
+#[cfg(not(any(loom, katydid_explore)))]
+pub(crate) use production::*;
+
+#[cfg(all(loom, not(katydid_explore)))]
+mod under_loom;
+#[cfg(all(loom, not(katydid_explore)))]
+pub(crate) use under_loom::*;
+
+#[cfg(katydid_explore)]
+pub(crate) use crate::testing::explore::{
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, PlainAccess, Thread, current,
+    fence, park, spin_loop, yield_now,
+};
+
+/// What a checker can reach must be small; what runs in production need not be.
+pub(crate) const CHECKED: bool = cfg!(any(loom, katydid_explore, miri));
+
+/// One step of waiting for a thread that is running, or about to: first yields, then, should that take long, short
+/// timed sleeps. Nothing that is idle calls this.
+pub(crate) fn rest(step: u32) {
+    if CHECKED || step < 200 {
+        yield_now();
+    } else {
+        std::thread::park_timeout(std::time::Duration::from_micros(50));
+    }
+}
