@@ -79,8 +79,9 @@ pub trait Directory: Send + Sync + Debug {
 pub trait File: Send + Sync + Debug {
     /// Reads up to `buffer.len()` bytes at `offset`; fewer only at the end of the file. `buffer` needs no alignment.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize>;
-    /// Writes all of `parts`, one after the other, at `offset`. With [`Method::Direct`] each part's address and length
-    /// and `offset` must be multiples of [`File::alignment`]; other parts are copied through an aligned buffer.
+    /// Writes all of `parts`, one after the other, at `offset`. With [`Method::Direct`], parts whose address or length is
+    /// no multiple of [`File::alignment`] are copied through an aligned buffer, and a write whose `offset` or total length
+    /// is none goes through the page cache: both are correct, neither is quick.
     fn write_at(&self, parts: &[IoSlice<'_>], offset: u64, mode: WriteMode) -> Result<()>;
     /// Makes all bytes written so far durable (`fdatasync`).
     fn sync(&self) -> Result<()>;
@@ -91,9 +92,10 @@ pub trait File: Send + Sync + Debug {
         Ok(self.len()? == 0)
     }
     /// Fills `[from, to)` with zeros by writing them, growing the file as needed, and makes that durable. Out of room
-    /// is `Cause::NoSpace`, does not shut the gate, and leaves the file usable.
+    /// is `Cause::NoSpace` with `Verb::Prepare`, does not shut the gate, gives the growth back and leaves the file
+    /// usable; old bytes from `from` on may be zeros then. Nobody may write at or after `from` meanwhile.
     fn prepare(&self, from: u64, to: u64) -> Result<()>;
-    /// Cuts the file to `length` bytes.
+    /// Cuts the file to `length` bytes, durably once a later `sync` returned. A file shorter than that is an error.
     fn truncate(&self, length: u64) -> Result<()>;
     /// Forgets cached clean bytes so that the next read comes from the device. Call after `sync`, at open.
     fn drop_cache(&self) -> Result<()>;

@@ -283,6 +283,12 @@ impl Image {
                 }
                 Survival::KeepAll => each(pending.dirty)
                     .for_each(|sector| kept.copy_sector(*page, sector, self.seen.page(*page))),
+                // Half the whole pages go as one, as devices and file systems mostly do; and it is quicker.
+                Survival::Random if pending.dirty == ALL_SECTORS && rng.bool() => {
+                    if rng.u8(0..100) < mood {
+                        kept.set_page(*page, self.seen.page(*page).cloned());
+                    }
+                }
                 Survival::Random => {
                     for sector in each(pending.dirty) {
                         if rng.u8(0..100) >= mood {
