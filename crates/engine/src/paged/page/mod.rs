@@ -24,7 +24,7 @@ pub(crate) mod map;
 pub(crate) mod overflow;
 mod slots;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod validate;
 
 pub(crate) use edit_inner::InnerMut;

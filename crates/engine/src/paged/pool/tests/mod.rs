@@ -1,1 +1,6 @@
 //! Tests of the pool.
+
+mod crash;
+mod faults;
+mod rig;
+mod threads;

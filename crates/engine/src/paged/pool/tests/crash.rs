@@ -1,0 +1,126 @@
+//! Crashes at every step of writing pages back: what is in place afterwards is whole, and not older than what was durable.
+
+use super::super::PAGES_MIN;
+use super::rig::{self, CountingLog, PAGE_BYTES};
+use crate::error::Result;
+use crate::paged::page::tests::for_seeds;
+use crate::paged::page::{PageId, check};
+use fastrand::Rng;
+use katydid_device::{Create, Directory, Method, SimDevice};
+use std::sync::Arc;
+
+const FIRST: u64 = 10;
+const PAGES: u64 = 24;
+
+/// Counters of all pages: when they were last known to be durable in place, and now.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Counts {
+    durable: Vec<Option<u64>>,
+    newest: Vec<u64>,
+}
+
+/// Changes pages and writes them back until the device crashes or the work is done.
+fn work(directory: &dyn Directory, log: &Arc<CountingLog>, rng: &mut Rng, counts: &mut Counts) -> Result<()> {
+    counts.durable = vec![None; PAGES as usize];
+    counts.newest = vec![0; PAGES as usize];
+    let pool = rig::create(directory, log, PAGES_MIN)?;
+    for page in 0..PAGES {
+        rig::make(&pool, log, PageId::new(FIRST + page))?;
+    }
+    for _ in 0..3 {
+        for _ in 0..rng.usize(1..20) {
+            let page = rng.u64(0..PAGES);
+            let (_, count) = rig::bump(&pool, log, PageId::new(FIRST + page))?;
+            counts.newest[page as usize] = count;
+        }
+        pool.flush_all()?;
+        counts.durable = counts.newest.iter().copied().map(Some).collect();
+    }
+    Ok(())
+}
+
+/// Every page in place is whole, and between what was durable and the newest version. Pages never durable may be anything.
+fn check_pages(device: &SimDevice, counts: &Counts, what: &str) {
+    let directory = device.directory();
+    let Ok(file) = directory.open(crate::paged::space::FILE_NAME, Create::Never, Method::Buffered) else {
+        assert!(counts.durable.iter().all(Option::is_none), "{what}: the file is gone");
+        return;
+    };
+    for (index, (durable, newest)) in counts.durable.iter().zip(&counts.newest).enumerate() {
+        let Some(durable) = durable else { continue };
+        let page = PageId::new(FIRST + index as u64);
+        let mut bytes = vec![0; PAGE_BYTES];
+        let read = file.read_at(&mut bytes, page.offset(PAGE_BYTES).expect("an offset")).expect("a read");
+        check(&bytes[..read], page, PAGE_BYTES).unwrap_or_else(|fault| panic!("{what}: {fault}"));
+        let found = rig::counter(&bytes);
+        assert!(
+            (*durable..=*newest).contains(&found),
+            "{what}: page {page} has {found}, not {durable}..={newest}"
+        );
+    }
+}
+
+#[test]
+fn torn_pages_are_put_back_at_every_crash_step() {
+    for_seeds(2, |rng| {
+        let seed = rng.u64(..);
+        let steps = {
+            let device = SimDevice::new(seed);
+            let mut counts = Counts::default();
+            work(
+                device.directory().as_ref(),
+                &CountingLog::from(100),
+                &mut Rng::with_seed(seed),
+                &mut counts,
+            )
+            .expect("no crash");
+            device.steps()
+        };
+        let mut torn = 0;
+        for step in 0..steps {
+            let device = SimDevice::new(seed);
+            device.crash_at(step);
+            let (log, mut counts) = (CountingLog::from(100), Counts::default());
+            let done = work(device.directory().as_ref(), &log, &mut Rng::with_seed(seed), &mut counts);
+            assert!(done.is_err(), "step {step} of {steps} was not reached");
+            for crash_seed in 0..3 {
+                torn += usize::from(recover(
+                    &device,
+                    crash_seed,
+                    &counts,
+                    &format!("step {step}, crash {crash_seed}"),
+                ));
+            }
+        }
+        assert!(torn > 0, "no crash tore a page: the test shows nothing");
+    });
+}
+
+/// Returns whether something had to be put back.
+fn recover(crashed: &SimDevice, crash_seed: u64, counts: &Counts, what: &str) -> bool {
+    let device = crashed.reopen_after_crash(crash_seed);
+    let log = CountingLog::from(1 << 30);
+    if counts.durable.iter().all(Option::is_none) {
+        return false;
+    }
+    // Crash again at every step of restoring; then let it finish.
+    let steps = {
+        let trial = crashed.reopen_after_crash(crash_seed);
+        rig::reopen(trial.directory().as_ref(), &log, PAGES_MIN)
+            .unwrap_or_else(|error| panic!("{what}: {error}"));
+        trial.steps()
+    };
+    for step in 0..steps {
+        let trial = crashed.reopen_after_crash(crash_seed);
+        trial.crash_at(step);
+        rig::reopen(trial.directory().as_ref(), &log, PAGES_MIN).expect_err("the device crashes");
+        let again = trial.reopen_after_crash(crash_seed + 1);
+        rig::reopen(again.directory().as_ref(), &log, PAGES_MIN)
+            .unwrap_or_else(|error| panic!("{what}: {error}"));
+        check_pages(&again, counts, what);
+    }
+    rig::reopen(device.directory().as_ref(), &log, PAGES_MIN)
+        .unwrap_or_else(|error| panic!("{what}: {error}"));
+    check_pages(&device, counts, what);
+    steps > 0
+}
