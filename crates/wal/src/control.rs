@@ -5,7 +5,7 @@
 //! ```text
 //! log.control: | slot 0, 4 KiB | slot 1, 4 KiB |      slots are sealed blocks (see `checksum`), magic "KATYDCTL"
 //! slot: 12 .. 16 incarnation u32 | 16 log id u128 | 32 seq u64 | 40 start u64 | 48 start incarnation u32 | 52 zero u32
-//!       56 durable u64 | 64 segment bytes u64 | zeros
+//!       56 durable u64 | 64 segment bytes u64 | 72 prepared end u64 | zeros
 //! ```
 //!
 //! 1. Slots are written in turn, durably, and the sound one with the larger `seq` counts. A write torn by a crash
@@ -14,6 +14,8 @@
 //! 3. Incarnation 0 means that nothing was ever written: creation may not have finished, and missing segments are made.
 //! 4. `start incarnation` is that of the record at `start`, so that bytes there left by an older one are recognised.
 //! 5. `durable` is a lower bound of the durable frontier, like the one in records.
+//! 6. Every segment from `start` to `prepared end` exists: a segment is named here before anything is written into it, so
+//!    that the last ones cannot go missing unnoticed.
 
 use crate::checksum::{self, Block, SEALED_BYTES, SealFault, read_u32, read_u64, read_u128};
 use crate::error::OpenError;
@@ -45,6 +47,8 @@ pub(crate) struct ControlState {
     pub start_incarnation: u32,
     pub durable: Lsn,
     pub segment_bytes: u64,
+    /// Segments up to here are known to have been made.
+    pub prepared_end: Lsn,
 }
 
 impl ControlState {
@@ -58,6 +62,7 @@ impl ControlState {
             start_incarnation: 0,
             durable: Lsn::ZERO,
             segment_bytes,
+            prepared_end: Lsn::ZERO,
         }
     }
 
@@ -70,6 +75,7 @@ impl ControlState {
         block[48..52].copy_from_slice(&self.start_incarnation.to_le_bytes());
         block[56..64].copy_from_slice(&self.durable.get().to_le_bytes());
         block[64..72].copy_from_slice(&self.segment_bytes.to_le_bytes());
+        block[72..80].copy_from_slice(&self.prepared_end.get().to_le_bytes());
         checksum::seal(&mut block, MAGIC, FORMAT_VERSION);
         block
     }
@@ -84,11 +90,13 @@ impl ControlState {
             start_incarnation: read_u32(block, 48),
             durable: Lsn::new(read_u64(block, 56)),
             segment_bytes: read_u64(block, 64),
+            prepared_end: Lsn::new(read_u64(block, 72)),
         };
         let sensible = segment_bytes_valid(state.segment_bytes)
             && state.start <= Lsn::LIMIT
             && state.start.get().is_multiple_of(8)
             && state.durable <= Lsn::LIMIT
+            && state.prepared_end <= Lsn::LIMIT
             && state.start_incarnation <= state.incarnation
             && state.seq < u64::MAX;
         if sensible { Ok(state) } else { Err(SealFault::Broken) }
@@ -186,6 +194,7 @@ mod tests {
             start: Lsn::new(4711 * 8),
             start_incarnation: 2,
             durable: Lsn::new(1 << 40),
+            prepared_end: Lsn::new(1 << 41),
             ..ControlState::new(0x0123_4567_89ab_cdef_0011_2233_4455_6677, 1 << 20)
         }
     }
@@ -208,6 +217,8 @@ mod tests {
             ControlState { segment_bytes: u64::MAX, ..state(1) },
             ControlState { start: Lsn::new(u64::MAX), ..state(1) },
             ControlState { durable: Lsn::new(u64::MAX), ..state(1) },
+            ControlState { prepared_end: Lsn::new(u64::MAX), ..state(1) },
+            ControlState { start: Lsn::new(4), ..state(1) },
             ControlState { start_incarnation: 4, ..state(1) },
             ControlState { seq: u64::MAX, ..state(1) },
         ] {

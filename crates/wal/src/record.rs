@@ -16,7 +16,7 @@
 
 mod fragment;
 
-pub(crate) use fragment::{Fragment, Link, split};
+pub(crate) use fragment::{Link, split};
 
 use crate::checksum::{Sum, read_u32, read_u64};
 use crate::lsn::Lsn;

@@ -28,6 +28,8 @@ pub(crate) enum SegmentsFound {
     StartMissing,
     /// One between others is missing.
     Gap,
+    /// The last ones, which the control file knows of, are missing.
+    Cut,
     /// All from the start's to the last one.
     Complete,
 }
@@ -90,8 +92,10 @@ pub(crate) fn judge_files(
         (Used, SegmentsFound::None, _) => FilesVerdict::MissingSegment,
         (Unused | Used, _, HeadersFound::Newer) => FilesVerdict::NewerVersion,
         (Unused | Used, _, HeadersFound::Foreign) => FilesVerdict::ForeignSegment,
-        // Segments appear in order and go in order: no crash leaves a gap.
-        (Unused | Used, SegmentsFound::StartMissing | SegmentsFound::Gap, _) => FilesVerdict::MissingSegment,
+        // Segments appear in order and go in order: no crash leaves a gap. The control file learns of them afterwards.
+        (Unused | Used, SegmentsFound::StartMissing | SegmentsFound::Gap | SegmentsFound::Cut, _) => {
+            FilesVerdict::MissingSegment
+        }
         // A segment's header is durable before the file has its name.
         (Unused | Used, SegmentsFound::Complete, HeadersFound::Corrupt) => FilesVerdict::CorruptSegment,
         (Unused | Used, SegmentsFound::Complete, HeadersFound::Sound) => FilesVerdict::Read,
@@ -169,6 +173,7 @@ mod tests {
                 SegmentsFound::None,
                 SegmentsFound::StartMissing,
                 SegmentsFound::Gap,
+                SegmentsFound::Cut,
                 SegmentsFound::Complete,
             ] {
                 for headers in
@@ -202,7 +207,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(rows, 80);
+        assert_eq!(rows, 100);
     }
 
     #[test]

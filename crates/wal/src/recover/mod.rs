@@ -21,6 +21,8 @@ pub(crate) mod decide;
 mod report;
 pub(crate) mod scan;
 pub(crate) mod survey;
+#[cfg(test)]
+mod tests;
 
 pub use report::{Finding, RecoveryReport};
 
@@ -98,6 +100,8 @@ pub(crate) fn open(directory: &Arc<dyn Directory>, options: &Options) -> Result<
         files,
         recyclable,
     );
+    // Before the incarnation begins: incarnation 0 says that segments may be missing.
+    prepare_up_to(&store, walk.end.plus(record::HEADER_BYTES as u64))?;
     store.begin_incarnation(incarnation, walk.end)?;
     let (end, tail) = write_restart(&store, walk.end, incarnation)?;
     let report = RecoveryReport {
@@ -173,7 +177,8 @@ pub(crate) fn refuse_files(
     worst: Option<(u64, Health)>,
 ) -> Result<(), OpenError> {
     let geometry = Geometry::new(state.segment_bytes);
-    let (segments, missing) = survey.completeness(geometry.index(state.start));
+    let (segments, missing) =
+        survey.completeness(geometry.index(state.start), geometry.index(state.prepared_end));
     let control = if state.incarnation == 0 { ControlFound::Unused } else { ControlFound::Used };
     let headers = worst.map_or(HeadersFound::Sound, |(_, health)| health.found());
     match decide::judge_files(control, segments, headers) {
@@ -239,6 +244,14 @@ fn clear_leftovers(
     Ok(recyclable)
 }
 
+/// Prepares segments until the log can grow up to `end`.
+fn prepare_up_to(store: &SegmentStore, end: Lsn) -> device::Result<()> {
+    while store.prepared_end() < end {
+        store.prepare_next()?;
+    }
+    Ok(())
+}
+
 /// Writes the Restart record at `at`, durably, with zeros up to the end of its last block. Where the next record goes,
 /// and the bytes before that in its block.
 fn write_restart(store: &SegmentStore, at: Lsn, incarnation: u32) -> Result<(Lsn, Vec<u8>), OpenError> {
@@ -246,9 +259,6 @@ fn write_restart(store: &SegmentStore, at: Lsn, incarnation: u32) -> Result<(Lsn
     let mut restart = record::prepare_header(&draft, Part::Whole, None, std::iter::empty());
     restart.stamp(at);
     let end = at.plus(restart.padded() as u64);
-    while store.prepared_end() < end {
-        store.prepare_next()?;
-    }
     let from = at.floor_block();
     let mut blocks = vec![0; end.ceil_block().since(from) as usize];
     let prefix = at.since(from) as usize;

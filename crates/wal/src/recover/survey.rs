@@ -46,15 +46,18 @@ impl Survey {
         &self.segments[self.segments.partition_point(|&index| index < first)..]
     }
 
-    /// How complete the segments from `first` on are, and the first missing one.
-    pub(crate) fn completeness(&self, first: u64) -> (SegmentsFound, Option<u64>) {
+    /// How complete the segments from `first` on are, and the first missing one. Those below `known` must be there.
+    pub(crate) fn completeness(&self, first: u64, known: u64) -> (SegmentsFound, Option<u64>) {
         let live = self.live(first);
         if live.is_empty() {
             return (SegmentsFound::None, Some(first));
         }
         let missing = live.iter().zip(first..).find(|(found, expected)| **found != *expected);
         match missing {
-            None => (SegmentsFound::Complete, None),
+            None => match first + live.len() as u64 {
+                next if next < known => (SegmentsFound::Cut, Some(next)),
+                _ => (SegmentsFound::Complete, None),
+            },
             Some((_, expected)) if expected == first => (SegmentsFound::StartMissing, Some(first)),
             Some((_, expected)) => (SegmentsFound::Gap, Some(expected)),
         }
@@ -152,10 +155,12 @@ mod tests {
         assert_eq!(found.segments, [3, 4, 9]);
         assert_eq!(found.trimmed(4), [3]);
         assert_eq!(found.live(4), [4, 9]);
-        assert_eq!(found.completeness(10), (SegmentsFound::None, Some(10)));
-        assert_eq!(found.completeness(5), (SegmentsFound::StartMissing, Some(5)));
-        assert_eq!(found.completeness(3), (SegmentsFound::Gap, Some(5)));
-        assert_eq!(found.completeness(9), (SegmentsFound::Complete, None));
+        assert_eq!(found.completeness(10, 10), (SegmentsFound::None, Some(10)));
+        assert_eq!(found.completeness(5, 9), (SegmentsFound::StartMissing, Some(5)));
+        assert_eq!(found.completeness(3, 5), (SegmentsFound::Gap, Some(5)));
+        assert_eq!(found.completeness(9, 9), (SegmentsFound::Complete, None));
+        assert_eq!(found.completeness(9, 10), (SegmentsFound::Complete, None));
+        assert_eq!(found.completeness(9, 11), (SegmentsFound::Cut, Some(10)));
         assert!(!survey(&["log.control.new"]).control);
     }
 }

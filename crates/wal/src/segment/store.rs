@@ -5,7 +5,7 @@
 //!
 //! 1. A file whose name says that it is a live segment is complete: zero-filled (or recycled, full of records with lower
 //!    LSNs), with a durable header that agrees with the name. Both are made true under another name first, then the
-//!    file is renamed, then the directory synced, and only then does `prepared_end` move.
+//!    file is renamed, then the directory synced, then the control file told, and only then does `prepared_end` move.
 //! 2. Segments appear in order, so a crash never leaves a gap between live ones.
 //! 3. The new start is durable in the control file before any segment below it is touched.
 //! 4. The segment that holds the start always exists.
@@ -107,6 +107,10 @@ impl SegmentStore {
     pub(crate) fn write(&self, at: Lsn, parts: &[IoSlice<'_>], mode: WriteMode) -> device::Result<()> {
         debug_assert_eq!(at, at.floor_block());
         let total: usize = parts.iter().map(|part| part.len()).sum();
+        if total == 0 {
+            // There may be no segment yet.
+            return Ok(());
+        }
         if total as u64 <= self.geometry.left(at) {
             return self.file(at, Verb::Write)?.write_at(parts, self.geometry.offset(at), mode);
         }
@@ -151,7 +155,7 @@ impl SegmentStore {
 
     fn prepare_under(&self, upkeep: &mut Upkeep) -> device::Result<()> {
         let index = self.files().next_index();
-        let state = upkeep.control.state();
+        let state = *upkeep.control.state();
         let header = SegmentHeader::new(self.geometry, state.log_id, index, state.incarnation).encode();
         let recycled = upkeep.recyclable.last().copied();
         let unready = recycled.map_or_else(|| UNFINISHED_NAME.to_owned(), name);
@@ -163,6 +167,7 @@ impl SegmentStore {
         }
         self.directory.sync()?;
         let file = self.directory.open(&name(index), Create::Never, self.method)?;
+        upkeep.control.update(ControlState { prepared_end: self.geometry.base(index + 1), ..state })?;
         let mut files = self.files_mut();
         files.push(file);
         self.prepared_end.store(files.prepared_end().get(), Ordering::Release);
@@ -205,6 +210,7 @@ impl SegmentStore {
         while self.prepared_end() <= to {
             self.prepare_under(&mut upkeep)?;
         }
+        let state = *upkeep.control.state();
         upkeep.control.update(ControlState { start: to, start_incarnation, durable, ..state })?;
         self.start.store(to.get(), Ordering::Release);
         let first_live = self.geometry.index(to);

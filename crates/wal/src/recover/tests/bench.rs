@@ -1,0 +1,213 @@
+//! The smallest writer of a log, and logs as maps of bytes.
+
+use crate::error::{OpenError, ReadError};
+use crate::inspect::inspect;
+use crate::lsn::{BLOCK_BYTES, Lsn};
+use crate::options::Options;
+use crate::reader::{Extent, Reader, Record, Show};
+use crate::record::{Draft, Kind, split};
+use crate::recover::{Opened, open};
+use crate::segment::SegmentStore;
+use katydid_device::{self as device, Create, Directory, MemoryDirectory, Method, WriteMode};
+use std::collections::BTreeMap;
+use std::io::IoSlice;
+use std::sync::Arc;
+
+/// Small segments, one spare, a fixed id.
+pub(super) fn options() -> Options {
+    Options {
+        segment_bytes: 16 << 10,
+        spare_segments: 1,
+        reserve_bytes: 0,
+        ring_bytes: 16 << 10,
+        run_ahead_bytes: 4 << 10,
+        log_id: Some(0x5eed),
+        ..Options::default()
+    }
+}
+
+/// A frozen pair of frontiers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fixed {
+    pub start: Lsn,
+    pub written: Lsn,
+}
+
+impl Extent for Fixed {
+    fn start(&self) -> Lsn {
+        self.start
+    }
+
+    fn written(&self) -> Lsn {
+        self.written
+    }
+}
+
+/// Appends records one after the other and writes them when told to.
+pub(super) struct Writer {
+    pub store: Arc<SegmentStore>,
+    pub opened: crate::recover::RecoveryReport,
+    pub incarnation: u32,
+    /// Bytes from `image_at`, a block start, to the end.
+    image: Vec<u8>,
+    image_at: Lsn,
+    pub written: Lsn,
+    pub durable: Lsn,
+}
+
+impl Writer {
+    pub fn open(directory: &Arc<dyn Directory>) -> Result<Self, OpenError> {
+        Self::open_with(directory, &options())
+    }
+
+    pub fn open_with(directory: &Arc<dyn Directory>, options: &Options) -> Result<Self, OpenError> {
+        let Opened { store, report, incarnation, end, durable, tail, .. } = open(directory, options)?;
+        let image_at = end.floor_block();
+        assert_eq!(tail.len() as u64, end.since(image_at));
+        Ok(Writer { store, opened: report, incarnation, image: tail, image_at, written: end, durable })
+    }
+
+    pub fn end(&self) -> Lsn {
+        self.image_at.plus(self.image.len() as u64)
+    }
+
+    /// Appends in memory; the identity of the record.
+    pub fn append_kind(&mut self, kind: Kind, payload: &[u8]) -> Lsn {
+        let draft =
+            Draft { incarnation: self.incarnation, kind, txn: 1, prev: Lsn::ZERO, durable: self.durable };
+        let slices = [payload];
+        let mut previous = Lsn::ZERO;
+        for fragment in split(&slices, options().piece_bytes_max()).unwrap() {
+            let mut prepared = fragment.prepare(&draft, previous);
+            previous = self.end();
+            prepared.stamp(previous);
+            let padded = self.image.len() + prepared.padded();
+            self.image.extend_from_slice(prepared.head());
+            fragment.slices().for_each(|slice| self.image.extend_from_slice(slice));
+            self.image.resize(padded, 0);
+        }
+        previous
+    }
+
+    pub fn append(&mut self, payload: &[u8]) -> Lsn {
+        self.append_kind(Kind::USER, payload)
+    }
+
+    /// Appends records that take exactly so many bytes; how many.
+    pub fn fill(&mut self, bytes: usize) -> usize {
+        let mut left = bytes;
+        let mut count = 0;
+        while left > 0 {
+            let next = if left <= 1024 { left } else { (left - 48).min(1024) };
+            self.append(&vec![7; next - 48]);
+            left -= next;
+            count += 1;
+        }
+        count
+    }
+
+    /// Writes everything appended; durably, or not.
+    pub fn write(&mut self, mode: WriteMode) -> device::Result<()> {
+        let end = self.end();
+        while self.store.prepared_end() < end {
+            self.store.prepare_next()?;
+        }
+        let mut blocks = self.image.clone();
+        blocks.resize(blocks.len().next_multiple_of(BLOCK_BYTES as usize), 0);
+        // In two parts that do not end at a block, as a ring and a bounce block might give them.
+        let (left, right) = blocks.split_at(blocks.len() / 3);
+        self.store.write(self.image_at, &[IoSlice::new(left), IoSlice::new(right)], mode)?;
+        self.written = end;
+        if mode == WriteMode::Durable {
+            // A durable write vouches for its own bytes alone.
+            self.store.sync(self.durable.floor_block(), self.image_at)?;
+            self.durable = end;
+        }
+        let done = end.floor_block().since(self.image_at) as usize;
+        self.image.drain(..done);
+        self.image_at = end.floor_block();
+        Ok(())
+    }
+
+    /// Appends and writes durably.
+    pub fn commit(&mut self, payload: &[u8]) -> device::Result<Lsn> {
+        let lsn = self.append(payload);
+        self.write(WriteMode::Durable)?;
+        Ok(lsn)
+    }
+
+    /// What closing a log does.
+    pub fn close(mut self) -> device::Result<()> {
+        self.write(WriteMode::Durable)?;
+        self.append_kind(Kind::MARK, &[]);
+        self.write(WriteMode::Durable)
+    }
+
+    pub fn extent(&self) -> Fixed {
+        Fixed { start: self.store.start(), written: self.written }
+    }
+
+    pub fn records(&self) -> Result<Vec<Record>, ReadError> {
+        let extent = self.extent();
+        Reader::new(self.store.clone(), Arc::new(extent), extent.start, Show::Users)?.collect()
+    }
+
+    /// The payloads of all records.
+    pub fn payloads(&self) -> Vec<Vec<u8>> {
+        self.records().unwrap().into_iter().map(|record| record.payload).collect()
+    }
+}
+
+/// A payload that says which it is.
+pub(super) fn payload(number: usize, bytes: usize) -> Vec<u8> {
+    format!("record {number} ").into_bytes().into_iter().cycle().take(bytes).collect()
+}
+
+/// Every file's bytes.
+pub(super) type Bytes = BTreeMap<String, Vec<u8>>;
+
+pub(super) fn memory() -> (MemoryDirectory, Arc<dyn Directory>) {
+    let directory = MemoryDirectory::new();
+    (directory.clone(), Arc::new(directory))
+}
+
+/// Copies a directory's files out.
+pub(super) fn bytes_of(directory: &dyn Directory) -> Bytes {
+    let read = |name: String| {
+        let file = directory.open_read_only(&name).unwrap();
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        assert_eq!(file.read_at(&mut bytes, 0).unwrap(), bytes.len());
+        (name, bytes)
+    };
+    directory.list().unwrap().into_iter().map(read).collect()
+}
+
+/// A directory with these files.
+pub(super) fn directory_of(bytes: &Bytes) -> Arc<dyn Directory> {
+    let directory = MemoryDirectory::new();
+    for (name, content) in bytes {
+        let file = directory.open(name, Create::New, Method::Buffered).unwrap();
+        file.write_at(&[IoSlice::new(content)], 0, WriteMode::Durable).unwrap();
+    }
+    Arc::new(directory)
+}
+
+/// The refusal that opening these files gives. Also checks that refusing changes nothing, and that inspection agrees.
+pub(super) fn refusal(bytes: &Bytes) -> OpenError {
+    let directory = directory_of(bytes);
+    let error = open(&directory, &options()).err().expect("the log opened");
+    assert!(bytes_of(directory.as_ref()) == *bytes, "refusing changed something");
+    let inspected = match inspect(directory.as_ref()) {
+        Ok(inspection) => inspection.finding.expect_err("inspection finds no fault"),
+        Err(error) => error,
+    };
+    assert_eq!(inspected.to_string(), error.to_string());
+    assert!(bytes_of(directory.as_ref()) == *bytes, "inspecting changed something");
+    error
+}
+
+/// Where in which file a position is, for logs with the options above.
+pub(super) fn place(at: Lsn) -> (String, usize) {
+    let geometry = crate::segment::header::Geometry::new(options().segment_bytes);
+    (crate::segment::header::name(geometry.index(at)), geometry.offset(at) as usize)
+}

@@ -1,0 +1,180 @@
+//! Crashes at every step of creating, writing, trimming and recovering, on the simulated device.
+
+use super::bench::{Writer, payload};
+use crate::error::{Error, OpenError, ReadError};
+use crate::lsn::Lsn;
+use fastrand::Rng;
+use katydid_device::testing::seed;
+use katydid_device::{Cause, Directory, SimDevice, WriteMode};
+use std::sync::Arc;
+
+/// What the log was told and what it said, by which it is judged after a crash.
+#[derive(Debug, Clone, Default)]
+struct Model {
+    /// Every record appended since the last successful opening's end, and before: identity and payload.
+    appended: Vec<(Lsn, Vec<u8>)>,
+    /// The durable frontier as last announced.
+    durable: Lsn,
+    /// Where a trim was asked for last; it may have taken effect.
+    trimmed: Lsn,
+}
+
+fn is_crash(error: &Error) -> bool {
+    matches!(error, Error::Device(error) if matches!(error.cause, Cause::Crashed))
+        || matches!(error, Error::Read(ReadError::Device(error)) if matches!(error.cause, Cause::Crashed))
+}
+
+/// Opens, compares with the model, then goes on for `rounds`; stops at a crash. The model is kept up to date.
+fn live(directory: &Arc<dyn Directory>, model: &mut Model, rounds: usize, random: &mut Rng) {
+    let mut log = match Writer::open(directory) {
+        Ok(log) => log,
+        Err(OpenError::Device(error)) if matches!(error.cause, Cause::Crashed) => return,
+        Err(error) => panic!("opening: {error}"),
+    };
+    let records = match log.records() {
+        Ok(records) => records,
+        Err(ReadError::Device(error)) if matches!(error.cause, Cause::Crashed) => return,
+        Err(error) => panic!("reading: {error}"),
+    };
+    let start = log.store.start();
+    assert!(start <= model.trimmed, "more was trimmed than asked for");
+    assert!(log.opened.end >= model.durable, "durable records are lost");
+    let found: Vec<(Lsn, Vec<u8>)> = records.into_iter().map(|record| (record.lsn, record.payload)).collect();
+    model.appended.retain(|(lsn, _)| *lsn >= start);
+    // What was found is a prefix of what was appended, at the same places.
+    assert!(found.len() <= model.appended.len(), "records came back");
+    assert_eq!(found[..], model.appended[..found.len()]);
+    let durable = model.appended.iter().filter(|(lsn, _)| *lsn < model.durable).count();
+    assert!(found.len() >= durable);
+    // From here on what is gone must stay gone, and what was shown must stay.
+    model.appended.truncate(found.len());
+    model.durable = log.durable;
+    for _ in 0..rounds {
+        match step(&mut log, model, random) {
+            Ok(()) => {}
+            Err(error) if is_crash(&error) => return,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+fn step(log: &mut Writer, model: &mut Model, random: &mut Rng) -> Result<(), Error> {
+    match random.usize(..10) {
+        0..6 => {
+            for _ in 0..random.usize(1..6) {
+                let bytes = payload(random.usize(..1000), random.usize(..900));
+                let lsn = log.append(&bytes);
+                model.appended.push((lsn, bytes));
+            }
+        }
+        6 => log.write(WriteMode::Written)?,
+        7 | 8 => {
+            log.write(WriteMode::Durable)?;
+            model.durable = log.durable;
+        }
+        _ => {
+            let durable = model.appended.iter().filter(|(lsn, _)| *lsn < model.durable).count();
+            let keep = random.usize(..6).min(durable);
+            let to = if keep == 0 { model.durable } else { model.appended[durable - keep].0 };
+            model.trimmed = model.trimmed.max(to);
+            log.store.trim(to, log.durable)?;
+        }
+    }
+    Ok(())
+}
+
+/// One life after the other, each ended by a crash at a chosen step, the next one beginning with what is left.
+fn lives(seed: u64, crash_at: u64) -> u64 {
+    let mut random = Rng::with_seed(seed);
+    let mut device = SimDevice::new(seed);
+    let mut model = Model::default();
+    device.crash_at(crash_at);
+    live(&device.directory(), &mut model, 60, &mut random);
+    let steps = device.steps();
+    for life in 0..4 {
+        device = if random.u8(..4) == 0 {
+            device.reopen_after_kill()
+        } else {
+            device.reopen_after_crash(random.u64(..))
+        };
+        // Early enough that some crash in recovery itself.
+        device.crash_at(random.u64(..[8, 30, 120, u64::MAX][life]));
+        live(&device.directory(), &mut model, 20, &mut random);
+    }
+    steps
+}
+
+#[test]
+fn a_crash_at_every_step_of_a_life_keeps_the_promises() {
+    let seed = seed();
+    for round in 0..3 {
+        let seed = seed.wrapping_add(round);
+        let steps = lives(seed, u64::MAX);
+        assert!(steps > 30);
+        for crash_at in 0..steps {
+            lives(seed, crash_at);
+        }
+    }
+}
+
+/// Random lives, with crashes anywhere.
+#[test]
+fn random_crashes_keep_the_promises() {
+    let seed = seed();
+    let mut random = Rng::with_seed(seed);
+    for _ in 0..300 {
+        lives(random.u64(..), random.u64(..150));
+    }
+}
+
+/// Recovery is crashed at every one of its steps, several times in a row, and ends where it would have ended at once.
+#[test]
+fn recovery_that_is_interrupted_anywhere_finds_the_same() {
+    let seed = seed();
+    let mut random = Rng::with_seed(seed);
+    for _ in 0..10 {
+        let device = SimDevice::new(random.u64(..));
+        let mut model = Model::default();
+        live(&device.directory(), &mut model, 40, &mut random);
+        let first = device.reopen_after_crash(random.u64(..));
+        let straight = first.reopen_with(0, katydid_device::Survival::KeepAll);
+        let expected = Writer::open(&straight.directory()).unwrap();
+        let (steps, expected) = (straight.steps(), (expected.opened.end, expected.payloads()));
+        for crash_at in 0..steps {
+            let mut device = first.reopen_with(0, katydid_device::Survival::KeepAll);
+            for again in 0..3 {
+                device.crash_at(crash_at.saturating_sub(again));
+                // Later attempts may need fewer steps than the first would have, and succeed.
+                match Writer::open(&device.directory()) {
+                    Ok(_) | Err(OpenError::Device(_)) => {}
+                    Err(error) => panic!("{error}"),
+                }
+                device = device.reopen_after_crash(random.u64(..));
+            }
+            let log = Writer::open(&device.directory()).unwrap();
+            assert_eq!(log.payloads(), expected.1, "crashed at {crash_at} of {steps}");
+            // A Restart record of an interrupted opening may have become durable; nothing else.
+            assert!(log.opened.end.since(expected.0) <= 3 * 48);
+        }
+    }
+}
+
+#[test]
+fn no_space_for_the_next_segment_leaves_the_log_as_it_was() {
+    let device = SimDevice::new(7);
+    let directory = device.directory();
+    let mut log = Writer::open(&directory).unwrap();
+    log.commit(b"before").unwrap();
+    let (end, used) = (log.store.prepared_end(), device.used());
+    device.set_capacity(used + 8_000);
+    for _ in 0..3 {
+        assert!(log.store.prepare_next().unwrap_err().is_no_space());
+        assert_eq!((log.store.prepared_end(), device.used()), (end, used), "nothing is held");
+    }
+    log.commit(b"still").unwrap();
+    device.set_capacity(u64::MAX);
+    log.store.prepare_next().unwrap();
+    assert!(log.store.prepared_end() > end);
+    let log = Writer::open(&directory).unwrap();
+    assert_eq!(log.payloads(), [&b"before"[..], b"still"]);
+}

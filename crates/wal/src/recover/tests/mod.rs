@@ -1,0 +1,9 @@
+//! Recovery against logs made byte by byte, so that a test can say exactly what reached the device.
+//!
+//! `bench.rs` is the smallest possible writer; each other file holds one family of cases.
+
+mod bench;
+mod crashes;
+mod damage;
+mod ends;
+mod stale;

@@ -1,0 +1,115 @@
+//! Nothing that an opening left behind ever comes back.
+
+use super::bench::{Bytes, Writer, bytes_of, directory_of, memory, payload, place};
+use crate::lsn::Lsn;
+use crate::recover::Finding;
+use katydid_device::WriteMode;
+
+fn copy_block(from: &Bytes, to: &mut Bytes, at: Lsn) {
+    let (name, offset) = place(at.floor_block());
+    let bytes = from[&name][offset..offset + 4096].to_vec();
+    to.get_mut(&name).unwrap()[offset..offset + 4096].copy_from_slice(&bytes);
+}
+
+/// The second opening's first block was lost in a crash and its later blocks were not. The third writes up to exactly
+/// where the old ones begin; none of them may follow.
+#[test]
+fn records_beyond_a_truncation_do_not_follow_what_a_later_opening_writes() {
+    let (_, directory) = memory();
+    let mut log = Writer::open(&directory).unwrap();
+    log.commit(&payload(0, 100)).unwrap();
+    let mut log = Writer::open(&directory).unwrap();
+    log.commit(&payload(1, 100)).unwrap();
+    let before = bytes_of(directory.as_ref());
+    let from = log.end();
+    // Two more blocks of records of equal size, none of them known to be durable.
+    let mut ends = Vec::new();
+    while log.end() < from.floor_block().plus(3 * 4096) {
+        log.append(&payload(2, 80));
+        ends.push(log.end());
+    }
+    log.write(WriteMode::Durable).unwrap();
+    let after = bytes_of(directory.as_ref());
+    let mut image = before.clone();
+    for file in after.keys() {
+        image.entry(file.clone()).or_insert_with(|| after[file].clone());
+    }
+    copy_block(&after, &mut image, from.floor_block().plus(4096));
+    copy_block(&after, &mut image, from.floor_block().plus(2 * 4096));
+    // The third opening: what survived is beyond a hole.
+    let directory = directory_of(&image);
+    let mut log = Writer::open(&directory).unwrap();
+    assert!(matches!(log.opened.finding, Finding::TornTail { dropped, .. } if dropped > 10));
+    let expected = vec![payload(0, 100), payload(1, 100)];
+    assert_eq!(log.payloads(), expected);
+    // Write up to each end of an old record, crash, and open: nothing more than was written.
+    let restart_end = log.end();
+    let stale_end = ends.into_iter().find(|end| end.since(restart_end) >= 4096).unwrap();
+    let gap = stale_end.since(restart_end) as usize;
+    assert!(gap > 48);
+    let fillers = log.fill(gap);
+    log.write(WriteMode::Durable).unwrap();
+    assert_eq!(log.end(), stale_end, "the next old record begins exactly here");
+    let log = Writer::open(&directory).unwrap();
+    assert_eq!(log.payloads().len(), 2 + fillers);
+    assert_eq!(log.opened.end, stale_end);
+    let log = Writer::open(&directory).unwrap();
+    assert_eq!(log.payloads().len(), 2 + fillers);
+}
+
+/// The log is trimmed up to its very end, where bytes of an older incarnation make a whole record.
+#[test]
+fn records_of_an_older_incarnation_at_the_start_are_not_the_first() {
+    let (_, directory) = memory();
+    let mut log = Writer::open(&directory).unwrap();
+    let from = log.end();
+    log.append(&payload(0, 200));
+    let boundary = log.end();
+    log.append(&payload(1, 40));
+    log.write(WriteMode::Written).unwrap();
+    let after = bytes_of(directory.as_ref());
+    // The first of the two is lost.
+    let mut image = after.clone();
+    let (name, offset) = place(from);
+    image.get_mut(&name).unwrap()[offset..offset + 16].fill(0);
+    let directory = directory_of(&image);
+    let log = Writer::open(&directory).unwrap();
+    assert_eq!(log.opened.end, from);
+    assert_eq!(log.end(), from.plus(48));
+    // Fill up to where the second one is, trim there, and put its bytes back as if its sector had never been rewritten.
+    let mut log = log;
+    log.fill(boundary.since(log.end()) as usize);
+    log.write(WriteMode::Durable).unwrap();
+    assert_eq!(log.end(), boundary);
+    log.store.trim(boundary, log.durable).unwrap();
+    drop(log);
+    let mut image = bytes_of(directory.as_ref());
+    let (name, offset) = place(boundary);
+    let stale = after[&name][offset..offset + 88].to_vec();
+    image.get_mut(&name).unwrap()[offset..offset + 88].copy_from_slice(&stale);
+    let log = Writer::open(&directory_of(&image)).unwrap();
+    assert_eq!(log.opened.end, boundary);
+    assert_eq!(log.payloads(), Vec::<Vec<u8>>::new());
+}
+
+/// Recycled segments are full of valid records with lower LSNs.
+#[test]
+fn records_of_a_recycled_segment_do_not_come_back() {
+    let (_, directory) = memory();
+    let mut log = Writer::open(&directory).unwrap();
+    let mut kept = Vec::new();
+    for round in 0..8 {
+        for number in 0..40 {
+            kept.push(log.commit(&payload(number, 300)).unwrap());
+        }
+        let to = kept[kept.len() - 5 - round];
+        log.store.trim(to, log.durable).unwrap();
+        kept.retain(|&lsn| lsn >= to);
+        let found: Vec<Lsn> = log.records().unwrap().iter().map(|record| record.lsn).collect();
+        assert_eq!(found, kept);
+        log = Writer::open(&directory).unwrap();
+        let found: Vec<Lsn> = log.records().unwrap().iter().map(|record| record.lsn).collect();
+        assert_eq!(found, kept);
+        assert!(log.store.bytes_on_disk() < 8 * (16 << 10));
+    }
+}
