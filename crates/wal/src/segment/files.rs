@@ -54,6 +54,11 @@ impl SegmentFiles {
         self.files.get(usize::try_from(nth).ok()?)
     }
 
+    /// The last segment's file.
+    pub(crate) fn last(&self) -> Option<&Arc<dyn File>> {
+        self.files.back()
+    }
+
     /// Index the next segment would have.
     pub(crate) fn next_index(&self) -> u64 {
         self.first + self.files.len() as u64

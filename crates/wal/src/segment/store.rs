@@ -97,9 +97,10 @@ impl SegmentStore {
         segments * self.geometry.segment_bytes() + 2 * SEALED_BYTES as u64
     }
 
-    /// How bytes travel to the segment that holds `at`; it may be less than was asked for at open.
+    /// How bytes travel to the segment that holds `at`, or will; it may be less than was asked for at open.
     pub(crate) fn method(&self, at: Lsn) -> Method {
-        self.files().file(at).map_or(self.method, |file| file.method())
+        let files = self.files();
+        files.file(at).or(files.last()).map_or(self.method, |file| file.method())
     }
 
     /// Writes `parts`, one after the other, at `at`, a multiple of 4 KiB below [`SegmentStore::prepared_end`]. Bytes

@@ -2,3 +2,7 @@
 
 #[cfg(katydid_explore)]
 pub mod explore;
+
+mod decoders;
+
+pub use decoders::{Target, fuzz_targets};

@@ -6,4 +6,5 @@ mod bench;
 mod crashes;
 mod damage;
 mod ends;
+mod fixture;
 mod stale;

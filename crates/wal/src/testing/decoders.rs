@@ -1,0 +1,186 @@
+//! Every decoder of what a device holds, as a function of bytes, with valid samples to mutate.
+//!
+//! Used by the fuzzer and by `tests/decoders.rs`. Sums are mended here after a mutation, since nothing gets far without.
+
+use crate::checksum::{Block, SEALED_BYTES, Sum, read_u32, read_u64, seal};
+use crate::control::{CONTROL_NAME, ControlState};
+use crate::inspect::inspect;
+use crate::lsn::Lsn;
+use crate::options::Options;
+use crate::record::{self, Draft, HEADER_BYTES, Kind, Link, PIECE_BYTES_MAX, split};
+use crate::recover;
+use crate::segment::header::{Geometry, SegmentHeader, name};
+use katydid_device::{Create, Directory, MemoryDirectory, Method, WriteMode};
+use std::io::IoSlice;
+use std::sync::Arc;
+
+/// One decoder: its name, valid inputs, and the call, which may refuse its input but not panic.
+pub type Target = (&'static str, Vec<Vec<u8>>, fn(&[u8]));
+
+const SEGMENT_BYTES: u64 = 8 << 10;
+const LOG_ID: u128 = 0x10b;
+
+/// All decoders of this crate.
+pub fn fuzz_targets() -> Vec<Target> {
+    let geometry = Geometry::new(SEGMENT_BYTES);
+    let control = state(3).encode()[..128].to_vec();
+    let header = SegmentHeader::new(geometry, LOG_ID, 1, 1).encode()[..128].to_vec();
+    vec![
+        ("log record", vec![records(Lsn::ZERO, 1), records(Lsn::new(4096), 1)], decode_record),
+        ("log control", vec![control], decode_control),
+        ("log segment header", vec![header], decode_segment_header),
+        ("log", vec![records(Lsn::ZERO, 40)], decode_log),
+    ]
+}
+
+fn state(segments: u64) -> ControlState {
+    let prepared_end = Geometry::new(SEGMENT_BYTES).base(segments);
+    ControlState { incarnation: 1, prepared_end, ..ControlState::new(LOG_ID, SEGMENT_BYTES) }
+}
+
+/// Some records in a row, of all parts, from a position on.
+fn records(from: Lsn, count: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for number in 0..count {
+        let kind = if number == 0 { Kind::RESTART } else { Kind::USER };
+        let durable = from.plus(bytes.len() as u64 / 2);
+        let draft = Draft { incarnation: 1, kind, txn: number as u64, prev: from, durable };
+        let payload = vec![number as u8; number * 13];
+        let slices = [&payload[..]];
+        let mut previous = Lsn::ZERO;
+        for fragment in split(&slices, 256).into_iter().flatten() {
+            let mut prepared = fragment.prepare(&draft, previous);
+            previous = from.plus(bytes.len() as u64);
+            prepared.stamp(previous);
+            let end = bytes.len() + prepared.padded();
+            bytes.extend_from_slice(prepared.head());
+            fragment.slices().for_each(|slice| bytes.extend_from_slice(slice));
+            bytes.resize(end, 0);
+        }
+    }
+    bytes
+}
+
+/// Gives the record at the start of `bytes` a matching sum, if its length allows.
+fn mend(bytes: &mut [u8]) -> Option<usize> {
+    let len = read_u32(bytes, 0) as usize;
+    let record =
+        bytes.get_mut(..len).filter(|record| (HEADER_BYTES..=PIECE_BYTES_MAX).contains(&record.len()))?;
+    let mut sum = Sum::new();
+    sum.update(&record[0..4]);
+    sum.update(&record[16..]);
+    record[4..8].copy_from_slice(&sum.finish().to_le_bytes());
+    Some(record::padded_len(len))
+}
+
+fn decode_record(input: &[u8]) {
+    let mut input = input.to_vec();
+    for _ in 0..2 {
+        let at = Lsn::new(read_u64(&input, 8));
+        if let Ok(decoded) = record::decode(&input, at) {
+            assert!(decoded.body.len() + HEADER_BYTES <= input.len());
+            let _link = Link::decode(decoded.header.part, decoded.body);
+        }
+        mend(&mut input);
+    }
+}
+
+/// The first bytes of a block, sealed.
+fn sealed(input: &[u8], magic: &[u8; 8]) -> Box<Block> {
+    let mut block = Box::new([0; SEALED_BYTES]);
+    let used = input.len().min(SEALED_BYTES);
+    block[..used].copy_from_slice(&input[..used]);
+    seal(&mut block, magic, 1);
+    block
+}
+
+fn put(directory: &MemoryDirectory, file: &str, bytes: &[u8]) {
+    let put =
+        |file: Arc<dyn katydid_device::File>| file.write_at(&[IoSlice::new(bytes)], 0, WriteMode::Durable);
+    let outcome = directory.open(file, Create::IfMissing, Method::Buffered).and_then(put);
+    assert!(outcome.is_ok(), "memory takes everything");
+}
+
+/// Looks at a log with one file exchanged.
+fn look(file: &str, content: &[u8]) {
+    let directory = log_of(&records(Lsn::ZERO, 40));
+    put(&directory, file, content);
+    if let Ok(inspection) = inspect(&directory)
+        && let Ok(reader) = inspection.records()
+    {
+        reader.for_each(drop);
+    }
+}
+
+fn decode_control(input: &[u8]) {
+    let block = sealed(input, b"KATYDCTL");
+    let _state = ControlState::decode(&block);
+    let mut newer = block.to_vec();
+    newer.extend_from_slice(&block[..]);
+    look(CONTROL_NAME, &newer);
+}
+
+fn decode_segment_header(input: &[u8]) {
+    let block = sealed(input, b"KATYDSEG");
+    let _header = SegmentHeader::decode(&block);
+    look(&name(1), &block[..]);
+}
+
+/// A log whose segments hold these bytes.
+fn log_of(content: &[u8]) -> MemoryDirectory {
+    let directory = MemoryDirectory::new();
+    let geometry = Geometry::new(SEGMENT_BYTES);
+    let mut count = 0;
+    for piece in content.chunks(geometry.capacity() as usize) {
+        let mut bytes = SegmentHeader::new(geometry, LOG_ID, count, 1).encode().to_vec();
+        bytes.extend_from_slice(piece);
+        bytes.resize(SEGMENT_BYTES as usize, 0);
+        put(&directory, &name(count), &bytes);
+        count += 1;
+    }
+    put(&directory, CONTROL_NAME, &[&state(count).encode()[..], &[0; SEALED_BYTES]].concat());
+    directory
+}
+
+fn decode_log(input: &[u8]) {
+    let mut input = input.to_vec();
+    input.truncate(64 << 10);
+    let mut at = 0;
+    while at + HEADER_BYTES <= input.len() {
+        at += match read_u64(&input, at + 8) == at as u64 {
+            true => mend(&mut input[at..]).unwrap_or(8),
+            false => 8,
+        };
+    }
+    let directory = log_of(&input);
+    let Ok(inspection) = inspect(&directory) else { return };
+    let records = |reader: crate::Reader| reader.filter_map(Result::ok).filter(|r| r.kind.is_user()).count();
+    let found = inspection.records().map_or(0, records);
+    let options = Options { segment_bytes: SEGMENT_BYTES, reserve_bytes: 0, ..Options::default() };
+    let directory: Arc<dyn Directory> = Arc::new(directory);
+    let opened = recover::open(&directory, &options);
+    assert_eq!(opened.is_ok(), inspection.finding.is_ok(), "inspecting and opening disagree");
+    if let (Ok(_), Ok(again)) = (opened, inspect(directory.as_ref())) {
+        assert_eq!(again.records().map_or(0, records), found, "opening changed the records");
+        assert!(again.finding.is_ok(), "a log once opened opens again");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_unmutated_log_is_sound_and_a_mended_change_gets_far() {
+        let mut content = records(Lsn::ZERO, 40);
+        let directory = log_of(&content);
+        let inspection = inspect(&directory).unwrap();
+        assert!(inspection.finding.is_ok());
+        assert_eq!(inspection.records().unwrap().map(Result::unwrap).count(), 40);
+        // The transaction of the second record.
+        content[48 + 24] ^= 1;
+        assert!(inspect(&log_of(&content)).unwrap().finding.is_err());
+        mend(&mut content[48..]);
+        assert!(inspect(&log_of(&content)).unwrap().finding.is_ok());
+    }
+}

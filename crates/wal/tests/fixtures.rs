@@ -1,0 +1,70 @@
+//! Files of every version of the format are kept in `tests/fixtures` and read here, through the public API.
+//!
+//! They are made by the test in `src/recover/tests/fixture.rs`.
+
+use katydid_device::{Create, Directory, MemoryDirectory, Method, WriteMode};
+use katydid_wal::{Durability, Finding, Log, Lsn, Options, Record, SegmentState, inspect};
+use std::io::IoSlice;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+fn folder(version: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(version)
+}
+
+/// A copy in memory, so that the kept files stay as they are.
+fn copy(version: &str) -> MemoryDirectory {
+    let directory = MemoryDirectory::new();
+    for entry in std::fs::read_dir(folder(version)).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        if !name.ends_with(".txt") {
+            let bytes = std::fs::read(entry.path()).unwrap();
+            let file = directory.open(&name, Create::New, Method::Buffered).unwrap();
+            file.write_at(&[IoSlice::new(&bytes)], 0, WriteMode::Durable).unwrap();
+        }
+    }
+    directory
+}
+
+fn line(record: &Record) -> String {
+    let text: String = record.payload.iter().take(12).map(|&byte| char::from(byte)).collect();
+    let Record { lsn, first, end, kind, txn, prev, payload } = record;
+    format!("{lsn} {first} {end} {kind} {txn} {prev} {} {}", payload.len(), text.trim_end())
+}
+
+#[test]
+fn version_1_is_read_and_goes_on() {
+    let expected = std::fs::read_to_string(folder("v1").join("records.txt")).unwrap();
+    let directory = copy("v1");
+    let inspection = inspect(&directory).unwrap();
+    assert_eq!(inspection.finding.clone().unwrap(), Finding::CleanEnd { closed: false });
+    assert_eq!((inspection.log_id, inspection.segment_bytes, inspection.incarnation), (0x5eed, 8 << 10, 2));
+    let states: Vec<SegmentState> = inspection.segments.iter().map(|segment| segment.state).collect();
+    assert_eq!(states, [SegmentState::Trimmed, SegmentState::Live, SegmentState::Live]);
+    assert!(inspection.start > Lsn::ZERO);
+    let lines: Vec<String> = inspection.records().unwrap().map(|record| line(&record.unwrap())).collect();
+    assert_eq!(lines, expected.lines().skip(1).collect::<Vec<_>>());
+
+    let options = Options { segment_bytes: 1 << 20, reserve_bytes: 0, ..Options::default() };
+    let log = Log::open_in(Arc::new(directory.clone()), options).unwrap();
+    assert_eq!((log.recovery().incarnation, log.recovery().end), (3, inspection.end));
+    assert_eq!(log.recovery().segment_bytes, 8 << 10, "the size it was created with");
+    log.session()
+        .unwrap()
+        .append(&katydid_wal::Append {
+            kind: katydid_wal::Kind::USER,
+            txn: 0,
+            prev: Lsn::ZERO,
+            payload: &[b"record of today"],
+            admission: katydid_wal::Admission::Normal,
+        })
+        .unwrap();
+    let end = log.sync().unwrap();
+    log.wait(end, Durability::Durable).unwrap();
+    let users: Vec<Record> = log.reader(log.start()).unwrap().map(Result::unwrap).collect();
+    let kept = inspection.records().unwrap().map(Result::unwrap).filter(|record| record.kind.is_user());
+    assert!(kept.eq(users[..users.len() - 1].iter().cloned()));
+    assert_eq!(users.last().unwrap().payload, b"record of today");
+    log.close().unwrap();
+}
