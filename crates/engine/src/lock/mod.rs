@@ -1,1 +1,225 @@
-//! The lock manager.
+//! The lock manager: strict two-phase locking of keys, intervals of keys, and tables.
+//!
+//! Locks are logical: a point lock is on a key whether or not it is present, an interval lock on all keys between two
+//! bounds. A scan locks the intervals it passes over, a writer the keys it writes; that the two conflict is what keeps
+//! phantoms out, without locking neighbours ("next keys") that nobody touched.
+//!
+//! Threads: the thread a transaction is on. There is no thread here, and no time-out but the bound on each wait.
+//! Nothing of this survives a crash; recovery runs before the first lock.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `mode` | modes and their matrix |
+//! | `resource` | what a lock is on, for people; `Conflict` |
+//! | `entry` | holders and queue of one key |
+//! | `range` | intervals, and the interval locks of one table |
+//! | `space` | a table's shards and ranges, the fast paths, why a range and a point do not miss each other |
+//! | `point`, `interval` | the slow paths: waiting for a point, for a range |
+//! | `release` | letting go of everything |
+//! | `wait` | waits-for graph, victims, sleeping and waking |
+//! | `held` | what a transaction holds |
+//! | `dependence` | what readers of early-released locks depend on |
+//!
+//! Ranks, lowest first; a thread takes only higher ones than it holds: a table's range mutex, one shard of the table,
+//! the waits-for graph, a parker. Whoever calls may not hold a latch: acquiring may sleep.
+//!
+//! 1. Two transactions never hold conflicting locks: points by `entry` 1, an interval and an exclusive point by
+//!    `space` 1-2 and `range` 2.
+//! 2. All locks of a transaction are released together, by [`Locks::release_all`]; rolling back to a savepoint keeps
+//!    them. So an ended transaction never waits again, and the graph may keep edges to it.
+//! 3. Waits are first come, first served, between points and ranges too: a range that waits holds up later writers
+//!    inside it, a writer that waits holds up later ranges. Such a soft wait, for somebody who has nothing yet, is not
+//!    begun if it would close a cycle: then the request goes first. So fairness alone makes no deadlock.
+//! 4. Every wait is in the graph, so every deadlock is found, and ends with exactly one victim (`wait` 4).
+//! 5. Memory is bounded by what is held and waited for, plus some 4 KiB per table used.
+
+mod dependence;
+mod entry;
+mod held;
+mod interval;
+mod mode;
+mod point;
+mod range;
+mod release;
+mod resource;
+mod space;
+#[cfg(test)]
+mod tests;
+mod wait;
+
+pub(crate) use held::TxnLocks;
+pub(crate) use interval::{RangeGrant, Toward};
+pub(crate) use mode::{PointMode, TableMode};
+pub(crate) use range::RangeId;
+pub(crate) use resource::{Conflict, Resource};
+pub(crate) use space::LockSpace;
+
+use crate::Lsn;
+use crate::error::ConflictKind;
+use crate::ids::{TableId, TxnId};
+use parking_lot::Mutex;
+use space::{Keys, STRIPES};
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wait::{Graph, Node, Outcome, Parker};
+
+/// A granted lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LockGrant {
+    /// Up to here the log must be durable before anybody is told of what the lock lets its holder see. Zero if the
+    /// lock was held already: then an earlier grant has said it.
+    pub(crate) depends_on: Lsn,
+}
+
+impl LockGrant {
+    const HELD: LockGrant = LockGrant { depends_on: Lsn::ZERO };
+}
+
+/// Counters since the database was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LockStat {
+    /// Requests that had to wait.
+    pub(crate) waits: u64,
+    /// Waits ended to break a deadlock.
+    pub(crate) deadlocks: u64,
+    /// Waits that took longer than the limit.
+    pub(crate) timeouts: u64,
+    /// Transactions that wait now.
+    pub(crate) waiting: usize,
+}
+
+/// All locks of one database.
+pub(crate) struct Locks {
+    lock_wait: Duration,
+    seed: u64,
+    /// Locks of tables, as points of a space of their own.
+    tables: Arc<LockSpace>,
+    spaces: Mutex<HashMap<TableId, Arc<LockSpace>>>,
+    graph: Mutex<Graph>,
+}
+
+impl Locks {
+    /// No locks yet. A wait for one lock ends with a timeout after `lock_wait`.
+    pub(crate) fn new(lock_wait: Duration) -> Self {
+        let seed = RandomState::new().hash_one("lock");
+        Locks {
+            lock_wait,
+            seed,
+            tables: Arc::new(LockSpace::new(Keys::Tables, seed)),
+            spaces: Mutex::default(),
+            graph: Mutex::default(),
+        }
+    }
+
+    /// The lock space of a table: always the same until [`Locks::forget`], so handles may keep it.
+    pub(crate) fn space(&self, table: TableId) -> Arc<LockSpace> {
+        let mut spaces = self.spaces.lock();
+        spaces.entry(table).or_insert_with(|| Arc::new(LockSpace::new(Keys::Of(table), self.seed))).clone()
+    }
+
+    /// Gives the lock space of a table back after the table was dropped, durably: with the space go the commit ends
+    /// that readers of the table depend on.
+    pub(crate) fn forget(&self, table: TableId) {
+        self.spaces.lock().remove(&table);
+    }
+
+    /// Locks a table; exclusively only to drop it. Cheap if `txn` has it already.
+    pub(crate) fn acquire_table(
+        &self,
+        txn: &mut TxnLocks,
+        table: TableId,
+        mode: TableMode,
+    ) -> Result<LockGrant, Conflict> {
+        let mut key = [0; 5];
+        key[..4].copy_from_slice(&table.get().to_be_bytes());
+        let (stripes, mode) = match mode {
+            TableMode::Shared => {
+                let mine = (txn.id().get() % u64::from(STRIPES)) as u8;
+                (mine..mine + 1, PointMode::Shared)
+            }
+            TableMode::Exclusive => (0..STRIPES, PointMode::Exclusive),
+        };
+        let mut grant = LockGrant::HELD;
+        for stripe in stripes {
+            key[4] = stripe;
+            let stripe = self.acquire_point(txn, &self.tables, &key, mode)?;
+            grant.depends_on = grant.depends_on.max(stripe.depends_on);
+        }
+        Ok(grant)
+    }
+
+    /// Locks a key, present or not, or raises the mode it is locked in. May wait; the caller holds no latch. The caller
+    /// has checked the length of the key, and holds the table.
+    pub(crate) fn acquire_point(
+        &self,
+        txn: &mut TxnLocks,
+        space: &Arc<LockSpace>,
+        key: &[u8],
+        mode: PointMode,
+    ) -> Result<LockGrant, Conflict> {
+        let at = txn.enter(space);
+        let hash = space.hash(key);
+        let known = txn.find(at, hash, key);
+        match known {
+            Some((_, held)) if held >= mode => return Ok(LockGrant::HELD),
+            None if mode == PointMode::Shared && txn.covers(at, key) => return Ok(LockGrant::HELD),
+            _ => {}
+        }
+        let depends_on = match space.try_point(txn.id(), hash, key, mode, known.is_some()) {
+            Some(depends_on) => depends_on,
+            None => self.wait_for_point(txn, space, hash, key, mode, known.is_some())?,
+        };
+        txn.note(known.map(|(place, _)| place), at, hash, key, mode);
+        Ok(LockGrant { depends_on })
+    }
+
+    /// Counters for the database's `stat`.
+    pub(crate) fn stat(&self) -> LockStat {
+        let graph = self.graph.lock();
+        let tally = graph.tally();
+        LockStat {
+            waits: tally.waits,
+            deadlocks: tally.deadlocks,
+            timeouts: tally.timeouts,
+            waiting: graph.waiting().len(),
+        }
+    }
+
+    /// What each waiting transaction waits for, and behind whom.
+    pub(crate) fn waits(&self) -> Vec<(TxnId, Resource, Vec<TxnId>)> {
+        let graph = self.graph.lock();
+        graph.waiting().map(|(txn, node)| (txn, node.wanted.clone(), node.blockers.clone())).collect()
+    }
+
+    /// Sleeps until the wait that `txn` has begun is over.
+    fn sleep(&self, txn: TxnId, parker: &Parker) -> Result<(), Conflict> {
+        let deadline = Instant::now().checked_add(self.lock_wait);
+        let outcome = match parker.park(deadline) {
+            Some(outcome) => outcome,
+            None => {
+                let given_up = self.graph.lock().give_up(txn);
+                if let Some(Node { blockers, wanted, .. }) = given_up {
+                    return Err(Conflict { victim: txn, blockers, wanted, kind: ConflictKind::Timeout });
+                }
+                // Somebody ended the wait between the deadline and now; the outcome is there (`wait` 1).
+                parker.park(None).expect("parking without a deadline ends with an outcome")
+            }
+        };
+        match outcome {
+            Outcome::Granted => Ok(()),
+            Outcome::Victim(conflict) => Err(conflict),
+        }
+    }
+}
+
+impl fmt::Debug for Locks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locks")
+            .field("stat", &self.stat())
+            .field("waits", &self.waits())
+            .finish_non_exhaustive()
+    }
+}

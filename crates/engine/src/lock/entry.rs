@@ -1,0 +1,159 @@
+//! The lock of one key: who holds it, who waits for it. Pure; runs inside the mutex of the key's shard.
+//!
+//! 1. Holders are pairwise compatible, and no transaction appears twice among them.
+//! 2. The queue is in the order in which waiters are to be granted. A new request joins at the end, an upgrade behind
+//!    the upgrades at the front: its transaction holds the key already, so nobody behind it could go first anyway.
+//! 3. A waiter is granted as soon as it is compatible with all other holders and with all waiters before it; so no
+//!    stream of readers starves a writer.
+//! 4. An entry without holders and waiters is vacant and must be removed from the shard.
+//!
+//! An entry is 24 bytes and owns no memory while it has one holder and no waiters, the common case.
+
+use super::mode::PointMode;
+use super::range::Ticket;
+use crate::ids::TxnId;
+
+#[derive(Debug, Clone, Copy)]
+struct Holder {
+    txn: TxnId,
+    mode: PointMode,
+}
+
+/// A request in the queue of a key.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Waiter {
+    pub(super) txn: TxnId,
+    pub(super) mode: PointMode,
+    /// The transaction holds the key already, in a weaker mode.
+    pub(super) upgrade: bool,
+    /// Place in the table's order of waits; decides between it and waiting ranges.
+    pub(super) ticket: Ticket,
+    /// It goes before ranges that wait: waiting for them would have closed a cycle.
+    pub(super) passes_ranges: bool,
+}
+
+#[derive(Debug, Default)]
+struct Crowd {
+    more: Vec<Holder>,
+    queue: Vec<Waiter>,
+}
+
+/// The lock of one key.
+#[derive(Debug, Default)]
+pub(super) struct Entry {
+    first: Option<Holder>,
+    crowd: Option<Box<Crowd>>,
+}
+
+impl Entry {
+    /// Held by one transaction.
+    pub(super) fn held_by(txn: TxnId, mode: PointMode) -> Self {
+        Entry { first: Some(Holder { txn, mode }), crowd: None }
+    }
+
+    fn holders(&self) -> impl Iterator<Item = &Holder> {
+        self.first.iter().chain(self.crowd.iter().flat_map(|crowd| &crowd.more))
+    }
+
+    /// Who waits, first to be granted first.
+    pub(super) fn queue(&self) -> &[Waiter] {
+        self.crowd.as_ref().map_or(&[], |crowd| &crowd.queue)
+    }
+
+    pub(super) fn is_vacant(&self) -> bool {
+        self.first.is_none() && self.queue().is_empty()
+    }
+
+    /// The transaction that holds the key exclusively.
+    pub(super) fn writer(&self) -> Option<TxnId> {
+        self.first.filter(|holder| holder.mode == PointMode::Exclusive).map(|holder| holder.txn)
+    }
+
+    /// Whether a holder other than `txn` is incompatible with `mode`.
+    pub(super) fn is_held_against(&self, txn: TxnId, mode: PointMode) -> bool {
+        self.holders().any(|holder| holder.txn != txn && !mode.admits(holder.mode))
+    }
+
+    /// Adds the holders other than `txn` that are incompatible with `mode`.
+    pub(super) fn holders_against(&self, txn: TxnId, mode: PointMode, out: &mut Vec<TxnId>) {
+        out.extend(
+            self.holders()
+                .filter(|holder| holder.txn != txn && !mode.admits(holder.mode))
+                .map(|holder| holder.txn),
+        );
+    }
+
+    /// Adds the nearest waiters before `place` that are incompatible with `mode`: all of them, or those up to an
+    /// exclusive one, which is itself behind all further ones. So a queue of n writers is a chain, not n^2 edges.
+    pub(super) fn queued_against(&self, place: usize, mode: PointMode, out: &mut Vec<TxnId>) {
+        for waiter in self.queue()[..place].iter().rev() {
+            if !mode.admits(waiter.mode) {
+                out.push(waiter.txn);
+            }
+            if waiter.mode == PointMode::Exclusive {
+                return;
+            }
+        }
+    }
+
+    /// Where a new request joins the queue.
+    pub(super) fn place_for(&self, upgrade: bool) -> usize {
+        let queue = self.queue();
+        if upgrade { queue.iter().take_while(|waiter| waiter.upgrade).count() } else { queue.len() }
+    }
+
+    pub(super) fn enqueue(&mut self, place: usize, waiter: Waiter) {
+        self.crowd.get_or_insert_default().queue.insert(place, waiter);
+    }
+
+    /// Takes the waiter at `place` out of the queue.
+    pub(super) fn dequeue(&mut self, place: usize) -> Option<Waiter> {
+        let crowd = self.crowd.as_mut()?;
+        let waiter = (place < crowd.queue.len()).then(|| crowd.queue.remove(place));
+        self.tidy();
+        waiter
+    }
+
+    /// Takes `txn` out of the queue, if it is still there.
+    pub(super) fn forget_waiter(&mut self, txn: TxnId) {
+        if let Some(place) = self.queue().iter().position(|waiter| waiter.txn == txn) {
+            self.dequeue(place);
+        }
+    }
+
+    /// Makes `txn` a holder, or raises its mode. The caller has checked that invariant 1 stays true.
+    pub(super) fn hold(&mut self, txn: TxnId, mode: PointMode) {
+        debug_assert!(!self.is_held_against(txn, mode));
+        let Some(first) = &mut self.first else {
+            self.first = Some(Holder { txn, mode });
+            return;
+        };
+        if first.txn == txn {
+            first.mode = first.mode.max(mode);
+            return;
+        }
+        let more = &mut self.crowd.get_or_insert_default().more;
+        match more.iter_mut().find(|holder| holder.txn == txn) {
+            Some(holder) => holder.mode = holder.mode.max(mode),
+            None => more.push(Holder { txn, mode }),
+        }
+    }
+
+    /// `txn` holds the key no longer.
+    pub(super) fn drop_holder(&mut self, txn: TxnId) {
+        if self.first.is_some_and(|holder| holder.txn == txn) {
+            self.first = self.crowd.as_mut().and_then(|crowd| crowd.more.pop());
+        } else if let Some(crowd) = &mut self.crowd
+            && let Some(at) = crowd.more.iter().position(|holder| holder.txn == txn)
+        {
+            crowd.more.swap_remove(at);
+        }
+        self.tidy();
+    }
+
+    fn tidy(&mut self) {
+        if self.crowd.as_ref().is_some_and(|crowd| crowd.more.is_empty() && crowd.queue.is_empty()) {
+            self.crowd = None;
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! What one transaction holds, owned by it: the answer to repeated requests, and the list to release from.
+//!
+//! Runs on the transaction's thread only; nobody else looks here, so it needs no latch. Key bytes lie one after the
+//! other in one buffer, and an index of hashes is made when there are more than a few: acquiring a lock costs no
+//! allocation here on average. Memory is bounded by what is held, and given back when a large transaction ends.
+
+use super::mode::PointMode;
+use super::range::{Interval, RangeId};
+use super::resource::Resource;
+use super::space::LockSpace;
+use super::wait::Parker;
+use crate::ids::TxnId;
+use std::fmt;
+use std::sync::Arc;
+
+/// Up to so many points a look at each is quicker than an index.
+const UNINDEXED: usize = 8;
+/// Capacity in elements that is kept for the next transaction.
+const KEPT: usize = 1024;
+const FREE: u32 = u32::MAX;
+
+struct HeldSpace {
+    space: Arc<LockSpace>,
+    ranges: Vec<HeldRange>,
+    /// An exclusive point is held here.
+    writes: bool,
+}
+
+/// A granted range.
+pub(super) struct HeldRange {
+    pub(super) id: RangeId,
+    pub(super) interval: Interval,
+}
+
+/// A held point.
+#[derive(Clone, Copy)]
+pub(super) struct HeldPoint {
+    pub(super) hash: u64,
+    key_at: usize,
+    key_len: u32,
+    /// Which of the spaces in use.
+    pub(super) space: u32,
+    pub(super) mode: PointMode,
+}
+
+/// The locks of one transaction.
+///
+/// A transaction is used by one thread at a time, which the exclusive borrows of the lock calls prove; it may move.
+/// Its owner must call `Locks::release_all` before it is dropped.
+pub(crate) struct TxnLocks {
+    id: TxnId,
+    spaces: Vec<HeldSpace>,
+    points: Vec<HeldPoint>,
+    keys: Vec<u8>,
+    /// Open addressing: positions in `points`, a power of two of them, at most half in use; empty while few are held.
+    index: Vec<u32>,
+    parker: Option<Arc<Parker>>,
+}
+
+impl TxnLocks {
+    /// No locks yet. The larger `id`, the likelier the transaction is a deadlock's victim: ids grow with time.
+    pub(crate) fn new(id: TxnId) -> Self {
+        TxnLocks {
+            id,
+            spaces: Vec::new(),
+            points: Vec::new(),
+            keys: Vec::new(),
+            index: Vec::new(),
+            parker: None,
+        }
+    }
+
+    /// Whose locks they are.
+    pub(crate) fn id(&self) -> TxnId {
+        self.id
+    }
+
+    /// What is held, in the order of acquisition, ranges last.
+    pub(crate) fn held(&self) -> impl Iterator<Item = (Resource, PointMode)> {
+        let points = self.points.iter().map(|point| {
+            let space = &self.spaces[point.space as usize].space;
+            (space.resource(self.key(point)), point.mode)
+        });
+        let ranges = self.spaces.iter().flat_map(|held| {
+            let table = held.space.table();
+            held.ranges
+                .iter()
+                .map(move |range| (Resource::Range(table, range.interval.clone()), PointMode::Shared))
+        });
+        points.chain(ranges)
+    }
+
+    pub(super) fn parker(&mut self) -> Arc<Parker> {
+        self.parker.get_or_insert_default().clone()
+    }
+
+    /// The number of `space` among those in use.
+    pub(super) fn enter(&mut self, space: &Arc<LockSpace>) -> u32 {
+        // Latest first: a transaction mostly stays with a table for a while.
+        let at = self.spaces.iter().rposition(|held| Arc::ptr_eq(&held.space, space)).unwrap_or_else(|| {
+            self.spaces.push(HeldSpace { space: space.clone(), ranges: Vec::new(), writes: false });
+            self.spaces.len() - 1
+        });
+        at as u32
+    }
+
+    pub(super) fn space(&self, at: u32) -> &Arc<LockSpace> {
+        &self.spaces[at as usize].space
+    }
+
+    /// The spaces in use with the flag whether an exclusive point or a range is held there.
+    pub(super) fn spaces(&self) -> impl Iterator<Item = (&Arc<LockSpace>, bool, bool)> {
+        self.spaces.iter().map(|held| (&held.space, held.writes, !held.ranges.is_empty()))
+    }
+
+    pub(super) fn points(&self) -> &[HeldPoint] {
+        &self.points
+    }
+
+    pub(super) fn key(&self, point: &HeldPoint) -> &[u8] {
+        &self.keys[point.key_at..point.key_at + point.key_len as usize]
+    }
+
+    /// Where a key is in the list, and in which mode it is held.
+    pub(super) fn find(&self, space: u32, hash: u64, key: &[u8]) -> Option<(usize, PointMode)> {
+        let is_it = |point: &HeldPoint| point.hash == hash && point.space == space && self.key(point) == key;
+        let at = if self.index.is_empty() {
+            self.points.iter().position(is_it)?
+        } else {
+            let mask = self.index.len() - 1;
+            let mut slot = hash as usize & mask;
+            loop {
+                match self.index[slot] {
+                    FREE => return None,
+                    at if is_it(&self.points[at as usize]) => break at as usize,
+                    _ => slot = (slot + 1) & mask,
+                }
+            }
+        };
+        Some((at, self.points[at].mode))
+    }
+
+    /// Notes a granted point; `known` is where it is in the list if it was held in a weaker mode.
+    pub(super) fn note(&mut self, known: Option<usize>, space: u32, hash: u64, key: &[u8], mode: PointMode) {
+        self.spaces[space as usize].writes |= mode == PointMode::Exclusive;
+        if let Some(known) = known {
+            self.points[known].mode = mode;
+            return;
+        }
+        let (key_at, key_len) = (self.keys.len(), key.len() as u32);
+        if key_at == 0 {
+            // Saves a small transaction growing the buffer twice.
+            self.keys.reserve(key.len().max(128));
+        }
+        self.keys.extend_from_slice(key);
+        self.points.push(HeldPoint { hash, key_at, key_len, space, mode });
+        let points = self.points.len();
+        if points * 2 > self.index.len() && points > UNINDEXED {
+            self.index.clear();
+            self.index.resize((points * 4).next_power_of_two(), FREE);
+            (0..points).for_each(|at| self.index_point(at));
+        } else if !self.index.is_empty() {
+            self.index_point(points - 1);
+        }
+    }
+
+    fn index_point(&mut self, at: usize) {
+        let mask = self.index.len() - 1;
+        let mut slot = self.points[at].hash as usize & mask;
+        while self.index[slot] != FREE {
+            slot = (slot + 1) & mask;
+        }
+        self.index[slot] = at as u32;
+    }
+
+    /// The granted ranges of a space.
+    pub(super) fn ranges(&self, space: u32) -> &[HeldRange] {
+        &self.spaces[space as usize].ranges
+    }
+
+    pub(super) fn ranges_mut(&mut self, space: u32) -> &mut Vec<HeldRange> {
+        &mut self.spaces[space as usize].ranges
+    }
+
+    /// Whether reading `key` is covered by a range.
+    pub(super) fn covers(&self, space: u32, key: &[u8]) -> bool {
+        self.ranges(space).iter().any(|range| range.interval.contains(key))
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.spaces.clear();
+        self.points.clear();
+        self.keys.clear();
+        self.index.clear();
+        self.spaces.shrink_to(KEPT);
+        self.points.shrink_to(KEPT);
+        self.keys.shrink_to(KEPT);
+        self.index.shrink_to(KEPT);
+    }
+}
+
+impl fmt::Debug for TxnLocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "transaction {} holds", self.id)?;
+        for (i, (on, mode)) in self.held().enumerate() {
+            write!(f, "{} {mode:?} {on}", if i == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,265 @@
+//! Acquiring interval locks, waiting for them, and extending them while a scan moves on.
+//!
+//! Runs on the thread that asks. The range mutex of the table is held while the shards are visited, one at a time.
+//!
+//! 1. A range is in the list and counted before the first shard is visited (see `space`).
+//! 2. A transaction has few ranges in a table: what overlaps or touches one of its own extends that, and beyond
+//!    [`RANGES_MAX`] the last one grows over the keys between. Writers compare with every range, so more would slow
+//!    everybody; a transaction with that many scans rather locks too much.
+//! 3. An extension is a range of its own until it is granted, then becomes part of the one it extends.
+
+use super::held::{HeldRange, TxnLocks};
+use super::point::Edges;
+use super::range::{Interval, RangeId, Ranges, Wanted};
+use super::resource::{Conflict, Resource};
+use super::space::LockSpace;
+use super::wait::Wakes;
+use super::{LockGrant, Locks, Lsn};
+use crate::ids::TxnId;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Ranges of one transaction in one table.
+const RANGES_MAX: usize = 32;
+
+/// A granted interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RangeGrant {
+    /// The range that covers it, to be extended; `None` if no key can be in the interval. Valid until the transaction
+    /// ends; it may cover more than was asked for.
+    pub(crate) id: Option<RangeId>,
+    /// Up to here the log must be durable before anybody is told of what was read. Zero if it was locked already.
+    pub(crate) depends_on: Lsn,
+}
+
+/// Where to a scan extends its range.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Toward<'a> {
+    /// The new upper bound of a forward scan.
+    High(Bound<&'a [u8]>),
+    /// The new lower bound of a backward scan.
+    Low(Bound<&'a [u8]>),
+}
+
+impl Locks {
+    /// Locks all keys between two bounds for reading, present or not. May wait; the caller holds no latch.
+    pub(crate) fn acquire_range(
+        &self,
+        txn: &mut TxnLocks,
+        space: &Arc<LockSpace>,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+    ) -> Result<RangeGrant, Conflict> {
+        let interval = Interval::new(low, high);
+        if interval.is_empty() {
+            return Ok(RangeGrant { id: None, depends_on: Lsn::ZERO });
+        }
+        let at = txn.enter(space);
+        let own = txn.ranges(at);
+        let grown = match own.iter().rposition(|range| range.interval.touches(&interval)) {
+            Some(touching) => Some(touching),
+            None if own.len() >= RANGES_MAX => Some(own.len() - 1),
+            None => None,
+        };
+        if let Some(grown) = grown {
+            return self.grow_range(txn, at, grown, &interval);
+        }
+        let (id, depends_on) = self.wait_for_range(txn, space, interval.clone(), None)?;
+        txn.ranges_mut(at).push(HeldRange { id, interval });
+        Ok(RangeGrant { id: Some(id), depends_on })
+    }
+
+    /// Moves one bound of a range that `txn` holds outwards; inwards it does nothing. May wait; the caller holds no
+    /// latch. Returns what the keys added depend on.
+    pub(crate) fn extend_range(
+        &self,
+        txn: &mut TxnLocks,
+        space: &Arc<LockSpace>,
+        id: RangeId,
+        to: Toward<'_>,
+    ) -> Result<LockGrant, Conflict> {
+        let at = txn.enter(space);
+        let own = txn.ranges(at);
+        let place =
+            own.iter().rposition(|range| range.id == id).expect("the range is one of the transaction's");
+        let now = &own[place].interval;
+        let wanted = match to {
+            Toward::High(high) => Interval { low: now.low.clone(), high: high.map(Box::from) },
+            Toward::Low(low) => Interval { low: low.map(Box::from), high: now.high.clone() },
+        };
+        if wanted.is_empty() {
+            return Ok(LockGrant::HELD);
+        }
+        let grant = self.grow_range(txn, at, place, &wanted)?;
+        Ok(LockGrant { depends_on: grant.depends_on })
+    }
+
+    /// Extends a held range until it covers `interval` too.
+    fn grow_range(
+        &self,
+        txn: &mut TxnLocks,
+        at: u32,
+        place: usize,
+        interval: &Interval,
+    ) -> Result<RangeGrant, Conflict> {
+        let space = txn.space(at).clone();
+        let HeldRange { id, interval: now } = &txn.ranges(at)[place];
+        let id = *id;
+        let hull = now.hull(interval);
+        let missing = [now.missing_below(&hull), now.missing_above(&hull)];
+        let mut depends_on = Lsn::ZERO;
+        for part in missing.into_iter().flatten() {
+            let (_, part_depends_on) = self.wait_for_range(txn, &space, part.clone(), Some(id))?;
+            depends_on = depends_on.max(part_depends_on);
+            let held = &mut txn.ranges_mut(at)[place].interval;
+            *held = held.hull(&part);
+        }
+        Ok(RangeGrant { id: Some(id), depends_on })
+    }
+
+    /// Acquires an interval, as a new range or to become part of `into`.
+    fn wait_for_range(
+        &self,
+        txn: &mut TxnLocks,
+        space: &LockSpace,
+        interval: Interval,
+        into: Option<RangeId>,
+    ) -> Result<(RangeId, Lsn), Conflict> {
+        let me = txn.id();
+        let mut wakes = Wakes::default();
+        let (id, parker) = {
+            let mut ranges = space.ranges.lock();
+            let id = ranges.register(me, interval.clone());
+            space.count_range();
+            let survey = space.survey(me, &interval);
+            let mut waiting = Vec::new();
+            ranges.points_against(me, &interval, id, &mut waiting);
+            if survey.writers.is_empty() && waiting.is_empty() {
+                return Ok((settle(space, &mut ranges, id, into), survey.depends_on));
+            }
+            let mut graph = self.graph.lock();
+            let passes_points = graph.any_reaches(&waiting, me);
+            if passes_points {
+                waiting.clear();
+            }
+            if survey.writers.is_empty() && waiting.is_empty() {
+                drop(graph);
+                let id = settle(space, &mut ranges, id, into);
+                // The points it went past wait for it now.
+                let keys = ranges.points_in(&interval);
+                self.review_points(space, &mut ranges, &keys, Edges::New, &mut wakes);
+                drop(ranges);
+                wakes.send();
+                return Ok((id, survey.depends_on));
+            }
+            let parker = txn.parker();
+            let blockers = [survey.writers, waiting].concat();
+            if let Some(range) = ranges.get_mut(id) {
+                range.wanted = Some(Wanted { blockers: blockers.clone(), passes_points });
+            }
+            let wanted = Resource::Range(space.table(), interval);
+            graph.begin(me, blockers, wanted, parker.clone(), &mut wakes);
+            (id, parker)
+        };
+        wakes.send();
+        match self.sleep(me, &parker) {
+            Ok(()) => {
+                let depends_on = space.interval_dependence();
+                let id = settle(space, &mut space.ranges.lock(), id, into);
+                Ok((id, depends_on))
+            }
+            Err(conflict) => {
+                self.withdraw_range(space, id);
+                Err(conflict)
+            }
+        }
+    }
+
+    /// Takes a range that was not granted out, and lets go on whom only it held up.
+    fn withdraw_range(&self, space: &LockSpace, id: RangeId) {
+        let mut wakes = Wakes::default();
+        {
+            let mut ranges = space.ranges.lock();
+            if let Some(range) = ranges.remove(id) {
+                space.uncount_ranges(1);
+                let keys = ranges.points_in(&range.interval);
+                self.review_points(space, &mut ranges, &keys, Edges::New, &mut wakes);
+            }
+        }
+        wakes.send();
+    }
+
+    /// Finds out anew what the ranges around `key` wait for, after a wait for it ended without a grant.
+    pub(super) fn review_ranges(
+        &self,
+        space: &LockSpace,
+        ranges: &mut Ranges,
+        key: &[u8],
+        wakes: &mut Wakes,
+    ) {
+        let around: Vec<_> = ranges
+            .waiting()
+            .filter(|range| range.interval.contains(key))
+            .map(|range| (range.id, range.txn, range.interval.clone()))
+            .collect();
+        for (id, txn, interval) in around {
+            let mut blockers = space.survey(txn, &interval).writers;
+            let mut waiting = Vec::new();
+            ranges.points_against(txn, &interval, id, &mut waiting);
+            let Some(wanted) = ranges.get_mut(id).and_then(|range| range.wanted.as_mut()) else { continue };
+            if !wanted.passes_points {
+                blockers.append(&mut waiting);
+            }
+            wanted.blockers = blockers.clone();
+            let mut graph = self.graph.lock();
+            graph.redirect(txn, blockers);
+            graph.break_cycles(txn, wakes);
+        }
+        self.grant_ranges(space, ranges, None, wakes);
+    }
+
+    /// Grants the waiting ranges that nobody blocks; `ended` blocks no longer.
+    pub(super) fn grant_ranges(
+        &self,
+        space: &LockSpace,
+        ranges: &mut Ranges,
+        ended: Option<TxnId>,
+        wakes: &mut Wakes,
+    ) {
+        let mut granted = Vec::new();
+        for range in ranges.waiting() {
+            let Some(wanted) = &mut range.wanted else { continue };
+            wanted.blockers.retain(|blocker| Some(*blocker) != ended);
+            // A victim that has not left the list yet stays as it is.
+            if wanted.blockers.is_empty() && self.graph.lock().grant(range.txn, wakes) {
+                range.wanted = None;
+                granted.push(range.interval.clone());
+            }
+        }
+        for interval in granted {
+            // Points that went past the range while it waited now wait for it.
+            let keys = ranges.points_in(&interval);
+            self.review_points(space, ranges, &keys, Edges::New, wakes);
+        }
+    }
+}
+
+/// Makes a range granted, and part of `into`.
+fn settle(space: &LockSpace, ranges: &mut Ranges, id: RangeId, into: Option<RangeId>) -> RangeId {
+    match into {
+        Some(into) => {
+            if let Some(part) = ranges.remove(id) {
+                let whole = ranges.get_mut(into).expect("a range lasts until its transaction ends");
+                whole.interval = whole.interval.hull(&part.interval);
+                space.uncount_ranges(1);
+            }
+            into
+        }
+        None => {
+            if let Some(range) = ranges.get_mut(id) {
+                range.wanted = None;
+            }
+            id
+        }
+    }
+}

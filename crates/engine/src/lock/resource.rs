@@ -1,0 +1,87 @@
+//! What a lock is on, as told to people, and the refusal of one.
+
+use super::range::Interval;
+use crate::error::ConflictKind;
+use crate::ids::{TableId, TxnId};
+use std::fmt;
+use std::ops::Bound;
+
+/// What a lock is on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Resource {
+    /// A table as a whole.
+    Table(TableId),
+    /// One key, whether or not it is present.
+    Point(TableId, Box<[u8]>),
+    /// All keys of an interval, present or not.
+    Range(TableId, Interval),
+}
+
+/// A lock was not granted. The transaction keeps what it holds and should roll back; run again it may succeed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("transaction {victim} gave way: it wanted {wanted}{}; {}", By(blockers), Why(*kind))]
+pub(crate) struct Conflict {
+    /// The transaction that has to give way: the caller's own.
+    pub(crate) victim: TxnId,
+    /// Transactions that were in its way: holders, or waiters before it in line.
+    pub(crate) blockers: Vec<TxnId>,
+    /// What it wanted.
+    pub(crate) wanted: Resource,
+    /// Deadlock or a wait that took too long.
+    pub(crate) kind: ConflictKind,
+}
+
+struct By<'a>(&'a [TxnId]);
+
+impl fmt::Display for By<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, txn) in self.0.iter().enumerate() {
+            write!(f, "{}{txn}", if i == 0 { ", behind transaction " } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+struct Why(ConflictKind);
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            ConflictKind::Timeout => "the lock was not granted in time",
+            _ => "they waited for each other",
+        })
+    }
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Resource::Table(table) => write!(f, "table {table}"),
+            Resource::Point(table, key) => write!(f, "key {} of table {table}", Key(key)),
+            Resource::Range(table, Interval { low, high }) => {
+                match low {
+                    Bound::Included(key) => write!(f, "keys [{}, ", Key(key)),
+                    Bound::Excluded(key) => write!(f, "keys ({}, ", Key(key)),
+                    Bound::Unbounded => write!(f, "keys (.., "),
+                }?;
+                match high {
+                    Bound::Included(key) => write!(f, "{}]", Key(key)),
+                    Bound::Excluded(key) => write!(f, "{})", Key(key)),
+                    Bound::Unbounded => write!(f, "..)"),
+                }?;
+                write!(f, " of table {table}")
+            }
+        }
+    }
+}
+
+/// A key in quotes, its bytes escaped, long ones cut.
+struct Key<'a>(&'a [u8]);
+
+impl fmt::Display for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 48;
+        let shown = &self.0[..self.0.len().min(SHOWN)];
+        write!(f, "\"{}\"{}", shown.escape_ascii(), if self.0.len() > SHOWN { ".." } else { "" })
+    }
+}

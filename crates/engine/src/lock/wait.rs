@@ -1,0 +1,272 @@
+//! Waiting: the waits-for graph, which also decides how each wait ends, and the parkers threads sleep on.
+//!
+//! Any transaction's thread runs this, only when it cannot be granted a lock at once or lets somebody else go on.
+//!
+//! 1. A wait lasts as long as its node is in the graph. It ends exactly once, under the graph's mutex, by whoever takes
+//!    the node out: a releaser (granted), a deadlock's finder (victim), the waiter itself (timeout). The first two store
+//!    the outcome in the parker before they unlock the graph, so a waiter that finds its node gone finds its outcome.
+//! 2. No wake-up is lost: the outcome is stored under the parker's mutex, and the sleeper looks for it under that mutex
+//!    before it sleeps. The notification itself is sent later, by [`Wakes::send`], with no lock or latch held.
+//! 3. From each node, every transaction that it really waits for is reachable over edges and the nodes they lead to,
+//!    except while a victim has left the graph but not yet its queue; when it does, the edges behind it are made anew
+//!    and searched again. Edges to transactions without a node lead nowhere, so those of ended transactions may stay.
+//! 4. Every cycle is found when its last edge appears: by the wait that adds it, or by the re-made edges that do.
+//!    Exactly one transaction of it is the victim: the youngest, which has the largest id and so the least work to lose.
+//!
+//! Ranks: range mutex of a table < shard < graph < parker.
+
+use super::resource::{Conflict, Resource};
+use crate::error::ConflictKind;
+use crate::ids::TxnId;
+use parking_lot::{Condvar, Mutex};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// How a wait was ended by another thread.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Granted,
+    Victim(Conflict),
+}
+
+/// Where the thread of one transaction sleeps. Used again by all its waits, one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Parker {
+    outcome: Mutex<Option<Outcome>>,
+    told: Condvar,
+}
+
+impl Parker {
+    /// Sleeps until the outcome is there, and takes it; `None` at the deadline.
+    pub(super) fn park(&self, deadline: Option<Instant>) -> Option<Outcome> {
+        let mut outcome = self.outcome.lock();
+        while outcome.is_none() {
+            match deadline {
+                None => self.told.wait(&mut outcome),
+                Some(deadline) => {
+                    if self.told.wait_until(&mut outcome, deadline).timed_out() {
+                        break;
+                    }
+                }
+            }
+        }
+        outcome.take()
+    }
+
+    fn tell(&self, outcome: Outcome) {
+        let before = self.outcome.lock().replace(outcome);
+        debug_assert!(before.is_none(), "a wait ended twice");
+    }
+}
+
+/// Threads whose outcome is stored, to be woken when the locks that were needed for it are released.
+#[derive(Debug, Default)]
+#[must_use]
+pub(super) struct Wakes(Vec<Arc<Parker>>);
+
+impl Wakes {
+    /// Wakes them. Not on drop, because then the order of declarations would decide what is still locked.
+    pub(super) fn send(self) {
+        for parker in self.0 {
+            parker.told.notify_one();
+        }
+    }
+}
+
+/// A transaction that waits.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) blockers: Vec<TxnId>,
+    pub(super) wanted: Resource,
+    parker: Arc<Parker>,
+}
+
+/// Who waits for whom.
+#[derive(Debug, Default)]
+pub(super) struct Graph {
+    nodes: BTreeMap<TxnId, Node>,
+    tally: Tally,
+}
+
+/// How many waits there were, and how they ended if not well.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Tally {
+    pub(super) waits: u64,
+    pub(super) deadlocks: u64,
+    pub(super) timeouts: u64,
+}
+
+impl Graph {
+    /// Starts a wait and breaks the cycles it closes, perhaps by making `txn` itself a victim.
+    pub(super) fn begin(
+        &mut self,
+        txn: TxnId,
+        blockers: Vec<TxnId>,
+        wanted: Resource,
+        parker: Arc<Parker>,
+        wakes: &mut Wakes,
+    ) {
+        let before = self.nodes.insert(txn, Node { blockers, wanted, parker });
+        debug_assert!(before.is_none(), "transaction {txn} waits twice");
+        self.tally.waits += 1;
+        self.break_cycles(txn, wakes);
+    }
+
+    /// Replaces what `txn` waits for, if it waits. The caller breaks cycles when all edges are in place.
+    pub(super) fn redirect(&mut self, txn: TxnId, blockers: Vec<TxnId>) {
+        if let Some(node) = self.nodes.get_mut(&txn) {
+            node.blockers = blockers;
+        }
+    }
+
+    /// Ends a wait by granting; whether the wait was still on.
+    pub(super) fn grant(&mut self, txn: TxnId, wakes: &mut Wakes) -> bool {
+        let Some(node) = self.nodes.remove(&txn) else { return false };
+        node.parker.tell(Outcome::Granted);
+        wakes.0.push(node.parker);
+        true
+    }
+
+    /// Ends the caller's own wait at its deadline; `None` if another thread was faster.
+    pub(super) fn give_up(&mut self, txn: TxnId) -> Option<Node> {
+        let node = self.nodes.remove(&txn)?;
+        self.tally.timeouts += 1;
+        Some(node)
+    }
+
+    /// Whether one of `from` waits, over any number of others, for `txn`.
+    pub(super) fn any_reaches(&self, from: &[TxnId], txn: TxnId) -> bool {
+        if from.is_empty() || !self.is_waited_for(txn) {
+            return false;
+        }
+        let mut seen = BTreeSet::new();
+        let mut open = from.to_vec();
+        while let Some(next) = open.pop() {
+            if next == txn {
+                return true;
+            }
+            if seen.insert(next)
+                && let Some(node) = self.nodes.get(&next)
+            {
+                open.extend(&node.blockers);
+            }
+        }
+        false
+    }
+
+    /// Picks victims until `txn` is in no cycle.
+    pub(super) fn break_cycles(&mut self, txn: TxnId, wakes: &mut Wakes) {
+        if !self.is_waited_for(txn) {
+            return;
+        }
+        while let Some(cycle) = self.cycle_through(txn) {
+            let Some(at) = (0..cycle.len()).max_by_key(|at| cycle[*at]) else { return };
+            let victim = cycle[at];
+            let Some(node) = self.nodes.remove(&victim) else { return };
+            let Node { mut blockers, wanted, parker } = node;
+            // Name the one in the cycle first.
+            let next = cycle[(at + 1) % cycle.len()];
+            blockers.sort_by_key(|blocker| *blocker != next);
+            self.tally.deadlocks += 1;
+            let kind = ConflictKind::Deadlock;
+            parker.tell(Outcome::Victim(Conflict { victim, blockers, wanted, kind }));
+            wakes.0.push(parker);
+        }
+    }
+
+    /// The common wait is of a transaction nobody waits for; one look over the nodes is cheaper than a search.
+    fn is_waited_for(&self, txn: TxnId) -> bool {
+        self.nodes.values().any(|node| node.blockers.contains(&txn))
+    }
+
+    /// A cycle that `txn` is in, in the order of the waits. Depth-first without recursion: the depth is the number of waiting threads.
+    fn cycle_through(&self, txn: TxnId) -> Option<Vec<TxnId>> {
+        let mut seen = BTreeSet::new();
+        let mut path = vec![(txn, self.nodes.get(&txn)?, 0)];
+        while let Some((_, node, edge)) = path.last_mut() {
+            let Some(next) = node.blockers.get(*edge).copied() else {
+                path.pop();
+                continue;
+            };
+            *edge += 1;
+            if next == txn {
+                return Some(path.into_iter().map(|(txn, _, _)| txn).collect());
+            }
+            if seen.insert(next)
+                && let Some(node) = self.nodes.get(&next)
+            {
+                path.push((next, node, 0));
+            }
+        }
+        None
+    }
+
+    pub(super) fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Transactions that wait now.
+    pub(super) fn waiting(&self) -> impl ExactSizeIterator<Item = (TxnId, &Node)> {
+        self.nodes.iter().map(|(txn, node)| (*txn, node))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::TableId;
+
+    fn id(id: u64) -> TxnId {
+        TxnId::new(id)
+    }
+
+    fn begin(graph: &mut Graph, txn: u64, blockers: &[u64]) -> Arc<Parker> {
+        let parker = Arc::new(Parker::default());
+        let mut wakes = Wakes::default();
+        let blockers = blockers.iter().map(|b| id(*b)).collect();
+        graph.begin(id(txn), blockers, Resource::Table(TableId::new(1)), parker.clone(), &mut wakes);
+        parker
+    }
+
+    fn waiting(graph: &Graph) -> Vec<u64> {
+        graph.waiting().map(|(txn, _)| txn.get()).collect()
+    }
+
+    #[test]
+    fn the_youngest_of_the_cycle_and_nobody_else_gives_way() {
+        let mut graph = Graph::default();
+        begin(&mut graph, 9, &[2]);
+        begin(&mut graph, 1, &[5]);
+        begin(&mut graph, 5, &[3, 2]);
+        begin(&mut graph, 2, &[1]);
+        assert_eq!(waiting(&graph), [1, 2, 9], "9 is younger but only waits for the cycle");
+        assert_eq!(graph.tally.deadlocks, 1);
+    }
+
+    #[test]
+    fn two_cycles_closed_at_once_are_both_broken() {
+        let mut graph = Graph::default();
+        begin(&mut graph, 7, &[1]);
+        begin(&mut graph, 8, &[1]);
+        let one = begin(&mut graph, 1, &[7, 8]);
+        assert_eq!(waiting(&graph), [1]);
+        assert_eq!(graph.tally.deadlocks, 2);
+        assert!(one.outcome.lock().is_none());
+    }
+
+    #[test]
+    fn a_waiter_that_closes_two_cycles_as_youngest_is_the_only_victim() {
+        let mut graph = Graph::default();
+        begin(&mut graph, 1, &[9]);
+        begin(&mut graph, 2, &[9]);
+        let nine = begin(&mut graph, 9, &[1, 2]);
+        assert_eq!(waiting(&graph), [1, 2]);
+        match nine.park(None) {
+            Some(Outcome::Victim(conflict)) => {
+                assert_eq!((conflict.victim, conflict.blockers), (id(9), vec![id(1), id(2)]));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
