@@ -289,7 +289,12 @@ impl Handle {
             }
         }
         core.shut();
-        core.wait(core.frontiers().reserved(), Durability::Durable)
+        core.wait(core.frontiers().reserved(), Durability::Durable)?;
+        if mark {
+            // No later record will remember that the last ones were durable.
+            core.store.note_durable(core.frontiers().durable())?;
+        }
+        Ok(())
     }
 }
 

@@ -203,8 +203,9 @@ pub(crate) fn judge(
     state: &ControlState,
 ) -> Result<(Walk, Search, EndVerdict), device::Error> {
     let walk = scan::walk(source, state.start, state.start_incarnation)?;
-    // Closing writes its record last, and no opening since has written anything: there is nothing to search for.
-    let finished = walk.closed && walk.incarnation == state.incarnation;
+    // Closing writes its record last and then remembers this end, and no opening since has written anything: there is
+    // nothing to search for.
+    let finished = walk.closed && walk.incarnation == state.incarnation && walk.end == state.durable;
     let search = if finished { Search::default() } else { scan::search(source, walk.end, walk.incarnation)? };
     let durable = match known_durable(state, &walk, &search) {
         known if known <= walk.end => DurableFound::Reached,

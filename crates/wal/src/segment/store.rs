@@ -255,6 +255,14 @@ impl SegmentStore {
         upkeep.control.update(ControlState { incarnation, durable, ..state })
     }
 
+    /// Remembers durably that the log is durable up to here. For closing: after the last record nothing else remembers
+    /// that it was durable.
+    pub(crate) fn note_durable(&self, durable: Lsn) -> device::Result<()> {
+        let mut upkeep = self.upkeep();
+        let state = *upkeep.control.state();
+        upkeep.control.update(ControlState { durable, ..state })
+    }
+
     fn file(&self, at: Lsn, verb: Verb) -> device::Result<Arc<dyn File>> {
         let file = self.files().file(at).cloned();
         file.ok_or_else(|| device::Error::new(verb, self.file_name(at), Cause::NotFound))

@@ -140,7 +140,8 @@ impl Writer {
     pub fn close(mut self) -> device::Result<()> {
         self.write(WriteMode::Durable)?;
         self.append_kind(Kind::MARK, &[]);
-        self.write(WriteMode::Durable)
+        self.write(WriteMode::Durable)?;
+        self.store.note_durable(self.durable)
     }
 
     pub fn extent(&self) -> Fixed {

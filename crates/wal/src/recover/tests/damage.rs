@@ -44,6 +44,15 @@ fn a_damaged_record_below_the_durable_frontier_is_never_cut_off() {
     }
 }
 
+/// After a clean close nothing follows the last record, and its loss is noticed all the same.
+#[test]
+fn losing_the_last_block_of_a_closed_log_is_noticed() {
+    let (mut image, lsns) = sample();
+    let (file, offset) = place(lsns[149].floor_block());
+    image.get_mut(&file).unwrap()[offset..].fill(0);
+    assert!(matches!(refusal(&image), OpenError::CorruptBelowDurable { .. }));
+}
+
 #[test]
 fn a_zeroed_stretch_below_the_durable_frontier_is_never_the_end() {
     let (image, lsns) = sample();
