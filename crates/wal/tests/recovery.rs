@@ -1,0 +1,240 @@
+//! Whole logs on the simulated device: what was acknowledged survives crashes at any step, what was not is a prefix,
+//! and damage is refused. The byte-exact cases are in `src/recover/tests`.
+
+use fastrand::Rng;
+use katydid_device::testing::seed;
+use katydid_device::{Cause, SimDevice};
+use katydid_wal::{
+    Admission, Append, AppendError, Durability, Error, Finding, InserterKind, Kind, Log, Lsn, OpenError,
+    Options, Session, SyncKind,
+};
+
+fn options(random: &mut Rng) -> Options {
+    Options {
+        segment_bytes: 16 << 10,
+        ring_bytes: 16 << 10,
+        run_ahead_bytes: 4 << 10,
+        sessions_max: 4,
+        spare_segments: 1,
+        reserve_bytes: 4 << 10,
+        inserter: if random.bool() { InserterKind::Marks } else { InserterKind::Mutex },
+        sync: if random.bool() { SyncKind::Adaptive } else { SyncKind::Pipelined },
+        ..Options::default()
+    }
+}
+
+fn append(session: &mut Session, payload: &[u8]) -> Result<Lsn, Error> {
+    let payload = [payload];
+    let append =
+        Append { kind: Kind::USER, txn: 1, prev: Lsn::ZERO, payload: &payload, admission: Admission::Normal };
+    Ok(session.append(&append)?.first)
+}
+
+fn payload(number: usize, bytes: usize) -> Vec<u8> {
+    format!("record {number} ").into_bytes().into_iter().cycle().take(bytes).collect()
+}
+
+/// Whether the device crashed, as any of the log's calls may say it.
+fn crashed(error: &Error) -> bool {
+    match error {
+        Error::Poisoned { cause } | Error::Device(cause) => device_crashed(cause),
+        Error::Read(katydid_wal::ReadError::Device(cause)) => device_crashed(cause),
+        Error::Closed => true,
+        _ => false,
+    }
+}
+
+fn device_crashed(error: &katydid_device::Error) -> bool {
+    match &error.cause {
+        Cause::Crashed => true,
+        Cause::Poisoned(first) => device_crashed(first),
+        _ => false,
+    }
+}
+
+/// What was told to the log and what it acknowledged.
+#[derive(Debug, Default)]
+struct Model {
+    /// Where each record begins, and its payload.
+    appended: Vec<(Lsn, Vec<u8>)>,
+    /// So many of the records are acknowledged as durable.
+    acknowledged: usize,
+    trimmed: Lsn,
+}
+
+/// One life of the log. Returns at a crash.
+fn live(device: &SimDevice, model: &mut Model, rounds: usize, random: &mut Rng) -> Result<(), Error> {
+    let log = match Log::open_in(device.directory(), options(random)) {
+        Ok(log) => log,
+        Err(OpenError::Device(error)) => return Err(Error::Device(error)),
+        Err(error) => panic!("{error}\n{}", device.dump()),
+    };
+    let mut found = Vec::new();
+    for record in log.reader(log.start())? {
+        let record = record?;
+        found.push((record.first, record.payload));
+    }
+    assert!(log.start() <= model.trimmed);
+    let gone = model.appended.iter().take_while(|(first, _)| *first < log.start()).count();
+    model.appended.drain(..gone);
+    model.acknowledged = model.acknowledged.saturating_sub(gone);
+    assert!(found.len() >= model.acknowledged, "an acknowledged record is gone");
+    assert!(found.len() <= model.appended.len(), "a record came back");
+    let differs = found.iter().zip(&model.appended).position(|(found, appended)| found != appended);
+    assert_eq!(differs, None, "what is found is a prefix");
+    model.appended.truncate(found.len());
+    // Recovery has made all of it durable.
+    model.acknowledged = found.len();
+    let mut session = log.session()?;
+    for _ in 0..rounds {
+        match random.u8(..8) {
+            0..5 => {
+                let size = if random.u8(..20) == 0 { 9_000 } else { random.usize(..700) };
+                let bytes = payload(random.usize(..1000), size);
+                match append(&mut session, &bytes) {
+                    Ok(first) => model.appended.push((first, bytes)),
+                    Err(error) => return Err(error),
+                }
+            }
+            5 | 6 => {
+                let durability = if random.bool() { Durability::Durable } else { Durability::Written };
+                log.wait(log.reserved(), durability)?;
+                if durability == Durability::Durable {
+                    model.acknowledged = model.appended.len();
+                }
+            }
+            _ => {
+                let keep = random.usize(..8).min(model.acknowledged);
+                if keep > 0 {
+                    let to = model.appended[model.acknowledged - keep].0;
+                    model.trimmed = model.trimmed.max(to);
+                    log.trim(to)?;
+                }
+            }
+        }
+    }
+    if random.bool() {
+        drop(session);
+        log.close()?;
+        model.acknowledged = model.appended.len();
+    }
+    Ok(())
+}
+
+fn check(outcome: Result<(), Error>) {
+    match outcome {
+        Ok(()) => {}
+        Err(error) if crashed(&error) => {}
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn acknowledged_records_survive_a_crash_at_any_step() {
+    let seed = seed();
+    for crash_at in 0..180 {
+        let mut random = Rng::with_seed(seed.wrapping_add(crash_at));
+        let mut device = SimDevice::new(random.u64(..));
+        let mut model = Model::default();
+        for life in 0..4 {
+            device.crash_at(if life == 0 { crash_at } else { random.u64(..120) });
+            check(live(&device, &mut model, 60, &mut random));
+            device = match random.u8(..4) {
+                0 => device.reopen_after_kill(),
+                _ => device.reopen_after_crash(random.u64(..)),
+            };
+        }
+        check(live(&device, &mut model, 10, &mut random));
+    }
+}
+
+/// The last write is lost from some sector on; opening, appending, closing and opening again loses nothing more.
+#[test]
+fn a_torn_tail_is_cut_once_and_for_all() {
+    let seed = seed();
+    let mut random = Rng::with_seed(seed);
+    let mut torn = 0;
+    for _ in 0..60 {
+        let device = SimDevice::new(random.u64(..));
+        let options = options(&mut random);
+        let log = Log::open_in(device.directory(), options.clone()).unwrap();
+        let mut session = log.session().unwrap();
+        for number in 0..10 {
+            append(&mut session, &payload(number, 200)).unwrap();
+        }
+        log.sync().unwrap();
+        for number in 10..30 {
+            append(&mut session, &payload(number, 200)).unwrap();
+        }
+        // Maintenance may be at work too, so the step that crashes is not known; the survivors are judged instead.
+        device.crash_at(device.steps());
+        assert!(log.sync().is_err());
+        drop((session, log));
+        let device = device.reopen_after_crash(random.u64(..));
+        let log = Log::open_in(device.directory(), options.clone()).unwrap();
+        torn += usize::from(matches!(log.recovery().finding, Finding::TornTail { .. }));
+        let kept = log.reader(log.start()).unwrap().map(|record| record.unwrap().payload).collect::<Vec<_>>();
+        assert!(kept.len() >= 10);
+        let mut session = log.session().unwrap();
+        append(&mut session, b"after").unwrap();
+        drop(session);
+        log.close().unwrap();
+        let device = device.reopen_after_crash(random.u64(..));
+        let log = Log::open_in(device.directory(), options).unwrap();
+        assert_eq!(log.recovery().finding, Finding::CleanEnd { closed: true });
+        let now: Vec<Vec<u8>> =
+            log.reader(log.start()).unwrap().map(|record| record.unwrap().payload).collect();
+        assert_eq!(now[..kept.len()], kept);
+        assert_eq!(now[kept.len()..], [b"after".to_vec()]);
+    }
+    assert!(torn > 5, "only {torn} tails were torn");
+}
+
+/// Refused appends leave nothing behind, and succeed when there is room again.
+#[test]
+fn no_space_is_typed_loses_nothing_and_clears() {
+    let mut random = Rng::with_seed(seed());
+    let device = SimDevice::new(1);
+    let log = Log::open_in(device.directory(), options(&mut random)).unwrap();
+    let mut session = log.session().unwrap();
+    device.set_capacity(device.used() + (32 << 10));
+    let mut appended = 0;
+    let refused = loop {
+        match append(&mut session, &payload(appended, 500)) {
+            Ok(_) => appended += 1,
+            Err(error) => break error,
+        }
+        assert!(appended < 10_000);
+    };
+    assert!(matches!(refused, Error::NoSpace), "{refused}");
+    log.sync().unwrap();
+    let before: Vec<_> = log.reader(log.start()).unwrap().map(Result::unwrap).collect();
+    assert_eq!(before.len(), appended);
+    // Trimming gives room without any from outside.
+    log.trim(before[appended - 3].first).unwrap();
+    append(&mut session, b"after trimming").unwrap();
+    device.set_capacity(u64::MAX);
+    for _ in 0..200 {
+        append(&mut session, &payload(0, 500)).unwrap();
+    }
+    drop(session);
+    log.close().unwrap();
+    let log = Log::open_in(device.directory(), options(&mut random)).unwrap();
+    assert_eq!(log.reader(log.start()).unwrap().map(Result::unwrap).count(), 3 + 1 + 200);
+}
+
+#[test]
+fn an_oversized_record_is_refused_and_nothing_of_it_stays() {
+    let device = SimDevice::new(1);
+    let log = Log::open_in(device.directory(), options(&mut Rng::with_seed(1))).unwrap();
+    let mut session = log.session().unwrap();
+    let bytes = vec![0; (64 << 20) - 47];
+    let payload = [&bytes[..]];
+    let append =
+        Append { kind: Kind::USER, txn: 1, prev: Lsn::ZERO, payload: &payload, admission: Admission::Normal };
+    match session.append(&append) {
+        Err(AppendError::TooLarge { bytes, limit }) => assert_eq!((bytes, limit), ((64 << 20) + 1, 64 << 20)),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(log.reader(log.start()).unwrap().count(), 0);
+}
