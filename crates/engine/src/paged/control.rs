@@ -269,3 +269,7 @@ impl ControlFile {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "control_tests.rs"]
+mod tests;

@@ -287,3 +287,7 @@ impl DoubleWrite {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "double_write_tests.rs"]
+mod tests;

@@ -371,3 +371,7 @@ impl Drop for Reserved {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "space_tests.rs"]
+mod tests;

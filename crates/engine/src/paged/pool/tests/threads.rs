@@ -82,6 +82,15 @@ fn checkpoint(pool: &Pool, log: &CountingLog, changes: &Changes) {
     }
 }
 
+/// Counts a worker down, also when it panics: the checkpointing thread must not wait for it for ever.
+struct Working<'a>(&'a AtomicUsize);
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 #[test]
 fn tiny_cache_with_several_threads_loses_nothing() {
     for_seeds(6, |rng| {
@@ -94,8 +103,8 @@ fn tiny_cache_with_several_threads_loses_nothing() {
             for _ in 0..4 {
                 let mut rng = rng.fork();
                 scope.spawn(move || {
+                    let _one_less_at_the_end = Working(workers);
                     work(pool, log, changes, &mut rng, 400);
-                    workers.fetch_sub(1, Ordering::AcqRel);
                 });
             }
             let mut rng = rng.fork();
