@@ -6,6 +6,7 @@
 use crate::ids::TxnId;
 use crate::stat::Pin;
 use katydid_device as device;
+use katydid_wal as wal;
 use std::fmt;
 use std::sync::Arc;
 
@@ -160,10 +161,13 @@ pub enum Error {
     },
     /// A device call failed.
     #[error(transparent)]
-    Device(#[from] device::Error),
-    /// The log refused or failed a call.
+    Device(device::Error),
+    /// A call on the log failed.
     #[error("log: {0}")]
-    Log(Arc<dyn std::error::Error + Send + Sync>),
+    Log(Arc<wal::Error>),
+    /// The log cannot be opened.
+    #[error("log: {0}")]
+    LogOpen(Arc<wal::OpenError>),
     /// An option is out of its range.
     #[error("option {option}: {reason}")]
     Option {
@@ -199,6 +203,11 @@ impl Error {
         }
     }
 
+    /// What every call fails with after `first` shut the device.
+    pub(crate) fn poisoned_by(first: device::Error) -> Self {
+        Error::Poisoned { cause: Arc::new(Error::Device(first)) }
+    }
+
     /// Whether the device had no room.
     pub fn is_no_space(&self) -> bool {
         match self {
@@ -206,6 +215,55 @@ impl Error {
             Error::Device(error) => error.is_no_space(),
             Error::MustRollBack { cause } => cause.is_no_space(),
             _ => false,
+        }
+    }
+}
+
+impl From<device::Error> for Error {
+    fn from(error: device::Error) -> Self {
+        match error.cause {
+            device::Cause::Poisoned(first) => Error::poisoned_by(device::Error::clone(&first)),
+            device::Cause::Locked(pid) => Error::Locked { place: error.subject, pid },
+            _ => Error::Device(error),
+        }
+    }
+}
+
+impl From<wal::Error> for Error {
+    fn from(error: wal::Error) -> Self {
+        match error {
+            wal::Error::Poisoned { cause } => Error::poisoned_by(cause),
+            wal::Error::NoSpace => Error::NoSpace { what: "the log".to_owned() },
+            wal::Error::Closed => Error::Closed,
+            wal::Error::Device(error) => error.into(),
+            wal::Error::Read(wal::ReadError::Device(error)) => error.into(),
+            wal::Error::Read(wal::ReadError::Corrupt { at, file, reason }) => Error::Corrupt {
+                place: format!("log record at {at} in {file}"),
+                page: None,
+                finding: reason.to_owned(),
+            },
+            error => Error::Log(Arc::new(error)),
+        }
+    }
+}
+
+impl From<wal::ReadError> for Error {
+    fn from(error: wal::ReadError) -> Self {
+        wal::Error::Read(error).into()
+    }
+}
+
+impl From<wal::AppendError> for Error {
+    fn from(error: wal::AppendError) -> Self {
+        wal::Error::from(error).into()
+    }
+}
+
+impl From<wal::OpenError> for Error {
+    fn from(error: wal::OpenError) -> Self {
+        match error {
+            wal::OpenError::Device(error) => error.into(),
+            error => Error::LogOpen(Arc::new(error)),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::{Durability, Phase};
+use katydid_wal as wal;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,9 +55,9 @@ pub enum Read {
 }
 
 /// How one transaction behaves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TransactionOptions {
-    /// How far its commit must have come to be reported. Default: the database's.
+    /// How far its commit must have come to be reported. Default: durable.
     pub durability: Durability,
     /// What its reads may return. Default: `Visible`.
     pub read: Read,
@@ -92,6 +93,9 @@ pub struct Options {
     /// Bytes of undo kept in memory per transaction; what is beyond is read back from the log when it rolls back.
     /// Default 1 MiB.
     pub undo_bytes: usize,
+    /// The log: segments, inserter, sync protocol. Its `method` is also how pages travel; its `log_id` becomes the id of a
+    /// new database. Default: the log's own.
+    pub log: wal::Options,
     /// Told of recovery's progress. Default: nobody.
     pub on_recovery: Option<RecoveryProgress>,
 }
@@ -110,6 +114,7 @@ impl Default for Options {
             log_soft_bytes: 1 << 30,
             log_hard_bytes: 16 << 30,
             undo_bytes: 1 << 20,
+            log: wal::Options::default(),
             on_recovery: None,
         }
     }
@@ -134,7 +139,10 @@ impl Options {
         if self.log_hard_bytes < self.log_soft_bytes {
             return refuse("log_hard_bytes", "must be at least log_soft_bytes");
         }
-        Ok(())
+        self.log.validate().map_err(|error| Error::Option {
+            option: error.option,
+            reason: format!("is {}; it must be {}", error.value, error.range),
+        })
     }
 }
 
@@ -152,6 +160,7 @@ impl fmt::Debug for Options {
             .field("log_soft_bytes", &self.log_soft_bytes)
             .field("log_hard_bytes", &self.log_hard_bytes)
             .field("undo_bytes", &self.undo_bytes)
+            .field("log", &self.log)
             .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,8 @@
 //! What `Database::stat` reports: counters and positions, read without stopping anything.
 
 use crate::Lsn;
+use crate::database::Database;
+use crate::error::Result;
 use crate::ids::TxnId;
 use std::fmt;
 
@@ -49,6 +51,10 @@ pub struct Stat {
     pub rollbacks: u64,
     /// Calls that failed with `Error::Conflict`.
     pub conflicts: u64,
+    /// Lock requests that had to wait.
+    pub lock_waits: u64,
+    /// Lock waits ended to break a deadlock.
+    pub deadlocks: u64,
     /// Checkpoints completed.
     pub checkpoints: u64,
     /// Where the last completed checkpoint began.
@@ -65,10 +71,12 @@ pub struct Stat {
     pub cached: u64,
     /// Pages in the cache that differ from the device.
     pub dirty: u64,
-    /// Page requests answered from the cache.
-    pub cache_hits: u64,
-    /// Page requests that had to read the device.
+    /// Pages read from the device.
     pub cache_misses: u64,
+    /// Pages given up for others.
+    pub evicted: u64,
+    /// Batches of pages that a transaction had to write itself to get room.
+    pub forced: u64,
     /// Pages written to their place.
     pub pages_written: u64,
     /// The log.
@@ -99,10 +107,70 @@ pub struct LogStat {
     pub hard_bytes: u64,
     /// Durable writes or syncs issued.
     pub syncs: u64,
-    /// Bytes those made durable.
+    /// Bytes of the log those made durable.
     pub bytes_synced: u64,
-    /// Threads woken.
+    /// Bytes handed to the device, rewritten partial blocks included.
+    pub bytes_written: u64,
+    /// Blocked committers that were released by somebody else's sync.
+    pub released: u64,
+    /// Times a background thread of the log woke up.
     pub wakeups: u64,
+    /// Bytes of all log files, those kept for reuse included.
+    pub bytes_on_disk: u64,
+    /// Bytes prepared ahead.
+    pub prepared: u64,
     /// Incarnation: how often the log was opened.
     pub incarnation: u32,
+}
+
+impl Database {
+    /// Positions and counters.
+    pub fn stat(&self) -> Result<Stat> {
+        let engine = self.engine();
+        engine.check_open()?;
+        let tally = engine.active.tally();
+        let (pool, space, locks) = (engine.pool.stat(), engine.space.stat(), engine.locks.stat());
+        let (counters, log_space) = (engine.log.counters(), engine.log.space());
+        let (active, _) = engine.active.oldest();
+        Ok(Stat {
+            tables: self.tables()?.len() as u64,
+            transactions_active: active,
+            commits: tally.commits,
+            rollbacks: tally.rollbacks,
+            conflicts: tally.conflicts,
+            lock_waits: locks.waits,
+            deadlocks: locks.deadlocks,
+            checkpoints: engine.checkpoints.taken(),
+            checkpoint_lsn: engine.checkpoints.begin(),
+            page_bytes: engine.pool.page_bytes() as u64,
+            pages: space.pages,
+            pages_free: space.free,
+            cache_pages: pool.capacity as u64,
+            cached: pool.resident as u64,
+            dirty: pool.dirty as u64,
+            cache_misses: pool.loaded,
+            evicted: pool.evicted,
+            forced: pool.forced,
+            pages_written: pool.written,
+            log: LogStat {
+                start: engine.log.start(),
+                durable: engine.log.durable(),
+                written: engine.log.written(),
+                filled: engine.log.filled(),
+                reserved: engine.log.reserved(),
+                pinned_by: engine.pinned_by(),
+                bytes: engine.log_bytes(),
+                soft_bytes: engine.options.log_soft_bytes,
+                hard_bytes: engine.options.log_hard_bytes,
+                syncs: counters.syncs,
+                bytes_synced: counters.bytes_synced,
+                bytes_written: counters.bytes_written,
+                released: counters.released,
+                wakeups: counters.syncer_wakeups + counters.maintenance_wakeups,
+                bytes_on_disk: log_space.on_disk,
+                prepared: log_space.prepared,
+                incarnation: engine.log.recovery().incarnation,
+            },
+        })
+    }
 }

@@ -1,0 +1,252 @@
+//! The transactions that have written and not ended, and how their records get into the log.
+//!
+//! Runs on transaction threads; the checkpointer reads it. Invariants:
+//!
+//! 1. A slot's latch (rank 5) is held from before a record of its transaction gets its place in the log until the slot
+//!    says so. A checkpoint that captures the slots *after* its begin record has a place therefore misses no record
+//!    before that place: the writer of such a record either has updated its slot already or holds the latch.
+//! 2. For the same reason a transaction whose commit record lies before the begin record is never captured as active.
+//! 3. `first` of an occupied slot is at or below every record of its transaction, so a log kept from the least `first`
+//!    on can undo everything.
+//! 4. A slot is free exactly when its `txn` is `TxnId::NONE`. Slots are never removed, only used again.
+//!
+//! Threads are spread over shards by a number each thread draws once, so that a log session, the free slots and the
+//! counters of a shard are mostly touched by one thread. Nothing here survives a crash; analysis rebuilds it.
+
+use crate::Lsn;
+use crate::ids::TxnId;
+use crate::paged::log_record::{ActiveEntry, State};
+use crate::paged::writer::Writer;
+use crossbeam_utils::CachePadded;
+use katydid_wal as wal;
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Shards: a power of two, at least the number of threads that are expected to commit at once.
+pub(crate) const SHARDS: usize = 64;
+
+static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static THREAD: usize = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The shard of the calling thread.
+pub(crate) fn shard_of_thread() -> usize {
+    // While a thread's locals are being destroyed any shard will do.
+    THREAD.try_with(|thread| *thread).unwrap_or(0) % SHARDS
+}
+
+/// What a slot says about its transaction.
+#[derive(Debug, Default)]
+pub(crate) struct SlotState {
+    pub(crate) txn: TxnId,
+    pub(crate) first: Lsn,
+    pub(crate) last: Lsn,
+    pub(crate) committed: bool,
+    /// Overflow chains that a committed transaction has not freed yet.
+    pub(crate) chains: Vec<u64>,
+}
+
+impl SlotState {
+    /// The transaction needs nothing more from recovery.
+    pub(crate) fn clear(&mut self) {
+        self.txn = TxnId::NONE;
+        self.first = Lsn::ZERO;
+        self.last = Lsn::ZERO;
+        self.committed = false;
+        self.chains.clear();
+    }
+}
+
+/// The place of one writing transaction.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    state: Mutex<SlotState>,
+}
+
+impl Slot {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, SlotState> {
+        self.state.lock()
+    }
+}
+
+#[derive(Debug)]
+struct Shard {
+    /// Next transaction id of this shard is `next * SHARDS + shard`. Written and read by the shard's threads, relaxed:
+    /// only that no two calls get the same value matters.
+    next: AtomicU64,
+    idle: Mutex<Vec<Box<Writer>>>,
+    session: Mutex<Option<wal::Session>>,
+    // Counters, relaxed: they are reported, nothing depends on them.
+    commits: AtomicU64,
+    rollbacks: AtomicU64,
+    conflicts: AtomicU64,
+}
+
+/// What the counters of all shards add up to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tally {
+    pub(crate) commits: u64,
+    pub(crate) rollbacks: u64,
+    pub(crate) conflicts: u64,
+}
+
+/// All slots, and the log sessions that fill them.
+#[derive(Debug)]
+pub(crate) struct ActiveTable {
+    shards: Box<[CachePadded<Shard>]>,
+    slots: Mutex<Vec<Arc<Slot>>>,
+}
+
+impl ActiveTable {
+    /// A table whose transaction ids start above `after`.
+    pub(crate) fn new(after: TxnId) -> Self {
+        let next = after.get() / SHARDS as u64 + 1;
+        let shard = || Shard {
+            next: AtomicU64::new(next),
+            idle: Mutex::new(Vec::new()),
+            session: Mutex::new(None),
+            commits: AtomicU64::new(0),
+            rollbacks: AtomicU64::new(0),
+            conflicts: AtomicU64::new(0),
+        };
+        ActiveTable {
+            shards: (0..SHARDS).map(|_| CachePadded::new(shard())).collect(),
+            slots: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// An id that no transaction of this incarnation has had.
+    pub(crate) fn next_txn(&self) -> TxnId {
+        let shard = shard_of_thread();
+        let next = self.shards[shard].next.fetch_add(1, Ordering::Relaxed);
+        TxnId::new(next * SHARDS as u64 + shard as u64)
+    }
+
+    /// An id above all that were given out, for the checkpoint.
+    pub(crate) fn txn_limit(&self) -> u64 {
+        let next = self.shards.iter().map(|shard| shard.next.load(Ordering::Relaxed)).max().unwrap_or(1);
+        (next + 1) * SHARDS as u64
+    }
+
+    /// A writer with a free slot, which counts as occupied from its first record on.
+    pub(crate) fn take_writer(&self, txn: TxnId) -> Box<Writer> {
+        let idle = self.shards[shard_of_thread()].idle.lock().pop();
+        let mut writer = idle.unwrap_or_else(|| {
+            let slot = Arc::new(Slot::default());
+            self.slots.lock().push(slot.clone());
+            Box::new(Writer::new(slot))
+        });
+        writer.txn = txn;
+        writer
+    }
+
+    /// Gives back a writer whose slot is free again.
+    pub(crate) fn give_writer(&self, mut writer: Box<Writer>) {
+        writer.reset();
+        self.shards[shard_of_thread()].idle.lock().push(writer);
+    }
+
+    /// The slot of a transaction that recovery found unfinished.
+    pub(crate) fn restore_slot(&self, entry: &ActiveEntry) -> Arc<Slot> {
+        let slot = Arc::new(Slot::default());
+        {
+            let mut state = slot.lock();
+            state.txn = entry.txn;
+            state.first = entry.first;
+            state.last = entry.last;
+            state.committed = entry.state == State::Committed;
+            state.chains.clone_from(&entry.chains);
+        }
+        self.slots.lock().push(slot.clone());
+        slot
+    }
+
+    /// Counts a commit of a transaction that has written.
+    pub(crate) fn count_commit(&self) {
+        self.shards[shard_of_thread()].commits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a rollback of a transaction that has written.
+    pub(crate) fn count_rollback(&self) {
+        self.shards[shard_of_thread()].rollbacks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a call that failed with a conflict.
+    pub(crate) fn count_conflict(&self) {
+        self.shards[shard_of_thread()].conflicts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The counters.
+    pub(crate) fn tally(&self) -> Tally {
+        self.shards.iter().fold(Tally::default(), |sum, shard| Tally {
+            commits: sum.commits + shard.commits.load(Ordering::Relaxed),
+            rollbacks: sum.rollbacks + shard.rollbacks.load(Ordering::Relaxed),
+            conflicts: sum.conflicts + shard.conflicts.load(Ordering::Relaxed),
+        })
+    }
+
+    /// Appends through the calling thread's log session.
+    pub(crate) fn append(
+        &self,
+        log: &wal::Log,
+        append: &wal::Append<'_>,
+    ) -> Result<wal::Appended, crate::Error> {
+        let mut session = self.shards[shard_of_thread()].session.lock();
+        let session = match &mut *session {
+            Some(session) => session,
+            none => none.insert(log.session().map_err(crate::Error::from)?),
+        };
+        session.append(append).map_err(crate::Error::from)
+    }
+
+    /// The occupied slots: call it only after the checkpoint's begin record has its place (invariant 1).
+    pub(crate) fn capture(&self) -> Vec<ActiveEntry> {
+        // The list is copied first: a slot's latch may be held by a thread that waits for log space, and whoever needs
+        // a new slot meanwhile must not wait with it. A slot pushed after the copy had no record before the begin.
+        let slots = self.slots.lock().clone();
+        let mut entries = Vec::new();
+        for slot in slots {
+            let state = slot.lock();
+            if state.txn != TxnId::NONE {
+                entries.push(ActiveEntry {
+                    txn: state.txn,
+                    state: if state.committed { State::Committed } else { State::Active },
+                    first: state.first,
+                    last: state.last,
+                    chains: state.chains.clone(),
+                });
+            }
+        }
+        entries
+    }
+
+    /// The transaction with the oldest first record, without waiting for slots that are being appended for.
+    pub(crate) fn oldest(&self) -> (u64, Option<(TxnId, Lsn)>) {
+        let slots = self.slots.lock().clone();
+        let mut count = 0;
+        let mut oldest: Option<(TxnId, Lsn)> = None;
+        for slot in slots {
+            let Some(state) = slot.state.try_lock() else {
+                count += 1;
+                continue;
+            };
+            if state.txn != TxnId::NONE {
+                count += 1;
+                if oldest.is_none_or(|(_, first)| state.first < first) {
+                    oldest = Some((state.txn, state.first));
+                }
+            }
+        }
+        (count, oldest)
+    }
+
+    /// Gives up the log sessions, before the log is closed.
+    pub(crate) fn drop_sessions(&self) {
+        for shard in &self.shards {
+            shard.session.lock().take();
+        }
+    }
+}

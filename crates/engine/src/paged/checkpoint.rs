@@ -1,0 +1,222 @@
+//! Fuzzy checkpoints, and the thread that takes them and writes pages back.
+//!
+//! A checkpoint stops nobody. It (1) writes back pages that were dirty since before the previous one, so that the log's
+//! start can move, (2) appends its begin record, (3) captures the active transactions and then the dirty pages, (4)
+//! appends what it captured and its end record, (5) makes that durable, (6) names its begin record in the control file,
+//! durable, (7) trims the log.
+//!
+//! Invariants:
+//!
+//! 1. Every transaction with a record below the begin record that has not ended there is captured, with its first LSN
+//!    (`active`, rule 1); every page changed by a record below it and not durable in place, too (`Pool::dirty_pages`).
+//!    Analysis sees what comes after from the log.
+//! 2. The log is trimmed at most to the least of: the begin record, the recovery LSNs and the first LSNs captured. So
+//!    redo and undo find everything they need from the checkpoint that the control file names.
+//! 3. The control file names a checkpoint only when its end record is durable.
+//!
+//! A crash before (6) leaves the previous checkpoint in force, with all the log it needs. A crash between (6) and (7)
+//! leaves more log than needed.
+//!
+//! The thread is parked until it is woken by a commit that finds enough log since the last checkpoint, or by the soft
+//! limit. There is no timer.
+
+use crate::Lsn;
+use crate::error::Result;
+use crate::paged::control::Shutdown;
+use crate::paged::engine::Engine;
+use crate::paged::log_record::{
+    CHECKPOINT_ACTIVE, CHECKPOINT_BEGIN, CHECKPOINT_END, CHECKPOINT_PAGES, CheckpointEnd, PAGES_PER_RECORD,
+    encode_active, encode_checkpoint_end, encode_pages,
+};
+use katydid_wal::{Admission, Durability};
+use parking_lot::{Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+
+/// Pages written back in one go, between looks at whether to stop.
+const FLUSH_PAGES: usize = 1024;
+
+#[derive(Debug, Default)]
+struct Alarm {
+    rung: bool,
+    stopping: bool,
+}
+
+/// Where checkpoints stand, and the thread's bell.
+#[derive(Debug)]
+pub(crate) struct Checkpoints {
+    /// One checkpoint at a time (rank 1).
+    turn: Mutex<()>,
+    /// Begin of the last complete one. Written by its taker under `turn`, read by anybody; Release and Acquire.
+    begin: AtomicU64,
+    /// Log position at which the next one is due. A hint, relaxed.
+    due: AtomicU64,
+    /// Whether the bell was rung and not yet heard. Relaxed hint that spares the bell's latch; the latch decides.
+    rung: AtomicBool,
+    taken: AtomicU64,
+    // Leaf latch.
+    alarm: Mutex<Alarm>,
+    bell: Condvar,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Checkpoints {
+    pub(crate) fn new(begin: Lsn) -> Self {
+        Checkpoints {
+            turn: Mutex::new(()),
+            begin: AtomicU64::new(begin.get()),
+            due: AtomicU64::new(u64::MAX),
+            rung: AtomicBool::new(false),
+            taken: AtomicU64::new(0),
+            alarm: Mutex::default(),
+            bell: Condvar::new(),
+            thread: Mutex::new(None),
+        }
+    }
+
+    /// Begin of the last complete checkpoint.
+    pub(crate) fn begin(&self) -> Lsn {
+        Lsn::new(self.begin.load(Ordering::Acquire))
+    }
+
+    /// Checkpoints completed.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Called with the end of each commit: wakes the thread when a checkpoint is due.
+    #[inline]
+    pub(crate) fn note(&self, end: Lsn) {
+        if end.get() >= self.due.load(Ordering::Relaxed) {
+            self.wake();
+        }
+    }
+
+    /// Wakes the thread.
+    pub(crate) fn wake(&self) {
+        if self.rung.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.alarm.lock().rung = true;
+        self.bell.notify_one();
+    }
+
+    /// Starts the thread.
+    pub(crate) fn start(engine: &Arc<Engine>) -> std::io::Result<()> {
+        let due = engine.checkpoints.begin().get().saturating_add(engine.options.checkpoint_bytes);
+        engine.checkpoints.due.store(due, Ordering::Relaxed);
+        let weak = Arc::downgrade(engine);
+        let thread = std::thread::Builder::new().name("katydid-checkpoint".to_owned());
+        *engine.checkpoints.thread.lock() = Some(thread.spawn(move || run(&weak))?);
+        Ok(())
+    }
+
+    /// Ends the thread, after the checkpoint it may be in.
+    pub(crate) fn stop(&self) {
+        self.alarm.lock().stopping = true;
+        self.bell.notify_all();
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
+        {
+            // A panic there has been reported by the thread itself.
+            let _panicked = thread.join();
+        }
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.alarm.lock().stopping
+    }
+
+    /// Waits for the bell; `false` if the thread is to end.
+    fn listen(&self) -> bool {
+        let mut alarm = self.alarm.lock();
+        while !alarm.rung && !alarm.stopping {
+            self.bell.wait(&mut alarm);
+        }
+        alarm.rung = false;
+        self.rung.store(false, Ordering::Release);
+        !alarm.stopping
+    }
+}
+
+fn run(weak: &Weak<Engine>) {
+    let Some(engine) = weak.upgrade() else { return };
+    while engine.checkpoints.listen() {
+        loop {
+            let before = engine.log.start();
+            // A failure has shut the gate, or is a lack of space that whoever writes meets as well.
+            if engine.checkpoint().is_err() || engine.checkpoints.is_stopping() {
+                break;
+            }
+            // Over the soft limit checkpoints follow each other, as long as they help.
+            if engine.log_bytes() <= engine.options.log_soft_bytes || engine.log.start() <= before {
+                break;
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Takes a checkpoint; where it began.
+    pub(crate) fn checkpoint(&self) -> Result<Lsn> {
+        let _turn = self.checkpoints.turn.lock();
+        let previous = self.checkpoints.begin();
+        loop {
+            let written = self.pool.flush_batch(FLUSH_PAGES, previous)?;
+            if written < FLUSH_PAGES || self.checkpoints.is_stopping() {
+                break;
+            }
+        }
+        self.capture()
+    }
+
+    /// Writes everything back, then takes a checkpoint.
+    pub(crate) fn checkpoint_all(&self) -> Result<Lsn> {
+        let _turn = self.checkpoints.turn.lock();
+        self.pool.flush_all()?;
+        self.capture()
+    }
+
+    fn capture(&self) -> Result<Lsn> {
+        // Critical: a checkpoint is what gives space back.
+        let begin = self.append_system(CHECKPOINT_BEGIN, Lsn::ZERO, &[], Admission::Critical)?;
+        let active = self.active.capture();
+        let dirty: Vec<(u64, Lsn)> =
+            self.pool.dirty_pages().into_iter().map(|(page, lsn)| (page.get(), lsn)).collect();
+        for pages in dirty.chunks(PAGES_PER_RECORD) {
+            let payload = encode_pages(pages);
+            self.append_system(CHECKPOINT_PAGES, begin.lsn, &[&payload], Admission::Critical)?;
+        }
+        if !active.is_empty() {
+            let mut payload = Vec::new();
+            for entry in &active {
+                encode_active(entry, &mut payload);
+            }
+            self.append_system(CHECKPOINT_ACTIVE, begin.lsn, &[&payload], Admission::Critical)?;
+        }
+        let (next_txn, next_table) = (self.active.txn_limit(), self.control.get().next_table);
+        let end = CheckpointEnd { begin: begin.lsn, next_txn, next_table: u64::from(next_table) };
+        let payload = encode_checkpoint_end(&end);
+        let end = self.append_system(CHECKPOINT_END, begin.lsn, &[&payload], Admission::Critical)?;
+        self.log.wait(end.end, Durability::Durable)?;
+        let keep = dirty
+            .iter()
+            .map(|(_, lsn)| *lsn)
+            .chain(active.iter().map(|entry| entry.first))
+            .fold(begin.first, Lsn::min);
+        let is_clean = active.is_empty() && dirty.is_empty() && self.closed.load(Ordering::Acquire);
+        self.control.update(|control| {
+            control.checkpoint = begin.lsn;
+            control.next_transaction = next_txn;
+            control.shutdown = if is_clean { Shutdown::Clean } else { Shutdown::Unclean };
+        })?;
+        self.checkpoints.begin.store(begin.lsn.get(), Ordering::Release);
+        self.checkpoints.taken.fetch_add(1, Ordering::Relaxed);
+        let due = begin.lsn.get().saturating_add(self.options.checkpoint_bytes);
+        self.checkpoints.due.store(due, Ordering::Relaxed);
+        self.log.trim(keep)?;
+        Ok(begin.lsn)
+    }
+}

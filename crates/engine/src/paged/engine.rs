@@ -1,0 +1,150 @@
+//! The parts of an open database, and what they need of each other.
+//!
+//! Any thread. The order in which the parts come to life is `open`'s; nothing here does I/O of its own. Invariants:
+//!
+//! 1. After the gate has shut nothing is written. Changes that are in memory only and cannot be undone any more stay
+//!    behind their transactions' locks, which are then kept until the database is opened again (`stuck`).
+//! 2. A transaction that is given up because its rollback failed keeps its locks and its slot: nobody sees its changes,
+//!    and the log is kept for recovery to undo them.
+
+use crate::Lsn;
+use crate::error::{ConflictKind, Error, Result};
+use crate::lock::{Conflict, Locks, TxnLocks};
+use crate::options::Options;
+use crate::paged::active::ActiveTable;
+use crate::paged::checkpoint::Checkpoints;
+use crate::paged::control::ControlFile;
+use crate::paged::pool::{Pool, WalBarrier};
+use crate::paged::releaser::Releaser;
+use crate::paged::space::Space;
+use crate::paged::tree::Pages;
+use crate::stat::Pin;
+use katydid_device::{DirectoryLock, Gate};
+use katydid_wal::{Admission, Append, Appended, Durability, Kind, Log};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// An open database.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) options: Options,
+    pub(crate) place: String,
+    pub(crate) gate: Gate,
+    pub(crate) log: Log,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) space: Arc<Space>,
+    pub(crate) locks: Locks,
+    pub(crate) active: ActiveTable,
+    pub(crate) control: ControlFile,
+    pub(crate) checkpoints: Checkpoints,
+    pub(crate) releaser: Releaser,
+    /// Set by `close`, read by every call; the log's own state decides races, so relaxed would do, but it is not hot.
+    pub(crate) closed: AtomicBool,
+    /// Locks that are never released: invariants 1 and 2.
+    pub(crate) stuck: Mutex<Vec<TxnLocks>>,
+    /// The directory's lock. Dropped last.
+    pub(crate) directory_lock: Mutex<Option<Box<dyn DirectoryLock>>>,
+}
+
+/// The write-ahead rule, as the pool asks for it.
+#[derive(Debug)]
+pub(crate) struct LogBarrier(pub(crate) Log);
+
+impl WalBarrier for LogBarrier {
+    fn make_durable(&self, end: Lsn) -> Result<()> {
+        Ok(self.0.wait(end, Durability::Durable)?)
+    }
+
+    fn reserved(&self) -> Lsn {
+        self.0.reserved()
+    }
+}
+
+impl Engine {
+    /// Where pages are, as trees ask for it.
+    pub(crate) fn pages(&self) -> Pages<'_> {
+        Pages { pool: &self.pool, space: &self.space }
+    }
+
+    /// Fails if the database was closed.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Fails if nothing may be written: closed, poisoned, or no room in the log.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_open()?;
+        if self.gate.is_shut() {
+            return Err(self.poison());
+        }
+        let used = self.log_bytes();
+        if used > self.options.log_soft_bytes {
+            self.checkpoints.wake();
+            if used > self.options.log_hard_bytes {
+                return Err(Error::LogFull {
+                    pinned_by: self.pinned_by(),
+                    used,
+                    limit: self.options.log_hard_bytes,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// What every call fails with after the gate has shut.
+    pub(crate) fn poison(&self) -> Error {
+        match self.gate.failure() {
+            Some(first) => Error::poisoned_by(first),
+            None => Error::Internal("the gate is open"),
+        }
+    }
+
+    /// Bytes between the log's start and its end.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        self.log.reserved().since(self.log.start())
+    }
+
+    /// Appends a record that belongs to no transaction's undo.
+    pub(crate) fn append_system(
+        &self,
+        kind: u8,
+        prev: Lsn,
+        payload: &[&[u8]],
+        admission: Admission,
+    ) -> Result<Appended> {
+        let append = Append { kind: Kind::new(kind), txn: 0, prev, payload, admission };
+        self.active.append(&self.log, &append)
+    }
+
+    /// Turns a refused lock into the caller's error. After the gate has shut some locks are kept for good, and waiting
+    /// for one of them is not the other transaction's fault.
+    pub(crate) fn conflict(&self, conflict: Conflict) -> Error {
+        if conflict.kind == ConflictKind::Timeout && self.gate.is_shut() {
+            return self.poison();
+        }
+        self.active.count_conflict();
+        Error::Conflict {
+            victim: conflict.victim,
+            holder: conflict.blockers.first().copied(),
+            kind: conflict.kind,
+        }
+    }
+
+    /// What keeps the oldest part of the log.
+    pub(crate) fn pinned_by(&self) -> Pin {
+        let mut pin = Pin::Checkpoint(self.checkpoints.begin());
+        if let (_, Some((txn, first))) = self.active.oldest()
+            && first < pin.lsn()
+        {
+            pin = Pin::Transaction(txn, first);
+        }
+        let page = self.pool.dirty_pages().into_iter().map(|(_, lsn)| lsn).min();
+        if let Some(lsn) = page
+            && lsn < pin.lsn()
+        {
+            pin = Pin::DirtyPage(lsn);
+        }
+        pin
+    }
+}

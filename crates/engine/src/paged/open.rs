@@ -1,0 +1,213 @@
+//! Opening a database: whose directory it is, creation, restart, and closing.
+//!
+//! Runs on the thread that opens or closes. The order of opening is the order of trust: lock, gate, control file, identity of the
+//! other files, torn pages, log, analysis, redo, free pages, undo, checkpoint; only then do others see the database.
+//!
+//! A new database is everything but its control file, each part durable, and then the control file. A crash before
+//! leaves files without one: the next open, which finds only files a creation makes, begins again.
+
+use crate::error::{Error, Foreign, Result};
+use crate::ids::TxnId;
+use crate::lock::Locks;
+use crate::options::Options;
+use crate::paged::active::ActiveTable;
+use crate::paged::checkpoint::Checkpoints;
+use crate::paged::control::{self, Control, ControlFile, EngineKind, Shutdown};
+use crate::paged::double_write::{self, DoubleWrite};
+use crate::paged::engine::{Engine, LogBarrier};
+use crate::paged::pool::Pool;
+use crate::paged::recovery::{self, Progress};
+use crate::paged::releaser::Releaser;
+use crate::paged::space::{self, Space};
+use crate::{Lsn, Phase};
+use katydid_device::{Create, Directory, DirectoryLock, File, Gate};
+use katydid_wal::Log;
+use parking_lot::Mutex;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The folder of the log, inside the database's.
+pub(crate) const LOG_FOLDER: &str = "log";
+/// The log's control file: if it is gone, so is the log.
+const LOG_CONTROL: &str = "log.control";
+
+/// The files of a database. An interrupted creation leaves some of them.
+const FILES: [&str; 4] =
+    [control::FILE_NAME, control::NEW_FILE_NAME, space::FILE_NAME, double_write::FILE_NAME];
+
+/// What opening has found and made so far.
+struct Files {
+    control: ControlFile,
+    pages: Arc<dyn File>,
+    double_write: DoubleWrite,
+    log: Log,
+}
+
+/// Opens the database in `directory`, creating it if there is none and the options say so.
+pub(crate) fn open(directory: Arc<dyn Directory>, options: Options) -> Result<Arc<Engine>> {
+    options.validate()?;
+    let place = directory.describe();
+    let (directory, gate) = Gate::wrap(directory);
+    let directory_lock = directory.lock()?;
+    let progress = Progress::new(options.on_recovery.clone());
+    let files = match ControlFile::open(directory.as_ref(), options.log.method)? {
+        Some(control) => existing(&directory, &options, &place, control, &progress)?,
+        None => create(&directory, &options, &place)?,
+    };
+    restart(files, options, place, gate, directory_lock, &progress)
+}
+
+fn open_pages(directory: &dyn Directory, options: &Options, create: Create) -> Result<Arc<dyn File>> {
+    Ok(directory.open(space::FILE_NAME, create, options.log.method)?)
+}
+
+fn open_log(directory: &Arc<dyn Directory>, options: &Options, database: u128) -> Result<Log> {
+    let folder = directory.subdirectory(LOG_FOLDER)?;
+    let mut options = options.log.clone();
+    options.log_id = Some(database);
+    Ok(Log::open_in(folder, options)?)
+}
+
+fn existing(
+    directory: &Arc<dyn Directory>,
+    options: &Options,
+    place: &str,
+    control: ControlFile,
+    progress: &Progress,
+) -> Result<Files> {
+    let Control { database, page_bytes, .. } = control.get();
+    let page_bytes = page_bytes as usize;
+    let missing = |file: &str| Error::Corrupt {
+        place: place.to_owned(),
+        page: None,
+        finding: format!("{file} is missing, without which the database cannot be opened"),
+    };
+    let pages = match open_pages(directory.as_ref(), options, Create::Never) {
+        Err(Error::Device(error)) if error.is_not_found() => return Err(missing(space::FILE_NAME)),
+        pages => pages?,
+    };
+    // The log would make a new one in an empty folder, and everything acknowledged since the checkpoint would be lost.
+    let folder = directory.existing_subdirectory(LOG_FOLDER)?.ok_or_else(|| missing(LOG_FOLDER))?;
+    if !folder.list()?.iter().any(|name| name == LOG_CONTROL) {
+        return Err(missing(LOG_CONTROL));
+    }
+    pages.sync()?;
+    pages.drop_cache()?;
+    progress.tell(Phase::Restore, 0, 1);
+    let double_write = DoubleWrite::open(directory.as_ref(), options.log.method, database, page_bytes)?;
+    double_write.restore(pages.as_ref())?;
+    progress.tell(Phase::Restore, 1, 1);
+    space::check_file(pages.as_ref(), place, database, page_bytes)?;
+    let log = open_log(directory, options, database)?;
+    if log.recovery().log_id != database {
+        return Err(Error::Foreign {
+            place: place.to_owned(),
+            what: Foreign::Identity(LOG_FOLDER.to_owned()),
+        });
+    }
+    Ok(Files { control, pages, double_write, log })
+}
+
+fn create(directory: &Arc<dyn Directory>, options: &Options, place: &str) -> Result<Files> {
+    if let Some(name) = directory.list()?.into_iter().find(|name| !FILES.contains(&name.as_str())) {
+        return Err(Error::Foreign { place: place.to_owned(), what: Foreign::File(name) });
+    }
+    if !options.create {
+        return Err(Error::NotFound { place: place.to_owned() });
+    }
+    // An interrupted creation may have made a log already, and with it the database's id.
+    let id = options.log.log_id.unwrap_or_else(random_id);
+    let log = open_log(directory, options, id)?;
+    let database = log.recovery().log_id;
+    let pages = open_pages(directory.as_ref(), options, Create::IfMissing)?;
+    space::create(pages.as_ref(), database, options.page_bytes)?;
+    let double_write =
+        DoubleWrite::open(directory.as_ref(), options.log.method, database, options.page_bytes)?;
+    directory.sync()?;
+    let control = Control {
+        database,
+        page_bytes: options.page_bytes as u32,
+        engine: EngineKind::Paged,
+        shutdown: Shutdown::Unclean,
+        checkpoint: Lsn::ZERO,
+        next_transaction: 1,
+        next_table: 1,
+    };
+    let control = ControlFile::create(directory.as_ref(), options.log.method, control)?;
+    Ok(Files { control, pages, double_write, log })
+}
+
+fn restart(
+    files: Files,
+    options: Options,
+    place: String,
+    gate: Gate,
+    directory_lock: Box<dyn DirectoryLock>,
+    progress: &Progress,
+) -> Result<Arc<Engine>> {
+    let Files { control, pages, double_write, log } = files;
+    let begin = control.get().checkpoint;
+    let page_bytes = control.get().page_bytes as usize;
+    let barrier = Arc::new(LogBarrier(log.clone()));
+    let pool = Arc::new(Pool::new(pages, double_write, page_bytes, options.cache_bytes, barrier));
+    let analysis = recovery::analyse(&log, begin, progress)?;
+    recovery::repeat(&log, &pool, &analysis, progress)?;
+    let space = Space::load(&pool)?;
+    let next_txn = analysis.next_txn.max(control.get().next_transaction);
+    let engine = Arc::new(Engine {
+        locks: Locks::new(options.lock_wait),
+        options,
+        place,
+        gate,
+        log,
+        pool,
+        space,
+        active: ActiveTable::new(TxnId::new(next_txn)),
+        control,
+        checkpoints: Checkpoints::new(begin),
+        releaser: Releaser::default(),
+        closed: AtomicBool::new(false),
+        stuck: Mutex::default(),
+        directory_lock: Mutex::new(Some(directory_lock)),
+    });
+    let total = analysis.active.len() as u64;
+    let mut done = 0;
+    progress.tell(Phase::Undo, done, total);
+    let mut unfinished: Vec<_> = analysis.active.into_values().collect();
+    unfinished.sort_by_key(|entry| std::cmp::Reverse(entry.last));
+    engine.undo_unfinished(unfinished, || {
+        done += 1;
+        progress.tell(Phase::Undo, done, total);
+    })?;
+    engine.checkpoint()?;
+    Checkpoints::start(&engine).map_err(|error| {
+        katydid_device::Error::from_io(katydid_device::Verb::Open, "the checkpoint thread", error)
+    })?;
+    Ok(engine)
+}
+
+/// An id that no other database has.
+fn random_id() -> u128 {
+    // The standard library seeds each of these from the operating system.
+    let word = || RandomState::new().hash_one(std::time::SystemTime::now());
+    u128::from(word()) << 64 | u128::from(word())
+}
+
+impl Engine {
+    /// Writes everything back and closes the files. A second call does nothing.
+    pub(crate) fn close(&self) -> Result<()> {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.checkpoints.stop();
+        let outcome =
+            if self.gate.is_shut() { Err(self.poison()) } else { self.checkpoint_all().map(|_| ()) };
+        self.releaser.stop();
+        self.active.drop_sessions();
+        let closed = self.log.close().map_err(Error::from);
+        // The next open may come before the last handle is gone.
+        drop(self.directory_lock.lock().take());
+        outcome.and(closed)
+    }
+}

@@ -1,0 +1,71 @@
+//! Restart: analysis, redo, undo.
+//!
+//! Runs on the thread that opens the database, before anybody else sees it; redo uses some threads more. The argument why
+//! the outcome is right is in `docs/recovery.md`. Invariants:
+//!
+//! 1. Analysis changes nothing. Redo changes pages in memory as the log says and appends nothing. Undo appends
+//!    compensation records before it changes pages, like any transaction.
+//! 2. Redo repeats every change of every transaction, losers included, to every page that may lack it; after it the
+//!    pages are as they were when the last record of the log was appended.
+//! 3. Undo goes on where compensation records say that an earlier undo stopped, so it undoes nothing twice.
+//!
+//! A crash during recovery leaves the log with some compensation records more and some pages newer: the next recovery
+//! begins at the same checkpoint (or at the new one, when it is complete) and arrives at the same state.
+
+mod analysis;
+mod redo;
+
+pub(crate) use analysis::{Analysis, analyse, malformed};
+pub(crate) use redo::repeat;
+
+use crate::options::RecoveryProgress;
+use crate::{Lsn, Phase};
+
+/// Tells whoever opened the database how far recovery is, not more often than every so many bytes.
+#[derive(Clone)]
+pub(crate) struct Progress {
+    receiver: Option<RecoveryProgress>,
+}
+
+const STEP_BYTES: u64 = 1 << 20;
+
+impl Progress {
+    pub(crate) fn new(receiver: Option<RecoveryProgress>) -> Self {
+        Progress { receiver }
+    }
+
+    pub(crate) fn tell(&self, phase: Phase, done: u64, total: u64) {
+        if let Some(receiver) = &self.receiver {
+            receiver(phase, done, total);
+        }
+    }
+
+    /// A counter of bytes of log from `from` to `to`.
+    fn over(&self, phase: Phase, from: Lsn, to: Lsn) -> Walk<'_> {
+        self.tell(phase, 0, to.since(from));
+        Walk { progress: self, phase, from, to, told: from }
+    }
+}
+
+struct Walk<'a> {
+    progress: &'a Progress,
+    phase: Phase,
+    from: Lsn,
+    to: Lsn,
+    told: Lsn,
+}
+
+impl Walk<'_> {
+    #[inline]
+    fn at(&mut self, lsn: Lsn) {
+        if lsn.since(self.told) >= STEP_BYTES {
+            self.told = lsn;
+            self.progress.tell(self.phase, lsn.since(self.from), self.to.since(self.from));
+        }
+    }
+
+    fn done(self) {
+        let total = self.to.since(self.from);
+        self.progress.tell(self.phase, total, total);
+    }
+}

@@ -1,0 +1,130 @@
+//! Undoing a transaction's changes, newest first: rollback, rollback to a savepoint, and recovery's undo.
+//!
+//! Each change is undone by an operation on the tree (its key may have moved to another page), logged as a compensation
+//! record that names what remains to be undone. Invariants:
+//!
+//! 1. A change is undone at most once: `undo_next` moves past it in memory when its compensation record is in the log,
+//!    and in the log by that very record.
+//! 2. Undo needs no locks: the transaction still holds those it changed under, or, at restart, nobody else is there.
+//!
+//! A crash in the middle leaves compensation records; recovery goes on where the last one points.
+
+use crate::Lsn;
+use crate::error::{Error, Result};
+use crate::paged::change::{ChangeKind, UndoOp, undo_of};
+use crate::paged::engine::Engine;
+use crate::paged::log_record::{
+    ActiveEntry, COMMIT, COMPENSATION, END, Malformed, State, decode_compensation,
+};
+use crate::paged::page::PageId;
+use crate::paged::recovery::malformed;
+use crate::paged::tree::{apply_undo, free_after_commit};
+use crate::paged::writer::{Afterwards, Backward, Writer};
+use katydid_wal::{Admission, Append, Kind};
+use std::sync::Arc;
+
+impl Engine {
+    /// Undoes everything the transaction did after `to`; zero: everything.
+    pub(crate) fn roll_back(&self, writer: &mut Writer, to: Lsn) -> Result<()> {
+        let mut at = writer.undo_next();
+        while at > to {
+            let (kind, next, payload) = match writer.recall(at) {
+                Some(remembered) => remembered,
+                None => {
+                    let record = self.log.read(at)?;
+                    (record.kind.get(), record.prev, record.payload)
+                }
+            };
+            let failed = |fault| malformed(at, fault);
+            if kind == COMPENSATION {
+                at = decode_compensation(&payload).map_err(failed)?.0;
+                writer.undone(at);
+                continue;
+            }
+            let kind = ChangeKind::decode(kind)
+                .ok_or_else(|| failed(Malformed("a record that cannot be undone")))?;
+            let op = undo_of(kind, &payload).map_err(|fault| fault.at(at))?;
+            if op != UndoOp::Nothing {
+                let mut backward = Backward { engine: self, writer, undo_next: next };
+                apply_undo(self.pages(), &op, &mut backward)?;
+            }
+            at = next;
+            writer.undone(at);
+        }
+        Ok(())
+    }
+
+    /// Undoes everything and ends the transaction.
+    pub(crate) fn roll_back_all(&self, writer: &mut Writer) -> Result<()> {
+        self.roll_back(writer, Lsn::ZERO)?;
+        self.append_end(writer)
+    }
+
+    /// Says that the transaction needs nothing more from recovery.
+    fn append_end(&self, writer: &Writer) -> Result<()> {
+        let mut slot = writer.slot.lock();
+        let append = Append {
+            kind: Kind::new(END),
+            txn: slot.txn.get(),
+            prev: slot.last,
+            payload: &[],
+            admission: Admission::Critical,
+        };
+        self.active.append(&self.log, &append)?;
+        slot.clear();
+        Ok(())
+    }
+
+    /// Appends the commit record: from here on the transaction is committed if the log says so. Returns the record's end.
+    pub(crate) fn append_commit(&self, writer: &mut Writer) -> Result<Lsn> {
+        let chains = writer.chains();
+        let payload: Vec<u8> = chains.iter().flat_map(|chain| chain.to_le_bytes()).collect();
+        let pieces: [&[u8]; 1] = [&payload];
+        let mut slot = writer.slot.lock();
+        let append = Append {
+            kind: Kind::new(COMMIT),
+            txn: slot.txn.get(),
+            prev: slot.last,
+            payload: if chains.is_empty() { &[] } else { &pieces },
+            admission: Admission::Critical,
+        };
+        let appended = self.active.append(&self.log, &append)?;
+        if chains.is_empty() {
+            slot.clear();
+        } else {
+            slot.last = appended.lsn;
+            slot.committed = true;
+            slot.chains = chains;
+        }
+        Ok(appended.end)
+    }
+
+    /// Frees what a committed transaction let go of. Nobody can reach it any more: the transaction held the keys
+    /// exclusively until after its commit. If it fails the slot stays, and with it the log, for recovery to do it.
+    pub(crate) fn finish_commit(&self, writer: &mut Writer) -> Result<()> {
+        let chains = writer.slot.lock().chains.clone();
+        for chain in chains {
+            let mut afterwards = Afterwards { engine: self, slot: &writer.slot };
+            free_after_commit(self.pages(), PageId::new(chain), &mut afterwards)?;
+        }
+        self.append_end(writer)
+    }
+
+    /// Undoes the transactions that a crash left unfinished, and finishes the committed ones.
+    pub(crate) fn undo_unfinished(
+        self: &Arc<Self>,
+        entries: impl IntoIterator<Item = ActiveEntry>,
+        mut told: impl FnMut(),
+    ) -> Result<()> {
+        for entry in entries {
+            let slot = self.active.restore_slot(&entry);
+            let mut writer = Box::new(Writer::recovered(slot, entry.txn, entry.last));
+            match entry.state {
+                State::Active => self.roll_back_all(&mut writer)?,
+                State::Committed => self.finish_commit(&mut writer)?,
+            }
+            told();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,301 @@
+//! What a transaction that writes carries, and how its changes get into the log.
+//!
+//! Runs on the thread the transaction is on. Invariants:
+//!
+//! 1. `undo_next` is the newest change of the transaction that is not undone; zero if there is none. Following `prev`
+//!    (from a compensation record: its `undo_next`) from there meets all others.
+//! 2. What is remembered in memory is a subset of that, newest last. What is not is read back from the log.
+//! 3. The log keeps room for undoing: a transaction that has logged many bytes has raised the log's reserve by as many.
+//!
+//! Nothing here survives a crash: the records do.
+
+use crate::Lsn;
+use crate::error::{Error, Result};
+use crate::ids::TxnId;
+use crate::paged::active::Slot;
+use crate::paged::change::{ChangeKind, decode_chain_free};
+use crate::paged::engine::Engine;
+use crate::paged::log_record::{COMPENSATION, compensation_head};
+use crate::paged::page::PageId;
+use crate::paged::space::AllocClass;
+use crate::paged::tree::{ChangeWriter, Logged};
+use katydid_wal::{Admission, Append, Appended, Kind, ReserveGuard};
+use std::sync::Arc;
+
+/// The reserve is raised in steps of so many bytes; the log's standing reserve covers transactions that log less.
+const RESERVE_STEP: u64 = 64 << 10;
+/// Capacity in bytes that is kept for the next transaction.
+const KEPT_BYTES: usize = 64 << 10;
+const KEPT_CHANGES: usize = 1024;
+
+/// A change that is remembered for undo.
+#[derive(Debug, Clone, Copy)]
+struct Remembered {
+    lsn: Lsn,
+    next: Lsn,
+    kind: u8,
+    from: usize,
+    to: usize,
+}
+
+/// An overflow chain that a change let go of: freed after commit, kept if that change is undone.
+#[derive(Debug, Clone, Copy)]
+struct LetGo {
+    lsn: Lsn,
+    chain: PageId,
+}
+
+/// The writing side of a transaction.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub(crate) slot: Arc<Slot>,
+    pub(crate) txn: TxnId,
+    undo_next: Lsn,
+    remembered: Vec<Remembered>,
+    bytes: Vec<u8>,
+    let_go: Vec<LetGo>,
+    logged: u64,
+    reserved: u64,
+    reserves: Vec<ReserveGuard>,
+}
+
+impl Writer {
+    pub(crate) fn new(slot: Arc<Slot>) -> Self {
+        Writer {
+            slot,
+            txn: TxnId::NONE,
+            undo_next: Lsn::ZERO,
+            remembered: Vec::new(),
+            bytes: Vec::new(),
+            let_go: Vec::new(),
+            logged: 0,
+            reserved: 0,
+            reserves: Vec::new(),
+        }
+    }
+
+    /// A writer for a transaction that recovery found unfinished.
+    pub(crate) fn recovered(slot: Arc<Slot>, txn: TxnId, undo_next: Lsn) -> Self {
+        Writer { txn, undo_next, ..Writer::new(slot) }
+    }
+
+    /// Makes it ready for the next transaction.
+    pub(crate) fn reset(&mut self) {
+        self.txn = TxnId::NONE;
+        self.undo_next = Lsn::ZERO;
+        self.remembered.clear();
+        self.remembered.shrink_to(KEPT_CHANGES);
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
+        self.let_go.clear();
+        self.logged = 0;
+        self.reserved = 0;
+        self.reserves.clear();
+    }
+
+    /// Where undo would begin; a savepoint remembers it.
+    pub(crate) fn undo_next(&self) -> Lsn {
+        self.undo_next
+    }
+
+    /// The change at the record last appended let go of an overflow chain.
+    pub(crate) fn let_go(&mut self, chain: PageId) {
+        self.let_go.push(LetGo { lsn: self.undo_next, chain });
+    }
+
+    /// Whether there are chains to free after commit.
+    pub(crate) fn has_chains(&self) -> bool {
+        !self.let_go.is_empty()
+    }
+
+    /// The chains to free after commit.
+    pub(crate) fn chains(&self) -> Vec<u64> {
+        self.let_go.iter().map(|let_go| let_go.chain.get()).collect()
+    }
+
+    /// Appends a change that can be undone.
+    pub(crate) fn append(&mut self, engine: &Engine, kind: u8, payload: &[&[u8]]) -> Result<Appended> {
+        self.make_reserve(engine)?;
+        let mut slot = self.slot.lock();
+        let append = Append {
+            kind: Kind::new(kind),
+            txn: self.txn.get(),
+            prev: slot.last,
+            payload,
+            admission: Admission::Normal,
+        };
+        let appended = engine.active.append(&engine.log, &append)?;
+        if slot.txn == TxnId::NONE {
+            slot.txn = self.txn;
+            slot.first = appended.first;
+        }
+        slot.last = appended.lsn;
+        drop(slot);
+        self.remember(engine.options.undo_bytes, kind, payload, appended.lsn);
+        self.undo_next = appended.lsn;
+        self.logged += appended.end.since(appended.first);
+        Ok(appended)
+    }
+
+    /// Appends a change that undoes another; `undo_next` is what remains to be undone after it.
+    pub(crate) fn append_compensation(
+        &mut self,
+        engine: &Engine,
+        kind: u8,
+        payload: &[&[u8]],
+        undo_next: Lsn,
+    ) -> Result<Appended> {
+        let head = compensation_head(undo_next, kind);
+        let mut pieces: Vec<&[u8]> = Vec::with_capacity(payload.len() + 1);
+        pieces.push(&head);
+        pieces.extend_from_slice(payload);
+        let mut slot = self.slot.lock();
+        let append = Append {
+            kind: Kind::new(COMPENSATION),
+            txn: self.txn.get(),
+            prev: slot.last,
+            payload: &pieces,
+            admission: Admission::Critical,
+        };
+        let appended = engine.active.append(&engine.log, &append)?;
+        slot.last = appended.lsn;
+        Ok(appended)
+    }
+
+    /// The change at `lsn`, if it is remembered: its kind, the change to undo after it, and its payload.
+    pub(crate) fn recall(&mut self, lsn: Lsn) -> Option<(u8, Lsn, Vec<u8>)> {
+        while let Some(last) = self.remembered.last().copied() {
+            if last.lsn < lsn {
+                return None;
+            }
+            self.remembered.pop();
+            let payload = (last.lsn == lsn).then(|| self.bytes[last.from..last.to].to_vec());
+            self.bytes.truncate(last.from);
+            if let Some(payload) = payload {
+                return Some((last.kind, last.next, payload));
+            }
+        }
+        None
+    }
+
+    /// Everything above `to` is undone.
+    pub(crate) fn undone(&mut self, to: Lsn) {
+        self.undo_next = to;
+        while self.let_go.last().is_some_and(|let_go| let_go.lsn > to) {
+            self.let_go.pop();
+        }
+    }
+
+    fn remember(&mut self, limit: usize, kind: u8, payload: &[&[u8]], lsn: Lsn) {
+        let from = self.bytes.len();
+        let length: usize = payload.iter().map(|piece| piece.len()).sum();
+        if from + length > limit {
+            return;
+        }
+        for piece in payload {
+            self.bytes.extend_from_slice(piece);
+        }
+        self.remembered.push(Remembered { lsn, next: self.undo_next, kind, from, to: self.bytes.len() });
+    }
+
+    fn make_reserve(&mut self, engine: &Engine) -> Result<()> {
+        // Undoing logs about as much as doing, and may have to split pages again.
+        while self.logged * 2 > self.reserved + RESERVE_STEP {
+            self.reserves.push(engine.log.raise_reserve(RESERVE_STEP)?);
+            self.reserved += RESERVE_STEP;
+        }
+        Ok(())
+    }
+}
+
+fn logged(appended: Appended) -> Logged {
+    Logged { lsn: appended.lsn, end: appended.end }
+}
+
+fn append_structure(engine: &Engine, payload: &[&[u8]], admission: Admission) -> Result<Logged> {
+    engine.append_system(ChangeKind::Structure.number(), Lsn::ZERO, payload, admission).map(logged)
+}
+
+/// Records of a transaction that goes forward.
+pub(crate) struct Forward<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) writer: &'a mut Writer,
+}
+
+impl ChangeWriter for Forward<'_> {
+    fn append(&mut self, kind: ChangeKind, payload: &[&[u8]]) -> Result<Logged> {
+        self.writer.append(self.engine, kind.number(), payload).map(logged)
+    }
+
+    fn append_structure(&mut self, kind: ChangeKind, payload: &[&[u8]]) -> Result<Logged> {
+        match kind {
+            ChangeKind::Structure => append_structure(self.engine, payload, Admission::Normal),
+            _ => Err(Error::Internal("a transaction frees chains only after its commit")),
+        }
+    }
+
+    fn alloc_class(&self) -> AllocClass {
+        AllocClass::Normal
+    }
+}
+
+/// Records of a transaction that goes back: each undoes one change, after which `undo_next` remains.
+pub(crate) struct Backward<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) writer: &'a mut Writer,
+    pub(crate) undo_next: Lsn,
+}
+
+impl ChangeWriter for Backward<'_> {
+    fn append(&mut self, kind: ChangeKind, payload: &[&[u8]]) -> Result<Logged> {
+        self.writer.append_compensation(self.engine, kind.number(), payload, self.undo_next).map(logged)
+    }
+
+    fn append_structure(&mut self, kind: ChangeKind, payload: &[&[u8]]) -> Result<Logged> {
+        match kind {
+            ChangeKind::Structure => append_structure(self.engine, payload, Admission::Critical),
+            _ => Err(Error::Internal("undo frees chains by compensation records")),
+        }
+    }
+
+    fn alloc_class(&self) -> AllocClass {
+        AllocClass::Rollback
+    }
+}
+
+/// Records that free what a committed transaction let go of.
+pub(crate) struct Afterwards<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) slot: &'a Slot,
+}
+
+impl ChangeWriter for Afterwards<'_> {
+    fn append(&mut self, _: ChangeKind, _: &[&[u8]]) -> Result<Logged> {
+        Err(Error::Internal("a committed transaction changes nothing"))
+    }
+
+    fn append_structure(&mut self, kind: ChangeKind, payload: &[&[u8]]) -> Result<Logged> {
+        if kind != ChangeKind::ChainFree {
+            return append_structure(self.engine, payload, Admission::Critical);
+        }
+        let head = payload.first().ok_or(Error::Internal("a record that frees nothing"))?;
+        let (head, _) =
+            decode_chain_free(head).map_err(|_| Error::Internal("a record that frees nothing"))?;
+        let mut slot = self.slot.lock();
+        let append = Append {
+            kind: Kind::new(kind.number()),
+            txn: slot.txn.get(),
+            prev: slot.last,
+            payload,
+            admission: Admission::Critical,
+        };
+        let appended = self.engine.active.append(&self.engine.log, &append)?;
+        slot.last = appended.lsn;
+        slot.chains.retain(|chain| *chain != head.get());
+        Ok(logged(appended))
+    }
+
+    fn alloc_class(&self) -> AllocClass {
+        AllocClass::Rollback
+    }
+}

@@ -1,0 +1,86 @@
+//! What the engine's tests share.
+#![allow(dead_code)] // each test target uses its own part
+
+use katydid::{Database, Options, Table, VerifyReport};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::ops::Bound;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+pub type Rng = fastrand::Rng;
+pub type Row = (Vec<u8>, Vec<u8>);
+
+/// The seed to use: `KATYDID_SEED` replays a failure, otherwise `default`.
+pub fn seed(default: u64) -> u64 {
+    std::env::var("KATYDID_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+pub fn key(number: u64) -> Vec<u8> {
+    format!("key-{number:06}").into_bytes()
+}
+
+/// The smallest cache, small segments, frequent checkpoints.
+pub fn small_options() -> Options {
+    let mut options = Options::default();
+    options.page_bytes = 4096;
+    options.cache_bytes = 16 * 4096;
+    options.checkpoint_bytes = 256 << 10;
+    options.log_soft_bytes = 8 << 20;
+    options.undo_bytes = 4 << 10;
+    options
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Runs a future on this thread.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return output;
+        }
+        std::thread::park();
+    }
+}
+
+/// Everything in a table.
+pub fn contents(database: &Database, table: &Table) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut txn = database.begin().expect("begin");
+    let rows: Result<BTreeMap<_, _>, _> = txn.range::<&[u8]>(table, ..).collect();
+    rows.expect("scan")
+}
+
+pub fn assert_sound(report: &VerifyReport) {
+    assert!(report.is_sound(), "{:#?}", report.faults);
+}
+
+/// What a range over the model would give.
+pub fn model_range(
+    model: &BTreeMap<Vec<u8>, Vec<u8>>,
+    from: &Bound<Vec<u8>>,
+    to: &Bound<Vec<u8>>,
+    back: bool,
+    limit: usize,
+) -> Vec<Row> {
+    let empty = match (from, to) {
+        (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+        (Bound::Included(a), Bound::Included(b)) => a > b,
+        (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => a >= b,
+    };
+    if empty {
+        return Vec::new();
+    }
+    let rows = model.range((from.clone(), to.clone())).map(|(key, value)| (key.clone(), value.clone()));
+    if back { rows.rev().take(limit).collect() } else { rows.take(limit).collect() }
+}

@@ -1,0 +1,202 @@
+//! One client with a seeded workload: transactions of all kinds, savepoints, tables made and dropped, checkpoints,
+//! closing and opening.
+
+use crate::common::{Rng, key};
+use crate::history::{History, Unit};
+use katydid::{Database, Durability, Error, LockRelease, Options, Session, Table, TransactionOptions};
+use katydid_device::SimDevice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Options under which everything happens often: eviction, checkpoints, segment changes.
+pub fn options(seed: u64) -> Options {
+    let mut options = crate::common::small_options();
+    options.checkpoint_bytes = 64 << 10;
+    options.log.segment_bytes = 64 << 10;
+    options.log.ring_bytes = 16 << 10;
+    options.log.run_ahead_bytes = 8 << 10;
+    options.log.reserve_bytes = 64 << 10;
+    options.log.spare_segments = 1;
+    options.log.log_id = Some(1);
+    if seed.is_multiple_of(3) {
+        options.lock_release = LockRelease::AfterDurable;
+    }
+    if seed.is_multiple_of(4) {
+        options.log.sync = katydid::SyncKind::Pipelined;
+    }
+    if seed.is_multiple_of(5) {
+        options.log.inserter = katydid::InserterKind::Mutex;
+    }
+    if seed.is_multiple_of(2) {
+        options.log.method = katydid::Method::Buffered;
+    }
+    options
+}
+
+pub struct Client<'a> {
+    device: &'a SimDevice,
+    options: Options,
+    random: Rng,
+    pub history: &'a mut History,
+    // The highest unit acknowledged by a callback.
+    told: Arc<AtomicUsize>,
+    keys: u64,
+}
+
+impl<'a> Client<'a> {
+    pub fn new(device: &'a SimDevice, seed: u64, history: &'a mut History) -> Self {
+        let mut random = Rng::with_seed(seed);
+        let keys = [8, 40, 200][random.usize(0..3)];
+        Client { device, options: options(seed), random, history, told: Arc::default(), keys }
+    }
+
+    /// Runs until the device crashes or `count` units are done.
+    pub fn run(&mut self, count: usize) -> Result<(), Error> {
+        let mut done = 0;
+        while done < count {
+            let database = Database::open_in(self.device.directory(), self.options.clone())?;
+            let session = database.session();
+            let until = done + self.random.usize(5..40);
+            let result = self.run_open(&database, &session, &mut done, until.min(count));
+            session.poll();
+            self.history.acknowledge(self.told.load(Ordering::Relaxed));
+            result?;
+            match self.random.u32(0..3) {
+                0 => drop((session, database)),
+                _ => {
+                    session.drain()?;
+                    self.history.acknowledge(self.told.load(Ordering::Relaxed));
+                    database.close()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn run_open(
+        &mut self,
+        database: &Database,
+        session: &Session,
+        done: &mut usize,
+        until: usize,
+    ) -> Result<(), Error> {
+        while *done < until {
+            session.poll();
+            self.history.acknowledge(self.told.load(Ordering::Relaxed));
+            match self.random.u32(0..60) {
+                0 => {
+                    database.checkpoint()?;
+                }
+                1 => {
+                    let name = self.table_name();
+                    if self.history.state().contains_key(&name) {
+                        let unit = self.history.attempt(Unit::Drop(name.clone()));
+                        session.drain()?;
+                        assert!(database.drop_table(&name)?);
+                        self.history.acknowledge(unit);
+                    }
+                }
+                2 => {
+                    let end = self.history.attempt(Unit::Commit(Vec::new()));
+                    database.sync()?;
+                    self.history.acknowledge(end);
+                }
+                _ => self.transaction(database, session)?,
+            }
+            *done += 1;
+        }
+        Ok(())
+    }
+
+    fn table_name(&mut self) -> String {
+        ["a", "b", "c"][self.random.usize(0..3)].to_owned()
+    }
+
+    fn table(&mut self, database: &Database) -> Result<(String, Table), Error> {
+        let name = self.table_name();
+        if !self.history.state().contains_key(&name) {
+            let unit = self.history.attempt(Unit::Create(name.clone()));
+            let table = database.table(&name)?;
+            self.history.acknowledge(unit);
+            return Ok((name, table));
+        }
+        let table = database.open_table(&name)?.expect("a table that was created");
+        Ok((name, table))
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let length = match self.random.u32(0..24) {
+            0 => self.random.usize(0..40_000),
+            1..5 => self.random.usize(0..2500),
+            _ => self.random.usize(0..120),
+        };
+        let byte = self.random.u8(..);
+        (0..length).map(|at| byte.wrapping_add((at / 64) as u8)).collect()
+    }
+
+    fn transaction(&mut self, database: &Database, session: &Session) -> Result<(), Error> {
+        let (name, table) = self.table(database)?;
+        let durability = match self.random.u32(0..8) {
+            0 => Durability::Buffered,
+            1 => Durability::Written,
+            _ => Durability::Durable,
+        };
+        let mut txn =
+            database.begin_with(TransactionOptions { durability, ..TransactionOptions::default() })?;
+        let mut writes: Vec<(String, Vec<u8>, Option<Vec<u8>>)> = Vec::new();
+        let mut savepoint = None;
+        let count = if self.random.u32(0..15) == 0 { 60 } else { self.random.usize(1..7) };
+        for _ in 0..count {
+            let key = key(self.random.u64(0..self.keys));
+            match self.random.u32(0..12) {
+                0..7 => {
+                    let value = self.value();
+                    txn.put(&table, &key, &value)?;
+                    writes.push((name.clone(), key, Some(value)));
+                }
+                7..10 => {
+                    txn.delete(&table, &key)?;
+                    writes.push((name.clone(), key, None));
+                }
+                10 => savepoint = Some((txn.savepoint(), writes.len())),
+                _ => {
+                    if let Some((savepoint, length)) = &savepoint {
+                        txn.rollback_to(savepoint)?;
+                        writes.truncate(*length);
+                    }
+                }
+            }
+        }
+        match self.random.u32(0..12) {
+            0 => txn.rollback()?,
+            1 => drop(txn),
+            2..6 => {
+                let unit = self.history.attempt(Unit::Commit(writes));
+                let told = (durability == Durability::Durable).then(|| self.told.clone());
+                txn.commit_with(session, move |result| {
+                    if let (Ok(_), Some(told)) = (result, told) {
+                        told.fetch_max(unit, Ordering::Relaxed);
+                    }
+                });
+            }
+            6 => {
+                let unit = self.history.attempt(Unit::Commit(writes));
+                let future = txn.commit_async();
+                if self.random.bool() {
+                    crate::common::block_on(future)?;
+                    if durability == Durability::Durable {
+                        self.history.acknowledge(unit);
+                    }
+                }
+            }
+            _ => {
+                let unit = self.history.attempt(Unit::Commit(writes));
+                txn.commit()?;
+                if durability == Durability::Durable {
+                    self.history.acknowledge(unit);
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,257 @@
+//! Several clients at once. Each has keys of its own, where its transactions' order is known, and all share a few keys,
+//! where each version names the one it replaced, so that the order can be read back.
+//!
+//! After recovery: of each client a prefix of its transactions survived, with everything acknowledged in it; its own
+//! keys are exactly what that prefix says; the versions of a shared key that survived form a chain without a missing
+//! link; whatever a surviving transaction read survived, and so did whatever an acknowledged reader was shown.
+
+use crate::client::options;
+use crate::common::{Rng, key};
+use katydid::{Database, Durability, Error, Table, Transaction, TransactionOptions};
+use katydid_device::SimDevice;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Client and number of its transaction; number zero: never written.
+type Version = (u64, u64);
+
+#[derive(Debug, Default)]
+struct Attempt {
+    own: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    read: Vec<Version>,
+    replaced: Vec<(Vec<u8>, Version)>,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    attempts: Vec<Attempt>,
+    acknowledged: u64,
+    /// What acknowledged read-only transactions were shown.
+    shown: Vec<Version>,
+}
+
+const SHARED: u64 = 5;
+
+fn encode((client, number): Version, length: usize) -> Vec<u8> {
+    let mut value = Vec::new();
+    value.extend_from_slice(&client.to_le_bytes());
+    value.extend_from_slice(&number.to_le_bytes());
+    value.resize(16 + length, client as u8);
+    value
+}
+
+fn decode(value: Option<&Vec<u8>>) -> Version {
+    let word = |value: &[u8], at: usize| u64::from_le_bytes(value[at..at + 8].try_into().expect("a word"));
+    value.map_or((0, 0), |value| (word(value, 0), word(value, 8)))
+}
+
+fn shared(number: u64) -> Vec<u8> {
+    format!("shared-{number}").into_bytes()
+}
+
+fn own(client: u64, number: u64) -> Vec<u8> {
+    [format!("own-{client}-").into_bytes(), key(number)].concat()
+}
+
+fn counter(client: u64) -> Vec<u8> {
+    format!("count-{client}").into_bytes()
+}
+
+fn body(txn: &mut Transaction, table: &Table, random: &mut Rng, version: Version) -> Result<Attempt, Error> {
+    let mut attempt = Attempt::default();
+    for _ in 0..random.usize(1..5) {
+        match random.u32(0..10) {
+            0..5 => {
+                let key = own(version.0, random.u64(0..30));
+                if random.u32(0..3) == 0 {
+                    txn.delete(table, &key)?;
+                    attempt.own.push((key, None));
+                } else {
+                    let length =
+                        if random.u32(0..20) == 0 { random.usize(0..20_000) } else { random.usize(0..300) };
+                    let value = encode(version, length);
+                    txn.put(table, &key, &value)?;
+                    attempt.own.push((key, Some(value)));
+                }
+            }
+            5..8 => {
+                let key = shared(random.u64(0..SHARED));
+                let before = decode(txn.get_for_update(table, &key)?.as_ref());
+                txn.put(table, &key, encode(version, random.usize(0..100)))?;
+                if before != version {
+                    attempt.read.push(before);
+                    attempt.replaced.push((key, before));
+                }
+            }
+            8 => {
+                let found = txn.get(table, shared(random.u64(0..SHARED)))?;
+                attempt.read.push(decode(found.as_ref()));
+            }
+            _ => {
+                let rows: Result<Vec<_>, Error> = txn.range(table, shared(0)..=shared(SHARED)).collect();
+                attempt.read.extend(rows?.iter().map(|(_, value)| decode(Some(value))));
+            }
+        }
+    }
+    attempt.read.retain(|seen| *seen != version && seen.1 != 0);
+    txn.put(table, counter(version.0), version.1.to_le_bytes())?;
+    Ok(attempt)
+}
+
+fn reader(txn: &mut Transaction, table: &Table) -> Result<Vec<Version>, Error> {
+    let mut seen = Vec::new();
+    for number in 0..SHARED {
+        seen.push(decode(txn.get(table, shared(number))?.as_ref()));
+    }
+    seen.retain(|version| version.1 != 0);
+    Ok(seen)
+}
+
+fn client(database: &Database, table: &Table, seed: u64, client: u64, log: &mut Log) -> Result<(), Error> {
+    let mut random = Rng::with_seed(seed ^ client << 40);
+    let session = database.session();
+    let told = Arc::new(AtomicU64::new(0));
+    let run = |log: &mut Log, random: &mut Rng| -> Result<(), Error> {
+        for _ in 0..200 {
+            session.poll();
+            if random.u32(0..6) == 0 {
+                let mut txn = database.begin()?;
+                match reader(&mut txn, table) {
+                    Ok(seen) => {
+                        txn.commit()?;
+                        log.shown.extend(seen);
+                    }
+                    Err(error) if error.is_retryable() => {}
+                    Err(error) => return Err(error),
+                }
+                continue;
+            }
+            let durability = if random.u32(0..6) == 0 { Durability::Buffered } else { Durability::Durable };
+            let mut txn = database.begin_with(TransactionOptions { durability, ..Default::default() })?;
+            let number = log.attempts.len() as u64 + 1;
+            match body(&mut txn, table, random, (client, number)) {
+                Ok(attempt) => {
+                    if random.u32(0..10) == 0 {
+                        txn.rollback()?;
+                        continue;
+                    }
+                    log.attempts.push(attempt);
+                    if random.bool() {
+                        let told = told.clone();
+                        txn.commit_with(&session, move |result| {
+                            if result.is_ok() && durability == Durability::Durable {
+                                told.fetch_max(number, Ordering::Relaxed);
+                            }
+                        });
+                    } else {
+                        txn.commit()?;
+                        if durability == Durability::Durable {
+                            log.acknowledged = number;
+                        }
+                    }
+                }
+                Err(error) if error.is_retryable() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        session.drain()
+    };
+    let result = run(log, &mut random);
+    session.poll();
+    log.acknowledged = log.acknowledged.max(told.load(Ordering::Relaxed));
+    result
+}
+
+fn check(rows: &BTreeMap<Vec<u8>, Vec<u8>>, logs: &[Log]) {
+    let survived: Vec<u64> = (0..logs.len() as u64)
+        .map(|client| {
+            let count = rows.get(&counter(client));
+            count.map_or(0, |count| u64::from_le_bytes(count[..].try_into().expect("a counter")))
+        })
+        .collect();
+    let has = |(client, number): Version| number <= survived[client as usize];
+    for (client, log) in logs.iter().enumerate() {
+        let count = survived[client];
+        assert!(
+            log.acknowledged <= count,
+            "client {client}: {} acknowledged, {count} left",
+            log.acknowledged
+        );
+        assert!(count <= log.attempts.len() as u64, "client {client} never tried {count}");
+        let mut model = BTreeMap::new();
+        for attempt in &log.attempts[..count as usize] {
+            for (key, value) in &attempt.own {
+                match value {
+                    Some(value) => model.insert(key.clone(), value.clone()),
+                    None => model.remove(key),
+                };
+            }
+            for version in &attempt.read {
+                assert!(has(*version), "client {client} read {version:?}, which is lost, and survived");
+            }
+        }
+        let prefix = format!("own-{client}-").into_bytes();
+        let found: BTreeMap<_, _> = rows
+            .iter()
+            .filter(|(key, _)| key.starts_with(&prefix))
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect();
+        assert!(found == model, "client {client}: its keys are not those after {count} transactions");
+        for version in &log.shown {
+            assert!(has(*version), "client {client} was shown {version:?}, which is lost");
+        }
+    }
+    for number in 0..SHARED {
+        let key = shared(number);
+        let mut before: HashMap<Version, Version> = HashMap::new();
+        for (client, log) in logs.iter().enumerate() {
+            for (nth, attempt) in log.attempts[..survived[client] as usize].iter().enumerate() {
+                if let Some((_, replaced)) = attempt.replaced.iter().find(|(changed, _)| *changed == key) {
+                    before.insert((client as u64, nth as u64 + 1), *replaced);
+                }
+            }
+        }
+        let mut seen = BTreeSet::new();
+        let mut at = decode(rows.get(&key));
+        while at.1 != 0 {
+            assert!(seen.insert(at), "a circle of versions");
+            let next = before.get(&at);
+            at = *next
+                .unwrap_or_else(|| panic!("shared key {number}: version {at:?} is there, its writer is not"));
+        }
+        assert_eq!(
+            seen.len(),
+            before.len(),
+            "shared key {number}: writes of surviving transactions are lost"
+        );
+    }
+}
+
+/// Several clients until a crash at a step that the seed picks, recovery, and the check.
+pub fn crash_once(seed: u64) {
+    let mut random = Rng::with_seed(seed ^ 0xc0de);
+    let device = SimDevice::new(seed);
+    let clients = random.u64(2..5);
+    let mut logs: Vec<Log> = (0..clients).map(|_| Log::default()).collect();
+    let database = Database::open_in(device.directory(), options(seed)).expect("open");
+    let table = database.table("crowd").expect("table");
+    device.crash_at(device.steps() + random.u64(1..900));
+    std::thread::scope(|scope| {
+        for (number, log) in logs.iter_mut().enumerate() {
+            let (database, table, device) = (&database, &table, &device);
+            scope.spawn(move || {
+                if let Err(error) = client(database, table, seed, number as u64, log) {
+                    assert!(device.is_crashed(), "failed without a crash: {error}");
+                }
+            });
+        }
+    });
+    device.freeze();
+    drop((table, database));
+    let (_, database) = crate::recover(device, &mut random, seed);
+    let table = database.open_table("crowd").expect("open table").expect("the table is there");
+    let rows = crate::common::contents(&database, &table);
+    check(&rows, &logs);
+    crate::common::assert_sound(&database.verify(None).expect("verify"));
+}
