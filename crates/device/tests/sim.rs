@@ -36,7 +36,7 @@ fn sectors(device: &SimDevice, name: &str) -> Vec<u8> {
     bytes
         .chunks(SECTOR)
         .map(|sector| {
-            assert!(sector.iter().all(|byte| *byte == sector[0]), "a sector is torn");
+            assert!(sector == [sector[0]; SECTOR], "a sector is torn");
             sector[0]
         })
         .collect()

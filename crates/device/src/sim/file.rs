@@ -74,7 +74,11 @@ impl File for SimFile {
         }
         let bytes: Cow<'_, [u8]> = match parts {
             [one] => Cow::Borrowed(one),
-            many => Cow::Owned(many.iter().flat_map(|part| part.iter().copied()).collect()),
+            many => {
+                let mut whole = Vec::with_capacity(total);
+                many.iter().for_each(|part| whole.extend_from_slice(part));
+                Cow::Owned(whole)
+            }
         };
         let up_to = |stop: u64| &bytes[..(stop.min(end) - offset) as usize];
         let (mut world, outcome) = self.step(Verb::Write)?;
