@@ -466,7 +466,7 @@ fn the_dump_of_the_log_names_every_record() {
         std::ops::ControlFlow::Continue(())
     })
     .unwrap();
-    for kind in ["restart", "chain-write", "leaf-insert", "compensation", "end", "commit", "checkpoint-end"] {
+    for kind in ["chain-write", "leaf-insert", "compensation", "end", "commit", "checkpoint-end"] {
         assert!(kinds.contains(&kind), "{kind} in {kinds:?}");
     }
     assert!(!kinds.contains(&"malformed"));

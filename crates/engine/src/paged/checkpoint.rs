@@ -172,6 +172,17 @@ impl Engine {
         self.capture()
     }
 
+    /// Takes a checkpoint that lets the log's start move as far as it can, if that is still needed when it is this
+    /// caller's turn.
+    pub(crate) fn checkpoint_if(&self, is_needed: impl FnOnce() -> bool) -> Result<()> {
+        let _turn = self.checkpoints.turn.lock();
+        if is_needed() {
+            self.pool.flush_batch(usize::MAX, self.log.reserved())?;
+            self.capture()?;
+        }
+        Ok(())
+    }
+
     /// Writes everything back, then takes a checkpoint.
     pub(crate) fn checkpoint_all(&self) -> Result<Lsn> {
         let _turn = self.checkpoints.turn.lock();

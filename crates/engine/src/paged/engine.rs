@@ -78,16 +78,23 @@ impl Engine {
         if self.gate.is_shut() {
             return Err(self.poison());
         }
-        let used = self.log_bytes();
-        if used > self.options.log_soft_bytes {
+        if self.log_bytes() > self.options.log_soft_bytes {
             self.checkpoints.wake();
-            if used > self.options.log_hard_bytes {
-                return Err(Error::LogFull {
-                    pinned_by: self.pinned_by(),
-                    used,
-                    limit: self.options.log_hard_bytes,
-                });
+            if self.log_bytes() > self.options.log_hard_bytes {
+                return self.make_log_room();
             }
+        }
+        Ok(())
+    }
+
+    /// At the hard limit whoever wants to write helps to make room, and is refused only if that did not help.
+    #[cold]
+    fn make_log_room(&self) -> Result<()> {
+        let limit = self.options.log_hard_bytes;
+        self.checkpoint_if(|| self.log_bytes() > limit)?;
+        let used = self.log_bytes();
+        if used > limit {
+            return Err(Error::LogFull { pinned_by: self.pinned_by(), used, limit });
         }
         Ok(())
     }

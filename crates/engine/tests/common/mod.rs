@@ -30,6 +30,9 @@ pub fn small_options() -> Options {
     options.checkpoint_bytes = 256 << 10;
     options.log_soft_bytes = 8 << 20;
     options.undo_bytes = 4 << 10;
+    options.log.segment_bytes = 256 << 10;
+    options.log.reserve_bytes = 256 << 10;
+    options.log.spare_segments = 1;
     options
 }
 
