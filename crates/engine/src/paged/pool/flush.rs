@@ -120,12 +120,10 @@ impl Pool {
         }
         self.counters.written.fetch_add(marked.len() as u64, Ordering::Relaxed);
         self.counters.batches.fetch_add(1, Ordering::Relaxed);
+        // Eviction leaves out those that were used meanwhile.
         let mut ready = self.ready.lock();
-        for meta in marked.iter().filter(|meta| !meta.is_referenced()) {
-            if ready.len() < 4 * self.capacity {
-                ready.push_back(meta.page());
-            }
-        }
+        let room = self.capacity.saturating_sub(ready.len());
+        ready.extend(marked.iter().take(room).map(|meta| meta.page()));
         Ok(marked.len())
     }
 }

@@ -8,7 +8,7 @@
 //! | `Meta::page` | sole owner of the frame (not in a table) | anybody who found the frame in a table | the shard's latch |
 //! | `Meta::rec_lsn` | `begin_change` (exclusive latch): none -> LSN; flusher (shared latch and flusher mutex): LSN -> none | checkpoint, eviction, flusher | stores Release, loads Acquire |
 //! | `Meta::flushing` | flusher (its mutex): LSN before it clears `rec_lsn`, none after the sync in place | checkpoint, eviction | stores Release, loads Acquire |
-//! | `Meta::referenced` | every access: true; the clock: false | the clock | Relaxed: a hint |
+//! | `Frame::referenced` | every access: true; the clock: false | the clock | Relaxed: a hint. In the table's entry: a hit touches no other line for it |
 //!
 //! Invariants:
 //!
@@ -42,7 +42,6 @@ pub(super) struct Meta {
     page: AtomicU64,
     rec_lsn: AtomicU64,
     flushing: AtomicU64,
-    referenced: AtomicBool,
 }
 
 impl Meta {
@@ -55,27 +54,6 @@ impl Meta {
         let rec_lsn = self.rec_lsn.load(Ordering::Acquire);
         let lowest = rec_lsn.min(self.flushing.load(Ordering::Acquire));
         (lowest != NONE).then(|| Lsn::new(lowest))
-    }
-
-    #[inline]
-    pub(super) fn touch(&self) {
-        // Load first: the line stays shared between cores when the bit is set already.
-        if !self.referenced.load(Ordering::Relaxed) {
-            self.referenced.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Clears the clock's bit and returns what it was.
-    pub(super) fn clear_referenced(&self) -> bool {
-        let was = self.referenced.load(Ordering::Relaxed);
-        if was {
-            self.referenced.store(false, Ordering::Relaxed);
-        }
-        was
-    }
-
-    pub(super) fn is_referenced(&self) -> bool {
-        self.referenced.load(Ordering::Relaxed)
     }
 
     /// The holder of the exclusive latch is about to append a record that changes the page.
@@ -105,7 +83,6 @@ impl Meta {
     pub(super) fn reassign(&self, page: PageId) {
         debug_assert!(self.recovery_lsn().is_none());
         self.page.store(page.get(), Ordering::Relaxed);
-        self.referenced.store(true, Ordering::Relaxed);
     }
 }
 
@@ -127,6 +104,7 @@ pub(super) type Latch = Arc<RwLock<Body>>;
 pub(super) struct Frame {
     pub(super) meta: Arc<Meta>,
     pub(super) latch: Latch,
+    referenced: AtomicBool,
 }
 
 impl Frame {
@@ -135,7 +113,6 @@ impl Frame {
             page: AtomicU64::new(0),
             rec_lsn: AtomicU64::new(NONE),
             flushing: AtomicU64::new(NONE),
-            referenced: AtomicBool::new(false),
         });
         let body = Body {
             bytes: AlignedBuffer::new_zeroed(page_bytes),
@@ -144,7 +121,28 @@ impl Frame {
             meta: meta.clone(),
             ties: ties.clone(),
         };
-        Frame { meta, latch: Arc::new(RwLock::new(body)) }
+        Frame { meta, latch: Arc::new(RwLock::new(body)), referenced: AtomicBool::new(true) }
+    }
+
+    #[inline]
+    pub(super) fn touch(&self) {
+        // Load first: the line stays shared between cores when the bit is set already.
+        if !self.referenced.load(Ordering::Relaxed) {
+            self.referenced.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Clears the clock's bit and returns what it was.
+    pub(super) fn clear_referenced(&self) -> bool {
+        let was = self.referenced.load(Ordering::Relaxed);
+        if was {
+            self.referenced.store(false, Ordering::Relaxed);
+        }
+        was
+    }
+
+    pub(super) fn is_referenced(&self) -> bool {
+        self.referenced.load(Ordering::Relaxed)
     }
 
     /// Whether nobody but this table entry can get at the frame. Synchronises with the release of the last guard

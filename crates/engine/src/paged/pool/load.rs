@@ -27,6 +27,7 @@ impl Pool {
     pub(super) fn admit(&self, page: PageId, need: Need) -> Result<Option<Exclusive>> {
         let Some(frame) = self.take_frame(need)? else { return Ok(None) };
         frame.meta.reassign(page);
+        frame.touch();
         let Some(mut body) = frame.latch.try_write_arc() else {
             return Err(Error::Internal("an unpinned frame was latched"));
         };

@@ -148,7 +148,7 @@ impl Pool {
     pub(crate) fn read(&self, page: PageId) -> Result<PageRead> {
         loop {
             let found = self.shard(page).with(page, |frame| {
-                frame.meta.touch();
+                frame.touch();
                 frame.latch.try_read_arc().ok_or_else(|| frame.latch.clone())
             });
             let body = match found {
@@ -170,7 +170,7 @@ impl Pool {
     pub(crate) fn write(&self, page: PageId) -> Result<PageWrite> {
         loop {
             let found = self.shard(page).with(page, |frame| {
-                frame.meta.touch();
+                frame.touch();
                 frame.latch.try_write_arc().ok_or_else(|| frame.latch.clone())
             });
             let body = match found {
@@ -192,7 +192,7 @@ impl Pool {
     pub(crate) fn create(&self, page: PageId) -> Result<PageWrite> {
         loop {
             let found = self.shard(page).with(page, |frame| {
-                frame.meta.touch();
+                frame.touch();
                 frame.latch.clone()
             });
             let mut body = match found {

@@ -91,7 +91,7 @@ impl Shard {
         let mut table = self.table.write();
         let index = *table.index.get(&page.get())?;
         let frame = &mut table.frames[index];
-        let free = frame.is_unpinned() && frame.meta.recovery_lsn().is_none() && !frame.meta.is_referenced();
+        let free = frame.is_unpinned() && frame.meta.recovery_lsn().is_none() && !frame.is_referenced();
         free.then(|| table.take(index))
     }
 
@@ -106,7 +106,7 @@ impl Shard {
             let index = table.hand % table.frames.len();
             table.hand = index + 1;
             let frame = &mut table.frames[index];
-            if !frame.is_unpinned() || frame.meta.clear_referenced() {
+            if !frame.is_unpinned() || frame.clear_referenced() {
                 continue;
             }
             if frame.meta.recovery_lsn().is_some() {
@@ -125,9 +125,9 @@ impl Shard {
         let table = self.table.read();
         let count = table.frames.len();
         for step in 0..steps.min(count) {
-            let meta = &table.frames[(table.hand + step) % count].meta;
-            if !meta.is_referenced() && meta.recovery_lsn().is_some() {
-                dirty.push(meta.page());
+            let frame = &table.frames[(table.hand + step) % count];
+            if !frame.is_referenced() && frame.meta.recovery_lsn().is_some() {
+                dirty.push(frame.meta.page());
             }
         }
     }
