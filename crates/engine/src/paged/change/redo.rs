@@ -1,0 +1,97 @@
+//! Applying a record again, page by page.
+//!
+//! Runs on the recovery thread, in log order; nothing else changes pages then. Whether a page is `wanted` is decided by the
+//! caller: it must say no exactly if every change up to and including this record is known to be durable in the page's place
+//! (the page is not in the dirty page table, or its recovery LSN is above the record). That matters for correctness, not
+//! only for speed: a part that overwrites its page is applied without reading what the page held, so that redo survives,
+//! and does not wait for, a page that was never written; if it were not wanted, newer changes would be lost.
+//!
+//! The pool takes a page's recovery LSN from `WalBarrier::reserved`: while a record is redone that must not be above it.
+
+use super::apply::{apply_leaf, apply_part};
+use super::leaf::LeafChange;
+use super::parts::{PartRef, decode_chain_free, decode_parts};
+use super::{ChangeKind, Malformed};
+use crate::paged::page::PageId;
+use crate::paged::pool::Pool;
+use crate::{Error, Lsn};
+
+/// The pages that a record changes. A malformed payload ends the list with an error.
+pub(crate) fn pages_of(
+    kind: ChangeKind,
+    payload: &[u8],
+) -> impl Iterator<Item = Result<PageId, Malformed>> + '_ {
+    let (leaf, parts) = match kind {
+        ChangeKind::LeafInsert | ChangeKind::LeafDelete | ChangeKind::LeafUpdate => {
+            (Some(LeafChange::page_in(payload)), Ok(&[][..]))
+        }
+        ChangeKind::ChainWrite | ChangeKind::Structure => (None, Ok(payload)),
+        ChangeKind::ChainFree => (None, decode_chain_free(payload).map(|(_, parts)| parts)),
+    };
+    let (parts, broken) = match parts {
+        Ok(parts) => (parts, None),
+        Err(malformed) => (&[][..], Some(Err(malformed))),
+    };
+    leaf.into_iter().chain(broken).chain(decode_parts(parts).map(|part| Ok(part?.page)))
+}
+
+/// Applies the record at `lsn`, which ends at `end`, to those of its pages that are `wanted` and do not have it. Returns to how
+/// many it was applied.
+pub(crate) fn redo(
+    pool: &Pool,
+    kind: ChangeKind,
+    payload: &[u8],
+    (lsn, end): (Lsn, Lsn),
+    mut wanted: impl FnMut(PageId) -> bool,
+) -> Result<usize, Error> {
+    let parts = match kind {
+        ChangeKind::LeafInsert | ChangeKind::LeafDelete | ChangeKind::LeafUpdate => {
+            let change = LeafChange::decode(kind, payload).map_err(|malformed| malformed.at(lsn))?;
+            if !wanted(change.page) {
+                return Ok(0);
+            }
+            return Ok(usize::from(redo_leaf(pool, &change, (lsn, end))?));
+        }
+        ChangeKind::ChainWrite | ChangeKind::Structure => payload,
+        ChangeKind::ChainFree => decode_chain_free(payload).map_err(|malformed| malformed.at(lsn))?.1,
+    };
+    let mut applied = 0;
+    for part in decode_parts(parts) {
+        let part = part.map_err(|malformed| malformed.at(lsn))?;
+        if wanted(part.page) && redo_part(pool, &part, (lsn, end))? {
+            applied += 1;
+        }
+    }
+    Ok(applied)
+}
+
+fn misfit(malformed: Malformed, page: PageId, lsn: Lsn) -> Error {
+    Error::Corrupt {
+        place: format!("page {page} against the log record at {lsn}"),
+        page: Some(page.get()),
+        finding: malformed.0.to_owned(),
+    }
+}
+
+fn redo_leaf(pool: &Pool, change: &LeafChange<'_>, (lsn, end): (Lsn, Lsn)) -> Result<bool, Error> {
+    let mut page = pool.write(change.page)?;
+    if page.lsn() >= lsn {
+        return Ok(false);
+    }
+    page.begin_change();
+    apply_leaf(page.bytes_mut(), change).map_err(|malformed| misfit(malformed, change.page, lsn))?;
+    page.finish_change(lsn, end);
+    Ok(true)
+}
+
+fn redo_part(pool: &Pool, part: &PartRef<'_>, (lsn, end): (Lsn, Lsn)) -> Result<bool, Error> {
+    let mut page = if part.part.overwrites() { pool.create(part.page)? } else { pool.write(part.page)? };
+    if page.lsn() >= lsn {
+        return Ok(false);
+    }
+    page.begin_change();
+    apply_part(page.bytes_mut(), part.page, &part.part)
+        .map_err(|malformed| misfit(malformed, part.page, lsn))?;
+    page.finish_change(lsn, end);
+    Ok(true)
+}

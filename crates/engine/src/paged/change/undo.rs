@@ -1,0 +1,60 @@
+//! What undoes a record: a logical operation on the tree, since the key may be in another page by now.
+
+use super::leaf::{LeafChange, LeafOp};
+use super::parts::decode_parts;
+use super::{ChangeKind, Diff, Malformed};
+use crate::TableId;
+use crate::paged::page::{PageId, Value};
+
+/// What has to be done to undo one record. Borrows the record's payload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum UndoOp<'a> {
+    /// The key leaves the tree again.
+    Delete { table: TableId, root: PageId, key: &'a [u8] },
+    /// The key comes back with its old cell.
+    Insert { table: TableId, root: PageId, key: &'a [u8], old: Value<'a> },
+    /// The key's inline value changes back; the diff leads from the new value to the old one.
+    Diff { table: TableId, root: PageId, key: &'a [u8], back: Diff<'a> },
+    /// The key's cell becomes the old one again.
+    Replace { table: TableId, root: PageId, key: &'a [u8], old: Value<'a> },
+    /// These pages, pieces of a long value or the root of a tree, are free again.
+    FreePages(Vec<PageId>),
+    /// Nothing: the record is never undone.
+    Nothing,
+}
+
+/// What undoes the record of this kind and payload.
+pub(crate) fn undo_of(kind: ChangeKind, payload: &[u8]) -> Result<UndoOp<'_>, Malformed> {
+    const MISSING: Malformed = Malformed("a record to be undone does not say how");
+    match kind {
+        ChangeKind::Structure | ChangeKind::ChainFree => return Ok(UndoOp::Nothing),
+        ChangeKind::ChainWrite => {
+            let mut pages = Vec::new();
+            for part in decode_parts(payload) {
+                let part = part?;
+                if part.part.overwrites() {
+                    pages.push(part.page);
+                }
+            }
+            return Ok(UndoOp::FreePages(pages));
+        }
+        ChangeKind::LeafInsert | ChangeKind::LeafDelete | ChangeKind::LeafUpdate => {}
+    }
+    let LeafChange { table, root, key, op, .. } = LeafChange::decode(kind, payload)?;
+    Ok(match op {
+        LeafOp::Insert { .. } => UndoOp::Delete { table, root, key },
+        LeafOp::Delete { old } => UndoOp::Insert { table, root, key, old: old.ok_or(MISSING)? },
+        LeafOp::Replace { old, .. } => UndoOp::Replace { table, root, key, old: old.ok_or(MISSING)? },
+        LeafOp::Diff(diff) => {
+            let back = Diff {
+                offset: diff.offset,
+                old_total: diff.new_total,
+                new_total: diff.old_total,
+                old_bytes: diff.new.len() as u16,
+                old: None,
+                new: diff.old.ok_or(MISSING)?,
+            };
+            UndoOp::Diff { table, root, key, back }
+        }
+    })
+}

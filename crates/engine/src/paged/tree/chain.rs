@@ -1,0 +1,116 @@
+//! Long values: chains of overflow pages, written before the leaf points to them, freed after the transaction that let go of
+//! them committed.
+//!
+//! Written from the end to the front, so that each page is filled once, with the link to the next already known. A group of pages
+//! is one record, which marks them as in use and has their contents; it belongs to the transaction and is undone by freeing them.
+//! Read without latches on the leaf: the caller's lock on the key keeps the chain.
+
+use super::structure::{RecordFor, Structure};
+use super::{ChangeWriter, Pages, Tree, corrupt};
+use crate::paged::page::{PageId, overflow};
+use crate::paged::pool::Pool;
+use crate::{Result, TableId, VALUE_BYTES_MAX};
+
+/// Bytes of pages that one record fills at most.
+const GROUP_BYTES: usize = 128 << 10;
+
+/// A long value's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Chain {
+    /// The first page.
+    pub(crate) head: PageId,
+    /// Length of the value in bytes.
+    pub(crate) length: u32,
+}
+
+impl Tree {
+    /// Writes a value into pages of its own. If it fails half-way, undoing the transaction's records frees what was written.
+    pub(super) fn write_chain(
+        &self,
+        pages: Pages<'_>,
+        value: &[u8],
+        writer: &mut dyn ChangeWriter,
+    ) -> Result<Chain> {
+        let page_bytes = pages.pool.page_bytes();
+        let count = overflow::pages_for(page_bytes, value.len());
+        let mut reserved = pages.space.reserve_many(writer.alloc_class(), count)?;
+        let per_group = (GROUP_BYTES / page_bytes).max(1);
+        let mut pieces: Vec<&[u8]> = value.chunks(overflow::capacity(page_bytes)).collect();
+        pieces.resize(count, &[]);
+        let mut next = PageId::NONE;
+        while !reserved.is_empty() {
+            let from = (reserved.len() - 1) / per_group * per_group;
+            let group = reserved.split_off(from);
+            let head = group[0].page();
+            let mut ids: Vec<PageId> = group.iter().map(|reserved| reserved.page()).collect();
+            ids.push(next);
+            let mut change = Structure::new(pages);
+            for (at, reserved) in group.into_iter().enumerate() {
+                let page = change.add_new(reserved)?;
+                change.parts().overflow(page, self.table, ids[at + 1], pieces[from + at]);
+            }
+            change.commit(RecordFor::Owner, writer)?;
+            next = head;
+        }
+        Ok(Chain { head: next, length: value.len() as u32 })
+    }
+}
+
+/// Calls `see` with each page of the chain that begins at `head`: its id and piece. Fails if the chain is longer than a value may
+/// be, hence also if it is a ring.
+pub(super) fn walk(
+    pool: &Pool,
+    table: TableId,
+    head: PageId,
+    mut see: impl FnMut(PageId, &[u8]) -> Result<()>,
+) -> Result<()> {
+    let mut left = overflow::pages_for(pool.page_bytes(), VALUE_BYTES_MAX);
+    let mut at = Some(head);
+    while let Some(id) = at {
+        if left == 0 {
+            return Err(corrupt(head, "the chain of pages of a value that begins there does not end"));
+        }
+        left -= 1;
+        let page = pool.read(id)?;
+        let piece = page.overflow()?;
+        if piece.table() != table {
+            let finding =
+                format!("it belongs to table {}, a value of table {table} goes on there", piece.table());
+            return Err(corrupt(id, finding));
+        }
+        see(id, piece.payload())?;
+        at = piece.next();
+    }
+    Ok(())
+}
+
+/// The value in a chain. The pages must add up to the length that the leaf says.
+pub(crate) fn read_chain(pool: &Pool, table: TableId, chain: Chain) -> Result<Vec<u8>> {
+    let length = chain.length as usize;
+    if length > VALUE_BYTES_MAX {
+        return Err(corrupt(chain.head, format!("a value of {length} bytes is said to begin there")));
+    }
+    let mut value = Vec::with_capacity(length);
+    walk(pool, table, chain.head, |id, piece| {
+        if piece.len() > length - value.len() {
+            return Err(corrupt(id, format!("a value of {length} bytes goes on there beyond its end")));
+        }
+        value.extend_from_slice(piece);
+        Ok(())
+    })?;
+    if value.len() != length {
+        let finding = format!("a value of {length} bytes that begins there ends after {}", value.len());
+        return Err(corrupt(chain.head, finding));
+    }
+    Ok(value)
+}
+
+/// The pages of the chain that begins at `head`.
+pub(super) fn pages_of_chain(pool: &Pool, table: TableId, head: PageId) -> Result<Vec<PageId>> {
+    let mut ids = Vec::new();
+    walk(pool, table, head, |id, _| {
+        ids.push(id);
+        Ok(())
+    })?;
+    Ok(ids)
+}

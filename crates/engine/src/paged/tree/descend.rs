@@ -1,0 +1,137 @@
+//! From the root to a leaf, latching each page before letting go of the one above.
+
+use super::{Tree, corrupt};
+use crate::paged::page::{InnerRef, Kind, PageId, header};
+use crate::paged::pool::{PageRead, PageWrite, Pool};
+use crate::{Result, TableId};
+use std::ops::Bound;
+
+/// What is looked for in an inner page.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Target<'a> {
+    /// The child that holds this key.
+    Key(&'a [u8]),
+    /// The child that holds the greatest key below this one.
+    Below(&'a [u8]),
+    /// The last child.
+    Last,
+}
+
+impl<'a> Target<'a> {
+    /// Where a scan that ascends from `bound` begins.
+    pub(super) fn ascending(bound: Bound<&'a [u8]>) -> Self {
+        match bound {
+            Bound::Included(key) | Bound::Excluded(key) => Target::Key(key),
+            Bound::Unbounded => Target::Key(&[]),
+        }
+    }
+
+    /// Where a scan that descends from `bound` begins.
+    pub(super) fn descending(bound: Bound<&'a [u8]>) -> Self {
+        match bound {
+            Bound::Included(key) => Target::Key(key),
+            Bound::Excluded(key) => Target::Below(key),
+            Bound::Unbounded => Target::Last,
+        }
+    }
+
+    /// The number of the child to go to.
+    #[inline]
+    pub(super) fn child_index(self, inner: InnerRef<'_>) -> usize {
+        match self {
+            Target::Key(key) => inner.child_index(key),
+            Target::Below(key) => match inner.search(key) {
+                Ok(index) | Err(index) => index,
+            },
+            Target::Last => inner.len(),
+        }
+    }
+}
+
+/// Checks that a page is one of this tree's, at this level. Levels descend by one, so no descent is endless.
+#[inline]
+pub(super) fn expect_node(page: &[u8], table: TableId, level: u8) -> Result<()> {
+    if header::level(page) == level && header::table(page) == table {
+        let kind = header::kind(page);
+        if kind == Some(if level == 0 { Kind::Leaf } else { Kind::Inner }) {
+            return Ok(());
+        }
+    }
+    Err(wrong_node(page, table, level))
+}
+
+#[cold]
+fn wrong_node(page: &[u8], table: TableId, level: u8) -> crate::Error {
+    let finding = format!(
+        "a page of table {table} at level {level} belongs there, not a {:?} page of table {} at level {}",
+        header::kind(page),
+        header::table(page),
+        header::level(page)
+    );
+    corrupt(header::page_id(page), finding)
+}
+
+impl Tree {
+    /// The root, latched shared.
+    #[inline]
+    pub(super) fn read_root(&self, pool: &Pool) -> Result<PageRead> {
+        let page = pool.read(self.root)?;
+        expect_node(&page, self.table, header::level(&page))?;
+        Ok(page)
+    }
+
+    /// The root, latched exclusively.
+    pub(super) fn write_root(&self, pool: &Pool) -> Result<PageWrite> {
+        let page = pool.write(self.root)?;
+        expect_node(&page, self.table, header::level(&page))?;
+        Ok(page)
+    }
+
+    /// The child, which is at this level, latched exclusively. The caller holds the parent's latch.
+    pub(super) fn write_child(&self, pool: &Pool, child: PageId, level: u8) -> Result<PageWrite> {
+        let page = pool.write(child)?;
+        expect_node(&page, self.table, level)?;
+        Ok(page)
+    }
+
+    /// The leaf of `target`, latched shared.
+    #[inline]
+    pub(super) fn leaf_for_read(&self, pool: &Pool, target: Target<'_>) -> Result<PageRead> {
+        let mut page = self.read_root(pool)?;
+        let mut level = header::level(&page);
+        while level > 0 {
+            let inner = page.inner()?;
+            let child = inner.child(target.child_index(inner));
+            let next = pool.read(child)?;
+            level -= 1;
+            expect_node(&next, self.table, level)?;
+            page = next;
+        }
+        Ok(page)
+    }
+
+    /// The leaf of `key`, latched exclusively; the pages above were latched shared.
+    #[inline]
+    pub(super) fn leaf_for_write(&self, pool: &Pool, key: &[u8]) -> Result<PageWrite> {
+        loop {
+            let mut page = self.read_root(pool)?;
+            let mut level = header::level(&page);
+            if level == 0 {
+                drop(page);
+                let page = self.write_root(pool)?;
+                // It may have grown while nobody held its latch.
+                if header::level(&page) == 0 {
+                    return Ok(page);
+                }
+                continue;
+            }
+            while level > 1 {
+                let next = pool.read(page.inner()?.child_for(key))?;
+                level -= 1;
+                expect_node(&next, self.table, level)?;
+                page = next;
+            }
+            return self.write_child(pool, page.inner()?.child_for(key), 0);
+        }
+    }
+}

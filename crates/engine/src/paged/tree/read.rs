@@ -1,0 +1,41 @@
+//! Reading one key.
+
+use super::descend::Target;
+use super::{Chain, Tree, read_chain};
+use crate::Result;
+use crate::paged::page::Value;
+use crate::paged::pool::Pool;
+
+impl Tree {
+    /// Shows the value of `key`, as its leaf has it, to `see`; the leaf's latch is held meanwhile. `None` if there is no such
+    /// key.
+    #[inline]
+    pub(crate) fn get<R>(
+        &self,
+        pool: &Pool,
+        key: &[u8],
+        see: impl FnOnce(Value<'_>) -> R,
+    ) -> Result<Option<R>> {
+        let page = self.leaf_for_read(pool, Target::Key(key))?;
+        Ok(page.leaf()?.get(key).map(see))
+    }
+
+    /// A copy of the value of `key`, read from its chain if it is long. The caller's lock on the key keeps the chain from being
+    /// freed.
+    pub(crate) fn get_copy(&self, pool: &Pool, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let found = self.get(pool, key, |value| match value {
+            Value::Inline(bytes) => Ok(bytes.to_vec()),
+            Value::Overflow { head, length } => Err(Chain { head, length }),
+        })?;
+        match found {
+            None => Ok(None),
+            Some(Ok(bytes)) => Ok(Some(bytes)),
+            Some(Err(chain)) => read_chain(pool, self.table, chain).map(Some),
+        }
+    }
+
+    /// Whether there is such a key.
+    pub(crate) fn contains(&self, pool: &Pool, key: &[u8]) -> Result<bool> {
+        Ok(self.get(pool, key, |_| ())?.is_some())
+    }
+}

@@ -1,0 +1,148 @@
+//! One record that changes several pages: collecting latched pages and parts, logging, applying.
+//!
+//! Whoever builds one has made sure that each part fits its page: after the record is in the log there is no way back.
+
+use super::{ChangeWriter, Logged, Pages};
+use crate::paged::change::{ChangeKind, Part, PartsWriter, apply_part, decode_parts, encode_chain_free};
+use crate::paged::page::{PageId, map};
+use crate::paged::pool::PageWrite;
+use crate::paged::space::Reserved;
+use crate::{Error, Result};
+
+/// What kind of record the pages are changed by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RecordFor {
+    /// A change of structure, never undone.
+    Structure,
+    /// The transaction's own: undone by freeing the pages it fills.
+    Owner,
+    /// The freeing of what begins at this page, never undone.
+    ChainFree(PageId),
+    /// The undoing of `Owner`.
+    Compensation(PageId),
+}
+
+/// A change of several pages in the making. Dropped before `commit`, it leaves nothing: reserved pages are free again.
+pub(super) struct Structure<'p> {
+    pages: Pages<'p>,
+    parts: PartsWriter,
+    latched: Vec<PageWrite>,
+    reserved: Vec<Reserved>,
+    freed: Vec<PageId>,
+}
+
+impl<'p> Structure<'p> {
+    pub(super) fn new(pages: Pages<'p>) -> Self {
+        Structure {
+            pages,
+            parts: PartsWriter::new(),
+            latched: Vec::new(),
+            reserved: Vec::new(),
+            freed: Vec::new(),
+        }
+    }
+
+    /// Adds a page, latched exclusively, that one of the parts is for.
+    pub(super) fn add(&mut self, page: PageWrite) {
+        debug_assert!(self.latched.iter().all(|other| other.id() != page.id()));
+        self.latched.push(page);
+    }
+
+    /// Adds a reserved page: the record marks it as in use. A part must fill it.
+    pub(super) fn add_new(&mut self, reserved: Reserved) -> Result<PageId> {
+        let id = reserved.page();
+        self.latched.push(self.pages.pool.create(id)?);
+        self.reserved.push(reserved);
+        Ok(id)
+    }
+
+    /// The record marks this page as free.
+    pub(super) fn mark_free(&mut self, page: PageId) {
+        self.freed.push(page);
+    }
+
+    /// The parts, to be added to.
+    pub(super) fn parts(&mut self) -> &mut PartsWriter {
+        &mut self.parts
+    }
+
+    /// Latches the maps, in ascending order, and adds their parts.
+    fn add_maps(&mut self) -> Result<()> {
+        let page_bytes = self.pages.pool.page_bytes();
+        let setting = !self.reserved.is_empty();
+        if setting && !self.freed.is_empty() {
+            return Err(Error::Internal("one record both takes and frees pages"));
+        }
+        let mut changed: Vec<PageId> = self.reserved.iter().map(Reserved::page).collect();
+        changed.extend_from_slice(&self.freed);
+        changed.sort_unstable();
+        for group in changed.chunk_by(|a, b| map::map_of(*a, page_bytes) == map::map_of(*b, page_bytes)) {
+            let map = map::map_of(group[0], page_bytes);
+            let bits: Vec<u32> = group.iter().map(|page| map::bit_of(*page, page_bytes) as u32).collect();
+            let page = self.pages.pool.write(map)?;
+            let view = page.map()?;
+            let duplicate = bits.windows(2).any(|pair| pair[0] == pair[1]);
+            if let Some(bit) = bits.iter().find(|bit| view.is_set(**bit as usize) == setting) {
+                let page = view.base().get() + u64::from(*bit);
+                let finding =
+                    if setting { "marked as in use, and was free" } else { "marked as free, and is in use" };
+                return Err(super::corrupt(map, format!("page {page} is {finding}")));
+            }
+            if duplicate {
+                return Err(super::corrupt(map, "a page is in use twice"));
+            }
+            self.latched.push(page);
+            if setting {
+                self.parts.map_set(map, &bits);
+            } else {
+                self.parts.map_clear(map, &bits);
+            }
+        }
+        Ok(())
+    }
+
+    /// Logs the change and makes it.
+    pub(super) fn commit(mut self, kind: RecordFor, writer: &mut dyn ChangeWriter) -> Result<Logged> {
+        self.add_maps()?;
+        for page in &mut self.latched {
+            page.begin_change();
+        }
+        let payload = self.parts.payload();
+        let logged = match kind {
+            RecordFor::Structure => writer.append_structure(ChangeKind::Structure, &[payload])?,
+            RecordFor::Owner => writer.append(ChangeKind::ChainWrite, &[payload])?,
+            RecordFor::ChainFree(head) => {
+                writer.append_structure(ChangeKind::ChainFree, &[&encode_chain_free(head), payload])?
+            }
+            RecordFor::Compensation(head) => {
+                writer.append(ChangeKind::ChainFree, &[&encode_chain_free(head), payload])?
+            }
+        };
+        for part in decode_parts(self.parts.payload()) {
+            let Ok(part) = part else { return Err(Error::Internal("a record was encoded wrongly")) };
+            let page = self.latched.iter_mut().find(|page| page.id() == part.page);
+            let Some(page) = page else { return Err(Error::Internal("a page to be changed is not latched")) };
+            if apply(page, part.page, &part.part).is_err() {
+                return Err(Error::Internal("a logged change does not fit its page"));
+            }
+            page.finish_change(logged.lsn, logged.end);
+        }
+        for reserved in self.reserved {
+            reserved.keep();
+        }
+        for page in self.freed {
+            if !self.pages.space.freed(page) {
+                return Err(Error::Internal("a page that was freed was free"));
+            }
+        }
+        Ok(logged)
+    }
+}
+
+fn apply(
+    page: &mut PageWrite,
+    id: PageId,
+    part: &Part<'_>,
+) -> std::result::Result<(), crate::paged::change::Malformed> {
+    apply_part(page.bytes_mut(), id, part)
+}

@@ -1,0 +1,7 @@
+//! Tests of the tree: against a model, with threads, through crashes and rollbacks.
+
+mod model;
+mod recovery;
+mod rig;
+mod shape;
+mod threads;

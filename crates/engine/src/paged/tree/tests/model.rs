@@ -1,0 +1,198 @@
+//! Random changes against a `BTreeMap`.
+
+use super::rig::{Rig, Sizes, TREE, assert_same, key, some_key, value};
+use crate::Error;
+use crate::paged::page::key_bytes_max;
+use crate::paged::page::tests::for_seeds;
+use fastrand::Rng;
+use std::collections::BTreeMap;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn sizes(rng: &mut Rng, page_bytes: usize) -> Sizes {
+    Sizes {
+        keys: [30, 300, 3000][rng.usize(0..3)],
+        key_bytes_max: [8, 40, key_bytes_max(page_bytes)][rng.usize(0..3)],
+        value_bytes_max: [20, 600, 5 * page_bytes][rng.usize(0..3)],
+    }
+}
+
+fn change(rig: &Rig, rng: &mut Rng, sizes: Sizes, model: &mut Model, deletes: u32) {
+    let mut txn = rig.begin();
+    let key = if rng.u32(0..10) < deletes { some_key(rng, model) } else { None };
+    match key {
+        Some(key) => {
+            let previous = TREE.delete(rig.pages(), &key, &mut txn).expect("a delete");
+            assert!(previous.existed);
+            txn.freed.extend(previous.chain.map(|chain| chain.head));
+            model.remove(&key);
+        }
+        None => {
+            let (key, value) = (super::rig::key(rng, sizes), value(rng, sizes));
+            if rng.bool() {
+                match TREE.insert(rig.pages(), &key, &value, &mut txn) {
+                    Ok(()) => assert!(model.insert(key, value).is_none()),
+                    Err(Error::KeyExists) => assert!(model.contains_key(&key)),
+                    Err(error) => panic!("{error}"),
+                }
+            } else {
+                let previous = TREE.put(rig.pages(), &key, &value, &mut txn).expect("a put");
+                txn.freed.extend(previous.chain.map(|chain| chain.head));
+                assert_eq!(model.insert(key, value).is_some(), previous.existed);
+            }
+        }
+    }
+    txn.commit(rig.pages()).expect("a commit");
+}
+
+#[test]
+fn random_changes_match_a_map() {
+    for_seeds(12, |rng| {
+        let page_bytes = [4096, 8192][rng.usize(0..2)];
+        let rig = Rig::new(page_bytes, 16);
+        let sizes = sizes(rng, page_bytes);
+        let mut model = Model::new();
+        for phase in 0..4 {
+            for _ in 0..400 {
+                change(&rig, rng, sizes, &mut model, [2, 5, 8, 3][phase]);
+            }
+            for _ in 0..50 {
+                let key = key(rng, sizes);
+                let found = TREE.get_copy(&rig.pool, &key).expect("a get");
+                assert_eq!(found.as_ref(), model.get(&key));
+            }
+            assert_same(&rig.contents(TREE), &model);
+            let report = rig.verify(&[TREE]);
+            assert_eq!(report.keys, model.len() as u64);
+        }
+    });
+}
+
+#[test]
+fn deleting_everything_leaves_one_page() {
+    for_seeds(6, |rng| {
+        let rig = Rig::new(4096, 64);
+        let sizes = Sizes { keys: 5000, key_bytes_max: [8, 512][rng.usize(0..2)], value_bytes_max: 300 };
+        let mut model = Model::new();
+        for _ in 0..2000 {
+            change(&rig, rng, sizes, &mut model, 0);
+        }
+        let full = rig.verify(&[TREE]).pages;
+        let mut keys: Vec<_> = model.keys().cloned().collect();
+        match rng.u32(0..3) {
+            0 => rng.shuffle(&mut keys),
+            1 => keys.reverse(),
+            _ => {}
+        }
+        for key in keys {
+            let mut txn = rig.begin();
+            let previous = TREE.delete(rig.pages(), &key, &mut txn).expect("a delete");
+            assert!(previous.existed);
+            txn.freed.extend(previous.chain.map(|chain| chain.head));
+            txn.commit(rig.pages()).expect("a commit");
+        }
+        assert!(rig.contents(TREE).is_empty());
+        let left = rig.verify(&[TREE]).pages;
+        assert!(full > 30 && left <= 5, "{left} of {full} pages are left");
+    });
+}
+
+#[test]
+fn rolled_back_changes_leave_nothing() {
+    for_seeds(10, |rng| {
+        let page_bytes = 4096;
+        let rig = Rig::new(page_bytes, 16);
+        let sizes = sizes(rng, page_bytes);
+        let mut model = Model::new();
+        for _ in 0..60 {
+            let mut txn = rig.begin();
+            let before = model.clone();
+            let (mut kept, mut savepoint) = (before.clone(), 0);
+            for _ in 0..rng.usize(0..30) {
+                if rng.u32(0..8) == 0 {
+                    (savepoint, kept) = (txn.len(), model.clone());
+                }
+                let (key, value) = (key(rng, sizes), value(rng, sizes));
+                let previous = if rng.u32(0..3) == 0 {
+                    let key = some_key(rng, &model).unwrap_or(key);
+                    model.remove(&key);
+                    TREE.delete(rig.pages(), &key, &mut txn)
+                } else {
+                    model.insert(key.clone(), value.clone());
+                    TREE.put(rig.pages(), &key, &value, &mut txn)
+                };
+                let chain = previous.expect("a change").chain;
+                txn.freed.extend(chain.map(|chain| chain.head));
+            }
+            match rng.u32(0..3) {
+                0 => {
+                    txn.freed.clear();
+                    txn.roll_back(rig.pages()).expect("a rollback");
+                    model = before;
+                }
+                1 => {
+                    // What was let go of after the savepoint comes back: this small model of a transaction does not know
+                    // which chains that concerns, so it frees none of those that the kept values use.
+                    txn.roll_back_to(rig.pages(), savepoint).expect("a rollback to a savepoint");
+                    txn.freed.clear();
+                    txn.roll_back(rig.pages()).expect("a rollback");
+                    assert!(kept.len() <= kept.len() + before.len());
+                    model = before;
+                }
+                _ => txn.commit(rig.pages()).expect("a commit"),
+            }
+            assert_same(&rig.contents(TREE), &model);
+        }
+        rig.verify(&[TREE]);
+    });
+}
+
+#[test]
+fn an_append_that_fails_changes_nothing() {
+    for_seeds(8, |rng| {
+        let page_bytes = 4096;
+        let rig = Rig::new(page_bytes, 16);
+        let sizes = sizes(rng, page_bytes);
+        let mut model = Model::new();
+        let mut failures = 0;
+        for _ in 0..800 {
+            let mut txn = rig.begin();
+            let key = if rng.u32(0..3) == 0 { some_key(rng, &model) } else { None };
+            rig.log.fail_after(if rng.bool() { rng.u64(0..4) } else { u64::MAX });
+            let (key, done) = match key {
+                Some(key) => {
+                    let done = TREE.delete(rig.pages(), &key, &mut txn);
+                    (key, done.map(|previous| (previous, None)))
+                }
+                None => {
+                    let (key, value) = (super::rig::key(rng, sizes), value(rng, sizes));
+                    let done = TREE.put(rig.pages(), &key, &value, &mut txn);
+                    (key, done.map(|previous| (previous, Some(value))))
+                }
+            };
+            rig.log.fail_after(u64::MAX);
+            match done {
+                Err(error) => {
+                    assert!(error.is_no_space(), "{error}");
+                    failures += 1;
+                    txn.roll_back(rig.pages()).expect("a rollback");
+                }
+                Ok((previous, value)) => {
+                    txn.freed.extend(previous.chain.map(|chain| chain.head));
+                    txn.commit(rig.pages()).expect("a commit");
+                    match value {
+                        Some(value) => model.insert(key, value),
+                        None => model.remove(&key),
+                    };
+                }
+            }
+            if rng.u32(0..20) == 0 {
+                assert_same(&rig.contents(TREE), &model);
+                rig.verify(&[TREE]);
+            }
+        }
+        assert!(failures > 0);
+        assert_same(&rig.contents(TREE), &model);
+        rig.verify(&[TREE]);
+    });
+}

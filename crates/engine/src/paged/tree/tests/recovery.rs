@@ -1,0 +1,129 @@
+//! Crashes: the log's records, redone over whatever pages had reached the device, then undone where transactions had not ended.
+
+use super::rig::{Checkpoint, Rig, Sizes, TREE, Txn, assert_same, key, some_key, value};
+use crate::paged::page::key_bytes_max;
+use crate::paged::page::tests::for_seeds;
+use fastrand::Rng;
+use std::collections::BTreeMap;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// A transaction that runs beside others on keys of its own.
+struct Running {
+    txn: Txn,
+    lane: u8,
+    model: Model,
+}
+
+fn lane_key(rng: &mut Rng, sizes: Sizes, lane: u8) -> Vec<u8> {
+    let mut key = key(rng, sizes);
+    key.push(lane);
+    key
+}
+
+fn step(rig: &Rig, rng: &mut Rng, sizes: Sizes, running: &mut Running) -> crate::Result<()> {
+    let present = if rng.u32(0..3) == 0 { some_key(rng, &running.model) } else { None };
+    let previous = match present {
+        Some(key) => {
+            let previous = TREE.delete(rig.pages(), &key, &mut running.txn)?;
+            running.model.remove(&key);
+            previous
+        }
+        None => {
+            let (key, value) = (lane_key(rng, sizes, running.lane), value(rng, sizes));
+            let previous = TREE.put(rig.pages(), &key, &value, &mut running.txn)?;
+            running.model.insert(key, value);
+            previous
+        }
+    };
+    running.txn.freed.extend(previous.chain.map(|chain| chain.head));
+    Ok(())
+}
+
+const LANES: u8 = 3;
+
+/// Runs transactions side by side until the log refuses a record: that is the crash. Returns what was committed, by lane.
+fn run(rig: &Rig, rng: &mut Rng, sizes: Sizes, committed: &mut [Model], checkpoint: &mut Option<Checkpoint>) {
+    let mut running: Vec<Running> = (0..LANES)
+        .map(|lane| Running { txn: rig.begin(), lane, model: committed[usize::from(lane)].clone() })
+        .collect();
+    loop {
+        let at = rng.usize(0..running.len());
+        match rng.u32(0..40) {
+            0 => {
+                if rng.u32(0..4) == 0 {
+                    rig.pool.flush_all().expect("a flush");
+                }
+                *checkpoint = Some(Checkpoint::take(rig));
+            }
+            1..5 => {
+                let lane = running[at].lane;
+                let Running { mut txn, model, .. } = running.swap_remove(at);
+                if rng.u32(0..3) == 0 {
+                    txn.freed.clear();
+                    if txn.roll_back(rig.pages()).is_err() {
+                        return;
+                    }
+                } else {
+                    if txn.commit_only().is_err() {
+                        return;
+                    }
+                    committed[usize::from(lane)] = model;
+                    if txn.free(rig.pages()).is_err() {
+                        return;
+                    }
+                }
+                let model = committed[usize::from(lane)].clone();
+                running.push(Running { txn: rig.begin(), lane, model });
+            }
+            _ => {
+                if step(rig, rng, sizes, &mut running[at]).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn committed_changes_survive_crashes_and_others_do_not() {
+    for_seeds(16, |rng| {
+        let page_bytes = 4096;
+        let sizes = Sizes {
+            keys: [40, 400][rng.usize(0..2)],
+            key_bytes_max: [8, key_bytes_max(page_bytes) - 1][rng.usize(0..2)],
+            value_bytes_max: [20, 600, 5 * page_bytes][rng.usize(0..3)],
+        };
+        let mut rig = Rig::new(page_bytes, [16, 64, 1000][rng.usize(0..3)]);
+        let mut committed = vec![Model::new(); usize::from(LANES)];
+        for _ in 0..6 {
+            rig.log.fail_after(rng.u64(1..600));
+            let mut checkpoint = None;
+            run(&rig, rng, sizes, &mut committed, &mut checkpoint);
+            rig = rig.crash(checkpoint.as_ref());
+            let expected: Model = committed.iter().cloned().flatten().collect();
+            assert_same(&rig.contents(TREE), &expected);
+            rig.verify(&[TREE]);
+        }
+    });
+}
+
+#[test]
+fn recovery_that_crashes_is_repeated() {
+    for_seeds(10, |rng| {
+        let page_bytes = 4096;
+        let sizes = Sizes { keys: 200, key_bytes_max: 100, value_bytes_max: 3 * page_bytes };
+        let mut rig = Rig::new(page_bytes, 16);
+        let mut committed = vec![Model::new(); usize::from(LANES)];
+        rig.log.fail_after(700);
+        let mut checkpoint = None;
+        run(&rig, rng, sizes, &mut committed, &mut checkpoint);
+        for _ in 0..3 {
+            // Redo runs, some of its pages reach the device, and it runs again.
+            rig = rig.crash(checkpoint.as_ref());
+        }
+        let expected: Model = committed.iter().cloned().flatten().collect();
+        assert_same(&rig.contents(TREE), &expected);
+        rig.verify(&[TREE]);
+    });
+}

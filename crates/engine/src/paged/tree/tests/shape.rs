@@ -1,0 +1,163 @@
+//! The tree's shape, long values, and the life of trees.
+
+use super::rig::{Rig, TREE};
+use crate::TableId;
+use crate::paged::change::{ChangeKind, LeafChange, LeafOp};
+use crate::paged::page::{LeafMut, PageId, Value, key_bytes_max};
+use crate::paged::tree::room::LEAF_ENTRY_OVERHEAD;
+use crate::paged::tree::{Tree, free_after_commit};
+use crate::{Error, VALUE_BYTES_MAX};
+
+#[test]
+fn the_size_of_a_leaf_entry_is_that_of_the_page_format() {
+    let mut page = vec![0; 4096];
+    let mut leaf = LeafMut::format(&mut page, PageId::new(9), TableId::CATALOG, &[], None);
+    leaf.insert_at(0, b"key", &Value::Inline(b"value")).expect("room");
+    assert_eq!(leaf.view().used_bytes(), LEAF_ENTRY_OVERHEAD + 3 + 5);
+}
+
+#[test]
+fn ascending_keys_fill_their_pages() {
+    let rig = Rig::new(8192, 1000);
+    let mut txn = rig.begin();
+    for number in 0..20_000u32 {
+        TREE.insert(rig.pages(), &number.to_be_bytes(), &[7; 100], &mut txn).expect("an insert");
+    }
+    let report = rig.verify(&[TREE]);
+    let bytes = 20_000 * (LEAF_ENTRY_OVERHEAD + 104);
+    let full = bytes.div_ceil(8192 - 200) as u64;
+    assert!(report.pages < full * 105 / 100 + 5, "{} pages, {full} would do", report.pages);
+    assert_eq!(report.keys, 20_000);
+}
+
+#[test]
+fn one_changed_field_is_all_that_is_logged() {
+    let rig = Rig::new(8192, 100);
+    let mut txn = rig.begin();
+    let mut value = vec![1; 1000];
+    TREE.insert(rig.pages(), b"key", &value, &mut txn).expect("an insert");
+    value[300..400].fill(2);
+    TREE.put(rig.pages(), b"key", &value, &mut txn).expect("a put");
+    let records = rig.log.records.lock();
+    let update = records.last().expect("a record");
+    assert_eq!(update.kind, ChangeKind::LeafUpdate);
+    assert!(update.payload.len() < 240, "{} bytes", update.payload.len());
+    let change = LeafChange::decode(update.kind, &update.payload).expect("a change");
+    assert!(matches!(change.op, LeafOp::Diff(diff) if diff.new == [2; 100] && diff.old == Some(&[1; 100])));
+}
+
+#[test]
+fn a_put_of_the_same_value_logs_nothing() {
+    let rig = Rig::new(4096, 100);
+    let mut txn = rig.begin();
+    TREE.put(rig.pages(), b"key", b"value", &mut txn).expect("a put");
+    let before = txn.len();
+    assert!(TREE.put(rig.pages(), b"key", b"value", &mut txn).expect("a put").existed);
+    assert_eq!(txn.len(), before);
+}
+
+#[test]
+fn values_of_all_lengths_come_back() {
+    let rig = Rig::new(4096, 16);
+    let lengths = [0, 1, 900, 981, 982, 4048, 4049, 8096, 40_000, 1 << 20, VALUE_BYTES_MAX];
+    let value = |length: usize| (0..length).map(|at| (at % 251) as u8).collect::<Vec<u8>>();
+    let mut txn = rig.begin();
+    for length in lengths {
+        TREE.insert(rig.pages(), &length.to_be_bytes(), &value(length), &mut txn).expect("an insert");
+    }
+    for length in lengths {
+        let found = TREE.get_copy(&rig.pool, &length.to_be_bytes()).expect("a get").expect("the value");
+        assert!(found == value(length), "the value of {length} bytes");
+    }
+    rig.verify(&[TREE]);
+    let mut freed = Vec::new();
+    for length in lengths {
+        let previous = TREE.put(rig.pages(), &length.to_be_bytes(), b"short", &mut txn).expect("a put");
+        freed.extend(previous.chain.map(|chain| chain.head));
+    }
+    for head in freed {
+        free_after_commit(rig.pages(), head, &mut txn).expect("a free");
+    }
+    assert!(rig.verify(&[TREE]).pages < 20);
+}
+
+#[test]
+fn too_long_keys_and_values_are_refused() {
+    let rig = Rig::new(4096, 16);
+    let mut txn = rig.begin();
+    let long = vec![0; key_bytes_max(4096) + 1];
+    let refused = TREE.put(rig.pages(), &long, b"", &mut txn);
+    assert!(matches!(refused, Err(Error::KeyTooLong { .. })));
+    let refused = TREE.insert(rig.pages(), &long, b"", &mut txn);
+    assert!(matches!(refused, Err(Error::KeyTooLong { .. })));
+    let refused = TREE.put(rig.pages(), b"key", &vec![0; VALUE_BYTES_MAX + 1], &mut txn);
+    assert!(matches!(refused, Err(Error::ValueTooLong { .. })));
+    assert_eq!(txn.len(), 0);
+    TREE.put(rig.pages(), &long[1..], b"", &mut txn).expect("a key of the longest length");
+    TREE.put(rig.pages(), b"", b"of the empty key", &mut txn).expect("an empty key");
+    assert_eq!(TREE.first_key(&rig.pool).expect("a scan").as_deref(), Some(&[][..]));
+    assert_eq!(TREE.last_key(&rig.pool).expect("a scan").as_deref(), Some(&long[1..]));
+}
+
+#[test]
+fn a_created_tree_is_freed_by_rollback_and_by_drop() {
+    let rig = Rig::new(4096, 16);
+    let fill = |tree: Tree, txn: &mut super::rig::Txn| {
+        for number in 0..1500u32 {
+            let length = if number % 100 == 0 { 9000 } else { 60 };
+            tree.insert(rig.pages(), &number.to_be_bytes(), &vec![3; length], txn).expect("an insert");
+        }
+    };
+    let before = rig.space.stat().free;
+    let mut txn = rig.begin();
+    let tree = Tree::create(rig.pages(), TableId::new(5), &mut txn).expect("a tree");
+    fill(tree, &mut txn);
+    rig.verify(&[TREE, tree]);
+    txn.roll_back(rig.pages()).expect("a rollback");
+    rig.verify(&[TREE]);
+
+    let mut txn = rig.begin();
+    let tree = Tree::create(rig.pages(), TableId::new(6), &mut txn).expect("a tree");
+    fill(tree, &mut txn);
+    txn.commit(rig.pages()).expect("a commit");
+    let mut txn = rig.begin();
+    txn.freed.push(tree.root);
+    txn.commit(rig.pages()).expect("a commit that drops the tree");
+    rig.verify(&[TREE]);
+    let stat = rig.space.stat();
+    assert!(stat.free >= before);
+    assert_eq!(stat.pages - stat.free, 3);
+}
+
+#[test]
+fn dropping_a_tree_goes_on_after_each_crash() {
+    let mut rig = Rig::new(4096, 16);
+    let mut txn = rig.begin();
+    let tree = Tree::create(rig.pages(), TableId::new(6), &mut txn).expect("a tree");
+    for number in 0..1500u32 {
+        let length = if number % 50 == 0 { 9000 } else { 60 };
+        let mut key = vec![b'k'; 400];
+        key.extend_from_slice(&number.to_be_bytes());
+        tree.insert(rig.pages(), &key, &vec![3; length], &mut txn).expect("an insert");
+    }
+    txn.commit(rig.pages()).expect("a commit");
+    for round in 0..20 {
+        let mut txn = rig.begin();
+        if round == 0 {
+            txn.freed.push(tree.root);
+            txn.commit_only().expect("a commit");
+        }
+        rig.log.fail_after(round);
+        let done = free_after_commit(rig.pages(), tree.root, &mut txn).is_ok();
+        rig.log.fail_after(u64::MAX);
+        drop(txn);
+        if done {
+            break;
+        }
+        rig = rig.crash(None);
+    }
+    let rig = rig.crash(None);
+    rig.verify(&[TREE]);
+    let stat = rig.space.stat();
+    assert_eq!(stat.pages - stat.free, 3);
+}

@@ -1,0 +1,107 @@
+//! Several threads in one tree.
+
+use super::rig::{Rig, TREE, assert_same};
+use crate::paged::page::tests::for_seeds;
+use crate::paged::tree::Batch;
+use fastrand::Rng;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const THREADS: u8 = 4;
+
+fn own_key(rng: &mut Rng, thread: u8) -> Vec<u8> {
+    let mut key = format!("{:04}", rng.u32(0..1500)).into_bytes();
+    key.resize(key.len() + rng.usize(0..2) * 40, b'-');
+    key.push(thread);
+    key
+}
+
+/// Puts and deletes keys that no other thread touches, and checks after each that they are there, or gone.
+fn work(rig: &Rig, rng: &mut Rng, thread: u8) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut model = BTreeMap::new();
+    for round in 0..3000u32 {
+        let mut txn = rig.begin();
+        let key = own_key(rng, thread);
+        let shrinking = (round / 500) % 2 == 1;
+        let previous = if rng.u32(0..10) < if shrinking { 8 } else { 2 } {
+            model.remove(&key);
+            TREE.delete(rig.pages(), &key, &mut txn).expect("a delete")
+        } else {
+            let length = if rng.u32(0..200) == 0 { 9000 } else { rng.usize(0..200) };
+            let value = vec![thread; length];
+            let previous = TREE.put(rig.pages(), &key, &value, &mut txn).expect("a put");
+            model.insert(key.clone(), value);
+            previous
+        };
+        txn.freed.extend(previous.chain.map(|chain| chain.head));
+        txn.commit(rig.pages()).expect("a commit");
+        let key = if rng.bool() { key } else { own_key(rng, thread) };
+        let found = TREE.get_copy(&rig.pool, &key).expect("a get");
+        assert_eq!(found.as_ref(), model.get(&key));
+    }
+    model
+}
+
+/// Scans while others change the tree: keys come in order, and those that nobody touches are all there.
+fn scan(rig: &Rig, rng: &mut Rng, fixed: &[Vec<u8>], stop: &AtomicBool) {
+    let mut batch = Batch::default();
+    while !stop.load(Ordering::Relaxed) {
+        let upwards = rng.bool();
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        let mut bound = Some(Bound::Unbounded);
+        while let Some(from) = bound {
+            let (from, limit) = (from.as_ref().map(Vec::as_slice), rng.usize(1..50));
+            bound = if upwards {
+                TREE.scan_up(&rig.pool, from, limit, &mut batch).expect("a scan")
+            } else {
+                TREE.scan_down(&rig.pool, from, limit, &mut batch).expect("a scan")
+            };
+            keys.extend(batch.iter().map(|(key, _)| key.to_vec()));
+        }
+        if !upwards {
+            keys.reverse();
+        }
+        assert!(keys.is_sorted_by(|a, b| a < b));
+        let found: Vec<_> = keys.into_iter().filter(|key| key.last() == Some(&b'f')).collect();
+        assert_eq!(found, fixed);
+    }
+}
+
+#[test]
+fn threads_change_and_scan_one_tree() {
+    for_seeds(3, |rng| {
+        let rig = Rig::new(4096, [16, 400][rng.usize(0..2)]);
+        let mut fixed: Vec<Vec<u8>> =
+            (0..300).map(|number| format!("{:04}f", number * 5).into_bytes()).collect();
+        fixed.sort();
+        for key in &fixed {
+            let mut txn = rig.begin();
+            TREE.insert(rig.pages(), key, b"fixed", &mut txn).expect("an insert");
+            txn.commit(rig.pages()).expect("a commit");
+        }
+        let stop = AtomicBool::new(false);
+        let mut seeds: Vec<Rng> = (0..=THREADS).map(|_| rng.fork()).collect();
+        let mut scanner = seeds.pop().expect("one more than threads");
+        let models: Vec<_> = std::thread::scope(|scope| {
+            let (rig, stop, fixed) = (&rig, &stop, &fixed);
+            let workers: Vec<_> = (0..THREADS)
+                .zip(seeds)
+                .map(|(thread, mut rng)| scope.spawn(move || work(rig, &mut rng, thread)))
+                .collect();
+            let scanner = scope.spawn(move || scan(rig, &mut scanner, fixed, stop));
+            let models: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
+            stop.store(true, Ordering::Relaxed);
+            scanner.join().expect("the scanner");
+            models.into_iter().map(|model| model.expect("a worker")).collect()
+        });
+        let mut expected: BTreeMap<_, _> = models.into_iter().flatten().collect();
+        expected.extend(fixed.into_iter().map(|key| (key, b"fixed".to_vec())));
+        assert_same(&rig.contents(TREE), &expected);
+        rig.verify(&[TREE]);
+        // What all threads logged, in the log's order, makes the same tree.
+        let rig = rig.crash(None);
+        assert_same(&rig.contents(TREE), &expected);
+        rig.verify(&[TREE]);
+    });
+}

@@ -1,0 +1,254 @@
+//! Changing one key: log the change of its leaf, then make it.
+//!
+//! Optimistic: only the leaf is latched exclusively. If it has no room the latch is given up, `room` splits it, and the change
+//! begins anew.
+
+use super::{Chain, ChangeWriter, Logged, Pages, Tree};
+use crate::paged::change::{Diff, LeafChange, LeafOp, UndoPart, apply_leaf};
+use crate::paged::page::{PageId, Value, fits_inline, key_bytes_max};
+use crate::paged::pool::PageWrite;
+use crate::{Error, Result, VALUE_BYTES_MAX};
+
+/// What a key was before a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Previous {
+    /// Whether it was there.
+    pub(crate) existed: bool,
+    /// Its long value, if it had one: to be freed, with [`super::free_after_commit`], once the change is committed.
+    pub(crate) chain: Option<Chain>,
+}
+
+impl Previous {
+    fn of(value: Value<'_>) -> Self {
+        let chain = match value {
+            Value::Inline(_) => None,
+            Value::Overflow { head, length } => Some(Chain { head, length }),
+        };
+        Previous { existed: true, chain }
+    }
+}
+
+/// What to do if the key is there already, or is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Presence {
+    /// Put it in any case.
+    Any,
+    /// Fail with `KeyExists` if it is there.
+    Absent,
+}
+
+impl Tree {
+    fn check_key(&self, pages: Pages<'_>, key: &[u8]) -> Result<()> {
+        let max = key_bytes_max(pages.pool.page_bytes());
+        if key.len() > max {
+            return Err(Error::KeyTooLong { length: key.len(), max });
+        }
+        Ok(())
+    }
+
+    /// Gives `key` this value, whether it was there or not. The caller holds the key's exclusive lock. If it fails, pages
+    /// of a long value may have been written: they go when the transaction's records are undone.
+    pub(crate) fn put(
+        &self,
+        pages: Pages<'_>,
+        key: &[u8],
+        value: &[u8],
+        writer: &mut dyn ChangeWriter,
+    ) -> Result<Previous> {
+        self.check_key(pages, key)?;
+        self.put_bytes(pages, key, value, Presence::Any, writer)
+    }
+
+    /// Adds `key` with this value; `KeyExists`, and nothing is changed, if it is there. Otherwise as [`Tree::put`].
+    pub(crate) fn insert(
+        &self,
+        pages: Pages<'_>,
+        key: &[u8],
+        value: &[u8],
+        writer: &mut dyn ChangeWriter,
+    ) -> Result<()> {
+        self.check_key(pages, key)?;
+        if !fits_inline(pages.pool.page_bytes(), key.len(), value.len()) && self.contains(pages.pool, key)? {
+            return Err(Error::KeyExists);
+        }
+        self.put_bytes(pages, key, value, Presence::Absent, writer).map(|_| ())
+    }
+
+    fn put_bytes(
+        &self,
+        pages: Pages<'_>,
+        key: &[u8],
+        value: &[u8],
+        presence: Presence,
+        writer: &mut dyn ChangeWriter,
+    ) -> Result<Previous> {
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(Error::ValueTooLong { length: value.len(), max: VALUE_BYTES_MAX });
+        }
+        if fits_inline(pages.pool.page_bytes(), key.len(), value.len()) {
+            return self.put_value(pages, key, &Value::Inline(value), presence, UndoPart::Keep, writer);
+        }
+        let chain = self.write_chain(pages, value, writer)?;
+        let value = Value::Overflow { head: chain.head, length: chain.length };
+        self.put_value(pages, key, &value, presence, UndoPart::Keep, writer)
+    }
+
+    /// Gives `key` a value that is already where it belongs.
+    pub(super) fn put_value(
+        &self,
+        pages: Pages<'_>,
+        key: &[u8],
+        value: &Value<'_>,
+        presence: Presence,
+        undo: UndoPart,
+        writer: &mut dyn ChangeWriter,
+    ) -> Result<Previous> {
+        loop {
+            let mut page = self.leaf_for_write(pages.pool, key)?;
+            let leaf = page.leaf()?;
+            match leaf.search(key) {
+                Ok(_) if presence == Presence::Absent => return Err(Error::KeyExists),
+                Ok(slot) if leaf.fits_replace(slot, value) => {
+                    let previous = Previous::of(leaf.value(slot));
+                    self.replace_in(&mut page, slot, key, value, undo, writer)?;
+                    return Ok(previous);
+                }
+                Err(slot) if leaf.fits(key, value) => {
+                    let op = LeafOp::Insert { new: *value };
+                    page.begin_change();
+                    let change = self.change(page.id(), slot, key, op);
+                    let logged = append(&change, writer)?;
+                    finish(&mut page, &change, logged)?;
+                    return Ok(Previous::default());
+                }
+                _ => {}
+            }
+            drop(page);
+            self.make_room(pages, key, value, writer)?;
+        }
+    }
+
+    fn change<'c>(&self, page: PageId, slot: usize, key: &'c [u8], op: LeafOp<'c>) -> LeafChange<'c> {
+        LeafChange { table: self.table, root: self.root, page, slot: slot as u16, key, op }
+    }
+
+    /// Gives the key in this slot another value, for which there is room.
+    fn replace_in(
+        &self,
+        page: &mut PageWrite,
+        slot: usize,
+        key: &[u8],
+        value: &Value<'_>,
+        undo: UndoPart,
+        writer: &mut dyn ChangeWriter,
+    ) -> Result<()> {
+        // An undo always leaves its compensation record.
+        if undo == UndoPart::Keep && page.leaf()?.value(slot) == *value {
+            return Ok(());
+        }
+        page.begin_change();
+        let old = page.leaf()?.value(slot);
+        let (logged, op) = match (old, *value) {
+            (Value::Inline(old), Value::Inline(new)) => {
+                let diff = Diff::between(old, new).ok_or(Error::Internal("an inline value is too long"))?;
+                let redo_only = diff.with_new_of(new);
+                let diff = if undo == UndoPart::Keep { diff } else { diff.redo_only() };
+                (
+                    append(&self.change(page.id(), slot, key, LeafOp::Diff(diff)), writer)?,
+                    LeafOp::Diff(redo_only),
+                )
+            }
+            (old, new) => {
+                let old = (undo == UndoPart::Keep).then_some(old);
+                let change = self.change(page.id(), slot, key, LeafOp::Replace { old, new });
+                (append(&change, writer)?, LeafOp::Replace { old: None, new })
+            }
+        };
+        let change = self.change(page.id(), slot, key, op);
+        finish(page, &change, logged)
+    }
+
+    /// Changes the inline value of `key` by a diff that is never undone.
+    pub(super) fn patch(
+        &self,
+        pages: Pages<'_>,
+        key: &[u8],
+        diff: &Diff<'_>,
+        writer: &mut dyn ChangeWriter,
+    ) -> Result<()> {
+        const MISFIT: Error = Error::Internal("a value to be changed back is not what it was changed to");
+        if diff.keeps_length() {
+            let mut page = self.leaf_for_write(pages.pool, key)?;
+            let leaf = page.leaf()?;
+            let slot = leaf.search(key).map_err(|_| MISFIT)?;
+            if !matches!(leaf.value(slot), Value::Inline(value) if value.len() == usize::from(diff.old_total))
+            {
+                return Err(MISFIT);
+            }
+            page.begin_change();
+            let change = self.change(page.id(), slot, key, LeafOp::Diff(diff.redo_only()));
+            let logged = append(&change, writer)?;
+            return finish(&mut page, &change, logged);
+        }
+        let made = self.get(pages.pool, key, |value| match value {
+            Value::Inline(value) => diff.apply(value),
+            Value::Overflow { .. } => None,
+        })?;
+        let made = made.flatten().ok_or(MISFIT)?;
+        self.put_value(pages, key, &Value::Inline(&made), Presence::Any, UndoPart::Omit, writer)?;
+        Ok(())
+    }
+
+    /// Takes `key` away. The caller holds its exclusive lock. A failure may come after the key was taken away, when its leaf is
+    /// merged with another: then undoing the transaction's records brings it back.
+    pub(crate) fn delete(
+        &self,
+        pages: Pages<'_>,
+        key: &[u8],
+        writer: &mut dyn ChangeWriter,
+    ) -> Result<Previous> {
+        self.delete_value(pages, key, UndoPart::Keep, writer)
+    }
+
+    pub(super) fn delete_value(
+        &self,
+        pages: Pages<'_>,
+        key: &[u8],
+        undo: UndoPart,
+        writer: &mut dyn ChangeWriter,
+    ) -> Result<Previous> {
+        let mut page = self.leaf_for_write(pages.pool, key)?;
+        let leaf = page.leaf()?;
+        let Ok(slot) = leaf.search(key) else { return Ok(Previous::default()) };
+        let previous = Previous::of(leaf.value(slot));
+        let before = leaf.used_bytes();
+        page.begin_change();
+        let old = (undo == UndoPart::Keep).then_some(page.leaf()?.value(slot));
+        let logged = append(&self.change(page.id(), slot, key, LeafOp::Delete { old }), writer)?;
+        let change = self.change(page.id(), slot, key, LeafOp::Delete { old: None });
+        finish(&mut page, &change, logged)?;
+        let after = page.leaf()?.used_bytes();
+        drop(page);
+        if self.is_worth_shrinking(pages, before, after) {
+            match self.shrink(pages, key, writer) {
+                // Only tidying was refused; the key is gone as the caller wanted.
+                Err(error) if error.is_no_space() || matches!(error, Error::LogFull { .. }) => {}
+                done => done?,
+            }
+        }
+        Ok(previous)
+    }
+}
+
+fn append(change: &LeafChange<'_>, writer: &mut dyn ChangeWriter) -> Result<Logged> {
+    change.encode(|payload| writer.append(change.kind(), payload))
+}
+
+/// Makes a change that is in the log.
+fn finish(page: &mut PageWrite, change: &LeafChange<'_>, logged: Logged) -> Result<()> {
+    if apply_leaf(page.bytes_mut(), change).is_err() {
+        return Err(Error::Internal("a logged change does not fit its page"));
+    }
+    page.finish_change(logged.lsn, logged.end);
+    Ok(())
+}
