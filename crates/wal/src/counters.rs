@@ -41,8 +41,14 @@ pub(crate) struct Tally {
 }
 
 /// One number that only grows.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Counter(AtomicU64);
+
+impl Default for Counter {
+    fn default() -> Self {
+        Counter(AtomicU64::new(0))
+    }
+}
 
 impl Counter {
     /// For a single writer at a time.

@@ -10,7 +10,7 @@
 //!
 //! A crash leaves at most an unfinished segment (`segment/store.rs`).
 
-use crate::sync_shim::{AtomicU64, Ordering};
+use crate::counters::Counter;
 use katydid_device as device;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -42,7 +42,7 @@ pub(crate) struct Maintenance {
     asked: Condvar,
     answered: Condvar,
     // Written by the thread only.
-    wakeups: AtomicU64,
+    wakeups: Counter,
 }
 
 impl Maintenance {
@@ -57,7 +57,7 @@ impl Maintenance {
                 let mut asks = self.lock();
                 while asks.asked == asks.answered && !asks.over {
                     asks = self.asked.wait(asks).unwrap_or_else(PoisonError::into_inner);
-                    self.wakeups.store(self.wakeups.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                    self.wakeups.add_alone(1);
                 }
                 if asks.over {
                     return;
@@ -139,7 +139,7 @@ impl Maintenance {
     }
 
     pub(crate) fn wakeups(&self) -> u64 {
-        self.wakeups.load(Ordering::Relaxed)
+        self.wakeups.get()
     }
 
     fn lock(&self) -> MutexGuard<'_, Asks> {

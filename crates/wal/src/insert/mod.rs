@@ -17,6 +17,8 @@ mod mutex;
 
 pub use admission::Admission;
 pub(crate) use admission::Limiter;
+#[cfg(test)]
+pub(crate) use marks::kernel::Marks;
 pub(crate) use marks::kernel::Scan;
 
 use crate::frontier::Frontiers;

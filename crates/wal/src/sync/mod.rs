@@ -11,6 +11,8 @@
 //! 4. With nobody queued and nothing wished, no thread runs: there is no timer.
 
 mod adaptive;
+#[cfg(test)]
+mod checks;
 mod leading;
 mod pipelined;
 mod syncer;

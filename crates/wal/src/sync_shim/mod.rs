@@ -19,10 +19,14 @@ mod under_loom;
 pub(crate) use under_loom::*;
 
 #[cfg(katydid_explore)]
+#[allow(unused_imports, reason = "a world exports everything a kernel may name")]
 pub(crate) use crate::testing::explore::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, PlainAccess, Thread, current,
     fence, park, spin_loop, yield_now,
 };
+
+#[cfg(test)]
+pub(crate) mod checking;
 
 /// What a checker can reach must be small; what runs in production need not be.
 pub(crate) const CHECKED: bool = cfg!(any(loom, katydid_explore, miri));

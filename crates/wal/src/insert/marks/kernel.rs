@@ -6,8 +6,8 @@
 //!
 //! | step of a session | value of its mark | ordering | failure if it is weaker or left out |
 //! |---|---|---|---|
-//! | 1. announce | busy(a position at or below the coming start) | Release | a scan that sees the reservation finds the mark clean and passes the hole |
-//! | 2. reserve: read-modify-write of `reserved` | | SeqCst, at least Release | as 1: the announcement must be visible with the reservation |
+//! | 1. announce | busy(a position at or below the coming start) | Release | left out: a scan that sees the reservation finds the mark clean and passes the hole; Relaxed: it vouches for the session's previous record without seeing its bytes |
+//! | 2. reserve: read-modify-write of `reserved` | | SeqCst, at least Release | the reservation is seen without its announcement, as if that were left out |
 //! | 3. narrow | busy(start) | Release | none for safety; without it the frontier stays behind what others filled between 1 and 2 |
 //! | 4. copy | | | |
 //! | 5. finish | clean(end) | Release | the scan vouches for bytes it does not see |
@@ -15,9 +15,6 @@
 //! A scan reads `reserved` first (the cutoff), then the number of marks, then each mark (all Acquire or stronger). Every
 //! reservation below the cutoff is visible with its announcement, so a mark that looks clean has nothing unfinished below the
 //! cutoff and counts as the cutoff. The minimum is filled. Reading the cutoff last, or having none, loses holes.
-//!
-//! The busy store of step 1 is also the Release that publishes the session's previous copy to a scan that misses the
-//! clean value in between.
 
 use crate::sync_shim::{AtomicU64, AtomicUsize, Ordering};
 use crossbeam_utils::CachePadded;
@@ -112,3 +109,6 @@ impl Marks {
         Scan { cutoff, filled }
     }
 }
+
+#[cfg(test)]
+mod checks;

@@ -1,0 +1,65 @@
+//! Runs one small test body under whichever checker this build is for.
+//!
+//! A body is written once, against `sync_shim`, with [`spawn`]; [`checked!`] names it `loom_…`, `explore_…` or `miri_…`, which is
+//! what `cargo xtask loom`, `explore` and `miri` select. In an ordinary build it runs some hundred times on real threads.
+
+#[cfg(katydid_explore)]
+pub(crate) use crate::testing::explore::{JoinHandle, spawn};
+#[cfg(all(loom, not(katydid_explore)))]
+pub(crate) use loom::thread::{JoinHandle, spawn};
+#[cfg(not(any(loom, katydid_explore)))]
+pub(crate) use std::thread::{JoinHandle, spawn};
+
+/// Checks `body`; `preemptions` bounds what the explorer tries (none: everything).
+#[cfg(katydid_explore)]
+pub(crate) fn check(preemptions: Option<u32>, body: impl Fn() + Send + Sync + 'static) {
+    let explorer = crate::testing::explore::Explorer { preemptions, ..Default::default() };
+    match explorer.check(body) {
+        Ok(report) => println!("{report:?}"),
+        Err(failure) => panic!("{}\npath {:?}\n{}", failure.message, failure.path, failure.trace.join("\n")),
+    }
+}
+
+/// As above, under loom.
+#[cfg(all(loom, not(katydid_explore)))]
+pub(crate) fn check(preemptions: Option<u32>, body: impl Fn() + Send + Sync + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = preemptions.map(|most| most as usize);
+    model.check(body);
+}
+
+/// As above, on real threads.
+#[cfg(not(any(loom, katydid_explore)))]
+pub(crate) fn check(_preemptions: Option<u32>, body: impl Fn() + Send + Sync + 'static) {
+    // Miri itself varies the schedule, by its seed.
+    for _ in 0..if cfg!(miri) { 4 } else { 300 } {
+        body();
+    }
+}
+
+/// A test of each checker's name for one body.
+macro_rules! checked {
+    ($(#[$doc:meta])* $loom:ident $explore:ident $miri:ident, $preemptions:expr, $body:expr) => {
+        $(#[$doc])*
+        #[cfg(all(loom, not(katydid_explore)))]
+        #[test]
+        fn $loom() {
+            $crate::sync_shim::checking::check($preemptions, $body);
+        }
+
+        $(#[$doc])*
+        #[cfg(katydid_explore)]
+        #[test]
+        fn $explore() {
+            $crate::sync_shim::checking::check($preemptions, $body);
+        }
+
+        $(#[$doc])*
+        #[cfg(not(any(loom, katydid_explore)))]
+        #[test]
+        fn $miri() {
+            $crate::sync_shim::checking::check($preemptions, $body);
+        }
+    };
+}
+pub(crate) use checked;
