@@ -1,2 +1,89 @@
-//! Under construction.
-fn main() {}
+//! The `katydid` command: runs benchmarks, fills and reads databases, checks and shows them.
+//!
+//! Exit codes: 0 all went well; 1 something was found or failed, with the reason on standard error; 2 the command line
+//! or a workload file is wrong.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod bytes;
+mod crash_writer;
+mod disk;
+mod dump_log;
+mod failure;
+mod load;
+mod output;
+mod place;
+mod point;
+mod progress;
+mod scan;
+mod show;
+mod signals;
+mod text;
+mod verify;
+
+use clap::{Parser, Subcommand};
+use failure::Result;
+use std::process::ExitCode;
+
+/// An embedded transactional key-value store with fast durable commits
+///
+/// Keys and values are bytes. On the command line and in files they are written as text in which \\ stands for a
+/// backslash, \t, \n and \r for control characters and \xNN for any byte; what `get` and `scan` print, `load` reads back.
+#[derive(Debug, Parser)]
+#[command(name = "katydid", version = env!("KATYDID_VERSION"), max_term_width = 110, propagate_version = true)]
+#[command(after_help = "\
+Examples:
+  katydid bench ycsb --workload workloads/ycsb/workloada --threads 16
+  katydid load --dir ./db unicode UnicodeData.txt --separator ';'
+  katydid scan --dir ./db unicode --prefix 1F4 --limit 3
+  katydid verify --dir ./db
+
+Exit codes: 0 all went well, 1 something was found or failed, 2 wrong usage.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    #[command(subcommand)]
+    Bench(bench::Bench),
+    BenchDisk(disk::BenchDisk),
+    Load(load::Load),
+    Get(point::Get),
+    Put(point::Put),
+    Delete(point::Delete),
+    Scan(scan::Scan),
+    Tables(show::Tables),
+    Stat(show::StatCommand),
+    Verify(verify::Verify),
+    DumpLog(dump_log::DumpLog),
+    Checkpoint(show::Checkpoint),
+    #[command(hide = true)]
+    CrashWriter(crash_writer::CrashWriter),
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Bench(command) => command.run(),
+        Command::BenchDisk(command) => command.run(),
+        Command::Load(command) => command.run(),
+        Command::Get(command) => command.run(),
+        Command::Put(command) => command.run(),
+        Command::Delete(command) => command.run(),
+        Command::Scan(command) => command.run(),
+        Command::Tables(command) => command.run(),
+        Command::Stat(command) => command.run(),
+        Command::Verify(command) => command.run(),
+        Command::DumpLog(command) => command.run(),
+        Command::Checkpoint(command) => command.run(),
+        Command::CrashWriter(command) => command.run(),
+    }
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

@@ -19,3 +19,8 @@ mod memory_store;
 
 pub use katydid_store::{KatydidClient, KatydidStore, KatydidTransaction};
 pub use store::{Client, Counters, Intent, Result, Store, StoreError, Transaction};
+
+/// The examples of the front page, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct FrontPage;

@@ -458,32 +458,22 @@ mod tests {
     #[test]
     fn the_shipped_workloads_have_the_standard_mixes() {
         use Operation::*;
-        let shipped: [(&str, &[(Operation, f64)], KeyDistribution); 6] = [
-            (WORKLOAD_A, &[(Read, 0.5), (Update, 0.5)], KeyDistribution::Zipfian(0.99)),
-            (
-                include_str!("../../../../workloads/ycsb/workloadb"),
-                &[(Read, 0.95), (Update, 0.05)],
-                KeyDistribution::Zipfian(0.99),
-            ),
-            (
-                include_str!("../../../../workloads/ycsb/workloadc"),
-                &[(Read, 1.0)],
-                KeyDistribution::Zipfian(0.99),
-            ),
+        type Mix = &'static [(Operation, f64)];
+        let zipfian = KeyDistribution::Zipfian(0.99);
+        let shipped: [(&str, Mix, KeyDistribution); 6] = [
+            (WORKLOAD_A, &[(Read, 0.5), (Update, 0.5)], zipfian),
+            (include_str!("../../../../workloads/ycsb/workloadb"), &[(Read, 0.95), (Update, 0.05)], zipfian),
+            (include_str!("../../../../workloads/ycsb/workloadc"), &[(Read, 1.0)], zipfian),
             (
                 include_str!("../../../../workloads/ycsb/workloadd"),
                 &[(Read, 0.95), (Insert, 0.05)],
                 KeyDistribution::Latest(0.99),
             ),
-            (
-                include_str!("../../../../workloads/ycsb/workloade"),
-                &[(Insert, 0.05), (Scan, 0.95)],
-                KeyDistribution::Zipfian(0.99),
-            ),
+            (include_str!("../../../../workloads/ycsb/workloade"), &[(Insert, 0.05), (Scan, 0.95)], zipfian),
             (
                 include_str!("../../../../workloads/ycsb/workloadf"),
                 &[(Read, 0.5), (ReadModifyWrite, 0.5)],
-                KeyDistribution::Zipfian(0.99),
+                zipfian,
             ),
         ];
         for (text, mix, distribution) in shipped {

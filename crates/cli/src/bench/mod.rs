@@ -1,0 +1,124 @@
+//! `bench`: runs a workload durably and reports what it measured beside what the device can do.
+
+mod folder;
+mod hlog;
+mod insert;
+mod machine;
+mod report;
+mod setup;
+mod split;
+mod ycsb;
+
+use crate::bytes::grouped;
+use crate::failure::{Failure, Result};
+use crate::progress::Progress;
+use crate::signals;
+use clap::Subcommand;
+use folder::Ledger;
+use katydid_workload::KatydidStore;
+use katydid_workload::drive::{self, DriveError, Outcome, Plan, Workload};
+use report::Report;
+use setup::{Opened, Setup};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Run a workload durably and measure it
+#[derive(Debug, Subcommand)]
+pub enum Bench {
+    Ycsb(ycsb::Ycsb),
+    Insert(insert::Insert),
+}
+
+/// Tables with more keys than this are not counted afterwards.
+const COUNTED_MAX: u64 = 5_000_000;
+
+impl Bench {
+    pub fn run(self) -> Result<()> {
+        match self {
+            Bench::Ycsb(command) => command.run(),
+            Bench::Insert(command) => command.run(),
+        }
+    }
+}
+
+/// An open database under a driver.
+struct Runner {
+    opened: Opened,
+    store: KatydidStore,
+    ledger: Ledger,
+    stop: Arc<AtomicBool>,
+}
+
+impl Runner {
+    fn new(setup: &Setup) -> Result<Runner> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&stop);
+        signals::on_stop(move || asked.store(true, std::sync::atomic::Ordering::Relaxed))?;
+        let opened = setup.open()?;
+        let ledger = Ledger::open(&opened.database)?;
+        Ok(Runner { store: KatydidStore::new(opened.database.clone()), ledger, opened, stop })
+    }
+
+    /// Runs one phase; what came of it and the processor time it took.
+    fn phase<W: Workload>(
+        &self,
+        name: &str,
+        table: &str,
+        workload: &Arc<W>,
+        plan: &Plan,
+    ) -> Result<(Outcome, Duration)> {
+        let mut progress = Progress::new(name);
+        let mut last = (Duration::ZERO, 0);
+        let mut rate = 0.0;
+        let before = processor_time();
+        let outcome = drive::drive(&self.store, table, workload, plan, &self.stop, &mut |now| {
+            let time = (now.elapsed.saturating_sub(last.0)).as_secs_f64();
+            if time > 0.1 {
+                rate = (now.transactions - last.1) as f64 / time;
+                last = (now.elapsed, now.transactions);
+            }
+            progress.show(Some(now.fraction()), || {
+                format!("{} transactions, {} a second", grouped(now.transactions), grouped(rate as u64))
+            });
+        });
+        let cpu = processor_time().saturating_sub(before);
+        match outcome {
+            Ok(outcome) => Ok((outcome, cpu)),
+            Err(error @ DriveError::Plan(_)) => Err(Failure::usage(error)),
+            Err(error) => Err(Failure::failed(error)),
+        }
+    }
+
+    /// Counts the keys of a table, unless there are very many.
+    fn count(&self, setup: &Setup, table: &str, expected: u64) -> Result<Option<(u64, u64)>> {
+        if setup.no_check || expected > COUNTED_MAX {
+            return Ok(None);
+        }
+        Ok(Some((folder::count(&self.opened.database, table)?, expected)))
+    }
+}
+
+/// Prints and writes a report; fails if what was counted is not what was acknowledged.
+fn deliver(report: &Report, setup: &Setup) -> Result<()> {
+    if let Some(file) = &setup.json {
+        report.write_json(file)?;
+    }
+    if let Some(file) = &setup.hdr {
+        hlog::write(file, &report.workload, &report.outcome)?;
+    }
+    report.print()?;
+    match report.counted {
+        Some((found, expected)) if found != expected => Err(Failure::failed(format_args!(
+            "the table holds {found} keys, but {expected} were acknowledged: this is a bug"
+        ))),
+        _ if report.outcome.stopped => Err(Failure::failed("stopped by a signal")),
+        _ => Ok(()),
+    }
+}
+
+/// Processor time of this process so far.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}

@@ -1,0 +1,239 @@
+//! What a bench found: a table for people, one object for programs.
+
+use super::machine::Machine;
+use crate::bytes::grouped;
+use crate::disk::{Limit, Writes, method_name};
+use crate::failure::{Failure, Result};
+use crate::output::Output;
+use katydid_workload::drive::Outcome;
+use katydid_workload::measure::Summary;
+use serde_json::{Map, Value, json};
+use std::path::Path;
+use std::time::Duration;
+
+/// All that is reported.
+#[derive(Debug)]
+pub struct Report {
+    /// What was run, in words.
+    pub workload: String,
+    /// Records loaded before, and how long that took; `None` if they were there.
+    pub loaded: Option<(u64, Duration)>,
+    /// What the driver found.
+    pub outcome: Outcome,
+    /// Processor time of the whole process during the run.
+    pub cpu: Duration,
+    /// What the device can do.
+    pub limit: Option<Limit>,
+    /// The machine.
+    pub machine: Machine,
+    /// All options, in the order they are shown.
+    pub options: Vec<(&'static str, Value)>,
+    /// Keys counted afterwards, and how many there should be; `None` if not counted.
+    pub counted: Option<(u64, u64)>,
+    /// Where the data is, in words.
+    pub data: String,
+}
+
+impl Report {
+    /// Prints the table.
+    pub fn print(&self) -> Result<()> {
+        let mut out = Output::new();
+        out.line(format!("katydid {}: {}", env!("KATYDID_VERSION"), self.workload))?;
+        match self.loaded {
+            Some((records, time)) => {
+                let rate = records as f64 / time.as_secs_f64().max(1e-9);
+                out.line(format!(
+                    "loaded {} records in {:.2} s, {} a second",
+                    grouped(records),
+                    time.as_secs_f64(),
+                    grouped(rate as u64)
+                ))?;
+            }
+            None => out.line("nothing to load")?,
+        }
+        let outcome = &self.outcome;
+        out.line(format!(
+            "ran {:.2} s: {} transactions, {} a second, {} conflicts{}",
+            outcome.elapsed.as_secs_f64(),
+            grouped(outcome.transactions),
+            grouped(outcome.transactions_per_second() as u64),
+            grouped(outcome.conflicts),
+            if outcome.stopped { "; stopped by a signal" } else { "" },
+        ))?;
+        out.line("")?;
+        out.line(format!(
+            "{:<16}{:>12}{:>10}{:>10}{:>10}{:>10}{:>10}{:>11}",
+            "latency in us", "count", "mean", "p50", "p95", "p99", "p99.9", "max"
+        ))?;
+        let (reads, commits) = self.summaries();
+        for (name, of) in [("reads", &reads), ("durable commits", &commits)] {
+            let name = if name == "reads" { name } else { self.commits_name() };
+            out.line(format!(
+                "{name:<16}{:>12}{:>10.1}{:>10.1}{:>10.1}{:>10.1}{:>10.1}{:>11.1}",
+                grouped(of.count),
+                of.mean_us,
+                of.p50_us,
+                of.p95_us,
+                of.p99_us,
+                of.p999_us,
+                of.max_us,
+            ))?;
+        }
+        out.line("")?;
+        for (name, text) in self.lines(&commits) {
+            out.line(format!("{name:<10}{text}"))?;
+        }
+        out.flush()
+    }
+
+    fn commits_name(&self) -> &'static str {
+        match self
+            .options
+            .iter()
+            .find(|(name, _)| *name == "durability")
+            .and_then(|(_, value)| value.as_str())
+        {
+            Some("buffered") => "commits, weak",
+            Some("written") => "commits, written",
+            _ => "durable commits",
+        }
+    }
+
+    fn lines(&self, commits: &Summary) -> Vec<(&'static str, String)> {
+        let mut lines = Vec::new();
+        if let (Some(syncs), Some(bytes)) = (self.outcome.counters.syncs, self.outcome.counters.bytes_synced)
+        {
+            lines.push((
+                "log",
+                format!(
+                    "{} syncs, {} bytes a sync, {:.1} commits a sync, {:.1} MB synced",
+                    grouped(syncs),
+                    grouped(ratio(bytes, syncs) as u64),
+                    ratio(commits.count, syncs),
+                    bytes as f64 / 1e6,
+                ),
+            ));
+        }
+        let per_transaction = self.cpu.as_secs_f64() * 1e6 / self.outcome.transactions.max(1) as f64;
+        lines
+            .push(("cpu", format!("{:.2} s, {per_transaction:.2} us a transaction", self.cpu.as_secs_f64())));
+        if let Some(limit) = &self.limit {
+            lines.push((
+                "device",
+                format!(
+                    "raw 4 KiB durable write, {}: p50 {:.1} us, {} a second; {} a second with {} in flight",
+                    method_name(limit.method),
+                    limit.alone.us(0.5),
+                    grouped(limit.alone.per_second as u64),
+                    grouped(limit.many.per_second as u64),
+                    Limit::MANY,
+                ),
+            ));
+            if commits.count > 0 {
+                let times = commits.p50_us / limit.alone.us(0.5).max(1e-3);
+                lines.push(("", format!("the median commit took {times:.2} times the median raw write")));
+            }
+        }
+        if let Some((found, expected)) = self.counted {
+            lines.push((
+                "check",
+                if found == expected {
+                    format!("{} keys, as many as were acknowledged", grouped(found))
+                } else {
+                    format!("{} keys, but {} were acknowledged", grouped(found), grouped(expected))
+                },
+            ));
+        }
+        lines.push(("machine", self.machine.line()));
+        let options: Vec<String> = self
+            .options
+            .iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(name, value)| match value {
+                Value::String(text) => format!("{name}={text}"),
+                other => format!("{name}={other}"),
+            })
+            .collect();
+        lines.push(("options", options.join(" ")));
+        lines.push(("data", self.data.clone()));
+        lines
+    }
+
+    fn summaries(&self) -> (Summary, Summary) {
+        (Summary::of(&self.outcome.latencies.reads), Summary::of(&self.outcome.latencies.commits))
+    }
+
+    /// The same as one object.
+    pub fn json(&self) -> Value {
+        let (reads, commits) = self.summaries();
+        let outcome = &self.outcome;
+        let (syncs, bytes_synced) = (outcome.counters.syncs, outcome.counters.bytes_synced);
+        json!({
+            "workload": self.workload,
+            "version": env!("CARGO_PKG_VERSION"),
+            "commit": option_env!("KATYDID_COMMIT"),
+            "load": self.loaded.map(|(records, time)| json!({
+                "records": records,
+                "seconds": time.as_secs_f64(),
+                "records_per_second": records as f64 / time.as_secs_f64().max(1e-9),
+            })),
+            "seconds": outcome.elapsed.as_secs_f64(),
+            "transactions": outcome.transactions,
+            "transactions_per_second": outcome.transactions_per_second(),
+            "conflicts": outcome.conflicts,
+            "stopped": outcome.stopped,
+            "reads": summary_json(&reads),
+            "commits": summary_json(&commits),
+            "syncs": syncs,
+            "bytes_synced": bytes_synced,
+            "bytes_per_sync": syncs.zip(bytes_synced).map(|(syncs, bytes)| ratio(bytes, syncs)),
+            "commits_per_sync": syncs.map(|syncs| ratio(commits.count, syncs)),
+            "cpu_seconds": self.cpu.as_secs_f64(),
+            "device_limit": self.limit.as_ref().map(limit_json),
+            "check": self.counted.map(|(found, expected)| json!({ "keys": found, "expected": expected })),
+            "options": self.options.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect::<Map<_, _>>(),
+            "machine": self.machine.json(),
+        })
+    }
+
+    /// Writes the object to a file.
+    pub fn write_json(&self, file: &Path) -> Result<()> {
+        let text = serde_json::to_string_pretty(&self.json()).map_err(Failure::failed)?;
+        std::fs::write(file, text + "\n")
+            .map_err(|error| Failure::failed(format_args!("cannot write {}: {error}", file.display())))
+    }
+}
+
+fn summary_json(of: &Summary) -> Value {
+    json!({
+        "count": of.count,
+        "latency_us": {
+            "mean": of.mean_us,
+            "p50": of.p50_us,
+            "p95": of.p95_us,
+            "p99": of.p99_us,
+            "p999": of.p999_us,
+            "max": of.max_us,
+        },
+    })
+}
+
+fn limit_json(limit: &Limit) -> Value {
+    let writes = |of: &Writes, in_flight: usize| {
+        json!({
+            "in_flight": in_flight,
+            "writes_per_second": of.per_second,
+            "latency_us": { "p50": of.us(0.5), "p99": of.us(0.99) },
+        })
+    };
+    json!({
+        "block_bytes": crate::disk::BLOCK,
+        "method": method_name(limit.method),
+        "alone": writes(&limit.alone, 1),
+        "many": writes(&limit.many, Limit::MANY),
+    })
+}
+
+fn ratio(of: u64, to: u64) -> f64 {
+    if to == 0 { 0.0 } else { of as f64 / to as f64 }
+}

@@ -1,0 +1,239 @@
+//! The flags both benches share, and the database they open.
+
+use super::folder::{self, Found};
+use super::machine::Machine;
+use super::split::SubfoldersInMemory;
+use crate::disk::{Limit, seconds};
+use crate::failure::{Failure, Result};
+use crate::progress::Progress;
+use crate::{bytes, place};
+use clap::{Args, ValueEnum};
+use katydid::{Database, Durability, LockRelease, Options};
+use katydid_device::{Directory, FileDirectory, Method};
+use katydid_wal::{InserterKind, SyncKind};
+use katydid_workload::drive::Plan;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where the log is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Device {
+    /// In files, beside the pages
+    File,
+    /// In memory: the limit of what a faster log device could give; nothing is kept
+    Memory,
+}
+
+/// How the log's bytes travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MethodName {
+    /// Past the page cache, durable write by write
+    Direct,
+    /// Through the page cache, durable by fdatasync
+    Buffered,
+}
+
+/// A word that one of the libraries reads.
+fn word<T: FromStr<Err: std::fmt::Display>>(text: &str) -> std::result::Result<T, String> {
+    text.parse().map_err(|error: T::Err| error.to_string())
+}
+
+/// What every bench can be told.
+#[derive(Debug, Args)]
+pub struct Setup {
+    /// Folder to work in, created if it is missing; must be empty or hold a database
+    #[arg(long, value_name = "DIR", default_value = "katydid-bench")]
+    pub dir: PathBuf,
+    /// Client threads [default: the workload's, else 16]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub threads: Option<u32>,
+    /// Run for so many seconds
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub seconds: Option<f64>,
+    /// Run so many transactions
+    #[arg(long, value_name = "N", conflicts_with = "seconds", value_parser = clap::value_parser!(u64).range(1..))]
+    pub operations: Option<u64>,
+    /// Transactions in flight per thread: 1 blocks in each commit, more uses callbacks
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub in_flight: u32,
+    /// At most so many transactions a second, all threads together; latencies then count from when each was due
+    #[arg(long, value_name = "RATE")]
+    pub target: Option<f64>,
+    /// How records get into the log: mutex or marks
+    #[arg(long, value_name = "KIND", default_value = "marks", value_parser = word::<InserterKind>)]
+    pub inserter: InserterKind,
+    /// Who makes the log durable: adaptive or pipelined
+    #[arg(long, value_name = "KIND", default_value = "adaptive", value_parser = word::<SyncKind>)]
+    pub sync: SyncKind,
+    /// When a commit is acknowledged: buffered, written or durable
+    #[arg(long, value_name = "LEVEL", default_value = "durable", value_parser = word::<Durability>)]
+    pub durability: Durability,
+    /// When a commit drops its locks: early or after-durable
+    #[arg(long, value_name = "WHEN", default_value = "early", value_parser = word::<LockRelease>)]
+    pub lock_release: LockRelease,
+    /// Bytes of pages kept in memory
+    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = bytes::parse)]
+    pub cache: u64,
+    /// Bytes of log after which a checkpoint is taken [default: the store's own]
+    #[arg(long, value_name = "BYTES", value_parser = bytes::parse)]
+    pub checkpoint: Option<u64>,
+    /// Where the log is
+    #[arg(long, value_enum, default_value = "file")]
+    pub device: Device,
+    /// How the log's bytes travel
+    #[arg(long, value_enum, default_value = "direct")]
+    pub method: MethodName,
+    /// What all random choices come from
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub seed: u64,
+    /// Write all figures to a file, as one JSON object
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write latencies to a file, as an HdrHistogram log
+    #[arg(long, value_name = "FILE")]
+    pub hdr: Option<PathBuf>,
+    /// Drop what an earlier bench left in the table
+    #[arg(long)]
+    pub fresh: bool,
+    /// Do not count the keys afterwards
+    #[arg(long)]
+    pub no_check: bool,
+    /// Do not measure the raw device before
+    #[arg(long)]
+    pub no_limit: bool,
+}
+
+/// Threads if neither the command line nor a workload file says how many.
+pub const THREADS: u32 = 16;
+
+/// How long each of the two measurements of the raw device takes.
+const LIMIT_TIME: Duration = Duration::from_millis(500);
+
+/// An open database to bench, and what is to be known about it.
+pub struct Opened {
+    pub database: Database,
+    pub limit: Option<Limit>,
+    pub machine: Machine,
+    found: Found,
+}
+
+impl Setup {
+    /// Opens the database and measures the raw device beside it.
+    pub fn open(&self) -> Result<Opened> {
+        let found = folder::look(&self.dir)?;
+        let mut options = Options {
+            cache_bytes: usize::try_from(self.cache).unwrap_or(usize::MAX),
+            lock_release: self.lock_release,
+            durability: self.durability,
+            ..Options::default()
+        };
+        if let Some(bytes) = self.checkpoint {
+            options.checkpoint_bytes = bytes;
+            options.log_soft_bytes = options.log_soft_bytes.max(bytes);
+            options.log_hard_bytes = options.log_hard_bytes.max(options.log_soft_bytes);
+        }
+        options.log = katydid_wal::Options {
+            inserter: self.inserter,
+            sync: self.sync,
+            method: self.method(),
+            ..options.log
+        };
+        if self.device == Device::Memory && found == Found::Something {
+            return Err(Failure::failed(format_args!(
+                "{} is not empty; with the log in memory the folder must be, since no database is left in it",
+                self.dir.display()
+            )));
+        }
+        // What is there must be a database: nothing is created in a folder of somebody else's.
+        options.create = found != Found::Something;
+        let opened = match self.device {
+            Device::File => place::open(&self.dir, options),
+            Device::Memory => {
+                let files: Arc<dyn Directory> = Arc::new(FileDirectory::open(&self.dir)?);
+                Database::open_in(Arc::new(SubfoldersInMemory::new(files)), options).map_err(Failure::from)
+            }
+        };
+        let database = match opened {
+            Err(Failure::Failed(why)) if found == Found::Something => {
+                let dir = self.dir.display();
+                return Err(Failure::failed(format_args!("cannot work in {dir}, which is not empty: {why}")));
+            }
+            opened => opened?,
+        };
+        let limit = if self.no_limit { None } else { Some(self.measure_limit()?) };
+        Ok(Opened { database, limit, machine: Machine::read(&self.dir), found })
+    }
+
+    fn measure_limit(&self) -> Result<Limit> {
+        let mut progress = Progress::new("measuring the raw device");
+        progress.show(None, String::new);
+        Limit::measure(&self.dir, self.method(), LIMIT_TIME)
+    }
+
+    /// The raw method.
+    pub fn method(&self) -> Method {
+        match self.method {
+            MethodName::Direct => Method::Direct,
+            MethodName::Buffered => Method::Buffered,
+        }
+    }
+
+    /// How to run, apart from what the workload says.
+    pub fn plan(&self, threads: u32) -> Plan {
+        Plan {
+            threads: threads as usize,
+            in_flight: self.in_flight as usize,
+            transactions: self.operations,
+            time: self.seconds.map(Duration::from_secs_f64),
+            target: self.target,
+            seed: self.seed,
+            intervals: self.hdr.as_ref().map(|_| Duration::from_secs(1)),
+            ..Plan::default()
+        }
+    }
+
+    /// The options that are reported.
+    pub fn options(&self, plan: &Plan, database: &Database) -> Vec<(&'static str, Value)> {
+        let defaults = Options::default();
+        vec![
+            ("durability", self.durability.to_string().into()),
+            ("threads", plan.threads.into()),
+            ("in_flight", plan.in_flight.into()),
+            ("seconds", plan.time.map(|time| time.as_secs_f64()).into()),
+            ("operations", plan.transactions.into()),
+            ("target", plan.target.into()),
+            ("inserter", self.inserter.to_string().into()),
+            ("sync", self.sync.to_string().into()),
+            ("lock_release", self.lock_release.to_string().into()),
+            ("cache_bytes", self.cache.into()),
+            ("checkpoint_bytes", self.checkpoint.unwrap_or(defaults.checkpoint_bytes).into()),
+            ("page_bytes", database.stat().map_or(Value::Null, |stat| stat.page_bytes.into())),
+            ("device", name_of(self.device).into()),
+            ("method", name_of(self.method).into()),
+            ("seed", self.seed.into()),
+        ]
+    }
+}
+
+/// The word for a value on the command line.
+pub fn name_of(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |known| known.get_name().to_owned())
+}
+
+impl Opened {
+    /// Closes the database; where its data is now.
+    pub fn close(self, setup: &Setup) -> Result<String> {
+        self.database.close()?;
+        match setup.device {
+            Device::File => Ok(format!("{} (katydid stat --dir {0})", setup.dir.display())),
+            Device::Memory => {
+                drop(self.database);
+                folder::remove(&setup.dir, self.found)?;
+                Ok("none left: the log was in memory".to_owned())
+            }
+        }
+    }
+}

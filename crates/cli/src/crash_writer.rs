@@ -1,0 +1,123 @@
+//! `crash-writer`: commits from several threads and prints what is acknowledged, until it is killed. The other half is
+//! `tests/kill9.rs`, which keeps what was printed and compares.
+//!
+//! Thread `t` commits transactions numbered 1, 2, 3 ... Number `n` sets the thread's counter to `n`, inserts the row `n`
+//! and deletes the row `n - WINDOW`. So at any time the rows of a thread follow from its counter, whatever transactions
+//! are lost, as long as they are lost whole and from the end. A line `t n` is printed after `n` is acknowledged.
+
+use crate::failure::Result;
+use crate::place::{Place, open};
+use clap::Args;
+use katydid::{Database, Options, Session, Table, Transaction};
+use std::io::Write;
+
+/// Rows of a thread that exist at a time.
+const WINDOW: u64 = 40;
+
+/// Commit from several threads and print each acknowledgement, to be killed by a test
+#[derive(Debug, Args)]
+pub struct CrashWriter {
+    /// Writer threads
+    #[arg(long, default_value = "4")]
+    threads: u64,
+    /// Transactions in flight per thread; 1 blocks
+    #[arg(long, default_value = "1")]
+    in_flight: usize,
+    /// Checkpoint after so many bytes of log
+    #[arg(long, default_value = "1MiB", value_parser = crate::bytes::parse)]
+    checkpoint: u64,
+    /// Pages kept in memory
+    #[arg(long, default_value = "64")]
+    cache_pages: usize,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl CrashWriter {
+    pub fn run(self) -> Result<()> {
+        let defaults = Options::default();
+        let options = Options {
+            checkpoint_bytes: self.checkpoint,
+            cache_bytes: self.cache_pages * defaults.page_bytes,
+            ..defaults
+        };
+        let database = open(&self.place.dir, options)?;
+        let counters = database.table("counters")?;
+        let rows = database.table("rows")?;
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..self.threads)
+                .map(|thread| {
+                    let mut writer = Writer { database: &database, counters: &counters, rows: &rows, thread };
+                    let in_flight = self.in_flight;
+                    scope.spawn(move || writer.run(in_flight))
+                })
+                .collect();
+            threads
+                .into_iter()
+                .try_for_each(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        })
+    }
+}
+
+struct Writer<'d> {
+    database: &'d Database,
+    counters: &'d Table,
+    rows: &'d Table,
+    thread: u64,
+}
+
+impl Writer<'_> {
+    fn run(&mut self, in_flight: usize) -> Result<()> {
+        let session: Session = self.database.session();
+        let mut number = match self.database.get(self.counters, self.thread.to_be_bytes())? {
+            Some(bytes) => u64::from_be_bytes(bytes.try_into().unwrap_or_default()),
+            None => 0,
+        };
+        loop {
+            number += 1;
+            let mut transaction = self.database.begin()?;
+            self.fill(&mut transaction, number)?;
+            let thread = self.thread;
+            if in_flight == 1 {
+                transaction.commit()?;
+                acknowledge(thread, number);
+            } else {
+                transaction.commit_with(&session, move |result| match result {
+                    Ok(_) => acknowledge(thread, number),
+                    Err(error) => panic!("the commit of {thread} {number} failed: {error}"),
+                });
+                session.poll();
+                session.wait_below(in_flight)?;
+            }
+        }
+    }
+
+    fn fill(&self, transaction: &mut Transaction, number: u64) -> Result<()> {
+        transaction.put(self.counters, self.thread.to_be_bytes(), number.to_be_bytes())?;
+        transaction.insert(self.rows, row_key(self.thread, number), row_value(self.thread, number))?;
+        if let Some(old) = number.checked_sub(WINDOW).filter(|old| *old > 0) {
+            transaction.delete(self.rows, row_key(self.thread, old))?;
+        }
+        Ok(())
+    }
+}
+
+fn acknowledge(thread: u64, number: u64) {
+    // One write per line: lines of several threads do not mix, and a kill leaves at most a cut last one.
+    let line = format!("{thread} {number}\n");
+    let mut out = std::io::stdout().lock();
+    if out.write_all(line.as_bytes()).and_then(|()| out.flush()).is_err() {
+        // The test is gone; so should this be.
+        std::process::exit(1);
+    }
+}
+
+fn row_key(thread: u64, number: u64) -> Vec<u8> {
+    format!("{thread:04}/{number:012}").into_bytes()
+}
+
+/// From 0 to about 3,000 bytes that follow from thread and number.
+fn row_value(thread: u64, number: u64) -> Vec<u8> {
+    let length = (number.wrapping_mul(2_654_435_761) % 3001) as usize;
+    (0..length as u64).map(|at| (at ^ number ^ (thread << 5)) as u8).collect()
+}

@@ -1,0 +1,85 @@
+//! `dump-log`: the log as JSON Lines.
+
+use crate::failure::{Failure, Result};
+use crate::output::Output;
+use crate::place::Place;
+use crate::text;
+use clap::Args;
+use katydid::{LogEntry, LogField, Lsn, TxnId, dump_log};
+use serde_json::{Map, Value};
+use std::ops::ControlFlow;
+
+/// Print the log, one JSON object per record, without opening the database or changing anything
+///
+/// Standard error says how the log ends.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  katydid dump-log --dir ./db --limit 20")]
+pub struct DumpLog {
+    /// Begin at this record
+    #[arg(long, value_name = "LSN")]
+    from: Option<u64>,
+    /// Print at most so many records
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// Print only the records of this transaction
+    #[arg(long, value_name = "ID")]
+    txn: Option<u64>,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl DumpLog {
+    pub fn run(self) -> Result<()> {
+        self.place.must_exist()?;
+        let mut out = Output::new();
+        let mut left = self.limit.unwrap_or(u64::MAX);
+        let mut failure: Option<Failure> = None;
+        let end = dump_log(&self.place.dir, self.from.map(Lsn::new), |entry| {
+            if self.txn.is_some_and(|txn| entry.txn != TxnId::new(txn)) {
+                return ControlFlow::Continue(());
+            }
+            if left == 0 {
+                return ControlFlow::Break(());
+            }
+            left -= 1;
+            match out.json(&as_json(entry)) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    failure = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        })?;
+        match failure {
+            Some(failure) => return Err(failure),
+            None => out.flush()?,
+        }
+        eprintln!("{end}");
+        Ok(())
+    }
+}
+
+fn as_json(entry: &LogEntry) -> Value {
+    let mut object = Map::new();
+    object.insert("lsn".into(), entry.lsn.get().into());
+    object.insert("end".into(), entry.end.get().into());
+    object.insert("kind".into(), entry.kind.into());
+    object.insert("txn".into(), entry.txn.get().into());
+    object.insert("prev".into(), entry.prev.get().into());
+    object.insert("payload_bytes".into(), entry.payload_bytes.into());
+    for (name, field) in &entry.fields {
+        let value = match field {
+            LogField::Number(number) => Value::from(*number),
+            LogField::Text(text) => Value::from(text.as_str()),
+            LogField::Numbers(numbers) => Value::from(numbers.as_slice()),
+            LogField::Bytes(bytes) => {
+                text::put_json(&mut object, name, bytes);
+                continue;
+            }
+            // A field of a kind this program does not know yet.
+            other => Value::from(format!("{other:?}")),
+        };
+        object.insert((*name).to_owned(), value);
+    }
+    Value::Object(object)
+}

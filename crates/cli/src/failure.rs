@@ -1,0 +1,66 @@
+//! How a command ends when it does not end well.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// The result of a command.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+/// Why a command ends.
+#[derive(Debug)]
+pub enum Failure {
+    /// Something was found or failed; the message goes to standard error. Exit code 1.
+    Failed(String),
+    /// The command line, or a file that says what to do, is wrong. Exit code 2.
+    Usage(String),
+    /// What was looked for is not there, or is faulty, and that is said already. Exit code 1.
+    Said,
+    /// Nobody reads the output any more (`katydid scan | head`). Exit code 0, silently.
+    NobodyReads,
+}
+
+impl Failure {
+    /// A failure with a message.
+    pub fn failed(message: impl fmt::Display) -> Failure {
+        Failure::Failed(message.to_string())
+    }
+
+    /// Wrong usage with a message.
+    pub fn usage(message: impl fmt::Display) -> Failure {
+        Failure::Usage(message.to_string())
+    }
+
+    /// Prints the message; the exit code.
+    pub fn report(self) -> ExitCode {
+        match self {
+            Failure::Failed(message) => {
+                eprintln!("katydid: {message}");
+                ExitCode::from(1)
+            }
+            Failure::Usage(message) => {
+                eprintln!("katydid: {message}");
+                ExitCode::from(2)
+            }
+            Failure::Said => ExitCode::from(1),
+            Failure::NobodyReads => ExitCode::SUCCESS,
+        }
+    }
+}
+
+impl From<katydid::Error> for Failure {
+    fn from(error: katydid::Error) -> Failure {
+        Failure::failed(error)
+    }
+}
+
+impl From<katydid_workload::StoreError> for Failure {
+    fn from(error: katydid_workload::StoreError) -> Failure {
+        Failure::failed(error)
+    }
+}
+
+impl From<katydid_device::Error> for Failure {
+    fn from(error: katydid_device::Error) -> Failure {
+        Failure::failed(error)
+    }
+}

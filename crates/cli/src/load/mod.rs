@@ -1,0 +1,228 @@
+//! `load`: the lines of a file into a table, durably and in file order.
+//!
+//! One thread reads, this one parses and commits a batch at a time, blocking until it is durable. A crash at any point
+//! leaves whole batches: all that were acknowledged, and perhaps the one that was about to be.
+
+mod lines;
+mod parse;
+
+use crate::bytes::{grouped, shown};
+use crate::failure::{Failure, Result};
+use crate::output::say;
+use crate::place::Place;
+use crate::progress::Progress;
+use crate::signals;
+use crate::text;
+use clap::Args;
+use katydid::{Database, Table};
+use lines::{Batch, Event};
+use parse::{Format, Parser};
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Instant;
+
+/// Put the lines of a file into a table, durably, in file order; creates database and table if need be
+///
+/// In a TSV file the key is the first field (or --key-column) and the value the rest of the line. In a JSON Lines file each
+/// line is an object with "key" and "value". Lines end in \n or \r\n. A key that is there already gets the new value.
+///
+/// Each batch of lines is one transaction and is acknowledged when it is durable. A line that cannot be read ends the load;
+/// the lines before it are kept. SIGINT and SIGTERM end it after the current batch.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  katydid load --dir ./db unicode UnicodeData.txt --separator ';'\n  \
+                        katydid scan --dir ./db fruit | katydid load --dir ./other fruit -\n  \
+                        katydid load --dir ./db events events.jsonl --batch 100 --acks")]
+pub struct Load {
+    /// Name of the table
+    table: String,
+    /// The file; - is standard input
+    file: PathBuf,
+    /// How lines are written [default: jsonl if the file is called *.jsonl, *.ndjson or *.json, else tsv]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// What parts the fields of a TSV line; \t is a tab, \xNN any byte
+    #[arg(long, value_name = "TEXT", default_value = "\\t")]
+    separator: String,
+    /// Which field of a TSV line is the key, counted from 1
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..))]
+    key_column: u16,
+    /// Take backslashes in TSV lines as they are instead of as escapes
+    #[arg(long)]
+    raw: bool,
+    /// Lines in a transaction
+    #[arg(long, value_name = "LINES", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    batch: u32,
+    /// Print a line on standard output for each batch that is durable: "acknowledged N lines"
+    #[arg(long)]
+    acks: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Load {
+    pub fn run(self) -> Result<()> {
+        let parser = self.parser()?;
+        let is_stdin = self.file == Path::new("-");
+        let (input, length): (Box<dyn Read + Send>, u64) = if is_stdin {
+            (Box::new(std::io::stdin()), 0)
+        } else {
+            let cannot = |error: std::io::Error| {
+                Failure::failed(format_args!("cannot read {}: {error}", self.file.display()))
+            };
+            let file = File::open(&self.file).map_err(cannot)?;
+            let metadata = file.metadata().map_err(cannot)?;
+            if metadata.is_dir() {
+                return Err(Failure::failed(format_args!(
+                    "cannot read {}: it is a folder",
+                    self.file.display()
+                )));
+            }
+            (Box::new(file), metadata.len())
+        };
+        let (sender, events) = sync_channel(2);
+        let stopper = sender.clone();
+        signals::on_stop(move || drop(stopper.send(Event::Stop)))?;
+        let database = self.place.open_or_create()?;
+        let table = database.table(&self.table)?;
+        self.start_reading(input, sender)?;
+        let mut loading = Loading {
+            database: &database,
+            table: &table,
+            parser,
+            name: if is_stdin { "standard input".to_owned() } else { self.file.display().to_string() },
+            length,
+            acks: self.acks,
+            progress: Progress::new(format!("load {}", text::escaped(self.table.as_bytes()))),
+            started: Instant::now(),
+            lines: 0,
+            bytes: 0,
+        };
+        let result = loading.run(&events);
+        let report = loading.report();
+        drop(loading);
+        // What was acknowledged is durable already; closing only makes the next opening quick.
+        let closed = database.close();
+        say(report)?;
+        result?;
+        Ok(closed?)
+    }
+
+    fn parser(&self) -> Result<Parser> {
+        let separator = text::argument(&self.separator)
+            .map_err(|error| Failure::usage(format_args!("the separator {:?}: {error}", self.separator)))?;
+        if separator.is_empty() || separator.contains(&b'\n') {
+            return Err(Failure::usage("the separator must be at least one byte, and no line end"));
+        }
+        let format = self.format.unwrap_or_else(|| Format::guess(&self.file));
+        Ok(Parser { format, separator, key_column: usize::from(self.key_column), raw: self.raw })
+    }
+
+    fn start_reading(&self, input: Box<dyn Read + Send>, sender: SyncSender<Event>) -> Result<()> {
+        let batch = self.batch as usize;
+        let body = move || lines::read(BufReader::with_capacity(1 << 16, input), batch, &sender);
+        match std::thread::Builder::new().name("reader".to_owned()).spawn(body) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Failure::failed(format_args!("cannot start a thread: {error}"))),
+        }
+    }
+}
+
+struct Loading<'d> {
+    database: &'d Database,
+    table: &'d Table,
+    parser: Parser,
+    name: String,
+    /// Bytes in the file; 0 if that is not known.
+    length: u64,
+    acks: bool,
+    progress: Progress,
+    started: Instant,
+    /// Acknowledged.
+    lines: u64,
+    /// Of keys and values acknowledged.
+    bytes: u64,
+}
+
+impl Loading<'_> {
+    fn run(&mut self, events: &Receiver<Event>) -> Result<()> {
+        for event in events {
+            match event {
+                Event::Batch(batch) => self.batch(&batch)?,
+                Event::End => return Ok(()),
+                Event::Broken(line, why) => return Err(self.bad_line(line, &why)),
+                Event::Stop => return Err(Failure::failed("stopped by a signal")),
+            }
+        }
+        Ok(())
+    }
+
+    fn batch(&mut self, batch: &Batch) -> Result<()> {
+        let mut parsed = Vec::with_capacity(batch.lines.len());
+        let mut bad = None;
+        for (number, line) in (batch.first..).zip(&batch.lines) {
+            match self.parser.parse(line) {
+                Ok((key, _)) if key.len() > katydid::KEY_BYTES_MAX => {
+                    bad = Some((number, format!("the key is longer than {} bytes", katydid::KEY_BYTES_MAX)));
+                }
+                Ok((_, value)) if value.len() > katydid::VALUE_BYTES_MAX => {
+                    bad = Some((
+                        number,
+                        format!("the value is longer than {} bytes", katydid::VALUE_BYTES_MAX),
+                    ));
+                }
+                Ok(entry) => parsed.push(entry),
+                Err(error) => bad = Some((number, error.to_string())),
+            }
+            if bad.is_some() {
+                break;
+            }
+        }
+        if !parsed.is_empty() {
+            self.commit(&parsed)?;
+            let (lines, started) = (self.lines, self.started);
+            let fraction = (self.length > 0).then(|| batch.bytes_read as f64 / self.length as f64);
+            self.progress.show(fraction, || {
+                let rate = lines as f64 / started.elapsed().as_secs_f64().max(1e-9);
+                format!("acknowledged {} lines, {} a second", grouped(lines), grouped(rate as u64))
+            });
+        }
+        match bad {
+            Some((number, why)) => Err(self.bad_line(number, &why)),
+            None => Ok(()),
+        }
+    }
+
+    fn commit(&mut self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<()> {
+        self.database.transact(|transaction| {
+            for (key, value) in entries {
+                transaction.put(self.table, key, value)?;
+            }
+            Ok(())
+        })?;
+        self.lines += entries.len() as u64;
+        self.bytes += entries.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
+        if self.acks {
+            say(format!("acknowledged {} lines", self.lines))?;
+        }
+        Ok(())
+    }
+
+    fn bad_line(&self, line: u64, why: &str) -> Failure {
+        Failure::failed(format_args!(
+            "{}: line {line}: {why}; the {} lines before it are durable",
+            self.name, self.lines
+        ))
+    }
+
+    fn report(&self) -> String {
+        format!(
+            "acknowledged {} lines ({}) in {:.2} s: durable in table {:?}",
+            self.lines,
+            shown(self.bytes),
+            self.started.elapsed().as_secs_f64(),
+            self.table.name(),
+        )
+    }
+}

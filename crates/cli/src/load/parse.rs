@@ -1,0 +1,201 @@
+//! One line of a file as a key and a value. Pure.
+
+use crate::text::{self, EscapeError};
+use clap::ValueEnum;
+use serde_json::{Map, Value};
+use std::path::Path;
+
+/// How lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Fields parted by a separator
+    Tsv,
+    /// One JSON object per line, with the strings "key" and "value" (or "key_hex", "value_hex")
+    Jsonl,
+}
+
+impl Format {
+    /// What a file's name says.
+    pub fn guess(file: &Path) -> Format {
+        let extension = file.extension().and_then(|extension| extension.to_str()).unwrap_or("");
+        let jsonl = ["jsonl", "ndjson", "json"].iter().any(|known| extension.eq_ignore_ascii_case(known));
+        if jsonl { Format::Jsonl } else { Format::Tsv }
+    }
+}
+
+/// Why a line cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LineError {
+    #[error("it is empty")]
+    Empty,
+    #[error("no separator ({0}) after the key")]
+    NoSeparator(String),
+    #[error("it has {found} fields; the key should be number {wanted}")]
+    NoKeyColumn { wanted: usize, found: usize },
+    #[error("{0}")]
+    Escape(#[from] EscapeError),
+    #[error("not a JSON object: {0}")]
+    Json(String),
+    #[error("{0}")]
+    Field(String),
+}
+
+/// How to read lines.
+#[derive(Debug, Clone)]
+pub struct Parser {
+    pub format: Format,
+    /// What parts the fields of a line; not empty.
+    pub separator: Vec<u8>,
+    /// The field that is the key, counted from 1.
+    pub key_column: usize,
+    /// Whether backslashes stand for themselves.
+    pub raw: bool,
+}
+
+impl Parser {
+    /// Key and value of a line, which comes without its end.
+    pub fn parse(&self, line: &[u8]) -> Result<(Vec<u8>, Vec<u8>), LineError> {
+        if line.is_empty() {
+            return Err(LineError::Empty);
+        }
+        match self.format {
+            Format::Tsv => self.fields(line),
+            Format::Jsonl => json(line),
+        }
+    }
+
+    fn fields(&self, line: &[u8]) -> Result<(Vec<u8>, Vec<u8>), LineError> {
+        let (mut start, mut column) = (0, 1);
+        loop {
+            let end = find(&line[start..], &self.separator).map(|at| start + at);
+            if column < self.key_column {
+                match end {
+                    Some(end) => (start, column) = (end + self.separator.len(), column + 1),
+                    None => return Err(LineError::NoKeyColumn { wanted: self.key_column, found: column }),
+                }
+                continue;
+            }
+            let key = &line[start..end.unwrap_or(line.len())];
+            let after = end.map(|end| &line[end + self.separator.len()..]);
+            // The fields before the key and those after it, parted as they were.
+            let before = &line[..start];
+            let value = match after {
+                Some(after) if before.is_empty() => after.to_vec(),
+                Some(after) => [before, after].concat(),
+                None if before.is_empty() => {
+                    return Err(LineError::NoSeparator(format!("{:?}", text::escaped(&self.separator))));
+                }
+                None => before[..before.len() - self.separator.len()].to_vec(),
+            };
+            if self.raw {
+                return Ok((key.to_vec(), value));
+            }
+            return Ok((text::unescape(key)?, text::unescape(&value)?));
+        }
+    }
+}
+
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    match needle {
+        [byte] => haystack.iter().position(|at| at == byte),
+        _ => haystack.windows(needle.len()).position(|window| window == needle),
+    }
+}
+
+fn json(line: &[u8]) -> Result<(Vec<u8>, Vec<u8>), LineError> {
+    let mut object: Map<String, Value> =
+        serde_json::from_slice(line).map_err(|error| LineError::Json(error.to_string()))?;
+    let key = bytes_of(&mut object, "key")?;
+    let value = bytes_of(&mut object, "value")?;
+    match object.keys().next() {
+        Some(other) => Err(LineError::Field(format!("unknown field {other:?}"))),
+        None => Ok((key, value)),
+    }
+}
+
+fn bytes_of(object: &mut Map<String, Value>, name: &str) -> Result<Vec<u8>, LineError> {
+    let in_hex = format!("{name}_hex");
+    match (object.remove(name), object.remove(&in_hex)) {
+        (Some(Value::String(text)), None) => Ok(text.into_bytes()),
+        (None, Some(Value::String(digits))) => text::from_hex_digits(&digits)
+            .ok_or_else(|| LineError::Field(format!("{in_hex:?} must be pairs of hexadecimal digits"))),
+        (Some(_), Some(_)) => Err(LineError::Field(format!("both {name:?} and {in_hex:?}"))),
+        (None, None) => Err(LineError::Field(format!("no field {name:?}"))),
+        _ => Err(LineError::Field(format!("{name:?} must be a string"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parser(format: Format, separator: &str, key_column: usize) -> Parser {
+        Parser { format, separator: separator.into(), key_column, raw: false }
+    }
+
+    fn parsed(parser: &Parser, line: &str) -> Result<(String, String), LineError> {
+        let (key, value) = parser.parse(line.as_bytes())?;
+        Ok((text::escaped(&key), text::escaped(&value)))
+    }
+
+    fn pair(key: &str, value: &str) -> Result<(String, String), LineError> {
+        Ok((key.to_owned(), value.to_owned()))
+    }
+
+    #[test]
+    fn the_key_is_a_field_and_the_value_is_the_rest() {
+        let tsv = parser(Format::Tsv, "\t", 1);
+        assert_eq!(parsed(&tsv, "a\tb\tc"), pair("a", "b\\tc"));
+        assert_eq!(parsed(&tsv, "a\t"), pair("a", ""));
+        assert_eq!(parsed(&tsv, "\tb"), pair("", "b"));
+        assert_eq!(parsed(&tsv, "a\\tb\t\\xff\\\\"), pair("a\\tb", "\\xff\\\\"));
+        let unicode = parser(Format::Tsv, ";", 1);
+        assert_eq!(parsed(&unicode, "0041;LETTER A;Lu"), pair("0041", "LETTER A;Lu"));
+        let second = parser(Format::Tsv, ";", 2);
+        assert_eq!(parsed(&second, "a;b;c;d"), pair("b", "a;c;d"));
+        assert_eq!(parsed(&second, "a;b"), pair("b", "a"));
+        assert_eq!(parsed(&second, ";b;"), pair("b", ";"));
+        let long = parser(Format::Tsv, "::", 3);
+        assert_eq!(parsed(&long, "a::b::c::d"), pair("c", "a::b::d"));
+        let raw = Parser { raw: true, ..parser(Format::Tsv, "\t", 1) };
+        assert_eq!(parsed(&raw, "C:\\t\tx\\"), pair("C:\\\\t", "x\\\\"));
+    }
+
+    #[test]
+    fn bad_lines_say_why() {
+        let tsv = parser(Format::Tsv, "\t", 1);
+        assert_eq!(parsed(&tsv, ""), Err(LineError::Empty));
+        assert_eq!(parsed(&tsv, "abc").unwrap_err().to_string(), "no separator (\"\\\\t\") after the key");
+        assert!(matches!(parsed(&tsv, "a\\q\tb"), Err(LineError::Escape(_))));
+        let third = parser(Format::Tsv, ";", 3);
+        assert_eq!(parsed(&third, "a;b"), Err(LineError::NoKeyColumn { wanted: 3, found: 2 }));
+    }
+
+    #[test]
+    fn json_lines() {
+        let jsonl = parser(Format::Jsonl, "\t", 1);
+        assert_eq!(parsed(&jsonl, r#"{"key":"a\tb","value":"\u00e9\\"}"#), pair("a\\tb", "é\\\\"));
+        assert_eq!(parsed(&jsonl, r#" {"value_hex":"ff00","key":""} "#), pair("", "\\xff\\x00"));
+        let bad = [
+            ("{", "not a JSON object"),
+            ("[]", "not a JSON object"),
+            (r#"{"key":"a"}"#, "no field \"value\""),
+            (r#"{"key":1,"value":"b"}"#, "\"key\" must be a string"),
+            (r#"{"key":"a","value":"b","x":1}"#, "unknown field \"x\""),
+            (r#"{"key":"a","key_hex":"00","value":"b"}"#, "both \"key\" and \"key_hex\""),
+            (r#"{"key_hex":"0","value":"b"}"#, "\"key_hex\" must be pairs"),
+        ];
+        for (line, why) in bad {
+            let error = parsed(&jsonl, line).expect_err(line).to_string();
+            assert!(error.starts_with(why), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn formats_are_guessed_by_name() {
+        assert_eq!(Format::guess(Path::new("a.JSONL")), Format::Jsonl);
+        assert_eq!(Format::guess(Path::new("a/b.ndjson")), Format::Jsonl);
+        assert_eq!(Format::guess(Path::new("UnicodeData.txt")), Format::Tsv);
+        assert_eq!(Format::guess(Path::new("-")), Format::Tsv);
+    }
+}

@@ -1,0 +1,69 @@
+//! Where a database is, and opening it.
+//!
+//! Commands that only look never create a database, a table or a folder. All commands lock the folder while they have the
+//! database open; `verify` and `dump-log` do not open it.
+
+use crate::failure::{Failure, Result};
+use crate::progress::Progress;
+use clap::Args;
+use katydid::{Database, Options, Table};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The folder of a database.
+#[derive(Debug, Args)]
+pub struct Place {
+    /// Folder of the database
+    #[arg(long, value_name = "DIR", default_value = "katydid-data")]
+    pub dir: PathBuf,
+}
+
+impl Place {
+    /// Opens the database, which must exist.
+    pub fn open(&self) -> Result<Database> {
+        // Asked for first, so that not even an empty folder is made.
+        self.must_exist()?;
+        open(&self.dir, Options { create: false, ..Options::default() })
+    }
+
+    /// Opens the database, creating it if there is none.
+    pub fn open_or_create(&self) -> Result<Database> {
+        open(&self.dir, Options::default())
+    }
+
+    /// Fails if there is no such folder.
+    pub fn must_exist(&self) -> Result<()> {
+        if self.dir.is_dir() {
+            return Ok(());
+        }
+        Err(Failure::failed(format_args!("there is no database in {}: no such folder", self.dir.display())))
+    }
+}
+
+/// Opens a database, showing the progress of recovery.
+pub fn open(dir: &Path, mut options: Options) -> Result<Database> {
+    let progress = Mutex::new(None);
+    options.on_recovery = Some(Arc::new(move |phase, done, of| {
+        let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let progress = progress.get_or_insert_with(|| Progress::new("recovery"));
+        let fraction = if of == 0 { 1.0 } else { done as f64 / of as f64 };
+        progress.show(Some(fraction), || phase.to_string());
+    }));
+    Ok(Database::open_with(dir, options)?)
+}
+
+/// The table called `name`, which must exist.
+pub fn table(database: &Database, name: &str) -> Result<Table> {
+    match database.open_table(name)? {
+        Some(table) => Ok(table),
+        None => {
+            let tables = database.tables()?;
+            let known = match tables.len() {
+                0 => "the database has no tables".to_owned(),
+                1..=10 => format!("there are: {}", tables.join(", ")),
+                many => format!("there are {many} others"),
+            };
+            Err(Failure::failed(format_args!("there is no table {name:?}; {known}")))
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! `get`, `put` and `delete`: one key each.
+
+use crate::failure::{Failure, Result};
+use crate::output::Output;
+use crate::place::{self, Place};
+use crate::text;
+use clap::Args;
+use serde_json::{Map, Value};
+use std::path::PathBuf;
+
+fn key(argument: &str) -> Result<Vec<u8>> {
+    text::argument(argument).map_err(|error| Failure::usage(format_args!("the key {argument:?}: {error}")))
+}
+
+fn not_found(table: &str, key: &str) -> Failure {
+    eprintln!("katydid: key {key:?} is not in table {table:?}");
+    Failure::Said
+}
+
+/// Print `key<TAB>value` of one key; exit code 1 if it is not there
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  katydid get --dir ./db unicode 1F600")]
+pub struct Get {
+    /// Name of the table
+    table: String,
+    /// The key; \xNN stands for a byte, \\ for a backslash
+    key: String,
+    /// Print a JSON object instead
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Get {
+    pub fn run(self) -> Result<()> {
+        let key = key(&self.key)?;
+        let database = self.place.open()?;
+        let table = place::table(&database, &self.table)?;
+        let value = database.get(&table, &key)?;
+        database.close()?;
+        let Some(value) = value else { return Err(not_found(&self.table, &self.key)) };
+        let mut out = Output::new();
+        print_entry(&mut out, &key, &value, self.json)?;
+        out.flush()
+    }
+}
+
+/// Prints one key and its value.
+pub fn print_entry(out: &mut Output, key: &[u8], value: &[u8], json: bool) -> Result<()> {
+    if json {
+        let mut object = Map::new();
+        text::put_json(&mut object, "key", key);
+        text::put_json(&mut object, "value", value);
+        return out.json(&Value::Object(object));
+    }
+    let mut line = Vec::with_capacity(key.len() + value.len() + 1);
+    text::escape(key, &mut line);
+    line.push(b'\t');
+    text::escape(value, &mut line);
+    out.line(line)
+}
+
+/// Set the value of one key, creating database and table if need be; durable when the command returns
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  katydid put --dir ./db fruit apple 'red, sweet'\n  \
+                        katydid put --dir ./db images logo --value-file logo.png")]
+pub struct Put {
+    /// Name of the table
+    table: String,
+    /// The key; \xNN stands for a byte, \\ for a backslash
+    key: String,
+    /// The value, in the same way
+    #[arg(required_unless_present = "value_file")]
+    value: Option<String>,
+    /// Take the value from a file, as it is
+    #[arg(long, value_name = "FILE", conflicts_with = "value")]
+    value_file: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Put {
+    pub fn run(self) -> Result<()> {
+        let key = key(&self.key)?;
+        let value = match (&self.value, &self.value_file) {
+            (_, Some(file)) => std::fs::read(file)
+                .map_err(|error| Failure::failed(format_args!("cannot read {}: {error}", file.display())))?,
+            (Some(value), None) => {
+                text::argument(value).map_err(|error| Failure::usage(format_args!("the value: {error}")))?
+            }
+            (None, None) => return Err(Failure::usage("a value is needed")),
+        };
+        let database = self.place.open_or_create()?;
+        let table = database.table(&self.table)?;
+        database.put(&table, key, value)?;
+        Ok(database.close()?)
+    }
+}
+
+/// Remove one key; durable when the command returns; exit code 1 if it was not there
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  katydid delete --dir ./db fruit apple")]
+pub struct Delete {
+    /// Name of the table
+    table: String,
+    /// The key; \xNN stands for a byte, \\ for a backslash
+    key: String,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Delete {
+    pub fn run(self) -> Result<()> {
+        let key = key(&self.key)?;
+        let database = self.place.open()?;
+        let table = place::table(&database, &self.table)?;
+        let was_there = database.delete(&table, key)?;
+        database.close()?;
+        if was_there { Ok(()) } else { Err(not_found(&self.table, &self.key)) }
+    }
+}

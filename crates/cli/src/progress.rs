@@ -1,0 +1,67 @@
+//! Progress on standard error: a bar on a terminal, a plain line now and then elsewhere.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+/// How often a plain line is printed.
+const PLAIN_EVERY: Duration = Duration::from_secs(2);
+
+/// The progress of one phase.
+#[derive(Debug)]
+pub struct Progress {
+    what: String,
+    bar: Option<ProgressBar>,
+    last_plain: Instant,
+    quiet: bool,
+}
+
+/// The bar goes from 0 to this.
+const FULL: u64 = 1000;
+
+impl Progress {
+    /// Begins a phase. A phase that ends soon prints nothing on a plain stream.
+    pub fn new(what: impl Into<String>) -> Progress {
+        let what = what.into();
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let style = ProgressStyle::with_template("{prefix} [{bar:30}] {msg}");
+            let bar = ProgressBar::new(FULL);
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
+            bar.set_prefix(what.clone());
+            bar
+        });
+        Progress { what, bar, last_plain: Instant::now(), quiet: false }
+    }
+
+    /// Shows nothing.
+    pub fn hidden() -> Progress {
+        Progress { what: String::new(), bar: None, last_plain: Instant::now(), quiet: true }
+    }
+
+    /// Shows how far the phase is, from 0 to 1 if that is known, and a message.
+    pub fn show(&mut self, fraction: Option<f64>, message: impl FnOnce() -> String) {
+        match &self.bar {
+            Some(bar) => {
+                let fraction = fraction.unwrap_or(0.0).clamp(0.0, 1.0);
+                bar.set_position((fraction * FULL as f64) as u64);
+                bar.set_message(message());
+            }
+            None if !self.quiet && self.last_plain.elapsed() >= PLAIN_EVERY => {
+                self.last_plain = Instant::now();
+                match fraction {
+                    Some(fraction) => eprintln!("{}: {:3.0} % {}", self.what, fraction * 100.0, message()),
+                    None => eprintln!("{}: {}", self.what, message()),
+                }
+            }
+            None => {}
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! `verify`: reads everything, changes nothing.
+
+use crate::bytes::{grouped, shown};
+use crate::failure::{Failure, Result};
+use crate::output::say;
+use crate::place::Place;
+use crate::progress::Progress;
+use clap::Args;
+use katydid::{Database, VerifyReport};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Check every page, the order of every tree and the log, without opening the database or changing anything
+///
+/// Faults go to standard error, the place first; then the exit code is 1. A database that was not closed cleanly is checked
+/// as it lies there.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  katydid verify --dir ./db && echo sound")]
+pub struct Verify {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Print nothing if nothing is wrong
+    #[arg(long, short)]
+    quiet: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Verify {
+    pub fn run(self) -> Result<()> {
+        self.place.must_exist()?;
+        let progress = Mutex::new(if self.quiet { Progress::hidden() } else { Progress::new("verify") });
+        let show = move |done: u64, of: u64| {
+            let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+            let fraction = (of > 0).then(|| done as f64 / of as f64);
+            progress.show(fraction, || format!("{} of {} pages", grouped(done), grouped(of)));
+        };
+        let report = Database::verify_path(&self.place.dir, Some(Arc::new(show)))?;
+        for fault in &report.faults {
+            eprintln!("fault: {fault}");
+        }
+        if !self.quiet {
+            report.notes.iter().for_each(|note| eprintln!("note: {note}"));
+        }
+        if self.json {
+            say(as_json(&report).to_string())?;
+        } else if report.is_sound() && !self.quiet {
+            say(summary(&report))?;
+        }
+        if report.is_sound() { Ok(()) } else { Err(Failure::Said) }
+    }
+}
+
+fn summary(report: &VerifyReport) -> String {
+    let log = report.log_end.get().saturating_sub(report.log_start.get());
+    format!(
+        "sound: {} pages, {} tables, {} keys, {} log records ({}), {}",
+        grouped(report.pages),
+        grouped(report.tables),
+        grouped(report.keys),
+        grouped(report.log_records),
+        shown(log),
+        if report.clean { "closed cleanly" } else { "not closed cleanly" },
+    )
+}
+
+fn as_json(report: &VerifyReport) -> Value {
+    let faults: Vec<Value> =
+        report.faults.iter().map(|fault| json!({ "place": fault.place, "finding": fault.finding })).collect();
+    json!({
+        "sound": report.is_sound(),
+        "clean": report.clean,
+        "pages": report.pages,
+        "tables": report.tables,
+        "keys": report.keys,
+        "log_records": report.log_records,
+        "log_start": report.log_start.get(),
+        "log_end": report.log_end.get(),
+        "faults": faults,
+        "notes": report.notes,
+    })
+}
