@@ -7,12 +7,16 @@ use std::sync::Arc;
 #[test]
 fn memory_conforms() {
     conformance(|| Arc::new(MemoryDirectory::new()));
-    conformance(|| Gate::wrap(Arc::new(MemoryDirectory::new())).0);
+    if !cfg!(miri) {
+        conformance(|| Gate::wrap(Arc::new(MemoryDirectory::new())).0);
+    }
 }
 
 #[test]
 fn simulated_devices_conform() {
     conformance(|| SimDevice::new(1).directory());
-    conformance(|| SimDevice::new(1).directory().subdirectory("below").expect("create"));
-    conformance(|| Gate::wrap(SimDevice::new(1).directory()).0);
+    if !cfg!(miri) {
+        conformance(|| SimDevice::new(1).directory().subdirectory("below").expect("create"));
+        conformance(|| Gate::wrap(SimDevice::new(1).directory()).0);
+    }
 }
