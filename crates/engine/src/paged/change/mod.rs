@@ -36,7 +36,7 @@ pub(crate) use leaf::{LeafChange, LeafOp, UndoPart};
 pub(crate) use parts::{
     MapBits, Part, PartRef, PartsWriter, decode_chain_free, decode_parts, encode_chain_free,
 };
-pub(crate) use redo::{pages_of, redo};
+pub(crate) use redo::{Place, pages_of, redo, redo_at};
 pub(crate) use undo::{UndoOp, undo_of};
 
 use crate::{Error, Lsn};

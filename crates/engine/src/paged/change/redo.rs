@@ -42,15 +42,38 @@ pub(crate) fn redo(
     kind: ChangeKind,
     payload: &[u8],
     (lsn, end): (Lsn, Lsn),
+    wanted: impl FnMut(PageId) -> bool,
+) -> Result<usize, Error> {
+    redo_at(pool, kind, payload, Place { first: lsn, lsn, end }, wanted)
+}
+
+/// Where a record lies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    /// Where its first fragment begins: the log must be kept from here on for it to be redone once more.
+    pub(crate) first: Lsn,
+    /// Its identity.
+    pub(crate) lsn: Lsn,
+    /// Its exclusive end.
+    pub(crate) end: Lsn,
+}
+
+/// As [`redo`], for a record that may have travelled in fragments.
+pub(crate) fn redo_at(
+    pool: &Pool,
+    kind: ChangeKind,
+    payload: &[u8],
+    place: Place,
     mut wanted: impl FnMut(PageId) -> bool,
 ) -> Result<usize, Error> {
+    let lsn = place.lsn;
     let parts = match kind {
         ChangeKind::LeafInsert | ChangeKind::LeafDelete | ChangeKind::LeafUpdate => {
             let change = LeafChange::decode(kind, payload).map_err(|malformed| malformed.at(lsn))?;
             if !wanted(change.page) {
                 return Ok(0);
             }
-            return Ok(usize::from(redo_leaf(pool, &change, (lsn, end))?));
+            return Ok(usize::from(redo_leaf(pool, &change, place)?));
         }
         ChangeKind::ChainWrite | ChangeKind::Structure => payload,
         ChangeKind::ChainFree => decode_chain_free(payload).map_err(|malformed| malformed.at(lsn))?.1,
@@ -58,7 +81,7 @@ pub(crate) fn redo(
     let mut applied = 0;
     for part in decode_parts(parts) {
         let part = part.map_err(|malformed| malformed.at(lsn))?;
-        if wanted(part.page) && redo_part(pool, &part, (lsn, end))? {
+        if wanted(part.page) && redo_part(pool, &part, place)? {
             applied += 1;
         }
     }
@@ -73,23 +96,25 @@ fn misfit(malformed: Malformed, page: PageId, lsn: Lsn) -> Error {
     }
 }
 
-fn redo_leaf(pool: &Pool, change: &LeafChange<'_>, (lsn, end): (Lsn, Lsn)) -> Result<bool, Error> {
+fn redo_leaf(pool: &Pool, change: &LeafChange<'_>, place: Place) -> Result<bool, Error> {
+    let Place { first, lsn, end } = place;
     let mut page = pool.write(change.page)?;
     if page.lsn() >= lsn {
         return Ok(false);
     }
-    page.begin_change();
+    page.begin_redo(first);
     apply_leaf(page.bytes_mut(), change).map_err(|malformed| misfit(malformed, change.page, lsn))?;
     page.finish_change(lsn, end);
     Ok(true)
 }
 
-fn redo_part(pool: &Pool, part: &PartRef<'_>, (lsn, end): (Lsn, Lsn)) -> Result<bool, Error> {
+fn redo_part(pool: &Pool, part: &PartRef<'_>, place: Place) -> Result<bool, Error> {
+    let Place { first, lsn, end } = place;
     let mut page = if part.part.overwrites() { pool.create(part.page)? } else { pool.write(part.page)? };
     if page.lsn() >= lsn {
         return Ok(false);
     }
-    page.begin_change();
+    page.begin_redo(first);
     apply_part(page.bytes_mut(), part.page, &part.part)
         .map_err(|malformed| misfit(malformed, part.page, lsn))?;
     page.finish_change(lsn, end);

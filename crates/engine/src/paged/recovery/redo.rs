@@ -10,7 +10,7 @@
 use super::Progress;
 use super::analysis::{Analysis, DirtyPages, malformed};
 use crate::error::{Error, Result};
-use crate::paged::change::{ChangeKind, pages_of, redo};
+use crate::paged::change::{ChangeKind, Place, pages_of, redo_at};
 use crate::paged::log_record::{COMPENSATION, Malformed, decode_compensation};
 use crate::paged::page::PageId;
 use crate::paged::pool::Pool;
@@ -189,7 +189,8 @@ fn apply(
         for deal in batch.deals.iter().filter(|deal| deal.whose == number || deal.whose == EVERYBODY) {
             let payload = &batch.bytes[deal.from..deal.to];
             let mine = |page| owner(page, threads) == number && is_wanted(dirty, page, deal.lsn);
-            applied += redo(pool, deal.kind, payload, (deal.lsn, deal.end), mine)? as u64;
+            let place = Place { first: deal.first, lsn: deal.lsn, end: deal.end };
+            applied += redo_at(pool, deal.kind, payload, place, mine)? as u64;
         }
     }
     Ok(applied)
