@@ -9,6 +9,7 @@
 //! 3. A request that conflicts is run again, the same one, a bounded number of times.
 
 mod pacing;
+mod watch;
 mod worker;
 
 use crate::measure::Latencies;
@@ -16,9 +17,10 @@ use crate::store::{Counters, Store, StoreError, Transaction};
 use crate::ycsb::LatencyFrom;
 use fastrand::Rng;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Barrier, mpsc};
 use std::time::{Duration, Instant};
+use watch::Watch;
 use worker::{Sink, Worker};
 
 /// Whether a transaction counts among the reads or the commits.
@@ -319,107 +321,6 @@ impl Drop for Finished {
 
 fn transactions<W: Workload>(sinks: &[Arc<Sink<W>>]) -> u64 {
     sinks.iter().map(|sink| sink.transactions()).sum()
-}
-
-/// The watching thread's own state.
-struct Watch<'p> {
-    plan: &'p Plan,
-    of_transactions: Option<u64>,
-    started: Instant,
-    started_at: std::time::SystemTime,
-    ended: Instant,
-    latencies: Latencies,
-    intervals: Vec<Interval>,
-    interval_start: Instant,
-    stopped: bool,
-}
-
-impl<'p> Watch<'p> {
-    fn new(plan: &'p Plan, of_workload: Option<u64>) -> Self {
-        let started = Instant::now();
-        let of_transactions = match (plan.transactions, of_workload) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-        Watch {
-            plan,
-            of_transactions,
-            started,
-            started_at: std::time::SystemTime::now(),
-            ended: started,
-            latencies: Latencies::default(),
-            intervals: Vec::new(),
-            interval_start: started,
-            stopped: false,
-        }
-    }
-
-    fn run<W: Workload>(
-        &mut self,
-        shared: &Shared,
-        sinks: &[Arc<Sink<W>>],
-        stop: &AtomicBool,
-        ends: &mpsc::Receiver<Instant>,
-        progress: &mut dyn FnMut(&Progress),
-    ) {
-        let deadline = self.plan.time.map(|time| self.started + time);
-        let mut next_progress = self.started + self.plan.progress_every;
-        loop {
-            let mut wake = next_progress;
-            wake = deadline.map_or(wake, |deadline| wake.min(deadline));
-            if let Some(every) = self.plan.intervals {
-                wake = wake.min(self.interval_start + every);
-            }
-            // Past the deadline only the ends of the workers are of interest.
-            let now = Instant::now();
-            let wait = if wake > now { wake - now } else { self.plan.progress_every };
-            match ends.recv_timeout(wait) {
-                Ok(end) => self.ended = self.ended.max(end),
-                Err(mpsc::RecvTimeoutError::Disconnected) => break,
-                Err(mpsc::RecvTimeoutError::Timeout) => {}
-            }
-            let now = Instant::now();
-            if stop.load(Ordering::Relaxed) && !shared.stop.swap(true, Ordering::Relaxed) {
-                self.stopped = true;
-            }
-            if deadline.is_some_and(|deadline| now >= deadline) {
-                shared.stop.store(true, Ordering::Relaxed);
-            }
-            if self.plan.intervals.is_some_and(|every| now >= self.interval_start + every) {
-                self.collect(sinks, false);
-            }
-            if now >= next_progress {
-                next_progress = now + self.plan.progress_every;
-                progress(&self.progress(transactions(sinks)));
-            }
-        }
-        progress(&self.progress(transactions(sinks)));
-    }
-
-    fn progress(&self, transactions: u64) -> Progress {
-        Progress {
-            elapsed: self.started.elapsed(),
-            transactions,
-            of_transactions: self.of_transactions,
-            of_time: self.plan.time,
-        }
-    }
-
-    /// Takes what the workers have recorded.
-    fn collect<W: Workload>(&mut self, sinks: &[Arc<Sink<W>>], last: bool) {
-        let mut taken = Latencies::default();
-        sinks.iter().for_each(|sink| sink.take_latencies(&mut taken));
-        self.latencies.add(&taken);
-        let now = if last { self.ended.max(self.interval_start) } else { Instant::now() };
-        if self.plan.intervals.is_some() && (!last || taken.count() > 0) {
-            self.intervals.push(Interval {
-                start: self.interval_start - self.started,
-                length: now - self.interval_start,
-                latencies: taken,
-            });
-        }
-        self.interval_start = now;
-    }
 }
 
 #[cfg(test)]

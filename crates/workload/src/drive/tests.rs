@@ -5,6 +5,7 @@ use crate::insert::{Inserts, KeyOrder};
 use crate::memory_store::MemoryStore;
 use crate::properties::Properties;
 use crate::ycsb::{Settings, YcsbLoad, YcsbRun};
+use std::sync::atomic::Ordering;
 
 fn settings(text: &str) -> Settings {
     Settings::from_properties(&Properties::parse(text).unwrap()).unwrap()

@@ -5,6 +5,8 @@ mod load;
 mod record;
 mod run;
 mod settings;
+#[cfg(test)]
+mod settings_tests;
 mod values;
 
 pub use load::YcsbLoad;

@@ -1,0 +1,112 @@
+//! The watching thread: ends the run at its limits, asks for progress, and collects what the workers recorded.
+//!
+//! It sleeps until the next of these is due or a worker ends. Time limits are its business alone, so that workers need not
+//! look at the clock.
+
+use super::worker::Sink;
+use super::{Interval, Plan, Progress, Shared, Workload, transactions};
+use crate::measure::Latencies;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Instant, SystemTime};
+
+/// The watching thread's own state.
+pub(super) struct Watch<'p> {
+    plan: &'p Plan,
+    of_transactions: Option<u64>,
+    pub(super) started: Instant,
+    pub(super) started_at: SystemTime,
+    pub(super) ended: Instant,
+    pub(super) latencies: Latencies,
+    pub(super) intervals: Vec<Interval>,
+    interval_start: Instant,
+    pub(super) stopped: bool,
+}
+
+impl<'p> Watch<'p> {
+    pub(super) fn new(plan: &'p Plan, of_workload: Option<u64>) -> Self {
+        let started = Instant::now();
+        let of_transactions = match (plan.transactions, of_workload) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        Watch {
+            plan,
+            of_transactions,
+            started,
+            started_at: SystemTime::now(),
+            ended: started,
+            latencies: Latencies::default(),
+            intervals: Vec::new(),
+            interval_start: started,
+            stopped: false,
+        }
+    }
+
+    pub(super) fn run<W: Workload>(
+        &mut self,
+        shared: &Shared,
+        sinks: &[Arc<Sink<W>>],
+        stop: &AtomicBool,
+        ends: &mpsc::Receiver<Instant>,
+        progress: &mut dyn FnMut(&Progress),
+    ) {
+        let deadline = self.plan.time.map(|time| self.started + time);
+        let mut next_progress = self.started + self.plan.progress_every;
+        loop {
+            let mut wake = next_progress;
+            wake = deadline.map_or(wake, |deadline| wake.min(deadline));
+            if let Some(every) = self.plan.intervals {
+                wake = wake.min(self.interval_start + every);
+            }
+            // Past the deadline only the ends of the workers are of interest.
+            let now = Instant::now();
+            let wait = if wake > now { wake - now } else { self.plan.progress_every };
+            match ends.recv_timeout(wait) {
+                Ok(end) => self.ended = self.ended.max(end),
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+            }
+            let now = Instant::now();
+            if stop.load(Ordering::Relaxed) && !shared.stop.swap(true, Ordering::Relaxed) {
+                self.stopped = true;
+            }
+            if deadline.is_some_and(|deadline| now >= deadline) {
+                shared.stop.store(true, Ordering::Relaxed);
+            }
+            if self.plan.intervals.is_some_and(|every| now >= self.interval_start + every) {
+                self.collect(sinks, false);
+            }
+            if now >= next_progress {
+                next_progress = now + self.plan.progress_every;
+                progress(&self.progress(transactions(sinks)));
+            }
+        }
+        progress(&self.progress(transactions(sinks)));
+    }
+
+    fn progress(&self, transactions: u64) -> Progress {
+        Progress {
+            elapsed: self.started.elapsed(),
+            transactions,
+            of_transactions: self.of_transactions,
+            of_time: self.plan.time,
+        }
+    }
+
+    /// Takes what the workers have recorded.
+    pub(super) fn collect<W: Workload>(&mut self, sinks: &[Arc<Sink<W>>], last: bool) {
+        let mut taken = Latencies::default();
+        sinks.iter().for_each(|sink| sink.take_latencies(&mut taken));
+        self.latencies.add(&taken);
+        let now = if last { self.ended.max(self.interval_start) } else { Instant::now() };
+        if self.plan.intervals.is_some() && (!last || taken.count() > 0) {
+            self.intervals.push(Interval {
+                start: self.interval_start - self.started,
+                length: now - self.interval_start,
+                latencies: taken,
+            });
+        }
+        self.interval_start = now;
+    }
+}
