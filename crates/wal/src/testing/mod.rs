@@ -1,8 +1,15 @@
 //! What tests of this crate, of later designs, and of users of the log share.
 
+pub mod conformance;
 #[cfg(katydid_explore)]
 pub mod explore;
 
-mod decoders;
+pub use conformance::conformance;
 
-pub use decoders::{Target, fuzz_targets};
+use crate::log::Log;
+
+/// Ends `log` as the death of the process would: nothing more is written, what was only in memory is lost, the directory's lock
+/// is free. Other clones, sessions and futures of it see a failed log.
+pub fn crash(log: &Log) {
+    log.abandon();
+}

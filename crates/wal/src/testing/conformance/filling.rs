@@ -1,0 +1,174 @@
+//! Rules about what is put into the log, and where.
+
+use super::{Ends, MakeLog, Numbers, check_threads, memory, payload, read_all, record, roomy, small};
+use crate::{AppendError, Durability, Error, Options};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// `threads` append `count` records each, of up to `most` bytes, and wait for every `wait`th.
+fn append_from_threads(log: &crate::Log, threads: u64, count: u64, most: u64, wait: u64) {
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            scope.spawn(move || {
+                let mut session = log.session().expect("session");
+                let mut numbers = Numbers(thread + 1);
+                let mut ends = Ends::default();
+                for number in 0..count {
+                    let bytes = payload(thread, number, numbers.next(most) as usize);
+                    let (left, right) = bytes.split_at(bytes.len() / 2);
+                    let appended = session.append(&record(thread, &[left, &[], right])).expect("append");
+                    ends.saw(&appended);
+                    if number % wait == 0 {
+                        log.wait(appended.end, Durability::Durable).expect("wait");
+                    }
+                }
+            });
+        }
+    });
+}
+
+pub(super) fn records_of_one_session_are_in_order_and_whole(make: MakeLog<'_>) {
+    let directory = memory();
+    let log = make(directory.clone(), roomy());
+    append_from_threads(&log, 8, 400, 300, 7);
+    assert_eq!(check_threads(&read_all(&log), 8, &[]), [400; 8]);
+    let one = &read_all(&log)[17];
+    assert_eq!(&log.read(one.lsn).expect("read"), one);
+    log.close().expect("close");
+    drop(log);
+    let log = make(directory, roomy());
+    assert_eq!(check_threads(&read_all(&log), 8, &[]), [400; 8]);
+}
+
+pub(super) fn small_rings_and_segments_wrap(make: MakeLog<'_>) {
+    let directory = memory();
+    let log = make(directory.clone(), small());
+    append_from_threads(&log, 4, 500, 1500, 11);
+    assert!(log.reserved().get() > 20 * small().ring_bytes as u64, "the ring went round often");
+    assert_eq!(check_threads(&read_all(&log), 4, &[]), [500; 4]);
+    drop(log);
+    assert_eq!(check_threads(&read_all(&make(directory, small())), 4, &[]), [500; 4]);
+}
+
+pub(super) fn large_records_travel_as_fragments(make: MakeLog<'_>) {
+    let directory = memory();
+    let log = make(directory.clone(), small());
+    append_from_threads(&log, 3, 6, 100_000, 2);
+    assert_eq!(check_threads(&read_all(&log), 3, &[]), [6; 3]);
+    drop(log);
+    assert_eq!(check_threads(&read_all(&make(directory, small())), 3, &[]), [6; 3]);
+
+    // The largest there is.
+    let log = make(memory(), roomy());
+    let mut session = log.session().expect("session");
+    let bytes = payload(0, 0, crate::RECORD_BYTES_MAX - crate::HEADER_BYTES - 16);
+    let appended = session.append(&record(0, &[&bytes])).expect("append");
+    assert!(appended.first < appended.lsn);
+    log.wait(appended.end, Durability::Durable).expect("wait");
+    let read = log.read(appended.lsn).expect("read");
+    assert!(read.payload == bytes && read.first == appended.first && read.end == appended.end);
+}
+
+pub(super) fn too_large_a_record_is_refused_and_nothing_of_it_stays(make: MakeLog<'_>) {
+    let log = make(memory(), roomy());
+    let mut session = log.session().expect("session");
+    let before = log.reserved();
+    let bytes = vec![0; crate::RECORD_BYTES_MAX - crate::HEADER_BYTES + 1];
+    let refused = session.append(&record(0, &[&bytes]));
+    assert!(matches!(refused, Err(AppendError::TooLarge { .. })), "{refused:?}");
+    let own = crate::Append { kind: crate::Kind::MARK, ..record(0, &[b"x"]) };
+    assert!(matches!(session.append(&own), Err(AppendError::ReservedKind { .. })));
+    assert_eq!(log.reserved(), before);
+    assert!(read_all(&log).is_empty());
+}
+
+pub(super) fn sessions_come_and_go(make: MakeLog<'_>) {
+    let most = 12;
+    let options = Options { sessions_max: most, ..small() };
+    let log = make(memory(), options);
+    // More than there are slots for is refused, and a dropped one makes room.
+    let mut held: Vec<_> = (0..most).map(|_| log.session().expect("session")).collect();
+    assert!(matches!(log.session(), Err(Error::SessionsExhausted { limit }) if limit == most));
+    held.pop();
+    held.push(log.session().expect("a dropped session makes room"));
+    held.clear();
+    std::thread::scope(|scope| {
+        for thread in 0..6 {
+            let log = &log;
+            scope.spawn(move || {
+                for number in 0..150 {
+                    // A session of its own for every record.
+                    let mut session = log.session().expect("session");
+                    let bytes = payload(thread, number, 100 + number as usize);
+                    let appended = session.append(&record(thread, &[&bytes])).expect("append");
+                    drop(session);
+                    if number % 10 == 0 {
+                        log.wait(appended.end, Durability::Durable).expect("wait");
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(check_threads(&read_all(&log), 6, &[]), [150; 6]);
+}
+
+pub(super) fn a_short_run_ahead_is_enough(make: MakeLog<'_>) {
+    let options = Options { run_ahead_bytes: 4 << 10, ..small() };
+    let log = make(memory(), options);
+    append_from_threads(&log, 6, 300, 1800, 300);
+    assert_eq!(check_threads(&read_all(&log), 6, &[]), [300; 6]);
+}
+
+pub(super) fn frontiers_are_ordered_and_only_grow(make: MakeLog<'_>) {
+    let log = make(memory(), small());
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let mut last = [log.durable(), log.written(), log.filled(), log.reserved()];
+            let mut looks = 0u64;
+            while !done.load(Ordering::Acquire) || looks == 0 {
+                // The smaller first: each only grows.
+                let now = [log.durable(), log.written(), log.filled(), log.reserved()];
+                assert!(now.is_sorted(), "out of order: {now:?}");
+                assert!(now.iter().zip(&last).all(|(now, last)| now >= last), "{last:?} then {now:?}");
+                last = now;
+                looks += 1;
+                std::thread::yield_now();
+            }
+        });
+        append_from_threads(&log, 4, 300, 1200, 13);
+        done.store(true, Ordering::Release);
+        watcher.join().expect("watcher");
+    });
+    let end = log.sync().expect("sync");
+    assert_eq!([log.durable(), log.written(), log.filled(), log.reserved()], [end; 4]);
+}
+
+pub(super) fn what_is_trimmed_is_recycled(make: MakeLog<'_>) {
+    let directory = memory();
+    let log = make(directory.clone(), small());
+    let mut session = log.session().expect("session");
+    let mut largest = 0;
+    for number in 0..600 {
+        let bytes = payload(0, number, 700);
+        let appended = session.append(&record(0, &[&bytes])).expect("append");
+        if number % 20 == 19 {
+            log.wait(appended.end, Durability::Durable).expect("wait");
+            assert!(matches!(
+                log.trim(appended.end.checked_add(8).expect("small")),
+                Err(Error::BeyondEnd { .. })
+            ));
+            log.trim(appended.first).expect("trim");
+            assert_eq!(log.start(), appended.first);
+            largest = largest.max(log.space().on_disk);
+        }
+    }
+    let appended_bytes = log.reserved().get();
+    assert!(largest * 3 < appended_bytes, "{largest} bytes of files for {appended_bytes} bytes of log");
+    let trimmed = log.start();
+    assert!(matches!(log.reader(crate::Lsn::ZERO), Err(Error::Read(crate::ReadError::Trimmed { .. }))));
+    drop(session);
+    drop(log);
+    let log = make(directory, small());
+    assert_eq!(log.start(), trimmed);
+    assert_eq!(read_all(&log).len(), 1, "the record the log was trimmed to");
+}
