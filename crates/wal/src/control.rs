@@ -18,7 +18,6 @@
 //!    that the last ones cannot go missing unnoticed.
 
 use crate::checksum::{self, Block, SEALED_BYTES, SealFault, read_u32, read_u64, read_u128};
-use crate::error::OpenError;
 use crate::lsn::Lsn;
 use crate::options::segment_bytes_valid;
 use katydid_device::{self as device, Create, Directory, File, Method, WriteMode};
@@ -116,7 +115,7 @@ pub(crate) fn choose(slots: [Result<ControlState, SealFault>; 2]) -> Result<Cont
 }
 
 /// Reads the control file without changing it.
-pub(crate) fn read(file: &dyn File) -> Result<ControlState, OpenError> {
+pub(crate) fn read(file: &dyn File) -> device::Result<Result<ControlState, SealFault>> {
     let mut slots = [Err(SealFault::Broken); 2];
     for (index, slot) in slots.iter_mut().enumerate() {
         let mut block = Box::new([0; SEALED_BYTES]);
@@ -125,14 +124,7 @@ pub(crate) fn read(file: &dyn File) -> Result<ControlState, OpenError> {
             *slot = ControlState::decode(&block);
         }
     }
-    choose(slots).map_err(|fault| match fault {
-        SealFault::Newer(found) => {
-            OpenError::NewerVersion { file: CONTROL_NAME.to_owned(), found, supported: FORMAT_VERSION }
-        }
-        SealFault::Blank | SealFault::Broken => {
-            OpenError::CorruptControl { file: CONTROL_NAME.to_owned(), reason: "neither slot is sound" }
-        }
-    })
+    Ok(choose(slots))
 }
 
 /// The open control file.
@@ -157,12 +149,11 @@ impl Control {
     }
 
     /// Opens an existing one. What it says is made durable before it is believed.
-    pub(crate) fn open(directory: &dyn Directory) -> Result<Self, OpenError> {
+    pub(crate) fn open(directory: &dyn Directory) -> device::Result<Result<Self, SealFault>> {
         let file = directory.open(CONTROL_NAME, Create::Never, Method::Buffered)?;
         file.sync()?;
         file.drop_cache()?;
-        let state = read(file.as_ref())?;
-        Ok(Control { file, state })
+        Ok(read(file.as_ref())?.map(|state| Control { file, state }))
     }
 
     pub(crate) fn state(&self) -> &ControlState {

@@ -7,10 +7,9 @@ use crate::control::{CONTROL_NAME, FORMAT_VERSION, read as read_control};
 use crate::error::{OpenError, ReadError};
 use crate::lsn::Lsn;
 use crate::reader::{Extent, Reader, Show};
-use crate::recover::decide::{EndVerdict, HeadersFound};
+use crate::recover::decide::HeadersFound;
 use crate::recover::survey::{Health, Survey, examine};
-use crate::recover::{Finding, judge, known_durable, refuse_files, refuse_without_control};
-use crate::segment::Source;
+use crate::recover::{Finding, Judgement, judge, refuse, unusable_control};
 use crate::segment::files::SegmentFiles;
 use crate::segment::header::{Geometry, name};
 use katydid_device::{self as device, Directory};
@@ -109,11 +108,12 @@ impl Inspection {
 pub fn inspect(directory: &dyn Directory) -> Result<Inspection, OpenError> {
     let survey = Survey::of(&directory.list()?);
     if !survey.control {
-        refuse_without_control(&survey)?;
+        refuse(None, &survey, None)?;
         let missing = device::Error::new(device::Verb::Open, CONTROL_NAME, device::Cause::NotFound);
         return Err(missing.into());
     }
-    let state = read_control(directory.open_read_only(CONTROL_NAME)?.as_ref())?;
+    let control = read_control(directory.open_read_only(CONTROL_NAME)?.as_ref())?;
+    let state = control.map_err(unusable_control)?;
     let geometry = Geometry::new(state.segment_bytes);
     let first = geometry.index(state.start);
     let mut files = SegmentFiles::new(geometry, first);
@@ -136,22 +136,9 @@ pub fn inspect(directory: &dyn Directory) -> Result<Inspection, OpenError> {
             files.push(file);
         }
     }
-    let refused = refuse_files(&survey, &state, worst);
-    let (walk, search, verdict) = judge(&files, &state)?;
-    let durable = known_durable(&state, &walk, &search);
-    let finding = refused.and_then(|()| match verdict {
-        EndVerdict::CleanEnd if state.incarnation == 0 => Ok(Finding::Created),
-        EndVerdict::CleanEnd => Ok(Finding::CleanEnd { closed: walk.closed }),
-        EndVerdict::TornTail => Ok(Finding::TornTail { at: walk.end, dropped: search.records }),
-        EndVerdict::CorruptBelowDurable => {
-            let file = files.file_name(walk.end);
-            Err(OpenError::CorruptBelowDurable { at: walk.end, file, durable })
-        }
-        EndVerdict::MissingSegment => {
-            let from = files.prepared_end();
-            Err(OpenError::MissingSegment { file: files.file_name(from), from })
-        }
-    });
+    let refused = refuse(Some(&state), &survey, worst);
+    let Judgement { walk, durable, outcome, .. } = judge(&files, &state)?;
+    let finding = refused.and_then(|()| outcome.map(|outcome| outcome.finding));
     let segments = healths
         .into_iter()
         .map(|(index, health)| SegmentReport {

@@ -71,11 +71,6 @@ pub(crate) struct Fragment<'a> {
 }
 
 impl<'a> Fragment<'a> {
-    /// Which part of the logical record it is.
-    pub(crate) fn part(&self) -> Part {
-        self.part
-    }
-
     /// The pieces of the caller's slices this fragment holds, in order.
     pub(crate) fn slices(&self) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
         let (from, to) = (self.offset, self.offset + self.bytes);
@@ -158,9 +153,9 @@ mod tests {
                 let mut record = prepared.head().to_vec();
                 fragment.slices().for_each(|slice| record.extend_from_slice(slice));
                 let decoded = decode(&record, at).unwrap();
-                assert_eq!(decoded.header.part, fragment.part());
+                assert_eq!(decoded.header.part, fragment.part);
                 if count == 1 {
-                    assert_eq!(fragment.part(), Part::Whole);
+                    assert_eq!(fragment.part, Part::Whole);
                     joined.extend_from_slice(decoded.body);
                 } else {
                     let (link, piece) = Link::decode(decoded.header.part, decoded.body).unwrap();

@@ -18,15 +18,19 @@
 //! were being made are removed or finished.
 
 pub(crate) mod decide;
+mod judge;
+mod refuse;
 mod report;
 pub(crate) mod scan;
 pub(crate) mod survey;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use judge::{Judgement, judge};
+pub(crate) use refuse::{refuse, unusable_control};
 pub use report::{Finding, RecoveryReport};
 
-use crate::control::{CONTROL_NAME, Control, ControlState};
+use crate::control::{Control, ControlState};
 use crate::error::OpenError;
 use crate::lsn::{BLOCK_BYTES, Lsn};
 use crate::options::Options;
@@ -34,9 +38,8 @@ use crate::record::{self, Draft, Kind, Part};
 use crate::segment::files::SegmentFiles;
 use crate::segment::header::{Geometry, name};
 use crate::segment::{SegmentStore, Source};
-use decide::{ControlFound, DurableFound, EndVerdict, FilesVerdict, HeadersFound, SegmentsFound, Survivors};
+use judge::Outcome;
 use katydid_device::{self as device, Create, Directory, Method, WriteMode};
-use scan::{Search, Walk};
 use std::hash::{BuildHasher, RandomState};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -47,14 +50,9 @@ use survey::{Health, Survey};
 pub(crate) struct Opened {
     pub store: Arc<SegmentStore>,
     pub report: RecoveryReport,
-    pub log_id: u128,
     pub incarnation: u32,
-    /// Everything below was trimmed.
-    pub start: Lsn,
-    /// Where the next record goes: behind the Restart record, which is already there and durable.
+    /// Where the next record goes: behind the Restart record, which is already there. Everything before is durable.
     pub end: Lsn,
-    /// Equal to `end`: all of it was made durable.
-    pub durable: Lsn,
     /// The bytes `[end rounded down to 4 KiB, end)`. On the device the rest of that block is zeros.
     pub tail: Vec<u8>,
 }
@@ -67,30 +65,12 @@ pub(crate) fn open(directory: &Arc<dyn Directory>, options: &Options) -> Result<
     options.validate()?;
     directory.sync()?;
     let survey = Survey::of(&directory.list()?);
-    let (control, created) = open_control(directory, options, &survey)?;
+    let control = open_control(directory, options, &survey)?;
     let state = *control.state();
     let geometry = Geometry::new(state.segment_bytes);
     let files = open_segments(directory, options.method, &survey, &state)?;
-    let (walk, search, verdict) = judge(&files, &state)?;
-    let finding = match verdict {
-        EndVerdict::CleanEnd if created || state.incarnation == 0 => Finding::Created,
-        EndVerdict::CleanEnd => Finding::CleanEnd { closed: walk.closed },
-        EndVerdict::TornTail => Finding::TornTail { at: walk.end, dropped: search.records },
-        EndVerdict::CorruptBelowDurable => {
-            let durable = known_durable(&state, &walk, &search);
-            return Err(OpenError::CorruptBelowDurable {
-                at: walk.end,
-                file: files.file_name(walk.end),
-                durable,
-            });
-        }
-        EndVerdict::MissingSegment => {
-            let from = files.prepared_end();
-            return Err(OpenError::MissingSegment { file: files.file_name(from), from });
-        }
-    };
-    let seen = state.incarnation.max(walk.incarnation).max(search.incarnation);
-    let incarnation = seen.checked_add(1).ok_or(OpenError::IncarnationsExhausted)?;
+    let Judgement { walk, scanned_bytes, outcome, .. } = judge(&files, &state)?;
+    let Outcome { finding, incarnation } = outcome?;
     let recyclable = clear_leftovers(directory, options, &survey, geometry.index(state.start))?;
     let store = SegmentStore::new(
         directory.clone(),
@@ -111,38 +91,26 @@ pub(crate) fn open(directory: &Arc<dyn Directory>, options: &Options) -> Result<
         incarnation,
         finding,
         records: walk.records,
-        scanned_bytes: walk.read_bytes + search.read_bytes,
+        scanned_bytes,
         segment_bytes: state.segment_bytes,
     };
     let store = Arc::new(store);
-    let (log_id, start) = (state.log_id, state.start);
-    Ok(Opened { store, report, log_id, incarnation, start, end, durable: end, tail })
+    Ok(Opened { store, report, incarnation, end, tail })
 }
 
-/// Opens the control file, or makes one if there is nothing of a log; whether it was made.
+/// Opens the control file, or makes one if there is nothing of a log.
 fn open_control(
     directory: &Arc<dyn Directory>,
     options: &Options,
     survey: &Survey,
-) -> Result<(Control, bool), OpenError> {
+) -> Result<Control, OpenError> {
     if survey.control {
-        return Ok((Control::open(directory.as_ref())?, false));
+        let control = Control::open(directory.as_ref())?;
+        return control.map_err(unusable_control);
     }
-    refuse_without_control(survey)?;
+    refuse(None, survey, None)?;
     let state = ControlState::new(options.log_id.unwrap_or_else(random_id), options.segment_bytes);
-    Ok((Control::create(directory.as_ref(), state)?, true))
-}
-
-/// Refuses segments that have no control file.
-pub(crate) fn refuse_without_control(survey: &Survey) -> Result<(), OpenError> {
-    let segments = if survey.segments.is_empty() { SegmentsFound::None } else { SegmentsFound::Complete };
-    match (decide::judge_files(ControlFound::Absent, segments, HeadersFound::Sound), survey.segments.first())
-    {
-        (FilesVerdict::MissingControl, Some(&index)) => {
-            Err(OpenError::MissingControl { file: CONTROL_NAME.to_owned(), segment: name(index) })
-        }
-        _ => Ok(()),
-    }
+    Ok(Control::create(directory.as_ref(), state)?)
 }
 
 /// Opens, syncs and examines the segments from the start on.
@@ -166,59 +134,8 @@ fn open_segments(
         }
         files.push(file);
     }
-    refuse_files(survey, state, worst)?;
+    refuse(Some(state), survey, worst)?;
     Ok(files)
-}
-
-/// Turns the verdict about the files into an error, if it is one.
-pub(crate) fn refuse_files(
-    survey: &Survey,
-    state: &ControlState,
-    worst: Option<(u64, Health)>,
-) -> Result<(), OpenError> {
-    let geometry = Geometry::new(state.segment_bytes);
-    let (segments, missing) =
-        survey.completeness(geometry.index(state.start), geometry.index(state.prepared_end));
-    let control = if state.incarnation == 0 { ControlFound::Unused } else { ControlFound::Used };
-    let headers = worst.map_or(HeadersFound::Sound, |(_, health)| health.found());
-    match decide::judge_files(control, segments, headers) {
-        FilesVerdict::Create | FilesVerdict::FinishCreation | FilesVerdict::Read => Ok(()),
-        FilesVerdict::MissingSegment => {
-            let index = missing.unwrap_or_default();
-            Err(OpenError::MissingSegment { file: name(index), from: geometry.base(index).max(state.start) })
-        }
-        FilesVerdict::CorruptSegment | FilesVerdict::ForeignSegment | FilesVerdict::NewerVersion => {
-            let refusal = worst.and_then(|(index, health)| health.refusal(index, state.log_id));
-            refusal.map_or(Ok(()), Err)
-        }
-        FilesVerdict::CorruptControl | FilesVerdict::MissingControl => {
-            Err(OpenError::CorruptControl { file: CONTROL_NAME.to_owned(), reason: "it is gone" })
-        }
-    }
-}
-
-/// Walks, searches where needed, and decides what the end is.
-pub(crate) fn judge(
-    source: &dyn Source,
-    state: &ControlState,
-) -> Result<(Walk, Search, EndVerdict), device::Error> {
-    let walk = scan::walk(source, state.start, state.start_incarnation)?;
-    // Closing writes its record last and then remembers this end, and no opening since has written anything: there is
-    // nothing to search for.
-    let finished = walk.closed && walk.incarnation == state.incarnation && walk.end == state.durable;
-    let search = if finished { Search::default() } else { scan::search(source, walk.end, walk.incarnation)? };
-    let durable = match known_durable(state, &walk, &search) {
-        known if known <= walk.end => DurableFound::Reached,
-        known if known <= source.prepared_end() => DurableFound::Beyond,
-        _ => DurableFound::BeyondSegments,
-    };
-    let survivors = if search.records == 0 { Survivors::None } else { Survivors::Some };
-    Ok((walk, search, decide::judge_end(walk.stop, survivors, durable)))
-}
-
-/// The farthest position known to have been durable.
-pub(crate) fn known_durable(state: &ControlState, walk: &Walk, search: &Search) -> Lsn {
-    state.durable.max(state.start).max(walk.durable).max(search.durable)
 }
 
 /// Removes half-made files and more trimmed segments than are kept; the indexes of those kept for reuse.

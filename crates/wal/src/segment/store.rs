@@ -216,11 +216,7 @@ impl SegmentStore {
         self.start.store(to.get(), Ordering::Release);
         let first_live = self.geometry.index(to);
         let mut removed = false;
-        while let Some(index) = {
-            // A binding of its own, so that the lock is not held while files are removed.
-            let popped = self.files_mut().pop_below(first_live);
-            popped
-        } {
+        while let Some(index) = self.pop_below(first_live) {
             if upkeep.recyclable.len() < self.spare_segments {
                 upkeep.recyclable.push(index);
                 self.recyclable.store(upkeep.recyclable.len() as u64, Ordering::Relaxed);
@@ -266,6 +262,11 @@ impl SegmentStore {
     fn file(&self, at: Lsn, verb: Verb) -> device::Result<Arc<dyn File>> {
         let file = self.files().file(at).cloned();
         file.ok_or_else(|| device::Error::new(verb, self.file_name(at), Cause::NotFound))
+    }
+
+    /// A function of its own, so that the lock is not held while files are removed.
+    fn pop_below(&self, index: u64) -> Option<u64> {
+        self.files_mut().pop_below(index)
     }
 
     // A panic while one of these is held leaves nothing half changed, so a poisoned lock is taken as it is.

@@ -1,0 +1,73 @@
+//! The verdict about the records, with its evidence gathered and its error made.
+//!
+//! One thread; reads only. Used by opening and by inspecting, which therefore judge alike.
+
+use super::decide::{DurableFound, EndVerdict, Survivors, judge_end};
+use super::report::Finding;
+use super::scan::{Search, Walk, search, walk};
+use crate::control::ControlState;
+use crate::error::OpenError;
+use crate::lsn::Lsn;
+use crate::segment::Source;
+use katydid_device as device;
+
+/// What was found, and what it means.
+#[derive(Debug, Clone)]
+pub(crate) struct Judgement {
+    pub walk: Walk,
+    /// The farthest position known to have been durable.
+    pub durable: Lsn,
+    pub scanned_bytes: u64,
+    pub outcome: Result<Outcome, OpenError>,
+}
+
+/// What is needed to go on with a sound log.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outcome {
+    pub finding: Finding,
+    /// One that no surviving byte of the log was written with.
+    pub incarnation: u32,
+}
+
+/// Walks, searches where needed, and decides what the end is.
+pub(crate) fn judge(source: &dyn Source, state: &ControlState) -> device::Result<Judgement> {
+    let walk = walk(source, state.start, state.start_incarnation)?;
+    // Closing writes its record last and then remembers this end, and no opening since has written anything: there is
+    // nothing to search for.
+    let finished = walk.closed && walk.incarnation == state.incarnation && walk.end == state.durable;
+    let search = if finished { Search::default() } else { search(source, walk.end, walk.incarnation)? };
+    let durable = state.durable.max(state.start).max(walk.durable).max(search.durable);
+    let outcome = decide(source, state, &walk, &search, durable);
+    Ok(Judgement { walk, durable, scanned_bytes: walk.read_bytes + search.read_bytes, outcome })
+}
+
+fn decide(
+    source: &dyn Source,
+    state: &ControlState,
+    walk: &Walk,
+    search: &Search,
+    durable: Lsn,
+) -> Result<Outcome, OpenError> {
+    let reached = match durable {
+        durable if durable <= walk.end => DurableFound::Reached,
+        durable if durable <= source.prepared_end() => DurableFound::Beyond,
+        _ => DurableFound::BeyondSegments,
+    };
+    let survivors = if search.records == 0 { Survivors::None } else { Survivors::Some };
+    let finding = match judge_end(walk.stop, survivors, reached) {
+        EndVerdict::CleanEnd if state.incarnation == 0 => Finding::Created,
+        EndVerdict::CleanEnd => Finding::CleanEnd { closed: walk.closed },
+        EndVerdict::TornTail => Finding::TornTail { at: walk.end, dropped: search.records },
+        EndVerdict::CorruptBelowDurable => {
+            let file = source.file_name(walk.end);
+            return Err(OpenError::CorruptBelowDurable { at: walk.end, file, durable });
+        }
+        EndVerdict::MissingSegment => {
+            let from = source.prepared_end();
+            return Err(OpenError::MissingSegment { file: source.file_name(from), from });
+        }
+    };
+    let seen = state.incarnation.max(walk.incarnation).max(search.incarnation);
+    let incarnation = seen.checked_add(1).ok_or(OpenError::IncarnationsExhausted)?;
+    Ok(Outcome { finding, incarnation })
+}

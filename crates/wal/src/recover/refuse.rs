@@ -1,0 +1,69 @@
+//! The verdict about the files, with its evidence gathered and its error made.
+//!
+//! Pure. Used by opening and by inspecting, which therefore refuse alike.
+
+use super::decide::{ControlFound, FilesVerdict, HeadersFound, SegmentsFound, judge_files};
+use super::survey::{Health, Survey};
+use crate::checksum::SealFault;
+use crate::control::{CONTROL_NAME, ControlState, FORMAT_VERSION};
+use crate::error::OpenError;
+use crate::segment::header::{Geometry, name};
+
+/// The error for a control file without a sound slot, or of a newer version.
+pub(crate) fn unusable_control(fault: SealFault) -> OpenError {
+    let file = CONTROL_NAME.to_owned();
+    let (control, found) = match fault {
+        SealFault::Newer(version) => (ControlFound::Newer, version),
+        SealFault::Blank | SealFault::Broken => (ControlFound::Corrupt, 0),
+    };
+    // Whatever the segments are.
+    match judge_files(control, SegmentsFound::Complete, HeadersFound::Sound) {
+        FilesVerdict::NewerVersion => OpenError::NewerVersion { file, found, supported: FORMAT_VERSION },
+        _ => OpenError::CorruptControl { file, reason: "neither slot is sound" },
+    }
+}
+
+/// Refuses files that are no log, or no log of ours. `control` is what the control file says, if there is one; `worst`
+/// the worst of the segments from the start on, as far as it is known.
+pub(crate) fn refuse(
+    control: Option<&ControlState>,
+    survey: &Survey,
+    worst: Option<(u64, Health)>,
+) -> Result<(), OpenError> {
+    let found = match control {
+        None => ControlFound::Absent,
+        Some(state) if state.incarnation == 0 => ControlFound::Unused,
+        Some(_) => ControlFound::Used,
+    };
+    let (segments, missing) = match control {
+        Some(state) => {
+            let geometry = Geometry::new(state.segment_bytes);
+            let (found, missing) =
+                survey.completeness(geometry.index(state.start), geometry.index(state.prepared_end));
+            (found, missing.map(|index| (name(index), geometry.base(index).max(state.start))))
+        }
+        // Without a start nobody can say which are missing.
+        None if survey.segments.is_empty() => (SegmentsFound::None, None),
+        None => (SegmentsFound::Complete, None),
+    };
+    let headers = worst.map_or(HeadersFound::Sound, |(_, health)| health.found());
+    let file = CONTROL_NAME.to_owned();
+    match judge_files(found, segments, headers) {
+        FilesVerdict::Create | FilesVerdict::FinishCreation | FilesVerdict::Read => Ok(()),
+        FilesVerdict::MissingControl => {
+            let segment = survey.segments.first().map_or_else(String::new, |&index| name(index));
+            Err(OpenError::MissingControl { file, segment })
+        }
+        FilesVerdict::CorruptControl => {
+            Err(OpenError::CorruptControl { file, reason: "neither slot is sound" })
+        }
+        FilesVerdict::MissingSegment => {
+            let (file, from) = missing.unwrap_or_default();
+            Err(OpenError::MissingSegment { file, from })
+        }
+        FilesVerdict::CorruptSegment | FilesVerdict::ForeignSegment | FilesVerdict::NewerVersion => {
+            let log_id = control.map_or(0, |state| state.log_id);
+            worst.and_then(|(index, health)| health.refusal(index, log_id)).map_or(Ok(()), Err)
+        }
+    }
+}
