@@ -7,4 +7,5 @@ mod crashes;
 mod damage;
 mod ends;
 mod fixture;
+mod reading;
 mod stale;

@@ -1,0 +1,145 @@
+//! Readers over logs longer than their window, while the log grows, and while it is trimmed under them.
+
+use super::bench::{Fixed, Writer, memory, options, payload};
+use crate::error::ReadError;
+use crate::lsn::Lsn;
+use crate::options::Options;
+use crate::reader::{Extent, Reader, Show};
+use crate::recover::Finding;
+use crate::segment::SegmentStore;
+use crate::segment::header::{Geometry, name};
+use katydid_device::{Create, Method, WriteMode};
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A written frontier that a test moves, and the store's start.
+#[derive(Debug)]
+struct Moving {
+    store: Arc<SegmentStore>,
+    written: AtomicU64,
+}
+
+impl Extent for Moving {
+    fn start(&self) -> Lsn {
+        self.store.start()
+    }
+
+    fn written(&self) -> Lsn {
+        Lsn::new(self.written.load(Ordering::Acquire))
+    }
+}
+
+#[test]
+fn a_log_of_several_windows_is_walked_searched_and_read() {
+    let (_, directory) = memory();
+    let options = Options { segment_bytes: 1 << 20, ..options() };
+    let mut log = Writer::open_with(&directory, &options).unwrap();
+    let mut count = 0;
+    for _ in 0..40 {
+        for _ in 0..200 {
+            // Sizes that put every kind of cut at a window's end.
+            log.append(&payload(count, 300 + count % 701));
+            count += 1;
+        }
+        log.write(WriteMode::Written).unwrap();
+    }
+    let damaged = log.append(b"damaged");
+    let mut survivors = 0;
+    while log.end() < damaged.plus(3 << 20) {
+        log.append(&payload(survivors, 900));
+        survivors += 1;
+    }
+    log.write(WriteMode::Written).unwrap();
+    // Nothing of it was known to be durable, so this is a torn tail with many survivors.
+    let geometry = Geometry::new(options.segment_bytes);
+    let file = directory.open(&name(geometry.index(damaged)), Create::Never, Method::Buffered).unwrap();
+    file.write_at(&[IoSlice::new(&[0; 16])], geometry.offset(damaged), WriteMode::Durable).unwrap();
+    let log = Writer::open_with(&directory, &options).unwrap();
+    assert_eq!(log.opened.end, damaged);
+    assert_eq!(log.opened.finding, Finding::TornTail { at: damaged, dropped: survivors as u64 });
+    assert_eq!(log.opened.records, count as u64 + 1);
+    assert!(log.opened.scanned_bytes >= 9 << 20);
+    let records = log.records().unwrap();
+    assert_eq!(records.len(), count);
+    let wrong = records.iter().enumerate().find(|(n, record)| record.payload != payload(*n, 300 + n % 701));
+    assert!(wrong.is_none(), "record {:?}", wrong.map(|(n, _)| n));
+}
+
+#[test]
+fn a_reader_at_the_end_goes_on_when_more_is_written() {
+    let (_, directory) = memory();
+    let mut log = Writer::open(&directory).unwrap();
+    let extent = Arc::new(Moving { store: log.store.clone(), written: AtomicU64::new(log.written.get()) });
+    let mut reader = Reader::new(log.store.clone(), extent.clone(), Lsn::ZERO, Show::Users).unwrap();
+    assert!(reader.next_record().unwrap().is_none());
+    for number in 0..200 {
+        let bytes = if number % 50 == 49 { 5_000 } else { number * 3 };
+        log.commit(&payload(number, bytes)).unwrap();
+        assert!(reader.next_record().unwrap().is_none(), "not written as far as the reader was told");
+        extent.written.store(log.written.get(), Ordering::Release);
+        let record = reader.next_record().unwrap().expect("it was written");
+        assert_eq!(record.payload, payload(number, bytes));
+        assert!(reader.next_record().unwrap().is_none());
+    }
+    assert_eq!(reader.position(), log.end());
+}
+
+#[test]
+fn a_reader_that_was_overtaken_by_trimming_is_told_so() {
+    let (_, directory) = memory();
+    let mut log = Writer::open(&directory).unwrap();
+    let commit = |log: &mut Writer| {
+        for number in 0..100 {
+            log.commit(&payload(number, 300)).unwrap();
+        }
+    };
+    commit(&mut log);
+    let extent = Arc::new(Moving { store: log.store.clone(), written: AtomicU64::new(5_000) });
+    let at_first = log.records().unwrap()[0].first;
+    let mut reader = Reader::new(log.store.clone(), extent.clone(), at_first, Show::Users).unwrap();
+    assert!(reader.next_record().unwrap().is_some());
+    // Its segments are trimmed and used again for later parts of the log.
+    log.store.trim(log.durable, log.durable).unwrap();
+    commit(&mut log);
+    extent.written.store(log.written.get(), Ordering::Release);
+    let error = loop {
+        match reader.next_record() {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("the end of a log that goes on"),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, ReadError::Trimmed { start, .. } if start == log.store.start()), "{error}");
+}
+
+/// Trimmed up to the last fragment of a record: the rest of it is gone, and so is the record.
+#[test]
+fn a_record_whose_first_fragments_were_trimmed_is_not_read() {
+    let (_, directory) = memory();
+    let mut log = Writer::open(&directory).unwrap();
+    let lsn = log.commit(&payload(0, 6_000)).unwrap();
+    log.commit(b"whole").unwrap();
+    log.store.trim(lsn, log.durable).unwrap();
+    assert_eq!(log.payloads(), [b"whole"]);
+    let extent = Fixed { start: lsn, written: log.written };
+    let error = crate::reader::read_record(log.store.as_ref(), &extent, lsn).unwrap_err();
+    assert!(matches!(error, ReadError::Trimmed { .. }), "{error}");
+    let log = Writer::open(&directory).unwrap();
+    assert_eq!(log.payloads(), [b"whole"]);
+}
+
+#[test]
+fn trimming_to_what_is_no_boundary_is_refused_and_changes_nothing() {
+    let (_, directory) = memory();
+    let mut log = Writer::open(&directory).unwrap();
+    let lsn = log.commit(&payload(0, 600)).unwrap();
+    log.append(b"in memory");
+    for to in [lsn.plus(8), lsn.plus(1), log.end()] {
+        log.store.trim(to, log.durable).unwrap_err();
+        assert_eq!(log.store.start(), Lsn::ZERO);
+    }
+    log.store.trim(lsn, log.durable).unwrap();
+    log.store.trim(Lsn::ZERO, log.durable).unwrap();
+    assert_eq!(log.store.start(), lsn);
+}
