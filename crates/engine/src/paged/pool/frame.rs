@@ -6,7 +6,7 @@
 //! |---|---|---|---|
 //! | `Body` | holder of the exclusive latch | holder of the latch | the latch |
 //! | `Meta::page` | sole owner of the frame (not in a table) | anybody who found the frame in a table | the shard's latch |
-//! | `Meta::rec_lsn` | `begin_change` (exclusive latch): none -> LSN; flusher (shared latch and flusher mutex): LSN -> none | checkpoint, eviction, flusher | stores Release, loads Acquire |
+//! | `Meta::rec_lsn` | `begin_change` (exclusive latch): none -> LSN; redo: lowers it; flusher (shared latch and flusher mutex): LSN -> none | checkpoint, eviction, flusher | stores Release, loads Acquire |
 //! | `Meta::flushing` | flusher (its mutex): LSN before it clears `rec_lsn`, none after the sync in place | checkpoint, eviction | stores Release, loads Acquire |
 //! | `Frame::referenced` | every access: true; the clock: false | the clock | Relaxed: a hint. In the table's entry: a hit touches no other line for it |
 //!
@@ -61,6 +61,15 @@ impl Meta {
         if self.rec_lsn.load(Ordering::Relaxed) == NONE {
             self.rec_lsn.store(ties.wal.reserved().get(), Ordering::Release);
             ties.dirty.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The holder of the exclusive latch, after `begin_change`, knows that the record begins at `lsn`.
+    #[inline]
+    pub(super) fn lower_recovery_lsn(&self, lsn: Lsn) {
+        debug_assert_ne!(self.rec_lsn.load(Ordering::Relaxed), NONE, "a change that was not begun");
+        if self.rec_lsn.load(Ordering::Relaxed) > lsn.get() {
+            self.rec_lsn.store(lsn.get(), Ordering::Release);
         }
     }
 

@@ -98,11 +98,19 @@ impl PageWrite {
         self.body.meta.begin_change(&self.body.ties);
     }
 
+    /// As [`PageWrite::begin_change`], for a record that is in the log already and begins (with its first fragment) at
+    /// `first`: redo. The reserved frontier is no lower bound then.
+    pub(crate) fn begin_redo(&mut self, first: Lsn) {
+        self.begin_change();
+        self.body.meta.lower_recovery_lsn(first);
+    }
+
     /// Says that the page contains the change of the record at `lsn` that ends at `end`: sets the page LSN. Follows
-    /// `begin_change`.
+    /// `begin_change` or `begin_redo`.
     #[inline]
     pub(crate) fn finish_change(&mut self, lsn: Lsn, end: Lsn) {
-        debug_assert!(self.body.meta.recovery_lsn().is_some_and(|rec_lsn| rec_lsn <= lsn));
+        // For redo that called `begin_change`: a checkpoint must not trim the record away.
+        self.body.meta.lower_recovery_lsn(lsn);
         header::set_page_lsn(&mut self.body.bytes, lsn);
         self.body.change_end = self.body.change_end.max(end);
     }

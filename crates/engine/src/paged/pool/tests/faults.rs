@@ -97,3 +97,29 @@ fn failed_write_back_keeps_pages_dirty_and_reads_going() {
         assert!(pool.flush_batch(10, Lsn::new(u64::MAX)).is_err());
     }
 }
+
+#[test]
+fn redone_page_keeps_its_record_in_the_log() {
+    let (device, log) = device_with_page();
+    let pool = rig::reopen(device.directory().as_ref(), &log, PAGES_MIN).expect("a pool");
+    // The log goes on far beyond what is redone.
+    let (lsn, end) = log.append();
+    for _ in 0..100 {
+        log.append();
+    }
+    let redo = |first: Option<Lsn>| {
+        let mut guard = pool.write(PAGE).expect("a page");
+        match first {
+            Some(first) => guard.begin_redo(first),
+            None => guard.begin_change(),
+        }
+        guard.finish_change(lsn, end);
+        drop(guard);
+        let dirty = pool.dirty_pages();
+        pool.flush_all().expect("all");
+        dirty
+    };
+    assert_eq!(redo(None), [(PAGE, lsn)]);
+    let first = Lsn::new(lsn.get() - 5);
+    assert_eq!(redo(Some(first)), [(PAGE, first)]);
+}
