@@ -22,7 +22,7 @@ use crate::lsn::{BLOCK_BYTES, Lsn};
 use crate::maintenance::{Maintenance, Refusal};
 use crate::options::{Durability, Options};
 use crate::reader::Extent;
-use crate::record::{Draft, HEADER_BYTES, Kind, Part, RECORD_BYTES_MAX, padded_len, prepare_header, split};
+use crate::record::{Draft, HEADER_BYTES, Kind, Part, RECORD_BYTES_MAX, prepare_header, split};
 use crate::ring::Ring;
 use crate::segment::SegmentStore;
 use crate::session::{Append, Appended};
@@ -559,9 +559,4 @@ impl Extent for Core {
 /// A panic while one of this file's locks is held leaves nothing half changed, so a poisoned lock is taken as it is.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Bytes of the log that a record with so many bytes of payload takes when it travels whole.
-pub(crate) const fn record_bytes(payload: usize) -> u64 {
-    padded_len(HEADER_BYTES + payload) as u64
 }

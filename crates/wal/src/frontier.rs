@@ -53,15 +53,6 @@ impl Frontiers {
         Lsn::new(self.durable.load(Ordering::Acquire))
     }
 
-    /// The frontier that a caller of this level waits for.
-    pub(crate) fn of(&self, level: Durability) -> Lsn {
-        match level {
-            Durability::Buffered => self.reserved(),
-            Durability::Written => self.written(),
-            Durability::Durable => self.durable(),
-        }
-    }
-
     /// Whether everything below `end` has got to `level`.
     pub(crate) fn reached(&self, end: Lsn, level: Durability) -> bool {
         match level {

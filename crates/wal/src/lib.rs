@@ -1,4 +1,4 @@
-//! A write-ahead log that scales with cores.
+#![doc = include_str!("../README.md")]
 
 mod checksum;
 mod completion;

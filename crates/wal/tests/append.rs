@@ -71,3 +71,16 @@ fn callbacks_run_in_order_on_the_thread_that_polls() {
         assert_eq!(ran.load(Ordering::Relaxed), 10_000);
     }
 }
+
+#[test]
+fn blocking_commits_need_no_background_thread() {
+    let options = Options { segment_bytes: 4 << 20, reserve_bytes: 4 << 10, ..Options::default() };
+    let log = Log::open_in(Arc::new(MemoryDirectory::new()), options).expect("open");
+    let mut session = log.session().expect("session");
+    for _ in 0..1000 {
+        let end = session.append(&Append::new(Kind::USER, &[b"x"])).expect("append").end;
+        log.wait(end, Durability::Durable).expect("wait");
+    }
+    assert_eq!(log.counters().syncer_wakeups, 0);
+    assert_eq!(log.counters().syncs, 1000);
+}

@@ -1,10 +1,12 @@
 //! What tests of this crate, of later designs, and of users of the log share.
 
 pub mod conformance;
+mod decoders;
 #[cfg(katydid_explore)]
 pub mod explore;
 
 pub use conformance::conformance;
+pub use decoders::{Target, fuzz_targets};
 
 use crate::log::Log;
 

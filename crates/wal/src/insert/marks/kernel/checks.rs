@@ -23,6 +23,7 @@ unsafe impl Sync for Model {}
 unsafe impl Send for Model {}
 
 /// One step to weaken.
+#[cfg_attr(not(katydid_explore), allow(dead_code, reason = "only the explorer is shown mutants"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mutant {
     None,
