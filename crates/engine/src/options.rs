@@ -72,7 +72,8 @@ pub type RecoveryProgress = Arc<dyn Fn(Phase, u64, u64) + Send + Sync>;
 pub struct Options {
     /// Whether a database is created if there is none. Default: yes.
     pub create: bool,
-    /// Bytes in a page; fixed when the database is created. A power of two from 4,096 to 65,536; default 8,192.
+    /// Bytes in a page; fixed when the database is created. A power of two from 4,096 to 32,768; default 8,192. With
+    /// 4,096, keys have at most 512 bytes.
     pub page_bytes: usize,
     /// Bytes of pages kept in memory; at least 16 pages, default 256 MiB.
     pub cache_bytes: usize,
@@ -124,8 +125,8 @@ impl Options {
     /// Refuses values out of range.
     pub fn validate(&self) -> Result<()> {
         let refuse = |option, reason: &str| Err(Error::Option { option, reason: reason.to_owned() });
-        if !self.page_bytes.is_power_of_two() || !(4096..=65536).contains(&self.page_bytes) {
-            return refuse("page_bytes", "must be a power of two from 4096 to 65536");
+        if !self.page_bytes.is_power_of_two() || !(4096..=32768).contains(&self.page_bytes) {
+            return refuse("page_bytes", "must be a power of two from 4096 to 32768");
         }
         if self.cache_bytes / self.page_bytes < 16 {
             return refuse("cache_bytes", "must hold at least 16 pages");

@@ -17,8 +17,8 @@
 //! A crash before (6) leaves the previous checkpoint in force, with all the log it needs. A crash between (6) and (7)
 //! leaves more log than needed.
 //!
-//! The thread is parked until it is woken by a commit that finds enough log since the last checkpoint, or by the soft
-//! limit. There is no timer.
+//! The thread is parked until it is woken by a commit that finds enough log since the last checkpoint, by the soft limit,
+//! or by a writer that finds few free pages in the database file, which it grows ahead of need. There is no timer.
 
 use crate::Lsn;
 use crate::error::Result;
@@ -144,14 +144,18 @@ impl Checkpoints {
 fn run(weak: &Weak<Engine>) {
     let Some(engine) = weak.upgrade() else { return };
     while engine.checkpoints.listen() {
-        loop {
+        if engine.space.is_short() {
+            // No space is told to whoever needs a page; any other failure has shut the gate.
+            let _grown = engine.space.grow_ahead();
+        }
+        while engine.checkpoint_is_due() {
             let before = engine.log.start();
             // A failure has shut the gate, or is a lack of space that whoever writes meets as well.
             if engine.checkpoint().is_err() || engine.checkpoints.is_stopping() {
                 break;
             }
             // Over the soft limit checkpoints follow each other, as long as they help.
-            if engine.log_bytes() <= engine.options.log_soft_bytes || engine.log.start() <= before {
+            if engine.log.start() <= before {
                 break;
             }
         }
@@ -159,6 +163,11 @@ fn run(weak: &Weak<Engine>) {
 }
 
 impl Engine {
+    fn checkpoint_is_due(&self) -> bool {
+        self.log.reserved().get() >= self.checkpoints.due.load(Ordering::Relaxed)
+            || self.log_bytes() > self.options.log_soft_bytes
+    }
+
     /// Takes a checkpoint; where it began.
     pub(crate) fn checkpoint(&self) -> Result<Lsn> {
         let _turn = self.checkpoints.turn.lock();

@@ -78,6 +78,9 @@ impl Engine {
         if self.gate.is_shut() {
             return Err(self.poison());
         }
+        if self.space.is_short() {
+            self.checkpoints.wake();
+        }
         if self.log_bytes() > self.options.log_soft_bytes {
             self.checkpoints.wake();
             if self.log_bytes() > self.options.log_hard_bytes {

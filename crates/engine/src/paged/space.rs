@@ -29,6 +29,7 @@ use katydid_device::{AlignedBuffer, File, WriteMode};
 use parking_lot::Mutex;
 use std::io::IoSlice;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Name of the database file.
 pub(crate) const FILE_NAME: &str = "katydid.pages";
@@ -179,6 +180,8 @@ pub(crate) struct Space {
     used: Mutex<Used>,
     /// One growth at a time; before `used`.
     growth: Mutex<()>,
+    /// Few pages are free. Set by whoever takes one, cleared by the page writer; a hint, so relaxed.
+    short: AtomicBool,
 }
 
 impl Space {
@@ -221,6 +224,7 @@ impl Space {
             reserve: RESERVE_PAGES,
             used: Mutex::new(used),
             growth: Mutex::new(()),
+            short: AtomicBool::new(true),
         };
         // Rule 3, as far as the device has room; without, normal reservations are refused until it has.
         match space.grow_below(RESERVE_PAGES, STEP_BYTES) {
@@ -254,7 +258,21 @@ impl Space {
         if used.free <= floor {
             return None;
         }
+        // Not at every page: on a full device each would wake the page writer in vain.
+        if used.free % 16 == 0 && used.free < self.reserve + Self::ahead(used.prepared, self.page_bytes) / 2 {
+            self.short.store(true, Ordering::Relaxed);
+        }
         used.take()
+    }
+
+    /// Whether somebody should call [`Space::grow_ahead`].
+    pub(crate) fn is_short(&self) -> bool {
+        self.short.load(Ordering::Relaxed)
+    }
+
+    /// Pages by which the file is grown ahead when it has `prepared`.
+    fn ahead(prepared: u64, page_bytes: usize) -> u64 {
+        (prepared * page_bytes as u64 / 8).clamp(STEP_BYTES, AHEAD_BYTES_MAX) / page_bytes as u64
     }
 
     /// A page's bit was cleared in its map, by a record that is in the log: others may have it now. Nobody reaches the page
@@ -278,14 +296,14 @@ impl Space {
     /// Grows the file if few pages are free, so that reservations need not wait for it. For the page writer. Returns whether it
     /// grew; `NoSpace` is nothing to act on, reservations will say so.
     pub(crate) fn grow_ahead(&self) -> Result<bool> {
+        self.short.store(false, Ordering::Relaxed);
         let SpaceStat { pages, free } = self.stat();
-        let bytes = self.page_bytes as u64;
-        let ahead = (pages * bytes / 8).clamp(STEP_BYTES, AHEAD_BYTES_MAX);
-        let low = self.reserve + ahead / bytes / 2;
+        let ahead = Self::ahead(pages, self.page_bytes);
+        let low = self.reserve + ahead / 2;
         if free >= low {
             return Ok(false);
         }
-        self.grow_below(low, ahead)?;
+        self.grow_below(low, ahead * self.page_bytes as u64)?;
         Ok(true)
     }
 
