@@ -31,13 +31,21 @@ impl Place {
         open(&self.dir, Options::default())
     }
 
-    /// Fails if there is no such folder.
+    /// Fails if there is no database in the folder.
     pub fn must_exist(&self) -> Result<()> {
-        if self.dir.is_dir() {
-            return Ok(());
-        }
-        Err(Failure::failed(format_args!("there is no database in {}: no such folder", self.dir.display())))
+        let why = match self.dir.is_dir() {
+            true if holds_database(&self.dir) => return Ok(()),
+            true => "the folder holds something else, or nothing",
+            false => "no such folder",
+        };
+        Err(Failure::failed(format_args!("there is no database in {}: {why}", self.dir.display())))
     }
+}
+
+/// Whether a folder holds a database, told by its control file (`docs/page-format.md`). Asked before the store is, because
+/// opening takes the folder's lock first and so would leave a lock file in a folder of somebody else's.
+pub fn holds_database(dir: &Path) -> bool {
+    ["katydid.control", "katydid.control.new"].iter().any(|name| dir.join(name).is_file())
 }
 
 /// Opens a database, showing the progress of recovery.

@@ -147,21 +147,18 @@ impl Setup {
                 self.dir.display()
             )));
         }
-        // What is there must be a database: nothing is created in a folder of somebody else's.
-        options.create = found != Found::Something;
-        let opened = match self.device {
-            Device::File => place::open(&self.dir, options),
+        if found == Found::Something && !place::holds_database(&self.dir) {
+            return Err(Failure::failed(format_args!(
+                "{} is not empty and not a database: choose another --dir",
+                self.dir.display()
+            )));
+        }
+        let database = match self.device {
+            Device::File => place::open(&self.dir, options)?,
             Device::Memory => {
                 let files: Arc<dyn Directory> = Arc::new(FileDirectory::open(&self.dir)?);
-                Database::open_in(Arc::new(SubfoldersInMemory::new(files)), options).map_err(Failure::from)
+                Database::open_in(Arc::new(SubfoldersInMemory::new(files)), options)?
             }
-        };
-        let database = match opened {
-            Err(Failure::Failed(why)) if found == Found::Something => {
-                let dir = self.dir.display();
-                return Err(Failure::failed(format_args!("cannot work in {dir}, which is not empty: {why}")));
-            }
-            opened => opened?,
         };
         let limit = if self.no_limit { None } else { Some(self.measure_limit()?) };
         Ok(Opened { database, limit, machine: Machine::read(&self.dir), found })
