@@ -283,9 +283,18 @@ impl Database {
     }
 
     /// Makes everything committed before the call durable; the end of the log it covers.
+    ///
+    /// # Errors
+    /// `Error::Poisoned` after any failed write, also if nothing is left to be made durable: the caller may have seen a commit
+    /// fail, and must not take this for its success.
     pub fn sync(&self) -> Result<Lsn> {
-        self.engine().check_open()?;
-        Ok(self.engine().log.sync()?)
+        let engine = self.engine();
+        engine.check_open()?;
+        let end = engine.log.sync()?;
+        if engine.gate.is_shut() {
+            return Err(engine.poison());
+        }
+        Ok(end)
     }
 
     /// Takes a checkpoint now and trims the log; where it began.

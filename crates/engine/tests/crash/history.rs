@@ -17,6 +17,7 @@ pub enum Unit {
 
 #[derive(Debug, Clone, Default)]
 pub struct History {
+    generation: u64,
     base: Model,
     units: Vec<Unit>,
     acknowledged: usize,
@@ -47,6 +48,11 @@ impl History {
     pub fn attempt(&mut self, unit: Unit) -> usize {
         self.units.push(unit);
         self.units.len()
+    }
+
+    /// A number that no unit before has had.
+    pub fn next(&self) -> u64 {
+        self.generation << 32 | self.units.len() as u64
     }
 
     /// Everything up to unit number `count` was acknowledged as durable.
@@ -81,7 +87,7 @@ impl History {
 
     /// Starts anew from what survived.
     pub fn settle(&mut self, found: Model) {
-        *self = History { base: found, ..History::default() };
+        *self = History { base: found, generation: self.generation + 1, ..History::default() };
     }
 
     fn explain(&self, found: &Model) {
@@ -111,6 +117,17 @@ impl History {
             for key in other.keys().filter(|key| !rows.contains_key(*key)) {
                 println!("{name}: {} is there, acknowledged absent", String::from_utf8_lossy(key));
             }
+        }
+        // The nearest state says whether something was lost at the end, or torn out of the middle.
+        let mut near = self.base.clone();
+        for (nth, unit) in self.units.iter().enumerate() {
+            if near == *found {
+                println!("it is the state after {nth} units");
+            }
+            apply(&mut near, unit);
+        }
+        for (nth, unit) in self.units.iter().enumerate().rev().take(12) {
+            println!("unit {}: {}", nth + 1, short(unit));
         }
         println!(
             "not acknowledged: {:?}",

@@ -73,6 +73,7 @@ fn crash_once(seed: u64, step: u64, units: usize) {
     let mut device = SimDevice::new(seed);
     device.crash_at(step);
     for generation in 0..3 {
+        println!("generation {generation}");
         let result = Client::new(&device, seed + generation, &mut history).run(units);
         expect_crash(result, &device);
         let (recovered, database) = recover(device, &mut random, seed);
