@@ -1,6 +1,6 @@
 //! The log records that change pages: their bytes, how they are applied again, and what undoes them.
 //!
-//! Runs on transaction threads (encoding), on the recovery thread (redo) and wherever a transaction is rolled back.
+//! Runs on transaction threads (encoding), on recovery's threads (redo) and wherever a transaction is rolled back.
 //!
 //! Two families:
 //!
@@ -36,7 +36,7 @@ pub(crate) use leaf::{LeafChange, LeafOp, UndoPart};
 pub(crate) use parts::{
     MapBits, Part, PartRef, PartsWriter, decode_chain_free, decode_parts, encode_chain_free,
 };
-pub(crate) use redo::{Place, pages_of, redo, redo_at};
+pub(crate) use redo::{Place, pages_of, redo_at};
 pub(crate) use undo::{UndoOp, undo_of};
 
 use crate::{Error, Lsn};

@@ -1,12 +1,11 @@
 //! Applying a record again, page by page.
 //!
-//! Runs on the recovery thread, in log order; nothing else changes pages then. Whether a page is `wanted` is decided by the
+//! Runs at restart, on several threads if each redoes pages of its own, each page's records in log order; nothing else
+//! changes pages then. Whether a page is `wanted` is decided by the
 //! caller: it must say no exactly if every change up to and including this record is known to be durable in the page's place
 //! (the page is not in the dirty page table, or its recovery LSN is above the record). That matters for correctness, not
 //! only for speed: a part that overwrites its page is applied without reading what the page held, so that redo survives,
 //! and does not wait for, a page that was never written; if it were not wanted, newer changes would be lost.
-//!
-//! The pool takes a page's recovery LSN from `WalBarrier::reserved`: while a record is redone that must not be above it.
 
 use super::apply::{apply_leaf, apply_part};
 use super::leaf::LeafChange;
@@ -35,18 +34,6 @@ pub(crate) fn pages_of(
     leaf.into_iter().chain(broken).chain(decode_parts(parts).map(|part| Ok(part?.page)))
 }
 
-/// Applies the record at `lsn`, which ends at `end`, to those of its pages that are `wanted` and do not have it. Returns to how
-/// many it was applied.
-pub(crate) fn redo(
-    pool: &Pool,
-    kind: ChangeKind,
-    payload: &[u8],
-    (lsn, end): (Lsn, Lsn),
-    wanted: impl FnMut(PageId) -> bool,
-) -> Result<usize, Error> {
-    redo_at(pool, kind, payload, Place { first: lsn, lsn, end }, wanted)
-}
-
 /// Where a record lies.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
@@ -58,7 +45,8 @@ pub(crate) struct Place {
     pub(crate) end: Lsn,
 }
 
-/// As [`redo`], for a record that may have travelled in fragments.
+/// Applies the record that lies there to those of its pages that are `wanted` and do not have it. Returns to how many it
+/// was applied.
 pub(crate) fn redo_at(
     pool: &Pool,
     kind: ChangeKind,

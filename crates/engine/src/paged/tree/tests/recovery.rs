@@ -118,9 +118,13 @@ fn recovery_that_crashes_is_repeated() {
         rig.log.fail_after(700);
         let mut checkpoint = None;
         run(&rig, rng, sizes, &mut committed, &mut checkpoint);
-        for _ in 0..3 {
-            // Redo runs, some of its pages reach the device, and it runs again.
+        for _ in 0..4 {
+            // Redo runs, some of its pages reach the device, and it runs again: from the same checkpoint, or from one that was
+            // taken when the pages that redo had changed were not in place yet.
             rig = rig.crash(checkpoint.as_ref());
+            if rng.bool() {
+                checkpoint = Some(Checkpoint::take(&rig));
+            }
         }
         let expected: Model = committed.iter().cloned().flatten().collect();
         assert_same(&rig.contents(TREE), &expected);

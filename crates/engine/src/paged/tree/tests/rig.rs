@@ -1,7 +1,7 @@
 //! What the tree's tests run on: files in memory, and a log that is a list of records, with transactions and recovery just big
 //! enough to show that the records suffice.
 
-use crate::paged::change::{ChangeKind, decode_chain_free, pages_of, redo, undo_of};
+use crate::paged::change::{ChangeKind, Place, decode_chain_free, pages_of, redo_at, undo_of};
 use crate::paged::double_write::DoubleWrite;
 use crate::paged::page::PageId;
 use crate::paged::pool::{Pool, WalBarrier};
@@ -44,7 +44,7 @@ pub(super) struct Record {
     pub(super) payload: Vec<u8>,
 }
 
-/// A log in memory. While redo runs, `position` is the LSN of the record being redone.
+/// A log in memory.
 #[derive(Debug)]
 pub(super) struct TestLog {
     pub(super) records: Mutex<Vec<Record>>,
@@ -215,10 +215,8 @@ impl Rig {
         let Rig { directory, page_bytes, cache_pages, log, next_txn, pool, space } = self;
         drop((pool, space));
         log.fail_after(u64::MAX);
-        let end = log.position.load(Ordering::Relaxed);
         let pool = open_pool(&directory, &log, page_bytes, cache_pages);
         redo_all(&pool, &log, checkpoint);
-        log.position.store(end, Ordering::Relaxed);
         let space = Space::load(&pool).expect("maps");
         let rig = Rig { directory, page_bytes, cache_pages, log, pool, space, next_txn };
         rig.undo_losers();
@@ -337,13 +335,13 @@ fn redo_all(pool: &Pool, log: &TestLog, checkpoint: Option<&Checkpoint>) {
         }
     }
     for record in &records {
-        log.position.store(record.lsn.get(), Ordering::Relaxed);
         let wanted = |page| {
             dirty
                 .as_ref()
                 .is_none_or(|dirty| dirty.get(&page).is_some_and(|recovery| *recovery <= record.lsn))
         };
-        redo(pool, record.kind, &record.payload, (record.lsn, record.end), wanted).expect("a redo");
+        let place = Place { first: record.lsn, lsn: record.lsn, end: record.end };
+        redo_at(pool, record.kind, &record.payload, place, wanted).expect("a redo");
     }
 }
 
