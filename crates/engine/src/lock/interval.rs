@@ -22,37 +22,19 @@ use std::sync::Arc;
 /// Ranges of one transaction in one table.
 const RANGES_MAX: usize = 32;
 
-/// A granted interval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RangeGrant {
-    /// The range that covers it, to be extended; `None` if no key can be in the interval. Valid until the transaction
-    /// ends; it may cover more than was asked for.
-    pub(crate) id: Option<RangeId>,
-    /// Up to here the log must be durable before anybody is told of what was read. Zero if it was locked already.
-    pub(crate) depends_on: Lsn,
-}
-
-/// Where to a scan extends its range.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Toward<'a> {
-    /// The new upper bound of a forward scan.
-    High(Bound<&'a [u8]>),
-    /// The new lower bound of a backward scan.
-    Low(Bound<&'a [u8]>),
-}
-
 impl Locks {
-    /// Locks all keys between two bounds for reading, present or not. May wait; the caller holds no latch.
+    /// Locks all keys between two bounds for reading, present or not; what touches a range that `txn` has extends it. May
+    /// wait; the caller holds no latch.
     pub(crate) fn acquire_range(
         &self,
         txn: &mut TxnLocks,
         space: &Arc<LockSpace>,
         low: Bound<&[u8]>,
         high: Bound<&[u8]>,
-    ) -> Result<RangeGrant, Conflict> {
+    ) -> Result<LockGrant, Conflict> {
         let interval = Interval::new(low, high);
         if interval.is_empty() {
-            return Ok(RangeGrant { id: None, depends_on: Lsn::ZERO });
+            return Ok(LockGrant::HELD);
         }
         let at = txn.enter(space);
         let own = txn.ranges(at);
@@ -66,32 +48,7 @@ impl Locks {
         }
         let (id, depends_on) = self.wait_for_range(txn, space, interval.clone(), None)?;
         txn.ranges_mut(at).push(HeldRange { id, interval });
-        Ok(RangeGrant { id: Some(id), depends_on })
-    }
-
-    /// Moves one bound of a range that `txn` holds outwards; inwards it does nothing. May wait; the caller holds no
-    /// latch. Returns what the keys added depend on.
-    pub(crate) fn extend_range(
-        &self,
-        txn: &mut TxnLocks,
-        space: &Arc<LockSpace>,
-        id: RangeId,
-        to: Toward<'_>,
-    ) -> Result<LockGrant, Conflict> {
-        let at = txn.enter(space);
-        let own = txn.ranges(at);
-        let place =
-            own.iter().rposition(|range| range.id == id).expect("the range is one of the transaction's");
-        let now = &own[place].interval;
-        let wanted = match to {
-            Toward::High(high) => Interval { low: now.low.clone(), high: high.map(Box::from) },
-            Toward::Low(low) => Interval { low: low.map(Box::from), high: now.high.clone() },
-        };
-        if wanted.is_empty() {
-            return Ok(LockGrant::HELD);
-        }
-        let grant = self.grow_range(txn, at, place, &wanted)?;
-        Ok(LockGrant { depends_on: grant.depends_on })
+        Ok(LockGrant { depends_on })
     }
 
     /// Extends a held range until it covers `interval` too.
@@ -101,7 +58,7 @@ impl Locks {
         at: u32,
         place: usize,
         interval: &Interval,
-    ) -> Result<RangeGrant, Conflict> {
+    ) -> Result<LockGrant, Conflict> {
         let space = txn.space(at).clone();
         let HeldRange { id, interval: now } = &txn.ranges(at)[place];
         let id = *id;
@@ -114,7 +71,7 @@ impl Locks {
             let held = &mut txn.ranges_mut(at)[place].interval;
             *held = held.hull(&part);
         }
-        Ok(RangeGrant { id: Some(id), depends_on })
+        Ok(LockGrant { depends_on })
     }
 
     /// Acquires an interval, as a new range or to become part of `into`.

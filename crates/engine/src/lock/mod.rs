@@ -48,9 +48,7 @@ mod tests;
 mod wait;
 
 pub(crate) use held::TxnLocks;
-pub(crate) use interval::{RangeGrant, Toward};
 pub(crate) use mode::{PointMode, TableMode};
-pub(crate) use range::RangeId;
 pub(crate) use resource::{Conflict, Resource};
 pub(crate) use space::LockSpace;
 
@@ -63,6 +61,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wait::{Graph, Node, Outcome, Parker};
 
@@ -99,6 +98,8 @@ pub(crate) struct Locks {
     tables: Arc<LockSpace>,
     spaces: Mutex<HashMap<TableId, Arc<LockSpace>>>,
     graph: Mutex<Graph>,
+    /// Written by `shut`, before it takes the graph's mutex; read by a waiter after it had that mutex.
+    is_shut: AtomicBool,
 }
 
 impl Locks {
@@ -111,6 +112,7 @@ impl Locks {
             tables: Arc::new(LockSpace::new(Keys::Tables, seed)),
             spaces: Mutex::default(),
             graph: Mutex::default(),
+            is_shut: AtomicBool::new(false),
         }
     }
 
@@ -194,9 +196,19 @@ impl Locks {
         graph.waiting().map(|(txn, node)| (txn, node.wanted.clone(), node.blockers.clone())).collect()
     }
 
+    /// Ends every wait, now and from now on, as if its time was over: some locks will never be released, because the
+    /// database has failed in the middle of commits. Locks that are free are granted as before.
+    pub(crate) fn shut(&self) {
+        self.is_shut.store(true, Ordering::Release);
+        let mut wakes = wait::Wakes::default();
+        self.graph.lock().end_all(&mut wakes);
+        wakes.send();
+    }
+
     /// Sleeps until the wait that `txn` has begun is over.
     fn sleep(&self, txn: TxnId, parker: &Parker) -> Result<(), Conflict> {
-        let deadline = Instant::now().checked_add(self.lock_wait);
+        let limit = if self.is_shut.load(Ordering::Acquire) { Duration::ZERO } else { self.lock_wait };
+        let deadline = Instant::now().checked_add(limit);
         let outcome = match parker.park(deadline) {
             Some(outcome) => outcome,
             None => {

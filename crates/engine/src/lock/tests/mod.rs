@@ -34,7 +34,7 @@ impl Rig {
         self.locks.acquire_point(txn, &self.space, key.as_bytes(), mode).map(|grant| grant.depends_on)
     }
 
-    fn range(&self, txn: &mut TxnLocks, low: Bound<&str>, high: Bound<&str>) -> Result<RangeGrant, Conflict> {
+    fn range(&self, txn: &mut TxnLocks, low: Bound<&str>, high: Bound<&str>) -> Result<LockGrant, Conflict> {
         self.locks.acquire_range(txn, &self.space, low.map(str::as_bytes), high.map(str::as_bytes))
     }
 

@@ -43,10 +43,12 @@ fn an_empty_range_locks_nothing() {
         (Excluded("a"), Included("a")),
         (Excluded("a"), Excluded("a")),
     ] {
-        assert_eq!(rig.range(&mut scan, low, high).unwrap().id, None);
+        rig.range(&mut scan, low, high).unwrap();
+        assert_eq!(scan.held().count(), 0);
     }
     rig.assert_vacant();
-    assert!(rig.range(&mut scan, Included("a"), Included("a")).unwrap().id.is_some());
+    rig.range(&mut scan, Included("a"), Included("a")).unwrap();
+    assert_eq!(scan.held().count(), 1);
     rig.end(&mut scan);
 }
 
@@ -215,14 +217,12 @@ fn a_writer_that_gives_up_lets_ranges_on() {
 fn a_scan_extends_its_range_and_keeps_one() {
     let rig = Rig::new(LONG);
     let mut scan = rig.txn(1);
-    let id = rig.range(&mut scan, Included("f"), Included("g")).unwrap().id.unwrap();
-    for high in [Included("h"), Excluded("k"), Included("k"), Included("a"), Included("j")] {
-        let to = Toward::High(high.map(str::as_bytes));
-        rig.locks.extend_range(&mut scan, &rig.space, id, to).unwrap();
+    rig.range(&mut scan, Included("f"), Included("g")).unwrap();
+    for high in [Included("h"), Excluded("k"), Included("k"), Included("j")] {
+        rig.range(&mut scan, Excluded("g"), high).unwrap();
     }
-    for low in [Excluded("e"), Included("e"), Included("z"), Excluded("c")] {
-        let to = Toward::Low(low.map(str::as_bytes));
-        rig.locks.extend_range(&mut scan, &rig.space, id, to).unwrap();
+    for low in [Excluded("e"), Included("e"), Excluded("c")] {
+        rig.range(&mut scan, low, Excluded("f")).unwrap();
     }
     let held: Vec<_> = scan.held().map(|(on, _)| on.to_string()).collect();
     assert_eq!(held, ["keys (\"c\", \"k\"] of table 7"]);
@@ -230,7 +230,7 @@ fn a_scan_extends_its_range_and_keeps_one() {
     for (low, high) in
         [(Excluded("k"), Included("m")), (Included("a"), Included("d")), (Included("b"), Excluded("c"))]
     {
-        assert_eq!(rig.range(&mut scan, low, high).unwrap().id, Some(id));
+        rig.range(&mut scan, low, high).unwrap();
     }
     let held: Vec<_> = scan.held().map(|(on, _)| on.to_string()).collect();
     assert_eq!(held, ["keys [\"a\", \"m\"] of table 7"]);
@@ -245,11 +245,11 @@ fn a_scan_extends_its_range_and_keeps_one() {
 fn an_extension_waits_for_the_writer_ahead() {
     let rig = Rig::new(LONG);
     let (mut scan, mut writer) = (rig.txn(1), rig.txn(2));
-    let id = rig.range(&mut scan, Included("a"), Included("c")).unwrap().id.unwrap();
+    rig.range(&mut scan, Included("a"), Included("c")).unwrap();
     rig.point(&mut writer, "d", Exclusive).unwrap();
     thread::scope(|scope| {
         let extension = scope.spawn(|| {
-            rig.locks.extend_range(&mut scan, &rig.space, id, Toward::High(Included(b"e"))).unwrap();
+            rig.range(&mut scan, Excluded("c"), Included("e")).unwrap();
             scan
         });
         rig.until_waiting(1);
@@ -275,7 +275,7 @@ fn a_transaction_with_many_ranges_locks_too_much_rather_than_many() {
     let mut txn = rig.txn(1);
     for i in 0..500 {
         let (low, high) = (format!("{i:03}"), format!("{i:03}x"));
-        assert!(rig.range(&mut txn, Included(&low), Included(&high)).unwrap().id.is_some());
+        rig.range(&mut txn, Included(&low), Included(&high)).unwrap();
     }
     assert!(txn.held().count() <= 32);
     assert!(rig.waits(2, "400", Exclusive, || rig.end(&mut txn)));

@@ -51,7 +51,7 @@ impl World {
         let mut txn = self.rig.txn(self.ids.fetch_add(1, SeqCst));
         let mut depends_on = Lsn::ZERO;
         let mut written = Vec::new();
-        let mut cursor: Option<(RangeId, usize, usize)> = None;
+        let mut cursor: Option<(usize, usize)> = None;
         self.rig.locks.acquire_table(&mut txn, TableId::new(7), TableMode::Shared).unwrap();
         for _ in 0..random.usize(1..6) {
             let at = random.usize(..KEYS);
@@ -75,33 +75,25 @@ impl World {
                     self.rig.range(&mut txn, Bound::Included(&key(at)), Bound::Included(&key(to))).map(
                         |grant| {
                             depends_on = depends_on.max(grant.depends_on);
-                            cursor = grant.id.map(|id| (id, at, to));
+                            cursor = Some((at, to));
                             self.claim_range(txn.id(), at..=to, depends_on, &written);
                         },
                     )
                 }
                 _ => {
-                    let Some((id, low, high)) = cursor else { continue };
+                    let Some((low, high)) = cursor else { continue };
                     let (low, high) = if random.bool() {
                         (low, random.usize(high..KEYS))
                     } else {
                         (random.usize(..=low), high)
                     };
                     let (low_key, high_key) = (key(low), key(high));
-                    let space = &self.rig.space;
-                    let ends = [
-                        Toward::Low(Bound::Included(low_key.as_bytes())),
-                        Toward::High(Bound::Included(high_key.as_bytes())),
-                    ];
-                    let grants = ends.map(|to| self.rig.locks.extend_range(&mut txn, space, id, to));
-                    let [below, above] = grants;
-                    below.and_then(|below| above.map(|above| below.depends_on.max(above.depends_on))).map(
-                        |needs| {
-                            depends_on = depends_on.max(needs);
-                            cursor = Some((id, low, high));
-                            self.claim_range(txn.id(), low..=high, depends_on, &written);
-                        },
-                    )
+                    let (from, to) = (Bound::Included(&*low_key), Bound::Included(&*high_key));
+                    self.rig.range(&mut txn, from, to).map(|grant| {
+                        depends_on = depends_on.max(grant.depends_on);
+                        cursor = Some((low, high));
+                        self.claim_range(txn.id(), low..=high, depends_on, &written);
+                    })
                 }
             };
             if let Err(conflict) = outcome {
