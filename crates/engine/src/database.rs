@@ -213,7 +213,7 @@ impl Database {
                 release(engine, &mut locks);
                 engine.locks.forget(tree.table);
             }
-            Err(error) if error.is_poisoned() => engine.stuck.lock().extend(locks),
+            Err(error) if error.is_poisoned() => locks.into_iter().for_each(|locks| engine.keep_locks(locks)),
             Err(_) => release(engine, &mut locks),
         }
         outcome.map(|_| true)

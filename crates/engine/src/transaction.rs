@@ -162,7 +162,7 @@ impl Transaction {
             // After durable: nobody has seen anything yet.
             match &outcome {
                 Ok(()) => self.inner.engine.locks.release_all(&mut locks, None),
-                Err(_) => self.inner.engine.stuck.lock().push(locks),
+                Err(_) => self.inner.engine.keep_locks(locks),
             }
         }
         outcome.map(|()| committed.end)
@@ -392,7 +392,7 @@ impl Transaction {
                     Err(_) => {
                         // Its changes stay in memory, behind its locks; its slot keeps the log for recovery.
                         if let Some(locks) = self.locks.take() {
-                            engine.stuck.lock().push(locks);
+                            engine.keep_locks(locks);
                         }
                     }
                 }

@@ -113,6 +113,16 @@ impl Graph {
         self.break_cycles(txn, wakes);
     }
 
+    /// Ends all waits as if their time was over.
+    pub(super) fn end_all(&mut self, wakes: &mut Wakes) {
+        for (victim, Node { blockers, wanted, parker }) in std::mem::take(&mut self.nodes) {
+            self.tally.timeouts += 1;
+            let kind = ConflictKind::Timeout;
+            parker.tell(Outcome::Victim(Conflict { victim, blockers, wanted, kind }));
+            wakes.0.push(parker);
+        }
+    }
+
     /// Replaces what `txn` waits for, if it waits. The caller breaks cycles when all edges are in place.
     pub(super) fn redirect(&mut self, txn: TxnId, blockers: Vec<TxnId>) {
         if let Some(node) = self.nodes.get_mut(&txn) {

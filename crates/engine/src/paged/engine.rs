@@ -115,6 +115,15 @@ impl Engine {
         self.log.reserved().since(self.log.start())
     }
 
+    /// Keeps locks for good. After the gate has shut nobody is made to wait for locks any more: most will never be
+    /// released.
+    pub(crate) fn keep_locks(&self, locks: TxnLocks) {
+        self.stuck.lock().push(locks);
+        if self.gate.is_shut() {
+            self.locks.shut();
+        }
+    }
+
     /// Appends a record that belongs to no transaction's undo.
     pub(crate) fn append_system(
         &self,

@@ -105,7 +105,7 @@ impl Engine {
         for Pending { end, durability, mut locks } in pending {
             match self.log.wait(end, durability) {
                 Ok(()) => self.locks.release_all(&mut locks, None),
-                Err(_) => self.stuck.lock().push(locks),
+                Err(_) => self.keep_locks(locks),
             }
         }
     }

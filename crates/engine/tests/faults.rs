@@ -1,0 +1,295 @@
+//! What the store does when its device fails: a failed sync poisons everybody, no space is typed, loses nothing and clears,
+//! a page that cannot be read or is damaged names itself, a short write is no success.
+
+mod common;
+
+use common::{block_on, contents, key};
+use katydid::{Database, Error, LockRelease, Options, Read, TransactionOptions};
+use katydid_device::{Directory, Fault, SimDevice, Verb};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+fn options() -> Options {
+    let mut options = common::small_options();
+    options.log.segment_bytes = 64 << 10;
+    options.log.reserve_bytes = 64 << 10;
+    options.checkpoint_bytes = 1 << 30;
+    options.log_soft_bytes = 1 << 30;
+    // Long enough that a test which waits for it is seen to hang.
+    options.lock_wait = Duration::from_secs(600);
+    options
+}
+
+fn log_syncs_fail(device: &SimDevice) {
+    device.fail_when(|verb, path, _| {
+        let sync = matches!(verb, Verb::Sync | Verb::Write);
+        (sync && path.starts_with("log/")).then_some(Fault::SyncIo)
+    });
+}
+
+#[test]
+fn a_failed_sync_poisons_every_way_to_commit_and_reads_go_on() {
+    for lock_release in [LockRelease::Early, LockRelease::AfterDurable] {
+        let device = SimDevice::new(1);
+        let database = Database::open_in(device.directory(), Options { lock_release, ..options() }).unwrap();
+        let table = database.table("t").unwrap();
+        for number in 0..50 {
+            database.put(&table, key(number), "safe").unwrap();
+        }
+        let write = |number: u64| {
+            let mut txn = database.begin().unwrap();
+            txn.put(&table, key(number), "lost or not").unwrap();
+            txn
+        };
+        let open = write(40);
+        device.stall_writes(true);
+        let outcomes = Arc::new(Mutex::new(Vec::new()));
+        std::thread::scope(|scope| {
+            let waiters: Vec<_> = (0..4).map(|number| scope.spawn(move || number).join().unwrap()).collect();
+            let blocking: Vec<_> = waiters
+                .iter()
+                .map(|number| {
+                    let txn = write(*number);
+                    scope.spawn(move || txn.commit())
+                })
+                .collect();
+            let future = write(10).commit_async();
+            let session = database.session();
+            let told = outcomes.clone();
+            write(11).commit_with(&session, move |result| told.lock().unwrap().push(result));
+            log_syncs_fail(&device);
+            device.stall_writes(false);
+            for thread in blocking {
+                assert!(matches!(thread.join().unwrap(), Err(Error::Poisoned { .. })));
+            }
+            assert!(matches!(block_on(future), Err(Error::Poisoned { .. })));
+            session.drain().unwrap();
+        });
+        let outcomes = outcomes.lock().unwrap();
+        assert!(matches!(outcomes[..], [Err(Error::Poisoned { .. })]), "{outcomes:?}");
+        // Nothing is written any more, and the cause is named.
+        match database.put(&table, key(20), "x") {
+            Err(error @ Error::Poisoned { .. }) => assert!(error.to_string().contains("log"), "{error}"),
+            other => panic!("{other:?}"),
+        }
+        assert!(database.sync().unwrap_err().is_poisoned());
+        assert!(database.checkpoint().is_err());
+        // What was durable is still read, and what it is read from may be committed to.
+        let mut txn = database.begin().unwrap();
+        assert_eq!(txn.get(&table, key(30)).unwrap(), Some(b"safe".to_vec()));
+        txn.commit().unwrap();
+        // What cannot be undone any more stays behind its locks, and nobody waits for them.
+        drop(open);
+        assert!(matches!(database.get(&table, key(40)), Err(Error::Poisoned { .. })));
+        // Nobody is shown as durable what may be lost.
+        let options = TransactionOptions { read: Read::Durable, ..TransactionOptions::default() };
+        let mut txn = database.begin_with(options).unwrap();
+        assert!(matches!(txn.get(&table, key(0)), Err(Error::Poisoned { .. })));
+        assert!(database.close().unwrap_err().is_poisoned());
+        drop((txn, table, database));
+        let device = device.reopen_after_crash(7);
+        let database = Database::open_in(device.directory(), self::options()).unwrap();
+        let table = database.open_table("t").unwrap().unwrap();
+        let rows = contents(&database, &table);
+        assert_eq!(rows.len(), 50);
+        assert_eq!(rows[&key(40)], b"safe");
+        assert!(rows.iter().filter(|(row, _)| **row >= key(12)).all(|(_, value)| value == b"safe"));
+        common::assert_sound(&database.verify(None).unwrap());
+    }
+}
+
+#[test]
+fn whoever_waits_for_a_lock_when_the_device_fails_is_told() {
+    let device = SimDevice::new(1);
+    let database = Database::open_in(device.directory(), options()).unwrap();
+    let table = database.table("t").unwrap();
+    let mut holder = database.begin().unwrap();
+    holder.put(&table, "a", "1").unwrap();
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| database.get(&table, "a"));
+        while database.stat().unwrap().lock_waits == 0 {
+            std::thread::yield_now();
+        }
+        log_syncs_fail(&device);
+        assert!(matches!(holder.commit(), Err(Error::Poisoned { .. })));
+        // With early release the waiter got the lock, and may not be told that what it read is durable.
+        assert!(matches!(waiter.join().unwrap(), Err(Error::Poisoned { .. })));
+    });
+}
+
+#[test]
+fn no_space_for_the_log_is_typed_and_clears() {
+    let device = SimDevice::new(1);
+    let database = Database::open_in(device.directory(), options()).unwrap();
+    let table = database.table("t").unwrap();
+    database.put(&table, "before", "1").unwrap();
+    device.set_capacity(device.used());
+    let mut acknowledged = Vec::new();
+    let refused = (0..100_000).find_map(|number| match database.put(&table, key(number), vec![1; 100]) {
+        Ok(()) => {
+            acknowledged.push(key(number));
+            None
+        }
+        Err(error) => Some(error),
+    });
+    let refused = refused.expect("the device is full");
+    assert!(matches!(refused, Error::NoSpace { .. }), "{refused}");
+    // A transaction in the middle can still be undone or committed: that is what the reserve is for.
+    assert_eq!(contents(&database, &table).len(), acknowledged.len() + 1);
+    device.set_capacity(1 << 30);
+    database.put(&table, "after", "1").unwrap();
+    assert_eq!(contents(&database, &table).len(), acknowledged.len() + 2);
+    drop((table, database));
+    let device = device.reopen_after_crash(3);
+    let database = Database::open_in(device.directory(), options()).unwrap();
+    let table = database.open_table("t").unwrap().unwrap();
+    let rows = contents(&database, &table);
+    assert!(acknowledged.iter().all(|key| rows.contains_key(key)));
+    assert_eq!(rows.len(), acknowledged.len() + 2);
+}
+
+#[test]
+fn no_space_for_pages_is_typed_and_a_large_transaction_rolls_back() {
+    let device = SimDevice::new(1);
+    let mut options = options();
+    options.log.segment_bytes = 1 << 20;
+    options.log.reserve_bytes = 1 << 20;
+    let database = Database::open_in(device.directory(), options.clone()).unwrap();
+    let table = database.table("t").unwrap();
+    for number in 0..20 {
+        database.put(&table, key(number), vec![1; 1000]).unwrap();
+    }
+    device.set_capacity(device.used());
+    let mut txn = database.begin().unwrap();
+    let refused = (20..100_000).find_map(|number| txn.put(&table, key(number), vec![2; 1000]).err());
+    assert!(refused.as_ref().is_some_and(Error::is_no_space), "{refused:?}");
+    assert_eq!(txn.get(&table, key(5)).unwrap(), Some(vec![1; 1000]));
+    txn.rollback().unwrap();
+    assert_eq!(contents(&database, &table).len(), 20);
+    device.set_capacity(1 << 30);
+    database.put(&table, "after", vec![3; 50_000]).unwrap();
+    common::assert_sound(&database.verify(None).unwrap());
+}
+
+/// The page file, and where in it the text is.
+fn find(device: &SimDevice, text: &[u8]) -> u64 {
+    let image = device.image();
+    let pages = &image["katydid.pages"];
+    let at = pages.windows(text.len()).rposition(|window| window == text);
+    at.expect("the text is in the pages") as u64 / 4096
+}
+
+#[test]
+fn an_unreadable_page_names_itself() {
+    let device = SimDevice::new(1);
+    let database = Database::open_in(device.directory(), options()).unwrap();
+    let table = database.table("t").unwrap();
+    for number in 0..2000 {
+        database.put(&table, key(number), format!("value-{number:06}-here")).unwrap();
+    }
+    database.close().unwrap();
+    let page = find(&device, b"value-000500-here");
+    device.fail_reads("katydid.pages", page * 4096..page * 4096 + 1);
+    let database = Database::open_in(device.directory(), options()).unwrap();
+    let table = database.open_table("t").unwrap().unwrap();
+    match database.get(&table, key(500)) {
+        Err(Error::Device(error)) => assert!(error.to_string().contains(&format!("page {page}")), "{error}"),
+        other => panic!("{other:?}"),
+    }
+    // The rest is read, and the database is not shut off by a read.
+    assert!(database.get(&table, key(1900)).unwrap().is_some());
+    database.put(&table, key(1900), "new").unwrap();
+    device.heal();
+    assert!(database.get(&table, key(500)).unwrap().is_some());
+}
+
+#[test]
+fn a_damaged_page_names_itself_and_is_found_by_verify() {
+    let device = SimDevice::new(1);
+    let database = Database::open_in(device.directory(), options()).unwrap();
+    let table = database.table("t").unwrap();
+    for number in 0..2000 {
+        database.put(&table, key(number), format!("value-{number:06}-here")).unwrap();
+    }
+    database.close().unwrap();
+    drop((table, database));
+    let page = find(&device, b"value-000500-here");
+    assert!(device.corrupt("katydid.pages", page * 4096 + 2000, 0x40));
+    let report = Database::verify_in(device.directory().as_ref(), None).unwrap();
+    assert!(report.clean && report.faults[0].place.contains(&format!("page {page}")), "{report:?}");
+    let database = Database::open_in(device.directory(), options()).unwrap();
+    let table = database.open_table("t").unwrap().unwrap();
+    match database.get(&table, key(500)) {
+        Err(Error::Corrupt { page: Some(named), .. }) => assert_eq!(named, page),
+        other => panic!("{other:?}"),
+    }
+    assert!(!database.verify(None).unwrap().is_sound());
+}
+
+#[test]
+fn a_damaged_log_is_refused_and_never_cut_silently() {
+    let device = SimDevice::new(1);
+    let database = Database::open_in(device.directory(), options()).unwrap();
+    let table = database.table("t").unwrap();
+    for number in 0..100 {
+        database.put(&table, key(number), format!("value-{number:06}-here")).unwrap();
+    }
+    device.freeze();
+    drop((table, database));
+    let device = device.reopen_after_crash(5);
+    let image = device.image();
+    let (file, at) = image
+        .iter()
+        .filter(|(path, _)| path.starts_with("log/"))
+        .find_map(|(path, bytes)| {
+            let text = b"value-000010-here";
+            let at = bytes.windows(text.len()).position(|window| window == text)?;
+            Some((path.clone(), at as u64))
+        })
+        .expect("the record is in the log");
+    assert!(device.corrupt(&file, at, 1));
+    let refused = Database::open_in(device.directory(), options());
+    assert!(matches!(refused, Err(Error::LogOpen(_))), "{refused:?}");
+    let report = Database::verify_in(device.directory().as_ref(), None).unwrap();
+    assert!(!report.is_sound());
+}
+
+#[test]
+fn a_log_that_is_gone_is_not_replaced_by_an_empty_one() {
+    let device = SimDevice::new(1);
+    let database = Database::open_in(device.directory(), options()).unwrap();
+    database.table("t").unwrap();
+    database.close().unwrap();
+    drop(database);
+    let log = device.directory().existing_subdirectory("log").unwrap().unwrap();
+    for name in log.list().unwrap() {
+        log.remove(&name).unwrap();
+    }
+    let refused = Database::open_in(device.directory(), options());
+    assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
+}
+
+#[test]
+fn a_short_page_write_is_no_success() {
+    let device = SimDevice::new(1);
+    let database = Database::open_in(device.directory(), options()).unwrap();
+    let table = database.table("t").unwrap();
+    for number in 0..200 {
+        database.put(&table, key(number), "safe").unwrap();
+    }
+    device.fail_when(|verb, path, _| {
+        (verb == Verb::Write && path == "katydid.pages").then_some(Fault::ShortWrite(3))
+    });
+    let mut failed = false;
+    for _ in 0..3 {
+        failed |= database.checkpoint().is_err();
+    }
+    assert!(failed);
+    assert!(database.put(&table, "x", "y").unwrap_err().is_poisoned());
+    drop((table, database));
+    let device = device.reopen_after_crash(9);
+    let database = Database::open_in(device.directory(), options()).unwrap();
+    let table = database.open_table("t").unwrap().unwrap();
+    assert_eq!(contents(&database, &table).len(), 200);
+    common::assert_sound(&database.verify(None).unwrap());
+}
