@@ -13,6 +13,8 @@ mod range;
 mod session;
 mod stat;
 mod table;
+#[doc(hidden)]
+pub mod testing;
 mod transaction;
 mod verify;
 

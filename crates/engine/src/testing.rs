@@ -1,0 +1,174 @@
+//! Every decoder of what a device holds, as a function of bytes, with valid samples to mutate. For the fuzzer and
+//! `tests/decoders.rs`; not part of the API.
+//!
+//! A decoder may refuse its input; it must not panic, hang, or allocate without bound. Sums are mended after a mutation
+//! where one guards all the rest, since nothing would get far without.
+
+use crate::paged::change::{
+    ChangeKind, LeafChange, LeafOp, PartsWriter, apply_leaf, apply_part, decode_chain_free, decode_parts,
+    encode_chain_free, pages_of, undo_of,
+};
+use crate::paged::control;
+use crate::paged::double_write::{self, DoubleWrite};
+use crate::paged::log_record::{
+    ActiveEntry, CheckpointEnd, State, decode_active, decode_chains, decode_checkpoint_end,
+    decode_compensation, decode_pages, encode_active, encode_chains, encode_checkpoint_end, encode_pages,
+};
+use crate::paged::page::{PageId, Value, check_structure, header};
+use crate::{Lsn, TableId, TxnId};
+use katydid_device::{Create, Directory, MemoryDirectory, Method, WriteMode};
+use std::io::IoSlice;
+
+/// One decoder: its name, valid inputs, and the call, which may refuse its input but not panic.
+pub type Target = (&'static str, Vec<Vec<u8>>, fn(&[u8]));
+
+const PAGES: &[u8] = include_bytes!("../tests/fixtures/pages-v1");
+const CONTROL: &[u8] = include_bytes!("../tests/fixtures/control-v1");
+const DOUBLE_WRITE: &[u8] = include_bytes!("../tests/fixtures/doublewrite-v1");
+const PAGE_BYTES: usize = 4096;
+const DATABASE: u128 = 1;
+
+/// All decoders of this crate.
+pub fn fuzz_targets() -> Vec<Target> {
+    let pages: Vec<Vec<u8>> = PAGES.chunks_exact(PAGE_BYTES).map(<[u8]>::to_vec).collect();
+    vec![
+        ("page", pages, page),
+        ("page change", changes(), change),
+        ("log bookkeeping", bookkeeping_samples(), bookkeeping),
+        ("engine control", vec![CONTROL.to_vec()], engine_control),
+        ("double-write area", vec![DOUBLE_WRITE.to_vec()], double_write_area),
+    ]
+}
+
+/// A page with a mended sum, and changes applied to it if it passes as sound.
+fn page(input: &[u8]) {
+    let mut bytes = input.to_vec();
+    bytes.resize(PAGE_BYTES, 0);
+    header::seal(&mut bytes);
+    if check_structure(&bytes).is_err() {
+        return;
+    }
+    for sample in changes() {
+        apply(&sample, &mut bytes.clone());
+    }
+}
+
+/// Decodes the record of a page change in all ways; applies it to `page`.
+fn apply(record: &[u8], page: &mut [u8]) {
+    let Some((&kind, payload)) = record.split_first() else { return };
+    let Some(kind) = ChangeKind::decode(16 + kind % 6) else { return };
+    let _pages = pages_of(kind, payload).take_while(Result::is_ok).count();
+    let _undo = undo_of(kind, payload).is_ok();
+    match kind {
+        ChangeKind::LeafInsert | ChangeKind::LeafDelete | ChangeKind::LeafUpdate => {
+            if let Ok(change) = LeafChange::decode(kind, payload) {
+                let _applied = apply_leaf(page, &change).is_ok();
+            }
+        }
+        ChangeKind::ChainWrite | ChangeKind::Structure | ChangeKind::ChainFree => {
+            let parts = match kind {
+                ChangeKind::ChainFree => decode_chain_free(payload).map_or(&[][..], |(_, parts)| parts),
+                _ => payload,
+            };
+            for part in decode_parts(parts).map_while(Result::ok) {
+                let _applied = apply_part(page, part.page, &part.part).is_ok();
+            }
+        }
+    }
+}
+
+/// A record of a page change, applied to each of the sample pages.
+fn change(input: &[u8]) {
+    for sample in PAGES.chunks_exact(PAGE_BYTES) {
+        apply(input, &mut sample.to_vec());
+    }
+}
+
+fn changes() -> Vec<Vec<u8>> {
+    let leaf = |op| LeafChange {
+        table: TableId::new(7),
+        root: PageId::new(9),
+        page: PageId::new(11),
+        slot: 0,
+        key: b"a key",
+        op,
+    };
+    let old = Value::Inline(b"the old value");
+    let new = Value::Overflow { head: PageId::new(40), length: 9000 };
+    let ops = [
+        LeafOp::Insert { new: Value::Inline(b"a value") },
+        LeafOp::Delete { old: Some(old) },
+        LeafOp::Replace { old: Some(old), new },
+        LeafOp::Replace { old: None, new },
+    ];
+    let mut samples: Vec<Vec<u8>> = ops
+        .into_iter()
+        .map(|op| {
+            let change = leaf(op);
+            let mut sample = vec![change.kind().number() - 16];
+            change.encode(|pieces| pieces.iter().for_each(|piece| sample.extend_from_slice(piece)));
+            sample
+        })
+        .collect();
+    let mut parts = PartsWriter::new();
+    parts.inner_insert(PageId::new(5), 1, b"m", PageId::new(6));
+    parts.inner_remove(PageId::new(5), 0);
+    parts.truncate(PageId::new(6), 1, b"n");
+    parts.overflow(PageId::new(8), TableId::new(7), PageId::new(10), b"a piece of a long value");
+    parts.map_set(PageId::FIRST_MAP, &[3, 4, 60]);
+    parts.map_clear(PageId::FIRST_MAP, &[4]);
+    parts.free(PageId::new(8));
+    for kind in [ChangeKind::ChainWrite, ChangeKind::Structure] {
+        samples.push([&[kind.number() - 16], parts.payload()].concat());
+    }
+    let head = encode_chain_free(PageId::new(8));
+    samples.push([&[ChangeKind::ChainFree.number() - 16], &head[..], parts.payload()].concat());
+    samples
+}
+
+/// The payloads of the records that belong to no page.
+fn bookkeeping(input: &[u8]) {
+    let _checks = (
+        decode_compensation(input).is_ok(),
+        decode_chains(input).is_ok(),
+        decode_pages(input).is_ok(),
+        decode_active(input).is_ok(),
+        decode_checkpoint_end(input).is_ok(),
+    );
+}
+
+fn bookkeeping_samples() -> Vec<Vec<u8>> {
+    let (txn, first, last) = (TxnId::new(5), Lsn::new(100), Lsn::new(900));
+    let mut active = Vec::new();
+    for (state, chains) in [(State::Active, vec![]), (State::Committed, vec![7, 9])] {
+        encode_active(&ActiveEntry { txn, state, first, last, chains }, &mut active);
+    }
+    let end = CheckpointEnd { begin: first, next_txn: 6, next_table: 3 };
+    vec![
+        active,
+        encode_chains(&[1, 2, 3]),
+        encode_pages(&[(4, first), (5, last)]),
+        encode_checkpoint_end(&end),
+    ]
+}
+
+fn directory_with(name: &str, bytes: &[u8]) -> Option<MemoryDirectory> {
+    let directory = MemoryDirectory::new();
+    let file = directory.open(name, Create::New, Method::Buffered).ok()?;
+    file.write_at(&[IoSlice::new(bytes)], 0, WriteMode::Durable).ok()?;
+    Some(directory)
+}
+
+fn engine_control(input: &[u8]) {
+    if let Some(directory) = directory_with(control::FILE_NAME, input) {
+        let _read = control::read(&directory).is_ok();
+    }
+}
+
+fn double_write_area(input: &[u8]) {
+    let Some(directory) = directory_with(double_write::FILE_NAME, input) else { return };
+    let Ok(pages) = directory.open("pages", Create::New, Method::Buffered) else { return };
+    if let Ok(area) = DoubleWrite::open(&directory, Method::Buffered, DATABASE, PAGE_BYTES) {
+        let _restored = area.restore(pages.as_ref()).is_ok();
+    }
+}
