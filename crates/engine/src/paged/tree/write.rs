@@ -229,11 +229,10 @@ impl Tree {
         let after = page.leaf()?.used_bytes();
         drop(page);
         if self.is_worth_shrinking(pages, before, after) {
-            match self.shrink(pages, key, writer) {
-                Err(bug @ Error::Internal(_)) => return Err(bug),
-                // The key is gone, as the caller wanted and the log says: to report a failure to tidy up would have it
-                // undone, or undone twice. Whoever needs those pages or the log next meets its cause.
-                Err(_) | Ok(()) => {}
+            // The key is gone, as the caller wanted and the log says: to report a failure to tidy up would have it undone twice.
+            // Whoever needs those pages or the log next meets its cause. A bug is no such cause.
+            if let Err(bug @ Error::Internal(_)) = self.shrink(pages, key, writer) {
+                return Err(bug);
             }
         }
         Ok(previous)
