@@ -85,7 +85,8 @@ pub struct Options {
     pub lock_wait: Duration,
     /// How often `Database::transact` runs a transaction again after a conflict. Default 100.
     pub retries: u32,
-    /// Bytes of log after which a checkpoint is taken. At least 64 KiB, default 64 MiB.
+    /// Bytes of log after which a checkpoint is taken. At least 64 KiB, default 256 MiB: about a
+    /// second of restart, and few enough checkpoints that they do not get in the way of commits.
     pub checkpoint_bytes: u64,
     /// Bytes of log above which checkpoints follow each other without pause. Default 1 GiB.
     pub log_soft_bytes: u64,
@@ -111,7 +112,7 @@ impl Default for Options {
             durability: Durability::Durable,
             lock_wait: Duration::from_secs(10),
             retries: 100,
-            checkpoint_bytes: 64 << 20,
+            checkpoint_bytes: 256 << 20,
             log_soft_bytes: 1 << 30,
             log_hard_bytes: 16 << 30,
             undo_bytes: 1 << 20,

@@ -77,6 +77,7 @@ struct Shard {
     /// Next transaction id of this shard is `next * SHARDS + shard`. Written and read by the shard's threads, relaxed:
     /// only that no two calls get the same value matters.
     next: AtomicU64,
+    #[expect(clippy::vec_box, reason = "a writer goes to its transaction and back without being copied")]
     idle: Mutex<Vec<Box<Writer>>>,
     session: Mutex<Option<wal::Session>>,
     // Counters, relaxed: they are reported, nothing depends on them.

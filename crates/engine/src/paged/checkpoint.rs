@@ -37,6 +37,9 @@ use std::thread::JoinHandle;
 /// Pages written back in one go, between looks at whether to stop.
 const FLUSH_PAGES: usize = 1024;
 
+/// Bytes of log after which the thread looks whether the pool runs out of clean pages.
+const LOOK_BYTES: u64 = 1 << 20;
+
 #[derive(Debug, Default)]
 struct Alarm {
     rung: bool,
@@ -52,6 +55,8 @@ pub(crate) struct Checkpoints {
     begin: AtomicU64,
     /// Log position at which the next one is due. A hint, relaxed.
     due: AtomicU64,
+    /// Log position at which the thread looks at the pool, or `due` if that is earlier. A hint, relaxed.
+    look: AtomicU64,
     /// Whether the bell was rung and not yet heard. Relaxed hint that spares the bell's latch; the latch decides.
     rung: AtomicBool,
     taken: AtomicU64,
@@ -67,6 +72,7 @@ impl Checkpoints {
             turn: Mutex::new(()),
             begin: AtomicU64::new(begin.get()),
             due: AtomicU64::new(u64::MAX),
+            look: AtomicU64::new(u64::MAX),
             rung: AtomicBool::new(false),
             taken: AtomicU64::new(0),
             alarm: Mutex::default(),
@@ -85,10 +91,10 @@ impl Checkpoints {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Called with the end of each commit: wakes the thread when a checkpoint is due.
+    /// Called with the end of each commit: wakes the thread when there is something for it to look at.
     #[inline]
     pub(crate) fn note(&self, end: Lsn) {
-        if end.get() >= self.due.load(Ordering::Relaxed) {
+        if end.get() >= self.look.load(Ordering::Relaxed) {
             self.wake();
         }
     }
@@ -106,6 +112,7 @@ impl Checkpoints {
     pub(crate) fn start(engine: &Arc<Engine>) -> std::io::Result<()> {
         let due = engine.checkpoints.begin().get().saturating_add(engine.options.checkpoint_bytes);
         engine.checkpoints.due.store(due, Ordering::Relaxed);
+        engine.look_again();
         let weak = Arc::downgrade(engine);
         let thread = std::thread::Builder::new().name("katydid-checkpoint".to_owned());
         *engine.checkpoints.thread.lock() = Some(thread.spawn(move || run(&weak))?);
@@ -159,10 +166,34 @@ fn run(weak: &Weak<Engine>) {
                 break;
             }
         }
+        // A failure has shut the gate; whoever writes meets it.
+        let _cleaned = engine.clean_pages();
+        engine.look_again();
     }
 }
 
 impl Engine {
+    /// Sets the position at which the thread is woken next.
+    fn look_again(&self) {
+        let look = self.log.reserved().get().saturating_add(LOOK_BYTES);
+        let due = self.checkpoints.due.load(Ordering::Relaxed);
+        self.checkpoints.look.store(look.min(due), Ordering::Relaxed);
+    }
+
+    /// Writes cold pages back while most of a full pool is dirty, so that transactions need not do it to get room.
+    fn clean_pages(&self) -> Result<()> {
+        loop {
+            let pool = self.pool.stat();
+            let is_full = pool.resident >= pool.capacity - pool.capacity / 8;
+            if !is_full || pool.dirty <= pool.capacity / 2 || self.checkpoints.is_stopping() {
+                return Ok(());
+            }
+            if self.pool.flush_cold(FLUSH_PAGES.min(pool.capacity / 8))? == 0 {
+                return Ok(());
+            }
+        }
+    }
+
     fn checkpoint_is_due(&self) -> bool {
         self.log.reserved().get() >= self.checkpoints.due.load(Ordering::Relaxed)
             || self.log_bytes() > self.options.log_soft_bytes

@@ -10,7 +10,7 @@
 //! A crash in the middle leaves compensation records; recovery goes on where the last one points.
 
 use crate::Lsn;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::paged::change::{ChangeKind, UndoOp, undo_of};
 use crate::paged::engine::Engine;
 use crate::paged::log_record::{

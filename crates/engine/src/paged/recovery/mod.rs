@@ -15,7 +15,7 @@
 mod analysis;
 mod redo;
 
-pub(crate) use analysis::{Analysis, analyse, malformed};
+pub(crate) use analysis::{analyse, malformed};
 pub(crate) use redo::repeat;
 
 use crate::options::RecoveryProgress;
