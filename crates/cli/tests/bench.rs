@@ -2,9 +2,10 @@
 
 mod program;
 
-use program::{in_repository, run, run_in};
+use program::{command, in_repository, run, run_in};
 use serde_json::Value;
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 fn report(dir: &Path, words: &str) -> Value {
@@ -111,6 +112,46 @@ fn inserts_never_repeat() {
         "bench insert --operations 500 --threads 3 --in-flight 20 --key-bytes 9 --order hashed --no-limit";
     let second = report(&db, words);
     assert_eq!(second["check"], serde_json::json!({ "keys": 1000, "expected": 1000 }));
+}
+
+#[test]
+fn a_load_alone_is_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    let loaded = report(&db, "bench ycsb --records 200 -p dotransactions=false -p dataintegrity=true");
+    check_schema(&loaded);
+    assert_eq!((&loaded["transactions"], &loaded["load"]["records"]), (&200.into(), &200.into()));
+    // Values that follow from their keys are checked by whoever reads them.
+    let checked =
+        report(&db, "bench ycsb --records 200 -p dataintegrity=true --operations 300 --target 20000");
+    assert_eq!(checked["options"]["latency_from"], "intended start");
+}
+
+#[test]
+fn a_signal_ends_a_run_with_its_report() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    let words = "bench ycsb --records 100 -p insertproportion=0.5 --seconds 3600 --threads 2 --no-limit";
+    let mut child = command(words.split(' ')).arg("--dir").arg(&db).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.starts_with("run:") {
+        line.clear();
+        assert!(stderr.read_line(&mut line).unwrap() > 0, "it ended by itself");
+    }
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)
+        .unwrap();
+    let mut rest = String::new();
+    stderr.read_to_string(&mut rest).unwrap();
+    let mut out = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{rest}");
+    assert!(
+        rest.contains("stopped by a signal") && out.contains("as many as were acknowledged"),
+        "{rest}{out}"
+    );
+    // It was closed in order: another run goes on from there.
+    run_in(&db, "bench ycsb --records 100 -p insertproportion=0.5 --operations 100 --no-limit").expect(0);
 }
 
 #[test]

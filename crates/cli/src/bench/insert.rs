@@ -1,7 +1,7 @@
 //! `bench insert`.
 
 use super::folder::Entry;
-use super::report::Report;
+use super::report::{Loaded, Report};
 use super::setup::{Setup, THREADS, name_of};
 use super::{Runner, deliver};
 use crate::failure::{Failure, Result};
@@ -98,7 +98,7 @@ impl Insert {
         options.push(("order", name_of(self.order).into()));
         let report = Report {
             workload: format!("single inserts of {} + {} bytes", self.key_bytes, self.value_bytes),
-            loaded: None,
+            loaded: Loaded::NotNeeded,
             outcome,
             cpu,
             limit: runner.opened.limit.clone(),

@@ -11,13 +11,24 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::time::Duration;
 
+/// What was there before the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loaded {
+    /// The workload needs nothing.
+    NotNeeded,
+    /// An earlier run had loaded the records.
+    Before,
+    /// So many records were loaded in so much time.
+    Now(u64, Duration),
+}
+
 /// All that is reported.
 #[derive(Debug)]
 pub struct Report {
     /// What was run, in words.
     pub workload: String,
-    /// Records loaded before, and how long that took; `None` if they were there.
-    pub loaded: Option<(u64, Duration)>,
+    /// What was there to begin with.
+    pub loaded: Loaded,
     /// What the driver found.
     pub outcome: Outcome,
     /// Processor time of the whole process during the run.
@@ -40,16 +51,13 @@ impl Report {
         let mut out = Output::new();
         out.line(format!("katydid {}: {}", env!("KATYDID_VERSION"), self.workload))?;
         match self.loaded {
-            Some((records, time)) => {
+            Loaded::NotNeeded => {}
+            Loaded::Before => out.line("the records were loaded by an earlier run")?,
+            Loaded::Now(records, time) => {
                 let rate = records as f64 / time.as_secs_f64().max(1e-9);
-                out.line(format!(
-                    "loaded {} records in {:.2} s, {} a second",
-                    grouped(records),
-                    time.as_secs_f64(),
-                    grouped(rate as u64)
-                ))?;
+                let (seconds, rate) = (time.as_secs_f64(), grouped(rate as u64));
+                out.line(format!("loaded {} records in {seconds:.2} s, {rate} a second", grouped(records)))?;
             }
-            None => out.line("nothing to load")?,
         }
         let outcome = &self.outcome;
         out.line(format!(
@@ -172,11 +180,14 @@ impl Report {
             "workload": self.workload,
             "version": env!("CARGO_PKG_VERSION"),
             "commit": option_env!("KATYDID_COMMIT"),
-            "load": self.loaded.map(|(records, time)| json!({
-                "records": records,
-                "seconds": time.as_secs_f64(),
-                "records_per_second": records as f64 / time.as_secs_f64().max(1e-9),
-            })),
+            "load": match self.loaded {
+                Loaded::Now(records, time) => json!({
+                    "records": records,
+                    "seconds": time.as_secs_f64(),
+                    "records_per_second": records as f64 / time.as_secs_f64().max(1e-9),
+                }),
+                Loaded::Before | Loaded::NotNeeded => Value::Null,
+            },
             "seconds": outcome.elapsed.as_secs_f64(),
             "transactions": outcome.transactions,
             "transactions_per_second": outcome.transactions_per_second(),

@@ -12,6 +12,7 @@ use katydid::{Database, Durability, LockRelease, Options};
 use katydid_device::{Directory, FileDirectory, Method};
 use katydid_wal::{InserterKind, SyncKind};
 use katydid_workload::drive::Plan;
+use katydid_workload::ycsb::LatencyFrom;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -202,6 +203,8 @@ impl Setup {
             ("seconds", plan.time.map(|time| time.as_secs_f64()).into()),
             ("operations", plan.transactions.into()),
             ("target", plan.target.into()),
+            // Only where there is a rate is there a difference.
+            ("latency_from", plan.target.map(|_| latency_from(plan.latency_from)).into()),
             ("inserter", self.inserter.to_string().into()),
             ("sync", self.sync.to_string().into()),
             ("lock_release", self.lock_release.to_string().into()),
@@ -212,6 +215,13 @@ impl Setup {
             ("method", name_of(self.method).into()),
             ("seed", self.seed.into()),
         ]
+    }
+}
+
+fn latency_from(from: LatencyFrom) -> &'static str {
+    match from {
+        LatencyFrom::Intended => "intended start",
+        LatencyFrom::Actual => "actual start",
     }
 }
 

@@ -1,7 +1,7 @@
 //! `bench ycsb`.
 
 use super::folder::Entry;
-use super::report::Report;
+use super::report::{Loaded, Report};
 use super::setup::{Setup, THREADS};
 use super::{Runner, deliver};
 use crate::failure::{Failure, Result};
@@ -58,7 +58,10 @@ impl Ycsb {
         let table = settings.table.as_str();
 
         let (mut entry, load) = self.load(&runner, &settings, &plan)?;
-        let loaded = load.as_ref().map(|(outcome, _)| (outcome.transactions, outcome.elapsed));
+        let loaded = match &load {
+            Some((outcome, _)) => Loaded::Now(outcome.transactions, outcome.elapsed),
+            None => Loaded::Before,
+        };
         let (outcome, cpu) = if settings.do_transactions {
             runner.ledger.write(table, &Entry { finished: false, ..entry.clone() })?;
             let assumed = || (plan.time.unwrap_or(TIME).as_secs_f64() * ASSUMED_RATE) as u64;
