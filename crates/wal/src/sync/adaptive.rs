@@ -3,6 +3,7 @@
 //! No thread switch for a lone committer. A leader writes and syncs everything filled, then appoints one uncovered waiter,
 //! wakes it first, then the covered. Non-blocking requests are served by the syncer thread, one more waiter as it were.
 
+use super::gather::Gather;
 use super::leading::{Leader, Succession, lead};
 use super::syncer::Syncer;
 use super::waiters::{Arrival, Baton, Signal, Waiter, Wishes};
@@ -10,23 +11,21 @@ use super::{Rounds, SyncProtocol};
 use crate::lsn::Lsn;
 use crate::options::Durability;
 
-/// How often a waiter yields before it parks.
-const YIELDS: u32 = 0;
-
 /// See the head of this file.
 #[derive(Debug)]
 pub(super) struct Adaptive {
     baton: Baton,
+    gather: Gather,
     syncer: Syncer,
 }
 
 impl Adaptive {
     pub(super) fn new() -> Self {
-        Adaptive { baton: Baton::new(), syncer: Syncer::new() }
+        Adaptive { baton: Baton::new(), gather: Gather::new(), syncer: Syncer::new() }
     }
 
     fn lead(&self, rounds: &dyn Rounds, leader: Leader) {
-        lead(&self.baton, &self.syncer, Succession::Waiters, rounds, leader);
+        lead(&self.baton, &self.gather, &self.syncer, Succession::Waiters, rounds, leader);
     }
 }
 
@@ -38,7 +37,7 @@ impl SyncProtocol for Adaptive {
         let waiter = Waiter::new(end.get(), level);
         let leads = match self.baton.arrive(&waiter) {
             Arrival::Leads => true,
-            Arrival::Queued => waiter.wait(YIELDS) == Signal::Lead,
+            Arrival::Queued => waiter.wait(self.gather.yields()) == Signal::Lead,
         };
         if leads {
             self.lead(rounds, Leader::Waiting(end, level));

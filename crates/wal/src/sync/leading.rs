@@ -9,6 +9,7 @@
 //! 2. The one who leads next is woken before those who are done: its write overlaps with their waking.
 //! 3. The baton is released only when nobody is queued and nothing is wished.
 
+use super::gather::Gather;
 use super::syncer::Syncer;
 use super::waiters::{Baton, Waiter, Wishes};
 use super::{Rounds, Wrote};
@@ -36,6 +37,7 @@ pub(super) enum Succession {
 /// Leads until the baton is out of this thread's hands.
 pub(super) fn lead(
     baton: &Baton,
+    gather: &Gather,
     syncer: &Syncer,
     succession: Succession,
     rounds: &dyn Rounds,
@@ -46,7 +48,11 @@ pub(super) fn lead(
     let mut wishes = Wishes::NONE;
     loop {
         wishes = wishes.and(baton.take());
-        wishes = round(baton, rounds, leader, wishes);
+        let own = u64::from(leader != Leader::Serving);
+        // Those who made wishes go on meanwhile, and are company enough.
+        let (begun, more) = gather.begin(baton, own, !wishes.any());
+        wishes = round(baton, rounds, leader, wishes.and(more));
+        let mut begun = Some(begun);
         // Passing on, which may have to be tried again when somebody arrives meanwhile.
         loop {
             wishes = wishes.and(baton.take());
@@ -55,6 +61,10 @@ pub(super) fn lead(
             let serves = leader == Leader::Serving && (wishes.any() || succession == Succession::Syncer);
             let found = baton.settle(!own_open && !serves && succession == Succession::Waiters, settled);
             rounds.released(found.covered.count());
+            if let Some(begun) = begun.take() {
+                let left = baton.pending() + u64::from(found.next.is_some());
+                gather.end(begun, own + found.covered.count(), left);
+            }
             if let Some(next) = found.next {
                 baton.keep(wishes);
                 next.hand_over();

@@ -13,6 +13,7 @@
 mod adaptive;
 #[cfg(test)]
 mod checks;
+mod gather;
 mod leading;
 mod pipelined;
 mod syncer;

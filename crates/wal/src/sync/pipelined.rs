@@ -2,6 +2,7 @@
 //!
 //! As in ELEDA and Aether's flush pipelining, with no delay: the next round starts when the last one is over.
 
+use super::gather::Gather;
 use super::leading::{Leader, Succession, lead};
 use super::syncer::Syncer;
 use super::waiters::{Baton, Waiter, Wishes};
@@ -9,23 +10,21 @@ use super::{Rounds, SyncProtocol};
 use crate::lsn::Lsn;
 use crate::options::Durability;
 
-/// How often a waiter yields before it parks.
-const YIELDS: u32 = 0;
-
 /// See the head of this file.
 #[derive(Debug)]
 pub(super) struct Pipelined {
     baton: Baton,
+    gather: Gather,
     syncer: Syncer,
 }
 
 impl Pipelined {
     pub(super) fn new() -> Self {
-        Pipelined { baton: Baton::new(), syncer: Syncer::new() }
+        Pipelined { baton: Baton::new(), gather: Gather::new(), syncer: Syncer::new() }
     }
 
     fn lead(&self, rounds: &dyn Rounds) {
-        lead(&self.baton, &self.syncer, Succession::Syncer, rounds, Leader::Serving);
+        lead(&self.baton, &self.gather, &self.syncer, Succession::Syncer, rounds, Leader::Serving);
     }
 
     /// Gets a baton, just taken, to the syncer.
@@ -46,7 +45,7 @@ impl SyncProtocol for Pipelined {
         if self.baton.enqueue(&waiter) {
             self.give(rounds);
         }
-        waiter.wait(YIELDS);
+        waiter.wait(self.gather.yields());
     }
 
     fn request(&self, rounds: &dyn Rounds, level: Durability) {

@@ -17,7 +17,7 @@
 //! 2. A waiter is reachable from exactly one of: `state`, the holder's `pending` list, a [`Covered`] list. It does not
 //!    leave [`Waiter::wait`] before its `signal` is set, and nobody touches it after setting that (the thread handle is
 //!    taken out before). So the borrowed, stack-allocated waiter outlives every use.
-//! 3. `pending` and `kept` are touched only by the holder. They pass to the next one through `signal` (Release to Acquire), or
+//! 3. `pending`, `kept` and `count` are touched only by the holder. They pass to the next one through `signal` (Release to Acquire), or
 //!    through `state` (a release of the baton to the next taking of it).
 //! 4. The baton is released only by a compare-and-swap of exactly `LED` to 0: an arrival or wish in between is seen.
 //!
@@ -206,10 +206,12 @@ pub(crate) struct Baton {
     state: CachePadded<AtomicUsize>,
     pending: UnsafeCell<*const Waiter>,
     kept: Cell<Wishes>,
+    /// Length of the pending list.
+    count: Cell<u64>,
     plain: PlainAccess,
 }
 
-// SAFETY: `pending` and `kept` are touched only by the holder of the baton (invariant 3); the rest is atomic.
+// SAFETY: `pending`, `kept` and `count` are touched only by the holder of the baton (invariant 3); the rest is atomic.
 unsafe impl Sync for Baton {}
 // SAFETY: the pointers lead to waiters that are shared between threads by design (invariant 2).
 unsafe impl Send for Baton {}
@@ -220,6 +222,7 @@ impl Baton {
             state: CachePadded::new(AtomicUsize::new(0)),
             pending: UnsafeCell::new(ptr::null()),
             kept: Cell::new(Wishes::NONE),
+            count: Cell::new(0),
             plain: PlainAccess::new(),
         }
     }
@@ -286,7 +289,9 @@ impl Baton {
         if !at.is_null() {
             // The stack has the youngest on top; pushed one by one, the oldest ends up last here too, so the list stays
             // newest first. Order is restored when it is settled.
+            let mut count = self.count.get();
             let first_in = loop {
+                count += 1;
                 // SAFETY: invariant 2: reachable from `state` until the swap, and not signalled.
                 let waiter = unsafe { &*at };
                 waiter.plain.read();
@@ -296,6 +301,7 @@ impl Baton {
                 }
                 at = next;
             };
+            self.count.set(count);
             // SAFETY: as above; `first_in` is the oldest arrival, and the holder alone touches `pending` (invariant 3).
             unsafe {
                 (*first_in).plain.write();
@@ -358,8 +364,10 @@ impl Baton {
             }
             at = next;
         }
+        self.count.set(self.count.get() - covered.count);
         let next = (appoint && !lowest.is_null()).then(|| {
             kept = without(kept, lowest);
+            self.count.set(self.count.get() - 1);
             Appointed(lowest)
         });
         // SAFETY: the holder alone touches `pending` (invariant 3).
@@ -367,11 +375,20 @@ impl Baton {
         Settled { covered, next }
     }
 
+    /// Holder only: how many have been looked at and not served.
+    pub(crate) fn pending(&self) -> u64 {
+        self.plain.read();
+        self.count.get()
+    }
+
     /// Holder only: whether somebody waits who has been looked at and not served.
     pub(crate) fn has_pending(&self) -> bool {
-        self.plain.read();
-        // SAFETY: the holder alone touches `pending` (invariant 3).
-        unsafe { !(*self.pending.get()).is_null() }
+        self.pending() > 0
+    }
+
+    /// Whether something has come since the last [`Baton::take`].
+    pub(crate) fn has_arrivals(&self) -> bool {
+        self.state.load(Ordering::Relaxed) != LED
     }
 
     /// Holder only, with nothing pending: frees the baton; false if somebody has arrived or wished meanwhile.
