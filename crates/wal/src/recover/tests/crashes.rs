@@ -5,7 +5,7 @@ use crate::error::{Error, OpenError, ReadError};
 use crate::lsn::Lsn;
 use fastrand::Rng;
 use katydid_device::testing::seed;
-use katydid_device::{Cause, Directory, SimDevice, WriteMode};
+use katydid_device::{Cause, Directory, Fault, SimDevice, Survival, WriteMode};
 use std::sync::Arc;
 
 /// What the log was told and what it said, by which it is judged after a crash.
@@ -138,11 +138,11 @@ fn recovery_that_is_interrupted_anywhere_finds_the_same() {
         let mut model = Model::default();
         live(&device.directory(), &mut model, 40, &mut random);
         let first = device.reopen_after_crash(random.u64(..));
-        let straight = first.reopen_with(0, katydid_device::Survival::KeepAll);
+        let straight = first.reopen_with(0, Survival::KeepAll);
         let expected = Writer::open(&straight.directory()).unwrap();
         let (steps, expected) = (straight.steps(), (expected.opened.end, expected.payloads()));
         for crash_at in 0..steps {
-            let mut device = first.reopen_with(0, katydid_device::Survival::KeepAll);
+            let mut device = first.reopen_with(0, Survival::KeepAll);
             for again in 0..3 {
                 device.crash_at(crash_at.saturating_sub(again));
                 // Later attempts may need fewer steps than the first would have, and succeed.
@@ -158,6 +158,33 @@ fn recovery_that_is_interrupted_anywhere_finds_the_same() {
             assert!(log.opened.end.since(expected.0) <= 3 * 48);
         }
     }
+}
+
+/// A sync failed, the process ended, and the operating system still shows what never reached the device. What is built on
+/// it after opening must not go when the machine crashes.
+#[test]
+fn bytes_that_a_failed_sync_left_in_the_cache_are_not_believed() {
+    let seed = seed();
+    let mut lost = 0;
+    for round in 0..20 {
+        let device = SimDevice::new(seed.wrapping_add(round));
+        let mut log = Writer::open(&device.directory()).unwrap();
+        log.commit(b"before").unwrap();
+        for number in 0..20 {
+            log.append(&payload(number, 300));
+        }
+        device.fail_at(device.steps(), Fault::SyncIo);
+        log.write(WriteMode::Durable).unwrap_err();
+        let device = device.reopen_after_kill();
+        let mut log = Writer::open(&device.directory()).unwrap();
+        let found = log.payloads();
+        lost += 21 - found.len();
+        log.commit(b"after").unwrap();
+        let device = device.reopen_with(seed, Survival::DropAll);
+        let log = Writer::open(&device.directory()).unwrap();
+        assert_eq!(log.payloads(), [&found[..], &[b"after".to_vec()]].concat());
+    }
+    assert!(lost > 0, "no sync lost anything");
 }
 
 #[test]
