@@ -48,16 +48,28 @@ pub fn holds_database(dir: &Path) -> bool {
     ["katydid.control", "katydid.control.new"].iter().any(|name| dir.join(name).is_file())
 }
 
-/// Opens a database, showing the progress of recovery.
-pub fn open(dir: &Path, mut options: Options) -> Result<Database> {
-    let progress = Mutex::new(None);
+/// Opens a database in a folder, showing the progress of recovery.
+pub fn open(dir: &Path, options: Options) -> Result<Database> {
+    open_showing(options, |options| Database::open_with(dir, options))
+}
+
+/// The same for a database that `open` opens.
+pub fn open_showing(
+    mut options: Options,
+    open: impl FnOnce(Options) -> katydid::Result<Database>,
+) -> Result<Database> {
+    let shown = Arc::new(Mutex::new(None));
+    let showing = Arc::clone(&shown);
     options.on_recovery = Some(Arc::new(move |phase, done, of| {
-        let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
-        let progress = progress.get_or_insert_with(|| Progress::new("recovery"));
+        let mut shown = showing.lock().unwrap_or_else(PoisonError::into_inner);
+        let progress = shown.get_or_insert_with(|| Progress::new("recovery"));
         let fraction = if of == 0 { 1.0 } else { done as f64 / of as f64 };
         progress.show(Some(fraction), || phase.to_string());
     }));
-    Ok(Database::open_with(dir, options)?)
+    let opened = open(options);
+    // The database keeps the receiver; the bar must go before the next one comes.
+    shown.lock().unwrap_or_else(PoisonError::into_inner).take();
+    Ok(opened?)
 }
 
 /// The table called `name`, which must exist.

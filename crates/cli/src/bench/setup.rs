@@ -158,7 +158,8 @@ impl Setup {
             Device::File => place::open(&self.dir, options)?,
             Device::Memory => {
                 let files: Arc<dyn Directory> = Arc::new(FileDirectory::open(&self.dir)?);
-                Database::open_in(Arc::new(SubfoldersInMemory::new(files)), options)?
+                let directory = Arc::new(SubfoldersInMemory::new(files));
+                place::open_showing(options, |options| Database::open_in(directory, options))?
             }
         };
         let limit = if self.no_limit { None } else { Some(self.measure_limit()?) };
