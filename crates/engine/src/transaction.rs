@@ -59,6 +59,14 @@ pub(crate) struct Committed {
     pub(crate) durability: Durability,
 }
 
+impl Committed {
+    /// What later holders of its locks depend on when these are released now, after the log has come as far as asked:
+    /// nothing if that is durable.
+    pub(crate) fn left_behind(&self) -> Option<Lsn> {
+        (self.durability != Durability::Durable).then_some(self.end)
+    }
+}
+
 impl Transaction {
     pub(crate) fn new(inner: Arc<Inner>, options: TransactionOptions) -> Result<Self> {
         inner.engine.check_open()?;
@@ -159,9 +167,9 @@ impl Transaction {
         let committed = self.pre_commit()?;
         let outcome = self.inner.engine.log.wait(committed.end, committed.durability).map_err(Error::from);
         if wrote && let Some(mut locks) = self.locks.take() {
-            // After durable: nobody has seen anything yet.
+            // Nobody has seen anything yet.
             match &outcome {
-                Ok(()) => self.inner.engine.locks.release_all(&mut locks, None),
+                Ok(()) => self.inner.engine.locks.release_all(&mut locks, committed.left_behind()),
                 Err(_) => self.inner.engine.keep_locks(locks),
             }
         }
@@ -372,7 +380,7 @@ impl Transaction {
     /// Hands locks that are to be held until the commit is durable to the thread that waits for that.
     fn release_later(&mut self, committed: Committed) {
         if let Some(locks) = self.locks.take() {
-            Releaser::release_later(&self.inner.engine, locks, committed.end, committed.durability);
+            Releaser::release_later(&self.inner.engine, locks, committed);
         }
     }
 

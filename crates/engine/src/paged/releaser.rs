@@ -12,10 +12,9 @@
 //!    kept, because nobody knows whether the commit survives.
 //! 2. The queue is drained before the thread ends.
 
-use crate::Lsn;
 use crate::lock::TxnLocks;
 use crate::paged::engine::Engine;
-use katydid_wal::Durability;
+use crate::transaction::Committed;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -23,8 +22,7 @@ use std::thread::JoinHandle;
 
 #[derive(Debug)]
 struct Pending {
-    end: Lsn,
-    durability: Durability,
+    committed: Committed,
     locks: TxnLocks,
 }
 
@@ -44,10 +42,10 @@ pub(crate) struct Releaser {
 }
 
 impl Releaser {
-    /// Releases `locks` once the log has reached `end`.
-    pub(crate) fn release_later(engine: &Arc<Engine>, locks: TxnLocks, end: Lsn, durability: Durability) {
+    /// Releases `locks` once the log has come as far as their transaction asked.
+    pub(crate) fn release_later(engine: &Arc<Engine>, locks: TxnLocks, committed: Committed) {
         let mut state = engine.releaser.state.lock();
-        state.queue.push_back(Pending { end, durability, locks });
+        state.queue.push_back(Pending { committed, locks });
         if state.thread.is_none() && !state.stopping {
             let weak = Arc::downgrade(engine);
             let thread = std::thread::Builder::new().name("katydid-release".to_owned());
@@ -102,9 +100,9 @@ fn run(weak: &Weak<Engine>) {
 
 impl Engine {
     fn release_pending(&self, pending: Vec<Pending>) {
-        for Pending { end, durability, mut locks } in pending {
-            match self.log.wait(end, durability) {
-                Ok(()) => self.locks.release_all(&mut locks, None),
+        for Pending { committed, mut locks } in pending {
+            match self.log.wait(committed.end, committed.durability) {
+                Ok(()) => self.locks.release_all(&mut locks, committed.left_behind()),
                 Err(_) => self.keep_locks(locks),
             }
         }
