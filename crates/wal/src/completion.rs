@@ -7,7 +7,7 @@
 //!
 //! 1. A waker is registered under the lock and the frontiers are looked at once more under it; whoever moves a frontier takes
 //!    the lock afterwards. So either the waker is seen, or the movement is.
-//! 2. Wakers are called outside the lock.
+//! 2. Wakers are called outside the lock. They must not block on this log.
 //! 3. The callbacks of one queue run in the order they were queued: one that waits for less may wait behind one that
 //!    waits for more.
 
@@ -19,6 +19,7 @@ use crate::options::Durability;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
@@ -61,7 +62,11 @@ impl Wakers {
                 }
             }
         }
-        ready.into_iter().for_each(Waker::wake);
+        for waker in ready {
+            // Whoever wakes holds the baton: a panic of somebody's waker, which has been reported by itself, must not
+            // leave everybody else waiting for ever.
+            let _panicked = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The inside of an open log: the image in memory, the segments, and what ties the stages together.
 //!
 //! Shared by all handles, sessions and background threads. The hot path is [`Core::append`]; whoever holds the baton runs
-//! [`Rounds`].
+//! `leader`.
 //!
 //! Invariants:
 //!
@@ -13,12 +13,14 @@
 //! A crash at any point leaves a prefix of whole blocks, then blocks of the write in flight in any order, possibly torn;
 //! recovery keeps what is valid and contiguous.
 
+mod leader;
+
 use crate::completion::Wakers;
 use crate::counters::{Counters, Tally};
 use crate::error::{AppendError, Error, Result};
 use crate::frontier::Frontiers;
 use crate::insert::{self, Admission, Image, Inserter, Limiter, Piece, Stalled};
-use crate::lsn::{BLOCK_BYTES, Lsn};
+use crate::lsn::Lsn;
 use crate::maintenance::{Maintenance, Refusal};
 use crate::options::{Durability, Options};
 use crate::reader::Extent;
@@ -26,15 +28,13 @@ use crate::record::{Draft, HEADER_BYTES, Kind, Part, RECORD_BYTES_MAX, prepare_h
 use crate::ring::Ring;
 use crate::segment::SegmentStore;
 use crate::session::{Append, Appended};
-use crate::sync::{self, Rounds, SyncProtocol, Wrote};
+use crate::sync::{self, SyncProtocol};
 use crate::sync_shim::{AtomicBool, AtomicU64, Ordering, rest};
-use katydid_device::{self as device, AlignedBuffer, Method, WriteMode};
-use std::io::IoSlice;
+use katydid_device as device;
+use leader::LeaderState;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::JoinHandle;
 
-/// Most bytes of one write. Larger ones gain nothing and delay whoever waits for their beginning.
-const WRITE_BYTES_MAX: u64 = 1 << 20;
 /// The slot of the log's own records.
 pub(crate) const OWN_SLOT: usize = 0;
 
@@ -57,19 +57,14 @@ pub(crate) struct Core {
     /// Guards slot [`OWN_SLOT`].
     own: Mutex<()>,
     cause: OnceLock<device::Error>,
-    // Set after `cause`, Release; read Acquire by whoever wonders why a frontier stands still.
-    failed: AtomicBool,
+    // Set (Release, after `cause` if there is one) when no frontier moves any more: the log has failed or ended. Read (Acquire) by
+    // whoever wonders why a frontier stands still.
+    over: AtomicBool,
     closed: AtomicBool,
     /// Written up to the end of a record. Stored (Release) by the holder of the baton, read (Acquire) by readers.
     readable: AtomicU64,
     threads: Mutex<Vec<JoinHandle<()>>>,
     me: Weak<Core>,
-}
-
-#[derive(Debug)]
-struct LeaderState {
-    /// The block that holds the filled frontier, zeros behind it.
-    tail: AlignedBuffer,
 }
 
 #[derive(Debug)]
@@ -105,11 +100,11 @@ impl Core {
             incarnation: start.incarnation,
             piece_bytes_max: options.piece_bytes_max(),
             spare_segments: options.spare_segments as u64,
-            leader: Mutex::new(LeaderState { tail: AlignedBuffer::new_zeroed(BLOCK_BYTES as usize) }),
+            leader: Mutex::new(LeaderState::new()),
             slots: Mutex::new(Slots { free: Vec::new(), next: OWN_SLOT + 1, most: options.sessions_max }),
             own: Mutex::new(()),
             cause: OnceLock::new(),
-            failed: AtomicBool::new(false),
+            over: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             readable: AtomicU64::new(start.end.get()),
             threads: Mutex::new(Vec::new()),
@@ -299,7 +294,10 @@ impl Core {
         if self.image.frontiers.reached(end, level) {
             return Some(Ok(()));
         }
-        self.failure().map(|cause| Err(Error::Poisoned { cause }))
+        if !self.is_over() {
+            return None;
+        }
+        Some(Err(self.failure().map_or(Error::Closed, |cause| Error::Poisoned { cause })))
     }
 
     pub(crate) fn wait(&self, end: Lsn, level: Durability) -> Result<()> {
@@ -329,7 +327,13 @@ impl Core {
     /// The first failure, if there was one.
     #[inline]
     pub(crate) fn failure(&self) -> Option<device::Error> {
-        if self.failed.load(Ordering::Acquire) { self.cause.get().cloned() } else { None }
+        if self.is_over() { self.cause.get().cloned() } else { None }
+    }
+
+    /// Whether no frontier moves any more.
+    #[inline]
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
     }
 
     /// Shuts the log: invariant 2.
@@ -337,7 +341,7 @@ impl Core {
     pub(crate) fn fail(&self, error: device::Error) {
         // Only the first counts.
         let _first = self.cause.set(error);
-        self.failed.store(true, Ordering::Release);
+        self.over.store(true, Ordering::Release);
         self.image.limiter.shut(&self.image.frontiers);
         self.maintenance.stop();
         self.wakers.release(|_, _| true);
@@ -352,6 +356,15 @@ impl Core {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
+    }
+
+    /// After this nothing is written any more: not by a leader that was under way, nor by an append that was let in
+    /// before [`Core::shut`]. The directory may then be given to somebody else.
+    pub(crate) fn end(&self) {
+        self.over.store(true, Ordering::Release);
+        // Held during every write and sync, and `over` is asked under it.
+        drop(locked(&self.leader));
+        self.wakers.release(|_, _| true);
     }
 
     /// Ends the background threads and waits for their end.
@@ -422,126 +435,6 @@ impl Core {
             stalls: tally.stalls.get(),
             syncer_wakeups: self.protocol.syncer_wakeups(),
             maintenance_wakeups: self.maintenance.wakeups(),
-        }
-    }
-
-    // ---- the holder of the baton
-
-    /// How far the log is filled; waits a moment for `own`, whose hole somebody is about to fill.
-    fn filled(&self, own: Lsn) -> insert::Scan {
-        let written = self.image.frontiers.written().get();
-        let mut step = 0;
-        loop {
-            let scan = self.inserter.scan(&self.image);
-            // After a while, those who can be served are.
-            if scan.filled >= own.get() || (step > 16 && scan.filled > written) || self.failure().is_some() {
-                return scan;
-            }
-            rest(step);
-            step += 1;
-        }
-    }
-
-    fn write_filled(&self, filled: Lsn, level: Durability) -> device::Result<Lsn> {
-        let Image { frontiers, ring, limiter } = &self.image;
-        let written = frontiers.written();
-        let from = written.floor_block();
-        let to = filled.min(from.plus(WRITE_BYTES_MAX));
-        let whole = to.floor_block();
-        let mut leader = locked(&self.leader);
-        // SAFETY: filled, and `written` moves only below, after the last use of the slices (rules 2 and 3 of the ring).
-        let (first, second) = unsafe { ring.slices(from, whole) };
-        let rest = to.since(whole) as usize;
-        if rest > 0 {
-            // SAFETY: filled (rule 2).
-            unsafe { ring.copy_out(whole, &mut leader.tail[..rest]) };
-            leader.tail[rest..].fill(0);
-        }
-        let parts = [first, second, if rest > 0 { &leader.tail[..] } else { &[] }].map(IoSlice::new);
-        let used = &parts[usize::from(first.is_empty() && second.is_empty())..];
-        let used = &used[..used.len() - usize::from(rest == 0)];
-        // Invariant 3.
-        let durable = level == Durability::Durable
-            && frontiers.durable() == written
-            && self.store.method(from) == Method::Direct;
-        let mode = if durable { WriteMode::Durable } else { WriteMode::Written };
-        self.store.write(from, used, mode)?;
-        self.tally.writes.add_alone(1);
-        self.tally.bytes_written.add_alone(to.ceil_block().since(from));
-        frontiers.advance_written(to);
-        if to == filled {
-            self.readable.store(to.get(), Ordering::Release);
-        }
-        if durable {
-            self.tally.syncs.add_alone(1);
-            self.tally.bytes_synced.add_alone(to.since(frontiers.durable()));
-            frontiers.advance_durable(to);
-        }
-        limiter.refresh(frontiers, self.store.prepared_end());
-        Ok(to)
-    }
-
-    fn after_progress(&self) {
-        self.wakers.release(|end, level| self.settled(end, level));
-        self.nudge_maintenance();
-    }
-}
-
-impl Rounds for Core {
-    fn write(&self, level: Durability, own: Lsn) -> Wrote {
-        let nothing = Wrote { all: true, needs_sync: false };
-        let scan = self.filled(own);
-        if self.failure().is_some() {
-            return nothing;
-        }
-        let frontiers = &self.image.frontiers;
-        let mut to = frontiers.written();
-        let filled = Lsn::new(scan.filled);
-        if filled > to {
-            match self.write_filled(filled, level) {
-                Ok(written) => to = written,
-                Err(error) => {
-                    self.fail(error);
-                    return nothing;
-                }
-            }
-            self.after_progress();
-        } else if to.get() < scan.cutoff {
-            // Only holes: their owners need the processor.
-            rest(0);
-        }
-        let needs_sync = level == Durability::Durable && frontiers.durable() < to;
-        Wrote { all: to.get() >= scan.cutoff, needs_sync }
-    }
-
-    fn sync(&self) {
-        if self.failure().is_some() {
-            return;
-        }
-        let frontiers = &self.image.frontiers;
-        let (from, to) = (frontiers.durable(), frontiers.written());
-        match self.store.sync(from, to) {
-            Ok(()) => {
-                self.tally.syncs.add_alone(1);
-                self.tally.bytes_synced.add_alone(to.since(from));
-                frontiers.advance_durable(to);
-                self.after_progress();
-            }
-            Err(error) => self.fail(error),
-        }
-    }
-
-    fn settled(&self, end: Lsn, level: Durability) -> bool {
-        self.image.frontiers.reached(end, level) || self.failed.load(Ordering::Acquire)
-    }
-
-    fn start_syncer(&self) -> bool {
-        self.spawn("katydid-log-syncer", |core| core.protocol.serve(core)).is_ok()
-    }
-
-    fn released(&self, waiters: u64) {
-        if waiters > 0 {
-            self.tally.released.add_alone(waiters);
         }
     }
 }

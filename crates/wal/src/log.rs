@@ -188,9 +188,9 @@ impl Log {
     }
 
     fn make_readable(&self, end: Lsn) -> Result<(), Error> {
-        // A log that has failed can still be read as far as it was written.
+        // A log that has failed or is closed can still be read as far as it was written.
         match self.wait(end, Durability::Written) {
-            Err(Error::Poisoned { .. }) => Ok(()),
+            Err(Error::Poisoned { .. } | Error::Closed) => Ok(()),
             outcome => outcome,
         }
     }
@@ -199,11 +199,14 @@ impl Log {
     /// Durable when this returns.
     ///
     /// # Errors
-    /// [`Error::BeyondEnd`] if `to` is not durable yet.
+    /// [`Error::BeyondEnd`] if `to` is not durable yet; [`Error::Poisoned`], [`Error::Closed`].
     pub fn trim(&self, to: Lsn) -> Result<(), Error> {
         let core = self.core();
         if let Some(cause) = core.failure() {
             return Err(Error::Poisoned { cause });
+        }
+        if core.is_closed() {
+            return Err(Error::Closed);
         }
         core.store.trim(to, self.durable())?;
         core.maintenance.forget_no_space();
@@ -250,8 +253,9 @@ impl Log {
         self.core().failure().map(|cause| Error::Poisoned { cause })
     }
 
-    /// Refuses further appends, makes everything appended durable, remembers that, and ends the background threads.
-    /// Reading goes on. Closing twice is no error.
+    /// Refuses further appends, makes everything appended durable, remembers that, ends the background threads, and gives
+    /// the directory back. Reading goes on. Closing twice is no error. What other threads are appending at this very moment may
+    /// or may not be in the log; they are told.
     ///
     /// # Errors
     /// [`Error::Poisoned`] if not everything could be made durable.
@@ -264,6 +268,7 @@ impl Log {
         self.core().fail(device::Error::new(Verb::Write, self.handle.directory.clone(), Cause::Crashed));
         self.core().shut();
         self.core().stop_threads();
+        self.core().end();
         drop(locked(&self.handle.lock).take());
     }
 }
@@ -274,6 +279,7 @@ impl Handle {
         let outcome = self.finish(mark && !core.is_closed());
         core.shut();
         core.stop_threads();
+        core.end();
         drop(locked(&self.lock).take());
         outcome
     }

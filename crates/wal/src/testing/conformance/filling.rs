@@ -81,6 +81,26 @@ pub(super) fn too_large_a_record_is_refused_and_nothing_of_it_stays(make: MakeLo
     assert!(read_all(&log).is_empty());
 }
 
+pub(super) fn a_large_ring_is_written_in_pieces(make: MakeLog<'_>) {
+    let options = Options { ring_bytes: 8 << 20, run_ahead_bytes: 4 << 20, ..roomy() };
+    let log = make(memory(), options);
+    let mut session = log.session().expect("session");
+    let mut end = log.reserved();
+    for number in 0..1200 {
+        end = session.append(&record(0, &[&payload(0, number, 3000)])).expect("append").end;
+    }
+    let (before, waiting) = (log.counters().writes, log.reserved().since(log.written()));
+    assert!(waiting > 3 << 20, "nobody asked for a write yet");
+    std::thread::scope(|scope| {
+        // Readers never see half a record, wherever the pieces end.
+        let reader = scope.spawn(|| read_all(&log).len());
+        log.wait(end, Durability::Durable).expect("wait");
+        assert_eq!(reader.join().expect("reader"), 1200);
+    });
+    assert!(log.counters().writes - before >= 4, "one write of {waiting} bytes");
+    assert_eq!(check_threads(&read_all(&log), 1, &[]), [1200]);
+}
+
 pub(super) fn sessions_come_and_go(make: MakeLog<'_>) {
     let most = 12;
     let options = Options { sessions_max: most, ..small() };

@@ -22,6 +22,7 @@ pub fn conformance(make: impl Fn(Arc<dyn Directory>, Options) -> Log) {
     filling::small_rings_and_segments_wrap(make);
     filling::large_records_travel_as_fragments(make);
     filling::too_large_a_record_is_refused_and_nothing_of_it_stays(make);
+    filling::a_large_ring_is_written_in_pieces(make);
     filling::sessions_come_and_go(make);
     filling::a_short_run_ahead_is_enough(make);
     filling::frontiers_are_ordered_and_only_grow(make);
@@ -32,6 +33,7 @@ pub fn conformance(make: impl Fn(Arc<dyn Directory>, Options) -> Log) {
     waiting::a_stalled_device_holds_appenders_back_and_lets_them_go(make);
     waiting::one_write_serves_all_who_wait(make);
     waiting::closing_keeps_everything_and_refuses_more(make);
+    waiting::closing_under_load_keeps_what_was_acknowledged(make);
     waiting::dropping_keeps_everything(make);
     waiting::a_crash_keeps_what_was_durable(make);
     telling::callbacks_run_in_order_where_they_are_polled(make);

@@ -138,6 +138,49 @@ pub(super) fn closing_keeps_everything_and_refuses_more(make: MakeLog<'_>) {
     assert_eq!(check_threads(&read_all(&log), 1, &[20]), [20]);
 }
 
+pub(super) fn closing_under_load_keeps_what_was_acknowledged(make: MakeLog<'_>) {
+    for round in 0..5u64 {
+        let device = SimDevice::new(round);
+        let log = make(device.directory(), small());
+        let mut acknowledged = [0u64; 4];
+        let under_way = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for (thread, acknowledged) in acknowledged.iter_mut().enumerate() {
+                let (log, under_way) = (&log, &under_way);
+                scope.spawn(move || {
+                    let mut session = log.session().expect("session");
+                    for number in 0.. {
+                        let bytes = payload(thread as u64, number, 300);
+                        let appended = match session.append(&record(thread as u64, &[&bytes])) {
+                            Ok(appended) => appended,
+                            Err(AppendError::Closed) => return,
+                            Err(error) => panic!("{error}"),
+                        };
+                        match log.wait(appended.end, Durability::Durable) {
+                            Ok(()) => *acknowledged = number + 1,
+                            // It got in while the log was being closed, and was not waited for.
+                            Err(Error::Closed) => return,
+                            Err(error) => panic!("{error}"),
+                        }
+                        under_way.fetch_add(1, Ordering::SeqCst);
+                    }
+                });
+            }
+            while under_way.load(Ordering::SeqCst) < 20 * (round + 1) {
+                std::thread::yield_now();
+            }
+            log.close().expect("close");
+            // The directory is somebody else's from now on: what the old handle does must not reach it.
+            let next = make(device.directory(), small());
+            check_threads(&read_all(&next), 4, &[]);
+            next.close().expect("close");
+        });
+        drop(log);
+        let log = make(device.reopen_after_crash(round).directory(), small());
+        check_threads(&read_all(&log), 4, &acknowledged);
+    }
+}
+
 pub(super) fn dropping_keeps_everything(make: MakeLog<'_>) {
     let device = SimDevice::new(8);
     let log = make(device.directory(), roomy());
