@@ -47,7 +47,9 @@ fn main() -> ExitCode {
             let input = mutate(&samples, &mut random);
             if catch_unwind(AssertUnwindSafe(|| call(&input))).is_err() {
                 eprintln!("{name} panicked at input {inputs} of seed {seed}: {input:02x?}");
-                eprintln!("again: cargo run --release -p katydid-fuzz -- --seed {seed} --target {name} --seconds 600");
+                eprintln!(
+                    "again: cargo run --release -p katydid-fuzz -- --seed {seed} --target {name} --seconds 600"
+                );
                 failed = true;
                 break;
             }
