@@ -23,7 +23,8 @@ impl Locks {
         let me = txn.id();
         for (space, writes, has_ranges) in txn.spaces() {
             // A range that saw one of our points was counted before it did, so the count is visible here.
-            if !has_ranges && !(writes && space.has_ranges()) {
+            let may_block_ranges = writes && space.has_ranges();
+            if !has_ranges && !may_block_ranges {
                 continue;
             }
             let mut wakes = Wakes::default();

@@ -197,10 +197,10 @@ impl LockSpace {
     /// Visits all shards for what is in the way of a range.
     pub(super) fn survey(&self, txn: TxnId, interval: &Interval) -> Survey {
         let mut survey = Survey::default();
-        for (_visit, shard) in self.shards.iter().enumerate() {
+        for shard in &self.shards {
             // Lets writers run between two visits, where a mistake about the order would show.
             #[cfg(test)]
-            if _visit % 16 == 15 {
+            if txn.get().is_multiple_of(4) {
                 std::thread::yield_now();
             }
             let shard = shard.lock();

@@ -196,7 +196,7 @@ impl Space {
         used.extend(prepared);
         // Crash case (b).
         let border = prepared.saturating_sub(1);
-        if border > 0 && border % per_map == 0 {
+        if border > 0 && border.is_multiple_of(per_map) {
             write_map(file.as_ref(), PageId::new(border), page_bytes)?;
         }
         for number in 0..prepared.div_ceil(per_map) {
@@ -228,7 +228,7 @@ impl Space {
         };
         // Rule 3, as far as the device has room; without, normal reservations are refused until it has.
         match space.grow_below(RESERVE_PAGES, STEP_BYTES) {
-            Err(error) if !error.is_no_space() => return Err(error),
+            Err(error) if !error.is_no_space() => Err(error),
             _ => Ok(Arc::new(space)),
         }
     }
@@ -259,7 +259,7 @@ impl Space {
             return None;
         }
         // Not at every page: on a full device each would wake the page writer in vain.
-        if used.free % 16 == 0 && used.free < self.reserve + Self::ahead(used.prepared, self.page_bytes) / 2 {
+        if used.free.is_multiple_of(16) && used.free < self.reserve + Self::ahead(used.prepared, self.page_bytes) / 2 {
             self.short.store(true, Ordering::Relaxed);
         }
         used.take()
@@ -332,7 +332,7 @@ impl Space {
     /// Zero-fills from page `from` to page `to`, or to the next map's border, or that map's page alone. Returns how far.
     fn extend_file(&self, from: u64, to: u64) -> Result<u64> {
         let per_map = map::bits_per_map(self.page_bytes);
-        let at_border = from % per_map == 0;
+        let at_border = from.is_multiple_of(per_map);
         let to = if at_border { from + 1 } else { to.min((from / per_map + 1) * per_map) };
         let offset = |page: u64| {
             page.checked_mul(self.page_bytes as u64)

@@ -31,7 +31,7 @@ pub(crate) const fn bit_of(page: PageId, page_bytes: usize) -> usize {
 
 /// Whether `page` is one of the file's own: header, catalog root or map. Its bit never changes.
 pub(crate) const fn is_own_page(page: PageId, page_bytes: usize) -> bool {
-    page.get() <= PageId::CATALOG_ROOT.get() || page.get() % bits_per_map(page_bytes) == 0
+    page.get() <= PageId::CATALOG_ROOT.get() || page.get().is_multiple_of(bits_per_map(page_bytes))
 }
 
 /// Makes these bytes the map `id`, with only the file's own pages in use; the page LSN becomes zero.
