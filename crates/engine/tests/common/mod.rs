@@ -24,12 +24,14 @@ pub fn key(number: u64) -> Vec<u8> {
 
 /// The smallest cache, small segments, frequent checkpoints.
 pub fn small_options() -> Options {
-    let mut options = Options::default();
-    options.page_bytes = 4096;
-    options.cache_bytes = 16 * 4096;
-    options.checkpoint_bytes = 256 << 10;
-    options.log_soft_bytes = 8 << 20;
-    options.undo_bytes = 4 << 10;
+    let mut options = Options {
+        page_bytes: 4096,
+        cache_bytes: 16 * 4096,
+        checkpoint_bytes: 256 << 10,
+        log_soft_bytes: 8 << 20,
+        undo_bytes: 4 << 10,
+        ..Options::default()
+    };
     options.log.segment_bytes = 256 << 10;
     options.log.reserve_bytes = 256 << 10;
     options.log.spare_segments = 1;
