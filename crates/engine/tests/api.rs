@@ -14,6 +14,8 @@ fn memory() -> (Arc<dyn Directory>, Database) {
     (directory, database)
 }
 
+type Row = (Vec<u8>, Vec<u8>);
+
 #[test]
 fn what_is_put_is_there_after_opening_again() {
     let (directory, database) = memory();
@@ -100,7 +102,7 @@ fn ranges_go_both_ways_and_meet() {
         })
         .unwrap();
     let mut txn = database.begin().unwrap();
-    let keys = |rows: Vec<Result<(Vec<u8>, Vec<u8>), Error>>| -> Vec<Vec<u8>> {
+    let keys = |rows: Vec<Result<Row, Error>>| -> Vec<Vec<u8>> {
         rows.into_iter().map(|row| row.unwrap().0).collect()
     };
     let expected: Vec<_> = (100..200).map(key).collect();

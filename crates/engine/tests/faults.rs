@@ -5,7 +5,7 @@ mod common;
 
 use common::{block_on, contents, key};
 use katydid::{Database, Error, LockRelease, Options, Read, TransactionOptions};
-use katydid_device::{Directory, Fault, SimDevice, Verb};
+use katydid_device::{Fault, SimDevice, Verb};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

@@ -230,7 +230,7 @@ mod tests {
                 decode_checkpoint_end(&payload).is_ok(),
                 decode_compensation(&payload).is_ok(),
             ];
-            assert!(!outcomes[0] || length % 8 == 0);
+            assert!(!outcomes[0] || length.is_multiple_of(8));
         }
     }
 }
