@@ -33,9 +33,7 @@ mod undo;
 pub(crate) use apply::{apply_leaf, apply_part};
 pub(crate) use diff::Diff;
 pub(crate) use leaf::{LeafChange, LeafOp, UndoPart};
-pub(crate) use parts::{
-    MapBits, Part, PartRef, PartsWriter, decode_chain_free, decode_parts, encode_chain_free,
-};
+pub(crate) use parts::{Part, PartsWriter, decode_chain_free, decode_parts, encode_chain_free};
 pub(crate) use redo::{Place, pages_of, redo_at};
 pub(crate) use undo::{UndoOp, undo_of};
 

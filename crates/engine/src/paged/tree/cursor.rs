@@ -163,18 +163,4 @@ impl Tree {
             }
         }
     }
-
-    /// The first key; `None` if there is none.
-    pub(crate) fn first_key(&self, pool: &Pool) -> Result<Option<Vec<u8>>> {
-        let mut batch = Batch::default();
-        self.scan_up(pool, Bound::Unbounded, 1, &mut batch)?;
-        Ok(batch.get(0).map(|(key, _)| key.to_vec()))
-    }
-
-    /// The last key; `None` if there is none.
-    pub(crate) fn last_key(&self, pool: &Pool) -> Result<Option<Vec<u8>>> {
-        let mut batch = Batch::default();
-        self.scan_down(pool, Bound::Unbounded, 1, &mut batch)?;
-        Ok(batch.get(0).map(|(key, _)| key.to_vec()))
-    }
 }

@@ -101,7 +101,7 @@ fn committed_changes_survive_crashes_and_others_do_not() {
             let mut checkpoint = None;
             run(&rig, rng, sizes, &mut committed, &mut checkpoint);
             rig = rig.crash(checkpoint.as_ref());
-            let expected: Model = committed.iter().cloned().flatten().collect();
+            let expected: Model = committed.clone().into_iter().flatten().collect();
             assert_same(&rig.contents(TREE), &expected);
             rig.verify(&[TREE]);
         }
@@ -126,7 +126,7 @@ fn recovery_that_crashes_is_repeated() {
                 checkpoint = Some(Checkpoint::take(&rig));
             }
         }
-        let expected: Model = committed.iter().cloned().flatten().collect();
+        let expected: Model = committed.clone().into_iter().flatten().collect();
         assert_same(&rig.contents(TREE), &expected);
         rig.verify(&[TREE]);
     });
