@@ -16,7 +16,7 @@ use crate::paged::control::{self, Control, ControlFile, EngineKind, Shutdown};
 use crate::paged::double_write::{self, DoubleWrite};
 use crate::paged::engine::{Engine, LogBarrier};
 use crate::paged::pool::Pool;
-use crate::paged::recovery::{self, Progress};
+use crate::paged::recovery::{self, Analysis, Progress};
 use crate::paged::releaser::Releaser;
 use crate::paged::space::{self, Space};
 use crate::{Lsn, Phase};
@@ -151,8 +151,8 @@ fn restart(
     let page_bytes = control.get().page_bytes as usize;
     let barrier = Arc::new(LogBarrier(log.clone()));
     let pool = Arc::new(Pool::new(pages, double_write, page_bytes, options.cache_bytes, barrier));
-    let analysis = recovery::analyse(&log, begin, progress)?;
-    recovery::repeat(&log, &pool, &analysis, progress)?;
+    let checkpoint = recovery::read_checkpoint(&log, begin, progress)?;
+    let analysis = recovery::repeat(&log, &pool, &checkpoint, Analysis::new(begin), progress)?;
     let space = Space::load(&pool)?;
     let next_txn = analysis.next_txn.max(control.get().next_transaction);
     let engine = Arc::new(Engine {

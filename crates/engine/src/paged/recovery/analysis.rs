@@ -1,25 +1,30 @@
-//! Analysis: which transactions had not ended, and which pages may lack changes.
+//! Analysis: which transactions had not ended, and which pages may lack changes made before the checkpoint.
 //!
-//! | record | transactions | dirty pages |
-//! |---|---|---|
-//! | change, compensation | enters, or moves its last LSN | its pages enter, unless they are in |
-//! | structure change | - | its pages enter |
-//! | commit without chains, end | leaves | - |
-//! | commit with chains | becomes committed, with its chains | - |
-//! | chain freed | the chain leaves | its pages enter |
-//! | part of the checkpoint | enters, if no record since the begin record says that it ended | the older recovery LSN counts |
+//! | record | what it does to the table of transactions |
+//! |---|---|
+//! | change, compensation | its transaction enters, or moves its last LSN |
+//! | structure change | - |
+//! | commit without chains, end | leaves |
+//! | commit with chains | becomes committed, with its chains |
+//! | chain freed | the chain leaves |
+//! | part of the checkpoint | enters, if no record since the begin record says that it ended |
 //!
 //! Parts of other checkpoints (unfinished ones after this) say nothing: what they captured follows from the records.
+//!
+//! Analysis and redo read the log together: every page that a record after the begin record changes is dirty from that
+//! record on, so redo need not know the rest of the log to decide about it. Only the checkpoint itself is read before, for
+//! the pages that were dirty then.
 
 use super::Progress;
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
-use crate::paged::change::{ChangeKind, decode_chain_free, pages_of};
+use crate::paged::change::{ChangeKind, decode_chain_free};
 use crate::paged::log_record::{
     ActiveEntry, CHECKPOINT_ACTIVE, CHECKPOINT_BEGIN, CHECKPOINT_END, CHECKPOINT_PAGES, COMMIT, COMPENSATION,
-    END, Malformed, State, decode_active, decode_chains, decode_checkpoint_end, decode_compensation,
+    END, Malformed, State, decode_active, decode_chains, decode_checkpoint_end,
     decode_pages,
 };
+use crate::paged::page::PageId;
 use crate::{Lsn, Phase};
 use katydid_wal::{Log, RecordRef};
 use std::collections::{HashMap, HashSet};
@@ -55,21 +60,24 @@ pub(crate) type DirtyPages = HashMap<u64, Lsn, BuildHasherDefault<PageHasher>>;
 pub(crate) struct Analysis {
     /// Transactions that had not ended.
     pub(crate) active: HashMap<u64, ActiveEntry>,
-    /// Pages that may lack changes.
-    pub(crate) dirty: DirtyPages,
     /// Every transaction id in the log is below this.
     pub(crate) next_txn: u64,
-    /// Every table id given out is below this.
-    pub(crate) next_table: u64,
-    /// Where the last record ends.
-    pub(crate) end: Lsn,
-    /// Records read.
-    pub(crate) records: u64,
-    /// Whether anything but checkpoints was found: then there is something to recover.
-    pub(crate) changed: bool,
+    /// Begin of the checkpoint.
     begin: Lsn,
+    /// Whether the checkpoint's end was met, or there is none.
     complete: bool,
     ended: HashSet<u64>,
+}
+
+/// What the checkpoint says about pages.
+#[derive(Debug, Default)]
+pub(crate) struct Checkpoint {
+    /// Its begin record; the log's start if there is none.
+    pub(crate) begin: Lsn,
+    /// Pages that were dirty.
+    pub(crate) dirty: DirtyPages,
+    /// Where redo has to begin.
+    pub(crate) redo_from: Lsn,
 }
 
 /// The failure of a record that says nothing sensible.
@@ -77,88 +85,88 @@ pub(crate) fn malformed(lsn: Lsn, malformed: Malformed) -> Error {
     Error::Corrupt { place: format!("log record at {lsn}"), page: None, finding: malformed.0.to_owned() }
 }
 
-/// Reads the log from the checkpoint that begins at `begin` on; zero: from the start.
-pub(crate) fn analyse(log: &Log, begin: Lsn, progress: &Progress) -> Result<Analysis> {
-    let from = if begin == Lsn::ZERO { log.start() } else { begin };
-    let mut analysis = Analysis { begin, end: from, complete: begin == Lsn::ZERO, ..Analysis::default() };
-    let mut walk = progress.over(Phase::Analysis, from, log.reserved());
-    let mut reader = log.reader(from)?;
+/// Reads the checkpoint that begins at `begin`; zero: there is none, everything is in the log.
+pub(crate) fn read_checkpoint(log: &Log, begin: Lsn, progress: &Progress) -> Result<Checkpoint> {
+    if begin == Lsn::ZERO {
+        let start = log.start();
+        return Ok(Checkpoint { begin: start, redo_from: start, ..Checkpoint::default() });
+    }
+    let mut checkpoint = Checkpoint { begin, redo_from: begin, ..Checkpoint::default() };
+    let mut walk = progress.over(Phase::Analysis, begin, log.reserved());
+    let mut reader = log.reader(begin)?;
     while let Some(record) = reader.next_record()? {
         walk.at(record.lsn);
-        analysis.see(&record)?;
+        if record.prev != begin {
+            continue;
+        }
+        match record.kind.get() {
+            CHECKPOINT_PAGES => {
+                let pages = decode_pages(record.payload).map_err(|fault| malformed(record.lsn, fault))?;
+                for (page, lsn) in pages {
+                    checkpoint.redo_from = checkpoint.redo_from.min(lsn);
+                    let known = checkpoint.dirty.entry(page).or_insert(lsn);
+                    *known = (*known).min(lsn);
+                }
+            }
+            CHECKPOINT_END => {
+                walk.done();
+                return Ok(checkpoint);
+            }
+            _ => {}
+        }
     }
-    walk.done();
-    if !analysis.complete {
-        return Err(Error::Corrupt {
-            place: format!("the checkpoint at {begin}"),
-            page: None,
-            finding: "the control file names it, and the log does not hold all of it".to_owned(),
-        });
+    Err(Error::Corrupt {
+        place: format!("the checkpoint at {begin}"),
+        page: None,
+        finding: "the control file names it, and the log does not hold all of it".to_owned(),
+    })
+}
+
+impl Checkpoint {
+    /// Whether a page may lack the change of the record at `lsn`.
+    #[inline]
+    pub(crate) fn wants(&self, page: PageId, lsn: Lsn) -> bool {
+        lsn >= self.begin || self.dirty.get(&page.get()).is_some_and(|from| *from <= lsn)
     }
-    Ok(analysis)
 }
 
 impl Analysis {
-    /// Where redo has to begin.
-    pub(crate) fn redo_from(&self) -> Option<Lsn> {
-        self.dirty.values().copied().min()
+    /// Of the log from the checkpoint that begins at `begin` on; zero: there is none.
+    pub(crate) fn new(begin: Lsn) -> Self {
+        Analysis { begin, complete: begin == Lsn::ZERO, ..Analysis::default() }
     }
 
-    fn see(&mut self, record: &RecordRef<'_>) -> Result<()> {
-        self.records += 1;
-        self.end = record.end;
-        let kind = record.kind.get();
-        if let Some(kind) = ChangeKind::decode(kind) {
-            self.changed = true;
-            self.enter(record);
-            self.see_pages(kind, record.payload, record)?;
-            if kind == ChangeKind::ChainFree {
-                self.cut_chain(record)?;
-            }
-            return Ok(());
-        }
+    /// Takes a record into account; all from the begin record on, in order.
+    pub(crate) fn see(&mut self, record: &RecordRef<'_>) -> Result<()> {
         let failed = |fault| malformed(record.lsn, fault);
-        match kind {
-            COMPENSATION => {
-                self.changed = true;
+        match record.kind.get() {
+            kind if ChangeKind::decode(kind) == Some(ChangeKind::ChainFree) => {
                 self.enter(record);
-                let (_, inner, payload) = decode_compensation(record.payload).map_err(failed)?;
-                let inner = ChangeKind::decode(inner)
-                    .ok_or_else(|| failed(Malformed("a compensation record of an unknown change")))?;
-                self.see_pages(inner, payload, record)
+                self.cut_chain(record)
+            }
+            kind if kind == COMPENSATION || ChangeKind::decode(kind).is_some() => {
+                self.enter(record);
+                Ok(())
+            }
+            COMMIT if record.payload.is_empty() => {
+                self.leave(record.txn);
+                Ok(())
             }
             COMMIT => {
-                self.changed = true;
                 let chains = decode_chains(record.payload).map_err(failed)?;
-                if chains.is_empty() {
-                    self.leave(record.txn);
-                } else {
-                    self.enter(record);
-                    if let Some(entry) = self.active.get_mut(&record.txn) {
-                        entry.state = State::Committed;
-                        entry.chains = chains;
-                    }
+                self.enter(record);
+                if let Some(entry) = self.active.get_mut(&record.txn) {
+                    entry.state = State::Committed;
+                    entry.chains = chains;
                 }
                 Ok(())
             }
             END => {
-                self.changed = true;
                 self.leave(record.txn);
                 Ok(())
             }
-            CHECKPOINT_BEGIN => Ok(()),
-            CHECKPOINT_PAGES | CHECKPOINT_ACTIVE | CHECKPOINT_END
-                if record.prev != self.begin || self.complete =>
-            {
-                Ok(())
-            }
-            CHECKPOINT_PAGES => {
-                for (page, lsn) in decode_pages(record.payload).map_err(failed)? {
-                    let known = self.dirty.entry(page).or_insert(lsn);
-                    *known = (*known).min(lsn);
-                }
-                Ok(())
-            }
+            CHECKPOINT_BEGIN | CHECKPOINT_PAGES => Ok(()),
+            CHECKPOINT_ACTIVE | CHECKPOINT_END if record.prev != self.begin || self.complete => Ok(()),
             CHECKPOINT_ACTIVE => {
                 for captured in decode_active(record.payload).map_err(failed)? {
                     self.merge(captured);
@@ -168,21 +176,12 @@ impl Analysis {
             CHECKPOINT_END => {
                 let end = decode_checkpoint_end(record.payload).map_err(failed)?;
                 self.next_txn = self.next_txn.max(end.next_txn);
-                self.next_table = self.next_table.max(end.next_table);
                 self.complete = true;
                 self.ended = HashSet::new();
                 Ok(())
             }
             _ => Err(failed(Malformed("a record of an unknown kind"))),
         }
-    }
-
-    fn see_pages(&mut self, kind: ChangeKind, payload: &[u8], record: &RecordRef<'_>) -> Result<()> {
-        for page in pages_of(kind, payload) {
-            let page = page.map_err(|fault| fault.at(record.lsn))?;
-            self.dirty.entry(page.get()).or_insert(record.first);
-        }
-        Ok(())
     }
 
     fn enter(&mut self, record: &RecordRef<'_>) {

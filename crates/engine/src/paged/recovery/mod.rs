@@ -3,7 +3,7 @@
 //! Runs on the thread that opens the database, before anybody else sees it; redo uses some threads more. The argument why
 //! the outcome is right is in `docs/recovery.md`. Invariants:
 //!
-//! 1. Analysis changes nothing. Redo changes pages in memory as the log says and appends nothing. Undo appends
+//! 1. Reading the checkpoint changes nothing. Redo changes pages in memory as the log says and appends nothing. Undo appends
 //!    compensation records before it changes pages, like any transaction.
 //! 2. Redo repeats every change of every transaction, losers included, to every page that may lack it; after it the
 //!    pages are as they were when the last record of the log was appended.
@@ -15,7 +15,7 @@
 mod analysis;
 mod redo;
 
-pub(crate) use analysis::{analyse, malformed};
+pub(crate) use analysis::{Analysis, malformed, read_checkpoint};
 pub(crate) use redo::repeat;
 
 use crate::options::RecoveryProgress;
