@@ -430,6 +430,33 @@ fn a_large_transaction_rolls_back_from_the_log() {
 }
 
 #[test]
+fn a_large_unfinished_transaction_is_undone_by_the_next_opening() {
+    let (directory, database) = memory();
+    let table = database.table("t").unwrap();
+    for number in 0..500 {
+        database.put(&table, key(number), "old").unwrap();
+    }
+    let mut txn = database.begin().unwrap();
+    for number in 0..6000 {
+        txn.put(&table, key(number * 7 % 6000), vec![b'x'; 100]).unwrap();
+        if number % 100 == 0 {
+            database.put(&table, format!("between-{number}"), "kept").unwrap();
+        }
+        if number == 3000 {
+            database.checkpoint().unwrap();
+        }
+    }
+    database.close().unwrap();
+    drop((txn, table, database));
+    let database = Database::open_in(directory, small_options()).unwrap();
+    let table = database.open_table("t").unwrap().unwrap();
+    let rows = contents(&database, &table);
+    assert_eq!(rows.len(), 560);
+    assert!(rows.values().all(|value| value == b"old" || value == b"kept"));
+    common::assert_sound(&database.verify(None).unwrap());
+}
+
+#[test]
 fn a_log_that_may_not_grow_says_what_pins_it() {
     let mut options = small_options();
     options.checkpoint_bytes = 64 << 10;

@@ -13,6 +13,8 @@
 //! A crash at any point leaves a prefix of whole blocks, then blocks of the write in flight in any order, possibly torn;
 //! recovery keeps what is valid and contiguous.
 
+#[cfg(all(test, not(any(loom, katydid_explore))))]
+mod checks;
 mod leader;
 
 use crate::completion::Wakers;

@@ -1,9 +1,9 @@
 //! `bench insert`.
 
+use super::Runner;
 use super::folder::Entry;
-use super::report::{Loaded, Report};
+use super::report::{Loaded, Measured};
 use super::setup::{Setup, THREADS, name_of};
-use super::{Runner, deliver};
 use crate::failure::{Failure, Result};
 use clap::{Args, ValueEnum};
 use katydid_workload::insert::{Inserts, KEY_BYTES_MIN, KeyOrder, RUNS_MAX};
@@ -96,21 +96,8 @@ impl Insert {
         options.push(("key_bytes", self.key_bytes.into()));
         options.push(("value_bytes", self.value_bytes.into()));
         options.push(("order", name_of(self.order).into()));
-        let report = Report {
-            workload: format!("single inserts of {} + {} bytes", self.key_bytes, self.value_bytes),
-            loaded: Loaded::NotNeeded,
-            outcome,
-            cpu,
-            limit: runner.opened.limit.clone(),
-            machine: runner.opened.machine.clone(),
-            options,
-            counted,
-            data: {
-                let Runner { opened, store, ledger, .. } = runner;
-                drop((store, ledger));
-                opened.close(setup)?
-            },
-        };
-        deliver(&report, setup)
+        let workload = format!("single inserts of {} + {} bytes", self.key_bytes, self.value_bytes);
+        let loaded = Loaded::NotNeeded;
+        runner.finish(setup, Measured { workload, loaded, outcome, cpu, options, counted })
     }
 }

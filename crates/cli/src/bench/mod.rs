@@ -17,7 +17,7 @@ use clap::Subcommand;
 use folder::Ledger;
 use katydid_workload::KatydidStore;
 use katydid_workload::drive::{self, DriveError, Outcome, Plan, Workload};
-use report::Report;
+use report::{Measured, Report};
 use setup::{Opened, Setup};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -97,23 +97,29 @@ impl Runner {
         }
         Ok(Some((folder::count(&self.opened.database, table)?, expected)))
     }
-}
 
-/// Prints and writes a report; fails if what was counted is not what was acknowledged.
-fn deliver(report: &Report, setup: &Setup) -> Result<()> {
-    if let Some(file) = &setup.json {
-        report.write_json(file)?;
-    }
-    if let Some(file) = &setup.hdr {
-        hlog::write(file, &report.workload, &report.outcome)?;
-    }
-    report.print()?;
-    match report.counted {
-        Some((found, expected)) if found != expected => Err(Failure::failed(format_args!(
-            "the table holds {found} keys, but {expected} were acknowledged: this is a bug"
-        ))),
-        _ if report.outcome.stopped => Err(Failure::failed("stopped by a signal")),
-        _ => Ok(()),
+    /// Closes the database, writes and prints the report; fails if what was counted is not what was acknowledged.
+    fn finish(self, setup: &Setup, measured: Measured) -> Result<()> {
+        let Runner { opened, store, ledger, .. } = self;
+        drop((store, ledger));
+        let (limit, machine) = (opened.limit.clone(), opened.machine.clone());
+        let data = opened.close(setup)?;
+        let report = Report { measured, limit, machine, data };
+        let measured = &report.measured;
+        if let Some(file) = &setup.json {
+            report.write_json(file)?;
+        }
+        if let Some(file) = &setup.hdr {
+            hlog::write(file, &measured.workload, &measured.outcome)?;
+        }
+        report.print()?;
+        match measured.counted {
+            Some((found, expected)) if found != expected => Err(Failure::failed(format_args!(
+                "the table holds {found} keys, but {expected} were acknowledged: this is a bug"
+            ))),
+            _ if measured.outcome.stopped => Err(Failure::failed("stopped by a signal")),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -22,9 +22,9 @@ pub enum Loaded {
     Now(u64, Duration),
 }
 
-/// All that is reported.
+/// What one bench found.
 #[derive(Debug)]
-pub struct Report {
+pub struct Measured {
     /// What was run, in words.
     pub workload: String,
     /// What was there to begin with.
@@ -33,14 +33,21 @@ pub struct Report {
     pub outcome: Outcome,
     /// Processor time of the whole process during the run.
     pub cpu: Duration,
-    /// What the device can do.
-    pub limit: Option<Limit>,
-    /// The machine.
-    pub machine: Machine,
     /// All options, in the order they are shown.
     pub options: Vec<(&'static str, Value)>,
     /// Keys counted afterwards, and how many there should be; `None` if not counted.
     pub counted: Option<(u64, u64)>,
+}
+
+/// All that is reported.
+#[derive(Debug)]
+pub struct Report {
+    /// What was found.
+    pub measured: Measured,
+    /// What the device can do.
+    pub limit: Option<Limit>,
+    /// The machine.
+    pub machine: Machine,
     /// Where the data is, in words.
     pub data: String,
 }
@@ -49,8 +56,8 @@ impl Report {
     /// Prints the table.
     pub fn print(&self) -> Result<()> {
         let mut out = Output::new();
-        out.line(format!("katydid {}: {}", env!("KATYDID_VERSION"), self.workload))?;
-        match self.loaded {
+        out.line(format!("katydid {}: {}", env!("KATYDID_VERSION"), self.measured.workload))?;
+        match self.measured.loaded {
             Loaded::NotNeeded => {}
             Loaded::Before => out.line("the records were loaded by an earlier run")?,
             Loaded::Now(records, time) => {
@@ -59,7 +66,7 @@ impl Report {
                 out.line(format!("loaded {} records in {seconds:.2} s, {rate} a second", grouped(records)))?;
             }
         }
-        let outcome = &self.outcome;
+        let outcome = &self.measured.outcome;
         out.line(format!(
             "ran {:.2} s: {} transactions, {} a second, {} conflicts{}",
             outcome.elapsed.as_secs_f64(),
@@ -96,6 +103,7 @@ impl Report {
 
     fn commits_name(&self) -> &'static str {
         match self
+            .measured
             .options
             .iter()
             .find(|(name, _)| *name == "durability")
@@ -109,7 +117,8 @@ impl Report {
 
     fn lines(&self, commits: &Summary) -> Vec<(&'static str, String)> {
         let mut lines = Vec::new();
-        if let (Some(syncs), Some(bytes)) = (self.outcome.counters.syncs, self.outcome.counters.bytes_synced)
+        if let (Some(syncs), Some(bytes)) =
+            (self.measured.outcome.counters.syncs, self.measured.outcome.counters.bytes_synced)
         {
             lines.push((
                 "log",
@@ -122,9 +131,12 @@ impl Report {
                 ),
             ));
         }
-        let per_transaction = self.cpu.as_secs_f64() * 1e6 / self.outcome.transactions.max(1) as f64;
-        lines
-            .push(("cpu", format!("{:.2} s, {per_transaction:.2} us a transaction", self.cpu.as_secs_f64())));
+        let per_transaction =
+            self.measured.cpu.as_secs_f64() * 1e6 / self.measured.outcome.transactions.max(1) as f64;
+        lines.push((
+            "cpu",
+            format!("{:.2} s, {per_transaction:.2} us a transaction", self.measured.cpu.as_secs_f64()),
+        ));
         if let Some(limit) = &self.limit {
             lines.push((
                 "device",
@@ -142,7 +154,7 @@ impl Report {
                 lines.push(("", format!("the median commit took {times:.2} times the median raw write")));
             }
         }
-        if let Some((found, expected)) = self.counted {
+        if let Some((found, expected)) = self.measured.counted {
             lines.push((
                 "check",
                 if found == expected {
@@ -154,6 +166,7 @@ impl Report {
         }
         lines.push(("machine", self.machine.line()));
         let options: Vec<String> = self
+            .measured
             .options
             .iter()
             .filter(|(_, value)| !value.is_null())
@@ -168,19 +181,22 @@ impl Report {
     }
 
     fn summaries(&self) -> (Summary, Summary) {
-        (Summary::of(&self.outcome.latencies.reads), Summary::of(&self.outcome.latencies.commits))
+        (
+            Summary::of(&self.measured.outcome.latencies.reads),
+            Summary::of(&self.measured.outcome.latencies.commits),
+        )
     }
 
     /// The same as one object.
     pub fn json(&self) -> Value {
         let (reads, commits) = self.summaries();
-        let outcome = &self.outcome;
+        let outcome = &self.measured.outcome;
         let (syncs, bytes_synced) = (outcome.counters.syncs, outcome.counters.bytes_synced);
         json!({
-            "workload": self.workload,
+            "workload": self.measured.workload,
             "version": env!("CARGO_PKG_VERSION"),
             "commit": option_env!("KATYDID_COMMIT"),
-            "load": match self.loaded {
+            "load": match self.measured.loaded {
                 Loaded::Now(records, time) => json!({
                     "records": records,
                     "seconds": time.as_secs_f64(),
@@ -199,10 +215,10 @@ impl Report {
             "bytes_synced": bytes_synced,
             "bytes_per_sync": syncs.zip(bytes_synced).map(|(syncs, bytes)| ratio(bytes, syncs)),
             "commits_per_sync": syncs.map(|syncs| ratio(commits.count, syncs)),
-            "cpu_seconds": self.cpu.as_secs_f64(),
+            "cpu_seconds": self.measured.cpu.as_secs_f64(),
             "device_limit": self.limit.as_ref().map(limit_json),
-            "check": self.counted.map(|(found, expected)| json!({ "keys": found, "expected": expected })),
-            "options": self.options.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect::<Map<_, _>>(),
+            "check": self.measured.counted.map(|(found, expected)| json!({ "keys": found, "expected": expected })),
+            "options": self.measured.options.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect::<Map<_, _>>(),
             "machine": self.machine.json(),
         })
     }

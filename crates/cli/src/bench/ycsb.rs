@@ -1,9 +1,9 @@
 //! `bench ycsb`.
 
+use super::Runner;
 use super::folder::Entry;
-use super::report::{Loaded, Report};
+use super::report::{Loaded, Measured};
 use super::setup::{Setup, THREADS};
-use super::{Runner, deliver};
 use crate::failure::{Failure, Result};
 use clap::Args;
 use katydid_workload::drive::{Outcome, Plan};
@@ -82,22 +82,8 @@ impl Ycsb {
         let mut options = setup.options(&plan, &runner.opened.database);
         options.insert(0, ("workload", self.name().into()));
         options.extend(described(&settings));
-        let report = Report {
-            workload: format!("YCSB {}", self.name()),
-            loaded,
-            outcome,
-            cpu,
-            limit: runner.opened.limit.clone(),
-            machine: runner.opened.machine.clone(),
-            options,
-            counted,
-            data: {
-                let Runner { opened, store, ledger, .. } = runner;
-                drop((store, ledger));
-                opened.close(setup)?
-            },
-        };
-        deliver(&report, setup)
+        let workload = format!("YCSB {}", self.name());
+        runner.finish(setup, Measured { workload, loaded, outcome, cpu, options, counted })
     }
 
     fn name(&self) -> String {

@@ -174,9 +174,7 @@ fn restart(
     let total = analysis.active.len() as u64;
     let mut done = 0;
     progress.tell(Phase::Undo, done, total);
-    let mut unfinished: Vec<_> = analysis.active.into_values().collect();
-    unfinished.sort_by_key(|entry| std::cmp::Reverse(entry.last));
-    engine.undo_unfinished(unfinished, || {
+    engine.undo_unfinished(analysis.unfinished(), || {
         done += 1;
         progress.tell(Phase::Undo, done, total);
     })?;

@@ -31,8 +31,8 @@ impl Engine {
             let (kind, next, payload) = match writer.recall(at) {
                 Some(remembered) => remembered,
                 None => {
-                    let record = self.log.read(at)?;
-                    (record.kind.get(), record.prev, record.payload)
+                    let record = writer.fetch(&self.log, at)?;
+                    (record.kind, record.prev, record.payload)
                 }
             };
             let failed = |fault| malformed(at, fault);
@@ -113,12 +113,12 @@ impl Engine {
     /// Undoes the transactions that a crash left unfinished, and finishes the committed ones.
     pub(crate) fn undo_unfinished(
         self: &Arc<Self>,
-        entries: impl IntoIterator<Item = ActiveEntry>,
+        entries: impl IntoIterator<Item = (ActiveEntry, Vec<Lsn>)>,
         mut told: impl FnMut(),
     ) -> Result<()> {
-        for entry in entries {
+        for (entry, marks) in entries {
             let slot = self.active.restore_slot(&entry);
-            let mut writer = Box::new(Writer::recovered(slot, entry.txn, entry.last));
+            let mut writer = Box::new(Writer::recovered(slot, entry.txn, entry.last, marks));
             match entry.state {
                 State::Active => self.roll_back_all(&mut writer)?,
                 State::Committed => self.finish_commit(&mut writer)?,

@@ -259,7 +259,9 @@ impl Space {
             return None;
         }
         // Not at every page: on a full device each would wake the page writer in vain.
-        if used.free.is_multiple_of(16) && used.free < self.reserve + Self::ahead(used.prepared, self.page_bytes) / 2 {
+        if used.free.is_multiple_of(16)
+            && used.free < self.reserve + Self::ahead(used.prepared, self.page_bytes) / 2
+        {
             self.short.store(true, Ordering::Relaxed);
         }
         used.take()

@@ -19,7 +19,7 @@ use crate::paged::log_record::{COMPENSATION, compensation_head};
 use crate::paged::page::PageId;
 use crate::paged::space::AllocClass;
 use crate::paged::tree::{ChangeWriter, Logged};
-use katydid_wal::{Admission, Append, Appended, Kind, ReserveGuard};
+use katydid_wal::{Admission, Append, Appended, Kind, Log, ReserveGuard};
 use std::sync::Arc;
 
 /// The reserve is raised in steps of so many bytes; the log's standing reserve covers transactions that log less.
@@ -27,6 +27,18 @@ const RESERVE_STEP: u64 = 64 << 10;
 /// Capacity in bytes that is kept for the next transaction.
 const KEPT_BYTES: usize = 64 << 10;
 const KEPT_CHANGES: usize = 1024;
+
+/// Distance in the log between places from which changes that are not remembered can be read in log order.
+pub(crate) const MARK_BYTES: u64 = 256 << 10;
+
+/// A record read back from the log.
+#[derive(Debug)]
+pub(crate) struct Fetched {
+    pub(crate) lsn: Lsn,
+    pub(crate) prev: Lsn,
+    pub(crate) kind: u8,
+    pub(crate) payload: Vec<u8>,
+}
 
 /// A change that is remembered for undo.
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +66,10 @@ pub(crate) struct Writer {
     remembered: Vec<Remembered>,
     bytes: Vec<u8>,
     let_go: Vec<LetGo>,
+    /// Starts of records of this transaction, ascending, `MARK_BYTES` or more apart.
+    marks: Vec<Lsn>,
+    /// Records read back and not used yet, ascending.
+    fetched: Vec<Fetched>,
     logged: u64,
     reserved: u64,
     reserves: Vec<ReserveGuard>,
@@ -68,6 +84,8 @@ impl Writer {
             remembered: Vec::new(),
             bytes: Vec::new(),
             let_go: Vec::new(),
+            marks: Vec::new(),
+            fetched: Vec::new(),
             logged: 0,
             reserved: 0,
             reserves: Vec::new(),
@@ -75,8 +93,8 @@ impl Writer {
     }
 
     /// A writer for a transaction that recovery found unfinished.
-    pub(crate) fn recovered(slot: Arc<Slot>, txn: TxnId, undo_next: Lsn) -> Self {
-        Writer { txn, undo_next, ..Writer::new(slot) }
+    pub(crate) fn recovered(slot: Arc<Slot>, txn: TxnId, undo_next: Lsn, marks: Vec<Lsn>) -> Self {
+        Writer { txn, undo_next, marks, ..Writer::new(slot) }
     }
 
     /// Makes it ready for the next transaction.
@@ -88,6 +106,8 @@ impl Writer {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES);
         self.let_go.clear();
+        self.marks = Vec::new();
+        self.fetched = Vec::new();
         self.logged = 0;
         self.reserved = 0;
         self.reserves.clear();
@@ -131,7 +151,9 @@ impl Writer {
         }
         slot.last = appended.lsn;
         drop(slot);
-        self.remember(engine.options.undo_bytes, kind, payload, appended.lsn);
+        if !self.remember(engine.options.undo_bytes, kind, payload, appended.lsn) {
+            mark(&mut self.marks, appended.first);
+        }
         self.undo_next = appended.lsn;
         self.logged += appended.end.since(appended.first);
         Ok(appended)
@@ -178,6 +200,41 @@ impl Writer {
         None
     }
 
+    /// The record at `lsn`, read back from the log. Reading one by one backwards would cost a device call each; so from a
+    /// place not far below all of the transaction's records are read in log order, and kept for the next calls.
+    pub(crate) fn fetch(&mut self, log: &Log, lsn: Lsn) -> Result<Fetched> {
+        while let Some(last) = self.fetched.pop_if(|last| last.lsn >= lsn) {
+            if last.lsn == lsn {
+                return Ok(last);
+            }
+        }
+        while self.marks.pop_if(|mark| *mark > lsn).is_some() {}
+        let Some(from) = self.marks.pop() else {
+            let record = log.read(lsn)?;
+            let (prev, kind) = (record.prev, record.kind.get());
+            return Ok(Fetched { lsn, prev, kind, payload: record.payload });
+        };
+        self.fetched.clear();
+        let mut reader = log.reader(from)?;
+        while let Some(record) = reader.next_record()? {
+            if record.txn == self.txn.get() && record.lsn <= lsn {
+                let (prev, kind, payload) = (record.prev, record.kind.get(), record.payload.to_vec());
+                self.fetched.push(Fetched { lsn: record.lsn, prev, kind, payload });
+            }
+            if record.lsn >= lsn {
+                break;
+            }
+        }
+        match self.fetched.pop_if(|last| last.lsn == lsn) {
+            Some(record) => Ok(record),
+            None => Err(Error::Corrupt {
+                place: format!("log record at {lsn}"),
+                page: None,
+                finding: format!("transaction {} leads to it, and it is not there", self.txn),
+            }),
+        }
+    }
+
     /// Everything above `to` is undone.
     pub(crate) fn undone(&mut self, to: Lsn) {
         self.undo_next = to;
@@ -186,16 +243,18 @@ impl Writer {
         }
     }
 
-    fn remember(&mut self, limit: usize, kind: u8, payload: &[&[u8]], lsn: Lsn) {
+    /// Whether it is remembered.
+    fn remember(&mut self, limit: usize, kind: u8, payload: &[&[u8]], lsn: Lsn) -> bool {
         let from = self.bytes.len();
         let length: usize = payload.iter().map(|piece| piece.len()).sum();
         if from + length > limit {
-            return;
+            return false;
         }
         for piece in payload {
             self.bytes.extend_from_slice(piece);
         }
         self.remembered.push(Remembered { lsn, next: self.undo_next, kind, from, to: self.bytes.len() });
+        true
     }
 
     fn make_reserve(&mut self, engine: &Engine) -> Result<()> {
@@ -205,6 +264,13 @@ impl Writer {
             self.reserved += RESERVE_STEP;
         }
         Ok(())
+    }
+}
+
+/// Adds a place unless the last one is near enough.
+pub(crate) fn mark(marks: &mut Vec<Lsn>, first: Lsn) {
+    if marks.last().is_none_or(|last| first.since(*last) >= MARK_BYTES) {
+        marks.push(first);
     }
 }
 

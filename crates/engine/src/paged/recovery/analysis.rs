@@ -21,10 +21,10 @@ use crate::ids::TxnId;
 use crate::paged::change::{ChangeKind, decode_chain_free};
 use crate::paged::log_record::{
     ActiveEntry, CHECKPOINT_ACTIVE, CHECKPOINT_BEGIN, CHECKPOINT_END, CHECKPOINT_PAGES, COMMIT, COMPENSATION,
-    END, Malformed, State, decode_active, decode_chains, decode_checkpoint_end,
-    decode_pages,
+    END, Malformed, State, decode_active, decode_chains, decode_checkpoint_end, decode_pages,
 };
 use crate::paged::page::PageId;
+use crate::paged::writer::{MARK_BYTES, mark};
 use crate::{Lsn, Phase};
 use katydid_wal::{Log, RecordRef};
 use std::collections::{HashMap, HashSet};
@@ -60,6 +60,8 @@ pub(crate) type DirtyPages = HashMap<u64, Lsn, BuildHasherDefault<PageHasher>>;
 pub(crate) struct Analysis {
     /// Transactions that had not ended.
     pub(crate) active: HashMap<u64, ActiveEntry>,
+    /// For those of them that logged much: starts of some of their records, ascending.
+    marks: HashMap<u64, Vec<Lsn>>,
     /// Every transaction id in the log is below this.
     pub(crate) next_txn: u64,
     /// Begin of the checkpoint.
@@ -196,12 +198,30 @@ impl Analysis {
             last: record.lsn,
             chains: Vec::new(),
         });
+        // Small transactions, nearly all, stay out of the map.
+        if record.lsn.since(entry.first) >= MARK_BYTES {
+            mark(self.marks.entry(record.txn).or_default(), record.first);
+        }
         entry.last = record.lsn;
+    }
+
+    /// The transactions that had not ended, the last to write first, each with starts of some of its records.
+    pub(crate) fn unfinished(mut self) -> Vec<(ActiveEntry, Vec<Lsn>)> {
+        let mut entries: Vec<ActiveEntry> = self.active.into_values().collect();
+        entries.sort_by_key(|entry| std::cmp::Reverse(entry.last));
+        let mut with_marks = |entry: ActiveEntry| {
+            let marks = self.marks.remove(&entry.txn.get()).unwrap_or_default();
+            (entry, marks)
+        };
+        entries.into_iter().map(&mut with_marks).collect()
     }
 
     fn leave(&mut self, txn: u64) {
         self.next_txn = self.next_txn.max(txn + 1);
         self.active.remove(&txn);
+        if !self.marks.is_empty() {
+            self.marks.remove(&txn);
+        }
         if !self.complete {
             self.ended.insert(txn);
         }
