@@ -24,7 +24,8 @@ const RANGES_MAX: usize = 32;
 
 impl Locks {
     /// Locks all keys between two bounds for reading, present or not; what touches a range that `txn` has extends it. May
-    /// wait; the caller holds no latch.
+    /// wait; the caller holds no latch. After a conflict the transaction must end: part of the interval may be held by then,
+    /// and what that part depends on has not been told.
     pub(crate) fn acquire_range(
         &self,
         txn: &mut TxnLocks,

@@ -98,10 +98,7 @@ impl World {
             };
             if let Err(conflict) = outcome {
                 assert_eq!(conflict.victim, txn.id());
-                // Mostly give way; sometimes go on as if it were a savepoint, with everything still held.
-                if conflict.kind == ConflictKind::Deadlock || random.u8(..4) != 0 {
-                    return self.finish(txn, None, &[]);
-                }
+                return self.finish(txn, None, &[]);
             }
             if random.u8(..4) == 0 {
                 thread::yield_now();
