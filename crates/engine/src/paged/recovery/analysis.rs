@@ -62,6 +62,8 @@ pub(crate) struct Analysis {
     pub(crate) active: HashMap<u64, ActiveEntry>,
     /// For those of them that logged much: starts of some of their records, ascending.
     marks: HashMap<u64, Vec<Lsn>>,
+    /// Chains freed since the begin record, with their transactions; only until the checkpoint is complete.
+    freed: HashSet<(u64, u64)>,
     /// Every transaction id in the log is below this.
     pub(crate) next_txn: u64,
     /// Begin of the checkpoint.
@@ -180,6 +182,7 @@ impl Analysis {
                 self.next_txn = self.next_txn.max(end.next_txn);
                 self.complete = true;
                 self.ended = HashSet::new();
+                self.freed = HashSet::new();
                 Ok(())
             }
             _ => Err(failed(Malformed("a record of an unknown kind"))),
@@ -243,6 +246,12 @@ impl Analysis {
                     known.last = captured.last;
                     known.state = captured.state;
                     known.chains = captured.chains;
+                } else if captured.state == State::Committed && known.state == State::Active {
+                    // Its commit record lies before the begin record, and it has freed chains since it was captured.
+                    let freed = |chain: &u64| self.freed.contains(&(txn, *chain));
+                    known.state = State::Committed;
+                    known.chains = captured.chains;
+                    known.chains.retain(|chain| !freed(chain));
                 }
             }
         }
@@ -252,6 +261,9 @@ impl Analysis {
         let (head, _) = decode_chain_free(record.payload).map_err(|fault| fault.at(record.lsn))?;
         if let Some(entry) = self.active.get_mut(&record.txn) {
             entry.chains.retain(|chain| *chain != head.get());
+        }
+        if !self.complete {
+            self.freed.insert((record.txn, head.get()));
         }
         Ok(())
     }
