@@ -13,6 +13,8 @@
 //! begins at the same checkpoint (or at the new one, when it is complete) and arrives at the same state.
 
 mod analysis;
+#[cfg(test)]
+mod analysis_tests;
 mod redo;
 
 pub(crate) use analysis::{Analysis, malformed, read_checkpoint};
