@@ -235,11 +235,14 @@ impl<T> Completions<T> {
         let limit = limit.max(1);
         self.poll_with(&mut told);
         while self.queue.len() >= limit {
-            // When this one is ready, so are those before it.
+            // The last of them may ask for less than one before it (invariant 3), so each level is waited for.
             let last = self.queue.len() - limit;
-            if let Some(Queued { end, level, .. }) = self.queue.get(last) {
-                // How it went is looked at by `poll_with`.
-                let _outcome = self.log.core().wait(*end, *level);
+            for asked in [Durability::Durable, Durability::Written] {
+                let of_level = self.queue.range(..=last).filter(|queued| queued.level == asked);
+                if let Some(end) = of_level.map(|queued| queued.end).max() {
+                    // How it went is looked at by `poll_with`.
+                    let _outcome = self.log.core().wait(end, asked);
+                }
             }
             self.poll_with(&mut told);
         }

@@ -17,6 +17,7 @@
 mod checks;
 mod leader;
 
+use crate::background::Background;
 use crate::completion::Wakers;
 use crate::counters::{Counters, Tally};
 use crate::error::{AppendError, Error, Result};
@@ -50,6 +51,7 @@ pub(crate) struct Core {
     pub(crate) tally: Tally,
     inserter: Box<dyn Inserter>,
     protocol: Box<dyn SyncProtocol>,
+    background: Background,
     incarnation: u32,
     piece_bytes_max: usize,
     spare_segments: u64,
@@ -98,7 +100,8 @@ impl Core {
             wakers: Wakers::default(),
             tally: Tally::default(),
             inserter: insert::choose(options),
-            protocol: sync::choose(options),
+            protocol: options.background.arrange(sync::choose(options)),
+            background: options.background,
             incarnation: start.incarnation,
             piece_bytes_max: options.piece_bytes_max(),
             spare_segments: options.spare_segments as u64,
@@ -263,7 +266,9 @@ impl Core {
             || limiter.fits_prepared(frontiers.reserved().get(), bytes, self.store.prepared_end(), admission);
         while !fits() {
             let reach = frontiers.reserved().get() + bytes + limiter.slack() + limiter.reserve();
-            let asked = self.maintenance.ask(reach, fits);
+            let ticket = self.maintenance.ask(reach);
+            self.maintain_here();
+            let asked = self.maintenance.wait(ticket, fits);
             self.refresh();
             match asked {
                 Ok(()) => self.check_appendable()?,
@@ -386,9 +391,27 @@ impl Core {
     // ---- background threads
 
     pub(crate) fn start_maintenance(&self) -> std::io::Result<()> {
-        self.spawn("katydid-log-maintenance", |core| {
-            core.maintenance.run(|reach| core.prepare_if_wanted(reach), |error| core.fail(error));
-        })
+        match self.background {
+            Background::Caller => Ok(()),
+            Background::Threads => self.spawn("katydid-log-maintenance", |core| {
+                core.maintenance.run(|reach| core.prepare_if_wanted(reach), |error| core.fail(error));
+            }),
+        }
+    }
+
+    /// Does what was asked of the maintenance thread, if there is to be none.
+    fn maintain_here(&self) {
+        if self.background == Background::Caller {
+            self.maintenance.run_pending(|reach| self.prepare_if_wanted(reach), |error| self.fail(error));
+        }
+    }
+
+    /// Does what was requested of background threads, if there are to be none.
+    pub(crate) fn run_background(&self) {
+        if self.background == Background::Caller {
+            self.protocol.serve(self);
+            self.maintain_here();
+        }
     }
 
     fn spawn(&self, name: &str, body: impl FnOnce(&Core) + Send + 'static) -> std::io::Result<()> {

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod background;
 mod checksum;
 mod completion;
 mod control;
@@ -23,6 +24,8 @@ mod sync;
 mod sync_shim;
 pub mod testing;
 
+#[doc(hidden)]
+pub use background::Background;
 pub use completion::{Callback, Completion, Completions};
 pub use control::FORMAT_VERSION;
 pub use counters::Counters;

@@ -130,6 +130,12 @@ impl Log {
         self.core().request(end, durability);
     }
 
+    /// Does what background threads would have done by now, on a log that was opened without them; otherwise nothing.
+    #[doc(hidden)]
+    pub fn run_background(&self) {
+        self.core().run_background();
+    }
+
     /// Makes everything appended before this call durable; returns up to where.
     ///
     /// # Errors

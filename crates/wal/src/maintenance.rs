@@ -64,34 +64,63 @@ impl Maintenance {
                 }
                 (asks.asked, asks.reach)
             };
-            let outcome = loop {
-                match prepare(reach) {
-                    // Those who wait may have what they need already.
-                    Ok(true) => self.answered.notify_all(),
-                    Ok(false) => break Ok(()),
-                    Err(error) => break Err(error),
-                }
-                if self.lock().over {
-                    break Ok(());
-                }
-            };
-            let no_space = match outcome {
-                Ok(()) => false,
-                Err(error) if error.is_no_space() => true,
-                Err(error) => {
-                    fail(error);
-                    false
-                }
-            };
-            let mut asks = self.lock();
-            asks.answered = turn;
-            asks.no_space = no_space;
-            if asks.asked == turn {
-                asks.reach = 0;
-            }
-            drop(asks);
-            self.answered.notify_all();
+            self.attempt(turn, reach, &mut prepare, &mut fail);
         }
+    }
+
+    /// What the thread would do now, for a log without one. Returns when all asks are answered.
+    pub(crate) fn run_pending(
+        &self,
+        mut prepare: impl FnMut(u64) -> device::Result<bool>,
+        mut fail: impl FnMut(device::Error),
+    ) {
+        loop {
+            let (turn, reach) = {
+                let asks = self.lock();
+                if asks.asked == asks.answered || asks.over {
+                    return;
+                }
+                (asks.asked, asks.reach)
+            };
+            self.attempt(turn, reach, &mut prepare, &mut fail);
+        }
+    }
+
+    /// Answers all asks up to `turn`.
+    fn attempt(
+        &self,
+        turn: u64,
+        reach: u64,
+        prepare: &mut impl FnMut(u64) -> device::Result<bool>,
+        fail: &mut impl FnMut(device::Error),
+    ) {
+        let outcome = loop {
+            match prepare(reach) {
+                // Those who wait may have what they need already.
+                Ok(true) => self.answered.notify_all(),
+                Ok(false) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+            if self.lock().over {
+                break Ok(());
+            }
+        };
+        let no_space = match outcome {
+            Ok(()) => false,
+            Err(error) if error.is_no_space() => true,
+            Err(error) => {
+                fail(error);
+                false
+            }
+        };
+        let mut asks = self.lock();
+        asks.answered = turn;
+        asks.no_space = no_space;
+        if asks.asked == turn {
+            asks.reach = 0;
+        }
+        drop(asks);
+        self.answered.notify_all();
     }
 
     /// Asks without waiting, unless an attempt is under way or the last one met no space.
@@ -109,14 +138,20 @@ impl Maintenance {
         self.lock().no_space = false;
     }
 
-    /// Asks for prepared space up to `reach` and waits until `enough` holds or an attempt that began after this call
-    /// has ended.
-    pub(crate) fn ask(&self, reach: u64, enough: impl Fn() -> bool) -> Result<(), Refusal> {
+    /// Asks for prepared space up to `reach`; the ticket to wait with.
+    pub(crate) fn ask(&self, reach: u64) -> u64 {
         let mut asks = self.lock();
         asks.asked += 1;
         asks.reach = asks.reach.max(reach);
         let ticket = asks.asked;
+        drop(asks);
         self.asked.notify_one();
+        ticket
+    }
+
+    /// Waits until `enough` holds or an attempt that began after the ask has ended.
+    pub(crate) fn wait(&self, ticket: u64, enough: impl Fn() -> bool) -> Result<(), Refusal> {
+        let mut asks = self.lock();
         loop {
             if enough() {
                 return Ok(());

@@ -3,6 +3,7 @@
 //! Pure; any thread. Designs that exist side by side are named by enums here and chosen at open; no option changes what
 //! the files mean, so a log may be opened with other options than it was written with.
 
+use crate::background::Background;
 use katydid_device::Method;
 use std::fmt;
 use std::str::FromStr;
@@ -117,6 +118,9 @@ pub struct Options {
     pub reserve_bytes: u64,
     /// The id of a new log. Default none: a random one. Set it where files must come out the same in every run.
     pub log_id: Option<u128>,
+    /// Who does what nobody waits for. For tests that must do the same in every run.
+    #[doc(hidden)]
+    pub background: Background,
 }
 
 impl Default for Options {
@@ -132,6 +136,7 @@ impl Default for Options {
             spare_segments: 2,
             reserve_bytes: 16 << 20,
             log_id: None,
+            background: Background::Threads,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! log can wait for the last one.
 
 use super::{Core, locked};
+use crate::background::Background;
 use crate::insert::{Image, Scan};
 use crate::lsn::{BLOCK_BYTES, Lsn};
 use crate::options::Durability;
@@ -150,7 +151,8 @@ impl Rounds for Core {
     }
 
     fn start_syncer(&self) -> bool {
-        self.spawn("katydid-log-syncer", |core| core.protocol.serve(core)).is_ok()
+        self.background == Background::Threads
+            && self.spawn("katydid-log-syncer", |core| core.protocol.serve(core)).is_ok()
     }
 
     fn released(&self, waiters: u64) {

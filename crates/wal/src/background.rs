@@ -1,0 +1,145 @@
+//! Who does what no caller waits for: writing and syncing what was requested without blocking, and preparing segments.
+//!
+//! Threads, in production. A test that must do the same in every run chooses [`Background::Caller`]: then no thread is
+//! started, requests wait until [`crate::Log::run_background`] is called, and whoever needs a segment prepares it. The
+//! protocols themselves are the same: without a syncer thread whoever gives it the baton leads in its place.
+
+use crate::lsn::Lsn;
+use crate::options::Durability;
+use crate::sync::{Rounds, SyncProtocol};
+use std::sync::{Mutex, PoisonError};
+
+/// See the head of this file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Background {
+    /// Threads of the log's own.
+    #[default]
+    Threads,
+    /// The caller, when it says so or cannot go on without.
+    Caller,
+}
+
+impl Background {
+    /// The protocol as it has to be for who runs it.
+    pub(crate) fn arrange(self, protocol: Box<dyn SyncProtocol>) -> Box<dyn SyncProtocol> {
+        match self {
+            Background::Threads => protocol,
+            Background::Caller => Box::new(Deferred { protocol, wished: Mutex::new(None) }),
+        }
+    }
+}
+
+/// A protocol whose requests wait for [`SyncProtocol::serve`], which returns when they are met.
+#[derive(Debug)]
+struct Deferred {
+    protocol: Box<dyn SyncProtocol>,
+    /// The highest level requested. A leaf latch.
+    wished: Mutex<Option<Durability>>,
+}
+
+impl SyncProtocol for Deferred {
+    fn wait(&self, rounds: &dyn Rounds, end: Lsn, level: Durability) {
+        self.protocol.wait(rounds, end, level);
+    }
+
+    fn request(&self, _: &dyn Rounds, level: Durability) {
+        let mut wished = self.wished.lock().unwrap_or_else(PoisonError::into_inner);
+        *wished = (*wished).max(Some(level));
+    }
+
+    fn serve(&self, rounds: &dyn Rounds) {
+        let wished = self.wished.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(level) = wished {
+            self.protocol.request(rounds, level);
+        }
+    }
+
+    fn stop(&self) {
+        self.protocol.stop();
+    }
+
+    fn syncer_wakeups(&self) -> u64 {
+        self.protocol.syncer_wakeups()
+    }
+}
+
+#[cfg(all(test, not(any(loom, katydid_explore))))]
+mod tests {
+    use super::*;
+    use crate::{Append, InserterKind, Kind, Log, Options, SyncKind};
+    use katydid_device::SimDevice;
+
+    fn options(inserter: InserterKind, sync: SyncKind) -> Options {
+        Options {
+            segment_bytes: 32 << 10,
+            ring_bytes: 16 << 10,
+            run_ahead_bytes: 8 << 10,
+            spare_segments: 1,
+            reserve_bytes: 0,
+            inserter,
+            sync,
+            background: Background::Caller,
+            ..Options::default()
+        }
+    }
+
+    fn on_every_design(check: impl Fn(&SimDevice, &Log)) {
+        for inserter in [InserterKind::Mutex, InserterKind::Marks] {
+            for sync in [SyncKind::Adaptive, SyncKind::Pipelined] {
+                let device = SimDevice::new(1);
+                let log = Log::open_in(device.directory(), options(inserter, sync)).expect("open");
+                check(&device, &log);
+                assert_eq!(log.counters().syncer_wakeups + log.counters().maintenance_wakeups, 0);
+                log.close().expect("close");
+            }
+        }
+    }
+
+    #[test]
+    fn a_request_waits_for_the_caller_and_touches_no_device_before() {
+        on_every_design(|device, log| {
+            let mut session = log.session().expect("session");
+            let end = session.append(&Append::new(Kind::USER, &[b"record"])).expect("append").end;
+            let before = device.steps();
+            log.request(end, Durability::Durable);
+            assert_eq!((device.steps(), log.written() < end), (before, true));
+            log.run_background();
+            assert!(log.durable() >= end && device.steps() > before);
+            let after = device.steps();
+            log.run_background();
+            assert_eq!(device.steps(), after, "nothing was left to do");
+        });
+    }
+
+    /// Nobody else would do it: waiting for the last alone would go round for ever.
+    #[test]
+    fn draining_waits_for_a_durable_one_before_a_buffered_one() {
+        on_every_design(|_, log| {
+            let mut session = log.session().expect("session");
+            let mut queue = crate::Completions::new(log);
+            for level in [Durability::Durable, Durability::Written, Durability::Buffered] {
+                let end = session.append(&Append::new(Kind::USER, &[b"record"])).expect("append").end;
+                queue.push(end, level, level);
+            }
+            let mut told = Vec::new();
+            queue.drain_with(|level, outcome| told.push((level, outcome.is_ok())));
+            let all = [Durability::Durable, Durability::Written, Durability::Buffered];
+            assert_eq!(told, all.map(|level| (level, true)));
+        });
+    }
+
+    #[test]
+    fn whoever_needs_a_segment_prepares_it() {
+        on_every_design(|_, log| {
+            let mut session = log.session().expect("session");
+            let payload = [7; 1500];
+            for _ in 0..200 {
+                let end = session.append(&Append::new(Kind::USER, &[&payload])).expect("append").end;
+                log.request(end, Durability::Durable);
+            }
+            let end = log.sync().expect("sync");
+            log.trim(end).expect("trim");
+            session.append(&Append::new(Kind::USER, &[&payload])).expect("append");
+        });
+    }
+}
