@@ -1,5 +1,5 @@
-//! Every decoder of what a device holds, as a function of bytes, with valid samples to mutate. For the fuzzer and
-//! `tests/decoders.rs`; not part of the API.
+//! What tests need beyond the API: background work on the caller's thread, for runs that do the same each time; and
+//! every decoder of what a device holds, as a function of bytes, with valid samples to mutate.
 //!
 //! A decoder may refuse its input; it must not panic, hang, or allocate without bound. Sums are mended after a mutation
 //! where one guards all the rest, since nothing would get far without.
@@ -15,9 +15,17 @@ use crate::paged::log_record::{
     decode_compensation, decode_pages, encode_active, encode_chains, encode_checkpoint_end, encode_pages,
 };
 use crate::paged::page::{PageId, Value, check_structure, header};
-use crate::{Lsn, TableId, TxnId};
+use crate::{Database, Lsn, TableId, TxnId};
 use katydid_device::{Create, Directory, MemoryDirectory, Method, WriteMode};
 use std::io::IoSlice;
+
+pub use katydid_wal::Background;
+
+/// Writes, syncs, prepares segments, takes checkpoints and writes pages back as far as background threads would have been
+/// asked to by now, on a database that was opened with [`Background::Caller`]; otherwise does nothing.
+pub fn run_background(database: &Database) {
+    database.engine().run_background();
+}
 
 /// One decoder: its name, valid inputs, and the call, which may refuse its input but not panic.
 pub type Target = (&'static str, Vec<Vec<u8>>, fn(&[u8]));

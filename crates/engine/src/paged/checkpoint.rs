@@ -18,7 +18,8 @@
 //! leaves more log than needed.
 //!
 //! The thread is parked until it is woken by a commit that finds enough log since the last checkpoint, by the soft limit,
-//! or by a writer that finds few free pages in the database file, which it grows ahead of need. There is no timer.
+//! or by a writer that finds few free pages in the database file, which it grows ahead of need. There is no timer. Tests
+//! that must do the same in every run have no such thread: `Engine::run_background` does its work where they call it.
 
 use crate::Lsn;
 use crate::error::Result;
@@ -28,7 +29,7 @@ use crate::paged::log_record::{
     CHECKPOINT_ACTIVE, CHECKPOINT_BEGIN, CHECKPOINT_END, CHECKPOINT_PAGES, CheckpointEnd, PAGES_PER_RECORD,
     encode_active, encode_checkpoint_end, encode_pages,
 };
-use katydid_wal::{Admission, Durability};
+use katydid_wal::{Admission, Background, Durability};
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -108,11 +109,14 @@ impl Checkpoints {
         self.bell.notify_one();
     }
 
-    /// Starts the thread.
+    /// Starts the thread, if there is to be one.
     pub(crate) fn start(engine: &Arc<Engine>) -> std::io::Result<()> {
         let due = engine.checkpoints.begin().get().saturating_add(engine.options.checkpoint_bytes);
         engine.checkpoints.due.store(due, Ordering::Relaxed);
         engine.look_again();
+        if engine.options.log.background == Background::Caller {
+            return Ok(());
+        }
         let weak = Arc::downgrade(engine);
         let thread = std::thread::Builder::new().name("katydid-checkpoint".to_owned());
         *engine.checkpoints.thread.lock() = Some(thread.spawn(move || run(&weak))?);
@@ -142,37 +146,59 @@ impl Checkpoints {
         while !alarm.rung && !alarm.stopping {
             self.bell.wait(&mut alarm);
         }
-        alarm.rung = false;
-        self.rung.store(false, Ordering::Release);
+        self.hear(&mut alarm);
         !alarm.stopping
+    }
+
+    /// Takes the bell's ring, so that the next one is heard; whether it was rung.
+    fn hear(&self, alarm: &mut Alarm) -> bool {
+        self.rung.store(false, Ordering::Release);
+        std::mem::take(&mut alarm.rung)
     }
 }
 
 fn run(weak: &Weak<Engine>) {
     let Some(engine) = weak.upgrade() else { return };
     while engine.checkpoints.listen() {
-        if engine.space.is_short() {
-            // No space is told to whoever needs a page; any other failure has shut the gate.
-            let _grown = engine.space.grow_ahead();
-        }
-        while engine.checkpoint_is_due() {
-            let before = engine.log.start();
-            // A failure has shut the gate, or is a lack of space that whoever writes meets as well.
-            if engine.checkpoint().is_err() || engine.checkpoints.is_stopping() {
-                break;
-            }
-            // Over the soft limit checkpoints follow each other, as long as they help.
-            if engine.log.start() <= before {
-                break;
-            }
-        }
-        // A failure has shut the gate; whoever writes meets it.
-        let _cleaned = engine.clean_pages();
-        engine.look_again();
+        engine.look_after();
     }
 }
 
 impl Engine {
+    /// Does what background threads would have done by now, on an engine that was opened without them; otherwise nothing.
+    pub(crate) fn run_background(&self) {
+        if self.options.log.background == Background::Threads {
+            return;
+        }
+        self.log.run_background();
+        let rung = self.checkpoints.hear(&mut self.checkpoints.alarm.lock());
+        if rung {
+            self.look_after();
+        }
+    }
+
+    /// What the thread does each time it is woken.
+    fn look_after(&self) {
+        if self.space.is_short() {
+            // No space is told to whoever needs a page; any other failure has shut the gate.
+            let _grown = self.space.grow_ahead();
+        }
+        while self.checkpoint_is_due() {
+            let before = self.log.start();
+            // A failure has shut the gate, or is a lack of space that whoever writes meets as well.
+            if self.checkpoint().is_err() || self.checkpoints.is_stopping() {
+                break;
+            }
+            // Over the soft limit checkpoints follow each other, as long as they help.
+            if self.log.start() <= before {
+                break;
+            }
+        }
+        // A failure has shut the gate; whoever writes meets it.
+        let _cleaned = self.clean_pages();
+        self.look_again();
+    }
+
     /// Sets the position at which the thread is woken next.
     fn look_again(&self) {
         let look = self.log.reserved().get().saturating_add(LOOK_BYTES);

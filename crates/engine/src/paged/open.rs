@@ -149,10 +149,11 @@ fn restart(
     let Files { control, pages, double_write, log } = files;
     let begin = control.get().checkpoint;
     let page_bytes = control.get().page_bytes as usize;
+    let background = options.log.background;
     let barrier = Arc::new(LogBarrier(log.clone()));
     let pool = Arc::new(Pool::new(pages, double_write, page_bytes, options.cache_bytes, barrier));
     let checkpoint = recovery::read_checkpoint(&log, begin, progress)?;
-    let analysis = recovery::repeat(&log, &pool, &checkpoint, Analysis::new(begin), progress)?;
+    let analysis = recovery::repeat(&log, &pool, &checkpoint, Analysis::new(begin), background, progress)?;
     let space = Space::load(&pool)?;
     let next_txn = analysis.next_txn.max(control.get().next_transaction);
     let engine = Arc::new(Engine {

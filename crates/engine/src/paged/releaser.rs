@@ -15,6 +15,7 @@
 use crate::lock::TxnLocks;
 use crate::paged::engine::Engine;
 use crate::transaction::Committed;
+use katydid_wal::Background;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -44,6 +45,10 @@ pub(crate) struct Releaser {
 impl Releaser {
     /// Releases `locks` once the log has come as far as their transaction asked.
     pub(crate) fn release_later(engine: &Arc<Engine>, locks: TxnLocks, committed: Committed) {
+        if engine.options.log.background == Background::Caller {
+            engine.release_pending(vec![Pending { committed, locks }]);
+            return;
+        }
         let mut state = engine.releaser.state.lock();
         state.queue.push_back(Pending { committed, locks });
         if state.thread.is_none() && !state.stopping {

@@ -1,41 +1,17 @@
 //! One client with a seeded workload: transactions of all kinds, savepoints, tables made and dropped, checkpoints,
-//! closing and opening.
+//! closing and opening. Where background threads are not to be, their work is done at places that the seed picks.
 
 use crate::common::{Rng, key};
 use crate::history::{History, Unit};
-use katydid::{Database, Durability, Error, LockRelease, Options, Session, Table, TransactionOptions};
-use katydid_device::SimDevice;
+use crate::machine::Machine;
+use katydid::testing::run_background;
+use katydid::{Database, Durability, Error, Session, Table, TransactionOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Options under which everything happens often: eviction, checkpoints, segment changes.
-pub fn options(seed: u64) -> Options {
-    let mut options = crate::common::small_options();
-    options.checkpoint_bytes = 64 << 10;
-    options.log.segment_bytes = 64 << 10;
-    options.log.ring_bytes = 16 << 10;
-    options.log.run_ahead_bytes = 8 << 10;
-    options.log.reserve_bytes = 64 << 10;
-    options.log.spare_segments = 1;
-    options.log.log_id = Some(1);
-    if seed.is_multiple_of(3) {
-        options.lock_release = LockRelease::AfterDurable;
-    }
-    if seed.is_multiple_of(4) {
-        options.log.sync = katydid::SyncKind::Pipelined;
-    }
-    if seed.is_multiple_of(5) {
-        options.log.inserter = katydid::InserterKind::Mutex;
-    }
-    if seed.is_multiple_of(2) {
-        options.log.method = katydid::Method::Buffered;
-    }
-    options
-}
-
 pub struct Client<'a> {
-    device: &'a SimDevice,
-    options: Options,
+    machine: &'a Machine,
+    seed: u64,
     random: Rng,
     pub history: &'a mut History,
     // The highest unit acknowledged by a callback.
@@ -44,17 +20,17 @@ pub struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    pub fn new(device: &'a SimDevice, seed: u64, history: &'a mut History) -> Self {
+    pub fn new(machine: &'a Machine, seed: u64, history: &'a mut History) -> Self {
         let mut random = Rng::with_seed(seed);
         let keys = [8, 40, 200][random.usize(0..3)];
-        Client { device, options: options(seed), random, history, told: Arc::default(), keys }
+        Client { machine, seed, random, history, told: Arc::default(), keys }
     }
 
     /// Runs until the device crashes or `count` units are done.
     pub fn run(&mut self, count: usize) -> Result<(), Error> {
         let mut done = 0;
         while done < count {
-            let database = Database::open_in(self.device.directory(), self.options.clone())?;
+            let database = self.machine.open(self.seed)?;
             let session = database.session();
             let until = done + self.random.usize(5..40);
             let result = self.run_open(&database, &session, &mut done, until.min(count));
@@ -81,6 +57,9 @@ impl<'a> Client<'a> {
         until: usize,
     ) -> Result<(), Error> {
         while *done < until {
+            if self.random.u32(0..3) == 0 {
+                run_background(database);
+            }
             session.poll();
             self.history.acknowledge(self.told.load(Ordering::Relaxed));
             match self.random.u32(0..60) {
@@ -187,6 +166,8 @@ impl<'a> Client<'a> {
                 let unit = self.history.attempt(Unit::Commit(writes));
                 let future = txn.commit_async();
                 if self.random.bool() {
+                    // Without threads nobody else would make it ready.
+                    run_background(database);
                     crate::common::block_on(future)?;
                     if durability == Durability::Durable {
                         self.history.acknowledge(unit);

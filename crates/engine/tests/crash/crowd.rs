@@ -5,10 +5,10 @@
 //! keys are exactly what that prefix says; the versions of a shared key that survived form a chain without a missing
 //! link; whatever a surviving transaction read survived, and so did whatever an acknowledged reader was shown.
 
-use crate::client::options;
 use crate::common::{Rng, key};
+use crate::machine::Machine;
+use katydid::testing::Background;
 use katydid::{Database, Durability, Error, Table, Transaction, TransactionOptions};
-use katydid_device::SimDevice;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -231,15 +231,16 @@ fn check(rows: &BTreeMap<Vec<u8>, Vec<u8>>, logs: &[Log]) {
 /// Several clients until a crash at a step that the seed picks, recovery, and the check.
 pub fn crash_once(seed: u64) {
     let mut random = Rng::with_seed(seed ^ 0xc0de);
-    let device = SimDevice::new(seed);
+    let machine = Machine::new(seed, Background::Threads);
+    let device = &machine.device;
     let clients = random.u64(2..5);
     let mut logs: Vec<Log> = (0..clients).map(|_| Log::default()).collect();
-    let database = Database::open_in(device.directory(), options(seed)).expect("open");
+    let database = machine.open(seed).expect("open");
     let table = database.table("crowd").expect("table");
     device.crash_at(device.steps() + random.u64(1..900));
     std::thread::scope(|scope| {
         for (number, log) in logs.iter_mut().enumerate() {
-            let (database, table, device) = (&database, &table, &device);
+            let (database, table) = (&database, &table);
             scope.spawn(move || {
                 if let Err(error) = client(database, table, seed, number as u64, log) {
                     assert!(device.is_crashed(), "failed without a crash: {error}");
@@ -249,7 +250,7 @@ pub fn crash_once(seed: u64) {
     });
     device.freeze();
     drop((table, database));
-    let (_, database) = crate::recover(device, &mut random, seed);
+    let (_, database) = crate::recover(machine, &mut random, seed);
     let table = database.open_table("crowd").expect("open table").expect("the table is there");
     let rows = crate::common::contents(&database, &table);
     check(&rows, &logs);

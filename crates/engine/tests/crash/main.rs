@@ -3,7 +3,14 @@
 //! commit is there, no unacknowledged transaction is partly there, nothing that depends on a lost one survives, and
 //! recovering again changes nothing.
 //!
-//! `KATYDID_SEED` replays one seed, `KATYDID_SECONDS` runs new seeds for so long (`cargo xtask crash --seconds N`).
+//! | what | replayable |
+//! |---|---|
+//! | one client, all work on its thread | exactly: seed, step and units name one sequence of device calls and one outcome |
+//! | one client beside the database's own threads | roughly: the seed gives the same transactions, a step is a time |
+//! | several clients | roughly: the seed gives each client's choices, not how they meet |
+//!
+//! A failure prints the line that replays it (`one_crash`). `KATYDID_SEED` alone sets the first seed of each test,
+//! `KATYDID_SECONDS` runs new seeds for so long (`cargo xtask crash --seconds N`).
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -11,12 +18,14 @@ mod common;
 mod client;
 mod crowd;
 mod history;
+mod machine;
 
-use client::{Client, options};
+use client::Client;
 use common::Rng;
 use history::{History, Model};
+use katydid::testing::Background::{self, Caller, Threads};
 use katydid::{Database, Error};
-use katydid_device::{SimDevice, Survival};
+use machine::Machine;
 use std::time::{Duration, Instant};
 
 /// Everything in the store.
@@ -31,141 +40,216 @@ pub fn everything(database: &Database) -> Model {
         .collect()
 }
 
-fn survival(random: &mut Rng) -> Survival {
-    match random.u32(0..8) {
-        0 => Survival::DropAll,
-        1 => Survival::KeepAll,
-        _ => Survival::Random,
-    }
-}
-
-/// Recovers, crashing on the way some times; the device it succeeded on, and the open database.
-pub fn recover(mut device: SimDevice, random: &mut Rng, seed: u64) -> (SimDevice, Database) {
-    device = device.reopen_with(random.u64(..), survival(random));
+/// Recovers, crashing on the way some times; the machine it succeeded on, and the open database.
+pub fn recover(mut machine: Machine, random: &mut Rng, seed: u64) -> (Machine, Database) {
+    machine = machine.restart(random);
     for _ in 0..random.usize(0..4) {
         // Most recoveries take fewer steps than the upper end; then this one succeeds and is crashed right after.
-        device.crash_at(random.u64(0..120));
-        match Database::open_in(device.directory(), options(seed)) {
+        machine.device.crash_at(random.u64(0..120));
+        match machine.open(seed) {
             Ok(database) => {
-                device.freeze();
+                machine.device.freeze();
                 drop(database);
             }
-            Err(error) => assert!(device.is_crashed(), "recovery failed: {error}"),
+            Err(error) => assert!(machine.device.is_crashed(), "recovery failed: {error}"),
         }
-        device = device.reopen_with(random.u64(..), survival(random));
+        machine = machine.restart(random);
     }
-    let database = Database::open_in(device.directory(), options(seed)).unwrap_or_else(|error| {
-        panic!("recovery failed: {error}");
-    });
-    (device, database)
+    let database = machine.open(seed).unwrap_or_else(|error| panic!("recovery failed: {error}"));
+    (machine, database)
 }
 
-fn expect_crash(result: Result<(), Error>, device: &SimDevice) {
+/// A seeded workload of so many units of one client.
+#[derive(Debug, Clone, Copy)]
+struct Workload {
+    seed: u64,
+    units: usize,
+    background: Background,
+}
+
+/// What came of a crash: after each recovery the number of units that survived and the store; and all device calls.
+#[derive(Debug, PartialEq)]
+struct Outcome {
+    generations: Vec<(usize, Model)>,
+    told: Vec<String>,
+}
+
+impl Workload {
+    /// Steps it takes without a crash.
+    fn steps(self) -> u64 {
+        let machine = Machine::new(self.seed, self.background);
+        let mut history = History::default();
+        Client::new(&machine, self.seed, &mut history).run(self.units).expect("a run without a crash");
+        let database = machine.open(self.seed).expect("open");
+        assert!(everything(&database) == history.state());
+        machine.device.steps()
+    }
+
+    /// Runs it, crashing at `step`; some generations of crash and recovery.
+    fn crash_at(self, step: u64) -> Outcome {
+        let Workload { seed, units, background } = self;
+        let mut random = Rng::with_seed(seed ^ (step << 32) ^ 0x5eed);
+        let mut history = History::default();
+        let mut machine = Machine::new(seed, background);
+        let mut generations = Vec::new();
+        machine.device.crash_at(step);
+        for generation in 0..3 {
+            println!("generation {generation}");
+            let result = Client::new(&machine, seed + generation, &mut history).run(units);
+            expect_crash(result, &machine);
+            let (recovered, database) = recover(machine, &mut random, seed);
+            let found = everything(&database);
+            let survivors = history.survivors(&found);
+            common::assert_sound(&database.verify(None).expect("verify"));
+            drop(database);
+            let again = recovered.open(seed).expect("open again");
+            let same = everything(&again);
+            assert!(same == found, "opening again changed the store, which had {survivors} units");
+            drop(again);
+            generations.push((survivors, found.clone()));
+            history.settle(found);
+            machine = recovered;
+            machine.device.crash_at(machine.device.steps() + random.u64(1..400));
+        }
+        Outcome { generations, told: machine.told() }
+    }
+
+    /// As [`Workload::crash_at`]; a failure says how to see it again.
+    fn crash_replayably(self, step: u64) -> Outcome {
+        let Workload { seed, units, background } = self;
+        replay(
+            || self.crash_at(step),
+            || match background {
+                Caller => println!(
+                    "KATYDID_SEED={seed} KATYDID_STEP={step} KATYDID_UNITS={units} cargo test -p katydid --test crash one_crash"
+                ),
+                _ => println!(
+                    "seed {seed}, about step {step}, beside background threads: not exactly replayable"
+                ),
+            },
+        )
+    }
+}
+
+fn expect_crash(result: Result<(), Error>, machine: &Machine) {
     if let Err(error) = result {
-        assert!(device.is_crashed(), "failed without a crash: {error}");
+        assert!(machine.device.is_crashed(), "failed without a crash: {error}");
     }
 }
 
-/// Runs the workload of `seed`, crashing at `step`; some generations of crash and recovery.
-fn crash_once(seed: u64, step: u64, units: usize) {
-    let mut random = Rng::with_seed(seed ^ (step << 32) ^ 0x5eed);
-    let mut history = History::default();
-    let mut device = SimDevice::new(seed);
-    device.crash_at(step);
-    for generation in 0..3 {
-        println!("generation {generation}");
-        let result = Client::new(&device, seed + generation, &mut history).run(units);
-        expect_crash(result, &device);
-        let (recovered, database) = recover(device, &mut random, seed);
-        let found = everything(&database);
-        let survivors = history.survivors(&found);
-        common::assert_sound(&database.verify(None).expect("verify"));
-        drop(database);
-        let again = Database::open_in(recovered.directory(), options(seed)).expect("open again");
-        let same = everything(&again);
-        assert!(same == found, "opening again changed the store, which had {survivors} units");
-        drop(again);
-        history.settle(found);
-        device = recovered;
-        device.crash_at(device.steps() + random.u64(1..400));
-    }
-}
-
-fn steps(seed: u64, units: usize) -> u64 {
-    let device = SimDevice::new(seed);
-    let mut history = History::default();
-    Client::new(&device, seed, &mut history).run(units).expect("a run without a crash");
-    let database = Database::open_in(device.directory(), options(seed)).expect("open");
-    assert!(everything(&database) == history.state());
-    device.steps()
-}
-
-fn replay<T>(seed: u64, step: u64, run: impl FnOnce() -> T + std::panic::UnwindSafe) -> T {
-    std::panic::catch_unwind(run).unwrap_or_else(|panic| {
-        println!("KATYDID_SEED={seed} step {step}");
+fn replay<T>(run: impl FnOnce() -> T, say: impl FnOnce()) -> T {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        say();
         std::panic::resume_unwind(panic)
     })
 }
 
-fn seconds() -> Option<Duration> {
-    let seconds = std::env::var("KATYDID_SECONDS").ok()?.parse().ok()?;
-    Some(Duration::from_secs(seconds))
+fn crowd(seed: u64) {
+    replay(|| crowd::crash_once(seed), || println!("seed {seed} of several clients: not exactly replayable"));
+}
+
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
 }
 
 #[test]
 fn a_crash_at_every_step() {
-    let seed = common::seed(21);
-    let units = 40;
-    let total = steps(seed, units);
-    println!("KATYDID_SEED={seed}: {total} steps");
+    let workload = Workload { seed: common::seed(21), units: 40, background: Caller };
+    let total = workload.steps();
+    println!("{workload:?}: {total} steps");
     for step in 0..total {
-        replay(seed, step, || crash_once(seed, step, units));
+        workload.crash_replayably(step);
     }
 }
 
 #[test]
 fn crashes_at_some_steps_of_many_workloads() {
-    let first = common::seed(1000);
-    let mut points = 0;
+    some_steps_of_many(Caller, common::seed(1000), 12);
+}
+
+#[test]
+fn crashes_beside_background_threads() {
+    some_steps_of_many(Threads, common::seed(2000), 6);
+}
+
+fn some_steps_of_many(background: Background, first: u64, crashes: usize) {
     for seed in first..first + 30 {
-        let units = 120;
-        let total = steps(seed, units);
+        let workload = Workload { seed, units: 120, background };
+        let total = workload.steps();
         let mut random = Rng::with_seed(seed);
-        for _ in 0..12 {
-            let step = random.u64(0..total);
-            replay(seed, step, || crash_once(seed, step, units));
-            points += 1;
+        for _ in 0..crashes {
+            workload.crash_replayably(random.u64(0..total));
         }
     }
-    println!("{points} crash points");
 }
 
 #[test]
 fn crashes_under_several_threads() {
     let first = common::seed(500);
     for seed in first..first + 40 {
-        replay(seed, 0, || crowd::crash_once(seed));
+        crowd(seed);
     }
+}
+
+/// On another thread, beside whatever else runs: neither may matter.
+#[test]
+fn a_seed_gives_the_same_calls_and_the_same_outcome_again() {
+    let first = common::seed(3000);
+    // All designs are among so many seeds.
+    for seed in first..first + 12 {
+        let workload = Workload { seed, units: 80, background: Caller };
+        let total = workload.steps();
+        assert_eq!(total, workload.steps());
+        let mut random = Rng::with_seed(seed);
+        for _ in 0..3 {
+            let step = random.u64(0..total);
+            let once = workload.crash_at(step);
+            let again = std::thread::spawn(move || workload.crash_at(step)).join().expect("no panic");
+            let differs = once.told.iter().zip(&again.told).position(|(a, b)| a != b);
+            if let Some(at) = differs {
+                let near = |outcome: &Outcome| outcome.told[at.saturating_sub(5)..=at].to_vec();
+                panic!("seed {seed} step {step}: call {at} differs: {:#?} {:#?}", near(&once), near(&again));
+            }
+            assert_eq!(once.told.len(), again.told.len(), "seed {seed} step {step}");
+            assert!(once == again, "seed {seed} step {step}: other survivors after the same calls");
+            assert!(once.generations.len() == 3 && once.told.iter().any(|call| call == "crash"));
+        }
+    }
+}
+
+/// The crash that a failure named. Does nothing unless it is told which.
+#[test]
+fn one_crash() {
+    let (Some(seed), Some(step), Some(units)) =
+        (setting("KATYDID_SEED"), setting("KATYDID_STEP"), setting("KATYDID_UNITS"))
+    else {
+        return;
+    };
+    let workload = Workload { seed, units: units as usize, background: Caller };
+    let Outcome { generations, told } = workload.crash_at(step);
+    let survived: Vec<usize> = generations.iter().map(|(units, _)| *units).collect();
+    println!("{} device calls, survivors {survived:?}", told.len());
 }
 
 /// The campaign: new seeds until the time is up. Does nothing unless `KATYDID_SECONDS` is set.
 #[test]
 fn campaign() {
-    let Some(length) = seconds() else { return };
+    let Some(length) = setting("KATYDID_SECONDS").map(Duration::from_secs) else { return };
     let start = Instant::now();
     let mut seed = common::seed(start.elapsed().as_nanos() as u64 ^ u64::from(std::process::id()) << 20);
     let mut points = 0u64;
     while start.elapsed() < length {
         println!("KATYDID_SEED={seed}");
-        let units = 100;
-        let total = steps(seed, units);
-        let mut random = Rng::with_seed(seed);
-        for _ in 0..20 {
-            let step = random.u64(0..total);
-            replay(seed, step, || crash_once(seed, step, units));
-            points += 1;
+        for (background, crashes) in [(Caller, 14), (Threads, 6)] {
+            let workload = Workload { seed, units: 100, background };
+            let total = workload.steps();
+            let mut random = Rng::with_seed(seed);
+            for _ in 0..crashes {
+                workload.crash_replayably(random.u64(0..total));
+                points += 1;
+            }
         }
-        replay(seed, 0, || crowd::crash_once(seed));
+        crowd(seed);
         points += 1;
         seed = seed.wrapping_add(1);
     }

@@ -19,7 +19,7 @@ use crate::paged::change::{ChangeKind, Place, pages_of, redo_at};
 use crate::paged::log_record::{COMPENSATION, Malformed, decode_compensation};
 use crate::paged::page::PageId;
 use crate::paged::pool::Pool;
-use katydid_wal::{Log, RecordRef};
+use katydid_wal::{Background, Log, RecordRef};
 use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
@@ -61,10 +61,15 @@ pub(crate) fn repeat(
     pool: &Pool,
     checkpoint: &Checkpoint,
     analysis: Analysis,
+    background: Background,
     progress: &Progress,
 ) -> Result<Analysis> {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let appliers = (cores * 2).min(THREADS_MAX) as u32;
+    let appliers = match background {
+        Background::Threads => thread::available_parallelism().map_or(1, usize::from) * 2,
+        // The order in which pages are written back to make room must be the same in every run.
+        Background::Caller => 1,
+    };
+    let appliers = appliers.min(THREADS_MAX) as u32;
     thread::scope(|scope| {
         let mut senders = Vec::new();
         let mut threads = Vec::new();

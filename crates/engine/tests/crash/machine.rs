@@ -1,0 +1,211 @@
+//! The simulated machine a database runs on, and what its device was told.
+//!
+//! With [`Background::Caller`] all work is done by the one client's thread, so a seed always gives the same steps in the
+//! same order, and a crash at one of them is replayed by its number. With threads of the database's own the number of a
+//! step says only about when it was.
+
+use crate::common::Rng;
+use katydid::testing::Background;
+use katydid::{Database, Error, LockRelease, Options};
+use katydid_device::{
+    Create, Directory, DirectoryLock, File, Method, Result, SimDevice, Survival, WriteMode,
+};
+use std::io::IoSlice;
+use std::sync::{Arc, Mutex};
+
+/// Options under which everything happens often: eviction, checkpoints, segment changes.
+fn options(seed: u64, background: Background) -> Options {
+    let mut options = crate::common::small_options();
+    options.checkpoint_bytes = 64 << 10;
+    options.log.segment_bytes = 64 << 10;
+    options.log.ring_bytes = 16 << 10;
+    options.log.run_ahead_bytes = 8 << 10;
+    options.log.reserve_bytes = 64 << 10;
+    options.log.spare_segments = 1;
+    options.log.log_id = Some(1);
+    options.log.background = background;
+    if seed.is_multiple_of(3) {
+        options.lock_release = LockRelease::AfterDurable;
+    }
+    if seed.is_multiple_of(4) {
+        options.log.sync = katydid::SyncKind::Pipelined;
+    }
+    if seed.is_multiple_of(5) {
+        options.log.inserter = katydid::InserterKind::Mutex;
+    }
+    if seed.is_multiple_of(2) {
+        options.log.method = katydid::Method::Buffered;
+    }
+    options
+}
+
+fn survival(random: &mut Rng) -> Survival {
+    match random.u32(0..8) {
+        0 => Survival::DropAll,
+        1 => Survival::KeepAll,
+        _ => Survival::Random,
+    }
+}
+
+#[derive(Debug)]
+pub struct Machine {
+    pub device: SimDevice,
+    background: Background,
+    trace: Trace,
+}
+
+impl Machine {
+    pub fn new(seed: u64, background: Background) -> Machine {
+        Machine { device: SimDevice::new(seed), background, trace: Trace::default() }
+    }
+
+    /// Opens the database on it; the seed picks the options.
+    pub fn open(&self, seed: u64) -> std::result::Result<Database, Error> {
+        let directory =
+            Traced { inner: self.device.directory(), prefix: String::new(), trace: self.trace.clone() };
+        Database::open_in(Arc::new(directory), options(seed, self.background))
+    }
+
+    /// The machine after a crash.
+    pub fn restart(&self, random: &mut Rng) -> Machine {
+        let device = self.device.reopen_with(random.u64(..), survival(random));
+        self.trace.say("crash".to_owned());
+        Machine { device, background: self.background, trace: self.trace.clone() }
+    }
+
+    /// Every change the device was told to make, in order, over all restarts. Without reads: they change nothing, and
+    /// redo reads the log and the pages on two threads.
+    pub fn told(&self) -> Vec<String> {
+        self.trace.lines.lock().expect("no panic").clone()
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+struct Trace {
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Trace {
+    fn say(&self, line: String) {
+        self.lines.lock().expect("no panic").push(line);
+    }
+}
+
+#[derive(Debug)]
+struct Traced<T: ?Sized> {
+    prefix: String,
+    trace: Trace,
+    inner: Arc<T>,
+}
+
+impl Traced<dyn Directory> {
+    fn file(&self, name: &str, file: Arc<dyn File>) -> Arc<dyn File> {
+        let prefix = format!("{}{name}", self.prefix);
+        Arc::new(Traced { prefix, trace: self.trace.clone(), inner: file })
+    }
+
+    fn folder(&self, name: &str, folder: Arc<dyn Directory>) -> Arc<dyn Directory> {
+        let prefix = format!("{}{name}/", self.prefix);
+        Arc::new(Traced { prefix, trace: self.trace.clone(), inner: folder })
+    }
+
+    fn say(&self, call: &str) {
+        self.trace.say(format!("{}: {call}", self.prefix));
+    }
+}
+
+impl Directory for Traced<dyn Directory> {
+    fn open(&self, name: &str, create: Create, method: Method) -> Result<Arc<dyn File>> {
+        self.say(&format!("open {name} {create:?}"));
+        Ok(self.file(name, self.inner.open(name, create, method)?))
+    }
+
+    fn open_read_only(&self, name: &str) -> Result<Arc<dyn File>> {
+        Ok(self.file(name, self.inner.open_read_only(name)?))
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        self.inner.list()
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.say(&format!("rename {from} to {to}"));
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.say(&format!("remove {name}"));
+        self.inner.remove(name)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.say("sync");
+        self.inner.sync()
+    }
+
+    fn lock(&self) -> Result<Box<dyn DirectoryLock>> {
+        self.inner.lock()
+    }
+
+    fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>> {
+        self.say(&format!("subdirectory {name}"));
+        Ok(self.folder(name, self.inner.subdirectory(name)?))
+    }
+
+    fn existing_subdirectory(&self, name: &str) -> Result<Option<Arc<dyn Directory>>> {
+        Ok(self.inner.existing_subdirectory(name)?.map(|folder| self.folder(name, folder)))
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
+
+impl Traced<dyn File> {
+    fn say(&self, call: &str) {
+        self.trace.say(format!("{}: {call}", self.prefix));
+    }
+}
+
+impl File for Traced<dyn File> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        self.inner.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, parts: &[IoSlice<'_>], offset: u64, mode: WriteMode) -> Result<()> {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        self.say(&format!("write {length} at {offset} {mode:?}"));
+        self.inner.write_at(parts, offset, mode)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.say("sync");
+        self.inner.sync()
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.inner.len()
+    }
+
+    fn prepare(&self, from: u64, to: u64) -> Result<()> {
+        self.say(&format!("prepare {from} to {to}"));
+        self.inner.prepare(from, to)
+    }
+
+    fn truncate(&self, length: u64) -> Result<()> {
+        self.say(&format!("truncate to {length}"));
+        self.inner.truncate(length)
+    }
+
+    fn drop_cache(&self) -> Result<()> {
+        self.inner.drop_cache()
+    }
+
+    fn method(&self) -> Method {
+        self.inner.method()
+    }
+
+    fn alignment(&self) -> usize {
+        self.inner.alignment()
+    }
+}
