@@ -9,6 +9,7 @@ use super::range::{Interval, RangeId};
 use super::resource::Resource;
 use super::space::LockSpace;
 use super::wait::Parker;
+use crate::Lsn;
 use crate::ids::TxnId;
 use std::fmt;
 use std::sync::Arc;
@@ -30,6 +31,8 @@ struct HeldSpace {
 pub(super) struct HeldRange {
     pub(super) id: RangeId,
     pub(super) interval: Interval,
+    /// What its holder depends on, for all parts that it grew by.
+    pub(super) depends_on: Lsn,
 }
 
 /// A held point.
@@ -182,9 +185,9 @@ impl TxnLocks {
         &mut self.spaces[space as usize].ranges
     }
 
-    /// Whether reading `key` is covered by a range.
-    pub(super) fn covers(&self, space: u32, key: &[u8]) -> bool {
-        self.ranges(space).iter().any(|range| range.interval.contains(key))
+    /// The range that covers reading `key`, if there is one.
+    pub(super) fn covering(&self, space: u32, key: &[u8]) -> Option<&HeldRange> {
+        self.ranges(space).iter().find(|range| range.interval.contains(key))
     }
 
     pub(super) fn clear(&mut self) {

@@ -24,8 +24,8 @@ const RANGES_MAX: usize = 32;
 
 impl Locks {
     /// Locks all keys between two bounds for reading, present or not; what touches a range that `txn` has extends it. May
-    /// wait; the caller holds no latch. After a conflict the transaction must end: part of the interval may be held by then,
-    /// and what that part depends on has not been told.
+    /// wait; the caller holds no latch. After a conflict part of the interval may be held; what that part depends on is told
+    /// with the next grant that it covers.
     pub(crate) fn acquire_range(
         &self,
         txn: &mut TxnLocks,
@@ -48,7 +48,7 @@ impl Locks {
             return self.grow_range(txn, at, grown, &interval);
         }
         let (id, depends_on) = self.wait_for_range(txn, space, interval.clone(), None)?;
-        txn.ranges_mut(at).push(HeldRange { id, interval });
+        txn.ranges_mut(at).push(HeldRange { id, interval, depends_on });
         Ok(LockGrant { depends_on })
     }
 
@@ -61,18 +61,17 @@ impl Locks {
         interval: &Interval,
     ) -> Result<LockGrant, Conflict> {
         let space = txn.space(at).clone();
-        let HeldRange { id, interval: now } = &txn.ranges(at)[place];
+        let HeldRange { id, interval: now, .. } = &txn.ranges(at)[place];
         let id = *id;
         let hull = now.hull(interval);
         let missing = [now.missing_below(&hull), now.missing_above(&hull)];
-        let mut depends_on = Lsn::ZERO;
         for part in missing.into_iter().flatten() {
-            let (_, part_depends_on) = self.wait_for_range(txn, &space, part.clone(), Some(id))?;
-            depends_on = depends_on.max(part_depends_on);
-            let held = &mut txn.ranges_mut(at)[place].interval;
-            *held = held.hull(&part);
+            let (_, depends_on) = self.wait_for_range(txn, &space, part.clone(), Some(id))?;
+            let held = &mut txn.ranges_mut(at)[place];
+            held.interval = held.interval.hull(&part);
+            held.depends_on = held.depends_on.max(depends_on);
         }
-        Ok(LockGrant { depends_on })
+        Ok(LockGrant { depends_on: txn.ranges(at)[place].depends_on })
     }
 
     /// Acquires an interval, as a new range or to become part of `into`.

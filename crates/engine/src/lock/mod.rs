@@ -68,8 +68,9 @@ use wait::{Graph, Node, Outcome, Parker};
 /// A granted lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LockGrant {
-    /// Up to here the log must be durable before anybody is told of what the lock lets its holder see. Zero if the
-    /// lock was held already: then an earlier grant has said it.
+    /// Up to here the log must be durable before anybody is told of what the lock lets its holder see. Zero if a point
+    /// was held already: then an earlier grant has said it. A range says it again, for itself and the keys it covers:
+    /// the request that made it grow may have failed in its second part, and then nobody was told of the first.
     pub(crate) depends_on: Lsn,
 }
 
@@ -167,7 +168,11 @@ impl Locks {
         let known = txn.find(at, hash, key);
         match known {
             Some((_, held)) if held >= mode => return Ok(LockGrant::HELD),
-            None if mode == PointMode::Shared && txn.covers(at, key) => return Ok(LockGrant::HELD),
+            None if mode == PointMode::Shared => {
+                if let Some(range) = txn.covering(at, key) {
+                    return Ok(LockGrant { depends_on: range.depends_on });
+                }
+            }
             _ => {}
         }
         let depends_on = match space.try_point(txn.id(), hash, key, mode, known.is_some()) {

@@ -269,6 +269,30 @@ fn an_extension_waits_for_the_writer_ahead() {
     rig.assert_vacant();
 }
 
+/// The part below is granted, the part above is not: what the first depends on must not be lost with the conflict.
+#[test]
+fn an_extension_that_fails_half_way_forgets_no_dependence() {
+    let rig = Rig::new(Duration::from_millis(5));
+    let (mut scan, mut left, mut stays) = (rig.txn(1), rig.txn(2), rig.txn(3));
+    let first = rig.range(&mut scan, Included("f"), Included("g")).unwrap();
+    assert_eq!(first.depends_on, Lsn::ZERO);
+    rig.point(&mut left, "d", Exclusive).unwrap();
+    rig.locks.release_all(&mut left, Some(Lsn::new(70)));
+    rig.point(&mut stays, "j", Exclusive).unwrap();
+    rig.range(&mut scan, Included("c"), Included("k")).unwrap_err();
+    let held: Vec<_> = scan.held().map(|(on, _)| on.to_string()).collect();
+    assert_eq!(held, ["keys [\"c\", \"g\"] of table 7"]);
+
+    assert_eq!(rig.point(&mut scan, "d", Shared), Ok(Lsn::new(70)), "a key it covers");
+    let covered = rig.range(&mut scan, Included("d"), Included("e")).unwrap();
+    assert_eq!(covered.depends_on, Lsn::new(70), "a range it covers");
+    rig.locks.release_all(&mut stays, Some(Lsn::new(60)));
+    let again = rig.range(&mut scan, Included("c"), Included("k")).unwrap();
+    assert_eq!(again.depends_on, Lsn::new(70), "the whole, once more");
+    rig.end(&mut scan);
+    rig.assert_vacant();
+}
+
 #[test]
 fn a_transaction_with_many_ranges_locks_too_much_rather_than_many() {
     let rig = Rig::new(LONG);
