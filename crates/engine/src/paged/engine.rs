@@ -4,7 +4,9 @@
 //!
 //! 1. After the gate has shut nothing is written. Changes that are in memory only and cannot be undone any more stay
 //!    behind their transactions' locks, which are then kept until the database is opened again (`stuck`).
-//! 2. A transaction that is given up because its rollback failed keeps its locks and its slot: nobody sees its changes,
+//! 2. After a bug was found in the middle of a change (`shut_off`) the gate is shut, and what is in memory may be wrong:
+//!    not even reads begin.
+//! 3. A transaction that is given up because its rollback failed keeps its locks and its slot: nobody sees its changes,
 //!    and the log is kept for recovery to undo them.
 
 use crate::Lsn;
@@ -19,11 +21,11 @@ use crate::paged::releaser::Releaser;
 use crate::paged::space::Space;
 use crate::paged::tree::Pages;
 use crate::stat::Pin;
-use katydid_device::{DirectoryLock, Gate};
+use katydid_device::{Cause, DirectoryLock, Gate, Verb};
 use katydid_wal::{Admission, Append, Appended, Durability, Kind, Log};
 use parking_lot::Mutex;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// An open database.
 #[derive(Debug)]
@@ -41,8 +43,10 @@ pub(crate) struct Engine {
     pub(crate) releaser: Releaser,
     /// Set by `close`, read by every call; the log's own state decides races, so relaxed would do, but it is not hot.
     pub(crate) closed: AtomicBool,
-    /// Locks that are never released: invariants 1 and 2.
+    /// Locks that are never released: invariants 1 and 3.
     pub(crate) stuck: Mutex<Vec<TxnLocks>>,
+    /// The bug for which the database was shut off. Set (once, release) before the gate is shut, read (acquire) by every call.
+    pub(crate) broken: OnceLock<&'static str>,
     /// The directory's lock. Dropped last.
     pub(crate) directory_lock: Mutex<Option<Box<dyn DirectoryLock>>>,
 }
@@ -67,9 +71,23 @@ impl Engine {
         Pages { pool: &self.pool, space: &self.space }
     }
 
-    /// Fails if the database was closed.
+    /// Fails if the database was closed, or shut off for a bug.
     pub(crate) fn check_open(&self) -> Result<()> {
-        if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::Closed);
+        }
+        if self.broken.get().is_some() { Err(self.poison()) } else { Ok(()) }
+    }
+
+    /// Invariant 2; the error of whoever found the bug.
+    #[cold]
+    pub(crate) fn shut_off(&self, what: &'static str) -> Error {
+        self.broken.get_or_init(|| what);
+        let cause = Cause::Io(Arc::new(std::io::Error::other(format!("internal error: {what}"))));
+        self.gate.shut(katydid_device::Error::new(Verb::Write, self.place.clone(), cause));
+        // Locks of transactions that cannot be rolled back are never released.
+        self.locks.shut();
+        self.poison()
     }
 
     /// Fails if nothing may be written: closed, poisoned, or no room in the log.
@@ -104,6 +122,9 @@ impl Engine {
 
     /// What every call fails with after the gate has shut.
     pub(crate) fn poison(&self) -> Error {
+        if let Some(what) = self.broken.get() {
+            return Error::Poisoned { cause: Arc::new(Error::Internal(what)) };
+        }
         match self.gate.failure() {
             Some(first) => Error::poisoned_by(first),
             None => Error::Internal("the gate is open"),

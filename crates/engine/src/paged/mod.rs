@@ -7,6 +7,8 @@ pub(crate) mod checkpoint;
 pub(crate) mod control;
 pub(crate) mod double_write;
 pub(crate) mod engine;
+#[cfg(test)]
+mod engine_tests;
 pub(crate) mod log_record;
 pub(crate) mod open;
 #[allow(dead_code)] // the page formats' and trees' full vocabulary

@@ -24,8 +24,8 @@ use katydid_device::{Create, Directory, DirectoryLock, File, Gate};
 use katydid_wal::Log;
 use parking_lot::Mutex;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The folder of the log, inside the database's.
 pub(crate) const LOG_FOLDER: &str = "log";
@@ -170,6 +170,7 @@ fn restart(
         releaser: Releaser::default(),
         closed: AtomicBool::new(false),
         stuck: Mutex::default(),
+        broken: OnceLock::new(),
         directory_lock: Mutex::new(Some(directory_lock)),
     });
     let total = analysis.active.len() as u64;

@@ -303,6 +303,10 @@ impl ChangeWriter for Forward<'_> {
     fn alloc_class(&self) -> AllocClass {
         AllocClass::Normal
     }
+
+    fn half_made(&mut self, what: &'static str) -> Error {
+        self.engine.shut_off(what)
+    }
 }
 
 /// Records of a transaction that goes back: each undoes one change, after which `undo_next` remains.
@@ -326,6 +330,10 @@ impl ChangeWriter for Backward<'_> {
 
     fn alloc_class(&self) -> AllocClass {
         AllocClass::Rollback
+    }
+
+    fn half_made(&mut self, what: &'static str) -> Error {
+        self.engine.shut_off(what)
     }
 }
 
@@ -363,5 +371,9 @@ impl ChangeWriter for Afterwards<'_> {
 
     fn alloc_class(&self) -> AllocClass {
         AllocClass::Rollback
+    }
+
+    fn half_made(&mut self, what: &'static str) -> Error {
+        self.engine.shut_off(what)
     }
 }

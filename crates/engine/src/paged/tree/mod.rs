@@ -13,7 +13,7 @@
 //! 3. The fences of a child are the separators around it in its parent. A page holds only keys between its fences; so the
 //!    continuation of a scan is found again from a fence, whatever happened to the pages meanwhile.
 //! 4. All changes follow one order: exclusive latches, `begin_change`, append, edit, `finish_change`. All that can fail
-//!    comes before the append; a failed append leaves every page as it was.
+//!    comes before the append; a failed append leaves every page as it was. A failure after it shuts the database off.
 //! 5. A change of structure is one record ([`structure::Structure`]) and leaves a tree that satisfies 3. Between two changes
 //!    of structure, and at every crash, the tree is whole; at worst a page is emptier than it could be.
 //! 6. The log is appended to with latches held: its drain never needs a page latch.
@@ -67,6 +67,10 @@ pub(crate) trait ChangeWriter {
 
     /// For whom pages are reserved.
     fn alloc_class(&self) -> AllocClass;
+
+    /// A change that is in the log could not be made, which is a bug: the pages in memory are not what the log says, so
+    /// nobody may be told of them or of anything after it. The error to fail with.
+    fn half_made(&mut self, what: &'static str) -> Error;
 }
 
 /// Where a tree's pages are.

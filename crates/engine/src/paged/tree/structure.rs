@@ -1,6 +1,7 @@
 //! One record that changes several pages: collecting latched pages and parts, logging, applying.
 //!
-//! Whoever builds one has made sure that each part fits its page: after the record is in the log there is no way back.
+//! Whoever builds one has made sure that each part fits its page: after the record is in the log there is no way back. If
+//! one does not, the database shuts itself off.
 
 use super::{ChangeWriter, Logged, Pages};
 use crate::paged::change::{ChangeKind, Part, PartsWriter, apply_part, decode_parts, encode_chain_free};
@@ -118,24 +119,32 @@ impl<'p> Structure<'p> {
                 writer.append(ChangeKind::ChainFree, &[&encode_chain_free(head), payload])?
             }
         };
+        match self.make(logged) {
+            Ok(()) => Ok(logged),
+            Err(what) => Err(writer.half_made(what)),
+        }
+    }
+
+    /// Makes the change, which is in the log. The latches are kept: if it fails nobody may look before all is shut off.
+    fn make(&mut self, logged: Logged) -> std::result::Result<(), &'static str> {
         for part in decode_parts(self.parts.payload()) {
-            let Ok(part) = part else { return Err(Error::Internal("a record was encoded wrongly")) };
+            let part = part.map_err(|_| "a record was encoded wrongly")?;
             let page = self.latched.iter_mut().find(|page| page.id() == part.page);
-            let Some(page) = page else { return Err(Error::Internal("a page to be changed is not latched")) };
+            let page = page.ok_or("a page to be changed is not latched")?;
             if apply(page, part.page, &part.part).is_err() {
-                return Err(Error::Internal("a logged change does not fit its page"));
+                return Err("a logged change does not fit its page");
             }
             page.finish_change(logged.lsn, logged.end);
         }
-        for reserved in self.reserved {
+        for reserved in std::mem::take(&mut self.reserved) {
             reserved.keep();
         }
-        for page in self.freed {
+        for page in std::mem::take(&mut self.freed) {
             if !self.pages.space.freed(page) {
-                return Err(Error::Internal("a page that was freed was free"));
+                return Err("a page that was freed was free");
             }
         }
-        Ok(logged)
+        Ok(())
     }
 }
 

@@ -118,7 +118,7 @@ impl Tree {
                     page.begin_change();
                     let change = self.change(page.id(), slot, key, op);
                     let logged = append(&change, writer)?;
-                    finish(&mut page, &change, logged)?;
+                    finish(&mut page, &change, logged, writer)?;
                     return Ok(Previous::default());
                 }
                 _ => {}
@@ -165,7 +165,7 @@ impl Tree {
             }
         };
         let change = self.change(page.id(), slot, key, op);
-        finish(page, &change, logged)
+        finish(page, &change, logged, writer)
     }
 
     /// Changes the inline value of `key` by a diff that is never undone.
@@ -188,7 +188,7 @@ impl Tree {
             page.begin_change();
             let change = self.change(page.id(), slot, key, LeafOp::Diff(diff.redo_only()));
             let logged = append(&change, writer)?;
-            return finish(&mut page, &change, logged);
+            return finish(&mut page, &change, logged, writer);
         }
         let made = self.get(pages.pool, key, |value| match value {
             Value::Inline(value) => diff.apply(value),
@@ -225,7 +225,7 @@ impl Tree {
         let old = (undo == UndoPart::Keep).then_some(page.leaf()?.value(slot));
         let logged = append(&self.change(page.id(), slot, key, LeafOp::Delete { old }), writer)?;
         let change = self.change(page.id(), slot, key, LeafOp::Delete { old: None });
-        finish(&mut page, &change, logged)?;
+        finish(&mut page, &change, logged, writer)?;
         let after = page.leaf()?.used_bytes();
         drop(page);
         if self.is_worth_shrinking(pages, before, after) {
@@ -244,9 +244,14 @@ fn append(change: &LeafChange<'_>, writer: &mut dyn ChangeWriter) -> Result<Logg
 }
 
 /// Makes a change that is in the log.
-fn finish(page: &mut PageWrite, change: &LeafChange<'_>, logged: Logged) -> Result<()> {
+fn finish(
+    page: &mut PageWrite,
+    change: &LeafChange<'_>,
+    logged: Logged,
+    writer: &mut dyn ChangeWriter,
+) -> Result<()> {
     if apply_leaf(page.bytes_mut(), change).is_err() {
-        return Err(Error::Internal("a logged change does not fit its page"));
+        return Err(writer.half_made("a logged change does not fit its page"));
     }
     page.finish_change(logged.lsn, logged.end);
     Ok(())

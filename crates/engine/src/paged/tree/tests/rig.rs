@@ -112,6 +112,10 @@ impl ChangeWriter for Txn {
     fn alloc_class(&self) -> AllocClass {
         if self.compensating.is_some() { AllocClass::Rollback } else { AllocClass::Normal }
     }
+
+    fn half_made(&mut self, what: &'static str) -> Error {
+        Error::Internal(what)
+    }
 }
 
 impl Txn {
