@@ -13,7 +13,7 @@ use crate::Lsn;
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
 use crate::paged::active::Slot;
-use crate::paged::change::{ChangeKind, decode_chain_free};
+use crate::paged::change::{ChangeKind, PartsWriter, decode_chain_free, without_contents};
 use crate::paged::engine::Engine;
 use crate::paged::log_record::{COMPENSATION, compensation_head};
 use crate::paged::page::PageId;
@@ -243,9 +243,15 @@ impl Writer {
         }
     }
 
-    /// Whether it is remembered.
+    /// Whether it is remembered: all of the payload that undoing it needs.
     fn remember(&mut self, limit: usize, kind: u8, payload: &[&[u8]], lsn: Lsn) -> bool {
+        let kept = match payload {
+            [pages] if kind == ChangeKind::ChainWrite.number() => Some(without_contents(pages)),
+            _ => None,
+        };
         let from = self.bytes.len();
+        let kept = kept.as_ref().map(PartsWriter::payload);
+        let payload = kept.as_ref().map_or(payload, std::slice::from_ref);
         let length: usize = payload.iter().map(|piece| piece.len()).sum();
         if from + length > limit {
             return false;

@@ -35,7 +35,7 @@ pub(crate) use diff::Diff;
 pub(crate) use leaf::{LeafChange, LeafOp, UndoPart};
 pub(crate) use parts::{Part, PartsWriter, decode_chain_free, decode_parts, encode_chain_free};
 pub(crate) use redo::{Place, pages_of, redo_at};
-pub(crate) use undo::{UndoOp, undo_of};
+pub(crate) use undo::{UndoOp, undo_of, without_contents};
 
 use crate::{Error, Lsn};
 

@@ -45,6 +45,21 @@ fn leaf_changes_are_decoded_as_encoded() {
 }
 
 #[test]
+fn a_long_value_is_undone_by_the_ids_of_its_pages_alone() {
+    let pages = [PageId::new(40), PageId::new(41), PageId::new(90)];
+    let mut parts = PartsWriter::new();
+    for page in pages {
+        parts.overflow(page, TableId::new(7), PageId::NONE, &[1; 4000]);
+    }
+    parts.map_set(PageId::FIRST_MAP, &[40, 41, 90]);
+    let kept = without_contents(parts.payload());
+    assert!(kept.payload().len() <= 3 * 16, "{} bytes are kept", kept.payload().len());
+    for payload in [parts.payload(), kept.payload()] {
+        assert_eq!(undo_of(ChangeKind::ChainWrite, payload), Ok(UndoOp::FreePages(pages.to_vec())));
+    }
+}
+
+#[test]
 fn undo_turns_back_or_says_that_it_cannot() {
     for change in leaf_changes() {
         let payload = encoded(&change);

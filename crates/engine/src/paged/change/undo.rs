@@ -1,7 +1,7 @@
 //! What undoes a record: a logical operation on the tree, since the key may be in another page by now.
 
 use super::leaf::{LeafChange, LeafOp};
-use super::parts::decode_parts;
+use super::parts::{PartsWriter, decode_parts};
 use super::{ChangeKind, Diff, Malformed};
 use crate::TableId;
 use crate::paged::page::{PageId, Value};
@@ -21,6 +21,16 @@ pub(crate) enum UndoOp<'a> {
     FreePages(Vec<PageId>),
     /// Nothing: the record is never undone.
     Nothing,
+}
+
+/// The payload of a `ChainWrite` record, which this process has just encoded, without what was written to the pages:
+/// undoing it needs no more than their ids.
+pub(crate) fn without_contents(payload: &[u8]) -> PartsWriter {
+    let mut parts = PartsWriter::new();
+    for part in decode_parts(payload).map_while(Result::ok).filter(|part| part.part.overwrites()) {
+        parts.free(part.page);
+    }
+    parts
 }
 
 /// What undoes the record of this kind and payload.
