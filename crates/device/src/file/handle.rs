@@ -18,7 +18,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Zeros are written in pieces of this many bytes.
-pub(super) const PIECE_BYTES: usize = 1 << 20;
+pub(super) const PIECE_BYTES: usize = 128 << 10;
 
 /// Repeats a system call for as long as a signal interrupts it.
 pub(super) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {

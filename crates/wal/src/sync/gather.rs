@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Longest wait.
 const WAIT_NS_MAX: u64 = 50_000;
 /// How often a waiter yields in a crowd.
-const YIELDS: u32 = 8;
+const YIELDS: u32 = 30;
 /// After waits in vain, at most this many rounds go by without one.
 const RESTS_MAX: u64 = 256;
 
