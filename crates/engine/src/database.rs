@@ -13,7 +13,7 @@ use crate::options::{Options, Read, TransactionOptions};
 use crate::paged::catalog::{self, CATALOG, NAME_BYTES_MAX};
 use crate::paged::engine::Engine;
 use crate::paged::open;
-use crate::paged::tree::{Batch, BatchValue, Tree};
+use crate::paged::tree::{Batch, BatchValue, LeafHints, Tree};
 use crate::paged::writer::Forward;
 use crate::session::Session;
 use crate::table::{Table, TableShared};
@@ -155,6 +155,7 @@ impl Database {
             name: name.to_owned(),
             tree,
             space: self.engine().locks.space(tree.table),
+            hints: LeafHints::new(),
             database: self.inner.id,
             dropped: AtomicBool::new(false),
         });

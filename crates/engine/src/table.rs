@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::ids::TableId;
 use crate::lock::LockSpace;
-use crate::paged::tree::Tree;
+use crate::paged::tree::{LeafHints, Tree};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +19,7 @@ pub(crate) struct TableShared {
     pub(crate) name: String,
     pub(crate) tree: Tree,
     pub(crate) space: Arc<LockSpace>,
+    pub(crate) hints: LeafHints,
     /// The id of the database, for telling tables of another one.
     pub(crate) database: u128,
     /// Set by the dropper before it releases the table's exclusive lock, read by users after they got theirs: the lock

@@ -18,7 +18,7 @@ use crate::lock::{PointMode, TableMode, TxnLocks};
 use crate::options::{LockRelease, Read, TransactionOptions};
 use crate::paged::engine::Engine;
 use crate::paged::releaser::Releaser;
-use crate::paged::tree::Previous;
+use crate::paged::tree::{Pages, Previous};
 use crate::paged::writer::{Forward, Writer};
 use crate::range::Range;
 use crate::session::Session;
@@ -107,7 +107,7 @@ impl Transaction {
     pub fn put(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         self.write(table, key, value.len(), |engine, shared, writer| {
-            shared.tree.put(engine.pages(), key, value, &mut Forward { engine, writer })
+            shared.tree.put(pages(engine, shared), key, value, &mut Forward { engine, writer })
         })?;
         Ok(())
     }
@@ -116,7 +116,7 @@ impl Transaction {
     pub fn insert(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         self.write(table, key, value.len(), |engine, shared, writer| {
-            shared.tree.insert(engine.pages(), key, value, &mut Forward { engine, writer })?;
+            shared.tree.insert(pages(engine, shared), key, value, &mut Forward { engine, writer })?;
             Ok(Previous::default())
         })?;
         Ok(())
@@ -416,6 +416,11 @@ impl Transaction {
     fn give_up(&mut self) {
         let _outcome = self.undo_all();
     }
+}
+
+/// The table's pages, with the calling thread's hint.
+fn pages<'a>(engine: &'a Engine, shared: &'a TableShared) -> Pages<'a> {
+    Pages { hint: Some(shared.hints.mine()), ..engine.pages() }
 }
 
 fn check_key(key: &[u8]) -> Result<()> {

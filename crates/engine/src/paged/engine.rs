@@ -68,7 +68,7 @@ impl WalBarrier for LogBarrier {
 impl Engine {
     /// Where pages are, as trees ask for it.
     pub(crate) fn pages(&self) -> Pages<'_> {
-        Pages { pool: &self.pool, space: &self.space }
+        Pages { pool: &self.pool, space: &self.space, hint: None }
     }
 
     /// Fails if the database was closed, or shut off for a bug.

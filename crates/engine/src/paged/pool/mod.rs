@@ -187,6 +187,16 @@ impl Pool {
         }
     }
 
+    /// The page with its latch held exclusively, if it is in memory and that takes no waiting.
+    #[inline]
+    pub(crate) fn try_write(&self, page: PageId) -> Option<PageWrite> {
+        let body = self.shard(page).with(page, |frame| {
+            frame.touch();
+            frame.latch.try_write_arc()
+        })??;
+        body.loaded.then_some(PageWrite { body })
+    }
+
     /// A page about to be made anew, its latch held exclusively: not read from the device, whatever is there. Its bytes are
     /// those of a free page with page LSN zero; the caller formats it, between `begin_change` and `finish_change`.
     pub(crate) fn create(&self, page: PageId) -> Result<PageWrite> {

@@ -1,7 +1,7 @@
 //! The B+tree of one table: keys to values, on pages of the pool, every change logged before it is made.
 //!
 //! Threads: any; a tree has no state of its own but the id of its root, which never moves. Parts: `descend` (from the root
-//! to a leaf), `read` and `cursor`, `write` (one key), `room` (splitting), `shrink` (merging), `structure` (one record for
+//! to a leaf), `hint` (past the root), `read` and `cursor`, `write` (one key), `room` (splitting), `shrink` (merging), `structure` (one record for
 //! several pages), `chain` (long values), `lifecycle` (creating and dropping trees), `undo`, `verify`.
 //!
 //! Invariants:
@@ -24,6 +24,7 @@
 mod chain;
 mod cursor;
 mod descend;
+mod hint;
 mod lifecycle;
 mod read;
 mod room;
@@ -37,6 +38,7 @@ mod write;
 
 pub(crate) use chain::{Chain, read_chain};
 pub(crate) use cursor::{Batch, BatchValue};
+pub(crate) use hint::{LeafHint, LeafHints};
 pub(crate) use lifecycle::free_after_commit;
 pub(crate) use undo::apply_undo;
 pub(crate) use verify::{Reached, verify_maps};
@@ -78,6 +80,8 @@ pub(crate) trait ChangeWriter {
 pub(crate) struct Pages<'a> {
     pub(crate) pool: &'a Pool,
     pub(crate) space: &'a Arc<Space>,
+    /// Where the caller's thread last changed this table, if that is worth a try.
+    pub(crate) hint: Option<&'a LeafHint>,
 }
 
 /// A table's tree.

@@ -104,7 +104,7 @@ impl Tree {
         writer: &mut dyn ChangeWriter,
     ) -> Result<Previous> {
         loop {
-            let mut page = self.leaf_for_write(pages.pool, key)?;
+            let mut page = self.leaf_by_hint(pages.pool, pages.hint, key)?;
             let leaf = page.leaf()?;
             match leaf.search(key) {
                 Ok(_) if presence == Presence::Absent => return Err(Error::KeyExists),

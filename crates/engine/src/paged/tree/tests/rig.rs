@@ -202,7 +202,7 @@ impl Rig {
     }
 
     pub(super) fn pages(&self) -> Pages<'_> {
-        Pages { pool: &self.pool, space: &self.space }
+        Pages { pool: &self.pool, space: &self.space, hint: None }
     }
 
     pub(super) fn begin(&self) -> Txn {

@@ -1,0 +1,89 @@
+//! Where a thread last changed a table: tried before the descent from the root.
+//!
+//! A table keeps one hint for each of the shards that threads are spread over. A hint is used only after two descents in a row
+//! led to its leaf, so that changes all over the table hardly ever try one in vain.
+//!
+//! Why a stale hint does no harm: the page is taken only if, its latch held exclusively, it is a leaf of this table whose
+//! fences are around the key. Such a page is the leaf of the key: the fences of a table's leaves do not overlap, a leaf that is
+//! merged away is formatted as a free page under its latch, and table ids are never used again. A page that is not in memory,
+//! or whose latch is held, is left to the descent.
+//!
+//! A crash loses the hints.
+
+use super::Tree;
+use super::descend::expect_node;
+use crate::paged::active::{SHARDS, shard_of_thread};
+use crate::paged::page::PageId;
+use crate::paged::pool::{PageWrite, Pool};
+use crossbeam_utils::CachePadded;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Set when two descents in a row led to the page.
+const CONFIRMED: u64 = 1;
+
+/// A page number, shifted by one, and [`CONFIRMED`]; zero is none. Relaxed: see the head of this file.
+#[derive(Debug, Default)]
+pub(crate) struct LeafHint(AtomicU64);
+
+/// The hints of one table.
+pub(crate) struct LeafHints(Box<[CachePadded<LeafHint>]>);
+
+impl LeafHints {
+    pub(crate) fn new() -> Self {
+        LeafHints((0..SHARDS).map(|_| CachePadded::default()).collect())
+    }
+
+    /// The calling thread's.
+    #[inline]
+    pub(crate) fn mine(&self) -> &LeafHint {
+        &self.0[shard_of_thread()]
+    }
+}
+
+impl fmt::Debug for LeafHints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LeafHints")
+    }
+}
+
+impl LeafHint {
+    /// Remembers where a descent led.
+    #[inline]
+    fn note(&self, leaf: PageId) {
+        let before = self.0.load(Ordering::Relaxed);
+        let page = leaf.get() << 1;
+        let now = if before & !CONFIRMED == page { page | CONFIRMED } else { page };
+        if now != before {
+            self.0.store(now, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn get(&self) -> Option<PageId> {
+        let hint = self.0.load(Ordering::Relaxed);
+        (hint & CONFIRMED != 0).then(|| PageId::new(hint >> 1))
+    }
+}
+
+impl Tree {
+    /// The leaf of `key`, latched exclusively: the hint's if it is that, else by descent.
+    #[inline]
+    pub(super) fn leaf_by_hint(
+        &self,
+        pool: &Pool,
+        hint: Option<&LeafHint>,
+        key: &[u8],
+    ) -> crate::Result<PageWrite> {
+        let Some(hint) = hint else { return self.leaf_for_write(pool, key) };
+        if let Some(page) = hint.get().and_then(|page| pool.try_write(page))
+            && expect_node(&page, self.table, 0).is_ok()
+            && page.leaf()?.covers(key)
+        {
+            return Ok(page);
+        }
+        let page = self.leaf_for_write(pool, key)?;
+        hint.note(page.id());
+        Ok(page)
+    }
+}
