@@ -10,6 +10,7 @@
 use crate::error::{Error, Result};
 use crate::lock::{TableMode, TxnLocks};
 use crate::options::{Options, Read, TransactionOptions};
+use crate::paged::active::{SHARDS, shard_of_thread};
 use crate::paged::catalog::{self, CATALOG, NAME_BYTES_MAX};
 use crate::paged::engine::Engine;
 use crate::paged::open;
@@ -19,6 +20,7 @@ use crate::session::Session;
 use crate::table::{Table, TableShared};
 use crate::transaction::Transaction;
 use crate::{Durability, Lsn, TableId};
+use crossbeam_utils::CachePadded;
 use katydid_device::{Directory, FileDirectory};
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
@@ -52,7 +54,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Clone)]
 pub struct Database {
     pub(crate) inner: Arc<Inner>,
+    entrances: Arc<[Entrance]>,
 }
+
+/// A reference to an open database, counted apart for each shard that threads are spread over: transactions come and go too
+/// often for all threads to share one counter.
+pub(crate) type Entrance = Arc<CachePadded<Arc<Inner>>>;
 
 /// What all handles share; dropping it closes the database.
 pub(crate) struct Inner {
@@ -93,7 +100,9 @@ impl Database {
         let engine = open::open(directory, options)?;
         let id = engine.control.get().database;
         let inner = Inner { engine, id, ddl: Mutex::new(()), tables: RwLock::default() };
-        Ok(Database { inner: Arc::new(inner) })
+        let inner = Arc::new(inner);
+        let entrances = (0..SHARDS).map(|_| Arc::new(CachePadded::new(inner.clone()))).collect();
+        Ok(Database { inner, entrances })
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -228,7 +237,7 @@ impl Database {
 
     /// Begins a transaction.
     pub fn begin_with(&self, options: TransactionOptions) -> Result<Transaction> {
-        Transaction::new(self.inner.clone(), options)
+        Transaction::new(self.entrances[shard_of_thread()].clone(), options)
     }
 
     fn begin_durable(&self) -> Result<Transaction> {

@@ -11,7 +11,7 @@
 
 use crate::Lsn;
 use crate::commit::CommitFuture;
-use crate::database::Inner;
+use crate::database::Entrance;
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
 use crate::lock::{PointMode, TableMode, TxnLocks};
@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 /// Reads and writes that happen all or not at all, as if alone. Dropping it rolls it back.
 pub struct Transaction {
-    inner: Arc<Inner>,
+    inner: Entrance,
     id: TxnId,
     options: TransactionOptions,
     /// Empty after the transaction has ended.
@@ -68,14 +68,15 @@ impl Committed {
 }
 
 impl Transaction {
-    pub(crate) fn new(inner: Arc<Inner>, options: TransactionOptions) -> Result<Self> {
+    pub(crate) fn new(inner: Entrance, options: TransactionOptions) -> Result<Self> {
         inner.engine.check_open()?;
         let txn = inner.engine.active.next_txn();
+        let locks = inner.engine.active.take_locks(txn);
         Ok(Transaction {
             inner,
             id: txn,
             options,
-            locks: Some(TxnLocks::new(txn)),
+            locks: Some(locks),
             writer: None,
             depends: Lsn::ZERO,
             savepoints: 0,
@@ -166,10 +167,10 @@ impl Transaction {
         let wrote = self.writer.is_some();
         let committed = self.pre_commit()?;
         let outcome = self.inner.engine.log.wait(committed.end, committed.durability).map_err(Error::from);
-        if wrote && let Some(mut locks) = self.locks.take() {
+        if wrote && let Some(locks) = self.locks.take() {
             // Nobody has seen anything yet.
             match &outcome {
-                Ok(()) => self.inner.engine.locks.release_all(&mut locks, committed.left_behind()),
+                Ok(()) => self.inner.engine.release_locks(locks, committed.left_behind()),
                 Err(_) => self.inner.engine.keep_locks(locks),
             }
         }
@@ -360,8 +361,8 @@ impl Transaction {
         }
         let release_now =
             engine.options.lock_release == LockRelease::Early || durability == Durability::Buffered;
-        if release_now && let Some(mut locks) = self.locks.take() {
-            engine.locks.release_all(&mut locks, Some(end));
+        if release_now && let Some(locks) = self.locks.take() {
+            engine.release_locks(locks, Some(end));
         }
         engine.checkpoints.note(end);
         Ok(Committed { end, durability })
@@ -371,8 +372,8 @@ impl Transaction {
         if let Some(writer) = self.writer.take() {
             self.inner.engine.active.give_writer(writer);
         }
-        if let Some(mut locks) = self.locks.take() {
-            self.inner.engine.locks.release_all(&mut locks, None);
+        if let Some(locks) = self.locks.take() {
+            self.inner.engine.release_locks(locks, None);
         }
         Ok(Committed { end: self.depends, durability: self.options.durability })
     }
@@ -406,8 +407,8 @@ impl Transaction {
                 }
             }
         }
-        if let Some(mut locks) = self.locks.take() {
-            engine.locks.release_all(&mut locks, None);
+        if let Some(locks) = self.locks.take() {
+            engine.release_locks(locks, None);
         }
         outcome
     }

@@ -22,6 +22,7 @@ use crate::Lsn;
 use crate::ids::{TableId, TxnId};
 use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -42,10 +43,13 @@ pub(super) enum Keys {
     Of(TableId),
 }
 
+/// A locked key. Short ones need no room of their own.
+type Key = SmallVec<[u8; 24]>;
+
 /// One shard: the locked keys hashed to it, ordered so that a range finds those inside it.
 #[derive(Debug, Default)]
 pub(super) struct Shard {
-    entries: BTreeMap<Box<[u8]>, Entry>,
+    entries: BTreeMap<Key, Entry>,
     pub(super) dependence: Dependence,
 }
 
@@ -54,7 +58,7 @@ impl Shard {
     pub(super) fn entry(&mut self, key: &[u8]) -> &mut Entry {
         // Two searches, but the key is copied only if it is new.
         if !self.entries.contains_key(key) {
-            self.entries.insert(key.into(), Entry::default());
+            self.entries.insert(Key::from_slice(key), Entry::default());
         }
         self.entries.get_mut(key).expect("was just inserted")
     }
@@ -173,7 +177,7 @@ impl LockSpace {
         }
         match shard.entries.get_mut(key) {
             None => {
-                shard.entries.insert(key.into(), Entry::held_by(txn, mode));
+                shard.entries.insert(Key::from_slice(key), Entry::held_by(txn, mode));
             }
             Some(entry) => {
                 let queue = entry.queue();

@@ -15,6 +15,7 @@
 
 use crate::Lsn;
 use crate::ids::TxnId;
+use crate::lock::TxnLocks;
 use crate::paged::log_record::{ActiveEntry, State};
 use crate::paged::writer::Writer;
 use crossbeam_utils::CachePadded;
@@ -25,6 +26,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Shards: a power of two, at least the number of threads that are expected to commit at once.
 pub(crate) const SHARDS: usize = 64;
+
+/// Lists of locks that a shard keeps.
+const IDLE_LOCKS: usize = 64;
 
 static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
 
@@ -79,6 +83,8 @@ struct Shard {
     next: AtomicU64,
     #[expect(clippy::vec_box, reason = "a writer goes to its transaction and back without being copied")]
     idle: Mutex<Vec<Box<Writer>>>,
+    /// Empty lists of locks.
+    locks: Mutex<Vec<TxnLocks>>,
     session: Mutex<Option<wal::Session>>,
     // Counters, relaxed: they are reported, nothing depends on them.
     commits: AtomicU64,
@@ -108,6 +114,7 @@ impl ActiveTable {
         let shard = || Shard {
             next: AtomicU64::new(next),
             idle: Mutex::new(Vec::new()),
+            locks: Mutex::new(Vec::new()),
             session: Mutex::new(None),
             commits: AtomicU64::new(0),
             rollbacks: AtomicU64::new(0),
@@ -148,6 +155,25 @@ impl ActiveTable {
     pub(crate) fn give_writer(&self, mut writer: Box<Writer>) {
         writer.reset();
         self.shards[shard_of_thread()].idle.lock().push(writer);
+    }
+
+    /// An empty list of locks.
+    pub(crate) fn take_locks(&self, txn: TxnId) -> TxnLocks {
+        match self.shards[shard_of_thread()].locks.lock().pop() {
+            Some(mut locks) => {
+                locks.reuse(txn);
+                locks
+            }
+            None => TxnLocks::new(txn),
+        }
+    }
+
+    /// Gives back a list of locks, all released.
+    pub(crate) fn give_locks(&self, locks: TxnLocks) {
+        let mut idle = self.shards[shard_of_thread()].locks.lock();
+        if idle.len() < IDLE_LOCKS {
+            idle.push(locks);
+        }
     }
 
     /// The slot of a transaction that recovery found unfinished.

@@ -136,6 +136,13 @@ impl Engine {
         self.log.reserved().since(self.log.start())
     }
 
+    /// Releases locks; see `Locks::release_all`.
+    #[inline]
+    pub(crate) fn release_locks(&self, mut locks: TxnLocks, commit_end: Option<Lsn>) {
+        self.locks.release_all(&mut locks, commit_end);
+        self.active.give_locks(locks);
+    }
+
     /// Keeps locks for good. After the gate has shut nobody is made to wait for locks any more: most will never be
     /// released.
     pub(crate) fn keep_locks(&self, locks: TxnLocks) {
