@@ -1,10 +1,11 @@
 //! A moving window over the log's bytes, so that records are looked at where they were read.
 //!
-//! One thread per window. Reads come in pieces of at least [`PIECE`], which is what sequential reading needs to be fast.
+//! One thread per window. Reads come in pieces of at least [`PIECE`], which is what sequential reading needs to be fast,
+//! and go to whole blocks in aligned memory, which spares a direct file the copy.
 
 use super::files::Source;
-use crate::lsn::Lsn;
-use katydid_device as device;
+use crate::lsn::{BLOCK_BYTES, Lsn};
+use katydid_device::{self as device, AlignedBuffer};
 
 /// Bytes read at a time.
 const PIECE: usize = 1 << 20;
@@ -12,7 +13,7 @@ const PIECE: usize = 1 << 20;
 /// Bytes of the log from some block on.
 #[derive(Debug)]
 pub(crate) struct Window {
-    bytes: Vec<u8>,
+    bytes: AlignedBuffer,
     base: Lsn,
     /// How many of `bytes` are filled.
     filled: usize,
@@ -22,7 +23,7 @@ pub(crate) struct Window {
 impl Window {
     /// An empty window.
     pub(crate) fn new() -> Self {
-        Window { bytes: Vec::new(), base: Lsn::ZERO, filled: 0, read_bytes: 0 }
+        Window { bytes: AlignedBuffer::new_zeroed(0), base: Lsn::ZERO, filled: 0, read_bytes: 0 }
     }
 
     /// Bytes read from the source so far.
@@ -59,19 +60,18 @@ impl Window {
     fn load(&mut self, source: &dyn Source, at: Lsn, wanted: usize, limit: Lsn) -> device::Result<()> {
         let base = at.floor_block();
         let kept = self.peek(base).len();
-        if kept > 0 && base >= self.base {
-            let from = self.filled - kept;
-            self.bytes.copy_within(from..self.filled, 0);
-            self.filled = kept;
-        } else {
-            self.filled = 0;
-        }
-        self.base = base;
+        let from = self.filled - kept;
         let ends = at.since(base) as usize + wanted;
-        let size = ends.max(PIECE).next_multiple_of(4096);
+        let size = ends.max(PIECE).next_multiple_of(BLOCK_BYTES as usize);
         if self.bytes.len() < size {
-            self.bytes.resize(size, 0);
+            let mut larger = AlignedBuffer::new_zeroed(size);
+            larger[..kept].copy_from_slice(&self.bytes[from..self.filled]);
+            self.bytes = larger;
+        } else {
+            self.bytes.copy_within(from..self.filled, 0);
         }
+        self.filled = kept;
+        self.base = base;
         let available = usize::try_from(limit.since(base)).unwrap_or(usize::MAX);
         let to = self.bytes.len().min(available);
         if self.filled < to {

@@ -95,8 +95,9 @@ impl Pool {
         let mut wanted = pages.to_vec();
         wanted.sort_unstable();
         wanted.dedup();
-        let mut buffer = AlignedBuffer::new_zeroed(RUN_BYTES_MAX.max(self.page_bytes));
-        let run_pages = (buffer.len() / self.page_bytes) as u64;
+        // Made when there is something to read, and not larger than needed: zeroing it is most of a call's cost.
+        let mut buffer = AlignedBuffer::new_zeroed(0);
+        let run_pages = (RUN_BYTES_MAX / self.page_bytes).max(1) as u64;
         let mut loaded = 0;
         let mut frames: Vec<(PageId, Exclusive)> = Vec::new();
         let mut rest = wanted.as_slice();
@@ -130,11 +131,14 @@ impl Pool {
         Ok(loaded)
     }
 
-    /// Reads the pages of `frames`, which lie within one buffer's length, with one read, and empties `frames`.
-    fn fill_run(&self, buffer: &mut [u8], frames: &mut Vec<(PageId, Exclusive)>) -> usize {
+    /// Reads the pages of `frames`, neighbours, with one read into `buffer`, which grows to hold them, and empties `frames`.
+    fn fill_run(&self, buffer: &mut AlignedBuffer, frames: &mut Vec<(PageId, Exclusive)>) -> usize {
         let (Some((first, _)), Some((last, _))) = (frames.first(), frames.last()) else { return 0 };
         let first = *first;
         let span = (last.get() - first.get() + 1) as usize * self.page_bytes;
+        if buffer.len() < span {
+            *buffer = AlignedBuffer::new_zeroed(span);
+        }
         // A failure leaves `read` at 0: each page is then refused here and reported by whoever asks for it by itself.
         let read = first
             .offset(self.page_bytes)

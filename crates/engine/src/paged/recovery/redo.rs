@@ -20,7 +20,7 @@ use crate::paged::log_record::{COMPENSATION, Malformed, decode_compensation};
 use crate::paged::page::PageId;
 use crate::paged::pool::Pool;
 use katydid_wal::{Background, Log, RecordRef};
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -78,8 +78,14 @@ pub(crate) fn repeat(
             senders.push(sender);
             threads.push(scope.spawn(move || apply(pool, checkpoint, &receiver, number, appliers)));
         }
-        let dealer =
-            Dealer { checkpoint, analysis, senders, seen: HashSet::default(), batch: Batch::default() };
+        let dealer = Dealer {
+            checkpoint,
+            analysis,
+            senders,
+            seen: HashSet::default(),
+            batch: Batch::default(),
+            dealt: VecDeque::new(),
+        };
         let dealt = dealer.run(log, progress);
         let mut failure = None;
         for thread in threads {
@@ -102,6 +108,9 @@ struct Dealer<'a> {
     senders: Vec<SyncSender<Arc<Batch>>>,
     seen: HashSet<u64, BuildHasherDefault<PageHasher>>,
     batch: Batch,
+    /// Batches sent, the oldest first. One that no applier has any more is used again: fresh memory for each would cost more
+    /// than filling it.
+    dealt: VecDeque<Arc<Batch>>,
 }
 
 impl Dealer<'_> {
@@ -127,9 +136,26 @@ impl Dealer<'_> {
 
     /// `false` if nobody takes it.
     fn send(&mut self) -> bool {
-        let batch = Arc::new(std::mem::take(&mut self.batch));
-        self.batch.bytes.reserve(BATCH_BYTES + BATCH_BYTES / 4);
+        let next = self.empty_batch();
+        let batch = Arc::new(std::mem::replace(&mut self.batch, next));
+        self.dealt.push_back(batch.clone());
         self.senders.iter().all(|sender| sender.send(batch.clone()).is_ok())
+    }
+
+    fn empty_batch(&mut self) -> Batch {
+        let mut batch = match self.dealt.pop_front().map(Arc::try_unwrap) {
+            Some(Ok(batch)) => batch,
+            Some(Err(in_use)) => {
+                self.dealt.push_front(in_use);
+                Batch::default()
+            }
+            None => Batch::default(),
+        };
+        batch.bytes.clear();
+        batch.deals.clear();
+        batch.fresh.clear();
+        batch.bytes.reserve(BATCH_BYTES + BATCH_BYTES / 4);
+        batch
     }
 
     fn deal(&mut self, record: &RecordRef<'_>) -> Result<()> {
