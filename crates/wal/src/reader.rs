@@ -15,6 +15,7 @@ use crate::lsn::Lsn;
 use crate::record::{self, HEADER_BYTES, Header, Invalid, Kind, Link, PIECE_BYTES_MAX, Part};
 use crate::recover::scan::follows;
 use crate::segment::Source;
+use crate::segment::ahead::ReadAhead;
 use crate::segment::window::Window;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -119,6 +120,13 @@ impl Reader {
         let window = Window::new();
         let joined = Vec::new();
         Ok(Reader { source, extent, show, window, at: from, incarnation: None, joined, failed: false })
+    }
+
+    /// Reads what has been written so far ahead, on threads that end with the reader: for whoever reads much of the log.
+    #[must_use]
+    pub fn read_ahead(mut self) -> Self {
+        self.source = Arc::new(ReadAhead::new(self.source, self.at, self.extent.written()));
+        self
     }
 
     /// Where the next record is looked for.

@@ -9,6 +9,7 @@ use crate::control::ControlState;
 use crate::error::OpenError;
 use crate::lsn::Lsn;
 use crate::segment::Source;
+use crate::segment::window::Window;
 use katydid_device as device;
 
 /// What was found, and what it means.
@@ -31,14 +32,16 @@ pub(crate) struct Outcome {
 
 /// Walks, searches where needed, and decides what the end is.
 pub(crate) fn judge(source: &dyn Source, state: &ControlState) -> device::Result<Judgement> {
-    let walk = walk(source, state.start, state.start_incarnation)?;
+    let mut window = Window::new();
+    let walk = walk(source, &mut window, state.start, state.start_incarnation)?;
     // Closing writes its record last and then remembers this end, and no opening since has written anything: there is
     // nothing to search for.
     let finished = walk.closed && walk.incarnation == state.incarnation && walk.end == state.durable;
-    let search = if finished { Search::default() } else { search(source, walk.end, walk.incarnation)? };
+    let search =
+        if finished { Search::default() } else { search(source, &mut window, walk.end, walk.incarnation)? };
     let durable = state.durable.max(state.start).max(walk.durable).max(search.durable);
     let outcome = decide(source, state, &walk, &search, durable);
-    Ok(Judgement { walk, durable, scanned_bytes: walk.read_bytes + search.read_bytes, outcome })
+    Ok(Judgement { walk, durable, scanned_bytes: window.read_bytes(), outcome })
 }
 
 fn decide(

@@ -35,6 +35,7 @@ use crate::error::OpenError;
 use crate::lsn::{BLOCK_BYTES, Lsn};
 use crate::options::Options;
 use crate::record::{self, Draft, Kind, Part};
+use crate::segment::ahead::ReadAhead;
 use crate::segment::files::SegmentFiles;
 use crate::segment::header::{Geometry, name};
 use crate::segment::{SegmentStore, Source};
@@ -69,7 +70,9 @@ pub(crate) fn open(directory: &Arc<dyn Directory>, options: &Options) -> Result<
     let state = *control.state();
     let geometry = Geometry::new(state.segment_bytes);
     let files = open_segments(directory, options.method, &survey, &state)?;
-    let Judgement { walk, scanned_bytes, outcome, .. } = judge(&files, &state)?;
+    let ahead = ReadAhead::new(Arc::new(files.clone()), state.start, files.prepared_end());
+    let Judgement { walk, scanned_bytes, outcome, .. } = judge(&ahead, &state)?;
+    drop(ahead);
     let Outcome { finding, incarnation } = outcome?;
     let recyclable = clear_leftovers(directory, options, &survey, geometry.index(state.start))?;
     let store = SegmentStore::new(

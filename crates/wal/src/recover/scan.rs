@@ -32,8 +32,6 @@ pub(crate) struct Walk {
     pub closed: bool,
     /// Number of valid records.
     pub records: u64,
-    /// Bytes read.
-    pub read_bytes: u64,
 }
 
 /// What the search beyond the end found.
@@ -45,8 +43,6 @@ pub(crate) struct Search {
     pub durable: Lsn,
     /// Largest incarnation of any of them.
     pub incarnation: u32,
-    /// Bytes read.
-    pub read_bytes: u64,
 }
 
 /// Whether a record may follow one of this incarnation (rule 1).
@@ -55,9 +51,13 @@ pub(crate) fn follows(header: &Header, incarnation: u32) -> bool {
 }
 
 /// Walks the valid records from `start` on.
-pub(crate) fn walk(source: &dyn Source, start: Lsn, start_incarnation: u32) -> device::Result<Walk> {
+pub(crate) fn walk(
+    source: &dyn Source,
+    window: &mut Window,
+    start: Lsn,
+    start_incarnation: u32,
+) -> device::Result<Walk> {
     let limit = source.prepared_end();
-    let mut window = Window::new();
     let mut walk = Walk {
         end: start,
         stop: StopFound::SegmentsEnd,
@@ -65,7 +65,6 @@ pub(crate) fn walk(source: &dyn Source, start: Lsn, start_incarnation: u32) -> d
         durable: Lsn::ZERO,
         closed: false,
         records: 0,
-        read_bytes: 0,
     };
     let mut wanted = record::HEADER_BYTES;
     loop {
@@ -92,7 +91,6 @@ pub(crate) fn walk(source: &dyn Source, start: Lsn, start_incarnation: u32) -> d
                     }
                     Err(Invalid::Short(_)) => StopFound::Blank,
                 };
-                walk.read_bytes = window.read_bytes();
                 return Ok(walk);
             }
         }
@@ -100,9 +98,13 @@ pub(crate) fn walk(source: &dyn Source, start: Lsn, start_incarnation: u32) -> d
 }
 
 /// Searches every place from `from` to the end of the segments for valid records of `incarnation` or later.
-pub(crate) fn search(source: &dyn Source, from: Lsn, incarnation: u32) -> device::Result<Search> {
+pub(crate) fn search(
+    source: &dyn Source,
+    window: &mut Window,
+    from: Lsn,
+    incarnation: u32,
+) -> device::Result<Search> {
     let limit = source.prepared_end();
-    let mut window = Window::new();
     let mut found = Search::default();
     let mut at = from;
     while at < limit {
@@ -125,7 +127,6 @@ pub(crate) fn search(source: &dyn Source, from: Lsn, incarnation: u32) -> device
             _ => at = at.plus(RECORD_ALIGNMENT as u64),
         }
     }
-    found.read_bytes = window.read_bytes();
     Ok(found)
 }
 

@@ -19,8 +19,8 @@ pub(crate) trait Source: Send + Sync + Debug {
     fn file_name(&self, at: Lsn) -> String;
 }
 
-/// Open segments without a gap.
-#[derive(Debug)]
+/// Open segments without a gap. Clones share the files.
+#[derive(Debug, Clone)]
 pub(crate) struct SegmentFiles {
     geometry: Geometry,
     first: u64,

@@ -117,7 +117,7 @@ impl Dealer<'_> {
     fn run(mut self, log: &Log, progress: &Progress) -> Result<Analysis> {
         let from = self.checkpoint.redo_from;
         let mut walk = progress.over(Phase::Redo, from, log.reserved());
-        let mut reader = log.reader(from)?;
+        let mut reader = log.reader(from)?.read_ahead();
         while let Some(record) = reader.next_record()? {
             walk.at(record.lsn);
             if record.lsn >= self.checkpoint.begin {
