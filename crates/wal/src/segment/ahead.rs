@@ -17,10 +17,10 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// Bytes of a piece; few in tests, so that small logs have many.
-const PIECE: usize = if cfg!(test) { 2 * BLOCK_BYTES as usize } else { 1 << 20 };
+/// Bytes of a piece; few in debug builds, so that the logs of tests have many.
+const PIECE: usize = if cfg!(any(test, debug_assertions)) { 2 * BLOCK_BYTES as usize } else { 1 << 20 };
 /// Threads, and reads under way at once.
-const LANES: usize = 2;
+const LANES: usize = 4;
 
 /// A source whose bytes from some position on are read ahead, once, in order.
 #[derive(Debug)]

@@ -30,11 +30,14 @@ use katydid_wal::{Log, RecordRef};
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Page numbers are small and dense, and no attacker picks them.
+/// For numbers of pages and transactions: small and dense, and no attacker picks them.
 #[derive(Default, Clone, Copy)]
-pub(crate) struct PageHasher(u64);
+pub(crate) struct NumberHasher(u64);
 
-impl Hasher for PageHasher {
+/// How they are hashed.
+pub(crate) type ByNumber = BuildHasherDefault<NumberHasher>;
+
+impl Hasher for NumberHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -53,15 +56,15 @@ impl Hasher for PageHasher {
 }
 
 /// Pages and the position from which their changes may be missing.
-pub(crate) type DirtyPages = HashMap<u64, Lsn, BuildHasherDefault<PageHasher>>;
+pub(crate) type DirtyPages = HashMap<u64, Lsn, ByNumber>;
 
 /// What the log says about the moment of the crash.
 #[derive(Debug, Default)]
 pub(crate) struct Analysis {
     /// Transactions that had not ended.
-    pub(crate) active: HashMap<u64, ActiveEntry>,
+    pub(crate) active: HashMap<u64, ActiveEntry, ByNumber>,
     /// For those of them that logged much: starts of some of their records, ascending.
-    marks: HashMap<u64, Vec<Lsn>>,
+    marks: HashMap<u64, Vec<Lsn>, ByNumber>,
     /// Chains freed since the begin record, with their transactions; only until the checkpoint is complete.
     freed: HashSet<(u64, u64)>,
     /// Every transaction id in the log is below this.
@@ -70,7 +73,7 @@ pub(crate) struct Analysis {
     begin: Lsn,
     /// Whether the checkpoint's end was met, or there is none.
     complete: bool,
-    ended: HashSet<u64>,
+    ended: HashSet<u64, ByNumber>,
 }
 
 /// What the checkpoint says about pages.
@@ -181,7 +184,7 @@ impl Analysis {
                 let end = decode_checkpoint_end(record.payload).map_err(failed)?;
                 self.next_txn = self.next_txn.max(end.next_txn);
                 self.complete = true;
-                self.ended = HashSet::new();
+                self.ended = HashSet::default();
                 self.freed = HashSet::new();
                 Ok(())
             }

@@ -12,7 +12,7 @@
 //! A page that cannot be read fails recovery: it names itself, and nothing was appended.
 
 use super::Progress;
-use super::analysis::{Analysis, Checkpoint, PageHasher, malformed};
+use super::analysis::{Analysis, ByNumber, Checkpoint, malformed};
 use crate::Phase;
 use crate::error::{Error, Result};
 use crate::paged::change::{ChangeKind, Place, pages_of, redo_at};
@@ -21,13 +21,14 @@ use crate::paged::page::PageId;
 use crate::paged::pool::Pool;
 use katydid_wal::{Background, Log, RecordRef};
 use std::collections::{HashSet, VecDeque};
-use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-const BATCH_BYTES: usize = 512 << 10;
-const BATCHES_AHEAD: usize = 4;
+/// Payload in a batch. Much, so that its pages lie close together in the file; little in debug builds, so that the logs of
+/// tests have many.
+const BATCH_BYTES: usize = if cfg!(debug_assertions) { 4 << 10 } else { 8 << 20 };
+const BATCHES_AHEAD: usize = 2;
 const THREADS_MAX: usize = 16;
 /// Neighbouring pages that one applier has, so that it reads them with one call.
 const NEIGHBOURS: u64 = 16;
@@ -106,7 +107,7 @@ struct Dealer<'a> {
     checkpoint: &'a Checkpoint,
     analysis: Analysis,
     senders: Vec<SyncSender<Arc<Batch>>>,
-    seen: HashSet<u64, BuildHasherDefault<PageHasher>>,
+    seen: HashSet<u64, ByNumber>,
     batch: Batch,
     /// Batches sent, the oldest first. One that no applier has any more is used again: fresh memory for each would cost more
     /// than filling it.
