@@ -20,7 +20,7 @@ use std::thread::{self, JoinHandle};
 /// Bytes of a piece; few in debug builds, so that the logs of tests have many.
 const PIECE: usize = if cfg!(any(test, debug_assertions)) { 2 * BLOCK_BYTES as usize } else { 1 << 20 };
 /// Threads, and reads under way at once.
-const LANES: usize = 4;
+const LANES: usize = 2;
 
 /// A source whose bytes from some position on are read ahead, once, in order.
 #[derive(Debug)]

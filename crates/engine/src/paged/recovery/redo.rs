@@ -25,9 +25,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-/// Payload in a batch. Much, so that its pages lie close together in the file; little in debug builds, so that the logs of
-/// tests have many.
-const BATCH_BYTES: usize = if cfg!(debug_assertions) { 4 << 10 } else { 8 << 20 };
+/// Payload in a batch, for small caches and for large ones. Much of it makes the pages that are read for it neighbours.
+const BATCH_BYTES_MIN: usize = 16 << 10;
+const BATCH_BYTES_MAX: usize = 8 << 20;
+/// Part of the cache's size that a batch may have. There are about five at a time.
+const BATCH_PART: usize = 16;
 const BATCHES_AHEAD: usize = 2;
 const THREADS_MAX: usize = 16;
 /// Neighbouring pages that one applier has, so that it reads them with one call.
@@ -71,6 +73,8 @@ pub(crate) fn repeat(
         Background::Caller => 1,
     };
     let appliers = appliers.min(THREADS_MAX) as u32;
+    let cache_bytes = pool.stat().capacity * pool.page_bytes();
+    let batch_bytes = (cache_bytes / BATCH_PART).clamp(BATCH_BYTES_MIN, BATCH_BYTES_MAX);
     thread::scope(|scope| {
         let mut senders = Vec::new();
         let mut threads = Vec::new();
@@ -85,6 +89,7 @@ pub(crate) fn repeat(
             senders,
             seen: HashSet::default(),
             batch: Batch::default(),
+            batch_bytes,
             dealt: VecDeque::new(),
         };
         let dealt = dealer.run(log, progress);
@@ -109,6 +114,7 @@ struct Dealer<'a> {
     senders: Vec<SyncSender<Arc<Batch>>>,
     seen: HashSet<u64, ByNumber>,
     batch: Batch,
+    batch_bytes: usize,
     /// Batches sent, the oldest first. One that no applier has any more is used again: fresh memory for each would cost more
     /// than filling it.
     dealt: VecDeque<Arc<Batch>>,
@@ -125,7 +131,7 @@ impl Dealer<'_> {
                 self.analysis.see(&record)?;
             }
             self.deal(&record)?;
-            if self.batch.bytes.len() >= BATCH_BYTES && !self.send() {
+            if self.batch.bytes.len() >= self.batch_bytes && !self.send() {
                 // An applier failed; its error is the one to report.
                 return Ok(self.analysis);
             }
@@ -155,7 +161,7 @@ impl Dealer<'_> {
         batch.bytes.clear();
         batch.deals.clear();
         batch.fresh.clear();
-        batch.bytes.reserve(BATCH_BYTES + BATCH_BYTES / 4);
+        batch.bytes.reserve(self.batch_bytes + self.batch_bytes / 4);
         batch
     }
 
