@@ -3,6 +3,7 @@
 mod ci;
 mod layers;
 mod long;
+mod mutants;
 mod run;
 
 use clap::{Parser, Subcommand};
@@ -49,6 +50,15 @@ enum Task {
         #[arg(long)]
         seed: Option<u64>,
     },
+    /// Puts known faults into a copy of the tree, one at a time, and fails if the tests do not notice one.
+    Mutants {
+        /// For how long each may build, and run, in seconds.
+        #[arg(long, default_value_t = 300)]
+        seconds: u64,
+        /// Only mutants whose names contain this.
+        #[arg(long)]
+        only: Option<String>,
+    },
     /// Kills the real process under load, again and again, and compares with what it had acknowledged.
     Kill9 {
         /// How many rounds.
@@ -66,6 +76,7 @@ fn main() -> Outcome {
         Task::Miri { seeds } => long::miri(seeds),
         Task::Fuzz { seconds, seed } => long::fuzz(seconds, seed),
         Task::Crash { seconds, seed } => long::crash(seconds, seed),
+        Task::Mutants { seconds, only } => mutants::run(seconds, only.as_deref()),
         Task::Kill9 { rounds } => long::kill9(rounds),
     }
 }

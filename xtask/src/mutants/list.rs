@@ -1,0 +1,148 @@
+//! The mutants: rules of `docs/recovery.md` and of the log, each broken in one place.
+
+use super::Mutant;
+
+const CRASH: &[&str] = &["-p", "katydid", "--test", "crash"];
+const ANALYSIS: &[&str] = &["-p", "katydid", "--lib", "analysis_tests"];
+const LOCKS: &[&str] = &["-p", "katydid", "--lib", "lock::"];
+
+const CHECKPOINT: &str = "crates/engine/src/paged/checkpoint.rs";
+const DOUBLE_WRITE: &str = "crates/engine/src/paged/double_write.rs";
+const LEADER: &str = "crates/wal/src/core/leader.rs";
+const ROLLBACK: &str = "crates/engine/src/paged/rollback.rs";
+
+pub const LIST: &[Mutant] = &[
+    Mutant {
+        name: "pages are written before their log records are durable",
+        file: "crates/engine/src/paged/engine.rs",
+        old: "Ok(self.0.wait(end, Durability::Durable)?)",
+        new: "let _ = (end, Durability::Durable);\n        Ok(())",
+        tests: CRASH,
+    },
+    Mutant {
+        name: "pages go in place without the double-write area",
+        file: DOUBLE_WRITE,
+        old: "self.file.write_at(&[IoSlice::new(&batch.buffer[..end])], 0, WriteMode::Durable)?;\n        let mut from",
+        new: "let _ = end;\n        let mut from",
+        tests: CRASH,
+    },
+    Mutant {
+        name: "the double-write area is not durable before the pages are written in place",
+        file: DOUBLE_WRITE,
+        old: "self.file.write_at(&[IoSlice::new(&batch.buffer[..end])], 0, WriteMode::Durable)?;\n        let mut from",
+        new: "self.file.write_at(&[IoSlice::new(&batch.buffer[..end])], 0, WriteMode::Written)?;\n        let mut from",
+        tests: CRASH,
+    },
+    Mutant {
+        name: "torn pages are not noticed when the area is restored",
+        file: DOUBLE_WRITE,
+        old: "if check(&place[..read], page, self.page_bytes).is_err() {",
+        new: "if check(&place[..read], page, self.page_bytes).is_err() && read == 0 {",
+        tests: CRASH,
+    },
+    Mutant {
+        name: "pages written in place are not synced",
+        file: DOUBLE_WRITE,
+        old: "        pages_file.sync()?;\n        Ok(())\n    }\n}\n\n#[cfg(test)]",
+        new: "        Ok(())\n    }\n}\n\n#[cfg(test)]",
+        tests: CRASH,
+    },
+    Mutant {
+        name: "a commit is acknowledged when it is written",
+        file: "crates/wal/src/core.rs",
+        old: "        if self.image.frontiers.reached(end, level) {\n            return Some(Ok(()));",
+        new: "        if self.image.frontiers.reached(end, level.min(Durability::Written)) {\n            return Some(Ok(()));",
+        tests: CRASH,
+    },
+    Mutant {
+        name: "the log's sync does nothing",
+        file: LEADER,
+        old: "let outcome = self.store.sync(from, to);",
+        new: "let outcome: device::Result<()> = Ok(());",
+        tests: CRASH,
+    },
+    Mutant {
+        name: "a durable write of the log is an ordinary one",
+        file: LEADER,
+        old: "let mode = if durable { WriteMode::Durable } else { WriteMode::Written };",
+        new: "let mode = WriteMode::Written;",
+        tests: CRASH,
+    },
+    Mutant {
+        name: "redo begins at the checkpoint, whatever was dirty",
+        file: CHECKPOINT,
+        old: ".map(|(page, lsn)| (page.get(), lsn)).collect();",
+        new: ".map(|(page, lsn)| (page.get(), lsn)).take(0).collect();",
+        tests: CRASH,
+    },
+    Mutant {
+        name: "a checkpoint captures no transactions",
+        file: CHECKPOINT,
+        old: "let active = self.active.capture();",
+        new: "let active: Vec<_> = self.active.capture().into_iter().take(0).collect();",
+        tests: CRASH,
+    },
+    Mutant {
+        name: "the log is trimmed to the checkpoint, whatever is needed from before",
+        file: CHECKPOINT,
+        old: ".fold(begin.first, Lsn::min);",
+        new: ".fold(begin.first, |least, _| least);",
+        tests: CRASH,
+    },
+    Mutant {
+        name: "the control file names a checkpoint that is not durable",
+        file: CHECKPOINT,
+        old: "        self.log.wait(end.end, Durability::Durable)?;\n        let keep",
+        new: "        let _ = (end.end, Durability::Durable);\n        let keep",
+        tests: CRASH,
+    },
+    Mutant {
+        name: "undo does not bring deleted keys back",
+        file: ROLLBACK,
+        old: "if op != UndoOp::Nothing {",
+        new: "if op != UndoOp::Nothing && !matches!(op, UndoOp::Insert { .. }) {",
+        tests: CRASH,
+    },
+    Mutant {
+        name: "undo undoes again what a compensation record undid",
+        file: ROLLBACK,
+        old: "at = decode_compensation(&payload).map_err(failed)?.0;",
+        new: "decode_compensation(&payload).map_err(failed)?;\n                at = next;",
+        tests: CRASH,
+    },
+    Mutant {
+        name: "restart does not free the chains of committed transactions",
+        file: ROLLBACK,
+        old: "State::Committed => self.finish_commit(&mut writer)?,",
+        new: "State::Committed => {}",
+        tests: CRASH,
+    },
+    Mutant {
+        name: "the page LSN is not set",
+        file: "crates/engine/src/paged/pool/guard.rs",
+        old: "header::set_page_lsn(&mut self.body.bytes, lsn);",
+        new: "let _ = header::set_page_lsn;",
+        tests: CRASH,
+    },
+    Mutant {
+        name: "early released locks leave no dependence behind",
+        file: "crates/engine/src/lock/release.rs",
+        old: "shard.dependence.publish(point.hash, commit_end);",
+        new: "let _ = commit_end;",
+        tests: CRASH,
+    },
+    Mutant {
+        name: "a captured commit is forgotten when a chain of it was freed",
+        file: "crates/engine/src/paged/recovery/analysis.rs",
+        old: "} else if captured.state == State::Committed && known.state == State::Active {",
+        new: "} else if captured.state == State::Committed && known.state == State::Committed {",
+        tests: ANALYSIS,
+    },
+    Mutant {
+        name: "a range that grew forgets what its first part depends on",
+        file: "crates/engine/src/lock/interval.rs",
+        old: "held.depends_on = held.depends_on.max(depends_on);",
+        new: "let _ = depends_on;",
+        tests: LOCKS,
+    },
+];
