@@ -35,7 +35,7 @@ fn a_change_that_is_logged_and_cannot_be_made_shuts_the_database_off() {
     let device = SimDevice::new(1);
     let database = open(&device);
     let table = database.table("t").expect("table");
-    database.put(&table, "long", &LONG).expect("put");
+    database.put(&table, "long", LONG).expect("put");
     database.put(&table, "other", "before").expect("put");
     let mut began_before = database.begin().expect("begin");
     began_before.put(&table, "third", "lost").expect("put");
