@@ -231,6 +231,7 @@ fn foreign_directories_are_refused_and_left_alone() {
         Err(Error::Foreign { what: katydid::Foreign::File(name), .. }) => assert_eq!(name, "notes.txt"),
         other => panic!("{other:?}"),
     }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left there");
     let none = tempfile::tempdir().unwrap();
     let options = Options { create: false, ..small_options() };
     assert!(matches!(Database::open_with(none.path(), options.clone()), Err(Error::NotFound { .. })));

@@ -1,6 +1,6 @@
 //! Opening a database: whose directory it is, creation, restart, and closing.
 //!
-//! Runs on the thread that opens or closes. The order of opening is the order of trust: lock, gate, control file, identity of the
+//! Runs on the thread that opens or closes. The order of opening is the order of trust: gate, lock, control file, identity of the
 //! other files, torn pages, log, analysis, redo, free pages, undo, checkpoint; only then do others see the database.
 //!
 //! A new database is everything but its control file, each part durable, and then the control file. A crash before
@@ -49,6 +49,7 @@ pub(crate) fn open(directory: Arc<dyn Directory>, options: Options) -> Result<Ar
     options.validate()?;
     let place = directory.describe();
     let (directory, gate) = Gate::wrap(directory);
+    refuse_foreign(directory.as_ref(), &place)?;
     let directory_lock = directory.lock()?;
     let progress = Progress::new(options.on_recovery.clone());
     let files = match ControlFile::open(directory.as_ref(), options.log.method)? {
@@ -56,6 +57,18 @@ pub(crate) fn open(directory: Arc<dyn Directory>, options: Options) -> Result<Ar
         None => create(&directory, &options, &place)?,
     };
     restart(files, options, place, gate, directory_lock, &progress)
+}
+
+/// Fails if the directory holds no database but something else: before the lock, whose file would be left there.
+fn refuse_foreign(directory: &dyn Directory, place: &str) -> Result<()> {
+    let names = directory.list()?;
+    if names.iter().any(|name| name == control::FILE_NAME) {
+        return Ok(());
+    }
+    match names.into_iter().find(|name| !FILES.contains(&name.as_str())) {
+        Some(name) => Err(Error::Foreign { place: place.to_owned(), what: Foreign::File(name) }),
+        None => Ok(()),
+    }
 }
 
 fn open_pages(directory: &dyn Directory, options: &Options, create: Create) -> Result<Arc<dyn File>> {
@@ -110,9 +123,8 @@ fn existing(
 }
 
 fn create(directory: &Arc<dyn Directory>, options: &Options, place: &str) -> Result<Files> {
-    if let Some(name) = directory.list()?.into_iter().find(|name| !FILES.contains(&name.as_str())) {
-        return Err(Error::Foreign { place: place.to_owned(), what: Foreign::File(name) });
-    }
+    // Once more, now that nobody else can put a file there.
+    refuse_foreign(directory.as_ref(), place)?;
     if !options.create {
         return Err(Error::NotFound { place: place.to_owned() });
     }
