@@ -9,7 +9,7 @@
 //! | word | written by | read by | ordering, and its partner |
 //! |---|---|---|---|
 //! | `reserved` | inserters, by read-modify-write | scans, admission | SeqCst: orders a record before its wish (`sync/waiters.rs`) |
-//! | `filled` | scans, by `fetch_max` | writers, admission | Release after the marks' Acquire; Acquire in the writer, who then reads the ring |
+//! | `filled` | scans, by `fetch_max`; or inserters, in order | writers, admission | Release after the marks' Acquire, or after the copy; Acquire in the writer, who then reads the ring |
 //! | `written` | the holder of the baton | admission, readers, waiters | Release after the write; Acquire before ring bytes are used again |
 //! | `durable` | the holder of the baton | everybody | Release after the sync; Acquire in whoever acknowledges |
 //!
@@ -78,6 +78,19 @@ impl Frontiers {
         self.reserved.store(to, Ordering::SeqCst);
         // Sequentially consistent, as the reservation of `marks` is: a wish left after this is served (`sync/waiters.rs`).
         self.filled.store(to, Ordering::SeqCst);
+        self.validate();
+    }
+
+    /// By inserters that reserve under a latch, one thread at a time. Sequentially consistent: a wish left after this is served
+    /// (`sync/waiters.rs`).
+    pub(crate) fn advance_reserved(&self, to: u64) {
+        self.reserved.store(to, Ordering::SeqCst);
+    }
+
+    /// By inserters that fill in order, one thread at a time.
+    pub(crate) fn advance_filled_alone(&self, to: u64) {
+        debug_assert!(to >= self.filled().get(), "filled only grows");
+        self.filled.store(to, Ordering::Release);
         self.validate();
     }
 

@@ -27,6 +27,14 @@ pub enum Durability {
 pub enum InserterKind {
     /// One lock around reservation and copy: no holes, nothing to find.
     Mutex,
+    /// Threads that meet at the lock reserve as a group and copy side by side; one group at a time (Aether's C).
+    Consolidated,
+    /// The lock is held for the reservation only; copies are released in order (Aether's D).
+    Decoupled,
+    /// Groups, and copies released in order (Aether's CD).
+    Hybrid,
+    /// As `Hybrid`, but a range may be left to the owner of the one before to release (Aether's CDME).
+    Delegated,
     /// One `fetch_add` reserves; per-session marks tell where holes are.
     #[default]
     Marks,
@@ -81,7 +89,29 @@ words!(
     Written = "written",
     Durable = "durable"
 );
-words!(InserterKind, "mutex, marks", Mutex = "mutex", Marks = "marks");
+words!(
+    InserterKind,
+    "mutex, consolidated, decoupled, hybrid, delegated, marks",
+    Mutex = "mutex",
+    Consolidated = "consolidated",
+    Decoupled = "decoupled",
+    Hybrid = "hybrid",
+    Delegated = "delegated",
+    Marks = "marks"
+);
+
+impl InserterKind {
+    /// Every design.
+    pub const ALL: [InserterKind; 6] = [
+        InserterKind::Mutex,
+        InserterKind::Consolidated,
+        InserterKind::Decoupled,
+        InserterKind::Hybrid,
+        InserterKind::Delegated,
+        InserterKind::Marks,
+    ];
+}
+
 words!(SyncKind, "adaptive, pipelined", Adaptive = "adaptive", Pipelined = "pipelined");
 
 /// Settings of a log. Take the default and change what you need:
@@ -104,6 +134,9 @@ pub struct Options {
     pub run_ahead_bytes: usize,
     /// How records are put into memory. Default `Marks`.
     pub inserter: InserterKind,
+    /// Slots in which threads that meet form groups, for `Consolidated`, `Hybrid` and `Delegated`. Default 4; from 1 to 64. More
+    /// means more and smaller groups.
+    pub consolidation_slots: usize,
     /// Who writes and syncs. Default `Adaptive`.
     pub sync: SyncKind,
     /// How bytes travel to segment files. Default `Direct`; falls back to `Buffered` where the file system refuses.
@@ -130,6 +163,7 @@ impl Default for Options {
             ring_bytes: 1 << 20,
             run_ahead_bytes: 256 << 10,
             inserter: InserterKind::default(),
+            consolidation_slots: 4,
             sync: SyncKind::default(),
             method: Method::default(),
             sessions_max: 1024,
@@ -173,6 +207,7 @@ impl Options {
         };
         let ring = self.ring_bytes as u64;
         let run_ahead = self.run_ahead_bytes as u64;
+        let slots = self.consolidation_slots as u64;
         let sessions = self.sessions_max as u64;
         let spare = self.spare_segments as u64;
         let segment = self.segment_bytes;
@@ -181,6 +216,7 @@ impl Options {
         check(ring_good, "ring_bytes", ring, "a power of two from 16384 to 1073741824")?;
         let run_ahead_good = (4 << 10..=ring / 2).contains(&run_ahead);
         check(run_ahead_good, "run_ahead_bytes", run_ahead, "from 4096 to half of ring_bytes")?;
+        check((1..=64).contains(&slots), "consolidation_slots", slots, "from 1 to 64")?;
         check((1..=65_536).contains(&sessions), "sessions_max", sessions, "from 1 to 65536")?;
         check((1..=1_024).contains(&spare), "spare_segments", spare, "from 1 to 1024")?;
         let reserve_good = self.reserve_bytes / segment <= 1_024;
@@ -209,6 +245,7 @@ mod tests {
             ("ring_bytes", Options { ring_bytes: 0, ..Options::default() }),
             ("run_ahead_bytes", Options { run_ahead_bytes: 1 << 20, ..Options::default() }),
             ("run_ahead_bytes", Options { run_ahead_bytes: 0, ..Options::default() }),
+            ("consolidation_slots", Options { consolidation_slots: 0, ..Options::default() }),
             ("sessions_max", Options { sessions_max: 0, ..Options::default() }),
             ("spare_segments", Options { spare_segments: 0, ..Options::default() }),
             ("reserve_bytes", Options { reserve_bytes: u64::MAX, ..Options::default() }),
@@ -223,14 +260,14 @@ mod tests {
         for word in ["buffered", "written", "durable"] {
             assert_eq!(word.parse::<Durability>().unwrap().to_string(), word);
         }
-        for word in ["mutex", "marks"] {
-            assert_eq!(word.parse::<InserterKind>().unwrap().to_string(), word);
+        for inserter in InserterKind::ALL {
+            assert_eq!(inserter.to_string().parse::<InserterKind>().unwrap(), inserter);
         }
         for word in ["adaptive", "pipelined"] {
             assert_eq!(word.parse::<SyncKind>().unwrap().to_string(), word);
         }
         let error = "marx".parse::<InserterKind>().unwrap_err();
-        assert_eq!(error.to_string(), "`marx` is not one of mutex, marks");
+        assert!(error.to_string().starts_with("`marx` is not one of mutex, consolidated"), "{error}");
         assert!(Durability::Buffered < Durability::Durable);
     }
 }

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 fn combinations() -> impl Iterator<Item = Options> {
-    let inserters = [InserterKind::Mutex, InserterKind::Marks];
     let protocols = [SyncKind::Adaptive, SyncKind::Pipelined];
-    inserters.into_iter().flat_map(move |inserter| {
+    InserterKind::ALL.into_iter().flat_map(move |inserter| {
         protocols.map(|sync| Options { inserter, sync, segment_bytes: 1 << 20, ..Options::default() })
     })
 }

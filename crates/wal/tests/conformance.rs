@@ -9,22 +9,35 @@ fn check(inserter: InserterKind, sync: SyncKind) {
     });
 }
 
-#[test]
-fn mutex_adaptive() {
-    check(InserterKind::Mutex, SyncKind::Adaptive);
+/// One module of tests for each design, and a check that none is missing.
+macro_rules! suites {
+    ($($name:ident: $kind:ident),+ $(,)?) => {
+        $(mod $name {
+            use super::*;
+
+            #[test]
+            fn adaptive() {
+                check(InserterKind::$kind, SyncKind::Adaptive);
+            }
+
+            #[test]
+            fn pipelined() {
+                check(InserterKind::$kind, SyncKind::Pipelined);
+            }
+        })+
+
+        #[test]
+        fn every_design_is_here() {
+            assert_eq!(InserterKind::ALL.to_vec(), vec![$(InserterKind::$kind),+]);
+        }
+    };
 }
 
-#[test]
-fn mutex_pipelined() {
-    check(InserterKind::Mutex, SyncKind::Pipelined);
-}
-
-#[test]
-fn marks_adaptive() {
-    check(InserterKind::Marks, SyncKind::Adaptive);
-}
-
-#[test]
-fn marks_pipelined() {
-    check(InserterKind::Marks, SyncKind::Pipelined);
+suites! {
+    mutex: Mutex,
+    consolidated: Consolidated,
+    decoupled: Decoupled,
+    hybrid: Hybrid,
+    delegated: Delegated,
+    marks: Marks,
 }

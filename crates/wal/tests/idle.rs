@@ -42,7 +42,7 @@ fn work() -> u64 {
 #[test]
 fn an_idle_log_does_not_wake_up() {
     let mut logs = Vec::new();
-    for inserter in [InserterKind::Mutex, InserterKind::Marks] {
+    for inserter in InserterKind::ALL {
         for sync in [SyncKind::Adaptive, SyncKind::Pipelined] {
             let options = Options {
                 inserter,

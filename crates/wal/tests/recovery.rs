@@ -17,7 +17,7 @@ fn options(random: &mut Rng) -> Options {
         sessions_max: 4,
         spare_segments: 1,
         reserve_bytes: 4 << 10,
-        inserter: if random.bool() { InserterKind::Marks } else { InserterKind::Mutex },
+        inserter: InserterKind::ALL[random.usize(..InserterKind::ALL.len())],
         sync: if random.bool() { SyncKind::Adaptive } else { SyncKind::Pipelined },
         ..Options::default()
     }

@@ -30,9 +30,8 @@ fn options(seed: u64, background: Background) -> Options {
     if seed.is_multiple_of(4) {
         options.log.sync = katydid::SyncKind::Pipelined;
     }
-    if seed.is_multiple_of(5) {
-        options.log.inserter = katydid::InserterKind::Mutex;
-    }
+    let inserters = katydid::InserterKind::ALL;
+    options.log.inserter = inserters[(seed / 2) as usize % inserters.len()];
     if seed.is_multiple_of(2) {
         options.log.method = katydid::Method::Buffered;
     }

@@ -59,7 +59,10 @@ fn miri_marks_pipelined() {
     threads_append_and_wait(InserterKind::Marks, SyncKind::Pipelined);
 }
 
+/// All designs but the default.
 #[test]
-fn miri_mutex_adaptive() {
-    threads_append_and_wait(InserterKind::Mutex, SyncKind::Adaptive);
+fn miri_the_other_inserters() {
+    for inserter in InserterKind::ALL.into_iter().filter(|kind| *kind != InserterKind::default()) {
+        threads_append_and_wait(inserter, SyncKind::Adaptive);
+    }
 }

@@ -12,7 +12,13 @@
 //! A crash loses what is only here. Nobody has been told otherwise.
 
 mod admission;
+mod aether;
+mod consolidated;
+mod decoupled;
+mod delegated;
+mod hybrid;
 mod marks;
+mod mutants;
 mod mutex;
 
 pub use admission::Admission;
@@ -93,6 +99,10 @@ pub(crate) trait Inserter: Send + Sync + Debug {
 pub(crate) fn choose(options: &Options) -> Box<dyn Inserter> {
     match options.inserter {
         InserterKind::Mutex => Box::new(mutex::MutexInserter::default()),
+        InserterKind::Consolidated => Box::new(consolidated::ConsolidatedInserter::new(options)),
+        InserterKind::Decoupled => Box::new(decoupled::DecoupledInserter::new()),
+        InserterKind::Hybrid => Box::new(hybrid::HybridInserter::new(options)),
+        InserterKind::Delegated => Box::new(delegated::DelegatedInserter::new(options)),
         // One more for the log's own records.
         InserterKind::Marks => Box::new(marks::MarksInserter::new(options.sessions_max + 1)),
     }

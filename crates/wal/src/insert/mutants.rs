@@ -1,0 +1,65 @@
+//! Faults that the checkers must notice: each names one step of a kernel that would be wrong in that way.
+//!
+//! A kernel asks its [`Built`] which ordering to use, or whether to leave a step out. Outside of tests that is a constant. The
+//! tests in each kernel's `checks` build it with every mutant of its own and assert that a checker finds it; otherwise what the
+//! checker says about the sound kernel would be worth little.
+
+use crate::sync_shim::Ordering;
+
+/// One deliberate fault.
+#[cfg_attr(not(test), allow(dead_code, reason = "only tests build kernels with mutants"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mutant {
+    /// `aether`: the latch is given back without publishing what was done under it.
+    RelaxedLatch,
+    /// `aether`: a group is told where it lies before that can be seen.
+    RelaxedNotify,
+    /// `aether`: a member leaves its group without publishing its copy.
+    RelaxedLeave,
+    /// `aether`: the leader frees the group's slot, though others still use it.
+    SlotFreedEarly,
+    /// `aether`: the group's size is read and the slot closed in two steps.
+    CloseInTwoSteps,
+    /// `decoupled`, `hybrid`: a range is released without waiting for the one before.
+    ReleasedOutOfTurn,
+    /// `delegated`: a node is given up without publishing its copy.
+    RelaxedDelegation,
+    /// `delegated`: a node is given up by a plain store, whether it was granted meanwhile or not.
+    DelegatedUnasked,
+    /// `delegated`: the successor is granted its node before the predecessor's range is released.
+    GrantedEarly,
+}
+
+/// How a kernel is built: soundly, or with one mutant.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Built {
+    #[cfg(test)]
+    mutant: Option<Mutant>,
+}
+
+impl Built {
+    #[cfg(test)]
+    #[cfg_attr(not(katydid_explore), allow(dead_code, reason = "only the explorer is shown mutants"))]
+    pub(super) fn with(mutant: Mutant) -> Self {
+        Built { mutant: Some(mutant) }
+    }
+
+    /// Whether `mutant` is to be shown.
+    #[cfg(test)]
+    pub(super) fn is(self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
+    }
+
+    /// Never, outside of tests.
+    #[cfg(not(test))]
+    #[inline(always)]
+    pub(super) fn is(self, _mutant: Mutant) -> bool {
+        false
+    }
+
+    /// The ordering of a step that `mutant` weakens.
+    #[inline(always)]
+    pub(super) fn order(self, mutant: Mutant, sound: Ordering) -> Ordering {
+        if self.is(mutant) { Ordering::Relaxed } else { sound }
+    }
+}
