@@ -99,7 +99,7 @@ impl Core {
             maintenance: Maintenance::default(),
             wakers: Wakers::default(),
             tally: Tally::default(),
-            inserter: insert::choose(options),
+            inserter: insert::choose(options, start.incarnation),
             protocol: options.background.arrange(sync::choose(options)),
             background: options.background,
             incarnation: start.incarnation,
@@ -161,7 +161,7 @@ impl Core {
     /// Appends one of the log's own records.
     pub(crate) fn append_own(&self, kind: Kind) -> std::result::Result<Appended, AppendError> {
         let _turn = locked(&self.own);
-        let append = Append { kind, txn: 0, prev: Lsn::ZERO, payload: &[], admission: Admission::Critical };
+        let append = Append::new(kind, &[]).admission(Admission::Critical);
         self.append_any(OWN_SLOT, &append)
     }
 
@@ -172,7 +172,7 @@ impl Core {
             return self.append_fragments(slot, append, total);
         }
         let prepared = prepare_header(&self.draft(append), Part::Whole, None, append.payload.iter().copied());
-        let mut piece = Piece { prepared, payload: append.payload };
+        let mut piece = Piece { prepared, payload: append.payload, after: append.after.max(append.prev) };
         let start = self.insert(slot, &mut piece, append.admission)?;
         Ok(Appended { first: start, lsn: start, end: start.plus(piece.bytes()) })
     }
@@ -208,7 +208,7 @@ impl Core {
             let previous = appended.map_or(Lsn::ZERO, |appended| appended.lsn);
             let slices: Vec<&[u8]> = fragment.slices().collect();
             let prepared = fragment.prepare(&self.draft(append), previous);
-            let mut piece = Piece { prepared, payload: &slices };
+            let mut piece = Piece { prepared, payload: &slices, after: append.after.max(append.prev) };
             let start = self.insert(slot, &mut piece, admission)?;
             admission = Admission::Critical;
             let first = appended.map_or(start, |appended| appended.first);
@@ -458,6 +458,7 @@ impl Core {
             released: tally.released.get(),
             callbacks: tally.callbacks.get(),
             stalls: tally.stalls.get(),
+            padding: self.inserter.effort().padding,
             syncer_wakeups: self.protocol.syncer_wakeups(),
             maintenance_wakeups: self.maintenance.wakeups(),
         }

@@ -20,6 +20,8 @@ pub struct Counters {
     pub callbacks: u64,
     /// Appends that met a full ring, used-up space or the run-ahead limit.
     pub stalls: u64,
+    /// Bytes of the log that inserter `Chunked` has filled with padding.
+    pub padding: u64,
     /// Times the syncer thread woke up.
     pub syncer_wakeups: u64,
     /// Times the maintenance thread woke up.

@@ -35,6 +35,8 @@ pub enum InserterKind {
     Hybrid,
     /// As `Hybrid`, but a range may be left to the owner of the one before to release (Aether's CDME).
     Delegated,
+    /// A session reserves a chunk at a time; whoever needs to pass an idle one fills it up. See [`Append::after`](crate::Append::after).
+    Chunked,
     /// One `fetch_add` reserves; per-session marks tell where holes are.
     #[default]
     Marks,
@@ -91,23 +93,25 @@ words!(
 );
 words!(
     InserterKind,
-    "mutex, consolidated, decoupled, hybrid, delegated, marks",
+    "mutex, consolidated, decoupled, hybrid, delegated, chunked, marks",
     Mutex = "mutex",
     Consolidated = "consolidated",
     Decoupled = "decoupled",
     Hybrid = "hybrid",
     Delegated = "delegated",
+    Chunked = "chunked",
     Marks = "marks"
 );
 
 impl InserterKind {
     /// Every design.
-    pub const ALL: [InserterKind; 6] = [
+    pub const ALL: [InserterKind; 7] = [
         InserterKind::Mutex,
         InserterKind::Consolidated,
         InserterKind::Decoupled,
         InserterKind::Hybrid,
         InserterKind::Delegated,
+        InserterKind::Chunked,
         InserterKind::Marks,
     ];
 }
@@ -137,6 +141,9 @@ pub struct Options {
     /// Slots in which threads that meet form groups, for `Consolidated`, `Hybrid` and `Delegated`. Default 4; from 1 to 64. More
     /// means more and smaller groups.
     pub consolidation_slots: usize,
+    /// Most bytes that `Chunked` reserves at a time for one session. Default 16 KiB; from 256 bytes to 64 KiB, and never more than
+    /// the largest physical record. More touches the shared word less often and loses more to padding.
+    pub chunk_bytes: usize,
     /// Who writes and syncs. Default `Adaptive`.
     pub sync: SyncKind,
     /// How bytes travel to segment files. Default `Direct`; falls back to `Buffered` where the file system refuses.
@@ -164,6 +171,7 @@ impl Default for Options {
             run_ahead_bytes: 256 << 10,
             inserter: InserterKind::default(),
             consolidation_slots: 4,
+            chunk_bytes: 16 << 10,
             sync: SyncKind::default(),
             method: Method::default(),
             sessions_max: 1024,
@@ -208,6 +216,7 @@ impl Options {
         let ring = self.ring_bytes as u64;
         let run_ahead = self.run_ahead_bytes as u64;
         let slots = self.consolidation_slots as u64;
+        let chunk = self.chunk_bytes as u64;
         let sessions = self.sessions_max as u64;
         let spare = self.spare_segments as u64;
         let segment = self.segment_bytes;
@@ -217,6 +226,7 @@ impl Options {
         let run_ahead_good = (4 << 10..=ring / 2).contains(&run_ahead);
         check(run_ahead_good, "run_ahead_bytes", run_ahead, "from 4096 to half of ring_bytes")?;
         check((1..=64).contains(&slots), "consolidation_slots", slots, "from 1 to 64")?;
+        check((256..=64 << 10).contains(&chunk), "chunk_bytes", chunk, "from 256 to 65536")?;
         check((1..=65_536).contains(&sessions), "sessions_max", sessions, "from 1 to 65536")?;
         check((1..=1_024).contains(&spare), "spare_segments", spare, "from 1 to 1024")?;
         let reserve_good = self.reserve_bytes / segment <= 1_024;
@@ -246,6 +256,7 @@ mod tests {
             ("run_ahead_bytes", Options { run_ahead_bytes: 1 << 20, ..Options::default() }),
             ("run_ahead_bytes", Options { run_ahead_bytes: 0, ..Options::default() }),
             ("consolidation_slots", Options { consolidation_slots: 0, ..Options::default() }),
+            ("chunk_bytes", Options { chunk_bytes: 0, ..Options::default() }),
             ("sessions_max", Options { sessions_max: 0, ..Options::default() }),
             ("spare_segments", Options { spare_segments: 0, ..Options::default() }),
             ("reserve_bytes", Options { reserve_bytes: u64::MAX, ..Options::default() }),

@@ -142,7 +142,7 @@ impl Reader {
     pub fn next_record(&mut self) -> Result<Option<RecordRef<'_>>, ReadError> {
         loop {
             let Some(header) = self.next_header()? else { return Ok(None) };
-            let shown = header.kind.is_user() || self.show == Show::All;
+            let shown = header.kind.is_user() || (self.show == Show::All && header.kind != Kind::PADDING);
             let first = match header.part {
                 _ if !shown => None,
                 Part::Whole => Some(header.lsn),

@@ -26,8 +26,12 @@ pub struct Append<'a> {
     pub kind: Kind,
     /// Transaction it belongs to; the log only carries it.
     pub txn: u64,
-    /// Previous record of that transaction; the log only carries it. [`Lsn::ZERO`] for none.
+    /// Previous record of that transaction; the log carries it, and puts this one above it. [`Lsn::ZERO`] for none.
     pub prev: Lsn,
+    /// The highest record that this one depends on, by its LSN: it is put above. [`Lsn::ZERO`] for none. All inserters but
+    /// [`InserterKind::Chunked`](crate::InserterKind::Chunked) put a record above everything appended before; that one does so
+    /// within a session only, and otherwise needs to be told.
+    pub after: Lsn,
     /// The payload, in pieces that are joined. At most 64 MiB less the header's 48 bytes.
     pub payload: &'a [&'a [u8]],
     /// Whether it may use the reserve.
@@ -37,7 +41,7 @@ pub struct Append<'a> {
 impl<'a> Append<'a> {
     /// A record of transaction 0 with no previous one, admitted normally.
     pub fn new(kind: Kind, payload: &'a [&'a [u8]]) -> Self {
-        Append { kind, txn: 0, prev: Lsn::ZERO, payload, admission: Admission::Normal }
+        Append { kind, txn: 0, prev: Lsn::ZERO, after: Lsn::ZERO, payload, admission: Admission::Normal }
     }
 
     /// The same, of this transaction.
@@ -48,6 +52,11 @@ impl<'a> Append<'a> {
     /// The same, after this record of its transaction.
     pub fn prev(self, prev: Lsn) -> Self {
         Append { prev, ..self }
+    }
+
+    /// The same, above this record, on which it depends.
+    pub fn depends_on(self, after: Lsn) -> Self {
+        Append { after, ..self }
     }
 
     /// The same, admitted so.

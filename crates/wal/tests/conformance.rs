@@ -39,5 +39,6 @@ suites! {
     decoupled: Decoupled,
     hybrid: Hybrid,
     delegated: Delegated,
+    chunked: Chunked,
     marks: Marks,
 }

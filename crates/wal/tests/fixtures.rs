@@ -52,13 +52,7 @@ fn version_1_is_read_and_goes_on() {
     assert_eq!(log.recovery().segment_bytes, 8 << 10, "the size it was created with");
     log.session()
         .unwrap()
-        .append(&katydid_wal::Append {
-            kind: katydid_wal::Kind::USER,
-            txn: 0,
-            prev: Lsn::ZERO,
-            payload: &[b"record of today"],
-            admission: katydid_wal::Admission::Normal,
-        })
+        .append(&katydid_wal::Append::new(katydid_wal::Kind::USER, &[b"record of today"]))
         .unwrap();
     let end = log.sync().unwrap();
     log.wait(end, Durability::Durable).unwrap();

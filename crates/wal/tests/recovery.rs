@@ -5,8 +5,8 @@ use fastrand::Rng;
 use katydid_device::testing::seed;
 use katydid_device::{Cause, SimDevice};
 use katydid_wal::{
-    Admission, Append, AppendError, Durability, Error, Finding, InserterKind, Kind, Log, Lsn, OpenError,
-    Options, Session, SyncKind,
+    Append, AppendError, Durability, Error, Finding, InserterKind, Kind, Log, Lsn, OpenError, Options,
+    Session, SyncKind,
 };
 
 fn options(random: &mut Rng) -> Options {
@@ -25,8 +25,7 @@ fn options(random: &mut Rng) -> Options {
 
 fn append(session: &mut Session, payload: &[u8]) -> Result<Lsn, Error> {
     let payload = [payload];
-    let append =
-        Append { kind: Kind::USER, txn: 1, prev: Lsn::ZERO, payload: &payload, admission: Admission::Normal };
+    let append = Append::new(Kind::USER, &payload).txn(1);
     Ok(session.append(&append)?.first)
 }
 
@@ -230,8 +229,7 @@ fn an_oversized_record_is_refused_and_nothing_of_it_stays() {
     let mut session = log.session().unwrap();
     let bytes = vec![0; (64 << 20) - 47];
     let payload = [&bytes[..]];
-    let append =
-        Append { kind: Kind::USER, txn: 1, prev: Lsn::ZERO, payload: &payload, admission: Admission::Normal };
+    let append = Append::new(Kind::USER, &payload).txn(1);
     match session.append(&append) {
         Err(AppendError::TooLarge { bytes, limit }) => assert_eq!((bytes, limit), ((64 << 20) + 1, 64 << 20)),
         other => panic!("{other:?}"),

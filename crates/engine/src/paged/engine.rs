@@ -160,7 +160,7 @@ impl Engine {
         payload: &[&[u8]],
         admission: Admission,
     ) -> Result<Appended> {
-        let append = Append { kind: Kind::new(kind), txn: 0, prev, payload, admission };
+        let append = Append { kind: Kind::new(kind), txn: 0, prev, after: Lsn::ZERO, payload, admission };
         self.active.append(&self.log, &append)
     }
 

@@ -67,6 +67,7 @@ impl Engine {
             kind: Kind::new(END),
             txn: slot.txn.get(),
             prev: slot.last,
+            after: Lsn::ZERO,
             payload: &[],
             admission: Admission::Critical,
         };
@@ -85,6 +86,7 @@ impl Engine {
             kind: Kind::new(COMMIT),
             txn: slot.txn.get(),
             prev: slot.last,
+            after: Lsn::ZERO,
             payload: if chains.is_empty() { &[] } else { &pieces },
             admission: Admission::Critical,
         };

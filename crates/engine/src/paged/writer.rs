@@ -141,6 +141,7 @@ impl Writer {
             kind: Kind::new(kind),
             txn: self.txn.get(),
             prev: slot.last,
+            after: Lsn::ZERO,
             payload,
             admission: Admission::Normal,
         };
@@ -176,6 +177,7 @@ impl Writer {
             kind: Kind::new(COMPENSATION),
             txn: self.txn.get(),
             prev: slot.last,
+            after: Lsn::ZERO,
             payload: &pieces,
             admission: Admission::Critical,
         };
@@ -366,6 +368,7 @@ impl ChangeWriter for Afterwards<'_> {
             kind: Kind::new(kind.number()),
             txn: slot.txn.get(),
             prev: slot.last,
+            after: Lsn::ZERO,
             payload,
             admission: Admission::Critical,
         };

@@ -13,6 +13,7 @@
 
 mod admission;
 mod aether;
+mod chunked;
 mod consolidated;
 mod decoupled;
 mod delegated;
@@ -51,6 +52,8 @@ pub(crate) struct Image {
 pub(crate) struct Piece<'a> {
     pub(crate) prepared: PreparedRecord,
     pub(crate) payload: &'a [&'a [u8]],
+    /// It lies above this record; zero for none. Designs that reserve per record, in the order of the calls, need not look.
+    pub(crate) after: Lsn,
 }
 
 impl Piece<'_> {
@@ -93,10 +96,22 @@ pub(crate) trait Inserter: Send + Sync + Debug {
 
     /// Finds out how far the log is filled, and advances that frontier.
     fn scan(&self, image: &Image) -> Scan;
+
+    /// What it has done so far.
+    fn effort(&self) -> Effort {
+        Effort::default()
+    }
+}
+
+/// What some designs count, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Effort {
+    /// Reserved and filled with padding.
+    pub(crate) padding: u64,
 }
 
 /// The design that the options name.
-pub(crate) fn choose(options: &Options) -> Box<dyn Inserter> {
+pub(crate) fn choose(options: &Options, incarnation: u32) -> Box<dyn Inserter> {
     match options.inserter {
         InserterKind::Mutex => Box::new(mutex::MutexInserter::default()),
         InserterKind::Consolidated => Box::new(consolidated::ConsolidatedInserter::new(options)),
@@ -104,6 +119,7 @@ pub(crate) fn choose(options: &Options) -> Box<dyn Inserter> {
         InserterKind::Hybrid => Box::new(hybrid::HybridInserter::new(options)),
         InserterKind::Delegated => Box::new(delegated::DelegatedInserter::new(options)),
         // One more for the log's own records.
+        InserterKind::Chunked => Box::new(chunked::ChunkedInserter::new(options, incarnation)),
         InserterKind::Marks => Box::new(marks::MarksInserter::new(options.sessions_max + 1)),
     }
 }

@@ -28,6 +28,20 @@ pub(super) enum Mutant {
     DelegatedUnasked,
     /// `delegated`: the successor is granted its node before the predecessor's range is released.
     GrantedEarly,
+    /// `chunked`: a session begins to fill without publishing its records before.
+    RelaxedBusy,
+    /// `chunked`: a chunk is reserved without publishing that its session is busy.
+    RelaxedChunk,
+    /// `chunked`: a record is finished without publishing its copy.
+    RelaxedOpen,
+    /// `chunked`: a sealed chunk's padding is not published.
+    RelaxedSeal,
+    /// `chunked`: a session takes its open chunk by a plain store, whether it was sealed meanwhile or not.
+    ClaimedUnasked,
+    /// `chunked`: a scanner seals by a plain store, whether the owner has gone on meanwhile or not.
+    SealedUnasked,
+    /// `chunked`: the cutoff is read after the words.
+    ChunkCutoffLast,
 }
 
 /// How a kernel is built: soundly, or with one mutant.

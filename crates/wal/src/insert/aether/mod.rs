@@ -85,10 +85,11 @@ impl<O: Order> Aether<O> {
         mut fill: impl FnMut(u64),
     ) -> Result<u64, Stalled> {
         if !self.latch.try_take() {
-            if may_group && let Some(slots) = &self.slots {
-                if let Some(start) = self.insert_in_group(slots, place, session, bytes, &mut fill) {
-                    return Ok(start);
-                }
+            if may_group
+                && let Some(slots) = &self.slots
+                && let Some(start) = self.insert_in_group(slots, place, session, bytes, &mut fill)
+            {
+                return Ok(start);
             }
             self.latch.take();
         }

@@ -1,0 +1,302 @@
+//! Chunks: each session reserves some space at a time and fills it record by record, so that most records touch no shared word.
+//!
+//! Run by every appender and every scanner; checked under loom and the explorer. A session has one word, a state and a position:
+//!
+//! | state | position | meaning | next, and who does it |
+//! |---|---|---|---|
+//! | CLEAN | | no chunk, or it is full | BUSY: the owner, before it reserves |
+//! | BUSY | p | the owner is filling, from p on | OPEN or CLEAN: the owner; BUSY elsewhere: the owner |
+//! | OPEN | c | filled up to c; the rest of the chunk is free | BUSY: the owner; SEALING: a scanner. Both by compare-and-swap |
+//! | SEALING | c | a scanner pads the rest, from c on | CLEAN: that scanner |
+//!
+//! Invariants:
+//!
+//! 1. A hole always lies at or above the position of a BUSY, OPEN or SEALING word, whose change to BUSY is visible (Release) before the
+//!    reservation is. So a scan that reads `reserved` first (the cutoff) and then the words misses none.
+//! 2. Only the owner leaves CLEAN and BUSY. OPEN is left by one of the two; whoever wins owns the chunk's rest, and is the only one
+//!    to touch it. So a record and a padding never overlap.
+//! 3. `end` is written by the owner while BUSY, read by it and by the scanner that won. Positions of a word only grow, so a
+//!    compare-and-swap never takes one chunk for another.
+//! 4. What a scan vouches for needs no append to get filled: each chunk below the cutoff is full, padded by it, or named as a hole.
+//!    So a session that does nothing delays nobody.
+//! 5. Of two records of which the second names the first in `after`, the second lies above: its position in an open chunk is
+//!    compared, and a new chunk starts at what `reserved` is then, which is above every record there is.
+//! 6. A rest is nothing or at least `least` bytes, so that a padding record fits.
+//!
+//! The owner waits for a scanner that is padding its chunk; it owns no hole then. The scanner waits for nobody.
+//!
+//! How large: 1/[`SHARE`] of what the session has appended between two scans (the lesser of the last two times), because about half
+//! a chunk is lost to each. A session that waits for each of its records meets a scan each time, and gets chunks of one record:
+//! nothing is lost. One that streams gets the largest. Where a record does not fit any more about half of one is lost, unless records
+//! are alike (a chunk is a multiple of the first); so a chunk is for at least [`MIXED`] if they are not. Often nobody has reserved
+//! behind the chunk, and it is just made longer.
+
+use super::super::mutants::{Built, Mutant};
+use super::super::{Scan, Stalled};
+use crate::sync_shim::{AtomicU64, AtomicUsize, Ordering, pause, spin_loop};
+use crossbeam_utils::CachePadded;
+
+const STATE: u64 = 3 << 62;
+const CLEAN: u64 = 0;
+const BUSY: u64 = 1 << 62;
+const OPEN: u64 = 2 << 62;
+const SEALING: u64 = 3 << 62;
+
+/// Fewest records of a chunk if they are not alike.
+const MIXED: u64 = 48;
+
+/// See the head of this file.
+const SHARE: u64 = 64;
+
+/// What the algorithm needs from the log; by small models in tests.
+pub(super) trait Ground {
+    fn reserved(&self) -> &AtomicU64;
+    /// Whether so much may be reserved there.
+    fn admit(&self, start: u64, bytes: u64) -> Result<(), Stalled>;
+    /// Fills `[from, to)` with a padding record.
+    fn pad(&self, from: u64, to: u64);
+}
+
+#[derive(Debug)]
+struct Session {
+    // See the table. Stores that end a copy are Release; scanners' loads and all compare-and-swaps acquire.
+    word: CachePadded<AtomicU64>,
+    // Invariant 3.
+    end: AtomicU64,
+    // The rest is the owner's alone. Where it left its chunk open; 0 if it did not.
+    left: AtomicU64,
+    // The number of scans when it last reserved; bytes appended since that changed, and between the two changes before; the
+    // lesser of the last two such numbers; the size of the last record.
+    scans: AtomicU64,
+    since: AtomicU64,
+    last: AtomicU64,
+    target: AtomicU64,
+    size: AtomicU64,
+}
+
+impl Session {
+    fn new() -> Self {
+        let number = || AtomicU64::new(0);
+        Session {
+            word: CachePadded::new(number()),
+            end: number(),
+            left: number(),
+            scans: number(),
+            since: number(),
+            last: number(),
+            target: number(),
+            size: number(),
+        }
+    }
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(super) struct Chunks {
+    sessions: Box<[CachePadded<Session>]>,
+    /// Sessions `[0, used)` have been in use: as in `marks`.
+    used: CachePadded<AtomicUsize>,
+    /// Relaxed: only the size of chunks depends on it.
+    scans: CachePadded<AtomicU64>,
+    least: u64,
+    most: u64,
+    built: Built,
+}
+
+/// A record to insert.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    pub(super) bytes: u64,
+    /// It must lie above this record; 0 for none.
+    pub(super) after: u64,
+    /// No more than its own bytes may be reserved.
+    pub(super) exactly: bool,
+}
+
+impl Chunks {
+    /// Room for `sessions`; paddings of at least `least` and chunks of at most `most` bytes.
+    pub(super) fn new(sessions: usize, least: u64, most: u64, built: Built) -> Self {
+        Chunks {
+            sessions: (0..sessions).map(|_| CachePadded::new(Session::new())).collect(),
+            used: CachePadded::new(AtomicUsize::new(0)),
+            scans: CachePadded::new(AtomicU64::new(0)),
+            least,
+            most,
+            built,
+        }
+    }
+
+    /// The session `index` will be used from now on. Callers serialise this among themselves.
+    pub(super) fn open(&self, index: usize) {
+        if index >= self.used.load(Ordering::Relaxed) {
+            self.used.store(index + 1, Ordering::Release);
+        }
+    }
+
+    /// Reserves, in the session's chunk or anew, and calls `fill` once. Returns where the record starts.
+    #[inline]
+    pub(super) fn insert(
+        &self,
+        ground: &impl Ground,
+        index: usize,
+        wanted: Wanted,
+        fill: impl FnOnce(u64),
+    ) -> Result<u64, Stalled> {
+        let session = &*self.sessions[index];
+        let left = session.left.load(Ordering::Relaxed);
+        let start = if left != 0 && self.claim(session, left) {
+            let end = session.end.load(Ordering::Relaxed);
+            let fits = || self.fits(left, wanted.bytes, end) || self.extend(ground, session, left, wanted);
+            if left > wanted.after && fits() {
+                left
+            } else {
+                ground.pad(left, end);
+                session.word.store(CLEAN, Ordering::Release);
+                self.reserve(ground, session, wanted)?
+            }
+        } else {
+            self.reserve(ground, session, wanted)?
+        };
+        debug_assert!(start > wanted.after || wanted.after == 0, "log order respects `after`");
+        fill(start);
+        let (cursor, end) = (start + wanted.bytes, session.end.load(Ordering::Relaxed));
+        let (word, left) = if cursor == end { (CLEAN, 0) } else { (OPEN | cursor, cursor) };
+        session.left.store(left, Ordering::Relaxed);
+        session.since.store(session.since.load(Ordering::Relaxed) + wanted.bytes, Ordering::Relaxed);
+        session.size.store(wanted.bytes, Ordering::Relaxed);
+        session.word.store(word, self.built.order(Mutant::RelaxedOpen, Ordering::Release));
+        Ok(start)
+    }
+
+    /// Invariant 6.
+    fn fits(&self, cursor: u64, bytes: u64, end: u64) -> bool {
+        cursor + bytes == end || cursor + bytes + self.least <= end
+    }
+
+    /// The chunk left open at `left` is the owner's again, unless somebody has sealed it.
+    fn claim(&self, session: &Session, left: u64) -> bool {
+        if self.built.is(Mutant::ClaimedUnasked) {
+            let open = session.word.load(Ordering::Acquire) == OPEN | left;
+            if open {
+                session.word.store(BUSY | left, Ordering::Release);
+            }
+            return open;
+        }
+        let (old, new) = (OPEN | left, BUSY | left);
+        if session.word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            return true;
+        }
+        // Until then the word is the scanner's.
+        let mut step = 0;
+        while session.word.load(Ordering::Acquire) != CLEAN {
+            pause(step);
+            step += 1;
+        }
+        false
+    }
+
+    /// How much to reserve for records of this size: a multiple, so that equal ones leave no rest.
+    fn size(&self, session: &Session, wanted: Wanted) -> u64 {
+        if wanted.exactly {
+            return wanted.bytes;
+        }
+        let scans = self.scans.load(Ordering::Relaxed);
+        let since = session.since.load(Ordering::Relaxed);
+        if session.scans.load(Ordering::Relaxed) != scans {
+            session.scans.store(scans, Ordering::Relaxed);
+            session.target.store(since.min(session.last.load(Ordering::Relaxed)), Ordering::Relaxed);
+            session.last.store(since, Ordering::Relaxed);
+            session.since.store(0, Ordering::Relaxed);
+        }
+        let target = (session.target.load(Ordering::Relaxed).max(since) / SHARE).min(self.most);
+        let alike = session.size.load(Ordering::Relaxed) == wanted.bytes;
+        let records = target / wanted.bytes;
+        if records >= if alike { 2 } else { MIXED } { wanted.bytes * records } else { wanted.bytes }
+    }
+
+    /// Makes the chunk, of which `[left, end)` is free, longer, if nobody has reserved behind it.
+    fn extend(&self, ground: &impl Ground, session: &Session, left: u64, wanted: Wanted) -> bool {
+        let end = session.end.load(Ordering::Relaxed);
+        let size = self.size(session, wanted);
+        // A rest that is too short for a padding beside the record takes a second one.
+        let longer = if left + size > end { left + size } else { left + 2 * wanted.bytes };
+        if longer <= end
+            || (wanted.exactly && longer - end > wanted.bytes)
+            || ground.admit(end, longer - end).is_err()
+        {
+            return false;
+        }
+        let extended =
+            ground.reserved().compare_exchange(end, longer, Ordering::SeqCst, Ordering::Relaxed).is_ok();
+        if extended {
+            session.end.store(longer, Ordering::Relaxed);
+        }
+        extended
+    }
+
+    /// A new chunk, of which the record is the first. The session is clean, and is again if it is refused.
+    fn reserve(&self, ground: &impl Ground, session: &Session, wanted: Wanted) -> Result<u64, Stalled> {
+        session.left.store(0, Ordering::Relaxed);
+        let size = self.size(session, wanted);
+        let reserved = ground.reserved();
+        loop {
+            let start = reserved.load(Ordering::Acquire);
+            let bytes = if ground.admit(start, size).is_ok() {
+                size
+            } else if let Err(stalled) = ground.admit(start, wanted.bytes) {
+                session.word.store(CLEAN, Ordering::Release);
+                return Err(stalled);
+            } else {
+                wanted.bytes
+            };
+            session.word.store(BUSY | start, self.built.order(Mutant::RelaxedBusy, Ordering::Release));
+            let success = self.built.order(Mutant::RelaxedChunk, Ordering::SeqCst);
+            if reserved.compare_exchange(start, start + bytes, success, Ordering::Relaxed).is_ok() {
+                session.end.store(start + bytes, Ordering::Relaxed);
+                return Ok(start);
+            }
+            spin_loop();
+        }
+    }
+
+    /// Finds out how far `reserved` is filled; seals what is open below it.
+    pub(super) fn scan(&self, ground: &impl Ground) -> Scan {
+        self.scans.fetch_add(1, Ordering::Relaxed);
+        let reserved = ground.reserved();
+        let mut cutoff = reserved.load(Ordering::SeqCst);
+        let used = self.used.load(Ordering::Acquire);
+        let mut lowest = u64::MAX;
+        for session in &self.sessions[..used] {
+            let word = session.word.load(Ordering::Acquire);
+            let at = word & !STATE;
+            match word & STATE {
+                CLEAN => {}
+                OPEN if at >= cutoff => {}
+                OPEN if self.seal(ground, session, at) => {}
+                // The owner was quicker, or is busy; or somebody else is sealing.
+                _ => lowest = lowest.min(at),
+            }
+        }
+        if self.built.is(Mutant::ChunkCutoffLast) {
+            cutoff = reserved.load(Ordering::SeqCst);
+        }
+        Scan { cutoff, filled: lowest.min(cutoff) }
+    }
+
+    fn seal(&self, ground: &impl Ground, session: &Session, cursor: u64) -> bool {
+        if self.built.is(Mutant::SealedUnasked) {
+            session.word.store(SEALING | cursor, Ordering::Release);
+        } else {
+            let (old, new) = (OPEN | cursor, SEALING | cursor);
+            if session.word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire).is_err() {
+                return false;
+            }
+        }
+        ground.pad(cursor, session.end.load(Ordering::Relaxed));
+        session.word.store(CLEAN, self.built.order(Mutant::RelaxedSeal, Ordering::Release));
+        true
+    }
+}
+
+#[cfg(test)]
+mod checks;

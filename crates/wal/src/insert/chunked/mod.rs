@@ -1,0 +1,113 @@
+//! Inserter `chunked`: a session reserves a chunk at a time and fills it with its own records. Ours.
+//!
+//! The algorithm and its orderings are in [`kernel`]. Here: admission, the copy, and the padding record that fills what is left of
+//! a chunk when a record does not fit, must lie higher ([`Append::after`](crate::Append::after)), or somebody needs to pass.
+//!
+//! What differs for users: a record appended later may lie lower than one appended earlier by another session, unless it says what
+//! it comes after. Each session's records are in order.
+
+mod kernel;
+
+use super::mutants::Built;
+use super::{Admission, Effort, Image, Inserter, Piece, Scan, Stalled};
+use crate::counters::Counter;
+use crate::lsn::Lsn;
+use crate::options::Options;
+use crate::record::{Draft, HEADER_BYTES, Kind, PIECE_BYTES_MAX, Part, prepare_header};
+use crate::sync_shim::AtomicU64;
+use kernel::{Chunks, Ground, Wanted};
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(super) struct ChunkedInserter {
+    chunks: Chunks,
+    incarnation: u32,
+    padding: Counter,
+}
+
+impl ChunkedInserter {
+    pub(super) fn new(options: &Options, incarnation: u32) -> Self {
+        // One more for the log's own records. A chunk, and hence a padding, is no larger than a physical record.
+        let most = options.chunk_bytes.min(options.piece_bytes_max()) as u64;
+        ChunkedInserter {
+            chunks: Chunks::new(options.sessions_max + 1, HEADER_BYTES as u64, most, Built::default()),
+            incarnation,
+            padding: Counter::default(),
+        }
+    }
+}
+
+/// The log itself, for a record so admitted.
+struct OnImage<'a> {
+    image: &'a Image,
+    inserter: &'a ChunkedInserter,
+    admission: Admission,
+}
+
+static ZEROS: [u8; PIECE_BYTES_MAX] = [0; PIECE_BYTES_MAX];
+
+impl Ground for OnImage<'_> {
+    fn reserved(&self) -> &AtomicU64 {
+        &self.image.frontiers.reserved
+    }
+
+    fn admit(&self, start: u64, bytes: u64) -> Result<(), Stalled> {
+        self.image.limiter.admit(start, bytes, self.admission)
+    }
+
+    fn pad(&self, from: u64, to: u64) {
+        let body = &ZEROS[..(to - from) as usize - HEADER_BYTES];
+        let draft = Draft {
+            incarnation: self.inserter.incarnation,
+            kind: Kind::PADDING,
+            txn: 0,
+            prev: Lsn::ZERO,
+            durable: self.image.frontiers.durable(),
+        };
+        let prepared = prepare_header(&draft, Part::Whole, None, std::iter::once(body));
+        let mut piece = Piece { prepared, payload: &[body], after: Lsn::ZERO };
+        // SAFETY: the caller owns the rest of a chunk (invariant 2 of the kernel), which was reserved and admitted with it.
+        unsafe { piece.copy_to(&self.image.ring, Lsn::new(from)) };
+        self.inserter.padding.add(to - from);
+    }
+}
+
+impl Inserter for ChunkedInserter {
+    fn open(&self, slot: usize) {
+        self.chunks.open(slot);
+    }
+
+    #[inline]
+    fn insert(
+        &self,
+        image: &Image,
+        slot: usize,
+        piece: &mut Piece<'_>,
+        admission: Admission,
+    ) -> Result<Lsn, Stalled> {
+        let wanted = Wanted {
+            bytes: piece.bytes(),
+            after: piece.after.get(),
+            // The reserve is for records, not for room beside them.
+            exactly: admission != Admission::Normal,
+        };
+        let ground = OnImage { image, inserter: self, admission };
+        let start = self.chunks.insert(&ground, slot, wanted, |start| {
+            // SAFETY: the session owns `[start, start + bytes)` of its chunk (invariant 2 of the kernel); admission let it in.
+            unsafe { piece.copy_to(&image.ring, Lsn::new(start)) };
+        })?;
+        Ok(Lsn::new(start))
+    }
+
+    fn scan(&self, image: &Image) -> Scan {
+        let ground = OnImage { image, inserter: self, admission: Admission::Normal };
+        let scan = self.chunks.scan(&ground);
+        let filled = image.frontiers.advance_filled(scan.filled).get();
+        // Another scan may have got further than this one's cutoff.
+        Scan { cutoff: scan.cutoff.max(filled), filled }
+    }
+
+    fn effort(&self) -> Effort {
+        Effort { padding: self.padding.get() }
+    }
+}

@@ -1,0 +1,191 @@
+//! What inserter `chunked` promises beyond the conformance suite: order along `after`, padding that nobody sees and that costs
+//! little, and sessions that delay nobody by doing nothing.
+
+use katydid_device::{Directory, MemoryDirectory};
+use katydid_wal::{Append, Durability, HEADER_BYTES, InserterKind, Kind, Log, Lsn, Options};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+fn options() -> Options {
+    Options {
+        inserter: InserterKind::Chunked,
+        segment_bytes: 1 << 20,
+        reserve_bytes: 64 << 10,
+        ..Options::default()
+    }
+}
+
+fn open(directory: &Arc<dyn Directory>) -> Log {
+    Log::open_in(directory.clone(), options()).expect("open")
+}
+
+fn memory() -> Arc<dyn Directory> {
+    Arc::new(MemoryDirectory::new())
+}
+
+/// Sessions that have streamed enough to be given chunks of many records.
+fn streaming<const N: usize>(log: &Log) -> [katydid_wal::Session; N] {
+    std::array::from_fn(|_| {
+        let mut session = log.session().expect("session");
+        for _ in 0..5000 {
+            session.append(&Append::new(Kind::USER, &[&[1; 100]])).expect("append");
+        }
+        session
+    })
+}
+
+#[test]
+fn a_record_lies_above_what_it_depends_on_and_need_not_otherwise() {
+    let log = open(&memory());
+    let [mut low, mut high] = streaming(&log);
+    let record = Append::new(Kind::USER, &[&[2; 100]]);
+    let mut lower = 0;
+    for _ in 0..2000 {
+        let above = high.append(&record).expect("append");
+        let free = low.append(&record).expect("append");
+        lower += u64::from(free.lsn < above.lsn);
+        let dependent = low.append(&record.depends_on(above.lsn)).expect("append");
+        assert!(dependent.lsn > above.lsn, "a record lies above what it depends on");
+        let above = low.append(&record).expect("append");
+        let next = high.append(&record.prev(above.lsn)).expect("append");
+        assert!(next.lsn > above.lsn, "a record lies above its previous one");
+        // Without a dependence, for a while, so that chunks are worth reserving.
+        for _ in 0..20 {
+            low.append(&record).expect("append");
+            high.append(&record).expect("append");
+        }
+    }
+    assert!(lower > 0, "nothing said that those depend: some were put lower");
+}
+
+#[test]
+fn chains_of_dependence_across_threads_are_in_log_order() {
+    let directory = memory();
+    let log = open(&directory);
+    // Each page is changed by all threads in turn; a change names the one before, as an engine's page latch lets it.
+    let pages: Vec<std::sync::Mutex<(Lsn, u64)>> = (0..3).map(|_| Default::default()).collect();
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let (log, pages) = (&log, &pages);
+            scope.spawn(move || {
+                let mut session = log.session().expect("session");
+                for number in 0..2000u64 {
+                    let at = (number * 7 + thread) % 3;
+                    let mut page = pages[at as usize].lock().expect("not poisoned");
+                    let payload = [at.to_le_bytes(), page.1.to_le_bytes()].concat();
+                    let payload: [&[u8]; 2] = [&payload, &[0; 60]];
+                    let append = Append::new(Kind::USER, &payload).depends_on(page.0);
+                    let appended = session.append(&append).expect("append");
+                    assert!(appended.lsn > page.0);
+                    *page = (appended.lsn, page.1 + 1);
+                    drop(page);
+                    if number % 97 == 0 {
+                        log.wait(appended.end, Durability::Durable).expect("wait");
+                    }
+                }
+            });
+        }
+    });
+    log.close().expect("close");
+    drop(log);
+    let log = open(&directory);
+    let mut versions = [0; 3];
+    for record in log.reader(log.start()).expect("reader") {
+        let record = record.expect("record");
+        let word = |at| u64::from_le_bytes(record.payload[at..at + 8].try_into().expect("eight"));
+        let page = word(0) as usize;
+        assert_eq!(word(8), versions[page], "the log has page {page}'s changes in their order");
+        versions[page] += 1;
+    }
+    assert_eq!(versions.iter().sum::<u64>(), 8000);
+}
+
+#[test]
+fn padding_costs_less_than_a_fiftieth_under_load() {
+    let log = open(&memory());
+    let done = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let (log, done) = (&log, &done);
+            scope.spawn(move || {
+                let mut session = log.session().expect("session");
+                let mut random = fastrand::Rng::with_seed(thread);
+                let payload = [0; 1000];
+                for number in 0..60_000 {
+                    // Mostly small, now and then a large one, as an engine's.
+                    let bytes = if random.u8(..50) == 0 { 1000 } else { random.usize(20..300) };
+                    let end =
+                        session.append(&Append::new(Kind::USER, &[&payload[..bytes]])).expect("append").end;
+                    if number % 8 == 0 {
+                        session.on_complete(end, Durability::Durable, |outcome| outcome.expect("durable"));
+                        session.wait_below(200);
+                    }
+                }
+                session.drain();
+                done.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+    });
+    assert_eq!(done.into_inner(), 4);
+    let (padding, all) = (log.counters().padding, log.sync().expect("sync").get());
+    println!("{padding} of {all} bytes are padding");
+    assert!(padding * 50 < all, "{padding} of {all} bytes are padding");
+}
+
+#[test]
+fn an_idle_session_delays_nobody_and_blocking_commits_lose_nothing() {
+    let log = open(&memory());
+    let [mut idle, mut busy] = streaming(&log);
+    for number in 0..100u64 {
+        if number % 10 == 0 {
+            // Leaves a chunk open below what comes.
+            idle.append(&Append::new(Kind::USER, &[&[3; 100]])).expect("append");
+        }
+        let end = busy.append(&Append::new(Kind::USER, &[&[4; 100]])).expect("append").end;
+        log.wait(end, Durability::Durable).expect("the idle session's chunk is filled for it");
+    }
+    busy.append(&Append::new(Kind::USER, &[&[4; 100]])).expect("append");
+    log.sync().expect("sync");
+    let before = log.counters().padding;
+    for _ in 0..100 {
+        let end = busy.append(&Append::new(Kind::USER, &[&[4; 100]])).expect("append").end;
+        log.wait(end, Durability::Durable).expect("wait");
+    }
+    assert_eq!(log.counters().padding, before, "a session that waits for each record gets room for one");
+}
+
+#[test]
+fn padding_is_skipped_by_readers_and_has_these_bytes() {
+    let directory = memory();
+    let log = open(&directory);
+    let [mut one] = streaming(&log);
+    let mut records = 5000;
+    let last = loop {
+        let last = one.append(&Append::new(Kind::USER, &[&[5; 100]])).expect("append");
+        records += 1;
+        if log.reserved() > last.end {
+            break last;
+        }
+    };
+    log.sync().expect("sync");
+    assert!(log.counters().padding > 0 && log.durable() > last.end, "the open chunk was padded");
+    let (at, bytes) = (last.end, log.durable().since(last.end) as usize);
+    log.close().expect("close");
+    assert!(log.reader(log.start()).expect("reader").all(|record| record.expect("record").kind.is_user()));
+    drop(log);
+    // docs/log-format.md: the header's fields, then zeros.
+    let capacity = (1 << 20) - 4096;
+    let name = format!("log.{:016x}", at.get() / capacity);
+    let file = directory.open_read_only(&name).expect("segment");
+    let mut found = vec![0; bytes];
+    file.read_at(&mut found, 4096 + at.get() % capacity).expect("read");
+    assert_eq!(found[..4], (bytes as u32).to_le_bytes());
+    assert_eq!(found[8..16], at.get().to_le_bytes());
+    assert_eq!(found[16..20], 1u32.to_le_bytes(), "incarnation");
+    assert_eq!(found[20..24], [3, 0, 0, 0], "kind, flags, zero");
+    assert_eq!(found[24..40], [0; 16], "txn and prev");
+    assert!(found[HEADER_BYTES..].iter().all(|byte| *byte == 0));
+    let reopened = open(&directory);
+    let users = reopened.reader(reopened.start()).expect("reader").map(Result::unwrap);
+    assert_eq!(users.filter(|record| record.kind.is_user()).count(), records);
+}
