@@ -99,7 +99,7 @@ impl Core {
             maintenance: Maintenance::default(),
             wakers: Wakers::default(),
             tally: Tally::default(),
-            inserter: insert::choose(options, start.incarnation),
+            inserter: insert::choose(options, start.incarnation, start.end),
             protocol: options.background.arrange(sync::choose(options)),
             background: options.background,
             incarnation: start.incarnation,
@@ -450,6 +450,7 @@ impl Core {
 
     pub(crate) fn counters(&self) -> Counters {
         let tally = &self.tally;
+        let effort = self.inserter.effort();
         Counters {
             writes: tally.writes.get(),
             syncs: tally.syncs.get(),
@@ -458,7 +459,9 @@ impl Core {
             released: tally.released.get(),
             callbacks: tally.callbacks.get(),
             stalls: tally.stalls.get(),
-            padding: self.inserter.effort().padding,
+            padding: effort.padding,
+            crawled: effort.crawled,
+            hopped: effort.hopped,
             syncer_wakeups: self.protocol.syncer_wakeups(),
             maintenance_wakeups: self.maintenance.wakeups(),
         }

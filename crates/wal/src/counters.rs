@@ -22,6 +22,10 @@ pub struct Counters {
     pub stalls: u64,
     /// Bytes of the log that inserter `Chunked` has filled with padding.
     pub padding: u64,
+    /// Bytes that inserter `Grasshopper` found filled by crawling.
+    pub crawled: u64,
+    /// Bytes that inserter `Grasshopper` found filled by hopping.
+    pub hopped: u64,
     /// Times the syncer thread woke up.
     pub syncer_wakeups: u64,
     /// Times the maintenance thread woke up.

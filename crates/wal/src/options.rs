@@ -35,6 +35,8 @@ pub enum InserterKind {
     Hybrid,
     /// As `Hybrid`, but a range may be left to the owner of the one before to release (Aether's CDME).
     Delegated,
+    /// One `fetch_add` reserves; lists and an index of ranges tell where holes are (ELEDA's GRASSHOPPER).
+    Grasshopper,
     /// A session reserves a chunk at a time; whoever needs to pass an idle one fills it up. See [`Append::after`](crate::Append::after).
     Chunked,
     /// One `fetch_add` reserves; per-session marks tell where holes are.
@@ -93,24 +95,26 @@ words!(
 );
 words!(
     InserterKind,
-    "mutex, consolidated, decoupled, hybrid, delegated, chunked, marks",
+    "mutex, consolidated, decoupled, hybrid, delegated, grasshopper, chunked, marks",
     Mutex = "mutex",
     Consolidated = "consolidated",
     Decoupled = "decoupled",
     Hybrid = "hybrid",
     Delegated = "delegated",
+    Grasshopper = "grasshopper",
     Chunked = "chunked",
     Marks = "marks"
 );
 
 impl InserterKind {
     /// Every design.
-    pub const ALL: [InserterKind; 7] = [
+    pub const ALL: [InserterKind; 8] = [
         InserterKind::Mutex,
         InserterKind::Consolidated,
         InserterKind::Decoupled,
         InserterKind::Hybrid,
         InserterKind::Delegated,
+        InserterKind::Grasshopper,
         InserterKind::Chunked,
         InserterKind::Marks,
     ];
@@ -141,6 +145,8 @@ pub struct Options {
     /// Slots in which threads that meet form groups, for `Consolidated`, `Hybrid` and `Delegated`. Default 4; from 1 to 64. More
     /// means more and smaller groups.
     pub consolidation_slots: usize,
+    /// The range that `Grasshopper` hops over. Default 4 MiB; a power of two from 4 KiB to 1 GiB. Smaller hops sooner.
+    pub hop_bytes: u64,
     /// Most bytes that `Chunked` reserves at a time for one session. Default 16 KiB; from 256 bytes to 64 KiB, and never more than
     /// the largest physical record. More touches the shared word less often and loses more to padding.
     pub chunk_bytes: usize,
@@ -171,6 +177,7 @@ impl Default for Options {
             run_ahead_bytes: 256 << 10,
             inserter: InserterKind::default(),
             consolidation_slots: 4,
+            hop_bytes: 4 << 20,
             chunk_bytes: 16 << 10,
             sync: SyncKind::default(),
             method: Method::default(),
@@ -217,6 +224,8 @@ impl Options {
         let run_ahead = self.run_ahead_bytes as u64;
         let slots = self.consolidation_slots as u64;
         let chunk = self.chunk_bytes as u64;
+        let hop = self.hop_bytes;
+        let hop_good = hop.is_power_of_two() && (4 << 10..=1 << 30).contains(&hop);
         let sessions = self.sessions_max as u64;
         let spare = self.spare_segments as u64;
         let segment = self.segment_bytes;
@@ -226,6 +235,7 @@ impl Options {
         let run_ahead_good = (4 << 10..=ring / 2).contains(&run_ahead);
         check(run_ahead_good, "run_ahead_bytes", run_ahead, "from 4096 to half of ring_bytes")?;
         check((1..=64).contains(&slots), "consolidation_slots", slots, "from 1 to 64")?;
+        check(hop_good, "hop_bytes", hop, "a power of two from 4096 to 1073741824")?;
         check((256..=64 << 10).contains(&chunk), "chunk_bytes", chunk, "from 256 to 65536")?;
         check((1..=65_536).contains(&sessions), "sessions_max", sessions, "from 1 to 65536")?;
         check((1..=1_024).contains(&spare), "spare_segments", spare, "from 1 to 1024")?;
@@ -256,6 +266,7 @@ mod tests {
             ("run_ahead_bytes", Options { run_ahead_bytes: 1 << 20, ..Options::default() }),
             ("run_ahead_bytes", Options { run_ahead_bytes: 0, ..Options::default() }),
             ("consolidation_slots", Options { consolidation_slots: 0, ..Options::default() }),
+            ("hop_bytes", Options { hop_bytes: 5000, ..Options::default() }),
             ("chunk_bytes", Options { chunk_bytes: 0, ..Options::default() }),
             ("sessions_max", Options { sessions_max: 0, ..Options::default() }),
             ("spare_segments", Options { spare_segments: 0, ..Options::default() }),

@@ -39,6 +39,7 @@ suites! {
     decoupled: Decoupled,
     hybrid: Hybrid,
     delegated: Delegated,
+    grasshopper: Grasshopper,
     chunked: Chunked,
     marks: Marks,
 }

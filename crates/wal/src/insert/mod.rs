@@ -17,6 +17,7 @@ mod chunked;
 mod consolidated;
 mod decoupled;
 mod delegated;
+mod grasshopper;
 mod hybrid;
 mod marks;
 mod mutants;
@@ -108,10 +109,14 @@ pub(crate) trait Inserter: Send + Sync + Debug {
 pub(crate) struct Effort {
     /// Reserved and filled with padding.
     pub(crate) padding: u64,
+    /// By which the filled frontier was advanced in crawling.
+    pub(crate) crawled: u64,
+    /// By which it was advanced in hopping.
+    pub(crate) hopped: u64,
 }
 
-/// The design that the options name.
-pub(crate) fn choose(options: &Options, incarnation: u32) -> Box<dyn Inserter> {
+/// The design that the options name, for a log that ends at `end`.
+pub(crate) fn choose(options: &Options, incarnation: u32, end: Lsn) -> Box<dyn Inserter> {
     match options.inserter {
         InserterKind::Mutex => Box::new(mutex::MutexInserter::default()),
         InserterKind::Consolidated => Box::new(consolidated::ConsolidatedInserter::new(options)),
@@ -119,6 +124,7 @@ pub(crate) fn choose(options: &Options, incarnation: u32) -> Box<dyn Inserter> {
         InserterKind::Hybrid => Box::new(hybrid::HybridInserter::new(options)),
         InserterKind::Delegated => Box::new(delegated::DelegatedInserter::new(options)),
         // One more for the log's own records.
+        InserterKind::Grasshopper => Box::new(grasshopper::GrasshopperInserter::new(options, end)),
         InserterKind::Chunked => Box::new(chunked::ChunkedInserter::new(options, incarnation)),
         InserterKind::Marks => Box::new(marks::MarksInserter::new(options.sessions_max + 1)),
     }

@@ -42,6 +42,14 @@ pub(super) enum Mutant {
     SealedUnasked,
     /// `chunked`: the cutoff is read after the words.
     ChunkCutoffLast,
+    /// `grasshopper`: a node is put into the list without publishing its copy.
+    RelaxedTail,
+    /// `grasshopper`: bytes are counted without publishing their copy.
+    RelaxedCount,
+    /// `grasshopper`: bytes are counted before their node is in the list.
+    CountedFirst,
+    /// `grasshopper`: a node is written over before the tracker has passed it.
+    ListOverrun,
 }
 
 /// How a kernel is built: soundly, or with one mutant.

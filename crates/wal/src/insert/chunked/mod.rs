@@ -108,6 +108,6 @@ impl Inserter for ChunkedInserter {
     }
 
     fn effort(&self) -> Effort {
-        Effort { padding: self.padding.get() }
+        Effort { padding: self.padding.get(), ..Effort::default() }
     }
 }

@@ -1,0 +1,99 @@
+//! Inserter `grasshopper`: one `fetch_add` reserves; lists and an index of ranges tell what is filled (ELEDA: Jung, Han, Kang,
+//! PVLDB 2017, sections 3 and 4).
+//!
+//! The algorithm, its invariants and what differs from the paper are in [`kernel`]. Here: admission and the copy. A session whose
+//! list is full tracks by itself until there is room, before it reserves.
+
+mod kernel;
+
+use super::mutants::Built;
+use super::{Admission, Effort, Image, Inserter, Piece, Scan, Stalled};
+use crate::lsn::Lsn;
+use crate::options::Options;
+use crate::sync_shim::{Ordering, pause, spin_loop};
+use kernel::Lists;
+
+/// Records of one session between its list's head and tail.
+const NODES: usize = 1024;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(super) struct GrasshopperInserter {
+    lists: Lists,
+}
+
+impl GrasshopperInserter {
+    pub(super) fn new(options: &Options, end: Lsn) -> Self {
+        // No more than the ring is ever between filled and reserved. One session more for the log's own records.
+        let (sessions, ahead) = (options.sessions_max + 1, options.ring_bytes as u64);
+        let shift = options.hop_bytes.trailing_zeros();
+        GrasshopperInserter { lists: Lists::new(sessions, NODES, shift, end.get(), ahead, Built::default()) }
+    }
+
+    #[cold]
+    fn make_room(&self, image: &Image, slot: usize) {
+        let mut step = 0;
+        loop {
+            self.scan(image);
+            if self.lists.has_room(slot) {
+                return;
+            }
+            // Somebody's hole is in the way; its owner needs the processor.
+            pause(step);
+            step += 1;
+        }
+    }
+}
+
+impl Inserter for GrasshopperInserter {
+    fn open(&self, slot: usize) {
+        self.lists.open(slot);
+    }
+
+    #[inline]
+    fn insert(
+        &self,
+        image: &Image,
+        slot: usize,
+        piece: &mut Piece<'_>,
+        admission: Admission,
+    ) -> Result<Lsn, Stalled> {
+        if !self.lists.has_room(slot) {
+            self.make_room(image, slot);
+        }
+        let bytes = piece.bytes();
+        let reserved = &image.frontiers.reserved;
+        let start = if image.limiter.may_add(slot, bytes) {
+            image.limiter.admit(reserved.load(Ordering::Acquire), bytes, admission)?;
+            reserved.fetch_add(bytes, Ordering::SeqCst)
+        } else {
+            loop {
+                let start = reserved.load(Ordering::Acquire);
+                image.limiter.admit(start, bytes, admission)?;
+                let taken =
+                    reserved.compare_exchange(start, start + bytes, Ordering::SeqCst, Ordering::Relaxed);
+                if taken.is_ok() {
+                    break start;
+                }
+                spin_loop();
+            }
+        };
+        // SAFETY: `[start, start + bytes)` was reserved by this thread alone (rule 1 of the ring); admission let it in, with the
+        // slack that covers what others added meanwhile (rule 3 of the ring).
+        unsafe { piece.copy_to(&image.ring, Lsn::new(start)) };
+        self.lists.filled(slot, start, start + bytes);
+        Ok(Lsn::new(start))
+    }
+
+    fn scan(&self, image: &Image) -> Scan {
+        let cutoff = image.frontiers.reserved().get();
+        let filled = self.lists.track(cutoff);
+        let filled = image.frontiers.advance_filled(filled).get();
+        Scan { cutoff: cutoff.max(filled), filled }
+    }
+
+    fn effort(&self) -> Effort {
+        let (crawled, hopped) = self.lists.travelled();
+        Effort { crawled, hopped, ..Effort::default() }
+    }
+}
