@@ -37,6 +37,8 @@ pub enum InserterKind {
     Delegated,
     /// One `fetch_add` reserves; lists and an index of ranges tell where holes are (ELEDA's GRASSHOPPER).
     Grasshopper,
+    /// One `fetch_add` reserves; a bit for each byte tells what is filled (ELEDA's slow rival).
+    Bitmap,
     /// A session reserves a chunk at a time; whoever needs to pass an idle one fills it up. See [`Append::after`](crate::Append::after).
     Chunked,
     /// One `fetch_add` reserves; per-session marks tell where holes are.
@@ -95,26 +97,28 @@ words!(
 );
 words!(
     InserterKind,
-    "mutex, consolidated, decoupled, hybrid, delegated, grasshopper, chunked, marks",
+    "mutex, consolidated, decoupled, hybrid, delegated, grasshopper, bitmap, chunked, marks",
     Mutex = "mutex",
     Consolidated = "consolidated",
     Decoupled = "decoupled",
     Hybrid = "hybrid",
     Delegated = "delegated",
     Grasshopper = "grasshopper",
+    Bitmap = "bitmap",
     Chunked = "chunked",
     Marks = "marks"
 );
 
 impl InserterKind {
     /// Every design.
-    pub const ALL: [InserterKind; 8] = [
+    pub const ALL: [InserterKind; 9] = [
         InserterKind::Mutex,
         InserterKind::Consolidated,
         InserterKind::Decoupled,
         InserterKind::Hybrid,
         InserterKind::Delegated,
         InserterKind::Grasshopper,
+        InserterKind::Bitmap,
         InserterKind::Chunked,
         InserterKind::Marks,
     ];

@@ -40,6 +40,7 @@ suites! {
     hybrid: Hybrid,
     delegated: Delegated,
     grasshopper: Grasshopper,
+    bitmap: Bitmap,
     chunked: Chunked,
     marks: Marks,
 }

@@ -13,6 +13,7 @@
 
 mod admission;
 mod aether;
+mod bitmap;
 mod chunked;
 mod consolidated;
 mod decoupled;
@@ -34,6 +35,7 @@ use crate::lsn::Lsn;
 use crate::options::{InserterKind, Options};
 use crate::record::PreparedRecord;
 use crate::ring::Ring;
+use crate::sync_shim::{Ordering, spin_loop};
 use std::fmt::Debug;
 
 /// The record was not admitted: the ring, the prepared space or the run-ahead is used up. Nothing was reserved.
@@ -125,7 +127,27 @@ pub(crate) fn choose(options: &Options, incarnation: u32, end: Lsn) -> Box<dyn I
         InserterKind::Delegated => Box::new(delegated::DelegatedInserter::new(options)),
         // One more for the log's own records.
         InserterKind::Grasshopper => Box::new(grasshopper::GrasshopperInserter::new(options, end)),
+        InserterKind::Bitmap => Box::new(bitmap::BitmapInserter::new(options, end)),
         InserterKind::Chunked => Box::new(chunked::ChunkedInserter::new(options, incarnation)),
         InserterKind::Marks => Box::new(marks::MarksInserter::new(options.sessions_max + 1)),
+    }
+}
+
+/// Admission and reservation for designs that announce nothing before: small records of the first slots by addition, others by
+/// compare-and-swap.
+#[inline]
+fn reserve(image: &Image, slot: usize, bytes: u64, admission: Admission) -> Result<u64, Stalled> {
+    let reserved = &image.frontiers.reserved;
+    if image.limiter.may_add(slot, bytes) {
+        image.limiter.admit(reserved.load(Ordering::Acquire), bytes, admission)?;
+        return Ok(reserved.fetch_add(bytes, Ordering::SeqCst));
+    }
+    loop {
+        let start = reserved.load(Ordering::Acquire);
+        image.limiter.admit(start, bytes, admission)?;
+        if reserved.compare_exchange(start, start + bytes, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+            return Ok(start);
+        }
+        spin_loop();
     }
 }

@@ -50,6 +50,12 @@ pub(super) enum Mutant {
     CountedFirst,
     /// `grasshopper`: a node is written over before the tracker has passed it.
     ListOverrun,
+    /// `bitmap`: bits are set without publishing the copy.
+    RelaxedBits,
+    /// `bitmap`: bits are set from a record's begin on.
+    FirstBitFirst,
+    /// `bitmap`: bits are cleared after the frontier is known, when their places may be in use again.
+    ClearedLate,
 }
 
 /// How a kernel is built: soundly, or with one mutant.

@@ -10,7 +10,7 @@ use super::mutants::Built;
 use super::{Admission, Effort, Image, Inserter, Piece, Scan, Stalled};
 use crate::lsn::Lsn;
 use crate::options::Options;
-use crate::sync_shim::{Ordering, pause, spin_loop};
+use crate::sync_shim::pause;
 use kernel::Lists;
 
 /// Records of one session between its list's head and tail.
@@ -62,22 +62,7 @@ impl Inserter for GrasshopperInserter {
             self.make_room(image, slot);
         }
         let bytes = piece.bytes();
-        let reserved = &image.frontiers.reserved;
-        let start = if image.limiter.may_add(slot, bytes) {
-            image.limiter.admit(reserved.load(Ordering::Acquire), bytes, admission)?;
-            reserved.fetch_add(bytes, Ordering::SeqCst)
-        } else {
-            loop {
-                let start = reserved.load(Ordering::Acquire);
-                image.limiter.admit(start, bytes, admission)?;
-                let taken =
-                    reserved.compare_exchange(start, start + bytes, Ordering::SeqCst, Ordering::Relaxed);
-                if taken.is_ok() {
-                    break start;
-                }
-                spin_loop();
-            }
-        };
+        let start = super::reserve(image, slot, bytes, admission)?;
         // SAFETY: `[start, start + bytes)` was reserved by this thread alone (rule 1 of the ring); admission let it in, with the
         // slack that covers what others added meanwhile (rule 3 of the ring).
         unsafe { piece.copy_to(&image.ring, Lsn::new(start)) };

@@ -1,0 +1,55 @@
+//! Inserter `bitmap`: one `fetch_add` reserves; a bit for each byte says what is filled (ELEDA, section 6.5.4, its slow rival).
+//!
+//! The algorithm is in [`kernel`]. Here: admission and the copy. The paper's dedicated scanning thread is whoever needs the frontier; and
+//! where its threads stop before they outrun the scanner, admission stops them here as with every design.
+
+mod kernel;
+
+use super::mutants::Built;
+use super::{Admission, Image, Inserter, Piece, Scan, Stalled};
+use crate::lsn::Lsn;
+use crate::options::Options;
+use crate::sync_shim::Ordering;
+use kernel::Bitmap;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(super) struct BitmapInserter {
+    bitmap: Bitmap,
+}
+
+impl BitmapInserter {
+    pub(super) fn new(options: &Options, end: Lsn) -> Self {
+        let ring = options.ring_bytes as u64;
+        BitmapInserter { bitmap: Bitmap::new(ring, 64, end.get(), Built::default()) }
+    }
+}
+
+impl Inserter for BitmapInserter {
+    fn open(&self, _slot: usize) {}
+
+    #[inline]
+    fn insert(
+        &self,
+        image: &Image,
+        slot: usize,
+        piece: &mut Piece<'_>,
+        admission: Admission,
+    ) -> Result<Lsn, Stalled> {
+        let bytes = piece.bytes();
+        let start = super::reserve(image, slot, bytes, admission)?;
+        // SAFETY: `[start, start + bytes)` was reserved by this thread alone (rule 1 of the ring); admission let it in, with the
+        // slack that covers what others added meanwhile (rule 3 of the ring).
+        unsafe { piece.copy_to(&image.ring, Lsn::new(start)) };
+        self.bitmap.set(start, start + bytes);
+        Ok(Lsn::new(start))
+    }
+
+    fn scan(&self, image: &Image) -> Scan {
+        let cutoff = image.frontiers.reserved.load(Ordering::SeqCst);
+        let filled = self.bitmap.scan(|filled| {
+            image.frontiers.advance_filled(filled);
+        });
+        Scan { cutoff: cutoff.max(filled), filled }
+    }
+}
