@@ -151,7 +151,8 @@ impl Log {
         self.core().store.start()
     }
 
-    /// Where the next record will start.
+    /// Where the next record will start. With [`InserterKind::Chunked`](crate::InserterKind::Chunked): everything appended so far lies
+    /// below, and so may some of what comes.
     pub fn reserved(&self) -> Lsn {
         self.core().frontiers().reserved()
     }

@@ -41,9 +41,17 @@ pub(crate) fn rest(step: u32) {
     }
 }
 
-/// As [`rest`], but spins a little first: for what another running thread is about to do in less time than a switch takes.
+/// As [`rest`], for what another running thread is about to do in less time than a switch takes, and where others queue behind
+/// the caller: it spins a little first, and sleeps much later, for a sleeper would hold up all of them.
 #[inline]
 pub(crate) fn pause(step: u32) {
     const SPINS: u32 = 32;
-    if !CHECKED && step < SPINS { spin_loop() } else { rest(step.saturating_sub(SPINS)) }
+    const YIELDS: u32 = 4000;
+    if CHECKED || (SPINS..SPINS + YIELDS).contains(&step) {
+        yield_now();
+    } else if step < SPINS {
+        spin_loop();
+    } else {
+        rest(step);
+    }
 }

@@ -35,7 +35,8 @@ impl Order for UnderLatch {
 /// Each waits for the range before its own (Algorithm 3): `filled` itself says whose turn it is.
 ///
 /// A thread reads its own start in `filled` with Acquire and then stores its end with Release, so what all before it copied is
-/// passed on. When threads outnumber cores the wait yields and then sleeps.
+/// passed on. When threads outnumber cores the wait yields for long before it sleeps: everybody behind waits for a sleeper, and a queue of
+/// sleepers took 0.1 ms a record where one of yielding threads took 0.2 us.
 #[derive(Debug, Default)]
 pub(in crate::insert) struct InTurn {
     pub(super) built: Built,

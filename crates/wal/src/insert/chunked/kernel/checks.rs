@@ -132,7 +132,7 @@ fn two_scanners(built: Built) {
 checked!(
     /// Sessions and a scan.
     loom_chunked_two_appenders_and_a_scan explore_chunked_two_appenders_and_a_scan miri_chunked_two_appenders_and_a_scan,
-    Some(2),
+    Some(1),
     || two_appenders_and_a_scan(Built::default())
 );
 

@@ -1,0 +1,31 @@
+//! What inserter `grasshopper` counts: how much was found filled by crawling, and how much by hopping.
+
+use katydid_device::MemoryDirectory;
+use katydid_wal::{Append, InserterKind, Kind, Log, Options};
+use std::sync::Arc;
+
+#[test]
+fn lagging_behind_it_hops_and_keeping_up_it_crawls() {
+    let options = Options { inserter: InserterKind::Grasshopper, hop_bytes: 4 << 10, ..Options::default() };
+    let log = Log::open_in(Arc::new(MemoryDirectory::new()), options).expect("open");
+    let opened = log.reserved();
+    let mut session = log.session().expect("session");
+    let mut append = |count: u64, wait: bool| {
+        for _ in 0..count {
+            let end = session.append(&Append::new(Kind::USER, &[&[7; 150]])).expect("append").end;
+            if wait {
+                log.wait(end, katydid_wal::Durability::Durable).expect("wait");
+            }
+        }
+        log.sync().expect("sync");
+        let counters = log.counters();
+        assert_eq!(counters.crawled + counters.hopped, log.reserved().since(opened));
+        counters
+    };
+    // Nobody looks meanwhile: when somebody does, whole ranges lie behind.
+    let lagging = append(800, false);
+    assert!(lagging.hopped > 10 * lagging.crawled, "{lagging:?}");
+    let keeping_up = append(800, true);
+    assert!(keeping_up.crawled > lagging.crawled + 100 * 150, "{keeping_up:?}");
+    assert_eq!(log.reader(log.start()).expect("reader").map(Result::unwrap).count(), 1600);
+}
