@@ -259,8 +259,10 @@ impl Transaction {
         Ok(value)
     }
 
-    /// Waits until what is about to be shown is durable, if the transaction asks for that.
+    /// Waits until what was read and is about to be shown is durable, if the transaction asks for that. Fails if the database
+    /// was shut off meanwhile: what was read may be a page that a bug left half changed.
     pub(crate) fn show(&self, depends_on: Lsn) -> Result<()> {
+        self.inner.engine.check_open()?;
         if self.options.read == Read::Durable && depends_on != Lsn::ZERO {
             self.inner.engine.log.wait(depends_on, Durability::Durable)?;
         }
