@@ -11,7 +11,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("katydid-wal", &["katydid-device"]),
     ("katydid", &["katydid-device", "katydid-wal"]),
     ("katydid-workload", &["katydid"]),
-    ("katydid-cli", &["katydid-device", "katydid-wal", "katydid", "katydid-workload"]),
+    ("katydid-manycore", &["katydid-device"]),
+    ("katydid-cli", &["katydid-device", "katydid-wal", "katydid", "katydid-workload", "katydid-manycore"]),
     ("katydid-fuzz", &["katydid-device", "katydid-wal", "katydid"]),
     ("xtask", &[]),
 ];
@@ -30,6 +31,7 @@ const WORDS: &[(&[&str], &[&str], &str)] = &[
             "crates/engine",
             "crates/workload",
             "crates/cli",
+            "crates/manycore/src/sync_shim",
             "crates/wal/src/sync_shim",
             "crates/wal/src/testing",
         ],
@@ -37,7 +39,7 @@ const WORDS: &[(&[&str], &[&str], &str)] = &[
     ),
     (
         &["unsafe {", "unsafe impl", "unsafe fn"],
-        &["crates/device/src", "crates/wal/src"],
+        &["crates/device/src", "crates/wal/src", "crates/manycore/src/sync_shim", "crates/manycore/src/vm"],
         "unsafe stays where the design needs it",
     ),
 ];

@@ -11,6 +11,7 @@ mod disk;
 mod dump_log;
 mod failure;
 mod load;
+mod manycore;
 mod output;
 mod place;
 mod point;
@@ -59,6 +60,8 @@ enum Command {
     Verify(verify::Verify),
     DumpLog(dump_log::DumpLog),
     Checkpoint(show::Checkpoint),
+    #[command(subcommand)]
+    Manycore(manycore::Manycore),
     #[command(hide = true)]
     CrashWriter(crash_writer::CrashWriter),
 }
@@ -77,6 +80,7 @@ fn run(command: Command) -> Result<()> {
         Command::Verify(command) => command.run(),
         Command::DumpLog(command) => command.run(),
         Command::Checkpoint(command) => command.run(),
+        Command::Manycore(command) => command.run(),
         Command::CrashWriter(command) => command.run(),
     }
 }

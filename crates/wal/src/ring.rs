@@ -13,8 +13,8 @@
 //! A crash loses the ring: what was not written is gone, and nobody was told that it was not.
 
 use crate::lsn::Lsn;
+use crate::sync_shim::copy_bytes;
 use katydid_device::AlignedBuffer;
-use std::ptr;
 
 /// The ring.
 #[derive(Debug)]
@@ -62,9 +62,9 @@ impl Ring {
         // SAFETY: `offset + first <= size` and `from.len() - first <= offset`, so both copies stay inside the buffer, which
         // no slice borrows where the caller owns it (rules 1 to 3); `from` is not part of the buffer.
         unsafe {
-            ptr::copy_nonoverlapping(from.as_ptr(), base.add(offset), first);
+            copy_bytes(from.as_ptr(), base.add(offset), first);
             if first < from.len() {
-                ptr::copy_nonoverlapping(from.as_ptr().add(first), base, from.len() - first);
+                copy_bytes(from.as_ptr().add(first), base, from.len() - first);
             }
         }
     }

@@ -3,7 +3,7 @@
 mod folder;
 mod hlog;
 mod insert;
-mod machine;
+pub mod machine;
 mod report;
 mod setup;
 mod split;

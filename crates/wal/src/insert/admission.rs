@@ -17,9 +17,9 @@ use super::Stalled;
 use crate::frontier::Frontiers;
 use crate::lsn::Lsn;
 use crate::options::Options;
-use crate::sync_shim::{AtomicU64, Ordering};
+use crate::sync_shim::{AtomicU64, Mutex, MutexGuard, Ordering};
 use crossbeam_utils::CachePadded;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 /// Largest record that is reserved by `fetch_add`.
 pub(crate) const ADD_BYTES_MAX: u64 = 1024;

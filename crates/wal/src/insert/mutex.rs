@@ -4,7 +4,8 @@
 
 use super::{Admission, Image, Inserter, Piece, Scan, Stalled};
 use crate::lsn::Lsn;
-use std::sync::{Mutex, PoisonError};
+use crate::sync_shim::Mutex;
+use std::sync::PoisonError;
 
 /// See the head of this file.
 #[derive(Debug, Default)]

@@ -31,6 +31,16 @@ pub(crate) mod checking;
 /// What a checker can reach must be small; what runs in production need not be.
 pub(crate) const CHECKED: bool = cfg!(any(loom, katydid_explore, miri));
 
+/// Copies a record's bytes into the ring. The virtual machine of `crates/manycore` charges for it in its own form of this module.
+///
+/// # Safety
+/// As for [`std::ptr::copy_nonoverlapping`].
+#[inline(always)]
+pub(crate) unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: passed on.
+    unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) }
+}
+
 /// One step of waiting for a thread that is running, or about to: first yields, then, should that take long, short
 /// timed sleeps. Nothing that is idle calls this.
 pub(crate) fn rest(step: u32) {

@@ -4,6 +4,10 @@ pub mod conformance;
 mod decoders;
 #[cfg(katydid_explore)]
 pub mod explore;
+#[cfg(not(any(loom, katydid_explore)))]
+pub mod rate;
+#[cfg(not(any(loom, katydid_explore)))]
+pub mod rig;
 
 pub use conformance::conformance;
 pub use decoders::{Target, fuzz_targets};

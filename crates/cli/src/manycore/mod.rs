@@ -1,0 +1,26 @@
+//! `manycore`: the log's inserters on a simulated machine of many cores.
+
+mod calibrate;
+mod chart;
+mod compare;
+mod real;
+mod run;
+
+use crate::failure::Result;
+use clap::Subcommand;
+
+/// Run the log's inserters on a simulated machine of many cores
+#[derive(Debug, Subcommand)]
+pub enum Manycore {
+    Run(run::Run),
+    Calibrate(calibrate::Calibrate),
+}
+
+impl Manycore {
+    pub fn run(self) -> Result<()> {
+        match self {
+            Manycore::Run(command) => command.run(),
+            Manycore::Calibrate(command) => command.run(),
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The same code on real threads, to be compared with.
+
+use katydid_manycore::Real;
+use katydid_wal::testing::rate::insert_rate;
+use katydid_wal::{InserterKind, Options};
+use std::time::Duration;
+
+const TIME: Duration = Duration::from_millis(250);
+
+/// Every design with each number of threads; of each the median of five runs.
+pub fn measure(record: usize, threads: &[usize]) -> Vec<Real> {
+    let mut all = Vec::new();
+    for inserter in InserterKind::ALL {
+        for &threads in threads {
+            let options = Options { inserter, ..Options::default() };
+            let mut rates: Vec<f64> = (0..5).map(|_| insert_rate(&options, threads, record, TIME)).collect();
+            rates.sort_by(f64::total_cmp);
+            all.push(Real { inserter: inserter.to_string(), threads, record, per_second: rates[2] });
+        }
+    }
+    all
+}

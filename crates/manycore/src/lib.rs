@@ -1,0 +1,45 @@
+//! A deterministic simulated machine of many cores, on which the log's real inserters run unchanged.
+//!
+//! The files of the inserters are those of `katydid-wal`, compiled a second time beside this crate's [`sync_shim`], in which every atomic
+//! access, copy and wait costs simulated time. `docs/manycore.md` says what is modelled and how far to trust it.
+//!
+//! One operating system thread runs everything; the same machine, plan and seed give the same result to the byte.
+
+mod checksum;
+mod machine;
+mod run;
+pub mod sync_shim;
+pub mod vm;
+
+// The kernels, and what they name as `crate::...`.
+#[allow(dead_code, reason = "the log uses more of it than this crate")]
+#[path = "../../wal/src/counters.rs"]
+mod counters;
+#[allow(dead_code, reason = "the log uses more of it than this crate")]
+#[path = "../../wal/src/frontier.rs"]
+mod frontier;
+#[allow(dead_code, unused_imports, reason = "the log uses more of it than this crate")]
+#[path = "../../wal/src/insert/mod.rs"]
+mod insert;
+#[allow(dead_code, reason = "the log uses more of it than this crate")]
+#[path = "../../wal/src/lsn.rs"]
+mod lsn;
+#[allow(dead_code, reason = "the log uses more of it than this crate")]
+#[path = "../../wal/src/options.rs"]
+mod options;
+// A file with a folder of its own is found only from within a module whose path is the folder above.
+#[allow(dead_code, reason = "the log uses more of it than this crate")]
+#[path = "../../wal/src"]
+mod wal {
+    pub(crate) mod record;
+}
+pub(crate) use wal::record;
+#[allow(dead_code, reason = "the real machine uses more of it than this one")]
+#[path = "../../wal/src/testing/rig.rs"]
+mod rig;
+#[allow(dead_code, reason = "the log uses more of it than this crate")]
+#[path = "../../wal/src/ring.rs"]
+mod ring;
+
+pub use machine::{Bandwidth, Machine, MachineError, Nanos, Placement, Real};
+pub use run::{Outcome, Plan, RunError, Sizes, designs, ring_bytes, run};

@@ -1,0 +1,198 @@
+//! Runs: so many virtual threads that do nothing but insert, for so much simulated time.
+
+use crate::machine::Machine;
+use crate::options::{InserterKind, Options};
+use crate::record::HEADER_BYTES;
+use crate::rig::Rig;
+use crate::vm::{self, Body, SimulationError};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Threads of a run.
+const THREADS_MAX: usize = 1024;
+/// Bytes of a record.
+const RECORD_MAX: usize = 16 << 20;
+
+/// Sizes of records, in bytes, headers included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sizes {
+    /// All the same.
+    Fixed(usize),
+    /// So many small ones, then a large one, and again.
+    Bimodal {
+        /// Bytes of a small record.
+        small: usize,
+        /// Small records for each large one.
+        times: u32,
+        /// Bytes of a large record.
+        large: usize,
+    },
+}
+
+impl Sizes {
+    fn largest(self) -> usize {
+        match self {
+            Sizes::Fixed(bytes) => bytes,
+            Sizes::Bimodal { small, large, .. } => small.max(large),
+        }
+    }
+
+    fn smallest(self) -> usize {
+        match self {
+            Sizes::Fixed(bytes) => bytes,
+            Sizes::Bimodal { small, large, .. } => small.min(large),
+        }
+    }
+
+    /// The size of a thread's record of this number.
+    fn of(self, number: u64) -> usize {
+        match self {
+            Sizes::Fixed(bytes) => bytes,
+            Sizes::Bimodal { large, times, .. } if number % (u64::from(times) + 1) == u64::from(times) => {
+                large
+            }
+            Sizes::Bimodal { small, .. } => small,
+        }
+    }
+}
+
+/// What to run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// A design's name, one of [`designs`].
+    pub inserter: String,
+    /// Virtual threads, from 1 to 1,024.
+    pub threads: usize,
+    /// Sizes of records.
+    pub sizes: Sizes,
+    /// Slots in which groups form, in the designs that have them.
+    pub slots: usize,
+    /// Simulated time, in milliseconds.
+    pub millis: f64,
+    /// Other work of a thread between two inserts, in nanoseconds.
+    pub work_ns: f64,
+    /// Decides when threads start and where in a pause a waiting one is.
+    pub seed: u64,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Outcome {
+    /// Inserted records.
+    pub records: u64,
+    /// Their bytes, headers included.
+    pub bytes: u64,
+    /// Of each second.
+    pub records_per_second: f64,
+    /// Millions of bytes a second.
+    pub megabytes_per_second: f64,
+    /// The fewest and the most records of one thread.
+    pub of_one_thread: (u64, u64),
+    /// What the simulation did.
+    pub events: u64,
+}
+
+/// Why there is no outcome.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// There is no such design.
+    #[error("no inserter {name:?}; there are {known}")]
+    Design {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// A figure of the plan is out of range.
+    #[error("{field} is {value}; it must be {range}")]
+    Range {
+        /// Which.
+        field: &'static str,
+        /// What it is.
+        value: f64,
+        /// What it may be.
+        range: &'static str,
+    },
+    /// The simulation did not end.
+    #[error(transparent)]
+    Simulation(#[from] SimulationError),
+}
+
+/// The names of all designs.
+pub fn designs() -> Vec<String> {
+    InserterKind::ALL.iter().map(ToString::to_string).collect()
+}
+
+/// The ring's size for so many threads and records of at most so many bytes: 1 MiB, as the log's default, or, if that is more, room for
+/// four records of each thread.
+pub fn ring_bytes(threads: usize, largest: usize) -> usize {
+    (threads * largest * 4).next_power_of_two().clamp(1 << 20, 1 << 30)
+}
+
+/// Runs a plan.
+///
+/// # Errors
+/// If the plan makes no sense, or the designs hang.
+pub fn run(machine: &Machine, plan: &Plan) -> Result<Outcome, RunError> {
+    let options = options(plan)?;
+    let rig = Arc::new(Rig::new(&options, plan.threads));
+    let deadline = (plan.millis * 1e9) as u64;
+    let work = (plan.work_ns * 1e3) as u64;
+    let tallies = Rc::new(RefCell::new(vec![(0_u64, 0_u64); plan.threads]));
+    let bodies = (0..plan.threads).map(|session| -> Body {
+        let (rig, tallies, sizes) = (Arc::clone(&rig), Rc::clone(&tallies), plan.sizes);
+        Box::new(move || {
+            let payload = vec![session as u8; sizes.largest() - HEADER_BYTES];
+            // Large records come at another time in each thread.
+            let mut number = session as u64 * 7;
+            let (mut records, mut bytes) = (0, 0);
+            while vm::now() < deadline {
+                let size = sizes.of(number);
+                vm::insert();
+                rig.insert(session, &payload[..size - HEADER_BYTES]);
+                vm::work(work);
+                number += 1;
+                records += 1;
+                bytes += size as u64;
+            }
+            tallies.borrow_mut()[session] = (records, bytes);
+        })
+    });
+    let report = vm::simulate(machine, plan.seed, bodies.collect())?;
+    let tallies = tallies.borrow();
+    let (records, bytes) = tallies.iter().fold((0, 0), |sum, thread| (sum.0 + thread.0, sum.1 + thread.1));
+    let seconds = report.picoseconds as f64 / 1e12;
+    let counts = tallies.iter().map(|thread| thread.0);
+    Ok(Outcome {
+        records,
+        bytes,
+        records_per_second: records as f64 / seconds,
+        megabytes_per_second: bytes as f64 / seconds / 1e6,
+        of_one_thread: (counts.clone().min().unwrap_or(0), counts.max().unwrap_or(0)),
+        events: report.events,
+    })
+}
+
+fn options(plan: &Plan) -> Result<Options, RunError> {
+    let inserter = plan
+        .inserter
+        .parse::<InserterKind>()
+        .map_err(|_| RunError::Design { name: plan.inserter.clone(), known: designs().join(", ") })?;
+    let check = |good: bool, field, value: f64, range| {
+        if good { Ok(()) } else { Err(RunError::Range { field, value, range }) }
+    };
+    let Plan { threads, sizes, slots, millis, work_ns, .. } = *plan;
+    check((1..=THREADS_MAX).contains(&threads), "threads", threads as f64, "from 1 to 1024")?;
+    let (smallest, largest) = (sizes.smallest(), sizes.largest());
+    let range = "from 48 (the header) to 16777216 bytes";
+    check(smallest >= HEADER_BYTES, "record", smallest as f64, range)?;
+    check(largest <= RECORD_MAX, "record", largest as f64, range)?;
+    check((1..=64).contains(&slots), "slots", slots as f64, "from 1 to 64")?;
+    check(millis > 0.0 && millis <= 60_000.0, "millis", millis, "above 0, up to 60000")?;
+    check((0.0..=1e9).contains(&work_ns), "work", work_ns, "from 0 to 1e9 ns")?;
+    let ring_bytes = ring_bytes(threads, largest);
+    let run_ahead_bytes = ring_bytes / 4;
+    Ok(Options { inserter, ring_bytes, run_ahead_bytes, consolidation_slots: slots, ..Options::default() })
+}

@@ -1,0 +1,129 @@
+//! The mutex of the virtual world: std's algorithm on Linux, on virtual words.
+//!
+//! One word: 0 free, 1 held, 2 held and somebody may sleep. A thread that finds it held looks some times before it says 2 and sleeps.
+//! The value lies in a std mutex that is never contended, for the word has let one thread in.
+
+use super::{AtomicU32, Ordering};
+use crate::vm;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::ptr;
+use std::sync::{self, LockResult, PoisonError, TryLockError, TryLockResult};
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+const SLEPT_ON: u32 = 2;
+
+/// As std's; on a line of its own, so that nothing depends on where the allocator puts it.
+#[derive(Default)]
+#[repr(align(64))]
+pub struct Mutex<T> {
+    word: AtomicU32,
+    value: sync::Mutex<T>,
+}
+
+/// As std's.
+#[derive(Debug)]
+pub struct MutexGuard<'a, T> {
+    word: &'a AtomicU32,
+    // None only in `drop`.
+    value: Option<sync::MutexGuard<'a, T>>,
+}
+
+impl<T> Mutex<T> {
+    /// A free one.
+    pub const fn new(value: T) -> Self {
+        Mutex { word: AtomicU32::new(FREE), value: sync::Mutex::new(value) }
+    }
+
+    /// As std's.
+    ///
+    /// # Errors
+    /// If a holder has panicked.
+    pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
+        if self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err()
+            && vm::active()
+        {
+            self.wait();
+        }
+        match self.value.lock() {
+            Ok(value) => Ok(MutexGuard { word: &self.word, value: Some(value) }),
+            Err(poisoned) => {
+                let value = Some(poisoned.into_inner());
+                Err(PoisonError::new(MutexGuard { word: &self.word, value }))
+            }
+        }
+    }
+
+    /// As std's.
+    ///
+    /// # Errors
+    /// If it is held.
+    pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
+        match self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => {
+                let value = Some(self.value.lock().unwrap_or_else(PoisonError::into_inner));
+                Ok(MutexGuard { word: &self.word, value })
+            }
+            Err(_) => Err(TryLockError::WouldBlock),
+        }
+    }
+
+    fn look(&self) -> u32 {
+        let until = vm::now() + vm::mutex_spinning();
+        loop {
+            let word = self.word.load(Ordering::Relaxed);
+            let now = vm::now();
+            if word != HELD || now >= until {
+                return word;
+            }
+            vm::watch(until - now);
+        }
+    }
+
+    fn wait(&self) {
+        let mut word = self.look();
+        if word == FREE {
+            match self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => word = now,
+            }
+        }
+        loop {
+            if word != SLEPT_ON && self.word.swap(SLEPT_ON, Ordering::Acquire) == FREE {
+                return;
+            }
+            vm::sleep_on(ptr::from_ref(&self.word) as usize, || self.word.peek() == SLEPT_ON);
+            word = self.look();
+        }
+    }
+}
+
+impl<T> Drop for MutexGuard<'_, T> {
+    fn drop(&mut self) {
+        self.value = None;
+        if self.word.swap(FREE, Ordering::Release) == SLEPT_ON {
+            vm::wake_one(ptr::from_ref(self.word) as usize);
+        }
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.value.as_deref().expect("there is a value until the guard is dropped")
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.value.as_deref_mut().expect("there is a value until the guard is dropped")
+    }
+}
+
+impl<T> fmt::Debug for Mutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mutex").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,100 @@
+//! The cache lines of the simulated machine: who has a copy, who owns it, until when it is busy.
+//!
+//! Invariants:
+//!
+//! 1. A line has an owner, or any number of holders that may read, or nobody.
+//! 2. Lines are numbered by their first access, so nothing depends on addresses but which words share 64 bytes.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// A set of cores.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Cores([u64; 4]);
+
+impl Cores {
+    pub(super) fn one(core: usize) -> Self {
+        let mut cores = Cores::default();
+        cores.add(core);
+        cores
+    }
+
+    pub(super) fn add(&mut self, core: usize) {
+        self.0[core / 64] |= 1 << (core % 64);
+    }
+
+    pub(super) fn has(&self, core: usize) -> bool {
+        self.0[core / 64] >> (core % 64) & 1 != 0
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0 == [0; 4]
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..4).flat_map(move |word| {
+            let mut bits = self.0[word];
+            std::iter::from_fn(move || {
+                let bit = bits.checked_ilog2()?;
+                bits &= !(1 << bit);
+                Some(word * 64 + bit as usize)
+            })
+        })
+    }
+}
+
+/// One line.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    pub(super) holders: Cores,
+    pub(super) owner: Option<u16>,
+    /// In picoseconds.
+    pub(super) busy_until: u64,
+    /// Grows with every change of a value in it.
+    pub(super) version: u64,
+    /// Threads that wait for a change, and which of their waits it is.
+    pub(super) watchers: Vec<(usize, u32)>,
+}
+
+/// Multiplies: addresses are no secret, and speed matters here.
+#[derive(Debug, Default)]
+pub(super) struct Multiply(u64);
+
+impl Hasher for Multiply {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_usize(usize::from(*byte));
+        }
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.0 = (self.0 ^ number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(26);
+    }
+}
+
+/// All lines that were ever touched.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    numbers: HashMap<usize, u32, BuildHasherDefault<Multiply>>,
+    lines: Vec<Line>,
+}
+
+impl Lines {
+    /// The number of the line of this address.
+    pub(super) fn number(&mut self, address: usize) -> u32 {
+        let next = self.lines.len() as u32;
+        let number = *self.numbers.entry(address / 64).or_insert(next);
+        if number == next {
+            self.lines.push(Line::default());
+        }
+        number
+    }
+
+    pub(super) fn at(&mut self, number: u32) -> &mut Line {
+        &mut self.lines[number as usize]
+    }
+}

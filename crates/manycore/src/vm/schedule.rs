@@ -1,0 +1,494 @@
+//! Threads, cores and time: who runs next, and what everything costs.
+//!
+//! One operating system thread runs all of this. Invariants:
+//!
+//! 1. A thread acts on shared memory only while its clock is the least of all threads that run; so accesses happen in the order of
+//!    simulated time, and the simulated memory is sequentially consistent.
+//! 2. Each core has at most one thread that runs; the others are queued at it, or sleep. Threads never change their core.
+//! 3. An entry of `agenda` whose number is not the thread's is stale. A thread that runs or has a time-out has one that is not.
+
+use super::costs::{Costs, Ps, ps};
+use super::lines::{Cores, Lines};
+use crate::machine::Machine;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+
+/// A wait that took this long without any change anywhere is a hang.
+const HANG: Ps = 1_000_000_000_000;
+/// As the real `pause` of the log: so many pauses, then so many yields, then naps.
+const SPINS: Ps = 32;
+const YIELDS: Ps = 200;
+
+/// What a thread is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// It runs, at its clock.
+    Running,
+    /// On its core, until a line changes or some time has passed.
+    Watching(u32),
+    /// It could run, but another one has its core.
+    Queued,
+    /// Off its core until a time has come.
+    Napping,
+    /// Off its core until somebody wakes it.
+    Parked,
+    Done,
+}
+
+#[derive(Debug)]
+struct Thread {
+    core: usize,
+    clock: Ps,
+    state: State,
+    number: u32,
+    slice_end: Ps,
+    /// When its buffered stores have all been seen by everybody.
+    drained: Ps,
+    /// The line it looked at last, and what it saw.
+    seen: Option<(u32, u64)>,
+    waiting_since: Ps,
+    token: bool,
+}
+
+#[derive(Debug, Default)]
+struct Core {
+    running: Option<usize>,
+    queue: VecDeque<usize>,
+    free_from: Ps,
+}
+
+/// An access to a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Load,
+    Store,
+    /// A store with a fence.
+    StrongStore,
+    Modify {
+        changed: bool,
+    },
+}
+
+/// Whether the thread goes on at once, or gives the word to the scheduler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Next {
+    GoOn,
+    Suspend,
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(super) struct Machinery {
+    pub(super) costs: Costs,
+    socket_cores: usize,
+    threads: Vec<Thread>,
+    cores: Vec<Core>,
+    agenda: BinaryHeap<Reverse<(Ps, usize, u32)>>,
+    lines: Lines,
+    /// Threads that sleep on a word, by its address.
+    sleepers: HashMap<usize, VecDeque<usize>>,
+    /// Until when each socket's memory has work.
+    memory: Vec<Ps>,
+    pub(super) current: usize,
+    pub(super) mutex_spins: u32,
+    random: u64,
+    last_change: Ps,
+    pub(super) events: u64,
+}
+
+impl Machinery {
+    pub(super) fn new(machine: &Machine, threads: usize, seed: u64) -> Self {
+        let mut machinery = Machinery {
+            costs: Costs::of(machine),
+            socket_cores: machine.cores / machine.sockets,
+            threads: Vec::new(),
+            cores: (0..machine.cores).map(|_| Core::default()).collect(),
+            agenda: BinaryHeap::new(),
+            lines: Lines::default(),
+            sleepers: HashMap::new(),
+            memory: vec![0; machine.sockets],
+            current: 0,
+            mutex_spins: machine.mutex_spins,
+            random: seed.wrapping_mul(2).wrapping_add(0x9E37_79B9_7F4A_7C15),
+            last_change: 0,
+            events: 0,
+        };
+        for index in 0..threads {
+            // They do not start at once, as real ones do not.
+            let clock = machinery.draw(ps(1000.0));
+            machinery.threads.push(Thread {
+                core: machine.core_of(index),
+                clock,
+                state: State::Queued,
+                number: 0,
+                slice_end: 0,
+                drained: 0,
+                seen: None,
+                waiting_since: 0,
+                token: false,
+            });
+        }
+        for index in 0..threads {
+            machinery.ready(index, machinery.threads[index].clock);
+        }
+        machinery
+    }
+
+    /// A number below `limit`, or 0 (SplitMix64).
+    fn draw(&mut self, limit: u64) -> u64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)).checked_rem(limit).unwrap_or(0)
+    }
+
+    // ---- for the scheduler
+
+    /// The thread to resume; none if no thread can ever run again.
+    pub(super) fn next(&mut self) -> Option<usize> {
+        while let Some(Reverse((at, index, number))) = self.agenda.pop() {
+            if self.threads[index].number != number {
+                continue;
+            }
+            if at.saturating_sub(self.last_change) > HANG {
+                return None;
+            }
+            match self.threads[index].state {
+                State::Running => {}
+                State::Watching(_) => self.run_again(index, at),
+                State::Napping => {
+                    self.ready(index, at);
+                    continue;
+                }
+                State::Queued | State::Parked | State::Done => continue,
+            }
+            self.current = index;
+            return Some(index);
+        }
+        None
+    }
+
+    /// The running thread has ended.
+    pub(super) fn finish(&mut self) {
+        let index = self.current;
+        self.threads[index].state = State::Done;
+        self.threads[index].number += 1;
+        self.last_change = self.last_change.max(self.threads[index].clock);
+        self.leave_core(index);
+    }
+
+    /// Threads that have not ended, and what each does.
+    pub(super) fn unfinished(&self) -> Vec<(usize, State)> {
+        let threads = self.threads.iter().enumerate();
+        threads
+            .filter(|(_, thread)| thread.state != State::Done)
+            .map(|(i, thread)| (i, thread.state))
+            .collect()
+    }
+
+    /// When the last thread ended, or is.
+    pub(super) fn latest(&self) -> Ps {
+        self.threads.iter().map(|thread| thread.clock).max().unwrap_or(0)
+    }
+
+    pub(super) fn now(&self) -> Ps {
+        self.threads[self.current].clock
+    }
+
+    // ---- cores
+
+    fn run_again(&mut self, index: usize, at: Ps) {
+        let thread = &mut self.threads[index];
+        thread.clock = thread.clock.max(at);
+        thread.state = State::Running;
+        thread.number += 1;
+    }
+
+    fn schedule(&mut self, index: usize, at: Ps) {
+        self.agenda.push(Reverse((at, index, self.threads[index].number)));
+    }
+
+    fn dispatch(&mut self, index: usize, at: Ps) {
+        self.run_again(index, at);
+        let thread = &mut self.threads[index];
+        thread.slice_end = thread.clock + self.costs.quantum;
+        let (core, at) = (thread.core, thread.clock);
+        self.cores[core].running = Some(index);
+        self.schedule(index, at);
+    }
+
+    /// The thread could run from `at` on.
+    fn ready(&mut self, index: usize, at: Ps) {
+        self.threads[index].clock = self.threads[index].clock.max(at);
+        let core = &mut self.cores[self.threads[index].core];
+        if core.running.is_none() {
+            let at = at.max(core.free_from);
+            self.dispatch(index, at);
+        } else {
+            core.queue.push_back(index);
+            self.threads[index].state = State::Queued;
+            self.threads[index].number += 1;
+        }
+    }
+
+    fn leave_core(&mut self, index: usize) {
+        let at = self.threads[index].clock;
+        let core = &mut self.cores[self.threads[index].core];
+        core.running = None;
+        core.free_from = at;
+        if let Some(next) = core.queue.pop_front() {
+            self.dispatch(next, at + self.costs.switch);
+        }
+    }
+
+    fn others_want_the_core(&self) -> bool {
+        !self.cores[self.threads[self.current].core].queue.is_empty()
+    }
+
+    /// The running thread goes to the end of its core's queue.
+    fn requeue(&mut self) -> Next {
+        let index = self.current;
+        let core = self.threads[index].core;
+        self.threads[index].state = State::Queued;
+        self.threads[index].number += 1;
+        self.cores[core].queue.push_back(index);
+        self.leave_core(index);
+        Next::Suspend
+    }
+
+    /// Invariant 1: before every act on shared memory.
+    pub(super) fn turn(&mut self) -> Next {
+        let thread = &self.threads[self.current];
+        if thread.clock >= thread.slice_end && self.others_want_the_core() {
+            return self.requeue();
+        }
+        match self.agenda.peek() {
+            Some(Reverse(first)) if *first < (thread.clock, self.current, u32::MAX) => {
+                self.schedule(self.current, thread.clock);
+                Next::Suspend
+            }
+            _ => Next::GoOn,
+        }
+    }
+
+    // ---- memory
+
+    /// The running thread accesses the line of `address`. Only after [`Machinery::turn`] said to go on.
+    pub(super) fn access(&mut self, address: usize, access: Access) {
+        self.events += 1;
+        let number = self.lines.number(address);
+        let costs = self.costs;
+        let index = self.current;
+        let (core, socket_cores) = (self.threads[index].core, self.socket_cores);
+        let thread = &mut self.threads[index];
+        let line = self.lines.at(number);
+        let far = |other: usize| other / socket_cores != core / socket_cores;
+        let owned = line.owner == Some(core as u16);
+        if access == Access::Load {
+            if line.holders.has(core) {
+                thread.clock += costs.load;
+            } else {
+                // From the nearest holder.
+                let far = !line.holders.is_empty() && line.holders.iter().all(far);
+                let start = thread.clock.max(line.busy_until);
+                line.busy_until = start + costs.serve;
+                line.owner = None;
+                line.holders.add(core);
+                thread.clock = start + costs.share[usize::from(far)];
+            }
+            thread.seen = Some((number, line.version));
+            return;
+        }
+        // Copies anywhere have to go.
+        let fetch = if owned { 0 } else { costs.own[usize::from(line.holders.iter().any(far))] };
+        line.owner = Some(core as u16);
+        line.holders = Cores::one(core);
+        let start = thread.clock.max(line.busy_until);
+        let done = match access {
+            Access::Load | Access::Store => {
+                // The thread goes on; the store leaves its buffer after those before it.
+                let done = (start + fetch + costs.store).max(thread.drained);
+                thread.clock += costs.store;
+                thread.drained = done;
+                done
+            }
+            Access::StrongStore | Access::Modify { .. } => {
+                let done = start.max(thread.drained) + fetch + costs.modify;
+                thread.clock = done;
+                done
+            }
+        };
+        line.busy_until = done;
+        if access == (Access::Modify { changed: false }) {
+            thread.seen = Some((number, line.version));
+            return;
+        }
+        line.version += 1;
+        self.last_change = self.last_change.max(done);
+        if !line.watchers.is_empty() {
+            let watchers = std::mem::take(&mut line.watchers);
+            for &(watcher, wait) in &watchers {
+                if self.threads[watcher].number == wait {
+                    // It notices in the middle of one of its pauses.
+                    let at = done + self.draw(costs.pause);
+                    self.run_again(watcher, at);
+                    let at = self.threads[watcher].clock;
+                    self.schedule(watcher, at);
+                }
+            }
+            let mut watchers = watchers;
+            watchers.clear();
+            self.lines.at(number).watchers = watchers;
+        }
+    }
+
+    /// Buffered stores leave.
+    pub(super) fn fence(&mut self) {
+        self.events += 1;
+        let modify = self.costs.modify;
+        let thread = &mut self.threads[self.current];
+        thread.clock = thread.clock.max(thread.drained) + modify;
+    }
+
+    /// The running thread computes.
+    pub(super) fn spend(&mut self, time: Ps) {
+        self.threads[self.current].clock += time;
+    }
+
+    pub(super) fn copy(&mut self, bytes: u64) {
+        self.events += 1;
+        let thread = &mut self.threads[self.current];
+        let memory = &mut self.memory[thread.core / self.socket_cores];
+        *memory = thread.clock.max(*memory) + self.costs.shared(bytes);
+        thread.clock = (thread.clock + self.costs.copy(bytes)).max(*memory);
+    }
+
+    // ---- waiting
+
+    /// Waits on its core until the line it looked at last changes, or some time has passed.
+    pub(super) fn watch(&mut self, most: Ps) -> Next {
+        self.events += 1;
+        let index = self.current;
+        let pause = self.costs.pause;
+        let shared = self.others_want_the_core();
+        let thread = &mut self.threads[index];
+        let seen = thread.seen.filter(|(number, version)| self.lines.at(*number).version == *version);
+        let Some((number, _)) = seen else {
+            thread.clock += pause;
+            return Next::GoOn;
+        };
+        let slice_end = if shared { thread.slice_end } else { Ps::MAX };
+        let until = (thread.clock + most).min(slice_end).max(thread.clock + pause);
+        thread.state = State::Watching(number);
+        thread.number += 1;
+        let wait = thread.number;
+        self.lines.at(number).watchers.push((index, wait));
+        self.schedule(index, until);
+        Next::Suspend
+    }
+
+    /// One step of a wait that may become long; the first is 0.
+    pub(super) fn pause(&mut self, step: u32) -> Next {
+        let spins = SPINS * self.costs.pause;
+        let waited = self.waited(step);
+        if waited < spins { self.watch(spins - waited) } else { self.rest_after(waited - spins) }
+    }
+
+    /// The same without spinning first.
+    pub(super) fn rest(&mut self, step: u32) -> Next {
+        let waited = self.waited(step);
+        self.rest_after(waited)
+    }
+
+    fn waited(&mut self, step: u32) -> Ps {
+        let thread = &mut self.threads[self.current];
+        if step == 0 {
+            thread.waiting_since = thread.clock;
+        }
+        thread.clock - thread.waiting_since
+    }
+
+    fn rest_after(&mut self, waited: Ps) -> Next {
+        let yields = YIELDS * self.costs.yield_now;
+        if waited >= yields {
+            self.nap(self.costs.nap)
+        } else if self.others_want_the_core() {
+            self.yield_now()
+        } else {
+            self.watch(yields - waited)
+        }
+    }
+
+    pub(super) fn yield_now(&mut self) -> Next {
+        self.events += 1;
+        self.spend(self.costs.yield_now);
+        if self.others_want_the_core() { self.requeue() } else { Next::GoOn }
+    }
+
+    fn nap(&mut self, time: Ps) -> Next {
+        self.events += 1;
+        let index = self.current;
+        self.spend(self.costs.sleep);
+        self.threads[index].state = State::Napping;
+        self.threads[index].number += 1;
+        let until = self.now() + time;
+        self.schedule(index, until);
+        self.leave_core(index);
+        Next::Suspend
+    }
+
+    fn fall_asleep(&mut self) -> Next {
+        let index = self.current;
+        self.threads[index].state = State::Parked;
+        self.threads[index].number += 1;
+        self.leave_core(index);
+        Next::Suspend
+    }
+
+    fn wake_up(&mut self, index: usize) {
+        let at = self.now() + self.costs.woken;
+        let thread = &mut self.threads[index];
+        thread.clock = thread.clock.max(at);
+        thread.state = State::Napping;
+        thread.number += 1;
+        let at = thread.clock;
+        self.last_change = self.last_change.max(at);
+        self.schedule(index, at);
+    }
+
+    pub(super) fn park(&mut self) -> Next {
+        self.events += 1;
+        if std::mem::take(&mut self.threads[self.current].token) {
+            return Next::GoOn;
+        }
+        self.spend(self.costs.sleep);
+        self.fall_asleep()
+    }
+
+    pub(super) fn unpark(&mut self, index: usize) {
+        self.events += 1;
+        if self.threads[index].state == State::Parked {
+            self.spend(self.costs.wake);
+            self.wake_up(index);
+        } else {
+            self.threads[index].token = true;
+        }
+    }
+
+    /// Sleeps until somebody wakes a sleeper of this word. The caller has seen, in this turn, that it should.
+    pub(super) fn sleep_on(&mut self, address: usize) -> Next {
+        self.events += 1;
+        self.sleepers.entry(address).or_default().push_back(self.current);
+        self.spend(self.costs.sleep);
+        self.fall_asleep()
+    }
+
+    pub(super) fn wake_one(&mut self, address: usize) {
+        self.events += 1;
+        self.spend(self.costs.wake);
+        if let Some(index) = self.sleepers.get_mut(&address).and_then(VecDeque::pop_front) {
+            self.wake_up(index);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The real inserters on the virtual machine.
+
+use katydid_manycore::{Machine, Plan, RunError, Sizes, designs, run};
+
+fn machine() -> Machine {
+    Machine::parse(Machine::built_in("modern").unwrap()).unwrap()
+}
+
+fn plan(inserter: &str, threads: usize) -> Plan {
+    let sizes = Sizes::Fixed(120);
+    Plan { inserter: inserter.to_owned(), threads, sizes, slots: 4, millis: 0.2, work_ns: 0.0, seed: 42 }
+}
+
+#[test]
+fn every_design_inserts_at_every_number_of_threads() {
+    for inserter in designs() {
+        // The last one has more threads than cores.
+        for threads in [1, 2, 7, 64, 200] {
+            let outcome = run(&machine(), &plan(&inserter, threads)).unwrap();
+            println!("{inserter} {threads}: {outcome:?}");
+            assert!(outcome.records > 100, "{inserter} {threads}: {outcome:?}");
+            assert_eq!(outcome.bytes, outcome.records * 120);
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_outcome_wherever_memory_lies() {
+    for inserter in designs() {
+        let first = run(&machine(), &plan(&inserter, 16)).unwrap();
+        let litter: Vec<Vec<u8>> = (0..100).map(|index| vec![0; 24 + index * 8]).collect();
+        assert_eq!(run(&machine(), &plan(&inserter, 16)).unwrap(), first, "{inserter}");
+        drop(litter);
+        let other = run(&machine(), &Plan { seed: 43, ..plan(&inserter, 16) }).unwrap();
+        assert_ne!(other, first, "{inserter}: the seed changes nothing");
+    }
+}
+
+#[test]
+fn large_records_travel_too() {
+    let sizes = Sizes::Bimodal { small: 48, times: 5, large: 256 << 10 };
+    for inserter in designs() {
+        let outcome = run(&machine(), &Plan { sizes, millis: 1.0, ..plan(&inserter, 8) }).unwrap();
+        assert!(outcome.bytes > outcome.records * 10_000, "{inserter}: {outcome:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_run_is_refused() {
+    let error = run(&machine(), &plan("marx", 1)).unwrap_err();
+    assert!(matches!(error, RunError::Design { .. }));
+    assert!(error.to_string().contains("marks"), "{error}");
+    for wrong in [
+        plan("marks", 0),
+        Plan { sizes: Sizes::Fixed(47), ..plan("marks", 1) },
+        Plan { slots: 0, ..plan("marks", 1) },
+        Plan { millis: f64::NAN, ..plan("marks", 1) },
+    ] {
+        assert!(matches!(run(&machine(), &wrong), Err(RunError::Range { .. })), "{wrong:?}");
+    }
+}

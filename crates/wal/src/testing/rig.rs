@@ -1,0 +1,114 @@
+//! An inserter and a ring without a log around them: what the speed of inserters is measured with.
+//!
+//! Compiled twice, like the inserters: here for real threads ([`super::rate`]), and in `crates/manycore` for virtual ones.
+//!
+//! The device is memory that takes no time: whoever is refused room, by the ring's end or the run-ahead limit, lets the inserter find out
+//! what is filled and declares that written and durable. There is no thread of its own for that, as with the log's leaders.
+
+use crate::frontier::Frontiers;
+use crate::insert::{self, Admission, Image, Inserter, Limiter, Piece, Stalled};
+use crate::lsn::Lsn;
+use crate::options::Options;
+use crate::record::{Draft, HEADER_BYTES, Kind, Part, PreparedRecord, prepare_header, split};
+use crate::ring::Ring;
+use crate::sync_shim::{AtomicBool, Ordering, pause};
+use crossbeam_utils::CachePadded;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct Rig {
+    image: Image,
+    inserter: Box<dyn Inserter>,
+    piece_bytes_max: usize,
+    /// Held while somebody makes room.
+    draining: CachePadded<AtomicBool>,
+}
+
+impl Rig {
+    /// For sessions `0..sessions`.
+    pub fn new(options: &Options, sessions: usize) -> Rig {
+        let rig = Rig {
+            image: Image {
+                frontiers: Frontiers::at(Lsn::ZERO),
+                ring: Ring::new(options.ring_bytes),
+                limiter: Limiter::new(options),
+            },
+            inserter: insert::choose(options, 1),
+            piece_bytes_max: options.piece_bytes_max(),
+            draining: CachePadded::new(AtomicBool::new(false)),
+        };
+        (0..sessions).for_each(|session| rig.inserter.open(session));
+        rig.image.limiter.refresh(&rig.image.frontiers, Lsn::LIMIT);
+        rig
+    }
+
+    /// Inserts a record with this payload; what does not fit one physical record goes as fragments, as in the log. A session is used by
+    /// one thread at a time.
+    pub fn insert(&self, session: usize, payload: &[u8]) {
+        if HEADER_BYTES + payload.len() <= self.piece_bytes_max {
+            let prepared = prepare_header(&self.draft(), Part::Whole, None, std::iter::once(payload));
+            self.insert_piece(session, prepared, &[payload]);
+            return;
+        }
+        let parts = [payload];
+        let fragments = split(&parts, self.piece_bytes_max).expect("a payload within the log's limit");
+        let mut previous = Lsn::ZERO;
+        for fragment in fragments {
+            let slices: Vec<&[u8]> = fragment.slices().collect();
+            previous = self.insert_piece(session, fragment.prepare(&self.draft(), previous), &slices);
+        }
+    }
+
+    /// Bytes reserved so far, headers and paddings included.
+    pub fn bytes(&self) -> u64 {
+        self.image.frontiers.reserved().get()
+    }
+
+    /// Finds out how far the log is filled.
+    pub fn filled(&self) -> u64 {
+        self.inserter.scan(&self.image).filled
+    }
+
+    fn draft(&self) -> Draft {
+        let durable = self.image.frontiers.durable();
+        Draft { incarnation: 1, kind: Kind::USER, txn: 1, prev: Lsn::ZERO, durable }
+    }
+
+    fn insert_piece(&self, session: usize, prepared: PreparedRecord, payload: &[&[u8]]) -> Lsn {
+        let mut piece = Piece { prepared, payload, after: Lsn::ZERO };
+        let mut step = 0;
+        loop {
+            match self.inserter.insert(&self.image, session, &mut piece, Admission::Normal) {
+                Ok(start) => return start,
+                Err(Stalled) => self.make_room(&mut step),
+            }
+        }
+    }
+
+    #[cold]
+    fn make_room(&self, step: &mut u32) {
+        if !self.draining.load(Ordering::Relaxed) && !self.draining.swap(true, Ordering::Acquire) {
+            let moved = self.drain();
+            self.draining.store(false, Ordering::Release);
+            if moved {
+                return;
+            }
+        }
+        // Somebody else is at it, or has a hole to fill.
+        pause(*step);
+        *step += 1;
+    }
+
+    /// Whether there is more room than before.
+    fn drain(&self) -> bool {
+        let frontiers = &self.image.frontiers;
+        let filled = Lsn::new(self.inserter.scan(&self.image).filled);
+        let moved = filled > frontiers.written();
+        if moved {
+            frontiers.advance_written(filled);
+            frontiers.advance_durable(filled);
+            self.image.limiter.refresh(frontiers, Lsn::LIMIT);
+        }
+        moved
+    }
+}
