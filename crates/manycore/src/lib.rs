@@ -18,7 +18,12 @@ mod counters;
 #[allow(dead_code, reason = "the log uses more of it than this crate")]
 #[path = "../../wal/src/frontier.rs"]
 mod frontier;
-#[allow(dead_code, unused_imports, reason = "the log uses more of it than this crate")]
+#[allow(
+    dead_code,
+    unused_imports,
+    unused_macros,
+    reason = "the log and its tests use more of it than this crate"
+)]
 #[path = "../../wal/src/insert/mod.rs"]
 mod insert;
 #[allow(dead_code, reason = "the log uses more of it than this crate")]

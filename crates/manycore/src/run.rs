@@ -31,7 +31,8 @@ pub enum Sizes {
 }
 
 impl Sizes {
-    fn largest(self) -> usize {
+    /// The size of the largest record.
+    pub fn largest(self) -> usize {
         match self {
             Sizes::Fixed(bytes) => bytes,
             Sizes::Bimodal { small, large, .. } => small.max(large),
@@ -68,6 +69,8 @@ pub struct Plan {
     pub sizes: Sizes,
     /// Slots in which groups form, in the designs that have them.
     pub slots: usize,
+    /// The ring's size; see [`ring_bytes`]. The run-ahead limit is a quarter of it, as in the log's defaults.
+    pub ring_bytes: usize,
     /// Simulated time, in milliseconds.
     pub millis: f64,
     /// Other work of a thread between two inserts, in nanoseconds.
@@ -183,7 +186,7 @@ fn options(plan: &Plan) -> Result<Options, RunError> {
     let check = |good: bool, field, value: f64, range| {
         if good { Ok(()) } else { Err(RunError::Range { field, value, range }) }
     };
-    let Plan { threads, sizes, slots, millis, work_ns, .. } = *plan;
+    let Plan { threads, sizes, slots, ring_bytes, millis, work_ns, .. } = *plan;
     check((1..=THREADS_MAX).contains(&threads), "threads", threads as f64, "from 1 to 1024")?;
     let (smallest, largest) = (sizes.smallest(), sizes.largest());
     let range = "from 48 (the header) to 16777216 bytes";
@@ -192,7 +195,8 @@ fn options(plan: &Plan) -> Result<Options, RunError> {
     check((1..=64).contains(&slots), "slots", slots as f64, "from 1 to 64")?;
     check(millis > 0.0 && millis <= 60_000.0, "millis", millis, "above 0, up to 60000")?;
     check((0.0..=1e9).contains(&work_ns), "work", work_ns, "from 0 to 1e9 ns")?;
-    let ring_bytes = ring_bytes(threads, largest);
     let run_ahead_bytes = ring_bytes / 4;
+    let fits = ring_bytes.is_power_of_two() && (64 << 10..=1 << 30).contains(&ring_bytes);
+    check(fits, "ring", ring_bytes as f64, "a power of two from 65536 to 1073741824 bytes")?;
     Ok(Options { inserter, ring_bytes, run_ahead_bytes, consolidation_slots: slots, ..Options::default() })
 }

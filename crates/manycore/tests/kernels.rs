@@ -7,8 +7,16 @@ fn machine() -> Machine {
 }
 
 fn plan(inserter: &str, threads: usize) -> Plan {
-    let sizes = Sizes::Fixed(120);
-    Plan { inserter: inserter.to_owned(), threads, sizes, slots: 4, millis: 0.2, work_ns: 0.0, seed: 42 }
+    Plan {
+        inserter: inserter.to_owned(),
+        threads,
+        sizes: Sizes::Fixed(120),
+        slots: 4,
+        ring_bytes: 1 << 20,
+        millis: 0.2,
+        work_ns: 0.0,
+        seed: 42,
+    }
 }
 
 #[test]
@@ -40,7 +48,8 @@ fn the_same_seed_gives_the_same_outcome_wherever_memory_lies() {
 fn large_records_travel_too() {
     let sizes = Sizes::Bimodal { small: 48, times: 5, large: 256 << 10 };
     for inserter in designs() {
-        let outcome = run(&machine(), &Plan { sizes, millis: 1.0, ..plan(&inserter, 8) }).unwrap();
+        let outcome =
+            run(&machine(), &Plan { sizes, millis: 1.0, ring_bytes: 8 << 20, ..plan(&inserter, 8) }).unwrap();
         assert!(outcome.bytes > outcome.records * 10_000, "{inserter}: {outcome:?}");
     }
 }
@@ -53,6 +62,7 @@ fn what_cannot_be_run_is_refused() {
     for wrong in [
         plan("marks", 0),
         Plan { sizes: Sizes::Fixed(47), ..plan("marks", 1) },
+        Plan { ring_bytes: 1000, ..plan("marks", 1) },
         Plan { slots: 0, ..plan("marks", 1) },
         Plan { millis: f64::NAN, ..plan("marks", 1) },
     ] {

@@ -6,7 +6,6 @@ use crate::failure::{Failure, Result};
 use crate::output::say;
 use clap::Args;
 use katydid_wal::testing::rate::{Alone, alone};
-use std::fmt::Write;
 use std::hint::{black_box, spin_loop};
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
@@ -31,7 +30,8 @@ pub struct Calibrate {
 #[derive(Debug)]
 struct Measured {
     modify: f64,
-    contended: f64,
+    added_alone: f64,
+    added_by_two: f64,
     ping_pong: f64,
     pause: f64,
     yield_now: f64,
@@ -44,6 +44,8 @@ struct Measured {
 
 const SMALL: usize = 120;
 const LARGE: usize = 12 << 10;
+/// Multiplications between two additions.
+const WORK: u32 = 40;
 /// As the ring of the runs that are compared.
 const RING: usize = 1 << 20;
 
@@ -74,7 +76,8 @@ fn measure() -> Measured {
     });
     Measured {
         modify,
-        contended: median(|| contended(TIMES)),
+        added_alone: median(|| additions(1, TIMES)),
+        added_by_two: median(|| additions(2, TIMES)),
         ping_pong: median(|| ping_pong(200_000)),
         pause: median(|| time(TIMES, spin_loop)),
         yield_now: median(|| time(200_000, thread::yield_now)),
@@ -100,19 +103,24 @@ fn time(times: u64, mut act: impl FnMut()) -> f64 {
     since.elapsed().as_nanos() as f64 / times as f64
 }
 
-/// Two threads add to one word: the time between two additions.
-fn contended(times: u64) -> f64 {
-    let (word, begin) = (AtomicU64::new(0), Barrier::new(2));
+/// A thread adds to a word and then does other work, alone or beside another one that does the same: the time of both. The work is
+/// there because a core that adds without pause keeps the line for several additions, which inserts do not.
+fn additions(threads: usize, times: u64) -> f64 {
+    let (word, begin) = (AtomicU64::new(0), Barrier::new(threads));
     let one = || {
         begin.wait();
         time(times, || {
-            word.fetch_add(1, Ordering::SeqCst);
+            let mut number = word.fetch_add(1, Ordering::SeqCst);
+            for _ in 0..WORK {
+                number = black_box(number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+            }
         })
     };
     thread::scope(|scope| {
-        let other = scope.spawn(one);
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(one)).collect();
         let mine = one();
-        (mine + other.join().unwrap_or(mine)) / 4.0
+        let sum = mine + others.into_iter().map(|other| other.join().unwrap_or(mine)).sum::<f64>();
+        sum / threads as f64
     })
 }
 
@@ -173,12 +181,13 @@ fn wake_up(rounds: u64) -> (f64, f64) {
 }
 
 fn describe(measured: &Measured, cores: usize, host: &str, real: &[katydid_manycore::Real]) -> String {
-    let Measured { modify, contended, ping_pong, pause, yield_now, unpark, wake_round, .. } = measured;
+    let Measured {
+        modify, added_alone, added_by_two, ping_pong, pause, yield_now, unpark, wake_round, ..
+    } = measured;
     let (small, large) = (measured.small, measured.large);
     let bytes = (LARGE - SMALL) as f64;
-    let own = (contended - modify).max(1.0);
+    let own = (added_by_two - added_alone).max(1.0);
     let store = 0.5;
-    let share = (ping_pong / 2.0 - own - store - pause / 2.0).max(1.0);
     let woken = (wake_round / 2.0 - unpark).max(100.0);
     // One checksum and one copy of no bytes: what is left after the bytes; a small record has two copies.
     let sum_byte = ((large.prepare_ns - small.prepare_ns) / bytes).max(0.001);
@@ -205,10 +214,10 @@ load = 1.0
 store = {store:?}
 # fetch_add by one thread.
 modify = {modify:.2}
-# Half a round of ping-pong between two threads ({ping_pong:.1} ns), less the upgrade, the store and half a pause.
-share = {share:.2}
-share_far = {share:.2}
-# Between two additions of two threads to one word ({contended:.1} ns), less the addition.
+# Taken to be as much as to write it. Half a round of ping-pong, with a pause between two looks, takes {:.1} ns.
+share = {own:.2}
+share_far = {own:.2}
+# An addition and some work by each of two threads ({added_by_two:.1} ns), less the same by one ({added_alone:.1} ns).
 own = {own:.2}
 own_far = {own:.2}
 # [assumed]
@@ -241,13 +250,13 @@ shared = {shared:.2}
 
 # Inserts a second of real threads, the same code, ring of 1 MiB.
 ",
-        small.prepare_ns, small.copy_ns
+        ping_pong / 2.0,
+        small.prepare_ns,
+        small.copy_ns
     );
     for real in real {
-        // A string takes all.
-        let _ = writeln!(
-            text,
-            "[[real]]\ninserter = \"{}\"\nthreads = {}\nrecord = {}\nper_second = {:.1}\n",
+        text += &format!(
+            "[[real]]\ninserter = \"{}\"\nthreads = {}\nrecord = {}\nper_second = {:.1}\n\n",
             real.inserter, real.threads, real.record, real.per_second
         );
     }

@@ -3,7 +3,6 @@
 //! Pure. Both axes are logarithmic: straight lines are what scales.
 
 use super::run::Row;
-use std::fmt::Write;
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 460.0;
@@ -15,15 +14,17 @@ const BOTTOM: f64 = 50.0;
 const COLOURS: [&str; 9] =
     ["#000000", "#e69f00", "#56b4e9", "#009e73", "#c8b400", "#0072b2", "#d55e00", "#cc79a7", "#777777"];
 
+type Field = fn(&Row) -> Option<usize>;
+
 /// What a row is drawn over, and what else tells lines apart.
-const AXES: [(&str, fn(&Row) -> Option<usize>); 4] = [
+const AXES: [(&str, Field); 4] = [
     ("threads", |row| Some(row.plan.threads)),
     ("bytes of the outlier", |row| row.sizes().1),
     ("bytes of a record", |row| Some(row.sizes().0)),
     ("slots", |row| Some(row.plan.slots)),
 ];
 
-fn varies(rows: &[Row], of: fn(&Row) -> Option<usize>) -> bool {
+fn varies(rows: &[Row], of: Field) -> bool {
     rows.iter().any(|row| of(row) != of(&rows[0]))
 }
 
@@ -36,8 +37,7 @@ pub fn draw(title: &str, rows: &[Row]) -> String {
     for row in rows {
         let mut name = row.plan.inserter.clone();
         for (what, of) in varying.iter().skip(1) {
-            // A string takes all.
-            let _ = write!(name, ", {} {what}", of(row).unwrap_or(0));
+            name += &format!(", {} {what}", of(row).unwrap_or(0));
         }
         let point = (x_of(row), row.outcome.megabytes_per_second.max(0.1));
         match lines.iter_mut().find(|line| line.0 == name) {
@@ -68,18 +68,16 @@ pub fn draw(title: &str, rows: &[Row]) -> String {
     ticks.dedup();
     for at in ticks {
         let (x, bottom) = (x(at), HEIGHT - BOTTOM);
-        let _ = writeln!(
-            svg,
-            "<path d=\"M{x:.1} {TOP}V{bottom}\" stroke=\"#ddd\"/><text x=\"{x:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{at}</text>",
+        svg += &format!(
+            "<path d=\"M{x:.1} {TOP}V{bottom}\" stroke=\"#ddd\"/><text x=\"{x:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{at}</text>\n",
             bottom + 16.0
         );
     }
     for at in (-1..12).flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * 10_f64.powi(power))) {
         if (y_low..=y_high).contains(&at) {
             let (y, right) = (y(at), WIDTH - RIGHT);
-            let _ = writeln!(
-                svg,
-                "<path d=\"M{LEFT} {y:.1}H{right}\" stroke=\"#ddd\"/><text x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{at}</text>",
+            svg += &format!(
+                "<path d=\"M{LEFT} {y:.1}H{right}\" stroke=\"#ddd\"/><text x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{at}</text>\n",
                 LEFT - 6.0,
                 y + 4.0
             );
@@ -89,10 +87,9 @@ pub fn draw(title: &str, rows: &[Row]) -> String {
         let colour = COLOURS[number % COLOURS.len()];
         let path: Vec<String> = points.iter().map(|&(px, py)| format!("{:.1},{:.1}", x(px), y(py))).collect();
         let key = TOP + 16.0 * number as f64;
-        let _ = writeln!(
-            svg,
+        svg += &format!(
             "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>\n\
-             <text x=\"{:.0}\" y=\"{:.0}\" fill=\"{colour}\">{}</text>",
+             <text x=\"{:.0}\" y=\"{:.0}\" fill=\"{colour}\">{}</text>\n",
             path.join(" "),
             WIDTH - RIGHT + 10.0,
             key + 10.0,

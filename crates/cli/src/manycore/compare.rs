@@ -3,7 +3,7 @@
 use super::run::{Row, simulate};
 use crate::failure::{Failure, Result};
 use crate::output::Output;
-use katydid_manycore::{Machine, Plan, Sizes};
+use katydid_manycore::{Machine, Plan, Sizes, ring_bytes};
 
 /// Simulates what `machine` knows the real figures of; one line for each.
 pub fn print(out: &mut Output, machine: &Machine, designs: &[String], seed: u64) -> Result<()> {
@@ -16,6 +16,7 @@ pub fn print(out: &mut Output, machine: &Machine, designs: &[String], seed: u64)
         threads: real.threads,
         sizes: Sizes::Fixed(real.record),
         slots: 4,
+        ring_bytes: ring_bytes(real.threads, real.record),
         millis: 5.0,
         work_ns: 0.0,
         seed,

@@ -12,7 +12,7 @@ use clap::Subcommand;
 /// Run the log's inserters on a simulated machine of many cores
 #[derive(Debug, Subcommand)]
 pub enum Manycore {
-    Run(run::Run),
+    Run(Box<run::Run>),
     Calibrate(calibrate::Calibrate),
 }
 

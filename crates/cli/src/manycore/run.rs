@@ -4,8 +4,7 @@ use super::{chart, compare};
 use crate::failure::{Failure, Result};
 use crate::output::Output;
 use clap::Args;
-use katydid_manycore::{Machine, Outcome, Plan, RunError, Sizes, designs, run};
-use std::fmt::Write;
+use katydid_manycore::{Machine, Outcome, Plan, RunError, Sizes, designs, ring_bytes, run};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -46,6 +45,11 @@ pub struct Run {
     /// Slots in which groups form, in the designs that have them
     #[arg(long, value_name = "LIST", default_value = "4", value_delimiter = ',')]
     slots: Vec<usize>,
+    /// Bytes of the ring, a power of two; by default 1 MiB, or four records of each thread if that is more
+    ///
+    /// Reservations run ahead of what is filled by at most a quarter of it.
+    #[arg(long, value_name = "BYTES")]
+    ring: Option<usize>,
     /// Nanoseconds of other work between two inserts of a thread
     #[arg(long, value_name = "NS", default_value = "0")]
     work: f64,
@@ -186,6 +190,7 @@ impl Run {
                         threads,
                         sizes,
                         slots,
+                        ring_bytes: self.ring.unwrap_or_else(|| ring_bytes(threads, sizes.largest())),
                         millis: self.millis,
                         work_ns: self.work,
                         seed: self.seed,
@@ -234,7 +239,7 @@ fn failed(error: RunError) -> Failure {
 
 fn csv(machine: &str, rows: &[Row]) -> String {
     let mut text = String::from(
-        "machine,inserter,threads,record,outlier,slots,work_ns,millis,seed,records,records_per_second,\
+        "machine,inserter,threads,record,outlier,slots,ring,work_ns,millis,seed,records,records_per_second,\
          megabytes_per_second,least,most,events\n",
     );
     for Row { plan, outcome } in rows {
@@ -243,13 +248,12 @@ fn csv(machine: &str, rows: &[Row]) -> String {
             Sizes::Bimodal { small, large, .. } => (small, large.to_string()),
         };
         let (least, most) = outcome.of_one_thread;
-        // A string takes all.
-        let _ = writeln!(
-            text,
-            "{machine},{},{},{record},{outlier},{},{},{},{},{},{:.0},{:.3},{least},{most},{}",
+        text += &format!(
+            "{machine},{},{},{record},{outlier},{},{},{},{},{},{},{:.0},{:.3},{least},{most},{}\n",
             plan.inserter,
             plan.threads,
             plan.slots,
+            plan.ring_bytes,
             plan.work_ns,
             plan.millis,
             plan.seed,
