@@ -59,7 +59,7 @@ fn what_is_not_there_is_named_with_what_is() {
     manycore("--machine nowhere.toml").expect_error(2, "cannot read nowhere.toml");
     manycore("--machine eleda --record 40").expect_error(2, "from 48");
     manycore("--machine eleda --threads 0").expect_error(2, "from 1 to 1024");
-    manycore("--machine eleda --threads 1 --millis -1").expect_error(2, "millis");
+    manycore("--machine eleda --threads 1 --millis 0").expect_error(2, "millis");
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("half.toml");
     fs::write(&file, "sockets = 1\n").unwrap();
