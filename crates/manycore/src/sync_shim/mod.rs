@@ -1,7 +1,7 @@
 //! The virtual world: what `crates/wal/src/sync_shim` exports, on the simulated machine.
 //!
 //! Values live in ordinary atomics of the same size as std's, so that words share lines as they do in production. What a thread does is
-//! told to [`vm`](crate::vm) before it happens. The memory is sequentially consistent: orderings only decide what a store costs.
+//! told to [`vm`] before it happens. The memory is sequentially consistent: orderings only decide what a store costs.
 
 mod atomics;
 mod mutex;

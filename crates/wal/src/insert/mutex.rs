@@ -8,10 +8,16 @@ use crate::sync_shim::Mutex;
 use std::sync::PoisonError;
 
 /// See the head of this file.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct MutexInserter {
     /// Guards `reserved` and `filled`, and the ring between them. A leaf latch.
     turn: Mutex<()>,
+}
+
+impl Default for MutexInserter {
+    fn default() -> Self {
+        MutexInserter { turn: Mutex::new(()) }
+    }
 }
 
 impl Inserter for MutexInserter {
