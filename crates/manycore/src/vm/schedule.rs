@@ -7,6 +7,8 @@
 //! 2. Each core has at most one thread that runs; the others are queued at it, or sleep. Threads never change their core.
 //! 3. An entry of `agenda` whose number is not the thread's is stale. A thread that runs or has a time-out has one that is not.
 
+mod waiting;
+
 use super::costs::{Costs, Ps, ps};
 use super::lines::{Cores, Lines};
 use crate::machine::Machine;
@@ -15,10 +17,6 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 /// A wait that took this long without any change anywhere is a hang.
 const HANG: Ps = 1_000_000_000_000;
-/// As the real `pause` of the log: so many pauses, then so many yields, then naps.
-const SPINS: Ps = 32;
-const YIELDS: Ps = 200;
-
 /// What a thread is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
@@ -362,133 +360,5 @@ impl Machinery {
         let memory = &mut self.memory[thread.core / self.socket_cores];
         *memory = thread.clock.max(*memory) + self.costs.shared(bytes);
         thread.clock = (thread.clock + self.costs.copy(bytes)).max(*memory);
-    }
-
-    // ---- waiting
-
-    /// Waits on its core until the line it looked at last changes, or some time has passed.
-    pub(super) fn watch(&mut self, most: Ps) -> Next {
-        self.events += 1;
-        let index = self.current;
-        let pause = self.costs.pause;
-        let shared = self.others_want_the_core();
-        let thread = &mut self.threads[index];
-        let seen = thread.seen.filter(|(number, version)| self.lines.at(*number).version == *version);
-        let Some((number, _)) = seen else {
-            thread.clock += pause;
-            return Next::GoOn;
-        };
-        let slice_end = if shared { thread.slice_end } else { Ps::MAX };
-        let until = (thread.clock + most).min(slice_end).max(thread.clock + pause);
-        thread.state = State::Watching(number);
-        thread.number += 1;
-        let wait = thread.number;
-        self.lines.at(number).watchers.push((index, wait));
-        self.schedule(index, until);
-        Next::Suspend
-    }
-
-    /// One step of a wait that may become long; the first is 0.
-    pub(super) fn pause(&mut self, step: u32) -> Next {
-        let spins = SPINS * self.costs.pause;
-        let waited = self.waited(step);
-        if waited < spins { self.watch(spins - waited) } else { self.rest_after(waited - spins) }
-    }
-
-    /// The same without spinning first.
-    pub(super) fn rest(&mut self, step: u32) -> Next {
-        let waited = self.waited(step);
-        self.rest_after(waited)
-    }
-
-    fn waited(&mut self, step: u32) -> Ps {
-        let thread = &mut self.threads[self.current];
-        if step == 0 {
-            thread.waiting_since = thread.clock;
-        }
-        thread.clock - thread.waiting_since
-    }
-
-    fn rest_after(&mut self, waited: Ps) -> Next {
-        let yields = YIELDS * self.costs.yield_now;
-        if waited >= yields {
-            self.nap(self.costs.nap)
-        } else if self.others_want_the_core() {
-            self.yield_now()
-        } else {
-            self.watch(yields - waited)
-        }
-    }
-
-    pub(super) fn yield_now(&mut self) -> Next {
-        self.events += 1;
-        self.spend(self.costs.yield_now);
-        if self.others_want_the_core() { self.requeue() } else { Next::GoOn }
-    }
-
-    fn nap(&mut self, time: Ps) -> Next {
-        self.events += 1;
-        let index = self.current;
-        self.spend(self.costs.sleep);
-        self.threads[index].state = State::Napping;
-        self.threads[index].number += 1;
-        let until = self.now() + time;
-        self.schedule(index, until);
-        self.leave_core(index);
-        Next::Suspend
-    }
-
-    fn fall_asleep(&mut self) -> Next {
-        let index = self.current;
-        self.threads[index].state = State::Parked;
-        self.threads[index].number += 1;
-        self.leave_core(index);
-        Next::Suspend
-    }
-
-    fn wake_up(&mut self, index: usize) {
-        let at = self.now() + self.costs.woken;
-        let thread = &mut self.threads[index];
-        thread.clock = thread.clock.max(at);
-        thread.state = State::Napping;
-        thread.number += 1;
-        let at = thread.clock;
-        self.last_change = self.last_change.max(at);
-        self.schedule(index, at);
-    }
-
-    pub(super) fn park(&mut self) -> Next {
-        self.events += 1;
-        if std::mem::take(&mut self.threads[self.current].token) {
-            return Next::GoOn;
-        }
-        self.spend(self.costs.sleep);
-        self.fall_asleep()
-    }
-
-    pub(super) fn unpark(&mut self, index: usize) {
-        self.events += 1;
-        if self.threads[index].state == State::Parked {
-            self.spend(self.costs.wake);
-            self.wake_up(index);
-        } else {
-            self.threads[index].token = true;
-        }
-    }
-
-    /// Sleeps until somebody wakes a sleeper of this word. The caller has seen, in this turn, that it should.
-    pub(super) fn sleep_on(&mut self, address: usize) -> Next {
-        self.events += 1;
-        self.sleepers.entry(address).or_default().push_back(self.current);
-        self.spend(self.costs.sleep);
-        self.fall_asleep()
-    }
-
-    pub(super) fn wake_one(&mut self, address: usize) {
-        self.events += 1;
-        self.spend(self.costs.wake);
-        if let Some(index) = self.sleepers.get_mut(&address).and_then(VecDeque::pop_front) {
-            self.wake_up(index);
-        }
     }
 }
