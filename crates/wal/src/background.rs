@@ -5,19 +5,9 @@
 //! protocols themselves are the same: without a syncer thread whoever gives it the baton leads in its place.
 
 use crate::lsn::Lsn;
-use crate::options::Durability;
+use crate::options::{Background, Durability};
 use crate::sync::{Rounds, SyncProtocol};
 use std::sync::{Mutex, PoisonError};
-
-/// See the head of this file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Background {
-    /// Threads of the log's own.
-    #[default]
-    Threads,
-    /// The caller, when it says so or cannot go on without.
-    Caller,
-}
 
 impl Background {
     /// The protocol as it has to be for who runs it.

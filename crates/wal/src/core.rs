@@ -17,7 +17,6 @@
 mod checks;
 mod leader;
 
-use crate::background::Background;
 use crate::completion::Wakers;
 use crate::counters::{Counters, Tally};
 use crate::error::{AppendError, Error, Result};
@@ -25,6 +24,7 @@ use crate::frontier::Frontiers;
 use crate::insert::{self, Admission, Image, Inserter, Limiter, Piece, Stalled};
 use crate::lsn::Lsn;
 use crate::maintenance::{Maintenance, Refusal};
+use crate::options::Background;
 use crate::options::{Durability, Options};
 use crate::reader::Extent;
 use crate::record::{Draft, HEADER_BYTES, Kind, Part, RECORD_BYTES_MAX, prepare_header, split};

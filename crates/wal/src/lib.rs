@@ -24,8 +24,6 @@ mod sync;
 mod sync_shim;
 pub mod testing;
 
-#[doc(hidden)]
-pub use background::Background;
 pub use completion::{Callback, Completion, Completions};
 pub use control::FORMAT_VERSION;
 pub use counters::Counters;
@@ -34,6 +32,8 @@ pub use insert::Admission;
 pub use inspect::{Inspection, SegmentReport, SegmentState, inspect};
 pub use log::{Log, ReserveGuard, Space};
 pub use lsn::Lsn;
+#[doc(hidden)]
+pub use options::Background;
 pub use options::{Durability, InserterKind, Options, OptionsError, SyncKind, UnknownWord};
 pub use reader::{Reader, Record, RecordRef};
 pub use record::{HEADER_BYTES, Header, Kind, Part, RECORD_ALIGNMENT, RECORD_BYTES_MAX};

@@ -3,7 +3,6 @@
 //! Pure; any thread. Designs that exist side by side are named by enums here and chosen at open; no option changes what
 //! the files mean, so a log may be opened with other options than it was written with.
 
-use crate::background::Background;
 use katydid_device::Method;
 use std::fmt;
 use std::str::FromStr;
@@ -55,6 +54,16 @@ pub enum SyncKind {
     Adaptive,
     /// A thread of its own does.
     Pipelined,
+}
+
+/// Who does what no caller waits for: preparing segments, and writing and syncing what was requested without blocking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Background {
+    /// Threads of the log's own.
+    #[default]
+    Threads,
+    /// The caller, when it says so or cannot go on without: for tests that must do the same in every run.
+    Caller,
 }
 
 /// A word that names no value of an option.

@@ -4,9 +4,9 @@
 //! log can wait for the last one.
 
 use super::{Core, locked};
-use crate::background::Background;
 use crate::insert::{Image, Scan};
 use crate::lsn::{BLOCK_BYTES, Lsn};
+use crate::options::Background;
 use crate::options::Durability;
 use crate::sync::{Rounds, Wrote};
 use crate::sync_shim::{Ordering, rest};

@@ -33,7 +33,7 @@ impl Rig {
                 ring: Ring::new(options.ring_bytes),
                 limiter: Limiter::new(options),
             },
-            inserter: insert::choose(options, 1),
+            inserter: insert::choose(options, 1, Lsn::ZERO),
             piece_bytes_max: options.piece_bytes_max(),
             draining: CachePadded::new(AtomicBool::new(false)),
         };
