@@ -20,28 +20,41 @@
 
 use super::super::mutants::{Built, Mutant};
 use crate::sync_shim::{AtomicU64, Mutex, Ordering};
+use crossbeam_utils::CachePadded;
 use std::sync::PoisonError;
+
+/// Words that share a cache line, wherever memory lies.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Line([AtomicU64; LINE_WORDS]);
+
+const LINE_WORDS: usize = 8;
 
 /// See the head of this file.
 #[derive(Debug)]
 pub(super) struct Bitmap {
-    words: Box<[AtomicU64]>,
+    lines: Box<[Line]>,
+    /// Words in use; the last line may have more.
+    words: u64,
     /// 64; fewer in models.
     word_bits: u64,
     /// Guards the frontier. A leaf latch.
-    scanner: Mutex<u64>,
+    scanner: CachePadded<Mutex<u64>>,
     built: Built,
 }
 
 impl Bitmap {
     /// For a ring of `ring` bytes and a log that is filled up to `frontier`.
     pub(super) fn new(ring: u64, word_bits: u64, frontier: u64, built: Built) -> Self {
-        let words = (0..ring / word_bits).map(|_| AtomicU64::new(0)).collect();
-        Bitmap { words, word_bits, scanner: Mutex::new(frontier), built }
+        let words = ring / word_bits;
+        let line = |_| Line(std::array::from_fn(|_| AtomicU64::new(0)));
+        let lines = (0..words.div_ceil(LINE_WORDS as u64)).map(line).collect();
+        Bitmap { lines, words, word_bits, scanner: CachePadded::new(Mutex::new(frontier)), built }
     }
 
     fn word(&self, at: u64) -> &AtomicU64 {
-        &self.words[(at / self.word_bits % self.words.len() as u64) as usize]
+        let place = (at / self.word_bits % self.words) as usize;
+        &self.lines[place / LINE_WORDS].0[place % LINE_WORDS]
     }
 
     /// Bits for the bytes `[from, to)` of one word.
@@ -87,7 +100,7 @@ impl Bitmap {
             }
             at += run;
             // A whole round at most: beyond lie the places that were cleared.
-            if at < word_end || at - before >= self.word_bits * self.words.len() as u64 {
+            if at < word_end || at - before >= self.word_bits * self.words {
                 break;
             }
         }

@@ -53,10 +53,19 @@ struct Node {
     end: AtomicU64,
 }
 
+/// Nodes that share a cache line, wherever memory lies.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Line([Node; LINE_NODES]);
+
+const LINE_NODES: usize = 4;
+
 /// A circle: numbers count on for ever, places are numbers modulo its size.
 #[derive(Debug)]
 struct List {
-    nodes: Box<[Node]>,
+    lines: Box<[Line]>,
+    /// Nodes in use; the last line may have more.
+    nodes: usize,
     head: CachePadded<AtomicU64>,
     tail: CachePadded<AtomicU64>,
 }
@@ -65,19 +74,21 @@ impl List {
     fn new(nodes: usize) -> Self {
         let node = |_| Node { start: AtomicU64::new(0), end: AtomicU64::new(0) };
         List {
-            nodes: (0..nodes).map(node).collect(),
+            lines: (0..nodes.div_ceil(LINE_NODES)).map(|_| Line(std::array::from_fn(node))).collect(),
+            nodes,
             head: CachePadded::new(AtomicU64::new(0)),
             tail: CachePadded::new(AtomicU64::new(0)),
         }
     }
 
     fn node(&self, number: u64) -> &Node {
-        &self.nodes[(number % self.nodes.len() as u64) as usize]
+        let place = (number % self.nodes as u64) as usize;
+        &self.lines[place / LINE_NODES].0[place % LINE_NODES]
     }
 
     /// The owner.
     fn has_room(&self) -> bool {
-        self.tail.load(Ordering::Relaxed) - self.head.load(Ordering::Acquire) < self.nodes.len() as u64
+        self.tail.load(Ordering::Relaxed) - self.head.load(Ordering::Acquire) < self.nodes as u64
     }
 
     /// The owner, having room: the number of the new node.
