@@ -508,3 +508,31 @@ fn the_dump_of_the_log_names_every_record() {
     let report = Database::verify_in(directory.as_ref(), None).unwrap();
     assert!(report.clean && report.is_sound() && report.keys == 1, "{report:?}");
 }
+
+/// A thread tries the leaf it changed last: which was split, merged away, and given to another table meanwhile.
+#[test]
+fn a_thread_that_comes_back_to_a_changed_tree_writes_to_the_right_leaf() {
+    let database = Database::open_in(Arc::new(MemoryDirectory::new()), small_options()).unwrap();
+    let (a, b) = (database.table("a").unwrap(), database.table("b").unwrap());
+    let key = |number: u32| format!("key{number:05}");
+    let fill = |table: &katydid::Table, step: usize| {
+        for number in (0..1500).step_by(step) {
+            database.put(table, key(number), vec![b'v'; 40]).unwrap();
+        }
+    };
+    let keys = |table: &katydid::Table| {
+        let mut txn = database.begin().unwrap();
+        txn.range::<&str>(table, ..).map(|row| row.unwrap().0).collect::<Vec<_>>()
+    };
+    let expected = |step: usize| (0..1500).step_by(step).map(|n| key(n).into_bytes()).collect::<Vec<_>>();
+    fill(&a, 1);
+    assert_eq!(keys(&a), expected(1));
+    for number in 0..1500 {
+        assert!(database.delete(&a, key(number)).unwrap());
+    }
+    // Takes the pages that the other table gave back.
+    fill(&b, 2);
+    fill(&a, 3);
+    assert_eq!((keys(&a), keys(&b)), (expected(3), expected(2)));
+    common::assert_sound(&database.verify(None).unwrap());
+}
