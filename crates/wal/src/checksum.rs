@@ -180,7 +180,11 @@ mod tests {
         // Short and long pieces in turn, and all the short ones' lengths.
         assert_eq!(sum_of(&[&bytes[..36], &bytes[36..256], &bytes[256..900], &bytes[900..]]), whole);
         for length in 0..100 {
-            assert_eq!(sum_of(&[&bytes[..length]]), crc_fast::crc32_iscsi(&bytes[..length]), "{length} bytes");
+            assert_eq!(
+                sum_of(&[&bytes[..length]]),
+                crc_fast::crc32_iscsi(&bytes[..length]),
+                "{length} bytes"
+            );
         }
     }
 

@@ -11,7 +11,7 @@
 //!    is computed before the position is known; `lsn` is compared with the position the record is read at instead.
 //! 2. `durable` is covered, so it is the durable frontier as read *before* the reservation. Older than true is harmless:
 //!    recovery uses it only as a lower bound.
-//! 3. Only [`PreparedRecord::stamp`] remains to be done between reservation and copy.
+//! 3. Only the position remains to be written between reservation and copy.
 //! 4. `len` is checked against [`PIECE_BYTES_MAX`] before anything is read or allocated by it.
 
 mod fragment;
@@ -127,16 +127,33 @@ pub(crate) struct Draft {
 /// A physical record that is complete but for its position.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PreparedRecord {
-    /// The header; then, for a fragment, its link.
-    head: [u8; HEADER_BYTES + Link::BYTES],
-    head_bytes: u8,
+    /// The header's words but for the second, the position.
+    words: [u64; HEADER_BYTES / 8 - 1],
+    /// A fragment's.
+    link: Option<[u8; Link::BYTES]>,
     len: u32,
 }
 
 impl PreparedRecord {
-    /// Header, and link if it has one: what precedes the payload's slices.
-    pub(crate) fn head(&self) -> &[u8] {
-        &self.head[..usize::from(self.head_bytes)]
+    /// The header, once the position is known.
+    #[inline(always)]
+    pub(crate) fn header(&self, lsn: Lsn) -> [u8; HEADER_BYTES] {
+        let [front, what, txn, prev, durable] = self.words;
+        let mut header = [0; HEADER_BYTES];
+        let fields = header.as_chunks_mut().0.iter_mut().zip([front, lsn.get(), what, txn, prev, durable]);
+        fields.for_each(|(field, word)| *field = word.to_le_bytes());
+        header
+    }
+
+    /// What lies between header and payload: a fragment's link.
+    #[inline]
+    pub(crate) fn link(&self) -> &[u8] {
+        self.link.as_ref().map_or(&[], |link| link)
+    }
+
+    /// Header and link.
+    pub(crate) fn head(&self, lsn: Lsn) -> Vec<u8> {
+        [&self.header(lsn)[..], self.link()].concat()
     }
 
     /// Bytes of the record, header included, without padding.
@@ -148,16 +165,11 @@ impl PreparedRecord {
     pub(crate) fn padded(&self) -> usize {
         padded_len(self.len())
     }
-
-    /// Writes the position, once it is known.
-    pub(crate) fn stamp(&mut self, lsn: Lsn) {
-        self.head[8..16].copy_from_slice(&lsn.get().to_le_bytes());
-    }
 }
 
-/// Encodes a header over `payload`, whose bytes (with the link) must not exceed what one physical record may take.
-// Inlined, so that the draft's fields stay in registers: read back from memory in other widths than they were stored in, they cost more
-// than the sum.
+/// Prepares a header over `payload`, whose bytes (with the link) must not exceed what one physical record may take.
+// Inlined, and in whole words, so that the fields stay in registers: bytes read back from memory in another width than they were stored
+// in cost more than their sum does.
 #[inline(always)]
 pub(crate) fn prepare_header<'a>(
     draft: &Draft,
@@ -165,29 +177,25 @@ pub(crate) fn prepare_header<'a>(
     link: Option<Link>,
     payload: impl Iterator<Item = &'a [u8]> + Clone,
 ) -> PreparedRecord {
-    let mut head = [0; HEADER_BYTES + Link::BYTES];
-    let mut head_bytes = HEADER_BYTES;
-    if let Some(link) = link {
-        head[HEADER_BYTES..].copy_from_slice(&link.encode());
-        head_bytes += Link::BYTES;
-    }
-    let len = head_bytes + payload.clone().map(<[u8]>::len).sum::<usize>();
+    let link = link.map(Link::encode);
+    let link_bytes = link.map_or(0, |link| link.len());
+    let len = HEADER_BYTES + link_bytes + payload.clone().map(<[u8]>::len).sum::<usize>();
     assert!(len <= PIECE_BYTES_MAX, "a physical record of {len} bytes");
-    // Whole words, so that the sum finds each in one store.
-    let what = u64::from(draft.incarnation)
-        | u64::from(draft.kind.get()) << 32
-        | u64::from(part.to_flags()) << 40;
+    let what =
+        u64::from(draft.incarnation) | u64::from(draft.kind.get()) << 32 | u64::from(part.to_flags()) << 40;
     let words = [what, draft.txn, draft.prev.get(), draft.durable.get()];
-    for (field, word) in head[SUMMED_FROM..HEADER_BYTES].as_chunks_mut().0.iter_mut().zip(words) {
-        *field = word.to_le_bytes();
-    }
+    let mut summed = [0; HEADER_BYTES - SUMMED_FROM];
+    summed.as_chunks_mut().0.iter_mut().zip(words).for_each(|(field, word)| *field = word.to_le_bytes());
     let mut sum = Sum::new();
     sum.update(&(len as u32).to_le_bytes());
-    sum.update(&head[SUMMED_FROM..head_bytes]);
+    sum.update(&summed);
+    if let Some(link) = &link {
+        sum.update(link);
+    }
     payload.for_each(|slice| sum.update(slice));
     let front = len as u64 | u64::from(sum.finish()) << 32;
-    head[0..8].copy_from_slice(&front.to_le_bytes());
-    PreparedRecord { head, head_bytes: head_bytes as u8, len: len as u32 }
+    let [what, txn, prev, durable] = words;
+    PreparedRecord { words: [front, what, txn, prev, durable], link, len: len as u32 }
 }
 
 /// A decoded header.
@@ -305,9 +313,8 @@ mod tests {
     }
 
     fn whole(payload: &[&[u8]], lsn: Lsn) -> Vec<u8> {
-        let mut prepared = prepare_header(&draft(), Part::Whole, None, payload.iter().copied());
-        prepared.stamp(lsn);
-        let mut bytes = prepared.head().to_vec();
+        let prepared = prepare_header(&draft(), Part::Whole, None, payload.iter().copied());
+        let mut bytes = prepared.head(lsn);
         payload.iter().for_each(|slice| bytes.extend_from_slice(slice));
         assert_eq!(bytes.len(), prepared.len());
         bytes.resize(prepared.padded(), 0);

@@ -71,14 +71,17 @@ impl Piece<'_> {
     /// # Safety
     /// As for [`Ring::fill`], for [`Piece::bytes`] at `start`.
     #[inline]
-    unsafe fn copy_to(&mut self, ring: &Ring, start: Lsn) {
-        self.prepared.stamp(start);
-        let head = self.prepared.head();
+    unsafe fn copy_to(&self, ring: &Ring, start: Lsn) {
+        let (header, link) = (self.prepared.header(start), self.prepared.link());
         let padding = self.prepared.padded() - self.prepared.len();
-        // SAFETY: passed on; head, payload and padding are together `bytes()` long.
+        let body = start.plus((header.len() + link.len()) as u64);
+        // SAFETY: passed on; header, link, payload and padding are together `bytes()` long.
         unsafe {
-            ring.fill(start, &[head], 0);
-            ring.fill(start.plus(head.len() as u64), self.payload, padding);
+            ring.fill(start, &[&header], 0);
+            if !link.is_empty() {
+                ring.fill(start.plus(header.len() as u64), &[link], 0);
+            }
+            ring.fill(body, self.payload, padding);
         }
     }
 }

@@ -147,10 +147,9 @@ mod tests {
             let fragments = split(&payload, limit).unwrap();
             let count = fragments.len();
             for fragment in fragments {
-                let mut prepared = fragment.prepare(&draft(), previous);
-                prepared.stamp(at);
+                let prepared = fragment.prepare(&draft(), previous);
                 assert!(prepared.len() <= limit);
-                let mut record = prepared.head().to_vec();
+                let mut record = prepared.head(at);
                 fragment.slices().for_each(|slice| record.extend_from_slice(slice));
                 let decoded = decode(&record, at).unwrap();
                 assert_eq!(decoded.header.part, fragment.part);

@@ -177,15 +177,14 @@ fn prepare_up_to(store: &SegmentStore, end: Lsn) -> device::Result<()> {
 /// and the bytes before that in its block.
 fn write_restart(store: &SegmentStore, at: Lsn, incarnation: u32) -> Result<(Lsn, Vec<u8>), OpenError> {
     let draft = Draft { incarnation, kind: Kind::RESTART, txn: 0, prev: Lsn::ZERO, durable: at };
-    let mut restart = record::prepare_header(&draft, Part::Whole, None, std::iter::empty());
-    restart.stamp(at);
+    let restart = record::prepare_header(&draft, Part::Whole, None, std::iter::empty());
     let end = at.plus(restart.padded() as u64);
     let from = at.floor_block();
     let mut blocks = vec![0; end.ceil_block().since(from) as usize];
     let prefix = at.since(from) as usize;
     let got = store.read(from, &mut blocks[..prefix])?;
     debug_assert_eq!(got, prefix, "the walk read these bytes");
-    blocks[prefix..prefix + restart.len()].copy_from_slice(restart.head());
+    blocks[prefix..prefix + restart.len()].copy_from_slice(&restart.head(at));
     store.write(from, &[IoSlice::new(&blocks)], WriteMode::Durable)?;
     let tail_from = end.floor_block().since(from) as usize;
     let tail = blocks[tail_from..tail_from + (end.get() % BLOCK_BYTES) as usize].to_vec();

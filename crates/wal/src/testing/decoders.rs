@@ -49,11 +49,10 @@ fn records(from: Lsn, count: usize) -> Vec<u8> {
         let slices = [&payload[..]];
         let mut previous = Lsn::ZERO;
         for fragment in split(&slices, 256).into_iter().flatten() {
-            let mut prepared = fragment.prepare(&draft, previous);
+            let prepared = fragment.prepare(&draft, previous);
             previous = from.plus(bytes.len() as u64);
-            prepared.stamp(previous);
             let end = bytes.len() + prepared.padded();
-            bytes.extend_from_slice(prepared.head());
+            bytes.extend_from_slice(&prepared.head(previous));
             fragment.slices().for_each(|slice| bytes.extend_from_slice(slice));
             bytes.resize(end, 0);
         }

@@ -70,16 +70,15 @@ pub fn alone(ring_bytes: usize, threads: usize, record: usize, times: u64) -> Al
             black_box(prepare(black_box(number)));
         }
         let prepare_ns = since.elapsed().as_nanos() as f64 / times as f64;
-        let mut prepared = prepare(0);
+        let prepared = prepare(0);
         begin.wait();
         let since = Instant::now();
         let mut at = Lsn::ZERO;
         for _ in 0..times {
-            prepared.stamp(at);
-            let head = black_box(&prepared).head();
+            let head = black_box(&prepared).header(at);
             // SAFETY: the ring is this thread's own, and nobody reads it.
             unsafe {
-                ring.fill(at, &[head], 0);
+                ring.fill(at, &[&head], 0);
                 ring.fill(at.plus(head.len() as u64), black_box(&[&payload[..]]), 0);
             }
             at = at.plus(prepared.padded() as u64);

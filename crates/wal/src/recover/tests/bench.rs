@@ -78,11 +78,10 @@ impl Writer {
         let slices = [payload];
         let mut previous = Lsn::ZERO;
         for fragment in split(&slices, options().piece_bytes_max()).unwrap() {
-            let mut prepared = fragment.prepare(&draft, previous);
+            let prepared = fragment.prepare(&draft, previous);
             previous = self.end();
-            prepared.stamp(previous);
             let padded = self.image.len() + prepared.padded();
-            self.image.extend_from_slice(prepared.head());
+            self.image.extend_from_slice(&prepared.head(previous));
             fragment.slices().for_each(|slice| self.image.extend_from_slice(slice));
             self.image.resize(padded, 0);
         }
