@@ -147,11 +147,11 @@ pub struct Options {
     /// Size of one segment file. Default 64 MiB; a multiple of 4 KiB from 8 KiB to 16 GiB. Larger segments mean fewer
     /// files and coarser trimming. Only a new log takes it: an existing one keeps the size it was created with.
     pub segment_bytes: u64,
-    /// Size of the log's image in memory, where records wait to be written. Default 1 MiB, which stays in a core's
-    /// second-level cache; a power of two from 16 KiB to 1 GiB. It bounds the bytes of one write.
+    /// Size of the log's image in memory, where records wait to be written. A power of two from 16 KiB to 1 GiB. Default
+    /// [`Options::ring_bytes_for`] this machine's processors.
     pub ring_bytes: usize,
-    /// How far reservations may run ahead of the filled frontier. Default 256 KiB; from 4 KiB to half of
-    /// `ring_bytes`. Smaller bounds the time a preempted thread can hold others up.
+    /// How far reservations may run ahead of the filled frontier. Default a quarter of `ring_bytes`; from 4 KiB to half of
+    /// it. Smaller bounds the time a preempted thread can hold others up.
     pub run_ahead_bytes: usize,
     /// How records are put into memory. Default `Marks`.
     pub inserter: InserterKind,
@@ -184,10 +184,11 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
+        let ring_bytes = Options::ring_bytes_for(std::thread::available_parallelism().map_or(1, usize::from));
         Options {
             segment_bytes: 64 << 20,
-            ring_bytes: 1 << 20,
-            run_ahead_bytes: 256 << 10,
+            ring_bytes,
+            run_ahead_bytes: ring_bytes / 4,
             inserter: InserterKind::default(),
             consolidation_slots: 4,
             hop_bytes: 4 << 20,
@@ -225,6 +226,12 @@ pub(crate) fn segment_bytes_valid(bytes: u64) -> bool {
 }
 
 impl Options {
+    /// The default ring of a log that so many processors fill: 256 KiB for each, so that all of them together have room for a quarter as
+    /// much ahead of the slowest; at least 1 MiB, which stays in a core's second-level cache, and at most 64 MiB.
+    pub fn ring_bytes_for(processors: usize) -> usize {
+        processors.saturating_mul(256 << 10).clamp(1 << 20, 64 << 20).next_power_of_two()
+    }
+
     /// Refuses settings outside their documented ranges.
     ///
     /// # Errors

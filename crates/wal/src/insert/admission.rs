@@ -7,8 +7,8 @@
 //!
 //! 1. A reservation ends at or below `floor4k(written) + ring size` and at or below the prepared end.
 //! 2. The limits that appenders see lie `slack` below those: so much may be added by reservations that were checked against an
-//!    older `reserved`. Only slots below [`Admission::adders`] may so add, each at most [`ADD_BYTES_MAX`] and one at a time,
-//!    hence `slack = adders * ADD_BYTES_MAX`. All others reserve by compare-and-swap from the value they checked.
+//!    older `reserved`. Only slots below `adders` may so add, each at most `add_bytes` and one at a time, hence
+//!    `slack = adders * add_bytes`, about a quarter of the ring. All others reserve by compare-and-swap from the value they checked.
 //! 3. Limits are computed and stored under `reserve`'s lock from frontiers read there, so the last one stored is the newest.
 //!    A limit that is too low is harmless: whoever is refused refreshes.
 //! 4. The run-ahead limit bounds where a reservation starts, is measured from `filled`, and is soft by `slack`.
@@ -17,12 +17,15 @@ use super::Stalled;
 use crate::frontier::Frontiers;
 use crate::lsn::Lsn;
 use crate::options::Options;
-use crate::sync_shim::{AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::sync_shim::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 use crossbeam_utils::CachePadded;
 use std::sync::PoisonError;
 
-/// Largest record that is reserved by `fetch_add`.
-pub(crate) const ADD_BYTES_MAX: u64 = 1024;
+/// What is reserved by `fetch_add` at a time may be at least so large in every log.
+pub(crate) const ADD_BYTES: u64 = 1024;
+/// And at most so large, if a quarter of the ring has room for that of [`ADDERS`].
+const ADD_BYTES_MAX: u64 = 16 << 10;
+const ADDERS: u64 = 64;
 
 /// Who may use the last of the prepared space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -43,6 +46,8 @@ struct Limits {
     critical: AtomicU64,
     /// Where any reservation may start.
     start: AtomicU64,
+    /// Nothing is admitted any more. For those who fill what they reserved before.
+    shut: AtomicBool,
 }
 
 /// What limits reservations.
@@ -54,6 +59,7 @@ pub(crate) struct Limiter {
     ring_bytes: u64,
     run_ahead: u64,
     adders: usize,
+    add_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -66,26 +72,33 @@ struct Reserve {
 impl Limiter {
     pub(crate) fn new(options: &Options) -> Self {
         let ring_bytes = options.ring_bytes as u64;
-        let adders = options.sessions_max.saturating_add(1).min((ring_bytes / 4 / ADD_BYTES_MAX) as usize);
+        let add_bytes = (ring_bytes / 4 / ADDERS).clamp(ADD_BYTES, ADD_BYTES_MAX);
+        let adders = options.sessions_max.saturating_add(1).min((ring_bytes / 4 / add_bytes) as usize);
         let limit = || AtomicU64::new(0);
         Limiter {
-            limits: CachePadded::new(Limits { normal: limit(), critical: limit(), start: limit() }),
+            limits: CachePadded::new(Limits {
+                normal: limit(),
+                critical: limit(),
+                start: limit(),
+                shut: AtomicBool::new(false),
+            }),
             reserve: Mutex::new(Reserve { bytes: options.reserve_bytes, shut: false }),
             ring_bytes,
             run_ahead: options.run_ahead_bytes as u64,
             adders,
+            add_bytes,
         }
     }
 
     /// Whether this slot may reserve this many bytes by adding, without a compare-and-swap.
     #[inline]
     pub(crate) fn may_add(&self, slot: usize, bytes: u64) -> bool {
-        bytes <= ADD_BYTES_MAX && slot < self.adders
+        bytes <= self.add_bytes && slot < self.adders
     }
 
     /// Bytes that concurrent reservations may add beyond the limits.
     pub(crate) fn slack(&self) -> u64 {
-        self.adders as u64 * ADD_BYTES_MAX
+        self.adders as u64 * self.add_bytes
     }
 
     /// Whether `bytes` may be reserved at `reserved`.
@@ -128,7 +141,14 @@ impl Limiter {
     pub(crate) fn shut(&self, frontiers: &Frontiers) {
         let mut reserve = self.lock();
         reserve.shut = true;
+        self.limits.shut.store(true, Ordering::Release);
         self.store(&reserve, frontiers, Lsn::ZERO);
+    }
+
+    /// Whether nothing is admitted any more.
+    #[inline]
+    pub(crate) fn is_shut(&self) -> bool {
+        self.limits.shut.load(Ordering::Acquire)
     }
 
     /// Bytes of prepared space that are kept for critical appends.

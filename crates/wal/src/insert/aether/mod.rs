@@ -170,7 +170,7 @@ impl Place for OnImage<'_> {
 }
 
 /// Groups larger than this, or records that alone are larger, are not formed.
-const GROUP_BYTES_MAX: u64 = super::admission::ADD_BYTES_MAX;
+const GROUP_BYTES_MAX: u64 = super::admission::ADD_BYTES;
 
 /// The slots that the options ask for.
 pub(super) fn slots(options: &Options) -> Slots {

@@ -18,22 +18,27 @@
 //! 3. `end` is written by the owner while BUSY, read by it and by the scanner that won. Positions of a word only grow, so a
 //!    compare-and-swap never takes one chunk for another.
 //! 4. What a scan vouches for needs no append to get filled: each chunk below the cutoff is full, padded by it, or named as a hole.
-//!    So a session that does nothing delays nobody.
+//!    A chunk that is open where the scan before saw it is padded. So a session that does nothing delays nobody: the second scan
+//!    passes it, and whoever needs to pass scans until it has.
 //! 5. Of two records of which the second names the first in `after`, the second lies above: its position in an open chunk is
 //!    compared, and a new chunk starts at what `reserved` is then, which is above every record there is.
 //! 6. A rest is nothing or at least `least` bytes, so that a padding record fits.
 //!
 //! The owner waits for a scanner that is padding its chunk; it owns no hole then. The scanner waits for nobody.
 //!
-//! How large: 1/[`SHARE`] of what the session has appended between two scans (the lesser of the last two times), because about half
-//! a chunk is lost to each. A session that waits for each of its records meets a scan each time, and gets chunks of one record:
-//! nothing is lost. One that streams gets the largest. Where a record does not fit any more about half of one is lost, unless records
-//! are alike (a chunk is a multiple of the first); so a chunk is for at least [`MIXED`] if they are not. Often nobody has reserved
-//! behind the chunk, and it is just made longer.
+//! How large: 1/[`SHARE`] of what the session has appended between two losses of a rest (the lesser of the last two times), because
+//! about half a chunk is lost to each. A session that waits for each of its records loses a rest each time, and gets chunks of one
+//! record: nothing is lost. One that streams is never found idle, and gets the largest. A new one gets [`FIRST`] bytes. Where a record does not fit any more about half
+//! of one is lost, unless records are alike (a chunk is a multiple of the first); so a chunk is for at least [`MIXED`] if they are not.
+//! Often nobody has reserved behind the chunk, and it is just made longer. All open chunks together are kept below a quarter of what
+//! may be reserved ahead of the filled frontier, for that stands still at the lowest of them.
+//!
+//! Small chunks are reserved by addition, for which the word holds a lower bound of the position (invariant 1 asks for no more); large
+//! ones by compare-and-swap, with longer and longer pauses: among many threads nearly every attempt fails otherwise.
 
 use super::super::mutants::{Built, Mutant};
 use super::super::{Scan, Stalled};
-use crate::sync_shim::{AtomicU64, AtomicUsize, Ordering, pause, spin_loop};
+use crate::sync_shim::{AtomicU64, AtomicUsize, CHECKED, Ordering, pause, spin_loop};
 use crossbeam_utils::CachePadded;
 
 const STATE: u64 = 3 << 62;
@@ -48,9 +53,17 @@ const MIXED: u64 = 48;
 /// See the head of this file.
 const SHARE: u64 = 64;
 
+/// Bytes of a session's first chunk, about.
+const FIRST: u64 = 1024;
+
+/// Pauses double so often.
+const ATTEMPTS: u32 = 7;
+
 /// What the algorithm needs from the log; by small models in tests.
 pub(super) trait Ground {
     fn reserved(&self) -> &AtomicU64;
+    /// Whether so much may be reserved by adding, without a compare-and-swap.
+    fn may_add(&self, bytes: u64) -> bool;
     /// Whether so much may be reserved there.
     fn admit(&self, start: u64, bytes: u64) -> Result<(), Stalled>;
     /// Fills `[from, to)` with a padding record.
@@ -65,13 +78,14 @@ struct Session {
     end: AtomicU64,
     // The rest is the owner's alone. Where it left its chunk open; 0 if it did not.
     left: AtomicU64,
-    // The number of scans when it last reserved; bytes appended since that changed, and between the two changes before; the
-    // lesser of the last two such numbers; the size of the last record.
-    scans: AtomicU64,
+    // Bytes appended since it last lost a rest, and between that loss and the one before; the lesser of the last two such numbers;
+    // the size of the last record.
     since: AtomicU64,
     last: AtomicU64,
     target: AtomicU64,
     size: AtomicU64,
+    // The scanners': the word as the last of them saw it. A guess.
+    seen: CachePadded<AtomicU64>,
 }
 
 impl Session {
@@ -81,12 +95,30 @@ impl Session {
             word: CachePadded::new(number()),
             end: number(),
             left: number(),
-            scans: number(),
             since: number(),
-            last: number(),
-            target: number(),
+            last: AtomicU64::new(FIRST * SHARE),
+            target: AtomicU64::new(FIRST * SHARE),
             size: number(),
+            seen: CachePadded::new(number()),
         }
+    }
+
+    /// Whether the last scan saw the same. A scanner.
+    fn is_idle(&self, word: u64) -> bool {
+        let idle = self.seen.load(Ordering::Relaxed) == word;
+        if !idle {
+            self.seen.store(word, Ordering::Relaxed);
+        }
+        idle
+    }
+
+    /// The owner has lost the rest of a chunk.
+    #[cold]
+    fn lose(&self) {
+        let since = self.since.load(Ordering::Relaxed);
+        self.target.store(since.min(self.last.load(Ordering::Relaxed)), Ordering::Relaxed);
+        self.last.store(since, Ordering::Relaxed);
+        self.since.store(0, Ordering::Relaxed);
     }
 }
 
@@ -96,10 +128,10 @@ pub(super) struct Chunks {
     sessions: Box<[CachePadded<Session>]>,
     /// Sessions `[0, used)` have been in use: as in `marks`.
     used: CachePadded<AtomicUsize>,
-    /// Relaxed: only the size of chunks depends on it.
-    scans: CachePadded<AtomicU64>,
     least: u64,
     most: u64,
+    /// Bytes of all open chunks together.
+    together: u64,
     built: Built,
 }
 
@@ -114,14 +146,14 @@ pub(super) struct Wanted {
 }
 
 impl Chunks {
-    /// Room for `sessions`; paddings of at least `least` and chunks of at most `most` bytes.
-    pub(super) fn new(sessions: usize, least: u64, most: u64, built: Built) -> Self {
+    /// Room for `sessions`; paddings of at least `least` and chunks of at most `most` bytes, all of them together `together`.
+    pub(super) fn new(sessions: usize, least: u64, most: u64, together: u64, built: Built) -> Self {
         Chunks {
             sessions: (0..sessions).map(|_| CachePadded::new(Session::new())).collect(),
             used: CachePadded::new(AtomicUsize::new(0)),
-            scans: CachePadded::new(AtomicU64::new(0)),
             least,
             most,
+            together,
             built,
         }
     }
@@ -152,6 +184,7 @@ impl Chunks {
             } else {
                 ground.pad(left, end);
                 session.word.store(CLEAN, Ordering::Release);
+                session.lose();
                 self.reserve(ground, session, wanted)?
             }
         } else {
@@ -192,6 +225,7 @@ impl Chunks {
             pause(step);
             step += 1;
         }
+        session.lose();
         false
     }
 
@@ -200,15 +234,9 @@ impl Chunks {
         if wanted.exactly {
             return wanted.bytes;
         }
-        let scans = self.scans.load(Ordering::Relaxed);
         let since = session.since.load(Ordering::Relaxed);
-        if session.scans.load(Ordering::Relaxed) != scans {
-            session.scans.store(scans, Ordering::Relaxed);
-            session.target.store(since.min(session.last.load(Ordering::Relaxed)), Ordering::Relaxed);
-            session.last.store(since, Ordering::Relaxed);
-            session.since.store(0, Ordering::Relaxed);
-        }
-        let target = (session.target.load(Ordering::Relaxed).max(since) / SHARE).min(self.most);
+        let most = self.most.min(self.together / self.used.load(Ordering::Relaxed).max(1) as u64);
+        let target = (session.target.load(Ordering::Relaxed).max(since) / SHARE).min(most);
         let alike = session.size.load(Ordering::Relaxed) == wanted.bytes;
         let records = target / wanted.bytes;
         if records >= if alike { 2 } else { MIXED } { wanted.bytes * records } else { wanted.bytes }
@@ -239,29 +267,36 @@ impl Chunks {
         session.left.store(0, Ordering::Relaxed);
         let size = self.size(session, wanted);
         let reserved = ground.reserved();
+        let announced = self.built.order(Mutant::RelaxedBusy, Ordering::Release);
+        let success = self.built.order(Mutant::RelaxedChunk, Ordering::SeqCst);
+        let mut attempts = 0;
         loop {
-            let start = reserved.load(Ordering::Acquire);
-            let bytes = if ground.admit(start, size).is_ok() {
+            let lowest = reserved.load(Ordering::Acquire);
+            let bytes = if ground.admit(lowest, size).is_ok() {
                 size
-            } else if let Err(stalled) = ground.admit(start, wanted.bytes) {
+            } else if let Err(stalled) = ground.admit(lowest, wanted.bytes) {
                 session.word.store(CLEAN, Ordering::Release);
                 return Err(stalled);
             } else {
                 wanted.bytes
             };
-            session.word.store(BUSY | start, self.built.order(Mutant::RelaxedBusy, Ordering::Release));
-            let success = self.built.order(Mutant::RelaxedChunk, Ordering::SeqCst);
-            if reserved.compare_exchange(start, start + bytes, success, Ordering::Relaxed).is_ok() {
-                session.end.store(start + bytes, Ordering::Relaxed);
-                return Ok(start);
-            }
-            spin_loop();
+            session.word.store(BUSY | lowest, announced);
+            let start = if ground.may_add(bytes) {
+                reserved.fetch_add(bytes, success)
+            } else if reserved.compare_exchange(lowest, lowest + bytes, success, Ordering::Relaxed).is_ok() {
+                lowest
+            } else {
+                (0..1 << attempts).for_each(|_| spin_loop());
+                attempts = if CHECKED { 0 } else { ATTEMPTS.min(attempts + 1) };
+                continue;
+            };
+            session.end.store(start + bytes, Ordering::Relaxed);
+            return Ok(start);
         }
     }
 
-    /// Finds out how far `reserved` is filled; seals what is open below it.
+    /// Finds out how far `reserved` is filled; seals what has been open below it since the last scan.
     pub(super) fn scan(&self, ground: &impl Ground) -> Scan {
-        self.scans.fetch_add(1, Ordering::Relaxed);
         let reserved = ground.reserved();
         let mut cutoff = reserved.load(Ordering::SeqCst);
         let used = self.used.load(Ordering::Acquire);
@@ -272,8 +307,8 @@ impl Chunks {
             match word & STATE {
                 CLEAN => {}
                 OPEN if at >= cutoff => {}
-                OPEN if self.seal(ground, session, at) => {}
-                // The owner was quicker, or is busy; or somebody else is sealing.
+                OPEN if session.is_idle(word) && self.seal(ground, session, at) => {}
+                // The owner goes on, was quicker, or is busy; or somebody else is sealing.
                 _ => lowest = lowest.min(at),
             }
         }

@@ -30,7 +30,13 @@ impl ChunkedInserter {
         // One more for the log's own records. A chunk, and hence a padding, is no larger than a physical record.
         let most = options.chunk_bytes.min(options.piece_bytes_max()) as u64;
         ChunkedInserter {
-            chunks: Chunks::new(options.sessions_max + 1, HEADER_BYTES as u64, most, Built::default()),
+            chunks: Chunks::new(
+                options.sessions_max + 1,
+                HEADER_BYTES as u64,
+                most,
+                options.run_ahead_bytes as u64 / 4,
+                Built::default(),
+            ),
             incarnation,
             padding: Counter::default(),
         }
@@ -41,6 +47,7 @@ impl ChunkedInserter {
 struct OnImage<'a> {
     image: &'a Image,
     inserter: &'a ChunkedInserter,
+    slot: usize,
     admission: Admission,
 }
 
@@ -49,6 +56,10 @@ static ZEROS: [u8; PIECE_BYTES_MAX] = [0; PIECE_BYTES_MAX];
 impl Ground for OnImage<'_> {
     fn reserved(&self) -> &AtomicU64 {
         &self.image.frontiers.reserved
+    }
+
+    fn may_add(&self, bytes: u64) -> bool {
+        self.image.limiter.may_add(self.slot, bytes)
     }
 
     fn admit(&self, start: u64, bytes: u64) -> Result<(), Stalled> {
@@ -85,13 +96,17 @@ impl Inserter for ChunkedInserter {
         piece: &mut Piece<'_>,
         admission: Admission,
     ) -> Result<Lsn, Stalled> {
+        // There may be room in the chunk, but the log has failed or is closed.
+        if image.limiter.is_shut() {
+            return Err(Stalled);
+        }
         let wanted = Wanted {
             bytes: piece.bytes(),
             after: piece.after.get(),
             // The reserve is for records, not for room beside them.
             exactly: admission != Admission::Normal,
         };
-        let ground = OnImage { image, inserter: self, admission };
+        let ground = OnImage { image, inserter: self, slot, admission };
         let start = self.chunks.insert(&ground, slot, wanted, |start| {
             // SAFETY: the session owns `[start, start + bytes)` of its chunk (invariant 2 of the kernel); admission let it in.
             unsafe { piece.copy_to(&image.ring, Lsn::new(start)) };
@@ -100,7 +115,8 @@ impl Inserter for ChunkedInserter {
     }
 
     fn scan(&self, image: &Image) -> Scan {
-        let ground = OnImage { image, inserter: self, admission: Admission::Normal };
+        // Scans reserve nothing.
+        let ground = OnImage { image, inserter: self, slot: usize::MAX, admission: Admission::Normal };
         let scan = self.chunks.scan(&ground);
         let filled = image.frontiers.advance_filled(scan.filled).get();
         // Another scan may have got further than this one's cutoff.

@@ -13,6 +13,8 @@ const CELLS: usize = 8;
 
 struct Log {
     reserved: AtomicU64,
+    /// Most bytes that are added.
+    adds: u64,
     cells: [(PlainAccess, Cell<bool>); CELLS],
 }
 
@@ -39,6 +41,10 @@ impl Ground for Log {
         &self.reserved
     }
 
+    fn may_add(&self, bytes: u64) -> bool {
+        bytes <= self.adds
+    }
+
     fn admit(&self, start: u64, bytes: u64) -> Result<(), Stalled> {
         if start + bytes <= CELLS as u64 { Ok(()) } else { Err(Stalled) }
     }
@@ -51,12 +57,13 @@ impl Ground for Log {
 
 impl Model {
     /// Sessions that are given chunks of two records. Positions begin at 1: 0 is nobody's.
-    fn new(sessions: usize, built: Built) -> Arc<Self> {
+    fn new(sessions: usize, adds: u64, built: Built) -> Arc<Self> {
         let log = Log {
             reserved: AtomicU64::new(1),
+            adds,
             cells: std::array::from_fn(|at| (PlainAccess::new(), Cell::new(at == 0))),
         };
-        let chunks = Chunks::new(sessions, 1, 2, built);
+        let chunks = Chunks::new(sessions, 1, 2, CELLS as u64, built);
         for index in 0..sessions {
             chunks.open(index);
             chunks.sessions[index].since.store(2 * SHARE, Ordering::Relaxed);
@@ -82,14 +89,15 @@ impl Model {
 
     /// With nobody appending.
     fn all_filled(&self) {
+        self.scan();
         let scan = self.scan();
         assert_eq!(scan.filled, scan.cutoff, "what is left open is filled by whoever looks");
     }
 }
 
 /// Two sessions append once each, leaving chunks open, while a third thread scans.
-fn two_appenders_and_a_scan(built: Built) {
-    let model = Model::new(2, built);
+fn two_appenders_and_a_scan(adds: u64, built: Built) {
+    let model = Model::new(2, adds, built);
     let appenders = [0, 1].map(|session| {
         let model = model.clone();
         spawn(move || model.append(session, 0))
@@ -103,7 +111,7 @@ fn two_appenders_and_a_scan(built: Built) {
 
 /// One session appends twice, into one chunk or, should a scan seal it, two.
 fn a_chunk_is_sealed_under_its_owner(built: Built) {
-    let model = Model::new(1, built);
+    let model = Model::new(1, 0, built);
     let theirs = model.clone();
     let appender = spawn(move || {
         let first = theirs.append(0, 0);
@@ -117,8 +125,9 @@ fn a_chunk_is_sealed_under_its_owner(built: Built) {
 
 /// Two threads scan an open chunk.
 fn two_scanners(built: Built) {
-    let model = Model::new(1, built);
+    let model = Model::new(1, 0, built);
     model.append(0, 0);
+    model.scan();
     let theirs = model.clone();
     let scanner = spawn(move || {
         theirs.scan();
@@ -133,7 +142,14 @@ checked!(
     /// Sessions and a scan.
     loom_chunked_two_appenders_and_a_scan explore_chunked_two_appenders_and_a_scan miri_chunked_two_appenders_and_a_scan,
     Some(1),
-    || two_appenders_and_a_scan(Built::default())
+    || two_appenders_and_a_scan(0, Built::default())
+);
+
+checked!(
+    /// The same where chunks are reserved by addition.
+    loom_chunked_by_addition explore_chunked_by_addition miri_chunked_by_addition,
+    Some(1),
+    || two_appenders_and_a_scan(2, Built::default())
 );
 
 checked!(
@@ -155,7 +171,7 @@ checked!(
     loom_chunked_order_respects_after explore_chunked_order_respects_after miri_chunked_order_respects_after,
     Some(2),
     || {
-        let model = Model::new(2, Built::default());
+        let model = Model::new(2, 0, Built::default());
         let page = Arc::new(AtomicU64::new(0));
         let (theirs, their_page) = (model.clone(), page.clone());
         let other = spawn(move || {
@@ -191,7 +207,8 @@ mod mutants {
             let explorer = Explorer { preemptions: Some(2), ..Explorer::default() };
             let caught = catches(&explorer, move || a_chunk_is_sealed_under_its_owner(Built::with(mutant)))
                 || catches(&explorer, move || two_scanners(Built::with(mutant)))
-                || catches(&explorer, move || two_appenders_and_a_scan(Built::with(mutant)));
+                || catches(&explorer, move || two_appenders_and_a_scan(0, Built::with(mutant)))
+                || catches(&explorer, move || two_appenders_and_a_scan(2, Built::with(mutant)));
             assert!(caught, "{mutant:?}");
         }
     }
