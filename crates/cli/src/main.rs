@@ -19,8 +19,10 @@ mod progress;
 mod scan;
 mod show;
 mod signals;
+mod sweep;
 mod text;
 mod verify;
+mod whole_file;
 
 use clap::{Parser, Subcommand};
 use failure::Result;

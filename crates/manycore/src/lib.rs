@@ -46,5 +46,9 @@ mod rig;
 #[path = "../../wal/src/ring.rs"]
 mod ring;
 
+#[path = "../../wal/src/testing/sizes.rs"]
+mod sizes;
+
 pub use machine::{Bandwidth, Machine, MachineError, Nanos, Placement, Real};
-pub use run::{Outcome, Plan, RunError, Sizes, designs, ring_bytes, run};
+pub use run::{Outcome, Plan, RunError, designs, ring_bytes, run};
+pub use sizes::Sizes;

@@ -1,9 +1,10 @@
 //! Runs: so many virtual threads that do nothing but insert, for so much simulated time.
 
 use crate::machine::Machine;
-use crate::options::{InserterKind, Options};
+use crate::options::{InserterKind, Options, OptionsError};
 use crate::record::HEADER_BYTES;
 use crate::rig::Rig;
+use crate::sizes::Sizes;
 use crate::vm::{self, Body, SimulationError};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,50 +14,6 @@ use std::sync::Arc;
 const THREADS_MAX: usize = 1024;
 /// Bytes of a record.
 const RECORD_MAX: usize = 16 << 20;
-
-/// Sizes of records, in bytes, headers included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sizes {
-    /// All the same.
-    Fixed(usize),
-    /// So many small ones, then a large one, and again.
-    Bimodal {
-        /// Bytes of a small record.
-        small: usize,
-        /// Small records for each large one.
-        times: u32,
-        /// Bytes of a large record.
-        large: usize,
-    },
-}
-
-impl Sizes {
-    /// The size of the largest record.
-    pub fn largest(self) -> usize {
-        match self {
-            Sizes::Fixed(bytes) => bytes,
-            Sizes::Bimodal { small, large, .. } => small.max(large),
-        }
-    }
-
-    fn smallest(self) -> usize {
-        match self {
-            Sizes::Fixed(bytes) => bytes,
-            Sizes::Bimodal { small, large, .. } => small.min(large),
-        }
-    }
-
-    /// The size of a thread's record of this number.
-    fn of(self, number: u64) -> usize {
-        match self {
-            Sizes::Fixed(bytes) => bytes,
-            Sizes::Bimodal { large, times, .. } if number % (u64::from(times) + 1) == u64::from(times) => {
-                large
-            }
-            Sizes::Bimodal { small, .. } => small,
-        }
-    }
-}
 
 /// What to run.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,6 +26,10 @@ pub struct Plan {
     pub sizes: Sizes,
     /// Slots in which groups form, in the designs that have them.
     pub slots: usize,
+    /// The range that `grasshopper` hops over, in bytes.
+    pub hop_bytes: u64,
+    /// Most bytes that `chunked` reserves at a time for one session.
+    pub chunk_bytes: usize,
     /// The ring's size; see [`ring_bytes`]. The run-ahead limit is a quarter of it, as in the log's defaults.
     pub ring_bytes: usize,
     /// Simulated time, in milliseconds.
@@ -92,6 +53,8 @@ pub struct Outcome {
     pub megabytes_per_second: f64,
     /// The fewest and the most records of one thread.
     pub of_one_thread: (u64, u64),
+    /// Bytes that the filled frontier went by crawling, and by hopping, in the design that does.
+    pub travelled: (u64, u64),
     /// What the simulation did.
     pub events: u64,
 }
@@ -174,6 +137,7 @@ pub fn run(machine: &Machine, plan: &Plan) -> Result<Outcome, RunError> {
         records_per_second: records as f64 / seconds,
         megabytes_per_second: bytes as f64 / seconds / 1e6,
         of_one_thread: (counts.clone().min().unwrap_or(0), counts.max().unwrap_or(0)),
+        travelled: rig.travelled(),
         events: report.events,
     })
 }
@@ -186,17 +150,31 @@ fn options(plan: &Plan) -> Result<Options, RunError> {
     let check = |good: bool, field, value: f64, range| {
         if good { Ok(()) } else { Err(RunError::Range { field, value, range }) }
     };
-    let Plan { threads, sizes, slots, ring_bytes, millis, work_ns, .. } = *plan;
+    let Plan { threads, sizes, slots, hop_bytes, chunk_bytes, ring_bytes, millis, work_ns, .. } = *plan;
     check((1..=THREADS_MAX).contains(&threads), "threads", threads as f64, "from 1 to 1024")?;
     let (smallest, largest) = (sizes.smallest(), sizes.largest());
     let range = "from 48 (the header) to 16777216 bytes";
     check(smallest >= HEADER_BYTES, "record", smallest as f64, range)?;
     check(largest <= RECORD_MAX, "record", largest as f64, range)?;
-    check((1..=64).contains(&slots), "slots", slots as f64, "from 1 to 64")?;
     check(millis > 0.0 && millis <= 60_000.0, "millis", millis, "above 0, up to 60000")?;
     check((0.0..=1e9).contains(&work_ns), "work", work_ns, "from 0 to 1e9 ns")?;
     let run_ahead_bytes = ring_bytes / 4;
     let fits = ring_bytes.is_power_of_two() && (64 << 10..=1 << 30).contains(&ring_bytes);
     check(fits, "ring", ring_bytes as f64, "a power of two from 65536 to 1073741824 bytes")?;
-    Ok(Options { inserter, ring_bytes, run_ahead_bytes, consolidation_slots: slots, ..Options::default() })
+    let options = Options {
+        inserter,
+        ring_bytes,
+        run_ahead_bytes,
+        consolidation_slots: slots,
+        hop_bytes,
+        chunk_bytes,
+        ..Options::default()
+    };
+    let range = |error: OptionsError| RunError::Range {
+        field: error.option,
+        value: error.value as f64,
+        range: error.range,
+    };
+    options.validate().map_err(range)?;
+    Ok(options)
 }

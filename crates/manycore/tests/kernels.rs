@@ -12,6 +12,8 @@ fn plan(inserter: &str, threads: usize) -> Plan {
         threads,
         sizes: Sizes::Fixed(120),
         slots: 4,
+        hop_bytes: 4 << 20,
+        chunk_bytes: 16 << 10,
         ring_bytes: 1 << 20,
         millis: 0.2,
         work_ns: 0.0,
@@ -64,6 +66,8 @@ fn what_cannot_be_run_is_refused() {
         Plan { sizes: Sizes::Fixed(47), ..plan("marks", 1) },
         Plan { ring_bytes: 1000, ..plan("marks", 1) },
         Plan { slots: 0, ..plan("marks", 1) },
+        Plan { hop_bytes: 5000, ..plan("marks", 1) },
+        Plan { chunk_bytes: 10, ..plan("marks", 1) },
         Plan { millis: f64::NAN, ..plan("marks", 1) },
     ] {
         assert!(matches!(run(&machine(), &wrong), Err(RunError::Range { .. })), "{wrong:?}");

@@ -12,9 +12,7 @@ const MAX_VALUE_DIVISOR: f64 = 1e6;
 
 /// Writes the intervals of a run to `file`.
 pub fn write(file: &Path, comment: &str, outcome: &Outcome) -> Result<()> {
-    let text = encode(comment, outcome)?;
-    std::fs::write(file, text)
-        .map_err(|error| Failure::failed(format_args!("cannot write {}: {error}", file.display())))
+    crate::whole_file::write(file, &encode(comment, outcome)?)
 }
 
 fn encode(comment: &str, outcome: &Outcome) -> Result<Vec<u8>> {

@@ -1,8 +1,9 @@
-//! `bench`: runs a workload durably and reports what it measured beside what the device can do.
+//! `bench`: runs a workload durably and reports what it measured beside what the device can do; or inserts into the log's memory only.
 
-mod folder;
+pub mod folder;
 mod hlog;
 mod insert;
+mod log_insert;
 pub mod machine;
 mod report;
 mod setup;
@@ -18,16 +19,18 @@ use folder::Ledger;
 use katydid_workload::KatydidStore;
 use katydid_workload::drive::{self, DriveError, Outcome, Plan, Workload};
 use report::{Measured, Report};
+pub use setup::{Device, MethodName};
 use setup::{Opened, Setup};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Run a workload durably and measure it
+/// Run a workload durably, or the log's inserters alone, and measure it
 #[derive(Debug, Subcommand)]
 pub enum Bench {
     Ycsb(ycsb::Ycsb),
     Insert(insert::Insert),
+    LogInsert(Box<log_insert::LogInsert>),
 }
 
 /// Tables with more keys than this are not counted afterwards.
@@ -38,6 +41,7 @@ impl Bench {
         match self {
             Bench::Ycsb(command) => command.run(),
             Bench::Insert(command) => command.run(),
+            Bench::LogInsert(command) => command.run(),
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::bytes::grouped;
 use crate::disk::{Limit, Writes, method_name};
 use crate::failure::{Failure, Result};
 use crate::output::Output;
+use crate::whole_file;
 use katydid_workload::drive::Outcome;
 use katydid_workload::measure::Summary;
 use serde_json::{Map, Value, json};
@@ -226,8 +227,7 @@ impl Report {
     /// Writes the object to a file.
     pub fn write_json(&self, file: &Path) -> Result<()> {
         let text = serde_json::to_string_pretty(&self.json()).map_err(Failure::failed)?;
-        std::fs::write(file, text + "\n")
-            .map_err(|error| Failure::failed(format_args!("cannot write {}: {error}", file.display())))
+        whole_file::write(file, (text + "\n").as_bytes())
     }
 }
 

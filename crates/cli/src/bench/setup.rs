@@ -6,6 +6,7 @@ use super::split::SubfoldersInMemory;
 use crate::disk::{Limit, seconds};
 use crate::failure::{Failure, Result};
 use crate::progress::Progress;
+use crate::sweep::flags::Tuning;
 use crate::{bytes, place};
 use clap::{Args, ValueEnum};
 use katydid::{Database, Durability, LockRelease, Options};
@@ -37,8 +38,28 @@ pub enum MethodName {
     Buffered,
 }
 
+impl Device {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Device::File => "file",
+            Device::Memory => "memory",
+        }
+    }
+}
+
+impl MethodName {
+    /// The raw method.
+    pub fn method(self) -> Method {
+        match self {
+            MethodName::Direct => Method::Direct,
+            MethodName::Buffered => Method::Buffered,
+        }
+    }
+}
+
 /// A word that one of the libraries reads.
-fn word<T: FromStr<Err: std::fmt::Display>>(text: &str) -> std::result::Result<T, String> {
+pub fn word<T: FromStr<Err: std::fmt::Display>>(text: &str) -> std::result::Result<T, String> {
     text.parse().map_err(|error: T::Err| error.to_string())
 }
 
@@ -66,6 +87,8 @@ pub struct Setup {
     /// How records get into the log: mutex, consolidated, decoupled, hybrid, delegated, grasshopper, bitmap or marks (the store refuses chunked)
     #[arg(long, value_name = "KIND", default_value = "marks", value_parser = word::<InserterKind>)]
     pub inserter: InserterKind,
+    #[command(flatten)]
+    pub tuning: Tuning,
     /// Who makes the log durable: adaptive or pipelined
     #[arg(long, value_name = "KIND", default_value = "adaptive", value_parser = word::<SyncKind>)]
     pub sync: SyncKind,
@@ -139,7 +162,10 @@ impl Setup {
         options.log = katydid_wal::Options {
             inserter: self.inserter,
             sync: self.sync,
-            method: self.method(),
+            method: self.method.method(),
+            consolidation_slots: self.tuning.slots,
+            hop_bytes: self.tuning.hop_bytes,
+            chunk_bytes: self.tuning.chunk_bytes,
             ..options.log
         };
         if self.device == Device::Memory && found == Found::Something {
@@ -169,15 +195,7 @@ impl Setup {
     fn measure_limit(&self) -> Result<Limit> {
         let mut progress = Progress::new("measuring the raw device");
         progress.show(None, String::new);
-        Limit::measure(&self.dir, self.method(), LIMIT_TIME)
-    }
-
-    /// The raw method.
-    pub fn method(&self) -> Method {
-        match self.method {
-            MethodName::Direct => Method::Direct,
-            MethodName::Buffered => Method::Buffered,
-        }
+        Limit::measure(&self.dir, self.method.method(), LIMIT_TIME)
     }
 
     /// How to run, apart from what the workload says.
@@ -207,12 +225,15 @@ impl Setup {
             // Only where there is a rate is there a difference.
             ("latency_from", plan.target.map(|_| latency_from(plan.latency_from)).into()),
             ("inserter", self.inserter.to_string().into()),
+            ("slots", self.tuning.slots.into()),
+            ("hop_bytes", self.tuning.hop_bytes.into()),
+            ("chunk_bytes", self.tuning.chunk_bytes.into()),
             ("sync", self.sync.to_string().into()),
             ("lock_release", self.lock_release.to_string().into()),
             ("cache_bytes", self.cache.into()),
             ("checkpoint_bytes", self.checkpoint.unwrap_or(defaults.checkpoint_bytes).into()),
             ("page_bytes", database.stat().map_or(Value::Null, |stat| stat.page_bytes.into())),
-            ("device", name_of(self.device).into()),
+            ("device", self.device.name().into()),
             ("method", name_of(self.method).into()),
             ("seed", self.seed.into()),
         ]

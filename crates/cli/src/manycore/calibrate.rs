@@ -60,8 +60,7 @@ impl Calibrate {
         let text = describe(&measured, cores, &Host::read(Path::new(".")).line(), &real);
         // What cannot be read back is not written.
         katydid_manycore::Machine::parse(&text).map_err(Failure::failed)?;
-        let failed = |error| Failure::failed(format_args!("cannot write {}: {error}", self.out.display()));
-        std::fs::write(&self.out, &text).map_err(failed)?;
+        crate::whole_file::write(&self.out, text.as_bytes())?;
         say(format!("{text}\nwritten to {}", self.out.display()))
     }
 }

@@ -1,9 +1,10 @@
 //! How far off the simulation is where the truth is known: on a machine that was measured.
 
-use super::run::{Row, simulate};
+use super::simulate::simulate;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
 use katydid_manycore::{Machine, Plan, Sizes, ring_bytes};
+use katydid_wal::Options;
 
 /// Simulates what `machine` knows the real figures of; one line for each.
 pub fn print(out: &mut Output, machine: &Machine, designs: &[String], seed: u64) -> Result<()> {
@@ -15,20 +16,22 @@ pub fn print(out: &mut Output, machine: &Machine, designs: &[String], seed: u64)
         inserter: real.inserter.clone(),
         threads: real.threads,
         sizes: Sizes::Fixed(real.record),
-        slots: 4,
+        slots: Options::default().consolidation_slots,
+        hop_bytes: Options::default().hop_bytes,
+        chunk_bytes: Options::default().chunk_bytes,
         ring_bytes: ring_bytes(real.threads, real.record),
         millis: 5.0,
         work_ns: 0.0,
         seed,
     });
-    let rows: Vec<Row> = simulate(machine, plans.collect())?;
+    let outcomes = simulate(machine, "compare", plans.collect())?;
     out.line(format!(
         "{:<14}{:>8}{:>8}{:>16}{:>16}{:>9}",
         "inserter", "threads", "record", "real/s", "simulated/s", "error"
     ))?;
     let mut product = 1.0;
-    for (real, row) in known.iter().zip(&rows) {
-        let simulated = row.outcome.records_per_second;
+    for (real, outcome) in known.iter().zip(&outcomes) {
+        let simulated = outcome.records_per_second;
         if real.per_second <= 0.0 || simulated <= 0.0 {
             return Err(Failure::failed("a rate of zero cannot be compared"));
         }

@@ -1,10 +1,10 @@
 //! `manycore`: the log's inserters on a simulated machine of many cores.
 
 mod calibrate;
-mod chart;
 mod compare;
 mod real;
 mod run;
+mod simulate;
 
 use crate::failure::Result;
 use clap::Subcommand;

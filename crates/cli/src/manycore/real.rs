@@ -1,7 +1,8 @@
 //! The same code on real threads, to be compared with.
 
 use katydid_manycore::Real;
-use katydid_wal::testing::rate::insert_rate;
+use katydid_wal::testing::rate::{Load, run};
+use katydid_wal::testing::sizes::Sizes;
 use katydid_wal::{InserterKind, Options};
 use std::time::Duration;
 
@@ -13,7 +14,9 @@ pub fn measure(record: usize, threads: &[usize]) -> Vec<Real> {
     for inserter in InserterKind::ALL {
         for &threads in threads {
             let options = Options { inserter, ..Options::default() };
-            let mut rates: Vec<f64> = (0..5).map(|_| insert_rate(&options, threads, record, TIME)).collect();
+            let load = Load { threads, sizes: Sizes::Fixed(record), work: 0, time: TIME };
+            let mut rates: Vec<f64> =
+                (0..5).map(|_| run(&options, &load, |_, _| ()).records_per_second()).collect();
             rates.sort_by(f64::total_cmp);
             all.push(Real { inserter: inserter.to_string(), threads, record, per_second: rates[2] });
         }

@@ -5,9 +5,13 @@ mod decoders;
 #[cfg(katydid_explore)]
 pub mod explore;
 #[cfg(not(any(loom, katydid_explore)))]
+pub mod limits;
+#[cfg(not(any(loom, katydid_explore)))]
 pub mod rate;
 #[cfg(not(any(loom, katydid_explore)))]
 pub mod rig;
+#[cfg(not(any(loom, katydid_explore)))]
+pub mod sizes;
 
 pub use conformance::conformance;
 pub use decoders::{Target, fuzz_targets};

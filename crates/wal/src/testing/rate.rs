@@ -1,6 +1,7 @@
 //! How fast inserters are on real threads, by themselves.
 
 use super::rig::Rig;
+use super::sizes::Sizes;
 use crate::lsn::Lsn;
 use crate::options::Options;
 use crate::record::{Draft, HEADER_BYTES, Kind, Part, prepare_header};
@@ -10,39 +11,145 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Inserts a second of `threads` real threads that do nothing else, for about `time`, with records of `record` bytes, header included.
-pub fn insert_rate(options: &Options, threads: usize, record: usize, time: Duration) -> f64 {
+/// What real threads do: insert, and nothing but `work` between two inserts.
+#[derive(Debug, Clone, Copy)]
+pub struct Load {
+    /// All of them insert.
+    pub threads: usize,
+    /// Sizes of records.
+    pub sizes: Sizes,
+    /// Other work between two inserts of a thread, in [turns](turns_in_a_microsecond).
+    pub work: u64,
+    /// For about how long.
+    pub time: Duration,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tally {
+    /// Inserted records.
+    pub records: u64,
+    /// Their bytes, headers included.
+    pub bytes: u64,
+    /// From the first thread's beginning to the last one's end.
+    pub seconds: f64,
+    /// The fewest and the most records of one thread.
+    pub of_one_thread: (u64, u64),
+    /// Bytes that the filled frontier went by crawling, and by hopping, in the design that does.
+    pub travelled: (u64, u64),
+}
+
+impl Tally {
+    /// Records of each second.
+    pub fn records_per_second(&self) -> f64 {
+        self.records as f64 / self.seconds
+    }
+}
+
+/// Inserts with real threads. After each insert, outside the measured design but within the time, `look` is called with the rig and the
+/// number of the thread's insert.
+pub fn run(options: &Options, load: &Load, look: impl Fn(&Rig, u64) + Sync) -> Tally {
+    let Load { threads, sizes, work, time } = *load;
     let rig = Rig::new(options, threads);
-    let (begin, stop) = (Barrier::new(threads + 1), AtomicBool::new(false));
-    let payload = record.saturating_sub(HEADER_BYTES);
-    std::thread::scope(|scope| {
-        let run = |session: usize| {
-            let (rig, begin, stop) = (&rig, &begin, &stop);
-            move || {
-                let payload = vec![session as u8; payload];
-                let mut inserts = 0_u64;
-                begin.wait();
-                let since = Instant::now();
-                while !stop.load(Ordering::Relaxed) {
-                    // The word is looked at seldom, the clock once.
-                    for _ in 0..64 {
-                        rig.insert(session, &payload);
-                    }
-                    inserts += 64;
-                }
-                inserts as f64 / since.elapsed().as_secs_f64()
+    let batch = batch(sizes.largest());
+    let mut tally = on_threads(threads, time, |session| {
+        let payload = vec![session as u8; sizes.largest() - HEADER_BYTES];
+        // Large records come at another time in each thread.
+        let mut number = session as u64 * 7;
+        let (rig, look) = (&rig, &look);
+        move || {
+            let mut bytes = 0;
+            for _ in 0..batch {
+                let size = sizes.of(number);
+                rig.insert(session, &payload[..size - HEADER_BYTES]);
+                look(rig, number);
+                other_work(work);
+                number += 1;
+                bytes += size as u64;
             }
-        };
-        let workers: Vec<_> = (0..threads).map(|session| scope.spawn(run(session))).collect();
-        begin.wait();
+            (batch, bytes)
+        }
+    });
+    tally.travelled = rig.travelled();
+    tally
+}
+
+/// Records between two looks at whether the time is over: that word is looked at seldom, the clock never.
+pub(super) fn batch(largest: usize) -> u64 {
+    (8192 / largest as u64).clamp(1, 64)
+}
+
+/// Runs on each of so many threads what `begin` makes of its number, again and again until the time is over. It returns how many records
+/// it has done, and their bytes.
+pub(super) fn on_threads<B>(threads: usize, time: Duration, begin: impl Fn(usize) -> B + Sync) -> Tally
+where
+    B: FnMut() -> (u64, u64),
+{
+    let (ready, stop) = (Barrier::new(threads + 1), AtomicBool::new(false));
+    let one = |number: usize| {
+        let mut act = begin(number);
+        let (mut records, mut bytes) = (0, 0);
+        ready.wait();
+        let since = Instant::now();
+        // However late it begins, it does something.
+        loop {
+            let done = act();
+            records += done.0;
+            bytes += done.1;
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        (records, bytes, since, Instant::now())
+    };
+    let all: Vec<_> = std::thread::scope(|scope| {
+        let one = &one;
+        let workers: Vec<_> = (0..threads).map(|number| scope.spawn(move || one(number))).collect();
+        ready.wait();
         let since = Instant::now();
         while let Some(left) = time.checked_sub(since.elapsed()).filter(|left| !left.is_zero()) {
             // A token left by somebody ends it early.
             std::thread::park_timeout(left);
         }
         stop.store(true, Ordering::Relaxed);
-        workers.into_iter().map(|worker| worker.join().unwrap_or(0.0)).sum()
-    })
+        let join = |worker: std::thread::ScopedJoinHandle<'_, _>| {
+            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        workers.into_iter().map(join).collect()
+    });
+    // With more threads than cores some begin late: a rate of each thread's own time would count what they never did.
+    let first = all.iter().map(|thread| thread.2).min();
+    let last = all.iter().map(|thread| thread.3).max();
+    let seconds = first.zip(last).map_or(0.0, |(first, last)| last.duration_since(first).as_secs_f64());
+    let counts = all.iter().map(|thread| thread.0);
+    Tally {
+        records: counts.clone().sum(),
+        bytes: all.iter().map(|thread| thread.1).sum(),
+        seconds: seconds.max(1e-9),
+        of_one_thread: (counts.clone().min().unwrap_or(0), counts.max().unwrap_or(0)),
+        travelled: (0, 0),
+    }
+}
+
+/// How many turns of other work this machine does in a microsecond: the best of several tries, as the others were disturbed.
+pub fn turns_in_a_microsecond() -> f64 {
+    const TURNS: u64 = 100_000;
+    let one = || {
+        let since = Instant::now();
+        other_work(TURNS);
+        TURNS as f64 / (since.elapsed().as_secs_f64() * 1e6).max(1e-3)
+    };
+    (0..20).map(|_| one()).fold(0.0, f64::max)
+}
+
+/// Arithmetic, each turn on the result of the one before: it looks at no clock and touches no memory.
+#[inline(never)]
+fn other_work(turns: u64) {
+    let mut number = turns;
+    for _ in 0..turns {
+        number = (number ^ (number >> 29)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+    black_box(number);
 }
 
 /// What one insert takes without any sharing: nanoseconds of one thread, for records of `record` bytes into a ring of its own.
@@ -98,14 +205,24 @@ pub fn alone(ring_bytes: usize, threads: usize, record: usize, times: u64) -> Al
 mod tests {
     use super::*;
     use crate::options::InserterKind;
+    use std::sync::atomic::AtomicU64;
 
     #[test]
     fn every_design_gets_somewhere_and_leaves_no_hole() {
         for inserter in InserterKind::ALL {
             let options =
                 Options { inserter, ring_bytes: 64 << 10, run_ahead_bytes: 16 << 10, ..Options::default() };
-            let rate = insert_rate(&options, 3, 120, Duration::from_millis(5));
-            assert!(rate > 0.0, "{inserter}");
+            let sizes = Sizes::Bimodal { small: 120, times: 5, large: 20_000 };
+            let load = Load { threads: 3, sizes, work: 10, time: Duration::from_millis(5) };
+            let looks = AtomicU64::new(0);
+            let tally = run(&options, &load, |_, _| {
+                looks.fetch_add(1, Ordering::Relaxed);
+            });
+            assert_eq!(tally.records, looks.into_inner(), "{inserter}");
+            assert!(
+                tally.records_per_second() > 0.0 && tally.bytes > tally.records * 120,
+                "{inserter}: {tally:?}"
+            );
             let rig = Rig::new(&options, 1);
             // More than the ring holds, and one record larger than a physical one may be.
             for _ in 0..1000 {

@@ -69,6 +69,12 @@ impl Rig {
         self.inserter.scan(&self.image).filled
     }
 
+    /// Bytes that the filled frontier went by crawling, and by hopping, in the design that does.
+    pub fn travelled(&self) -> (u64, u64) {
+        let effort = self.inserter.effort();
+        (effort.crawled, effort.hopped)
+    }
+
     fn draft(&self) -> Draft {
         let durable = self.image.frontiers.durable();
         Draft { incarnation: 1, kind: Kind::USER, txn: 1, prev: Lsn::ZERO, durable }

@@ -1,0 +1,82 @@
+//! What the commands print of a sweep, and the files they write.
+
+use super::chart::draw;
+use super::columns::{Rows, Setting, csv};
+use super::grid::Grid;
+use super::lines::picture;
+use super::{Sweep, case::Row};
+use crate::failure::Result;
+use crate::output::Output;
+use crate::whole_file;
+
+/// A sweep that has been run.
+#[derive(Debug)]
+pub struct Swept {
+    pub sweep: Sweep,
+    pub rows: Vec<Row>,
+}
+
+impl Swept {
+    fn rows<'a>(&'a self, setting: &'a Setting) -> Rows<'a> {
+        Rows { sweep: self.sweep, rows: &self.rows, setting }
+    }
+
+    /// Prints the table, with what is to be known about it.
+    pub fn print(&self, out: &mut Output, setting: &Setting, notes: &[&str]) -> Result<()> {
+        let (spec, rows) = (self.sweep.spec(), self.rows(setting));
+        out.line(format!("sweep {}: {}", spec.name, spec.about))?;
+        for note in notes.iter().copied().chain([spec.note]).filter(|note| !note.is_empty()) {
+            for line in wrapped(note) {
+                out.line(format!("  {line}"))?;
+            }
+        }
+        out.line(format!("  the same in all: {}", rows.constants()))?;
+        for line in rows.table() {
+            out.line(line)?;
+        }
+        out.line("")
+    }
+}
+
+/// What a table's words mean.
+pub fn legend(out: &mut Output, setting: &Setting) -> Result<()> {
+    let rounds = match setting.seed {
+        Some(_) => "another seed each",
+        None => "every case once in each",
+    };
+    out.line(format!(
+        "slowest and fastest: records a second of the rounds ({rounds}); the other figures are the median round's"
+    ))?;
+    out.line("least and most: records of one thread")
+}
+
+/// Writes the files that were asked for.
+pub fn write(grid: &Grid, setting: &Setting, swept: &[Swept]) -> Result<()> {
+    if let Some(file) = &grid.csv {
+        let all: Vec<Rows<'_>> = swept.iter().map(|swept| swept.rows(setting)).collect();
+        whole_file::write(file, csv(&all).as_bytes())?;
+    }
+    for swept in swept {
+        let Some(file) = grid.chart(swept.sweep) else { continue };
+        let title = format!("{}: {}", swept.sweep.name(), setting.title);
+        whole_file::create_parent(&file)?;
+        whole_file::write(&file, draw(&picture(&swept.rows(setting), title)).as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Lines of at most so many characters.
+fn wrapped(text: &str) -> Vec<String> {
+    const WIDE: usize = 108;
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + word.len() <= WIDE => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

@@ -1,0 +1,71 @@
+//! Files that are written whole: whoever opens one finds what was there before or all of the new text, never a part of it.
+//!
+//! The text goes to a file beside it, which then takes its name. What is no file, such as a pipe or a terminal, is written to as it is.
+//! Nothing is synced: after a crash of the machine the old text may be back.
+
+use crate::failure::{Failure, Result};
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Writes `bytes` as the whole of `file`.
+pub fn write(file: &Path, bytes: &[u8]) -> Result<()> {
+    let cannot = |error| Failure::failed(format_args!("cannot write {}: {error}", file.display()));
+    match fs::metadata(file) {
+        Ok(found) if !found.is_file() => fs::write(file, bytes).map_err(cannot),
+        // Where links lead, so that the link stays one.
+        Ok(_) => replace(&fs::canonicalize(file).map_err(cannot)?, bytes).map_err(cannot),
+        Err(_) => replace(file, bytes).map_err(cannot),
+    }
+}
+
+/// Creates the folder that `file` is to lie in.
+pub fn create_parent(file: &Path) -> Result<()> {
+    match file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        Some(folder) => fs::create_dir_all(folder)
+            .map_err(|error| Failure::failed(format_args!("cannot create {}: {error}", folder.display()))),
+        None => Ok(()),
+    }
+}
+
+fn replace(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let beside = beside(file);
+    let done = fs::write(&beside, bytes).and_then(|()| fs::rename(&beside, file));
+    if done.is_err() {
+        // Why it failed is what is told; that there was nothing to remove is not.
+        let _may_not_be_there = fs::remove_file(&beside);
+    }
+    done
+}
+
+fn beside(file: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(file.file_name().unwrap_or_default());
+    name.push(format!(".{}.new", std::process::id()));
+    file.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_replaced_and_nothing_is_left_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("out.csv");
+        write(&file, b"one, and a long one").unwrap();
+        write(&file, b"two").unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"two");
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        write(&link, b"three").unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(
+            (fs::read(&file).unwrap(), fs::read_dir(dir.path()).unwrap().count()),
+            (b"three".to_vec(), 2)
+        );
+        // No folder of that name: nothing is made.
+        assert!(write(&dir.path().join("none").join("out"), b"x").is_err());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+}
