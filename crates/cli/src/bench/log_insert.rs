@@ -6,6 +6,7 @@ use crate::disk::seconds;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::signals;
+use crate::sweep::case::Case;
 use crate::sweep::columns::Setting;
 use crate::sweep::grid::{Grid, World};
 use crate::sweep::real::Rounds;
@@ -95,14 +96,10 @@ impl LogInsert {
         done.and(removed)
     }
 
-    fn sweep(
-        &self,
-        rounds: &Rounds<'_>,
-        setting: &Setting,
-        all: Vec<(Sweep, Vec<crate::sweep::case::Case>)>,
-    ) -> Result<()> {
+    fn sweep(&self, rounds: &Rounds<'_>, setting: &Setting, all: Vec<(Sweep, Vec<Case>)>) -> Result<()> {
         let mut out = Output::new();
-        self.head(&mut out, setting, rounds)?;
+        let works = all.iter().flat_map(|(_, cases)| cases).any(|case| case.work_ns > 0.0);
+        self.head(&mut out, setting, rounds, works)?;
         let mut swept = Vec::new();
         for (sweep, cases) in all {
             let done = Swept { sweep, rows: rounds.run(sweep, cases)? };
@@ -116,7 +113,7 @@ impl LogInsert {
         out.flush()
     }
 
-    fn head(&self, out: &mut Output, setting: &Setting, rounds: &Rounds<'_>) -> Result<()> {
+    fn head(&self, out: &mut Output, setting: &Setting, rounds: &Rounds<'_>, works: bool) -> Result<()> {
         out.line(format!("katydid {}: inserts by real threads", env!("KATYDID_VERSION")))?;
         out.line(format!("machine    {}", setting.machine))?;
         let mut options = format!("options    seconds={} rounds={}", self.seconds, self.rounds);
@@ -134,7 +131,9 @@ impl LogInsert {
         };
         out.line(options)?;
         out.line(format!("durability {durability}"))?;
-        out.line(format!("work       {:.1} turns of arithmetic in a nanosecond", rounds.turns))?;
+        if works {
+            out.line(format!("work       {:.2} turns of arithmetic in a nanosecond", rounds.turns))?;
+        }
         out.line("")?;
         out.flush()
     }

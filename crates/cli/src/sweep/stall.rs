@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 pub const NOTE: &str = "a standstill is the time between the first look that finds the filled frontier at a place with reserved bytes \
                         behind it and the first that finds it elsewhere. The appenders look, after every eighth insert of each; \
                         `look` is the mean time between two looks, below which a standstill is mostly not seen. A look makes `chunked` \
-                        seal its open chunks. With `mutex` nothing is reserved and not filled: who is preempted there holds up \
+                        seal its open chunks. With `mutex` next to nothing is reserved and not filled: who is preempted there holds up \
                         the others before they reserve, which this does not show";
 
 /// Inserts between two looks of a thread.
