@@ -3,9 +3,10 @@
 mod program;
 mod rows;
 
-use program::{Done, run, run_in};
+use program::{Done, command, run, run_in};
 use rows::{number, read};
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 /// Short runs of three designs.
@@ -179,4 +180,23 @@ fn a_folder_with_something_in_it_is_left_alone() {
     run_in(dir.path(), "bench log-insert --sweep txn --seconds 0.001").expect_error(1, "not empty");
     assert_eq!(fs::read_to_string(dir.path().join("diary.txt")).unwrap(), "dear diary");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_signal_leaves_neither_a_log_nor_half_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let (logs, csv) = (dir.path().join("logs"), dir.path().join("out.csv"));
+    let words = "bench log-insert --sweep txn --inserter marks --seconds 0.01 --rounds 1000";
+    let mut command = command(words.split(' '));
+    let mut child = command.arg("--dir").arg(&logs).arg("--csv").arg(&csv).spawn().unwrap();
+    let mut line = String::new();
+    // Printed when the folder is there.
+    assert!(BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap() > 0);
+    assert!(logs.is_dir());
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)
+        .unwrap();
+    let out = child.wait_with_output().unwrap();
+    let err = String::from_utf8(out.stderr).unwrap();
+    assert!(out.status.code() == Some(1) && err.contains("stopped by a signal"), "{err}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }

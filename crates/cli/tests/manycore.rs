@@ -90,7 +90,9 @@ fn every_sweep_runs_and_repeats_to_the_byte() {
             assert!(number(row, "events") > 0.0 && row["seed"] == "3" && row["device"].is_empty(), "{row:?}");
         }
     }
-    assert!(rows.iter().filter(|row| row["sweep"] == "crawl").any(|row| number(row, "crawled") > 0.0));
+    // Where somebody asked how far the log is filled.
+    let crawled = rows.iter().filter(|row| row["sweep"] == "crawl" && !row["crawled"].is_empty());
+    assert!(crawled.map(|row| number(row, "crawled")).any(|share| share > 0.0 && share <= 1.0));
 }
 
 #[test]

@@ -62,7 +62,10 @@ impl LogInsert {
             sweeps.iter().map(|&sweep| Ok((sweep, self.grid.cases(sweep)?))).collect::<Result<Vec<_>>>()?;
         let stop = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&stop);
-        signals::on_stop(move || asked.store(true, Ordering::Relaxed))?;
+        signals::on_stop(move || {
+            asked.store(true, Ordering::Relaxed);
+            eprintln!("katydid: the run under way is finished first; another signal ends at once");
+        })?;
         let go_on = || match stop.load(Ordering::Relaxed) {
             true => {
                 Err(Failure::failed("stopped by a signal: nothing is written of sweeps that are not done"))
