@@ -155,6 +155,7 @@ fn figures(outcome: &Outcome) -> Figures {
         travelled: outcome.travelled,
         times: None,
         look_us: None,
+        refused: None,
         events: Some(outcome.events),
     }
 }

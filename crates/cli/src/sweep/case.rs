@@ -117,6 +117,8 @@ pub struct Figures {
     pub times: Option<Histogram<u64>>,
     /// The mean time between two looks at the frontier, in microseconds.
     pub look_us: Option<f64>,
+    /// Appends that found no prepared segment and were tried again, where there are segments.
+    pub refused: Option<u64>,
     /// What the simulation did.
     pub events: Option<u64>,
 }

@@ -60,7 +60,7 @@ fn optional(value: Option<impl ToString>) -> String {
 }
 
 /// All columns of the CSV file.
-const CSV: [(&str, Text); 37] = [
+const CSV: [(&str, Text); 38] = [
     ("sweep", |of, _| of.sweep.name().to_owned()),
     ("commit", |of, _| optional(of.setting.commit)),
     ("machine", |of, _| of.setting.machine.clone()),
@@ -93,6 +93,7 @@ const CSV: [(&str, Text); 37] = [
     ("p999_us", |_, row| of_times(row, |times| times.p999_us)),
     ("max_us", |_, row| of_times(row, |times| times.max_us)),
     ("look_us", |_, row| of_median(row, |round| optional(round.look_us.map(|us| format!("{us:.2}"))))),
+    ("refused", |_, row| of_median(row, |round| optional(round.refused))),
     ("to_private_rings", ratio::<0>),
     ("to_bare_word", ratio::<1>),
     ("to_grasshopper", ratio::<2>),
@@ -173,6 +174,7 @@ impl Rows<'_> {
                 columns.extend([p50, p99]);
                 columns.push(("p99.9 us", |_, row| of_times(row, |times| times.p999_us)));
                 columns.push(max);
+                columns.push(("refused", |_, row| of_median(row, |round| optional(round.refused))));
             }
             _ => {
                 columns.push(("least", |_, row| of_median(row, |round| grouped(round.of_one_thread.0))));

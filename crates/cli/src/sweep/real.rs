@@ -71,6 +71,7 @@ pub fn figures(tally: &Tally) -> Figures {
         travelled: tally.travelled,
         times: None,
         look_us: None,
+        refused: None,
         events: None,
     }
 }

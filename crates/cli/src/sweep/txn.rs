@@ -24,11 +24,13 @@ use std::time::{Duration, Instant};
 
 /// Printed with the figures.
 pub const NOTE: &str = "threads append three records of the size given and a commit record of 48 bytes, and go on until --in-flight \
-                        commits each wait to be durable; times are from the commit's append to its callback. Memory is a device that \
+                        commits each wait to be durable; `refused` appends found no segment prepared and were tried again. Times are from the commit's append to its callback. Memory is a device that \
                         takes next to no time";
 
 const RECORDS: usize = 3;
 const SEGMENT_BYTES: u64 = 16 << 20;
+/// More than by default: with more threads than cores, whoever prepares segments may have to wait for a core.
+const SPARE_SEGMENTS: usize = 4;
 /// The log's start is moved when so much lies behind it.
 const LIVE_BYTES_MAX: u64 = 64 << 20;
 /// How often that is looked at.
@@ -71,6 +73,7 @@ impl Stage {
 #[derive(Debug)]
 struct Done {
     transactions: u64,
+    refused: u64,
     times: Histogram<u64>,
     begin: Instant,
     end: Instant,
@@ -84,6 +87,7 @@ pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &Stag
     };
     let options = Options {
         segment_bytes: SEGMENT_BYTES,
+        spare_segments: SPARE_SEGMENTS,
         reserve_bytes: 0,
         sync: stage.sync,
         method: stage.method.method(),
@@ -115,6 +119,7 @@ pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &Stag
         travelled: (0, 0),
         times: Some(times),
         look_us: None,
+        refused: Some(done.iter().map(|thread| thread.refused).sum()),
         events: None,
     })
 }
@@ -122,7 +127,7 @@ pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &Stag
 /// Lets the log prepare its first segments, so that zero-filling is not measured.
 fn settle(log: &Log) {
     for _ in 0..400 {
-        if log.space().prepared >= 2 * SEGMENT_BYTES {
+        if log.space().prepared >= SPARE_SEGMENTS as u64 * SEGMENT_BYTES {
             return;
         }
         std::thread::park_timeout(TICK);
@@ -136,7 +141,14 @@ fn threads(log: &Log, case: &Case, time: Duration, in_flight: usize) -> Result<V
         let session = log.session().map_err(Failure::failed)?;
         let payload = vec![number as u8; case.record - HEADER_BYTES];
         let times = Arc::new(Mutex::new(case::times()?));
-        clients.push(Client { session, payload, times, failed: Arc::default(), next: number as u64 });
+        clients.push(Client {
+            session,
+            payload,
+            times,
+            failed: Arc::default(),
+            next: number as u64,
+            refused: 0,
+        });
     }
     let outcomes: Vec<Result<Done>> = std::thread::scope(|scope| {
         let (ready, stop) = (&ready, &stop);
@@ -172,6 +184,7 @@ struct Client {
     times: Arc<Mutex<Histogram<u64>>>,
     failed: Arc<Mutex<Option<Error>>>,
     next: u64,
+    refused: u64,
 }
 
 impl Client {
@@ -195,17 +208,17 @@ impl Client {
             return Err(Failure::failed(error));
         }
         let times = lock(&self.times).clone();
-        Ok(Done { transactions, times, begin, end })
+        Ok(Done { transactions, refused: self.refused, times, begin, end })
     }
 
     fn transaction(&mut self) -> std::result::Result<(), AppendError> {
         self.next += 1;
         let mut last = Lsn::ZERO;
         for _ in 0..RECORDS {
-            last = append(&mut self.session, self.next, last, &[&self.payload])?.0;
+            last = append(&mut self.session, self.next, last, &[&self.payload], &mut self.refused)?.0;
         }
         let since = Instant::now();
-        let (_, end) = append(&mut self.session, self.next, last, &[])?;
+        let (_, end) = append(&mut self.session, self.next, last, &[], &mut self.refused)?;
         let (times, failed) = (Arc::clone(&self.times), Arc::clone(&self.failed));
         self.session.on_complete(end, Durability::Durable, move |outcome| match outcome {
             Ok(()) => {
@@ -226,6 +239,7 @@ fn append(
     txn: u64,
     prev: Lsn,
     payload: &[&[u8]],
+    refused: &mut u64,
 ) -> std::result::Result<(Lsn, Lsn), AppendError> {
     let record = Append::new(Kind::USER, payload).txn(txn).prev(prev);
     loop {
@@ -233,6 +247,7 @@ fn append(
             Ok(appended) => return Ok((appended.lsn, appended.end)),
             // Segments are being prepared.
             Err(AppendError::NoSpace) => {
+                *refused += 1;
                 session.poll();
                 std::thread::park_timeout(Duration::from_micros(100));
             }
