@@ -112,7 +112,7 @@ impl LogInsert {
             // After each sweep: a signal in the next one loses no more than that.
             write(&self.grid, setting, &swept)?;
         }
-        legend(&mut out, setting)?;
+        legend(&mut out, setting, &swept)?;
         out.flush()
     }
 

@@ -99,7 +99,7 @@ impl Run {
             write(&self.grid, &setting, &swept)?;
         }
         let seconds = since.elapsed().as_secs_f64();
-        legend(&mut out, &setting)?;
+        legend(&mut out, &setting, &swept)?;
         out.line("")?;
         self.compare(&mut out, &machine, &designs)?;
         out.flush()?;

@@ -39,14 +39,17 @@ impl Swept {
 }
 
 /// What a table's words mean.
-pub fn legend(out: &mut Output, setting: &Setting) -> Result<()> {
+pub fn legend(out: &mut Output, setting: &Setting, swept: &[Swept]) -> Result<()> {
     let rounds = match setting.seed {
         Some(_) => "another seed each",
         None => "every case once in each",
     };
-    out.line(format!(
-        "slowest and fastest: records a second of the rounds ({rounds}); the other figures are the median round's"
-    ))?;
+    if swept.iter().flat_map(|swept| &swept.rows).any(|row| row.rounds.len() > 1) {
+        out.line(format!(
+            "slowest and fastest: records a second of the rounds ({rounds}); the other figures are the median round's, but times are \
+             of all rounds"
+        ))?;
+    }
     out.line("least and most: records of one thread")
 }
 
