@@ -91,10 +91,10 @@ pub fn designs() -> Vec<String> {
     InserterKind::ALL.iter().map(ToString::to_string).collect()
 }
 
-/// The ring's size for so many threads and records of at most so many bytes: 1 MiB, as the log's default, or, if that is more, room for
-/// four records of each thread.
-pub fn ring_bytes(threads: usize, largest: usize) -> usize {
-    (threads * largest * 4).next_power_of_two().clamp(1 << 20, 1 << 30)
+/// The ring's size on a machine of so many cores, for so many threads and records of at most so many bytes: the log's default there, or,
+/// if that is more, room for four records of each thread.
+pub fn ring_bytes(cores: usize, threads: usize, largest: usize) -> usize {
+    (threads * largest * 4).next_power_of_two().clamp(Options::ring_bytes_for(cores), 1 << 30)
 }
 
 /// Runs a plan.

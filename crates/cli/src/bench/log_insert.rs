@@ -58,8 +58,11 @@ pub struct LogInsert {
 impl LogInsert {
     pub fn run(self) -> Result<()> {
         let sweeps = self.grid.sweeps(World::Real)?;
-        let cases =
-            sweeps.iter().map(|&sweep| Ok((sweep, self.grid.cases(sweep)?))).collect::<Result<Vec<_>>>()?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let cases = sweeps
+            .iter()
+            .map(|&sweep| Ok((sweep, self.grid.cases(sweep, cores)?)))
+            .collect::<Result<Vec<_>>>()?;
         let stop = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&stop);
         signals::on_stop(move || {

@@ -19,7 +19,7 @@ pub fn print(out: &mut Output, machine: &Machine, designs: &[String], seed: u64)
         slots: Options::default().consolidation_slots,
         hop_bytes: Options::default().hop_bytes,
         chunk_bytes: Options::default().chunk_bytes,
-        ring_bytes: ring_bytes(real.threads, real.record),
+        ring_bytes: ring_bytes(machine.cores, real.threads, real.record),
         millis: 5.0,
         work_ns: 0.0,
         seed,

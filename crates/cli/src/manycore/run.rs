@@ -71,8 +71,10 @@ impl Run {
         let machine = machine(&self.machine)?;
         let designs: Vec<String> = self.grid.designs()?.iter().map(ToString::to_string).collect();
         let sweeps = self.grid.sweeps(World::Virtual)?;
-        let cases =
-            sweeps.iter().map(|&sweep| Ok((sweep, self.grid.cases(sweep)?))).collect::<Result<Vec<_>>>()?;
+        let cases = sweeps
+            .iter()
+            .map(|&sweep| Ok((sweep, self.grid.cases(sweep, machine.cores)?)))
+            .collect::<Result<Vec<_>>>()?;
         let setting = Setting {
             commit: option_env!("KATYDID_COMMIT"),
             machine: self.machine.clone(),

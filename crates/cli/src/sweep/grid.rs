@@ -39,7 +39,8 @@ pub struct Grid {
     /// Most bytes that chunked reserves at a time for one session [default: 16KiB]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::chunk_bytes)]
     pub chunk_bytes: Vec<usize>,
-    /// Bytes of the ring, a power of two; by default 1 MiB, or four records of each thread if that is more
+    /// Bytes of the ring, a power of two; by default the log's default for the machine's
+    /// cores, or four records of each thread if that is more
     ///
     /// Reservations run ahead of what is filled by at most a quarter of it.
     #[arg(long, value_name = "BYTES", value_parser = flags::ring)]
@@ -110,8 +111,8 @@ impl Grid {
         self.inserter.iter().map(read).collect()
     }
 
-    /// The cases of a sweep.
-    pub fn cases(&self, sweep: Sweep) -> Result<Vec<Case>> {
+    /// The cases of a sweep on a machine of so many cores.
+    pub fn cases(&self, sweep: Sweep, cores: usize) -> Result<Vec<Case>> {
         let spec = sweep.spec();
         self.check(sweep)?;
         let mut cases = Vec::new();
@@ -128,7 +129,7 @@ impl Grid {
                             threads,
                             record,
                             outlier,
-                            ring_bytes: ring.unwrap_or_else(|| ring_bytes(threads, largest)),
+                            ring_bytes: ring.unwrap_or_else(|| ring_bytes(cores, threads, largest)),
                             device,
                             ..tuned.clone()
                         }));

@@ -53,14 +53,13 @@ fn payload(number: usize, record: usize) -> Vec<u8> {
 #[inline]
 fn put(ring: &Ring, payload: &[u8], reserve: impl FnOnce(u64) -> Lsn) {
     let draft = Draft { incarnation: 1, kind: Kind::USER, txn: 1, prev: Lsn::ZERO, durable: Lsn::ZERO };
-    let mut prepared = prepare_header(&draft, Part::Whole, None, std::iter::once(black_box(payload)));
+    let prepared = prepare_header(&draft, Part::Whole, None, std::iter::once(black_box(payload)));
     let at = reserve(prepared.padded() as u64);
-    prepared.stamp(at);
-    let head = prepared.head();
+    let head = prepared.header(at);
     let padding = prepared.padded() - prepared.len();
     // SAFETY: the ring is this thread's own, and nobody reads it.
     unsafe {
-        ring.fill(at, &[head], 0);
+        ring.fill(at, &[&head], 0);
         ring.fill(at.plus(head.len() as u64), &[payload], padding);
     }
 }

@@ -63,7 +63,9 @@ pub fn run(options: &Options, load: &Load, look: impl Fn(&Rig, u64) + Sync) -> T
                 let size = sizes.of(number);
                 rig.insert(session, &payload[..size - HEADER_BYTES]);
                 look(rig, number);
-                other_work(work);
+                if work > 0 {
+                    other_work(work);
+                }
                 number += 1;
                 bytes += size as u64;
             }
