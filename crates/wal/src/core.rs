@@ -172,7 +172,8 @@ impl Core {
             return self.append_fragments(slot, append, total);
         }
         let prepared = prepare_header(&self.draft(append), Part::Whole, None, append.payload.iter().copied());
-        let mut piece = Piece { prepared, payload: append.payload, after: append.after.max(append.prev) };
+        let mut piece =
+            Piece { prepared: &prepared, payload: append.payload, after: append.after.max(append.prev) };
         let start = self.insert(slot, &mut piece, append.admission)?;
         Ok(Appended { first: start, lsn: start, end: start.plus(piece.bytes()) })
     }
@@ -208,7 +209,8 @@ impl Core {
             let previous = appended.map_or(Lsn::ZERO, |appended| appended.lsn);
             let slices: Vec<&[u8]> = fragment.slices().collect();
             let prepared = fragment.prepare(&self.draft(append), previous);
-            let mut piece = Piece { prepared, payload: &slices, after: append.after.max(append.prev) };
+            let mut piece =
+                Piece { prepared: &prepared, payload: &slices, after: append.after.max(append.prev) };
             let start = self.insert(slot, &mut piece, admission)?;
             admission = Admission::Critical;
             let first = appended.map_or(start, |appended| appended.first);

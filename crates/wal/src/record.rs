@@ -168,8 +168,8 @@ impl PreparedRecord {
 }
 
 /// Prepares a header over `payload`, whose bytes (with the link) must not exceed what one physical record may take.
-// Inlined, and in whole words, so that the fields stay in registers: bytes read back from memory in another width than they were stored
-// in cost more than their sum does.
+// Inlined, and in whole words, so that the fields stay in registers: bytes that are read back at once, in another width than they were
+// stored in, cost more than their sum does.
 #[inline(always)]
 pub(crate) fn prepare_header<'a>(
     draft: &Draft,

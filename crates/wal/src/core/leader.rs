@@ -75,10 +75,11 @@ impl Core {
         self.store.write(from, &parts[..used], mode)?;
         self.tally.writes.add_alone(1);
         self.tally.bytes_written.add_alone(to.ceil_block().since(from));
-        frontiers.advance_written(to);
+        // Before: whoever has waited for it reads it.
         if to == filled {
             self.readable.store(to.get(), Ordering::Release);
         }
+        frontiers.advance_written(to);
         if durable {
             self.tally.syncs.add_alone(1);
             self.tally.bytes_synced.add_alone(to.since(frontiers.durable()));

@@ -53,7 +53,7 @@ pub(crate) struct Image {
 /// A physical record on its way in: a head without its position, and the payload behind it.
 #[derive(Debug)]
 pub(crate) struct Piece<'a> {
-    pub(crate) prepared: PreparedRecord,
+    pub(crate) prepared: &'a PreparedRecord,
     pub(crate) payload: &'a [&'a [u8]],
     /// It lies above this record; zero for none. Designs that reserve per record, in the order of the calls, need not look.
     pub(crate) after: Lsn,

@@ -47,7 +47,7 @@ impl Rig {
     pub fn insert(&self, session: usize, payload: &[u8]) {
         if HEADER_BYTES + payload.len() <= self.piece_bytes_max {
             let prepared = prepare_header(&self.draft(), Part::Whole, None, std::iter::once(payload));
-            self.insert_piece(session, prepared, &[payload]);
+            self.insert_piece(session, &prepared, &[payload]);
             return;
         }
         let parts = [payload];
@@ -55,7 +55,7 @@ impl Rig {
         let mut previous = Lsn::ZERO;
         for fragment in fragments {
             let slices: Vec<&[u8]> = fragment.slices().collect();
-            previous = self.insert_piece(session, fragment.prepare(&self.draft(), previous), &slices);
+            previous = self.insert_piece(session, &fragment.prepare(&self.draft(), previous), &slices);
         }
     }
 
@@ -80,7 +80,7 @@ impl Rig {
         Draft { incarnation: 1, kind: Kind::USER, txn: 1, prev: Lsn::ZERO, durable }
     }
 
-    fn insert_piece(&self, session: usize, prepared: PreparedRecord, payload: &[&[u8]]) -> Lsn {
+    fn insert_piece(&self, session: usize, prepared: &PreparedRecord, payload: &[&[u8]]) -> Lsn {
         let mut piece = Piece { prepared, payload, after: Lsn::ZERO };
         let mut step = 0;
         loop {

@@ -15,23 +15,24 @@
 //!    reservation is. So a scan that reads `reserved` first (the cutoff) and then the words misses none.
 //! 2. Only the owner leaves CLEAN and BUSY. OPEN is left by one of the two; whoever wins owns the chunk's rest, and is the only one
 //!    to touch it. So a record and a padding never overlap.
-//! 3. `end` is written by the owner while BUSY, read by it and by the scanner that won. Positions of a word only grow, so a
+//! 3. `end` is written by the owner while BUSY or CLEAN, read by it and by the scanner that won. Positions of a word only grow, so a
 //!    compare-and-swap never takes one chunk for another.
 //! 4. What a scan vouches for needs no append to get filled: each chunk below the cutoff is full, padded by it, or named as a hole.
 //!    A chunk that is open where the scan before saw it is padded. So a session that does nothing delays nobody: the second scan
 //!    passes it, and whoever needs to pass scans until it has.
 //! 5. Of two records of which the second names the first in `after`, the second lies above: its position in an open chunk is
 //!    compared, and a new chunk starts at what `reserved` is then, which is above every record there is.
-//! 6. A rest is nothing or at least `least` bytes, so that a padding record fits.
+//! 6. A rest is nothing or at least `least` bytes, so that a padding record fits. A chunk never grows, not even where nobody has
+//!    reserved behind it: each value of `reserved` is the end of a record, and so is what a scan returns.
 //!
 //! The owner waits for a scanner that is padding its chunk; it owns no hole then. The scanner waits for nobody.
 //!
 //! How large: 1/[`SHARE`] of what the session has appended between two losses of a rest (the lesser of the last two times), because
 //! about half a chunk is lost to each. A session that waits for each of its records loses a rest each time, and gets chunks of one
-//! record: nothing is lost. One that streams is never found idle, and gets the largest. A new one gets [`FIRST`] bytes. Where a record does not fit any more about half
-//! of one is lost, unless records are alike (a chunk is a multiple of the first); so a chunk is for at least [`MIXED`] if they are not.
-//! Often nobody has reserved behind the chunk, and it is just made longer. All open chunks together are kept below a quarter of what
-//! may be reserved ahead of the filled frontier, for that stands still at the lowest of them.
+//! record: nothing is lost. One that streams is never found idle, and gets the largest. A new one gets [`FIRST`] bytes. Where a record
+//! does not fit any more about half of one is lost, unless records are alike (a chunk is a multiple of the first); so a chunk is for at
+//! least [`MIXED`] if they are not. All open chunks together are kept below a quarter of what may be reserved ahead of the filled
+//! frontier, for that stands still at the lowest of them.
 //!
 //! Small chunks are reserved by addition, for which the word holds a lower bound of the position (invariant 1 asks for no more); large
 //! ones by compare-and-swap, with longer and longer pauses: among many threads nearly every attempt fails otherwise.
@@ -78,8 +79,9 @@ struct Session {
     end: AtomicU64,
     // The rest is the owner's alone. Where it left its chunk open; 0 if it did not.
     left: AtomicU64,
-    // Bytes appended since it last lost a rest, and between that loss and the one before; the lesser of the last two such numbers;
-    // the size of the last record.
+    // Where what was not yet counted in `since` begins. Bytes appended since it last lost a rest, and between that loss and the one
+    // before; the lesser of the last two such numbers; the size of the last chunk's first record.
+    begin: AtomicU64,
     since: AtomicU64,
     last: AtomicU64,
     target: AtomicU64,
@@ -95,6 +97,7 @@ impl Session {
             word: CachePadded::new(number()),
             end: number(),
             left: number(),
+            begin: number(),
             since: number(),
             last: AtomicU64::new(FIRST * SHARE),
             target: AtomicU64::new(FIRST * SHARE),
@@ -112,13 +115,22 @@ impl Session {
         idle
     }
 
-    /// The owner has lost the rest of a chunk.
+    /// The owner has filled its chunk up to here.
+    fn count(&self, cursor: u64) -> u64 {
+        let since = self.since.load(Ordering::Relaxed) + (cursor - self.begin.load(Ordering::Relaxed));
+        self.since.store(since, Ordering::Relaxed);
+        self.begin.store(cursor, Ordering::Relaxed);
+        since
+    }
+
+    /// The owner has lost the rest of a chunk, from here on.
     #[cold]
-    fn lose(&self) {
-        let since = self.since.load(Ordering::Relaxed);
+    fn lose(&self, cursor: u64) {
+        let since = self.count(cursor);
         self.target.store(since.min(self.last.load(Ordering::Relaxed)), Ordering::Relaxed);
         self.last.store(since, Ordering::Relaxed);
         self.since.store(0, Ordering::Relaxed);
+        self.end.store(cursor, Ordering::Relaxed);
     }
 }
 
@@ -178,13 +190,12 @@ impl Chunks {
         let left = session.left.load(Ordering::Relaxed);
         let start = if left != 0 && self.claim(session, left) {
             let end = session.end.load(Ordering::Relaxed);
-            let fits = || self.fits(left, wanted.bytes, end) || self.extend(ground, session, left, wanted);
-            if left > wanted.after && fits() {
+            if left > wanted.after && self.fits(left, wanted.bytes, end) {
                 left
             } else {
                 ground.pad(left, end);
                 session.word.store(CLEAN, Ordering::Release);
-                session.lose();
+                session.lose(left);
                 self.reserve(ground, session, wanted)?
             }
         } else {
@@ -195,8 +206,6 @@ impl Chunks {
         let (cursor, end) = (start + wanted.bytes, session.end.load(Ordering::Relaxed));
         let (word, left) = if cursor == end { (CLEAN, 0) } else { (OPEN | cursor, cursor) };
         session.left.store(left, Ordering::Relaxed);
-        session.since.store(session.since.load(Ordering::Relaxed) + wanted.bytes, Ordering::Relaxed);
-        session.size.store(wanted.bytes, Ordering::Relaxed);
         session.word.store(word, self.built.order(Mutant::RelaxedOpen, Ordering::Release));
         Ok(start)
     }
@@ -225,41 +234,22 @@ impl Chunks {
             pause(step);
             step += 1;
         }
-        session.lose();
+        session.lose(left);
         false
     }
 
     /// How much to reserve for records of this size: a multiple, so that equal ones leave no rest.
     fn size(&self, session: &Session, wanted: Wanted) -> u64 {
+        let since = session.count(session.end.load(Ordering::Relaxed));
         if wanted.exactly {
             return wanted.bytes;
         }
-        let since = session.since.load(Ordering::Relaxed);
         let most = self.most.min(self.together / self.used.load(Ordering::Relaxed).max(1) as u64);
         let target = (session.target.load(Ordering::Relaxed).max(since) / SHARE).min(most);
         let alike = session.size.load(Ordering::Relaxed) == wanted.bytes;
+        session.size.store(wanted.bytes, Ordering::Relaxed);
         let records = target / wanted.bytes;
         if records >= if alike { 2 } else { MIXED } { wanted.bytes * records } else { wanted.bytes }
-    }
-
-    /// Makes the chunk, of which `[left, end)` is free, longer, if nobody has reserved behind it.
-    fn extend(&self, ground: &impl Ground, session: &Session, left: u64, wanted: Wanted) -> bool {
-        let end = session.end.load(Ordering::Relaxed);
-        let size = self.size(session, wanted);
-        // A rest that is too short for a padding beside the record takes a second one.
-        let longer = if left + size > end { left + size } else { left + 2 * wanted.bytes };
-        if longer <= end
-            || (wanted.exactly && longer - end > wanted.bytes)
-            || ground.admit(end, longer - end).is_err()
-        {
-            return false;
-        }
-        let extended =
-            ground.reserved().compare_exchange(end, longer, Ordering::SeqCst, Ordering::Relaxed).is_ok();
-        if extended {
-            session.end.store(longer, Ordering::Relaxed);
-        }
-        extended
     }
 
     /// A new chunk, of which the record is the first. The session is clean, and is again if it is refused.
@@ -290,6 +280,7 @@ impl Chunks {
                 attempts = if CHECKED { 0 } else { ATTEMPTS.min(attempts + 1) };
                 continue;
             };
+            session.begin.store(start, Ordering::Relaxed);
             session.end.store(start + bytes, Ordering::Relaxed);
             return Ok(start);
         }

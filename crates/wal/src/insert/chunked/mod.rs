@@ -76,7 +76,7 @@ impl Ground for OnImage<'_> {
             durable: self.image.frontiers.durable(),
         };
         let prepared = prepare_header(&draft, Part::Whole, None, std::iter::once(body));
-        let piece = Piece { prepared, payload: &[body], after: Lsn::ZERO };
+        let piece = Piece { prepared: &prepared, payload: &[body], after: Lsn::ZERO };
         // SAFETY: the caller owns the rest of a chunk (invariant 2 of the kernel), which was reserved and admitted with it.
         unsafe { piece.copy_to(&self.image.ring, Lsn::new(from)) };
         self.inserter.padding.add(to - from);
