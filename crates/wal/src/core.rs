@@ -52,6 +52,8 @@ pub(crate) struct Core {
     inserter: Box<dyn Inserter>,
     protocol: Box<dyn SyncProtocol>,
     background: Background,
+    /// Whether order of appends is order of LSNs.
+    in_order: bool,
     incarnation: u32,
     piece_bytes_max: usize,
     spare_segments: u64,
@@ -102,6 +104,7 @@ impl Core {
             inserter: insert::choose(options, start.incarnation, start.end),
             protocol: options.background.arrange(sync::choose(options)),
             background: options.background,
+            in_order: options.inserter.keeps_order(),
             incarnation: start.incarnation,
             piece_bytes_max: options.piece_bytes_max(),
             spare_segments: options.spare_segments as u64,
@@ -293,6 +296,19 @@ impl Core {
 
     pub(crate) fn refresh(&self) {
         self.image.limiter.refresh(&self.image.frontiers, self.store.prepared_end());
+    }
+
+    /// See [`Log::barrier`](crate::Log::barrier). Waits only for copies that are being made, hence not for long, nor for anybody who
+    /// waits.
+    pub(crate) fn barrier(&self) -> Lsn {
+        let end = self.image.frontiers.reserved();
+        let mut step = 0;
+        // What is filled is below all that is reserved later, and no chunk below is open any more.
+        while !self.in_order && self.inserter.scan(&self.image).filled < end.get() {
+            rest(step);
+            step += 1;
+        }
+        end
     }
 
     // ---- waiting

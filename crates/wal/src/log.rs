@@ -146,6 +146,13 @@ impl Log {
         Ok(end)
     }
 
+    /// Separates appends in the log: everything whose append ended before this call lies below what it returns, everything whose
+    /// append begins after it returned lies there or above. Writes nothing and waits for no device. Free but for
+    /// [`InserterKind::Chunked`](crate::InserterKind::Chunked), which has to fill all open chunks: call it rarely then.
+    pub fn barrier(&self) -> Lsn {
+        self.core().barrier()
+    }
+
     /// Where the log starts: everything below was trimmed.
     pub fn start(&self) -> Lsn {
         self.core().store.start()

@@ -131,6 +131,12 @@ impl InserterKind {
         InserterKind::Chunked,
         InserterKind::Marks,
     ];
+
+    /// Whether a record lies above all that were appended before it, by whatever session. Where it does not, see
+    /// [`Append::after`](crate::Append::after) and [`Log::barrier`](crate::Log::barrier).
+    pub const fn keeps_order(self) -> bool {
+        !matches!(self, InserterKind::Chunked)
+    }
 }
 
 words!(SyncKind, "adaptive, pipelined", Adaptive = "adaptive", Pipelined = "pipelined");
@@ -180,6 +186,10 @@ pub struct Options {
     /// Who does what nobody waits for. For tests that must do the same in every run.
     #[doc(hidden)]
     pub background: Background,
+    /// Whether `Chunked` reserves `chunk_bytes` each time, however little the session appends. For tests of order: records are
+    /// then often appended below older ones.
+    #[doc(hidden)]
+    pub chunk_always: bool,
 }
 
 impl Default for Options {
@@ -200,6 +210,7 @@ impl Default for Options {
             reserve_bytes: 16 << 20,
             log_id: None,
             background: Background::Threads,
+            chunk_always: false,
         }
     }
 }

@@ -187,3 +187,52 @@ fn padding_is_skipped_by_readers_and_has_these_bytes() {
     let users = reopened.reader(reopened.start()).expect("reader").map(Result::unwrap);
     assert_eq!(users.filter(|record| record.kind.is_user()).count(), records);
 }
+
+#[test]
+fn a_barrier_separates_what_was_appended_before_from_what_comes() {
+    for chunk_bytes in [256, 4096] {
+        let log =
+            Log::open_in(memory(), Options { chunk_bytes, chunk_always: true, ..options() }).expect("open");
+        let mut sessions: Vec<_> = (0..4).map(|_| log.session().expect("session")).collect();
+        let mut random = fastrand::Rng::with_seed(7);
+        let record = Append::new(Kind::USER, &[&[2; 40]]);
+        let (mut last, mut lower) = (Lsn::ZERO, 0);
+        for _ in 0..500 {
+            let mut highest = Lsn::ZERO;
+            for _ in 0..random.usize(0..20) {
+                let appended = sessions[random.usize(..4)].append(&record).expect("append");
+                assert!(appended.lsn >= last, "above the barrier before it");
+                lower += u64::from(appended.end < highest);
+                highest = highest.max(appended.end);
+            }
+            last = log.barrier();
+            assert!(last >= highest, "what was appended lies below the barrier");
+        }
+        assert!(lower > 1000, "without a barrier {lower} records were put below older ones");
+    }
+}
+
+#[test]
+fn a_barrier_is_passed_while_others_append() {
+    let log =
+        Log::open_in(memory(), Options { chunk_bytes: 1024, chunk_always: true, ..options() }).expect("open");
+    // Each record says which barrier had been passed when its append began.
+    let passed = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut session = log.session().expect("session");
+                for _ in 0..20_000 {
+                    let barrier = passed.load(Ordering::Acquire);
+                    let appended = session.append(&Append::new(Kind::USER, &[&[3; 60]])).expect("append");
+                    assert!(appended.first.get() >= barrier);
+                }
+            });
+        }
+        scope.spawn(|| {
+            for _ in 0..2000 {
+                passed.store(log.barrier().get(), Ordering::Release);
+            }
+        });
+    });
+}

@@ -144,6 +144,8 @@ pub(super) struct Chunks {
     most: u64,
     /// Bytes of all open chunks together.
     together: u64,
+    /// Chunks of `most` bytes whatever a session has appended.
+    always: bool,
     built: Built,
 }
 
@@ -166,8 +168,14 @@ impl Chunks {
             least,
             most,
             together,
+            always: false,
             built,
         }
+    }
+
+    /// The same, each chunk as large as may be.
+    pub(super) fn always_large(self, always: bool) -> Self {
+        Chunks { always, most: self.most & !7, ..self }
     }
 
     /// The session `index` will be used from now on. Callers serialise this among themselves.
@@ -243,6 +251,9 @@ impl Chunks {
         let since = session.count(session.end.load(Ordering::Relaxed));
         if wanted.exactly {
             return wanted.bytes;
+        }
+        if self.always && wanted.bytes + self.least <= self.most {
+            return self.most;
         }
         let most = self.most.min(self.together / self.used.load(Ordering::Relaxed).max(1) as u64);
         let target = (session.target.load(Ordering::Relaxed).max(since) / SHARE).min(most);

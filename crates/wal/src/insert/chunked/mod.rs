@@ -29,14 +29,11 @@ impl ChunkedInserter {
     pub(super) fn new(options: &Options, incarnation: u32) -> Self {
         // One more for the log's own records. A chunk, and hence a padding, is no larger than a physical record.
         let most = options.chunk_bytes.min(options.piece_bytes_max()) as u64;
+        let together = options.run_ahead_bytes as u64 / 4;
+        let sessions = options.sessions_max + 1;
+        let chunks = Chunks::new(sessions, HEADER_BYTES as u64, most, together, Built::default());
         ChunkedInserter {
-            chunks: Chunks::new(
-                options.sessions_max + 1,
-                HEADER_BYTES as u64,
-                most,
-                options.run_ahead_bytes as u64 / 4,
-                Built::default(),
-            ),
+            chunks: chunks.always_large(options.chunk_always),
             incarnation,
             padding: Counter::default(),
         }
