@@ -204,6 +204,9 @@ impl Database {
             .locks
             .acquire_table(locks, tree.table, TableMode::Exclusive)
             .map_err(|conflict| engine.conflict(conflict))?;
+        // Whoever used the table has committed or rolled back, and that must lie below the drop: there is nothing to undo it in
+        // afterwards. The lock does not tell which of them are durable.
+        engine.log.barrier();
         let _ddl = self.inner.ddl.lock();
         if table.shared.dropped.load(Ordering::Acquire) {
             return Ok(false);

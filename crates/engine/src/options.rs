@@ -141,13 +141,6 @@ impl Options {
         if self.log_hard_bytes < self.log_soft_bytes {
             return refuse("log_hard_bytes", "must be at least log_soft_bytes");
         }
-        if self.log.inserter == wal::InserterKind::Chunked {
-            // Checkpoints, early lock release and space all take it that what is appended later lies higher in the log.
-            return refuse(
-                "inserter",
-                "must not be `chunked`: it does not keep the order of appends across threads",
-            );
-        }
         self.log.validate().map_err(|error| Error::Option {
             option: error.option,
             reason: format!("is {}; it must be {}", error.value, error.range),

@@ -5,8 +5,8 @@
 //! 1. Every key read or passed over is locked before it is read, every key written before it is written, and nothing is
 //!    released before the commit record has a place in the log, or everything is undone.
 //! 2. A call that fails leaves the transaction as it was before the call, or in a state in which it can only roll back.
-//! 3. `depends` is at least the commit end of every transaction whose writes were seen and whose commit may not be durable.
-//!    A transaction that wrote need not look at it: its own commit record follows theirs.
+//! 3. `depends` is at least the commit end of every transaction whose writes were seen or replaced and whose commit may not be
+//!    durable. A transaction that wrote puts its records above that, so whoever waits for its own commit record waits for theirs.
 //! 4. A transaction whose changes can neither be committed nor undone keeps its locks until the database is opened again.
 
 use crate::Lsn;
@@ -311,6 +311,7 @@ impl Transaction {
         let engine = &self.inner.engine;
         let txn = self.id();
         let writer = self.writer.get_or_insert_with(|| engine.active.take_writer(txn));
+        writer.depend_on(self.depends);
         let before = writer.undo_next();
         match change(engine, writer) {
             Ok(done) => Ok(done),
@@ -347,6 +348,7 @@ impl Transaction {
         let Some(mut writer) = self.writer.take_if(|writer| writer.slot.lock().txn != TxnId::NONE) else {
             return self.end_read_only();
         };
+        writer.depend_on(self.depends);
         let end = match engine.append_commit(&mut writer) {
             Ok(end) => end,
             Err(error) => {

@@ -250,7 +250,6 @@ fn options_out_of_range_are_named() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(bad(|o| o.log.inserter = katydid::InserterKind::Chunked), "inserter");
     assert_eq!(bad(|o| o.page_bytes = 5000), "page_bytes");
     assert_eq!(bad(|o| o.cache_bytes = 4096), "cache_bytes");
     assert_eq!(bad(|o| o.checkpoint_bytes = 1), "checkpoint_bytes");

@@ -3,12 +3,14 @@
 //! Runs on transaction threads; the checkpointer reads it. Invariants:
 //!
 //! 1. A slot's latch (rank 5) is held from before a record of its transaction gets its place in the log until the slot
-//!    says so. A checkpoint that captures the slots *after* its begin record has a place therefore misses no record
-//!    before that place: the writer of such a record either has updated its slot already or holds the latch.
+//!    says so. A checkpoint captures the slots after its begin record has a place and a barrier of the log is passed, so what is
+//!    appended later lies above that place. It therefore misses no record below: the writer of such a record either has updated
+//!    its slot already or holds the latch.
 //! 2. For the same reason a transaction whose commit record lies before the begin record is never captured as active.
 //! 3. `first` of an occupied slot is at or below every record of its transaction, so a log kept from the least `first`
 //!    on can undo everything.
-//! 4. A slot is free exactly when its `txn` is `TxnId::NONE`. Slots are never removed, only used again.
+//! 4. Records that one thread appends are in the log in that order: a thread always appends through its shard's session.
+//! 5. A slot is free exactly when its `txn` is `TxnId::NONE`. Slots are never removed, only used again.
 //!
 //! Threads are spread over shards by a number each thread draws once, so that a log session, the free slots and the
 //! counters of a shard are mostly touched by one thread. Nothing here survives a crash; analysis rebuilds it.
@@ -229,7 +231,7 @@ impl ActiveTable {
         session.append(append).map_err(crate::Error::from)
     }
 
-    /// The occupied slots: call it only after the checkpoint's begin record has its place (invariant 1).
+    /// The occupied slots: call it only after the checkpoint's begin record has its place and the barrier is passed (invariant 1).
     pub(crate) fn capture(&self) -> Vec<ActiveEntry> {
         // The list is copied first: a slot's latch may be held by a thread that waits for log space, and whoever needs
         // a new slot meanwhile must not wait with it. A slot pushed after the copy had no record before the begin.

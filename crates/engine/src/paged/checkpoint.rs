@@ -1,7 +1,8 @@
 //! Fuzzy checkpoints, and the thread that takes them and writes pages back.
 //!
 //! A checkpoint stops nobody. It (1) writes back pages that were dirty since before the previous one, so that the log's
-//! start can move, (2) appends its begin record, (3) captures the active transactions and then the dirty pages, (4)
+//! start can move, (2) appends its begin record and passes a barrier of the log, so that all that is appended later lies above
+//! it, (3) captures the active transactions and then the dirty pages, (4)
 //! appends what it captured and its end record, (5) makes that durable, (6) names its begin record in the control file,
 //! durable, (7) trims the log.
 //!
@@ -29,7 +30,7 @@ use crate::paged::log_record::{
     CHECKPOINT_ACTIVE, CHECKPOINT_BEGIN, CHECKPOINT_END, CHECKPOINT_PAGES, CheckpointEnd, PAGES_PER_RECORD,
     encode_active, encode_checkpoint_end, encode_pages,
 };
-use katydid_wal::{Admission, Background, Durability};
+use katydid_wal::{Admission, Append, Appended, Background, Durability, Kind};
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -256,27 +257,38 @@ impl Engine {
         self.capture()
     }
 
-    fn capture(&self) -> Result<Lsn> {
+    /// Appends a part of the checkpoint that begins at `begin`. The parts are in order: one thread appends them.
+    fn append_part(&self, kind: u8, begin: Lsn, payload: &[&[u8]]) -> Result<Appended> {
         // Critical: a checkpoint is what gives space back.
-        let begin = self.append_system(CHECKPOINT_BEGIN, Lsn::ZERO, &[], Admission::Critical)?;
+        let admission = Admission::Critical;
+        let append =
+            Append { kind: Kind::new(kind), txn: 0, prev: begin, after: Lsn::ZERO, payload, admission };
+        self.active.append(&self.log, &append)
+    }
+
+    fn capture(&self) -> Result<Lsn> {
+        let begin = self.append_part(CHECKPOINT_BEGIN, Lsn::ZERO, &[])?;
+        self.barrier.separate(begin.lsn);
         let active = self.active.capture();
+        // A bound that was found before an earlier checkpoint, and set after that was captured: no record so low is needed.
+        let start = self.log.start();
         let dirty: Vec<(u64, Lsn)> =
-            self.pool.dirty_pages().into_iter().map(|(page, lsn)| (page.get(), lsn)).collect();
+            self.pool.dirty_pages().into_iter().map(|(page, lsn)| (page.get(), lsn.max(start))).collect();
         for pages in dirty.chunks(PAGES_PER_RECORD) {
             let payload = encode_pages(pages);
-            self.append_system(CHECKPOINT_PAGES, begin.lsn, &[&payload], Admission::Critical)?;
+            self.append_part(CHECKPOINT_PAGES, begin.lsn, &[&payload])?;
         }
         if !active.is_empty() {
             let mut payload = Vec::new();
             for entry in &active {
                 encode_active(entry, &mut payload);
             }
-            self.append_system(CHECKPOINT_ACTIVE, begin.lsn, &[&payload], Admission::Critical)?;
+            self.append_part(CHECKPOINT_ACTIVE, begin.lsn, &[&payload])?;
         }
         let (next_txn, next_table) = (self.active.txn_limit(), self.control.get().next_table);
         let end = CheckpointEnd { begin: begin.lsn, next_txn, next_table: u64::from(next_table) };
         let payload = encode_checkpoint_end(&end);
-        let end = self.append_system(CHECKPOINT_END, begin.lsn, &[&payload], Admission::Critical)?;
+        let end = self.append_part(CHECKPOINT_END, begin.lsn, &[&payload])?;
         self.log.wait(end.end, Durability::Durable)?;
         let keep = dirty
             .iter()

@@ -24,7 +24,7 @@ use crate::stat::Pin;
 use katydid_device::{Cause, DirectoryLock, Gate, Verb};
 use katydid_wal::{Admission, Append, Appended, Durability, Kind, Log};
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// An open database.
@@ -34,6 +34,7 @@ pub(crate) struct Engine {
     pub(crate) place: String,
     pub(crate) gate: Gate,
     pub(crate) log: Log,
+    pub(crate) barrier: Arc<LogBarrier>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) space: Arc<Space>,
     pub(crate) locks: Locks,
@@ -53,15 +54,44 @@ pub(crate) struct Engine {
 
 /// The write-ahead rule, as the pool asks for it.
 #[derive(Debug)]
-pub(crate) struct LogBarrier(pub(crate) Log);
+pub(crate) struct LogBarrier {
+    log: Log,
+    /// Start of a record, or end of the log as it was opened, below everything that is appended from now on; only if the log does
+    /// not keep the order of appends, or this would be its reserved frontier. Raised (Release) after a barrier of the log was
+    /// passed, read (Acquire) before an append.
+    floor: Option<AtomicU64>,
+}
+
+impl LogBarrier {
+    /// Of a log that nothing was appended to since it was opened.
+    pub(crate) fn new(log: Log, keeps_order: bool) -> Self {
+        let floor = (!keeps_order).then(|| AtomicU64::new(log.reserved().get()));
+        LogBarrier { log, floor }
+    }
+
+    /// When this returns, everything that is appended later lies above `record`, which was appended before.
+    pub(crate) fn separate(&self, record: Lsn) {
+        self.log.barrier();
+        if let Some(floor) = &self.floor {
+            floor.fetch_max(record.get(), Ordering::AcqRel);
+        }
+    }
+}
 
 impl WalBarrier for LogBarrier {
     fn make_durable(&self, end: Lsn) -> Result<()> {
-        Ok(self.0.wait(end, Durability::Durable)?)
+        Ok(self.log.wait(end, Durability::Durable)?)
     }
 
     fn reserved(&self) -> Lsn {
-        self.0.reserved()
+        self.log.reserved()
+    }
+
+    fn floor(&self) -> Lsn {
+        match &self.floor {
+            Some(floor) => Lsn::new(floor.load(Ordering::Acquire)),
+            None => self.log.reserved(),
+        }
     }
 }
 
@@ -152,15 +182,15 @@ impl Engine {
         }
     }
 
-    /// Appends a record that belongs to no transaction's undo.
+    /// Appends a record that belongs to no transaction's undo, above `after`.
     pub(crate) fn append_system(
         &self,
         kind: u8,
-        prev: Lsn,
+        after: Lsn,
         payload: &[&[u8]],
         admission: Admission,
     ) -> Result<Appended> {
-        let append = Append { kind: Kind::new(kind), txn: 0, prev, after: Lsn::ZERO, payload, admission };
+        let append = Append { kind: Kind::new(kind), txn: 0, prev: Lsn::ZERO, after, payload, admission };
         self.active.append(&self.log, &append)
     }
 

@@ -162,8 +162,8 @@ fn restart(
     let begin = control.get().checkpoint;
     let page_bytes = control.get().page_bytes as usize;
     let background = options.log.background;
-    let barrier = Arc::new(LogBarrier(log.clone()));
-    let pool = Arc::new(Pool::new(pages, double_write, page_bytes, options.cache_bytes, barrier));
+    let barrier = Arc::new(LogBarrier::new(log.clone(), options.log.inserter.keeps_order()));
+    let pool = Arc::new(Pool::new(pages, double_write, page_bytes, options.cache_bytes, barrier.clone()));
     let checkpoint = recovery::read_checkpoint(&log, begin, progress)?;
     let analysis = recovery::repeat(&log, &pool, &checkpoint, Analysis::new(begin), background, progress)?;
     let space = Space::load(&pool)?;
@@ -174,6 +174,7 @@ fn restart(
         place,
         gate,
         log,
+        barrier,
         pool,
         space,
         active: ActiveTable::new(TxnId::new(next_txn)),

@@ -77,6 +77,7 @@ impl Engine {
     }
 
     /// Appends the commit record: from here on the transaction is committed if the log says so. Returns the record's end.
+    /// It lies above the commit records of all that the transaction depends on, as far as they are not durable.
     pub(crate) fn append_commit(&self, writer: &mut Writer) -> Result<Lsn> {
         let chains = writer.chains();
         let payload: Vec<u8> = chains.iter().flat_map(|chain| chain.to_le_bytes()).collect();
@@ -86,7 +87,7 @@ impl Engine {
             kind: Kind::new(COMMIT),
             txn: slot.txn.get(),
             prev: slot.last,
-            after: Lsn::ZERO,
+            after: writer.after(),
             payload: if chains.is_empty() { &[] } else { &pieces },
             admission: Admission::Critical,
         };

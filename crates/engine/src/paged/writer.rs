@@ -62,6 +62,8 @@ struct LetGo {
 pub(crate) struct Writer {
     pub(crate) slot: Arc<Slot>,
     pub(crate) txn: TxnId,
+    /// Every record of the transaction to come lies above this: see [`Writer::depend_on`].
+    after: Lsn,
     undo_next: Lsn,
     remembered: Vec<Remembered>,
     bytes: Vec<u8>,
@@ -80,6 +82,7 @@ impl Writer {
         Writer {
             slot,
             txn: TxnId::NONE,
+            after: Lsn::ZERO,
             undo_next: Lsn::ZERO,
             remembered: Vec::new(),
             bytes: Vec::new(),
@@ -100,6 +103,7 @@ impl Writer {
     /// Makes it ready for the next transaction.
     pub(crate) fn reset(&mut self) {
         self.txn = TxnId::NONE;
+        self.after = Lsn::ZERO;
         self.undo_next = Lsn::ZERO;
         self.remembered.clear();
         self.remembered.shrink_to(KEPT_CHANGES);
@@ -111,6 +115,18 @@ impl Writer {
         self.logged = 0;
         self.reserved = 0;
         self.reserves.clear();
+    }
+
+    /// The transaction has got locks that others released before their commits were durable; the last of those commit records
+    /// ends at `end`. Its next records lie above: a log that lacks one of those commits has neither this transaction's commit
+    /// nor a change of what it wrote over.
+    pub(crate) fn depend_on(&mut self, end: Lsn) {
+        self.after = self.after.max(Lsn::new(end.get().saturating_sub(1)));
+    }
+
+    /// What the transaction's next record has to lie above, beside its own records.
+    pub(crate) fn after(&self) -> Lsn {
+        self.after
     }
 
     /// Where undo would begin; a savepoint remembers it.
@@ -133,15 +149,21 @@ impl Writer {
         self.let_go.iter().map(|let_go| let_go.chain.get()).collect()
     }
 
-    /// Appends a change that can be undone.
-    pub(crate) fn append(&mut self, engine: &Engine, kind: u8, payload: &[&[u8]]) -> Result<Appended> {
+    /// Appends a change that can be undone, above `after`.
+    pub(crate) fn append(
+        &mut self,
+        engine: &Engine,
+        kind: u8,
+        after: Lsn,
+        payload: &[&[u8]],
+    ) -> Result<Appended> {
         self.make_reserve(engine)?;
         let mut slot = self.slot.lock();
         let append = Append {
             kind: Kind::new(kind),
             txn: self.txn.get(),
             prev: slot.last,
-            after: Lsn::ZERO,
+            after: after.max(self.after),
             payload,
             admission: Admission::Normal,
         };
@@ -160,11 +182,12 @@ impl Writer {
         Ok(appended)
     }
 
-    /// Appends a change that undoes another; `undo_next` is what remains to be undone after it.
+    /// Appends a change that undoes another, above `after`; `undo_next` is what remains to be undone after it.
     pub(crate) fn append_compensation(
         &mut self,
         engine: &Engine,
         kind: u8,
+        after: Lsn,
         payload: &[&[u8]],
         undo_next: Lsn,
     ) -> Result<Appended> {
@@ -177,7 +200,7 @@ impl Writer {
             kind: Kind::new(COMPENSATION),
             txn: self.txn.get(),
             prev: slot.last,
-            after: Lsn::ZERO,
+            after,
             payload: &pieces,
             admission: Admission::Critical,
         };
@@ -286,8 +309,8 @@ fn logged(appended: Appended) -> Logged {
     Logged { lsn: appended.lsn, end: appended.end }
 }
 
-fn append_structure(engine: &Engine, payload: &[&[u8]], admission: Admission) -> Result<Logged> {
-    engine.append_system(ChangeKind::Structure.number(), Lsn::ZERO, payload, admission).map(logged)
+fn append_structure(engine: &Engine, after: Lsn, payload: &[&[u8]], admission: Admission) -> Result<Logged> {
+    engine.append_system(ChangeKind::Structure.number(), after, payload, admission).map(logged)
 }
 
 /// Records of a transaction that goes forward.
@@ -297,13 +320,13 @@ pub(crate) struct Forward<'a> {
 }
 
 impl ChangeWriter for Forward<'_> {
-    fn append(&mut self, kind: ChangeKind, payload: &[&[u8]]) -> Result<Logged> {
-        self.writer.append(self.engine, kind.number(), payload).map(logged)
+    fn append(&mut self, kind: ChangeKind, after: Lsn, payload: &[&[u8]]) -> Result<Logged> {
+        self.writer.append(self.engine, kind.number(), after, payload).map(logged)
     }
 
-    fn append_structure(&mut self, kind: ChangeKind, payload: &[&[u8]]) -> Result<Logged> {
+    fn append_structure(&mut self, kind: ChangeKind, after: Lsn, payload: &[&[u8]]) -> Result<Logged> {
         match kind {
-            ChangeKind::Structure => append_structure(self.engine, payload, Admission::Normal),
+            ChangeKind::Structure => append_structure(self.engine, after, payload, Admission::Normal),
             _ => Err(Error::Internal("a transaction frees chains only after its commit")),
         }
     }
@@ -325,13 +348,15 @@ pub(crate) struct Backward<'a> {
 }
 
 impl ChangeWriter for Backward<'_> {
-    fn append(&mut self, kind: ChangeKind, payload: &[&[u8]]) -> Result<Logged> {
-        self.writer.append_compensation(self.engine, kind.number(), payload, self.undo_next).map(logged)
+    fn append(&mut self, kind: ChangeKind, after: Lsn, payload: &[&[u8]]) -> Result<Logged> {
+        self.writer
+            .append_compensation(self.engine, kind.number(), after, payload, self.undo_next)
+            .map(logged)
     }
 
-    fn append_structure(&mut self, kind: ChangeKind, payload: &[&[u8]]) -> Result<Logged> {
+    fn append_structure(&mut self, kind: ChangeKind, after: Lsn, payload: &[&[u8]]) -> Result<Logged> {
         match kind {
-            ChangeKind::Structure => append_structure(self.engine, payload, Admission::Critical),
+            ChangeKind::Structure => append_structure(self.engine, after, payload, Admission::Critical),
             _ => Err(Error::Internal("undo frees chains by compensation records")),
         }
     }
@@ -352,13 +377,15 @@ pub(crate) struct Afterwards<'a> {
 }
 
 impl ChangeWriter for Afterwards<'_> {
-    fn append(&mut self, _: ChangeKind, _: &[&[u8]]) -> Result<Logged> {
+    fn append(&mut self, _: ChangeKind, _: Lsn, _: &[&[u8]]) -> Result<Logged> {
         Err(Error::Internal("a committed transaction changes nothing"))
     }
 
-    fn append_structure(&mut self, kind: ChangeKind, payload: &[&[u8]]) -> Result<Logged> {
+    fn append_structure(&mut self, kind: ChangeKind, after: Lsn, payload: &[&[u8]]) -> Result<Logged> {
         if kind != ChangeKind::ChainFree {
-            return append_structure(self.engine, payload, Admission::Critical);
+            // What it frees is let go of only if the commit record is in the log.
+            let after = after.max(self.slot.lock().last);
+            return append_structure(self.engine, after, payload, Admission::Critical);
         }
         let head = payload.first().ok_or(Error::Internal("a record that frees nothing"))?;
         let (head, _) =
@@ -368,7 +395,7 @@ impl ChangeWriter for Afterwards<'_> {
             kind: Kind::new(kind.number()),
             txn: slot.txn.get(),
             prev: slot.last,
-            after: Lsn::ZERO,
+            after,
             payload,
             admission: Admission::Critical,
         };

@@ -6,7 +6,7 @@
 
 use crate::common::Rng;
 use katydid::testing::Background;
-use katydid::{Database, Error, LockRelease, Options};
+use katydid::{Database, Error, InserterKind, LockRelease, Options};
 use katydid_device::{
     Create, Directory, DirectoryLock, File, Method, Result, SimDevice, Survival, WriteMode,
 };
@@ -30,10 +30,11 @@ fn options(seed: u64, background: Background) -> Options {
     if seed.is_multiple_of(4) {
         options.log.sync = katydid::SyncKind::Pipelined;
     }
-    let mut inserters = katydid::InserterKind::ALL.to_vec();
-    // The store refuses that one.
-    inserters.retain(|inserter| *inserter != katydid::InserterKind::Chunked);
+    let inserters = InserterKind::ALL;
     options.log.inserter = inserters[(seed / 2) as usize % inserters.len()];
+    // Small and always used: records are then put below older ones all the time.
+    options.log.chunk_bytes = [256, 1024, 2048][(seed / 18) as usize % 3];
+    options.log.chunk_always = true;
     if seed.is_multiple_of(2) {
         options.log.method = katydid::Method::Buffered;
     }
@@ -52,26 +53,39 @@ fn survival(random: &mut Rng) -> Survival {
 pub struct Machine {
     pub device: SimDevice,
     background: Background,
+    /// Instead of the one that the seed picks.
+    inserter: Option<InserterKind>,
     trace: Trace,
 }
 
 impl Machine {
     pub fn new(seed: u64, background: Background) -> Machine {
-        Machine { device: SimDevice::new(seed), background, trace: Trace::default() }
+        Machine { device: SimDevice::new(seed), background, inserter: None, trace: Trace::default() }
+    }
+
+    /// The same, with this inserter for all seeds, and room in the log's memory for several sessions' chunks.
+    pub fn with_inserter(self, inserter: InserterKind) -> Machine {
+        Machine { inserter: Some(inserter), ..self }
     }
 
     /// Opens the database on it; the seed picks the options.
     pub fn open(&self, seed: u64) -> std::result::Result<Database, Error> {
         let directory =
             Traced { inner: self.device.directory(), prefix: String::new(), trace: self.trace.clone() };
-        Database::open_in(Arc::new(directory), options(seed, self.background))
+        let mut options = options(seed, self.background);
+        if let Some(inserter) = self.inserter {
+            options.log.inserter = inserter;
+            options.log.ring_bytes = 64 << 10;
+            options.log.run_ahead_bytes = 32 << 10;
+        }
+        Database::open_in(Arc::new(directory), options)
     }
 
     /// The machine after a crash.
     pub fn restart(&self, random: &mut Rng) -> Machine {
         let device = self.device.reopen_with(random.u64(..), survival(random));
         self.trace.say("crash".to_owned());
-        Machine { device, background: self.background, trace: self.trace.clone() }
+        Machine { device, trace: self.trace.clone(), ..*self }
     }
 
     /// Every change the device was told to make, in order, over all restarts. Without reads: they change nothing, and

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | one client, all work on its thread | exactly: seed, step and units name one sequence of device calls and one outcome |
 //! | one client beside the database's own threads | roughly: the seed gives the same transactions, a step is a time |
+//! | several clients that take turns | exactly, but for what the number of a thread changes: see `turns` |
 //! | several clients | roughly: the seed gives each client's choices, not how they meet |
 //!
 //! A failure prints the line that replays it (`one_crash`). `KATYDID_SEED` alone sets the first seed of each test,
@@ -19,12 +20,13 @@ mod client;
 mod crowd;
 mod history;
 mod machine;
+mod turns;
 
 use client::Client;
 use common::Rng;
 use history::{History, Model};
 use katydid::testing::Background::{self, Caller, Threads};
-use katydid::{Database, Error};
+use katydid::{Database, Error, InserterKind};
 use machine::Machine;
 use std::time::{Duration, Instant};
 
@@ -148,6 +150,24 @@ fn crowd(seed: u64) {
     replay(|| crowd::crash_once(seed), || println!("seed {seed} of several clients: not exactly replayable"));
 }
 
+/// Some crashes of a workload of clients that take turns.
+fn turns(seed: u64, inserter: InserterKind, crashes: usize, workers: &[turns::Worker]) {
+    let units = 300;
+    let total = turns::steps(seed, inserter, units, workers);
+    let mut random = Rng::with_seed(seed);
+    for _ in 0..crashes {
+        let step = random.u64(0..=total);
+        replay(
+            || turns::crash_at(seed, inserter, units, step, workers),
+            || {
+                println!(
+                    "KATYDID_SEED={seed} KATYDID_STEP={step} KATYDID_INSERTER={inserter} cargo test -p katydid --test crash one_turn"
+                );
+            },
+        );
+    }
+}
+
 fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
@@ -189,6 +209,27 @@ fn crashes_under_several_threads() {
     for seed in first..first + 40 {
         crowd(seed);
     }
+}
+
+#[test]
+fn crashes_while_clients_take_turns() {
+    let workers = turns::workers();
+    let first = common::seed(4000);
+    for seed in first..first + 60 {
+        turns(seed, InserterKind::Chunked, 10, &workers);
+    }
+    for (seed, inserter) in (first..).zip(InserterKind::ALL) {
+        turns(seed, inserter, 4, &workers);
+    }
+}
+
+/// The crash of clients that take turns that a failure named. Does nothing unless it is told which.
+#[test]
+fn one_turn() {
+    let (Some(seed), Some(step)) = (setting("KATYDID_SEED"), setting("KATYDID_STEP")) else { return };
+    let Ok(inserter) = std::env::var("KATYDID_INSERTER") else { return };
+    let inserter = inserter.parse().expect("an inserter");
+    turns::crash_at(seed, inserter, 300, step, &turns::workers());
 }
 
 /// On another thread, beside whatever else runs: neither may matter.
@@ -238,6 +279,7 @@ fn campaign() {
     let start = Instant::now();
     let mut seed = common::seed(start.elapsed().as_nanos() as u64 ^ u64::from(std::process::id()) << 20);
     let mut points = 0u64;
+    let workers = turns::workers();
     while start.elapsed() < length {
         println!("KATYDID_SEED={seed}");
         for (background, crashes) in [(Caller, 14), (Threads, 6)] {
@@ -250,7 +292,9 @@ fn campaign() {
             }
         }
         crowd(seed);
-        points += 1;
+        turns(seed, InserterKind::Chunked, 10, &workers);
+        turns(seed, InserterKind::ALL[(seed % 9) as usize], 2, &workers);
+        points += 13;
         seed = seed.wrapping_add(1);
     }
     println!("{points} crash points in {} s", start.elapsed().as_secs());

@@ -10,7 +10,12 @@ pub(crate) trait WalBarrier: Send + Sync + Debug {
     /// Returns when the log is durable up to `end`, an exclusive end of a record. Must not take a page latch.
     fn make_durable(&self, end: Lsn) -> Result<()>;
 
-    /// Where the next record will begin, or later records already do: a lower bound (loaded with Acquire or stronger) of the
-    /// LSN of every record appended after this call by the caller.
+    /// Everything appended so far lies below (loaded with Acquire or stronger).
     fn reserved(&self) -> Lsn;
+
+    /// A place from which the log can be read, below every record appended after this call by the caller (loaded with Acquire or
+    /// stronger): the reserved frontier, where order of appends is order of LSNs.
+    fn floor(&self) -> Lsn {
+        self.reserved()
+    }
 }

@@ -59,7 +59,7 @@ impl Meta {
     /// The holder of the exclusive latch is about to append a record that changes the page.
     pub(super) fn begin_change(&self, ties: &Ties) {
         if self.rec_lsn.load(Ordering::Relaxed) == NONE {
-            self.rec_lsn.store(ties.wal.reserved().get(), Ordering::Release);
+            self.rec_lsn.store(ties.wal.floor().get(), Ordering::Release);
             ties.dirty.fetch_add(1, Ordering::Relaxed);
         }
     }

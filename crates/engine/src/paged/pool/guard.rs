@@ -99,7 +99,7 @@ impl PageWrite {
     }
 
     /// As [`PageWrite::begin_change`], for a record that is in the log already and begins (with its first fragment) at
-    /// `first`: redo. The reserved frontier is no lower bound then.
+    /// `first`: redo. The log's floor is no lower bound then.
     pub(crate) fn begin_redo(&mut self, first: Lsn) {
         self.begin_change();
         self.body.meta.lower_recovery_lsn(first);

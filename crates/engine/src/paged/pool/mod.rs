@@ -226,10 +226,11 @@ impl Pool {
     }
 
     /// The dirty pages, each with a lower bound of the LSN of its first change that may not be durable in place. For a
-    /// checkpoint: call it after the checkpoint's begin record was appended; then every page changed by a record before that,
-    /// and not durable in place, is among them.
+    /// checkpoint: call it after the checkpoint's begin record was appended and a barrier of the log was passed; then every page
+    /// changed by a record before that, and not durable in place, is among them.
     pub(crate) fn dirty_pages(&self) -> Vec<(PageId, Lsn)> {
-        // Acquires the appends of all records below the reserved frontier, hence the `begin_change` before each.
+        // Acquires the appends of all records below the reserved frontier, hence the `begin_change` before each; where records are
+        // appended below it, the barrier did.
         self.ties.wal.reserved();
         let mut dirty = Vec::new();
         for shard in &self.shards {

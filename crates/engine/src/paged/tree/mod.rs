@@ -14,6 +14,7 @@
 //!    continuation of a scan is found again from a fence, whatever happened to the pages meanwhile.
 //! 4. All changes follow one order: exclusive latches, `begin_change`, append, edit, `finish_change`. All that can fail
 //!    comes before the append; a failed append leaves every page as it was. A failure after it shuts the database off.
+//!    A record lies above the LSNs of all pages it changes, so a page's changes are in the log in the order in which they were made.
 //! 5. A change of structure is one record ([`structure::Structure`]) and leaves a tree that satisfies 3. Between two changes
 //!    of structure, and at every crash, the tree is whole; at worst a page is emptier than it could be.
 //! 6. The log is appended to with latches held: its drain never needs a page latch.
@@ -59,13 +60,14 @@ pub(crate) struct Logged {
 }
 
 /// Puts the tree's records into the log. Who implements it decides whose records they are: a running transaction's, or those
-/// of a rollback, where `append` writes compensation records.
+/// of a rollback, where `append` writes compensation records. Every record is put above `after`, the highest LSN of the pages
+/// it changes.
 pub(crate) trait ChangeWriter {
     /// Appends a record that the transaction owns. Called with page latches held. If it fails nothing is changed.
-    fn append(&mut self, kind: ChangeKind, payload: &[&[u8]]) -> Result<Logged>;
+    fn append(&mut self, kind: ChangeKind, after: Lsn, payload: &[&[u8]]) -> Result<Logged>;
 
     /// Appends a record that is never undone, whatever becomes of the transaction: `Structure` or `ChainFree`.
-    fn append_structure(&mut self, kind: ChangeKind, payload: &[&[u8]]) -> Result<Logged>;
+    fn append_structure(&mut self, kind: ChangeKind, after: Lsn, payload: &[&[u8]]) -> Result<Logged>;
 
     /// For whom pages are reserved.
     fn alloc_class(&self) -> AllocClass;
@@ -99,6 +101,9 @@ impl Tree {
         Tree { table, root }
     }
 }
+
+/// What is wrong if a record did not get above the LSN of a page it changes: redo would leave it out.
+const LOGGED_BELOW: &str = "a change was logged below the one before it";
 
 /// A page of a tree that contradicts its neighbours.
 fn corrupt(page: PageId, finding: impl Into<String>) -> Error {

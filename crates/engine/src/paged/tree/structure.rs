@@ -3,12 +3,12 @@
 //! Whoever builds one has made sure that each part fits its page: after the record is in the log there is no way back. If
 //! one does not, the database shuts itself off.
 
-use super::{ChangeWriter, Logged, Pages};
+use super::{ChangeWriter, LOGGED_BELOW, Logged, Pages};
 use crate::paged::change::{ChangeKind, Part, PartsWriter, apply_part, decode_parts, encode_chain_free};
 use crate::paged::page::{PageId, map};
 use crate::paged::pool::PageWrite;
 use crate::paged::space::Reserved;
-use crate::{Error, Result};
+use crate::{Error, Lsn, Result};
 
 /// What kind of record the pages are changed by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,18 +105,20 @@ impl<'p> Structure<'p> {
     /// Logs the change and makes it.
     pub(super) fn commit(mut self, kind: RecordFor, writer: &mut dyn ChangeWriter) -> Result<Logged> {
         self.add_maps()?;
+        let mut after = Lsn::ZERO;
         for page in &mut self.latched {
             page.begin_change();
+            after = after.max(page.lsn());
         }
         let payload = self.parts.payload();
         let logged = match kind {
-            RecordFor::Structure => writer.append_structure(ChangeKind::Structure, &[payload])?,
-            RecordFor::Owner => writer.append(ChangeKind::ChainWrite, &[payload])?,
+            RecordFor::Structure => writer.append_structure(ChangeKind::Structure, after, &[payload])?,
+            RecordFor::Owner => writer.append(ChangeKind::ChainWrite, after, &[payload])?,
             RecordFor::ChainFree(head) => {
-                writer.append_structure(ChangeKind::ChainFree, &[&encode_chain_free(head), payload])?
+                writer.append_structure(ChangeKind::ChainFree, after, &[&encode_chain_free(head), payload])?
             }
             RecordFor::Compensation(head) => {
-                writer.append(ChangeKind::ChainFree, &[&encode_chain_free(head), payload])?
+                writer.append(ChangeKind::ChainFree, after, &[&encode_chain_free(head), payload])?
             }
         };
         match self.make(logged) {
@@ -131,6 +133,9 @@ impl<'p> Structure<'p> {
             let part = part.map_err(|_| "a record was encoded wrongly")?;
             let page = self.latched.iter_mut().find(|page| page.id() == part.page);
             let page = page.ok_or("a page to be changed is not latched")?;
+            if page.lsn() >= logged.lsn {
+                return Err(LOGGED_BELOW);
+            }
             if apply(page, part.page, &part.part).is_err() {
                 return Err("a logged change does not fit its page");
             }

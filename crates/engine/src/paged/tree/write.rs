@@ -3,11 +3,11 @@
 //! Optimistic: only the leaf is latched exclusively. If it has no room the latch is given up, `room` splits it, and the change
 //! begins anew.
 
-use super::{Chain, ChangeWriter, Logged, Pages, Tree};
+use super::{Chain, ChangeWriter, LOGGED_BELOW, Logged, Pages, Tree};
 use crate::paged::change::{Diff, LeafChange, LeafOp, UndoPart, apply_leaf};
 use crate::paged::page::{PageId, Value, fits_inline, key_bytes_max};
 use crate::paged::pool::PageWrite;
-use crate::{Error, Result, VALUE_BYTES_MAX};
+use crate::{Error, Lsn, Result, VALUE_BYTES_MAX};
 
 /// What a key was before a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -117,7 +117,7 @@ impl Tree {
                     let op = LeafOp::Insert { new: *value };
                     page.begin_change();
                     let change = self.change(page.id(), slot, key, op);
-                    let logged = append(&change, writer)?;
+                    let logged = append(&change, page.lsn(), writer)?;
                     finish(&mut page, &change, logged, writer)?;
                     return Ok(Previous::default());
                 }
@@ -154,14 +154,14 @@ impl Tree {
                 let redo_only = diff.with_new_of(new);
                 let diff = if undo == UndoPart::Keep { diff } else { diff.redo_only() };
                 (
-                    append(&self.change(page.id(), slot, key, LeafOp::Diff(diff)), writer)?,
+                    append(&self.change(page.id(), slot, key, LeafOp::Diff(diff)), page.lsn(), writer)?,
                     LeafOp::Diff(redo_only),
                 )
             }
             (old, new) => {
                 let old = (undo == UndoPart::Keep).then_some(old);
                 let change = self.change(page.id(), slot, key, LeafOp::Replace { old, new });
-                (append(&change, writer)?, LeafOp::Replace { old: None, new })
+                (append(&change, page.lsn(), writer)?, LeafOp::Replace { old: None, new })
             }
         };
         let change = self.change(page.id(), slot, key, op);
@@ -187,7 +187,7 @@ impl Tree {
             }
             page.begin_change();
             let change = self.change(page.id(), slot, key, LeafOp::Diff(diff.redo_only()));
-            let logged = append(&change, writer)?;
+            let logged = append(&change, page.lsn(), writer)?;
             return finish(&mut page, &change, logged, writer);
         }
         let made = self.get(pages.pool, key, |value| match value {
@@ -223,7 +223,7 @@ impl Tree {
         let before = leaf.used_bytes();
         page.begin_change();
         let old = (undo == UndoPart::Keep).then_some(page.leaf()?.value(slot));
-        let logged = append(&self.change(page.id(), slot, key, LeafOp::Delete { old }), writer)?;
+        let logged = append(&self.change(page.id(), slot, key, LeafOp::Delete { old }), page.lsn(), writer)?;
         let change = self.change(page.id(), slot, key, LeafOp::Delete { old: None });
         finish(&mut page, &change, logged, writer)?;
         let after = page.leaf()?.used_bytes();
@@ -239,8 +239,9 @@ impl Tree {
     }
 }
 
-fn append(change: &LeafChange<'_>, writer: &mut dyn ChangeWriter) -> Result<Logged> {
-    change.encode(|payload| writer.append(change.kind(), payload))
+/// Logs a change of a page whose LSN is `after`.
+fn append(change: &LeafChange<'_>, after: Lsn, writer: &mut dyn ChangeWriter) -> Result<Logged> {
+    change.encode(|payload| writer.append(change.kind(), after, payload))
 }
 
 /// Makes a change that is in the log.
@@ -250,6 +251,9 @@ fn finish(
     logged: Logged,
     writer: &mut dyn ChangeWriter,
 ) -> Result<()> {
+    if page.lsn() >= logged.lsn {
+        return Err(writer.half_made(LOGGED_BELOW));
+    }
     if apply_leaf(page.bytes_mut(), change).is_err() {
         return Err(writer.half_made("a logged change does not fit its page"));
     }

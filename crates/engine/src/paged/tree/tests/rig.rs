@@ -54,7 +54,14 @@ pub(super) struct TestLog {
 }
 
 impl TestLog {
-    fn append(&self, txn: u64, role: Role, kind: ChangeKind, payload: &[&[u8]]) -> Result<Logged> {
+    fn append(
+        &self,
+        txn: u64,
+        role: Role,
+        kind: ChangeKind,
+        after: Lsn,
+        payload: &[&[u8]],
+    ) -> Result<Logged> {
         if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err() {
             return Err(Error::NoSpace { what: "a test's log".to_owned() });
         }
@@ -62,6 +69,7 @@ impl TestLog {
         let mut records = self.records.lock();
         let lsn = self.position.fetch_add(48 + payload.len() as u64, Ordering::AcqRel);
         let (lsn, end) = (Lsn::new(lsn), Lsn::new(lsn + 48 + payload.len() as u64));
+        assert!(lsn > after, "pages are changed by one log only");
         records.push(Record { lsn, end, txn, role, kind, payload });
         Ok(Logged { lsn, end })
     }
@@ -94,19 +102,19 @@ pub(super) struct Txn {
 }
 
 impl ChangeWriter for Txn {
-    fn append(&mut self, kind: ChangeKind, payload: &[&[u8]]) -> Result<Logged> {
+    fn append(&mut self, kind: ChangeKind, after: Lsn, payload: &[&[u8]]) -> Result<Logged> {
         match self.compensating {
-            Some(left) => self.log.append(self.id, Role::Compensation(left), kind, payload),
+            Some(left) => self.log.append(self.id, Role::Compensation(left), kind, after, payload),
             None => {
-                let logged = self.log.append(self.id, Role::Change, kind, payload)?;
+                let logged = self.log.append(self.id, Role::Change, kind, after, payload)?;
                 self.changes.push((kind, payload.concat()));
                 Ok(logged)
             }
         }
     }
 
-    fn append_structure(&mut self, kind: ChangeKind, payload: &[&[u8]]) -> Result<Logged> {
-        self.log.append(self.id, Role::Structure, kind, payload)
+    fn append_structure(&mut self, kind: ChangeKind, after: Lsn, payload: &[&[u8]]) -> Result<Logged> {
+        self.log.append(self.id, Role::Structure, kind, after, payload)
     }
 
     fn alloc_class(&self) -> AllocClass {
@@ -139,7 +147,7 @@ impl Txn {
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.log.append(self.id, Role::End, ChangeKind::Structure, &[])?;
+        self.log.append(self.id, Role::End, ChangeKind::Structure, Lsn::ZERO, &[])?;
         Ok(())
     }
 
@@ -155,7 +163,7 @@ impl Txn {
     }
 
     pub(super) fn commit_only(&mut self) -> Result<()> {
-        self.log.append(self.id, Role::Commit(self.freed.clone()), ChangeKind::Structure, &[])?;
+        self.log.append(self.id, Role::Commit(self.freed.clone()), ChangeKind::Structure, Lsn::ZERO, &[])?;
         Ok(())
     }
 

@@ -1,0 +1,414 @@
+//! Several clients, each on a thread and with a log session of its own, that take turns as the seed says. So which records are put
+//! below older ones is the same in every run, and so is what a crash at a step leaves, yet their transactions are open side by side.
+//!
+//! No client ever has to wait for a lock: each step picks keys that the others have not locked. After recovery: which transactions
+//! survived is read from marks, each client's in a table of its own, so that the marks put nothing in order. Everything acknowledged
+//! survived, and with each survivor everything whose writes it read or replaced; and the store is what the survivors wrote, in
+//! the order of their commits.
+
+use crate::common::{Rng, key};
+use crate::history::{Model, Unit, apply};
+use crate::machine::Machine;
+use katydid::testing::{Background, run_background};
+use katydid::{Database, Durability, Error, InserterKind, Session, Transaction, TransactionOptions};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+const CLIENTS: usize = 3;
+const SHARED: &str = "shared";
+/// A table that comes and goes.
+const BRIEF: &str = "brief";
+
+type Cell = (String, Vec<u8>);
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A thread that does one thing after the other.
+pub struct Worker {
+    jobs: Option<Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Worker {
+    fn start() -> Worker {
+        let (jobs, inbox) = channel::<Job>();
+        let thread = std::thread::spawn(move || inbox.into_iter().for_each(|job| job()));
+        Worker { jobs: Some(jobs), thread: Some(thread) }
+    }
+
+    /// Runs `job` there, and waits for it.
+    fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+        let (sender, outcome) = channel();
+        let jobs = self.jobs.as_ref().expect("a worker that was not ended");
+        jobs.send(Box::new(move || drop(sender.send(job())))).expect("the worker lives");
+        outcome.recv().expect("no panic on the worker")
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        let ended = self.thread.take().map(JoinHandle::join);
+        assert!(std::thread::panicking() || matches!(ended, Some(Ok(()))), "a worker panicked");
+    }
+}
+
+/// Something that survives or not.
+#[derive(Debug)]
+struct Attempt {
+    /// None for a table created or dropped.
+    client: Option<usize>,
+    mark: Vec<u8>,
+    unit: Unit,
+    /// What must have survived if this did.
+    needs: BTreeSet<usize>,
+    acknowledged: bool,
+}
+
+/// A transaction under way.
+struct Open {
+    txn: Transaction,
+    durability: Durability,
+    writes: Vec<(String, Vec<u8>, Option<Vec<u8>>)>,
+    needs: BTreeSet<usize>,
+    read: BTreeSet<Cell>,
+}
+
+impl Open {
+    fn wrote(&self, cell: &Cell) -> bool {
+        self.writes.iter().any(|(table, key, _)| (table, key) == (&cell.0, &cell.1))
+    }
+
+    fn entered(&self, table: &str) -> bool {
+        self.writes.iter().any(|(name, ..)| name == table) || self.read.iter().any(|(name, _)| name == table)
+    }
+}
+
+pub struct Turns<'a> {
+    machine: &'a Machine,
+    workers: &'a [Worker],
+    seed: u64,
+    random: Rng,
+    base: Model,
+    attempts: Vec<Attempt>,
+    /// Needs of acknowledged readers.
+    shown: BTreeSet<usize>,
+    /// Which attempt wrote a cell last.
+    writers: BTreeMap<Cell, usize>,
+    open: Vec<Option<Open>>,
+    told: Arc<Mutex<Vec<usize>>>,
+    marks: u64,
+}
+
+fn own(client: usize) -> String {
+    format!("own-{client}")
+}
+
+impl<'a> Turns<'a> {
+    fn new(machine: &'a Machine, workers: &'a [Worker], seed: u64, base: Model, marks: u64) -> Self {
+        Turns {
+            machine,
+            workers,
+            seed,
+            random: Rng::with_seed(seed ^ marks),
+            base,
+            attempts: Vec::new(),
+            shown: BTreeSet::new(),
+            writers: BTreeMap::new(),
+            open: (0..CLIENTS).map(|_| None).collect(),
+            told: Arc::default(),
+            marks,
+        }
+    }
+
+    fn run(&mut self, steps: usize) -> Result<(), Error> {
+        let database = self.machine.open(self.seed)?;
+        let session = database.session();
+        let result = self.run_open(&database, &session, steps);
+        session.poll();
+        // What was not closed by a crash is closed by one now, with transactions under way.
+        self.machine.device.freeze();
+        self.open.iter_mut().for_each(|open| drop(open.take()));
+        for number in std::mem::take(&mut *self.told.lock().expect("no panic")) {
+            self.attempts[number].acknowledged = true;
+        }
+        result
+    }
+
+    fn run_open(&mut self, database: &Database, session: &Session, steps: usize) -> Result<(), Error> {
+        let tables = [SHARED.to_owned()].into_iter().chain((0..CLIENTS).map(own));
+        for name in tables.collect::<Vec<_>>() {
+            self.create(database, &name)?;
+        }
+        for _ in 0..steps {
+            session.poll();
+            let client = self.random.usize(..CLIENTS);
+            match self.random.u32(0..100) {
+                0..3 => {
+                    let database = database.clone();
+                    self.workers[client].run(move || database.checkpoint())?;
+                }
+                3..5 => run_background(database),
+                5..9 => self.come_or_go(database, client)?,
+                9..13 => self.show(database, client)?,
+                _ => self.step(database, session, client)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> Model {
+        self.replay(|_| true)
+    }
+
+    fn replay(&self, survived: impl Fn(usize) -> bool) -> Model {
+        let mut model = self.base.clone();
+        for (number, attempt) in self.attempts.iter().enumerate().filter(|(number, _)| survived(*number)) {
+            let Unit::Commit(writes) = &attempt.unit else {
+                apply(&mut model, &attempt.unit);
+                continue;
+            };
+            for (table, ..) in writes {
+                assert!(model.contains_key(table), "attempt {number} survived, its table {table} did not");
+            }
+            apply(&mut model, &attempt.unit);
+        }
+        model
+    }
+
+    fn attempt(&mut self, client: Option<usize>, unit: Unit, needs: BTreeSet<usize>) -> usize {
+        let mark = format!("mark-{:08}", self.marks).into_bytes();
+        self.attempts.push(Attempt { client, mark, unit, needs, acknowledged: false });
+        self.attempts.len() - 1
+    }
+
+    fn create(&mut self, database: &Database, name: &str) -> Result<(), Error> {
+        if !self.state().contains_key(name) {
+            let number = self.attempt(None, Unit::Create(name.to_owned()), BTreeSet::new());
+            database.table(name)?;
+            self.attempts[number].acknowledged = true;
+        }
+        Ok(())
+    }
+
+    /// Creates or drops the table that comes and goes, if nobody uses it.
+    fn come_or_go(&mut self, database: &Database, client: usize) -> Result<(), Error> {
+        if !self.state().contains_key(BRIEF) {
+            return self.create(database, BRIEF);
+        }
+        if self.open.iter().flatten().any(|open| open.entered(BRIEF)) {
+            return Ok(());
+        }
+        let users = self.writers.iter().filter(|((table, _), _)| table == BRIEF).map(|(_, number)| *number);
+        let needs = users.collect();
+        let number = self.attempt(None, Unit::Drop(BRIEF.to_owned()), needs);
+        let database = database.clone();
+        self.workers[client].run(move || database.drop_table(BRIEF))?;
+        self.attempts[number].acknowledged = true;
+        self.writers.retain(|(table, _), _| table != BRIEF);
+        Ok(())
+    }
+
+    /// A transaction that reads all that is shared and says so.
+    fn show(&mut self, database: &Database, client: usize) -> Result<(), Error> {
+        if self.open.iter().flatten().any(|open| open.writes.iter().any(|(table, ..)| table == SHARED)) {
+            return Ok(());
+        }
+        let expected = self.state()[SHARED].clone();
+        let database = database.clone();
+        let found = self.workers[client].run(move || -> Result<BTreeMap<_, _>, Error> {
+            let table = database.open_table(SHARED)?.expect("a table that was created");
+            let mut txn = database.begin()?;
+            let rows: Result<_, Error> = txn.range::<&[u8]>(&table, ..).collect();
+            let rows = rows?;
+            txn.commit()?;
+            Ok(rows)
+        })?;
+        assert!(found == expected, "a reader was shown something else than was committed");
+        self.shown.extend(self.writers.iter().filter(|((table, _), _)| table == SHARED).map(|(_, n)| *n));
+        Ok(())
+    }
+
+    fn step(&mut self, database: &Database, session: &Session, client: usize) -> Result<(), Error> {
+        let Some(mut open) = self.open[client].take() else {
+            let durability = match self.random.u32(0..4) {
+                0 => Durability::Buffered,
+                _ => Durability::Durable,
+            };
+            let options = TransactionOptions { durability, ..TransactionOptions::default() };
+            let (writes, needs, read) = Default::default();
+            self.open[client] =
+                Some(Open { txn: database.begin_with(options)?, durability, writes, needs, read });
+            return Ok(());
+        };
+        match self.random.u32(0..20) {
+            0..3 => return self.commit(database, session, client, open),
+            3 => {
+                return self.workers[client].run(move || open.txn.rollback());
+            }
+            _ => {}
+        }
+        let table = match self.random.u32(0..8) {
+            0 => own(client),
+            1 | 2 if self.state().contains_key(BRIEF) => BRIEF.to_owned(),
+            _ => SHARED.to_owned(),
+        };
+        let cell = (table, key(self.random.u64(0..24)));
+        let mut others = self.open.iter().flatten();
+        let writes = self.random.u32(0..8) != 0;
+        if others.any(|other| other.wrote(&cell) || writes && other.read.contains(&cell)) {
+            self.open[client] = Some(open);
+            return Ok(());
+        }
+        open.needs.extend(self.writers.get(&cell));
+        let (name, key) = cell.clone();
+        let handle = database.open_table(&name)?.expect("a table that was created");
+        if writes {
+            let length = match self.random.u32(0..30) {
+                0 => self.random.usize(0..20_000),
+                1..6 => self.random.usize(0..1500),
+                _ => self.random.usize(0..120),
+            };
+            let value = (self.random.u32(0..4) != 0).then(|| vec![self.random.u8(..); length]);
+            open.writes.push((name, key.clone(), value.clone()));
+            open = self.workers[client].run(move || -> Result<Open, Error> {
+                match value {
+                    Some(value) => open.txn.put(&handle, &key, value)?,
+                    None => drop(open.txn.delete(&handle, &key)?),
+                }
+                Ok(open)
+            })?;
+        } else {
+            let own = open.writes.iter().rev().find(|(table, k, _)| (table, k) == (&name, &key));
+            let expected = match own {
+                Some((.., value)) => value.clone(),
+                None => self.state()[&name].get(&key).cloned(),
+            };
+            open.read.insert(cell);
+            let found;
+            (open, found) = self.workers[client].run(move || {
+                let found = open.txn.get(&handle, &key);
+                (open, found)
+            });
+            assert!(found? == expected, "a read of something else than was committed");
+        }
+        self.open[client] = Some(open);
+        Ok(())
+    }
+
+    fn commit(
+        &mut self,
+        database: &Database,
+        session: &Session,
+        client: usize,
+        mut open: Open,
+    ) -> Result<(), Error> {
+        let handle = database.open_table(&own(client))?.expect("a table that was created");
+        self.marks += 1;
+        let number = self.attempt(Some(client), Unit::Create(String::new()), open.needs);
+        let mark = self.attempts[number].mark.clone();
+        open.writes.push((own(client), mark.clone(), Some(Vec::new())));
+        self.attempts[number].unit = Unit::Commit(open.writes.clone());
+        for (table, key, _) in open.writes {
+            self.writers.insert((table, key), number);
+        }
+        let durable = open.durability == Durability::Durable;
+        if durable && self.random.u32(0..5) != 0 {
+            let told = self.told.clone();
+            let mut txn = open.txn;
+            let txn = self.workers[client].run(move || txn.put(&handle, mark, []).map(|()| txn))?;
+            // It goes into the log through this thread's session.
+            txn.commit_with(session, move |result| {
+                if result.is_ok() {
+                    told.lock().expect("no panic").push(number);
+                }
+            });
+            return Ok(());
+        }
+        self.workers[client].run(move || {
+            open.txn.put(&handle, mark, [])?;
+            open.txn.commit()
+        })?;
+        self.attempts[number].acknowledged = durable;
+        Ok(())
+    }
+
+    /// Checks what recovery left.
+    fn check(&self, found: &Model) {
+        let marked =
+            |client: usize, mark: &[u8]| found.get(&own(client)).is_some_and(|rows| rows.contains_key(mark));
+        let last = self.attempts.len().saturating_sub(1);
+        let survived: Vec<bool> = self
+            .attempts
+            .iter()
+            .enumerate()
+            .map(|(number, attempt)| match (&attempt.unit, attempt.client) {
+                (Unit::Commit(_), Some(client)) => marked(client, &attempt.mark),
+                // Only the last one can have been interrupted.
+                (Unit::Create(name), _) if number == last => found.contains_key(name),
+                (Unit::Drop(name), _) if number == last => !found.contains_key(name),
+                _ => true,
+            })
+            .collect();
+        for (number, attempt) in self.attempts.iter().enumerate() {
+            if !survived[number] {
+                assert!(!attempt.acknowledged, "attempt {number} was acknowledged and is lost");
+                assert!(!self.shown.contains(&number), "attempt {number} was shown and is lost");
+                continue;
+            }
+            for needed in &attempt.needs {
+                assert!(
+                    survived[*needed],
+                    "attempt {number} is there, {needed}, which it depends on, is not"
+                );
+            }
+        }
+        let expected = self.replay(|number| survived[number]);
+        for (name, rows) in &expected {
+            for (key, value) in rows {
+                let there = found.get(name).and_then(|rows| rows.get(key));
+                let text = String::from_utf8_lossy(key);
+                assert!(there == Some(value), "{name}: {text} is not what the survivors wrote");
+            }
+        }
+        assert!(*found == expected, "there is more than the survivors wrote");
+    }
+}
+
+/// Threads to take turns.
+pub fn workers() -> Vec<Worker> {
+    (0..CLIENTS).map(|_| Worker::start()).collect()
+}
+
+/// Steps a workload takes without a crash.
+pub fn steps(seed: u64, inserter: InserterKind, units: usize, workers: &[Worker]) -> u64 {
+    let machine = Machine::new(seed, Background::Caller).with_inserter(inserter);
+    let mut turns = Turns::new(&machine, workers, seed, Model::new(), 0);
+    turns.run(units).expect("a run without a crash");
+    machine.device.steps()
+}
+
+/// Runs it, crashing at `step`, and recovers; once more after that.
+pub fn crash_at(seed: u64, inserter: InserterKind, units: usize, step: u64, workers: &[Worker]) {
+    let mut random = Rng::with_seed(seed ^ (step << 32) ^ 0x7a11);
+    let mut machine = Machine::new(seed, Background::Caller).with_inserter(inserter);
+    machine.device.crash_at(step);
+    let (mut base, mut marks) = (Model::new(), 0);
+    for _ in 0..2 {
+        let mut turns = Turns::new(&machine, workers, seed, base, marks);
+        crate::expect_crash(turns.run(units), &machine);
+        marks = turns.marks + 1;
+        let (recovered, database) = crate::recover(machine.restart(&mut random), &mut random, seed);
+        let found = crate::everything(&database);
+        turns.check(&found);
+        crate::common::assert_sound(&database.verify(None).expect("verify"));
+        drop(database);
+        let again = recovered.open(seed).expect("open again");
+        assert!(crate::everything(&again) == found, "opening again changed the store");
+        drop(again);
+        base = found;
+        machine = recovered;
+        machine.device.crash_at(machine.device.steps() + random.u64(1..400));
+    }
+}
