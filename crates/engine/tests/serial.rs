@@ -8,7 +8,7 @@
 
 mod common;
 
-use common::{Rng, key, seed, small_options};
+use common::{Rng, chunked, key, seed, small_options};
 use katydid::{Database, Error, LockRelease, Lsn, Options, Read, Session, Table, TransactionOptions};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -273,6 +273,14 @@ fn ranges_release_after_durable() {
 #[test]
 fn durable_reads() {
     run(seed(15), &setting(40, LockRelease::Early, Read::Durable));
+}
+
+#[test]
+fn a_log_without_order() {
+    let unordered = |setting: Setting| Setting { options: chunked(setting.options), ..setting };
+    run(seed(16), &unordered(setting(6, LockRelease::Early, Read::Visible)));
+    run(seed(17), &unordered(setting(2000, LockRelease::Early, Read::Durable)));
+    run(seed(18), &unordered(setting(6, LockRelease::AfterDurable, Read::Visible)));
 }
 
 #[test]

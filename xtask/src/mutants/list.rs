@@ -4,6 +4,7 @@ use super::Mutant;
 
 const CRASH: &[&str] = &["-p", "katydid", "--test", "crash"];
 const ANALYSIS: &[&str] = &["-p", "katydid", "--lib", "analysis_tests"];
+const TURNS: &[&str] = &["-p", "katydid", "--test", "crash", "turns"];
 const LOCKS: &[&str] = &["-p", "katydid", "--lib", "lock::"];
 
 const CHECKPOINT: &str = "crates/engine/src/paged/checkpoint.rs";
@@ -144,5 +145,54 @@ pub const LIST: &[Mutant] = &[
         old: "held.depends_on = held.depends_on.max(depends_on);",
         new: "let _ = depends_on;",
         tests: LOCKS,
+    },
+    Mutant {
+        name: "order: a change is not put above the last one of its page",
+        file: "crates/engine/src/paged/tree/write.rs",
+        old: "change.encode(|payload| writer.append(change.kind(), after, payload))",
+        new: "let _ = after;\n    change.encode(|payload| writer.append(change.kind(), Lsn::ZERO, payload))",
+        tests: TURNS,
+    },
+    Mutant {
+        name: "order: a change of several pages is not put above the last ones of them",
+        file: "crates/engine/src/paged/tree/structure.rs",
+        old: "after = after.max(page.lsn());",
+        new: "after = after.max(Lsn::ZERO);",
+        tests: TURNS,
+    },
+    Mutant {
+        name: "order: a change is not put above the commits whose keys it replaces",
+        file: "crates/engine/src/paged/writer.rs",
+        old: "after: after.max(self.after),",
+        new: "after,",
+        tests: TURNS,
+    },
+    Mutant {
+        name: "order: a commit is not put above those it depends on",
+        file: ROLLBACK,
+        old: "after: writer.after(),",
+        new: "after: Lsn::ZERO,",
+        tests: TURNS,
+    },
+    Mutant {
+        name: "order: a table's drop is not put above its users' commits",
+        file: "crates/engine/src/database.rs",
+        old: "        engine.log.barrier();\n",
+        new: "",
+        tests: TURNS,
+    },
+    Mutant {
+        name: "order: a checkpoint captures without a barrier",
+        file: "crates/engine/src/paged/engine.rs",
+        old: "        self.log.barrier();\n",
+        new: "",
+        tests: TURNS,
+    },
+    Mutant {
+        name: "order: a page's recovery LSN is what is reserved",
+        file: "crates/engine/src/paged/pool/frame.rs",
+        old: "ties.wal.floor()",
+        new: "ties.wal.reserved()",
+        tests: TURNS,
     },
 ];

@@ -84,7 +84,7 @@ pub struct Setup {
     /// At most so many transactions a second, all threads together; latencies then count from when each was due
     #[arg(long, value_name = "RATE")]
     pub target: Option<f64>,
-    /// How records get into the log: mutex, consolidated, decoupled, hybrid, delegated, grasshopper, bitmap or marks (the store refuses chunked)
+    /// How records get into the log: mutex, consolidated, decoupled, hybrid, delegated, grasshopper, bitmap, chunked or marks
     #[arg(long, value_name = "KIND", default_value = "marks", value_parser = word::<InserterKind>)]
     pub inserter: InserterKind,
     #[command(flatten)]

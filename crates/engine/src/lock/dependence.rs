@@ -22,7 +22,8 @@
 //! the log is durable up to that value before it is acknowledged, so nobody is told of k's new value before it is safe.
 //! Were e published after the removal, R could be granted and read the old value in between, be acknowledged as a
 //! read-only transaction, and a crash would then take back what it has told. A dependence of W on others needs no
-//! bookkeeping here: W's commit record follows theirs in the one log, so durable up to e includes them.
+//! bookkeeping here: W's records lie above the commit records it depended on when it appended them (`Writer::depend_on`), so durable up
+//! to e includes those.
 //!
 //! Nothing survives a crash, and nothing need: after recovery everything visible is durable.
 

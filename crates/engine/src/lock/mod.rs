@@ -106,7 +106,11 @@ pub(crate) struct Locks {
 impl Locks {
     /// No locks yet. A wait for one lock ends with a timeout after `lock_wait`.
     pub(crate) fn new(lock_wait: Duration) -> Self {
-        let seed = RandomState::new().hash_one("lock");
+        Self::seeded(lock_wait, RandomState::new().hash_one("lock"))
+    }
+
+    /// The same, with keys spread by this seed: for tests that must do the same in every run.
+    pub(crate) fn seeded(lock_wait: Duration, seed: u64) -> Self {
         Locks {
             lock_wait,
             seed,

@@ -21,7 +21,7 @@ use crate::paged::releaser::Releaser;
 use crate::paged::space::{self, Space};
 use crate::{Lsn, Phase};
 use katydid_device::{Create, Directory, DirectoryLock, File, Gate};
-use katydid_wal::Log;
+use katydid_wal::{Background, Log};
 use parking_lot::Mutex;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -169,7 +169,10 @@ fn restart(
     let space = Space::load(&pool)?;
     let next_txn = analysis.next_txn.max(control.get().next_transaction);
     let engine = Arc::new(Engine {
-        locks: Locks::new(options.lock_wait),
+        locks: match background {
+            Background::Threads => Locks::new(options.lock_wait),
+            Background::Caller => Locks::seeded(options.lock_wait, 0),
+        },
         options,
         place,
         gate,

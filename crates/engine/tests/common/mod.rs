@@ -38,6 +38,14 @@ pub fn small_options() -> Options {
     options
 }
 
+/// The same with a log that puts records below older ones all the time, for lack of order between its sessions.
+pub fn chunked(mut options: Options) -> Options {
+    options.log.inserter = katydid::InserterKind::Chunked;
+    options.log.chunk_bytes = 1024;
+    options.log.chunk_always = true;
+    options
+}
+
 struct Unpark(Thread);
 
 impl Wake for Unpark {
