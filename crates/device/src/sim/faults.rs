@@ -17,6 +17,9 @@ pub enum Survival {
     DropAll,
     /// Everything un-synced survives, as if it was synced in the last moment.
     KeepAll,
+    /// Of each file's un-synced sectors the first ones survive, the seed decides how many: so each place of a long write that is
+    /// cut is as likely as any other. Of names as with `Random`.
+    Prefix,
 }
 
 /// How one call fails.

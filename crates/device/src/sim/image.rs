@@ -264,7 +264,7 @@ impl Image {
     /// What a crash leaves, everything in it durable.
     pub(super) fn survivor(&self, survival: Survival, rng: &mut Rng) -> Image {
         let length = match survival {
-            Survival::KeepAll => self.length,
+            Survival::KeepAll | Survival::Prefix => self.length,
             Survival::DropAll => self.kept_length,
             Survival::Random => match rng.usize(0..self.lengths.len() + 2) {
                 0 => self.kept_length,
@@ -275,9 +275,19 @@ impl Image {
         let mut kept = self.kept.clone();
         // Percent of dirty sectors that survive; the extremes are as likely as the mixes.
         let mood = [0, 10, 50, 90, 100][rng.usize(0..5)];
+        let mut left = match survival {
+            Survival::Prefix => rng.u64(0..=self.dirty_sectors()),
+            _ => 0,
+        };
         for (page, pending) in &self.pending {
             match survival {
                 Survival::DropAll => {}
+                Survival::Prefix => {
+                    for sector in each(pending.dirty).take(left as usize) {
+                        kept.copy_sector(*page, sector, self.seen.page(*page));
+                        left -= 1;
+                    }
+                }
                 Survival::KeepAll if pending.dirty == ALL_SECTORS => {
                     kept.set_page(*page, self.seen.page(*page).cloned());
                 }

@@ -41,7 +41,7 @@ impl Ending {
                 let survives = match survival {
                     Survival::KeepAll => true,
                     Survival::DropAll => entry.kept,
-                    Survival::Random => rng.bool() || entry.kept,
+                    Survival::Random | Survival::Prefix => rng.bool() || entry.kept,
                 };
                 survives.then_some(SubFolder { kept: true, ..entry })
             }

@@ -42,9 +42,10 @@ fn options(seed: u64, background: Background) -> Options {
 }
 
 fn survival(random: &mut Rng) -> Survival {
-    match random.u32(0..8) {
+    match random.u32(0..10) {
         0 => Survival::DropAll,
         1 => Survival::KeepAll,
+        2..4 => Survival::Prefix,
         _ => Survival::Random,
     }
 }
@@ -75,10 +76,17 @@ impl Machine {
         let mut options = options(seed, self.background);
         if let Some(inserter) = self.inserter {
             options.log.inserter = inserter;
-            options.log.ring_bytes = 64 << 10;
-            options.log.run_ahead_bytes = 32 << 10;
+            options.log.ring_bytes = 128 << 10;
+            options.log.run_ahead_bytes = 64 << 10;
+            options.log.chunk_bytes = [512, 2048, 8192][seed as usize % 3];
         }
         Database::open_in(Arc::new(directory), options)
+    }
+
+    /// The machine after a crash that cut what was not synced somewhere.
+    pub fn restart_cut(&self, random: &mut Rng) -> Machine {
+        let device = self.device.reopen_with(random.u64(..), Survival::Prefix);
+        Machine { device, trace: self.trace.clone(), ..*self }
     }
 
     /// The machine after a crash.

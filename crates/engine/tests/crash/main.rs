@@ -43,8 +43,13 @@ pub fn everything(database: &Database) -> Model {
 }
 
 /// Recovers, crashing on the way some times; the machine it succeeded on, and the open database.
-pub fn recover(mut machine: Machine, random: &mut Rng, seed: u64) -> (Machine, Database) {
-    machine = machine.restart(random);
+pub fn recover(machine: Machine, random: &mut Rng, seed: u64) -> (Machine, Database) {
+    let restarted = machine.restart(random);
+    recover_restarted(restarted, random, seed)
+}
+
+/// The same, on a machine that was restarted already.
+pub fn recover_restarted(mut machine: Machine, random: &mut Rng, seed: u64) -> (Machine, Database) {
     for _ in 0..random.usize(0..4) {
         // Most recoveries take fewer steps than the upper end; then this one succeeds and is crashed right after.
         machine.device.crash_at(random.u64(0..120));
@@ -156,7 +161,7 @@ fn turns(seed: u64, inserter: InserterKind, crashes: usize, workers: &[turns::Wo
     let total = turns::steps(seed, inserter, units, workers);
     let mut random = Rng::with_seed(seed);
     for _ in 0..crashes {
-        let step = random.u64(0..=total);
+        let step = random.u64(0..=total * 2);
         replay(
             || turns::crash_at(seed, inserter, units, step, workers),
             || {

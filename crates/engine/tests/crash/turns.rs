@@ -10,10 +10,12 @@ use crate::common::{Rng, key};
 use crate::history::{Model, Unit, apply};
 use crate::machine::Machine;
 use katydid::testing::{Background, run_background};
-use katydid::{Database, Durability, Error, InserterKind, Session, Transaction, TransactionOptions};
+use katydid::{CommitFuture, Database, Durability, Error, InserterKind, Transaction, TransactionOptions};
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
 
 const CLIENTS: usize = 3;
@@ -97,7 +99,7 @@ pub struct Turns<'a> {
     /// Which attempt wrote a cell last.
     writers: BTreeMap<Cell, usize>,
     open: Vec<Option<Open>>,
-    told: Arc<Mutex<Vec<usize>>>,
+    pending: Vec<(usize, CommitFuture)>,
     marks: u64,
 }
 
@@ -117,45 +119,62 @@ impl<'a> Turns<'a> {
             shown: BTreeSet::new(),
             writers: BTreeMap::new(),
             open: (0..CLIENTS).map(|_| None).collect(),
-            told: Arc::default(),
+            pending: Vec::new(),
             marks,
         }
     }
 
-    fn run(&mut self, steps: usize) -> Result<(), Error> {
+    /// Takes so many steps, then makes all of it durable, unless the device crashes before.
+    fn run(&mut self, steps: usize, crash_in_sync: bool) -> Result<(), Error> {
         let database = self.machine.open(self.seed)?;
-        let session = database.session();
-        let result = self.run_open(&database, &session, steps);
-        session.poll();
+        let mut result = self.run_open(&database, steps);
+        if crash_in_sync && result.is_ok() {
+            let device = &self.machine.device;
+            // Usually the write of the log, sometimes a sync.
+            device.crash_at(device.steps() + self.random.u64(0..3) / 2);
+            result = database.sync().map(|_| ());
+        }
+        self.settle();
         // What was not closed by a crash is closed by one now, with transactions under way.
         self.machine.device.freeze();
         self.open.iter_mut().for_each(|open| drop(open.take()));
-        for number in std::mem::take(&mut *self.told.lock().expect("no panic")) {
-            self.attempts[number].acknowledged = true;
-        }
+        self.pending.clear();
         result
     }
 
-    fn run_open(&mut self, database: &Database, session: &Session, steps: usize) -> Result<(), Error> {
+    fn run_open(&mut self, database: &Database, steps: usize) -> Result<(), Error> {
         let tables = [SHARED.to_owned()].into_iter().chain((0..CLIENTS).map(own));
         for name in tables.collect::<Vec<_>>() {
             self.create(database, &name)?;
         }
         for _ in 0..steps {
-            session.poll();
+            self.settle();
             let client = self.random.usize(..CLIENTS);
-            match self.random.u32(0..100) {
+            match self.random.u32(0..200) {
                 0..3 => {
                     let database = database.clone();
                     self.workers[client].run(move || database.checkpoint())?;
                 }
-                3..5 => run_background(database),
-                5..9 => self.come_or_go(database, client)?,
-                9..13 => self.show(database, client)?,
-                _ => self.step(database, session, client)?,
+                3 => run_background(database),
+                4..7 => self.come_or_go(database, client)?,
+                7..9 => self.show(database, client)?,
+                _ => self.step(database, client)?,
             }
         }
         Ok(())
+    }
+
+    /// Finds out which commits have become durable.
+    fn settle(&mut self) {
+        let mut context = Context::from_waker(Waker::noop());
+        let attempts = &mut self.attempts;
+        self.pending.retain_mut(|(number, future)| match Pin::new(future).poll(&mut context) {
+            Poll::Ready(outcome) => {
+                attempts[*number].acknowledged |= outcome.is_ok();
+                false
+            }
+            Poll::Pending => true,
+        });
     }
 
     fn state(&self) -> Model {
@@ -230,7 +249,7 @@ impl<'a> Turns<'a> {
         Ok(())
     }
 
-    fn step(&mut self, database: &Database, session: &Session, client: usize) -> Result<(), Error> {
+    fn step(&mut self, database: &Database, client: usize) -> Result<(), Error> {
         let Some(mut open) = self.open[client].take() else {
             let durability = match self.random.u32(0..4) {
                 0 => Durability::Buffered,
@@ -243,7 +262,7 @@ impl<'a> Turns<'a> {
             return Ok(());
         };
         match self.random.u32(0..20) {
-            0..3 => return self.commit(database, session, client, open),
+            0..3 => return self.commit(database, client, open),
             3 => {
                 return self.workers[client].run(move || open.txn.rollback());
             }
@@ -267,7 +286,7 @@ impl<'a> Turns<'a> {
         if writes {
             let length = match self.random.u32(0..30) {
                 0 => self.random.usize(0..20_000),
-                1..6 => self.random.usize(0..1500),
+                1 | 2 => self.random.usize(0..1500),
                 _ => self.random.usize(0..120),
             };
             let value = (self.random.u32(0..4) != 0).then(|| vec![self.random.u8(..); length]);
@@ -297,13 +316,7 @@ impl<'a> Turns<'a> {
         Ok(())
     }
 
-    fn commit(
-        &mut self,
-        database: &Database,
-        session: &Session,
-        client: usize,
-        mut open: Open,
-    ) -> Result<(), Error> {
+    fn commit(&mut self, database: &Database, client: usize, mut open: Open) -> Result<(), Error> {
         let handle = database.open_table(&own(client))?.expect("a table that was created");
         self.marks += 1;
         let number = self.attempt(Some(client), Unit::Create(String::new()), open.needs);
@@ -314,23 +327,21 @@ impl<'a> Turns<'a> {
             self.writers.insert((table, key), number);
         }
         let durable = open.durability == Durability::Durable;
-        if durable && self.random.u32(0..5) != 0 {
-            let told = self.told.clone();
-            let mut txn = open.txn;
-            let txn = self.workers[client].run(move || txn.put(&handle, mark, []).map(|()| txn))?;
-            // It goes into the log through this thread's session.
-            txn.commit_with(session, move |result| {
-                if result.is_ok() {
-                    told.lock().expect("no panic").push(number);
-                }
-            });
-            return Ok(());
-        }
-        self.workers[client].run(move || {
+        let blocks = !durable || self.random.u32(0..8) == 0;
+        let here = self.random.u32(0..8) == 0;
+        let pre_committed = self.workers[client].run(move || -> Result<_, Error> {
             open.txn.put(&handle, mark, [])?;
-            open.txn.commit()
+            if blocks {
+                return open.txn.commit().map(|_| None);
+            }
+            // A transaction may go over to another thread, and another session of the log.
+            Ok(Some(if here { Err(open.txn) } else { Ok(open.txn.commit_async()) }))
         })?;
-        self.attempts[number].acknowledged = durable;
+        match pre_committed {
+            None => self.attempts[number].acknowledged = durable,
+            Some(Ok(future)) => self.pending.push((number, future)),
+            Some(Err(txn)) => self.pending.push((number, txn.commit_async())),
+        }
         Ok(())
     }
 
@@ -385,11 +396,11 @@ pub fn workers() -> Vec<Worker> {
 pub fn steps(seed: u64, inserter: InserterKind, units: usize, workers: &[Worker]) -> u64 {
     let machine = Machine::new(seed, Background::Caller).with_inserter(inserter);
     let mut turns = Turns::new(&machine, workers, seed, Model::new(), 0);
-    turns.run(units).expect("a run without a crash");
+    turns.run(units, false).expect("a run without a crash");
     machine.device.steps()
 }
 
-/// Runs it, crashing at `step`, and recovers; once more after that.
+/// Runs it, crashing at `step`, or in the sync at the end if that comes first, and recovers; once more after that.
 pub fn crash_at(seed: u64, inserter: InserterKind, units: usize, step: u64, workers: &[Worker]) {
     let mut random = Rng::with_seed(seed ^ (step << 32) ^ 0x7a11);
     let mut machine = Machine::new(seed, Background::Caller).with_inserter(inserter);
@@ -397,9 +408,12 @@ pub fn crash_at(seed: u64, inserter: InserterKind, units: usize, step: u64, work
     let (mut base, mut marks) = (Model::new(), 0);
     for _ in 0..2 {
         let mut turns = Turns::new(&machine, workers, seed, base, marks);
-        crate::expect_crash(turns.run(units), &machine);
+        let units = random.usize(units / 8..=units);
+        crate::expect_crash(turns.run(units, true), &machine);
         marks = turns.marks + 1;
-        let (recovered, database) = crate::recover(machine.restart(&mut random), &mut random, seed);
+        let restarted =
+            if random.bool() { machine.restart_cut(&mut random) } else { machine.restart(&mut random) };
+        let (recovered, database) = crate::recover_restarted(restarted, &mut random, seed);
         let found = crate::everything(&database);
         turns.check(&found);
         crate::common::assert_sound(&database.verify(None).expect("verify"));
@@ -409,6 +423,6 @@ pub fn crash_at(seed: u64, inserter: InserterKind, units: usize, step: u64, work
         drop(again);
         base = found;
         machine = recovered;
-        machine.device.crash_at(machine.device.steps() + random.u64(1..400));
+        machine.device.crash_at(machine.device.steps() + random.u64(1..1000));
     }
 }
