@@ -19,7 +19,8 @@ use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
 
 const CLIENTS: usize = 3;
-const SHARED: &str = "shared";
+/// Tables, hence pages, that all use.
+const SHARED: [&str; 4] = ["s0", "s1", "s2", "s3"];
 /// A table that comes and goes.
 const BRIEF: &str = "brief";
 
@@ -132,7 +133,15 @@ impl<'a> Turns<'a> {
             let device = &self.machine.device;
             // Usually the write of the log, sometimes a sync.
             device.crash_at(device.steps() + self.random.u64(0..3) / 2);
-            result = database.sync().map(|_| ());
+            let client = self.random.usize(..CLIENTS);
+            result = match self.random.u32(0..4) {
+                0 => self.come_or_go(&database, client),
+                1 => {
+                    let database = database.clone();
+                    self.workers[client].run(move || database.checkpoint()).map(|_| ())
+                }
+                _ => database.sync().map(|_| ()),
+            };
         }
         self.settle();
         // What was not closed by a crash is closed by one now, with transactions under way.
@@ -143,7 +152,7 @@ impl<'a> Turns<'a> {
     }
 
     fn run_open(&mut self, database: &Database, steps: usize) -> Result<(), Error> {
-        let tables = [SHARED.to_owned()].into_iter().chain((0..CLIENTS).map(own));
+        let tables = SHARED.map(str::to_owned).into_iter().chain((0..CLIENTS).map(own));
         for name in tables.collect::<Vec<_>>() {
             self.create(database, &name)?;
         }
@@ -231,13 +240,14 @@ impl<'a> Turns<'a> {
 
     /// A transaction that reads all that is shared and says so.
     fn show(&mut self, database: &Database, client: usize) -> Result<(), Error> {
-        if self.open.iter().flatten().any(|open| open.writes.iter().any(|(table, ..)| table == SHARED)) {
+        let shared = SHARED[self.random.usize(..SHARED.len())];
+        if self.open.iter().flatten().any(|open| open.writes.iter().any(|(table, ..)| table == shared)) {
             return Ok(());
         }
-        let expected = self.state()[SHARED].clone();
+        let expected = self.state()[shared].clone();
         let database = database.clone();
         let found = self.workers[client].run(move || -> Result<BTreeMap<_, _>, Error> {
-            let table = database.open_table(SHARED)?.expect("a table that was created");
+            let table = database.open_table(shared)?.expect("a table that was created");
             let mut txn = database.begin()?;
             let rows: Result<_, Error> = txn.range::<&[u8]>(&table, ..).collect();
             let rows = rows?;
@@ -245,7 +255,7 @@ impl<'a> Turns<'a> {
             Ok(rows)
         })?;
         assert!(found == expected, "a reader was shown something else than was committed");
-        self.shown.extend(self.writers.iter().filter(|((table, _), _)| table == SHARED).map(|(_, n)| *n));
+        self.shown.extend(self.writers.iter().filter(|((table, _), _)| table == shared).map(|(_, n)| *n));
         Ok(())
     }
 
@@ -261,21 +271,21 @@ impl<'a> Turns<'a> {
                 Some(Open { txn: database.begin_with(options)?, durability, writes, needs, read });
             return Ok(());
         };
-        match self.random.u32(0..20) {
-            0..3 => return self.commit(database, client, open),
-            3 => {
+        match self.random.u32(0..24) {
+            0..5 => return self.commit(database, client, open),
+            5 => {
                 return self.workers[client].run(move || open.txn.rollback());
             }
             _ => {}
         }
         let table = match self.random.u32(0..8) {
-            0 => own(client),
-            1 | 2 if self.state().contains_key(BRIEF) => BRIEF.to_owned(),
-            _ => SHARED.to_owned(),
+            0..3 => own(client),
+            3 if self.state().contains_key(BRIEF) => BRIEF.to_owned(),
+            _ => SHARED[self.random.usize(..SHARED.len())].to_owned(),
         };
-        let cell = (table, key(self.random.u64(0..24)));
+        let cell = (table, key(self.random.u64(0..6)));
         let mut others = self.open.iter().flatten();
-        let writes = self.random.u32(0..8) != 0;
+        let writes = self.random.u32(0..3) != 0 || cell.0 == own(client);
         if others.any(|other| other.wrote(&cell) || writes && other.read.contains(&cell)) {
             self.open[client] = Some(open);
             return Ok(());
