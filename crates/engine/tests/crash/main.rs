@@ -20,6 +20,7 @@ mod client;
 mod crowd;
 mod history;
 mod machine;
+mod order;
 mod turns;
 
 use client::Client;

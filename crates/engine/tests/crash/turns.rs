@@ -10,7 +10,9 @@ use crate::common::{Rng, key};
 use crate::history::{Model, Unit, apply};
 use crate::machine::Machine;
 use katydid::testing::{Background, run_background};
-use katydid::{CommitFuture, Database, Durability, Error, InserterKind, Transaction, TransactionOptions};
+use katydid::{
+    CommitFuture, Database, Durability, Error, InserterKind, Lsn, Transaction, TransactionOptions,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
@@ -34,14 +36,14 @@ pub struct Worker {
 }
 
 impl Worker {
-    fn start() -> Worker {
+    pub fn start() -> Worker {
         let (jobs, inbox) = channel::<Job>();
         let thread = std::thread::spawn(move || inbox.into_iter().for_each(|job| job()));
         Worker { jobs: Some(jobs), thread: Some(thread) }
     }
 
     /// Runs `job` there, and waits for it.
-    fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+    pub fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         let (sender, outcome) = channel();
         let jobs = self.jobs.as_ref().expect("a worker that was not ended");
         jobs.send(Box::new(move || drop(sender.send(job())))).expect("the worker lives");
@@ -67,12 +69,16 @@ struct Attempt {
     /// What must have survived if this did.
     needs: BTreeSet<usize>,
     acknowledged: bool,
+    /// Where its commit record ends, as far as it is known.
+    end: Option<Lsn>,
 }
 
 /// A transaction under way.
 struct Open {
     txn: Transaction,
     durability: Durability,
+    /// Number of its mark, the first key it wrote.
+    mark: u64,
     writes: Vec<(String, Vec<u8>, Option<Vec<u8>>)>,
     needs: BTreeSet<usize>,
     read: BTreeSet<Cell>,
@@ -106,6 +112,10 @@ pub struct Turns<'a> {
 
 fn own(client: usize) -> String {
     format!("own-{client}")
+}
+
+fn mark(number: u64) -> Vec<u8> {
+    format!("mark-{number:08}").into_bytes()
 }
 
 impl<'a> Turns<'a> {
@@ -180,6 +190,7 @@ impl<'a> Turns<'a> {
         self.pending.retain_mut(|(number, future)| match Pin::new(future).poll(&mut context) {
             Poll::Ready(outcome) => {
                 attempts[*number].acknowledged |= outcome.is_ok();
+                attempts[*number].end = outcome.ok();
                 false
             }
             Poll::Pending => true,
@@ -206,8 +217,7 @@ impl<'a> Turns<'a> {
     }
 
     fn attempt(&mut self, client: Option<usize>, unit: Unit, needs: BTreeSet<usize>) -> usize {
-        let mark = format!("mark-{:08}", self.marks).into_bytes();
-        self.attempts.push(Attempt { client, mark, unit, needs, acknowledged: false });
+        self.attempts.push(Attempt { client, mark: Vec::new(), unit, needs, acknowledged: false, end: None });
         self.attempts.len() - 1
     }
 
@@ -266,13 +276,18 @@ impl<'a> Turns<'a> {
                 _ => Durability::Durable,
             };
             let options = TransactionOptions { durability, ..TransactionOptions::default() };
-            let (writes, needs, read) = Default::default();
-            self.open[client] =
-                Some(Open { txn: database.begin_with(options)?, durability, writes, needs, read });
+            let handle = database.open_table(&own(client))?.expect("a table that was created");
+            self.marks += 1;
+            let mark = mark(self.marks);
+            let writes = vec![(own(client), mark.clone(), Some(Vec::new()))];
+            let mut txn = database.begin_with(options)?;
+            let txn = self.workers[client].run(move || txn.put(&handle, mark, []).map(|()| txn))?;
+            let (needs, read) = Default::default();
+            self.open[client] = Some(Open { txn, durability, mark: self.marks, writes, needs, read });
             return Ok(());
         };
         match self.random.u32(0..24) {
-            0..5 => return self.commit(database, client, open),
+            0..5 => return self.commit(client, open),
             5 => {
                 return self.workers[client].run(move || open.txn.rollback());
             }
@@ -326,37 +341,40 @@ impl<'a> Turns<'a> {
         Ok(())
     }
 
-    fn commit(&mut self, database: &Database, client: usize, mut open: Open) -> Result<(), Error> {
-        let handle = database.open_table(&own(client))?.expect("a table that was created");
-        self.marks += 1;
-        let number = self.attempt(Some(client), Unit::Create(String::new()), open.needs);
-        let mark = self.attempts[number].mark.clone();
-        open.writes.push((own(client), mark.clone(), Some(Vec::new())));
-        self.attempts[number].unit = Unit::Commit(open.writes.clone());
+    fn commit(&mut self, client: usize, open: Open) -> Result<(), Error> {
+        let unit = Unit::Commit(open.writes.clone());
+        let number = self.attempt(Some(client), unit, open.needs);
+        self.attempts[number].mark = mark(open.mark);
         for (table, key, _) in open.writes {
             self.writers.insert((table, key), number);
         }
         let durable = open.durability == Durability::Durable;
         let blocks = !durable || self.random.u32(0..8) == 0;
-        let here = self.random.u32(0..8) == 0;
+        let here = self.random.u32(0..4) == 0;
         let pre_committed = self.workers[client].run(move || -> Result<_, Error> {
-            open.txn.put(&handle, mark, [])?;
             if blocks {
-                return open.txn.commit().map(|_| None);
+                return Ok(Err(open.txn.commit()?));
             }
             // A transaction may go over to another thread, and another session of the log.
-            Ok(Some(if here { Err(open.txn) } else { Ok(open.txn.commit_async()) }))
+            Ok(Ok(if here { Err(open.txn) } else { Ok(open.txn.commit_async()) }))
         })?;
         match pre_committed {
-            None => self.attempts[number].acknowledged = durable,
-            Some(Ok(future)) => self.pending.push((number, future)),
-            Some(Err(txn)) => self.pending.push((number, txn.commit_async())),
+            Err(end) => {
+                self.attempts[number].acknowledged = durable;
+                self.attempts[number].end = Some(end);
+            }
+            Ok(Ok(future)) => self.pending.push((number, future)),
+            Ok(Err(txn)) => self.pending.push((number, txn.commit_async())),
         }
         Ok(())
     }
 
     /// Checks what recovery left.
     fn check(&self, found: &Model) {
+        for attempt in &self.attempts {
+            let below = |needed: &usize| attempt.end.is_none() || self.attempts[*needed].end <= attempt.end;
+            assert!(attempt.needs.iter().all(below), "{attempt:?} lies below what it depends on");
+        }
         let marked =
             |client: usize, mark: &[u8]| found.get(&own(client)).is_some_and(|rows| rows.contains_key(mark));
         let last = self.attempts.len().saturating_sub(1);

@@ -1,0 +1,230 @@
+//! What a log without order between sessions could break, one scene for each thing, with the crash at every place of the log's write.
+//!
+//! In each, client A's session has an open chunk low in the log, client B's is above, so whatever A appends without saying what it
+//! depends on lies below what B has appended before. A scene ends with an un-synced log, of which a crash leaves a prefix.
+
+use crate::common::Rng;
+use crate::machine::Machine;
+use crate::turns::Worker;
+use katydid::testing::Background;
+use katydid::{Database, Durability, InserterKind, Transaction, TransactionOptions};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Early release, direct writes, adaptive syncs; chunks of 2 KiB.
+const SEED: u64 = 1;
+
+type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+struct Stage {
+    database: Database,
+    a: Worker,
+    b: Worker,
+}
+
+impl Stage {
+    fn run<T: Send + 'static>(&self, on: &Worker, job: impl FnOnce(&Database) -> T + Send + 'static) -> T {
+        let database = self.database.clone();
+        on.run(move || job(&database))
+    }
+
+    fn begin(&self) -> Transaction {
+        let options = TransactionOptions { durability: Durability::Durable, ..Default::default() };
+        self.database.begin_with(options).expect("begin")
+    }
+
+    fn put(
+        &self,
+        on: &Worker,
+        mut txn: Transaction,
+        table: &str,
+        key: &'static str,
+        value: Vec<u8>,
+    ) -> Transaction {
+        let table = self.database.open_table(table).expect("open table").expect("the table");
+        on.run(move || {
+            txn.put(&table, key, value).expect("put");
+            txn
+        })
+    }
+
+    fn delete(&self, on: &Worker, mut txn: Transaction, table: &str, key: &'static str) -> Transaction {
+        let table = self.database.open_table(table).expect("open table").expect("the table");
+        on.run(move || {
+            txn.delete(&table, key).expect("delete");
+            txn
+        })
+    }
+
+    /// Commits without waiting: what comes next finds the locks released and nothing durable.
+    fn commit(&self, on: &Worker, txn: Transaction) {
+        on.run(move || drop(txn.commit_async()));
+    }
+
+    /// Opens a chunk for A, below all that comes.
+    fn open_low(&self) -> Transaction {
+        self.put(&self.a, self.begin(), "a", "low", b"x".to_vec())
+    }
+}
+
+/// Tables with some rows, durable; then the scene, whose transactions stay open, and `last`, in which the device crashes when
+/// the log is written. What is left is checked, for many places of the cut.
+fn each_cut(
+    scene: impl Fn(&Stage) -> Vec<Transaction>,
+    last: impl Fn(&Stage),
+    check: impl Fn(&dyn Fn(&str) -> Option<Rows>),
+) {
+    let mut seen = BTreeSet::new();
+    for cut in 0..80 {
+        let machine = Machine::new(SEED, Background::Caller).with_inserter(InserterKind::Chunked);
+        let database = machine.open(SEED).expect("open");
+        for name in ["a", "b", "shared", "brief"] {
+            let table = database.table(name).expect("table");
+            for key in ["k", "k2"] {
+                database.put(&table, key, "old").expect("put");
+            }
+        }
+        let stage = Stage { database, a: Worker::start(), b: Worker::start() };
+        let open = scene(&stage);
+        machine.device.crash_at(machine.device.steps());
+        last(&stage);
+        assert!(machine.device.is_crashed());
+        drop((open, stage));
+        let machine = machine.restart_cut(&mut Rng::with_seed(cut));
+        let database =
+            machine.open(SEED).unwrap_or_else(|error| panic!("cut {cut}: recovery failed: {error}"));
+        let found = crate::everything(&database);
+        println!("cut {cut}");
+        check(&|table| found.get(table).cloned());
+        crate::common::assert_sound(&database.verify(None).expect("verify"));
+        seen.insert(format!("{found:?}"));
+    }
+    assert!(seen.len() > 1, "the cuts made no difference");
+}
+
+fn sync(stage: &Stage) {
+    assert!(stage.database.sync().is_err());
+}
+
+fn value(rows: Option<&Rows>, key: &str) -> Option<Vec<u8>> {
+    rows.and_then(|rows| rows.get(key.as_bytes()).cloned())
+}
+
+#[test]
+fn a_commit_lies_above_the_commit_it_has_read_from() {
+    each_cut(
+        |stage| {
+            let reader = stage.open_low();
+            let writer = stage.put(&stage.b, stage.begin(), "shared", "k", b"new".to_vec());
+            stage.commit(&stage.b, writer);
+            let shared = stage.database.open_table("shared").expect("open table").expect("the table");
+            let reader = stage.a.run(move || {
+                let mut reader = reader;
+                assert_eq!(reader.get(&shared, "k").expect("get").as_deref(), Some(&b"new"[..]));
+                reader
+            });
+            stage.commit(&stage.a, reader);
+            Vec::new()
+        },
+        sync,
+        |rows| {
+            let reader = value(rows("a").as_ref(), "low").is_some();
+            let writer = value(rows("shared").as_ref(), "k").expect("the key") == b"new";
+            assert!(writer || !reader, "the reader is there, what it has read is not");
+        },
+    );
+}
+
+#[test]
+fn a_change_lies_above_the_commit_whose_key_it_replaces() {
+    each_cut(
+        |stage| {
+            // The writer's first change lies lowest, then comes A's chunk, then the writer's last change and its commit.
+            let writer = stage.put(&stage.b, stage.begin(), "shared", "k", b"new".to_vec());
+            let second = stage.open_low();
+            let mut writer = stage.put(&stage.b, writer, "b", "k", vec![7; 1000]);
+            for key in ["m0", "m1", "m2", "m3", "m4"] {
+                writer = stage.put(&stage.b, writer, "b", key, vec![7; 300]);
+            }
+            stage.commit(&stage.b, writer);
+            vec![stage.put(&stage.a, second, "shared", "k", b"newer".to_vec())]
+        },
+        sync,
+        |rows| {
+            let writer = value(rows("b").as_ref(), "m0").is_some();
+            let expected: &[u8] = if writer { b"new" } else { b"old" };
+            assert_eq!(
+                value(rows("shared").as_ref(), "k").as_deref(),
+                Some(expected),
+                "two losers undone in order"
+            );
+        },
+    );
+}
+
+#[test]
+fn a_table_is_dropped_above_the_commits_of_its_users() {
+    each_cut(
+        |stage| {
+            let low = stage.open_low();
+            let user = stage.put(&stage.b, stage.begin(), "b", "k", b"new".to_vec());
+            let user = stage.put(&stage.b, user, "brief", "k", b"new".to_vec());
+            stage.commit(&stage.b, user);
+            vec![low]
+        },
+        |stage| assert!(stage.run(&stage.a, |database| database.drop_table("brief")).is_err()),
+        |rows| {
+            let user = value(rows("b").as_ref(), "k").expect("the key") == b"new";
+            assert!(user || rows("brief").is_some(), "the table is dropped, its user is lost");
+        },
+    );
+}
+
+#[test]
+fn pages_given_back_and_given_out_again_are_in_order() {
+    each_cut(
+        |stage| {
+            let low = stage.open_low();
+            let long = stage.put(&stage.b, stage.begin(), "shared", "k", vec![1; 9000]);
+            stage.commit(&stage.b, long);
+            // Frees what B has filled, then fills it again.
+            let freed = stage.delete(&stage.a, low, "shared", "k");
+            stage.commit(&stage.a, freed);
+            let other = stage.put(&stage.a, stage.begin(), "a", "k", vec![2; 9000]);
+            stage.commit(&stage.a, other);
+            Vec::new()
+        },
+        sync,
+        |rows| {
+            let shared = value(rows("shared").as_ref(), "k");
+            let low = value(rows("a").as_ref(), "low").is_some();
+            let again = value(rows("a").as_ref(), "k").expect("the key");
+            assert!(shared.is_none() == low, "the transaction that deleted is there whole or not at all");
+            assert!(shared.is_none_or(|value| value == b"old" || value == [1; 9000]));
+            assert!(again == b"old" || (low && again == [2; 9000]));
+        },
+    );
+}
+
+#[test]
+fn keys_of_a_transaction_that_rolled_back_are_replaced_above_its_compensations() {
+    each_cut(
+        |stage| {
+            let low = stage.open_low();
+            let mut undone = stage.put(&stage.b, stage.begin(), "shared", "k", b"never".to_vec());
+            undone = stage.put(&stage.b, undone, "b", "k", vec![7; 1000]);
+            undone = stage.put(&stage.b, undone, "b", "k2", vec![7; 1000]);
+            stage.b.run(move || undone.rollback().expect("rollback"));
+            let low = stage.put(&stage.a, low, "b", "k2", b"new".to_vec());
+            stage.commit(&stage.a, low);
+            Vec::new()
+        },
+        sync,
+        |rows| {
+            let low = value(rows("a").as_ref(), "low").is_some();
+            let expected: &[u8] = if low { b"new" } else { b"old" };
+            assert_eq!(value(rows("b").as_ref(), "k2").as_deref(), Some(expected));
+            assert_eq!(value(rows("b").as_ref(), "k").as_deref(), Some(&b"old"[..]));
+            assert_eq!(value(rows("shared").as_ref(), "k").as_deref(), Some(&b"old"[..]));
+        },
+    );
+}
