@@ -4,6 +4,8 @@ use super::Mutant;
 
 const CRASH: &[&str] = &["-p", "katydid", "--test", "crash"];
 const ANALYSIS: &[&str] = &["-p", "katydid", "--lib", "analysis_tests"];
+const ORDER: &[&str] = &["-p", "katydid", "--test", "crash", "order::"];
+const CAPTURE: &[&str] = &["-p", "katydid", "--lib", "checkpoint::"];
 const TURNS: &[&str] = &["-p", "katydid", "--test", "crash", "turns"];
 const LOCKS: &[&str] = &["-p", "katydid", "--lib", "lock::"];
 
@@ -165,28 +167,28 @@ pub const LIST: &[Mutant] = &[
         file: "crates/engine/src/paged/writer.rs",
         old: "after: after.max(self.after),",
         new: "after,",
-        tests: TURNS,
+        tests: ORDER,
     },
     Mutant {
         name: "order: a commit is not put above those it depends on",
         file: ROLLBACK,
         old: "after: writer.after(),",
         new: "after: Lsn::ZERO,",
-        tests: TURNS,
+        tests: ORDER,
     },
     Mutant {
         name: "order: a table's drop is not put above its users' commits",
         file: "crates/engine/src/database.rs",
         old: "        engine.log.barrier();\n",
         new: "",
-        tests: TURNS,
+        tests: ORDER,
     },
     Mutant {
         name: "order: a checkpoint captures without a barrier",
         file: "crates/engine/src/paged/engine.rs",
         old: "        self.log.barrier();\n",
         new: "",
-        tests: TURNS,
+        tests: CAPTURE,
     },
     Mutant {
         name: "order: a page's recovery LSN is what is reserved",

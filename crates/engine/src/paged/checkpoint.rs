@@ -66,6 +66,9 @@ pub(crate) struct Checkpoints {
     alarm: Mutex<Alarm>,
     bell: Condvar,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// Lets a test act between the capture of a checkpoint and its parts: it is told, and gives leave.
+    #[cfg(test)]
+    pause: Mutex<Option<(std::sync::mpsc::Sender<()>, std::sync::mpsc::Receiver<()>)>>,
 }
 
 impl Checkpoints {
@@ -80,6 +83,8 @@ impl Checkpoints {
             alarm: Mutex::default(),
             bell: Condvar::new(),
             thread: Mutex::new(None),
+            #[cfg(test)]
+            pause: Mutex::new(None),
         }
     }
 
@@ -274,6 +279,11 @@ impl Engine {
         let start = self.log.start();
         let dirty: Vec<(u64, Lsn)> =
             self.pool.dirty_pages().into_iter().map(|(page, lsn)| (page.get(), lsn.max(start))).collect();
+        #[cfg(test)]
+        if let Some((captured, leave)) = self.checkpoints.pause.lock().take() {
+            captured.send(()).expect("the test waits");
+            leave.recv().expect("the test gives leave");
+        }
         for pages in dirty.chunks(PAGES_PER_RECORD) {
             let payload = encode_pages(pages);
             self.append_part(CHECKPOINT_PAGES, begin.lsn, &[&payload])?;
@@ -309,3 +319,7 @@ impl Engine {
         Ok(begin.lsn)
     }
 }
+
+#[cfg(test)]
+#[path = "checkpoint_tests.rs"]
+mod tests;

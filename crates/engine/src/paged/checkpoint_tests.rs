@@ -1,0 +1,62 @@
+//! What is appended after a checkpoint has captured, by a thread whose session has room lower in the log.
+
+use crate::{Database, InserterKind, Options};
+use katydid_device::{SimDevice, Survival};
+use katydid_wal::Background;
+use std::sync::mpsc::channel;
+
+fn open(device: &SimDevice, inserter: InserterKind) -> Database {
+    let mut options = Options { page_bytes: 4096, ..Options::default() };
+    options.log.segment_bytes = 256 << 10;
+    options.log.reserve_bytes = 256 << 10;
+    options.log.inserter = inserter;
+    options.log.chunk_always = true;
+    options.log.background = Background::Caller;
+    Database::open_in(device.directory(), options).expect("open")
+}
+
+/// One thread has a transaction under way, and its chunk of the log open, when another takes a checkpoint. Between the capture and the
+/// checkpoint's end it commits, and changes a page that was not dirty. Both must survive a crash after the checkpoint.
+#[test]
+fn what_is_appended_after_the_capture_is_above_the_checkpoint() {
+    for inserter in InserterKind::ALL {
+        let device = SimDevice::new(1);
+        let database = open(&device, inserter);
+        let early = database.table("early").expect("table");
+        let late = database.table("late").expect("table");
+        database.put(&late, "k", "old").expect("put");
+        database.engine().checkpoint_all().expect("a checkpoint");
+        let (captured, has_captured) = channel();
+        let (leave, has_leave) = channel();
+        *database.engine().checkpoints.pause.lock() = Some((captured, has_leave));
+        std::thread::scope(|scope| {
+            let (began, has_begun) = channel();
+            let (database, early, late) = (&database, &early, &late);
+            scope.spawn(move || {
+                let mut txn = database.begin().expect("begin");
+                txn.put(early, "k", "new").expect("put");
+                began.send(()).expect("the other thread waits");
+                has_captured.recv().expect("a capture");
+                txn.put(late, "k", "new").expect("put");
+                // Durable with the checkpoint's end.
+                let _durable = txn.commit_async();
+                let mut loser = database.begin().expect("begin");
+                loser.put(late, "k2", "lost").expect("put");
+                leave.send(()).expect("the checkpoint waits");
+                std::mem::forget(loser);
+            });
+            has_begun.recv().expect("the transaction");
+            database.checkpoint().expect("a checkpoint");
+        });
+        let device = device.reopen_with(1, Survival::DropAll);
+        let database = open(&device, inserter);
+        let get = |table: &str, key: &str| {
+            let table = database.open_table(table).expect("open table").expect("the table");
+            database.get(&table, key).expect("get")
+        };
+        assert_eq!(get("early", "k").as_deref(), Some(&b"new"[..]), "{inserter}");
+        assert_eq!(get("late", "k").as_deref(), Some(&b"new"[..]), "{inserter}");
+        assert_eq!(get("late", "k2"), None, "{inserter}");
+        assert!(database.verify(None).expect("verify").is_sound());
+    }
+}
