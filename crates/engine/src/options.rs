@@ -96,7 +96,8 @@ pub struct Options {
     /// Default 1 MiB.
     pub undo_bytes: usize,
     /// The log: segments, inserter, sync protocol. Its `method` is also how pages travel; its `log_id` becomes the id of a
-    /// new database. Default: the log's own.
+    /// new database. Default: the log's own. With inserter `Chunked` commits of different threads of which none has seen or replaced
+    /// what the other wrote have no order: after a crash the later one may be there without the earlier, if that was not durable.
     pub log: wal::Options,
     /// Told of recovery's progress. Default: nobody.
     pub on_recovery: Option<RecoveryProgress>,
