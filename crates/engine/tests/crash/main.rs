@@ -22,6 +22,7 @@ mod history;
 mod machine;
 mod order;
 mod turns;
+mod worker;
 
 use client::Client;
 use common::Rng;
@@ -157,7 +158,7 @@ fn crowd(seed: u64) {
 }
 
 /// Some crashes of a workload of clients that take turns.
-fn turns(seed: u64, inserter: InserterKind, crashes: usize, workers: &[turns::Worker]) {
+fn turns(seed: u64, inserter: InserterKind, crashes: usize, workers: &[worker::Worker]) {
     let units = 300;
     let total = turns::steps(seed, inserter, units, workers);
     let mut random = Rng::with_seed(seed);

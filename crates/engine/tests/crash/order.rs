@@ -5,7 +5,7 @@
 
 use crate::common::Rng;
 use crate::machine::Machine;
-use crate::turns::Worker;
+use crate::worker::Worker;
 use katydid::testing::Background;
 use katydid::{Database, Durability, InserterKind, Transaction, TransactionOptions};
 use std::collections::{BTreeMap, BTreeSet};

@@ -9,6 +9,7 @@
 use crate::common::{Rng, key};
 use crate::history::{Model, Unit, apply};
 use crate::machine::Machine;
+use crate::worker::Worker;
 use katydid::testing::{Background, run_background};
 use katydid::{
     CommitFuture, Database, Durability, Error, InserterKind, Lsn, Transaction, TransactionOptions,
@@ -16,9 +17,7 @@ use katydid::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::mpsc::{Sender, channel};
 use std::task::{Context, Poll, Waker};
-use std::thread::JoinHandle;
 
 const CLIENTS: usize = 3;
 /// Tables, hence pages, that all use.
@@ -27,38 +26,6 @@ const SHARED: [&str; 4] = ["s0", "s1", "s2", "s3"];
 const BRIEF: &str = "brief";
 
 type Cell = (String, Vec<u8>);
-type Job = Box<dyn FnOnce() + Send>;
-
-/// A thread that does one thing after the other.
-pub struct Worker {
-    jobs: Option<Sender<Job>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Worker {
-    pub fn start() -> Worker {
-        let (jobs, inbox) = channel::<Job>();
-        let thread = std::thread::spawn(move || inbox.into_iter().for_each(|job| job()));
-        Worker { jobs: Some(jobs), thread: Some(thread) }
-    }
-
-    /// Runs `job` there, and waits for it.
-    pub fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
-        let (sender, outcome) = channel();
-        let jobs = self.jobs.as_ref().expect("a worker that was not ended");
-        jobs.send(Box::new(move || drop(sender.send(job())))).expect("the worker lives");
-        outcome.recv().expect("no panic on the worker")
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        drop(self.jobs.take());
-        let ended = self.thread.take().map(JoinHandle::join);
-        assert!(std::thread::panicking() || matches!(ended, Some(Ok(()))), "a worker panicked");
-    }
-}
-
 /// Something that survives or not.
 #[derive(Debug)]
 struct Attempt {

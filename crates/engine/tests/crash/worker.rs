@@ -1,0 +1,36 @@
+//! A thread of a client: what a database has per thread, a session of the log above all, is its own.
+
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A thread that does one thing after the other.
+pub struct Worker {
+    jobs: Option<Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Worker {
+    pub fn start() -> Worker {
+        let (jobs, inbox) = channel::<Job>();
+        let thread = std::thread::spawn(move || inbox.into_iter().for_each(|job| job()));
+        Worker { jobs: Some(jobs), thread: Some(thread) }
+    }
+
+    /// Runs `job` there, and waits for it.
+    pub fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+        let (sender, outcome) = channel();
+        let jobs = self.jobs.as_ref().expect("a worker that was not ended");
+        jobs.send(Box::new(move || drop(sender.send(job())))).expect("the worker lives");
+        outcome.recv().expect("no panic on the worker")
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        let ended = self.thread.take().map(JoinHandle::join);
+        assert!(std::thread::panicking() || matches!(ended, Some(Ok(()))), "a worker panicked");
+    }
+}
