@@ -166,7 +166,7 @@ impl Database {
                 bytes_synced: counters.bytes_synced,
                 bytes_written: counters.bytes_written,
                 released: counters.released,
-                wakeups: counters.syncer_wakeups + counters.maintenance_wakeups,
+                wakeups: counters.syncer_wakeups + counters.maintenance_wakeups + counters.tracker_wakeups,
                 bytes_on_disk: log_space.on_disk,
                 prepared: log_space.prepared,
                 incarnation: engine.log.recovery().incarnation,

@@ -6,7 +6,7 @@ use crate::record::HEADER_BYTES;
 use crate::rig::Rig;
 use crate::sizes::Sizes;
 use crate::vm::{self, Body, SimulationError};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -107,8 +107,11 @@ pub fn run(machine: &Machine, plan: &Plan) -> Result<Outcome, RunError> {
     let deadline = (plan.millis * 1e9) as u64;
     let work = (plan.work_ns * 1e3) as u64;
     let tallies = Rc::new(RefCell::new(vec![(0_u64, 0_u64); plan.threads]));
-    let bodies = (0..plan.threads).map(|session| -> Body {
+    let (running, end) = (Rc::new(Cell::new(plan.threads)), Rc::new(Cell::new(0)));
+    let mut bodies = Vec::with_capacity(plan.threads + 1);
+    bodies.extend((0..plan.threads).map(|session| -> Body {
         let (rig, tallies, sizes) = (Arc::clone(&rig), Rc::clone(&tallies), plan.sizes);
+        let (running, end) = (Rc::clone(&running), Rc::clone(&end));
         Box::new(move || {
             let payload = vec![session as u8; sizes.largest() - HEADER_BYTES];
             // Large records come at another time in each thread.
@@ -124,12 +127,22 @@ pub fn run(machine: &Machine, plan: &Plan) -> Result<Outcome, RunError> {
                 bytes += size as u64;
             }
             tallies.borrow_mut()[session] = (records, bytes);
+            end.set(end.get().max(vm::now()));
+            running.set(running.get() - 1);
+            if running.get() == 0 {
+                rig.stop_tracking();
+            }
         })
-    });
-    let report = vm::simulate(machine, plan.seed, bodies.collect())?;
+    }));
+    if rig.tracks() {
+        // On the next core; where all are taken, on one of them.
+        let rig = Arc::clone(&rig);
+        bodies.push(Box::new(move || rig.track()));
+    }
+    let report = vm::simulate(machine, plan.seed, bodies)?;
     let tallies = tallies.borrow();
     let (records, bytes) = tallies.iter().fold((0, 0), |sum, thread| (sum.0 + thread.0, sum.1 + thread.1));
-    let seconds = report.picoseconds as f64 / 1e12;
+    let seconds = end.get() as f64 / 1e12;
     let counts = tallies.iter().map(|thread| thread.0);
     Ok(Outcome {
         records,

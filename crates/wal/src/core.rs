@@ -16,12 +16,13 @@
 #[cfg(all(test, not(any(loom, katydid_explore))))]
 mod checks;
 mod leader;
+mod threads;
 
 use crate::completion::Wakers;
 use crate::counters::{Counters, Tally};
 use crate::error::{AppendError, Error, Result};
 use crate::frontier::Frontiers;
-use crate::insert::{self, Admission, Image, Inserter, Limiter, Piece, Stalled};
+use crate::insert::{self, Admission, Image, Inserter, Limiter, Piece, Stalled, Tracker};
 use crate::lsn::Lsn;
 use crate::maintenance::{Maintenance, Refusal};
 use crate::options::Background;
@@ -369,6 +370,7 @@ impl Core {
         self.over.store(true, Ordering::Release);
         self.image.limiter.shut(&self.image.frontiers);
         self.maintenance.stop();
+        self.stop_tracker();
         self.wakers.release(|_, _| true);
         // Whoever is queued is released by the holder of the baton, and while somebody is queued there is one.
     }
@@ -392,52 +394,7 @@ impl Core {
         self.wakers.release(|_, _| true);
     }
 
-    /// Ends the background threads and waits for their end.
-    pub(crate) fn stop_threads(&self) {
-        self.protocol.stop();
-        self.maintenance.stop();
-        let threads = std::mem::take(&mut *locked(&self.threads));
-        for thread in threads {
-            // A waker that drops the last handle runs on one of these threads, which cannot wait for itself.
-            if thread.thread().id() != std::thread::current().id() {
-                // A panic there has been reported by the thread itself.
-                let _panicked = thread.join();
-            }
-        }
-    }
-
-    // ---- background threads
-
-    pub(crate) fn start_maintenance(&self) -> std::io::Result<()> {
-        match self.background {
-            Background::Caller => Ok(()),
-            Background::Threads => self.spawn("katydid-log-maintenance", |core| {
-                core.maintenance.run(|reach| core.prepare_if_wanted(reach), |error| core.fail(error));
-            }),
-        }
-    }
-
-    /// Does what was asked of the maintenance thread, if there is to be none.
-    fn maintain_here(&self) {
-        if self.background == Background::Caller {
-            self.maintenance.run_pending(|reach| self.prepare_if_wanted(reach), |error| self.fail(error));
-        }
-    }
-
-    /// Does what was requested of background threads, if there are to be none.
-    pub(crate) fn run_background(&self) {
-        if self.background == Background::Caller {
-            self.protocol.serve(self);
-            self.maintain_here();
-        }
-    }
-
-    fn spawn(&self, name: &str, body: impl FnOnce(&Core) + Send + 'static) -> std::io::Result<()> {
-        let Some(core) = self.me.upgrade() else { return Err(std::io::ErrorKind::NotFound.into()) };
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || body(&core))?;
-        locked(&self.threads).push(thread);
-        Ok(())
-    }
+    // ---- segments
 
     /// How far segments should be prepared now.
     fn wanted_end(&self) -> Lsn {
@@ -482,6 +439,7 @@ impl Core {
             hopped: effort.hopped,
             syncer_wakeups: self.protocol.syncer_wakeups(),
             maintenance_wakeups: self.maintenance.wakeups(),
+            tracker_wakeups: self.inserter.tracker().map_or(0, Tracker::wakeups),
         }
     }
 }

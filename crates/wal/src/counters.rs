@@ -30,6 +30,8 @@ pub struct Counters {
     pub syncer_wakeups: u64,
     /// Times the maintenance thread woke up.
     pub maintenance_wakeups: u64,
+    /// Times the tracker thread of `Grasshopper` or `Bitmap` woke up.
+    pub tracker_wakeups: u64,
 }
 
 /// The counters themselves. Relaxed: each stands for itself.

@@ -74,7 +74,7 @@ impl Log {
         };
         let method = start.store.method(start.end);
         let core = Core::new(&options, start);
-        let spawned = core.start_maintenance();
+        let spawned = core.start_threads();
         // From here on the handle's drop ends what was started.
         let log = Log {
             handle: Arc::new(Handle {
@@ -85,7 +85,7 @@ impl Log {
                 lock: Mutex::new(Some(lock)),
             }),
         };
-        spawned.map_err(|error| device::Error::from_io(Verb::Open, "the log's maintenance thread", error))?;
+        spawned.map_err(|error| device::Error::from_io(Verb::Open, "the log's background threads", error))?;
         log.core().nudge_maintenance();
         Ok(log)
     }

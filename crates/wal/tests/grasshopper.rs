@@ -1,12 +1,18 @@
 //! What inserter `grasshopper` counts: how much was found filled by crawling, and how much by hopping.
 
 use katydid_device::MemoryDirectory;
-use katydid_wal::{Append, InserterKind, Kind, Log, Options};
+use katydid_wal::{Append, Background, InserterKind, Kind, Log, Options};
 use std::sync::Arc;
 
 #[test]
 fn lagging_behind_it_hops_and_keeping_up_it_crawls() {
-    let options = Options { inserter: InserterKind::Grasshopper, hop_bytes: 4 << 10, ..Options::default() };
+    let options = Options {
+        inserter: InserterKind::Grasshopper,
+        hop_bytes: 4 << 10,
+        // Without a tracker nobody looks meanwhile.
+        background: Background::Caller,
+        ..Options::default()
+    };
     let log = Log::open_in(Arc::new(MemoryDirectory::new()), options).expect("open");
     let opened = log.reserved();
     let mut session = log.session().expect("session");
@@ -22,7 +28,7 @@ fn lagging_behind_it_hops_and_keeping_up_it_crawls() {
         assert_eq!(counters.crawled + counters.hopped, log.reserved().since(opened));
         counters
     };
-    // Nobody looks meanwhile: when somebody does, whole ranges lie behind.
+    // When somebody looks at last, whole ranges lie behind.
     let lagging = append(800, false);
     assert!(lagging.hopped > 10 * lagging.crawled, "{lagging:?}");
     let keeping_up = append(800, true);

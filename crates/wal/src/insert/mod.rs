@@ -23,12 +23,14 @@ mod hybrid;
 mod marks;
 mod mutants;
 mod mutex;
+mod tracker;
 
 pub use admission::Admission;
 pub(crate) use admission::Limiter;
 #[cfg(test)]
 pub(crate) use marks::kernel::Marks;
 pub(crate) use marks::kernel::Scan;
+pub(crate) use tracker::{Tracker, track};
 
 use crate::frontier::Frontiers;
 use crate::lsn::Lsn;
@@ -102,6 +104,11 @@ pub(crate) trait Inserter: Send + Sync + Debug {
 
     /// Finds out how far the log is filled, and advances that frontier.
     fn scan(&self, image: &Image) -> Scan;
+
+    /// How a thread that only scans is woken, if this design has work for one.
+    fn tracker(&self) -> Option<&Tracker> {
+        None
+    }
 
     /// What it has done so far.
     fn effort(&self) -> Effort {

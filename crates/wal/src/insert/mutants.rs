@@ -56,6 +56,10 @@ pub(super) enum Mutant {
     FirstBitFirst,
     /// `bitmap`: bits are cleared after the frontier is known, when their places may be in use again.
     ClearedLate,
+    /// `tracker`: an owner rings without publishing what it has filled.
+    RelaxedRing,
+    /// `tracker`: it sleeps without a look after saying so.
+    SleptUnlooked,
 }
 
 /// How a kernel is built: soundly, or with one mutant.

@@ -46,13 +46,13 @@ impl Tally {
     }
 }
 
-/// Inserts with real threads. After each insert, outside the measured design but within the time, `look` is called with the rig and the
+/// Inserts with real threads, and one more that tracks if the design has such a thread. After each insert, outside the measured design but within the time, `look` is called with the rig and the
 /// number of the thread's insert.
 pub fn run(options: &Options, load: &Load, look: impl Fn(&Rig, u64) + Sync) -> Tally {
     let Load { threads, sizes, work, time } = *load;
     let rig = Rig::new(options, threads);
     let batch = batch(sizes.largest());
-    let mut tally = on_threads(threads, time, |session| {
+    let insert = |session: usize| {
         let payload = vec![session as u8; sizes.largest() - HEADER_BYTES];
         // Large records come at another time in each thread.
         let mut number = session as u64 * 7;
@@ -71,9 +71,24 @@ pub fn run(options: &Options, load: &Load, look: impl Fn(&Rig, u64) + Sync) -> T
             }
             (batch, bytes)
         }
+    };
+    let tally = std::thread::scope(|scope| {
+        if rig.tracks() {
+            scope.spawn(|| rig.track());
+        }
+        let _stopped = StopTracking(&rig);
+        on_threads(threads, time, insert)
     });
-    tally.travelled = rig.travelled();
-    tally
+    Tally { travelled: rig.travelled(), ..tally }
+}
+
+/// Ends the tracker, also if an inserting thread has panicked.
+struct StopTracking<'a>(&'a Rig);
+
+impl Drop for StopTracking<'_> {
+    fn drop(&mut self) {
+        self.0.stop_tracking();
+    }
 }
 
 /// Records between two looks at whether the time is over: that word is looked at seldom, the clock never.

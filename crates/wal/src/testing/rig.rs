@@ -3,7 +3,8 @@
 //! Compiled twice, like the inserters: here for real threads ([`super::rate`]), and in `crates/manycore` for virtual ones.
 //!
 //! The device is memory that takes no time: whoever is refused room, by the ring's end or the run-ahead limit, lets the inserter find out
-//! what is filled and declares that written and durable. There is no thread of its own for that, as with the log's leaders.
+//! what is filled and declares that written and durable, as the log's leaders do. There is no thread of its own for that, but for designs
+//! that have a tracker: then one more thread may run [`Rig::track`], as one of the log does.
 
 use crate::frontier::Frontiers;
 use crate::insert::{self, Admission, Image, Inserter, Limiter, Piece, Stalled};
@@ -75,6 +76,25 @@ impl Rig {
         (effort.crawled, effort.hopped)
     }
 
+    /// Whether this design has work for a thread that calls [`Rig::track`].
+    pub fn tracks(&self) -> bool {
+        self.inserter.tracker().is_some()
+    }
+
+    /// Finds out what is filled, and makes room there, whenever much was inserted; until [`Rig::stop_tracking`].
+    pub fn track(&self) {
+        insert::track(&*self.inserter, &self.image, || {
+            self.drain_alone();
+        });
+    }
+
+    /// Ends [`Rig::track`], for good.
+    pub fn stop_tracking(&self) {
+        if let Some(tracker) = self.inserter.tracker() {
+            tracker.stop();
+        }
+    }
+
     fn draft(&self) -> Draft {
         let durable = self.image.frontiers.durable();
         Draft { incarnation: 1, kind: Kind::USER, txn: 1, prev: Lsn::ZERO, durable }
@@ -93,19 +113,24 @@ impl Rig {
 
     #[cold]
     fn make_room(&self, step: &mut u32) {
-        if !self.draining.load(Ordering::Relaxed) && !self.draining.swap(true, Ordering::Acquire) {
-            let moved = self.drain();
-            self.draining.store(false, Ordering::Release);
-            if moved {
-                return;
-            }
+        if self.drain_alone() {
+            return;
         }
         // Somebody else is at it, or has a hole to fill.
         pause(*step);
         *step += 1;
     }
 
-    /// Whether there is more room than before.
+    /// Whether there is more room than before; not if somebody else is at it.
+    fn drain_alone(&self) -> bool {
+        if self.draining.load(Ordering::Relaxed) || self.draining.swap(true, Ordering::Acquire) {
+            return false;
+        }
+        let moved = self.drain();
+        self.draining.store(false, Ordering::Release);
+        moved
+    }
+
     fn drain(&self) -> bool {
         let frontiers = &self.image.frontiers;
         let filled = Lsn::new(self.inserter.scan(&self.image).filled);

@@ -1,12 +1,12 @@
 //! Inserter `bitmap`: one `fetch_add` reserves; a bit for each byte says what is filled (ELEDA, section 6.5.4, its slow rival).
 //!
-//! The algorithm is in [`kernel`]. Here: admission and the copy. The paper's dedicated scanning thread is whoever needs the frontier; and
-//! where its threads stop before they outrun the scanner, admission stops them here as with every design.
+//! The algorithm is in [`kernel`]. Here: admission and the copy. The paper's dedicated scanning thread is in `tracker`, and whoever else needs
+//! the frontier; and where its threads stop before they outrun the scanner, admission stops them here as with every design.
 
 mod kernel;
 
 use super::mutants::Built;
-use super::{Admission, Image, Inserter, Piece, Scan, Stalled};
+use super::{Admission, Image, Inserter, Piece, Scan, Stalled, Tracker};
 use crate::lsn::Lsn;
 use crate::options::Options;
 use crate::sync_shim::Ordering;
@@ -16,12 +16,16 @@ use kernel::Bitmap;
 #[derive(Debug)]
 pub(super) struct BitmapInserter {
     bitmap: Bitmap,
+    tracker: Tracker,
 }
 
 impl BitmapInserter {
     pub(super) fn new(options: &Options, end: Lsn) -> Self {
         let ring = options.ring_bytes as u64;
-        BitmapInserter { bitmap: Bitmap::new(ring, 64, end.get(), Built::default()) }
+        BitmapInserter {
+            bitmap: Bitmap::new(ring, 64, end.get(), Built::default()),
+            tracker: Tracker::new(options, ring),
+        }
     }
 }
 
@@ -42,6 +46,7 @@ impl Inserter for BitmapInserter {
         // slack that covers what others added meanwhile (rule 3 of the ring).
         unsafe { piece.copy_to(&image.ring, Lsn::new(start)) };
         self.bitmap.set(start, start + bytes);
+        self.tracker.filled(start, start + bytes);
         Ok(Lsn::new(start))
     }
 
@@ -51,5 +56,9 @@ impl Inserter for BitmapInserter {
             image.frontiers.advance_filled(filled);
         });
         Scan { cutoff: cutoff.max(filled), filled }
+    }
+
+    fn tracker(&self) -> Option<&Tracker> {
+        Some(&self.tracker)
     }
 }

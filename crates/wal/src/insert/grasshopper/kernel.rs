@@ -1,10 +1,11 @@
 //! GRASSHOPPER: how the filled frontier is found by crawling over lists and hopping over ranges (ELEDA, sections 4.1 and 4.2).
 //!
-//! Run by every appender, and by one tracker at a time: whoever scans, under `tracker`'s lock. Checked under loom and the explorer.
+//! Run by every appender, and by one tracker at a time: the log's tracker thread or whoever else scans, under `tracked`'s lock. Checked
+//! under loom and the explorer.
 //!
 //! Each session has a crawling list of what it has filled, in order, and a hopping list that holds, for each range of 2^H bytes
 //! in which one of its nodes starts, the number of the first such node. Both are circles with one producer, the owner, and one
-//! consumer, the tracker. The hopping index has a count of filled bytes for each range. After its copy an owner
+//! consumer, the tracked. The hopping index has a count of filled bytes for each range. After its copy an owner
 //!
 //! 1. puts a node into its crawling list,
 //! 2. puts its number into the hopping list, if it is the session's first that starts in its range,
@@ -36,7 +37,8 @@
 //! - After a hop it moves heads to the hopping lists' first node beyond the boundary. A session between steps 1 and 2 has no such
 //!   node yet though it has filled beyond: here the tracker, where the hopping list does not lead beyond, walks the rest of the
 //!   crawling list.
-//! - Its worker is a thread that never rests. Here whoever needs the frontier tracks: nothing runs when the log is idle.
+//! - Its worker is a thread that never rests, and alone. Here a thread that sleeps when the log is idle (`insert/tracker.rs`) tracks, and so does
+//!   whoever needs the frontier, in turn.
 //! - Its third pointer, `gc`, and the callbacks that it is for, are `completion::Completions`, which the owner works off up to the
 //!   durable frontier.
 
@@ -111,12 +113,12 @@ impl List {
         Some((node.start.load(Ordering::Relaxed), node.end.load(Ordering::Relaxed)))
     }
 
-    /// The tracker.
+    /// The tracked.
     fn move_head(&self, to: u64) {
         self.head.store(to, Ordering::Release);
     }
 
-    /// The tracker.
+    /// The tracked.
     fn pop(&self) {
         self.move_head(self.head.load(Ordering::Relaxed) + 1);
     }
@@ -131,7 +133,7 @@ struct Session {
 }
 
 #[derive(Debug)]
-struct Tracker {
+struct Tracked {
     frontier: u64,
     /// Starts of the heads of crawling lists, and whose. At most one for each session.
     heap: BinaryHeap<Reverse<(u64, usize)>>,
@@ -147,7 +149,7 @@ pub(super) struct Lists {
     used: CachePadded<AtomicUsize>,
     index: Box<[CachePadded<AtomicU64>]>,
     /// Held by one tracker at a time. A leaf latch.
-    tracker: Mutex<Tracker>,
+    tracked: Mutex<Tracked>,
     nodes: usize,
     shift: u32,
     first_range: u64,
@@ -173,7 +175,7 @@ impl Lists {
             sessions: (0..sessions).map(|_| OnceLock::new()).collect(),
             used: CachePadded::new(AtomicUsize::new(0)),
             index,
-            tracker: Mutex::new(Tracker {
+            tracked: Mutex::new(Tracked {
                 frontier,
                 heap: BinaryHeap::new(),
                 in_heap: vec![false; sessions],
@@ -257,19 +259,19 @@ impl Lists {
 
     /// Advances the frontier as far as `cutoff`, what is reserved, lets it; where it is then.
     pub(super) fn track(&self, cutoff: u64) -> u64 {
-        let mut tracker = self.lock();
+        let mut tracked = self.lock();
         loop {
-            let range = tracker.frontier >> self.shift;
-            let before = tracker.frontier;
+            let range = tracked.frontier >> self.shift;
+            let before = tracked.frontier;
             // Within the range that is being reserved, crawling; behind it, hopping where it can be.
             if cutoff >> self.shift > range && self.is_full(range) {
-                self.hop(&mut tracker, range, cutoff);
-                tracker.hopped += tracker.frontier - before;
+                self.hop(&mut tracked, range, cutoff);
+                tracked.hopped += tracked.frontier - before;
             } else {
-                self.crawl(&mut tracker, cutoff);
-                tracker.crawled += tracker.frontier - before;
+                self.crawl(&mut tracked, cutoff);
+                tracked.crawled += tracked.frontier - before;
             }
-            if tracker.frontier == before {
+            if tracked.frontier == before {
                 return before;
             }
         }
@@ -277,35 +279,35 @@ impl Lists {
 
     /// The bytes that the frontier has crawled and hopped.
     pub(super) fn travelled(&self) -> (u64, u64) {
-        let tracker = self.lock();
-        (tracker.crawled, tracker.hopped)
+        let tracked = self.lock();
+        (tracked.crawled, tracked.hopped)
     }
 
-    fn hop(&self, tracker: &mut Tracker, full: u64, cutoff: u64) {
+    fn hop(&self, tracked: &mut Tracked, full: u64, cutoff: u64) {
         let mut range = full + 1;
         while cutoff >> self.shift > range && self.is_full(range) {
             range += 1;
         }
         let boundary = range << self.shift;
-        tracker.frontier = tracker.frontier.max(boundary);
-        tracker.heap.clear();
+        tracked.frontier = tracked.frontier.max(boundary);
+        tracked.heap.clear();
         let used = self.used.load(Ordering::Acquire);
         for index in 0..used {
-            tracker.in_heap[index] = false;
+            tracked.in_heap[index] = false;
             let Some(session) = self.session(index) else { continue };
             let end = skip(session, range, boundary);
-            tracker.frontier = tracker.frontier.max(end);
+            tracked.frontier = tracked.frontier.max(end);
         }
         // The heap is built anew by the crawl that follows.
     }
 
-    fn crawl(&self, tracker: &mut Tracker, cutoff: u64) {
+    fn crawl(&self, tracked: &mut Tracked, cutoff: u64) {
         let used = self.used.load(Ordering::Acquire);
         for index in 0..used {
-            self.show_head(tracker, index);
+            self.show_head(tracked, index);
         }
-        while let Some(&Reverse((start, index))) = tracker.heap.peek()
-            && start == tracker.frontier
+        while let Some(&Reverse((start, index))) = tracked.heap.peek()
+            && start == tracked.frontier
         {
             let range = start >> self.shift;
             if cutoff >> self.shift > range && self.is_full(range) {
@@ -313,29 +315,29 @@ impl Lists {
             }
             let Some(session) = self.session(index) else { return };
             if let Some((_, end)) = session.crawling.peek() {
-                tracker.frontier = end;
+                tracked.frontier = end;
             }
-            tracker.heap.pop();
-            tracker.in_heap[index] = false;
+            tracked.heap.pop();
+            tracked.in_heap[index] = false;
             drop_hopping(session);
             session.crawling.pop();
-            self.show_head(tracker, index);
+            self.show_head(tracked, index);
         }
     }
 
     /// Puts the session's head into the heap, if it is not there.
-    fn show_head(&self, tracker: &mut Tracker, index: usize) {
-        if !tracker.in_heap[index]
+    fn show_head(&self, tracked: &mut Tracked, index: usize) {
+        if !tracked.in_heap[index]
             && let Some(session) = self.session(index)
             && let Some((start, _)) = session.crawling.peek()
         {
-            tracker.heap.push(Reverse((start, index)));
-            tracker.in_heap[index] = true;
+            tracked.heap.push(Reverse((start, index)));
+            tracked.in_heap[index] = true;
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Tracker> {
-        self.tracker.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Tracked> {
+        self.tracked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,13 +1,13 @@
 //! Inserter `grasshopper`: one `fetch_add` reserves; lists and an index of ranges tell what is filled (ELEDA: Jung, Han, Kang,
 //! PVLDB 2017, sections 3 and 4).
 //!
-//! The algorithm, its invariants and what differs from the paper are in [`kernel`]. Here: admission and the copy. A session whose
-//! list is full tracks by itself until there is room, before it reserves.
+//! The algorithm, its invariants and what differs from the paper are in [`kernel`]; the thread that tracks, in `tracker`. Here:
+//! admission and the copy. A session whose list is full tracks by itself until there is room, before it reserves.
 
 mod kernel;
 
 use super::mutants::Built;
-use super::{Admission, Effort, Image, Inserter, Piece, Scan, Stalled};
+use super::{Admission, Effort, Image, Inserter, Piece, Scan, Stalled, Tracker};
 use crate::lsn::Lsn;
 use crate::options::Options;
 use crate::sync_shim::pause;
@@ -20,6 +20,7 @@ const NODES: usize = 1024;
 #[derive(Debug)]
 pub(super) struct GrasshopperInserter {
     lists: Lists,
+    tracker: Tracker,
 }
 
 impl GrasshopperInserter {
@@ -27,7 +28,10 @@ impl GrasshopperInserter {
         // No more than the ring is ever between filled and reserved. One session more for the log's own records.
         let (sessions, ahead) = (options.sessions_max + 1, options.ring_bytes as u64);
         let shift = options.hop_bytes.trailing_zeros();
-        GrasshopperInserter { lists: Lists::new(sessions, NODES, shift, end.get(), ahead, Built::default()) }
+        GrasshopperInserter {
+            lists: Lists::new(sessions, NODES, shift, end.get(), ahead, Built::default()),
+            tracker: Tracker::new(options, options.hop_bytes),
+        }
     }
 
     #[cold]
@@ -67,6 +71,7 @@ impl Inserter for GrasshopperInserter {
         // slack that covers what others added meanwhile (rule 3 of the ring).
         unsafe { piece.copy_to(&image.ring, Lsn::new(start)) };
         self.lists.filled(slot, start, start + bytes);
+        self.tracker.filled(start, start + bytes);
         Ok(Lsn::new(start))
     }
 
@@ -75,6 +80,10 @@ impl Inserter for GrasshopperInserter {
         let filled = self.lists.track(cutoff);
         let filled = image.frontiers.advance_filled(filled).get();
         Scan { cutoff: cutoff.max(filled), filled }
+    }
+
+    fn tracker(&self) -> Option<&Tracker> {
+        Some(&self.tracker)
     }
 
     fn effort(&self) -> Effort {

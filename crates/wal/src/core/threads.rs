@@ -1,0 +1,69 @@
+//! The log's background threads: started, told to end, waited for; and who does their work where there are none.
+//!
+//! Each holds the log's inside until it ends, so whoever drops the last handle ends them (`log.rs`).
+
+use super::{Core, locked};
+use crate::insert;
+use crate::options::Background;
+
+impl Core {
+    /// Starts those that a log always has; the syncer comes when it is first needed.
+    pub(crate) fn start_threads(&self) -> std::io::Result<()> {
+        if self.background == Background::Caller {
+            return Ok(());
+        }
+        self.spawn("katydid-log-maintenance", |core| {
+            core.maintenance.run(|reach| core.prepare_if_wanted(reach), |error| core.fail(error));
+        })?;
+        if self.inserter.tracker().is_none() {
+            return Ok(());
+        }
+        // Appenders may run so far ahead of what it found.
+        self.spawn("katydid-log-tracker", |core| {
+            insert::track(&*core.inserter, &core.image, || core.refresh())
+        })
+    }
+
+    pub(super) fn spawn(&self, name: &str, body: impl FnOnce(&Core) + Send + 'static) -> std::io::Result<()> {
+        let Some(core) = self.me.upgrade() else { return Err(std::io::ErrorKind::NotFound.into()) };
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || body(&core))?;
+        locked(&self.threads).push(thread);
+        Ok(())
+    }
+
+    /// Ends the background threads and waits for their end.
+    pub(crate) fn stop_threads(&self) {
+        self.protocol.stop();
+        self.maintenance.stop();
+        self.stop_tracker();
+        let threads = std::mem::take(&mut *locked(&self.threads));
+        for thread in threads {
+            // A waker that drops the last handle runs on one of these threads, which cannot wait for itself.
+            if thread.thread().id() != std::thread::current().id() {
+                // A panic there has been reported by the thread itself.
+                let _panicked = thread.join();
+            }
+        }
+    }
+
+    pub(super) fn stop_tracker(&self) {
+        if let Some(tracker) = self.inserter.tracker() {
+            tracker.stop();
+        }
+    }
+
+    /// Does what was asked of the maintenance thread, if there is to be none.
+    pub(super) fn maintain_here(&self) {
+        if self.background == Background::Caller {
+            self.maintenance.run_pending(|reach| self.prepare_if_wanted(reach), |error| self.fail(error));
+        }
+    }
+
+    /// Does what was requested of background threads, if there are to be none.
+    pub(crate) fn run_background(&self) {
+        if self.background == Background::Caller {
+            self.protocol.serve(self);
+            self.maintain_here();
+        }
+    }
+}
