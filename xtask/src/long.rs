@@ -2,6 +2,7 @@
 //! here is replayed by the same test.
 
 use crate::run::{Outcome, cargo, root, run};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// Separate target folders keep the special builds from evicting the ordinary one.
@@ -49,6 +50,35 @@ pub fn miri(seeds: u32) -> Outcome {
             .current_dir(root())
             .env("MIRIFLAGS", format!("-Zmiri-disable-isolation -Zmiri-many-seeds=0..{seeds}"))
             .env("CARGO_TARGET_DIR", target),
+    )
+}
+
+/// The log's own tests and the conformance suite, on real threads, under ThreadSanitizer. It watches the bytes of the ring, which no
+/// model of a kernel has. It understands no fences: the kernels have none.
+pub fn tsan(seconds: u64) -> Outcome {
+    const TARGET: &str = "x86_64-unknown-linux-gnu";
+    let sysroot = Command::new("rustc").args(["+nightly", "--print", "sysroot"]).output();
+    let sysroot = sysroot.ok().filter(|output| output.status.success());
+    // The standard library has to be built with it too; otherwise its locks look like races.
+    let sources = sysroot.map(|output| {
+        let sysroot = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        PathBuf::from(sysroot).join("lib/rustlib/src/rust/library/Cargo.lock")
+    });
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) || !sources.is_some_and(|file| file.exists()) {
+        println!(
+            "== tsan: not here (Linux on x86-64; rustup component add rust-src --toolchain nightly); nothing was checked"
+        );
+        return Ok(());
+    }
+    run(
+        "tsan",
+        Command::new("timeout")
+            .arg(seconds.to_string())
+            .args(["cargo", "+nightly", "test", "-Zbuild-std", "--target", TARGET, "-p", "katydid-wal"])
+            .args(["--lib", "--test", "conformance", "--test", "tracker"])
+            .current_dir(root())
+            .env("RUSTFLAGS", "-Zsanitizer=thread")
+            .env("CARGO_TARGET_DIR", root().join("target").join("tsan")),
     )
 }
 

@@ -32,6 +32,12 @@ enum Task {
         #[arg(long, default_value_t = 8)]
         seeds: u32,
     },
+    /// Runs the log's tests on real threads under ThreadSanitizer; says so where the toolchain has none.
+    Tsan {
+        /// For how long it may build and run, in seconds.
+        #[arg(long, default_value_t = 1800)]
+        seconds: u64,
+    },
     /// Feeds mutated bytes to every decoder.
     Fuzz {
         /// For how long, in seconds, per decoder.
@@ -74,6 +80,7 @@ fn main() -> Outcome {
         Task::Loom => long::loom(),
         Task::Explore => long::explore(),
         Task::Miri { seeds } => long::miri(seeds),
+        Task::Tsan { seconds } => long::tsan(seconds),
         Task::Fuzz { seconds, seed } => long::fuzz(seconds, seed),
         Task::Crash { seconds, seed } => long::crash(seconds, seed),
         Task::Mutants { seconds, only } => mutants::run(seconds, only.as_deref()),
