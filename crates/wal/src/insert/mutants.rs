@@ -1,8 +1,8 @@
 //! Faults that the checkers must notice: each names one step of a kernel that would be wrong in that way.
 //!
 //! A kernel asks its [`Built`] which ordering to use, or whether to leave a step out. Outside of tests that is a constant. The
-//! tests in each kernel's `checks` build it with every mutant of its own and assert that a checker finds it; otherwise what the
-//! checker says about the sound kernel would be worth little.
+//! tests in each kernel's `checks` build it with every mutant of its own and assert that the explorer finds it, and loom too but for
+//! those of which their table says that loom does not; otherwise what a checker says about the sound kernel would be worth little.
 
 use crate::sync_shim::Ordering;
 
@@ -71,7 +71,7 @@ pub(super) struct Built {
 
 impl Built {
     #[cfg(test)]
-    #[cfg_attr(not(katydid_explore), allow(dead_code, reason = "only the explorer is shown mutants"))]
+    #[cfg_attr(not(any(loom, katydid_explore)), allow(dead_code, reason = "only checkers are shown mutants"))]
     pub(super) fn with(mutant: Mutant) -> Self {
         Built { mutant: Some(mutant) }
     }

@@ -37,6 +37,59 @@ pub(crate) fn check(_preemptions: Option<u32>, body: impl Fn() + Send + Sync + '
     }
 }
 
+/// Whether this build's checker finds a failure of `body`.
+#[cfg(katydid_explore)]
+pub(crate) fn catches(preemptions: u32, body: impl Fn() + Send + Sync + 'static) -> bool {
+    let explorer = crate::testing::explore::Explorer { preemptions: Some(preemptions), ..Default::default() };
+    crate::testing::explore::catches(&explorer, body)
+}
+
+/// As above, under loom. A run that never ends counts: sound bodies have none.
+#[cfg(all(loom, not(katydid_explore)))]
+pub(crate) fn catches(preemptions: u32, body: impl Fn() + Send + Sync + 'static) -> bool {
+    // On a thread of its own, which keeps what loom leaves behind.
+    std::thread::spawn(move || check(Some(preemptions), body)).join().is_err()
+}
+
+/// Which checkers notice a mutant.
+#[cfg(any(loom, katydid_explore))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    Both,
+    /// Loom 0.7 does not: it tries fewer of the values that accesses allow.
+    Explorer,
+}
+
+/// Checks that each mutant that this build's checker is said to notice is noticed: `caught` says so.
+#[cfg(any(loom, katydid_explore))]
+pub(crate) fn all_noticed<M: Copy + std::fmt::Debug>(table: &[(M, By)], caught: impl Fn(M) -> bool) {
+    for &(mutant, by) in table {
+        if by == By::Both || cfg!(katydid_explore) {
+            assert!(caught(mutant), "{mutant:?} was not noticed");
+        }
+    }
+}
+
+/// A test of each checker's name for a table of mutants.
+#[cfg(any(loom, katydid_explore))]
+macro_rules! noticed {
+    ($loom:ident $explore:ident, $table:expr, $caught:expr) => {
+        #[cfg(all(loom, not(katydid_explore)))]
+        #[test]
+        fn $loom() {
+            $crate::sync_shim::checking::all_noticed(&$table, $caught);
+        }
+
+        #[cfg(katydid_explore)]
+        #[test]
+        fn $explore() {
+            $crate::sync_shim::checking::all_noticed(&$table, $caught);
+        }
+    };
+}
+#[cfg(any(loom, katydid_explore))]
+pub(crate) use noticed;
+
 /// A test of each checker's name for one body.
 macro_rules! checked {
     ($(#[$doc:meta])* $loom:ident $explore:ident $miri:ident, $preemptions:expr, $body:expr) => {

@@ -227,34 +227,40 @@ checked!(
 );
 
 /// The checker notices each mutant of these designs.
-#[cfg(katydid_explore)]
+/// The checkers notice each mutant.
+#[cfg(any(loom, katydid_explore))]
 mod mutants {
     use super::super::super::mutants::Mutant;
     use super::*;
-    use crate::testing::explore::{Explorer, catches};
+    use crate::sync_shim::checking::{By, catches, noticed};
 
-    fn caught(body: impl Fn() + Send + Sync + 'static) {
-        assert!(catches(&Explorer { preemptions: Some(2), ..Explorer::default() }, body));
-    }
-
-    #[test]
-    fn explore_catches_every_mutant_of_the_latch_and_the_slots() {
-        caught(|| two_append(&consolidated(3, Built::with(Mutant::RelaxedLatch))));
-        let of_slots =
-            [Mutant::RelaxedNotify, Mutant::RelaxedLeave, Mutant::SlotFreedEarly, Mutant::CloseInTwoSteps];
-        for mutant in of_slots {
-            println!("{mutant:?}");
-            caught(move || a_group_forms(&consolidated(3, Built::with(mutant)), 2));
-            caught(move || a_group_forms(&hybrid(3, Built::with(mutant)), 2));
+    noticed!(
+        loom_catches_mutants_of_the_latch_and_the_orders explore_catches_mutants_of_the_latch_and_the_orders,
+        [
+            (Mutant::RelaxedLatch, By::Both),
+            (Mutant::ReleasedOutOfTurn, By::Both),
+            (Mutant::RelaxedDelegation, By::Explorer),
+            (Mutant::DelegatedUnasked, By::Both),
+            (Mutant::GrantedEarly, By::Both),
+        ],
+        |mutant| match mutant {
+            Mutant::RelaxedLatch => catches(2, move || two_append(&consolidated(3, Built::with(mutant)))),
+            Mutant::ReleasedOutOfTurn => catches(2, move || two_append(&decoupled(Built::with(mutant)))),
+            _ => catches(2, move || two_append(&delegated(u64::MAX, Built::with(mutant)))),
         }
-    }
+    );
 
-    #[test]
-    fn explore_catches_every_mutant_of_the_orders() {
-        caught(|| two_append(&decoupled(Built::with(Mutant::ReleasedOutOfTurn))));
-        for mutant in [Mutant::RelaxedDelegation, Mutant::DelegatedUnasked, Mutant::GrantedEarly] {
-            println!("{mutant:?}");
-            caught(move || two_append(&delegated(u64::MAX, Built::with(mutant))));
+    noticed!(
+        loom_catches_mutants_of_the_slots explore_catches_mutants_of_the_slots,
+        [
+            (Mutant::RelaxedNotify, By::Both),
+            (Mutant::RelaxedLeave, By::Both),
+            (Mutant::SlotFreedEarly, By::Both),
+            (Mutant::CloseInTwoSteps, By::Both),
+        ],
+        |mutant| {
+            catches(2, move || a_group_forms(&consolidated(3, Built::with(mutant)), 2))
+                && catches(2, move || a_group_forms(&hybrid(3, Built::with(mutant)), 2))
         }
-    }
+    );
 }

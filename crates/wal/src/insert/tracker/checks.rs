@@ -97,19 +97,19 @@ checked!(
     }
 );
 
-/// The checker notices each mutant.
-#[cfg(katydid_explore)]
+/// The checkers notice each mutant.
+#[cfg(any(loom, katydid_explore))]
 mod mutants {
     use super::*;
-    use crate::testing::explore::{Explorer, catches};
+    use crate::sync_shim::checking::{By, catches, noticed};
 
-    #[test]
-    fn explore_catches_every_mutant_of_the_tracker() {
-        // With as many preemptions as it takes: more find it too, after very many executions.
-        for (mutant, preemptions) in [(Mutant::RelaxedRing, 0), (Mutant::SleptUnlooked, 2)] {
-            let explorer = Explorer { preemptions: Some(preemptions), ..Explorer::default() };
-            let caught = catches(&explorer, move || the_tracker_finds_all(1, Built::with(mutant)));
-            assert!(caught, "{mutant:?}");
+    noticed!(
+        loom_catches_mutants_of_the_tracker explore_catches_mutants_of_the_tracker,
+        [(Mutant::RelaxedRing, By::Both), (Mutant::SleptUnlooked, By::Both)],
+        |mutant| {
+            // As many preemptions as it takes: with more it is found too, after very many executions.
+            let preemptions = if mutant == Mutant::RelaxedRing { 0 } else { 2 };
+            catches(preemptions, move || the_tracker_finds_all(1, Built::with(mutant)))
         }
-    }
+    );
 }

@@ -109,19 +109,19 @@ checked!(
     || sessions_and_a_scanner(&[3, 2, 1], 0, Built::default())
 );
 
-/// The checker notices each mutant.
-#[cfg(katydid_explore)]
+/// The checkers notice each mutant.
+#[cfg(any(loom, katydid_explore))]
 mod mutants {
     use super::*;
-    use crate::testing::explore::{Explorer, catches};
+    use crate::sync_shim::checking::{By, catches, noticed};
 
-    #[test]
-    fn explore_catches_every_mutant_of_the_bitmap() {
-        for mutant in [Mutant::RelaxedBits, Mutant::FirstBitFirst, Mutant::ClearedLate] {
-            let explorer = Explorer { preemptions: Some(2), ..Explorer::default() };
-            let caught =
-                catches(&explorer, move || sessions_and_a_scanner(&[3, 2, 1], 0, Built::with(mutant)));
-            assert!(caught, "{mutant:?}");
-        }
-    }
+    noticed!(
+        loom_catches_mutants_of_the_bitmap explore_catches_mutants_of_the_bitmap,
+        [
+            (Mutant::RelaxedBits, By::Both),
+            (Mutant::FirstBitFirst, By::Both),
+            (Mutant::ClearedLate, By::Both),
+        ],
+        |mutant| catches(2, move || sessions_and_a_scanner(&[3, 2, 1], 0, Built::with(mutant)))
+    );
 }

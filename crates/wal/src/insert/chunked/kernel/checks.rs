@@ -186,30 +186,28 @@ checked!(
     }
 );
 
-/// The checker notices each mutant.
-#[cfg(katydid_explore)]
+/// The checkers notice each mutant.
+#[cfg(any(loom, katydid_explore))]
 mod mutants {
     use super::*;
-    use crate::testing::explore::{Explorer, catches};
+    use crate::sync_shim::checking::{By, catches, noticed};
 
-    #[test]
-    fn explore_catches_every_mutant_of_the_chunks() {
-        let of_chunks = [
-            Mutant::RelaxedBusy,
-            Mutant::RelaxedChunk,
-            Mutant::RelaxedOpen,
-            Mutant::RelaxedSeal,
-            Mutant::ClaimedUnasked,
-            Mutant::SealedUnasked,
-            Mutant::ChunkCutoffLast,
-        ];
-        for mutant in of_chunks {
-            let explorer = Explorer { preemptions: Some(2), ..Explorer::default() };
-            let caught = catches(&explorer, move || a_chunk_is_sealed_under_its_owner(Built::with(mutant)))
-                || catches(&explorer, move || two_scanners(Built::with(mutant)))
-                || catches(&explorer, move || two_appenders_and_a_scan(0, Built::with(mutant)))
-                || catches(&explorer, move || two_appenders_and_a_scan(2, Built::with(mutant)));
-            assert!(caught, "{mutant:?}");
+    noticed!(
+        loom_catches_mutants_of_the_chunks explore_catches_mutants_of_the_chunks,
+        [
+            (Mutant::RelaxedBusy, By::Both),
+            (Mutant::RelaxedChunk, By::Both),
+            (Mutant::RelaxedOpen, By::Both),
+            (Mutant::RelaxedSeal, By::Both),
+            (Mutant::ClaimedUnasked, By::Both),
+            (Mutant::SealedUnasked, By::Both),
+            (Mutant::ChunkCutoffLast, By::Both),
+        ],
+        |mutant| {
+            catches(2, move || a_chunk_is_sealed_under_its_owner(Built::with(mutant)))
+                || catches(2, move || two_scanners(Built::with(mutant)))
+                || catches(2, move || two_appenders_and_a_scan(0, Built::with(mutant)))
+                || catches(2, move || two_appenders_and_a_scan(2, Built::with(mutant)))
         }
-    }
+    );
 }

@@ -130,23 +130,24 @@ fn hops_over_full_ranges_and_crawls_the_rest() {
     assert!(expected.1 > expected.0, "most of it hopped: {expected:?}");
 }
 
-/// The checker notices each mutant.
-#[cfg(katydid_explore)]
+/// The checkers notice each mutant.
+#[cfg(any(loom, katydid_explore))]
 mod mutants {
     use super::*;
-    use crate::testing::explore::{Explorer, catches};
+    use crate::sync_shim::checking::{By, catches, noticed};
 
-    #[test]
-    fn explore_catches_every_mutant_of_the_lists() {
-        let of_lists = [Mutant::RelaxedTail, Mutant::RelaxedCount, Mutant::CountedFirst, Mutant::ListOverrun];
-        for mutant in of_lists {
-            let caught = [(&[3][..], 4), (&[1], 1), (&[1], 2)].into_iter().any(|(first, nodes)| {
-                let explorer = Explorer { preemptions: Some(1), ..Explorer::default() };
-                catches(&explorer, move || {
-                    sessions_and_a_tracker([first, &[1, 1]], nodes, Built::with(mutant))
-                })
-            });
-            assert!(caught, "{mutant:?}");
+    noticed!(
+        loom_catches_mutants_of_the_lists explore_catches_mutants_of_the_lists,
+        [
+            (Mutant::RelaxedTail, By::Both),
+            (Mutant::RelaxedCount, By::Both),
+            (Mutant::CountedFirst, By::Both),
+            (Mutant::ListOverrun, By::Both),
+        ],
+        |mutant| {
+            [(&[3][..], 4), (&[1], 1), (&[1], 2)].into_iter().any(|(first, nodes)| {
+                catches(1, move || sessions_and_a_tracker([first, &[1, 1]], nodes, Built::with(mutant)))
+            })
         }
-    }
+    );
 }

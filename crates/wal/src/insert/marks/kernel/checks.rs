@@ -23,7 +23,7 @@ unsafe impl Sync for Model {}
 unsafe impl Send for Model {}
 
 /// One step to weaken.
-#[cfg_attr(not(katydid_explore), allow(dead_code, reason = "only the explorer is shown mutants"))]
+#[cfg_attr(not(any(loom, katydid_explore)), allow(dead_code, reason = "only checkers are shown mutants"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mutant {
     None,
@@ -177,32 +177,23 @@ checked!(
 );
 
 /// The checker notices each mutant; otherwise what it says about the real thing is worth little.
-#[cfg(katydid_explore)]
+/// The checkers notice each mutant.
+#[cfg(any(loom, katydid_explore))]
 mod mutants {
     use super::*;
-    use crate::testing::explore::{Explorer, catches};
+    use crate::sync_shim::checking::{By, catches, noticed};
 
-    fn caught(body: impl Fn() + Send + Sync + 'static) -> bool {
-        catches(&Explorer { preemptions: Some(2), ..Explorer::default() }, body)
-    }
-
-    #[test]
-    fn explore_catches_a_relaxed_announcement() {
-        assert!(caught(|| two_appends_and_scans(Mutant::RelaxedAnnounce)));
-    }
-
-    #[test]
-    fn explore_catches_a_missing_announcement() {
-        assert!(caught(|| two_appenders_and_a_scan(Mutant::NoAnnounce)));
-    }
-
-    #[test]
-    fn explore_catches_a_relaxed_reservation() {
-        assert!(caught(|| two_appenders_and_a_scan(Mutant::RelaxedReserve)));
-    }
-
-    #[test]
-    fn explore_catches_a_cutoff_read_last() {
-        assert!(caught(|| two_appenders_and_a_scan(Mutant::CutoffLast)));
-    }
+    noticed!(
+        loom_catches_mutants_of_the_marks explore_catches_mutants_of_the_marks,
+        [
+            (Mutant::RelaxedAnnounce, By::Both),
+            (Mutant::NoAnnounce, By::Explorer),
+            (Mutant::RelaxedReserve, By::Explorer),
+            (Mutant::CutoffLast, By::Both),
+        ],
+        |mutant| match mutant {
+            Mutant::RelaxedAnnounce => catches(2, move || two_appends_and_scans(mutant)),
+            _ => catches(2, move || two_appenders_and_a_scan(mutant)),
+        }
+    );
 }
