@@ -6,35 +6,9 @@
 
 use super::aether::{self, Aether, UnderLatch};
 use super::mutants::Built;
-use super::{Admission, Image, Inserter, Piece, Scan, Stalled};
-use crate::lsn::Lsn;
 use crate::options::Options;
 
-/// See the head of this file.
-#[derive(Debug)]
-pub(super) struct ConsolidatedInserter(Aether<UnderLatch>);
-
-impl ConsolidatedInserter {
-    pub(super) fn new(options: &Options) -> Self {
-        ConsolidatedInserter(Aether::new(Some(aether::slots(options)), UnderLatch, Built::default()))
-    }
-}
-
-impl Inserter for ConsolidatedInserter {
-    fn open(&self, _slot: usize) {}
-
-    #[inline]
-    fn insert(
-        &self,
-        image: &Image,
-        slot: usize,
-        piece: &mut Piece<'_>,
-        admission: Admission,
-    ) -> Result<Lsn, Stalled> {
-        self.0.insert_piece(image, slot, piece, admission)
-    }
-
-    fn scan(&self, image: &Image) -> Scan {
-        aether::look(image)
-    }
+/// Groups, whose last member gives the latch back.
+pub(super) fn inserter(options: &Options) -> Aether<UnderLatch> {
+    Aether::new(Some(aether::slots(options)), UnderLatch, Built::default())
 }

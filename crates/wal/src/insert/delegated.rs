@@ -5,39 +5,13 @@
 
 use super::aether::{self, Aether, ReleaseQueue};
 use super::mutants::Built;
-use super::{Admission, Image, Inserter, Piece, Scan, Stalled};
-use crate::lsn::Lsn;
 use crate::options::Options;
 
 /// Ranges that may be between reserved and filled. Beyond, leaders wait before they reserve.
 const NODES: usize = 256;
 
-/// See the head of this file.
-#[derive(Debug)]
-pub(super) struct DelegatedInserter(Aether<ReleaseQueue>);
-
-impl DelegatedInserter {
-    pub(super) fn new(options: &Options) -> Self {
-        let queue = ReleaseQueue::new(NODES, aether::KEEPS, Built::default());
-        DelegatedInserter(Aether::new(Some(aether::slots(options)), queue, Built::default()))
-    }
-}
-
-impl Inserter for DelegatedInserter {
-    fn open(&self, _slot: usize) {}
-
-    #[inline]
-    fn insert(
-        &self,
-        image: &Image,
-        slot: usize,
-        piece: &mut Piece<'_>,
-        admission: Admission,
-    ) -> Result<Lsn, Stalled> {
-        self.0.insert_piece(image, slot, piece, admission)
-    }
-
-    fn scan(&self, image: &Image) -> Scan {
-        aether::look(image)
-    }
+/// Groups, released in turn or by the one before.
+pub(super) fn inserter(options: &Options) -> Aether<ReleaseQueue> {
+    let queue = ReleaseQueue::new(NODES, aether::KEEPS, Built::default());
+    Aether::new(Some(aether::slots(options)), queue, Built::default())
 }

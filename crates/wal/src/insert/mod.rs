@@ -131,10 +131,10 @@ pub(crate) struct Effort {
 pub(crate) fn choose(options: &Options, incarnation: u32, end: Lsn) -> Box<dyn Inserter> {
     match options.inserter {
         InserterKind::Mutex => Box::new(mutex::MutexInserter::default()),
-        InserterKind::Consolidated => Box::new(consolidated::ConsolidatedInserter::new(options)),
-        InserterKind::Decoupled => Box::new(decoupled::DecoupledInserter::new()),
-        InserterKind::Hybrid => Box::new(hybrid::HybridInserter::new(options)),
-        InserterKind::Delegated => Box::new(delegated::DelegatedInserter::new(options)),
+        InserterKind::Consolidated => Box::new(consolidated::inserter(options)),
+        InserterKind::Decoupled => Box::new(decoupled::inserter()),
+        InserterKind::Hybrid => Box::new(hybrid::inserter(options)),
+        InserterKind::Delegated => Box::new(delegated::inserter(options)),
         // One more for the log's own records.
         InserterKind::Grasshopper => Box::new(grasshopper::GrasshopperInserter::new(options, end)),
         InserterKind::Bitmap => Box::new(bitmap::BitmapInserter::new(options, end)),

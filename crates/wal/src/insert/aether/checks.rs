@@ -86,7 +86,7 @@ impl<O: Order> Model<O> {
 
     fn append(&self, session: usize) -> bool {
         let mut filled = 0;
-        let outcome = self.aether.insert(&self.log, session, 1, true, |at| {
+        let outcome = self.aether.reserve_and_fill(&self.log, session, 1, true, |at| {
             self.log.fill(at);
             filled += 1;
         });

@@ -38,10 +38,11 @@ pub(super) use queue::{KEEPS, ReleaseQueue};
 pub(super) use slots::Slots;
 
 use super::mutants::Built;
-use super::{Admission, Image, Piece, Scan, Stalled};
+use super::{Admission, Image, Inserter, Piece, Scan, Stalled};
 use crate::lsn::Lsn;
 use crate::options::Options;
 use latch::Latch;
+use std::fmt::Debug;
 
 /// What the algorithms need from the log; by small models in tests.
 pub(super) trait Place {
@@ -76,7 +77,7 @@ impl<O: Order> Aether<O> {
     }
 
     /// Reserves `bytes`, calls `fill` with their start, once, and gives them back filled.
-    pub(super) fn insert(
+    pub(super) fn reserve_and_fill(
         &self,
         place: &impl Place,
         session: usize,
@@ -180,28 +181,31 @@ pub(super) fn slots(options: &Options) -> Slots {
     Slots::new(options.consolidation_slots, options.consolidation_slots + SPARE, most, Built::default())
 }
 
-impl<O: Order> Aether<O> {
+impl<O: Order + Send + Sync + Debug> Inserter for Aether<O> {
+    fn open(&self, _slot: usize) {}
+
     #[inline]
-    pub(super) fn insert_piece(
+    fn insert(
         &self,
         image: &Image,
-        session: usize,
+        slot: usize,
         piece: &mut Piece<'_>,
         admission: Admission,
     ) -> Result<Lsn, Stalled> {
         let bytes = piece.bytes();
         let may_group = admission == Admission::Normal && bytes <= GROUP_BYTES_MAX;
-        let start = self.insert(&OnImage { image, admission }, session, bytes, may_group, |start| {
-            // SAFETY: `[start, start + bytes)` was reserved for this thread alone (rule 1 of the ring): under the latch, and
-            // a group's members divide theirs by their offsets. Admission let exactly that in (rule 3 of the ring).
-            unsafe { piece.copy_to(&image.ring, Lsn::new(start)) };
-        })?;
+        let start =
+            self.reserve_and_fill(&OnImage { image, admission }, slot, bytes, may_group, |start| {
+                // SAFETY: `[start, start + bytes)` was reserved for this thread alone (rule 1 of the ring): under the latch, and
+                // a group's members divide theirs by their offsets. Admission let exactly that in (rule 3 of the ring).
+                unsafe { piece.copy_to(&image.ring, Lsn::new(start)) };
+            })?;
         Ok(Lsn::new(start))
     }
-}
 
-/// The frontier is advanced by the inserters themselves: there is nothing to find.
-pub(super) fn look(image: &Image) -> Scan {
-    let cutoff = image.frontiers.reserved().get();
-    Scan { cutoff, filled: image.frontiers.filled().get().min(cutoff) }
+    /// The frontier is advanced by the owners themselves: there is nothing to find.
+    fn scan(&self, image: &Image) -> Scan {
+        let cutoff = image.frontiers.reserved().get();
+        Scan { cutoff, filled: image.frontiers.filled().get().min(cutoff) }
+    }
 }
