@@ -40,7 +40,10 @@ impl Core {
             if scan.filled >= own.get() || (step > 16 && scan.filled > written) || self.is_over() {
                 return scan;
             }
-            rest(step);
+            // A second scan passes chunks that stand still; holes need their owners.
+            if step > 0 || self.in_order {
+                rest(step);
+            }
             step += 1;
         }
     }

@@ -49,10 +49,14 @@ fn payload(number: usize, record: usize) -> Vec<u8> {
     vec![number as u8; record.saturating_sub(HEADER_BYTES)]
 }
 
+/// The durable frontier, if there were one: each header says how far it had got.
+static DURABLE: AtomicU64 = AtomicU64::new(0);
+
 /// As an inserter does it: the sum first, then the place, then the copies.
 #[inline]
 fn put(ring: &Ring, payload: &[u8], reserve: impl FnOnce(u64) -> Lsn) {
-    let draft = Draft { incarnation: 1, kind: Kind::USER, txn: 1, prev: Lsn::ZERO, durable: Lsn::ZERO };
+    let durable = Lsn::new(DURABLE.load(Ordering::Acquire));
+    let draft = Draft { incarnation: 1, kind: Kind::USER, txn: 1, prev: Lsn::ZERO, durable };
     let prepared = prepare_header(&draft, Part::Whole, None, std::iter::once(black_box(payload)));
     let at = reserve(prepared.padded() as u64);
     let head = prepared.header(at);
