@@ -190,11 +190,4 @@ pub const LIST: &[Mutant] = &[
         new: "",
         tests: CAPTURE,
     },
-    Mutant {
-        name: "order: a page's recovery LSN is what is reserved",
-        file: "crates/engine/src/paged/pool/frame.rs",
-        old: "ties.wal.floor()",
-        new: "ties.wal.reserved()",
-        tests: TURNS,
-    },
 ];
