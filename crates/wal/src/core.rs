@@ -109,7 +109,7 @@ impl Core {
             incarnation: start.incarnation,
             piece_bytes_max: options.piece_bytes_max(),
             spare_segments: options.spare_segments as u64,
-            leader: Mutex::new(LeaderState::new()),
+            leader: Mutex::new(LeaderState::new(start.end)),
             slots: Mutex::new(Slots { free: Vec::new(), next: OWN_SLOT + 1, most: options.sessions_max }),
             own: Mutex::new(()),
             cause: OnceLock::new(),

@@ -1,7 +1,8 @@
 //! Whole logs under Miri: the ring's bytes are written and read without synchronisation of their own, so a wrong frontier shows as
 //! a data race there. Small, for Miri is slow; natively it is one more test.
 
-use crate::{Append, Durability, InserterKind, Kind, Log, Options, SyncKind};
+use crate::{Append, Background, Durability, InserterKind, Kind, Log, Options, SyncKind};
+use crate::reader::Extent;
 use katydid_device::MemoryDirectory;
 use std::sync::Arc;
 
@@ -64,5 +65,38 @@ fn miri_marks_pipelined() {
 fn miri_the_other_inserters() {
     for inserter in InserterKind::ALL.into_iter().filter(|kind| *kind != InserterKind::default()) {
         threads_append_and_wait(inserter, SyncKind::Adaptive);
+    }
+}
+
+/// More than one write takes lies in memory: the first ends in the middle of a record, and whoever waits for a record below reads it.
+#[test]
+fn what_a_write_of_the_largest_size_covers_can_be_read() {
+    for inserter in InserterKind::ALL {
+        let options = Options {
+            segment_bytes: 8 << 20,
+            ring_bytes: 4 << 20,
+            run_ahead_bytes: 2 << 20,
+            sessions_max: 4,
+            inserter,
+            background: Background::Caller,
+            ..Options::default()
+        };
+        let log = Log::open_in(Arc::new(MemoryDirectory::new()), options).expect("open");
+        let mut session = log.session().expect("session");
+        let ends: Vec<_> = (0..20_000u64)
+            .map(|number| {
+                session.append(&Append::new(Kind::USER, &[&[7; 72]]).txn(number)).expect("append").end
+            })
+            .collect();
+        let middle = ends[5_000];
+        log.wait(middle, Durability::Written).expect("wait");
+        let core = log.core();
+        let (readable, written) = (Extent::written(core), core.frontiers().written());
+        assert!(written < ends[19_999], "{inserter}: one write did not take all");
+        assert!(middle <= readable && readable <= written, "{inserter}: {middle} {readable} {written}");
+        assert!(ends.contains(&readable), "{inserter}: {readable} is the end of a record");
+        let found = log.reader(log.start()).expect("reader").map(|record| record.expect("record").txn);
+        assert!(found.eq(0..20_000), "{inserter}");
+        assert_eq!(Extent::written(core), core.frontiers().written(), "{inserter}");
     }
 }

@@ -8,6 +8,7 @@ use crate::insert::{Image, Scan};
 use crate::lsn::{BLOCK_BYTES, Lsn};
 use crate::options::Background;
 use crate::options::Durability;
+use crate::record::padded_len;
 use crate::sync::{Rounds, Wrote};
 use crate::sync_shim::{Ordering, rest};
 use katydid_device::{self as device, AlignedBuffer, Method, WriteMode};
@@ -21,11 +22,14 @@ const WRITE_BYTES_MAX: u64 = 1 << 20;
 pub(super) struct LeaderState {
     /// The block that holds the filled frontier, zeros behind it.
     tail: AlignedBuffer,
+    /// The lowest end of a record at or above what is written.
+    next_end: Lsn,
 }
 
 impl LeaderState {
-    pub(super) fn new() -> Self {
-        LeaderState { tail: AlignedBuffer::new_zeroed(BLOCK_BYTES as usize) }
+    /// For a log that is written up to `end`, the end of a record.
+    pub(super) fn new(end: Lsn) -> Self {
+        LeaderState { tail: AlignedBuffer::new_zeroed(BLOCK_BYTES as usize), next_end: end }
     }
 }
 
@@ -79,9 +83,7 @@ impl Core {
         self.tally.writes.add_alone(1);
         self.tally.bytes_written.add_alone(to.ceil_block().since(from));
         // Before: whoever has waited for it reads it.
-        if to == filled {
-            self.readable.store(to.get(), Ordering::Release);
-        }
+        self.advance_readable(leader, to, filled);
         frontiers.advance_written(to);
         if durable {
             self.tally.syncs.add_alone(1);
@@ -90,6 +92,30 @@ impl Core {
         }
         limiter.refresh(frontiers, self.store.prepared_end());
         Ok(to)
+    }
+
+    /// The log is written up to `to`, perhaps in the middle of a record, and filled up to `filled`, the end of one: whole records can be read.
+    fn advance_readable(&self, leader: &mut LeaderState, to: Lsn, filled: Lsn) {
+        let mut last = None;
+        if to == filled {
+            leader.next_end = to;
+            last = Some(to);
+        }
+        // Only behind a write of the largest size: from record to record, by the lengths that their headers begin with.
+        while leader.next_end < to {
+            last = Some(leader.next_end);
+            let mut len = [0; 4];
+            // SAFETY: filled, and `written` has not moved beyond yet (rules 2 and 3 of the ring); a record starts at a multiple of 8.
+            unsafe { self.image.ring.copy_out(leader.next_end, &mut len) };
+            let len = u32::from_le_bytes(len) as usize;
+            leader.next_end = leader.next_end.plus(padded_len(len) as u64);
+        }
+        if leader.next_end == to {
+            last = Some(to);
+        }
+        if let Some(end) = last {
+            self.readable.store(end.get(), Ordering::Release);
+        }
     }
 
     fn after_progress(&self) {
