@@ -154,10 +154,10 @@ pub struct Options {
     /// files and coarser trimming. Only a new log takes it: an existing one keeps the size it was created with.
     pub segment_bytes: u64,
     /// Size of the log's image in memory, where records wait to be written. A power of two from 16 KiB to 1 GiB. Default
-    /// [`Options::ring_bytes_for`] this machine's processors.
+    /// [`Options::ring_bytes_for`] this machine's processors. Whoever sets it sets `run_ahead_bytes` too, whose default is for the default ring.
     pub ring_bytes: usize,
-    /// How far reservations may run ahead of the filled frontier. Default a quarter of `ring_bytes`; from 4 KiB to half of
-    /// it. Smaller bounds the time a preempted thread can hold others up.
+    /// How far reservations may run ahead of the filled frontier. Default a quarter of the default ring; from 4 KiB to half of
+    /// `ring_bytes`. Smaller bounds the time a preempted thread can hold others up.
     pub run_ahead_bytes: usize,
     /// How records are put into memory. Default `Marks`.
     pub inserter: InserterKind,
@@ -294,7 +294,10 @@ mod tests {
             ("segment_bytes", Options { segment_bytes: u64::MAX, ..Options::default() }),
             ("ring_bytes", Options { ring_bytes: 100_000, ..Options::default() }),
             ("ring_bytes", Options { ring_bytes: 0, ..Options::default() }),
-            ("run_ahead_bytes", Options { run_ahead_bytes: 1 << 20, ..Options::default() }),
+            (
+                "run_ahead_bytes",
+                Options { ring_bytes: 1 << 20, run_ahead_bytes: 1 << 20, ..Options::default() },
+            ),
             ("run_ahead_bytes", Options { run_ahead_bytes: 0, ..Options::default() }),
             ("consolidation_slots", Options { consolidation_slots: 0, ..Options::default() }),
             ("hop_bytes", Options { hop_bytes: 5000, ..Options::default() }),
