@@ -141,6 +141,11 @@ impl InserterKind {
 
 words!(SyncKind, "adaptive, pipelined", Adaptive = "adaptive", Pipelined = "pipelined");
 
+impl SyncKind {
+    /// Every design.
+    pub const ALL: [SyncKind; 2] = [SyncKind::Adaptive, SyncKind::Pipelined];
+}
+
 /// Settings of a log. Take the default and change what you need:
 ///
 /// ```
@@ -319,8 +324,8 @@ mod tests {
         for inserter in InserterKind::ALL {
             assert_eq!(inserter.to_string().parse::<InserterKind>().unwrap(), inserter);
         }
-        for word in ["adaptive", "pipelined"] {
-            assert_eq!(word.parse::<SyncKind>().unwrap().to_string(), word);
+        for sync in SyncKind::ALL {
+            assert_eq!(sync.to_string().parse::<SyncKind>().unwrap(), sync);
         }
         let error = "marx".parse::<InserterKind>().unwrap_err();
         assert!(error.to_string().starts_with("`marx` is not one of mutex, consolidated"), "{error}");

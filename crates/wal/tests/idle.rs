@@ -43,7 +43,7 @@ fn work() -> u64 {
 fn an_idle_log_does_not_wake_up() {
     let mut logs = Vec::new();
     for inserter in InserterKind::ALL {
-        for sync in [SyncKind::Adaptive, SyncKind::Pipelined] {
+        for sync in SyncKind::ALL {
             let options = Options {
                 inserter,
                 sync,
