@@ -5,11 +5,19 @@
 //! protocols themselves are the same: without a syncer thread whoever gives it the baton leads in its place.
 
 use crate::lsn::Lsn;
-use crate::options::{Background, Durability};
+use crate::options::{Background, Durability, Options};
 use crate::sync::{Rounds, SyncProtocol};
 use std::sync::{Mutex, PoisonError};
 
 impl Background {
+    /// The options as they have to be for who runs it: how many writes pay is found by the clock, so a run with one thread has one.
+    pub(crate) fn limit(self, options: &Options) -> Options {
+        match self {
+            Background::Threads => options.clone(),
+            Background::Caller => Options { depth_max: 1, depth_min: 1, ..options.clone() },
+        }
+    }
+
     /// The protocol as it has to be for who runs it.
     pub(crate) fn arrange(self, protocol: Box<dyn SyncProtocol>) -> Box<dyn SyncProtocol> {
         match self {
@@ -37,7 +45,7 @@ impl SyncProtocol for Deferred {
         *wished = (*wished).max(Some(level));
     }
 
-    fn serve(&self, rounds: &dyn Rounds) {
+    fn serve(&self, rounds: &dyn Rounds, _: usize) {
         let wished = self.wished.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(level) = wished {
             self.protocol.request(rounds, level);
@@ -56,7 +64,7 @@ impl SyncProtocol for Deferred {
 #[cfg(all(test, not(any(loom, katydid_explore))))]
 mod tests {
     use super::*;
-    use crate::{Append, InserterKind, Kind, Log, Options, SyncKind};
+    use crate::{Append, InserterKind, Kind, Log, SyncKind};
     use katydid_device::SimDevice;
 
     fn options(inserter: InserterKind, sync: SyncKind) -> Options {
@@ -75,7 +83,7 @@ mod tests {
 
     fn on_every_design(check: impl Fn(&SimDevice, &Log)) {
         for inserter in [InserterKind::Mutex, InserterKind::Marks] {
-            for sync in [SyncKind::Adaptive, SyncKind::Pipelined] {
+            for sync in SyncKind::ALL {
                 let device = SimDevice::new(1);
                 let log = Log::open_in(device.directory(), options(inserter, sync)).expect("open");
                 check(&device, &log);

@@ -5,12 +5,14 @@
 //!
 //! Invariants:
 //!
-//! 1. `written` moves only after the device took the bytes, `durable` only after it keeps them.
+//! 1. `written` moves only after the device took the bytes, `durable` only after it keeps them, and both only over writes that have
+//!    ended without a gap.
 //! 2. After a failed write or sync, `cause` is set, nothing more is admitted or written, neither frontier moves, and
 //!    everybody who waits is released.
-//! 3. A durable write is used alone only if everything before it is durable already; otherwise a sync follows.
+//! 3. A durable write is used alone only if everything before it is durable already, or in such a write that is under way; otherwise a
+//!    sync follows.
 //!
-//! A crash at any point leaves a prefix of whole blocks, then blocks of the write in flight in any order, possibly torn;
+//! A crash at any point leaves a prefix of whole blocks, then blocks of the writes under way in any order, possibly torn;
 //! recovery keeps what is valid and contiguous.
 
 #[cfg(all(test, not(any(loom, katydid_explore))))]
@@ -23,7 +25,7 @@ use crate::counters::{Counters, Tally};
 use crate::error::{AppendError, Error, Result};
 use crate::frontier::Frontiers;
 use crate::insert::{self, Admission, Image, Inserter, Limiter, Piece, Stalled, Tracker};
-use crate::lsn::Lsn;
+use crate::lsn::{BLOCK_BYTES, Lsn};
 use crate::maintenance::{Maintenance, Refusal};
 use crate::options::Background;
 use crate::options::{Durability, Options};
@@ -34,7 +36,7 @@ use crate::segment::SegmentStore;
 use crate::session::{Append, Appended};
 use crate::sync::{self, SyncProtocol};
 use crate::sync_shim::{AtomicBool, AtomicU64, Ordering, rest};
-use katydid_device as device;
+use katydid_device::{self as device, AlignedBuffer};
 use leader::LeaderState;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -58,8 +60,13 @@ pub(crate) struct Core {
     incarnation: u32,
     piece_bytes_max: usize,
     spare_segments: u64,
-    /// What the holder of the baton writes with; never contended. A leaf latch.
+    /// Which writes are under way. Held for a moment when one is planned or has ended. A leaf latch.
     leader: Mutex<LeaderState>,
+    /// What the block is written from that holds the filled frontier. Held through such a write, of which there is one at a time. Before `leader`.
+    tail: Mutex<AlignedBuffer>,
+    /// Held through a sync. Before `leader`.
+    syncing: Mutex<()>,
+    write_bytes_max: u64,
     slots: Mutex<Slots>,
     /// Guards slot [`OWN_SLOT`].
     own: Mutex<()>,
@@ -103,13 +110,17 @@ impl Core {
             wakers: Wakers::default(),
             tally: Tally::default(),
             inserter: insert::choose(options, start.incarnation, start.end),
-            protocol: options.background.arrange(sync::choose(options)),
+            protocol: options.background.arrange(sync::choose(&options.background.limit(options))),
             background: options.background,
             in_order: options.inserter.keeps_order(),
             incarnation: start.incarnation,
             piece_bytes_max: options.piece_bytes_max(),
             spare_segments: options.spare_segments as u64,
             leader: Mutex::new(LeaderState::new(start.end)),
+            tail: Mutex::new(AlignedBuffer::new_zeroed(BLOCK_BYTES as usize)),
+            syncing: Mutex::new(()),
+            // So that one half can be filled while the other is written.
+            write_bytes_max: (options.write_bytes_max as u64).min(options.ring_bytes as u64 / 2),
             slots: Mutex::new(Slots { free: Vec::new(), next: OWN_SLOT + 1, most: options.sessions_max }),
             own: Mutex::new(()),
             cause: OnceLock::new(),
@@ -389,8 +400,7 @@ impl Core {
     /// before [`Core::shut`]. The directory may then be given to somebody else.
     pub(crate) fn end(&self) {
         self.over.store(true, Ordering::Release);
-        // Held during every write and sync, and `over` is asked under it.
-        drop(locked(&self.leader));
+        self.wait_for_writes();
         self.wakers.release(|_, _| true);
     }
 
@@ -430,8 +440,14 @@ impl Core {
             writes: tally.writes.get(),
             syncs: tally.syncs.get(),
             bytes_written: tally.bytes_written.get(),
-            bytes_synced: tally.bytes_synced.get(),
-            released: tally.released.get(),
+            bytes_synced: tally.sync.durable_bytes.get(),
+            released: tally.sync.released.get(),
+            sync_locks: tally.sync.locks.get(),
+            sync_lock_ns: tally.sync.lock_ns.get(),
+            completion_ns: tally.sync.completion_ns.get(),
+            sync_ns: tally.sync.sync_ns.get(),
+            byte_ns: tally.sync.byte_ns.get(),
+            depth: self.protocol.depth(),
             callbacks: tally.callbacks.get(),
             stalls: tally.stalls.get(),
             padding: effort.padding,

@@ -14,8 +14,21 @@ pub struct Counters {
     pub bytes_written: u64,
     /// Bytes of the log that became durable.
     pub bytes_synced: u64,
-    /// Blocked callers that were released by somebody else's write or sync.
+    /// Blocked callers that were released by somebody else's write or sync: with `syncs`, how many each aggregated.
     pub released: u64,
+    /// Times a blocked caller got to write or sync itself: it took the sync lock, or led.
+    pub sync_locks: u64,
+    /// How long those had waited for that, in nanoseconds.
+    pub sync_lock_ns: u64,
+    /// How long those had waited who were released by somebody else, in nanoseconds.
+    pub completion_ns: u64,
+    /// How long writes and syncs took that made something durable, in nanoseconds; side by side they count twice.
+    pub sync_ns: u64,
+    /// Bytes of the log on their way to durability, integrated over time: by `bytes_synced`, the mean nanoseconds from a byte's
+    /// reservation to its durability (Little's law). Looked at with each durable write or sync.
+    pub byte_ns: u64,
+    /// How many writes may be under way at once, as last found best.
+    pub depth: u32,
     /// Callbacks that have run.
     pub callbacks: u64,
     /// Appends that met a full ring, used-up space or the run-ahead limit.
@@ -37,15 +50,48 @@ pub struct Counters {
 /// The counters themselves. Relaxed: each stands for itself.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    // The holder of the baton writes the first five, without read-modify-write.
     pub(crate) writes: Counter,
     pub(crate) syncs: Counter,
     pub(crate) bytes_written: Counter,
-    pub(crate) bytes_synced: Counter,
-    pub(crate) released: Counter,
-    // Any thread.
+    pub(crate) sync: SyncTally,
     pub(crate) callbacks: Counter,
     pub(crate) stalls: Counter,
+}
+
+/// What happens in stage three.
+#[derive(Debug, Default)]
+pub(crate) struct SyncTally {
+    pub(crate) durable_bytes: Counter,
+    pub(crate) byte_ns: Counter,
+    pub(crate) sync_ns: Counter,
+    pub(crate) released: Counter,
+    pub(crate) locks: Counter,
+    pub(crate) lock_ns: Counter,
+    pub(crate) completion_ns: Counter,
+}
+
+impl SyncTally {
+    /// So many blocked callers are being released.
+    pub(crate) fn told(&self, callers: u64) {
+        if callers > 0 {
+            self.released.add(callers);
+        }
+    }
+
+    /// A blocked caller writes and syncs itself from now on, after so long.
+    pub(crate) fn got_lock(&self, nanoseconds: u64) {
+        self.locks.add(1);
+        self.lock_ns.add(nanoseconds);
+    }
+
+    /// A blocked caller has waited so long, and was released, or leads.
+    pub(crate) fn waited(&self, nanoseconds: u64, leads: bool) {
+        if leads {
+            self.got_lock(nanoseconds);
+        } else {
+            self.completion_ns.add(nanoseconds);
+        }
+    }
 }
 
 /// One number that only grows.

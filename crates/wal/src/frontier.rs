@@ -10,8 +10,8 @@
 //! |---|---|---|---|
 //! | `reserved` | inserters, by read-modify-write | scans, admission | SeqCst: orders a record before its wish (`sync/waiters.rs`) |
 //! | `filled` | scans, by `fetch_max`; or inserters, in order | writers, admission | Release after the marks' Acquire, or after the copy; Acquire in the writer, who then reads the ring |
-//! | `written` | the holder of the baton | admission, readers, waiters | Release after the write; Acquire before ring bytes are used again |
-//! | `durable` | the holder of the baton | everybody | Release after the sync; Acquire in whoever acknowledges |
+//! | `written` | whoever has performed a write, under the latch `leader` | admission, readers, waiters | Release after the write; Acquire before ring bytes are used again |
+//! | `durable` | the same, or the one thread that syncs | everybody | Release after the sync; Acquire in whoever acknowledges |
 //!
 //! A crash loses them all; recovery finds the durable frontier again from the records (`recover/`).
 
@@ -94,14 +94,14 @@ impl Frontiers {
         self.validate();
     }
 
-    /// Holder of the baton only.
+    /// One thread at a time.
     pub(crate) fn advance_written(&self, to: Lsn) {
         debug_assert!(to >= self.written(), "written only grows");
         self.written.store(to.get(), Ordering::Release);
         self.validate();
     }
 
-    /// Holder of the baton only.
+    /// One thread at a time.
     pub(crate) fn advance_durable(&self, to: Lsn) {
         debug_assert!(to >= self.durable(), "durable only grows");
         self.durable.store(to.get(), Ordering::Release);

@@ -34,7 +34,7 @@ pub use log::{Log, ReserveGuard, Space};
 pub use lsn::Lsn;
 #[doc(hidden)]
 pub use options::Background;
-pub use options::{Durability, InserterKind, Options, OptionsError, SyncKind, UnknownWord};
+pub use options::{Durability, Group, InserterKind, Options, OptionsError, SyncKind, UnknownWord};
 pub use reader::{Reader, Record, RecordRef};
 pub use record::{HEADER_BYTES, Header, Kind, Part, RECORD_ALIGNMENT, RECORD_BYTES_MAX};
 pub use recover::{Finding, RecoveryReport};

@@ -52,8 +52,26 @@ pub enum SyncKind {
     /// The first waiter writes and syncs for everybody and hands over to the next.
     #[default]
     Adaptive,
-    /// A thread of its own does.
+    /// A thread of its own does (Aether's flush pipelining, ELEDA's flusher). See [`Options::group`].
     Pipelined,
+    /// Requests queue up; who wins the sync lock syncs for all of them (Efficient flushing, section 3.1).
+    Aggregated,
+    /// Each takes the sync lock and looks whether it still has to sync (Efficient flushing, section 2.2).
+    Grouped,
+    /// Each writes and syncs for itself, in turn: the papers' baseline.
+    PerCommit,
+}
+
+/// When a round of `Pipelined` begins that somebody waits for: after so many commits, so many bytes or so many microseconds, whichever is first.
+/// The default, all zero, is at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Group {
+    /// So many commits; 0 for no such rule.
+    pub commits: u64,
+    /// So many bytes of the log; 0 for no such rule.
+    pub bytes: u64,
+    /// So long, at most 10 seconds. With 0 a round begins at once, whatever the other two say.
+    pub microseconds: u64,
 }
 
 /// Who does what no caller waits for: preparing segments, and writing and syncing what was requested without blocking.
@@ -139,11 +157,25 @@ impl InserterKind {
     }
 }
 
-words!(SyncKind, "adaptive, pipelined", Adaptive = "adaptive", Pipelined = "pipelined");
+words!(
+    SyncKind,
+    "adaptive, pipelined, aggregated, grouped, per-commit",
+    Adaptive = "adaptive",
+    Pipelined = "pipelined",
+    Aggregated = "aggregated",
+    Grouped = "grouped",
+    PerCommit = "per-commit"
+);
 
 impl SyncKind {
     /// Every design.
-    pub const ALL: [SyncKind; 2] = [SyncKind::Adaptive, SyncKind::Pipelined];
+    pub const ALL: [SyncKind; 5] = [
+        SyncKind::Adaptive,
+        SyncKind::Pipelined,
+        SyncKind::Aggregated,
+        SyncKind::Grouped,
+        SyncKind::PerCommit,
+    ];
 }
 
 /// Settings of a log. Take the default and change what you need:
@@ -176,6 +208,15 @@ pub struct Options {
     pub chunk_bytes: usize,
     /// Who writes and syncs. Default `Adaptive`.
     pub sync: SyncKind,
+    /// When `Pipelined` begins a round. Default at once.
+    pub group: Group,
+    /// Most writes that `Adaptive` has under way at once, where it finds that this serves committers. Default 8; from 1 to 64. Each may
+    /// take a thread.
+    pub depth_max: u32,
+    /// As many it may have under way whatever it finds. Default 1; at most `depth_max`.
+    pub depth_min: u32,
+    /// Most bytes of one write. Default 1 MiB; a multiple of 4 KiB from 4 KiB to 64 MiB. Half of `ring_bytes` is a limit as well.
+    pub write_bytes_max: usize,
     /// How bytes travel to segment files. Default `Direct`; falls back to `Buffered` where the file system refuses.
     pub method: Method,
     /// Most sessions open at once. Default 1,024; from 1 to 65,536. Each costs 128 bytes of memory for its mark.
@@ -209,6 +250,10 @@ impl Default for Options {
             hop_bytes: 4 << 20,
             chunk_bytes: 16 << 10,
             sync: SyncKind::default(),
+            group: Group::default(),
+            depth_max: 8,
+            depth_min: 1,
+            write_bytes_max: 1 << 20,
             method: Method::default(),
             sessions_max: 1024,
             spare_segments: 2,
@@ -273,6 +318,15 @@ impl Options {
         check((1..=64).contains(&slots), "consolidation_slots", slots, "from 1 to 64")?;
         check(hop_good, "hop_bytes", hop, "a power of two from 4096 to 1073741824")?;
         check((256..=64 << 10).contains(&chunk), "chunk_bytes", chunk, "from 256 to 65536")?;
+        let depth = u64::from(self.depth_max);
+        check((1..=64).contains(&depth), "depth_max", depth, "from 1 to 64")?;
+        let least = u64::from(self.depth_min);
+        check((1..=depth).contains(&least), "depth_min", least, "from 1 to depth_max")?;
+        let write = self.write_bytes_max as u64;
+        let write_good = write.is_multiple_of(4096) && (4096..=64 << 20).contains(&write);
+        check(write_good, "write_bytes_max", write, "a multiple of 4096 from 4096 to 67108864")?;
+        let delay = self.group.microseconds;
+        check(delay <= 10_000_000, "group.microseconds", delay, "at most 10000000")?;
         check((1..=65_536).contains(&sessions), "sessions_max", sessions, "from 1 to 65536")?;
         check((1..=1_024).contains(&spare), "spare_segments", spare, "from 1 to 1024")?;
         let reserve_good = self.reserve_bytes / segment <= 1_024;
@@ -307,6 +361,13 @@ mod tests {
             ("consolidation_slots", Options { consolidation_slots: 0, ..Options::default() }),
             ("hop_bytes", Options { hop_bytes: 5000, ..Options::default() }),
             ("chunk_bytes", Options { chunk_bytes: 0, ..Options::default() }),
+            ("depth_max", Options { depth_max: 0, ..Options::default() }),
+            ("depth_min", Options { depth_min: 9, ..Options::default() }),
+            ("write_bytes_max", Options { write_bytes_max: 5000, ..Options::default() }),
+            (
+                "group.microseconds",
+                Options { group: Group { microseconds: u64::MAX, ..Group::default() }, ..Options::default() },
+            ),
             ("sessions_max", Options { sessions_max: 0, ..Options::default() }),
             ("spare_segments", Options { spare_segments: 0, ..Options::default() }),
             ("reserve_bytes", Options { reserve_bytes: u64::MAX, ..Options::default() }),

@@ -85,12 +85,9 @@ fn an_idle_log_does_not_wake_up() {
         assert_eq!(now.0, before.0, "round {round}: an idle log counted something");
         assert_eq!(now.1, before.1, "round {round}: a thread of an idle log ran");
     }
-    // Grasshopper and bitmap, with two protocols each.
-    assert_eq!(
-        before.1.len(),
-        2 * logs.len() + 4,
-        "each log has a syncer and a maintenance thread, some a tracker"
-    );
+    // Grasshopper and bitmap have a tracker; where several writes were under way there is more than one syncer.
+    let fewest = 2 * logs.len() + 2 * SyncKind::ALL.len();
+    assert!(before.1.len() >= fewest, "each log has a syncer and a maintenance thread, some a tracker");
 }
 
 fn look<S>(logs: &[(Log, S)]) -> (Vec<Counters>, BTreeMap<String, String>) {

@@ -1,47 +1,63 @@
-//! What the holder of the baton does to the log: find out what is filled, write it, make it durable.
+//! What a leader does to the log: find out what is filled, decide on a write, perform it, make it durable.
 //!
-//! Run by whoever leads, one thread at a time; `leader`, the latch, is held during every write and sync, so that whoever ends the
-//! log can wait for the last one.
+//! [`Rounds::plan`] and [`Rounds::sync`] are called by one thread at a time (rules of `sync`); [`Rounds::perform`] by whoever planned a
+//! write, several at once where they are durable by themselves.
+//!
+//! Invariants:
+//!
+//! 1. `flights` are the writes under way, in order, without a gap from `written` on. `planned` is where the last one ends.
+//! 2. Only writes that are durable by themselves are under way beside others. At most one, the last, ends within a block: none is planned
+//!    behind it, for it would write the same block again.
+//! 3. The frontiers advance, under the latch, over the first flights that have ended well. After a failure they do not move.
+//! 4. While a flight is here, its bytes stay in the ring, for `written` lies below; and the log's directory stays ours (`wait_for_writes`).
 
 use super::{Core, locked};
-use crate::insert::{Image, Scan};
-use crate::lsn::{BLOCK_BYTES, Lsn};
+use crate::counters::SyncTally;
+use crate::insert::Scan;
+use crate::lsn::Lsn;
 use crate::options::Background;
 use crate::options::Durability;
 use crate::record::padded_len;
-use crate::sync::{Rounds, Wrote};
+use crate::sync::{Ask, Plan, Planned, Rounds};
 use crate::sync_shim::{Ordering, rest};
-use katydid_device::{self as device, AlignedBuffer, Method, WriteMode};
+use katydid_device::{self as device, Method, WriteMode};
+use std::collections::VecDeque;
 use std::io::IoSlice;
+use std::time::Instant;
 
-/// Most bytes of one write. Larger ones gain nothing and delay whoever waits for their beginning.
-const WRITE_BYTES_MAX: u64 = 1 << 20;
-
-/// What the holder of the baton writes with.
+/// See the head of this file.
 #[derive(Debug)]
 pub(super) struct LeaderState {
-    /// The block that holds the filled frontier, zeros behind it.
-    tail: AlignedBuffer,
+    flights: VecDeque<Flight>,
+    planned: Lsn,
     /// The lowest end of a record at or above what is written.
     next_end: Lsn,
+    /// When a frontier moved last, and how many bytes were on their way to durability after that.
+    last: Option<(Instant, u64)>,
+}
+
+#[derive(Debug)]
+struct Flight {
+    write: Planned,
+    ended: bool,
 }
 
 impl LeaderState {
     /// For a log that is written up to `end`, the end of a record.
     pub(super) fn new(end: Lsn) -> Self {
-        LeaderState { tail: AlignedBuffer::new_zeroed(BLOCK_BYTES as usize), next_end: end }
+        LeaderState { flights: VecDeque::new(), planned: end, next_end: end, last: None }
     }
 }
 
 impl Core {
     /// How far the log is filled; waits a moment for `own`, whose hole somebody is about to fill.
     fn filled(&self, own: Lsn) -> Scan {
-        let written = self.image.frontiers.written().get();
+        let planned = locked(&self.leader).planned.get();
         let mut step = 0;
         loop {
             let scan = self.inserter.scan(&self.image);
             // After a while, those who can be served are.
-            if scan.filled >= own.get() || (step > 16 && scan.filled > written) || self.is_over() {
+            if scan.filled >= own.get() || (step > 16 && scan.filled > planned) || self.is_over() {
                 return scan;
             }
             // A second scan passes chunks that stand still; holes need their owners.
@@ -52,46 +68,119 @@ impl Core {
         }
     }
 
-    fn write_filled(&self, leader: &mut LeaderState, filled: Lsn, level: Durability) -> device::Result<Lsn> {
-        let Image { frontiers, ring, limiter } = &self.image;
-        let written = frontiers.written();
-        let from = written.floor_block();
-        let to = filled.min(from.plus(WRITE_BYTES_MAX));
+    /// Decides under the latch.
+    fn decide(&self, leader: &mut LeaderState, scan: &Scan, ask: Ask) -> Plan {
+        let frontiers = &self.image.frontiers;
+        let under_way = !leader.flights.is_empty();
+        let planned = leader.planned;
+        let filled = Lsn::new(scan.filled);
+        let end = if ask.only_own { filled.min(ask.own) } else { filled };
+        if end <= planned {
+            let all = planned.get() >= scan.cutoff;
+            let wants_sync = ask.level == Durability::Durable && frontiers.durable() < planned;
+            return Plan::Nothing { all, under_way, needs_sync: wants_sync && !under_way };
+        }
+        let from = planned.floor_block();
+        // Invariant 3 of the log.
+        let chained = if under_way {
+            leader.flights.iter().all(|flight| flight.write.durable)
+        } else {
+            frontiers.durable() == planned
+        };
+        let durable = chained
+            && (under_way || ask.level == Durability::Durable)
+            && self.store.method(from) == Method::Direct;
+        // Invariant 2.
+        if under_way && (!durable || from < planned || leader.flights.len() >= ask.depth as usize) {
+            return Plan::Blocked;
+        }
+        let mut to = end.min(from.plus(self.write_bytes_max));
+        let mut parallel = durable && leader.flights.len() + 1 < ask.depth as usize;
+        // The tail goes with the last write there may be. With others it does so only if the one who leads would have to wait for it.
         let whole = to.floor_block();
-        // SAFETY: filled, and `written` moves only below, after the last use of the slices (rules 2 and 3 of the ring).
-        let (first, second) = unsafe { ring.slices(from, whole) };
-        let rest = to.since(whole) as usize;
-        if rest > 0 {
+        if parallel && whole > from && whole >= ask.own {
+            to = whole;
+        }
+        parallel &= to == whole;
+        let all = to.get() >= scan.cutoff;
+        let write = Planned { from, to, filled, all, durable, parallel };
+        leader.planned = to;
+        leader.flights.push_back(Flight { write, ended: false });
+        Plan::Write(write)
+    }
+
+    fn write(&self, write: &Planned) -> device::Result<()> {
+        let ring = &self.image.ring;
+        let whole = write.to.floor_block();
+        // SAFETY: filled, and `written` stays below until this write has ended, after the last use of the slices (rules 2 and 3 of the
+        // ring, invariant 4).
+        let (first, second) = unsafe { ring.slices(write.from, whole) };
+        let rest = write.to.since(whole) as usize;
+        let mut tail = (rest > 0).then(|| locked(&self.tail));
+        if let Some(tail) = &mut tail {
             // SAFETY: filled (rule 2).
-            unsafe { ring.copy_out(whole, &mut leader.tail[..rest]) };
-            leader.tail[rest..].fill(0);
+            unsafe { ring.copy_out(whole, &mut tail[..rest]) };
+            tail[rest..].fill(0);
         }
         let mut parts = [IoSlice::new(&[]); 3];
         let mut used = 0;
-        for part in [first, second, if rest > 0 { &leader.tail[..] } else { &[] }] {
+        for part in [first, second, tail.as_ref().map_or(&[][..], |tail| &tail[..])] {
             if !part.is_empty() {
                 parts[used] = IoSlice::new(part);
                 used += 1;
             }
         }
-        // Invariant 3.
-        let durable = level == Durability::Durable
-            && frontiers.durable() == written
-            && self.store.method(from) == Method::Direct;
-        let mode = if durable { WriteMode::Durable } else { WriteMode::Written };
-        self.store.write(from, &parts[..used], mode)?;
-        self.tally.writes.add_alone(1);
-        self.tally.bytes_written.add_alone(to.ceil_block().since(from));
-        // Before: whoever has waited for it reads it.
-        self.advance_readable(leader, to, filled);
-        frontiers.advance_written(to);
-        if durable {
-            self.tally.syncs.add_alone(1);
-            self.tally.bytes_synced.add_alone(to.since(frontiers.durable()));
-            frontiers.advance_durable(to);
+        let mode = if write.durable { WriteMode::Durable } else { WriteMode::Written };
+        self.store.write(write.from, &parts[..used], mode)
+    }
+
+    /// Takes a write that has ended off the list; moves the frontiers. Whether they have moved.
+    fn end_flight(&self, write: &Planned) -> bool {
+        let mut leader = locked(&self.leader);
+        let leader = &mut *leader;
+        let Some(at) = leader.flights.iter().position(|flight| flight.write == *write) else { return false };
+        if self.is_over() {
+            // With it, those that have ended before and waited for one that came to nothing.
+            leader.flights.retain(|flight| !flight.ended && flight.write != *write);
+            return false;
         }
-        limiter.refresh(frontiers, self.store.prepared_end());
-        Ok(to)
+        leader.flights[at].ended = true;
+        let frontiers = &self.image.frontiers;
+        self.tally.writes.add(1);
+        self.tally.bytes_written.add(write.to.ceil_block().since(write.from));
+        let mut moved = false;
+        while leader.flights.front().is_some_and(|first| first.ended) {
+            let Some(Flight { write, .. }) = leader.flights.pop_front() else { break };
+            // Before: whoever has waited for it reads it.
+            self.advance_readable(leader, write.to, write.filled);
+            frontiers.advance_written(write.to);
+            if write.durable {
+                self.count_durable(leader, write.to);
+                frontiers.advance_durable(write.to);
+            }
+            moved = true;
+        }
+        if moved {
+            self.image.limiter.refresh(frontiers, self.store.prepared_end());
+        }
+        moved
+    }
+
+    /// The log is about to be durable up to `to`.
+    fn count_durable(&self, leader: &mut LeaderState, to: Lsn) {
+        let frontiers = &self.image.frontiers;
+        let (from, reserved) = (frontiers.durable(), frontiers.reserved());
+        let bytes = to.since(from);
+        self.tally.syncs.add(1);
+        self.tally.sync.durable_bytes.add(bytes);
+        let now = Instant::now();
+        if let Some((since, before)) = leader.last {
+            // They have come one by one.
+            let mean = u128::from(before + reserved.since(from)) / 2;
+            let byte_ns = mean * now.duration_since(since).as_nanos();
+            self.tally.sync.byte_ns.add(u64::try_from(byte_ns).unwrap_or(u64::MAX));
+        }
+        leader.last = Some((now, reserved.since(to)));
     }
 
     /// The log is written up to `to`, perhaps in the middle of a record, and filled up to `filled`, the end of one: whole records can be read.
@@ -122,56 +211,80 @@ impl Core {
         self.wakers.release(|end, level| self.settled(end, level));
         self.nudge_maintenance();
     }
+
+    /// Once `over` is set: until no write or sync is under way. None begins after that.
+    pub(super) fn wait_for_writes(&self) {
+        let mut step = 0;
+        while !locked(&self.leader).flights.is_empty() {
+            rest(step);
+            step += 1;
+        }
+        drop(locked(&self.syncing));
+    }
 }
 
 impl Rounds for Core {
-    fn write(&self, level: Durability, own: Lsn) -> Wrote {
-        let nothing = Wrote { all: true, needs_sync: false };
-        let scan = self.filled(own);
-        // Under the latch from here on: see `Core::end`.
-        let mut leader = locked(&self.leader);
-        if self.is_over() {
-            return nothing;
-        }
-        let frontiers = &self.image.frontiers;
-        let mut to = frontiers.written();
-        let filled = Lsn::new(scan.filled);
-        if filled > to {
-            let outcome = self.write_filled(&mut leader, filled, level);
-            drop(leader);
-            match outcome {
-                Ok(written) => to = written,
-                Err(error) => {
-                    self.fail(error);
-                    return nothing;
-                }
+    fn plan(&self, ask: Ask) -> Plan {
+        let scan = self.filled(ask.own);
+        let plan = {
+            // Under the latch from here on: see `Core::end`.
+            let mut leader = locked(&self.leader);
+            if self.is_over() {
+                return Plan::Nothing { all: true, under_way: false, needs_sync: false };
             }
-            self.after_progress();
-        } else if to.get() < scan.cutoff {
-            drop(leader);
+            self.decide(&mut leader, &scan, ask)
+        };
+        if matches!(plan, Plan::Nothing { all: false, under_way: false, needs_sync: false }) {
             // Only holes: their owners need the processor.
             rest(0);
         }
-        let needs_sync = level == Durability::Durable && frontiers.durable() < to;
-        Wrote { all: to.get() >= scan.cutoff, needs_sync }
+        plan
     }
 
-    fn sync(&self) {
-        let leader = locked(&self.leader);
+    fn perform(&self, write: &Planned) {
+        let begun = write.durable.then(Instant::now);
+        let outcome = self.write(write);
+        if let Some(begun) = begun {
+            self.count_sync_time(begun);
+        }
+        if let Err(error) = outcome {
+            // Before the write is taken off the list, and those behind it become the first.
+            self.fail(error);
+        }
+        if self.end_flight(write) {
+            self.after_progress();
+        }
+    }
+
+    fn sync(&self, again: bool) {
+        let turn = locked(&self.syncing);
         if self.is_over() {
             return;
         }
         let frontiers = &self.image.frontiers;
         let (from, to) = (frontiers.durable(), frontiers.written());
-        let outcome = self.store.sync(from, to);
-        drop(leader);
+        let begun = Instant::now();
+        let outcome = if from < to {
+            self.store.sync(from, to)
+        } else if again {
+            self.store.sync_again(to)
+        } else {
+            return;
+        };
+        self.count_sync_time(begun);
         match outcome {
-            Ok(()) => {
-                self.tally.syncs.add_alone(1);
-                self.tally.bytes_synced.add_alone(to.since(from));
+            Ok(()) if from < to => {
+                let mut leader = locked(&self.leader);
+                if self.is_over() {
+                    return;
+                }
+                self.count_durable(&mut leader, to);
                 frontiers.advance_durable(to);
+                drop(leader);
+                drop(turn);
                 self.after_progress();
             }
+            Ok(()) => self.tally.syncs.add(1),
             Err(error) => self.fail(error),
         }
     }
@@ -180,14 +293,31 @@ impl Rounds for Core {
         self.image.frontiers.reached(end, level) || self.is_over()
     }
 
-    fn start_syncer(&self) -> bool {
-        self.background == Background::Threads
-            && self.spawn("katydid-log-syncer", |core| core.protocol.serve(core)).is_ok()
+    fn reserved(&self) -> Lsn {
+        self.image.frontiers.reserved()
     }
 
-    fn released(&self, waiters: u64) {
-        if waiters > 0 {
-            self.tally.released.add_alone(waiters);
-        }
+    fn written(&self) -> Lsn {
+        self.image.frontiers.written()
+    }
+
+    fn is_over(&self) -> bool {
+        Core::is_over(self)
+    }
+
+    fn start_syncer(&self, number: usize) -> bool {
+        self.background == Background::Threads
+            && self.spawn("katydid-log-syncer", move |core| core.protocol.serve(core, number)).is_ok()
+    }
+
+    fn tally(&self) -> &SyncTally {
+        &self.tally.sync
+    }
+}
+
+impl Core {
+    fn count_sync_time(&self, begun: Instant) {
+        let took = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.tally.sync.sync_ns.add(took);
     }
 }

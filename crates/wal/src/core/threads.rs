@@ -62,7 +62,7 @@ impl Core {
     /// Does what was requested of background threads, if there are to be none.
     pub(crate) fn run_background(&self) {
         if self.background == Background::Caller {
-            self.protocol.serve(self);
+            self.protocol.serve(self, 0);
             self.maintain_here();
         }
     }

@@ -148,6 +148,15 @@ impl SegmentStore {
         Ok(())
     }
 
+    /// Syncs the segment that ends at or holds `at`, whether or not anything was written to it.
+    pub(crate) fn sync_again(&self, at: Lsn) -> device::Result<()> {
+        let file = {
+            let files = self.files();
+            files.file(at).or(files.last()).cloned()
+        };
+        file.map_or(Ok(()), |file| file.sync())
+    }
+
     /// Makes one more segment ready: recycles a trimmed one, or creates and zero-fills one. No room is
     /// `Cause::NoSpace` and leaves everything as it was.
     pub(crate) fn prepare_next(&self) -> device::Result<()> {

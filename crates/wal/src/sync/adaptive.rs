@@ -1,31 +1,25 @@
-//! Protocol `adaptive`, at depth 1: the first who waits leads, on its own thread.
+//! Protocol `adaptive`: the first who waits leads, on its own thread.
 //!
-//! No thread switch for a lone committer. A leader writes and syncs everything filled, then appoints one uncovered waiter,
-//! wakes it first, then the covered. Non-blocking requests are served by the syncer thread, one more waiter as it were.
+//! No thread switch for a lone committer. A leader writes everything filled, durable as it is written where the device can, then appoints one
+//! uncovered waiter, wakes it first, then the covered. Non-blocking requests are served by syncer threads, one more waiter as it
+//! were. Where several writes under way serve committers better (`depth`), the baton is passed on before a write is performed.
 
-use super::gather::Gather;
-use super::leading::{Leader, Succession, lead};
-use super::syncer::Syncer;
-use super::waiters::{Arrival, Baton, Signal, Waiter, Wishes};
-use super::{Rounds, SyncProtocol};
+use super::leading::{Leader, Stage, Succession};
+use super::waiters::{Arrival, Signal, Waiter, Wishes};
+use super::{Rounds, SyncProtocol, Watch};
 use crate::lsn::Lsn;
-use crate::options::Durability;
+use crate::options::{Durability, Group};
+use std::ops::RangeInclusive;
 
 /// See the head of this file.
 #[derive(Debug)]
 pub(super) struct Adaptive {
-    baton: Baton,
-    gather: Gather,
-    syncer: Syncer,
+    stage: Stage,
 }
 
 impl Adaptive {
-    pub(super) fn new() -> Self {
-        Adaptive { baton: Baton::new(), gather: Gather::new(), syncer: Syncer::new() }
-    }
-
-    fn lead(&self, rounds: &dyn Rounds, leader: Leader) {
-        lead(&self.baton, &self.gather, &self.syncer, Succession::Waiters, rounds, leader);
+    pub(super) fn new(depth: RangeInclusive<u32>) -> Self {
+        Adaptive { stage: Stage::new(Succession::Waiters, depth, Group::default()) }
     }
 }
 
@@ -34,34 +28,43 @@ impl SyncProtocol for Adaptive {
         if rounds.settled(end, level) {
             return;
         }
+        let stage = &self.stage;
         let waiter = Waiter::new(end.get(), level);
-        let leads = match self.baton.arrive(&waiter) {
+        let leads = match stage.baton.arrive(&waiter) {
             Arrival::Leads => true,
-            Arrival::Queued => waiter.wait(self.gather.yields()) == Signal::Lead,
+            Arrival::Queued => {
+                let watch = Watch::start();
+                let leads = waiter.wait(stage.gather.yields()) == Signal::Lead;
+                rounds.tally().waited(watch.nanoseconds(), leads);
+                leads
+            }
         };
         if leads {
-            self.lead(rounds, Leader::Waiting(end, level));
+            let waiter = Waiter::new(end.get(), level);
+            stage.lead(rounds, Leader::Waiting(&waiter));
         }
     }
 
     fn request(&self, rounds: &dyn Rounds, level: Durability) {
-        if self.baton.wish(Wishes::of(level)) {
-            self.syncer.ensure(|| rounds.start_syncer());
-            if !self.syncer.give() {
-                self.lead(rounds, Leader::Serving);
-            }
+        let stage = &self.stage;
+        if stage.baton.wish(Wishes::of(level)) && !stage.syncers.give(rounds, stage.depth.now()) {
+            stage.lead(rounds, Leader::Serving);
         }
     }
 
-    fn serve(&self, rounds: &dyn Rounds) {
-        self.syncer.run(|| self.lead(rounds, Leader::Serving));
+    fn serve(&self, rounds: &dyn Rounds, number: usize) {
+        self.stage.syncers.run(number, || self.stage.lead(rounds, Leader::Serving));
     }
 
     fn stop(&self) {
-        self.syncer.stop();
+        self.stage.syncers.stop();
     }
 
     fn syncer_wakeups(&self) -> u64 {
-        self.syncer.wakeups()
+        self.stage.syncers.wakeups()
+    }
+
+    fn depth(&self) -> u32 {
+        self.stage.depth.now()
     }
 }

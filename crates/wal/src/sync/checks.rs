@@ -1,40 +1,56 @@
 //! The baton, the leader and the syncer under the checkers: nobody waits for ever, nobody leads beside another, no wish is lost.
 //!
-//! The model's "device" is a counter: a write makes everything reserved written, a sync makes that durable. A plain cell that
-//! every round writes shows two leaders at once as a race.
+//! The model's "device" is a counter: a write makes everything reserved written, a sync makes that durable. Plain cells that
+//! every plan and every sync writes show two leaders at once as a race.
 
 use super::*;
 use crate::insert::Marks;
 use crate::options::Durability::{Durable, Written};
 use crate::sync_shim::checking::{JoinHandle, checked, spawn};
 use crate::sync_shim::{AtomicU64, Ordering, PlainAccess, yield_now};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock, Weak};
 
+type Latch<T> = crate::sync_shim::Mutex<T>;
+
+/// A log of records of one block each.
 struct Model {
     reserved: AtomicU64,
     written: AtomicU64,
     durable: AtomicU64,
-    rounds: PlainAccess,
+    /// Touched by whoever plans, and by whoever syncs.
+    plans: PlainAccess,
+    syncs: PlainAccess,
+    /// Writes under way, with whether they have ended, and where the last one ends.
+    flights: Latch<(VecDeque<(Planned, bool)>, u64)>,
     /// Whether a write is durable by itself, as with direct files.
     direct: bool,
     protocol: Box<dyn SyncProtocol>,
     /// Whether a syncer can be started.
     threads: bool,
-    syncer: Mutex<Option<JoinHandle<()>>>,
+    syncers: std::sync::Mutex<Vec<JoinHandle<()>>>,
+    tally: SyncTally,
     me: OnceLock<Weak<Model>>,
 }
 
 impl Model {
     fn new(sync: SyncKind, direct: bool, threads: bool) -> Arc<Model> {
+        Model::with_depth(sync, direct, threads, 1)
+    }
+
+    fn with_depth(sync: SyncKind, direct: bool, threads: bool, depth_max: u32) -> Arc<Model> {
         let model = Arc::new(Model {
             reserved: AtomicU64::new(0),
             written: AtomicU64::new(0),
             durable: AtomicU64::new(0),
-            rounds: PlainAccess::new(),
+            plans: PlainAccess::new(),
+            syncs: PlainAccess::new(),
+            flights: Latch::new((VecDeque::new(), 0)),
             direct,
-            protocol: choose(&Options { sync, ..Options::default() }),
+            protocol: choose(&Options { sync, depth_max, ..Options::default() }),
             threads,
-            syncer: Mutex::new(None),
+            syncers: std::sync::Mutex::new(Vec::new()),
+            tally: SyncTally::default(),
             me: OnceLock::new(),
         });
         model.me.set(Arc::downgrade(&model)).expect("set once");
@@ -56,11 +72,11 @@ impl Model {
         self.protocol.request(self, level);
     }
 
-    /// Ends the syncer; everything asked for must then have been done.
+    /// Ends the syncers; everything asked for must then have been done.
     fn finish(&self, reserved: u64) {
         self.protocol.stop();
-        let syncer = self.syncer.lock().expect("not poisoned").take();
-        if let Some(syncer) = syncer {
+        let syncers = std::mem::take(&mut *self.syncers.lock().expect("not poisoned"));
+        for syncer in syncers {
             syncer.join().expect("syncer");
         }
         assert_eq!(self.durable.load(Ordering::Acquire), reserved, "a request was forgotten");
@@ -68,19 +84,47 @@ impl Model {
 }
 
 impl Rounds for Model {
-    fn write(&self, level: Durability, _own: Lsn) -> Wrote {
-        self.rounds.write();
+    fn plan(&self, ask: Ask) -> Plan {
+        self.plans.write();
         let cutoff = self.reserved.load(Ordering::SeqCst);
-        self.written.store(cutoff, Ordering::Release);
-        if self.direct && level == Durable {
-            self.durable.store(cutoff, Ordering::Release);
+        let mut state = self.flights.lock().expect("not poisoned");
+        let (flights, planned) = &mut *state;
+        let under_way = !flights.is_empty();
+        let end = if ask.only_own { cutoff.min(ask.own.get()) } else { cutoff };
+        if end <= *planned {
+            let needs_sync =
+                ask.level == Durable && !under_way && self.durable.load(Ordering::Acquire) < *planned;
+            return Plan::Nothing { all: *planned >= cutoff, under_way, needs_sync };
         }
-        Wrote { all: true, needs_sync: !self.direct && level == Durable }
+        let durable = self.direct && (ask.level == Durable || under_way);
+        if flights.len() as u32 >= ask.depth || (under_way && !durable) {
+            return Plan::Blocked;
+        }
+        let parallel = durable && (flights.len() as u32 + 1) < ask.depth;
+        let (from, to) = (Lsn::new(*planned), Lsn::new(end));
+        let write = Planned { from, to, filled: to, all: end >= cutoff, durable, parallel };
+        *planned = end;
+        flights.push_back((write, false));
+        Plan::Write(write)
     }
 
-    fn sync(&self) {
-        self.rounds.write();
-        self.durable.store(self.written.load(Ordering::Relaxed), Ordering::Release);
+    fn perform(&self, write: &Planned) {
+        let mut state = self.flights.lock().expect("not poisoned");
+        let flights = &mut state.0;
+        flights.iter_mut().find(|flight| flight.0 == *write).expect("under way").1 = true;
+        while let Some((write, true)) = flights.front().copied() {
+            flights.pop_front();
+            self.written.store(write.to.get(), Ordering::Release);
+            if write.durable {
+                self.durable.store(write.to.get(), Ordering::Release);
+            }
+        }
+    }
+
+    fn sync(&self, _again: bool) {
+        self.syncs.write();
+        let written = self.written.load(Ordering::Acquire);
+        self.durable.fetch_max(written, Ordering::AcqRel);
     }
 
     fn settled(&self, end: Lsn, level: Durability) -> bool {
@@ -88,16 +132,30 @@ impl Rounds for Model {
         frontier.load(Ordering::Acquire) >= end.get()
     }
 
-    fn start_syncer(&self) -> bool {
+    fn reserved(&self) -> Lsn {
+        Lsn::new(self.reserved.load(Ordering::SeqCst))
+    }
+
+    fn written(&self) -> Lsn {
+        Lsn::new(self.written.load(Ordering::Acquire))
+    }
+
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    fn start_syncer(&self, number: usize) -> bool {
         if self.threads {
             let model = self.me.get().and_then(Weak::upgrade).expect("alive");
-            let syncer = spawn(move || model.protocol.serve(&*model));
-            *self.syncer.lock().expect("not poisoned") = Some(syncer);
+            let syncer = spawn(move || model.protocol.serve(&*model, number));
+            self.syncers.lock().expect("not poisoned").push(syncer);
         }
         self.threads
     }
 
-    fn released(&self, _waiters: u64) {}
+    fn tally(&self) -> &SyncTally {
+        &self.tally
+    }
 }
 
 /// Each of `levels` commits on a thread of its own.
@@ -203,44 +261,129 @@ checked!(
     }
 );
 
+checked!(
+    /// Two writes under way: whoever ends last tells those whom the slower one held up, and its own leader.
+    loom_two_writes_under_way explore_two_writes_under_way miri_two_writes_under_way,
+    Some(2),
+    || {
+        let model = Model::with_depth(SyncKind::Adaptive, true, false, 2);
+        committers(&model, [Durable, Durable, Durable]);
+        model.finish(3);
+    }
+);
+
+checked!(
+    /// Two writes under way, one of them for a wish.
+    loom_a_wish_beside_a_write explore_a_wish_beside_a_write miri_a_wish_beside_a_write,
+    Some(1),
+    || {
+        let model = Model::with_depth(SyncKind::Adaptive, true, true, 2);
+        let theirs = model.clone();
+        let other = spawn(move || theirs.commit(Durable));
+        model.ask(Durable);
+        other.join().expect("committer");
+        model.finish(2);
+    }
+);
+
+checked!(
+    /// `aggregated`: one wins and syncs for those in the queue, others come after the swap.
+    loom_a_winner_syncs_for_all explore_a_winner_syncs_for_all miri_a_winner_syncs_for_all,
+    Some(2),
+    || {
+        let model = Model::new(SyncKind::Aggregated, false, false);
+        committers(&model, [Durable, Durable, Durable]);
+        model.finish(3);
+    }
+);
+
+checked!(
+    /// `grouped`: whoever gets the sync lock looks whether it still has to sync.
+    loom_the_sync_lock_in_turn explore_the_sync_lock_in_turn miri_the_sync_lock_in_turn,
+    Some(2),
+    || {
+        let model = Model::new(SyncKind::Grouped, false, false);
+        committers(&model, [Durable, Written, Durable]);
+        assert!(model.durable.load(Ordering::Acquire) >= 2, "two have synced");
+    }
+);
+
+checked!(
+    /// `per_commit`: a wish of one that does not wait, beside one that does.
+    loom_each_for_itself explore_each_for_itself miri_each_for_itself,
+    Some(2),
+    || {
+        let model = Model::new(SyncKind::PerCommit, true, true);
+        let theirs = model.clone();
+        let other = spawn(move || theirs.commit(Durable));
+        model.ask(Durable);
+        other.join().expect("committer");
+        model.finish(2);
+    }
+);
+
 /// The wish of a session whose record lies above another session's hole; with the real marks, whose cutoff the soundness
 /// of leaving a wish alone depends on.
 struct Marked {
     reserved: AtomicU64,
     marks: Marks,
     durable: AtomicU64,
-    rounds: PlainAccess,
+    plans: PlainAccess,
     protocol: Box<dyn SyncProtocol>,
-    syncer: Mutex<Option<JoinHandle<()>>>,
+    syncer: std::sync::Mutex<Option<JoinHandle<()>>>,
+    tally: SyncTally,
     me: OnceLock<Weak<Marked>>,
 }
 
 impl Rounds for Marked {
-    fn write(&self, _level: Durability, _own: Lsn) -> Wrote {
-        self.rounds.write();
+    fn plan(&self, _ask: Ask) -> Plan {
+        self.plans.write();
         let scan = self.marks.scan(&self.reserved);
-        if scan.filled > self.durable.load(Ordering::Relaxed) {
-            self.durable.store(scan.filled, Ordering::Release);
-        } else if scan.filled < scan.cutoff {
+        let durable = self.durable.load(Ordering::Relaxed);
+        let all = scan.filled >= scan.cutoff;
+        if scan.filled > durable {
+            let to = Lsn::new(scan.filled);
+            let from = Lsn::new(durable);
+            return Plan::Write(Planned { from, to, filled: to, all, durable: true, parallel: false });
+        }
+        if !all {
             yield_now();
         }
-        Wrote { all: scan.filled >= scan.cutoff, needs_sync: false }
+        Plan::Nothing { all, under_way: false, needs_sync: false }
     }
 
-    fn sync(&self) {}
+    fn perform(&self, write: &Planned) {
+        self.durable.store(write.to.get(), Ordering::Release);
+    }
+
+    fn sync(&self, _again: bool) {}
 
     fn settled(&self, end: Lsn, _level: Durability) -> bool {
         self.durable.load(Ordering::Acquire) >= end.get()
     }
 
-    fn start_syncer(&self) -> bool {
+    fn reserved(&self) -> Lsn {
+        Lsn::new(self.reserved.load(Ordering::SeqCst))
+    }
+
+    fn written(&self) -> Lsn {
+        Lsn::new(self.durable.load(Ordering::Acquire))
+    }
+
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    fn start_syncer(&self, number: usize) -> bool {
         let model = self.me.get().and_then(Weak::upgrade).expect("alive");
-        let syncer = spawn(move || model.protocol.serve(&*model));
+        let syncer = spawn(move || model.protocol.serve(&*model, number));
         *self.syncer.lock().expect("not poisoned") = Some(syncer);
         true
     }
 
-    fn released(&self, _waiters: u64) {}
+    fn tally(&self) -> &SyncTally {
+        &self.tally
+    }
 }
 
 impl Marked {
@@ -262,9 +405,10 @@ checked!(
             reserved: AtomicU64::new(0),
             marks: Marks::new(2),
             durable: AtomicU64::new(0),
-            rounds: PlainAccess::new(),
-            protocol: choose(&Options::default()),
-            syncer: Mutex::new(None),
+            plans: PlainAccess::new(),
+            protocol: choose(&Options { depth_max: 1, ..Options::default() }),
+            syncer: std::sync::Mutex::new(None),
+            tally: SyncTally::default(),
             me: OnceLock::new(),
         });
         model.me.set(Arc::downgrade(&model)).expect("set once");

@@ -97,6 +97,11 @@ impl Gather {
         (Round { start: Some(Instant::now()) }, wishes)
     }
 
+    /// So many committers were seen active, when the baton was let go before the round is over.
+    pub(super) fn saw(&self, active: u64) {
+        self.expected.store(active, Ordering::Relaxed);
+    }
+
     /// The round is over: so many were released, so many are left.
     pub(super) fn end(&self, round: Round, released: u64, left: u64) {
         if let Some(start) = round.start {

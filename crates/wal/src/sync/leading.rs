@@ -1,27 +1,33 @@
 //! What the holder of the baton does: rounds of write and sync, telling those it covered, passing the baton on.
 //!
-//! Run by whoever leads: a waiting thread, or the syncer. Checked under loom and the explorer together with `waiters`.
+//! Run by whoever leads: a waiting thread, or a syncer. Checked under loom and the explorer together with `waiters` and `inflight`.
 //!
 //! Rules:
 //!
 //! 1. A leader whose own wait is over starts no further write or sync: it hands the baton to one uncovered waiter, or, if
-//!    only wishes are left, to the syncer.
+//!    only wishes are left, to a syncer.
 //! 2. The one who leads next is woken before those who are done: its write overlaps with their waking.
 //! 3. The baton is released only when nobody is queued and nothing is wished.
+//! 4. While further writes may be planned beside a write, nobody holds the baton for that write's sake: it is passed on before, and those it
+//!    covers are entered in `inflight`. With the last write that may be under way the baton is kept.
 
+use super::depth::Depth;
 use super::gather::Gather;
-use super::syncer::Syncer;
+use super::grouping::Grouping;
+use super::inflight::InFlight;
+use super::syncer::Syncers;
 use super::waiters::{Baton, Waiter, Wishes};
-use super::{Rounds, Wrote};
+use super::{Ask, Plan, Planned, Rounds};
 use crate::lsn::Lsn;
-use crate::options::Durability;
+use crate::options::{Durability, Group};
+use std::ops::RangeInclusive;
 
 /// Who leads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Leader {
-    /// A thread that waits for this end and level.
-    Waiting(Lsn, Durability),
-    /// Somebody who serves until nothing is left: the syncer, or whoever stands in for it.
+#[derive(Clone, Copy)]
+pub(super) enum Leader<'a> {
+    /// A thread that waits.
+    Waiting(&'a Waiter),
+    /// Somebody who serves until nothing is left: a syncer, or whoever stands in for it.
     Serving,
 }
 
@@ -34,87 +40,207 @@ pub(super) enum Succession {
     Syncer,
 }
 
-/// Leads until the baton is out of this thread's hands.
-pub(super) fn lead(
-    baton: &Baton,
-    gather: &Gather,
-    syncer: &Syncer,
-    succession: Succession,
-    rounds: &dyn Rounds,
-    leader: Leader,
-) {
-    let settled = |waiter: &Waiter| rounds.settled(Lsn::new(waiter.end), waiter.level);
-    let mut leader = leader;
-    let mut wishes = Wishes::NONE;
-    loop {
-        wishes = wishes.and(baton.take());
-        let own = u64::from(leader != Leader::Serving);
-        // Those who made wishes go on meanwhile, and are company enough.
-        let (begun, more) = gather.begin(baton, own, !wishes.any());
-        wishes = round(baton, rounds, leader, wishes.and(more));
-        let mut begun = Some(begun);
-        // Passing on, which may have to be tried again when somebody arrives meanwhile.
+/// What leaders share.
+#[derive(Debug)]
+pub(super) struct Stage {
+    pub(super) baton: Baton,
+    pub(super) gather: Gather,
+    pub(super) grouping: Grouping,
+    pub(super) syncers: Syncers,
+    pub(super) in_flight: InFlight,
+    pub(super) depth: Depth,
+    pub(super) succession: Succession,
+}
+
+impl Leader<'_> {
+    fn ask(self) -> (Lsn, Durability) {
+        match self {
+            Leader::Waiting(waiter) => (Lsn::new(waiter.end), waiter.level),
+            Leader::Serving => (Lsn::ZERO, Durability::Buffered),
+        }
+    }
+
+    fn serves(self) -> bool {
+        matches!(self, Leader::Serving)
+    }
+
+    fn is_open(self, rounds: &dyn Rounds) -> bool {
+        let (own, level) = self.ask();
+        !self.serves() && !rounds.settled(own, level)
+    }
+}
+
+fn settled(rounds: &dyn Rounds, waiter: &Waiter) -> bool {
+    rounds.settled(Lsn::new(waiter.end), waiter.level)
+}
+
+/// What became of the baton.
+enum Passed {
+    /// Another thread has it, or nobody.
+    On,
+    /// This thread still has it.
+    Kept,
+}
+
+impl Stage {
+    pub(super) fn new(succession: Succession, depth: RangeInclusive<u32>, group: Group) -> Self {
+        Stage {
+            baton: Baton::new(),
+            gather: Gather::new(),
+            grouping: Grouping::new(group),
+            syncers: Syncers::new(*depth.end()),
+            in_flight: InFlight::new(),
+            depth: Depth::new(depth),
+            succession,
+        }
+    }
+
+    /// Leads until the baton is out of this thread's hands and its own wait is over.
+    pub(super) fn lead(&self, rounds: &dyn Rounds, leader: Leader<'_>) {
+        let mut leader = leader;
+        let mut wishes = Wishes::NONE;
         loop {
-            wishes = wishes.and(baton.take());
-            let own_open = matches!(leader, Leader::Waiting(end, level) if !rounds.settled(end, level));
-            // A serving leader goes on while there are wishes: it runs already, and waking another takes longer.
-            let serves = leader == Leader::Serving && (wishes.any() || succession == Succession::Syncer);
-            let found = baton.settle(!own_open && !serves && succession == Succession::Waiters, settled);
-            rounds.released(found.covered.count());
-            if let Some(begun) = begun.take() {
-                let left = baton.pending() + u64::from(found.next.is_some());
-                gather.end(begun, own + found.covered.count(), left);
-            }
-            if let Some(next) = found.next {
-                baton.keep(wishes);
-                next.hand_over();
-                found.covered.finish();
+            self.grouping.wait(rounds);
+            wishes = wishes.and(self.baton.take());
+            let own = u64::from(!leader.serves());
+            // Those who made wishes go on meanwhile, and are company enough; and so is a write under way.
+            let may_wait = !wishes.any() && self.in_flight.is_empty();
+            let (begun, more) = self.gather.begin(&self.baton, own, may_wait);
+            wishes = wishes.and(more);
+            if self.round(rounds, leader, &mut wishes).is_gone() {
                 return;
             }
-            if own_open || baton.has_pending() || wishes.any() {
-                if !own_open && leader != Leader::Serving {
-                    baton.keep(wishes);
-                    if syncer.give() {
-                        found.covered.finish();
-                        return;
-                    }
-                    // No syncer thread (it could not be started, or the log is being closed): stand in for it.
-                    leader = Leader::Serving;
+            let mut begun = Some(begun);
+            // Passing on, which may have to be tried again when somebody arrives meanwhile.
+            loop {
+                wishes = wishes.and(self.baton.take());
+                let own_open = leader.is_open(rounds);
+                // A serving leader goes on while there are wishes: it runs already, and waking another takes longer.
+                let syncer_only = self.succession == Succession::Syncer;
+                let serves = leader.serves() && (wishes.any() || syncer_only);
+                let appoint = !own_open && !serves && !syncer_only;
+                let found = self.baton.settle(appoint, |waiter| settled(rounds, waiter));
+                rounds.tally().told(found.covered.count());
+                if let Some(begun) = begun.take() {
+                    let left = self.baton.pending() + u64::from(found.next.is_some());
+                    self.gather.end(begun, own + found.covered.count(), left);
                 }
+                if let Some(next) = found.next {
+                    self.baton.keep(wishes);
+                    next.hand_over();
+                    found.covered.finish();
+                    return;
+                }
+                if own_open || self.baton.has_pending() || wishes.any() {
+                    if !own_open && !leader.serves() {
+                        self.baton.keep(wishes);
+                        if self.syncers.give(rounds, self.depth.now()) {
+                            found.covered.finish();
+                            return;
+                        }
+                        // No syncer thread (it could not be started, or the log is being closed): stand in for it.
+                        leader = Leader::Serving;
+                    }
+                    found.covered.finish();
+                    break;
+                }
+                let released = self.baton.release();
                 found.covered.finish();
-                break;
+                if released {
+                    return;
+                }
             }
-            let released = baton.release();
+        }
+    }
+
+    /// One write, and a sync if one is needed; or a wait for a write under way. `wishes` become those that remain.
+    fn round(&self, rounds: &dyn Rounds, leader: Leader<'_>, wishes: &mut Wishes) -> Passed {
+        let (own, own_level) = leader.ask();
+        let level = own_level.max(wishes.level()).max(self.baton.pending_level());
+        let ended = self.in_flight.so_far();
+        let ask = Ask { level, own, only_own: false, depth: self.depth.now() };
+        let (all, needs_sync) = match rounds.plan(ask) {
+            Plan::Blocked => {
+                self.in_flight.wait_for_an_end(ended);
+                return Passed::Kept;
+            }
+            Plan::Nothing { under_way: true, .. } if leader.is_open(rounds) || self.baton.has_pending() => {
+                self.in_flight.wait_for_an_end(ended);
+                return Passed::Kept;
+            }
+            Plan::Nothing { all, needs_sync, .. } => (all, needs_sync),
+            Plan::Write(write) => {
+                if write.parallel && self.let_go(rounds, leader, &write, wishes) {
+                    rounds.perform(&write);
+                    self.in_flight.ended(rounds);
+                    self.depth.consider(rounds, &write);
+                    if let Leader::Waiting(waiter) = leader {
+                        self.in_flight.join(rounds, waiter);
+                    }
+                    return Passed::On;
+                }
+                rounds.perform(&write);
+                self.in_flight.ended(rounds);
+                self.depth.consider(rounds, &write);
+                (write.all, level == Durability::Durable && !write.durable)
+            }
+        };
+        let wished = std::mem::replace(wishes, if all { Wishes::NONE } else { *wishes });
+        if needs_sync {
+            if own_level == Durability::Written && rounds.settled(own, own_level) {
+                // Rule 1: the sync is for others, and theirs to do.
+                *wishes = wished;
+                return Passed::Kept;
+            }
+            // Those who asked for no more than the write do not wait for the sync.
+            *wishes = wishes.and(self.baton.take());
+            let found = self
+                .baton
+                .settle(false, |waiter| waiter.level != Durability::Durable && settled(rounds, waiter));
+            rounds.tally().told(found.covered.count());
             found.covered.finish();
-            if released {
-                return;
+            rounds.sync(false);
+        }
+        Passed::Kept
+    }
+
+    /// Passes the baton on before a write is performed (rule 4); false if this thread has to keep it.
+    fn let_go(&self, rounds: &dyn Rounds, leader: Leader<'_>, write: &Planned, wishes: &mut Wishes) -> bool {
+        let covered = |waiter: &Waiter| waiter.end <= write.to.get();
+        if let Leader::Waiting(waiter) = leader
+            && !covered(waiter)
+        {
+            return false;
+        }
+        if write.all {
+            *wishes = Wishes::NONE;
+        }
+        let appoint = self.succession == Succession::Waiters;
+        let mut found = self.baton.settle(appoint, covered);
+        self.gather.saw(u64::from(!leader.serves()) + found.covered.count() + self.baton.pending());
+        self.in_flight.enter(write.to, found.covered);
+        loop {
+            if let Some(next) = found.next {
+                self.baton.keep(*wishes);
+                next.hand_over();
+                return true;
             }
+            if wishes.any() || self.baton.has_pending() {
+                self.baton.keep(*wishes);
+                return self.syncers.give_to_idle(rounds, self.depth.now());
+            }
+            if self.baton.release() {
+                return true;
+            }
+            *wishes = wishes.and(self.baton.take());
+            found = self.baton.settle(appoint, covered);
+            self.in_flight.add(found.covered);
         }
     }
 }
 
-/// One write, and a sync if one is needed. Returns the wishes that remain.
-fn round(baton: &Baton, rounds: &dyn Rounds, leader: Leader, wishes: Wishes) -> Wishes {
-    let (own, own_level) = match leader {
-        Leader::Waiting(end, level) => (end, level),
-        Leader::Serving => (Lsn::ZERO, Durability::Buffered),
-    };
-    let level = own_level.max(wishes.level()).max(baton.pending_level());
-    let Wrote { all, needs_sync } = rounds.write(level, own);
-    let mut remaining = if all { Wishes::NONE } else { wishes };
-    if needs_sync {
-        if own_level == Durability::Written && rounds.settled(own, own_level) {
-            // Rule 1: the sync is for others, and theirs to do.
-            return wishes;
-        }
-        // Those who asked for no more than the write do not wait for the sync.
-        remaining = remaining.and(baton.take());
-        let found = baton.settle(false, |waiter| {
-            waiter.level != Durability::Durable && rounds.settled(Lsn::new(waiter.end), waiter.level)
-        });
-        rounds.released(found.covered.count());
-        found.covered.finish();
-        rounds.sync();
+impl Passed {
+    fn is_gone(&self) -> bool {
+        matches!(self, Passed::On)
     }
-    remaining
 }

@@ -1,37 +1,33 @@
 //! Protocol `pipelined`: a syncer thread writes and syncs for everybody; nobody else does.
 //!
-//! As in ELEDA and Aether's flush pipelining, with no delay: the next round starts when the last one is over.
+//! As in Aether's flush pipelining (section 4) and ELEDA's flusher (3.3). A round begins when so many commits or bytes have come, or after so many
+//! microseconds, whichever is first (`grouping`); by default at once, when the last round is over.
 
-use super::gather::Gather;
-use super::leading::{Leader, Succession, lead};
-use super::syncer::Syncer;
-use super::waiters::{Baton, Waiter, Wishes};
-use super::{Rounds, SyncProtocol};
+use super::leading::{Leader, Stage, Succession};
+use super::waiters::{Waiter, Wishes};
+use super::{Rounds, SyncProtocol, Watch};
 use crate::lsn::Lsn;
-use crate::options::Durability;
+use crate::options::{Durability, Group};
 
 /// See the head of this file.
 #[derive(Debug)]
 pub(super) struct Pipelined {
-    baton: Baton,
-    gather: Gather,
-    syncer: Syncer,
+    stage: Stage,
 }
 
 impl Pipelined {
-    pub(super) fn new() -> Self {
-        Pipelined { baton: Baton::new(), gather: Gather::new(), syncer: Syncer::new() }
+    pub(super) fn new(group: Group) -> Self {
+        Pipelined { stage: Stage::new(Succession::Syncer, 1..=1, group) }
     }
 
     fn lead(&self, rounds: &dyn Rounds) {
-        lead(&self.baton, &self.gather, &self.syncer, Succession::Syncer, rounds, Leader::Serving);
+        self.stage.lead(rounds, Leader::Serving);
     }
 
     /// Gets a baton, just taken, to the syncer.
     fn give(&self, rounds: &dyn Rounds) {
-        self.syncer.ensure(|| rounds.start_syncer());
-        if !self.syncer.give() {
-            self.lead(rounds);
+        if !self.stage.syncers.give(rounds, 1) {
+            self.stage.lead(rounds, Leader::Serving);
         }
     }
 }
@@ -42,27 +38,32 @@ impl SyncProtocol for Pipelined {
             return;
         }
         let waiter = Waiter::new(end.get(), level);
-        if self.baton.enqueue(&waiter) {
+        if self.stage.baton.enqueue(&waiter) {
             self.give(rounds);
         }
-        waiter.wait(self.gather.yields());
+        self.stage.grouping.one_more(rounds);
+        let watch = Watch::start();
+        waiter.wait(self.stage.gather.yields());
+        rounds.tally().waited(watch.nanoseconds(), false);
     }
 
     fn request(&self, rounds: &dyn Rounds, level: Durability) {
-        if self.baton.wish(Wishes::of(level)) {
+        if self.stage.baton.wish(Wishes::of(level)) {
             self.give(rounds);
         }
+        self.stage.grouping.one_more(rounds);
     }
 
-    fn serve(&self, rounds: &dyn Rounds) {
-        self.syncer.run(|| self.lead(rounds));
+    fn serve(&self, rounds: &dyn Rounds, number: usize) {
+        self.stage.syncers.run(number, || self.lead(rounds));
     }
 
     fn stop(&self) {
-        self.syncer.stop();
+        self.stage.grouping.end();
+        self.stage.syncers.stop();
     }
 
     fn syncer_wakeups(&self) -> u64 {
-        self.syncer.wakeups()
+        self.stage.syncers.wakeups()
     }
 }

@@ -1,13 +1,60 @@
-//! The syncer: a thread that leads when nobody who waits can. Started when first needed, parked whenever it has nothing.
+//! The syncers: threads that lead when nobody who waits can. Started when first needed, parked whenever they have nothing.
 //!
-//! Invariants:
+//! One, unless several writes are under way for callers that do not wait: a thread is needed for each.
+//!
+//! Invariants, of each:
 //!
 //! 1. `signal` is set, and `state` changed, under `state`'s lock; the thread ends only under it with no signal left. So a
 //!    baton given with `true` is always served.
 //! 2. Every return from `park` is counted: an idle log shows none.
 
+use super::Rounds;
 use crate::sync_shim::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, Thread, current, park};
 use std::sync::PoisonError;
+
+/// All syncers of a log.
+#[derive(Debug)]
+pub(super) struct Syncers {
+    all: Vec<Syncer>,
+}
+
+impl Syncers {
+    /// As many as `most`, none of which is started yet.
+    pub(super) fn new(most: u32) -> Self {
+        Syncers { all: (0..most.max(1)).map(|_| Syncer::new()).collect() }
+    }
+
+    /// Hands the baton to one of the first `among`, an idle one rather than a busy one; false if there is none, and then the caller still
+    /// holds it.
+    pub(super) fn give(&self, rounds: &dyn Rounds, among: u32) -> bool {
+        self.give_to_idle(rounds, among) || self.all.iter().any(Syncer::give)
+    }
+
+    /// The same, but not to a busy one.
+    pub(super) fn give_to_idle(&self, rounds: &dyn Rounds, among: u32) -> bool {
+        let mut among = self.all.iter().take(among as usize).enumerate();
+        among.any(|(number, syncer)| {
+            syncer.ensure(|| rounds.start_syncer(number));
+            syncer.is_idle() && syncer.give()
+        })
+    }
+
+    /// The body of the thread of this number.
+    pub(super) fn run(&self, number: usize, lead: impl FnMut()) {
+        if let Some(syncer) = self.all.get(number) {
+            syncer.run(lead);
+        }
+    }
+
+    /// Ends them once they have served what they were given; those that never ran will not start.
+    pub(super) fn stop(&self) {
+        self.all.iter().for_each(Syncer::stop);
+    }
+
+    pub(super) fn wakeups(&self) -> u64 {
+        self.all.iter().map(Syncer::wakeups).sum()
+    }
+}
 
 const LEAD: u32 = 1;
 const STOP: u32 = 2;
@@ -28,13 +75,24 @@ pub(super) struct Syncer {
     // Set by whoever gives the baton or stops the thread, taken by the thread; Release and Acquire: what the last leader left
     // pending is seen by the thread.
     signal: AtomicU32,
+    // 1 while the thread leads; written by it only. A guess for others: they may give it the baton all the same.
+    busy: AtomicU32,
     // Written by the thread only; read by whoever counts.
     wakeups: AtomicU64,
 }
 
 impl Syncer {
     pub(super) fn new() -> Self {
-        Syncer { state: Mutex::new(State::Absent), signal: AtomicU32::new(0), wakeups: AtomicU64::new(0) }
+        Syncer {
+            state: Mutex::new(State::Absent),
+            signal: AtomicU32::new(0),
+            busy: AtomicU32::new(0),
+            wakeups: AtomicU64::new(0),
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.busy.load(Ordering::Relaxed) == 0 && self.signal.load(Ordering::Relaxed) & LEAD == 0
     }
 
     /// Starts the thread if it was never started. `start` returns whether it could.
@@ -81,7 +139,9 @@ impl Syncer {
             let signal = self.signal.swap(0, Ordering::Acquire);
             stopping |= signal & STOP != 0;
             if signal & LEAD != 0 {
+                self.busy.store(1, Ordering::Relaxed);
                 lead();
+                self.busy.store(0, Ordering::Relaxed);
                 continue;
             }
             if stopping {

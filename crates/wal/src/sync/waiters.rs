@@ -158,7 +158,43 @@ pub(crate) struct Covered {
     count: u64,
 }
 
+// SAFETY: the waiters are reachable only from here (invariant 2), and made to be told by another thread.
+unsafe impl Send for Covered {}
+
 impl Covered {
+    /// Nobody.
+    pub(crate) fn none() -> Self {
+        Covered { head: ptr::null(), count: 0 }
+    }
+
+    /// One more, who is queued nowhere else; the caller is its thread and calls [`Waiter::wait`] next.
+    pub(crate) fn push(&mut self, waiter: &Waiter) {
+        waiter.thread.set(Some(current()));
+        waiter.next.set(self.head);
+        waiter.plain.write();
+        self.head = waiter;
+        self.count += 1;
+    }
+
+    /// All of `others` too, behind these.
+    pub(crate) fn append(&mut self, others: Covered) {
+        if self.head.is_null() {
+            *self = others;
+            return;
+        }
+        self.count += others.count;
+        let mut at = self.head;
+        loop {
+            // SAFETY: invariant 2: on this list and not yet signalled, so alive.
+            let next = unsafe { &(*at).next };
+            if next.get().is_null() {
+                next.set(others.head);
+                return;
+            }
+            at = next.get();
+        }
+    }
+
     /// How many.
     pub(crate) fn count(&self) -> u64 {
         self.count
@@ -332,7 +368,7 @@ impl Baton {
     /// that waits for the lowest end, because nothing unfilled can lie below it that does not lie below the others.
     pub(crate) fn settle(&self, appoint: bool, reached: impl Fn(&Waiter) -> bool) -> Settled {
         self.plain.write();
-        let mut covered = Covered { head: ptr::null(), count: 0 };
+        let mut covered = Covered::none();
         let mut kept: *const Waiter = ptr::null();
         let mut kept_last: *const Waiter = ptr::null();
         let mut lowest: *const Waiter = ptr::null();

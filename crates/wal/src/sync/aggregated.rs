@@ -1,0 +1,144 @@
+//! Protocol `aggregated`: requests with completion flags in a queue; who wins the sync lock syncs once for all of them, and they leave without
+//! taking the lock.
+//!
+//! Efficient flushing, section 3.1. Each committer writes, enters its request into the primary queue, and tries the sync lock. The
+//! winner closes the primary queue by swapping it with the empty secondary one, syncs for the largest LSN in it, and completes all.
+//! Ours to settle, since the paper does not say: who syncs for those that came after the swap. The winner wakes the first of them
+//! when it has given the lock back; that one competes for it with whoever comes by.
+//!
+//! Invariants:
+//!
+//! 1. A request is in the primary queue, or in the winner's hands, until its flag is set.
+//! 2. Whoever gives the lock back looks at the primary queue afterwards; whoever enters a request tries the lock afterwards, or is woken to. Both under the queue's
+//!    latch or in sequence with the lock's, so a request left behind is seen by one of them.
+
+use super::grouped::Writing;
+use super::requests::Requests;
+use super::{Rounds, SyncProtocol, Watch};
+use crate::lsn::Lsn;
+use crate::options::Durability;
+use crate::sync_shim::{AtomicU32, Mutex, Ordering, Thread, current, park};
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::{Arc, PoisonError};
+
+#[derive(Debug)]
+struct Request {
+    end: Lsn,
+    thread: Thread,
+    // The completion flag: set (Release) by the winner, read (Acquire) by the owner.
+    completed: AtomicU32,
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(super) struct Aggregated {
+    writing: Writing,
+    /// The primary queue, and whether the sync lock is held. A leaf latch, held for a few instructions.
+    queue: Mutex<Queue>,
+    requests: Requests,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    primary: VecDeque<Arc<Request>>,
+    /// Empty, but for its memory, whenever the lock is free.
+    secondary: VecDeque<Arc<Request>>,
+    locked: bool,
+}
+
+impl Default for Aggregated {
+    fn default() -> Self {
+        Aggregated {
+            writing: Writing::default(),
+            queue: Mutex::new(Queue::default()),
+            requests: Requests::default(),
+        }
+    }
+}
+
+impl Aggregated {
+    fn commit(&self, rounds: &dyn Rounds, end: Lsn, level: Durability) {
+        self.writing.write_to(rounds, end);
+        if level != Durability::Durable {
+            return;
+        }
+        let watch = Watch::start();
+        let request = Arc::new(Request { end, thread: current(), completed: AtomicU32::new(0) });
+        self.with_queue(|queue| queue.primary.push_back(request.clone()));
+        while request.completed.load(Ordering::Acquire) == 0 {
+            match self.win() {
+                Some(secondary) => {
+                    rounds.tally().got_lock(watch.nanoseconds());
+                    self.sync_for(rounds, secondary);
+                }
+                None => park(),
+            }
+        }
+        rounds.tally().waited(watch.nanoseconds(), false);
+    }
+
+    /// Takes the sync lock if it is free and there is anything to do; the closed queue.
+    fn win(&self) -> Option<VecDeque<Arc<Request>>> {
+        self.with_queue(|queue| {
+            if queue.locked || queue.primary.is_empty() {
+                return None;
+            }
+            queue.locked = true;
+            let empty = mem::take(&mut queue.secondary);
+            Some(mem::replace(&mut queue.primary, empty))
+        })
+    }
+
+    /// The winner's part.
+    fn sync_for(&self, rounds: &dyn Rounds, mut secondary: VecDeque<Arc<Request>>) {
+        let last = secondary.iter().map(|request| request.end).max().unwrap_or(Lsn::ZERO);
+        if !rounds.settled(last, Durability::Durable) {
+            rounds.sync(false);
+        }
+        rounds.tally().told((secondary.len() as u64).saturating_sub(1));
+        let me = current().id();
+        for request in secondary.drain(..) {
+            request.completed.store(1, Ordering::Release);
+            if request.thread.id() != me {
+                request.thread.unpark();
+            }
+        }
+        let next = self.with_queue(|queue| {
+            queue.secondary = secondary;
+            queue.locked = false;
+            queue.primary.front().map(|next| next.thread.clone())
+        });
+        if let Some(next) = next {
+            next.unpark();
+        }
+    }
+
+    fn with_queue<T>(&self, look: impl FnOnce(&mut Queue) -> T) -> T {
+        look(&mut self.queue.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl SyncProtocol for Aggregated {
+    fn wait(&self, rounds: &dyn Rounds, end: Lsn, level: Durability) {
+        if !rounds.settled(end, level) {
+            self.commit(rounds, end, level);
+        }
+    }
+
+    fn request(&self, rounds: &dyn Rounds, level: Durability) {
+        self.requests.make(rounds, level, |end, level| self.wait(rounds, end, level));
+    }
+
+    fn serve(&self, rounds: &dyn Rounds, number: usize) {
+        self.requests.run(rounds, number, |end, level| self.wait(rounds, end, level));
+    }
+
+    fn stop(&self) {
+        self.requests.stop();
+    }
+
+    fn syncer_wakeups(&self) -> u64 {
+        self.requests.wakeups()
+    }
+}

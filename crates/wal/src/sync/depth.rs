@@ -1,0 +1,250 @@
+//! How many writes may be under way at once: found by trying, and measured by what committers feel.
+//!
+//! The measure is the mean time from a byte's reservation to its durability, by Little's law: the bytes on their way, integrated over time,
+//! by the bytes that arrived. It counts callers that wait and callers that do not alike, and needs one look at the clock for each
+//! write. A depth is measured for a window of writes, then a neighbour is tried for one; a greater one is kept if committers wait less, twice
+//! in a row, a smaller one if they do not wait longer. A trial in vain is repeated ever more rarely. More is tried only where writes
+//! ended with whole blocks behind them that could have been under way beside them.
+//!
+//! Written by whoever performed a write and finds the latch free; a guess to all others, hence relaxed.
+
+use super::{Planned, Rounds};
+use crate::lsn::BLOCK_BYTES;
+use crate::sync_shim::{AtomicU32, AtomicU64, CHECKED, Ordering};
+use std::ops::RangeInclusive;
+use std::sync::{Mutex, MutexGuard, TryLockError};
+
+/// Writes of a window.
+const WINDOW: u64 = 64;
+/// Writes after a change that are not counted.
+const SETTLING: u64 = 8;
+/// By this factor must a greater depth be better, ...
+const BETTER: f64 = 0.95;
+/// ... and so much may a smaller one be worse: it costs less.
+const NO_WORSE: f64 = 1.02;
+/// So many trials in a row must say so.
+const WINS: u32 = 2;
+/// Where committers wait no longer than so many nanoseconds there is nothing to gain.
+const SHORT: f64 = 10_000.0;
+/// Most windows between two trials.
+const RESTS_MAX: u32 = 256;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(super) struct Depth {
+    most: u32,
+    // Between them; stored by whoever holds `climb`.
+    now: AtomicU32,
+    /// Writes of this window that left whole blocks behind.
+    held_up: AtomicU64,
+    climb: Mutex<Climb>,
+}
+
+#[derive(Debug)]
+struct Climb {
+    least: u32,
+    most: u32,
+    /// Writes to go before the window begins, then before it ends.
+    settling: u64,
+    left: u64,
+    /// Sums at the window's begin.
+    begin: Passed,
+    /// The depth kept, and its last measure.
+    kept: u32,
+    measure: f64,
+    /// Whether the other depth is being tried.
+    trying: bool,
+    /// Windows to the next trial, and how many that will be after one in vain.
+    rest: u32,
+    next_rest: u32,
+    /// Whether the next trial, if both ways are open, goes up.
+    up: bool,
+    /// Trials won in a row.
+    wins: u32,
+}
+
+/// Sums of what passed through the log: bytes that became durable, and byte nanoseconds that they were on their way.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Passed {
+    bytes: u64,
+    byte_ns: u64,
+}
+
+impl Depth {
+    /// From so many to so many, at least 1.
+    pub(super) fn new(range: RangeInclusive<u32>) -> Self {
+        let (least, most) = range.into_inner();
+        Depth {
+            most,
+            now: AtomicU32::new(least),
+            held_up: AtomicU64::new(0),
+            climb: Mutex::new(Climb::new(least, most)),
+        }
+    }
+
+    /// As many writes may be under way now.
+    pub(super) fn now(&self) -> u32 {
+        if CHECKED { self.most } else { self.now.load(Ordering::Relaxed) }
+    }
+
+    /// After each write.
+    pub(super) fn consider(&self, rounds: &dyn Rounds, write: &Planned) {
+        if CHECKED || self.most == 1 || !write.durable {
+            return;
+        }
+        if !write.parallel && rounds.reserved().since(write.to) >= BLOCK_BYTES {
+            self.held_up.fetch_add(1, Ordering::Relaxed);
+        }
+        let mut climb = match self.climb.try_lock() {
+            Ok(climb) => climb,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // Somebody else counts this one.
+            Err(TryLockError::WouldBlock) => return,
+        };
+        self.count(&mut climb, || {
+            let tally = rounds.tally();
+            Passed { bytes: tally.durable_bytes.get(), byte_ns: tally.byte_ns.get() }
+        });
+    }
+
+    fn count(&self, climb: &mut MutexGuard<'_, Climb>, passed: impl Fn() -> Passed) {
+        if climb.settling > 0 {
+            climb.settling -= 1;
+            if climb.settling == 0 {
+                climb.begin = passed();
+                self.held_up.store(0, Ordering::Relaxed);
+            }
+            return;
+        }
+        climb.left -= 1;
+        if climb.left > 0 {
+            return;
+        }
+        let now = passed();
+        let wanted = self.held_up.swap(0, Ordering::Relaxed) >= WINDOW / 4;
+        climb.begin = climb.end_window(now, wanted);
+        self.now.store(climb.depth(), Ordering::Relaxed);
+    }
+}
+
+impl Climb {
+    fn new(least: u32, most: u32) -> Self {
+        Climb {
+            least,
+            most,
+            settling: SETTLING,
+            left: WINDOW,
+            begin: Passed::default(),
+            kept: least,
+            measure: f64::INFINITY,
+            trying: false,
+            rest: 1,
+            next_rest: 1,
+            up: true,
+            wins: 0,
+        }
+    }
+
+    /// The depth in use.
+    fn depth(&self) -> u32 {
+        match (self.trying, self.up) {
+            (false, _) => self.kept,
+            (true, true) => self.kept + 1,
+            (true, false) => self.kept - 1,
+        }
+    }
+
+    /// A window has ended; what the next begins with.
+    fn end_window(&mut self, now: Passed, wanted: bool) -> Passed {
+        let bytes = now.bytes.saturating_sub(self.begin.bytes).max(1);
+        let measure = now.byte_ns.saturating_sub(self.begin.byte_ns) as f64 / bytes as f64;
+        self.left = WINDOW;
+        if self.trying {
+            let depth = self.depth();
+            self.trying = false;
+            self.settling = SETTLING;
+            if measure >= self.measure * if self.up { BETTER } else { NO_WORSE } {
+                self.rest = self.next_rest;
+                self.next_rest = (self.next_rest * 2).min(RESTS_MAX);
+                self.wins = 0;
+                self.up = !self.up;
+            } else if self.wins + 1 < WINS {
+                self.wins += 1;
+            } else {
+                (self.kept, self.measure) = (depth, measure);
+                (self.rest, self.next_rest, self.wins) = (1, 1, 0);
+            }
+            return now;
+        }
+        self.measure = measure;
+        if self.rest > 0 {
+            self.rest -= 1;
+            return now;
+        }
+        let can_rise = wanted && self.kept < self.most && measure > SHORT;
+        let can_fall = self.kept > self.least;
+        if can_rise || can_fall {
+            self.up = if can_rise && can_fall { self.up } else { can_rise };
+            self.trying = true;
+            self.settling = SETTLING;
+        }
+        now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Climbs for so many windows over a device that has this measure at each depth.
+    fn climb(measure: impl Fn(u32) -> f64, wanted: bool, windows: u32) -> (u32, u32) {
+        let mut climb = Climb::new(1, 16);
+        let mut now = Passed::default();
+        let mut tries = 0;
+        for _ in 0..windows {
+            climb.begin = now;
+            now = Passed {
+                bytes: now.bytes + 1000,
+                byte_ns: now.byte_ns + (1000.0 * measure(climb.depth())) as u64,
+            };
+            climb.end_window(now, wanted);
+            tries += u32::from(climb.trying);
+        }
+        (climb.kept, tries)
+    }
+
+    #[test]
+    fn a_device_with_room_for_several_is_given_several() {
+        assert_eq!(climb(|depth| 1e6 / f64::from(depth.min(8)), true, 200).0, 8);
+    }
+
+    #[test]
+    fn a_device_without_is_asked_ever_more_rarely() {
+        let (kept, tries) = climb(|_| 1e6, true, 2000);
+        assert_eq!(kept, 1);
+        assert!(tries <= 16, "{tries} trials in 2000 windows");
+    }
+
+    #[test]
+    fn nothing_is_tried_where_nothing_is_held_up() {
+        assert_eq!(climb(|depth| 1e6 / f64::from(depth), false, 200), (1, 0));
+    }
+
+    #[test]
+    fn nothing_is_tried_where_nobody_waits_long() {
+        assert_eq!(climb(|depth| 100.0 / f64::from(depth), true, 200), (1, 0));
+    }
+
+    #[test]
+    fn what_does_not_pay_any_more_is_given_up() {
+        let mut climb = Climb::new(1, 16);
+        climb.kept = 6;
+        let mut now = Passed::default();
+        for _ in 0..400 {
+            climb.begin = now;
+            now = Passed { bytes: now.bytes + 1000, byte_ns: now.byte_ns + 1_000_000_000 };
+            climb.end_window(now, false);
+        }
+        assert_eq!(climb.kept, 1);
+    }
+}

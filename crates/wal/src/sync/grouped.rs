@@ -1,0 +1,78 @@
+//! Protocol `grouped`: write; take the sync lock; sync, unless somebody else's sync has covered the own record meanwhile.
+//!
+//! Efficient flushing, section 2.2: what WiredTiger does. Every committer takes the sync lock, also those that have nothing left to do:
+//! what that costs is what `aggregated` saves.
+
+use super::per_commit::write_to;
+use super::requests::Requests;
+use super::{Rounds, SyncProtocol, Watch};
+use crate::lsn::Lsn;
+use crate::options::Durability;
+use crate::sync_shim::Mutex;
+use std::sync::PoisonError;
+
+/// The latch for writing, which `aggregated` has too. Taken before no other.
+#[derive(Debug, Default)]
+pub(super) struct Writing(Mutex<()>);
+
+impl Writing {
+    /// Hands everything up to `end` to the operating system, unless somebody else has.
+    pub(super) fn write_to(&self, rounds: &dyn Rounds, end: Lsn) {
+        if rounds.settled(end, Durability::Written) {
+            return;
+        }
+        let _turn = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        write_to(rounds, end, Durability::Written, false);
+    }
+}
+
+/// See the head of this file.
+#[derive(Debug, Default)]
+pub(super) struct Grouped {
+    writing: Writing,
+    /// The sync lock. Taken with no other held.
+    syncing: Mutex<()>,
+    requests: Requests,
+}
+
+impl Grouped {
+    fn commit(&self, rounds: &dyn Rounds, end: Lsn, level: Durability) {
+        self.writing.write_to(rounds, end);
+        if level != Durability::Durable {
+            return;
+        }
+        let watch = Watch::start();
+        let _lock = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        rounds.tally().got_lock(watch.nanoseconds());
+        // The frontier is the last synced LSN; moved under the lock only.
+        if rounds.settled(end, level) {
+            rounds.tally().told(1);
+        } else {
+            rounds.sync(false);
+        }
+    }
+}
+
+impl SyncProtocol for Grouped {
+    fn wait(&self, rounds: &dyn Rounds, end: Lsn, level: Durability) {
+        if !rounds.settled(end, level) {
+            self.commit(rounds, end, level);
+        }
+    }
+
+    fn request(&self, rounds: &dyn Rounds, level: Durability) {
+        self.requests.make(rounds, level, |end, level| self.wait(rounds, end, level));
+    }
+
+    fn serve(&self, rounds: &dyn Rounds, number: usize) {
+        self.requests.run(rounds, number, |end, level| self.wait(rounds, end, level));
+    }
+
+    fn stop(&self) {
+        self.requests.stop();
+    }
+
+    fn syncer_wakeups(&self) -> u64 {
+        self.requests.wakeups()
+    }
+}

@@ -1,0 +1,69 @@
+//! What callers that do not wait ask for, in designs where every committer acts for itself: one more committer, a thread, acts for them.
+//!
+//! A wish is a level; whoever takes it makes everything reserved by then get there. That is enough because of one order (all four sequentially
+//! consistent): the caller's reservation, its look at the wish; the taking of the wish, the look at what is reserved.
+
+use super::Rounds;
+use super::syncer::Syncers;
+use crate::lsn::Lsn;
+use crate::options::Durability;
+use crate::sync_shim::{AtomicU32, Ordering};
+
+const WRITTEN: u32 = 1;
+const DURABLE: u32 = 2;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(super) struct Requests {
+    // Levels that are wished for. Set by any caller, taken by the thread.
+    wished: AtomicU32,
+    thread: Syncers,
+}
+
+impl Default for Requests {
+    fn default() -> Self {
+        Requests { wished: AtomicU32::new(0), thread: Syncers::new(1) }
+    }
+}
+
+impl Requests {
+    /// Leaves a wish; where there is no thread to be had, `wait` is called here.
+    pub(super) fn make(&self, rounds: &dyn Rounds, level: Durability, wait: impl Fn(Lsn, Durability)) {
+        let wish = match level {
+            Durability::Buffered => return,
+            Durability::Written => WRITTEN,
+            Durability::Durable => DURABLE,
+        };
+        if self.wished.load(Ordering::SeqCst) & wish != 0 {
+            return;
+        }
+        // Who finds one already leaves it to whoever is told of that one.
+        if self.wished.fetch_or(wish, Ordering::SeqCst) == 0 && !self.thread.give(rounds, 1) {
+            self.serve(rounds, wait);
+        }
+    }
+
+    /// The thread's body.
+    pub(super) fn run(&self, rounds: &dyn Rounds, number: usize, wait: impl Fn(Lsn, Durability)) {
+        self.thread.run(number, || self.serve(rounds, &wait));
+    }
+
+    fn serve(&self, rounds: &dyn Rounds, wait: impl Fn(Lsn, Durability)) {
+        loop {
+            let wished = self.wished.swap(0, Ordering::SeqCst);
+            if wished == 0 {
+                return;
+            }
+            let level = if wished & DURABLE != 0 { Durability::Durable } else { Durability::Written };
+            wait(rounds.reserved(), level);
+        }
+    }
+
+    pub(super) fn stop(&self) {
+        self.thread.stop();
+    }
+
+    pub(super) fn wakeups(&self) -> u64 {
+        self.thread.wakeups()
+    }
+}
