@@ -47,17 +47,15 @@ struct Queue {
     locked: bool,
 }
 
-impl Default for Aggregated {
-    fn default() -> Self {
+impl Aggregated {
+    pub(super) fn new() -> Self {
         Aggregated {
-            writing: Writing::default(),
+            writing: Writing::new(),
             queue: Mutex::new(Queue::default()),
-            requests: Requests::default(),
+            requests: Requests::new(),
         }
     }
-}
 
-impl Aggregated {
     fn commit(&self, rounds: &dyn Rounds, end: Lsn, level: Durability) {
         self.writing.write_to(rounds, end);
         if level != Durability::Durable {
@@ -70,7 +68,7 @@ impl Aggregated {
             match self.win() {
                 Some(secondary) => {
                     rounds.tally().got_lock(watch.nanoseconds());
-                    self.sync_for(rounds, secondary);
+                    self.sync_for(rounds, secondary, &request);
                 }
                 None => park(),
             }
@@ -91,16 +89,15 @@ impl Aggregated {
     }
 
     /// The winner's part.
-    fn sync_for(&self, rounds: &dyn Rounds, mut secondary: VecDeque<Arc<Request>>) {
+    fn sync_for(&self, rounds: &dyn Rounds, mut secondary: VecDeque<Arc<Request>>, own: &Arc<Request>) {
         let last = secondary.iter().map(|request| request.end).max().unwrap_or(Lsn::ZERO);
         if !rounds.settled(last, Durability::Durable) {
             rounds.sync(false);
         }
         rounds.tally().told((secondary.len() as u64).saturating_sub(1));
-        let me = current().id();
         for request in secondary.drain(..) {
             request.completed.store(1, Ordering::Release);
-            if request.thread.id() != me {
+            if !Arc::ptr_eq(&request, own) {
                 request.thread.unpark();
             }
         }

@@ -12,10 +12,14 @@ use crate::sync_shim::Mutex;
 use std::sync::PoisonError;
 
 /// The latch for writing, which `aggregated` has too. Taken before no other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Writing(Mutex<()>);
 
 impl Writing {
+    pub(super) fn new() -> Self {
+        Writing(Mutex::new(()))
+    }
+
     /// Hands everything up to `end` to the operating system, unless somebody else has.
     pub(super) fn write_to(&self, rounds: &dyn Rounds, end: Lsn) {
         if rounds.settled(end, Durability::Written) {
@@ -27,7 +31,7 @@ impl Writing {
 }
 
 /// See the head of this file.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Grouped {
     writing: Writing,
     /// The sync lock. Taken with no other held.
@@ -36,6 +40,10 @@ pub(super) struct Grouped {
 }
 
 impl Grouped {
+    pub(super) fn new() -> Self {
+        Grouped { writing: Writing::new(), syncing: Mutex::new(()), requests: Requests::new() }
+    }
+
     fn commit(&self, rounds: &dyn Rounds, end: Lsn, level: Durability) {
         self.writing.write_to(rounds, end);
         if level != Durability::Durable {

@@ -135,9 +135,9 @@ pub(crate) fn choose(options: &Options) -> Box<dyn SyncProtocol> {
     match options.sync {
         SyncKind::Adaptive => Box::new(adaptive::Adaptive::new(options.depth_min..=options.depth_max)),
         SyncKind::Pipelined => Box::new(pipelined::Pipelined::new(options.group)),
-        SyncKind::Aggregated => Box::new(aggregated::Aggregated::default()),
-        SyncKind::Grouped => Box::new(grouped::Grouped::default()),
-        SyncKind::PerCommit => Box::new(per_commit::PerCommit::default()),
+        SyncKind::Aggregated => Box::new(aggregated::Aggregated::new()),
+        SyncKind::Grouped => Box::new(grouped::Grouped::new()),
+        SyncKind::PerCommit => Box::new(per_commit::PerCommit::new()),
     }
 }
 

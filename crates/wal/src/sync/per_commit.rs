@@ -10,7 +10,7 @@ use crate::sync_shim::{Mutex, rest};
 use std::sync::PoisonError;
 
 /// See the head of this file.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct PerCommit {
     /// Held through a committer's write and sync. A leaf latch but for the log's own.
     turn: Mutex<()>,
@@ -18,6 +18,10 @@ pub(super) struct PerCommit {
 }
 
 impl PerCommit {
+    pub(super) fn new() -> Self {
+        PerCommit { turn: Mutex::new(()), requests: Requests::new() }
+    }
+
     fn commit(&self, rounds: &dyn Rounds, end: Lsn, level: Durability) {
         let watch = Watch::start();
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);

@@ -20,13 +20,11 @@ pub(super) struct Requests {
     thread: Syncers,
 }
 
-impl Default for Requests {
-    fn default() -> Self {
+impl Requests {
+    pub(super) fn new() -> Self {
         Requests { wished: AtomicU32::new(0), thread: Syncers::new(1) }
     }
-}
 
-impl Requests {
     /// Leaves a wish; where there is no thread to be had, `wait` is called here.
     pub(super) fn make(&self, rounds: &dyn Rounds, level: Durability, wait: impl Fn(Lsn, Durability)) {
         let wish = match level {
