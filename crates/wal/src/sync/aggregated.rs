@@ -26,8 +26,31 @@ use std::sync::{Arc, PoisonError};
 struct Request {
     end: Lsn,
     thread: Thread,
-    // The completion flag: set (Release) by the winner, read (Acquire) by the owner.
-    completed: AtomicU32,
+    // WAITING, TRY or DONE, which is the completion flag and final. Set (Release) by winners, read (Acquire) by the owner, who takes TRY back.
+    signal: AtomicU32,
+}
+
+const WAITING: u32 = 0;
+const TRY: u32 = 1;
+const DONE: u32 = 2;
+
+impl Request {
+    /// Blocks until there may be something to win; whether it is completed instead.
+    fn wait(&self) -> bool {
+        loop {
+            match self.signal.load(Ordering::Acquire) {
+                DONE => return true,
+                // Back to WAITING, unless it was completed in the meantime.
+                TRY if self.change(TRY, WAITING) => return false,
+                TRY => {}
+                _ => park(),
+            }
+        }
+    }
+
+    fn change(&self, from: u32, to: u32) -> bool {
+        self.signal.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
 }
 
 /// See the head of this file.
@@ -49,11 +72,7 @@ struct Queue {
 
 impl Aggregated {
     pub(super) fn new() -> Self {
-        Aggregated {
-            writing: Writing::new(),
-            queue: Mutex::new(Queue::default()),
-            requests: Requests::new(),
-        }
+        Aggregated { writing: Writing::new(), queue: Mutex::new(Queue::default()), requests: Requests::new() }
     }
 
     fn commit(&self, rounds: &dyn Rounds, end: Lsn, level: Durability) {
@@ -62,15 +81,15 @@ impl Aggregated {
             return;
         }
         let watch = Watch::start();
-        let request = Arc::new(Request { end, thread: current(), completed: AtomicU32::new(0) });
+        let request = Arc::new(Request { end, thread: current(), signal: AtomicU32::new(WAITING) });
         self.with_queue(|queue| queue.primary.push_back(request.clone()));
-        while request.completed.load(Ordering::Acquire) == 0 {
-            match self.win() {
-                Some(secondary) => {
-                    rounds.tally().got_lock(watch.nanoseconds());
-                    self.sync_for(rounds, secondary, &request);
-                }
-                None => park(),
+        loop {
+            if let Some(secondary) = self.win() {
+                rounds.tally().got_lock(watch.nanoseconds());
+                self.sync_for(rounds, secondary, &request);
+            }
+            if request.wait() {
+                break;
             }
         }
         rounds.tally().waited(watch.nanoseconds(), false);
@@ -96,7 +115,7 @@ impl Aggregated {
         }
         rounds.tally().told((secondary.len() as u64).saturating_sub(1));
         for request in secondary.drain(..) {
-            request.completed.store(1, Ordering::Release);
+            request.signal.store(DONE, Ordering::Release);
             if !Arc::ptr_eq(&request, own) {
                 request.thread.unpark();
             }
@@ -104,10 +123,12 @@ impl Aggregated {
         let next = self.with_queue(|queue| {
             queue.secondary = secondary;
             queue.locked = false;
-            queue.primary.front().map(|next| next.thread.clone())
+            queue.primary.front().cloned()
         });
-        if let Some(next) = next {
-            next.unpark();
+        if let Some(next) = next
+            && next.change(WAITING, TRY)
+        {
+            next.thread.unpark();
         }
     }
 
