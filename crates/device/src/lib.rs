@@ -6,10 +6,12 @@
 //! |---|---|
 //! | [`FileDirectory`] | the real thing: buffered with `fdatasync`, or direct with durable writes |
 //! | [`MemoryDirectory`] | the limit in benchmarks, and quick tests |
+//! | [`DelayedDirectory`] | any of them, slower: the papers' experiments |
 //! | [`Gate`] | in front of any of them: latches the first failure |
 //! | [`SimDevice`] | crashes, faults and stalls from a seed |
 
 mod aligned;
+mod delayed;
 mod directory;
 mod error;
 mod file;
@@ -21,6 +23,7 @@ mod sim;
 pub mod testing;
 
 pub use aligned::{ALIGNMENT, AlignedBuffer};
+pub use delayed::{DelayedDirectory, Waiting};
 pub use directory::{Create, Directory, DirectoryLock, File, Method, WriteMode};
 pub use error::{Cause, Error, Result, Verb};
 pub use file::FileDirectory;

@@ -1,14 +1,15 @@
 //! Durable commits per second of the bare log, beside the raw durable 4 KiB write of the same run.
 //!
 //! `cargo run --release -p katydid-wal --example log_commit -- --dir D [--seconds 2] [--threads 1,8,16,32,64]
-//! [--callbacks 2x1000] [--payload 120] [--inserter marks] [--sync adaptive] [--method direct] [--memory [--delay-us 43]]`
+//! [--callbacks 2x1000] [--payload 120] [--inserter marks] [--sync adaptive] [--method direct] [--memory]
+//! [--delay-us 43] [--waiting timer]`
 //!
-//! `--memory` writes to memory, and `--delay-us` makes each durable write there take that long, asleep: a device that nobody
-//! else uses.
+//! `--memory` writes to memory: with `--delay-us`, which makes each durable write take that much longer, a device that nobody
+//! else uses. `--waiting` says how that is waited for: `timer` (asleep), `spin` or `auto`.
 
 use katydid_device::{
-    self as device, AlignedBuffer, Create, Directory, DirectoryLock, File, FileDirectory, MemoryDirectory,
-    Method, WriteMode,
+    AlignedBuffer, Create, DelayedDirectory, Directory, FileDirectory, MemoryDirectory, Method, Waiting,
+    WriteMode,
 };
 use katydid_wal::{Append, Completions, Durability, Kind, Log, Options};
 use std::io::IoSlice;
@@ -18,92 +19,11 @@ use std::time::{Duration, Instant};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// A directory whose durable writes and syncs take a while.
-#[derive(Debug)]
-struct Slow {
-    inner: Arc<dyn Directory>,
-    delay: Duration,
-}
-
-#[derive(Debug)]
-struct SlowFile {
-    inner: Arc<dyn File>,
-    delay: Duration,
-}
-
-impl Directory for Slow {
-    fn open(&self, name: &str, create: Create, method: Method) -> device::Result<Arc<dyn File>> {
-        let inner = self.inner.open(name, create, method)?;
-        Ok(Arc::new(SlowFile { inner, delay: self.delay }))
-    }
-    fn open_read_only(&self, name: &str) -> device::Result<Arc<dyn File>> {
-        self.inner.open_read_only(name)
-    }
-    fn list(&self) -> device::Result<Vec<String>> {
-        self.inner.list()
-    }
-    fn rename(&self, from: &str, to: &str) -> device::Result<()> {
-        self.inner.rename(from, to)
-    }
-    fn remove(&self, name: &str) -> device::Result<()> {
-        self.inner.remove(name)
-    }
-    fn sync(&self) -> device::Result<()> {
-        self.inner.sync()
-    }
-    fn lock(&self) -> device::Result<Box<dyn DirectoryLock>> {
-        self.inner.lock()
-    }
-    fn subdirectory(&self, name: &str) -> device::Result<Arc<dyn Directory>> {
-        Ok(Arc::new(Slow { inner: self.inner.subdirectory(name)?, delay: self.delay }))
-    }
-    fn existing_subdirectory(&self, name: &str) -> device::Result<Option<Arc<dyn Directory>>> {
-        self.inner.existing_subdirectory(name)
-    }
-    fn describe(&self) -> String {
-        format!("{}, {:?} per durable write", self.inner.describe(), self.delay)
-    }
-}
-
-impl File for SlowFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> device::Result<usize> {
-        self.inner.read_at(buffer, offset)
-    }
-    fn write_at(&self, parts: &[IoSlice<'_>], offset: u64, mode: WriteMode) -> device::Result<()> {
-        self.inner.write_at(parts, offset, mode)?;
-        if mode == WriteMode::Durable {
-            std::thread::sleep(self.delay);
-        }
-        Ok(())
-    }
-    fn sync(&self) -> device::Result<()> {
-        std::thread::sleep(self.delay);
-        self.inner.sync()
-    }
-    fn len(&self) -> device::Result<u64> {
-        self.inner.len()
-    }
-    fn prepare(&self, from: u64, to: u64) -> device::Result<()> {
-        self.inner.prepare(from, to)
-    }
-    fn truncate(&self, length: u64) -> device::Result<()> {
-        self.inner.truncate(length)
-    }
-    fn drop_cache(&self) -> device::Result<()> {
-        self.inner.drop_cache()
-    }
-    fn method(&self) -> Method {
-        self.inner.method()
-    }
-    fn alignment(&self) -> usize {
-        self.inner.alignment()
-    }
-}
-
 struct Settings {
     directory: String,
     memory: bool,
     delay: Duration,
+    waiting: Waiting,
     seconds: f64,
     threads: Vec<usize>,
     callbacks: Vec<(usize, usize)>,
@@ -116,6 +36,7 @@ fn settings() -> Result<Settings, Failure> {
         directory: String::new(),
         memory: false,
         delay: Duration::ZERO,
+        waiting: Waiting::Timer,
         seconds: 2.0,
         threads: vec![1, 8, 16, 32, 64],
         callbacks: vec![(2, 1000)],
@@ -133,6 +54,9 @@ fn settings() -> Result<Settings, Failure> {
             "--dir" => settings.directory = value,
             "--seconds" => settings.seconds = value.parse()?,
             "--delay-us" => settings.delay = Duration::from_micros(value.parse()?),
+            "--waiting" if value == "spin" => settings.waiting = Waiting::Spin,
+            "--waiting" if value == "timer" => settings.waiting = Waiting::Timer,
+            "--waiting" if value == "auto" => settings.waiting = Waiting::Auto,
             "--payload" => settings.payload = value.parse()?,
             "--threads" => settings.threads = list(&value, |item| Ok(item.parse()?))?,
             "--callbacks" => {
@@ -167,10 +91,8 @@ fn main() -> Result<(), Failure> {
     } else {
         Arc::new(FileDirectory::open(&settings.directory)?)
     };
-    let directory: Arc<dyn Directory> = match settings.delay {
-        Duration::ZERO => directory,
-        delay => Arc::new(Slow { inner: directory, delay }),
-    };
+    let directory: Arc<dyn Directory> =
+        Arc::new(DelayedDirectory::new(directory, settings.delay, settings.waiting));
     println!(
         "{} {:?} {} {}",
         directory.describe(),

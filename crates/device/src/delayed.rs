@@ -1,0 +1,211 @@
+//! A device that takes longer: a delay added to whatever makes bytes or names durable, as in the papers' experiments
+//! (0, 15 us, 50 us, 100 us, 1 ms and 10 ms).
+//!
+//! Any thread. Invariants:
+//!
+//! 1. Each call that promises durability (a durable write, a sync of a file or a directory, a preparation, the making of a
+//!    subdirectory) is delayed once, after the device has done it and before it is reported. Nothing else is.
+//! 2. Calls that run beside each other are delayed beside each other: this is a device with latency, not one with a queue.
+//! 3. A failed call is not delayed.
+//!
+//! | atomic | written by | read by | ordering |
+//! |---|---|---|---|
+//! | `delays` | every delayed call | whoever asks | relaxed: a plain sum |
+//!
+//! A crash leaves what the device beneath leaves.
+
+use crate::directory::{Create, Directory, DirectoryLock, File, Method, WriteMode};
+use crate::error::Result;
+use std::cell::Cell;
+use std::io::IoSlice;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How a delay is waited out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Waiting {
+    /// On the processor: as exact as the clock, and a processor less for everybody else.
+    Spin,
+    /// Asleep (`clock_nanosleep`, with the calling thread's timer slack lowered to a nanosecond for good), as a real device
+    /// is waited for. Wakes up late by what the kernel takes for it: some microseconds on bare metal, 25 to 40 us where this was tried, a virtual machine.
+    Timer,
+    /// Asleep until [`Waiting::TAIL`] before the end, then on the processor: exact, and long delays are hardly noticed by
+    /// others. Delays no longer than that are spent on the processor alone.
+    #[default]
+    Auto,
+}
+
+impl Waiting {
+    /// How long [`Waiting::Auto`] stays on the processor at the end of a delay: longer than a sleeper wakes up late.
+    pub const TAIL: Duration = Duration::from_micros(50);
+
+    fn wait(self, delay: Duration) {
+        let end = Instant::now() + delay;
+        let asleep = match self {
+            Waiting::Spin => Duration::ZERO,
+            Waiting::Timer => delay,
+            Waiting::Auto => delay.saturating_sub(Waiting::TAIL),
+        };
+        if !asleep.is_zero() {
+            lower_timer_slack();
+            std::thread::sleep(asleep);
+        }
+        while Instant::now() < end {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// By default the kernel lets timers of a thread expire up to 50 us late, so that it can serve several at once.
+fn lower_timer_slack() {
+    thread_local!(static LOWERED: Cell<bool> = const { Cell::new(false) });
+    if !LOWERED.replace(true) {
+        // Refused it only makes the delays less exact.
+        rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).ok();
+    }
+}
+
+#[derive(Debug)]
+struct Delay {
+    delay: Duration,
+    waiting: Waiting,
+    delays: AtomicU64,
+}
+
+impl Delay {
+    fn after<T>(&self, outcome: Result<T>) -> Result<T> {
+        if outcome.is_ok() && !self.delay.is_zero() {
+            self.delays.fetch_add(1, Ordering::Relaxed);
+            self.waiting.wait(self.delay);
+        }
+        outcome
+    }
+}
+
+/// A directory whose durable writes and syncs take longer. See the rules above; with no delay everything passes through.
+///
+/// ```
+/// use katydid_device::{DelayedDirectory, MemoryDirectory, Waiting};
+/// use std::{sync::Arc, time::Duration};
+///
+/// let slow = DelayedDirectory::new(Arc::new(MemoryDirectory::new()), Duration::from_micros(100), Waiting::Auto);
+/// ```
+#[derive(Debug, Clone)]
+pub struct DelayedDirectory {
+    inner: Arc<dyn Directory>,
+    delay: Arc<Delay>,
+}
+
+impl DelayedDirectory {
+    /// Adds `delay` to each call to `inner` that promises durability, also in directories inside it.
+    pub fn new(inner: Arc<dyn Directory>, delay: Duration, waiting: Waiting) -> Self {
+        DelayedDirectory { inner, delay: Arc::new(Delay { delay, waiting, delays: AtomicU64::new(0) }) }
+    }
+
+    /// How many calls were delayed so far, in directories inside this one too.
+    pub fn delays(&self) -> u64 {
+        self.delay.delays.load(Ordering::Relaxed)
+    }
+
+    fn within(&self, inner: Arc<dyn Directory>) -> Arc<dyn Directory> {
+        Arc::new(DelayedDirectory { inner, delay: self.delay.clone() })
+    }
+}
+
+impl Directory for DelayedDirectory {
+    fn open(&self, name: &str, create: Create, method: Method) -> Result<Arc<dyn File>> {
+        let inner = self.inner.open(name, create, method)?;
+        Ok(Arc::new(DelayedFile { inner, delay: self.delay.clone() }))
+    }
+
+    fn open_read_only(&self, name: &str) -> Result<Arc<dyn File>> {
+        let inner = self.inner.open_read_only(name)?;
+        Ok(Arc::new(DelayedFile { inner, delay: self.delay.clone() }))
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        self.inner.list()
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.inner.remove(name)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.delay.after(self.inner.sync())
+    }
+
+    fn lock(&self) -> Result<Box<dyn DirectoryLock>> {
+        self.inner.lock()
+    }
+
+    fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>> {
+        Ok(self.within(self.delay.after(self.inner.subdirectory(name))?))
+    }
+
+    fn existing_subdirectory(&self, name: &str) -> Result<Option<Arc<dyn Directory>>> {
+        Ok(self.inner.existing_subdirectory(name)?.map(|inner| self.within(inner)))
+    }
+
+    fn describe(&self) -> String {
+        let Delay { delay, waiting, .. } = &*self.delay;
+        match delay.is_zero() {
+            true => self.inner.describe(),
+            false => format!("{} + {delay:?} ({waiting:?})", self.inner.describe()),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct DelayedFile {
+    inner: Arc<dyn File>,
+    delay: Arc<Delay>,
+}
+
+impl File for DelayedFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        self.inner.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, parts: &[IoSlice<'_>], offset: u64, mode: WriteMode) -> Result<()> {
+        let outcome = self.inner.write_at(parts, offset, mode);
+        match mode {
+            WriteMode::Written => outcome,
+            WriteMode::Durable => self.delay.after(outcome),
+        }
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.delay.after(self.inner.sync())
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.inner.len()
+    }
+
+    fn prepare(&self, from: u64, to: u64) -> Result<()> {
+        self.delay.after(self.inner.prepare(from, to))
+    }
+
+    fn truncate(&self, length: u64) -> Result<()> {
+        self.inner.truncate(length)
+    }
+
+    fn drop_cache(&self) -> Result<()> {
+        self.inner.drop_cache()
+    }
+
+    fn method(&self) -> Method {
+        self.inner.method()
+    }
+
+    fn alignment(&self) -> usize {
+        self.inner.alignment()
+    }
+}
