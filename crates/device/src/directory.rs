@@ -12,8 +12,9 @@
 //! 6. No call panics on any content of a device.
 
 use crate::error::Result;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::io::IoSlice;
+use std::str::FromStr;
 use std::sync::Arc;
 
 /// How a file's bytes travel.
@@ -26,6 +27,59 @@ pub enum Method {
     /// file system refuses; [`File::method`] says which is in use.
     #[default]
     Direct,
+    /// As `Direct`, through a ring of the kernel (io_uring), which takes several pieces of a large write at once. Falls back to
+    /// `Direct` where the kernel has none or is told to give none, and then as that does.
+    Uring,
+}
+
+impl Method {
+    /// Every method.
+    pub const ALL: [Method; 3] = [Method::Buffered, Method::Direct, Method::Uring];
+
+    /// Its name in options and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Buffered => "buffered",
+            Method::Direct => "direct",
+            Method::Uring => "io-uring",
+        }
+    }
+
+    /// Whether a durable write past the page cache is the cheap way to make bytes durable: it is so by itself, and nobody
+    /// else's bytes are waited for. Otherwise write, then [`File::sync`].
+    pub fn durable_writes(self) -> bool {
+        match self {
+            Method::Buffered => false,
+            Method::Direct | Method::Uring => true,
+        }
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A word that names no [`Method`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownMethod(pub String);
+
+impl fmt::Display for UnknownMethod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is not one of buffered, direct, io-uring", self.0)
+    }
+}
+
+impl std::error::Error for UnknownMethod {}
+
+impl FromStr for Method {
+    type Err = UnknownMethod;
+
+    fn from_str(word: &str) -> std::result::Result<Self, UnknownMethod> {
+        let found = Method::ALL.into_iter().find(|method| method.name() == word);
+        found.ok_or_else(|| UnknownMethod(word.to_owned()))
+    }
 }
 
 /// Whether opening may create the file.
@@ -79,7 +133,7 @@ pub trait Directory: Send + Sync + Debug {
 pub trait File: Send + Sync + Debug {
     /// Reads up to `buffer.len()` bytes at `offset`; fewer only at the end of the file. `buffer` needs no alignment.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize>;
-    /// Writes all of `parts`, one after the other, at `offset`. With [`Method::Direct`], parts whose address or length is
+    /// Writes all of `parts`, one after the other, at `offset`. With [`Method::Direct`] and [`Method::Uring`], parts whose address or length is
     /// no multiple of [`File::alignment`] are copied through an aligned buffer, and a write whose `offset` or total length
     /// is none goes through the page cache: both are correct, neither is quick.
     fn write_at(&self, parts: &[IoSlice<'_>], offset: u64, mode: WriteMode) -> Result<()>;

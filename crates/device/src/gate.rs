@@ -19,8 +19,8 @@
 //! |---|---|---|---|
 //! | `first` (a `OnceLock`) | the first failing caller, once | every call, before and, where it acknowledges, after the device's | release by `set`, acquire by `get`: who sees it shut sees the whole cause |
 //!
-//! `turn` (leaf rank, held across a sync) is invariant 4's latch; aligned durable writes of direct files do not take it,
-//! their errors come back with the write itself (Linux 4.7 and later, which have `RWF_DSYNC`).
+//! `turn` (leaf rank, held across a sync) is invariant 4's latch; aligned durable writes past the page cache do not take
+//! it, their errors come back with the write itself (Linux 4.7 and later, which have `RWF_DSYNC`).
 //!
 //! A crash leaves nothing of the gate: the next open starts with a new one and recovers.
 

@@ -4,7 +4,7 @@
 //!
 //! | implementation | for |
 //! |---|---|
-//! | [`FileDirectory`] | the real thing: buffered with `fdatasync`, or direct with durable writes |
+//! | [`FileDirectory`] | the real thing: buffered with `fdatasync`, or direct with durable writes, through a ring of the kernel or not |
 //! | [`MemoryDirectory`] | the limit in benchmarks, and quick tests |
 //! | [`DelayedDirectory`] | any of them, slower: the papers' experiments |
 //! | [`Gate`] | in front of any of them: latches the first failure |
@@ -24,7 +24,7 @@ pub mod testing;
 
 pub use aligned::{ALIGNMENT, AlignedBuffer};
 pub use delayed::{DelayedDirectory, Waiting};
-pub use directory::{Create, Directory, DirectoryLock, File, Method, WriteMode};
+pub use directory::{Create, Directory, DirectoryLock, File, Method, UnknownMethod, WriteMode};
 pub use error::{Cause, Error, Result, Verb};
 pub use file::FileDirectory;
 pub use gate::Gate;

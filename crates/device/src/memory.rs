@@ -322,7 +322,7 @@ impl File for MemoryFile {
 
     fn alignment(&self) -> usize {
         match self.method {
-            Method::Direct => crate::aligned::ALIGNMENT,
+            Method::Direct | Method::Uring => crate::aligned::ALIGNMENT,
             Method::Buffered => 1,
         }
     }

@@ -25,7 +25,7 @@ pub fn conformance(make: impl Fn() -> Arc<dyn Directory>) {
     renaming_replaces_and_open_files_go_on(&*make());
     subdirectories_are_apart(&*make());
     the_lock_is_exclusive(&*make());
-    for method in [Method::Buffered, Method::Direct] {
+    for method in Method::ALL {
         bytes_are_where_they_were_written(&*make(), method);
         many_parts_are_one_write(&*make(), method);
         reading_stops_at_the_end(&*make(), method);

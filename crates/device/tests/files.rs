@@ -4,7 +4,7 @@
 #![cfg(not(miri))] // Miri has no file system to speak of.
 
 use katydid_device::testing::conformance;
-use katydid_device::{Cause, Create, Directory, FileDirectory, Gate, Method, Verb, WriteMode};
+use katydid_device::{AlignedBuffer, Cause, Create, Directory, FileDirectory, Gate, Method, Verb, WriteMode};
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, IoSlice, Read, Write};
 use std::process::{Command, Stdio};
@@ -50,12 +50,64 @@ fn a_method_the_file_system_refuses_is_replaced() {
     let scratch = scratch();
     let directory = FileDirectory::open(scratch.path()).expect("open");
     let file = directory.open("a", Create::New, Method::Direct).expect("create");
-    match file.method() {
+    let direct = file.method();
+    match direct {
         Method::Direct => assert_eq!(file.alignment(), 4096),
-        _ => assert_eq!(file.alignment(), 1),
+        _ => assert_eq!((direct, file.alignment()), (Method::Buffered, 1)),
     }
+    let file = directory.open("a", Create::Never, Method::Uring).expect("open");
+    assert!(file.method() == direct || (direct, file.method()) == (Method::Direct, Method::Uring));
     let file = directory.open("a", Create::Never, Method::Buffered).expect("open");
     assert_eq!((file.method(), file.alignment()), (Method::Buffered, 1));
+}
+
+/// Names of this process's threads that the kernel made for its rings.
+fn ring_workers() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("Linux").flatten();
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+    names.filter(|name| name.starts_with("iou-")).collect()
+}
+
+#[test]
+fn large_writes_of_several_threads_through_rings_arrive_whole_and_leave_no_thread() {
+    const BYTES: usize = 3 << 20;
+    let (threads, rounds) = (4, 6);
+    let scratch = scratch();
+    let directory = FileDirectory::open(scratch.path()).expect("open");
+    // Prepared ahead, where several pieces are in flight, and growing, where the kernel hands them back.
+    for prepared in [true, false] {
+        let name = if prepared { "prepared" } else { "growing" };
+        let file = directory.open(name, Create::New, Method::Uring).expect("create");
+        if file.method() != Method::Uring {
+            println!("skipped: this kernel gives out no rings, or this file system takes no direct writes");
+            return;
+        }
+        if prepared {
+            file.prepare(0, (threads * BYTES) as u64).expect("prepare");
+        }
+        std::thread::scope(|scope| {
+            for thread in 0..threads {
+                let file = &file;
+                scope.spawn(move || {
+                    for round in 0..rounds {
+                        let mode = if round % 2 == 0 { WriteMode::Durable } else { WriteMode::Written };
+                        let number = (thread * rounds + round) as u32;
+                        let words: Vec<u8> =
+                            (0..BYTES as u32 / 4).flat_map(|at| (at ^ number << 24).to_le_bytes()).collect();
+                        let bytes = AlignedBuffer::copy_of(&words);
+                        let (one, two) = bytes.split_at(4096 * (1 + 37 * round));
+                        let parts = [IoSlice::new(one), IoSlice::new(two)];
+                        file.write_at(&parts, (thread * BYTES) as u64, mode).expect("write");
+                        let mut found = AlignedBuffer::new_zeroed(BYTES);
+                        assert_eq!(file.read_at(&mut found, (thread * BYTES) as u64).expect("read"), BYTES);
+                        assert!(*found == *bytes, "{name}, thread {thread}, round {round}");
+                    }
+                });
+            }
+        });
+        assert_eq!(file.len().expect("length"), (threads * BYTES) as u64);
+    }
+    assert_eq!(ring_workers(), [""; 0]);
 }
 
 #[test]

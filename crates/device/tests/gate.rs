@@ -47,7 +47,7 @@ fn the_first_failed_write_or_sync_shuts_it_for_good() {
         ("preparation", Verb::Prepare, Fault::Io, |setting| setting.file.prepare(0, 4096)),
         ("sync of a preparation", Verb::Sync, Fault::SyncIo, |setting| setting.file.prepare(0, 4096)),
     ];
-    for method in [Method::Buffered, Method::Direct] {
+    for method in Method::ALL {
         for (what, verb, fault, attempt) in attempts {
             let setting = set(method);
             let inner = setting.directory.subdirectory("inner").expect("create");
@@ -114,7 +114,7 @@ fn a_lack_of_room_met_ahead_and_failing_reads_leave_it_open() {
 
 #[test]
 fn a_sync_that_ends_after_another_call_failed_reports_no_success() {
-    for method in [Method::Buffered, Method::Direct] {
+    for method in Method::ALL {
         let setting = set(method);
         let other = setting.directory.open("b", Create::New, method).expect("create");
         setting.device.stall_writes(true);

@@ -8,8 +8,7 @@
 //! else uses. `--waiting` says how that is waited for: `timer` (asleep), `spin` or `auto`.
 
 use katydid_device::{
-    AlignedBuffer, Create, DelayedDirectory, Directory, FileDirectory, MemoryDirectory, Method, Waiting,
-    WriteMode,
+    AlignedBuffer, Create, DelayedDirectory, Directory, FileDirectory, MemoryDirectory, Waiting, WriteMode,
 };
 use katydid_wal::{Append, Completions, Durability, Kind, Log, Options};
 use std::io::IoSlice;
@@ -69,8 +68,7 @@ fn settings() -> Result<Settings, Failure> {
             "--inserter" => settings.options.inserter = value.parse()?,
             "--sync" => settings.options.sync = value.parse()?,
             "--ring" => settings.options.ring_bytes = value.parse()?,
-            "--method" if value == "buffered" => settings.options.method = Method::Buffered,
-            "--method" if value == "direct" => settings.options.method = Method::Direct,
+            "--method" => settings.options.method = value.parse()?,
             _ => return Err(format!("unknown: {flag} {value}").into()),
         }
     }

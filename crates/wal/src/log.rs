@@ -99,7 +99,7 @@ impl Log {
         &self.handle.report
     }
 
-    /// How bytes travel to the device; [`device::Method::Direct`] may have fallen back.
+    /// How bytes travel to the device; [`device::Method::Direct`] and `Uring` may have fallen back.
     pub fn method(&self) -> device::Method {
         self.handle.method
     }

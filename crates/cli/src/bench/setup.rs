@@ -34,6 +34,8 @@ pub enum Device {
 pub enum MethodName {
     /// Past the page cache, durable write by write
     Direct,
+    /// As direct, through a ring of the kernel; as direct where it has none
+    IoUring,
     /// Through the page cache, durable by fdatasync
     Buffered,
 }
@@ -53,6 +55,7 @@ impl MethodName {
     pub fn method(self) -> Method {
         match self {
             MethodName::Direct => Method::Direct,
+            MethodName::IoUring => Method::Uring,
             MethodName::Buffered => Method::Buffered,
         }
     }

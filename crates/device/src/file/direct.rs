@@ -20,17 +20,26 @@ pub(super) struct DirectFile {
     direct: OwnedFd,
 }
 
-fn is_aligned(number: u64) -> bool {
+pub(super) fn is_aligned(number: u64) -> bool {
     number.is_multiple_of(ALIGNMENT as u64)
 }
 
-fn is_aligned_slice(bytes: &[u8]) -> bool {
+pub(super) fn is_aligned_slice(bytes: &[u8]) -> bool {
     is_aligned(bytes.as_ptr() as u64) && is_aligned(bytes.len() as u64)
 }
 
 impl DirectFile {
     pub(super) fn new(handle: Handle, direct: OwnedFd) -> Self {
         DirectFile { handle, direct }
+    }
+
+    pub(super) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// The file that takes only what is aligned.
+    pub(super) fn fd(&self) -> &OwnedFd {
+        &self.direct
     }
 
     /// The direct file for what it can take. The rest of a write that the kernel cut at an odd place is no longer

@@ -15,6 +15,8 @@
 mod buffered;
 mod direct;
 mod handle;
+mod ring;
+mod uring;
 
 use crate::directory::{Create, Directory, DirectoryLock, File, Method};
 use crate::error::{Cause, Error, Result, Verb};
@@ -23,6 +25,7 @@ use crate::name;
 use buffered::BufferedFile;
 use direct::DirectFile;
 use handle::{Handle, retry};
+use ring::Rings;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use std::fmt;
 use std::fs;
@@ -30,11 +33,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use uring::UringFile;
 
 /// A directory of the file system.
 pub struct FileDirectory {
     fd: OwnedFd,
     path: PathBuf,
+    /// Shared with the directories inside this one.
+    rings: Arc<Rings>,
 }
 
 impl FileDirectory {
@@ -42,12 +48,12 @@ impl FileDirectory {
     pub fn open(path: impl AsRef<Path>) -> Result<FileDirectory> {
         let path = path.as_ref();
         create_path(path)?;
-        Self::open_existing_at(path)
+        Self::open_existing_at(path, Arc::new(Rings::new()))
     }
 
     /// Opens the directory at `path`, which must exist. Nothing is created.
     pub fn open_existing(path: impl AsRef<Path>) -> Result<FileDirectory> {
-        Self::open_existing_at(path.as_ref())
+        Self::open_existing_at(path.as_ref(), Arc::new(Rings::new()))
     }
 
     /// Where it is, as an absolute path.
@@ -55,13 +61,13 @@ impl FileDirectory {
         &self.path
     }
 
-    fn open_existing_at(path: &Path) -> Result<FileDirectory> {
+    fn open_existing_at(path: &Path, rings: Arc<Rings>) -> Result<FileDirectory> {
         let fail = |error: io::Error| Error::from_io(Verb::Open, path.display().to_string(), error);
         let path = fs::canonicalize(path).map_err(fail)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd =
             retry(|| rustix::fs::open(&path, flags, Mode::empty())).map_err(|errno| fail(errno.into()))?;
-        Ok(FileDirectory { fd, path })
+        Ok(FileDirectory { fd, path, rings })
     }
 
     fn subject(&self, name: &str) -> String {
@@ -89,7 +95,7 @@ fn create_path(path: &Path) -> Result<()> {
         Err(error) => return Err(fail(error)),
     }
     let Some(parent) = parent_of(path) else { return Ok(()) };
-    FileDirectory::open_existing_at(parent)?.sync()
+    FileDirectory::open_existing(parent)?.sync()
 }
 
 fn parent_of(path: &Path) -> Option<&Path> {
@@ -108,11 +114,15 @@ impl Directory for FileDirectory {
         };
         let fd = self.open_fd(name, OFlags::RDWR | create_flags).map_err(fail)?;
         let handle = Handle::new(fd, self.path.join(name));
-        if method == Method::Direct
+        if method != Method::Buffered
             && let Ok(direct) = self.open_fd(name, OFlags::RDWR | OFlags::DIRECT)
             && handle::supports_direct(&direct)
         {
-            return Ok(Arc::new(DirectFile::new(handle, direct)));
+            let direct = DirectFile::new(handle, direct);
+            if method == Method::Uring && self.rings.work() {
+                return Ok(Arc::new(UringFile::new(direct, self.rings.clone())));
+            }
+            return Ok(Arc::new(direct));
         }
         Ok(Arc::new(BufferedFile::new(handle)))
     }
@@ -174,12 +184,12 @@ impl Directory for FileDirectory {
         }
         // Also when it exists: whoever created it may have died before syncing its entry.
         self.sync()?;
-        Ok(Arc::new(Self::open_existing_at(&self.path.join(name))?))
+        Ok(Arc::new(Self::open_existing_at(&self.path.join(name), self.rings.clone())?))
     }
 
     fn existing_subdirectory(&self, name: &str) -> Result<Option<Arc<dyn Directory>>> {
         name::check(Verb::Open, name)?;
-        match Self::open_existing_at(&self.path.join(name)) {
+        match Self::open_existing_at(&self.path.join(name), self.rings.clone()) {
             Ok(directory) => Ok(Some(Arc::new(directory))),
             Err(Error { cause: Cause::NotFound, .. }) => Ok(None),
             Err(error) => Err(error),

@@ -207,7 +207,7 @@ impl File for SimFile {
 
     fn alignment(&self) -> usize {
         match self.method {
-            Method::Direct => ALIGNMENT,
+            Method::Direct | Method::Uring => ALIGNMENT,
             Method::Buffered => 1,
         }
     }

@@ -20,7 +20,7 @@ use crate::options::Durability;
 use crate::record::padded_len;
 use crate::sync::{Ask, Plan, Planned, Rounds};
 use crate::sync_shim::{Ordering, rest};
-use katydid_device::{self as device, Method, WriteMode};
+use katydid_device::{self as device, WriteMode};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::time::Instant;
@@ -89,7 +89,7 @@ impl Core {
         };
         let durable = chained
             && (under_way || ask.level == Durability::Durable)
-            && self.store.method(from) == Method::Direct;
+            && self.store.method(from).durable_writes();
         // Invariant 2.
         if under_way && (!durable || from < planned || leader.flights.len() >= ask.depth as usize) {
             return Plan::Blocked;
