@@ -72,8 +72,67 @@ pub enum Cause {
     Crashed,
     /// An earlier write or sync failed and shut the gate; that first failure.
     Poisoned(Arc<Error>),
+    /// A directory or file does not belong where it was found in a striped set.
+    Stripes(StripesFault),
     /// Any other failure of the operating system or of the simulated device.
     Io(Arc<io::Error>),
+}
+
+/// What is wrong with a directory, or a file, of a striped set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StripesFault {
+    /// The directory has no label, though the set is complete: it is another one, or was emptied.
+    Missing,
+    /// It has no label and is not empty, so that no set can be made with it.
+    NotEmpty,
+    /// It belongs to another set.
+    Foreign {
+        /// The set of the first directory.
+        expected: u128,
+        /// The set it belongs to.
+        found: u128,
+    },
+    /// It belongs to this set, in another place.
+    Misplaced {
+        /// Where it was given, from 0.
+        given: usize,
+        /// Where it belongs.
+        belongs: usize,
+    },
+    /// The set has another number of directories than were given.
+    Count {
+        /// How many were given.
+        given: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// Its label or header cannot be read.
+    Damaged,
+    /// It was written by a newer version.
+    Newer(u32),
+}
+
+impl fmt::Display for StripesFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StripesFault::Missing => {
+                f.write_str("it has no label of a striped set: is it another directory?")
+            }
+            StripesFault::NotEmpty => f.write_str("it is neither empty nor a directory of a striped set"),
+            StripesFault::Foreign { expected, found } => {
+                write!(f, "it belongs to the striped set {found:032x}, not to {expected:032x}")
+            }
+            StripesFault::Misplaced { given, belongs } => {
+                write!(f, "it is directory {belongs} of its striped set and was given as directory {given}")
+            }
+            StripesFault::Count { given, count } => {
+                write!(f, "its striped set has {count} directories and {given} were given")
+            }
+            StripesFault::Damaged => f.write_str("what says to which striped set it belongs is damaged"),
+            StripesFault::Newer(version) => write!(f, "it was written by a newer version ({version})"),
+        }
+    }
 }
 
 /// A failed device call.
@@ -126,6 +185,7 @@ impl fmt::Display for Error {
             Cause::Locked(None) => f.write_str("it is in use by another process"),
             Cause::Crashed => f.write_str("the simulated device has crashed"),
             Cause::Poisoned(first) => write!(f, "the device was shut off by an earlier failure ({first})"),
+            Cause::Stripes(fault) => write!(f, "{fault}"),
             Cause::Io(error) => write!(f, "{error}"),
         }
     }

@@ -7,6 +7,7 @@
 //! | [`FileDirectory`] | the real thing: buffered with `fdatasync`, or direct with durable writes, through a ring of the kernel or not |
 //! | [`MemoryDirectory`] | the limit in benchmarks, and quick tests |
 //! | [`DelayedDirectory`] | any of them, slower: the papers' experiments |
+//! | [`StripedDirectory`] | several of any of them, large files spread over all |
 //! | [`Gate`] | in front of any of them: latches the first failure |
 //! | [`SimDevice`] | crashes, faults and stalls from a seed |
 
@@ -20,13 +21,15 @@ mod lock;
 mod memory;
 mod name;
 mod sim;
+mod stripes;
 pub mod testing;
 
 pub use aligned::{ALIGNMENT, AlignedBuffer};
 pub use delayed::{DelayedDirectory, Waiting};
 pub use directory::{Create, Directory, DirectoryLock, File, Method, UnknownMethod, WriteMode};
-pub use error::{Cause, Error, Result, Verb};
+pub use error::{Cause, Error, Result, StripesFault, Verb};
 pub use file::FileDirectory;
 pub use gate::Gate;
 pub use memory::MemoryDirectory;
 pub use sim::{Fault, SimDevice, Survival};
+pub use stripes::StripedDirectory;

@@ -4,7 +4,9 @@
 #![cfg(not(miri))] // Miri has no file system to speak of.
 
 use katydid_device::testing::conformance;
-use katydid_device::{AlignedBuffer, Cause, Create, Directory, FileDirectory, Gate, Method, Verb, WriteMode};
+use katydid_device::{
+    AlignedBuffer, Cause, Create, Directory, FileDirectory, Gate, Method, StripedDirectory, Verb, WriteMode,
+};
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, IoSlice, Read, Write};
 use std::process::{Command, Stdio};
@@ -37,6 +39,13 @@ fn files_behind_a_gate_conform() {
     let scratch = scratch();
     let make = files(&scratch);
     conformance(|| Gate::wrap(make()).0);
+}
+
+#[test]
+fn striped_files_conform() {
+    let scratch = scratch();
+    let make = files(&scratch);
+    conformance(|| Arc::new(StripedDirectory::open(vec![make(), make(), make()], 16 << 10).expect("open")));
 }
 
 #[test]

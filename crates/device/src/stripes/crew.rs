@@ -1,0 +1,265 @@
+//! Threads that make the calls of one striped call at the same time, one for each directory.
+//!
+//! The caller makes the first call itself and takes back whatever no helper has begun by then, so it never waits for a
+//! helper that is busy for somebody else. Helpers are started when one is missing, at most [`HELPERS_MAX`], sleep on a
+//! condition variable without a timer when there is nothing to do, and end with the crew.
+//!
+//! Invariants:
+//!
+//! 1. [`Crew::each`] returns, or unwinds, only when no helper has or can get its call any more: the call is borrowed.
+//! 2. A task is in the queue, or with whoever took it out, never both; each is reported to its group exactly once.
+//!
+//! Latches (leaf ranks): `state` guards the queue and the count of sleepers; a group's own guards its outcome. Neither is held
+//! during a call.
+
+use crate::error::{Error, Result};
+use std::any::Any;
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+/// Calls that are helped with at once, of all callers together.
+const HELPERS_MAX: usize = 16;
+
+type Call<'a> = dyn Fn(usize) -> Result<()> + Sync + 'a;
+
+/// See the head of this file.
+#[derive(Default)]
+pub(super) struct Crew {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    asked: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Task>,
+    /// Helpers that sleep and that nobody has woken; may be more than there are, never fewer.
+    asleep: usize,
+    helpers: usize,
+    over: bool,
+}
+
+struct Task {
+    /// Alive for as long as its group is not settled (invariant 1).
+    call: &'static Call<'static>,
+    nth: usize,
+    group: Arc<Group>,
+}
+
+struct Group {
+    left: Mutex<Left>,
+    settled: Condvar,
+}
+
+struct Left {
+    tasks: usize,
+    /// The failure of the lowest number.
+    failure: Option<(usize, Error)>,
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Task {
+    fn run(self) {
+        let outcome = catch_unwind(AssertUnwindSafe(|| (self.call)(self.nth)));
+        self.group.report(self.nth, outcome);
+    }
+}
+
+impl Group {
+    fn report(&self, nth: usize, outcome: thread::Result<Result<()>>) {
+        let mut left = locked(&self.left);
+        left.tasks -= 1;
+        match outcome {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) if left.failure.as_ref().is_some_and(|(first, _)| *first < nth) => drop(error),
+            Ok(Err(error)) => left.failure = Some((nth, error)),
+            Err(panic) => left.panic = Some(panic),
+        }
+        if left.tasks == 0 {
+            self.settled.notify_all();
+        }
+    }
+}
+
+/// Keeps [`Crew::each`] from ending before its tasks have (invariant 1), also by a panic.
+struct Ending<'a> {
+    shared: &'a Shared,
+    group: &'a Arc<Group>,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        while let Some(task) = self.shared.take_back(self.group) {
+            task.group.report(task.nth, Ok(Ok(())));
+        }
+        let mut left = locked(&self.group.left);
+        while left.tasks > 0 {
+            left = self.group.settled.wait(left).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Crew {
+    /// Makes `call` with each number below `count`, at the same time as far as there are helpers; the failure of the
+    /// lowest number.
+    pub(super) fn each(&self, count: usize, call: &Call<'_>) -> Result<()> {
+        if count <= 1 {
+            return (0..count).try_for_each(call);
+        }
+        let left = Left { tasks: count - 1, failure: None, panic: None };
+        let group = Arc::new(Group { left: Mutex::new(left), settled: Condvar::new() });
+        // SAFETY: only the lifetime changes, and nobody uses the call after this function (invariant 1): `ending` waits
+        // for all tasks that have it.
+        let lasting = unsafe { std::mem::transmute::<&Call<'_>, &'static Call<'static>>(call) };
+        let ending = Ending { shared: &self.shared, group: &group };
+        self.offer((1..count).map(|nth| Task { call: lasting, nth, group: group.clone() }));
+        let own = call(0);
+        while let Some(task) = self.shared.take_back(&group) {
+            task.run();
+        }
+        drop(ending);
+        let mut left = locked(&group.left);
+        if let Some(panic) = left.panic.take() {
+            drop(left);
+            resume_unwind(panic);
+        }
+        own.and(left.failure.take().map_or(Ok(()), |(_, error)| Err(error)))
+    }
+
+    fn offer(&self, tasks: impl Iterator<Item = Task>) {
+        let mut state = locked(&self.shared.state);
+        state.queue.extend(tasks);
+        let wanted = state.queue.len();
+        let woken = wanted.min(state.asleep);
+        state.asleep -= woken;
+        let missing = (wanted - woken).min(HELPERS_MAX.saturating_sub(state.helpers));
+        state.helpers += missing;
+        drop(state);
+        (0..woken).for_each(|_| self.shared.asked.notify_one());
+        for _ in 0..missing {
+            let shared = self.shared.clone();
+            match thread::Builder::new().name("katydid-stripe".to_owned()).spawn(move || shared.help()) {
+                Ok(thread) => locked(&self.threads).push(thread),
+                // The caller does it all.
+                Err(_) => locked(&self.shared.state).helpers -= 1,
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// The next task of a group that no helper has begun.
+    fn take_back(&self, group: &Arc<Group>) -> Option<Task> {
+        let mut state = locked(&self.state);
+        let nth = state.queue.iter().position(|task| Arc::ptr_eq(&task.group, group))?;
+        state.queue.remove(nth)
+    }
+
+    /// A helper's life.
+    fn help(&self) {
+        let mut state = locked(&self.state);
+        loop {
+            if let Some(task) = state.queue.pop_front() {
+                drop(state);
+                task.run();
+                state = locked(&self.state);
+            } else if state.over {
+                return;
+            } else {
+                state.asleep = (state.asleep + 1).min(state.helpers);
+                state = self.asked.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        locked(&self.shared.state).over = true;
+        self.shared.asked.notify_all();
+        for thread in locked(&self.threads).drain(..) {
+            // A helper does not panic: its tasks' panics are their callers'.
+            drop(thread.join());
+        }
+    }
+}
+
+impl fmt::Debug for Crew {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Crew({} helpers)", locked(&self.shared.state).helpers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{Cause, Verb};
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn every_call_is_made_once_and_before_it_returns() {
+        let crew = Crew::default();
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for round in 0..if cfg!(miri) { 5 } else { 500 } {
+                        let counts: Vec<AtomicUsize> = (0..round % 6).map(|_| AtomicUsize::new(0)).collect();
+                        let call = |nth: usize| {
+                            counts[nth].fetch_add(1, Ordering::Relaxed);
+                            Ok(())
+                        };
+                        crew.each(counts.len(), &call).expect("no call fails");
+                        assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn calls_are_made_at_the_same_time() {
+        let (crew, meeting) = (Crew::default(), Barrier::new(4));
+        let call = |_| {
+            // Ends only when all four are in it.
+            meeting.wait();
+            Ok(())
+        };
+        for _ in 0..3 {
+            crew.each(4, &call).expect("no call fails");
+        }
+        assert_eq!(locked(&crew.shared.state).helpers, 3, "helpers are used again");
+    }
+
+    #[test]
+    fn the_first_failure_is_told_and_a_panic_is_the_callers() {
+        let crew = Crew::default();
+        let call = |nth: usize| match nth {
+            1 | 3 => Err(Error::new(Verb::Write, nth.to_string(), Cause::NoSpace)),
+            _ => Ok(()),
+        };
+        for _ in 0..20 {
+            assert_eq!(crew.each(4, &call).expect_err("two fail").subject, "1");
+        }
+        for bug in 0..3 {
+            let call = |nth: usize| {
+                assert!(nth != bug, "a bug");
+                Ok(())
+            };
+            assert!(catch_unwind(AssertUnwindSafe(|| crew.each(3, &call))).is_err());
+        }
+        crew.each(4, &|_| Ok(())).expect("it goes on");
+    }
+}

@@ -1,0 +1,231 @@
+//! One directory made of several, whose large files are spread over them unit by unit (ELEDA, section 6.1: 512 KiB over
+//! two devices), so that one large write goes to several devices at once.
+//!
+//! Any thread. Names are the first directory's alone. A file lives there until it grows beyond one unit; then it gets parts in
+//! the other directories, under a number that its own first block names ([`label`]) and no other file ever had. So creating, renaming and
+//! removing are what they are in one directory, whole or not at all, and parts are found by whatever name.
+//!
+//! Invariants:
+//!
+//! 1. A file's header that names parts is durable only after the parts exist durably in every other directory. No byte is
+//!    in a part of a file whose header does not name it, durably.
+//! 2. A part is removed only when it is durable that no file names it: after the first directory was synced, and under the
+//!    directory's lock or by whoever took the last name away.
+//! 3. The labels of a set are made in this order: the first directory's (making), the others', the first's (complete).
+//!    Each is durable before the next is begun. A directory that is not empty gets no label.
+//! 4. Whatever is asked to be durable is reported only when it is in every directory that it touches.
+//!
+//! | crash while | leaves |
+//! |---|---|
+//! | a set is made | some labels; the next opening goes on where it stopped |
+//! | a file gets parts | parts that no header names: garbage, removed by whoever takes the lock next |
+//! | a file is removed, or replaced by renaming | it, with all parts; or not, and its parts are garbage |
+//! | bytes are written, zeros prepared | what un-synced bytes are anywhere: each directory keeps its own choice of them |
+//! | a file is cut | the old length with zeros instead of some of what was to be cut, or the new one |
+//!
+//! Latches: `ids` (guards the making of parts and the next number; held across device calls, so taken before the latches of
+//! what is beneath and after the gate's turn of the file, which is above), `doomed` (leaf).
+
+mod crew;
+mod file;
+mod label;
+mod layout;
+mod set;
+
+use crate::directory::{Create, Directory, DirectoryLock, File, Method};
+use crate::error::{Cause, Error, Result, Verb};
+use crate::name;
+use crew::Crew;
+use file::StripedFile;
+use set::{LABEL_NAME, LABEL_NEW_NAME, Set};
+use std::io;
+use std::sync::Arc;
+
+/// Most directories of a set.
+const COUNT_MAX: usize = 64;
+
+fn is_count(count: usize) -> bool {
+    (1..=COUNT_MAX).contains(&count)
+}
+
+fn is_unit(unit: u64) -> bool {
+    unit.is_power_of_two() && (4096..=1 << 30).contains(&unit)
+}
+
+fn refused(reason: &str) -> Error {
+    Error::from_io(Verb::Open, "stripes", io::Error::new(io::ErrorKind::InvalidInput, reason))
+}
+
+/// Several directories as one. See the head of this file.
+///
+/// ```
+/// use katydid_device::{Directory, MemoryDirectory, StripedDirectory};
+/// use std::sync::Arc;
+///
+/// // On different devices, for this to be worth anything.
+/// let directories: Vec<Arc<dyn Directory>> =
+///     vec![Arc::new(MemoryDirectory::new()), Arc::new(MemoryDirectory::new())];
+/// let log = StripedDirectory::open(directories, StripedDirectory::UNIT_BYTES)?;
+/// # Ok::<(), katydid_device::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct StripedDirectory {
+    set: Arc<Set>,
+}
+
+impl StripedDirectory {
+    /// ELEDA's unit.
+    pub const UNIT_BYTES: u64 = 512 << 10;
+
+    /// Opens a set of directories, in their order, or makes one of empty directories. `unit_bytes` is for a new set (a power of
+    /// two from 4 KiB to 1 GiB); an existing one keeps its own.
+    ///
+    /// # Errors
+    /// `Cause::Stripes` names the directory that is missing from the set, of another one, in another's place, or not empty.
+    /// From 1 to 64 directories can be a set.
+    pub fn open(directories: Vec<Arc<dyn Directory>>, unit_bytes: u64) -> Result<StripedDirectory> {
+        if !is_unit(unit_bytes) {
+            return Err(refused("a unit is a power of two from 4096 to 1073741824 bytes"));
+        }
+        if !is_count(directories.len()) {
+            return Err(refused("from 1 to 64 directories can be striped"));
+        }
+        Self::made(directories, unit_bytes, Arc::new(Crew::default()))
+    }
+
+    /// Opens a set that exists. Nothing is written.
+    ///
+    /// # Errors
+    /// As [`StripedDirectory::open`]; a set whose making was not finished is `Cause::NotFound`.
+    pub fn open_existing(directories: Vec<Arc<dyn Directory>>) -> Result<StripedDirectory> {
+        if !is_count(directories.len()) {
+            return Err(refused("from 1 to 64 directories can be striped"));
+        }
+        let set = Set::existing(directories, Arc::new(Crew::default()))?;
+        let set = set.ok_or_else(|| Error::new(Verb::Open, "stripes", Cause::NotFound))?;
+        Ok(StripedDirectory { set: Arc::new(set) })
+    }
+
+    /// The unit in bytes.
+    pub fn unit_bytes(&self) -> u64 {
+        self.set.layout.unit
+    }
+
+    fn made(directories: Vec<Arc<dyn Directory>>, unit: u64, crew: Arc<Crew>) -> Result<StripedDirectory> {
+        let set = match Set::existing(directories.clone(), crew.clone())? {
+            Some(set) => set,
+            None => {
+                Set::make(&directories, unit)?;
+                Set::existing(directories, crew)?.ok_or_else(|| refused("the set was not made"))?
+            }
+        };
+        Ok(StripedDirectory { set: Arc::new(set) })
+    }
+
+    fn first(&self) -> &dyn Directory {
+        self.set.first()
+    }
+
+    fn check(verb: Verb, name: &str) -> Result<()> {
+        if name == LABEL_NAME || name == LABEL_NEW_NAME {
+            let error = io::Error::new(io::ErrorKind::InvalidInput, "this name is the striped set's own");
+            return Err(Error::from_io(verb, name, error));
+        }
+        name::check(verb, name)
+    }
+}
+
+impl Directory for StripedDirectory {
+    fn open(&self, name: &str, create: Create, method: Method) -> Result<Arc<dyn File>> {
+        Self::check(Verb::Open, name)?;
+        let first = self.first().open(name, create, method)?;
+        Ok(Arc::new(StripedFile::new(self.set.clone(), first, Some(method))?))
+    }
+
+    fn open_read_only(&self, name: &str) -> Result<Arc<dyn File>> {
+        Self::check(Verb::Open, name)?;
+        let first = self.first().open_read_only(name)?;
+        Ok(Arc::new(StripedFile::new(self.set.clone(), first, None)?))
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        let mut names = self.first().list()?;
+        names.retain(|name| name != LABEL_NAME && name != LABEL_NEW_NAME);
+        Ok(names)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        Self::check(Verb::Rename, from)?;
+        Self::check(Verb::Rename, to)?;
+        let replaced = if from == to { None } else { self.set.id_of(to)? };
+        self.first().rename(from, to)?;
+        self.set.doom(replaced);
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        Self::check(Verb::Remove, name)?;
+        let removed = self.set.id_of(name)?;
+        self.first().remove(name)?;
+        self.set.doom(removed);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        let doomed = self.set.take_doomed();
+        let outcome = self.first().sync();
+        match outcome {
+            // Invariant 2.
+            Ok(()) => self.set.bury(doomed),
+            Err(_) => doomed.into_iter().for_each(|id| self.set.doom(Some(id))),
+        }
+        outcome
+    }
+
+    fn lock(&self) -> Result<Box<dyn DirectoryLock>> {
+        let locks = self.set.directories.iter().map(|directory| directory.lock()).collect::<Result<_>>()?;
+        let lock = StripedLock { _locks: locks };
+        self.set.collect_garbage()?;
+        Ok(Box::new(lock))
+    }
+
+    fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>> {
+        Self::check(Verb::Open, name)?;
+        let inner = self.set.directories.iter().map(|directory| directory.subdirectory(name));
+        let inner = inner.collect::<Result<Vec<_>>>()?;
+        Ok(Arc::new(Self::made(inner, self.set.layout.unit, self.set.crew.clone())?))
+    }
+
+    fn existing_subdirectory(&self, name: &str) -> Result<Option<Arc<dyn Directory>>> {
+        Self::check(Verb::Open, name)?;
+        let mut inner = Vec::new();
+        for directory in &self.set.directories {
+            match directory.existing_subdirectory(name)? {
+                Some(found) => inner.push(found),
+                // Directories inside are made in order: it was not finished, unless its first says otherwise.
+                None if inner
+                    .first()
+                    .is_some_and(|first: &Arc<dyn Directory>| set::is_complete(&**first)) =>
+                {
+                    let fault = Cause::Stripes(crate::error::StripesFault::Missing);
+                    return Err(Error::new(Verb::Open, format!("{name} in {}", directory.describe()), fault));
+                }
+                None => return Ok(None),
+            }
+        }
+        let set = Set::existing(inner, self.set.crew.clone())?;
+        Ok(set.map(|set| Arc::new(StripedDirectory { set: Arc::new(set) }) as Arc<dyn Directory>))
+    }
+
+    fn describe(&self) -> String {
+        let places: Vec<String> = self.set.directories.iter().map(|directory| directory.describe()).collect();
+        format!("{} in stripes of {} KiB", places.join(" + "), self.unit_bytes() >> 10)
+    }
+}
+
+#[derive(Debug)]
+struct StripedLock {
+    _locks: Vec<Box<dyn DirectoryLock>>,
+}
+
+impl DirectoryLock for StripedLock {}

@@ -1,0 +1,320 @@
+//! The directories of a set: their labels, the numbers of parts, and what becomes of parts that nobody names.
+//!
+//! See the head of `mod.rs` for the invariants that are cited here.
+
+use super::crew::Crew;
+use super::label::{self, LABEL_BYTES_MAX, Label, State};
+use super::layout::Layout;
+use crate::directory::{Create, Directory, File, Method, WriteMode};
+use crate::error::{Cause, Error, Result, StripesFault, Verb};
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
+use std::io::IoSlice;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Name of a directory's label; hidden from listings, and nobody's to use.
+pub(super) const LABEL_NAME: &str = "STRIPES";
+/// Its name while it is written.
+pub(super) const LABEL_NEW_NAME: &str = "STRIPES.new";
+
+/// An open set.
+#[derive(Debug)]
+pub(super) struct Set {
+    pub(super) directories: Vec<Arc<dyn Directory>>,
+    pub(super) layout: Layout,
+    pub(super) crew: Arc<Crew>,
+    id: u128,
+    /// The number of the next file with parts; none if nobody has looked yet.
+    ids: Mutex<Option<u64>>,
+    /// Numbers of parts whose file was removed, not yet durably.
+    doomed: Mutex<Vec<u64>>,
+}
+
+fn fault(directory: &dyn Directory, fault: StripesFault) -> Error {
+    Error::new(Verb::Open, directory.describe(), Cause::Stripes(fault))
+}
+
+fn read_label(directory: &dyn Directory) -> Result<Option<Label>> {
+    let file = match directory.open_read_only(LABEL_NAME) {
+        Err(error) if error.is_not_found() => return Ok(None),
+        other => other?,
+    };
+    let mut text = [0; LABEL_BYTES_MAX];
+    let count = file.read_at(&mut text, 0)?;
+    Label::decode(&text[..count]).map(Some).map_err(|found| fault(directory, found))
+}
+
+/// Whether a directory is the first of a set whose making was finished, as far as can be told.
+pub(super) fn is_complete(first: &dyn Directory) -> bool {
+    matches!(read_label(first), Ok(Some(Label { state: State::Complete, .. })))
+}
+
+/// Puts a label into a directory, durably, in place of any it has.
+fn write_label(directory: &dyn Directory, label: &Label) -> Result<()> {
+    let file = directory.open(LABEL_NEW_NAME, Create::IfMissing, Method::Buffered)?;
+    file.truncate(0)?;
+    file.write_at(&[IoSlice::new(label.encode().as_bytes())], 0, WriteMode::Written)?;
+    file.sync()?;
+    directory.rename(LABEL_NEW_NAME, LABEL_NAME)?;
+    directory.sync()
+}
+
+impl Set {
+    /// Opens a set whose making was finished; `None` if there is none, or one half made.
+    pub(super) fn existing(directories: Vec<Arc<dyn Directory>>, crew: Arc<Crew>) -> Result<Option<Set>> {
+        let first = match read_label(&*directories[0])? {
+            Some(label) => label,
+            None => return Ok(None),
+        };
+        Self::check(&*directories[0], 0, &first, first.set, directories.len())?;
+        if first.state == State::Making {
+            return Ok(None);
+        }
+        for (index, directory) in directories.iter().enumerate().skip(1) {
+            let label =
+                read_label(&**directory)?.ok_or_else(|| fault(&**directory, StripesFault::Missing))?;
+            Self::check(&**directory, index, &label, first.set, directories.len())?;
+        }
+        let layout = Layout { unit: first.unit, count: first.count };
+        let (ids, doomed) = (Mutex::new(None), Mutex::new(Vec::new()));
+        Ok(Some(Set { directories, layout, crew, id: first.set, ids, doomed }))
+    }
+
+    fn check(directory: &dyn Directory, given: usize, label: &Label, set: u128, count: usize) -> Result<()> {
+        let Label { index: belongs, .. } = *label;
+        let found = match label {
+            label if label.set != set => StripesFault::Foreign { expected: set, found: label.set },
+            _ if belongs != given => StripesFault::Misplaced { given, belongs },
+            label if label.count != count => StripesFault::Count { given: count, count: label.count },
+            _ => return Ok(()),
+        };
+        Err(fault(directory, found))
+    }
+
+    /// Makes a set, or goes on where its making stopped (invariant 3).
+    pub(super) fn make(directories: &[Arc<dyn Directory>], unit: u64) -> Result<()> {
+        let first = &*directories[0];
+        // Nobody else makes it meanwhile.
+        let _lock = first.lock()?;
+        let count = directories.len();
+        let label = match read_label(first)? {
+            Some(label) => {
+                // Seen is not durable: whoever wrote it may have been killed before.
+                first.sync()?;
+                label
+            }
+            None => {
+                // Before anything is written anywhere.
+                for directory in directories {
+                    if let Some(Label { set: found, .. }) = read_label(&**directory)? {
+                        return Err(fault(&**directory, StripesFault::Foreign { expected: 0, found }));
+                    }
+                    Self::check_empty(&**directory)?;
+                }
+                let label = Label { set: random_id(), index: 0, count, unit, state: State::Making };
+                write_label(first, &label)?;
+                label
+            }
+        };
+        for (index, directory) in directories.iter().enumerate().skip(1) {
+            match read_label(&**directory)? {
+                Some(found) => {
+                    Self::check(&**directory, index, &found, label.set, count)?;
+                    directory.sync()?;
+                }
+                None => {
+                    Self::check_empty(&**directory)?;
+                    write_label(&**directory, &Label { index, state: State::Complete, ..label })?;
+                }
+            }
+        }
+        write_label(first, &Label { state: State::Complete, ..label })
+    }
+
+    fn check_empty(directory: &dyn Directory) -> Result<()> {
+        match directory.list()?.iter().all(|name| name == LABEL_NEW_NAME) {
+            true => Ok(()),
+            false => Err(fault(directory, StripesFault::NotEmpty)),
+        }
+    }
+
+    pub(super) fn first(&self) -> &dyn Directory {
+        &*self.directories[0]
+    }
+
+    /// The directories that hold parts.
+    fn others(&self) -> &[Arc<dyn Directory>] {
+        &self.directories[1..]
+    }
+
+    fn ids(&self) -> MutexGuard<'_, Option<u64>> {
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of a file's parts, if it has any. `subject` is for the error of a header that cannot be read.
+    fn read_id(&self, first: &dyn File, subject: impl FnOnce() -> String) -> Result<Option<u64>> {
+        let mut block = [0; 512];
+        let count = first.read_at(&mut block, 0)?;
+        label::id_of_header(&block[..count], self.id)
+            .map_err(|found| Error::new(Verb::Open, subject(), Cause::Stripes(found)))
+    }
+
+    /// The number of the parts of the file of this name; `None` if it has none, or does not exist, or is damaged.
+    pub(super) fn id_of(&self, name: &str) -> Result<Option<u64>> {
+        match self.named_id(name) {
+            Err(Error { cause: Cause::NotFound | Cause::Stripes(_), .. }) => Ok(None),
+            other => other,
+        }
+    }
+
+    fn named_id(&self, name: &str) -> Result<Option<u64>> {
+        let file = self.first().open_read_only(name)?;
+        let _ids = self.ids();
+        self.read_id(&*file, || name.to_owned())
+    }
+
+    /// The parts of a file, if it has any.
+    pub(super) fn find_parts(
+        &self,
+        first: &dyn File,
+        open: impl Fn(&dyn Directory, &str) -> Result<Arc<dyn File>>,
+    ) -> Result<Option<Vec<Arc<dyn File>>>> {
+        let _ids = self.ids();
+        match self.read_id(first, || self.first().describe())? {
+            Some(id) => self.open_parts(id, open).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn open_parts(
+        &self,
+        id: u64,
+        open: impl Fn(&dyn Directory, &str) -> Result<Arc<dyn File>>,
+    ) -> Result<Vec<Arc<dyn File>>> {
+        let name = label::part_name(id);
+        self.others().iter().map(|directory| open(&**directory, &name)).collect()
+    }
+
+    /// The parts of a file, made if it has none (invariant 1). Out of room nothing is left behind, and the error's verb is `verb`.
+    pub(super) fn make_parts(
+        &self,
+        first: &dyn File,
+        method: Method,
+        verb: Verb,
+    ) -> Result<Vec<Arc<dyn File>>> {
+        let mut ids = self.ids();
+        if let Some(id) = self.read_id(first, || self.first().describe())? {
+            return self.open_parts(id, |directory, name| directory.open(name, Create::Never, method));
+        }
+        let id = match *ids {
+            Some(id) => id,
+            None => self.next_id()?,
+        };
+        *ids = Some(id + 1);
+        let made = self.begin_parts(id, first, method, verb);
+        if made.is_err() {
+            // No header names them. What cannot be removed now is garbage for later.
+            self.remove_parts(id);
+        }
+        made?;
+        // If this fails it may be there nevertheless: the parts stay.
+        first.write_at(&[IoSlice::new(&label::header(self.id, id))], 0, WriteMode::Durable)?;
+        self.open_parts(id, |directory, name| directory.open(name, Create::Never, method))
+    }
+
+    fn begin_parts(&self, id: u64, first: &dyn File, method: Method, verb: Verb) -> Result<()> {
+        let name = label::part_name(id);
+        for directory in self.others() {
+            let part = directory.open(&name, Create::New, method);
+            part.map_err(|error| if error.is_no_space() { Error { verb, ..error } } else { error })?;
+            directory.sync()?;
+        }
+        // So that the header cannot run out of room.
+        let prepared = first.prepare(0, label::HEADER_BYTES);
+        prepared.map_err(|error| match error.verb {
+            Verb::Prepare => Error { verb, ..error },
+            _ => error,
+        })
+    }
+
+    fn remove_parts(&self, id: u64) {
+        let name = label::part_name(id);
+        for directory in self.others() {
+            // It does no harm, and goes with the next collection.
+            directory.remove(&name).ok();
+        }
+    }
+
+    /// One more than any number in use, here or in what a crash left.
+    fn next_id(&self) -> Result<u64> {
+        let ids = self.named_ids()?.into_iter().chain(self.part_ids()?);
+        Ok(ids.max().map_or(1, |last| last + 1))
+    }
+
+    /// Numbers that files name. Only under `ids`.
+    fn named_ids(&self) -> Result<BTreeSet<u64>> {
+        let mut ids = BTreeSet::new();
+        for name in self.first().list()? {
+            if name != LABEL_NAME && name != LABEL_NEW_NAME {
+                let file = match self.first().open_read_only(&name) {
+                    // Somebody has just removed it.
+                    Err(error) if error.is_not_found() => continue,
+                    other => other?,
+                };
+                ids.extend(self.read_id(&*file, || name)?);
+            }
+        }
+        Ok(ids)
+    }
+
+    /// Numbers that parts have.
+    fn part_ids(&self) -> Result<BTreeSet<u64>> {
+        let mut ids = BTreeSet::new();
+        for directory in self.others() {
+            ids.extend(directory.list()?.iter().filter_map(|name| label::id_of_part(name)));
+        }
+        Ok(ids)
+    }
+
+    /// Removes parts that no file names (invariant 2). The caller holds the directories' locks.
+    pub(super) fn collect_garbage(&self) -> Result<()> {
+        let _ids = self.ids();
+        let named = match self.named_ids() {
+            // Whose parts they are cannot be told then: all stay, and whoever opens the file is told.
+            Err(Error { cause: Cause::Stripes(_), .. }) => return Ok(()),
+            other => other?,
+        };
+        let garbage: Vec<u64> = self.part_ids()?.difference(&named).copied().collect();
+        if !garbage.is_empty() {
+            // Names may have been taken away by somebody who was killed before it was durable.
+            self.first().sync()?;
+            garbage.into_iter().for_each(|id| self.remove_parts(id));
+        }
+        Ok(())
+    }
+
+    fn doomed(&self) -> MutexGuard<'_, Vec<u64>> {
+        self.doomed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A file with these parts has lost its name.
+    pub(super) fn doom(&self, id: Option<u64>) {
+        self.doomed().extend(id);
+    }
+
+    pub(super) fn take_doomed(&self) -> Vec<u64> {
+        std::mem::take(&mut self.doomed())
+    }
+
+    /// Removes the parts of files that durably have no name.
+    pub(super) fn bury(&self, ids: Vec<u64>) {
+        ids.into_iter().for_each(|id| self.remove_parts(id));
+    }
+}
+
+/// An id that no other set has.
+fn random_id() -> u128 {
+    // The standard library seeds each of these from the operating system.
+    let word = || RandomState::new().hash_one(std::time::SystemTime::now());
+    u128::from(word()) << 64 | u128::from(word())
+}

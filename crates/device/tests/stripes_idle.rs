@@ -1,0 +1,47 @@
+//! A striped directory that nobody uses has no wake-ups: the kernel's account of its helpers does not move. A program of its
+//! own, since it looks at all helpers of the process.
+
+#![cfg(not(miri))] // Miri has no threads that the kernel knows of.
+
+use katydid_device::{Create, Directory, MemoryDirectory, Method, StripedDirectory, WriteMode};
+use std::io::IoSlice;
+use std::sync::Arc;
+
+/// Context switches of the helpers in this process.
+fn switches() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("Linux").flatten();
+    tasks
+        .filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok())
+        .filter(|status| status.contains("katydid-stripe"))
+        .map(|status| {
+            status.lines().filter(|line| line.starts_with("State:\tS") || line.contains("ctxt")).collect()
+        })
+        .collect()
+}
+
+#[test]
+fn helpers_of_an_idle_set_sleep() {
+    let memories = (0..4).map(|_| Arc::new(MemoryDirectory::new()) as Arc<dyn Directory>).collect();
+    let striped = StripedDirectory::open(memories, 4096).expect("open");
+    let file = striped.open("a", Create::New, Method::Direct).expect("create");
+    file.write_at(&[IoSlice::new(&[7; 40 * 4096])], 0, WriteMode::Durable).expect("write");
+    file.sync().expect("sync");
+    assert!(!switches().is_empty(), "there are helpers");
+    let work =
+        || (0..40_000_000u64).fold(1u64, |sum, number| std::hint::black_box(sum.rotate_left(7) ^ number));
+    // They come to rest first.
+    let mut before = switches();
+    for _ in 0..200 {
+        std::hint::black_box(work());
+        let now = switches();
+        if now == before && now.iter().all(|status| status.contains("State:\tS")) {
+            break;
+        }
+        before = now;
+    }
+    for round in 0..5 {
+        std::hint::black_box(work());
+        assert_eq!(switches(), before, "round {round}: a helper ran");
+    }
+    drop(striped);
+}
