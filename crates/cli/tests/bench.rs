@@ -231,11 +231,16 @@ fn a_disk_is_measured_and_left_clean() {
     let out =
         run(["bench-disk", "--dir", path, "--seconds", "0.02", "--file-bytes", "1MiB", "--json"]).expect(0);
     let report: Value = serde_json::from_str(&out).unwrap();
-    assert!(report["buffered"]["per_second"].as_f64().unwrap() > 0.0);
+    assert!(report["methods"][0]["per_second"].as_f64().unwrap() > 0.0);
+    assert!(["buffered", "direct", "io-uring"].contains(&report["device"]["method"].as_str().unwrap()));
+    assert!(report["device"]["depth"].as_u64().unwrap() >= 1);
+    assert!(report["states"].as_array().unwrap().len() >= 3);
+    assert_eq!(report["syncs"].as_array().unwrap().len(), 5);
     assert_eq!(report["in_flight"].as_array().unwrap().len(), 4);
     assert_eq!(report["sequential"].as_array().unwrap().len(), 4);
     assert!(!report["advice"].as_array().unwrap().is_empty());
-    let out = run(["bench-disk", "--dir", path, "--seconds", "0.02", "--file-bytes", "1MiB"]).expect(0);
+    let out = run(["bench-disk", "--dir", path, "--quick", "--file-bytes", "1MiB"]).expect(0);
     assert!(out.contains("buffered + fdatasync") && out.contains("use --method"), "{out}");
+    run(["bench-disk", "--dir", path, "--quick", "--seconds", "2"]).expect(2);
     assert!(fs::read_dir(&place).unwrap().next().is_none());
 }

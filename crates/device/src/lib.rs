@@ -10,6 +10,8 @@
 //! | [`StripedDirectory`] | several of any of them, large files spread over all |
 //! | [`Gate`] | in front of any of them: latches the first failure |
 //! | [`SimDevice`] | crashes, faults and stalls from a seed |
+//!
+//! [`Device::auto`] finds out how to use the device that a folder is on.
 
 mod aligned;
 mod delayed;
@@ -20,6 +22,7 @@ mod gate;
 mod lock;
 mod memory;
 mod name;
+pub mod probe;
 mod sim;
 mod stripes;
 pub mod testing;
@@ -31,5 +34,6 @@ pub use error::{Cause, Error, Result, StripesFault, Verb};
 pub use file::FileDirectory;
 pub use gate::Gate;
 pub use memory::MemoryDirectory;
+pub use probe::Device;
 pub use sim::{Fault, SimDevice, Survival};
 pub use stripes::StripedDirectory;

@@ -1,30 +1,38 @@
 //! `bench-disk`: what a device can do for a log.
 
+mod found;
 mod measure;
 
-use crate::bytes::{grouped, shown};
 use crate::failure::Result;
-use crate::output::{Output, say};
+use crate::output::say;
 use crate::progress::Progress;
 use clap::Args;
-use katydid_device::{Directory, FileDirectory, Method};
-pub use measure::{BLOCK, Limit, Probe, Writes, method_name};
-use serde_json::{Value, json};
+use found::{Found, Row};
+use katydid_device::probe::{FileState, Load, Scratch, Trials, Way};
+use katydid_device::{Cause, Directory, Error, FileDirectory, Method};
+pub use measure::{BLOCK, Limit, Writes, method_name};
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Measure how fast a device makes small writes durable, and say what suits it
+/// Measure how fast a device makes writes durable, and say what suits it
 ///
-/// Writes to a zero-filled file in the folder, as the log does, and removes it afterwards. On a shared machine, repeat it.
+/// Varies what the choice depends on: the state of the file's blocks, the method, the size, how many are in flight, and syncs at
+/// the same time. The file has no name, so nothing is left behind. On a shared machine, repeat it.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  katydid bench-disk --dir /mnt/fast")]
+#[command(
+    after_help = "Example:\n  katydid bench-disk --dir /mnt/fast\n  katydid bench-disk --dir . --quick --json"
+)]
 pub struct BenchDisk {
     /// A folder on the device; created if it is missing
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// Seconds for each of the ten measurements
+    /// Seconds for each of the 22 measurements (those of fresh blocks end with the file)
     #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
     seconds: f64,
+    /// A tenth of a second for each
+    #[arg(long, conflicts_with = "seconds")]
+    quick: bool,
     /// Size of the file written to
     #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = file_bytes)]
     file_bytes: u64,
@@ -43,178 +51,61 @@ pub fn seconds(text: &str) -> std::result::Result<f64, String> {
 
 fn file_bytes(text: &str) -> std::result::Result<u64, String> {
     match crate::bytes::parse(text)? {
-        bytes @ 0x10_0000..=0x10_0000_0000 => Ok(bytes / BLOCK as u64 * BLOCK as u64),
+        bytes @ Trials::FILE_BYTES_MIN..=0x10_0000_0000 => Ok(bytes / BLOCK as u64 * BLOCK as u64),
         _ => Err("must be from 1 MiB to 64 GiB".to_owned()),
     }
 }
 
-const IN_FLIGHT: [usize; 4] = [2, 4, 8, 16];
-const SEQUENTIAL: [usize; 4] = [16 << 10, 64 << 10, 256 << 10, 1 << 20];
-
-struct Found {
-    direct: Option<Writes>,
-    buffered: Writes,
-    best: Method,
-    in_flight: Vec<(usize, Writes)>,
-    sequential: Vec<(usize, Writes)>,
-}
+/// How much of the time the trials take that the choice is made from; the rest is the states', and syncs at the same time.
+const TRIALS_SHARE: f64 = 13.0 / 22.0;
+const SYNCS: [usize; 5] = [1, 2, 4, 8, 16];
 
 impl BenchDisk {
     pub fn run(self) -> Result<()> {
         let place = FileDirectory::open(&self.dir)?.describe();
-        let found = self.measure()?;
+        let found = self.measure(place)?;
         if self.json {
-            return say(as_json(&found, &place).to_string());
+            return say(found.json().to_string());
         }
-        print(&found, &place)
+        found.print()
     }
 
-    fn measure(&self) -> Result<Found> {
+    fn measure(&self, place: String) -> Result<Found> {
         let mut progress = Progress::new("bench-disk");
-        let steps = (2 + IN_FLIGHT.len() + SEQUENTIAL.len()) as f64;
-        let mut step = 0.0;
-        let time = Duration::from_secs_f64(self.seconds);
+        let time = Duration::from_secs_f64(if self.quick { 0.1 } else { self.seconds });
+        let trials = Trials::run(&self.dir, self.file_bytes, time, |done, what| {
+            progress.show(Some(done * TRIALS_SHARE), || what.to_owned());
+        })?;
+        let device = trials.device();
+
+        let rest = (FileState::ALL.len() + 1 + SYNCS.len()) as f64;
+        let mut done = 0.0;
         let mut show = |what: String| {
-            progress.show(Some(step / steps), || what);
-            step += 1.0;
+            progress.show(Some(TRIALS_SHARE + (1.0 - TRIALS_SHARE) * done / rest), || what);
+            done += 1.0;
         };
-
-        show("direct, durable writes".to_owned());
-        let probe = Probe::new(&self.dir, self.file_bytes, Method::Direct)?;
-        let direct = match probe.method() {
-            Method::Direct => Some(probe.durable_writes(BLOCK, 1, time)?),
-            _ => None,
-        };
-        drop(probe);
-        show("buffered writes and fdatasync".to_owned());
-        let probe = Probe::new(&self.dir, self.file_bytes, Method::Buffered)?;
-        let buffered = probe.durable_writes(BLOCK, 1, time)?;
-        drop(probe);
-
-        let best = match &direct {
-            Some(direct) if direct.us(0.5) <= buffered.us(0.5) => Method::Direct,
-            _ => Method::Buffered,
-        };
-        let probe = Probe::new(&self.dir, self.file_bytes, best)?;
-        let mut in_flight = Vec::new();
-        for threads in IN_FLIGHT {
-            show(format!("{threads} in flight"));
-            in_flight.push((threads, probe.durable_writes(BLOCK, threads, time)?));
+        let load = |method, way, depth| Load { method, way, block_bytes: BLOCK, depth, time };
+        let mut states = Vec::new();
+        for state in FileState::ALL {
+            show(format!("{} file", state.name()));
+            let scratch = match Scratch::new(&self.dir, self.file_bytes, state) {
+                Err(error) if is_unsupported(&error) => continue,
+                other => other?,
+            };
+            let samples = scratch.measure(&load(device.method, Way::Durable, 1))?;
+            states.push(Row::new(state.name(), &samples, BLOCK)?);
         }
-        let mut sequential = Vec::new();
-        for block in SEQUENTIAL {
-            show(format!("{} at a time", shown(block as u64)));
-            sequential.push((block, probe.durable_writes(block, 1, time)?));
+        let scratch = Scratch::new(&self.dir, self.file_bytes, FileState::Overwritten)?;
+        let mut syncs = Vec::new();
+        for depth in SYNCS {
+            show(format!("{depth} syncing at the same time"));
+            let samples = scratch.measure(&load(Method::Buffered, Way::Synced, depth))?;
+            syncs.push(Row::new(depth, &samples, BLOCK)?);
         }
-        Ok(Found { direct, buffered, best, in_flight, sequential })
+        Found::new(place, &trials, states, syncs)
     }
 }
 
-impl Found {
-    fn alone(&self) -> &Writes {
-        match (&self.direct, self.best) {
-            (Some(direct), Method::Direct) => direct,
-            _ => &self.buffered,
-        }
-    }
-
-    /// The smallest write that gets 80 % of the best sequential rate.
-    fn write_bytes(&self) -> usize {
-        let best = self.sequential.iter().map(|(_, writes)| writes.bytes_per_second).fold(0.0, f64::max);
-        let enough = self.sequential.iter().find(|(_, writes)| writes.bytes_per_second >= 0.8 * best);
-        enough.map_or(BLOCK, |(block, _)| *block)
-    }
-
-    /// How many times the rate of one write after the other 16 in flight reach.
-    fn scaling(&self) -> f64 {
-        let most = self.in_flight.iter().map(|(_, writes)| writes.per_second).fold(0.0, f64::max);
-        most / self.alone().per_second.max(1e-9)
-    }
-
-    fn advice(&self) -> Vec<String> {
-        let method = method_name(self.best);
-        let mut advice = vec![match &self.direct {
-            None => "use --method buffered: this file system takes no direct writes".to_owned(),
-            Some(direct) => {
-                let (a, b) = (direct.us(0.5), self.buffered.us(0.5));
-                format!("use --method {method}: direct p50 {a:.0} us, buffered {b:.0} us")
-            }
-        }];
-        advice.push(format!(
-            "one blocking client can commit at most {} times a second; group commit does the rest",
-            grouped(self.alone().per_second as u64)
-        ));
-        advice.push(format!(
-            "writes of {} reach 80 % of the sequential rate",
-            shown(self.write_bytes() as u64)
-        ));
-        if self.scaling() < 1.5 {
-            advice.push("several writes in flight gain little here".to_owned());
-        } else {
-            advice
-                .push(format!("several writes in flight reach {:.1} times the rate of one", self.scaling()));
-        }
-        advice
-    }
-}
-
-fn print(found: &Found, place: &str) -> Result<()> {
-    let mut out = Output::new();
-    out.line(place)?;
-    out.line(format!(
-        "{:<38}{:>12}{:>10}{:>10}{:>12}",
-        "durable writes", "a second", "p50 us", "p99 us", "MB/s"
-    ))?;
-    let mut row = |what: String, writes: &Writes| {
-        out.line(format!(
-            "{what:<38}{:>12}{:>10.1}{:>10.1}{:>12.1}",
-            grouped(writes.per_second as u64),
-            writes.us(0.5),
-            writes.us(0.99),
-            writes.bytes_per_second / 1e6,
-        ))
-    };
-    if let Some(direct) = &found.direct {
-        row("4 KiB direct".to_owned(), direct)?;
-    }
-    row("4 KiB buffered + fdatasync".to_owned(), &found.buffered)?;
-    let best = method_name(found.best);
-    for (threads, writes) in &found.in_flight {
-        row(format!("4 KiB {best}, {threads} in flight"), writes)?;
-    }
-    for (block, writes) in &found.sequential {
-        row(format!("{} {best}", shown(*block as u64)), writes)?;
-    }
-    for advice in found.advice() {
-        out.line(format!("- {advice}"))?;
-    }
-    out.flush()
-}
-
-fn as_json(found: &Found, place: &str) -> Value {
-    let writes = |writes: &Writes| {
-        json!({
-            "per_second": writes.per_second,
-            "bytes_per_second": writes.bytes_per_second,
-            "latency_us": { "p50": writes.us(0.5), "p99": writes.us(0.99) },
-        })
-    };
-    let each = |list: &[(usize, Writes)], name: &str| -> Vec<Value> {
-        list.iter()
-            .map(|(number, measured)| {
-                let mut object = writes(measured);
-                object[name] = (*number).into();
-                object
-            })
-            .collect()
-    };
-    json!({
-        "place": place,
-        "direct": found.direct.as_ref().map(writes),
-        "buffered": writes(&found.buffered),
-        "best_method": method_name(found.best),
-        "in_flight": each(&found.in_flight, "in_flight"),
-        "sequential": each(&found.sequential, "block_bytes"),
-        "advice": found.advice(),
-    })
+fn is_unsupported(error: &Error) -> bool {
+    matches!(&error.cause, Cause::Io(source) if source.kind() == ErrorKind::Unsupported)
 }

@@ -1,0 +1,73 @@
+//! The rule by which measurements become a choice. Pure.
+
+use crate::directory::Method;
+
+/// Another method than [`Method::Direct`] must be better by this much, since measurements vary.
+const CLEARLY: f64 = 0.95;
+/// A write is large enough that reaches this share of the best rate.
+const NEARLY: f64 = 0.8;
+/// Twice as many writes in flight must bring this much more.
+const WORTH: f64 = 1.25;
+
+/// The method of the lowest cost, but direct unless another is clearly better, and else the earlier of those measured.
+pub(super) fn best_method(costs: &[(Method, f64)]) -> Method {
+    let direct = costs.iter().find(|(method, _)| *method == Method::Direct).or(costs.first());
+    let Some(&(start, cost)) = direct else { return Method::Buffered };
+    let better = costs.iter().filter(|(_, other)| *other < cost * CLEARLY);
+    let best = better.min_by(|(_, one), (_, other)| one.total_cmp(other));
+    best.map_or(start, |(method, _)| *method)
+}
+
+/// The smallest write, of those measured by ascending bytes, that nearly reaches the best rate.
+pub(super) fn enough_bytes(rates: &[(usize, f64)]) -> Option<usize> {
+    let best = rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+    rates.iter().find(|(_, rate)| *rate >= NEARLY * best).map(|(bytes, _)| *bytes)
+}
+
+/// How far going up in depth, step by step, is worth it.
+pub(super) fn best_depth(rates: &[(usize, f64)]) -> usize {
+    let gains = |pair: &&[(usize, f64)]| pair[1].1 >= pair[0].1 * WORTH;
+    let steps = rates.windows(2).take_while(gains).count();
+    rates.get(steps).map_or(1, |(depth, _)| *depth)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Method::{Buffered, Direct, Uring};
+
+    #[test]
+    fn direct_is_kept_unless_another_is_clearly_better() {
+        for (costs, best) in [
+            (vec![(Buffered, 1.0), (Direct, 1.0), (Uring, 1.0)], Direct),
+            (vec![(Buffered, 0.97), (Direct, 1.0), (Uring, 0.96)], Direct),
+            (vec![(Buffered, 1.3), (Direct, 1.0), (Uring, 0.9)], Uring),
+            (vec![(Buffered, 0.8), (Direct, 1.0), (Uring, 0.9)], Buffered),
+            (vec![(Buffered, 2.0)], Buffered),
+            (vec![], Buffered),
+        ] {
+            assert_eq!(best_method(&costs), best, "{costs:?}");
+        }
+    }
+
+    #[test]
+    fn a_write_is_as_large_as_the_rate_needs() {
+        let rates = [(4, 100.0), (16, 350.0), (64, 790.0), (256, 1000.0), (1024, 980.0)];
+        assert_eq!(enough_bytes(&rates), Some(256));
+        assert_eq!(enough_bytes(&rates[..3]), Some(64));
+        assert_eq!(enough_bytes(&[]), None);
+    }
+
+    #[test]
+    fn depth_grows_for_as_long_as_it_gains() {
+        let reference = [(1, 20.0), (2, 35.0), (4, 47.0), (8, 70.0), (16, 100.0)];
+        assert_eq!(best_depth(&reference), 16);
+        assert_eq!(
+            best_depth(&[(1, 20.0), (2, 21.0), (4, 80.0)]),
+            1,
+            "what comes after a standstill is noise"
+        );
+        assert_eq!(best_depth(&[(1, 20.0), (2, 40.0), (4, 45.0), (8, 90.0)]), 2);
+        assert_eq!(best_depth(&[]), 1);
+    }
+}

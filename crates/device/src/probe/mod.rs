@@ -1,0 +1,164 @@
+//! What a device is good at: measured, and judged by one rule, for programs ([`Device::auto`]) and for people
+//! (`katydid bench-disk`).
+//!
+//! Measuring is in [`scratch`], what is measured in [`Trials`], the rule in [`choose`], which is pure. Any thread; nothing is printed.
+
+mod choose;
+mod scratch;
+
+use crate::directory::Method;
+use crate::error::Result;
+use choose::{best_depth, best_method, enough_bytes};
+pub use scratch::{FileState, Load, Samples, Scratch, Way};
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+/// Bytes of the file that [`Device::auto`] measures with.
+const AUTO_BYTES: u64 = 8 << 20;
+/// For how long it makes each of its 13 measurements.
+const AUTO_TIME: Duration = Duration::from_millis(45);
+
+/// How to use a device: what its own measurements say.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Device {
+    /// How bytes should travel.
+    pub method: Method,
+    /// Bytes of one durable write that reach nearly the device's best rate: larger ones only take longer.
+    pub write_bytes: usize,
+    /// How many durable writes in flight at once gain something; 1 if none does.
+    pub depth: usize,
+    /// What a durable write of 4 KiB takes, in the median: no commit that waits takes less.
+    pub write_time: Duration,
+    /// Bytes a second of durable writes of `write_bytes`, one at a time.
+    pub bytes_per_second: f64,
+}
+
+impl Device {
+    /// Measures the device that a folder is on, for about a second, or for as long as 13 durable writes (and 8 MiB of zeros, twice) take
+    /// if that is longer. The folder is created if missing.
+    ///
+    /// It writes to a file that has no name, so nothing is left behind, whatever happens. On a machine that does other things
+    /// meanwhile the outcome varies; a device that varies (a shared disk, a laptop) is measured better by `katydid bench-disk`, longer.
+    ///
+    /// # Errors
+    /// Those of creating, preparing and writing a file of 8 MiB; `Cause::NoSpace` if it has no room.
+    ///
+    /// ```no_run
+    /// use katydid_device::Device;
+    ///
+    /// let device = Device::auto("/mnt/fast".as_ref())?;
+    /// println!("{device}");
+    /// # Ok::<(), katydid_device::Error>(())
+    /// ```
+    pub fn auto(dir: &Path) -> Result<Device> {
+        Ok(Trials::run(dir, AUTO_BYTES, AUTO_TIME, |_, _| ())?.device())
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}, writes of {} KiB, {} in flight: {:.0} us for 4 KiB, {:.0} MB/s",
+            self.method,
+            self.write_bytes >> 10,
+            self.depth,
+            self.write_time.as_secs_f64() * 1e6,
+            self.bytes_per_second / 1e6,
+        )
+    }
+}
+
+/// The measurements that the choice depends on, made on blocks that were written before, as a log's are.
+#[derive(Debug, Clone)]
+pub struct Trials {
+    /// Durable writes of [`Trials::SMALL`] and of [`Trials::LARGE`] bytes, one at a time, by each method that the device takes.
+    pub methods: Vec<(Method, Samples, Samples)>,
+    /// By the best method, one at a time, by their bytes, ascending.
+    pub sizes: Vec<(usize, Samples)>,
+    /// By the best method, of [`Trials::SMALL`] bytes, by how many are in flight, ascending.
+    pub depths: Vec<(usize, Samples)>,
+}
+
+impl Trials {
+    /// Bytes of the smallest write a log makes.
+    pub const SMALL: usize = 4 << 10;
+    /// Bytes of a write that a busy log makes.
+    pub const LARGE: usize = 256 << 10;
+    /// The sizes that are tried.
+    pub const SIZES: [usize; 5] = [Trials::SMALL, 16 << 10, 64 << 10, Trials::LARGE, 1 << 20];
+    /// The depths that are tried.
+    pub const DEPTHS: [usize; 5] = [1, 2, 4, 8, 16];
+    /// Bytes that the file must have at least.
+    pub const FILE_BYTES_MIN: u64 = 1 << 20;
+
+    /// Measures in a scratch file of `bytes` on the device of a folder, each trial for `time`. `told` hears before each what it is, and how
+    /// much of all is done, from 0 to 1.
+    ///
+    /// # Errors
+    /// Those of the device, and `InvalidInput` for a file smaller than [`Trials::FILE_BYTES_MIN`].
+    pub fn run(dir: &Path, bytes: u64, time: Duration, mut told: impl FnMut(f64, &str)) -> Result<Trials> {
+        let scratch = Scratch::new(dir, bytes, FileState::Overwritten)?;
+        let taken = scratch.methods();
+        let count = (2 * taken.len() + Self::SIZES.len() - 2 + Self::DEPTHS.len() - 1) as f64;
+        let mut done = 0.0;
+        let mut measure = |method, block_bytes: usize, depth| {
+            told(done / count, &format!("{method}, {} KiB, {depth} in flight", block_bytes >> 10));
+            done += 1.0;
+            scratch.measure(&Load { method, way: Way::Durable, block_bytes, depth, time })
+        };
+        let mut methods = Vec::new();
+        for method in taken {
+            let small = measure(method, Self::SMALL, 1)?;
+            methods.push((method, small, measure(method, Self::LARGE, 1)?));
+        }
+        let mut trials = Trials { methods, sizes: Vec::new(), depths: Vec::new() };
+        let method = trials.method();
+        let (small, large) = trials.of(method);
+        for size in Self::SIZES {
+            let samples = match size {
+                Self::SMALL => small.clone(),
+                Self::LARGE => large.clone(),
+                _ => measure(method, size, 1)?,
+            };
+            trials.sizes.push((size, samples));
+        }
+        for depth in Self::DEPTHS {
+            let samples =
+                if depth == 1 { trials.sizes[0].1.clone() } else { measure(method, Self::SMALL, depth)? };
+            trials.depths.push((depth, samples));
+        }
+        Ok(trials)
+    }
+
+    fn method(&self) -> Method {
+        let medians = |samples: &Samples| samples.median().as_secs_f64();
+        let costs: Vec<(Method, f64)> = self
+            .methods
+            .iter()
+            .map(|(method, small, large)| (*method, medians(small) * medians(large)))
+            .collect();
+        best_method(&costs)
+    }
+
+    fn of(&self, method: Method) -> (Samples, Samples) {
+        let found = self.methods.iter().find(|(measured, ..)| *measured == method).or(self.methods.first());
+        found.map_or_else(Default::default, |(_, small, large)| (small.clone(), large.clone()))
+    }
+
+    /// What the measurements say.
+    pub fn device(&self) -> Device {
+        let rate = |(bytes, samples): &(usize, Samples)| (*bytes, samples.per_second() * *bytes as f64);
+        let rates: Vec<(usize, f64)> = self.sizes.iter().map(rate).collect();
+        let depths: Vec<(usize, f64)> =
+            self.depths.iter().map(|(depth, samples)| (*depth, samples.per_second())).collect();
+        let method = self.method();
+        let write_bytes = enough_bytes(&rates).unwrap_or(Self::SMALL);
+        let bytes_per_second =
+            rates.iter().find(|(bytes, _)| *bytes == write_bytes).map_or(0.0, |(_, rate)| *rate);
+        let write_time = self.of(method).0.median();
+        Device { method, write_bytes, depth: best_depth(&depths), write_time, bytes_per_second }
+    }
+}
