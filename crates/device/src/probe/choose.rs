@@ -4,7 +4,7 @@ use crate::directory::Method;
 
 /// Another method than [`Method::Direct`] must be better by this much, since measurements vary.
 const CLEARLY: f64 = 0.95;
-/// A write is large enough that reaches this share of the best rate.
+/// A write is large enough, and a depth deep enough, that reaches this share of the best rate.
 const NEARLY: f64 = 0.8;
 /// Twice as many writes in flight must bring this much more.
 const WORTH: f64 = 1.25;
@@ -24,11 +24,14 @@ pub(super) fn enough_bytes(rates: &[(usize, f64)]) -> Option<usize> {
     rates.iter().find(|(_, rate)| *rate >= NEARLY * best).map(|(bytes, _)| *bytes)
 }
 
-/// How far going up in depth, step by step, is worth it.
+/// The deepest whose doublings brought [`WORTH`] each on average (one bad measurement on the way does not end it), or less
+/// if that nearly reaches the same rate.
 pub(super) fn best_depth(rates: &[(usize, f64)]) -> usize {
-    let gains = |pair: &&[(usize, f64)]| pair[1].1 >= pair[0].1 * WORTH;
-    let steps = rates.windows(2).take_while(gains).count();
-    rates.get(steps).map_or(1, |(depth, _)| *depth)
+    let Some(&(shallow, alone)) = rates.first() else { return 1 };
+    let is_worth = |(steps, (_, rate)): &(usize, &(usize, f64))| *rate >= alone * WORTH.powi(*steps as i32);
+    let deepest = rates.iter().enumerate().rfind(is_worth);
+    let enough = deepest.map_or(alone, |(_, (_, rate))| NEARLY * rate);
+    rates.iter().find(|(_, rate)| *rate >= enough).map_or(shallow, |(depth, _)| *depth)
 }
 
 #[cfg(test)]
@@ -62,12 +65,10 @@ mod tests {
     fn depth_grows_for_as_long_as_it_gains() {
         let reference = [(1, 20.0), (2, 35.0), (4, 47.0), (8, 70.0), (16, 100.0)];
         assert_eq!(best_depth(&reference), 16);
-        assert_eq!(
-            best_depth(&[(1, 20.0), (2, 21.0), (4, 80.0)]),
-            1,
-            "what comes after a standstill is noise"
-        );
-        assert_eq!(best_depth(&[(1, 20.0), (2, 40.0), (4, 45.0), (8, 90.0)]), 2);
+        let noisy = [(1, 6.4), (2, 7.1), (4, 11.2), (8, 17.5), (16, 22.1)];
+        assert_eq!(best_depth(&noisy), 16, "two at once were measured badly");
+        assert_eq!(best_depth(&[(1, 20.0), (2, 40.0), (4, 41.0), (8, 42.0), (16, 43.0)]), 2);
+        assert_eq!(best_depth(&[(1, 20.0), (2, 22.0), (4, 24.0), (8, 26.0), (16, 28.0)]), 1);
         assert_eq!(best_depth(&[]), 1);
     }
 }
