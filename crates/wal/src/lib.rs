@@ -30,6 +30,7 @@ pub use counters::Counters;
 pub use error::{AppendError, Error, OpenError, ReadError, Result};
 pub use insert::Admission;
 pub use inspect::{Inspection, SegmentReport, SegmentState, inspect};
+pub use katydid_device::{Device, Method};
 pub use log::{Log, ReserveGuard, Space};
 pub use lsn::Lsn;
 #[doc(hidden)]

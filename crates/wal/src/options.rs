@@ -3,7 +3,7 @@
 //! Pure; any thread. Designs that exist side by side are named by enums here and chosen at open; no option changes what
 //! the files mean, so a log may be opened with other options than it was written with.
 
-use katydid_device::Method;
+use katydid_device::{Device, Method};
 use std::fmt;
 use std::str::FromStr;
 
@@ -217,7 +217,8 @@ pub struct Options {
     pub depth_min: u32,
     /// Most bytes of one write. Default 1 MiB; a multiple of 4 KiB from 4 KiB to 64 MiB. Half of `ring_bytes` is a limit as well.
     pub write_bytes_max: usize,
-    /// How bytes travel to segment files. Default `Direct`; falls back to `Buffered` where the file system refuses.
+    /// How bytes travel to segment files. Default `Direct`. `Uring` falls back to `Direct` where the kernel gives out no rings, and that to
+    /// `Buffered` where the file system refuses; [`Log::method`](crate::Log::method) says what is in use. See [`Options::device`].
     pub method: Method,
     /// Most sessions open at once. Default 1,024; from 1 to 65,536. Each costs 128 bytes of memory for its mark.
     pub sessions_max: usize,
@@ -291,6 +292,22 @@ impl Options {
     /// much ahead of the slowest; at least 1 MiB, which stays in a core's second-level cache, and at most 64 MiB.
     pub fn ring_bytes_for(processors: usize) -> usize {
         processors.saturating_mul(256 << 10).clamp(1 << 20, 64 << 20).next_power_of_two()
+    }
+
+    /// The same, for a device as its measurements say it is used best. Later changes of single fields go on top of it.
+    ///
+    /// ```no_run
+    /// use katydid_wal::{Device, Log, Options};
+    /// let device = Device::auto("/mnt/fast".as_ref())?;
+    /// let log = Log::open("/mnt/fast/log", Options::default().device(&device))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn device(self, device: &Device) -> Self {
+        let blocks = (device.write_bytes / 4096).clamp(1, (64 << 20) / 4096);
+        // As many as gain something are tried; how many pay is seen under load.
+        let depth_max =
+            u32::try_from(device.depth).map_or(64, |depth| depth.clamp(1, 64)).max(self.depth_min);
+        Options { method: device.method, write_bytes_max: blocks * 4096, depth_max, ..self }
     }
 
     /// Refuses settings outside their documented ranges.
