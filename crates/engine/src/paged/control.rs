@@ -224,6 +224,8 @@ impl ControlFile {
             Err(error) if error.is_not_found() => return Ok(None),
             Err(error) => return Err(error.into()),
         };
+        // What it says is made durable before it is believed, and read from the device.
+        file.sync()?;
         file.drop_cache()?;
         let state = read_slots(file.as_ref(), &directory.describe())?;
         Ok(Some(ControlFile { file, state: Mutex::new(state) }))

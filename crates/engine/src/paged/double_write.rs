@@ -219,6 +219,7 @@ impl DoubleWrite {
 
     /// Puts back the pages of `pages_file` that a crash tore. Returns how many. Total: whatever the area holds.
     pub(crate) fn restore(&self, pages_file: &dyn File) -> Result<usize> {
+        self.file.sync()?;
         self.file.drop_cache()?;
         let mut block = AlignedBuffer::new_zeroed(BLOCK);
         let read = self.file.read_at(&mut block, 0)?;

@@ -1,7 +1,11 @@
 //! Opening a database: whose directory it is, creation, restart, and closing.
 //!
-//! Runs on the thread that opens or closes. The order of opening is the order of trust: gate, lock, control file, identity of the
-//! other files, torn pages, log, analysis, redo, free pages, undo, checkpoint; only then do others see the database.
+//! Runs on the thread that opens or closes. The order of opening is the order of trust: gate, lock, names, control file, identity
+//! of the other files, torn pages, log, analysis, redo, free pages, undo, checkpoint; only then do others see the database.
+//!
+//! Names and files are synced, and cached bytes dropped, before they are believed. A process that died may have left them in the
+//! page cache only: a crash of the machine would take back what was acknowledged on top of them, or even all of it (without
+//! its control file a database is an unfinished creation, which the next open begins again).
 //!
 //! A new database is everything but its control file, each part durable, and then the control file. A crash before
 //! leaves files without one: the next open, which finds only files a creation makes, begins again.
@@ -51,6 +55,7 @@ pub(crate) fn open(directory: Arc<dyn Directory>, options: Options) -> Result<Ar
     let (directory, gate) = Gate::wrap(directory);
     refuse_foreign(directory.as_ref(), &place)?;
     let directory_lock = directory.lock()?;
+    directory.sync()?;
     let progress = Progress::new(options.on_recovery.clone());
     let files = match ControlFile::open(directory.as_ref(), options.log.method)? {
         Some(control) => existing(&directory, &options, &place, control, &progress)?,
