@@ -22,6 +22,7 @@ mod signals;
 mod sweep;
 mod text;
 mod verify;
+mod warnings;
 mod whole_file;
 
 use clap::{Parser, Subcommand};
@@ -88,7 +89,9 @@ fn run(command: Command) -> Result<()> {
 }
 
 fn main() -> ExitCode {
-    match run(Cli::parse().command) {
+    let command = Cli::parse().command;
+    warnings::print();
+    match run(command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }

@@ -6,7 +6,7 @@ use crate::output::{Output, say};
 use crate::place::Place;
 use crate::text;
 use clap::Args;
-use katydid::Stat;
+use katydid::{Stalls, Stat};
 use serde_json::{Value, json};
 
 /// Print the names of all tables, one per line
@@ -90,7 +90,20 @@ fn as_lines(stat: &Stat) -> Vec<(&'static str, String)> {
         ("log bytes synced", grouped(stat.log.bytes_synced)),
         ("log wake-ups", grouped(stat.log.wakeups)),
         ("incarnation", stat.log.incarnation.to_string()),
+        ("device stalls", stalls(&stat.stalls)),
     ]
+}
+
+fn stalls(stalls: &Stalls) -> String {
+    let mut text = grouped(stalls.count);
+    if stalls.count > 0 {
+        text += &format!(", the longest {:.1} s", stalls.longest.as_secs_f64());
+    }
+    if let Some(stall) = &stalls.under_way {
+        let (verb, subject) = (stall.verb, &stall.subject);
+        text += &format!("; to {verb} {subject} has taken {:.1} s so far", stall.lasts.as_secs_f64());
+    }
+    text
 }
 
 fn as_json(stat: &Stat) -> Value {
@@ -110,6 +123,15 @@ fn as_json(stat: &Stat) -> Value {
         "conflicts": stat.conflicts,
         "checkpoints": stat.checkpoints,
         "checkpoint_lsn": stat.checkpoint_lsn.get(),
+        "device_stalls": {
+            "count": stat.stalls.count,
+            "longest_us": u64::try_from(stat.stalls.longest.as_micros()).unwrap_or(u64::MAX),
+            "under_way": stat.stalls.under_way.as_ref().map(|stall| json!({
+                "verb": stall.verb.to_string(),
+                "subject": stall.subject,
+                "so_far_us": u64::try_from(stall.lasts.as_micros()).unwrap_or(u64::MAX),
+            })),
+        },
         "log": {
             "bytes": stat.log.bytes,
             "soft_bytes": stat.log.soft_bytes,

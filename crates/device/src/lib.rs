@@ -9,6 +9,7 @@
 //! | [`DelayedDirectory`] | any of them, slower: the papers' experiments |
 //! | [`StripedDirectory`] | several of any of them, large files spread over all |
 //! | [`Gate`] | in front of any of them: latches the first failure |
+//! | [`Watch`] | in front of any of them: reports calls that take too long |
 //! | [`SimDevice`] | crashes, faults and stalls from a seed |
 //!
 //! [`Device::auto`] finds out how to use the device that a folder is on.
@@ -26,6 +27,7 @@ pub mod probe;
 mod sim;
 mod stripes;
 pub mod testing;
+mod watch;
 
 pub use aligned::{ALIGNMENT, AlignedBuffer};
 pub use delayed::{DelayedDirectory, Waiting};
@@ -37,3 +39,4 @@ pub use memory::MemoryDirectory;
 pub use probe::Device;
 pub use sim::{Fault, SimDevice, Survival};
 pub use stripes::StripedDirectory;
+pub use watch::{HandClock, Stall, Stalls, Watch};

@@ -21,7 +21,7 @@ use crate::table::{Table, TableShared};
 use crate::transaction::Transaction;
 use crate::{Durability, Lsn, TableId};
 use crossbeam_utils::CachePadded;
-use katydid_device::{Directory, FileDirectory};
+use katydid_device::{Directory, FileDirectory, Watch};
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::fmt;
@@ -97,12 +97,26 @@ impl Database {
 
     /// Opens the database in a directory of any device. Errors as [`Database::open`].
     pub fn open_in(directory: Arc<dyn Directory>, options: Options) -> Result<Database> {
-        let engine = open::open(directory, options)?;
+        Ok(Self::of(open::open(directory, options)?))
+    }
+
+    /// As [`Database::open_in`], with a watch over the device that the caller has made.
+    pub(crate) fn open_watched(
+        directory: Arc<dyn Directory>,
+        options: Options,
+        watch: Watch,
+    ) -> Result<Database> {
+        options.validate()?;
+        let place = directory.describe();
+        Ok(Self::of(open::open_watched(directory, options, place, watch)?))
+    }
+
+    fn of(engine: Arc<Engine>) -> Database {
         let id = engine.control.get().database;
         let inner = Inner { engine, id, ddl: Mutex::new(()), tables: RwLock::default() };
         let inner = Arc::new(inner);
         let entrances = (0..SHARDS).map(|_| Arc::new(CachePadded::new(inner.clone()))).collect();
-        Ok(Database { inner, entrances })
+        Database { inner, entrances }
     }
 
     pub(crate) fn engine(&self) -> &Engine {

@@ -23,7 +23,7 @@ pub use database::Database;
 pub use dump::{LogEntry, LogField, dump_log, dump_log_in};
 pub use error::{ConflictKind, Error, Foreign, Result};
 pub use ids::{TableId, TxnId};
-pub use katydid_device::Method;
+pub use katydid_device::{Method, Stall, Stalls};
 pub use katydid_wal::{Durability, InserterKind, Lsn, Options as LogOptions, SyncKind};
 pub use options::{LockRelease, Options, Read, RecoveryProgress, TransactionOptions};
 pub use range::Range;

@@ -4,6 +4,7 @@ use crate::Lsn;
 use crate::database::Database;
 use crate::error::Result;
 use crate::ids::TxnId;
+use katydid_device::Stalls;
 use std::fmt;
 
 /// What keeps the oldest part of the log from being trimmed.
@@ -79,6 +80,8 @@ pub struct Stat {
     pub forced: u64,
     /// Pages written to their place.
     pub pages_written: u64,
+    /// Device calls that took longer than the log option `stall_after`, and the one that is taking so long now.
+    pub stalls: Stalls,
     /// The log.
     pub log: LogStat,
 }
@@ -152,6 +155,7 @@ impl Database {
             evicted: pool.evicted,
             forced: pool.forced,
             pages_written: pool.written,
+            stalls: engine.watch.stalls(),
             log: LogStat {
                 start: engine.log.start(),
                 durable: engine.log.durable(),

@@ -15,9 +15,10 @@ use crate::paged::log_record::{
     decode_compensation, decode_pages, encode_active, encode_chains, encode_checkpoint_end, encode_pages,
 };
 use crate::paged::page::{PageId, Value, check_structure, header};
-use crate::{Database, Lsn, TableId, TxnId};
-use katydid_device::{Create, Directory, MemoryDirectory, Method, WriteMode};
+use crate::{Database, Lsn, Options, TableId, TxnId};
+use katydid_device::{Create, Directory, MemoryDirectory, Method, Watch, WriteMode};
 use std::io::IoSlice;
+use std::sync::Arc;
 
 pub use katydid_wal::Background;
 
@@ -25,6 +26,18 @@ pub use katydid_wal::Background;
 /// asked to by now, on a database that was opened with [`Background::Caller`]; otherwise does nothing.
 pub fn run_background(database: &Database) {
     database.engine().run_background();
+}
+
+/// Opens a database with a watch over its device whose clock the test moves.
+///
+/// # Errors
+/// As [`Database::open_in`].
+pub fn open_watched(
+    directory: Arc<dyn Directory>,
+    options: Options,
+    watch: Watch,
+) -> crate::Result<Database> {
+    Database::open_watched(directory, options, watch)
 }
 
 /// One decoder: its name, valid inputs, and the call, which may refuse its input but not panic.

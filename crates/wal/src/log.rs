@@ -5,12 +5,12 @@ use crate::core::{Core, Start, locked};
 use crate::counters::Counters;
 use crate::error::{AppendError, Error, OpenError};
 use crate::lsn::Lsn;
-use crate::options::{Durability, Options};
+use crate::options::{Background, Durability, Options};
 use crate::reader::{self, Reader, Record, Show};
 use crate::record::Kind;
 use crate::recover::{self, RecoveryReport};
 use crate::session::Session;
-use katydid_device::{self as device, Cause, Directory, DirectoryLock, FileDirectory, Gate, Verb};
+use katydid_device::{self as device, Cause, Directory, DirectoryLock, FileDirectory, Gate, Verb, Watch};
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -30,6 +30,7 @@ struct Handle {
     directory: String,
     /// Taken once, by whoever ends the log.
     lock: Mutex<Option<Box<dyn DirectoryLock>>>,
+    watch: Watch,
 }
 
 /// What the log's space is used for, in bytes.
@@ -62,6 +63,26 @@ impl Log {
     /// As [`Log::open`].
     pub fn open_in(directory: Arc<dyn Directory>, options: Options) -> Result<Log, OpenError> {
         options.validate()?;
+        let watch = Watch::new(options.stall_after);
+        if options.background == Background::Threads {
+            watch.start().map_err(|error| {
+                device::Error::from_io(Verb::Open, "the thread that watches the device", error)
+            })?;
+        }
+        Self::open_watched(watch.before(directory), options, watch)
+    }
+
+    /// As [`Log::open_in`], in a directory before which `watch` stands already, perhaps for more than the log.
+    ///
+    /// # Errors
+    /// As [`Log::open`].
+    #[doc(hidden)]
+    pub fn open_watched(
+        directory: Arc<dyn Directory>,
+        options: Options,
+        watch: Watch,
+    ) -> Result<Log, OpenError> {
+        options.validate()?;
         // After a failed write or sync nothing of this log reaches the device again.
         let (directory, _gate) = Gate::wrap(directory);
         let lock = directory.lock()?;
@@ -83,6 +104,7 @@ impl Log {
                 method,
                 directory: directory.describe(),
                 lock: Mutex::new(Some(lock)),
+                watch,
             }),
         };
         spawned.map_err(|error| device::Error::from_io(Verb::Open, "the log's background threads", error))?;
@@ -260,6 +282,11 @@ impl Log {
     /// What the log has done so far.
     pub fn counters(&self) -> Counters {
         self.core().counters()
+    }
+
+    /// Device calls that took longer than [`Options::stall_after`], and the one that is taking so long now, if any.
+    pub fn device_stalls(&self) -> device::Stalls {
+        self.handle.watch.stalls()
     }
 
     /// The first failure, after which nothing is acknowledged any more.

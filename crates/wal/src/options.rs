@@ -6,6 +6,7 @@
 use katydid_device::{Device, Method};
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// How far a record must have got before a caller is told so. Ordered: each level includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -228,6 +229,9 @@ pub struct Options {
     /// Prepared bytes that only critical appends (those that finish or undo what is already in the log) may use.
     /// Default 16 MiB; at most 1,024 segments' worth.
     pub reserve_bytes: u64,
+    /// How long a device call may take before it is reported as a stall: as an event (`log`, target `katydid::device`) and in
+    /// [`Log::device_stalls`](crate::Log::device_stalls). Default 1 s; zero: never. Of no other effect.
+    pub stall_after: Duration,
     /// The id of a new log. Default none: a random one. Set it where files must come out the same in every run.
     pub log_id: Option<u128>,
     /// Who does what nobody waits for. For tests that must do the same in every run.
@@ -259,6 +263,7 @@ impl Default for Options {
             sessions_max: 1024,
             spare_segments: 2,
             reserve_bytes: 16 << 20,
+            stall_after: Duration::from_secs(1),
             log_id: None,
             background: Background::Threads,
             chunk_always: false,

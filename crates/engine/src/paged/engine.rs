@@ -21,7 +21,7 @@ use crate::paged::releaser::Releaser;
 use crate::paged::space::Space;
 use crate::paged::tree::Pages;
 use crate::stat::Pin;
-use katydid_device::{Cause, DirectoryLock, Gate, Verb};
+use katydid_device::{Cause, DirectoryLock, Gate, Verb, Watch};
 use katydid_wal::{Admission, Append, Appended, Durability, Kind, Log};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -33,6 +33,7 @@ pub(crate) struct Engine {
     pub(crate) options: Options,
     pub(crate) place: String,
     pub(crate) gate: Gate,
+    pub(crate) watch: Watch,
     pub(crate) log: Log,
     pub(crate) barrier: Arc<LogBarrier>,
     pub(crate) pool: Arc<Pool>,

@@ -24,7 +24,7 @@ use crate::paged::recovery::{self, Analysis, Progress};
 use crate::paged::releaser::Releaser;
 use crate::paged::space::{self, Space};
 use crate::{Lsn, Phase};
-use katydid_device::{Create, Directory, DirectoryLock, File, Gate};
+use katydid_device::{self as device, Create, Directory, DirectoryLock, File, Gate, Verb, Watch};
 use katydid_wal::{Background, Log};
 use parking_lot::Mutex;
 use std::hash::{BuildHasher, RandomState};
@@ -48,20 +48,44 @@ struct Files {
     log: Log,
 }
 
+/// What stands before all files, for as long as the database is open.
+struct Guards {
+    gate: Gate,
+    watch: Watch,
+    directory_lock: Box<dyn DirectoryLock>,
+}
+
 /// Opens the database in `directory`, creating it if there is none and the options say so.
 pub(crate) fn open(directory: Arc<dyn Directory>, options: Options) -> Result<Arc<Engine>> {
     options.validate()?;
     let place = directory.describe();
-    let (directory, gate) = Gate::wrap(directory);
+    let watch = Watch::new(options.log.stall_after);
+    if options.log.background == Background::Threads {
+        watch.start().map_err(|error| {
+            device::Error::from_io(Verb::Open, "the thread that watches the device", error)
+        })?;
+    }
+    open_watched(directory, options, place, watch)
+}
+
+/// The same, with a watch of the caller's.
+pub(crate) fn open_watched(
+    directory: Arc<dyn Directory>,
+    options: Options,
+    place: String,
+    watch: Watch,
+) -> Result<Arc<Engine>> {
+    // Next to the device: what waits at the gate does not stall.
+    let (directory, gate) = Gate::wrap(watch.before(directory));
     refuse_foreign(directory.as_ref(), &place)?;
     let directory_lock = directory.lock()?;
     directory.sync()?;
     let progress = Progress::new(options.on_recovery.clone());
     let files = match ControlFile::open(directory.as_ref(), options.log.method)? {
-        Some(control) => existing(&directory, &options, &place, control, &progress)?,
-        None => create(&directory, &options, &place)?,
+        Some(control) => existing(&directory, &options, &place, control, &watch, &progress)?,
+        None => create(&directory, &options, &place, &watch)?,
     };
-    restart(files, options, place, gate, directory_lock, &progress)
+    restart(files, options, place, Guards { gate, watch, directory_lock }, &progress)
 }
 
 /// Fails if the directory holds no database but something else: before the lock, whose file would be left there.
@@ -80,11 +104,11 @@ fn open_pages(directory: &dyn Directory, options: &Options, create: Create) -> R
     Ok(directory.open(space::FILE_NAME, create, options.log.method)?)
 }
 
-fn open_log(directory: &Arc<dyn Directory>, options: &Options, database: u128) -> Result<Log> {
+fn open_log(directory: &Arc<dyn Directory>, options: &Options, database: u128, watch: &Watch) -> Result<Log> {
     let folder = directory.subdirectory(LOG_FOLDER)?;
     let mut options = options.log.clone();
     options.log_id = Some(database);
-    Ok(Log::open_in(folder, options)?)
+    Ok(Log::open_watched(folder, options, watch.clone())?)
 }
 
 fn existing(
@@ -92,6 +116,7 @@ fn existing(
     options: &Options,
     place: &str,
     control: ControlFile,
+    watch: &Watch,
     progress: &Progress,
 ) -> Result<Files> {
     let Control { database, page_bytes, .. } = control.get();
@@ -117,7 +142,7 @@ fn existing(
     double_write.restore(pages.as_ref())?;
     progress.tell(Phase::Restore, 1, 1);
     space::check_file(pages.as_ref(), place, database, page_bytes)?;
-    let log = open_log(directory, options, database)?;
+    let log = open_log(directory, options, database, watch)?;
     if log.recovery().log_id != database {
         return Err(Error::Foreign {
             place: place.to_owned(),
@@ -127,7 +152,7 @@ fn existing(
     Ok(Files { control, pages, double_write, log })
 }
 
-fn create(directory: &Arc<dyn Directory>, options: &Options, place: &str) -> Result<Files> {
+fn create(directory: &Arc<dyn Directory>, options: &Options, place: &str, watch: &Watch) -> Result<Files> {
     // Once more, now that nobody else can put a file there.
     refuse_foreign(directory.as_ref(), place)?;
     if !options.create {
@@ -135,7 +160,7 @@ fn create(directory: &Arc<dyn Directory>, options: &Options, place: &str) -> Res
     }
     // An interrupted creation may have made a log already, and with it the database's id.
     let id = options.log.log_id.unwrap_or_else(random_id);
-    let log = open_log(directory, options, id)?;
+    let log = open_log(directory, options, id, watch)?;
     let database = log.recovery().log_id;
     let pages = open_pages(directory.as_ref(), options, Create::IfMissing)?;
     space::create(pages.as_ref(), database, options.page_bytes)?;
@@ -159,11 +184,11 @@ fn restart(
     files: Files,
     options: Options,
     place: String,
-    gate: Gate,
-    directory_lock: Box<dyn DirectoryLock>,
+    guards: Guards,
     progress: &Progress,
 ) -> Result<Arc<Engine>> {
     let Files { control, pages, double_write, log } = files;
+    let Guards { gate, watch, directory_lock } = guards;
     let begin = control.get().checkpoint;
     let page_bytes = control.get().page_bytes as usize;
     let background = options.log.background;
@@ -181,6 +206,7 @@ fn restart(
         options,
         place,
         gate,
+        watch,
         log,
         barrier,
         pool,
@@ -202,9 +228,8 @@ fn restart(
         progress.tell(Phase::Undo, done, total);
     })?;
     engine.checkpoint()?;
-    Checkpoints::start(&engine).map_err(|error| {
-        katydid_device::Error::from_io(katydid_device::Verb::Open, "the checkpoint thread", error)
-    })?;
+    Checkpoints::start(&engine)
+        .map_err(|error| device::Error::from_io(Verb::Open, "the checkpoint thread", error))?;
     Ok(engine)
 }
 

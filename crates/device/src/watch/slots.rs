@@ -1,0 +1,95 @@
+//! Where calls under way stand: one slot each, claimed without a lock.
+//!
+//! | atomic | written by | read by | ordering |
+//! |---|---|---|---|
+//! | `began` | the caller: claimed (compare and swap from free), then when the call began, then free | the watcher, before and after the rest | sequentially consistent when a call begins (see `Shared::parked`), release when it ends; acquire |
+//! | `what`, `from`, `to` | the caller, between claiming and beginning | the watcher | relaxed: they count only if `began` is the same before and after |
+//! | `reported` | the watcher: which call it has reported, by when that began | the caller, at the end | relaxed: a report that is not seen is one of the very end of the call |
+
+use crate::error::Verb;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Calls that are watched at once.
+pub(super) const SLOTS: usize = 64;
+
+const FREE: u64 = 0;
+/// No clock says so: it would be in 584 years.
+const CLAIMED: u64 = u64::MAX;
+
+const VERBS: [Verb; 4] = [Verb::Write, Verb::Sync, Verb::Prepare, Verb::SyncDirectory];
+
+/// A call under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Call {
+    pub(super) verb: Verb,
+    /// Number of the name it is made by.
+    pub(super) name: u32,
+    /// Bytes it covers; empty where it covers no range.
+    pub(super) from: u64,
+    pub(super) to: u64,
+    /// In nanoseconds of the watch's clock.
+    pub(super) began: u64,
+}
+
+/// A line of its own each.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct Slot {
+    began: AtomicU64,
+    what: AtomicU64,
+    from: AtomicU64,
+    to: AtomicU64,
+    reported: AtomicU64,
+}
+
+impl Slot {
+    /// Puts a call into a free slot; `None` if none is found.
+    pub(super) fn claim<'a>(slots: &'a [Slot], call: &Call) -> Option<&'a Slot> {
+        // Threads have their stacks apart, so most find their own slot free at once.
+        let here = std::ptr::from_ref(call).addr() as u64;
+        let first = ((here >> 12).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize;
+        let slot = (0..slots.len()).map(|step| &slots[(first + step) % slots.len()]).find(|slot| {
+            slot.began.load(Ordering::Relaxed) == FREE
+                && slot.began.compare_exchange(FREE, CLAIMED, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        })?;
+        // The claim is seen before what is stored next.
+        fence(Ordering::Release);
+        let verb = VERBS.iter().position(|verb| *verb == call.verb).unwrap_or(0) as u64;
+        slot.what.store(verb << 32 | u64::from(call.name), Ordering::Relaxed);
+        slot.from.store(call.from, Ordering::Relaxed);
+        slot.to.store(call.to, Ordering::Relaxed);
+        slot.began.store(call.began, Ordering::SeqCst);
+        Some(slot)
+    }
+
+    /// Ends the call that began then; whether it was reported.
+    pub(super) fn free(&self, began: u64) -> bool {
+        let reported = self.reported.load(Ordering::Relaxed) == began;
+        self.began.store(FREE, Ordering::Release);
+        reported
+    }
+
+    pub(super) fn mark_reported(&self, began: u64) {
+        self.reported.store(began, Ordering::Relaxed);
+    }
+
+    /// The call in it.
+    pub(super) fn read(&self) -> Option<Call> {
+        let began = self.began.load(Ordering::SeqCst);
+        if began == FREE || began == CLAIMED {
+            return None;
+        }
+        let what = self.what.load(Ordering::Relaxed);
+        let (from, to) = (self.from.load(Ordering::Relaxed), self.to.load(Ordering::Relaxed));
+        fence(Ordering::Acquire);
+        let verb = *VERBS.get((what >> 32) as usize)?;
+        // Otherwise it has just ended.
+        (self.began.load(Ordering::Relaxed) == began).then_some(Call {
+            verb,
+            name: what as u32,
+            from,
+            to,
+            began,
+        })
+    }
+}
