@@ -168,6 +168,12 @@ impl Error {
         matches!(self.cause, Cause::NoSpace)
     }
 
+    /// Whether the device had no room for what is made ahead of use: nothing was lost, and the gate stays open. A write or a
+    /// sync that finds no room is a failure like any other.
+    pub fn is_no_space_ahead(&self) -> bool {
+        self.is_no_space() && matches!(self.verb, Verb::Prepare | Verb::Open | Verb::Rename)
+    }
+
     /// Whether the file does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self.cause, Cause::NotFound)

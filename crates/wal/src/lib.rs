@@ -31,6 +31,7 @@ pub use error::{AppendError, Error, OpenError, ReadError, Result};
 pub use insert::Admission;
 pub use inspect::{Inspection, SegmentReport, SegmentState, inspect};
 pub use katydid_device::{Device, Method};
+pub use katydid_device::{Stall, Stalls};
 pub use log::{Log, ReserveGuard, Space};
 pub use lsn::Lsn;
 #[doc(hidden)]

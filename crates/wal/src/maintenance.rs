@@ -107,7 +107,7 @@ impl Maintenance {
         };
         let no_space = match outcome {
             Ok(()) => false,
-            Err(error) if error.is_no_space() => true,
+            Err(error) if error.is_no_space_ahead() => true,
             Err(error) => {
                 fail(error);
                 false

@@ -37,6 +37,7 @@ pub enum Fault {
     SyncIo,
 }
 
+type Reads = Box<dyn FnMut(&str, Range<u64>) -> bool + Send>;
 type Predicate = Box<dyn FnMut(Verb, &str, u64) -> Option<Fault> + Send>;
 
 /// The plan of faults of a device.
@@ -45,6 +46,7 @@ pub(super) struct Plan {
     at: BTreeMap<u64, Fault>,
     when: Option<Predicate>,
     unreadable: Vec<(String, Range<u64>)>,
+    reads: Option<Reads>,
 }
 
 impl Plan {
@@ -60,6 +62,10 @@ impl Plan {
         self.unreadable.push((path.to_owned(), range));
     }
 
+    pub(super) fn unreadable_when(&mut self, predicate: Reads) {
+        self.reads = Some(predicate);
+    }
+
     pub(super) fn clear(&mut self) {
         *self = Plan::default();
     }
@@ -72,7 +78,10 @@ impl Plan {
         self.when.as_mut().and_then(|predicate| predicate(verb, path, step))
     }
 
-    pub(super) fn is_unreadable(&self, path: &str, range: &Range<u64>) -> bool {
+    pub(super) fn is_unreadable(&mut self, path: &str, range: &Range<u64>) -> bool {
+        if self.reads.as_mut().is_some_and(|fails| fails(path, range.clone())) {
+            return true;
+        }
         self.unreadable
             .iter()
             .any(|(name, bad)| name == path && bad.start < range.end && range.start < bad.end)

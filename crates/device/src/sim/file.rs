@@ -56,7 +56,7 @@ impl SimFile {
 
 impl File for SimFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
-        let world = self.shared.look(Verb::Read, || self.path())?;
+        let mut world = self.shared.look(Verb::Read, || self.path())?;
         let content = self.inode.content();
         let range = offset..offset.saturating_add(buffer.len() as u64).min(content.image.len());
         if world.plan.is_unreadable(&content.path, &range) {

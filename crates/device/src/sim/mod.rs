@@ -141,6 +141,11 @@ impl SimDevice {
         self.shared.lock().plan.unreadable(path, bytes);
     }
 
+    /// Asks `predicate` about every read, by the file's path and the bytes, whether it fails. As with [`SimDevice::fail_when`].
+    pub fn fail_reads_when(&self, predicate: impl FnMut(&str, Range<u64>) -> bool + Send + 'static) {
+        self.shared.lock().plan.unreadable_when(Box::new(predicate));
+    }
+
     /// Forgets every planned fault, unreadable range and predicate.
     pub fn heal(&self) {
         self.shared.lock().plan.clear();

@@ -234,7 +234,7 @@ impl ControlFile {
     /// Creates the control file, and with it the database: everything else is there and durable. Durable when it returns.
     pub(crate) fn create(directory: &dyn Directory, method: Method, control: Control) -> Result<ControlFile> {
         let file = directory.open(NEW_FILE_NAME, Create::IfMissing, method)?;
-        file.prepare(0, 2 * SLOT as u64).map_err(|error| match error.is_no_space() {
+        file.prepare(0, 2 * SLOT as u64).map_err(|error| match error.is_no_space_ahead() {
             true => Error::NoSpace { what: "the control file".to_owned() },
             false => error.into(),
         })?;

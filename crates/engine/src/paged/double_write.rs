@@ -208,7 +208,7 @@ impl DoubleWrite {
         let file = directory.open(FILE_NAME, Create::IfMissing, method)?;
         let (length, wanted) = (file.len()?, (BLOCK + batch_pages(page_bytes) * page_bytes) as u64);
         if length < wanted {
-            file.prepare(length, wanted).map_err(|error| match error.is_no_space() {
+            file.prepare(length, wanted).map_err(|error| match error.is_no_space_ahead() {
                 true => Error::NoSpace { what: "the double-write area".to_owned() },
                 false => error.into(),
             })?;

@@ -95,7 +95,7 @@ pub(crate) fn check_file(file: &dyn File, place: &str, database: u128, page_byte
 }
 
 fn no_space(error: katydid_device::Error) -> Error {
-    if error.is_no_space() {
+    if error.is_no_space_ahead() {
         Error::NoSpace { what: "pages of the database file".to_owned() }
     } else {
         error.into()
@@ -228,7 +228,7 @@ impl Space {
         };
         // Rule 3, as far as the device has room; without, normal reservations are refused until it has.
         match space.grow_below(RESERVE_PAGES, STEP_BYTES) {
-            Err(error) if !error.is_no_space() => Err(error),
+            Err(error) if !matches!(error, Error::NoSpace { .. }) => Err(error),
             _ => Ok(Arc::new(space)),
         }
     }

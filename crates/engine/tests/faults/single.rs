@@ -1,9 +1,7 @@
-//! What the store does when its device fails: a failed sync poisons everybody, no space is typed, loses nothing and clears,
+//! One kind of failure each: a failed sync poisons everybody, no space is typed, loses nothing and clears,
 //! a page that cannot be read or is damaged names itself, a short write is no success.
 
-mod common;
-
-use common::{block_on, contents, key};
+use crate::common::{self, block_on, contents, key};
 use katydid::{Database, Error, LockRelease, Options, Read, TransactionOptions};
 use katydid_device::{Fault, SimDevice, Verb};
 use std::sync::{Arc, Mutex};

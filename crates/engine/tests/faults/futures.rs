@@ -1,0 +1,139 @@
+//! A commit's future that is dropped, at whatever moment, changes nothing: the same calls reach the device, the same is found on
+//! it, and the locks go as they would have gone.
+
+use crate::Setting;
+use crate::common::contents;
+use katydid::testing::{Background, run_background};
+use katydid::{Database, Durability, TransactionOptions};
+use katydid_device::{SimDevice, Survival};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+/// What becomes of each future.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Kept,
+    DroppedBeforeItIsPolled,
+    DroppedWhilePending,
+    DroppedWhenReady,
+    DroppedAfterItsAnswer,
+}
+
+const FATES: [Fate; 4] = [
+    Fate::DroppedBeforeItIsPolled,
+    Fate::DroppedWhilePending,
+    Fate::DroppedWhenReady,
+    Fate::DroppedAfterItsAnswer,
+];
+
+/// Everything on the device: what programs see, and what a crash would leave.
+#[derive(PartialEq)]
+struct Outcome {
+    steps: u64,
+    seen: BTreeMap<String, Vec<u8>>,
+    kept: BTreeMap<String, Vec<u8>>,
+    rows: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+fn run(setting: Setting, fate: Fate) -> Outcome {
+    let mut options = setting.options();
+    options.log.background = Background::Caller;
+    let device = SimDevice::new(1);
+    let database = Database::open_in(device.directory(), options.clone()).expect("open");
+    let table = database.table("t").expect("table");
+    let mut context = Context::from_waker(Waker::noop());
+    for round in 0..40u64 {
+        let durability =
+            [Durability::Durable, Durability::Written, Durability::Buffered][(round % 3) as usize];
+        let mut txn =
+            database.begin_with(TransactionOptions { durability, ..Default::default() }).expect("begin");
+        // The same keys again and again: a lock that was not released would be waited for.
+        txn.put(&table, format!("{:02}", round % 7), round.to_string()).expect("put");
+        txn.put(&table, format!("own {round}"), "1").expect("put");
+        let mut future = txn.commit_async();
+        // Pending, unless its locks had to be released first, which waits on this thread.
+        let pending = |answer: Poll<_>| match answer {
+            Poll::Pending => true,
+            Poll::Ready(answer) => {
+                let _end: katydid::Lsn = katydid::Result::expect(answer, "committed");
+                false
+            }
+        };
+        match fate {
+            Fate::DroppedBeforeItIsPolled => {
+                drop(future);
+                run_background(&database);
+            }
+            Fate::DroppedWhilePending => {
+                pending(Pin::new(&mut future).poll(&mut context));
+                drop(future);
+                run_background(&database);
+            }
+            Fate::DroppedWhenReady => {
+                run_background(&database);
+                drop(future);
+            }
+            Fate::DroppedAfterItsAnswer | Fate::Kept => {
+                pending(Pin::new(&mut future).poll(&mut context));
+                run_background(&database);
+                assert!(!pending(Pin::new(&mut future).poll(&mut context)), "not ready");
+                if fate == Fate::Kept {
+                    assert!(!pending(Pin::new(&mut future).poll(&mut context)), "it answers again");
+                }
+            }
+        }
+    }
+    let rows = contents(&database, &table);
+    assert_eq!(rows.len(), 47);
+    let (steps, seen, kept) = (device.steps(), device.image(), device.durable_image());
+    device.freeze();
+    drop((table, database));
+    // The last commits that asked for durability are there whatever becomes of the machine.
+    let device = device.reopen_with(1, Survival::DropAll);
+    let database = Database::open_in(device.directory(), options).expect("open");
+    let table = database.open_table("t").expect("open table").expect("the table");
+    assert!(contents(&database, &table).contains_key(&b"own 39"[..]));
+    Outcome { steps, seen, kept, rows }
+}
+
+#[test]
+fn a_commit_future_dropped_at_any_moment_changes_nothing() {
+    for setting in Setting::all() {
+        let expected = run(setting, Fate::Kept);
+        for fate in FATES {
+            let outcome = run(setting, fate);
+            assert_eq!(outcome.steps, expected.steps, "{setting:?}, {fate:?}");
+            assert!(outcome.rows == expected.rows, "{setting:?}, {fate:?}: other rows");
+            assert!(outcome == expected, "{setting:?}, {fate:?}: the device holds something else");
+        }
+    }
+}
+
+/// Beside the database's own threads: whoever wants the locks gets them though the future that would have told is gone.
+#[test]
+fn locks_go_though_nobody_polls_the_future() {
+    for setting in Setting::all() {
+        let device = SimDevice::new(1);
+        let database = Database::open_in(device.directory(), setting.options()).expect("open");
+        let table = database.table("t").expect("table");
+        for round in 0..30u64 {
+            let mut txn = database.begin().expect("begin");
+            txn.put(&table, "hot", round.to_string()).expect("put");
+            let mut future = txn.commit_async();
+            if round % 2 == 0 {
+                let _answer = Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop()));
+            }
+            drop(future);
+        }
+        // Waits for the lock, and for what it has read to be durable.
+        assert_eq!(database.get(&table, "hot").expect("get").as_deref(), Some(&b"29"[..]), "{setting:?}");
+        device.freeze();
+        drop((table, database));
+        let device = device.reopen_with(1, Survival::DropAll);
+        let database = Database::open_in(device.directory(), setting.options()).expect("open");
+        let table = database.open_table("t").expect("open table").expect("the table");
+        assert_eq!(contents(&database, &table)[&b"hot"[..]], b"29", "{setting:?}");
+    }
+}

@@ -1,0 +1,99 @@
+//! What the store does when its device fails, stalls, or is full: every sync protocol, lock release and method.
+//!
+//! | file | what goes wrong |
+//! |---|---|
+//! | `matrix` | one write or sync of the log, while callers of every kind wait for it, and others read what those wrote |
+//! | `steps` | any one call that changes the device, by its number, in a whole life of a database; any read of recovery |
+//! | `stalls` | nothing, for a long time |
+//! | `futures` | nothing; the caller loses interest |
+//! | `unsafe_commits` | the process or the machine, after commits that asked for less than durability |
+//! | `single` | one thing each |
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod futures;
+mod matrix;
+mod single;
+mod stalls;
+mod steps;
+mod unsafe_commits;
+
+use katydid::{Error, LockRelease, Method, Options, SyncKind};
+use katydid_device::{SimDevice, Survival};
+use std::time::Duration;
+
+/// One way to open a database.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    /// Who syncs.
+    pub sync: SyncKind,
+    /// When locks go.
+    pub release: LockRelease,
+    /// How bytes travel. Another device is another line in [`Setting::all`].
+    pub method: Method,
+}
+
+impl Setting {
+    /// Every one.
+    pub fn all() -> Vec<Setting> {
+        let mut all = Vec::new();
+        for sync in SyncKind::ALL {
+            for release in [LockRelease::Early, LockRelease::AfterDurable] {
+                for method in [Method::Direct, Method::Buffered] {
+                    all.push(Setting { sync, release, method });
+                }
+            }
+        }
+        all
+    }
+
+    /// Small files, and no checkpoints but those asked for.
+    pub fn options(self) -> Options {
+        let mut options = common::small_options();
+        options.lock_release = self.release;
+        options.checkpoint_bytes = 1 << 30;
+        options.log_soft_bytes = 1 << 30;
+        // Long enough that a test which waits for it is seen to hang.
+        options.lock_wait = Duration::from_secs(600);
+        options.log.sync = self.sync;
+        options.log.method = self.method;
+        options.log.segment_bytes = 64 << 10;
+        options.log.reserve_bytes = 64 << 10;
+        options.log.ring_bytes = 64 << 10;
+        options.log.run_ahead_bytes = 16 << 10;
+        options.log.log_id = Some(1);
+        options
+    }
+}
+
+/// What the next opening may find on a device, with a name for each.
+pub fn later(device: &SimDevice) -> Vec<(String, SimDevice)> {
+    let mut later = vec![("the process died".to_owned(), device.reopen_after_kill())];
+    for (survival, seeds) in
+        [(Survival::DropAll, 1), (Survival::KeepAll, 1), (Survival::Prefix, 2), (Survival::Random, 2)]
+    {
+        for seed in 0..seeds {
+            later.push((
+                format!("the machine crashed, {survival:?} {seed}"),
+                device.reopen_with(seed, survival),
+            ));
+        }
+    }
+    later
+}
+
+/// The failure that everything later goes back to.
+pub fn first(error: &Error) -> String {
+    fn of_device(error: &katydid_device::Error) -> String {
+        match &error.cause {
+            katydid_device::Cause::Poisoned(earlier) => of_device(earlier),
+            _ => error.to_string(),
+        }
+    }
+    match error {
+        Error::Poisoned { cause } | Error::MustRollBack { cause } => first(cause),
+        Error::Device(error) => of_device(error),
+        other => other.to_string(),
+    }
+}

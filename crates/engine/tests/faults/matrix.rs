@@ -1,0 +1,218 @@
+//! One call of the log fails, once, while callers of every kind wait for it; afterwards the device works again.
+
+use crate::common::{assert_sound, block_on, contents};
+use crate::{Setting, first, later};
+use katydid::{Database, Error, Read, Table, Transaction, TransactionOptions};
+use katydid_device::{Fault, Method, SimDevice, Verb};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+/// A name, the fault of a write of the log, and that of a sync.
+const FAULTS: &[(&str, Option<Fault>, Option<Fault>)] = &[
+    ("a sync fails", Some(Fault::SyncIo), Some(Fault::SyncIo)),
+    ("a write fails", Some(Fault::Io), None),
+    ("there is no room for a write", Some(Fault::NoSpace), None),
+    ("a write is cut after a sector", Some(Fault::ShortWrite(1)), None),
+    ("a write is cut in its middle", Some(Fault::ShortWrite(5)), None),
+];
+
+/// Keys that each transaction writes, all or none.
+const PARTS: [&str; 3] = ["a", "k", "z"];
+const SAFE: u64 = 20;
+
+fn key(part: &str, txn: u64) -> String {
+    format!("{part}-{txn:03}")
+}
+
+/// What callers were told.
+#[derive(Debug, Default)]
+struct Told {
+    /// Of these transactions: committed.
+    acknowledged: BTreeSet<u64>,
+    /// To readers who were told that they may rely on it: these transactions' writes.
+    shown: BTreeSet<u64>,
+    causes: BTreeSet<String>,
+}
+
+type Ledger = Arc<Mutex<Told>>;
+
+fn hear<T>(ledger: &Ledger, outcome: Result<T, Error>, success: impl FnOnce(&mut Told, T)) {
+    let mut told = ledger.lock().expect("no panic");
+    match outcome {
+        Ok(value) => success(&mut told, value),
+        Err(error) if error.is_poisoned() => drop(told.causes.insert(first(&error))),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+fn write(database: &Database, table: &Table, txn: u64) -> Result<Transaction, Error> {
+    let mut open = database.begin()?;
+    for part in PARTS {
+        open.put(table, key(part, txn), vec![txn as u8; 300])?;
+    }
+    Ok(open)
+}
+
+/// Reads what transaction 1 writes until it is there or the device has failed, and says so if it may be relied on.
+fn reader(database: &Database, table: &Table, read: Read, ledger: &Ledger) {
+    loop {
+        // Then it may never be there.
+        let last = !ledger.lock().expect("no panic").causes.is_empty();
+        let outcome = (|| {
+            let mut txn = database.begin_with(TransactionOptions { read, ..Default::default() })?;
+            let found = txn.get(table, key("a", 1))?.is_some();
+            if found && read == Read::Durable {
+                // Whatever becomes of the reader, it was shown.
+                ledger.lock().expect("no panic").shown.insert(1);
+            }
+            txn.commit()?;
+            Ok(found)
+        })();
+        let done = last || !matches!(outcome, Ok(false));
+        hear(ledger, outcome, |told, found| {
+            if found {
+                told.shown.insert(1);
+            }
+        });
+        if done {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// One caller; the number says how it commits.
+fn writer(database: &Database, table: &Table, txn: u64, ledger: &Ledger) {
+    let acknowledge = move |told: &mut Told, _| told.acknowledged.extend([txn]);
+    match txn {
+        1..4 => {
+            hear(ledger, write(database, table, txn).and_then(Transaction::commit), acknowledge);
+        }
+        4..6 => {
+            let future = write(database, table, txn).map(Transaction::commit_async);
+            hear(ledger, future.and_then(block_on), acknowledge);
+        }
+        _ => {
+            // A thread that goes on with other transactions while the first wait.
+            let session = database.session();
+            for txn in [txn, txn + 10, txn + 20] {
+                match write(database, table, txn) {
+                    Ok(open) => {
+                        let ledger = ledger.clone();
+                        open.commit_with(&session, move |outcome| {
+                            hear(&ledger, outcome, |told, _| told.acknowledged.extend([txn]));
+                        });
+                    }
+                    Err(error) => hear(ledger, Err(error), acknowledge),
+                }
+            }
+            session.drain().expect("all are told");
+            assert_eq!(session.pending(), 0);
+        }
+    }
+}
+
+fn check(database: &Database, told: &Told, when: &str) {
+    let table = database.open_table("t").expect("open table").expect("the table");
+    let rows = contents(database, &table);
+    for number in 0..SAFE {
+        assert_eq!(rows.get(key("safe", number).as_bytes()).map(Vec::as_slice), Some(&b"safe"[..]), "{when}");
+    }
+    let mut parts: BTreeMap<u64, usize> = BTreeMap::new();
+    for (row, value) in rows.iter().filter(|(row, _)| !row.starts_with(b"safe")) {
+        let text = String::from_utf8_lossy(row);
+        let txn: u64 = text.split('-').nth(1).and_then(|text| text.parse().ok()).expect("a number");
+        assert_eq!(*value, vec![txn as u8; 300], "{when}: {text}");
+        *parts.entry(txn).or_default() += 1;
+    }
+    for (txn, count) in &parts {
+        assert_eq!(*count, PARTS.len(), "{when}: transaction {txn} is there in part");
+    }
+    let lost = told.acknowledged.iter().chain(&told.shown).find(|txn| !parts.contains_key(txn));
+    assert_eq!(lost, None, "{when}: acknowledged or shown, and lost");
+    assert_sound(&database.verify(None).expect("verify"));
+}
+
+fn fails(setting: Setting, on_write: Option<Fault>, on_sync: Option<Fault>) {
+    let device = SimDevice::new(1);
+    let database = Database::open_in(device.directory(), setting.options()).expect("open");
+    let table = database.table("t").expect("table");
+    for number in 0..SAFE {
+        database.put(&table, key("safe", number), "safe").expect("put");
+    }
+    let ledger = Ledger::default();
+    std::thread::scope(|scope| {
+        struct GoOn<'a>(&'a SimDevice);
+        impl Drop for GoOn<'_> {
+            fn drop(&mut self) {
+                self.0.stall_writes(false);
+            }
+        }
+        device.stall_writes(true);
+        let standstill = GoOn(&device);
+        let (database, table, ledger) = (&database, &table, &ledger);
+        for txn in 1..8 {
+            scope.spawn(move || writer(database, table, txn, ledger));
+        }
+        for read in [Read::Visible, Read::Durable] {
+            scope.spawn(move || reader(database, table, read, ledger));
+        }
+        device.wait_stalled(1);
+        let direct = setting.method == Method::Direct;
+        let mut left = true;
+        device.fail_when(move |verb, path, _| {
+            let fault = match verb {
+                _ if !left || !path.starts_with("log/log.0") => None,
+                Verb::Write => on_write.filter(|fault| direct || *fault != Fault::SyncIo),
+                Verb::Sync => on_sync,
+                _ => None,
+            };
+            left &= fault.is_none();
+            fault
+        });
+        drop(standstill);
+    });
+    let Told { acknowledged, shown, mut causes } = std::mem::take(&mut *ledger.lock().expect("no panic"));
+    let told = Told { acknowledged, shown, causes: BTreeSet::new() };
+    assert!(!causes.is_empty(), "nobody heard of it");
+    // The device works again; nothing is written and nobody is told of success.
+    let steps = device.steps();
+    let refused = [
+        database.put(&table, "x", "y"),
+        database.sync().map(drop),
+        write(&database, &table, 99).and_then(|txn| txn.commit().map(drop)),
+    ];
+    for outcome in refused {
+        let error = outcome.expect_err("the device failed");
+        assert!(error.is_poisoned(), "{error}");
+        causes.insert(first(&error));
+    }
+    assert!(database.checkpoint().is_err());
+    assert_eq!(device.steps(), steps, "something reached the device");
+    assert_eq!(causes.len(), 1, "one first cause: {causes:?}");
+    assert!(causes.iter().all(|cause| cause.contains("log/log.0")), "{causes:?} names no file");
+    // What is durable is read, and relied on.
+    let mut txn = database.begin().expect("begin");
+    for number in 0..SAFE {
+        assert_eq!(txn.get(&table, key("safe", number)).expect("get").as_deref(), Some(&b"safe"[..]));
+    }
+    txn.commit().expect("nothing was written");
+    assert!(database.close().expect_err("the device failed").is_poisoned());
+    drop((table, database));
+    for (when, device) in later(&device) {
+        let database = Database::open_in(device.directory(), setting.options()).expect(&when);
+        check(&database, &told, &when);
+        let table = database.open_table("t").expect("open table").expect("the table");
+        database.put(&table, key("safe", 0), "safe").expect("a database like any other");
+    }
+}
+
+#[test]
+fn after_a_failed_call_all_hear_the_first_cause_and_nothing_acknowledged_is_lost() {
+    for (name, on_write, on_sync) in FAULTS {
+        for setting in Setting::all() {
+            println!("{name}: {setting:?}");
+            fails(setting, *on_write, on_sync.filter(|_| setting.method == Method::Buffered));
+        }
+    }
+}

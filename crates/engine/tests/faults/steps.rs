@@ -1,0 +1,252 @@
+//! Any one call that changes the device fails, by its number: in creating, committing, checkpoints, rotation, closing and opening.
+//! And any read of recovery. All work is done on the test's thread, so a number names the same call in every run.
+
+use crate::common::{assert_sound, block_on, contents};
+use crate::{Setting, later};
+use katydid::testing::{Background, run_background};
+use katydid::{Database, Error, Options};
+use katydid_device::{Fault, SimDevice, Verb};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+fn options(setting: Setting) -> Options {
+    let mut options = setting.options();
+    options.log.background = Background::Caller;
+    options.log.segment_bytes = 32 << 10;
+    options.log.reserve_bytes = 16 << 10;
+    options.log.ring_bytes = 16 << 10;
+    options.log.run_ahead_bytes = 8 << 10;
+    options
+}
+
+/// Transactions by number: how often each was attempted, and which are acknowledged. A transaction writes two keys.
+#[derive(Debug, Default)]
+struct Told {
+    attempted: u64,
+    acknowledged: Vec<u64>,
+}
+
+fn key(txn: u64, part: u64) -> String {
+    format!("{part}-{txn:04}")
+}
+
+fn value(txn: u64) -> Vec<u8> {
+    vec![txn as u8; 50 + (txn * 97 % 900) as usize]
+}
+
+/// Tries again what was refused for lack of room, once: the fault strikes once, so it clears.
+fn insist<T>(mut call: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+    match call() {
+        Err(error) if error.is_no_space() && !is_lost(&error) => match call() {
+            Err(error) if error.is_no_space() && !is_lost(&error) => {
+                panic!("no space, and that does not clear")
+            }
+            outcome => outcome,
+        },
+        outcome => outcome,
+    }
+}
+
+/// A write or sync that failed for lack of room has shut the gate.
+fn is_lost(error: &Error) -> bool {
+    matches!(error, Error::Device(error) if !error.is_no_space_ahead())
+}
+
+fn live(device: &SimDevice, options: &Options, told: &mut Told) -> Result<(), Error> {
+    for _ in 0..2 {
+        let database = insist(|| Database::open_in(device.directory(), options.clone()))?;
+        let table = insist(|| database.table("t"))?;
+        let session = database.session();
+        for round in 0..12 {
+            told.attempted += 1;
+            let number = told.attempted;
+            let mut txn = insist(|| {
+                let mut txn = database.begin()?;
+                txn.put(&table, key(number, 0), value(number))?;
+                txn.put(&table, key(number, 1), value(number))?;
+                Ok(txn)
+            })?;
+            if round % 5 == 4 {
+                txn.delete(&table, key(number - 2, 0))?;
+                txn.put(&table, key(number - 2, 0), value(number - 2))?;
+            }
+            match round % 3 {
+                0 => drop(txn.commit()?),
+                1 => {
+                    let future = txn.commit_async();
+                    run_background(&database);
+                    block_on(future)?;
+                }
+                _ => {
+                    let done = Arc::new(Mutex::new(None));
+                    let answer = done.clone();
+                    txn.commit_with(&session, move |outcome| {
+                        *answer.lock().expect("no panic") = Some(outcome)
+                    });
+                    session.drain()?;
+                    let outcome = done.lock().expect("no panic").take();
+                    outcome.expect("drained")?;
+                }
+            }
+            told.acknowledged.push(number);
+            if round % 6 == 5 {
+                insist(|| database.checkpoint())?;
+            }
+        }
+        drop(session);
+        insist(|| database.close())?;
+    }
+    Ok(())
+}
+
+fn check(device: &SimDevice, options: &Options, told: &Told, when: &str) {
+    let database = Database::open_in(device.directory(), options.clone())
+        .unwrap_or_else(|error| panic!("{when}: {error}\n{}", device.dump()));
+    let found = match database.open_table("t").expect("open table") {
+        Some(table) => contents(&database, &table),
+        None => BTreeMap::new(),
+    };
+    for number in 1..=told.attempted {
+        let parts: Vec<_> = (0..2).map(|part| found.get(key(number, part).as_bytes())).collect();
+        let whole = parts.iter().all(|part| part.is_some_and(|found| *found == value(number)));
+        let none = parts.iter().all(Option::is_none);
+        assert!(
+            whole || none && !told.acknowledged.contains(&number),
+            "{when}: transaction {number}: {parts:?}"
+        );
+    }
+    assert!(found.len() as u64 <= 2 * told.attempted);
+    assert_sound(&database.verify(None).expect("verify"));
+}
+
+fn steps(options: &Options) -> u64 {
+    let device = SimDevice::new(1);
+    live(&device, options, &mut Told::default()).expect("a life without a fault");
+    device.steps()
+}
+
+/// Runs a life in which call number `step` fails.
+fn fail_at(options: &Options, step: u64, fault: Fault) {
+    let device = SimDevice::new(step);
+    let struck = Arc::new(Mutex::new(None));
+    let seen = struck.clone();
+    device.fail_when(move |verb, path, number| {
+        (number == step).then(|| {
+            *seen.lock().expect("no panic") = Some((verb, path.to_owned()));
+            fault
+        })
+    });
+    let mut told = Told::default();
+    let end = live(&device, options, &mut told);
+    let struck = struck.lock().expect("no panic").take();
+    let Some((verb, path)) = struck else { return };
+    println!("step {step}: {fault:?} in {verb} {path}: {end:?}");
+    match &end {
+        Ok(()) => assert!(
+            !matches!(verb, Verb::Write | Verb::Sync | Verb::SyncDirectory),
+            "a failed {verb} was passed over"
+        ),
+        Err(error) => {
+            assert!(error.is_poisoned() || matches!(error, Error::Device(_)), "taken for {error:?}");
+            let ahead = fault == Fault::NoSpace && matches!(verb, Verb::Prepare | Verb::Open | Verb::Rename);
+            assert!(!ahead, "a lack of room that was met ahead of use ended it: {error}");
+        }
+    }
+    device.heal();
+    for (when, device) in later(&device) {
+        check(&device, options, &told, &when);
+    }
+}
+
+/// Each step with one of the settings, another one for the next, so that all have each kind of call.
+#[test]
+fn a_failure_at_any_step_loses_nothing_that_was_acknowledged() {
+    let settings: Vec<Options> = Setting::all().into_iter().map(options).collect();
+    let total = steps(&settings[0]);
+    for (round, fault) in [Fault::NoSpace, Fault::Io, Fault::SyncIo].into_iter().enumerate() {
+        for step in 0..total {
+            fail_at(&settings[(step as usize + round) % settings.len()], step, fault);
+        }
+    }
+}
+
+/// A database of several segments and pages that a crash has ended.
+fn crashed(options: &Options) -> (SimDevice, Told) {
+    let device = SimDevice::new(1);
+    let mut told = Told::default();
+    live(&device, options, &mut told).expect("a life without a fault");
+    let database = Database::open_in(device.directory(), options.clone()).expect("open");
+    let table = database.table("t").expect("table");
+    for _ in 0..12 {
+        told.attempted += 1;
+        let number = told.attempted;
+        let mut txn = database.begin().expect("begin");
+        txn.put(&table, key(number, 0), value(number)).expect("put");
+        txn.put(&table, key(number, 1), value(number)).expect("put");
+        txn.commit().expect("commit");
+        told.acknowledged.push(number);
+    }
+    // To be undone.
+    let mut open = database.begin().expect("begin");
+    open.put(&table, "0-0003", "never").expect("put");
+    open.put(&table, "never", "never").expect("put");
+    database.sync().expect("sync");
+    device.freeze();
+    (device, told)
+}
+
+/// As many reads as opening makes fail, each in an opening of its own: the first read there, or all.
+fn each_read_fails(options: &Options, stays: bool) {
+    let (crashed, told) = crashed(options);
+    let mut refused = 0;
+    for nth in 0.. {
+        let device = crashed.reopen_after_kill();
+        let bad: Arc<Mutex<Option<(String, Range<u64>)>>> = Arc::default();
+        let (seen, mut reads) = (bad.clone(), 0);
+        device.fail_reads_when(move |path, range| {
+            let mut bad = seen.lock().expect("no panic");
+            reads += 1;
+            match &*bad {
+                None if reads == nth + 1 => {
+                    *bad = Some((path.to_owned(), range));
+                    true
+                }
+                Some((file, bytes)) => {
+                    stays && file == path && bytes.start < range.end && range.start < bytes.end
+                }
+                None => false,
+            }
+        });
+        let outcome = Database::open_in(device.directory(), options.clone());
+        let Some((file, bytes)) = bad.lock().expect("no panic").take() else {
+            assert!(outcome.is_ok(), "{outcome:?}");
+            break;
+        };
+        let what = format!("read {nth}, of {file} bytes {bytes:?}");
+        match outcome {
+            Err(Error::Device(error)) => {
+                assert_eq!(error.verb, Verb::Read, "{what}: {error}");
+                refused += 1;
+            }
+            // A page that cannot be read is found by whoever wants it.
+            Ok(database) => drop(database),
+            Err(error) => panic!("{what}: a failing read was taken for {error}"),
+        }
+        device.heal();
+        check(&device, options, &told, &what);
+        check(&device.reopen_with(nth, katydid_device::Survival::DropAll), options, &told, &what);
+    }
+    assert!(refused > 4, "only {refused} failing reads were reported");
+}
+
+#[test]
+fn a_read_of_recovery_that_fails_is_an_error_of_the_device_and_harms_nothing() {
+    let settings = Setting::all();
+    for stays in [false, true] {
+        for setting in settings.iter().step_by(3) {
+            println!("{setting:?}");
+            each_read_fails(&options(*setting), stays);
+        }
+    }
+}

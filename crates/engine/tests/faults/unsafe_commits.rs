@@ -1,0 +1,191 @@
+//! Commits that ask for less than durability: what a crash may take, and what it may not.
+//!
+//! `Written` survives the death of the process. Both `Written` and `Buffered` may be lost to a crash of the machine, `Buffered`
+//! also with the process: then commits are lost from the end, whole, and never one on which a surviving one depends. What is
+//! durable is not lost, and a durable commit takes with it everything it has seen.
+
+use crate::common::{assert_sound, block_on, contents};
+use crate::{Setting, later};
+use katydid::{Database, Durability, Error, InserterKind, Read, Session, Table, TransactionOptions};
+use katydid_device::SimDevice;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// How a transaction is committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Blocking,
+    Callback,
+    Future,
+}
+
+const WAYS: [Way; 3] = [Way::Blocking, Way::Callback, Way::Future];
+const CLIENTS: u64 = 3;
+
+type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// The number of a client's transaction, in the key it writes.
+fn key(client: u64, part: &str) -> String {
+    format!("{client} {part}")
+}
+
+/// Writes its number to two keys of its own, adds one to a key that all share, and notes what that was: `(shared, own)`.
+fn step(
+    database: &Database,
+    table: &Table,
+    client: u64,
+    number: u64,
+    durability: Durability,
+    way: Way,
+    session: &Session,
+) -> Result<u64, Error> {
+    let options = TransactionOptions { durability, read: Read::Visible };
+    let mut txn = database.begin_with(options)?;
+    let before = txn.get_for_update(table, "shared")?.map_or(0, |value| parse(&value));
+    let text = format!("{number} {before}");
+    txn.put(table, key(client, "first"), &text)?;
+    txn.put(table, "shared", (before + 1).to_string())?;
+    txn.put(table, format!("turn {before:05}"), format!("{client} {number}"))?;
+    txn.put(table, key(client, "last"), &text)?;
+    match way {
+        Way::Blocking => drop(txn.commit()?),
+        Way::Future => drop(block_on(txn.commit_async())?),
+        Way::Callback => {
+            let answer = Arc::new(Mutex::new(None));
+            let told = answer.clone();
+            txn.commit_with(session, move |outcome| *told.lock().expect("no panic") = Some(outcome));
+            session.drain()?;
+            let outcome = answer.lock().expect("no panic").take();
+            outcome.expect("drained")?;
+        }
+    }
+    Ok(before)
+}
+
+fn parse(value: &[u8]) -> u64 {
+    String::from_utf8_lossy(value).parse().expect("a number")
+}
+
+/// Which of the shared key's turns survived; panics unless they are the first ones, each whole.
+fn survivors(rows: &Rows, when: &str) -> u64 {
+    let shared = rows.get(&b"shared"[..]).map_or(0, |value| parse(value));
+    let turns: Vec<(u64, String)> = rows
+        .iter()
+        .filter_map(|(key, value)| {
+            let text = String::from_utf8_lossy(key).strip_prefix("turn ").map(str::to_owned)?;
+            Some((parse(text.as_bytes()), String::from_utf8_lossy(value).into_owned()))
+        })
+        .collect();
+    // Each turn has seen the one before it, so a missing one would be one that a survivor depends on.
+    assert!(turns.iter().map(|(turn, _)| *turn).eq(0..shared), "{when}: {shared} turns, there are {turns:?}");
+    for client in 0..CLIENTS {
+        let (first, last) =
+            (rows.get(key(client, "first").as_bytes()), rows.get(key(client, "last").as_bytes()));
+        assert_eq!(first, last, "{when}: a transaction of client {client} is there in part");
+        let of_client = |(turn, value): &(u64, String)| {
+            let (owner, number) = value.split_once(' ').expect("two words");
+            (owner == client.to_string()).then(|| format!("{number} {turn}"))
+        };
+        let expected = turns.iter().rev().find_map(of_client);
+        let found = last.map(|value| String::from_utf8_lossy(value).into_owned());
+        assert_eq!(found, expected, "{when}: client {client}");
+    }
+    shared
+}
+
+fn recovered(device: &SimDevice, setting: Setting, inserter: InserterKind, when: &str) -> u64 {
+    let mut options = setting.options();
+    options.log.inserter = inserter;
+    let database = Database::open_in(device.directory(), options).expect(when);
+    let table = database.open_table("t").expect("open table").expect("the table");
+    let rows = contents(&database, &table);
+    assert_sound(&database.verify(None).expect("verify"));
+    survivors(&rows, when)
+}
+
+/// Three clients; the first commits are durable, then come those that ask for `durability`. The process ends without warning.
+fn lose(setting: Setting, inserter: InserterKind, durability: Durability, way: Way) {
+    let device = SimDevice::new(1);
+    let mut options = setting.options();
+    options.log.inserter = inserter;
+    let database = Database::open_in(device.directory(), options).expect("open");
+    let table = database.table("t").expect("table");
+    let session = database.session();
+    let mut turns = 0;
+    let mut run = |number: u64, durability: Durability| {
+        let client = number % CLIENTS;
+        let before = step(&database, &table, client, number, durability, way, &session).expect("a commit");
+        assert_eq!(before, turns, "a later transaction sees the earlier one");
+        turns += 1;
+    };
+    (0..6).for_each(|number| run(number, Durability::Durable));
+    (6..30).for_each(|number| run(number, durability));
+    // Whatever is on its way is cut off here.
+    device.freeze();
+    drop((session, table, database));
+    for (when, device) in later(&device) {
+        let what = format!("{setting:?}, {inserter}, {durability}, {way:?}: {when}");
+        let left = recovered(&device, setting, inserter, &what);
+        assert!((6..=30).contains(&left), "{what}: {left} turns");
+        if durability == Durability::Written && when == "the process died" {
+            assert_eq!(left, 30, "{what}: what was written survives the process");
+        }
+    }
+}
+
+#[test]
+fn a_crash_takes_whole_commits_from_the_end_and_the_process_takes_nothing_written() {
+    for (number, setting) in Setting::all().into_iter().enumerate() {
+        for durability in [Durability::Written, Durability::Buffered] {
+            for way in WAYS {
+                let inserter = if number % 2 == 0 { InserterKind::Marks } else { InserterKind::Chunked };
+                lose(setting, inserter, durability, way);
+            }
+        }
+    }
+}
+
+/// Several threads at once, in no order but that of the shared key.
+#[test]
+fn what_survives_of_unsafe_commits_of_several_threads_depends_on_nothing_lost() {
+    for (number, setting) in Setting::all().into_iter().enumerate() {
+        let inserter = if number % 2 == 0 { InserterKind::Chunked } else { InserterKind::Marks };
+        let device = SimDevice::new(1);
+        let mut options = setting.options();
+        options.log.inserter = inserter;
+        let database = Database::open_in(device.directory(), options).expect("open");
+        let table = database.table("t").expect("table");
+        let durable = Mutex::new(0);
+        std::thread::scope(|scope| {
+            for client in 0..CLIENTS {
+                let (database, table, durable) = (&database, &table, &durable);
+                scope.spawn(move || {
+                    let session = database.session();
+                    for number in 0..20u64 {
+                        let durability = match (client + number) % 7 {
+                            0 => Durability::Durable,
+                            turn if turn % 2 == 0 => Durability::Written,
+                            _ => Durability::Buffered,
+                        };
+                        let way = WAYS[(number % 3) as usize];
+                        let turn =
+                            step(database, table, client, number, durability, way, &session).expect("commit");
+                        if durability == Durability::Durable {
+                            // It has seen all before it.
+                            let mut durable = durable.lock().expect("no panic");
+                            *durable = turn.max(*durable);
+                        }
+                    }
+                });
+            }
+        });
+        device.freeze();
+        drop((table, database));
+        let durable = durable.into_inner().expect("no panic");
+        for (when, device) in later(&device) {
+            let what = format!("{setting:?}, {inserter}: {when}");
+            let left = recovered(&device, setting, inserter, &what);
+            assert!(left > durable && left <= 60, "{what}: {left} turns, turn {durable} was durable");
+        }
+    }
+}

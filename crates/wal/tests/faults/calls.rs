@@ -1,0 +1,146 @@
+//! One call on the way of a commit fails, once, while callers of every kind wait; afterwards the device works again.
+
+use crate::places::{Place, Standstill};
+use crate::{Told, append, block_on, check, first, on_every_protocol_and_device, options};
+use katydid_device::{Fault, Method, Verb};
+use katydid_wal::{AppendError, Durability, Error, Log, Session, SyncKind};
+use std::sync::{Arc, Mutex};
+
+/// A name, the fault of a write, and the fault of a sync. Where durable writes are used there is nothing else to fail.
+const FAULTS: &[(&str, Option<Fault>, Option<Fault>)] = &[
+    ("a sync fails", Some(Fault::SyncIo), Some(Fault::SyncIo)),
+    ("a write fails", Some(Fault::Io), None),
+    ("there is no room for a write", Some(Fault::NoSpace), None),
+    ("a write is cut after a sector", Some(Fault::ShortWrite(1)), None),
+    ("a write is cut in its middle", Some(Fault::ShortWrite(11)), None),
+];
+
+/// Sessions: the first is alone before the fault; then come those that block, wait for a future, and have callbacks.
+const BLOCKING: std::ops::Range<usize> = 1..4;
+const FUTURES: std::ops::Range<usize> = 4..7;
+const SESSIONS: usize = 9;
+
+fn is_segment(name: &str) -> bool {
+    name.starts_with("log.0")
+}
+
+/// Remembers the failure that a caller was told of.
+fn hear(outcome: Result<(), Error>, told: &mut Told, upto: u64, causes: &Mutex<Vec<String>>) {
+    match outcome {
+        Ok(()) => told.acknowledged = told.acknowledged.max(upto),
+        Err(Error::Poisoned { cause }) => causes.lock().expect("no panic").push(first(&cause)),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// What one caller does while the device stands still.
+fn call(log: &Log, mut session: Session, number: usize, causes: &Arc<Mutex<Vec<String>>>) -> Told {
+    let mut told = Told::default();
+    let Ok(end) = append(&mut session, number as u64, &mut told) else { return told };
+    if BLOCKING.contains(&number) {
+        hear(log.wait(end, Durability::Durable), &mut told, 1, causes);
+    } else if FUTURES.contains(&number) {
+        hear(block_on(log.wait_async(end, Durability::Durable)), &mut told, 1, causes);
+    } else {
+        let acknowledged = Arc::new(Mutex::new(Told::default()));
+        let mut end = end;
+        for upto in 1..=10 {
+            let (acknowledged, causes) = (acknowledged.clone(), causes.clone());
+            session.on_complete(end, Durability::Durable, move |outcome| {
+                hear(outcome, &mut acknowledged.lock().expect("no panic"), upto, &causes);
+            });
+            match append(&mut session, number as u64, &mut told) {
+                Ok(next) => end = next,
+                Err(AppendError::Poisoned { .. }) => break,
+                Err(other) => panic!("{other}"),
+            }
+        }
+        session.drain();
+        assert_eq!(session.pending(), 0, "a callback was forgotten");
+        told.acknowledged = acknowledged.lock().expect("no panic").acknowledged;
+    }
+    told
+}
+
+fn fails(sync: SyncKind, place: &Place, on_write: Option<Fault>, on_sync: Option<Fault>) {
+    let device = place.make();
+    let log = Log::open_in(device.directory(), options(sync, place)).expect("open");
+    let mut told = vec![Told::default(); SESSIONS];
+    let mut session = log.session().expect("session");
+    for _ in 0..5 {
+        let end = append(&mut session, 0, &mut told[0]).expect("append");
+        log.wait(end, Durability::Durable).expect("wait");
+    }
+    told[0].acknowledged = 5;
+    let causes = Arc::new(Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        let standstill = Standstill::of(&device);
+        let callers: Vec<_> = (1..SESSIONS)
+            .map(|number| {
+                let (log, causes) = (&log, &causes);
+                scope.spawn(move || call(log, log.session().expect("session"), number, causes))
+            })
+            .collect();
+        device.wait_stalled();
+        let direct = place.method == Method::Direct;
+        device.fail_once(move |verb, name| match verb {
+            _ if !is_segment(name) => None,
+            Verb::Write => on_write.filter(|fault| direct || *fault != Fault::SyncIo),
+            Verb::Sync => on_sync,
+            _ => None,
+        });
+        drop(standstill);
+        for (number, caller) in (1..SESSIONS).zip(callers) {
+            told[number] = caller.join().expect("no panic");
+        }
+    });
+    // All heard the same: the first.
+    let mut causes = std::mem::take(&mut *causes.lock().expect("no panic"));
+    let Some(Error::Poisoned { cause }) = log.poisoned() else { panic!("the log is not shut") };
+    assert!(!causes.is_empty(), "nobody heard of it");
+    causes.push(first(&cause));
+    causes.dedup();
+    assert_eq!(causes.len(), 1, "{causes:?}");
+    assert!(causes[0].contains("log.0"), "{causes:?} names no segment");
+    // The device works again, and nothing of this log reaches it or is acknowledged any more.
+    let durable = log.durable();
+    let steps = || match &device {
+        crate::places::Device::Simulated(device) => device.steps(),
+        crate::places::Device::Files { .. } => 0,
+    };
+    let before = steps();
+    let again = [log.wait(log.reserved(), Durability::Durable), log.sync().map(drop), log.trim(durable)];
+    for outcome in again {
+        assert!(
+            matches!(&outcome, Err(Error::Poisoned { cause }) if first(cause) == causes[0]),
+            "{outcome:?}"
+        );
+    }
+    let refused = append(&mut session, 0, &mut told[0]);
+    assert!(matches!(&refused, Err(AppendError::Poisoned { cause }) if first(cause) == causes[0]));
+    assert_eq!((log.durable(), steps()), (durable, before));
+    // What is durable is read.
+    check(&log, &told, "reading goes on");
+    assert!(matches!(log.close(), Err(Error::Poisoned { .. })));
+    drop((session, log));
+    for (when, device) in device.later() {
+        let log = Log::open_in(device.directory(), options(sync, place)).expect(&when);
+        check(&log, &told, &when);
+        // And it is a log like any other.
+        let mut session = log.session().expect("session");
+        let end =
+            session.append(&katydid_wal::Append::new(katydid_wal::Kind::USER, &[])).expect("append").end;
+        log.wait(end, Durability::Durable).expect("wait");
+    }
+}
+
+#[test]
+fn after_a_failed_call_all_hear_the_first_cause_and_nothing_acknowledged_is_lost() {
+    for (name, on_write, on_sync) in FAULTS {
+        println!("{name}");
+        on_every_protocol_and_device(|sync, place| {
+            let direct = place.method == Method::Direct;
+            fails(sync, place, *on_write, if direct { None } else { *on_sync });
+        });
+    }
+}

@@ -1,0 +1,100 @@
+//! A future that is dropped, at whatever moment, changes nothing: the same calls reach the device, and the same is found on it.
+
+use crate::{Told, append, check, options, places};
+use katydid_device::SimDevice;
+use katydid_wal::{Background, Counters, Durability, Log, Options};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+/// What becomes of each future.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Kept,
+    DroppedBeforeItIsPolled,
+    DroppedWhilePending,
+    DroppedWhenReady,
+    DroppedAfterItsAnswer,
+}
+
+/// What came of a run.
+#[derive(Debug, PartialEq)]
+struct Outcome {
+    steps: u64,
+    counters: Counters,
+    seen: BTreeMap<String, Vec<u8>>,
+    kept: BTreeMap<String, Vec<u8>>,
+}
+
+fn run(options: &Options, fate: Fate) -> Outcome {
+    let device = SimDevice::new(1);
+    let log = Log::open_in(device.directory(), options.clone()).expect("open");
+    let mut session = log.session().expect("session");
+    let mut told = Told::default();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut kept = Vec::new();
+    for round in 0..60 {
+        let end = append(&mut session, 0, &mut told).expect("append");
+        let level = if round % 3 == 0 { Durability::Written } else { Durability::Durable };
+        let mut future = log.wait_async(end, level);
+        match fate {
+            Fate::DroppedBeforeItIsPolled => drop(future),
+            Fate::DroppedWhilePending => {
+                assert!(Pin::new(&mut future).poll(&mut context).is_pending());
+                drop(future);
+            }
+            Fate::DroppedWhenReady => kept.push(future),
+            Fate::DroppedAfterItsAnswer | Fate::Kept => {
+                assert!(Pin::new(&mut future).poll(&mut context).is_pending());
+                kept.push(future);
+            }
+        }
+        // Several at a time, one of them alone.
+        if round % 4 != 1 {
+            log.run_background();
+            assert!(if level == Durability::Durable { log.durable() } else { log.written() } >= end);
+            if fate == Fate::DroppedWhenReady {
+                kept.clear();
+            }
+            if fate == Fate::DroppedAfterItsAnswer {
+                for mut future in kept.drain(..) {
+                    let answer = Pin::new(&mut future).poll(&mut context);
+                    assert!(matches!(answer, Poll::Ready(Ok(()))), "{answer:?}");
+                }
+            }
+        }
+    }
+    for future in &mut kept {
+        let answer = Pin::new(future).poll(&mut context);
+        assert!(matches!(answer, Poll::Ready(Ok(()))), "{answer:?}");
+    }
+    let counters = log.counters();
+    drop((kept, session));
+    log.close().expect("close");
+    told.acknowledged = told.appended;
+    check(&log, &[told], "after closing");
+    drop(log);
+    Outcome { steps: device.steps(), counters, seen: device.image(), kept: device.durable_image() }
+}
+
+#[test]
+fn a_future_dropped_at_any_moment_changes_nothing() {
+    for place in &places::ALL[..2] {
+        for sync in katydid_wal::SyncKind::ALL {
+            let options = Options { background: Background::Caller, ..options(sync, place) };
+            let expected = run(&options, Fate::Kept);
+            for fate in [
+                Fate::DroppedBeforeItIsPolled,
+                Fate::DroppedWhilePending,
+                Fate::DroppedWhenReady,
+                Fate::DroppedAfterItsAnswer,
+            ] {
+                let outcome = run(&options, fate);
+                assert_eq!(outcome.steps, expected.steps, "{sync}, {fate:?}");
+                assert_eq!(outcome.counters, expected.counters, "{sync}, {fate:?}");
+                assert!(outcome == expected, "{sync}, {fate:?}: the device holds something else");
+            }
+        }
+    }
+}

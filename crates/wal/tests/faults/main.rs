@@ -1,0 +1,136 @@
+//! What the log does when its device fails, stalls, or is full: every protocol, every device, every kind of fault, every place.
+//!
+//! | file | what goes wrong |
+//! |---|---|
+//! | `calls` | one write or sync on the way of a commit, while callers of every kind wait for it |
+//! | `steps` | any one call that changes the device, by its number, in a whole life of a log |
+//! | `opening` | reads of recovery |
+//! | `stalls` | nothing, for a long time |
+//! | `futures` | nothing; the caller loses interest |
+//! | `beside` | threads, wakers and callbacks beside the way of a commit |
+//!
+//! What must hold is the same everywhere: whoever was told of success finds it after the next opening, whatever becomes of the
+//! machine; after a failed write or sync nobody is told of success any more, and all are told the first cause; and what is found
+//! is records that were appended, whole, in the order of their session, from the first one on.
+
+mod beside;
+mod calls;
+mod futures;
+mod opening;
+mod places;
+mod stalls;
+mod steps;
+
+use katydid_wal::{Append, Kind, Log, Options, SyncKind};
+use places::Place;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+/// Small segments, and a ring with room for all that a test appends at once.
+pub fn options(sync: SyncKind, place: &Place) -> Options {
+    Options {
+        sync,
+        method: place.method,
+        segment_bytes: 64 << 10,
+        ring_bytes: 64 << 10,
+        run_ahead_bytes: 16 << 10,
+        reserve_bytes: 8 << 10,
+        spare_segments: 1,
+        log_id: Some(1),
+        ..Options::default()
+    }
+}
+
+/// Says so if the test fails in it.
+pub fn on_every_protocol_and_device(test: impl Fn(SyncKind, &Place)) {
+    for place in places::ALL {
+        for sync in SyncKind::ALL {
+            println!("{sync} on {}", place.name);
+            test(sync, place);
+        }
+    }
+}
+
+/// The payload of a session's record.
+pub fn payload(session: u64, number: u64) -> Vec<u8> {
+    let text = format!("session {session} record {number} ");
+    text.into_bytes().into_iter().cycle().take(60 + (session * 37 + number * 101) as usize % 700).collect()
+}
+
+/// What each session has appended, and how much of it was acknowledged as durable.
+#[derive(Debug, Clone, Default)]
+pub struct Told {
+    /// Records in the log.
+    pub appended: u64,
+    /// So many of them were acknowledged.
+    pub acknowledged: u64,
+    /// Up to so many of them may be gone, since that was asked for.
+    pub trimmed: u64,
+}
+
+/// Appends the session's next record.
+pub fn append(
+    session: &mut katydid_wal::Session,
+    number: u64,
+    told: &mut Told,
+) -> Result<katydid_wal::Lsn, katydid_wal::AppendError> {
+    let bytes = payload(number, told.appended);
+    let appended = session.append(&Append::new(Kind::USER, &[&bytes]).txn(number))?;
+    told.appended += 1;
+    Ok(appended.end)
+}
+
+/// Of each session the first records, but for what was trimmed: all that were acknowledged among them, none damaged and none that
+/// was never appended.
+pub fn check(log: &Log, told: &[Told], when: &str) {
+    let mut found = vec![0; told.len()];
+    for record in log.reader(log.start()).expect("reader") {
+        let record = record.unwrap_or_else(|error| panic!("{when}: {error}"));
+        let session = record.txn as usize;
+        if found[session] == 0 {
+            let is_first = |number: &u64| payload(record.txn, *number) == record.payload;
+            found[session] = (0..=told[session].trimmed).find(is_first).unwrap_or(0);
+        }
+        assert_eq!(record.payload, payload(record.txn, found[session]), "{when}: session {session}");
+        found[session] += 1;
+    }
+    for (session, (found, told)) in found.iter().zip(told).enumerate() {
+        let Told { appended, acknowledged, trimmed } = told;
+        assert!(
+            found >= acknowledged || *found == 0 && trimmed >= acknowledged,
+            "{when}: session {session}: {found} of {acknowledged} acknowledged ones"
+        );
+        assert!(found <= appended, "{when}: session {session}: {found} of {appended} appended ones");
+    }
+}
+
+struct Alarm(Thread);
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Runs a future on this thread.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Alarm(std::thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(outcome) => return outcome,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+/// The failure that everything later goes back to.
+pub fn first(error: &katydid_device::Error) -> String {
+    match &error.cause {
+        katydid_device::Cause::Poisoned(earlier) => first(earlier),
+        _ => error.to_string(),
+    }
+}

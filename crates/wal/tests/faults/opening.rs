@@ -1,0 +1,114 @@
+//! Reads of recovery fail. That is the device's error and never taken for corruption, changes nothing of the records, and the
+//! next opening finds everything.
+
+use crate::places::{Device, Place, Plan, faulty};
+use crate::{Told, append, check, on_every_protocol_and_device, options};
+use katydid_device::{Directory, Verb};
+use katydid_wal::{Durability, Log, OpenError, SyncKind};
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+/// How long a place stays unreadable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lasting {
+    /// One read of it fails.
+    Once,
+    /// All do, until the device is mended.
+    Stays,
+}
+
+/// A log of several segments that was not closed, everything in it acknowledged.
+fn make(sync: SyncKind, place: &Place) -> (Device, Vec<Told>) {
+    let device = place.make();
+    let log = Log::open_in(device.directory(), options(sync, place)).expect("open");
+    let mut told = vec![Told::default(); 2];
+    for number in [0, 1] {
+        let mut session = log.session().expect("session");
+        for _ in 0..130 {
+            let end = append(&mut session, number, &mut told[number as usize]).expect("append");
+            if told[number as usize].appended.is_multiple_of(10) {
+                log.wait(end, Durability::Durable).expect("wait");
+                told[number as usize].acknowledged = told[number as usize].appended;
+            }
+        }
+    }
+    (device, told)
+}
+
+/// A directory of which read number `nth` fails, and where it was, once it has come to that.
+fn failing(
+    inner: Arc<dyn Directory>,
+    nth: usize,
+    lasting: Lasting,
+) -> (Arc<dyn Directory>, Arc<Mutex<Option<(String, Range<u64>)>>>) {
+    let plan: Arc<Plan> = Arc::default();
+    let place = Arc::new(Mutex::new(None));
+    let bad = place.clone();
+    let mut reads = 0;
+    plan.fail_reads(move |name, range| {
+        reads += 1;
+        let mut bad = bad.lock().expect("no panic");
+        match &*bad {
+            None if reads == nth + 1 => {
+                *bad = Some((name.to_owned(), range));
+                true
+            }
+            Some((file, bytes)) => {
+                lasting == Lasting::Stays
+                    && file == name
+                    && bytes.start < range.end
+                    && range.start < bytes.end
+            }
+            None => false,
+        }
+    });
+    (faulty(inner, plan), place)
+}
+
+fn segments(device: &Device) -> Vec<(String, Vec<u8>)> {
+    device.image().into_iter().filter(|(name, _)| name.starts_with("log.0")).collect()
+}
+
+fn each_read_fails(sync: SyncKind, place: &Place, lasting: Lasting) {
+    let (made, told) = make(sync, place);
+    let (mut refused, mut reads) = (0, 0);
+    loop {
+        let device = match &made {
+            Device::Simulated(device) => Device::Simulated(device.reopen_after_kill()),
+            files => files.clone(),
+        };
+        let before = segments(&device);
+        let (directory, place_of) = failing(device.directory(), reads, lasting);
+        let outcome = Log::open_in(directory, options(sync, place));
+        let Some((file, bytes)) = place_of.lock().expect("no panic").take() else {
+            assert!(outcome.is_ok(), "{outcome:?}");
+            break;
+        };
+        let what = format!("read {reads}, of {file} bytes {bytes:?}");
+        reads += 1;
+        match outcome {
+            Err(OpenError::Device(error)) => {
+                assert!(error.verb == Verb::Read && error.subject.contains(&file), "{what}: {error}");
+                assert!(segments(&device) == before, "{what}: a refused opening changed a segment");
+                refused += 1;
+            }
+            Ok(log) => {
+                // It was read again, and then it could be.
+                assert_eq!(lasting, Lasting::Once, "{what}: nobody missed it");
+                check(&log, &told, &what);
+            }
+            Err(error) => panic!("{what}: a failing read was taken for {error}"),
+        }
+        let log = Log::open_in(device.directory(), options(sync, place)).expect(&what);
+        check(&log, &told, &what);
+    }
+    assert!(refused > 2, "only {refused} of {reads} failing reads were reported");
+}
+
+#[test]
+fn a_read_of_recovery_that_fails_is_an_error_of_the_device_and_harms_nothing() {
+    on_every_protocol_and_device(|sync, place| {
+        each_read_fails(sync, place, Lasting::Once);
+        each_read_fails(sync, place, Lasting::Stays);
+    });
+}

@@ -1,0 +1,320 @@
+//! The devices that faults are tried on, and one way to put a fault into any of them.
+//!
+//! On the simulated device a fault is the device's own: a failed sync loses what it lost, and the machine can crash. Before real
+//! files stands a directory that fails instead of them; there the next opening finds what the system has.
+
+use katydid_device::{
+    Cause, Create, Directory, DirectoryLock, Error, Fault, File, FileDirectory, Method, Result, SimDevice,
+    Survival, Verb, WriteMode,
+};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+/// Every device. A new one is one line.
+pub const ALL: &[Place] = &[
+    Place { name: "the simulated device, direct", method: Method::Direct, kind: Kind::Simulated },
+    Place { name: "the simulated device, buffered", method: Method::Buffered, kind: Kind::Simulated },
+    Place { name: "files, direct", method: Method::Direct, kind: Kind::Files },
+    Place { name: "files, buffered", method: Method::Buffered, kind: Kind::Files },
+];
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Simulated,
+    Files,
+}
+
+#[derive(Debug)]
+pub struct Place {
+    pub name: &'static str,
+    pub method: Method,
+    kind: Kind,
+}
+
+impl Place {
+    /// An empty device of this kind.
+    pub fn make(&self) -> Device {
+        match self.kind {
+            Kind::Simulated => Device::Simulated(SimDevice::new(1)),
+            Kind::Files => {
+                let folder = Arc::new(tempfile::tempdir().expect("a folder"));
+                let inner: Arc<dyn Directory> = Arc::new(FileDirectory::open(folder.path()).expect("open"));
+                Device::Files { _folder: folder, inner, plan: Arc::default() }
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub enum Device {
+    Simulated(SimDevice),
+    Files { _folder: Arc<tempfile::TempDir>, inner: Arc<dyn Directory>, plan: Arc<Plan> },
+}
+
+impl Device {
+    pub fn directory(&self) -> Arc<dyn Directory> {
+        match self {
+            Device::Simulated(device) => device.directory(),
+            Device::Files { inner, plan, .. } => faulty(inner.clone(), plan.clone()),
+        }
+    }
+
+    /// What is on it as far as programs see; nothing of real files.
+    pub fn image(&self) -> BTreeMap<String, Vec<u8>> {
+        match self {
+            Device::Simulated(device) => device.image(),
+            Device::Files { .. } => BTreeMap::new(),
+        }
+    }
+
+    /// Makes the next call fail that `choose` picks by its verb and the file's name; one call only.
+    pub fn fail_once(&self, choose: impl Fn(Verb, &str) -> Option<Fault> + Send + 'static) {
+        let mut left = true;
+        let mut once = move |verb: Verb, name: &str| {
+            let fault = if left { choose(verb, name) } else { None };
+            left &= fault.is_none();
+            fault
+        };
+        match self {
+            Device::Simulated(device) => device.fail_when(move |verb, path, _| once(verb, path)),
+            Device::Files { plan, .. } => plan.lock().predicate = Some(Box::new(once)),
+        }
+    }
+
+    /// Writes and syncs stand still, or go on.
+    pub fn stall(&self, stall: bool) {
+        match self {
+            Device::Simulated(device) => device.stall_writes(stall),
+            Device::Files { plan, .. } => {
+                plan.lock().stalling = stall;
+                plan.changed.notify_all();
+            }
+        }
+    }
+
+    /// Waits until a call stands still.
+    pub fn wait_stalled(&self) {
+        match self {
+            Device::Simulated(device) => device.wait_stalled(1),
+            Device::Files { plan, .. } => {
+                let mut state = plan.lock();
+                while state.stalled == 0 {
+                    state = plan.changed.wait(state).expect("no panic");
+                }
+            }
+        }
+    }
+
+    /// What the next opening may find, with a name for each: where the machine can crash, also what that may leave.
+    pub fn later(&self) -> Vec<(String, Device)> {
+        let Device::Simulated(device) = self else { return vec![("as it is".to_owned(), self.clone())] };
+        let mut later = vec![("the process died".to_owned(), Device::Simulated(device.reopen_after_kill()))];
+        for survival in [Survival::DropAll, Survival::KeepAll, Survival::Prefix, Survival::Random] {
+            for seed in 0..if matches!(survival, Survival::Prefix | Survival::Random) { 3 } else { 1 } {
+                let crashed = device.reopen_with(seed, survival);
+                later.push((format!("the machine crashed, {survival:?} {seed}"), Device::Simulated(crashed)));
+            }
+        }
+        later
+    }
+}
+
+/// Lets a device go on when it is dropped, also by a failing test.
+pub struct Standstill<'a>(&'a Device);
+
+impl<'a> Standstill<'a> {
+    pub fn of(device: &'a Device) -> Self {
+        device.stall(true);
+        Standstill(device)
+    }
+}
+
+impl Drop for Standstill<'_> {
+    fn drop(&mut self) {
+        self.0.stall(false);
+    }
+}
+
+/// Whether a read of so many bytes there fails.
+type Reads = Box<dyn FnMut(&str, Range<u64>) -> bool + Send>;
+type Predicate = Box<dyn FnMut(Verb, &str) -> Option<Fault> + Send>;
+
+#[derive(Default)]
+pub struct Plan {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    predicate: Option<Predicate>,
+    reads: Option<Reads>,
+    stalling: bool,
+    stalled: usize,
+}
+
+impl Plan {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no panic")
+    }
+
+    /// Reads fail for which `predicate` says so, by the file's name and the bytes.
+    pub fn fail_reads(&self, predicate: impl FnMut(&str, Range<u64>) -> bool + Send + 'static) {
+        self.lock().reads = Some(Box::new(predicate));
+    }
+
+    /// Waits out a stall; the fault of the call.
+    fn meet(&self, verb: Verb, name: &str) -> Option<Fault> {
+        let mut state = self.lock();
+        if state.stalling {
+            state.stalled += 1;
+            self.changed.notify_all();
+            while state.stalling {
+                state = self.changed.wait(state).expect("no panic");
+            }
+            state.stalled -= 1;
+        }
+        state.predicate.as_mut().and_then(|predicate| predicate(verb, name))
+    }
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Plan")
+    }
+}
+
+fn failure(fault: Fault, verb: Verb, name: &str) -> Error {
+    let cause = match fault {
+        Fault::NoSpace => Cause::NoSpace,
+        _ => Cause::Io(Arc::new(io::Error::other("injected I/O error"))),
+    };
+    Error::new(verb, name, cause)
+}
+
+/// A directory that fails as planned, before another one.
+pub fn faulty(inner: Arc<dyn Directory>, plan: Arc<Plan>) -> Arc<dyn Directory> {
+    Arc::new(Faulty { name: String::new(), plan, inner })
+}
+
+/// Files and directories that fail as planned, before real ones.
+#[derive(Debug)]
+struct Faulty<T: ?Sized> {
+    name: String,
+    plan: Arc<Plan>,
+    inner: Arc<T>,
+}
+
+impl Faulty<dyn Directory> {
+    fn file(&self, name: &str, inner: Arc<dyn File>) -> Arc<dyn File> {
+        Arc::new(Faulty { name: name.to_owned(), plan: self.plan.clone(), inner })
+    }
+}
+
+impl Directory for Faulty<dyn Directory> {
+    fn open(&self, name: &str, create: Create, method: Method) -> Result<Arc<dyn File>> {
+        Ok(self.file(name, self.inner.open(name, create, method)?))
+    }
+
+    fn open_read_only(&self, name: &str) -> Result<Arc<dyn File>> {
+        Ok(self.file(name, self.inner.open_read_only(name)?))
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        self.inner.list()
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.inner.remove(name)
+    }
+
+    fn sync(&self) -> Result<()> {
+        match self.plan.meet(Verb::SyncDirectory, &self.name) {
+            Some(fault) => Err(failure(fault, Verb::SyncDirectory, &self.name)),
+            None => self.inner.sync(),
+        }
+    }
+
+    fn lock(&self) -> Result<Box<dyn DirectoryLock>> {
+        self.inner.lock()
+    }
+
+    fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>> {
+        self.inner.subdirectory(name)
+    }
+
+    fn existing_subdirectory(&self, name: &str) -> Result<Option<Arc<dyn Directory>>> {
+        self.inner.existing_subdirectory(name)
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
+
+impl File for Faulty<dyn File> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        let range = offset..offset + buffer.len() as u64;
+        if self.plan.lock().reads.as_mut().is_some_and(|reads| reads(&self.name, range)) {
+            return Err(failure(Fault::Io, Verb::Read, &self.name));
+        }
+        self.inner.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, parts: &[IoSlice<'_>], offset: u64, mode: WriteMode) -> Result<()> {
+        let Some(fault) = self.plan.meet(Verb::Write, &self.name) else {
+            return self.inner.write_at(parts, offset, mode);
+        };
+        let mut whole: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+        match fault {
+            Fault::ShortWrite(sectors) => whole.truncate(sectors as usize * 512),
+            Fault::SyncIo => {}
+            _ => whole.clear(),
+        }
+        if !whole.is_empty() {
+            self.inner.write_at(&[IoSlice::new(&whole)], offset, WriteMode::Written)?;
+        }
+        Err(failure(fault, Verb::Write, &self.name))
+    }
+
+    fn sync(&self) -> Result<()> {
+        match self.plan.meet(Verb::Sync, &self.name) {
+            Some(fault) => Err(failure(fault, Verb::Sync, &self.name)),
+            None => self.inner.sync(),
+        }
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.inner.len()
+    }
+
+    fn prepare(&self, from: u64, to: u64) -> Result<()> {
+        match self.plan.meet(Verb::Prepare, &self.name) {
+            Some(fault) => Err(failure(fault, Verb::Prepare, &self.name)),
+            None => self.inner.prepare(from, to),
+        }
+    }
+
+    fn truncate(&self, length: u64) -> Result<()> {
+        self.inner.truncate(length)
+    }
+
+    fn drop_cache(&self) -> Result<()> {
+        self.inner.drop_cache()
+    }
+
+    fn method(&self) -> Method {
+        self.inner.method()
+    }
+
+    fn alignment(&self) -> usize {
+        self.inner.alignment()
+    }
+}

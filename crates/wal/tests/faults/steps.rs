@@ -1,0 +1,206 @@
+//! Any one call that changes the device fails, by its number: in opening, creating, appending, preparing, rotating, trimming and
+//! closing. Everything is done on the test's thread, so a number names the same call in every run.
+
+use crate::places::{self, Place};
+use crate::{Told, append, check, options};
+use katydid_device::{Fault, SimDevice, Survival, Verb};
+use katydid_wal::{Background, Durability, Error, Log, OpenError, Options, SyncKind};
+use std::sync::{Arc, Mutex};
+
+fn quiet(sync: SyncKind, place: &Place) -> Options {
+    Options {
+        background: Background::Caller,
+        segment_bytes: 16 << 10,
+        ring_bytes: 16 << 10,
+        run_ahead_bytes: 4 << 10,
+        ..options(sync, place)
+    }
+}
+
+/// How a life ended.
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    /// Well, after so many refusals for lack of room.
+    Closed { refused: u32 },
+    /// A call said that the log is shut.
+    Shut,
+}
+
+/// Tries again what was refused for lack of room; the fault strikes once, so it clears.
+fn insist<T>(refused: &mut u32, mut call: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+    for _ in 0..3 {
+        match call() {
+            Err(Error::NoSpace) => *refused += 1,
+            Err(Error::Device(error)) if error.is_no_space_ahead() => *refused += 1,
+            outcome => return outcome,
+        }
+    }
+    panic!("no space, and that does not clear");
+}
+
+/// Opens the log twice; each time appends over several segments, with every way to make durable, trims and closes.
+fn live(device: &SimDevice, options: &Options, told: &mut Told) -> End {
+    let mut refused = 0;
+    match rounds(device, options, told, &mut refused) {
+        Ok(()) => End::Closed { refused },
+        Err(Error::Poisoned { .. }) => End::Shut,
+        // Of a call beside the way of a commit, of which nobody was told anything yet.
+        Err(Error::Device(error)) => {
+            assert!(!matches!(error.cause, katydid_device::Cause::Crashed), "{error}");
+            End::Shut
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn rounds(device: &SimDevice, options: &Options, told: &mut Told, refused: &mut u32) -> Result<(), Error> {
+    for _ in 0..2 {
+        let log = match Log::open_in(device.directory(), options.clone()) {
+            Ok(log) => log,
+            // Nothing was lost, so it may be tried again. (After a failed sync of names only the machine's restart tells
+            // which of them there are.)
+            Err(OpenError::Device(error)) if error.is_no_space_ahead() => {
+                *refused += 1;
+                Log::open_in(device.directory(), options.clone()).expect("a second time there is room")
+            }
+            Err(OpenError::Device(error)) => return Err(Error::Device(error)),
+            Err(error) => panic!("a failing device was taken for {error}"),
+        };
+        let mut session = log.session()?;
+        for round in 0..40u64 {
+            let end = insist(refused, || Ok(append(&mut session, 0, told)?))?;
+            match round % 10 {
+                3 => log.wait(end, Durability::Written)?,
+                6 => {
+                    log.request(end, Durability::Durable);
+                    log.run_background();
+                    if log.durable() >= end {
+                        told.acknowledged = told.appended;
+                    }
+                }
+                9 => {
+                    log.wait(end, Durability::Durable)?;
+                    told.acknowledged = told.appended;
+                    if round % 20 == 19 {
+                        told.trimmed = told.appended;
+                        insist(refused, || log.trim(log.durable()))?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        drop(session);
+        log.close()?;
+        told.acknowledged = told.appended;
+    }
+    Ok(())
+}
+
+fn check_later(device: &SimDevice, options: &Options, told: &Told) {
+    let later = [
+        ("the process died", device.reopen_after_kill()),
+        ("all un-synced is lost", device.reopen_with(1, Survival::DropAll)),
+        ("some un-synced is lost", device.reopen_with(2, Survival::Random)),
+        ("all un-synced is kept", device.reopen_with(3, Survival::KeepAll)),
+    ];
+    for (when, device) in later {
+        let log = Log::open_in(device.directory(), options.clone())
+            .unwrap_or_else(|error| panic!("{when}: {error}\n{}", device.dump()));
+        check(&log, std::slice::from_ref(told), when);
+    }
+}
+
+/// Runs a life in which call number `step` fails; what kind of call it was, and how the life ended.
+fn fail_at(options: &Options, step: u64, fault: Fault) -> Option<(Verb, String, End)> {
+    let device = SimDevice::new(step);
+    let struck = Arc::new(Mutex::new(None));
+    let seen = struck.clone();
+    device.fail_when(move |verb, path, number| {
+        (number == step).then(|| {
+            *seen.lock().expect("no panic") = Some((verb, path.to_owned()));
+            fault
+        })
+    });
+    let mut told = Told::default();
+    let end = live(&device, options, &mut told);
+    check_later(&device, options, &told);
+    let (verb, path) = struck.lock().expect("no panic").take()?;
+    Some((verb, path, end))
+}
+
+/// Every protocol with direct and buffered writes.
+fn each(mut test: impl FnMut(&Options)) {
+    for place in &places::ALL[..2] {
+        for sync in SyncKind::ALL {
+            println!("{sync} on {}", place.name);
+            test(&quiet(sync, place));
+        }
+    }
+}
+
+fn steps(options: &Options) -> u64 {
+    let device = SimDevice::new(1);
+    let mut told = Told::default();
+    assert_eq!(live(&device, options, &mut told), End::Closed { refused: 0 });
+    assert_eq!(told.acknowledged, 80);
+    device.steps()
+}
+
+#[test]
+fn no_room_at_any_step_loses_nothing_and_clears_where_it_was_met_ahead_of_use() {
+    each(|options| {
+        let mut met = 0;
+        for step in 0..steps(options) {
+            let Some((verb, path, end)) = fail_at(options, step, Fault::NoSpace) else { continue };
+            println!("step {step}: no room to {verb} {path}: {end:?}");
+            // What is prepared and named ahead of use may find no room, and then does when there is some.
+            if matches!(verb, Verb::Prepare | Verb::Open | Verb::Rename) {
+                met += 1;
+                assert!(matches!(end, End::Closed { .. }), "shut for a lack of room met ahead of use");
+            }
+        }
+        assert!(met > 4, "only {met} preparations");
+    });
+}
+
+#[test]
+fn a_failure_at_any_step_loses_nothing_that_was_acknowledged() {
+    each(|options| {
+        for fault in [Fault::Io, Fault::SyncIo, Fault::ShortWrite(1)] {
+            let mut shut = 0;
+            for step in 0..steps(options) {
+                let Some((verb, _, end)) = fail_at(options, step, fault) else { continue };
+                let is_write = matches!(verb, Verb::Write | Verb::Sync | Verb::SyncDirectory);
+                assert!(!is_write || end == End::Shut, "step {step}: a failed {verb} was passed over");
+                shut += u64::from(end == End::Shut);
+            }
+            assert!(shut > 10, "{fault:?}: only {shut} failures were noticed");
+        }
+    });
+}
+
+#[test]
+fn a_directory_that_cannot_be_synced_is_noticed_wherever_that_is() {
+    each(|options| {
+        let mut struck = 0;
+        for nth in 0.. {
+            let device = SimDevice::new(nth);
+            let count = Arc::new(Mutex::new(0));
+            let counted = count.clone();
+            device.fail_when(move |verb, _, _| {
+                let mut count = counted.lock().expect("no panic");
+                *count += u64::from(verb == Verb::SyncDirectory);
+                (verb == Verb::SyncDirectory && *count == nth + 1).then_some(Fault::Io)
+            });
+            let mut told = Told::default();
+            let end = live(&device, options, &mut told);
+            check_later(&device, options, &told);
+            if *count.lock().expect("no panic") <= nth {
+                break;
+            }
+            assert_eq!(end, End::Shut, "directory sync {nth}");
+            struck += 1;
+        }
+        assert!(struck > 4, "only {struck} directory syncs");
+    });
+}
