@@ -7,11 +7,14 @@ const ANALYSIS: &[&str] = &["-p", "katydid", "--lib", "analysis_tests"];
 const ORDER: &[&str] = &["-p", "katydid", "--test", "crash", "order::"];
 const CAPTURE: &[&str] = &["-p", "katydid", "--lib", "checkpoint::"];
 const TURNS: &[&str] = &["-p", "katydid", "--test", "crash", "turns"];
+const RELEASE: &[&str] = &["-p", "katydid", "--test", "crash", "release_"];
+const TRUST: &[&str] = &["-p", "katydid", "--test", "trust"];
 const LOCKS: &[&str] = &["-p", "katydid", "--lib", "lock::"];
 
 const CHECKPOINT: &str = "crates/engine/src/paged/checkpoint.rs";
 const DOUBLE_WRITE: &str = "crates/engine/src/paged/double_write.rs";
 const LEADER: &str = "crates/wal/src/core/leader.rs";
+const TRANSACTION: &str = "crates/engine/src/transaction.rs";
 const ROLLBACK: &str = "crates/engine/src/paged/rollback.rs";
 
 pub const LIST: &[Mutant] = &[
@@ -133,6 +136,34 @@ pub const LIST: &[Mutant] = &[
         old: "shard.dependence.publish(point.hash, commit_end);",
         new: "let _ = commit_end;",
         tests: CRASH,
+    },
+    Mutant {
+        name: "a read-only transaction does not wait for what it has read",
+        file: TRANSACTION,
+        old: "Ok(Committed { end: self.depends, durability: self.options.durability })",
+        new: "Ok(Committed { end: Lsn::ZERO, durability: self.options.durability })",
+        tests: RELEASE,
+    },
+    Mutant {
+        name: "a read of only what is durable does not wait",
+        file: TRANSACTION,
+        old: "if self.options.read == Read::Durable && depends_on != Lsn::ZERO {",
+        new: "if self.options.read == Read::Durable && depends_on == Lsn::ZERO {",
+        tests: RELEASE,
+    },
+    Mutant {
+        name: "a database is believed before its names are synced",
+        file: "crates/engine/src/paged/open.rs",
+        old: "    directory.sync()?;\n    let progress",
+        new: "    let progress",
+        tests: TRUST,
+    },
+    Mutant {
+        name: "the control file is believed before it is synced",
+        file: "crates/engine/src/paged/control.rs",
+        old: "        file.sync()?;\n        file.drop_cache()?;",
+        new: "",
+        tests: TRUST,
     },
     Mutant {
         name: "a captured commit is forgotten when a chain of it was freed",

@@ -35,6 +35,8 @@ pub enum Fault {
     /// The write takes effect and its sync fails: each dirty sector reached the device or is lost, and no later sync
     /// brings it there, though reads show it until the cache is dropped.
     SyncIo,
+    /// The device crashes at this call, as by [`SimDevice::crash_at`](crate::SimDevice::crash_at).
+    Crash,
 }
 
 type Reads = Box<dyn FnMut(&str, Range<u64>) -> bool + Send>;

@@ -147,12 +147,16 @@ impl Shared {
     pub(super) fn step(&self, world: &mut World, verb: Verb, path: &str) -> Outcome {
         let step = world.steps;
         world.steps += 1;
-        if world.crash_at.is_some_and(|at| step >= at) {
-            world.crashed = true;
-            self.changed.notify_all();
-            return Outcome::Crash;
-        }
-        match world.plan.fault(verb, path, step) {
+        let fault = match world.crash_at {
+            Some(at) if step >= at => Some(Fault::Crash),
+            _ => world.plan.fault(verb, path, step),
+        };
+        match fault {
+            Some(Fault::Crash) => {
+                world.crashed = true;
+                self.changed.notify_all();
+                Outcome::Crash
+            }
             Some(fault) => Outcome::Fail(fault),
             None => Outcome::Succeed,
         }

@@ -3,15 +3,22 @@
 //!
 //! After recovery: of each client a prefix of its transactions survived, with everything acknowledged in it; its own
 //! keys are exactly what that prefix says; the versions of a shared key that survived form a chain without a missing
-//! link; whatever a surviving transaction read survived, and so did whatever an acknowledged reader was shown.
+//! link; whatever a surviving transaction read survived, and so did whatever an acknowledged reader was shown, or one that
+//! reads only what is durable was shown at all.
+//!
+//! Clients commit by blocking, or go on with other transactions while the earlier ones wait for a callback or a future.
 
 use crate::common::{Rng, key};
-use crate::machine::Machine;
+use crate::machine::{Kind, Machine};
 use katydid::testing::Background;
-use katydid::{Database, Durability, Error, Table, Transaction, TransactionOptions};
+use katydid::{CommitFuture, Database, Durability, Error, Read, Table, Transaction, TransactionOptions};
+use katydid_device::{Fault, Verb};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 
 /// Client and number of its transaction; number zero: never written.
 type Version = (u64, u64);
@@ -108,26 +115,101 @@ fn reader(txn: &mut Transaction, table: &Table) -> Result<Vec<Version>, Error> {
     Ok(seen)
 }
 
-fn client(database: &Database, table: &Table, seed: u64, client: u64, log: &mut Log) -> Result<(), Error> {
+/// What a client waits for while it goes on.
+struct Pending<'a> {
+    session: &'a katydid::Session,
+    /// The highest transaction acknowledged by a callback or a future.
+    told: Arc<AtomicU64>,
+    /// What acknowledged readers were shown.
+    shown: Arc<Mutex<Vec<Version>>>,
+    futures: Vec<(CommitFuture, Promise)>,
+}
+
+/// What the success of a commit says.
+enum Promise {
+    Nothing,
+    Wrote(u64),
+    Shown(Vec<Version>),
+}
+
+impl Pending<'_> {
+    fn keep(told: &AtomicU64, shown: &Mutex<Vec<Version>>, promise: Promise) {
+        match promise {
+            Promise::Nothing => {}
+            Promise::Wrote(number) => drop(told.fetch_max(number, Ordering::Relaxed)),
+            Promise::Shown(versions) => shown.lock().expect("no panic").extend(versions),
+        }
+    }
+
+    /// Commits in one of three ways.
+    fn commit(&mut self, txn: Transaction, promise: Promise, random: &mut Rng) -> Result<(), Error> {
+        match random.u32(0..4) {
+            0 | 1 => {
+                let (told, shown) = (self.told.clone(), self.shown.clone());
+                txn.commit_with(self.session, move |result| {
+                    if result.is_ok() {
+                        Self::keep(&told, &shown, promise);
+                    }
+                });
+            }
+            2 => self.futures.push((txn.commit_async(), promise)),
+            _ => {
+                txn.commit()?;
+                Self::keep(&self.told, &self.shown, promise);
+            }
+        }
+        Ok(())
+    }
+
+    fn poll(&mut self) {
+        self.session.poll();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut waiting = Vec::new();
+        for (mut future, promise) in self.futures.drain(..) {
+            match Pin::new(&mut future).poll(&mut context) {
+                Poll::Ready(Ok(_)) => Self::keep(&self.told, &self.shown, promise),
+                Poll::Ready(Err(_)) => {}
+                Poll::Pending => waiting.push((future, promise)),
+            }
+        }
+        self.futures = waiting;
+    }
+}
+
+fn client(
+    database: &Database,
+    table: &Table,
+    seed: u64,
+    (client, count): (u64, usize),
+    log: &mut Log,
+) -> Result<(), Error> {
     let mut random = Rng::with_seed(seed ^ client << 40);
     let session = database.session();
-    let told = Arc::new(AtomicU64::new(0));
-    let run = |log: &mut Log, random: &mut Rng| -> Result<(), Error> {
-        for _ in 0..200 {
-            session.poll();
-            if random.u32(0..6) == 0 {
-                let mut txn = database.begin()?;
+    let mut pending =
+        Pending { session: &session, told: Arc::default(), shown: Arc::default(), futures: Vec::new() };
+    let run = |log: &mut Log, pending: &mut Pending<'_>, random: &mut Rng| -> Result<(), Error> {
+        for _ in 0..count {
+            pending.poll();
+            if random.u32(0..5) == 0 {
+                let read = if random.bool() { Read::Visible } else { Read::Durable };
+                let mut txn = database.begin_with(TransactionOptions { read, ..Default::default() })?;
                 match reader(&mut txn, table) {
-                    Ok(seen) => {
-                        txn.commit()?;
+                    Ok(seen) if read == Read::Durable => {
+                        // However it ends: it was shown nothing else.
                         log.shown.extend(seen);
+                        pending.commit(txn, Promise::Nothing, random)?;
                     }
+                    Ok(seen) => pending.commit(txn, Promise::Shown(seen), random)?,
                     Err(error) if error.is_retryable() => {}
                     Err(error) => return Err(error),
                 }
                 continue;
             }
-            let durability = if random.u32(0..6) == 0 { Durability::Buffered } else { Durability::Durable };
+            let durability = match random.u32(0..12) {
+                0 => Durability::Buffered,
+                1 => Durability::Written,
+                _ => Durability::Durable,
+            };
             let mut txn = database.begin_with(TransactionOptions { durability, ..Default::default() })?;
             let number = log.attempts.len() as u64 + 1;
             match body(&mut txn, table, random, (client, number)) {
@@ -137,19 +219,9 @@ fn client(database: &Database, table: &Table, seed: u64, client: u64, log: &mut 
                         continue;
                     }
                     log.attempts.push(attempt);
-                    if random.bool() {
-                        let told = told.clone();
-                        txn.commit_with(&session, move |result| {
-                            if result.is_ok() && durability == Durability::Durable {
-                                told.fetch_max(number, Ordering::Relaxed);
-                            }
-                        });
-                    } else {
-                        txn.commit()?;
-                        if durability == Durability::Durable {
-                            log.acknowledged = number;
-                        }
-                    }
+                    let durable = durability == Durability::Durable;
+                    let promise = if durable { Promise::Wrote(number) } else { Promise::Nothing };
+                    pending.commit(txn, promise, random)?;
                 }
                 Err(error) if error.is_retryable() => {}
                 Err(error) => return Err(error),
@@ -157,9 +229,10 @@ fn client(database: &Database, table: &Table, seed: u64, client: u64, log: &mut 
         }
         session.drain()
     };
-    let result = run(log, &mut random);
-    session.poll();
-    log.acknowledged = log.acknowledged.max(told.load(Ordering::Relaxed));
+    let result = run(log, &mut pending, &mut random);
+    pending.poll();
+    log.acknowledged = pending.told.load(Ordering::Relaxed);
+    log.shown.append(&mut pending.shown.lock().expect("no panic"));
     result
 }
 
@@ -232,27 +305,58 @@ fn check(rows: &BTreeMap<Vec<u8>, Vec<u8>>, logs: &[Log]) {
 pub fn crash_once(seed: u64) {
     let mut random = Rng::with_seed(seed ^ 0xc0de);
     let machine = Machine::new(seed, Background::Threads);
-    let device = &machine.device;
     let clients = random.u64(2..5);
+    let prepare = |machine: &Machine, random: &mut Rng| {
+        machine.device.crash_at(machine.device.steps() + random.u64(1..900));
+    };
+    crash(machine, seed, (clients, 200), &mut random, prepare);
+}
+
+/// A few transactions of several clients, and a crash at write or sync number `nth` of the log; whether it came to that.
+pub fn crash_at_sync(seed: u64, kind: Kind, nth: u64) -> bool {
+    let mut random = Rng::with_seed(seed ^ nth << 32 ^ 0xc0de);
+    let machine = Machine::new(seed, Background::Threads).with_kind(kind);
+    let prepare = |machine: &Machine, _: &mut Rng| {
+        let mut calls = 0;
+        machine.device.fail_when(move |verb, path, _| {
+            let syncs = matches!(verb, Verb::Write | Verb::Sync) && path.starts_with("log/log.0");
+            calls += u64::from(syncs);
+            (syncs && calls == nth + 1).then_some(Fault::Crash)
+        });
+    };
+    crash(machine, seed.wrapping_add(nth), (3, 14), &mut random, prepare)
+}
+
+/// Clients, each with so many transactions, until the crash that `prepare` arranges; whether there was one.
+fn crash(
+    machine: Machine,
+    seed: u64,
+    (clients, count): (u64, usize),
+    random: &mut Rng,
+    prepare: impl Fn(&Machine, &mut Rng),
+) -> bool {
+    let device = machine.device.clone();
     let mut logs: Vec<Log> = (0..clients).map(|_| Log::default()).collect();
     let database = machine.open(seed).expect("open");
     let table = database.table("crowd").expect("table");
-    device.crash_at(device.steps() + random.u64(1..900));
+    prepare(&machine, random);
     std::thread::scope(|scope| {
         for (number, log) in logs.iter_mut().enumerate() {
-            let (database, table) = (&database, &table);
+            let (database, table, device) = (&database, &table, &device);
             scope.spawn(move || {
-                if let Err(error) = client(database, table, seed, number as u64, log) {
+                if let Err(error) = client(database, table, seed, (number as u64, count), log) {
                     assert!(device.is_crashed(), "failed without a crash: {error}");
                 }
             });
         }
     });
+    let crashed = device.is_crashed();
     device.freeze();
     drop((table, database));
-    let (_, database) = crate::recover(machine, &mut random, seed);
+    let (_, database) = crate::recover(machine, random, seed);
     let table = database.open_table("crowd").expect("open table").expect("the table is there");
     let rows = crate::common::contents(&database, &table);
     check(&rows, &logs);
     crate::common::assert_sound(&database.verify(None).expect("verify"));
+    crashed
 }

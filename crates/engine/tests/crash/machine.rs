@@ -6,15 +6,49 @@
 
 use crate::common::Rng;
 use katydid::testing::Background;
-use katydid::{Database, Error, InserterKind, LockRelease, Options};
+use katydid::{Database, Error, InserterKind, LockRelease, Options, SyncKind};
 use katydid_device::{
     Create, Directory, DirectoryLock, File, Method, Result, SimDevice, Survival, WriteMode,
 };
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex};
 
+/// What a database is opened with, apart from sizes: the part of the matrix that a crash campaign has to cover.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kind {
+    pub sync: SyncKind,
+    pub lock_release: LockRelease,
+    pub method: Method,
+    pub inserter: InserterKind,
+}
+
+/// The devices. Another one is another line.
+const METHODS: [Method; 2] = [Method::Buffered, Method::Direct];
+/// Early release has more to lose.
+const RELEASES: [LockRelease; 3] = [LockRelease::Early, LockRelease::Early, LockRelease::AfterDurable];
+
+impl Kind {
+    /// So many seeds, one after the other, have every protocol with every lock release and every device; and so many times that
+    /// many have each of those with every inserter.
+    pub const WITHOUT_INSERTERS: u64 = (METHODS.len() * RELEASES.len() * SyncKind::ALL.len()) as u64;
+
+    /// The kind of a seed. Numbers are counted up like those of a clock, but for the inserter's: it moves with the lowest, and is
+    /// shifted at each round, so that few seeds have all of them.
+    pub fn of(seed: u64) -> Kind {
+        let (methods, releases) = (METHODS.len() as u64, RELEASES.len() as u64);
+        let pick = |number: u64, of: usize| (number % of as u64) as usize;
+        let round = seed / Self::WITHOUT_INSERTERS;
+        Kind {
+            method: METHODS[pick(seed, METHODS.len())],
+            lock_release: RELEASES[pick(seed / methods, RELEASES.len())],
+            sync: SyncKind::ALL[pick(seed / (methods * releases), SyncKind::ALL.len())],
+            inserter: InserterKind::ALL[pick(seed / methods + round, InserterKind::ALL.len())],
+        }
+    }
+}
+
 /// Options under which everything happens often: eviction, checkpoints, segment changes.
-fn options(seed: u64, background: Background) -> Options {
+fn options(seed: u64, kind: Kind, background: Background) -> Options {
     let mut options = crate::common::small_options();
     options.checkpoint_bytes = 64 << 10;
     options.log.segment_bytes = 64 << 10;
@@ -24,20 +58,13 @@ fn options(seed: u64, background: Background) -> Options {
     options.log.spare_segments = 1;
     options.log.log_id = Some(1);
     options.log.background = background;
-    if seed.is_multiple_of(3) {
-        options.lock_release = LockRelease::AfterDurable;
-    }
-    if seed.is_multiple_of(4) {
-        options.log.sync = katydid::SyncKind::Pipelined;
-    }
-    let inserters = InserterKind::ALL;
-    options.log.inserter = inserters[(seed / 2) as usize % inserters.len()];
+    options.lock_release = kind.lock_release;
+    options.log.sync = kind.sync;
+    options.log.inserter = kind.inserter;
+    options.log.method = kind.method;
     // Small and always used: records are then put below older ones all the time.
     options.log.chunk_bytes = [256, 1024, 2048][(seed / 18) as usize % 3];
     options.log.chunk_always = true;
-    if seed.is_multiple_of(2) {
-        options.log.method = katydid::Method::Buffered;
-    }
     options
 }
 
@@ -55,13 +82,15 @@ pub struct Machine {
     pub device: SimDevice,
     background: Background,
     /// Instead of the one that the seed picks.
+    kind: Option<Kind>,
     inserter: Option<InserterKind>,
     trace: Trace,
 }
 
 impl Machine {
     pub fn new(seed: u64, background: Background) -> Machine {
-        Machine { device: SimDevice::new(seed), background, inserter: None, trace: Trace::default() }
+        let device = SimDevice::new(seed);
+        Machine { device, background, kind: None, inserter: None, trace: Trace::default() }
     }
 
     /// The same, with this inserter for all seeds, and room in the log's memory for several sessions' chunks.
@@ -69,11 +98,17 @@ impl Machine {
         Machine { inserter: Some(inserter), ..self }
     }
 
+    /// The same, of this kind for all seeds.
+    pub fn with_kind(self, kind: Kind) -> Machine {
+        Machine { kind: Some(kind), ..self }
+    }
+
     /// Opens the database on it; the seed picks the options.
     pub fn open(&self, seed: u64) -> std::result::Result<Database, Error> {
         let directory =
             Traced { inner: self.device.directory(), prefix: String::new(), trace: self.trace.clone() };
-        let mut options = options(seed, self.background);
+        let kind = self.kind.unwrap_or_else(|| Kind::of(seed));
+        let mut options = options(seed, kind, self.background);
         if let Some(inserter) = self.inserter {
             options.log.inserter = inserter;
             options.log.ring_bytes = 128 << 10;
@@ -91,7 +126,11 @@ impl Machine {
 
     /// The machine after a crash.
     pub fn restart(&self, random: &mut Rng) -> Machine {
-        let device = self.device.reopen_with(random.u64(..), survival(random));
+        // Sometimes only the process dies, and the next one builds on what was never synced.
+        let device = match random.u32(0..8) {
+            0 => self.device.reopen_after_kill(),
+            _ => self.device.reopen_with(random.u64(..), survival(random)),
+        };
         self.trace.say("crash".to_owned());
         Machine { device, trace: self.trace.clone(), ..*self }
     }

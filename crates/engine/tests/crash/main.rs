@@ -8,7 +8,7 @@
 //! | one client, all work on its thread | exactly: seed, step and units name one sequence of device calls and one outcome |
 //! | one client beside the database's own threads | roughly: the seed gives the same transactions, a step is a time |
 //! | several clients that take turns | exactly, but for what the number of a thread changes: see `turns` |
-//! | several clients | roughly: the seed gives each client's choices, not how they meet |
+//! | several clients, also at every sync of the log | roughly: the seed gives each client's choices, not how they meet |
 //!
 //! A failure prints the line that replays it (`one_crash`). `KATYDID_SEED` alone sets the first seed of each test,
 //! `KATYDID_SECONDS` runs new seeds for so long (`cargo xtask crash --seconds N`).
@@ -29,7 +29,7 @@ use common::Rng;
 use history::{History, Model};
 use katydid::testing::Background::{self, Caller, Threads};
 use katydid::{Database, Error, InserterKind};
-use machine::Machine;
+use machine::{Kind, Machine};
 use std::time::{Duration, Instant};
 
 /// Everything in the store.
@@ -157,6 +157,35 @@ fn crowd(seed: u64) {
     replay(|| crowd::crash_once(seed), || println!("seed {seed} of several clients: not exactly replayable"));
 }
 
+/// Every protocol with every lock release and device.
+fn kinds(seed: u64) -> impl Iterator<Item = Kind> {
+    // By twos: of three lock releases two are the same.
+    let all = (seed..seed + Kind::WITHOUT_INSERTERS).map(Kind::of);
+    let mut seen: Vec<Kind> = Vec::new();
+    all.filter(move |kind| {
+        let same = |other: &Kind| Kind { inserter: other.inserter, ..*kind } == *other;
+        let new = !seen.iter().any(same);
+        if new {
+            seen.push(*kind);
+        }
+        new
+    })
+}
+
+/// Crashes at every write and sync of the log of a short workload of several clients; how many.
+fn at_every_sync(seed: u64, kind: Kind) -> u64 {
+    for nth in 0.. {
+        let crashed = replay(
+            || crowd::crash_at_sync(seed, kind, nth),
+            || println!("seed {seed}, {kind:?}, log call {nth}, of several clients: not exactly replayable"),
+        );
+        if !crashed {
+            return nth;
+        }
+    }
+    0
+}
+
 /// Some crashes of a workload of clients that take turns.
 fn turns(seed: u64, inserter: InserterKind, crashes: usize, workers: &[worker::Worker]) {
     let units = 300;
@@ -215,6 +244,17 @@ fn crashes_under_several_threads() {
     let first = common::seed(500);
     for seed in first..first + 40 {
         crowd(seed);
+    }
+}
+
+/// With early release nothing was acknowledged, and nothing shown as durable, that depends on a lost transaction.
+#[test]
+fn release_crashes_at_every_sync_take_back_nothing_that_was_relied_on() {
+    let first = common::seed(6000);
+    for kind in kinds(first) {
+        let crashes = at_every_sync(first, kind);
+        println!("{kind:?}: {crashes} crashes");
+        assert!(crashes > 5);
     }
 }
 
@@ -285,7 +325,7 @@ fn campaign() {
     let Some(length) = setting("KATYDID_SECONDS").map(Duration::from_secs) else { return };
     let start = Instant::now();
     let mut seed = common::seed(start.elapsed().as_nanos() as u64 ^ u64::from(std::process::id()) << 20);
-    let mut points = 0u64;
+    let (mut points, mut seen) = (0u64, 0u64);
     let workers = turns::workers();
     while start.elapsed() < length {
         println!("KATYDID_SEED={seed}");
@@ -301,8 +341,12 @@ fn campaign() {
         crowd(seed);
         turns(seed, InserterKind::Chunked, 10, &workers);
         turns(seed, InserterKind::ALL[(seed % 9) as usize], 2, &workers);
-        points += 13;
+        points += 13 + at_every_sync(seed, Kind::of(seed));
+        seen += 1;
         seed = seed.wrapping_add(1);
     }
-    println!("{points} crash points in {} s", start.elapsed().as_secs());
+    let (seconds, all) = (start.elapsed().as_secs(), Kind::WITHOUT_INSERTERS);
+    println!(
+        "{points} crash points in {seconds} s, over {seen} kinds of database ({all}: each protocol, lock release and device)"
+    );
 }

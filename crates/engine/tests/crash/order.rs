@@ -10,7 +10,7 @@ use katydid::testing::Background;
 use katydid::{Database, Durability, InserterKind, Transaction, TransactionOptions};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Early release, direct writes, adaptive syncs; chunks of 2 KiB.
+/// Early release, direct writes; chunks of 2 KiB.
 const SEED: u64 = 1;
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;

@@ -239,6 +239,7 @@ impl<'a> Turns<'a> {
     fn step(&mut self, database: &Database, client: usize) -> Result<(), Error> {
         let Some(mut open) = self.open[client].take() else {
             let durability = match self.random.u32(0..4) {
+                0 if self.random.bool() => Durability::Written,
                 0 => Durability::Buffered,
                 _ => Durability::Durable,
             };

@@ -24,7 +24,7 @@ fn make(sync: SyncKind, place: &Place) -> (Device, Vec<Told>) {
     let mut told = vec![Told::default(); 2];
     for number in [0, 1] {
         let mut session = log.session().expect("session");
-        for _ in 0..130 {
+        for _ in 0..50 {
             let end = append(&mut session, number, &mut told[number as usize]).expect("append");
             if told[number as usize].appended.is_multiple_of(10) {
                 log.wait(end, Durability::Durable).expect("wait");

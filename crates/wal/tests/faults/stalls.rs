@@ -95,7 +95,10 @@ fn a_device_that_stalls_is_named_and_loses_nothing() {
         }
         let Stalls { count, longest, .. } = log.device_stalls();
         assert!(count > 0 && longest == Duration::from_secs(4), "{count} stalls, longest {longest:?}");
-        assert!(heard(" took 4.0 s") > over, "no event at the end");
+        // It is said by whoever made the call, after that.
+        while heard(" took 4.0 s") <= over {
+            std::thread::yield_now();
+        }
         drop((sessions, log));
         for (when, device) in device.later() {
             let log = Log::open_in(device.directory(), options(sync, place)).expect(&when);

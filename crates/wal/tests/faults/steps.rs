@@ -165,10 +165,13 @@ fn no_room_at_any_step_loses_nothing_and_clears_where_it_was_met_ahead_of_use() 
 
 #[test]
 fn a_failure_at_any_step_loses_nothing_that_was_acknowledged() {
+    let mut turn = 0;
     each(|options| {
         for fault in [Fault::Io, Fault::SyncIo, Fault::ShortWrite(1)] {
             let mut shut = 0;
-            for step in 0..steps(options) {
+            turn += 1;
+            // Every step fails in one way on each, and in every way on some.
+            for step in (0..steps(options)).filter(|step| (step + turn) % 3 == 0) {
                 let Some((verb, _, end)) = fail_at(options, step, fault) else { continue };
                 let is_write = matches!(verb, Verb::Write | Verb::Sync | Verb::SyncDirectory);
                 assert!(!is_write || end == End::Shut, "step {step}: a failed {verb} was passed over");
@@ -176,6 +179,7 @@ fn a_failure_at_any_step_loses_nothing_that_was_acknowledged() {
             }
             assert!(shut > 10, "{fault:?}: only {shut} failures were noticed");
         }
+        turn += 1;
     });
 }
 
