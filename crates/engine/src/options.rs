@@ -58,6 +58,12 @@ pub enum Read {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TransactionOptions {
     /// How far its commit must have come to be reported. Default: durable.
+    ///
+    /// Less is an asynchronous commit, and unsafe: it is reported although a crash may take it back. A crash of the machine may
+    /// take back `Written` and `Buffered` commits, the end of the process only `Buffered` ones. It takes the last ones, each whole,
+    /// and never one on which a surviving one depends (with inserter `Chunked` also earlier ones, if none that survives has seen or
+    /// replaced what they wrote). A durable commit makes everything durable that it has seen or replaced; after
+    /// [`Database::sync`](crate::Database::sync) everything committed before is.
     pub durability: Durability,
     /// What its reads may return. Default: `Visible`.
     pub read: Read,
@@ -79,7 +85,7 @@ pub struct Options {
     pub cache_bytes: usize,
     /// When locks are dropped at commit. Default: early.
     pub lock_release: LockRelease,
-    /// How far a commit must have come to be reported. Default: durable.
+    /// How far a commit must have come to be reported. Default: durable. What less means: [`TransactionOptions::durability`].
     pub durability: Durability,
     /// The longest wait for one lock; then `Error::Conflict`. Default 10 s.
     pub lock_wait: Duration,

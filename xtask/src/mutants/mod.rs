@@ -125,15 +125,18 @@ impl Bench {
     }
 }
 
-/// A copy of every file that version control knows.
+/// A copy of every file that version control knows, and of nothing else: a file that was moved since the last copy would be there
+/// twice.
 fn copy_tree(to: &Path) -> Outcome {
     let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output()?;
     if !listed.status.success() {
         return Err("git lists no files".into());
     }
+    let mut wanted = BTreeSet::new();
     for name in String::from_utf8(listed.stdout)?.split_terminator('\0') {
         let (from, to) = (root().join(name), to.join(name));
         let Ok(bytes) = fs::read(&from) else { continue };
+        wanted.insert(to.clone());
         // What is the same is not built again.
         if fs::read(&to).is_ok_and(|known| known == bytes) {
             continue;
@@ -142,6 +145,19 @@ fn copy_tree(to: &Path) -> Outcome {
             fs::create_dir_all(folder)?;
         }
         fs::write(&to, bytes)?;
+    }
+    remove_others(to, &wanted)
+}
+
+/// Removes all files below `folder` that are not `wanted`.
+fn remove_others(folder: &Path, wanted: &BTreeSet<PathBuf>) -> Outcome {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            remove_others(&entry.path(), wanted)?;
+        } else if !wanted.contains(&entry.path()) {
+            fs::remove_file(entry.path())?;
+        }
     }
     Ok(())
 }
