@@ -7,8 +7,8 @@ use super::files::Source;
 use crate::lsn::{BLOCK_BYTES, Lsn};
 use katydid_device::{self as device, AlignedBuffer};
 
-/// Bytes read at a time.
-const PIECE: usize = 1 << 20;
+/// Bytes read at a time; few in debug builds, where most logs are small and opened by the thousand.
+const PIECE: usize = if cfg!(any(test, debug_assertions)) { 32 << 10 } else { 1 << 20 };
 
 /// Bytes of the log from some block on.
 #[derive(Debug)]
