@@ -196,13 +196,16 @@ fn crashed(options: &Options) -> (SimDevice, Told) {
     (device, told)
 }
 
+/// A file and a part of it.
+type Bytes = (String, Range<u64>);
+
 /// As many reads as opening makes fail, each in an opening of its own: the first read there, or all.
 fn each_read_fails(options: &Options, stays: bool) {
     let (crashed, told) = crashed(options);
     let mut refused = 0;
     for nth in 0.. {
         let device = crashed.reopen_after_kill();
-        let bad: Arc<Mutex<Option<(String, Range<u64>)>>> = Arc::default();
+        let bad: Arc<Mutex<Option<Bytes>>> = Arc::default();
         let (seen, mut reads) = (bad.clone(), 0);
         device.fail_reads_when(move |path, range| {
             let mut bad = seen.lock().expect("no panic");

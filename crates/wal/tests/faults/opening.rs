@@ -35,12 +35,15 @@ fn make(sync: SyncKind, place: &Place) -> (Device, Vec<Told>) {
     (device, told)
 }
 
+/// A file and a part of it.
+type Bytes = (String, Range<u64>);
+
 /// A directory of which read number `nth` fails, and where it was, once it has come to that.
 fn failing(
     inner: Arc<dyn Directory>,
     nth: usize,
     lasting: Lasting,
-) -> (Arc<dyn Directory>, Arc<Mutex<Option<(String, Range<u64>)>>>) {
+) -> (Arc<dyn Directory>, Arc<Mutex<Option<Bytes>>>) {
     let plan: Arc<Plan> = Arc::default();
     let place = Arc::new(Mutex::new(None));
     let bad = place.clone();
