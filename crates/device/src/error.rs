@@ -168,6 +168,14 @@ impl Error {
         matches!(self.cause, Cause::NoSpace)
     }
 
+    /// The failure that everything later goes back to: of a refusal by the gate, what shut it; otherwise this one.
+    pub fn into_first(self) -> Error {
+        match self.cause {
+            Cause::Poisoned(first) => Error::clone(&first).into_first(),
+            _ => self,
+        }
+    }
+
     /// Whether the device had no room for what is made ahead of use: nothing was lost, and the gate stays open. A write or a
     /// sync that finds no room is a failure like any other.
     pub fn is_no_space_ahead(&self) -> bool {

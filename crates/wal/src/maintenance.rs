@@ -109,7 +109,8 @@ impl Maintenance {
             Ok(()) => false,
             Err(error) if error.is_no_space_ahead() => true,
             Err(error) => {
-                fail(error);
+                // It may have met the gate shut by a write whose caller has not said so yet.
+                fail(error.into_first());
                 false
             }
         };

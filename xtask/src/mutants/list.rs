@@ -159,13 +159,6 @@ pub const LIST: &[Mutant] = &[
         tests: TRUST,
     },
     Mutant {
-        name: "the control file is believed before it is synced",
-        file: "crates/engine/src/paged/control.rs",
-        old: "        file.sync()?;\n        file.drop_cache()?;",
-        new: "",
-        tests: TRUST,
-    },
-    Mutant {
         name: "a captured commit is forgotten when a chain of it was freed",
         file: "crates/engine/src/paged/recovery/analysis.rs",
         old: "} else if captured.state == State::Committed && known.state == State::Active {",
