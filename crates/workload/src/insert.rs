@@ -26,6 +26,12 @@ const THREAD_BITS: u32 = 14;
 /// How many runs on one table have keys of their own.
 pub const RUNS_MAX: u64 = 1 << (64 - COUNT_BITS - THREAD_BITS);
 
+/// Where the numbers of one thread in one run begin; no others have them.
+pub(crate) fn first_number(run: u64, thread: usize) -> u64 {
+    assert!(thread < 1 << THREAD_BITS && run < RUNS_MAX, "more threads or runs than keys are numbered for");
+    run << (COUNT_BITS + THREAD_BITS) | (thread as u64) << COUNT_BITS
+}
+
 /// Inserts, until the driver has enough.
 #[derive(Debug)]
 pub struct Inserts {
@@ -48,11 +54,10 @@ impl Workload for Inserts {
     type Source = InsertSource;
 
     fn source(self: &Arc<Self>, thread: usize, mut rng: Rng) -> InsertSource {
-        assert!(thread < 1 << THREAD_BITS, "more threads than keys are numbered for");
         let mut value = vec![0; self.value_bytes];
         rng.fill(&mut value);
         InsertSource {
-            next: self.run << (COUNT_BITS + THREAD_BITS) | (thread as u64) << COUNT_BITS,
+            next: first_number(self.run, thread),
             inserts: Arc::clone(self),
             key: Vec::new(),
             value,

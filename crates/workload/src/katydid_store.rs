@@ -33,9 +33,10 @@ fn failed(error: Error) -> StoreError {
 impl Store for KatydidStore {
     type Client<'s> = KatydidClient;
 
-    fn client(&self, table: &str) -> Result<KatydidClient> {
+    fn client(&self, tables: &[&str]) -> Result<KatydidClient> {
+        let open = |name: &&str| self.database.table(name).map_err(failed);
         Ok(KatydidClient {
-            table: self.database.table(table).map_err(failed)?,
+            tables: tables.iter().map(open).collect::<Result<_>>()?,
             session: self.database.session(),
             database: self.database.clone(),
         })
@@ -51,11 +52,11 @@ impl Store for KatydidStore {
     }
 }
 
-/// One thread's access to one table of a [`KatydidStore`].
+/// One thread's access to some tables of a [`KatydidStore`].
 #[derive(Debug)]
 pub struct KatydidClient {
     database: Database,
-    table: Table,
+    tables: Vec<Table>,
     session: Session,
 }
 
@@ -63,7 +64,11 @@ impl Client for KatydidClient {
     type Transaction<'c> = KatydidTransaction<'c>;
 
     fn begin(&mut self, _intent: Intent) -> Result<KatydidTransaction<'_>> {
-        Ok(KatydidTransaction { transaction: self.database.begin().map_err(failed)?, client: self })
+        Ok(KatydidTransaction {
+            transaction: self.database.begin().map_err(failed)?,
+            table: &self.tables[0],
+            client: self,
+        })
     }
 
     fn poll(&mut self) -> usize {
@@ -83,37 +88,43 @@ impl Client for KatydidClient {
 #[derive(Debug)]
 pub struct KatydidTransaction<'c> {
     transaction: katydid::Transaction,
+    table: &'c Table,
     client: &'c KatydidClient,
 }
 
 impl Transaction for KatydidTransaction<'_> {
+    fn on(&mut self, table: usize) -> &mut Self {
+        self.table = &self.client.tables[table];
+        self
+    }
+
     fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.transaction.get(&self.client.table, key).map_err(failed)
+        self.transaction.get(self.table, key).map_err(failed)
     }
 
     fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.transaction.get_for_update(&self.client.table, key).map_err(failed)
+        self.transaction.get_for_update(self.table, key).map_err(failed)
     }
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.transaction.put(&self.client.table, key, value).map_err(failed)
+        self.transaction.put(self.table, key, value).map_err(failed)
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.transaction.insert(&self.client.table, key, value).map_err(|error| match error {
+        self.transaction.insert(self.table, key, value).map_err(|error| match error {
             Error::KeyExists => StoreError::KeyExists(Shown(key).to_string()),
             error => failed(error),
         })
     }
 
     fn delete(&mut self, key: &[u8]) -> Result<bool> {
-        self.transaction.delete(&self.client.table, key).map_err(failed)
+        self.transaction.delete(self.table, key).map_err(failed)
     }
 
     fn range(&mut self, from: &[u8], limit: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<usize> {
         let bounds = (Bound::Included(from), Bound::Unbounded);
         let mut seen = 0;
-        for entry in self.transaction.range::<&[u8]>(&self.client.table, bounds).take(limit) {
+        for entry in self.transaction.range::<&[u8]>(self.table, bounds).take(limit) {
             let (key, value) = entry.map_err(failed)?;
             visit(&key, &value);
             seen += 1;

@@ -1,6 +1,6 @@
 //! Workloads, and a driver that runs them on anything behind the [`Store`] trait.
 //!
-//! A workload ([`ycsb`], [`insert`]) plans requests; the driver ([`drive::drive`]) runs them from several threads,
+//! A workload ([`ycsb`], [`tpcb`], [`insert`]) plans requests; the driver ([`drive::drive`]) runs them from several threads,
 //! blocking in each commit or with many in flight, and measures reads and durable commits apart. Katydid itself stands
 //! behind the trait as [`KatydidStore`]; other stores can be put there too.
 #![forbid(unsafe_code)]
@@ -12,6 +12,7 @@ mod katydid_store;
 pub mod measure;
 pub mod properties;
 mod store;
+pub mod tpcb;
 pub mod ycsb;
 
 #[cfg(test)]

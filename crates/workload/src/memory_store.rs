@@ -36,8 +36,9 @@ impl MemoryStore {
 impl Store for MemoryStore {
     type Client<'s> = MemoryClient<'s>;
 
-    fn client(&self, _table: &str) -> Result<MemoryClient<'_>> {
-        Ok(MemoryClient { store: self, pending: VecDeque::new() })
+    fn client(&self, tables: &[&str]) -> Result<MemoryClient<'_>> {
+        let tables = tables.iter().map(|name| format!("{name}/").into_bytes()).collect();
+        Ok(MemoryClient { store: self, tables, pending: VecDeque::new() })
     }
 
     fn counters(&self) -> Result<Counters> {
@@ -51,6 +52,8 @@ impl Store for MemoryStore {
 
 pub(crate) struct MemoryClient<'s> {
     store: &'s MemoryStore,
+    /// What the keys of each table begin with.
+    tables: Vec<Vec<u8>>,
     pending: VecDeque<(Callback, Result<()>)>,
 }
 
@@ -66,7 +69,7 @@ impl<'s> Client for MemoryClient<'s> {
             return Err(StoreError::Conflict("by design".into()));
         }
         let map = self.store.map.lock().unwrap();
-        Ok(MemoryTransaction { map, undo: Vec::new(), intent, client: self })
+        Ok(MemoryTransaction { map, undo: Vec::new(), intent, table: 0, client: self })
     }
 
     fn poll(&mut self) -> usize {
@@ -94,17 +97,23 @@ pub(crate) struct MemoryTransaction<'s, 'c> {
     map: MutexGuard<'s, Map>,
     undo: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     intent: Intent,
+    table: usize,
     client: &'c mut MemoryClient<'s>,
 }
 
 impl MemoryTransaction<'_, '_> {
+    fn full(&self, key: &[u8]) -> Vec<u8> {
+        [&self.client.tables[self.table], key].concat()
+    }
+
     fn write(&mut self, key: &[u8], value: Option<&[u8]>) -> Option<Vec<u8>> {
         assert_eq!(self.intent, Intent::ReadWrite, "a read-only transaction writes");
+        let key = self.full(key);
         let old = match value {
-            Some(value) => self.map.insert(key.to_vec(), value.to_vec()),
-            None => self.map.remove(key),
+            Some(value) => self.map.insert(key.clone(), value.to_vec()),
+            None => self.map.remove(&key),
         };
-        self.undo.push((key.to_vec(), old.clone()));
+        self.undo.push((key, old.clone()));
         old
     }
 
@@ -130,8 +139,13 @@ impl Drop for MemoryTransaction<'_, '_> {
 }
 
 impl Transaction for MemoryTransaction<'_, '_> {
+    fn on(&mut self, table: usize) -> &mut Self {
+        self.table = table;
+        self
+    }
+
     fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        Ok(self.map.get(key).cloned())
+        Ok(self.map.get(&self.full(key)).cloned())
     }
 
     fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
@@ -144,7 +158,7 @@ impl Transaction for MemoryTransaction<'_, '_> {
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        if self.map.contains_key(key) {
+        if self.map.contains_key(&self.full(key)) {
             return Err(StoreError::KeyExists(Shown(key).to_string()));
         }
         self.put(key, value)
@@ -156,7 +170,12 @@ impl Transaction for MemoryTransaction<'_, '_> {
 
     fn range(&mut self, from: &[u8], limit: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<usize> {
         let mut seen = 0;
-        for (key, value) in self.map.range(from.to_vec()..).take(limit) {
+        let table = &self.client.tables[self.table];
+        let of_table = self
+            .map
+            .range(self.full(from)..)
+            .map_while(|(key, value)| key.strip_prefix(&table[..]).map(|key| (key, value)));
+        for (key, value) in of_table.take(limit) {
             visit(key, value);
             seen += 1;
         }

@@ -76,8 +76,8 @@ pub trait Store: Send + Sync {
     where
         Self: 's;
 
-    /// A client for the table called `table`, which is created if there is none.
-    fn client(&self, table: &str) -> Result<Self::Client<'_>>;
+    /// A client for the tables of these names, at least one, which are created where there are none.
+    fn client(&self, tables: &[&str]) -> Result<Self::Client<'_>>;
 
     /// What was counted so far.
     fn counters(&self) -> Result<Counters>;
@@ -86,7 +86,7 @@ pub trait Store: Send + Sync {
     fn describe(&self) -> String;
 }
 
-/// One thread's access to one table.
+/// One thread's access to some tables.
 pub trait Client {
     /// A transaction under way.
     type Transaction<'c>: Transaction
@@ -106,8 +106,13 @@ pub trait Client {
     fn wait_below(&mut self, limit: usize) -> Result<()>;
 }
 
-/// Reads and writes of one table that happen all or not at all.
+/// Reads and writes that happen all or not at all.
+///
+/// They are about one of the client's tables: the first, until [`Transaction::on`] says otherwise.
 pub trait Transaction: Sized {
+    /// What follows is about the table of this number, counted from 0 in the order in which the client was asked for them.
+    fn on(&mut self, table: usize) -> &mut Self;
+
     /// The value of `key`.
     fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>>;
 

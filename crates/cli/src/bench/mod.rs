@@ -76,7 +76,7 @@ impl Runner {
         let mut last = (Duration::ZERO, 0);
         let mut rate = 0.0;
         let before = processor_time();
-        let outcome = drive::drive(&self.store, table, workload, plan, &self.stop, &mut |now| {
+        let outcome = drive::drive(&self.store, &[table], workload, plan, &self.stop, &mut |now| {
             let time = (now.elapsed.saturating_sub(last.0)).as_secs_f64();
             if time > 0.1 {
                 rate = (now.transactions - last.1) as f64 / time;

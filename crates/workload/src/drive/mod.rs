@@ -213,10 +213,10 @@ struct Shared {
     begin: Barrier,
 }
 
-/// Runs `workload` on `table` of `store` as `plan` says, until its limits are reached, its source ends or `stop` is set.
+/// Runs `workload` on `tables` of `store`, of which it knows the order, as `plan` says, until its limits are reached, its source ends or `stop` is set.
 pub fn drive<S: Store, W: Workload>(
     store: &S,
-    table: &str,
+    tables: &[&str],
     workload: &Arc<W>,
     plan: &Plan,
     stop: &AtomicBool,
@@ -241,7 +241,7 @@ pub fn drive<S: Store, W: Workload>(
             let body = move || {
                 // Dropped last, also when the thread panics: the watching thread waits for all of these to be gone.
                 let _finished = Finished(finished);
-                worker_main(store, table, workload, plan, shared, thread, rng, sink);
+                worker_main(store, tables, workload, plan, shared, thread, rng, sink);
             };
             std::thread::Builder::new()
                 .name(name)
@@ -293,7 +293,7 @@ fn check(plan: &Plan, in_flight_max: usize) -> Result<(), DriveError> {
 #[allow(clippy::too_many_arguments, reason = "called in one place; a struct would only repeat the names")]
 fn worker_main<S: Store, W: Workload>(
     store: &S,
-    table: &str,
+    tables: &[&str],
     workload: &Arc<W>,
     plan: &Plan,
     shared: &Shared,
@@ -301,7 +301,7 @@ fn worker_main<S: Store, W: Workload>(
     rng: Rng,
     sink: &Arc<Sink<W>>,
 ) {
-    let client = store.client(table);
+    let client = store.client(tables);
     let source = workload.source(thread, rng);
     shared.begin.wait();
     let result = client.and_then(|client| Worker::new(client, source, plan, shared, thread, sink).run());

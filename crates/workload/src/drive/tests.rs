@@ -12,7 +12,7 @@ fn settings(text: &str) -> Settings {
 }
 
 fn run<W: Workload>(store: &MemoryStore, workload: &Arc<W>, plan: &Plan) -> Result<Outcome, DriveError> {
-    drive(store, "t", workload, plan, &AtomicBool::new(false), &mut |_| ())
+    drive(store, &["t"], workload, plan, &AtomicBool::new(false), &mut |_| ())
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn ends_when_told_to_and_keeps_intervals() {
     };
     let mut seen = 0;
     let outcome =
-        drive(&store, "t", &Inserts::new(8, 0, KeyOrder::Ascending, 0), &plan, &stop, &mut |progress| {
+        drive(&store, &["t"], &Inserts::new(8, 0, KeyOrder::Ascending, 0), &plan, &stop, &mut |progress| {
             seen += 1;
             if progress.transactions > 100 && seen > 3 {
                 stop.store(true, Ordering::Relaxed);

@@ -9,4 +9,4 @@ mod zipfian;
 pub use counter::AcknowledgedCounter;
 pub use hash::fnv64;
 pub use keys::{KeyChooser, KeyDistribution};
-pub use zipfian::{ZIPFIAN_CONSTANT, Zipfian, zeta};
+pub use zipfian::{ZIPFIAN_CONSTANT, Zipfian};
