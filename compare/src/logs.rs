@@ -1,0 +1,232 @@
+//! The logs, each behind the same two traits and used as its documentation says.
+
+use okaywal::{Configuration, Entry, EntryId, LogManager, SegmentReader, WriteAheadLog};
+use protobuf::well_known_types::BytesValue;
+use raft_engine::{Config, Engine, LogBatch, MessageExt, ReadableSize};
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// An open log, shared by all threads.
+pub trait Log: Sync {
+    /// What one thread appends with.
+    fn appender(&self, thread: usize) -> Result<Box<dyn Appender + '_>>;
+    /// What its user does beside, every few milliseconds: mostly, drop what is not needed any more.
+    fn housekeeping(&self) {}
+    fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// One thread's part.
+pub trait Appender: Send {
+    /// Appends a record; durable when it returns.
+    fn append(&mut self, payload: &[u8]) -> Result<()>;
+}
+
+/// All that can be measured; the first is what the others are compared with.
+pub const NAMES: [&str; 5] =
+    ["katydid-wal", "raft-engine", "raft-engine-prefilled", "okaywal", "okaywal-large"];
+
+/// The name, if there is such a log.
+pub fn known(name: &str) -> Result<&'static str> {
+    let found = NAMES.into_iter().find(|known| *known == name);
+    found.ok_or_else(|| format!("no log {name:?}; there are {}", NAMES.join(", ")).into())
+}
+
+/// Opens a new log.
+pub fn open(name: &str, place: &Path) -> Result<Box<dyn Log>> {
+    Ok(match name {
+        "katydid-wal" => Box::new(Katydid::open(place)?),
+        "raft-engine" => Box::new(RaftEngine::open(place, Config::default())?),
+        // Files written ahead, as the log's own users have them after some hours: a durable write is cheaper then.
+        "raft-engine-prefilled" => {
+            let limit = ReadableSize::mb(512);
+            let config =
+                Config { prefill_for_recycle: true, prefill_limit: Some(limit), ..Config::default() };
+            Box::new(RaftEngine::open(place, config)?)
+        }
+        "okaywal" => Box::new(Okay(Configuration::default_for(place).open(Forget)?)),
+        // Fewer and larger files than by default, as katydid-wal and raft-engine have them.
+        _ => {
+            let config = Configuration::default_for(place);
+            let config = config.preallocate_bytes(64 << 20).checkpoint_after_bytes(48 << 20);
+            Box::new(Okay(config.open(Forget)?))
+        }
+    })
+}
+
+struct Katydid(katydid_wal::Log);
+
+impl Katydid {
+    fn open(place: &Path) -> Result<Katydid> {
+        let log = katydid_wal::Log::open(place, katydid_wal::Options::default())?;
+        // Its segments are prepared by a thread.
+        let (mut before, mut still) = (0, 0);
+        while still < 20 {
+            still = if log.space().prepared > before { 0 } else { still + 1 };
+            before = log.space().prepared;
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(Katydid(log))
+    }
+}
+
+impl Log for Katydid {
+    fn appender(&self, _thread: usize) -> Result<Box<dyn Appender + '_>> {
+        Ok(Box::new(KatydidAppender { session: self.0.session()? }))
+    }
+
+    fn housekeeping(&self) {
+        if self.0.space().live > 64 << 20 {
+            // What was refused is tried again in some milliseconds.
+            self.0.trim(self.0.durable()).ok();
+        }
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(self.0.close()?)
+    }
+}
+
+struct KatydidAppender {
+    session: katydid_wal::Session,
+}
+
+impl Appender for KatydidAppender {
+    fn append(&mut self, payload: &[u8]) -> Result<()> {
+        let payload = [payload];
+        let record = katydid_wal::Append::new(katydid_wal::Kind::USER, &payload);
+        let end = self.session.append(&record)?.end;
+        Ok(self.session.log().wait(end, katydid_wal::Durability::Durable)?)
+    }
+}
+
+/// A raft group for each thread.
+struct RaftEngine(Engine);
+
+impl RaftEngine {
+    fn open(place: &Path, config: Config) -> Result<RaftEngine> {
+        Ok(RaftEngine(Engine::open(Config { dir: place.display().to_string(), ..config })?))
+    }
+}
+
+impl Log for RaftEngine {
+    fn appender(&self, thread: usize) -> Result<Box<dyn Appender + '_>> {
+        Ok(Box::new(RaftAppender {
+            engine: &self.0,
+            group: thread as u64 + 1,
+            index: 0,
+            batch: LogBatch::default(),
+        }))
+    }
+
+    fn housekeeping(&self) {
+        // It removes files only above a threshold that short runs do not reach.
+        self.0.purge_expired_files().ok();
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        drop(self.0);
+        Ok(())
+    }
+}
+
+/// An entry is bytes of which the first eight are its index.
+struct Indexed;
+
+impl MessageExt for Indexed {
+    type Entry = BytesValue;
+
+    fn index(entry: &BytesValue) -> u64 {
+        entry.value.first_chunk().map_or(0, |index| u64::from_le_bytes(*index))
+    }
+}
+
+struct RaftAppender<'l> {
+    engine: &'l Engine,
+    group: u64,
+    index: u64,
+    batch: LogBatch,
+}
+
+/// Entries of a group that are kept.
+const KEPT: u64 = 1024;
+
+impl Appender for RaftAppender<'_> {
+    fn append(&mut self, payload: &[u8]) -> Result<()> {
+        self.index += 1;
+        let mut entry = BytesValue::new();
+        entry.value = payload.to_vec();
+        entry.value[..8].copy_from_slice(&self.index.to_le_bytes());
+        self.batch.add_entries::<Indexed>(self.group, &[entry])?;
+        self.engine.write(&mut self.batch, true)?;
+        if self.index % KEPT == 0 {
+            self.engine.compact_to(self.group, self.index - 1);
+        }
+        Ok(())
+    }
+}
+
+struct Okay(WriteAheadLog);
+
+impl Log for Okay {
+    fn appender(&self, _thread: usize) -> Result<Box<dyn Appender + '_>> {
+        Ok(Box::new(OkayAppender(&self.0)))
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(self.0.shutdown()?)
+    }
+}
+
+struct OkayAppender<'l>(&'l WriteAheadLog);
+
+impl Appender for OkayAppender<'_> {
+    fn append(&mut self, payload: &[u8]) -> Result<()> {
+        let mut entry = self.0.begin_entry()?;
+        entry.write_chunk(payload)?;
+        entry.commit()?;
+        Ok(())
+    }
+}
+
+/// Nothing is needed again.
+#[derive(Debug)]
+struct Forget;
+
+impl LogManager for Forget {
+    fn recover(&mut self, _entry: &mut Entry<'_>) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn checkpoint_to(
+        &mut self,
+        _last: EntryId,
+        _entries: &mut SegmentReader,
+        _log: &WriteAheadLog,
+    ) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The median of durable writes of 4 KiB to a file of zeros, one after the other, in microseconds: no log's append can be quicker on this
+/// device but by going past the page cache, which `katydid-wal` does and this does not.
+pub fn raw_write_us(dir: &Path, time: Duration) -> Result<f64> {
+    const BLOCKS: usize = 1024;
+    let path = dir.join("raw");
+    let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+    file.write_all_at(&vec![0; BLOCKS * 4096], 0)?;
+    file.sync_all()?;
+    let (begin, mut times) = (Instant::now(), Vec::new());
+    while begin.elapsed() < time {
+        let since = Instant::now();
+        file.write_all_at(&[times.len() as u8; 4096], (times.len() % BLOCKS * 4096) as u64)?;
+        file.sync_data()?;
+        times.push(since.elapsed().as_nanos() as u64);
+    }
+    std::fs::remove_file(path)?;
+    times.sort_unstable();
+    Ok(times.get(times.len() / 2).map_or(0.0, |nanos| *nanos as f64 / 1000.0))
+}
