@@ -20,6 +20,7 @@ mod scan;
 mod show;
 mod signals;
 mod sweep;
+mod table;
 mod text;
 mod verify;
 mod warnings;

@@ -124,6 +124,8 @@ pub struct LogStat {
     pub prepared: u64,
     /// Incarnation: how often the log was opened.
     pub incarnation: u32,
+    /// All that the log counts.
+    pub counters: katydid_wal::Counters,
 }
 
 impl Database {
@@ -174,6 +176,7 @@ impl Database {
                 bytes_on_disk: log_space.on_disk,
                 prepared: log_space.prepared,
                 incarnation: engine.log.recovery().incarnation,
+                counters,
             },
         })
     }

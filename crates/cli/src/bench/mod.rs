@@ -1,8 +1,11 @@
-//! `bench`: runs a workload durably and reports what it measured beside what the device can do; or inserts into the log's memory only.
+//! `bench`: runs a workload durably and reports what it measured beside what the device can do; measures how commits become durable; or
+//! inserts into the log's memory only.
 
+mod commit;
 pub mod folder;
 mod hlog;
 mod insert;
+mod log_commit;
 mod log_insert;
 pub mod machine;
 mod report;
@@ -25,11 +28,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Run a workload durably, or the log's inserters alone, and measure it
+/// Run a workload durably, commits as the papers did, or the log alone, and measure it
 #[derive(Debug, Subcommand)]
 pub enum Bench {
     Ycsb(ycsb::Ycsb),
     Insert(insert::Insert),
+    Commit(Box<commit::Commit>),
+    LogCommit(Box<log_commit::LogCommit>),
     LogInsert(Box<log_insert::LogInsert>),
 }
 
@@ -41,6 +46,8 @@ impl Bench {
         match self {
             Bench::Ycsb(command) => command.run(),
             Bench::Insert(command) => command.run(),
+            Bench::Commit(command) => command.run(),
+            Bench::LogCommit(command) => command.run(),
             Bench::LogInsert(command) => command.run(),
         }
     }

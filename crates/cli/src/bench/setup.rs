@@ -2,7 +2,7 @@
 
 use super::folder::{self, Found};
 use super::machine::Machine;
-use super::split::SubfoldersInMemory;
+use super::split::Split;
 use crate::disk::{Limit, seconds};
 use crate::failure::{Failure, Result};
 use crate::progress::Progress;
@@ -10,7 +10,7 @@ use crate::sweep::flags::Tuning;
 use crate::{bytes, place};
 use clap::{Args, ValueEnum};
 use katydid::{Database, Durability, LockRelease, Options};
-use katydid_device::{Directory, FileDirectory, Method};
+use katydid_device::{Directory, FileDirectory, MemoryDirectory, Method};
 use katydid_wal::{InserterKind, SyncKind};
 use katydid_workload::drive::Plan;
 use katydid_workload::ycsb::LatencyFrom;
@@ -187,7 +187,7 @@ impl Setup {
             Device::File => place::open(&self.dir, options)?,
             Device::Memory => {
                 let files: Arc<dyn Directory> = Arc::new(FileDirectory::open(&self.dir)?);
-                let directory = Arc::new(SubfoldersInMemory::new(files));
+                let directory = Arc::new(Split::new(files, Arc::new(MemoryDirectory::new())));
                 place::open_showing(options, |options| Database::open_in(directory, options))?
             }
         };

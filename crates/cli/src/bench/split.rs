@@ -1,25 +1,24 @@
-//! A folder of files whose subfolders are in memory: the store keeps its log in a subfolder, so this is a database that
-//! logs to memory, the fastest device there is.
+//! A folder whose subfolders are elsewhere: the store keeps its log in a subfolder, so this is a database that logs to another device,
+//! such as memory, the fastest there is, or one that takes longer.
 
-use katydid_device::{Create, Directory, DirectoryLock, File, MemoryDirectory, Method, Result};
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use katydid_device::{Create, Directory, DirectoryLock, File, Method, Result};
+use std::sync::Arc;
 
-/// Files on the file system, subfolders in memory.
+/// Files in one place, subfolders in another.
 #[derive(Debug)]
-pub struct SubfoldersInMemory {
+pub struct Split {
     files: Arc<dyn Directory>,
-    in_memory: Mutex<BTreeMap<String, Arc<dyn Directory>>>,
+    subfolders: Arc<dyn Directory>,
 }
 
-impl SubfoldersInMemory {
-    /// Over a folder whose own files stay where they are.
-    pub fn new(files: Arc<dyn Directory>) -> Self {
-        SubfoldersInMemory { files, in_memory: Mutex::default() }
+impl Split {
+    /// A folder of the files of `files` and the subfolders of `subfolders`.
+    pub fn new(files: Arc<dyn Directory>, subfolders: Arc<dyn Directory>) -> Self {
+        Split { files, subfolders }
     }
 }
 
-impl Directory for SubfoldersInMemory {
+impl Directory for Split {
     fn open(&self, name: &str, create: Create, method: Method) -> Result<Arc<dyn File>> {
         self.files.open(name, create, method)
     }
@@ -49,16 +48,14 @@ impl Directory for SubfoldersInMemory {
     }
 
     fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>> {
-        let mut in_memory = self.in_memory.lock().unwrap_or_else(PoisonError::into_inner);
-        let directory = in_memory.entry(name.to_owned()).or_insert_with(|| Arc::new(MemoryDirectory::new()));
-        Ok(Arc::clone(directory))
+        self.subfolders.subdirectory(name)
     }
 
     fn existing_subdirectory(&self, name: &str) -> Result<Option<Arc<dyn Directory>>> {
-        Ok(self.in_memory.lock().unwrap_or_else(PoisonError::into_inner).get(name).map(Arc::clone))
+        self.subfolders.existing_subdirectory(name)
     }
 
     fn describe(&self) -> String {
-        format!("{}, log in memory", self.files.describe())
+        format!("{}, log in {}", self.files.describe(), self.subfolders.describe())
     }
 }

@@ -10,6 +10,8 @@ const TOP: f64 = 60.0;
 const BOTTOM: f64 = 50.0;
 /// From one line's name to the next one's.
 const KEY: f64 = 16.0;
+/// As many points to the right are each named below; more are not.
+const TICKS_MAX: usize = 20;
 /// Told apart by most people (Okabe and Ito), and one more.
 const COLOURS: [&str; 9] =
     ["#000000", "#e69f00", "#56b4e9", "#009e73", "#c8b400", "#0072b2", "#d55e00", "#cc79a7", "#777777"];
@@ -108,6 +110,9 @@ pub fn draw(picture: &Picture) -> String {
     let mut ticks: Vec<f64> = points().map(|point| point.0).collect();
     ticks.sort_by(f64::total_cmp);
     ticks.dedup();
+    if ticks.len() > TICKS_MAX {
+        ticks = x_scale.ticks(x_span);
+    }
     for at in ticks {
         let (x, bottom) = (x(at), height - BOTTOM);
         svg += &format!(

@@ -6,6 +6,7 @@
 use super::case::{Figures, Row};
 use super::{Axis, Sweep, reference};
 use crate::bytes::{grouped, shown};
+use crate::table;
 use katydid_workload::measure::Summary;
 
 /// What is the same for all rows of a command.
@@ -103,22 +104,12 @@ const CSV: [(&str, Text); 38] = [
 
 /// The names of the columns, and the rows of all sweeps.
 pub fn csv(sweeps: &[Rows<'_>]) -> String {
-    let names: Vec<&str> = CSV.iter().map(|(name, _)| *name).collect();
-    let mut text = names.join(",") + "\n";
+    let names = CSV.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let mut lines = vec![names];
     for of in sweeps {
-        for row in of.rows {
-            let fields: Vec<String> = CSV.iter().map(|(_, field)| quoted(field(of, row))).collect();
-            text += &(fields.join(",") + "\n");
-        }
+        lines.extend(of.rows.iter().map(|row| CSV.iter().map(|(_, field)| field(of, row)).collect()));
     }
-    text
-}
-
-fn quoted(field: String) -> String {
-    match field.contains([',', '"', '\n']) {
-        true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => field,
-    }
+    table::csv(&lines)
 }
 
 /// What can vary, as a column of the table: only if it does.
@@ -194,16 +185,7 @@ impl Rows<'_> {
         let columns = self.columns();
         let mut lines: Vec<Vec<String>> = vec![columns.iter().map(|(name, _)| (*name).to_owned()).collect()];
         lines.extend(self.rows.iter().map(|row| columns.iter().map(|(_, text)| text(self, row)).collect()));
-        let wide = |at: usize| lines.iter().map(|line| line[at].len()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..columns.len()).map(wide).collect();
-        let join = |line: &Vec<String>| {
-            let mut text = format!("{:<width$}", line[0], width = widths[0]);
-            for (field, width) in line.iter().zip(&widths).skip(1) {
-                text += &format!("  {field:>width$}");
-            }
-            text.trim_end().to_owned()
-        };
-        lines.iter().map(join).collect()
+        table::lined_up(&lines)
     }
 
     /// What is the same in all rows and can be set.

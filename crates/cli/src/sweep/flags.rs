@@ -20,7 +20,7 @@ pub struct Tuning {
 }
 
 /// Asks the log itself.
-fn checked<T: Copy>(value: T, set: impl FnOnce(&mut Options, T)) -> Result<T, String> {
+pub fn checked<T: Copy>(value: T, set: impl FnOnce(&mut Options, T)) -> Result<T, String> {
     let mut options = Options::default();
     set(&mut options, value);
     options.validate().map(|()| value).map_err(|error| format!("must be {}", error.range))

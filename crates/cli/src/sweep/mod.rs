@@ -19,6 +19,7 @@ pub mod real;
 pub mod reference;
 pub mod show;
 pub mod stall;
+pub mod turns;
 pub mod txn;
 
 use katydid_wal::InserterKind;

@@ -1,10 +1,10 @@
 //! Cases on real threads, round by round.
 
 use super::case::{Case, Figures, Row, Subject};
+use super::turns::{GoOn, in_turn};
 use super::txn::{self, Stage};
 use super::{Sweep, stall};
 use crate::failure::Result;
-use crate::progress::Progress;
 use katydid_wal::testing::limits::{bare_word, private_rings};
 use katydid_wal::testing::rate::{Load, Tally, run};
 use std::time::Duration;
@@ -19,26 +19,15 @@ pub struct Rounds<'a> {
     /// Where logs are, for the sweep that has them.
     pub stage: Option<Stage>,
     /// Asked between runs; an error ends everything.
-    pub go_on: &'a dyn Fn() -> Result<()>,
+    pub go_on: GoOn<'a>,
 }
 
 impl Rounds<'_> {
-    /// Runs every case as often as there are rounds, every second round from the end, so that what drifts hits all alike.
+    /// Runs every case as often as there are rounds.
     pub fn run(&self, sweep: Sweep, cases: Vec<Case>) -> Result<Vec<Row>> {
-        let mut progress = Progress::new(sweep.name());
-        let runs = self.rounds * cases.len();
-        let mut rows: Vec<Row> = cases.into_iter().map(|case| Row { case, rounds: Vec::new() }).collect();
-        for number in 0..runs {
-            let (round, at) = (number / rows.len(), number % rows.len());
-            let at = if round.is_multiple_of(2) { at } else { rows.len() - 1 - at };
-            (self.go_on)()?;
-            let row = &mut rows[at];
-            progress.show(Some(number as f64 / runs as f64), || {
-                format!("round {} of {}: {}", round + 1, self.rounds, row.case.words())
-            });
-            row.rounds.push(self.one(&row.case)?);
-        }
-        Ok(rows)
+        let one = |case: &Case, _round| self.one(case);
+        let rows = in_turn(sweep.name(), self.rounds, cases, self.go_on, Case::words, one)?;
+        Ok(rows.into_iter().map(|(case, rounds)| Row { case, rounds }).collect())
     }
 
     fn one(&self, case: &Case) -> Result<Figures> {

@@ -7,6 +7,7 @@ use super::lines::picture;
 use super::{Sweep, case::Row};
 use crate::failure::Result;
 use crate::output::Output;
+use crate::table::wrapped;
 use crate::whole_file;
 
 /// A sweep that has been run.
@@ -66,20 +67,4 @@ pub fn write(grid: &Grid, setting: &Setting, swept: &[Swept]) -> Result<()> {
         whole_file::write(&file, draw(&picture(&swept.rows(setting), title)).as_bytes())?;
     }
     Ok(())
-}
-
-/// Lines of at most so many characters.
-fn wrapped(text: &str) -> Vec<String> {
-    const WIDE: usize = 108;
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.len() + 1 + word.len() <= WIDE => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }

@@ -94,7 +94,7 @@ pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &Stag
         ..case.options(inserter)
     };
     let log = Log::open_in(directory.subdirectory("log")?, options).map_err(Failure::failed)?;
-    settle(&log);
+    settle(&log, SPARE_SEGMENTS as u64 * SEGMENT_BYTES);
     let before = log.reserved();
     let done = threads(&log, case, time, stage.in_flight);
     let bytes = log.reserved().since(before);
@@ -124,10 +124,10 @@ pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &Stag
     })
 }
 
-/// Lets the log prepare its first segments, so that zero-filling is not measured.
-fn settle(log: &Log) {
+/// Lets the log prepare so many bytes, so that zero-filling is not measured.
+pub fn settle(log: &Log, bytes: u64) {
     for _ in 0..400 {
-        if log.space().prepared >= SPARE_SEGMENTS as u64 * SEGMENT_BYTES {
+        if log.space().prepared >= bytes {
             return;
         }
         std::thread::park_timeout(TICK);
@@ -233,8 +233,8 @@ impl Client {
     }
 }
 
-/// Its own LSN and its end.
-fn append(
+/// Appends a record, waiting while segments are being prepared; its own LSN and its end.
+pub fn append(
     session: &mut Session,
     txn: u64,
     prev: Lsn,

@@ -1,0 +1,233 @@
+//! What is measured of commits, and what came of it: the same for the log alone and for the store.
+
+use super::raw::Raw;
+use crate::failure::Result;
+use crate::sweep::case;
+use hdrhistogram::Histogram;
+use katydid::LockRelease;
+use katydid_wal::{Counters, Durability, InserterKind, SyncKind};
+use katydid_workload::measure::Summary;
+use std::fmt;
+use std::time::Duration;
+
+/// What is committed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Work {
+    /// Records of so many bytes in the log alone, each a commit.
+    Log { payload: usize },
+    /// Inserts of keys of 20 bytes and values of so many, each a transaction.
+    Inserts { value: usize },
+    /// Half updates, half searches of single keys of 20 bytes with values of about 100.
+    UpdateSearch,
+    /// TPC-B's transfers, tellers and accounts chosen with so much skew.
+    Tpcb { skew: f64 },
+}
+
+impl Work {
+    /// Its word in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Work::Log { .. } => "log",
+            Work::Inserts { .. } => "insert",
+            Work::UpdateSearch => "update-search",
+            Work::Tpcb { .. } => "tpcb",
+        }
+    }
+
+    /// Bytes of a payload or value, where they are chosen.
+    pub fn payload(self) -> Option<usize> {
+        match self {
+            Work::Log { payload } | Work::Inserts { value: payload } => Some(payload),
+            Work::UpdateSearch | Work::Tpcb { .. } => None,
+        }
+    }
+
+    pub fn skew(self) -> Option<f64> {
+        match self {
+            Work::Tpcb { skew } => Some(skew),
+            _ => None,
+        }
+    }
+}
+
+/// One case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Case {
+    pub work: Work,
+    pub sync: SyncKind,
+    pub inserter: InserterKind,
+    pub threads: usize,
+    /// Commits of a thread that may wait to be durable: with 1 it blocks in each.
+    pub in_flight: usize,
+    pub durability: Durability,
+    pub release: LockRelease,
+    /// Added to every durable write and sync of the log's device.
+    pub delay: Duration,
+    /// Most bytes of a write of the log, if that is limited.
+    pub io_unit: Option<usize>,
+}
+
+impl Case {
+    /// Threads, and how many of their commits may wait.
+    pub fn clients(&self) -> String {
+        match self.in_flight {
+            1 => self.threads.to_string(),
+            many => format!("{}x{many}", self.threads),
+        }
+    }
+
+    /// In a few words, for whoever waits.
+    pub fn words(&self) -> String {
+        let mut words = format!("{}, {}, {} clients", self.work.name(), self.sync, self.clients());
+        if let Some(skew) = self.work.skew() {
+            words += &format!(", skew {skew}, {}", self.release);
+        }
+        if !self.delay.is_zero() {
+            words += &format!(", {}", Delay(self.delay));
+        }
+        words
+    }
+}
+
+/// A delay as it is written on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delay(pub Duration);
+
+impl fmt::Display for Delay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_nanos() {
+            0 => f.pad("0"),
+            nanos if nanos.is_multiple_of(1_000_000) => f.pad(&format!("{}ms", nanos / 1_000_000)),
+            nanos => f.pad(&format!("{}us", nanos as f64 / 1e3)),
+        }
+    }
+}
+
+/// What the process used during a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub user: Duration,
+    pub system: Duration,
+    /// Of threads that had to wait for something.
+    pub voluntary: u64,
+    /// Of threads that others were preferred to.
+    pub involuntary: u64,
+}
+
+impl Usage {
+    pub fn cpu(&self) -> Duration {
+        self.user + self.system
+    }
+
+    pub fn switches(&self) -> u64 {
+        self.voluntary + self.involuntary
+    }
+}
+
+/// What one run of a case found.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// Commits that were acknowledged; searches are too.
+    pub commits: u64,
+    pub seconds: f64,
+    /// Nanoseconds until a commit was told, of those that were timed. Searches are not.
+    pub times: Histogram<u64>,
+    pub usage: Usage,
+    /// The log's, before and after.
+    pub counters: (Counters, Counters),
+    /// Bytes that the log grew by.
+    pub log_bytes: u64,
+    /// Transactions that met another and were run again.
+    pub conflicts: u64,
+    /// Appends that found no prepared segment and were tried again.
+    pub refused: u64,
+    /// The device by itself, in the same round.
+    pub raw: Raw,
+}
+
+impl Run {
+    pub fn per_second(&self) -> f64 {
+        self.commits as f64 / self.seconds.max(1e-9)
+    }
+
+    pub fn megabytes_per_second(&self) -> f64 {
+        self.log_bytes as f64 / self.seconds.max(1e-9) / 1e6
+    }
+
+    /// What the log counted in this run.
+    pub fn counted(&self, of: fn(&Counters) -> u64) -> u64 {
+        of(&self.counters.1).saturating_sub(of(&self.counters.0))
+    }
+
+    pub fn syncs(&self) -> u64 {
+        self.counted(|counters| counters.syncs)
+    }
+
+    /// Microseconds.
+    pub fn at(&self, quantile: f64) -> f64 {
+        self.times.value_at_quantile(quantile) as f64 / 1000.0
+    }
+
+    /// A share of each commit.
+    pub fn per_commit(&self, of: f64) -> f64 {
+        of / self.commits.max(1) as f64
+    }
+
+    pub fn per_sync(&self, of: f64) -> f64 {
+        match self.syncs() {
+            0 => 0.0,
+            syncs => of / syncs as f64,
+        }
+    }
+}
+
+/// A case and all its rounds, in the order in which they ran; at least one.
+#[derive(Debug, Clone)]
+pub struct Row {
+    pub case: Case,
+    pub rounds: Vec<Run>,
+}
+
+impl Row {
+    /// The median of something over the rounds; of an even number, the lower of the two in the middle.
+    pub fn median(&self, of: impl Fn(&Run) -> f64) -> f64 {
+        median(self.rounds.iter().map(of))
+    }
+
+    /// The rates of the slowest and of the fastest round.
+    pub fn spread(&self) -> (f64, f64) {
+        let rates = self.rounds.iter().map(Run::per_second);
+        (rates.clone().fold(f64::MAX, f64::min), rates.fold(0.0, f64::max))
+    }
+
+    /// Times of all rounds together.
+    pub fn times(&self) -> Result<Histogram<u64>> {
+        let mut sum = case::times()?;
+        // All have the same bounds, so that none is refused.
+        self.rounds.iter().for_each(|round| sum += &round.times);
+        Ok(sum)
+    }
+
+    pub fn summary(&self) -> Summary {
+        self.times().map_or(Summary::default(), |times| Summary::of(&times))
+    }
+
+    /// The median, over the rounds, of a quantity divided by another row's in the same round.
+    pub fn ratio(&self, other: &Row, of: impl Fn(&Run) -> f64) -> f64 {
+        let rounds = self.rounds.iter().zip(&other.rounds);
+        median(rounds.map(|(one, other)| of(one) / of(other).max(1e-9)))
+    }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)
+}
+
+/// The row that differs from this one's case in what `change` changes, if it was run.
+pub fn partner<'r>(rows: &'r [Row], row: &Row, change: impl Fn(&mut Case)) -> Option<&'r Row> {
+    let mut case = row.case.clone();
+    change(&mut case);
+    rows.iter().find(|other| other.case == case)
+}

@@ -1,0 +1,318 @@
+//! Rows as a table for people and as CSV for programs.
+//!
+//! Pure. CSV has the same columns for every figure and for `log-commit`; what a row has nothing to say about is empty. A table leaves out
+//! what does not vary.
+
+use super::case::{Case, Delay, Row, Run, Work, partner};
+use super::figures::Figure;
+use crate::bytes::{grouped, shown};
+use crate::table;
+use katydid::LockRelease;
+use katydid_wal::Counters;
+
+/// What is the same for all rows of a command.
+#[derive(Debug, Clone, Default)]
+pub struct Setting {
+    /// The commit that the program was built from, if that is known.
+    pub commit: Option<&'static str>,
+    pub machine: String,
+    pub device: &'static str,
+    pub method: String,
+    /// Of one run.
+    pub millis: f64,
+    /// Of TPC-B, where there is a store.
+    pub branches: Option<u64>,
+}
+
+/// What rows are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Of {
+    LogCommit,
+    Figure(Figure),
+}
+
+impl Of {
+    pub fn name(self) -> &'static str {
+        match self {
+            Of::LogCommit => "log-commit",
+            Of::Figure(figure) => figure.name(),
+        }
+    }
+}
+
+/// Rows of one figure.
+#[derive(Debug, Clone, Copy)]
+pub struct Rows<'a> {
+    pub of: Of,
+    pub rows: &'a [Row],
+    pub setting: &'a Setting,
+}
+
+type Text = fn(&Rows<'_>, &Row) -> String;
+
+fn optional(value: Option<impl ToString>) -> String {
+    value.map_or(String::new(), |value| value.to_string())
+}
+
+fn places<const PLACES: usize>(value: f64) -> String {
+    format!("{value:.PLACES$}")
+}
+
+/// What early release gains over the other, for rows of early release.
+pub fn speed_up(rows: &[Row], row: &Row) -> Option<f64> {
+    if row.case.release != LockRelease::Early {
+        return None;
+    }
+    let other = partner(rows, row, |case| case.release = LockRelease::AfterDurable)?;
+    Some(row.ratio(other, Run::per_second))
+}
+
+/// The rate as a multiple of that of our own protocol under the same load.
+fn to_adaptive(rows: &[Row], row: &Row) -> Option<f64> {
+    let ours = partner(rows, row, |case| case.sync = Default::default())?;
+    Some(row.ratio(ours, Run::per_second))
+}
+
+fn is_store(case: &Case) -> bool {
+    !matches!(case.work, Work::Log { .. })
+}
+
+fn counted(row: &Row, of: fn(&Counters) -> u64) -> String {
+    places::<0>(row.median(|run| run.counted(of) as f64))
+}
+
+/// All columns of the CSV file.
+const CSV: &[(&str, Text)] = &[
+    ("figure", |of, _| of.of.name().to_owned()),
+    ("commit", |of, _| optional(of.setting.commit)),
+    ("machine", |of, _| of.setting.machine.clone()),
+    ("device", |of, _| of.setting.device.to_owned()),
+    ("method", |of, _| of.setting.method.clone()),
+    ("millis", |of, _| of.setting.millis.to_string()),
+    ("branches", |of, row| optional(of.setting.branches.filter(|_| is_store(&row.case)))),
+    ("work", |_, row| row.case.work.name().to_owned()),
+    ("payload", |_, row| optional(row.case.work.payload())),
+    ("skew", |_, row| optional(row.case.work.skew())),
+    ("sync", |_, row| row.case.sync.to_string()),
+    ("inserter", |_, row| row.case.inserter.to_string()),
+    ("threads", |_, row| row.case.threads.to_string()),
+    ("in_flight", |_, row| row.case.in_flight.to_string()),
+    ("durability", |_, row| row.case.durability.to_string()),
+    ("lock_release", |_, row| if is_store(&row.case) { row.case.release.to_string() } else { String::new() }),
+    ("delay_us", |_, row| (row.case.delay.as_nanos() as f64 / 1e3).to_string()),
+    ("io_unit", |_, row| optional(row.case.io_unit)),
+    ("rounds", |_, row| row.rounds.len().to_string()),
+    ("commits", |_, row| places::<0>(row.median(|run| run.commits as f64))),
+    ("commits_per_second", |_, row| places::<0>(row.median(Run::per_second))),
+    ("slowest_round", |_, row| places::<0>(row.spread().0)),
+    ("fastest_round", |_, row| places::<0>(row.spread().1)),
+    ("to_adaptive", |of, row| optional(to_adaptive(of.rows, row).map(places::<3>))),
+    ("speed_up", |of, row| optional(speed_up(of.rows, row).map(places::<3>))),
+    ("times", |_, row| row.summary().count.to_string()),
+    ("mean_us", |_, row| places::<1>(row.summary().mean_us)),
+    ("p50_us", |_, row| places::<1>(row.summary().p50_us)),
+    ("p99_us", |_, row| places::<1>(row.summary().p99_us)),
+    ("p999_us", |_, row| places::<1>(row.summary().p999_us)),
+    ("max_us", |_, row| places::<1>(row.summary().max_us)),
+    ("raw_write_us", |_, row| places::<1>(row.median(|run| run.raw.write_us))),
+    ("p50_to_raw", |_, row| places::<3>(row.median(p50_to_raw))),
+    ("p99_to_raw", |_, row| places::<3>(row.median(p99_to_raw))),
+    ("megabytes_per_second", |_, row| places::<1>(row.median(Run::megabytes_per_second))),
+    ("raw_megabytes_per_second", |_, row| places::<1>(row.median(|run| run.raw.best_megabytes))),
+    ("bandwidth_to_raw", |_, row| places::<3>(row.median(bandwidth_to_raw))),
+    ("cpu_us_per_commit", |_, row| places::<2>(row.median(cpu_us))),
+    ("system_us_per_commit", |_, row| places::<2>(row.median(system_us))),
+    ("cores_busy", |_, row| places::<2>(row.median(cores))),
+    ("voluntary_per_commit", |_, row| {
+        places::<4>(row.median(|run| run.per_commit(run.usage.voluntary as f64)))
+    }),
+    ("involuntary_per_commit", |_, row| {
+        places::<4>(row.median(|run| run.per_commit(run.usage.involuntary as f64)))
+    }),
+    ("switches_per_second", |_, row| places::<0>(row.median(switches))),
+    ("syncs", |_, row| counted(row, |counters| counters.syncs)),
+    ("commits_per_sync", |_, row| places::<2>(row.median(commits_per_sync))),
+    ("bytes_per_sync", |_, row| places::<0>(row.median(bytes_per_sync))),
+    ("written_per_sync", |_, row| {
+        places::<0>(row.median(|run| run.per_sync(run.counted(|counters| counters.bytes_written) as f64)))
+    }),
+    ("released", |_, row| counted(row, |counters| counters.released)),
+    ("syncer_wakeups", |_, row| counted(row, |counters| counters.syncer_wakeups)),
+    ("stalls", |_, row| counted(row, |counters| counters.stalls)),
+    ("conflicts", |_, row| places::<0>(row.median(|run| run.conflicts as f64))),
+    ("refused", |_, row| places::<0>(row.median(|run| run.refused as f64))),
+];
+
+fn p50_to_raw(run: &Run) -> f64 {
+    run.at(0.5) / run.raw.write_us.max(1e-3)
+}
+
+fn p99_to_raw(run: &Run) -> f64 {
+    run.at(0.99) / run.raw.write_us.max(1e-3)
+}
+
+pub fn bandwidth_to_raw(run: &Run) -> f64 {
+    run.megabytes_per_second() / run.raw.best_megabytes.max(1e-9)
+}
+
+fn cpu_us(run: &Run) -> f64 {
+    run.per_commit(run.usage.cpu().as_secs_f64() * 1e6)
+}
+
+fn system_us(run: &Run) -> f64 {
+    run.per_commit(run.usage.system.as_secs_f64() * 1e6)
+}
+
+pub fn cores(run: &Run) -> f64 {
+    run.usage.cpu().as_secs_f64() / run.seconds.max(1e-9)
+}
+
+pub fn switches(run: &Run) -> f64 {
+    run.usage.switches() as f64 / run.seconds.max(1e-9)
+}
+
+fn commits_per_sync(run: &Run) -> f64 {
+    run.per_sync(run.commits as f64)
+}
+
+fn bytes_per_sync(run: &Run) -> f64 {
+    run.per_sync(run.counted(|counters| counters.bytes_synced) as f64)
+}
+
+/// The names of the columns, and the rows of all figures.
+pub fn csv(all: &[Rows<'_>]) -> String {
+    let mut lines = vec![CSV.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>()];
+    for of in all {
+        lines.extend(of.rows.iter().map(|row| CSV.iter().map(|(_, field)| field(of, row)).collect()));
+    }
+    table::csv(&lines)
+}
+
+/// What can vary, as a column of the table: only if it does.
+const VARYING: [(&str, Text); 9] = [
+    ("work", |_, row| row.case.work.name().to_owned()),
+    ("payload", |_, row| row.case.work.payload().map_or("-".to_owned(), |bytes| bytes.to_string())),
+    ("delay", |_, row| Delay(row.case.delay).to_string()),
+    ("skew", |_, row| optional(row.case.work.skew())),
+    ("I/O unit", |_, row| row.case.io_unit.map_or("-".to_owned(), |bytes| shown(bytes as u64))),
+    ("clients", |_, row| row.case.clients()),
+    ("inserter", |_, row| row.case.inserter.to_string()),
+    ("locks", |_, row| row.case.release.to_string()),
+    ("told when", |_, row| row.case.durability.to_string()),
+];
+
+impl Rows<'_> {
+    fn varies(&self, text: Text) -> bool {
+        let mut texts = self.rows.iter().map(|row| text(self, row));
+        let first = texts.next();
+        texts.any(|text| Some(&text) != first.as_ref())
+    }
+
+    fn columns(&self) -> Vec<(&'static str, Text)> {
+        let mut columns: Vec<(&'static str, Text)> = vec![("sync", |_, row| row.case.sync.to_string())];
+        columns.extend(VARYING.into_iter().filter(|(_, text)| self.varies(*text)));
+        columns.push(("commits/s", |_, row| grouped(row.median(Run::per_second) as u64)));
+        if self.rows.iter().any(|row| row.rounds.len() > 1) {
+            columns.push(("slowest", |_, row| grouped(row.spread().0 as u64)));
+            columns.push(("fastest", |_, row| grouped(row.spread().1 as u64)));
+        }
+        columns.push(("p50 us", |_, row| places::<1>(row.summary().p50_us)));
+        columns.push(("p99 us", |_, row| places::<1>(row.summary().p99_us)));
+        let mean: (_, Text) = ("mean us", |_, row| places::<1>(row.summary().mean_us));
+        let p999: (_, Text) = ("p99.9 us", |_, row| places::<1>(row.summary().p999_us));
+        let adaptive: (_, Text) =
+            ("to adaptive", |of, row| optional(to_adaptive(of.rows, row).map(places::<2>)));
+        let cpu: (_, Text) = ("cpu us", |_, row| places::<2>(row.median(cpu_us)));
+        let voluntary: (_, Text) =
+            ("waits", |_, row| places::<3>(row.median(|run| run.per_commit(run.usage.voluntary as f64))));
+        let involuntary: (_, Text) = ("preempt.", |_, row| {
+            places::<3>(row.median(|run| run.per_commit(run.usage.involuntary as f64)))
+        });
+        let busy: (_, Text) = ("cores", |_, row| places::<2>(row.median(cores)));
+        let megabytes: (_, Text) = ("MB/s", |_, row| places::<1>(row.median(Run::megabytes_per_second)));
+        let to_best: (_, Text) = ("to best", |_, row| places::<2>(row.median(bandwidth_to_raw)));
+        let per_sync: (_, Text) = ("commits/sync", |_, row| places::<1>(row.median(commits_per_sync)));
+        let bytes: (_, Text) = ("bytes/sync", |_, row| grouped(row.median(bytes_per_sync) as u64));
+        let syncs: (_, Text) = ("syncs", |_, row| grouped(row.median(|run| run.syncs() as f64) as u64));
+        match self.of {
+            Of::LogCommit => columns.extend([
+                p999,
+                ("p50/raw", |_, row| places::<2>(row.median(p50_to_raw))),
+                ("p99/raw", |_, row| places::<2>(row.median(p99_to_raw))),
+                cpu,
+                voluntary,
+                involuntary,
+                per_sync,
+                bytes,
+                megabytes,
+                to_best,
+                adaptive,
+            ]),
+            Of::Figure(Figure::Aether3) => columns.extend([
+                ("conflicts", (|_, row| grouped(row.median(|run| run.conflicts as f64) as u64)) as Text),
+                ("speed-up", |of, row| optional(speed_up(of.rows, row).map(places::<2>))),
+            ]),
+            Of::Figure(Figure::Aether4 | Figure::Aether5) => columns.extend([
+                ("switches/s", (|_, row| grouped(row.median(switches) as u64)) as Text),
+                voluntary,
+                involuntary,
+                busy,
+                ("in system", |_, row| {
+                    places::<2>(row.median(|run| run.usage.system.as_secs_f64() / run.seconds.max(1e-9)))
+                }),
+                cpu,
+                per_sync,
+            ]),
+            Of::Figure(Figure::Flushing5) => columns.extend([mean, per_sync, bytes, cpu, adaptive]),
+            Of::Figure(Figure::FlushingTable1) => columns.extend([
+                mean,
+                syncs,
+                per_sync,
+                bytes,
+                ("released", |_, row| {
+                    grouped(row.median(|run| run.counted(|counters| counters.released) as f64) as u64)
+                }),
+                voluntary,
+                involuntary,
+            ]),
+            Of::Figure(Figure::Eleda14 | Figure::Eleda18) => {
+                columns.extend([p999, megabytes, to_best, per_sync, bytes, cpu]);
+            }
+        }
+        columns
+    }
+
+    /// The table's lines.
+    pub fn table(&self) -> Vec<String> {
+        let columns = self.columns();
+        let mut lines: Vec<Vec<String>> = vec![columns.iter().map(|(name, _)| (*name).to_owned()).collect()];
+        lines.extend(self.rows.iter().map(|row| columns.iter().map(|(_, text)| text(self, row)).collect()));
+        table::lined_up(&lines)
+    }
+
+    /// What is the same in all rows.
+    pub fn constants(&self) -> String {
+        let Some(row) = self.rows.first() else { return String::new() };
+        let same = VARYING.into_iter().filter(|(_, text)| !self.varies(*text));
+        let words = same.map(|(name, text)| (name.replace(' ', "_"), text(self, row)));
+        let words = words.filter(|(_, text)| !text.is_empty() && text != "-" && text != "0");
+        words.map(|(name, text)| format!("{name}={text}")).collect::<Vec<_>>().join(" ")
+    }
+
+    /// What the device does by itself, at each delay.
+    pub fn limits(&self) -> Vec<String> {
+        let mut delays: Vec<_> = self.rows.iter().map(|row| row.case.delay).collect();
+        delays.sort();
+        delays.dedup();
+        let line = |delay| {
+            let row = self.rows.iter().find(|row| row.case.delay == delay)?;
+            Some(format!(
+                "device, delay {}: raw durable 4 KiB write {:.1} us, best sequential {:.0} MB/s (median round)",
+                Delay(delay),
+                row.median(|run| run.raw.write_us),
+                row.median(|run| run.raw.best_megabytes)
+            ))
+        };
+        delays.into_iter().filter_map(line).collect()
+    }
+}

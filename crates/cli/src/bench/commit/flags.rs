@@ -1,0 +1,218 @@
+//! Flags that `bench log-commit` and `bench commit` share, and how their values are read.
+
+use super::stage::{Stage, Tuned};
+use crate::bench::setup::word;
+use crate::bench::{Device, MethodName};
+use crate::bytes;
+use crate::disk::seconds;
+use crate::failure::{Failure, Result};
+use crate::sweep::flags as log_flags;
+use clap::Args;
+use katydid_wal::{InserterKind, Options, SyncKind};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What both commands can be told.
+#[derive(Debug, Args)]
+pub struct Common {
+    /// Folder to work in: new or empty, and left so
+    #[arg(long, value_name = "DIR", default_value = "katydid-commit")]
+    pub dir: PathBuf,
+    /// Seconds of each run of a case
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub seconds: Option<f64>,
+    /// Runs of each case; all cases are run once before any is run again
+    #[arg(long, value_name = "N", value_parser = log_flags::rounds)]
+    pub rounds: Option<usize>,
+    /// One round of 0.05 seconds, to see that everything works
+    #[arg(long, conflicts_with_all = ["seconds", "rounds"])]
+    pub quick: bool,
+    /// Where the log is
+    #[arg(long, value_enum, default_value = "file")]
+    pub device: Device,
+    /// How the log's bytes travel
+    #[arg(long, value_enum, default_value = "direct")]
+    pub method: MethodName,
+    /// Bytes of the log's ring, a power of two [default: the log's own]
+    #[arg(long, value_name = "BYTES", value_parser = log_flags::ring)]
+    ring: Option<usize>,
+    /// Bytes of a segment of the log [default: the log's own]
+    #[arg(long, value_name = "BYTES", value_parser = segment)]
+    segment: Option<u64>,
+    /// Segments kept prepared beyond the one that is written to
+    #[arg(long, value_name = "N", default_value = "4", value_parser = spare)]
+    spare: usize,
+    #[command(flatten)]
+    tuning: log_flags::Tuning,
+    /// Write all rows to this file
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Draw charts into this folder
+    #[arg(long, value_name = "DIR", value_parser = folder)]
+    pub svg: Option<PathBuf>,
+}
+
+impl Common {
+    /// How long each run is, and how many there are.
+    pub fn length(&self, seconds: f64, rounds: usize) -> (Duration, usize) {
+        let (seconds, rounds) = match self.quick {
+            true => (0.05, 1),
+            false => (self.seconds.unwrap_or(seconds), self.rounds.unwrap_or(rounds)),
+        };
+        (Duration::from_secs_f64(seconds), rounds)
+    }
+
+    /// Takes the folder.
+    pub fn stage(&self) -> Result<Stage> {
+        let own = Options::default();
+        let tuned = Tuned {
+            ring_bytes: self.ring.unwrap_or(own.ring_bytes),
+            segment_bytes: self.segment.unwrap_or(own.segment_bytes),
+            spare_segments: self.spare,
+            slots: self.tuning.slots,
+            hop_bytes: self.tuning.hop_bytes,
+            chunk_bytes: self.tuning.chunk_bytes,
+        };
+        Stage::new(self.dir.clone(), self.device, self.method, tuned)
+    }
+
+    /// What is said of the log's options.
+    pub fn options(&self) -> String {
+        let own = Options::default();
+        let method = crate::bench::setup::name_of(self.method);
+        format!(
+            "device={} method={method} ring={} segment={} spare={}",
+            self.device.name(),
+            self.ring.unwrap_or(own.ring_bytes),
+            self.segment.unwrap_or(own.segment_bytes),
+            self.spare
+        )
+    }
+}
+
+fn segment(text: &str) -> std::result::Result<u64, String> {
+    log_flags::checked(bytes::parse(text)?, |options, bytes| {
+        options.segment_bytes = bytes;
+        options.reserve_bytes = 0;
+    })
+}
+
+fn spare(text: &str) -> std::result::Result<usize, String> {
+    let number = text.parse().map_err(|_| "expected a whole number".to_owned())?;
+    log_flags::checked(number, |options, spare| options.spare_segments = spare)
+}
+
+fn folder(text: &str) -> std::result::Result<PathBuf, String> {
+    match text.ends_with(".svg") {
+        true => Err("must name a folder: there are several charts".to_owned()),
+        false => Ok(text.into()),
+    }
+}
+
+/// A delay: `0`, `15us`, `1.5ms`; at most a second.
+pub fn delay(text: &str) -> std::result::Result<Duration, String> {
+    let wrong = || "expected a time such as 0, 15us, 100us or 1ms, at most 1s".to_owned();
+    let at = text.find(|character: char| character.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    let number: f64 = number.trim().parse().map_err(|_| wrong())?;
+    let micros = match unit {
+        "" if number == 0.0 => 0.0,
+        "us" => number,
+        "ms" => number * 1e3,
+        "s" => number * 1e6,
+        _ => return Err(wrong()),
+    };
+    match (0.0..=1e6).contains(&micros) {
+        true => Ok(Duration::from_nanos((micros * 1e3).round() as u64)),
+        false => Err(wrong()),
+    }
+}
+
+/// Threads, and how many commits of each may wait: `2x1000`.
+pub fn callbacks(text: &str) -> std::result::Result<(usize, usize), String> {
+    let wrong = || "expected THREADSxIN_FLIGHT, such as 2x1000".to_owned();
+    let (threads, in_flight) = text.split_once('x').ok_or_else(wrong)?;
+    let in_flight = in_flight.parse().map_err(|_| wrong())?;
+    match log_flags::threads(threads)? {
+        threads if (2..=1_000_000).contains(&in_flight) => Ok((threads, in_flight)),
+        _ => Err("must have from 2 to 1000000 commits in flight per thread".to_owned()),
+    }
+}
+
+/// Bytes of a commit's record without its header.
+pub fn payload(text: &str) -> std::result::Result<usize, String> {
+    match bytes::parse(text)? {
+        bytes @ 0..=0x10_0000 => Ok(bytes as usize),
+        _ => Err("must be from 0 to 1 MiB".to_owned()),
+    }
+}
+
+/// Bytes of the largest write.
+pub fn io_unit(text: &str) -> std::result::Result<usize, String> {
+    match bytes::parse(text)? {
+        bytes @ 4096..=0x4000_0000 if bytes.is_multiple_of(4096) => Ok(bytes as usize),
+        _ => Err("must be a multiple of 4096 from 4096 to 1 GiB".to_owned()),
+    }
+}
+
+/// A zipfian exponent.
+pub fn skew(text: &str) -> std::result::Result<f64, String> {
+    match text.parse() {
+        Ok(skew) if (0.0..=10.0).contains(&skew) => Ok(skew),
+        _ => Err("must be from 0 to 10".to_owned()),
+    }
+}
+
+pub fn inserter(text: &str) -> std::result::Result<InserterKind, String> {
+    word(text)
+}
+
+/// The protocols that words name; `all` is all of them.
+pub fn syncs(words: &[String]) -> Result<Vec<SyncKind>> {
+    if words.iter().any(|word| word == "all") {
+        return Ok(SyncKind::ALL.to_vec());
+    }
+    let read = |word: &String| {
+        word.parse().map_err(|_| {
+            let known: Vec<_> = SyncKind::ALL.iter().map(ToString::to_string).collect();
+            Failure::usage(format_args!("no sync protocol {word:?}; there are {}, or all", known.join(", ")))
+        })
+    };
+    words.iter().map(read).collect()
+}
+
+/// Those of these names that there are, in this order.
+pub fn syncs_called(names: &[&str]) -> Vec<SyncKind> {
+    let called =
+        |name: &&str| SyncKind::ALL.into_iter().find(|kind| kind.to_string().replace('_', "-") == **name);
+    names.iter().filter_map(called).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::case::Delay;
+    use super::*;
+
+    #[test]
+    fn delays_are_read_and_written() {
+        for (text, micros) in
+            [("0", 0), ("15us", 15), ("100us", 100), ("1ms", 1000), ("10ms", 10_000), ("1s", 1_000_000)]
+        {
+            let read = delay(text).unwrap();
+            assert_eq!(read, Duration::from_micros(micros));
+            assert_eq!(delay(&Delay(read).to_string()), Ok(read), "{text}");
+        }
+        assert_eq!(Delay(delay("0.5us").unwrap()).to_string(), "0.5us");
+        for bad in ["", "15", "us", "-1us", "2s", "1m", "nanus"] {
+            assert!(delay(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn clients_with_callbacks_are_read() {
+        assert_eq!(callbacks("2x1000"), Ok((2, 1000)));
+        for bad in ["2", "2x", "x2", "0x10", "2x1", "2x1000001", "axb"] {
+            assert!(callbacks(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! `bench commit`: the papers' figures about commits; and what `bench log-commit` shares with it.
+//!
+//! One notion of a case for the log alone and for the store, one table, one CSV file, one way to draw. Figures and their cases are in
+//! `figures`, runs in `alone` and `store`.
+
+mod alone;
+pub mod case;
+mod charts;
+pub mod columns;
+pub mod figures;
+pub mod flags;
+mod raw;
+mod stage;
+mod store;
+mod usage;
+
+use super::machine::Machine;
+use crate::failure::{Failure, Result};
+use crate::output::Output;
+use crate::signals;
+use crate::sweep::chart::draw;
+use crate::sweep::turns::in_turn;
+use crate::table::wrapped;
+use crate::whole_file;
+use case::{Case, Row, Work};
+use clap::Args;
+use columns::{Of, Rows, Setting, csv};
+use figures::{Figure, Given};
+use flags::Common;
+use katydid_wal::InserterKind;
+use stage::Stage;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use store::{Scale, Shop};
+
+/// Measure how commits become durable as the papers did: their figures, on this machine
+///
+/// Sync protocols, lock release, flush pipelining, sizes and I/O units, on TPC-B and key-value work, in the store or in the log alone. Each
+/// figure takes about a minute; what it varies can be given. The raw device is measured beside it in every round.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER)]
+pub struct Commit {
+    /// Figures, or `all`: aether3, aether4, aether5, flushing5, flushing-table1, eleda14, eleda18
+    #[arg(long, alias = "sweep", value_name = "NAMES", default_value = "aether3", value_delimiter = ',')]
+    figure: Vec<String>,
+    /// Numbers of client threads
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = crate::sweep::flags::threads)]
+    threads: Vec<usize>,
+    /// Sync protocols, or `all`
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    sync: Vec<String>,
+    /// How much more often popular tellers and accounts are chosen: exponents of a zipfian distribution
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::skew)]
+    skew: Vec<f64>,
+    /// Added to each durable write of the log: times such as 0, 15us, 100us, 1ms
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::delay)]
+    delay: Vec<Duration>,
+    /// Bytes of what a commit writes
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::payload)]
+    payload: Vec<usize>,
+    /// Most bytes of one write of the log
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::io_unit)]
+    io_unit: Vec<usize>,
+    /// Transactions in flight of clients that do not block in each
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = in_flight)]
+    in_flight: Vec<usize>,
+    /// How records get into the log
+    #[arg(long, value_name = "KIND", default_value = "marks", value_parser = flags::inserter)]
+    inserter: InserterKind,
+    /// Branches of TPC-B, with 10 tellers each
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    branches: u64,
+    /// Accounts of a branch
+    #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    accounts: u64,
+    /// Keys that are updated and searched
+    #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    keys: u64,
+    /// What all random choices come from
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: u64,
+    #[command(flatten)]
+    common: Common,
+}
+
+const AFTER: &str = "\
+What the papers saw:
+  aether3          early lock release on TPC-B over skew: nothing gained without contention, 2 times at 100 us and up to
+                   35 times at 10 ms with a skew around 1, less beyond
+  aether4          without flush pipelining context switches grow with the clients while processors idle; with it
+                   they stay nearly constant and all processors are used
+  aether5          flush pipelining does as well as asynchronous commit, which is unsafe: up to 22 % above the baseline
+  flushing5        aggregated over grouped, inserts: 3.9, 5.5, 1.83, 1.72, 1.3 times at 8, 16, 32, 64, 128 threads
+  flushing-table1  grouped spends 82 % of an insert waiting for the lock at 8 threads; aggregated takes a quarter of
+                   the locks and syncs there
+  eleda14          throughput falls as payloads grow from 512 bytes to 5 KiB, bandwidth grows to what the devices can do
+  eleda18          with I/O units of 64 KiB commits are told ten times sooner, with 512 KiB twice the bytes are moved
+
+Examples:
+  katydid bench commit --figure aether3 --csv aether3.csv --svg charts
+  katydid bench commit --figure aether3 --delay 1ms --skew 0.85 --threads 16,64,128
+  katydid bench commit --figure flushing5,flushing-table1 --sync all --dir /mnt/log
+  katydid bench commit --figure all --quick";
+
+fn in_flight(text: &str) -> std::result::Result<usize, String> {
+    match text.parse() {
+        Ok(many @ 2..=1_000_000) => Ok(many),
+        _ => Err("must be from 2 to 1000000".to_owned()),
+    }
+}
+
+/// Rounds of a figure.
+const ROUNDS: usize = 3;
+
+impl Commit {
+    pub fn run(self) -> Result<()> {
+        let given = self.given()?;
+        let figures = self.figures()?;
+        let cases = figures.iter().map(|figure| figure.cases(&given)).collect::<Result<Vec<_>>>()?;
+        let scale = Scale {
+            branches: self.branches,
+            accounts_of_branch: self.accounts,
+            keys: self.keys,
+            seed: self.seed,
+        };
+        let options = format!(
+            "{} branches={} accounts={} keys={} seed={}",
+            self.common.options(),
+            self.branches,
+            self.accounts,
+            self.keys,
+            self.seed
+        );
+        let mut session =
+            Session::new(&self.common, Some(scale), "commits of the store and of the log", &options)?;
+        let mut done = Ok(());
+        for (figure, cases) in figures.into_iter().zip(cases) {
+            let (time, rounds) = self.common.length(figure.spec().seconds, ROUNDS);
+            done = session.run(Of::Figure(figure), cases, time, rounds);
+            if done.is_err() {
+                break;
+            }
+        }
+        session.end(done)
+    }
+
+    fn given(&self) -> Result<Given> {
+        Ok(Given {
+            threads: self.threads.clone(),
+            syncs: flags::syncs(&self.sync)?,
+            skews: self.skew.clone(),
+            delays: self.delay.clone(),
+            payloads: self.payload.clone(),
+            io_units: self.io_unit.clone(),
+            in_flight: self.in_flight.clone(),
+            inserter: self.inserter,
+        })
+    }
+
+    /// The figures that were asked for, each once, in their own order.
+    fn figures(&self) -> Result<Vec<Figure>> {
+        let all = self.figure == ["all"];
+        let known = || Figure::ALL.map(Figure::name);
+        if let Some(name) = self.figure.iter().find(|name| !all && !known().contains(&name.as_str())) {
+            let known = known().join(", ");
+            return Err(Failure::usage(format_args!("no figure {name:?}; there are {known}, or all")));
+        }
+        let asked = |figure: &Figure| all || self.figure.iter().any(|name| name == figure.name());
+        Ok(Figure::ALL.into_iter().filter(asked).collect())
+    }
+}
+
+/// One run of a command: its folder, what it has measured so far, and where that goes.
+pub struct Session<'a> {
+    common: &'a Common,
+    stage: Stage,
+    /// If cases may be of the store.
+    shop: Option<Shop>,
+    setting: Setting,
+    done: Vec<(Of, Vec<Row>, Setting)>,
+    stop: Arc<AtomicBool>,
+    out: Output,
+}
+
+impl<'a> Session<'a> {
+    /// Takes the folder and prints the head.
+    pub fn new(common: &'a Common, scale: Option<Scale>, what: &str, options: &str) -> Result<Session<'a>> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&stop);
+        signals::on_stop(move || {
+            asked.store(true, Ordering::Relaxed);
+            eprintln!("katydid: the run under way is finished first; another signal ends at once");
+        })?;
+        let stage = common.stage()?;
+        let machine = Machine::read(&common.dir).line();
+        let mut out = Output::new();
+        out.line(format!("katydid {}: {what}", env!("KATYDID_VERSION")))?;
+        out.line(format!("machine    {machine}"))?;
+        out.line(format!("options    {options}"))?;
+        out.line("durability durable, but where a row says otherwise")?;
+        out.line("")?;
+        out.flush()?;
+        let setting = Setting {
+            commit: option_env!("KATYDID_COMMIT"),
+            machine,
+            device: common.device.name(),
+            method: super::setup::name_of(common.method),
+            millis: 0.0,
+            branches: scale.map(|scale| scale.branches),
+        };
+        let shop = scale.map(Shop::new);
+        Ok(Session { common, stage, shop, setting, done: Vec::new(), stop, out })
+    }
+
+    /// Runs cases in rounds, prints them, and writes the files with all that was run so far: a signal in what comes next loses no more
+    /// than that.
+    pub fn run(&mut self, of: Of, cases: Vec<Case>, time: Duration, rounds: usize) -> Result<()> {
+        let stop = Arc::clone(&self.stop);
+        let go_on = || match stop.load(Ordering::Relaxed) {
+            true => Err(Failure::failed("stopped by a signal")),
+            false => Ok(()),
+        };
+        let (stage, shop) = (&mut self.stage, &mut self.shop);
+        let one = |case: &Case, round: usize| {
+            let raw = stage.raw(round, case.delay, time.min(RAW))?;
+            match (case.work, shop.as_mut()) {
+                (Work::Log { payload }, _) => alone::measure(case, payload, stage, raw, time),
+                (_, Some(shop)) => shop.measure(case, stage, raw, time),
+                (_, None) => Err(Failure::failed("there is no store")),
+            }
+        };
+        let rows = in_turn(of.name(), rounds, cases, &go_on, Case::words, one)?;
+        let rows: Vec<Row> = rows.into_iter().map(|(case, rounds)| Row { case, rounds }).collect();
+        let setting = Setting { millis: time.as_secs_f64() * 1e3, ..self.setting.clone() };
+        self.print(&Rows { of, rows: &rows, setting: &setting }, rounds)?;
+        self.done.push((of, rows, setting));
+        self.write()
+    }
+
+    fn print(&mut self, rows: &Rows<'_>, rounds: usize) -> Result<()> {
+        let out = &mut self.out;
+        match rows.of {
+            Of::Figure(figure) => {
+                let spec = figure.spec();
+                for text in [format!("{}: {}", spec.name, spec.about), format!("the paper saw: {}", spec.saw)]
+                {
+                    wrapped(&text).iter().try_for_each(|line| out.line(line))?;
+                }
+                wrapped(spec.note).iter().try_for_each(|line| out.line(format!("  {line}")))?;
+            }
+            Of::LogCommit => out.line("log-commit: one record a commit, in the log alone")?,
+        }
+        out.line(format!(
+            "  {rounds} rounds of {} s; the same in all: {}",
+            rows.setting.millis / 1e3,
+            rows.constants()
+        ))?;
+        rows.limits().iter().try_for_each(|line| out.line(format!("  {line}")))?;
+        rows.table().iter().try_for_each(|line| out.line(line))?;
+        out.line("")?;
+        out.flush()
+    }
+
+    fn write(&self) -> Result<()> {
+        let all = self.done.iter().map(|(of, rows, setting)| Rows { of: *of, rows, setting });
+        if let Some(file) = &self.common.csv {
+            whole_file::write(file, csv(&all.clone().collect::<Vec<_>>()).as_bytes())?;
+        }
+        if let (Some(folder), Some(last)) = (&self.common.svg, all.last()) {
+            for chart in charts::pictures(&last) {
+                let file = folder.join(chart.name + ".svg");
+                whole_file::create_parent(&file)?;
+                whole_file::write(&file, draw(&chart.picture).as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves the folder as it was, whatever came of the runs, and says what the columns mean.
+    pub fn end(mut self, done: Result<()>) -> Result<()> {
+        let removed = self.stage.remove();
+        done.and(removed)?;
+        for line in wrapped(LEGEND) {
+            self.out.line(line)?;
+        }
+        self.out.flush()
+    }
+}
+
+/// Of each of the device's two measurements, at most.
+const RAW: Duration = Duration::from_millis(100);
+
+const LEGEND: &str = "Figures are medians over the rounds, slowest and fastest are rounds, percentiles are of all rounds. us: of one \
+                      commit. waits, preempt.: context switches of a commit, voluntary and not. raw: the median durable 4 KiB write of the \
+                      same round. to best: the log's bandwidth to the device's best sequential durable writes. to adaptive: commits a \
+                      second to those of adaptive with the same clients";

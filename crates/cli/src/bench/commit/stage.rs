@@ -1,0 +1,122 @@
+//! Where logs and databases are while commits are measured, and how logs are opened.
+//!
+//! 1. The folder is new or empty before and removed or emptied after.
+//! 2. A log in memory lives as long as the stage: opened again, it is the same log.
+
+use super::case::Case;
+use super::raw::Raw;
+use crate::bench::folder::{self, Found};
+use crate::bench::{Device, MethodName};
+use crate::failure::{Failure, Result};
+use katydid_device::{DelayedDirectory, Directory, FileDirectory, MemoryDirectory, Waiting};
+use katydid_wal::Options;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How logs are opened, whatever the case.
+#[derive(Debug, Clone, Copy)]
+pub struct Tuned {
+    pub ring_bytes: usize,
+    pub segment_bytes: u64,
+    pub spare_segments: usize,
+    pub slots: usize,
+    pub hop_bytes: u64,
+    pub chunk_bytes: usize,
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct Stage {
+    path: PathBuf,
+    before: Found,
+    files: Arc<dyn Directory>,
+    memory: Arc<dyn Directory>,
+    pub device: Device,
+    pub method: MethodName,
+    pub tuned: Tuned,
+    /// Of the round under way: what the device does by itself, at each delay.
+    raw: Vec<(Duration, Raw)>,
+    round: Option<usize>,
+}
+
+impl Stage {
+    /// Takes a folder that is new or empty.
+    pub fn new(path: PathBuf, device: Device, method: MethodName, tuned: Tuned) -> Result<Stage> {
+        let before = folder::look(&path)?;
+        if before == Found::Something {
+            return Err(Failure::failed(format_args!(
+                "{} is not empty: --dir must be a new or empty folder, and is left so",
+                path.display()
+            )));
+        }
+        let files: Arc<dyn Directory> = Arc::new(FileDirectory::open(&path)?);
+        let memory = Arc::new(MemoryDirectory::new());
+        Ok(Stage { path, before, files, memory, device, method, tuned, raw: Vec::new(), round: None })
+    }
+
+    /// Removes what is in the folder.
+    pub fn remove(self) -> Result<()> {
+        let Stage { path, before, .. } = &self;
+        folder::remove(path, *before)
+    }
+
+    /// The folder's files, whatever the log is on.
+    pub fn files(&self) -> &Arc<dyn Directory> {
+        &self.files
+    }
+
+    /// A folder called `name` on the log's device, which takes `delay` longer.
+    pub fn on_device(&self, name: &str, delay: Duration) -> Result<Arc<dyn Directory>> {
+        let device = match self.device {
+            Device::File => &self.files,
+            Device::Memory => &self.memory,
+        };
+        Ok(Arc::new(DelayedDirectory::new(device.subdirectory(name)?, delay, Waiting::Auto)))
+    }
+
+    /// The log's options for a case.
+    pub fn options(&self, case: &Case) -> Result<Options> {
+        let tuned = &self.tuned;
+        let options = Options {
+            inserter: case.inserter,
+            sync: case.sync,
+            method: self.method.method(),
+            ring_bytes: tuned.ring_bytes,
+            run_ahead_bytes: tuned.ring_bytes / 4,
+            segment_bytes: tuned.segment_bytes,
+            spare_segments: tuned.spare_segments,
+            consolidation_slots: tuned.slots,
+            hop_bytes: tuned.hop_bytes,
+            chunk_bytes: tuned.chunk_bytes,
+            ..Options::default()
+        };
+        match case.io_unit {
+            Some(bytes) => with_io_unit(options, bytes),
+            None => Ok(options),
+        }
+    }
+
+    /// What the device does by itself, measured once in each round for each delay.
+    pub fn raw(&mut self, round: usize, delay: Duration, time: Duration) -> Result<Raw> {
+        if self.round != Some(round) {
+            self.round = Some(round);
+            self.raw.clear();
+        }
+        if let Some((_, raw)) = self.raw.iter().find(|(known, _)| *known == delay) {
+            return Ok(*raw);
+        }
+        let directory = self.on_device("raw", delay)?;
+        let raw = Raw::measure(directory.as_ref(), self.method.method(), time)?;
+        self.raw.push((delay, raw));
+        Ok(raw)
+    }
+}
+
+/// THE PLACE of the log's I/O unit: as soon as its options have `write_bytes_max`, this is
+/// `Ok(Options { write_bytes_max: bytes, ..options })`, and the message goes.
+fn with_io_unit(_options: Options, bytes: usize) -> Result<Options> {
+    Err(Failure::failed(format_args!(
+        "this log's writes take what there is: it has no option yet that limits them to {bytes} bytes"
+    )))
+}
