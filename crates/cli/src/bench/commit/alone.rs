@@ -10,7 +10,7 @@ use super::usage;
 use crate::failure::{Failure, Result};
 use crate::sweep::{case, txn};
 use hdrhistogram::Histogram;
-use katydid_wal::{AppendError, Completions, Durability, Error, Log, Lsn, Session};
+use katydid_wal::{AppendError, Completions, Durability, Error, Log, Lsn, Options, Session};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ const TICK: Duration = Duration::from_millis(5);
 
 /// Runs a case that commits `payload` bytes at a time.
 pub fn measure(case: &Case, payload: usize, stage: &Stage, raw: Raw, time: Duration) -> Result<Run> {
-    let options = stage.options(case)?;
+    let options = Options { reserve_bytes: 0, ..stage.options(case)? };
     let prepared = options.spare_segments as u64 * options.segment_bytes;
     let log = Log::open_in(stage.on_device("log", case.delay)?, options).map_err(Failure::failed)?;
     txn::settle(&log, prepared);
@@ -53,6 +53,7 @@ pub fn measure(case: &Case, payload: usize, stage: &Stage, raw: Raw, time: Durat
         log_bytes,
         conflicts: 0,
         refused: done.iter().map(|client| client.refused).sum(),
+        checked: None,
         raw,
     })
 }

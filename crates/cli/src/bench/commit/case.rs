@@ -141,6 +141,8 @@ pub struct Run {
     pub conflicts: u64,
     /// Appends that found no prepared segment and were tried again.
     pub refused: u64,
+    /// Transfers that were counted and added up afterwards, in TPC-B: as many as were acknowledged.
+    pub checked: Option<u64>,
     /// The device by itself, in the same round.
     pub raw: Raw,
 }

@@ -117,9 +117,9 @@ const CSV: &[(&str, Text)] = &[
     ("raw_write_us", |_, row| places::<1>(row.median(|run| run.raw.write_us))),
     ("p50_to_raw", |_, row| places::<3>(row.median(p50_to_raw))),
     ("p99_to_raw", |_, row| places::<3>(row.median(p99_to_raw))),
-    ("megabytes_per_second", |_, row| places::<1>(row.median(Run::megabytes_per_second))),
+    ("megabytes_per_second", |_, row| places::<3>(row.median(Run::megabytes_per_second))),
     ("raw_megabytes_per_second", |_, row| places::<1>(row.median(|run| run.raw.best_megabytes))),
-    ("bandwidth_to_raw", |_, row| places::<3>(row.median(bandwidth_to_raw))),
+    ("bandwidth_to_raw", |_, row| places::<5>(row.median(bandwidth_to_raw))),
     ("cpu_us_per_commit", |_, row| places::<2>(row.median(cpu_us))),
     ("system_us_per_commit", |_, row| places::<2>(row.median(system_us))),
     ("cores_busy", |_, row| places::<2>(row.median(cores))),
@@ -141,7 +141,13 @@ const CSV: &[(&str, Text)] = &[
     ("stalls", |_, row| counted(row, |counters| counters.stalls)),
     ("conflicts", |_, row| places::<0>(row.median(|run| run.conflicts as f64))),
     ("refused", |_, row| places::<0>(row.median(|run| run.refused as f64))),
+    ("checked", |_, row| optional(checked(row))),
 ];
+
+/// Transfers that were added up, over all rounds.
+fn checked(row: &Row) -> Option<u64> {
+    row.rounds.iter().map(|run| run.checked).sum()
+}
 
 fn p50_to_raw(run: &Run) -> f64 {
     run.at(0.5) / run.raw.write_us.max(1e-3)
@@ -297,6 +303,18 @@ impl Rows<'_> {
         let words = same.map(|(name, text)| (name.replace(' ', "_"), text(self, row)));
         let words = words.filter(|(_, text)| !text.is_empty() && text != "-" && text != "0");
         words.map(|(name, text)| format!("{name}={text}")).collect::<Vec<_>>().join(" ")
+    }
+
+    /// What was added up, where there was something.
+    pub fn check(&self) -> Option<String> {
+        let transfers: u64 = self.rows.iter().filter_map(checked).sum();
+        let any = self.rows.iter().any(|row| checked(row).is_some());
+        any.then(|| {
+            format!(
+                "check: after every run all balances and the history added up, {} transfers",
+                grouped(transfers)
+            )
+        })
     }
 
     /// What the device does by itself, at each delay.

@@ -4,6 +4,7 @@
 
 use super::case::{Case, Work};
 use super::flags::syncs_called;
+use super::stage::IO_UNITS;
 use crate::failure::{Failure, Result};
 use katydid::LockRelease;
 use katydid_wal::{Durability, InserterKind, SyncKind};
@@ -308,8 +309,7 @@ fn eleda14(given: &Given, plain: &Case) -> Vec<Case> {
 
 fn eleda18(given: &Given, plain: &Case) -> Vec<Case> {
     let own = syncs_called(&["pipelined", "adaptive"]);
-    let units: Vec<_> =
-        or(&given.io_units, &[64 << 10, 512 << 10]).iter().copied().map(Some).chain([None]).collect();
+    let units: Vec<_> = or(&given.io_units, IO_UNITS).iter().copied().map(Some).chain([None]).collect();
     let mut cases = Vec::new();
     for &payload in or(&given.payloads, &[120, 4096]) {
         for &sync in or(&given.syncs, &own) {

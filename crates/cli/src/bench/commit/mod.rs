@@ -222,6 +222,7 @@ impl<'a> Session<'a> {
             false => Ok(()),
         };
         let (stage, shop) = (&mut self.stage, &mut self.shop);
+        stage.forget_raw();
         let one = |case: &Case, round: usize| {
             let raw = stage.raw(round, case.delay, time.min(RAW))?;
             match (case.work, shop.as_mut()) {
@@ -258,6 +259,7 @@ impl<'a> Session<'a> {
         ))?;
         rows.limits().iter().try_for_each(|line| out.line(format!("  {line}")))?;
         rows.table().iter().try_for_each(|line| out.line(line))?;
+        rows.check().iter().try_for_each(|line| out.line(line))?;
         out.line("")?;
         out.flush()
     }

@@ -97,6 +97,11 @@ impl Stage {
         }
     }
 
+    /// Rounds begin anew.
+    pub fn forget_raw(&mut self) {
+        self.round = None;
+    }
+
     /// What the device does by itself, measured once in each round for each delay.
     pub fn raw(&mut self, round: usize, delay: Duration, time: Duration) -> Result<Raw> {
         if self.round != Some(round) {
@@ -113,8 +118,10 @@ impl Stage {
     }
 }
 
-/// THE PLACE of the log's I/O unit: as soon as its options have `write_bytes_max`, this is
-/// `Ok(Options { write_bytes_max: bytes, ..options })`, and the message goes.
+/// THE PLACE of the log's I/O unit. As soon as its options have `write_bytes_max`, these are `&[64 << 10, 512 << 10]`, ...
+pub const IO_UNITS: &[usize] = &[];
+
+/// ... and this is `Ok(Options { write_bytes_max: bytes, ..options })`.
 fn with_io_unit(_options: Options, bytes: usize) -> Result<Options> {
     Err(Failure::failed(format_args!(
         "this log's writes take what there is: it has no option yet that limits them to {bytes} bytes"

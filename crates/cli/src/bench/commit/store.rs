@@ -93,8 +93,8 @@ impl Shop {
             Work::Tpcb { skew } => {
                 let (bank, tables) = (TpcbRun::new(&self.scale.bank(skew), 0), tpcb::tables(&own));
                 let measured = watched(&store, &tables, &bank, &plan, raw)?;
-                self.add_up(&store, &tables, measured.commits)?;
-                measured
+                let checked = Some(self.add_up(&store, &tables, measured.commits)?);
+                Run { checked, ..measured }
             }
             Work::UpdateSearch => {
                 let records = self.scale.records()?;
@@ -142,7 +142,8 @@ impl Shop {
         Ok(())
     }
 
-    fn add_up(&mut self, store: &KatydidStore, tables: &[&str; 4], acknowledged: u64) -> Result<()> {
+    /// How many transfers there are.
+    fn add_up(&mut self, store: &KatydidStore, tables: &[&str; 4], acknowledged: u64) -> Result<u64> {
         let sums = Totals::read(store, tables)?;
         sums.check(self.carried)?;
         if sums.transfers != acknowledged {
@@ -152,7 +153,7 @@ impl Shop {
             )));
         }
         self.carried = self.carried.wrapping_add(sums.history);
-        Ok(())
+        Ok(sums.transfers)
     }
 }
 
@@ -210,6 +211,7 @@ fn watched<W: Workload>(
         log_bytes: after.reserved.since(before.reserved),
         conflicts: outcome.conflicts,
         refused: 0,
+        checked: None,
         raw,
     })
 }
