@@ -265,11 +265,11 @@ impl<'a> Session<'a> {
     }
 
     fn write(&self) -> Result<()> {
-        let all = self.done.iter().map(|(of, rows, setting)| Rows { of: *of, rows, setting });
+        let mut all = self.done.iter().map(|(of, rows, setting)| Rows { of: *of, rows, setting });
         if let Some(file) = &self.common.csv {
             whole_file::write(file, csv(&all.clone().collect::<Vec<_>>()).as_bytes())?;
         }
-        if let (Some(folder), Some(last)) = (&self.common.svg, all.last()) {
+        if let (Some(folder), Some(last)) = (&self.common.svg, all.next_back()) {
             for chart in charts::pictures(&last) {
                 let file = folder.join(chart.name + ".svg");
                 whole_file::create_parent(&file)?;
