@@ -47,7 +47,7 @@ pub struct LogInsert {
     /// Commits of a thread that may wait to be durable, in sweep txn
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     in_flight: u32,
-    /// Who makes the log durable in sweep txn: adaptive or pipelined
+    /// Who makes the log durable in sweep txn: adaptive, pipelined, aggregated, grouped or per-commit
     #[arg(long, value_name = "KIND", default_value = "adaptive", value_parser = word::<SyncKind>)]
     sync: SyncKind,
     /// How the log's bytes travel in sweep txn

@@ -92,7 +92,7 @@ pub struct Setup {
     pub inserter: InserterKind,
     #[command(flatten)]
     pub tuning: Tuning,
-    /// Who makes the log durable: adaptive or pipelined
+    /// Who makes the log durable: adaptive, pipelined, aggregated, grouped or per-commit
     #[arg(long, value_name = "KIND", default_value = "adaptive", value_parser = word::<SyncKind>)]
     pub sync: SyncKind,
     /// When a commit is acknowledged: buffered, written or durable

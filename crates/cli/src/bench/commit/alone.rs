@@ -26,7 +26,7 @@ const TICK: Duration = Duration::from_millis(5);
 
 /// Runs a case that commits `payload` bytes at a time.
 pub fn measure(case: &Case, payload: usize, stage: &Stage, raw: Raw, time: Duration) -> Result<Run> {
-    let options = Options { reserve_bytes: 0, ..stage.options(case)? };
+    let options = Options { reserve_bytes: 0, ..stage.options(case) };
     let prepared = options.spare_segments as u64 * options.segment_bytes;
     let log = Log::open_in(stage.on_device("log", case.delay)?, options).map_err(Failure::failed)?;
     txn::settle(&log, prepared);

@@ -137,6 +137,13 @@ const CSV: &[(&str, Text)] = &[
         places::<0>(row.median(|run| run.per_sync(run.counted(|counters| counters.bytes_written) as f64)))
     }),
     ("released", |_, row| counted(row, |counters| counters.released)),
+    ("released_per_sync", |_, row| places::<2>(row.median(released_per_sync))),
+    ("sync_locks", |_, row| counted(row, |counters| counters.sync_locks)),
+    ("lock_us_per_commit", |_, row| places::<3>(row.median(lock_us))),
+    ("sync_us_per_commit", |_, row| places::<3>(row.median(sync_us))),
+    ("completion_us_per_commit", |_, row| places::<3>(row.median(completion_us))),
+    ("byte_us", |_, row| places::<1>(row.median(byte_us))),
+    ("depth", |_, row| places::<0>(row.median(|run| f64::from(run.counters.1.depth)))),
     ("syncer_wakeups", |_, row| counted(row, |counters| counters.syncer_wakeups)),
     ("stalls", |_, row| counted(row, |counters| counters.stalls)),
     ("conflicts", |_, row| places::<0>(row.median(|run| run.conflicts as f64))),
@@ -183,6 +190,28 @@ fn commits_per_sync(run: &Run) -> f64 {
 
 fn bytes_per_sync(run: &Run) -> f64 {
     run.per_sync(run.counted(|counters| counters.bytes_synced) as f64)
+}
+
+fn released_per_sync(run: &Run) -> f64 {
+    run.per_sync(run.counted(|counters| counters.released) as f64)
+}
+
+fn lock_us(run: &Run) -> f64 {
+    run.per_commit(run.counted(|counters| counters.sync_lock_ns) as f64 / 1e3)
+}
+
+fn sync_us(run: &Run) -> f64 {
+    run.per_commit(run.counted(|counters| counters.sync_ns) as f64 / 1e3)
+}
+
+fn completion_us(run: &Run) -> f64 {
+    run.per_commit(run.counted(|counters| counters.completion_ns) as f64 / 1e3)
+}
+
+/// The mean time of a byte of the log from its reservation to its durability.
+fn byte_us(run: &Run) -> f64 {
+    let bytes = run.counted(|counters| counters.bytes_synced).max(1);
+    run.counted(|counters| counters.byte_ns) as f64 / bytes as f64 / 1e3
 }
 
 /// The names of the columns, and the rows of all figures.
@@ -272,12 +301,16 @@ impl Rows<'_> {
             Of::Figure(Figure::Flushing5) => columns.extend([mean, per_sync, bytes, cpu, adaptive]),
             Of::Figure(Figure::FlushingTable1) => columns.extend([
                 mean,
+                ("lock us", |_, row| places::<2>(row.median(lock_us))),
+                ("sync us", |_, row| places::<2>(row.median(sync_us))),
+                ("completion us", |_, row| places::<2>(row.median(completion_us))),
+                ("locks", |_, row| {
+                    grouped(row.median(|run| run.counted(|counters| counters.sync_locks) as f64) as u64)
+                }),
                 syncs,
+                ("released/sync", |_, row| places::<1>(row.median(released_per_sync))),
                 per_sync,
                 bytes,
-                ("released", |_, row| {
-                    grouped(row.median(|run| run.counted(|counters| counters.released) as f64) as u64)
-                }),
                 voluntary,
                 involuntary,
             ]),

@@ -8,7 +8,7 @@ use crate::disk::seconds;
 use crate::failure::{Failure, Result};
 use crate::sweep::flags as log_flags;
 use clap::Args;
-use katydid_wal::{InserterKind, Options, SyncKind};
+use katydid_wal::{Group, InserterKind, Options, SyncKind};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -42,6 +42,15 @@ pub struct Common {
     /// Segments kept prepared beyond the one that is written to
     #[arg(long, value_name = "N", default_value = "4", value_parser = spare)]
     spare: usize,
+    /// Most writes that adaptive has under way at once [default: the log's own]
+    #[arg(long, value_name = "N", value_parser = depth_max)]
+    depth_max: Option<u32>,
+    /// As many it may have under way whatever it finds
+    #[arg(long, value_name = "N", default_value = "1")]
+    depth_min: u32,
+    /// When pipelined begins a round: after so many commits, bytes or microseconds, whichever is first
+    #[arg(long, value_name = "COMMITS,BYTES,US", default_value = "0,0,0", value_parser = group)]
+    group: Group,
     #[command(flatten)]
     tuning: log_flags::Tuning,
     /// Write all rows to this file
@@ -72,7 +81,15 @@ impl Common {
             slots: self.tuning.slots,
             hop_bytes: self.tuning.hop_bytes,
             chunk_bytes: self.tuning.chunk_bytes,
+            depth_max: self.depth_max.unwrap_or(own.depth_max),
+            depth_min: self.depth_min,
+            group: self.group,
         };
+        // The two belong together: either is in its range only beside the other.
+        let depths = Options { depth_max: tuned.depth_max, depth_min: tuned.depth_min, ..own };
+        depths
+            .validate()
+            .map_err(|error| Failure::usage(format_args!("--depth-min must be {}", error.range)))?;
         Stage::new(self.dir.clone(), self.device, self.method, tuned)
     }
 
@@ -81,11 +98,16 @@ impl Common {
         let own = Options::default();
         let method = crate::bench::setup::name_of(self.method);
         format!(
-            "device={} method={method} ring={} segment={} spare={}",
+            "device={} method={method} ring={} segment={} spare={} depth={}..{} group={},{},{}",
             self.device.name(),
             self.ring.unwrap_or(own.ring_bytes),
             self.segment.unwrap_or(own.segment_bytes),
-            self.spare
+            self.spare,
+            self.depth_min,
+            self.depth_max.unwrap_or(own.depth_max),
+            self.group.commits,
+            self.group.bytes,
+            self.group.microseconds
         )
     }
 }
@@ -95,6 +117,21 @@ fn segment(text: &str) -> std::result::Result<u64, String> {
         options.segment_bytes = bytes;
         options.reserve_bytes = 0;
     })
+}
+
+fn depth_max(text: &str) -> std::result::Result<u32, String> {
+    let number = text.parse().map_err(|_| "expected a whole number".to_owned())?;
+    log_flags::checked(number, |options, depth| options.depth_max = depth)
+}
+
+fn group(text: &str) -> std::result::Result<Group, String> {
+    let numbers: Vec<u64> = text.split(',').filter_map(|part| part.parse().ok()).collect();
+    match numbers[..] {
+        [commits, bytes, microseconds] => {
+            log_flags::checked(Group { commits, bytes, microseconds }, |options, group| options.group = group)
+        }
+        _ => Err("expected COMMITS,BYTES,US, such as 64,65536,100".to_owned()),
+    }
 }
 
 fn spare(text: &str) -> std::result::Result<usize, String> {
@@ -149,10 +186,9 @@ pub fn payload(text: &str) -> std::result::Result<usize, String> {
 
 /// Bytes of the largest write.
 pub fn io_unit(text: &str) -> std::result::Result<usize, String> {
-    match bytes::parse(text)? {
-        bytes @ 4096..=0x4000_0000 if bytes.is_multiple_of(4096) => Ok(bytes as usize),
-        _ => Err("must be a multiple of 4096 from 4096 to 1 GiB".to_owned()),
-    }
+    let bytes =
+        usize::try_from(bytes::parse(text)?).map_err(|_| "more bytes than there can be".to_owned())?;
+    log_flags::checked(bytes, |options, bytes| options.write_bytes_max = bytes)
 }
 
 /// A zipfian exponent.

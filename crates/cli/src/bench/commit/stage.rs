@@ -9,7 +9,7 @@ use crate::bench::folder::{self, Found};
 use crate::bench::{Device, MethodName};
 use crate::failure::{Failure, Result};
 use katydid_device::{DelayedDirectory, Directory, FileDirectory, MemoryDirectory, Waiting};
-use katydid_wal::Options;
+use katydid_wal::{Group, Options};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +23,9 @@ pub struct Tuned {
     pub slots: usize,
     pub hop_bytes: u64,
     pub chunk_bytes: usize,
+    pub depth_max: u32,
+    pub depth_min: u32,
+    pub group: Group,
 }
 
 /// See the head of this file.
@@ -76,7 +79,7 @@ impl Stage {
     }
 
     /// The log's options for a case.
-    pub fn options(&self, case: &Case) -> Result<Options> {
+    pub fn options(&self, case: &Case) -> Options {
         let tuned = &self.tuned;
         let options = Options {
             inserter: case.inserter,
@@ -89,11 +92,14 @@ impl Stage {
             consolidation_slots: tuned.slots,
             hop_bytes: tuned.hop_bytes,
             chunk_bytes: tuned.chunk_bytes,
+            depth_max: tuned.depth_max,
+            depth_min: tuned.depth_min,
+            group: tuned.group,
             ..Options::default()
         };
         match case.io_unit {
-            Some(bytes) => with_io_unit(options, bytes),
-            None => Ok(options),
+            Some(write_bytes_max) => Options { write_bytes_max, ..options },
+            None => options,
         }
     }
 
@@ -116,14 +122,4 @@ impl Stage {
         self.raw.push((delay, raw));
         Ok(raw)
     }
-}
-
-/// THE PLACE of the log's I/O unit. As soon as its options have `write_bytes_max`, these are `&[64 << 10, 512 << 10]`, ...
-pub const IO_UNITS: &[usize] = &[];
-
-/// ... and this is `Ok(Options { write_bytes_max: bytes, ..options })`.
-fn with_io_unit(_options: Options, bytes: usize) -> Result<Options> {
-    Err(Failure::failed(format_args!(
-        "this log's writes take what there is: it has no option yet that limits them to {bytes} bytes"
-    )))
 }

@@ -167,7 +167,7 @@ fn open(case: &Case, stage: &Stage) -> Result<KatydidStore> {
         durability: case.durability,
         checkpoint_bytes: CHECKPOINT_BYTES,
         log_soft_bytes: 2 * CHECKPOINT_BYTES,
-        log: stage.options(case)?,
+        log: stage.options(case),
         ..Options::default()
     };
     let database = place::open_showing(options, |options| Database::open_in(directory, options))?;
