@@ -1,5 +1,6 @@
 //! `bench log-commit`.
 
+use super::MethodName;
 use super::commit::Session;
 use super::commit::case::{Case, Work};
 use super::commit::columns::Of;
@@ -57,7 +58,7 @@ impl LogCommit {
         let (time, rounds) = self.common.length(SECONDS, ROUNDS);
         let what = "durable commits to the log alone";
         let mut session = Session::new(&self.common, None, what, &self.common.options())?;
-        let done = session.run(Of::LogCommit, cases, time, rounds);
+        let done = session.run(Of::LogCommit, cases, MethodName::Direct, time, rounds);
         session.end(done)
     }
 

@@ -30,9 +30,9 @@ pub struct Common {
     /// Where the log is
     #[arg(long, value_enum, default_value = "file")]
     pub device: Device,
-    /// How the log's bytes travel
-    #[arg(long, value_enum, default_value = "direct")]
-    pub method: MethodName,
+    /// How the log's bytes travel [default: direct; in the figures of efficient flushing, buffered]
+    #[arg(long, value_enum)]
+    pub method: Option<MethodName>,
     /// Bytes of the log's ring, a power of two [default: the log's own]
     #[arg(long, value_name = "BYTES", value_parser = log_flags::ring)]
     ring: Option<usize>,
@@ -90,15 +90,14 @@ impl Common {
         depths
             .validate()
             .map_err(|error| Failure::usage(format_args!("--depth-min must be {}", error.range)))?;
-        Stage::new(self.dir.clone(), self.device, self.method, tuned)
+        Stage::new(self.dir.clone(), self.device, tuned)
     }
 
     /// What is said of the log's options.
     pub fn options(&self) -> String {
         let own = Options::default();
-        let method = crate::bench::setup::name_of(self.method);
         format!(
-            "device={} method={method} ring={} segment={} spare={} depth={}..{} group={},{},{}",
+            "device={} ring={} segment={} spare={} depth={}..{} group={},{},{}",
             self.device.name(),
             self.ring.unwrap_or(own.ring_bytes),
             self.segment.unwrap_or(own.segment_bytes),

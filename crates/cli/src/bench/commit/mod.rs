@@ -14,6 +14,7 @@ mod stage;
 mod store;
 mod usage;
 
+use super::MethodName;
 use super::machine::Machine;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
@@ -137,7 +138,7 @@ impl Commit {
         let mut done = Ok(());
         for (figure, cases) in figures.into_iter().zip(cases) {
             let (time, rounds) = self.common.length(figure.spec().seconds, ROUNDS);
-            done = session.run(Of::Figure(figure), cases, time, rounds);
+            done = session.run(Of::Figure(figure), cases, figure.spec().method, time, rounds);
             if done.is_err() {
                 break;
             }
@@ -205,7 +206,7 @@ impl<'a> Session<'a> {
             commit: option_env!("KATYDID_COMMIT"),
             machine,
             device: common.device.name(),
-            method: super::setup::name_of(common.method),
+            method: String::new(),
             millis: 0.0,
             branches: scale.map(|scale| scale.branches),
         };
@@ -213,16 +214,24 @@ impl<'a> Session<'a> {
         Ok(Session { common, stage, shop, setting, done: Vec::new(), stop, out })
     }
 
-    /// Runs cases in rounds, prints them, and writes the files with all that was run so far: a signal in what comes next loses no more
+    /// Runs cases in rounds, with this method unless another is asked for, prints them, and writes the files with all that was run so far: a signal in what comes next loses no more
     /// than that.
-    pub fn run(&mut self, of: Of, cases: Vec<Case>, time: Duration, rounds: usize) -> Result<()> {
+    pub fn run(
+        &mut self,
+        of: Of,
+        cases: Vec<Case>,
+        method: MethodName,
+        time: Duration,
+        rounds: usize,
+    ) -> Result<()> {
+        let method = self.common.method.unwrap_or(method);
         let stop = Arc::clone(&self.stop);
         let go_on = || match stop.load(Ordering::Relaxed) {
             true => Err(Failure::failed("stopped by a signal")),
             false => Ok(()),
         };
         let (stage, shop) = (&mut self.stage, &mut self.shop);
-        stage.forget_raw();
+        stage.begin(method);
         let one = |case: &Case, round: usize| {
             let raw = stage.raw(round, case.delay, time.min(RAW))?;
             match (case.work, shop.as_mut()) {
@@ -233,7 +242,8 @@ impl<'a> Session<'a> {
         };
         let rows = in_turn(of.name(), rounds, cases, &go_on, Case::words, one)?;
         let rows: Vec<Row> = rows.into_iter().map(|(case, rounds)| Row { case, rounds }).collect();
-        let setting = Setting { millis: time.as_secs_f64() * 1e3, ..self.setting.clone() };
+        let (millis, method) = (time.as_secs_f64() * 1e3, super::setup::name_of(method));
+        let setting = Setting { millis, method, ..self.setting.clone() };
         self.print(&Rows { of, rows: &rows, setting: &setting }, rounds)?;
         self.done.push((of, rows, setting));
         self.write()
@@ -253,8 +263,9 @@ impl<'a> Session<'a> {
             Of::LogCommit => out.line("log-commit: one record a commit, in the log alone")?,
         }
         out.line(format!(
-            "  {rounds} rounds of {} s; the same in all: {}",
+            "  {rounds} rounds of {} s; the same in all: method={} {}",
             rows.setting.millis / 1e3,
+            rows.setting.method,
             rows.constants()
         ))?;
         rows.limits().iter().try_for_each(|line| out.line(format!("  {line}")))?;

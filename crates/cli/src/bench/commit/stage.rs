@@ -36,7 +36,8 @@ pub struct Stage {
     files: Arc<dyn Directory>,
     memory: Arc<dyn Directory>,
     pub device: Device,
-    pub method: MethodName,
+    /// Of the rounds under way.
+    method: MethodName,
     pub tuned: Tuned,
     /// Of the round under way: what the device does by itself, at each delay.
     raw: Vec<(Duration, Raw)>,
@@ -45,7 +46,7 @@ pub struct Stage {
 
 impl Stage {
     /// Takes a folder that is new or empty.
-    pub fn new(path: PathBuf, device: Device, method: MethodName, tuned: Tuned) -> Result<Stage> {
+    pub fn new(path: PathBuf, device: Device, tuned: Tuned) -> Result<Stage> {
         let before = folder::look(&path)?;
         if before == Found::Something {
             return Err(Failure::failed(format_args!(
@@ -55,6 +56,7 @@ impl Stage {
         }
         let files: Arc<dyn Directory> = Arc::new(FileDirectory::open(&path)?);
         let memory = Arc::new(MemoryDirectory::new());
+        let method = MethodName::Direct;
         Ok(Stage { path, before, files, memory, device, method, tuned, raw: Vec::new(), round: None })
     }
 
@@ -103,8 +105,9 @@ impl Stage {
         }
     }
 
-    /// Rounds begin anew.
-    pub fn forget_raw(&mut self) {
+    /// Rounds begin anew, with this method.
+    pub fn begin(&mut self, method: MethodName) {
+        self.method = method;
         self.round = None;
     }
 
