@@ -62,8 +62,9 @@ pub struct Spec {
     pub varies: &'static [Axis],
     /// How the log's bytes travel, if nothing else is asked for.
     pub method: MethodName,
-    /// Seconds of a run, so that three rounds take about a minute.
+    /// Of each run, and how many of each: about a minute together, with opening, reading and adding up.
     pub seconds: f64,
+    pub rounds: usize,
 }
 
 /// What the command line gives; what is empty is the figure's own.
@@ -106,6 +107,7 @@ impl Figure {
                 varies: &[Axis::Threads, Axis::Sync, Axis::Skew, Axis::Delay],
                 method: MethodName::Direct,
                 seconds: 0.3,
+                rounds: 2,
             },
             Figure::Aether4 => Spec {
                 name: "aether4",
@@ -115,7 +117,8 @@ impl Figure {
                 note: "clients with one transaction in flight block in each commit; the others go on with the next (flush pipelining)",
                 varies: &[Axis::Threads, Axis::Sync, Axis::InFlight],
                 method: MethodName::Direct,
-                seconds: 0.6,
+                seconds: 0.5,
+                rounds: 3,
             },
             Figure::Aether5 => Spec {
                 name: "aether5",
@@ -125,7 +128,8 @@ impl Figure {
                        the process) or buffered (survives nothing). Pipelined and adaptive with transactions in flight; adaptive blocking too",
                 varies: &[Axis::Threads, Axis::InFlight],
                 method: MethodName::Direct,
-                seconds: 0.6,
+                seconds: 0.5,
+                rounds: 3,
             },
             Figure::Flushing5 => Spec {
                 name: "flushing5",
@@ -137,7 +141,8 @@ impl Figure {
                        direct write is on the device when it is done, so that who writes before asking for a sync has nothing left to share",
                 varies: &[Axis::Threads, Axis::Sync],
                 method: MethodName::Buffered,
-                seconds: 0.35,
+                seconds: 0.3,
+                rounds: 2,
             },
             Figure::FlushingTable1 => Spec {
                 name: "flushing-table1",
@@ -148,7 +153,8 @@ impl Figure {
                        somebody else's. Locks and syncs are of a run; released: told by somebody else's sync",
                 varies: &[Axis::Threads, Axis::Sync],
                 method: MethodName::Buffered,
-                seconds: 0.7,
+                seconds: 0.5,
+                rounds: 3,
             },
             Figure::Eleda14 => Spec {
                 name: "eleda14",
@@ -159,7 +165,8 @@ impl Figure {
                        log's bandwidth to the device's best sequential durable writes of the same round",
                 varies: &[Axis::Payload, Axis::Sync, Axis::InFlight],
                 method: MethodName::Direct,
-                seconds: 0.4,
+                seconds: 0.35,
+                rounds: 2,
             },
             Figure::Eleda18 => Spec {
                 name: "eleda18",
@@ -170,6 +177,7 @@ impl Figure {
                 varies: &[Axis::Payload, Axis::Sync, Axis::IoUnit],
                 method: MethodName::Direct,
                 seconds: 0.6,
+                rounds: 3,
             },
         }
     }
@@ -236,9 +244,9 @@ fn or<'a, T>(given: &'a [T], own: &'a [T]) -> &'a [T] {
 fn aether3(given: &Given, plain: &Case) -> Vec<Case> {
     let mut cases = Vec::new();
     for &sync in or(&given.syncs, &[SyncKind::default()]) {
-        for &threads in or(&given.threads, &[64]) {
+        for &threads in or(&given.threads, &[128]) {
             for &delay in or(&given.delays, &[Duration::ZERO, MS / 10, MS, MS * 10]) {
-                for &skew in or(&given.skews, &[0.0, 0.5, 0.85, 1.25, 2.0]) {
+                for &skew in or(&given.skews, &[0.0, 0.85, 1.25, 2.0]) {
                     cases.extend([LockRelease::AfterDurable, LockRelease::Early].map(|release| Case {
                         work: Work::Tpcb { skew },
                         sync,

@@ -111,9 +111,6 @@ fn in_flight(text: &str) -> std::result::Result<usize, String> {
     }
 }
 
-/// Rounds of a figure.
-const ROUNDS: usize = 3;
-
 impl Commit {
     pub fn run(self) -> Result<()> {
         let given = self.given()?;
@@ -137,8 +134,9 @@ impl Commit {
             Session::new(&self.common, Some(scale), "commits of the store and of the log", &options)?;
         let mut done = Ok(());
         for (figure, cases) in figures.into_iter().zip(cases) {
-            let (time, rounds) = self.common.length(figure.spec().seconds, ROUNDS);
-            done = session.run(Of::Figure(figure), cases, figure.spec().method, time, rounds);
+            let spec = figure.spec();
+            let (time, rounds) = self.common.length(spec.seconds, spec.rounds);
+            done = session.run(Of::Figure(figure), cases, spec.method, time, rounds);
             if done.is_err() {
                 break;
             }
