@@ -376,8 +376,8 @@ impl Core {
     /// Shuts the log: invariant 2.
     #[cold]
     pub(crate) fn fail(&self, error: device::Error) {
-        // Only the first counts.
-        let _first = self.cause.set(error);
+        // Only the first counts, also of those that the device's gate has refused.
+        let _first = self.cause.set(error.into_first());
         self.over.store(true, Ordering::Release);
         self.image.limiter.shut(&self.image.frontiers);
         self.maintenance.stop();
