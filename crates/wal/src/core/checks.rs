@@ -3,7 +3,7 @@
 
 use crate::reader::Extent;
 use crate::{Append, Background, Durability, InserterKind, Kind, Log, Options, SyncKind};
-use katydid_device::MemoryDirectory;
+use katydid_device::{MemoryDirectory, Method, SimDevice};
 use std::sync::Arc;
 
 /// Threads, and records of each.
@@ -98,5 +98,44 @@ fn what_a_write_of_the_largest_size_covers_can_be_read() {
         let found = log.reader(log.start()).expect("reader").map(|record| record.expect("record").txn);
         assert!(found.eq(0..20_000), "{inserter}");
         assert_eq!(Extent::written(core), core.frontiers().written(), "{inserter}");
+    }
+}
+
+/// A write may end within a record: what later records remember as durable is not that, or recovery would call a torn end corrupt.
+#[test]
+fn a_write_that_ends_within_a_record_leaves_no_promise_that_a_crash_breaks() {
+    for seed in 0..200 {
+        let options = || Options {
+            segment_bytes: 32 << 10,
+            ring_bytes: 16 << 10,
+            run_ahead_bytes: 8 << 10,
+            sessions_max: 4,
+            spare_segments: 1,
+            reserve_bytes: 0,
+            write_bytes_max: 4096,
+            method: [Method::Buffered, Method::Direct][seed as usize % 2],
+            background: Background::Caller,
+            ..Options::default()
+        };
+        let device = SimDevice::new(seed);
+        let log = Log::open_in(device.directory(), options()).expect("open");
+        let mut session = log.session().expect("session");
+        let record = |number: u64| [number.to_le_bytes().to_vec(), vec![7; 1500]].concat();
+        let mut append =
+            |number| session.append(&Append::new(Kind::USER, &[&record(number)])).expect("append").end;
+        let first = append(0);
+        (1..4).for_each(|number| drop(append(number)));
+        log.wait(first, Durability::Durable).expect("the first block");
+        // Remembers how far the log is durable now: within the third record, as far as the device goes.
+        let last = append(4);
+        device.crash_at(device.steps() + seed / 2 % 2);
+        let acknowledged = log.wait(last, Durability::Durable).is_ok();
+        device.freeze();
+        drop(session);
+        drop(log);
+        let log = Log::open_in(device.reopen_after_crash(seed).directory(), options());
+        let log = log.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let found = log.reader(log.start()).expect("reader").count();
+        assert!((1..=5).contains(&found) && (!acknowledged || found == 5), "seed {seed}: {found}");
     }
 }

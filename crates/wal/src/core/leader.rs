@@ -9,7 +9,9 @@
 //! 2. Only writes that are durable by themselves are under way beside others. At most one, the last, ends within a block: none is planned
 //!    behind it, for it would write the same block again.
 //! 3. The frontiers advance, under the latch, over the first flights that have ended well. After a failure they do not move.
-//! 4. While a flight is here, its bytes stay in the ring, for `written` lies below; and the log's directory stays ours (`wait_for_writes`).
+//! 4. A write may end within a record. The public durable frontier, which records remember and recovery holds the log to, is the end of a
+//!    record: the last one below `durable`.
+//! 5. While a flight is here, its bytes stay in the ring, for `written` lies below; and the log's directory stays ours (`wait_for_writes`).
 
 use super::{Core, locked};
 use crate::counters::SyncTally;
@@ -30,6 +32,8 @@ use std::time::Instant;
 pub(super) struct LeaderState {
     flights: VecDeque<Flight>,
     planned: Lsn,
+    /// The device keeps everything below.
+    durable: Lsn,
     /// The lowest end of a record at or above what is written.
     next_end: Lsn,
     /// When a frontier moved last, and how many bytes were on their way to durability after that.
@@ -45,7 +49,7 @@ struct Flight {
 impl LeaderState {
     /// For a log that is written up to `end`, the end of a record.
     pub(super) fn new(end: Lsn) -> Self {
-        LeaderState { flights: VecDeque::new(), planned: end, next_end: end, last: None }
+        LeaderState { flights: VecDeque::new(), planned: end, durable: end, next_end: end, last: None }
     }
 }
 
@@ -70,14 +74,13 @@ impl Core {
 
     /// Decides under the latch.
     fn decide(&self, leader: &mut LeaderState, scan: &Scan, ask: Ask) -> Plan {
-        let frontiers = &self.image.frontiers;
         let under_way = !leader.flights.is_empty();
         let planned = leader.planned;
         let filled = Lsn::new(scan.filled);
         let end = if ask.only_own { filled.min(ask.own) } else { filled };
         if end <= planned {
             let all = planned.get() >= scan.cutoff;
-            let wants_sync = ask.level == Durability::Durable && frontiers.durable() < planned;
+            let wants_sync = ask.level == Durability::Durable && leader.durable < planned;
             return Plan::Nothing { all, under_way, needs_sync: wants_sync && !under_way };
         }
         let from = planned.floor_block();
@@ -85,7 +88,7 @@ impl Core {
         let chained = if under_way {
             leader.flights.iter().all(|flight| flight.write.durable)
         } else {
-            frontiers.durable() == planned
+            leader.durable == planned
         };
         let durable = chained
             && (under_way || ask.level == Durability::Durable)
@@ -155,8 +158,7 @@ impl Core {
             self.advance_readable(leader, write.to, write.filled);
             frontiers.advance_written(write.to);
             if write.durable {
-                self.count_durable(leader, write.to);
-                frontiers.advance_durable(write.to);
+                self.make_durable(leader, write.to, self.readable());
             }
             moved = true;
         }
@@ -166,13 +168,11 @@ impl Core {
         moved
     }
 
-    /// The log is about to be durable up to `to`.
-    fn count_durable(&self, leader: &mut LeaderState, to: Lsn) {
-        let frontiers = &self.image.frontiers;
-        let (from, reserved) = (frontiers.durable(), frontiers.reserved());
-        let bytes = to.since(from);
+    /// The device keeps everything below `to`, of which `end` is the last end of a record.
+    fn make_durable(&self, leader: &mut LeaderState, to: Lsn, end: Lsn) {
+        let (from, reserved) = (leader.durable, self.image.frontiers.reserved());
         self.tally.syncs.add(1);
-        self.tally.sync.durable_bytes.add(bytes);
+        self.tally.sync.durable_bytes.add(to.since(from));
         let now = Instant::now();
         if let Some((since, before)) = leader.last {
             // They have come one by one.
@@ -181,6 +181,13 @@ impl Core {
             self.tally.sync.byte_ns.add(u64::try_from(byte_ns).unwrap_or(u64::MAX));
         }
         leader.last = Some((now, reserved.since(to)));
+        leader.durable = to;
+        self.image.frontiers.advance_durable(end);
+    }
+
+    /// Up to where whole records are written.
+    fn readable(&self) -> Lsn {
+        Lsn::new(self.readable.load(Ordering::Acquire))
     }
 
     /// The log is written up to `to`, perhaps in the middle of a record, and filled up to `filled`, the end of one: whole records can be read.
@@ -261,8 +268,10 @@ impl Rounds for Core {
         if self.is_over() {
             return;
         }
-        let frontiers = &self.image.frontiers;
-        let (from, to) = (frontiers.durable(), frontiers.written());
+        let (from, to, end) = {
+            let leader = locked(&self.leader);
+            (leader.durable, self.image.frontiers.written(), self.readable())
+        };
         let begun = Instant::now();
         let outcome = if from < to {
             self.store.sync(from, to)
@@ -278,8 +287,7 @@ impl Rounds for Core {
                 if self.is_over() {
                     return;
                 }
-                self.count_durable(&mut leader, to);
-                frontiers.advance_durable(to);
+                self.make_durable(&mut leader, to, end);
                 drop(leader);
                 drop(turn);
                 self.after_progress();
