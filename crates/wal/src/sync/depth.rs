@@ -14,8 +14,12 @@ use crate::sync_shim::{AtomicU32, AtomicU64, CHECKED, Ordering};
 use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
-/// Writes of a window.
+/// Writes of a window, ...
 const WINDOW: u64 = 64;
+/// ... and of one in which something is tried.
+const TRIAL: u64 = 24;
+/// Windows before the first trial.
+const RESTS: u32 = 8;
 /// Writes after a change that are not counted.
 const SETTLING: u64 = 8;
 /// By this factor must a greater depth be better, ...
@@ -138,8 +142,8 @@ impl Climb {
             kept: least,
             measure: f64::INFINITY,
             trying: false,
-            rest: 1,
-            next_rest: 1,
+            rest: RESTS,
+            next_rest: RESTS,
             up: true,
             wins: 0,
         }
@@ -187,6 +191,7 @@ impl Climb {
             self.up = if can_rise && can_fall { self.up } else { can_rise };
             self.trying = true;
             self.settling = SETTLING;
+            self.left = TRIAL;
         }
         now
     }

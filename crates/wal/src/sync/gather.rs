@@ -3,7 +3,10 @@
 //! Committers that take turns with a device split into two convoys: while one's write is under way the other's records come in,
 //! and each sync carries half of what it could. A leader that waits until everybody who was seen active lately is there
 //! carries all of them. There is no fixed delay: it does not wait at all when nobody else was seen, nor longer than half of
-//! what the last write and sync took (at most 50 us), and when that was in vain it does not try again for a while.
+//! what the last write and sync took (at most 0.5 ms), and when that was in vain it does not try again for a while.
+//!
+//! Callers that do not wait split likewise. What they had under way when the last round was over, in bytes, is what a leader that serves them waits for,
+//! at most a quarter of what the round took; not if that is so much that it keeps the device busy in any case.
 //!
 //! Written only by the holder of the baton; relaxed, for these are guesses, and the baton's own hand-over orders them.
 
@@ -12,7 +15,12 @@ use crate::sync_shim::{AtomicU64, CHECKED, Ordering, yield_now};
 use std::time::{Duration, Instant};
 
 /// Longest wait.
-const WAIT_NS_MAX: u64 = 50_000;
+const WAIT_NS_MAX: u64 = 500_000;
+/// And no longer than this part of what the last round took: for those who wait, and for those who do not.
+const WAITING_SHARE: u64 = 2;
+const SERVING_SHARE: u64 = 4;
+/// Callers that do not wait and fill more than this meanwhile keep the device busy anyway.
+const SERVED_BYTES_MAX: u64 = 384 << 10;
 /// How often a waiter yields in a crowd.
 const YIELDS: u32 = 30;
 /// After waits in vain, at most this many rounds go by without one.
@@ -23,6 +31,8 @@ const RESTS_MAX: u64 = 256;
 pub(super) struct Gather {
     /// Committers seen active in the last round: those it released and those it left waiting.
     expected: AtomicU64,
+    /// Bytes of the last write for callers that do not wait.
+    expected_bytes: AtomicU64,
     /// What the last write and sync took.
     round_ns: AtomicU64,
     /// Rounds to go without waiting.
@@ -45,10 +55,11 @@ impl Gather {
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
         Gather {
             expected: number(0),
+            expected_bytes: number(0),
             round_ns: number(0),
             rest: number(0),
             next_rest: number(1),
-            crowd: 4 * cores + 1,
+            crowd: 2 * cores + 1,
         }
     }
 
@@ -71,13 +82,7 @@ impl Gather {
         if !may_wait || baton.pending() + leaders >= expected {
             return (Round { start: Some(start) }, wishes);
         }
-        let rest = self.rest.load(Ordering::Relaxed);
-        if rest > 0 {
-            self.rest.store(rest - 1, Ordering::Relaxed);
-            return (Round { start: Some(start) }, wishes);
-        }
-        let half = self.round_ns.load(Ordering::Relaxed) / 2;
-        let limit = Duration::from_nanos(half.min(WAIT_NS_MAX));
+        let Some(limit) = self.limit(WAITING_SHARE) else { return (Round { start: Some(start) }, wishes) };
         loop {
             yield_now();
             if baton.has_arrivals() {
@@ -88,13 +93,61 @@ impl Gather {
                 }
             }
             if start.elapsed() >= limit {
-                let rest = self.next_rest.load(Ordering::Relaxed);
-                self.rest.store(rest, Ordering::Relaxed);
-                self.next_rest.store((rest * 2).min(RESTS_MAX), Ordering::Relaxed);
+                self.waited_in_vain();
                 break;
             }
         }
         (Round { start: Some(Instant::now()) }, wishes)
+    }
+
+    /// The same for a leader that serves callers who do not wait: what comes counts by bytes, `bytes` so far, as many as last time.
+    pub(super) fn begin_serving(&self, bytes: impl Fn() -> u64) -> Round {
+        if CHECKED {
+            return Round { start: None };
+        }
+        let start = Instant::now();
+        let expected = self.expected_bytes.load(Ordering::Relaxed);
+        if bytes() < expected
+            && let Some(limit) = self.limit(SERVING_SHARE)
+        {
+            loop {
+                yield_now();
+                if bytes() >= expected {
+                    self.next_rest.store(1, Ordering::Relaxed);
+                    break;
+                }
+                if start.elapsed() >= limit {
+                    self.waited_in_vain();
+                    break;
+                }
+            }
+            return Round { start: Some(Instant::now()) };
+        }
+        Round { start: Some(start) }
+    }
+
+    /// So many bytes were written for callers that do not wait, or have come meanwhile.
+    pub(super) fn served(&self, bytes: u64) {
+        // Fewer will do: otherwise one that was left out each time would be waited for.
+        let expected = if bytes > SERVED_BYTES_MAX { 0 } else { bytes - bytes / 8 };
+        self.expected_bytes.store(expected, Ordering::Relaxed);
+    }
+
+    /// How long to wait at most, if at all this time.
+    fn limit(&self, share: u64) -> Option<Duration> {
+        let rest = self.rest.load(Ordering::Relaxed);
+        if rest > 0 {
+            self.rest.store(rest - 1, Ordering::Relaxed);
+            return None;
+        }
+        let most = self.round_ns.load(Ordering::Relaxed) / share;
+        Some(Duration::from_nanos(most.min(WAIT_NS_MAX)))
+    }
+
+    fn waited_in_vain(&self) {
+        let rest = self.next_rest.load(Ordering::Relaxed);
+        self.rest.store(rest, Ordering::Relaxed);
+        self.next_rest.store((rest * 2).min(RESTS_MAX), Ordering::Relaxed);
     }
 
     /// So many committers were seen active, when the baton was let go before the round is over.

@@ -20,7 +20,11 @@ use super::waiters::{Baton, Waiter, Wishes};
 use super::{Ask, Plan, Planned, Rounds};
 use crate::lsn::Lsn;
 use crate::options::{Durability, Group};
+use crate::sync_shim::CHECKED;
 use std::ops::RangeInclusive;
+
+/// So many rounds after the last wish a serving leader still serves those who wait.
+const SERVED_ROUNDS: u32 = if CHECKED { 1 } else { 8 };
 
 /// Who leads.
 #[derive(Clone, Copy)]
@@ -99,25 +103,35 @@ impl Stage {
     pub(super) fn lead(&self, rounds: &dyn Rounds, leader: Leader<'_>) {
         let mut leader = leader;
         let mut wishes = Wishes::NONE;
+        let mut since_wish = 0;
         loop {
             self.grouping.wait(rounds);
             wishes = wishes.and(self.baton.take());
             let own = u64::from(!leader.serves());
             // Those who made wishes go on meanwhile, and are company enough; and so is a write under way.
-            let may_wait = !wishes.any() && self.in_flight.is_empty();
-            let (begun, more) = self.gather.begin(&self.baton, own, may_wait);
+            let alone = self.in_flight.is_empty();
+            let serves = leader.serves() && wishes.any() && alone && self.succession == Succession::Waiters;
+            let (begun, more) = if serves {
+                let bytes = || rounds.reserved().since(rounds.written());
+                (self.gather.begin_serving(bytes), Wishes::NONE)
+            } else {
+                self.gather.begin(&self.baton, own, !wishes.any() && alone)
+            };
             wishes = wishes.and(more);
+            let wished = wishes.any();
             if self.round(rounds, leader, &mut wishes).is_gone() {
                 return;
             }
+            since_wish = if wished { 0 } else { since_wish + 1 };
             let mut begun = Some(begun);
             // Passing on, which may have to be tried again when somebody arrives meanwhile.
             loop {
                 wishes = wishes.and(self.baton.take());
                 let own_open = leader.is_open(rounds);
-                // A serving leader goes on while there are wishes: it runs already, and waking another takes longer.
+                // A serving leader goes on while there are wishes, or were lately: it runs already, waking another takes longer, and who wishes
+                // has other work when it waits for once.
                 let syncer_only = self.succession == Succession::Syncer;
-                let serves = leader.serves() && (wishes.any() || syncer_only);
+                let serves = leader.serves() && (wishes.any() || syncer_only || since_wish < SERVED_ROUNDS);
                 let appoint = !own_open && !serves && !syncer_only;
                 let found = self.baton.settle(appoint, |waiter| settled(rounds, waiter));
                 rounds.tally().told(found.covered.count());
@@ -182,6 +196,9 @@ impl Stage {
                 rounds.perform(&write);
                 self.in_flight.ended(rounds);
                 self.depth.consider(rounds, &write);
+                if leader.serves() {
+                    self.gather.served(rounds.reserved().since(write.from));
+                }
                 (write.all, level == Durability::Durable && !write.durable)
             }
         };
