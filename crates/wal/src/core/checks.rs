@@ -124,7 +124,9 @@ fn a_write_that_ends_within_a_record_leaves_no_promise_that_a_crash_breaks() {
         let mut append =
             |number| session.append(&Append::new(Kind::USER, &[&record(number)])).expect("append").end;
         let first = append(0);
-        (1..4).for_each(|number| drop(append(number)));
+        for number in 1..4 {
+            append(number);
+        }
         log.wait(first, Durability::Durable).expect("the first block");
         // Remembers how far the log is durable now: within the third record, as far as the device goes.
         let last = append(4);

@@ -301,6 +301,11 @@ impl Rounds for Core {
         self.image.frontiers.reached(end, level) || self.is_over()
     }
 
+    fn ended(&self, to: Lsn) -> bool {
+        // Under the latch: who has been told of it finds the durable frontier moved.
+        locked(&self.leader).durable >= to || self.is_over()
+    }
+
     fn reserved(&self) -> Lsn {
         self.image.frontiers.reserved()
     }

@@ -139,6 +139,10 @@ impl Rounds for Model {
         frontier.load(Ordering::Acquire) >= end.get()
     }
 
+    fn ended(&self, to: Lsn) -> bool {
+        self.durable.load(Ordering::Acquire) >= to.get()
+    }
+
     fn reserved(&self) -> Lsn {
         Lsn::new(self.reserved.load(Ordering::SeqCst))
     }
@@ -381,6 +385,10 @@ impl Rounds for Marked {
 
     fn settled(&self, end: Lsn, _level: Durability) -> bool {
         self.durable.load(Ordering::Acquire) >= end.get()
+    }
+
+    fn ended(&self, to: Lsn) -> bool {
+        self.durable.load(Ordering::Acquire) >= to.get()
     }
 
     fn reserved(&self) -> Lsn {

@@ -14,7 +14,6 @@
 use super::Rounds;
 use super::waiters::{Covered, Waiter};
 use crate::lsn::Lsn;
-use crate::options::Durability;
 use crate::sync_shim::{AtomicU64, Mutex, MutexGuard, Ordering, Thread, current, park};
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -22,7 +21,7 @@ use std::sync::PoisonError;
 /// See the head of this file.
 #[derive(Debug)]
 pub(super) struct InFlight {
-    /// A leaf latch.
+    /// Held for a moment; before the log's own latch of writes under way.
     state: Mutex<State>,
     // How many writes of `state` have ended. Changed under its lock; read without it by the holder of the baton, who looks again under it.
     ended: AtomicU64,
@@ -75,7 +74,7 @@ impl InFlight {
         let next = {
             let mut state = self.lock();
             while let Some((to, _)) = state.groups.front()
-                && rounds.settled(*to, Durability::Durable)
+                && rounds.ended(*to)
             {
                 if let Some((_, group)) = state.groups.pop_front() {
                     done.append(group);

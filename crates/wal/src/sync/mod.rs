@@ -100,6 +100,8 @@ pub(crate) trait Rounds {
     fn sync(&self, again: bool);
     /// Whether `end` has got to `level`, or never will.
     fn settled(&self, end: Lsn, level: Durability) -> bool;
+    /// Whether the writes up to where one ends, perhaps within a record, have ended too, and are durable by themselves; or never will.
+    fn ended(&self, to: Lsn) -> bool;
     /// Where the next record will start.
     fn reserved(&self) -> Lsn;
     /// Whether no frontier moves any more.
