@@ -28,8 +28,8 @@ const BETTER: f64 = 0.95;
 const NO_WORSE: f64 = 1.02;
 /// So many trials in a row must say so.
 const WINS: u32 = 2;
-/// Where committers wait no longer than so many nanoseconds there is nothing to gain.
-const SHORT: f64 = 10_000.0;
+/// Where committers wait no longer than so many nanoseconds, a thread more costs them more than a write more gains.
+const SHORT: f64 = 1e6;
 /// Most windows between two trials.
 const RESTS_MAX: u32 = 256;
 
@@ -220,24 +220,24 @@ mod tests {
 
     #[test]
     fn a_device_with_room_for_several_is_given_several() {
-        assert_eq!(climb(|depth| 1e6 / f64::from(depth.min(8)), true, 200).0, 8);
+        assert_eq!(climb(|depth| 1e8 / f64::from(depth.min(8)), true, 200).0, 8);
     }
 
     #[test]
     fn a_device_without_is_asked_ever_more_rarely() {
-        let (kept, tries) = climb(|_| 1e6, true, 2000);
+        let (kept, tries) = climb(|_| 1e8, true, 2000);
         assert_eq!(kept, 1);
         assert!(tries <= 16, "{tries} trials in 2000 windows");
     }
 
     #[test]
     fn nothing_is_tried_where_nothing_is_held_up() {
-        assert_eq!(climb(|depth| 1e6 / f64::from(depth), false, 200), (1, 0));
+        assert_eq!(climb(|depth| 1e8 / f64::from(depth), false, 200), (1, 0));
     }
 
     #[test]
     fn nothing_is_tried_where_nobody_waits_long() {
-        assert_eq!(climb(|depth| 100.0 / f64::from(depth), true, 200), (1, 0));
+        assert_eq!(climb(|depth| 5e5 / f64::from(depth), true, 200), (1, 0));
     }
 
     #[test]
