@@ -1,7 +1,7 @@
 //! What a device is good at: measured, and judged by one rule, for programs ([`Device::auto`]) and for people
 //! (`katydid bench-disk`).
 //!
-//! Measuring is in [`scratch`], what is measured in [`Trials`], the rule in [`choose`], which is pure. Any thread; nothing is printed.
+//! Measuring is in `scratch`, what is measured in [`Trials`], the rule in `choose`, which is pure. Any thread; nothing is printed.
 
 mod choose;
 mod scratch;

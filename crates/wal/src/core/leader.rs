@@ -1,17 +1,21 @@
 //! What a leader does to the log: find out what is filled, decide on a write, perform it, make it durable.
 //!
-//! [`Rounds::plan`] and [`Rounds::sync`] are called by one thread at a time (rules of `sync`); [`Rounds::perform`] by whoever planned a
+//! [`Rounds::plan`] and [`Rounds::sync`] are called by one thread at a time (rules of `sync`); [`Rounds::perform`] by whoever
+//! planned a
 //! write, several at once where they are durable by themselves.
 //!
 //! Invariants:
 //!
 //! 1. `flights` are the writes under way, in order, without a gap from `written` on. `planned` is where the last one ends.
-//! 2. Only writes that are durable by themselves are under way beside others. At most one, the last, ends within a block: none is planned
+//! 2. Only writes that are durable by themselves are under way beside others. At most one, the last, ends within a block: none
+//!    is planned
 //!    behind it, for it would write the same block again.
 //! 3. The frontiers advance, under the latch, over the first flights that have ended well. After a failure they do not move.
-//! 4. A write may end within a record. The public durable frontier, which records remember and recovery holds the log to, is the end of a
+//! 4. A write may end within a record. The public durable frontier, which records remember and recovery holds the log to, is
+//!    the end of a
 //!    record: the last one below `durable`.
-//! 5. While a flight is here, its bytes stay in the ring, for `written` lies below; and the log's directory stays ours (`wait_for_writes`).
+//! 5. While a flight is here, its bytes stay in the ring, for `written` lies below; and the log's directory stays ours
+//!    (`wait_for_writes`).
 
 use super::{Core, locked};
 use crate::counters::SyncTally;
@@ -99,7 +103,8 @@ impl Core {
         }
         let mut to = end.min(from.plus(self.write_bytes_max));
         let mut parallel = durable && leader.flights.len() + 1 < ask.depth as usize;
-        // The tail goes with the last write there may be. With others it does so only if the one who leads would have to wait for it.
+        // The tail goes with the last write there may be. With others it does so only if the one who leads would have to wait
+        // for it.
         let whole = to.floor_block();
         if parallel && whole > from && whole >= ask.own {
             to = whole;
@@ -115,7 +120,8 @@ impl Core {
     fn write(&self, write: &Planned) -> device::Result<()> {
         let ring = &self.image.ring;
         let whole = write.to.floor_block();
-        // SAFETY: filled, and `written` stays below until this write has ended, after the last use of the slices (rules 2 and 3 of the
+        // SAFETY: filled, and `written` stays below until this write has ended, after the last use of the slices (rules 2 and
+        // 3 of the
         // ring, invariant 4).
         let (first, second) = unsafe { ring.slices(write.from, whole) };
         let rest = write.to.since(whole) as usize;
@@ -190,7 +196,8 @@ impl Core {
         Lsn::new(self.readable.load(Ordering::Acquire))
     }
 
-    /// The log is written up to `to`, perhaps in the middle of a record, and filled up to `filled`, the end of one: whole records can be read.
+    /// The log is written up to `to`, perhaps in the middle of a record, and filled up to `filled`, the end of one: whole
+    /// records can be read.
     fn advance_readable(&self, leader: &mut LeaderState, to: Lsn, filled: Lsn) {
         let mut last = None;
         if to == filled {
@@ -201,7 +208,8 @@ impl Core {
         while leader.next_end < to {
             last = Some(leader.next_end);
             let mut len = [0; 4];
-            // SAFETY: filled, and `written` has not moved beyond yet (rules 2 and 3 of the ring); a record starts at a multiple of 8.
+            // SAFETY: filled, and `written` has not moved beyond yet (rules 2 and 3 of the ring); a record starts at a
+            // multiple of 8.
             unsafe { self.image.ring.copy_out(leader.next_end, &mut len) };
             let len = u32::from_le_bytes(len) as usize;
             leader.next_end = leader.next_end.plus(padded_len(len) as u64);

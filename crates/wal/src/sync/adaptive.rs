@@ -1,12 +1,13 @@
 //! Protocol `adaptive`: the first who waits leads, on its own thread.
 //!
-//! No thread switch for a lone committer. A leader writes everything filled, durable as it is written where the device can, then appoints one
+//! No thread switch for a lone committer. A leader writes everything filled, durable as it is written where the device can,
+//! then appoints one
 //! uncovered waiter, wakes it first, then the covered. Non-blocking requests are served by syncer threads, one more waiter as it
 //! were. Where several writes under way serve committers better (`depth`), the baton is passed on before a write is performed.
 
 use super::leading::{Leader, Stage, Succession};
 use super::waiters::{Arrival, Signal, Waiter, Wishes};
-use super::{Rounds, SyncProtocol, Watch};
+use super::{Rounds, Stopwatch, SyncProtocol};
 use crate::lsn::Lsn;
 use crate::options::{Durability, Group};
 use std::ops::RangeInclusive;
@@ -33,7 +34,7 @@ impl SyncProtocol for Adaptive {
         let leads = match stage.baton.arrive(&waiter) {
             Arrival::Leads => true,
             Arrival::Queued => {
-                let watch = Watch::start();
+                let watch = Stopwatch::start();
                 let leads = waiter.wait(stage.gather.yields()) == Signal::Lead;
                 rounds.tally().waited(watch.nanoseconds(), leads);
                 leads

@@ -1,20 +1,24 @@
-//! Protocol `aggregated`: requests with completion flags in a queue; who wins the sync lock syncs once for all of them, and they leave without
+//! Protocol `aggregated`: requests with completion flags in a queue; who wins the sync lock syncs once for all of them, and
+//! they leave without
 //! taking the lock.
 //!
-//! Efficient flushing, section 3.1. Each committer writes, enters its request into the primary queue, and tries the sync lock. The
-//! winner closes the primary queue by swapping it with the empty secondary one, syncs for the largest LSN in it, and completes all.
+//! Efficient flushing, section 3.1. Each committer writes, enters its request into the primary queue, and tries the sync lock.
+//! The
+//! winner closes the primary queue by swapping it with the empty secondary one, syncs for the largest LSN in it, and completes
+//! all.
 //! Ours to settle, since the paper does not say: who syncs for those that came after the swap. The winner wakes the first of them
 //! when it has given the lock back; that one competes for it with whoever comes by.
 //!
 //! Invariants:
 //!
 //! 1. A request is in the primary queue, or in the winner's hands, until its flag is set.
-//! 2. Whoever gives the lock back looks at the primary queue afterwards; whoever enters a request tries the lock afterwards, or is woken to. Both under the queue's
+//! 2. Whoever gives the lock back looks at the primary queue afterwards; whoever enters a request tries the lock afterwards, or
+//!    is woken to. Both under the queue's
 //!    latch or in sequence with the lock's, so a request left behind is seen by one of them.
 
 use super::grouped::Writing;
 use super::requests::Requests;
-use super::{Rounds, SyncProtocol, Watch};
+use super::{Rounds, Stopwatch, SyncProtocol};
 use crate::lsn::Lsn;
 use crate::options::Durability;
 use crate::sync_shim::{AtomicU32, Mutex, Ordering, Thread, current, park};
@@ -26,7 +30,8 @@ use std::sync::{Arc, PoisonError};
 struct Request {
     end: Lsn,
     thread: Thread,
-    // WAITING, TRY or DONE, which is the completion flag and final. Set (Release) by winners, read (Acquire) by the owner, who takes TRY back.
+    // WAITING, TRY or DONE, which is the completion flag and final. Set (Release) by winners, read (Acquire) by the owner, who
+    // takes TRY back.
     signal: AtomicU32,
 }
 
@@ -80,7 +85,7 @@ impl Aggregated {
         if level != Durability::Durable {
             return;
         }
-        let watch = Watch::start();
+        let watch = Stopwatch::start();
         let request = Arc::new(Request { end, thread: current(), signal: AtomicU32::new(WAITING) });
         self.with_queue(|queue| queue.primary.push_back(request.clone()));
         loop {

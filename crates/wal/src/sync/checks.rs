@@ -19,7 +19,8 @@ struct Model {
     /// Touched by whoever plans, and by whoever syncs.
     plans: PlainAccess,
     syncs: PlainAccess,
-    /// Writes under way, with whether they have ended, and where the last one ends. Not the checkers' kind of latch: no step is taken, and
+    /// Writes under way, with whether they have ended, and where the last one ends. Not the checkers' kind of latch: no step is
+    /// taken, and
     /// nothing is published, while it is held.
     flights: std::sync::Mutex<(VecDeque<(Planned, bool)>, u64)>,
     /// Whether a write is durable by itself, as with direct files.

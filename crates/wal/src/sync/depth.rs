@@ -1,9 +1,12 @@
 //! How many writes may be under way at once: found by trying, and measured by what committers feel.
 //!
-//! The measure is the mean time from a byte's reservation to its durability, by Little's law: the bytes on their way, integrated over time,
+//! The measure is the mean time from a byte's reservation to its durability, by Little's law: the bytes on their way,
+//! integrated over time,
 //! by the bytes that arrived. It counts callers that wait and callers that do not alike, and needs one look at the clock for each
-//! write. A depth is measured for a window of writes, then a neighbour is tried for one; a greater one is kept if committers wait less, twice
-//! in a row, a smaller one if they do not wait longer. A trial in vain is repeated ever more rarely. More is tried only where writes
+//! write. A depth is measured for a window of writes, then a neighbour is tried for one; a greater one is kept if committers
+//! wait less, twice
+//! in a row, a smaller one if they do not wait longer. A trial in vain is repeated ever more rarely. More is tried only where
+//! writes
 //! ended with whole blocks behind them that could have been under way beside them.
 //!
 //! Written by whoever performed a write and finds the latch free; a guess to all others, hence relaxed.

@@ -5,7 +5,8 @@
 //! carries all of them. There is no fixed delay: it does not wait at all when nobody else was seen, nor longer than half of
 //! what the last write and sync took (at most 0.5 ms), and when that was in vain it does not try again for a while.
 //!
-//! Callers that do not wait split likewise. What they had under way when the last round was over, in bytes, is what a leader that serves them waits for,
+//! Callers that do not wait split likewise. What they had under way when the last round was over, in bytes, is what a leader
+//! that serves them waits for,
 //! at most a quarter of what the round took; not if that is so much that it keeps the device busy in any case.
 //!
 //! Written only by the holder of the baton; relaxed, for these are guesses, and the baton's own hand-over orders them.
@@ -102,7 +103,8 @@ impl Gather {
         (Round { start: Some(Instant::now()) }, wishes)
     }
 
-    /// The same for a leader that serves callers who do not wait: what comes counts by bytes, `bytes` so far, as many as last time.
+    /// The same for a leader that serves callers who do not wait: what comes counts by bytes, `bytes` so far, as many as last
+    /// time.
     pub(super) fn begin_serving(&self, bytes: impl Fn() -> u64) -> Round {
         if CHECKED {
             return Round { start: None };

@@ -1,11 +1,12 @@
 //! Protocol `grouped`: write; take the sync lock; sync, unless somebody else's sync has covered the own record meanwhile.
 //!
-//! Efficient flushing, section 2.2: what WiredTiger does. Every committer takes the sync lock, also those that have nothing left to do:
+//! Efficient flushing, section 2.2: what WiredTiger does. Every committer takes the sync lock, also those that have nothing
+//! left to do:
 //! what that costs is what `aggregated` saves.
 
 use super::per_commit::write_to;
 use super::requests::Requests;
-use super::{Rounds, SyncProtocol, Watch};
+use super::{Rounds, Stopwatch, SyncProtocol};
 use crate::lsn::Lsn;
 use crate::options::Durability;
 use crate::sync_shim::Mutex;
@@ -49,7 +50,7 @@ impl Grouped {
         if level != Durability::Durable {
             return;
         }
-        let watch = Watch::start();
+        let watch = Stopwatch::start();
         let _lock = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         rounds.tally().got_lock(watch.nanoseconds());
         // The frontier is the last synced LSN; moved under the lock only.

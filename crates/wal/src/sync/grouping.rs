@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(super) struct Grouping {
     group: Group,
-    // Commits since the last round began. Relaxed: a guess; who misses the syncer's look at it finds the latch held, and notifies.
+    // Commits since the last round began. Relaxed: a guess; who misses the syncer's look at it finds the latch held, and
+    // notifies.
     commits: AtomicU64,
     /// Whether the log is being closed. A leaf latch.
     over: Mutex<bool>,

@@ -4,11 +4,13 @@
 //!
 //! Invariants:
 //!
-//! 1. Groups lie in the order of their writes. One is entered under the baton, before its write is performed; so no frontier passes its
+//! 1. Groups lie in the order of their writes. One is entered under the baton, before its write is performed; so no frontier
+//!    passes its
 //!    end before it is here.
 //! 2. Whoever performed a write looks here afterwards, once the frontiers have advanced: what it or a slower one before it has
 //!    held up is told by the one who ended last. Waiters that join a group do so under the lock, having found it unsettled there.
-//! 3. At most one thread waits for a write to end without being of its group: the holder of the baton. It has read [`InFlight::ended`] before it looked
+//! 3. At most one thread waits for a write to end without being of its group: the holder of the baton. It has read
+//!    [`InFlight::ended`] before it looked
 //!    at what is under way, so an end in between is seen.
 
 use super::Rounds;
@@ -23,9 +25,11 @@ use std::sync::PoisonError;
 pub(super) struct InFlight {
     /// Held for a moment; before the log's own latch of writes under way.
     state: Mutex<State>,
-    // How many writes of `state` have ended. Changed under its lock; read without it by the holder of the baton, who looks again under it.
+    // How many writes of `state` have ended. Changed under its lock; read without it by the holder of the baton, who looks
+    // again under it.
     ended: AtomicU64,
-    // How many groups `state` has; changed under its lock. Relaxed: whoever needs to see a group has entered it, or a frontier behind it.
+    // How many groups `state` has; changed under its lock. Relaxed: whoever needs to see a group has entered it, or a frontier
+    // behind it.
     groups: AtomicU64,
 }
 
@@ -111,7 +115,8 @@ impl InFlight {
         }
     }
 
-    /// Blocks until `waiter`, which was covered by a write that this thread has performed, is settled: a slower one before it is under
+    /// Blocks until `waiter`, which was covered by a write that this thread has performed, is settled: a slower one before it
+    /// is under
     /// way.
     pub(super) fn join(&self, rounds: &dyn Rounds, waiter: &Waiter) {
         {

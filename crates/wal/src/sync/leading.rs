@@ -1,6 +1,7 @@
 //! What the holder of the baton does: rounds of write and sync, telling those it covered, passing the baton on.
 //!
-//! Run by whoever leads: a waiting thread, or a syncer. Checked under loom and the explorer together with `waiters` and `inflight`.
+//! Run by whoever leads: a waiting thread, or a syncer. Checked under loom and the explorer together with `waiters` and
+//! `inflight`.
 //!
 //! Rules:
 //!
@@ -8,7 +9,8 @@
 //!    only wishes are left, to a syncer.
 //! 2. The one who leads next is woken before those who are done: its write overlaps with their waking.
 //! 3. The baton is released only when nobody is queued and nothing is wished.
-//! 4. While further writes may be planned beside a write, nobody holds the baton for that write's sake: it is passed on before, and those it
+//! 4. While further writes may be planned beside a write, nobody holds the baton for that write's sake: it is passed on before,
+//!    and those it
 //!    covers are entered in `inflight`. With the last write that may be under way the baton is kept.
 
 use super::depth::Depth;
@@ -128,7 +130,8 @@ impl Stage {
             loop {
                 wishes = wishes.and(self.baton.take());
                 let own_open = leader.is_open(rounds);
-                // A serving leader goes on while there are wishes, or were lately: it runs already, waking another takes longer, and who wishes
+                // A serving leader goes on while there are wishes, or were lately: it runs already, waking another takes
+                // longer, and who wishes
                 // has other work when it waits for once.
                 let syncer_only = self.succession == Succession::Syncer;
                 let serves = leader.serves() && (wishes.any() || syncer_only || since_wish < SERVED_ROUNDS);

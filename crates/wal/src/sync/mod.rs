@@ -13,7 +13,8 @@
 //! Rules for every design:
 //!
 //! 1. One thread at a time calls [`Rounds::plan`]: the holder of the baton, or of the design's latch for writing. Whoever got a
-//!    [`Planned`] write performs it. One thread at a time calls [`Rounds::sync`], and none while writes are under way that it planned.
+//!    [`Planned`] write performs it. One thread at a time calls [`Rounds::sync`], and none while writes are under way that it
+//!    planned.
 //! 2. Whoever is queued is looked at after every write and sync, and woken once settled. After a failure everybody is settled.
 //! 3. A wish (a non-blocking request) is forgotten only when a write was planned that takes everything reserved before it.
 //! 4. With nobody queued and nothing wished, no thread runs: there is no timer.
@@ -100,7 +101,8 @@ pub(crate) trait Rounds {
     fn sync(&self, again: bool);
     /// Whether `end` has got to `level`, or never will.
     fn settled(&self, end: Lsn, level: Durability) -> bool;
-    /// Whether the writes up to where one ends, perhaps within a record, have ended too, and are durable by themselves; or never will.
+    /// Whether the writes up to where one ends, perhaps within a record, have ended too, and are durable by themselves; or
+    /// never will.
     fn ended(&self, to: Lsn) -> bool;
     /// Where the next record will start.
     fn reserved(&self) -> Lsn;
@@ -145,11 +147,11 @@ pub(crate) fn choose(options: &Options) -> Box<dyn SyncProtocol> {
 
 /// Counts how long something takes. Under the checkers there is no time.
 #[derive(Debug, Clone, Copy)]
-struct Watch(Option<Instant>);
+struct Stopwatch(Option<Instant>);
 
-impl Watch {
-    fn start() -> Watch {
-        Watch((!crate::sync_shim::CHECKED).then(Instant::now))
+impl Stopwatch {
+    fn start() -> Stopwatch {
+        Stopwatch((!crate::sync_shim::CHECKED).then(Instant::now))
     }
 
     fn elapsed(self) -> Duration {

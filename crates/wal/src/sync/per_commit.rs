@@ -3,7 +3,7 @@
 //! The papers' baseline, group commit switched off (Aether, figure 5; Efficient flushing, 2.1). Slow on purpose.
 
 use super::requests::Requests;
-use super::{Ask, Plan, Rounds, SyncProtocol, Watch};
+use super::{Ask, Plan, Rounds, Stopwatch, SyncProtocol};
 use crate::lsn::Lsn;
 use crate::options::Durability;
 use crate::sync_shim::{Mutex, rest};
@@ -23,7 +23,7 @@ impl PerCommit {
     }
 
     fn commit(&self, rounds: &dyn Rounds, end: Lsn, level: Durability) {
-        let watch = Watch::start();
+        let watch = Stopwatch::start();
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         rounds.tally().got_lock(watch.nanoseconds());
         if rounds.settled(end, level) {

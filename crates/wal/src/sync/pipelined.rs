@@ -1,11 +1,12 @@
 //! Protocol `pipelined`: a syncer thread writes and syncs for everybody; nobody else does.
 //!
-//! As in Aether's flush pipelining (section 4) and ELEDA's flusher (3.3). A round begins when so many commits or bytes have come, or after so many
+//! As in Aether's flush pipelining (section 4) and ELEDA's flusher (3.3). A round begins when so many commits or bytes have
+//! come, or after so many
 //! microseconds, whichever is first (`grouping`); by default at once, when the last round is over.
 
 use super::leading::{Leader, Stage, Succession};
 use super::waiters::{Waiter, Wishes};
-use super::{Rounds, SyncProtocol, Watch};
+use super::{Rounds, Stopwatch, SyncProtocol};
 use crate::lsn::Lsn;
 use crate::options::{Durability, Group};
 
@@ -42,7 +43,7 @@ impl SyncProtocol for Pipelined {
             self.give(rounds);
         }
         self.stage.grouping.one_more(rounds);
-        let watch = Watch::start();
+        let watch = Stopwatch::start();
         waiter.wait(self.stage.gather.yields());
         rounds.tally().waited(watch.nanoseconds(), false);
     }

@@ -1,6 +1,8 @@
-//! What callers that do not wait ask for, in designs where every committer acts for itself: one more committer, a thread, acts for them.
+//! What callers that do not wait ask for, in designs where every committer acts for itself: one more committer, a thread, acts
+//! for them.
 //!
-//! A wish is a level; whoever takes it makes everything reserved by then get there. That is enough because of one order (all four sequentially
+//! A wish is a level; whoever takes it makes everything reserved by then get there. That is enough because of one order (all
+//! four sequentially
 //! consistent): the caller's reservation, its look at the wish; the taking of the wish, the look at what is reserved.
 
 use super::Rounds;

@@ -24,7 +24,8 @@ impl Syncers {
         Syncers { all: (0..most.max(1)).map(|_| Syncer::new()).collect() }
     }
 
-    /// Hands the baton to one of the first `among`, an idle one rather than a busy one; false if there is none, and then the caller still
+    /// Hands the baton to one of the first `among`, an idle one rather than a busy one; false if there is none, and then the
+    /// caller still
     /// holds it.
     pub(super) fn give(&self, rounds: &dyn Rounds, among: u32) -> bool {
         self.give_to_idle(rounds, among) || self.all.iter().any(Syncer::give)

@@ -17,7 +17,8 @@
 //! 2. A waiter is reachable from exactly one of: `state`, the holder's `pending` list, a [`Covered`] list. It does not
 //!    leave [`Waiter::wait`] before its `signal` is set, and nobody touches it after setting that (the thread handle is
 //!    taken out before). So the borrowed, stack-allocated waiter outlives every use.
-//! 3. `pending`, `kept` and `count` are touched only by the holder. They pass to the next one through `signal` (Release to Acquire), or
+//! 3. `pending`, `kept` and `count` are touched only by the holder. They pass to the next one through `signal` (Release to
+//!    Acquire), or
 //!    through `state` (a release of the baton to the next taking of it).
 //! 4. The baton is released only by a compare-and-swap of exactly `LED` to 0: an arrival or wish in between is seen.
 //!
