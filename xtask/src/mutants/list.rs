@@ -3,6 +3,7 @@
 use super::Mutant;
 
 const CRASH: &[&str] = &["-p", "katydid", "--test", "crash"];
+const LEADING: &[&str] = &["-p", "katydid-wal", "--lib", "core::checks"];
 const ANALYSIS: &[&str] = &["-p", "katydid", "--lib", "analysis_tests"];
 const ORDER: &[&str] = &["-p", "katydid", "--test", "crash", "order::"];
 const CAPTURE: &[&str] = &["-p", "katydid", "--lib", "checkpoint::"];
@@ -63,14 +64,28 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "the log's sync does nothing",
         file: LEADER,
-        old: "let outcome = self.store.sync(from, to);",
-        new: "let outcome: device::Result<()> = Ok(());",
+        old: "            self.store.sync(from, to)\n        } else if again",
+        new: "            Ok(())\n        } else if again",
         tests: CRASH,
+    },
+    Mutant {
+        name: "the frontiers pass a write that is under way",
+        file: LEADER,
+        old: "while leader.flights.front().is_some_and(|first| first.ended) {",
+        new: "while leader.flights.front().is_some() {",
+        tests: CRASH,
+    },
+    Mutant {
+        name: "the place within a record where a write ends is remembered as durable",
+        file: LEADER,
+        old: "self.make_durable(leader, write.to, self.readable());",
+        new: "self.make_durable(leader, write.to, write.to);",
+        tests: LEADING,
     },
     Mutant {
         name: "a durable write of the log is an ordinary one",
         file: LEADER,
-        old: "let mode = if durable { WriteMode::Durable } else { WriteMode::Written };",
+        old: "let mode = if write.durable { WriteMode::Durable } else { WriteMode::Written };",
         new: "let mode = WriteMode::Written;",
         tests: CRASH,
     },

@@ -62,6 +62,8 @@ fn options(seed: u64, kind: Kind, background: Background) -> Options {
     options.log.sync = kind.sync;
     options.log.inserter = kind.inserter;
     options.log.method = kind.method;
+    // By itself `adaptive` has several writes under way only on slow devices.
+    options.log.depth_min = [4, 1][(seed / Kind::WITHOUT_INSERTERS) as usize % 2];
     // Small and always used: records are then put below older ones all the time.
     options.log.chunk_bytes = [256, 1024, 2048][(seed / 18) as usize % 3];
     options.log.chunk_always = true;
