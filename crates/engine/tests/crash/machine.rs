@@ -8,7 +8,7 @@ use crate::common::Rng;
 use katydid::testing::Background;
 use katydid::{Database, Error, InserterKind, LockRelease, Options, SyncKind};
 use katydid_device::{
-    Create, Directory, DirectoryLock, File, Method, Result, SimDevice, Survival, WriteMode,
+    Create, Directory, DirectoryLock, File, Method, Result, SimDevice, StripedDirectory, Survival, WriteMode,
 };
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex};
@@ -86,13 +86,16 @@ pub struct Machine {
     /// Instead of the one that the seed picks.
     kind: Option<Kind>,
     inserter: Option<InserterKind>,
+    /// Whether everything lies in several directories. Their helper threads take steps in any order, so only beside other threads.
+    is_striped: bool,
     trace: Trace,
 }
 
 impl Machine {
     pub fn new(seed: u64, background: Background) -> Machine {
         let device = SimDevice::new(seed);
-        Machine { device, background, kind: None, inserter: None, trace: Trace::default() }
+        let is_striped = background == Background::Threads && seed % 4 == 3;
+        Machine { device, background, kind: None, inserter: None, is_striped, trace: Trace::default() }
     }
 
     /// The same, with this inserter for all seeds, and room in the log's memory for several sessions' chunks.
@@ -107,8 +110,9 @@ impl Machine {
 
     /// Opens the database on it; the seed picks the options.
     pub fn open(&self, seed: u64) -> std::result::Result<Database, Error> {
-        let directory =
-            Traced { inner: self.device.directory(), prefix: String::new(), trace: self.trace.clone() };
+        let inner =
+            if self.is_striped && self.kind.is_none() { self.striped()? } else { self.device.directory() };
+        let directory = Traced { inner, prefix: String::new(), trace: self.trace.clone() };
         let kind = self.kind.unwrap_or_else(|| Kind::of(seed));
         let mut options = options(seed, kind, self.background);
         if let Some(inserter) = self.inserter {
@@ -118,6 +122,13 @@ impl Machine {
             options.log.chunk_bytes = [512, 2048, 8192][seed as usize % 3];
         }
         Database::open_in(Arc::new(directory), options)
+    }
+
+    /// Directories of one device, so that they crash together.
+    fn striped(&self) -> Result<Arc<dyn Directory>> {
+        let inside = |nth: usize| self.device.directory().subdirectory(&nth.to_string());
+        let directories = (0..2).map(inside).collect::<Result<_>>()?;
+        Ok(Arc::new(StripedDirectory::open(directories, 8 << 10)?))
     }
 
     /// The machine after a crash that cut what was not synced somewhere.
