@@ -76,10 +76,10 @@ pub const LIST: &[Mutant] = &[
         tests: CRASH,
     },
     Mutant {
-        name: "the place within a record where a write ends is remembered as durable",
+        name: "the place within a record where a sync ends is remembered as durable",
         file: LEADER,
-        old: "self.make_durable(leader, write.to, self.readable());",
-        new: "self.make_durable(leader, write.to, write.to);",
+        old: "(leader.durable, self.image.frontiers.written(), self.readable())",
+        new: "(leader.durable, self.image.frontiers.written(), self.image.frontiers.written())",
         tests: LEADING,
     },
     Mutant {
