@@ -9,7 +9,7 @@
 
 use crate::error::{Error, Result};
 use crate::lock::{TableMode, TxnLocks};
-use crate::options::{Options, Read, TransactionOptions};
+use crate::options::{Options, TransactionOptions};
 use crate::paged::active::{SHARDS, shard_of_thread};
 use crate::paged::catalog::{self, CATALOG, NAME_BYTES_MAX};
 use crate::paged::engine::Engine;
@@ -249,7 +249,7 @@ impl Database {
     /// Begins a transaction with the database's durability.
     pub fn begin(&self) -> Result<Transaction> {
         let durability = self.engine().options.durability;
-        self.begin_with(TransactionOptions { durability, read: Read::Visible })
+        self.begin_with(TransactionOptions { durability, ..TransactionOptions::default() })
     }
 
     /// Begins a transaction.
@@ -258,7 +258,8 @@ impl Database {
     }
 
     fn begin_durable(&self) -> Result<Transaction> {
-        self.begin_with(TransactionOptions { durability: Durability::Durable, read: Read::Visible })
+        let durability = Durability::Durable;
+        self.begin_with(TransactionOptions { durability, ..TransactionOptions::default() })
     }
 
     /// Runs `body` in a transaction and commits it; runs it again after a conflict, at most `Options::retries` times.

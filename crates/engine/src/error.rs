@@ -4,6 +4,7 @@
 //! a database is handed to every later caller, and one failed sync to every waiting commit.
 
 use crate::ids::TxnId;
+use crate::options::EngineKind;
 use crate::stat::Pin;
 use katydid_device as device;
 use katydid_wal as wal;
@@ -21,6 +22,10 @@ pub enum ConflictKind {
     Deadlock,
     /// The lock was not granted within `Options::lock_wait`.
     Timeout,
+    /// What it read or passed over was changed before it committed (memory engine).
+    Changed,
+    /// A later transaction has read or written what it wanted to write (memory engine).
+    Overtaken,
 }
 
 /// Why the directory of a database was refused.
@@ -119,6 +124,29 @@ pub enum Error {
         used: u64,
         /// `Options::log_hard_bytes`.
         limit: u64,
+    },
+    /// The memory engine may not hold more. The call changed nothing.
+    #[error("the database holds {used} bytes in memory, its limit is {limit}{}", Reader(*held_by))]
+    MemoryFull {
+        /// Bytes in use.
+        used: u64,
+        /// `Options::memory_bytes`.
+        limit: u64,
+        /// The oldest open transaction, if old versions are kept for it.
+        held_by: Option<TxnId>,
+    },
+    /// The transaction was begun to read only.
+    #[error("the transaction was begun to read only")]
+    ReadOnly,
+    /// The directory holds a database of another engine than the one asked for.
+    #[error("the database in {place} was made by the {found} engine, not by the {wanted} engine")]
+    OtherEngine {
+        /// The directory.
+        place: String,
+        /// The engine that made it.
+        found: EngineKind,
+        /// The one asked for.
+        wanted: EngineKind,
     },
     /// Another process or handle has the database open.
     #[error("the database in {place} is in use{}", ByProcess(*pid))]
@@ -279,6 +307,17 @@ impl fmt::Display for Holder {
     }
 }
 
+struct Reader(Option<TxnId>);
+
+impl fmt::Display for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(txn) => write!(f, "; old versions are kept for transaction {txn}"),
+            None => Ok(()),
+        }
+    }
+}
+
 struct Why(ConflictKind);
 
 impl fmt::Display for Why {
@@ -286,6 +325,8 @@ impl fmt::Display for Why {
         f.write_str(match self.0 {
             ConflictKind::Deadlock => "they waited for each other",
             ConflictKind::Timeout => "the lock was not granted in time",
+            ConflictKind::Changed => "what it had read was changed",
+            ConflictKind::Overtaken => "a later one came first",
         })
     }
 }

@@ -25,7 +25,9 @@ pub use error::{ConflictKind, Error, Foreign, Result};
 pub use ids::{TableId, TxnId};
 pub use katydid_device::{Method, Stall, Stalls};
 pub use katydid_wal::{Durability, InserterKind, Lsn, Options as LogOptions, SyncKind};
-pub use options::{LockRelease, Options, Read, RecoveryProgress, TransactionOptions};
+pub use options::{
+    Access, DependenceRule, EngineKind, LockRelease, Options, Read, RecoveryProgress, TransactionOptions,
+};
 pub use range::Range;
 pub use session::Session;
 pub use stat::{LogStat, Pin, Stat};

@@ -43,6 +43,89 @@ impl std::str::FromStr for LockRelease {
     }
 }
 
+/// Which engine keeps the data. A directory remembers its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum EngineKind {
+    /// Pages, a buffer pool, strict two-phase locking and ARIES: data larger than memory.
+    #[default]
+    Paged,
+    /// Everything in memory; optimistic, multi-version, with a log in several streams (Cicada over P-WAL).
+    Memory,
+}
+
+impl fmt::Display for EngineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            EngineKind::Paged => "paged",
+            EngineKind::Memory => "memory",
+        })
+    }
+}
+
+impl std::str::FromStr for EngineKind {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "paged" => Ok(EngineKind::Paged),
+            "memory" => Ok(EngineKind::Memory),
+            _ => Err(Error::Option {
+                option: "engine",
+                reason: format!("must be paged or memory, not {text:?}"),
+            }),
+        }
+    }
+}
+
+/// What a commit of the memory engine waits for besides its own record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum DependenceRule {
+    /// The records of the transactions whose versions it has read, and of those they depend on (the "pre-committed" status of
+    /// versions in Cicada with P-WAL, section III-B).
+    #[default]
+    Tracked,
+    /// All that any stream held when it committed (P-WAL's minimum over all workers, section II-B).
+    All,
+}
+
+impl fmt::Display for DependenceRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            DependenceRule::Tracked => "tracked",
+            DependenceRule::All => "all",
+        })
+    }
+}
+
+impl std::str::FromStr for DependenceRule {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "tracked" => Ok(DependenceRule::Tracked),
+            "all" => Ok(DependenceRule::All),
+            _ => Err(Error::Option {
+                option: "dependences",
+                reason: format!("must be tracked or all, not {text:?}"),
+            }),
+        }
+    }
+}
+
+/// What a transaction is going to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Access {
+    /// Anything.
+    #[default]
+    ReadWrite,
+    /// Read only: writes are refused with `Error::ReadOnly`. In the memory engine it reads one consistent state, never
+    /// conflicts with anybody, and sees all that was acknowledged before it began.
+    ReadOnly,
+}
+
 /// What a transaction's reads may return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
@@ -67,6 +150,8 @@ pub struct TransactionOptions {
     pub durability: Durability,
     /// What its reads may return. Default: `Visible`.
     pub read: Read,
+    /// Whether it may write. Default: it may.
+    pub access: Access,
 }
 
 /// A receiver of recovery's progress: the phase, how much is done, and how much there is, both in bytes of log for
@@ -78,6 +163,16 @@ pub type RecoveryProgress = Arc<dyn Fn(Phase, u64, u64) + Send + Sync>;
 pub struct Options {
     /// Whether a database is created if there is none. Default: yes.
     pub create: bool,
+    /// The engine; fixed when the database is created. Default: paged.
+    pub engine: EngineKind,
+    /// Memory engine: bytes of keys, values and what belongs to them that are kept at most, old versions included; then
+    /// `Error::MemoryFull`. At least 1 MiB, default 4 GiB.
+    pub memory_bytes: u64,
+    /// Memory engine: streams of the log, each with its own memory, files and syncs; fixed when the database is created. From 1 (one
+    /// central log) to 256; 0, the default, is one for each processor.
+    pub streams: u16,
+    /// Memory engine: what a commit waits for besides its own record. Default: tracked.
+    pub dependences: DependenceRule,
     /// Bytes in a page; fixed when the database is created. A power of two from 4,096 to 32,768; default 8,192. With
     /// 4,096, keys have at most 512 bytes.
     pub page_bytes: usize,
@@ -113,6 +208,10 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             create: true,
+            engine: EngineKind::Paged,
+            memory_bytes: 4 << 30,
+            streams: 0,
+            dependences: DependenceRule::Tracked,
             page_bytes: 8192,
             cache_bytes: 256 << 20,
             lock_release: LockRelease::Early,
@@ -139,6 +238,12 @@ impl Options {
         if self.cache_bytes / self.page_bytes < 16 {
             return refuse("cache_bytes", "must hold at least 16 pages");
         }
+        if self.memory_bytes < 1 << 20 {
+            return refuse("memory_bytes", "must be at least 1048576");
+        }
+        if self.streams > 256 {
+            return refuse("streams", "must be at most 256");
+        }
         if self.checkpoint_bytes < 64 << 10 {
             return refuse("checkpoint_bytes", "must be at least 65536");
         }
@@ -159,6 +264,10 @@ impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("create", &self.create)
+            .field("engine", &self.engine)
+            .field("memory_bytes", &self.memory_bytes)
+            .field("streams", &self.streams)
+            .field("dependences", &self.dependences)
             .field("page_bytes", &self.page_bytes)
             .field("cache_bytes", &self.cache_bytes)
             .field("lock_release", &self.lock_release)

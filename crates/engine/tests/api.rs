@@ -379,15 +379,16 @@ fn durability_and_durable_reads() {
     let (_, database) = memory();
     let table = database.table("t").unwrap();
     for durability in [Durability::Buffered, Durability::Written, Durability::Durable] {
-        let mut txn = database.begin_with(TransactionOptions { durability, read: Read::Durable }).unwrap();
+        let mut txn = database
+            .begin_with(TransactionOptions { durability, read: Read::Durable, ..Default::default() })
+            .unwrap();
         txn.put(&table, "a", "1").unwrap();
         let end = txn.commit().unwrap();
         if durability == Durability::Durable {
             assert!(database.stat().unwrap().log.durable >= end);
         }
-        let mut reader = database
-            .begin_with(TransactionOptions { durability: Durability::Durable, read: Read::Durable })
-            .unwrap();
+        let mut reader =
+            database.begin_with(TransactionOptions { read: Read::Durable, ..Default::default() }).unwrap();
         reader.get(&table, "a").unwrap();
         assert!(database.stat().unwrap().log.durable >= end);
     }

@@ -14,6 +14,7 @@ mod log;
 mod lsn;
 mod maintenance;
 mod options;
+mod parallel;
 mod reader;
 mod record;
 mod recover;
@@ -37,6 +38,7 @@ pub use lsn::Lsn;
 #[doc(hidden)]
 pub use options::Background;
 pub use options::{Durability, Group, InserterKind, Options, OptionsError, SyncKind, UnknownWord};
+pub use parallel::{Dependences, Place, StreamId};
 pub use reader::{Reader, Record, RecordRef};
 pub use record::{HEADER_BYTES, Header, Kind, Part, RECORD_ALIGNMENT, RECORD_BYTES_MAX};
 pub use recover::{Finding, RecoveryReport};

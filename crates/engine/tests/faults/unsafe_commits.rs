@@ -6,7 +6,7 @@
 
 use crate::common::{assert_sound, block_on, contents};
 use crate::{Setting, later};
-use katydid::{Database, Durability, Error, InserterKind, Read, Session, Table, TransactionOptions};
+use katydid::{Database, Durability, Error, InserterKind, Session, Table, TransactionOptions};
 use katydid_device::SimDevice;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -39,7 +39,7 @@ fn step(
     way: Way,
     session: &Session,
 ) -> Result<u64, Error> {
-    let options = TransactionOptions { durability, read: Read::Visible };
+    let options = TransactionOptions { durability, ..Default::default() };
     let mut txn = database.begin_with(options)?;
     let before = txn.get_for_update(table, "shared")?.map_or(0, |value| parse(&value));
     let text = format!("{number} {before}");
