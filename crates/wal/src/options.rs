@@ -194,7 +194,7 @@ pub struct Options {
     /// Size of the log's image in memory, where records wait to be written. A power of two from 16 KiB to 1 GiB. Default
     /// [`Options::ring_bytes_for`] this machine's processors. Whoever sets it sets `run_ahead_bytes` too, whose default is for the default ring.
     pub ring_bytes: usize,
-    /// How far reservations may run ahead of the filled frontier. Default a quarter of the default ring; from 4 KiB to half of
+    /// How far reservations may run ahead of the filled frontier. Default an eighth of the default ring; from 4 KiB to half of
     /// `ring_bytes`. Smaller bounds the time a preempted thread can hold others up.
     pub run_ahead_bytes: usize,
     /// How records are put into memory. Default `Marks`.
@@ -249,7 +249,7 @@ impl Default for Options {
         Options {
             segment_bytes: 64 << 20,
             ring_bytes,
-            run_ahead_bytes: ring_bytes / 4,
+            run_ahead_bytes: ring_bytes / 8,
             inserter: InserterKind::default(),
             consolidation_slots: 4,
             hop_bytes: 4 << 20,
@@ -293,10 +293,10 @@ pub(crate) fn segment_bytes_valid(bytes: u64) -> bool {
 }
 
 impl Options {
-    /// The default ring of a log that so many processors fill: 256 KiB for each, so that all of them together have room for a quarter as
-    /// much ahead of the slowest; at least 1 MiB, which stays in a core's second-level cache, and at most 64 MiB.
+    /// The default ring of a log that so many processors fill: 256 KiB for each; at least
+    /// 2 MiB, of which one half is filled while the other is written, and at most 64 MiB.
     pub fn ring_bytes_for(processors: usize) -> usize {
-        processors.saturating_mul(256 << 10).clamp(1 << 20, 64 << 20).next_power_of_two()
+        processors.saturating_mul(256 << 10).clamp(2 << 20, 64 << 20).next_power_of_two()
     }
 
     /// The same, for a device as its measurements say it is used best. Later changes of single fields go on top of it.

@@ -3,7 +3,7 @@
 //! No thread switch for a lone committer. A leader writes everything filled, durable as it is written where the device can,
 //! then appoints one
 //! uncovered waiter, wakes it first, then the covered. Non-blocking requests are served by syncer threads, one more waiter as it
-//! were. Where several writes under way serve committers better (`depth`), the baton is passed on before a write is performed.
+//! were; and in a throng it is the syncer who leads (`gather`). Where several writes under way serve committers better (`depth`), the baton is passed on before a write is performed.
 
 use super::leading::{Leader, Stage, Succession};
 use super::waiters::{Arrival, Signal, Waiter, Wishes};
@@ -15,12 +15,24 @@ use std::ops::RangeInclusive;
 /// See the head of this file.
 #[derive(Debug)]
 pub(super) struct Adaptive {
-    stage: Stage,
+    pub(super) stage: Stage,
 }
 
 impl Adaptive {
     pub(super) fn new(depth: RangeInclusive<u32>) -> Self {
         Adaptive { stage: Stage::new(Succession::Waiters, depth, Group::default()) }
+    }
+
+    /// Whether `waiter` has to lead itself, now; otherwise it is queued.
+    fn leads_at_once(&self, rounds: &dyn Rounds, waiter: &Waiter) -> bool {
+        let stage = &self.stage;
+        if !stage.gather.is_throng() {
+            return stage.baton.arrive(waiter) == Arrival::Leads;
+        }
+        if stage.baton.enqueue(waiter) && !stage.syncers.give(rounds, stage.depth.now()) {
+            stage.lead(rounds, Leader::Serving);
+        }
+        false
     }
 }
 
@@ -31,19 +43,16 @@ impl SyncProtocol for Adaptive {
         }
         let stage = &self.stage;
         let waiter = Waiter::new(end.get(), level);
-        let leads = match stage.baton.arrive(&waiter) {
-            Arrival::Leads => true,
-            Arrival::Queued => {
-                let watch = Stopwatch::start();
-                let leads = waiter.wait(stage.gather.yields()) == Signal::Lead;
-                rounds.tally().waited(watch.nanoseconds(), leads);
-                leads
+        if !self.leads_at_once(rounds, &waiter) {
+            let watch = Stopwatch::start();
+            let leads = waiter.wait(stage.gather.yields()) == Signal::Lead;
+            rounds.tally().waited(watch.nanoseconds(), leads);
+            if !leads {
+                return;
             }
-        };
-        if leads {
-            let waiter = Waiter::new(end.get(), level);
-            stage.lead(rounds, Leader::Waiting(&waiter));
         }
+        let waiter = Waiter::new(end.get(), level);
+        stage.lead(rounds, Leader::Waiting(&waiter));
     }
 
     fn request(&self, rounds: &dyn Rounds, level: Durability) {

@@ -39,6 +39,17 @@ impl Model {
     }
 
     fn with_depth(sync: SyncKind, direct: bool, threads: bool, depth_max: u32) -> Arc<Model> {
+        Model::with(choose(&Options { sync, depth_max, ..Options::default() }), direct, threads)
+    }
+
+    /// In which so many active committers are a throng.
+    fn with_throng(throng: u64, threads: bool) -> Arc<Model> {
+        let mut protocol = adaptive::Adaptive::new(1..=1);
+        protocol.stage.gather.throng = throng;
+        Model::with(Box::new(protocol), true, threads)
+    }
+
+    fn with(protocol: Box<dyn SyncProtocol>, direct: bool, threads: bool) -> Arc<Model> {
         let model = Arc::new(Model {
             reserved: AtomicU64::new(0),
             written: AtomicU64::new(0),
@@ -47,7 +58,7 @@ impl Model {
             syncs: PlainAccess::new(),
             flights: std::sync::Mutex::new((VecDeque::new(), 0)),
             direct,
-            protocol: choose(&Options { sync, depth_max, ..Options::default() }),
+            protocol,
             threads,
             syncers: std::sync::Mutex::new(Vec::new()),
             tally: SyncTally::default(),
@@ -202,6 +213,37 @@ checked!(
     || {
         let model = Model::new(SyncKind::Adaptive, true, false);
         committers(&model, [Durable, Durable, Durable]);
+        model.finish(3);
+    }
+);
+
+checked!(
+    /// The first committer seen makes a throng: who comes later gives the baton to the syncer instead of taking it, while the first may
+    /// still lead.
+    loom_a_throng explore_a_throng miri_a_throng,
+    Some(1),
+    || {
+        let model = Model::with_throng(1, true);
+        let theirs = model.clone();
+        let other = spawn(move || theirs.commit(Durable));
+        model.commit(Durable);
+        model.commit(Durable);
+        other.join().expect("committer");
+        model.finish(3);
+    }
+);
+
+checked!(
+    /// The same without a syncer: whoever would give it the baton stands in.
+    loom_a_throng_without_a_syncer explore_a_throng_without_a_syncer miri_a_throng_without_a_syncer,
+    Some(2),
+    || {
+        let model = Model::with_throng(1, false);
+        let theirs = model.clone();
+        let other = spawn(move || theirs.commit(Durable));
+        model.commit(Durable);
+        model.commit(Durable);
+        other.join().expect("committer");
         model.finish(3);
     }
 );

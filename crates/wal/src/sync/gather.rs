@@ -9,6 +9,9 @@
 //! that serves them waits for,
 //! at most a quarter of what the round took; not if that is so much that it keeps the device busy in any case.
 //!
+//! Where very many committers wait, they keep the processors busy by waking: who leads next would wait for a processor before it could
+//! write. In such a throng the syncer leads, a thread that sleeps in the device most of the time and gets a processor at once.
+//!
 //! Written only by the holder of the baton; relaxed, for these are guesses, and the baton's own hand-over orders them.
 
 use super::waiters::{Baton, Wishes};
@@ -26,6 +29,10 @@ const SERVED_NS_MIN: u64 = 800_000;
 const SERVED_BYTES_MAX: u64 = 384 << 10;
 /// How often a waiter yields in a crowd.
 const YIELDS: u32 = 30;
+/// A throng: so many committers for each processor.
+const THRONG: u64 = 24;
+/// What is remembered of the largest number of committers decays by this part each round: a throng splits into convoys now and then.
+const FADES: u64 = 16;
 /// After waits in vain, at most this many rounds go by without one.
 const RESTS_MAX: u64 = 256;
 
@@ -34,6 +41,8 @@ const RESTS_MAX: u64 = 256;
 pub(super) struct Gather {
     /// Committers seen active in the last round: those it released and those it left waiting.
     expected: AtomicU64,
+    /// The most committers seen active in the last rounds. Not of the checkers' kind: what it says is a guess at any time.
+    most: std::sync::atomic::AtomicU64,
     /// Bytes of the last write for callers that do not wait.
     expected_bytes: AtomicU64,
     /// What the last write and sync took.
@@ -44,6 +53,8 @@ pub(super) struct Gather {
     next_rest: AtomicU64,
     /// From so many active committers on, those who wait yield before they park.
     crowd: u64,
+    /// From so many on the syncer leads.
+    pub(super) throng: u64,
 }
 
 /// A round under way.
@@ -58,11 +69,13 @@ impl Gather {
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
         Gather {
             expected: number(0),
+            most: std::sync::atomic::AtomicU64::new(0),
             expected_bytes: number(0),
             round_ns: number(0),
             rest: number(0),
             next_rest: number(1),
             crowd: 2 * cores + 1,
+            throng: if CHECKED { u64::MAX } else { THRONG * cores },
         }
     }
 
@@ -71,6 +84,16 @@ impl Gather {
     /// nobody to yield to.
     pub(super) fn yields(&self) -> u32 {
         if !CHECKED && self.expected.load(Ordering::Relaxed) >= self.crowd { YIELDS } else { 0 }
+    }
+
+    /// Whether so many wait that the syncer should lead.
+    pub(super) fn is_throng(&self) -> bool {
+        self.most.load(Ordering::Relaxed) >= self.throng
+    }
+
+    fn remember(&self, active: u64) {
+        let most = self.most.load(Ordering::Relaxed);
+        self.most.store(active.max(most - most.div_ceil(FADES)), Ordering::Relaxed);
     }
 
     /// Begins a round of a leader who counts as so many committers (1, or 0 for the syncer). Waits for company, if that may be
@@ -157,11 +180,13 @@ impl Gather {
 
     /// So many committers were seen active, when the baton was let go before the round is over.
     pub(super) fn saw(&self, active: u64) {
+        self.remember(active);
         self.expected.store(active, Ordering::Relaxed);
     }
 
     /// The round is over: so many were released, so many are left.
     pub(super) fn end(&self, round: Round, released: u64, left: u64) {
+        self.remember(released + left);
         if let Some(start) = round.start {
             let took = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
             self.round_ns.store(took, Ordering::Relaxed);
