@@ -47,6 +47,33 @@ pub struct Counters {
     pub tracker_wakeups: u64,
 }
 
+impl Counters {
+    /// Those of two logs together; of `depth` the larger.
+    pub(crate) fn plus(&self, other: &Counters) -> Counters {
+        Counters {
+            writes: self.writes + other.writes,
+            syncs: self.syncs + other.syncs,
+            bytes_written: self.bytes_written + other.bytes_written,
+            bytes_synced: self.bytes_synced + other.bytes_synced,
+            released: self.released + other.released,
+            sync_locks: self.sync_locks + other.sync_locks,
+            sync_lock_ns: self.sync_lock_ns + other.sync_lock_ns,
+            completion_ns: self.completion_ns + other.completion_ns,
+            sync_ns: self.sync_ns + other.sync_ns,
+            byte_ns: self.byte_ns + other.byte_ns,
+            depth: self.depth.max(other.depth),
+            callbacks: self.callbacks + other.callbacks,
+            stalls: self.stalls + other.stalls,
+            padding: self.padding + other.padding,
+            crawled: self.crawled + other.crawled,
+            hopped: self.hopped + other.hopped,
+            syncer_wakeups: self.syncer_wakeups + other.syncer_wakeups,
+            maintenance_wakeups: self.maintenance_wakeups + other.maintenance_wakeups,
+            tracker_wakeups: self.tracker_wakeups + other.tracker_wakeups,
+        }
+    }
+}
+
 /// The counters themselves. Relaxed: each stands for itself.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {

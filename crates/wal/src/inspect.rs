@@ -9,7 +9,7 @@ use crate::lsn::Lsn;
 use crate::reader::{Extent, Reader, Show};
 use crate::recover::decide::HeadersFound;
 use crate::recover::survey::{Health, Survey, examine};
-use crate::recover::{Finding, Judgement, judge, refuse, unusable_control};
+use crate::recover::{Eras, Finding, Judgement, judge, refuse, unusable_control};
 use crate::segment::files::SegmentFiles;
 use crate::segment::header::{Geometry, name};
 use katydid_device::{self as device, Directory};
@@ -69,6 +69,8 @@ pub struct Inspection {
     pub segments: Vec<SegmentReport>,
     /// How the log ends, or the error that opening it would give.
     pub finding: Result<Finding, OpenError>,
+    /// Which incarnation wrote what of it.
+    pub(crate) eras: Eras,
     files: Arc<SegmentFiles>,
 }
 
@@ -95,8 +97,14 @@ impl Inspection {
     /// # Errors
     /// None as of now; the reader itself meets those of reading.
     pub fn records(&self) -> Result<Reader, ReadError> {
+        self.reader(self.start, Show::All)
+    }
+}
+
+impl Inspection {
+    pub(crate) fn reader(&self, from: Lsn, show: Show) -> Result<Reader, ReadError> {
         let found = Found { start: self.start, end: self.end };
-        Reader::new(self.files.clone(), Arc::new(found), self.start, Show::All)
+        Reader::new(self.files.clone(), Arc::new(found), from, show)
     }
 }
 
@@ -165,6 +173,7 @@ pub fn inspect(directory: &dyn Directory) -> Result<Inspection, OpenError> {
         segment_bytes: state.segment_bytes,
         segments,
         finding,
+        eras: walk.eras,
         files: Arc::new(files),
     })
 }

@@ -3,12 +3,12 @@
 use crate::completion::Completion;
 use crate::core::{Core, Start, locked};
 use crate::counters::Counters;
-use crate::error::{AppendError, Error, OpenError};
+use crate::error::{AppendError, Error, OpenError, ReadError};
 use crate::lsn::Lsn;
 use crate::options::{Background, Durability, Options};
-use crate::reader::{self, Reader, Record, Show};
+use crate::reader::{self, Extent, Reader, Record, Show};
 use crate::record::Kind;
-use crate::recover::{self, RecoveryReport};
+use crate::recover::{self, Eras, RecoveryReport};
 use crate::session::Session;
 use katydid_device::{self as device, Cause, Directory, DirectoryLock, FileDirectory, Gate, Verb, Watch};
 use std::fmt;
@@ -26,6 +26,7 @@ pub struct Log {
 struct Handle {
     core: Arc<Core>,
     report: RecoveryReport,
+    eras: Eras,
     method: device::Method,
     directory: String,
     /// Taken once, by whoever ends the log.
@@ -101,6 +102,7 @@ impl Log {
             handle: Arc::new(Handle {
                 core,
                 report: opened.report,
+                eras: opened.eras,
                 method,
                 directory: directory.describe(),
                 lock: Mutex::new(Some(lock)),
@@ -211,6 +213,18 @@ impl Log {
         Ok(Reader::new(core.store.clone(), core.clone(), from, Show::Users)?)
     }
 
+    /// Which incarnation wrote what of the log that this opening found.
+    pub(crate) fn eras(&self) -> &Eras {
+        &self.handle.eras
+    }
+
+    /// A reader of the records from `from` on that this opening found.
+    pub(crate) fn recovered(&self, from: Lsn) -> Result<Reader, ReadError> {
+        let core = &self.handle.core;
+        let found = Recovered { core: core.clone(), end: self.handle.report.end };
+        Reader::new(core.store.clone(), Arc::new(found), from, Show::Users)
+    }
+
     /// The record whose identity is `lsn`.
     ///
     /// # Errors
@@ -311,6 +325,23 @@ impl Log {
         self.core().stop_threads();
         self.core().end();
         drop(locked(&self.handle.lock).take());
+    }
+}
+
+/// What of the log was there when it was opened.
+#[derive(Debug)]
+struct Recovered {
+    core: Arc<Core>,
+    end: Lsn,
+}
+
+impl Extent for Recovered {
+    fn start(&self) -> Lsn {
+        self.core.start()
+    }
+
+    fn written(&self) -> Lsn {
+        self.end
     }
 }
 

@@ -1,5 +1,38 @@
 //! Several logs that commit as one: a stream for each worker, and no word that all of them share (P-WAL; Cicada + P-WAL, section III).
+//!
+//! Each stream is an ordinary [`Log`](crate::Log) with files, ring, inserter, sync protocol and recovery of its own. What a transaction
+//! depends on in other streams is written into its record, and from that alone recovery tells which records survive (`head`, `docs/recovery.md`).
+//! Nothing here orders transactions: whoever replays does so by timestamp.
+//!
+//! | file | what |
+//! |---|---|
+//! | `dependences` | places in streams, and sets of them |
+//! | `control`, `folders`, `opening` | which streams there are; making and opening them |
+//! | `log`, `session`, `completion` | the open log; appending; being told later |
+//! | `head` | what stands before a record's payload, and whether the record is kept |
+//! | `replay`, `inspect` | reading it when it is opened, or without opening it |
+//!
+//! Differences from the papers: no counter numbers the records (as in section III-A of Cicada + P-WAL), and who waits looks at the streams
+//! it depends on, not at the least of all ([`ParallelLog::everything`] is that rule, P-WAL's).
 
+mod completion;
+mod control;
 mod dependences;
+mod folders;
+mod head;
+mod inspect;
+mod log;
+mod opening;
+mod replay;
+mod session;
 
+pub use completion::{ParallelCompletion, ParallelCompletions};
 pub use dependences::{Dependences, Place, StreamId};
+pub use head::MalformedRecord;
+pub use inspect::{
+    Fate, ParallelInspection, ParallelReadError, ParallelRecord, ParallelRecords, inspect_parallel,
+};
+pub use log::ParallelLog;
+pub use opening::STREAMS_MAX;
+pub use replay::{ReplayError, ReplayReport, Replayed};
+pub use session::ParallelSession;

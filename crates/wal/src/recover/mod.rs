@@ -18,6 +18,7 @@
 //! were being made are removed or finished.
 
 pub(crate) mod decide;
+mod eras;
 mod judge;
 mod refuse;
 mod report;
@@ -26,6 +27,7 @@ pub(crate) mod survey;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use eras::Eras;
 pub(crate) use judge::{Judgement, judge};
 pub(crate) use refuse::{refuse, unusable_control};
 pub use report::{Finding, RecoveryReport};
@@ -51,6 +53,8 @@ use survey::{Health, Survey};
 pub(crate) struct Opened {
     pub store: Arc<SegmentStore>,
     pub report: RecoveryReport,
+    /// Of what was there before this opening.
+    pub eras: Eras,
     pub incarnation: u32,
     /// Where the next record goes: behind the Restart record, which is already there. Everything before is durable.
     pub end: Lsn,
@@ -98,7 +102,7 @@ pub(crate) fn open(directory: &Arc<dyn Directory>, options: &Options) -> Result<
         segment_bytes: state.segment_bytes,
     };
     let store = Arc::new(store);
-    Ok(Opened { store, report, incarnation, end, tail })
+    Ok(Opened { store, report, eras: walk.eras, incarnation, end, tail })
 }
 
 /// Opens the control file, or makes one if there is nothing of a log.
@@ -192,7 +196,7 @@ fn write_restart(store: &SegmentStore, at: Lsn, incarnation: u32) -> Result<(Lsn
 }
 
 /// An id that no other log has.
-fn random_id() -> u128 {
+pub(crate) fn random_id() -> u128 {
     // The standard library seeds each of these from the operating system.
     let word = || RandomState::new().hash_one(std::time::SystemTime::now());
     u128::from(word()) << 64 | u128::from(word())

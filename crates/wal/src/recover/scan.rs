@@ -10,6 +10,7 @@
 //!    earlier truncation and count for nothing.
 
 use super::decide::StopFound;
+use super::eras::Eras;
 use crate::checksum::read_u64;
 use crate::lsn::Lsn;
 use crate::record::{self, Header, Invalid, Kind, RECORD_ALIGNMENT};
@@ -18,7 +19,7 @@ use crate::segment::window::Window;
 use katydid_device as device;
 
 /// What the walk found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Walk {
     /// First position without a valid record.
     pub end: Lsn,
@@ -32,6 +33,8 @@ pub(crate) struct Walk {
     pub closed: bool,
     /// Number of valid records.
     pub records: u64,
+    /// Which incarnation wrote what of it.
+    pub eras: Eras,
 }
 
 /// What the search beyond the end found.
@@ -65,6 +68,7 @@ pub(crate) fn walk(
         durable: Lsn::ZERO,
         closed: false,
         records: 0,
+        eras: Eras::new(start, start_incarnation),
     };
     let mut wanted = record::HEADER_BYTES;
     loop {
@@ -72,7 +76,10 @@ pub(crate) fn walk(
         match record::decode(bytes, walk.end) {
             Ok(decoded) if follows(&decoded.header, walk.incarnation) => {
                 let header = decoded.header;
-                walk.incarnation = header.incarnation;
+                if header.incarnation != walk.incarnation {
+                    walk.incarnation = header.incarnation;
+                    walk.eras.begin(header.incarnation, header.lsn);
+                }
                 walk.durable = walk.durable.max(header.durable);
                 walk.closed = header.kind == Kind::MARK;
                 walk.records += 1;
@@ -91,6 +98,7 @@ pub(crate) fn walk(
                     }
                     Err(Invalid::Short(_)) => StopFound::Blank,
                 };
+                walk.eras.close(walk.end);
                 return Ok(walk);
             }
         }

@@ -61,7 +61,7 @@ impl Writer {
     }
 
     pub fn open_with(directory: &Arc<dyn Directory>, options: &Options) -> Result<Self, OpenError> {
-        let Opened { store, report, incarnation, end, tail } = open(directory, options)?;
+        let Opened { store, report, incarnation, end, tail, .. } = open(directory, options)?;
         let image_at = end.floor_block();
         assert_eq!(tail.len() as u64, end.since(image_at));
         Ok(Writer { store, opened: report, incarnation, image: tail, image_at, written: end, durable: end })

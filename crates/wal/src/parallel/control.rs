@@ -1,0 +1,134 @@
+//! Which streams a parallel log has: a file written twice in its life, before its streams are made and when all are there.
+//!
+//! One thread, at open. `docs/log-format.md` draws it.
+//!
+//! 1. The file is replaced as a whole, by a rename, and what it says is durable before it is believed.
+//! 2. No stream is made before the file is there. So streams without it mean that somebody removed it.
+//! 3. While it says that the log is being made, no record was appended to any stream: missing ones are made, and their number may change.
+//!    Once it says that the log is whole, a missing stream is an error.
+
+use crate::checksum::{self, Block, SEALED_BYTES, SealFault, read_u128};
+use crate::control::FORMAT_VERSION;
+use crate::error::OpenError;
+use katydid_device::{self as device, Create, Directory, File, Method, WriteMode};
+use std::io::IoSlice;
+
+/// Name of the file.
+pub(super) const STREAMS_NAME: &str = "streams.control";
+/// Its name while it is made.
+const STREAMS_NEW_NAME: &str = "streams.control.new";
+const MAGIC: &[u8; 8] = b"KATYDSTR";
+
+/// How far the log has been made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Making {
+    /// Streams may be missing.
+    UnderWay,
+    /// All are there.
+    Done,
+}
+
+/// What the file says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct StreamsState {
+    pub id: u128,
+    pub streams: u16,
+    pub making: Making,
+}
+
+impl StreamsState {
+    /// The log id of a stream: all differ, so that no stream is taken for another.
+    pub(super) fn stream_id(&self, index: usize) -> u128 {
+        self.id.wrapping_add(index as u128)
+    }
+
+    pub(super) fn encode(&self) -> Box<Block> {
+        let mut block = Box::new([0; SEALED_BYTES]);
+        block[12..14].copy_from_slice(&self.streams.to_le_bytes());
+        block[14] = u8::from(self.making == Making::Done);
+        block[16..32].copy_from_slice(&self.id.to_le_bytes());
+        checksum::seal(&mut block, MAGIC, FORMAT_VERSION);
+        block
+    }
+
+    pub(super) fn decode(block: &Block) -> Result<Self, SealFault> {
+        checksum::check_seal(block, MAGIC, FORMAT_VERSION)?;
+        let making = match block[14] {
+            0 => Making::UnderWay,
+            1 => Making::Done,
+            _ => return Err(SealFault::Broken),
+        };
+        let streams = u16::from_le_bytes([block[12], block[13]]);
+        if streams == 0 {
+            return Err(SealFault::Broken);
+        }
+        Ok(StreamsState { id: read_u128(block, 16), streams, making })
+    }
+
+    /// Reads it without changing anything; `None` if there is none.
+    pub(super) fn read(directory: &dyn Directory) -> Result<Option<Self>, OpenError> {
+        if !directory.list()?.iter().any(|name| name == STREAMS_NAME) {
+            return Ok(None);
+        }
+        Self::read_file(directory.open_read_only(STREAMS_NAME)?.as_ref()).map(Some)
+    }
+
+    /// Reads it, durable and from the device; `None` if there is none.
+    pub(super) fn open(directory: &dyn Directory) -> Result<Option<Self>, OpenError> {
+        directory.sync()?;
+        if !directory.list()?.iter().any(|name| name == STREAMS_NAME) {
+            return Ok(None);
+        }
+        let file = directory.open(STREAMS_NAME, Create::Never, Method::Buffered)?;
+        file.sync()?;
+        file.drop_cache()?;
+        Self::read_file(file.as_ref()).map(Some)
+    }
+
+    fn read_file(file: &dyn File) -> Result<Self, OpenError> {
+        let mut block = Box::new([0; SEALED_BYTES]);
+        let got = file.read_at(&mut block[..], 0)?;
+        let state = if got == SEALED_BYTES { Self::decode(&block) } else { Err(SealFault::Broken) };
+        state.map_err(|fault| {
+            let file = STREAMS_NAME.to_owned();
+            match fault {
+                SealFault::Newer(found) => OpenError::NewerVersion { file, found, supported: FORMAT_VERSION },
+                SealFault::Blank => OpenError::CorruptControl { file, reason: "it is blank" },
+                SealFault::Broken => {
+                    OpenError::CorruptControl { file, reason: "its checksum does not match" }
+                }
+            }
+        })
+    }
+
+    /// Puts it in the place of what is there, durably.
+    pub(super) fn write(&self, directory: &dyn Directory) -> device::Result<()> {
+        let file = directory.open(STREAMS_NEW_NAME, Create::IfMissing, Method::Buffered)?;
+        file.truncate(0)?;
+        file.prepare(0, SEALED_BYTES as u64)?;
+        file.write_at(&[IoSlice::new(&self.encode()[..])], 0, WriteMode::Durable)?;
+        directory.rename(STREAMS_NEW_NAME, STREAMS_NAME)?;
+        directory.sync()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_read_back_and_damage_noticed() {
+        for making in [Making::UnderWay, Making::Done] {
+            let state = StreamsState { id: u128::MAX - 1, streams: 513, making };
+            let block = state.encode();
+            assert_eq!(StreamsState::decode(&block), Ok(state));
+            for at in (0..40).chain(4090..4096) {
+                let mut damaged = block.clone();
+                damaged[at] ^= 4;
+                assert_eq!(StreamsState::decode(&damaged), Err(SealFault::Broken), "byte {at}");
+            }
+        }
+        let none = StreamsState { id: 1, streams: 0, making: Making::Done };
+        assert_eq!(StreamsState::decode(&none.encode()), Err(SealFault::Broken));
+    }
+}

@@ -1,0 +1,82 @@
+//! The streams' folders: found where they must be, made where they may be.
+//!
+//! One thread, at open. Nothing that is there is changed.
+
+use super::control::{Making, STREAMS_NAME, StreamsState};
+use crate::control::{CONTROL_NAME, read as read_control};
+use crate::error::OpenError;
+use crate::recover::survey::Survey;
+use katydid_device::{self as device, Directory};
+use std::sync::Arc;
+
+/// The folder of a stream.
+pub(super) fn stream_name(index: usize) -> String {
+    format!("stream-{index:03}")
+}
+
+/// The folders of a log that is whole, each with the log in it that belongs there.
+pub(super) fn existing(
+    directory: &dyn Directory,
+    state: &StreamsState,
+) -> Result<Vec<Arc<dyn Directory>>, OpenError> {
+    let mut folders = Vec::with_capacity(state.streams.into());
+    for index in 0..state.streams.into() {
+        let Some(folder) = with_log(directory, index)? else {
+            return Err(OpenError::MissingStream { directory: stream_name(index) });
+        };
+        check_owner(folder.as_ref(), state, index)?;
+        folders.push(folder);
+    }
+    Ok(folders)
+}
+
+/// The folders of a log that is being made.
+pub(super) fn made(
+    directory: &dyn Directory,
+    state: &StreamsState,
+) -> Result<Vec<Arc<dyn Directory>>, OpenError> {
+    debug_assert_eq!(state.making, Making::UnderWay);
+    let mut folders = Vec::with_capacity(state.streams.into());
+    for index in 0..state.streams.into() {
+        let folder = directory.subdirectory(&stream_name(index))?;
+        check_owner(folder.as_ref(), state, index)?;
+        folders.push(folder);
+    }
+    Ok(folders)
+}
+
+/// Refuses where there are streams although nothing says how many there must be.
+pub(super) fn refuse_any(directory: &dyn Directory, streams: u16) -> Result<(), OpenError> {
+    for index in 0..streams.into() {
+        if with_log(directory, index)?.is_some() {
+            return Err(OpenError::MissingControl {
+                file: STREAMS_NAME.to_owned(),
+                segment: stream_name(index),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// A stream's folder, if there is anything of a log in it.
+fn with_log(directory: &dyn Directory, index: usize) -> device::Result<Option<Arc<dyn Directory>>> {
+    let Some(folder) = directory.existing_subdirectory(&stream_name(index))? else { return Ok(None) };
+    let survey = Survey::of(&folder.list()?);
+    Ok((survey.control || !survey.segments.is_empty()).then_some(folder))
+}
+
+/// Refuses a log that is not this stream. One whose control file cannot be read is judged when it is opened.
+fn check_owner(folder: &dyn Directory, state: &StreamsState, index: usize) -> Result<(), OpenError> {
+    if !Survey::of(&folder.list()?).control {
+        return Ok(());
+    }
+    let control = read_control(folder.open_read_only(CONTROL_NAME)?.as_ref())?;
+    match control {
+        Ok(control) if control.log_id != state.stream_id(index) => Err(OpenError::ForeignStream {
+            directory: stream_name(index),
+            expected: state.stream_id(index),
+            found: control.log_id,
+        }),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,154 @@
+//! Reading what an opening found, all streams side by side.
+//!
+//! One thread for each stream, as many as there are processors, each reading ahead; the caller's visitor runs on them. Which records are
+//! kept is known before the first is read (opening has walked over all streams), so no record waits for another stream, and memory is
+//! a few windows whatever the log contains.
+//!
+//! 1. Only what was there before this opening is read: it is durable, and stays the same.
+//! 2. Every record is given to the visitor once, or counted as dropped; the order between streams is any.
+
+use super::dependences::{Place, StreamId};
+use super::head::{Head, MalformedRecord};
+use super::log::ParallelLog;
+use super::opening::in_parallel;
+use crate::error::ReadError;
+use crate::lsn::Lsn;
+use crate::record::Kind;
+
+/// Bytes read between two reports of progress.
+const PROGRESS_BYTES: u64 = 4 << 20;
+
+/// A record that survived, with everything it depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Replayed<'a> {
+    /// The transaction's timestamp.
+    pub timestamp: u64,
+    /// What it is about.
+    pub kind: Kind,
+    /// Where it ends.
+    pub place: Place,
+    /// Where it starts.
+    pub first: Lsn,
+    /// What was appended.
+    pub payload: &'a [u8],
+}
+
+/// What was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct ReplayReport {
+    /// Records given to the visitor.
+    pub records: u64,
+    /// Records that depend on something that did not survive.
+    pub dropped: u64,
+    /// Bytes of the streams that were read.
+    pub bytes: u64,
+    /// The greatest timestamp of any record, the dropped ones included; 0 if there is none.
+    pub timestamp_max: u64,
+}
+
+impl ReplayReport {
+    fn plus(self, other: ReplayReport) -> ReplayReport {
+        ReplayReport {
+            records: self.records + other.records,
+            dropped: self.dropped + other.dropped,
+            bytes: self.bytes + other.bytes,
+            timestamp_max: self.timestamp_max.max(other.timestamp_max),
+        }
+    }
+}
+
+/// A replay that has not come to its end.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError<E> {
+    /// A stream could not be read, or does not go back so far.
+    #[error("stream {stream}: {source}")]
+    Read {
+        /// The stream.
+        stream: StreamId,
+        /// Why.
+        source: ReadError,
+    },
+    /// A record is not one of a parallel log.
+    #[error("stream {stream}, at {at}: {source}")]
+    Malformed {
+        /// The stream.
+        stream: StreamId,
+        /// The record.
+        at: Lsn,
+        /// Why.
+        source: MalformedRecord,
+    },
+    /// The visitor refused a record.
+    #[error("{0}")]
+    Visit(E),
+}
+
+impl ParallelLog {
+    /// Gives every record to `visit` that this opening found at or above its stream's position in `from`, and that survived with everything
+    /// it depends on. Several threads call it at once; the order is any. `progress` is told now and then how many bytes have been
+    /// read since it was last called, by each thread.
+    ///
+    /// `from` is the start of each stream, if nothing was ever trimmed; or a cut: positions that were all durable at some moment of one
+    /// and the same opening, and at or above where that opening began. What lies below a cut is taken to be there.
+    ///
+    /// # Errors
+    /// The first that a thread met, and then the others stop. See [`ReplayError`].
+    ///
+    /// # Panics
+    /// If `from` does not have a position for each stream.
+    pub fn replay<E: Send>(
+        &self,
+        from: &[Lsn],
+        visit: &(dyn Fn(Replayed<'_>) -> Result<(), E> + Sync),
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<ReplayReport, ReplayError<E>> {
+        assert_eq!(from.len(), self.streams().len(), "a position for each stream");
+        let read =
+            |index: usize| self.replay_stream(StreamId::new(index as u16), from[index], visit, progress);
+        let outcomes = in_parallel(from.len(), self.background(), read);
+        outcomes
+            .into_iter()
+            .try_fold(ReplayReport::default(), |sum, (_, outcome)| outcome.map(|report| sum.plus(report)))
+    }
+
+    fn replay_stream<E>(
+        &self,
+        stream: StreamId,
+        from: Lsn,
+        visit: &(dyn Fn(Replayed<'_>) -> Result<(), E> + Sync),
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<ReplayReport, ReplayError<E>> {
+        let failed = |source| ReplayError::Read { stream, source };
+        let mut reader = self.stream(stream).recovered(from).map_err(failed)?.read_ahead();
+        let mut report = ReplayReport::default();
+        let mut told = from;
+        while let Some(record) = reader.next_record().map_err(failed)? {
+            let head = Head::decode(record.payload, self.streams().len())
+                .map_err(|source| ReplayError::Malformed { stream, at: record.lsn, source })?;
+            report.timestamp_max = report.timestamp_max.max(record.txn);
+            if head.lost(self.eras()).is_some() {
+                report.dropped += 1;
+            } else {
+                report.records += 1;
+                visit(Replayed {
+                    timestamp: record.txn,
+                    kind: record.kind,
+                    place: Place { stream, end: record.end },
+                    first: record.first,
+                    payload: head.payload,
+                })
+                .map_err(ReplayError::Visit)?;
+            }
+            let end = record.end;
+            if end.since(told) >= PROGRESS_BYTES {
+                progress(end.since(told));
+                told = end;
+            }
+        }
+        progress(reader.position().since(told));
+        report.bytes = reader.position().since(from);
+        Ok(report)
+    }
+}

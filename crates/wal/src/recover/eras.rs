@@ -1,0 +1,68 @@
+//! Which incarnation wrote what of a log.
+//!
+//! Pure; any thread. Incarnations grow along the log, and each begins where the one before it was cut off. So the end of an
+//! incarnation's part says for ever what of it survived, however much later ones have appended: a parallel log judges dependences
+//! by it (`parallel/`).
+
+use crate::lsn::Lsn;
+
+/// See the head of this file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Eras {
+    start: Lsn,
+    /// Incarnation of the record at `start`, or one below it.
+    first: u32,
+    /// Larger incarnations, ascending, and where each begins.
+    later: Vec<(u32, Lsn)>,
+    end: Lsn,
+}
+
+impl Eras {
+    /// Of a log that begins with this incarnation.
+    pub(crate) fn new(start: Lsn, first: u32) -> Self {
+        Eras { start, first, later: Vec::new(), end: start }
+    }
+
+    /// From `at` on it was this larger one.
+    pub(crate) fn begin(&mut self, incarnation: u32, at: Lsn) {
+        self.later.push((incarnation, at));
+    }
+
+    /// There is no more.
+    pub(crate) fn close(&mut self, end: Lsn) {
+        self.end = end;
+    }
+
+    /// Whether everything that `incarnation` wrote below `end` survived. What was trimmed did; an incarnation of which there is no
+    /// trace wrote nothing that could.
+    pub(crate) fn holds(&self, incarnation: u32, end: Lsn) -> bool {
+        if incarnation < self.first {
+            return end <= self.start;
+        }
+        let after = self.later.partition_point(|(other, _)| *other <= incarnation);
+        match self.later.get(after) {
+            Some((_, begin)) => end <= *begin,
+            None => end <= self.end && incarnation == self.later.last().map_or(self.first, |(last, _)| *last),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_incarnation_holds_what_lies_before_the_next_one() {
+        let mut eras = Eras::new(Lsn::new(800), 3);
+        eras.begin(5, Lsn::new(1000));
+        eras.begin(6, Lsn::new(1048));
+        eras.close(Lsn::new(2000));
+        let expected = [(0, 800), (2, 800), (3, 1000), (4, 1000), (5, 1048), (6, 2000)];
+        for (incarnation, end) in expected {
+            assert!(eras.holds(incarnation, Lsn::new(end)), "{incarnation}");
+            assert!(!eras.holds(incarnation, Lsn::new(end + 8)), "{incarnation}");
+        }
+        assert!(!eras.holds(7, Lsn::new(8)), "it left no trace");
+        assert!(Eras::new(Lsn::ZERO, 0).holds(0, Lsn::ZERO));
+    }
+}
