@@ -8,8 +8,12 @@
 //! | `faults` | devices that fail |
 
 mod basics;
+mod crashes;
 
-use katydid_wal::{Dependences, InserterKind, Options, ParallelLog, Place, Replayed, StreamId, SyncKind};
+use katydid_wal::{
+    Dependences, InserterKind, Log, Lsn, Options, ParallelLog, Place, ReadError, ReplayError, Replayed,
+    StreamId, SyncKind,
+};
 use std::sync::Mutex;
 
 /// Small files, and an id that is the same in every run.
@@ -39,17 +43,33 @@ pub fn depends(places: &[Place]) -> Dependences {
     places.iter().copied().collect()
 }
 
-/// All that is replayed from the start: timestamps and payloads, by timestamp; and the greatest of all.
-pub fn replayed(log: &ParallelLog) -> (Vec<(u64, Vec<u8>)>, u64) {
+/// Timestamps and payloads, by timestamp.
+type Found = Vec<(u64, Vec<u8>)>;
+
+/// All that is replayed from the start, and the greatest timestamp of all.
+pub fn replayed(log: &ParallelLog) -> (Found, u64) {
+    let starts: Vec<_> = log.streams().iter().map(Log::start).collect();
+    replayed_from(log, &starts, |_| false).expect("a device that works")
+}
+
+/// All that is replayed from these positions, and the greatest timestamp of all; `None` if the device failed in an expected way.
+pub fn replayed_from(
+    log: &ParallelLog,
+    from: &[Lsn],
+    expected: impl Fn(&katydid_device::Error) -> bool,
+) -> Option<(Found, u64)> {
     let found = Mutex::new(Vec::new());
     let visit = |record: Replayed<'_>| -> Result<(), ()> {
         found.lock().expect("no panic").push((record.timestamp, record.payload.to_vec()));
         Ok(())
     };
-    let starts: Vec<_> = log.streams().iter().map(katydid_wal::Log::start).collect();
-    let report = log.replay(&starts, &visit, &|_| {}).unwrap_or_else(|error| panic!("replay: {error:?}"));
+    let report = match log.replay(from, &visit, &|_| {}) {
+        Ok(report) => report,
+        Err(ReplayError::Read { source: ReadError::Device(error), .. }) if expected(&error) => return None,
+        Err(error) => panic!("replay: {error:?}"),
+    };
     let mut found = found.into_inner().expect("no panic");
     assert_eq!(found.len() as u64, report.records);
     found.sort();
-    (found, report.timestamp_max)
+    Some((found, report.timestamp_max))
 }
