@@ -9,6 +9,8 @@
 
 mod basics;
 mod crashes;
+mod faults;
+mod opening;
 
 use katydid_wal::{
     Dependences, InserterKind, Log, Lsn, Options, ParallelLog, Place, ReadError, ReplayError, Replayed,

@@ -1,0 +1,202 @@
+//! Devices that fail under one stream, and crash under many threads.
+
+use crate::{depends, options, replayed, stream};
+use fastrand::Rng;
+use katydid_device::testing::seed;
+use katydid_device::{Cause, Fault, SimDevice, Verb};
+use katydid_wal::{
+    AppendError, Dependences, Durability, Error, InserterKind, Kind, OpenError, Options, ParallelCompletions,
+    ParallelLog, Place, ReplayError, SyncKind,
+};
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Mutex;
+use std::task::{Context, Poll, Waker};
+
+fn first(error: &katydid_device::Error) -> String {
+    match &error.cause {
+        Cause::Poisoned(earlier) => first(earlier),
+        _ => error.to_string(),
+    }
+}
+
+fn cause(outcome: Result<(), Error>) -> String {
+    match outcome {
+        Err(Error::Poisoned { cause }) => first(&cause),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_failure_of_one_stream_is_the_first_cause_everywhere() {
+    for sync in SyncKind::ALL {
+        for method in katydid_device::Method::ALL {
+            let device = SimDevice::new(1);
+            let options = Options { method, ..options(InserterKind::Marks, sync) };
+            let log = ParallelLog::open_in(device.directory(), 3, options.clone()).expect("open");
+            let mut sessions: Vec<_> =
+                (0..3).map(|index| log.session(stream(index)).expect("session")).collect();
+            let none = Dependences::default();
+            let kept = sessions[0].append(1, &none, Kind::USER, &[b"kept"]).expect("append");
+            log.wait(kept, &none, Durability::Durable).expect("wait");
+            device.fail_when(|verb, path, _| {
+                let is_write = matches!(verb, Verb::Write | Verb::Sync);
+                (is_write && path.starts_with("stream-001/log.0")).then_some(Fault::Io)
+            });
+            let lost = sessions[1].append(2, &none, Kind::USER, &[b"lost"]).expect("append");
+            let set = depends(&[lost]);
+            let dependent = sessions[2].append(3, &set, Kind::USER, &[b"dependent"]).expect("append");
+            let mut queue = ParallelCompletions::new(&log);
+            let future = log.wait_async(dependent, &set, Durability::Durable);
+            queue.push(dependent, &set, Durability::Durable, ());
+            let told = cause(log.wait(dependent, &set, Durability::Durable));
+            assert!(told.contains("stream-001") || told.contains("log.0"), "{told}");
+            queue.drain_with(|(), outcome| assert_eq!(cause(outcome), told));
+            match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(outcome) => assert_eq!(cause(outcome), told),
+                Poll::Pending => panic!("the log is over"),
+            }
+            let settled = log.is_settled(dependent, &set, Durability::Durable).expect("it never will be");
+            assert_eq!(cause(settled), told);
+            assert_eq!(cause(Err(log.poisoned().expect("poisoned"))), told);
+            // A stream that is sound itself acknowledges nothing any more.
+            match sessions[0].append(4, &none, Kind::USER, &[b"late"]) {
+                Ok(late) => assert_eq!(cause(log.wait(late, &none, Durability::Durable)), told),
+                Err(AppendError::Poisoned { cause }) => assert_eq!(first(&cause), told),
+                Err(error) => panic!("{error}"),
+            }
+            assert_eq!(cause(log.close()), told);
+            let device = device.reopen_after_crash(2);
+            let log = ParallelLog::open_in(device.directory(), 3, options).expect("open");
+            let found: Vec<u64> = replayed(&log).0.iter().map(|(timestamp, _)| *timestamp).collect();
+            assert!(found.contains(&1) && (!found.contains(&3) || found.contains(&2)), "{found:?}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_read_ends_the_replay_and_judges_nothing() {
+    let device = SimDevice::new(1);
+    let options = options(InserterKind::Marks, SyncKind::Adaptive);
+    let log = ParallelLog::open_in(device.directory(), 2, options.clone()).expect("open");
+    for index in 0..2 {
+        let mut session = log.session(stream(index)).expect("session");
+        session.append(1, &Dependences::default(), Kind::USER, &[&[1; 100]]).expect("append");
+    }
+    log.close().expect("close");
+    let log = ParallelLog::open_in(device.directory(), 2, options).expect("open");
+    device.fail_reads("stream-001/log.0000000000000000", 0..8192);
+    let starts = [log.streams()[0].start(), log.streams()[1].start()];
+    let error = log.replay(&starts, &|_| Ok::<(), ()>(()), &|_| {}).expect_err("a part cannot be read");
+    assert!(matches!(error, ReplayError::Read { stream, .. } if stream.get() == 1), "{error:?}");
+    device.heal();
+    let error = log.replay(&starts, &|_| Err("no"), &|_| {}).expect_err("the visitor refuses");
+    assert!(matches!(error, ReplayError::Visit("no")));
+    assert_eq!(replayed(&log).0.len(), 2);
+}
+
+/// The last writer of a key, as its readers know it.
+#[derive(Debug, Clone, Default)]
+struct Last {
+    timestamp: u64,
+    place: Option<Place>,
+    depends: Dependences,
+}
+
+/// Threads that read and overwrite a few keys, each under its latch until the record has its place, as under early release. A record
+/// says what it has read, so that what is replayed can be judged by itself.
+#[test]
+fn threads_whose_machine_crashes_leave_nothing_without_what_it_read() {
+    let seed = seed();
+    let mut random = Rng::with_seed(seed);
+    let (mut dropped, mut kept) = (0, 0);
+    for round in 0..60 {
+        let streams = random.u16(1..4);
+        let inserter = [InserterKind::Chunked, InserterKind::Marks, InserterKind::Delegated][round % 3];
+        let options = options(inserter, SyncKind::ALL[round % SyncKind::ALL.len()]);
+        let device = SimDevice::new(random.u64(..));
+        let log = ParallelLog::open_in(device.directory(), streams, options.clone()).expect("open");
+        device.crash_at(device.steps() + random.u64(1..60));
+        let keys: Vec<Mutex<Last>> = (0..3).map(|_| Mutex::default()).collect();
+        let acknowledged = Mutex::new(BTreeSet::new());
+        let threads = 4;
+        std::thread::scope(|scope| {
+            for thread in 0..threads {
+                let (log, keys, acknowledged) = (&log, &keys, &acknowledged);
+                let mut random = random.fork();
+                scope.spawn(move || run(log, keys, acknowledged, thread, threads, &mut random));
+            }
+        });
+        drop(log);
+        let device = device.reopen_after_crash(random.u64(..));
+        let log = match ParallelLog::open_in(device.directory(), streams, options) {
+            Ok(log) => log,
+            Err(OpenError::Device(error)) => panic!("{error}"),
+            Err(error) => panic!("{error}"),
+        };
+        let (found, most) = replayed(&log);
+        let there: BTreeSet<u64> = found.iter().map(|(timestamp, _)| *timestamp).collect();
+        for (timestamp, payload) in &found {
+            for read in payload.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)) {
+                assert!(read == 0 || there.contains(&read), "{timestamp} has read {read}, which is gone");
+            }
+        }
+        let acknowledged = acknowledged.into_inner().expect("no panic");
+        assert!(
+            acknowledged.is_subset(&there),
+            "acknowledged, and gone: {:?}",
+            acknowledged.difference(&there)
+        );
+        kept += there.len();
+        let starts: Vec<_> = log.streams().iter().map(katydid_wal::Log::start).collect();
+        let report = log.replay(&starts, &|_| Ok::<(), ()>(()), &|_| {}).expect("replay");
+        assert!(report.timestamp_max == most && most >= there.last().copied().unwrap_or(0));
+        dropped += report.dropped;
+    }
+    println!("{kept} kept, {dropped} dropped");
+    assert!(kept > 0);
+}
+
+fn run(
+    log: &ParallelLog,
+    keys: &[Mutex<Last>],
+    acknowledged: &Mutex<BTreeSet<u64>>,
+    thread: u64,
+    threads: u64,
+    random: &mut Rng,
+) {
+    let mut session = log.session(stream(thread as usize % log.streams().len())).expect("session");
+    let mut queue = ParallelCompletions::new(log);
+    let told = |timestamp: u64, outcome: Result<(), Error>| {
+        if outcome.is_ok() {
+            acknowledged.lock().expect("no panic").insert(timestamp);
+        }
+    };
+    for number in 0..400 {
+        let timestamp = 1 + thread + number * threads;
+        let (place, set) = {
+            let mut last = keys[random.usize(..keys.len())].lock().expect("no panic");
+            let mut set = last.depends.clone();
+            set.retain(|place| !log.is_durable(place));
+            last.place.into_iter().filter(|place| !log.is_durable(*place)).for_each(|place| set.join(place));
+            let payload = [&last.timestamp.to_le_bytes()[..], &timestamp.to_le_bytes()[..0]];
+            let Ok(place) = session.append(timestamp, &set, Kind::USER, &payload) else { return };
+            *last = Last { timestamp, place: Some(place), depends: set.clone() };
+            (place, set)
+        };
+        if random.u8(..4) == 0 {
+            let outcome = log.wait(place, &set, Durability::Durable);
+            let over = outcome.is_err();
+            told(timestamp, outcome);
+            if over {
+                return;
+            }
+        } else {
+            queue.push(place, &set, Durability::Durable, timestamp);
+            queue.wait_below_with(8, told);
+        }
+        queue.poll_with(told);
+    }
+    queue.drain_with(told);
+}
