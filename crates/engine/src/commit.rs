@@ -1,63 +1,38 @@
 //! The future of a commit.
 
 use crate::Lsn;
-use crate::database::Inner;
-use crate::error::{Error, Result};
-use crate::transaction::Committed;
-use katydid_wal::Completion;
+use crate::error::Result;
+use crate::paged::commit::PagedCommit;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 /// Ready when the commit is as durable as its transaction asked. It may be dropped at any time; the commit goes on.
 #[must_use = "a commit is not known to be durable before its future is ready"]
 pub struct CommitFuture {
-    state: State,
-    // Keeps the database open until the answer is known.
-    _inner: Arc<Inner>,
+    pub(crate) of: CommitOf,
 }
 
-enum State {
-    Waiting(Completion, Lsn),
-    Known(Result<Lsn>),
-}
-
-impl CommitFuture {
-    pub(crate) fn new(inner: &Arc<Inner>, committed: Result<Committed>) -> Self {
-        let state = match committed {
-            Ok(Committed { end, durability }) => {
-                State::Waiting(inner.engine.log.wait_async(end, durability), end)
-            }
-            Err(error) => State::Known(Err(error)),
-        };
-        CommitFuture { state, _inner: inner.clone() }
-    }
+/// The commit, as its engine knows it.
+pub(crate) enum CommitOf {
+    Paged(PagedCommit),
 }
 
 impl Future for CommitFuture {
     type Output = Result<Lsn>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Lsn>> {
-        let this = self.get_mut();
-        match &mut this.state {
-            State::Known(result) => Poll::Ready(result.clone()),
-            State::Waiting(completion, end) => {
-                let outcome = ready!(Pin::new(completion).poll(context));
-                let result = outcome.map(|()| *end).map_err(Error::from);
-                this.state = State::Known(result.clone());
-                Poll::Ready(result)
-            }
+        match &mut self.get_mut().of {
+            CommitOf::Paged(commit) => Pin::new(commit).poll(context),
         }
     }
 }
 
 impl fmt::Debug for CommitFuture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.state {
-            State::Waiting(_, end) => write!(f, "CommitFuture(waiting for {end})"),
-            State::Known(result) => write!(f, "CommitFuture({result:?})"),
+        match &self.of {
+            CommitOf::Paged(commit) => commit.fmt(f),
         }
     }
 }

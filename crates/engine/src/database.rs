@@ -1,34 +1,19 @@
-//! The handle of an open database: opening, tables, transactions.
-//!
-//! Any thread. Invariants:
-//!
-//! 1. The catalog is read and changed only with `ddl` held, and a change is durable before `ddl` is given up. No lock of a
-//!    transaction is waited for while it is held.
-//! 2. A table in `tables` is in the catalog.
-//! 3. A table is dropped only with its exclusive lock held, until the drop is durable and the handles are marked.
+//! The handle of an open database: opening, tables, transactions. What a call does is its engine's.
 
+use crate::Lsn;
 use crate::error::{Error, Result};
-use crate::lock::{TableMode, TxnLocks};
+use crate::open;
 use crate::options::{Options, TransactionOptions};
-use crate::paged::active::{SHARDS, shard_of_thread};
-use crate::paged::catalog::{self, CATALOG, NAME_BYTES_MAX};
-use crate::paged::engine::Engine;
-use crate::paged::open;
-use crate::paged::tree::{Batch, BatchValue, LeafHints, Tree};
-use crate::paged::writer::Forward;
-use crate::session::Session;
-use crate::table::{Table, TableShared};
-use crate::transaction::Transaction;
-use crate::{Durability, Lsn, TableId};
-use crossbeam_utils::CachePadded;
+use crate::paged::database::PagedDatabase;
+use crate::session::{Session, SessionOf};
+use crate::stat::Stat;
+use crate::table::Table;
+use crate::transaction::{Transaction, TransactionOf};
+use crate::verify::{VerifyProgress, VerifyReport};
 use katydid_device::{Directory, FileDirectory, Watch};
-use parking_lot::{Mutex, RwLock};
-use std::collections::HashMap;
 use std::fmt;
-use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An open database. Cheap to clone; all clones are one database, closed when the last one and the last transaction,
 /// session and commit future are gone, or by [`Database::close`].
@@ -53,21 +38,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// ```
 #[derive(Clone)]
 pub struct Database {
-    pub(crate) inner: Arc<Inner>,
-    entrances: Arc<[Entrance]>,
+    pub(crate) of: DatabaseOf,
 }
 
-/// A reference to an open database, counted apart for each shard that threads are spread over: transactions come and go too
-/// often for all threads to share one counter.
-pub(crate) type Entrance = Arc<CachePadded<Arc<Inner>>>;
-
-/// What all handles share; dropping it closes the database.
-pub(crate) struct Inner {
-    pub(crate) engine: Arc<Engine>,
-    pub(crate) id: u128,
-    /// Invariant 1. Taken before `tables`.
-    ddl: Mutex<()>,
-    tables: RwLock<HashMap<String, Arc<TableShared>>>,
+/// The database, by the engine that keeps it.
+#[derive(Clone)]
+pub(crate) enum DatabaseOf {
+    Paged(PagedDatabase),
 }
 
 impl Database {
@@ -97,7 +74,7 @@ impl Database {
 
     /// Opens the database in a directory of any device. Errors as [`Database::open`].
     pub fn open_in(directory: Arc<dyn Directory>, options: Options) -> Result<Database> {
-        Ok(Self::of(open::open(directory, options)?))
+        open::open(directory, options)
     }
 
     /// As [`Database::open_in`], with a watch over the device that the caller has made.
@@ -106,101 +83,34 @@ impl Database {
         options: Options,
         watch: Watch,
     ) -> Result<Database> {
-        options.validate()?;
-        let place = directory.describe();
-        Ok(Self::of(open::open_watched(directory, options, place, watch)?))
+        open::open_watched(directory, options, watch)
     }
 
-    fn of(engine: Arc<Engine>) -> Database {
-        let id = engine.control.get().database;
-        let inner = Inner { engine, id, ddl: Mutex::new(()), tables: RwLock::default() };
-        let inner = Arc::new(inner);
-        let entrances = (0..SHARDS).map(|_| Arc::new(CachePadded::new(inner.clone()))).collect();
-        Database { inner, entrances }
-    }
-
-    pub(crate) fn engine(&self) -> &Engine {
-        &self.inner.engine
+    fn options(&self) -> &Options {
+        match &self.of {
+            DatabaseOf::Paged(database) => database.options(),
+        }
     }
 
     /// The table called `name`, created if there is none. A creation is durable when this returns.
     pub fn table(&self, name: &str) -> Result<Table> {
-        if let Some(table) = self.open_table(name)? {
-            return Ok(table);
+        match &self.of {
+            DatabaseOf::Paged(database) => Ok(database.table(name)?.into()),
         }
-        let _ddl = self.inner.ddl.lock();
-        if let Some(table) = self.find(name)? {
-            return Ok(table);
-        }
-        let engine = self.engine();
-        engine.check_writable()?;
-        let mut number = 0;
-        engine.control.update(|control| {
-            number = control.next_table;
-            control.next_table += 1;
-        })?;
-        let mut txn = self.begin_durable()?;
-        let tree = txn.statement(|engine, writer| {
-            let pages = engine.pages();
-            let tree = Tree::create(pages, TableId::new(number), &mut Forward { engine, writer })?;
-            let entry = catalog::encode(tree);
-            CATALOG.insert(pages, name.as_bytes(), &entry, &mut Forward { engine, writer })?;
-            Ok(tree)
-        })?;
-        txn.commit()?;
-        Ok(self.handle(name, tree))
     }
 
     /// The table called `name`, if there is one.
     pub fn open_table(&self, name: &str) -> Result<Option<Table>> {
-        self.engine().check_open()?;
-        if name.is_empty() || name.len() > NAME_BYTES_MAX {
-            return Err(Error::TableName { length: name.len() });
+        match &self.of {
+            DatabaseOf::Paged(database) => Ok(database.open_table(name)?.map(Table::from)),
         }
-        if let Some(shared) = self.inner.tables.read().get(name) {
-            return Ok(Some(Table { shared: shared.clone() }));
-        }
-        let _ddl = self.inner.ddl.lock();
-        self.find(name)
-    }
-
-    /// Looks a table up; the caller holds `ddl`.
-    fn find(&self, name: &str) -> Result<Option<Table>> {
-        if let Some(shared) = self.inner.tables.read().get(name) {
-            return Ok(Some(Table { shared: shared.clone() }));
-        }
-        let Some(entry) = CATALOG.get_copy(&self.engine().pool, name.as_bytes())? else { return Ok(None) };
-        Ok(Some(self.handle(name, catalog::decode(name.as_bytes(), &entry)?)))
-    }
-
-    fn handle(&self, name: &str, tree: Tree) -> Table {
-        let shared = Arc::new(TableShared {
-            name: name.to_owned(),
-            tree,
-            space: self.engine().locks.space(tree.table),
-            hints: LeafHints::new(),
-            database: self.inner.id,
-            dropped: AtomicBool::new(false),
-        });
-        self.inner.tables.write().insert(name.to_owned(), shared.clone());
-        Table { shared }
     }
 
     /// The names of all tables, sorted.
     pub fn tables(&self) -> Result<Vec<String>> {
-        self.engine().check_open()?;
-        let _ddl = self.inner.ddl.lock();
-        Ok(self.catalog()?.into_iter().map(|(name, _)| name).collect())
-    }
-
-    /// Everything in the catalog; the caller holds `ddl`.
-    pub(crate) fn catalog(&self) -> Result<Vec<(String, Tree)>> {
-        read_catalog(&self.engine().pool)
-    }
-
-    /// The latch on the catalog, for whoever must not meet a table that comes or goes.
-    pub(crate) fn freeze_catalog(&self) -> parking_lot::MutexGuard<'_, ()> {
-        self.inner.ddl.lock()
+        match &self.of {
+            DatabaseOf::Paged(database) => database.tables(),
+        }
     }
 
     /// Drops a table and frees its pages; `false` if there is none. Durable when this returns. Waits for the transactions that
@@ -209,63 +119,29 @@ impl Database {
     /// # Errors
     /// `Error::Conflict` if they did not end in time; nothing is changed then.
     pub fn drop_table(&self, name: &str) -> Result<bool> {
-        let Some(table) = self.open_table(name)? else { return Ok(false) };
-        self.engine().check_writable()?;
-        let mut txn = self.begin_durable()?;
-        let Some((engine, locks, _)) = txn.parts() else { return Err(Error::Closed) };
-        let tree = table.shared.tree;
-        engine
-            .locks
-            .acquire_table(locks, tree.table, TableMode::Exclusive)
-            .map_err(|conflict| engine.conflict(conflict))?;
-        // Whoever used the table has committed or rolled back, and that must lie below the drop: there is nothing to undo it in
-        // afterwards. The lock does not tell which of them are durable.
-        engine.log.barrier();
-        let _ddl = self.inner.ddl.lock();
-        if table.shared.dropped.load(Ordering::Acquire) {
-            return Ok(false);
+        match &self.of {
+            DatabaseOf::Paged(database) => database.drop_table(name),
         }
-        txn.statement(|engine, writer| {
-            CATALOG.delete(engine.pages(), name.as_bytes(), &mut Forward { engine, writer })?;
-            writer.let_go(tree.root);
-            Ok(())
-        })?;
-        let mut locks = txn.take_locks();
-        let outcome = txn.commit();
-        let engine = self.engine();
-        match &outcome {
-            Ok(_) => {
-                table.shared.dropped.store(true, Ordering::Release);
-                self.inner.tables.write().remove(name);
-                release(engine, &mut locks);
-                engine.locks.forget(tree.table);
-            }
-            Err(error) if error.is_poisoned() => locks.into_iter().for_each(|locks| engine.keep_locks(locks)),
-            Err(_) => release(engine, &mut locks),
-        }
-        outcome.map(|_| true)
     }
 
     /// Begins a transaction with the database's durability.
     pub fn begin(&self) -> Result<Transaction> {
-        let durability = self.engine().options.durability;
+        let durability = self.options().durability;
         self.begin_with(TransactionOptions { durability, ..TransactionOptions::default() })
     }
 
     /// Begins a transaction.
     pub fn begin_with(&self, options: TransactionOptions) -> Result<Transaction> {
-        Transaction::new(self.entrances[shard_of_thread()].clone(), options)
-    }
-
-    fn begin_durable(&self) -> Result<Transaction> {
-        let durability = Durability::Durable;
-        self.begin_with(TransactionOptions { durability, ..TransactionOptions::default() })
+        let of = match &self.of {
+            DatabaseOf::Paged(database) => TransactionOf::Paged(database.begin(options)?),
+        };
+        Ok(Transaction { of })
     }
 
     /// Runs `body` in a transaction and commits it; runs it again after a conflict, at most `Options::retries` times.
     /// Any other error of `body` rolls back and is returned.
     pub fn transact<T>(&self, mut body: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
-        let mut left = self.engine().options.retries;
+        let mut left = self.options().retries;
         loop {
             let mut txn = self.begin()?;
             let failed = match body(&mut txn) {
@@ -289,7 +165,9 @@ impl Database {
 
     /// A queue of commit callbacks, one per thread that commits with [`Transaction::commit_with`].
     pub fn session(&self) -> Session {
-        Session::new(self.inner.clone())
+        Session::new(match &self.of {
+            DatabaseOf::Paged(database) => SessionOf::Paged(database.session()),
+        })
     }
 
     /// Reads one value in a transaction of its own.
@@ -316,19 +194,16 @@ impl Database {
     /// `Error::Poisoned` after any failed write, also if nothing is left to be made durable: the caller may have seen a commit
     /// fail, and must not take this for its success.
     pub fn sync(&self) -> Result<Lsn> {
-        let engine = self.engine();
-        engine.check_open()?;
-        let end = engine.log.sync()?;
-        if engine.gate.is_shut() {
-            return Err(engine.poison());
+        match &self.of {
+            DatabaseOf::Paged(database) => database.sync(),
         }
-        Ok(end)
     }
 
     /// Takes a checkpoint now and trims the log; where it began.
     pub fn checkpoint(&self) -> Result<Lsn> {
-        self.engine().check_open()?;
-        self.engine().checkpoint()
+        match &self.of {
+            DatabaseOf::Paged(database) => database.checkpoint(),
+        }
     }
 
     /// Takes a checkpoint, closes the log and the files. Later calls on any clone fail with `Error::Closed`. Transactions
@@ -337,42 +212,52 @@ impl Database {
     /// # Errors
     /// What kept the checkpoint from being taken; the database is closed all the same, and the next open recovers it.
     pub fn close(&self) -> Result<()> {
-        self.engine().close()
-    }
-}
-
-fn release(engine: &Engine, locks: &mut Option<TxnLocks>) {
-    if let Some(locks) = locks {
-        engine.locks.release_all(locks, None);
-    }
-}
-
-/// Everything in the catalog.
-pub(crate) fn read_catalog(pool: &crate::paged::pool::Pool) -> Result<Vec<(String, Tree)>> {
-    let mut tables = Vec::new();
-    let mut batch = Batch::default();
-    let mut from = Some(Bound::Unbounded);
-    while let Some(bound) = from {
-        from = CATALOG.scan_up(pool, bound.as_ref().map(Vec::as_slice), 64, &mut batch)?;
-        for (name, entry) in batch.iter() {
-            let BatchValue::Inline(entry) = entry else {
-                return Err(Error::Internal("a catalog entry is too long for its page"));
-            };
-            tables.push((String::from_utf8_lossy(name).into_owned(), catalog::decode(name, entry)?));
+        match &self.of {
+            DatabaseOf::Paged(database) => database.close(),
         }
     }
-    Ok(tables)
-}
 
-impl Drop for Inner {
-    fn drop(&mut self) {
-        // Nobody is left to be told; `close` tells. What was acknowledged is durable, and recovery does the rest.
-        let _outcome = self.engine.close();
+    /// Positions and counters.
+    pub fn stat(&self) -> Result<Stat> {
+        match &self.of {
+            DatabaseOf::Paged(database) => database.stat(),
+        }
+    }
+
+    /// Checks every page, the order of every tree, the map of free pages and the log, while the database is open. Waits for the
+    /// transactions that use a table, and holds all tables meanwhile.
+    ///
+    /// # Errors
+    /// `Error::Conflict` if it did not get all tables, and failures of the device. What is wrong with the store is in the report.
+    pub fn verify(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport> {
+        match &self.of {
+            DatabaseOf::Paged(database) => database.verify(progress),
+        }
+    }
+
+    /// What background threads would have been asked to do by now, if there are none.
+    pub(crate) fn run_background(&self) {
+        match &self.of {
+            DatabaseOf::Paged(database) => database.run_background(),
+        }
     }
 }
 
 impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Database({})", self.engine().place)
+        let place = match &self.of {
+            DatabaseOf::Paged(database) => database.place(),
+        };
+        write!(f, "Database({place})")
+    }
+}
+
+#[cfg(test)]
+impl Database {
+    /// The inside of a database that a test has opened as a paged one.
+    pub(crate) fn paged(&self) -> &PagedDatabase {
+        match &self.of {
+            DatabaseOf::Paged(database) => database,
+        }
     }
 }

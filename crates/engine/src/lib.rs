@@ -2,11 +2,13 @@
 #![forbid(unsafe_code)]
 
 mod commit;
+mod control;
 mod database;
 mod dump;
 mod error;
 mod ids;
 mod lock;
+mod open;
 mod options;
 mod paged;
 mod range;

@@ -1,245 +1,34 @@
-//! Walking a range of keys under interval locks, from either end.
-//!
-//! Runs on the transaction's thread. Between `low` and `high` lies what has not been fetched; a fetch from one end (1) looks at
-//! the next entries without locks, to learn how far they reach, (2) locks the interval up to there, which may wait, (3)
-//! reads it again: now nobody can change it. Entries that came meanwhile are in what was locked, those that went are not
-//! missed. Invariants:
-//!
-//! 1. Everything given out, and every place passed over as empty, is inside a locked interval, and was read after the lock
-//!    was granted.
-//! 2. `front` holds what is fetched below `low`, ascending; `back` what is fetched above `high`, descending. So no entry
-//!    is in both.
-//!
-//! Fetches grow from one entry to [`BATCH_MAX`]: whoever takes only the first entry locks no more than that.
+//! The keys of a range, from either end.
 
-use crate::Lsn;
-use crate::error::{Error, Result};
-use crate::paged::tree::{Batch, BatchValue, read_chain};
-use crate::table::Table;
-use crate::transaction::Transaction;
-use std::collections::VecDeque;
+use crate::error::Result;
+use crate::paged::range::PagedRange;
 use std::fmt;
-use std::ops::Bound;
-
-/// Entries fetched at once at most.
-const BATCH_MAX: usize = 128;
-/// Entries of the second fetch; the first one is a single entry.
-const BATCH_SECOND: usize = 8;
-
-type Row = (Vec<u8>, Vec<u8>);
-
-/// From which end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    Front,
-    Back,
-}
 
 /// The keys and values of a range, from either end. After an error it ends, and the transaction may have to roll back.
 pub struct Range<'t> {
-    transaction: &'t mut Transaction,
-    table: Table,
-    low: Bound<Vec<u8>>,
-    high: Bound<Vec<u8>>,
-    front: VecDeque<Row>,
-    back: VecDeque<Row>,
-    /// Nothing is left between `low` and `high`.
-    exhausted: bool,
-    entered: bool,
-    wanted: usize,
-    batch: Batch,
+    pub(crate) of: RangeOf<'t>,
 }
 
-fn slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
-    bound.as_ref().map(Vec::as_slice)
-}
-
-fn is_below_high(key: &[u8], high: Bound<&[u8]>) -> bool {
-    match high {
-        Bound::Included(high) => key <= high,
-        Bound::Excluded(high) => key < high,
-        Bound::Unbounded => true,
-    }
-}
-
-fn is_above_low(key: &[u8], low: Bound<&[u8]>) -> bool {
-    match low {
-        Bound::Included(low) => key >= low,
-        Bound::Excluded(low) => key > low,
-        Bound::Unbounded => true,
-    }
-}
-
-fn is_empty(low: &Bound<Vec<u8>>, high: &Bound<Vec<u8>>) -> bool {
-    match (low, high) {
-        (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
-        (Bound::Included(low), Bound::Included(high)) => low > high,
-        (Bound::Included(low) | Bound::Excluded(low), Bound::Included(high) | Bound::Excluded(high)) => {
-            low >= high
-        }
-    }
-}
-
-impl<'t> Range<'t> {
-    pub(crate) fn new(
-        transaction: &'t mut Transaction,
-        table: Table,
-        low: Bound<Vec<u8>>,
-        high: Bound<Vec<u8>>,
-    ) -> Self {
-        Range {
-            transaction,
-            table,
-            exhausted: is_empty(&low, &high),
-            low,
-            high,
-            front: VecDeque::new(),
-            back: VecDeque::new(),
-            entered: false,
-            wanted: 1,
-            batch: Batch::default(),
-        }
-    }
-
-    /// Reads entries from one end of what is not fetched into the batch.
-    fn look(&mut self, end: End) -> Result<Option<Bound<Vec<u8>>>> {
-        let tree = self.table.shared.tree;
-        let pool = &self.transaction.engine().pool;
-        match end {
-            End::Front => tree.scan_up(pool, slice(&self.low), self.wanted, &mut self.batch),
-            End::Back => tree.scan_down(pool, slice(&self.high), self.wanted, &mut self.batch),
-        }
-    }
-
-    /// How far, from one end, what is in the batch reaches: the last key of it, or all the rest.
-    fn reach(&self, end: End, goes_on: bool) -> Bound<Vec<u8>> {
-        let inside = |key: &[u8]| match end {
-            End::Front => is_below_high(key, slice(&self.high)),
-            End::Back => is_above_low(key, slice(&self.low)),
-        };
-        let last = self.batch.len().checked_sub(1).and_then(|last| self.batch.get(last));
-        match last {
-            Some((key, _)) if goes_on && inside(key) => Bound::Included(key.to_vec()),
-            _ if end == End::Front => self.high.clone(),
-            _ => self.low.clone(),
-        }
-    }
-
-    /// Locks what is not fetched from one end up to `reach`.
-    fn lock(&mut self, end: End, reach: &Bound<Vec<u8>>) -> Result<Lsn> {
-        let (low, high) = match end {
-            End::Front => (slice(&self.low), slice(reach)),
-            End::Back => (slice(reach), slice(&self.high)),
-        };
-        let Some((engine, locks, depends)) = self.transaction.parts() else { return Err(Error::Closed) };
-        match engine.locks.acquire_range(locks, &self.table.shared.space, low, high) {
-            Ok(grant) => {
-                *depends = (*depends).max(grant.depends_on);
-                Ok(grant.depends_on)
-            }
-            Err(conflict) => {
-                let error = engine.conflict(conflict);
-                Err(self.transaction.fail(error))
-            }
-        }
-    }
-
-    /// One fetch from one end.
-    fn fetch(&mut self, end: End) -> Result<()> {
-        if self.entered {
-            self.transaction.check()?;
-        } else {
-            self.transaction.enter(&self.table)?;
-            self.entered = true;
-        }
-        let goes_on = self.look(end)?.is_some();
-        let reach = self.reach(end, goes_on);
-        let depends_on = self.lock(end, &reach)?;
-        let goes_on = self.look(end)?.is_some();
-        self.transaction.show(depends_on)?;
-        self.take(end, &reach, goes_on)?;
-        self.wanted = (self.wanted * 2).clamp(BATCH_SECOND, BATCH_MAX);
-        Ok(())
-    }
-
-    /// Takes over what of the batch is locked.
-    fn take(&mut self, end: End, reach: &Bound<Vec<u8>>, goes_on: bool) -> Result<()> {
-        let shared = &self.table.shared;
-        let pool = &self.transaction.engine().pool;
-        let mut last = None;
-        let mut all = true;
-        for (key, value) in self.batch.iter() {
-            let is_locked = match end {
-                End::Front => is_below_high(key, slice(reach)),
-                End::Back => is_above_low(key, slice(reach)),
-            };
-            if !is_locked {
-                all = false;
-                break;
-            }
-            let value = match value {
-                BatchValue::Inline(value) => value.to_vec(),
-                BatchValue::Chain(chain) => read_chain(pool, shared.tree.table, chain)?,
-            };
-            last = Some(key.to_vec());
-            match end {
-                End::Front => self.front.push_back((key.to_vec(), value)),
-                End::Back => self.back.push_back((key.to_vec(), value)),
-            }
-        }
-        // Either the batch was cut by its size, then the last entry is how far we are; or all that is locked was seen.
-        let cursor = match last {
-            Some(key) if all && goes_on => Bound::Excluded(key),
-            _ => match reach {
-                Bound::Included(key) => Bound::Excluded(key.clone()),
-                Bound::Excluded(key) => Bound::Included(key.clone()),
-                Bound::Unbounded => {
-                    self.exhausted = true;
-                    return Ok(());
-                }
-            },
-        };
-        match end {
-            End::Front => self.low = cursor,
-            End::Back => self.high = cursor,
-        }
-        self.exhausted = is_empty(&self.low, &self.high);
-        Ok(())
-    }
-
-    fn step(&mut self, end: End) -> Option<Result<Row>> {
-        loop {
-            let (own, other) = match end {
-                End::Front => (&mut self.front, &mut self.back),
-                End::Back => (&mut self.back, &mut self.front),
-            };
-            if let Some(row) = own.pop_front() {
-                return Some(Ok(row));
-            }
-            if self.exhausted {
-                return other.pop_back().map(Ok);
-            }
-            if let Err(error) = self.fetch(end) {
-                self.exhausted = true;
-                self.front.clear();
-                self.back.clear();
-                return Some(Err(error));
-            }
-        }
-    }
+/// The range, as its engine walks it.
+pub(crate) enum RangeOf<'t> {
+    Paged(PagedRange<'t>),
 }
 
 impl Iterator for Range<'_> {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.step(End::Front)
+        match &mut self.of {
+            RangeOf::Paged(range) => range.next(),
+        }
     }
 }
 
 impl DoubleEndedIterator for Range<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.step(End::Back)
+        match &mut self.of {
+            RangeOf::Paged(range) => range.next_back(),
+        }
     }
 }
 
@@ -247,10 +36,8 @@ impl std::iter::FusedIterator for Range<'_> {}
 
 impl fmt::Debug for Range<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Range")
-            .field("table", &self.table)
-            .field("low", &self.low)
-            .field("high", &self.high)
-            .finish_non_exhaustive()
+        match &self.of {
+            RangeOf::Paged(range) => range.fmt(f),
+        }
     }
 }

@@ -7,62 +7,57 @@
 //! 2. A callback may use its session: nothing is borrowed while it runs.
 //! 3. Callbacks still queued when the session is dropped are dropped without running. The commits go on.
 
-use crate::Durability;
 use crate::Lsn;
-use crate::database::Inner;
 use crate::error::{Error, Result};
-use crate::transaction::Committed;
-use katydid_wal::Completions;
+use crate::paged::session::PagedSession;
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::sync::Arc;
 
-type Callback = Box<dyn FnOnce(Result<Lsn>) + Send>;
+pub(crate) type Callback = Box<dyn FnOnce(Result<Lsn>) + Send>;
 
-struct Told {
-    callback: Callback,
-    result: Result<Lsn>,
+/// How the log has come as far as a commit asked.
+pub(crate) type Outcome = std::result::Result<(), katydid_wal::Error>;
+
+/// Who is to be told of a commit, and what, if the log comes as far as it asked.
+pub(crate) struct Told {
+    pub(crate) callback: Callback,
+    pub(crate) result: Result<Lsn>,
 }
 
 /// Runs the callbacks of [`crate::Transaction::commit_with`] on the thread that calls it. `Send`, not `Sync`: make one for each
 /// thread. It keeps the database open.
 pub struct Session {
-    completions: RefCell<Completions<Told>>,
+    pub(crate) of: SessionOf,
     /// Callbacks taken out of the queue to be run.
-    ready: RefCell<Vec<(Told, std::result::Result<(), katydid_wal::Error>)>>,
+    ready: RefCell<Vec<(Told, Outcome)>>,
     running: Cell<usize>,
-    inner: Arc<Inner>,
+}
+
+/// The queue of commits, as their engine waits for them.
+pub(crate) enum SessionOf {
+    Paged(PagedSession),
 }
 
 impl Session {
-    pub(crate) fn new(inner: Arc<Inner>) -> Self {
-        Session {
-            completions: RefCell::new(Completions::new(&inner.engine.log)),
-            ready: RefCell::default(),
-            running: Cell::new(0),
-            inner,
-        }
-    }
-
-    pub(crate) fn push(&self, committed: Result<Committed>, callback: Callback) {
-        let (end, durability, result) = match committed {
-            Ok(Committed { end, durability }) => (end, durability, Ok(end)),
-            Err(error) => (Lsn::ZERO, Durability::Buffered, Err(error)),
-        };
-        self.completions.borrow_mut().push(end, durability, Told { callback, result });
+    pub(crate) fn new(of: SessionOf) -> Self {
+        Session { of, ready: RefCell::default(), running: Cell::new(0) }
     }
 
     /// Runs the callbacks of all commits that are done; how many. Never blocks.
     pub fn poll(&self) -> usize {
-        self.completions
-            .borrow_mut()
-            .poll_with(|told, outcome| self.ready.borrow_mut().push((told, outcome)));
+        let ready = |told, outcome| self.ready.borrow_mut().push((told, outcome));
+        match &self.of {
+            SessionOf::Paged(session) => session.poll_with(ready),
+        }
         self.run_ready()
     }
 
     /// Commits whose callbacks have not run.
     pub fn pending(&self) -> usize {
-        self.completions.borrow().pending() + self.ready.borrow().len() + self.running.get()
+        let queued = match &self.of {
+            SessionOf::Paged(session) => session.pending(),
+        };
+        queued + self.ready.borrow().len() + self.running.get()
     }
 
     /// Blocks until fewer than `limit` (at least 1) commits are pending, running callbacks. Each is told its own
@@ -71,11 +66,14 @@ impl Session {
     /// # Errors
     /// `Error::Closed` if the database was closed.
     pub fn wait_below(&self, limit: usize) -> Result<()> {
-        self.completions
-            .borrow_mut()
-            .wait_below_with(limit, |told, outcome| self.ready.borrow_mut().push((told, outcome)));
+        let ready = |told, outcome| self.ready.borrow_mut().push((told, outcome));
+        match &self.of {
+            SessionOf::Paged(session) => session.wait_below_with(limit, ready),
+        }
         self.run_ready();
-        self.inner.engine.check_open()
+        match &self.of {
+            SessionOf::Paged(session) => session.check_open(),
+        }
     }
 
     /// Blocks until no commit is pending, running callbacks. Errors as [`Session::wait_below`].

@@ -4,11 +4,11 @@
 //! A decoder may refuse its input; it must not panic, hang, or allocate without bound. Sums are mended after a mutation
 //! where one guards all the rest, since nothing would get far without.
 
+use crate::control;
 use crate::paged::change::{
     ChangeKind, LeafChange, LeafOp, PartsWriter, apply_leaf, apply_part, decode_chain_free, decode_parts,
     encode_chain_free, pages_of, undo_of,
 };
-use crate::paged::control;
 use crate::paged::double_write::{self, DoubleWrite};
 use crate::paged::log_record::{
     ActiveEntry, CheckpointEnd, State, decode_active, decode_chains, decode_checkpoint_end,
@@ -25,7 +25,7 @@ pub use katydid_wal::Background;
 /// Writes, syncs, prepares segments, takes checkpoints and writes pages back as far as background threads would have been
 /// asked to by now, on a database that was opened with [`Background::Caller`]; otherwise does nothing.
 pub fn run_background(database: &Database) {
-    database.engine().run_background();
+    database.run_background();
 }
 
 /// Opens a database with a watch over its device whose clock the test moves.

@@ -1,160 +1,109 @@
-//! A transaction: reads and writes under strict two-phase locking, and the ways to end it.
+//! A transaction: reads, writes, and the ways to end it.
 //!
-//! Used by one thread at a time; it may move between threads. Invariants:
-//!
-//! 1. Every key read or passed over is locked before it is read, every key written before it is written, and nothing is
-//!    released before the commit record has a place in the log, or everything is undone.
-//! 2. A call that fails leaves the transaction as it was before the call, or in a state in which it can only roll back.
-//! 3. `depends` is at least the commit end of every transaction whose writes were seen or replaced and whose commit may not be
-//!    durable. A transaction that wrote puts its records above that, so whoever waits for its own commit record waits for theirs.
-//! 4. A transaction whose changes can neither be committed nor undone keeps its locks until the database is opened again.
+//! Used by one thread at a time; it may move between threads. What isolates it is its engine's; what is refused before any
+//! engine is asked (sizes, writes of a transaction that only reads) is decided here.
 
-use crate::Lsn;
-use crate::commit::CommitFuture;
-use crate::database::Entrance;
+use crate::commit::{CommitFuture, CommitOf};
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
-use crate::lock::{PointMode, TableMode, TxnLocks};
-use crate::options::{LockRelease, Read, TransactionOptions};
-use crate::paged::engine::Engine;
-use crate::paged::releaser::Releaser;
-use crate::paged::tree::{Pages, Previous};
-use crate::paged::writer::{Forward, Writer};
-use crate::range::Range;
-use crate::session::Session;
-use crate::table::{Table, TableShared};
-use crate::{Durability, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::paged::transaction::PagedTransaction;
+use crate::range::{Range, RangeOf};
+use crate::session::{Session, SessionOf};
+use crate::table::{Table, TableOf};
+use crate::{KEY_BYTES_MAX, Lsn, VALUE_BYTES_MAX};
 use std::fmt;
-use std::ops::RangeBounds;
-use std::sync::Arc;
+use std::ops::{Bound, RangeBounds};
 
 /// Reads and writes that happen all or not at all, as if alone. Dropping it rolls it back.
 pub struct Transaction {
-    inner: Entrance,
-    id: TxnId,
-    options: TransactionOptions,
-    /// Empty after the transaction has ended.
-    locks: Option<TxnLocks>,
-    writer: Option<Box<Writer>>,
-    depends: Lsn,
-    savepoints: u64,
-    /// Serial numbers of the savepoints that are in force, with what they remember.
-    in_force: Vec<(u64, Lsn)>,
-    failure: Option<Arc<Error>>,
+    pub(crate) of: TransactionOf,
+}
+
+/// The transaction, as its engine runs it. Dropping it rolls it back.
+pub(crate) enum TransactionOf {
+    Paged(PagedTransaction),
 }
 
 /// A point in a transaction to roll back to.
 #[derive(Debug, Clone, Copy)]
 pub struct Savepoint {
-    txn: TxnId,
-    serial: u64,
-}
-
-/// A committed transaction that may not be durable yet.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Committed {
-    /// Up to here the log must have come.
-    pub(crate) end: Lsn,
-    /// How far.
-    pub(crate) durability: Durability,
-}
-
-impl Committed {
-    /// What later holders of its locks depend on when these are released now, after the log has come as far as asked:
-    /// nothing if that is durable.
-    pub(crate) fn left_behind(&self) -> Option<Lsn> {
-        (self.durability != Durability::Durable).then_some(self.end)
-    }
+    pub(crate) txn: TxnId,
+    pub(crate) serial: u64,
 }
 
 impl Transaction {
-    pub(crate) fn new(inner: Entrance, options: TransactionOptions) -> Result<Self> {
-        inner.engine.check_open()?;
-        let txn = inner.engine.active.next_txn();
-        let locks = inner.engine.active.take_locks(txn);
-        Ok(Transaction {
-            inner,
-            id: txn,
-            options,
-            locks: Some(locks),
-            writer: None,
-            depends: Lsn::ZERO,
-            savepoints: 0,
-            in_force: Vec::new(),
-            failure: None,
-        })
-    }
-
     /// Its number: `Error::Conflict` names transactions by it.
     pub fn id(&self) -> TxnId {
-        self.id
-    }
-
-    pub(crate) fn engine(&self) -> &Engine {
-        &self.inner.engine
+        match &self.of {
+            TransactionOf::Paged(txn) => txn.id(),
+        }
     }
 
     /// The value of `key`.
     pub fn get(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.read(table, key.as_ref(), PointMode::Shared)
+        let key = check_key(key.as_ref())?;
+        match (&mut self.of, &table.of) {
+            (TransactionOf::Paged(txn), TableOf::Paged(table)) => txn.get(table, key),
+        }
     }
 
     /// The value of `key`, locked so that no other transaction can lock it for update or write it.
     pub fn get_for_update(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.read(table, key.as_ref(), PointMode::Update)
+        let key = check_key(key.as_ref())?;
+        match (&mut self.of, &table.of) {
+            (TransactionOf::Paged(txn), TableOf::Paged(table)) => txn.get_for_update(table, key),
+        }
     }
 
     /// Sets the value of `key`, whether or not it has one.
     pub fn put(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        let (key, value) = (key.as_ref(), value.as_ref());
-        self.write(table, key, value.len(), |engine, shared, writer| {
-            shared.tree.put(pages(engine, shared), key, value, &mut Forward { engine, writer })
-        })?;
-        Ok(())
+        let (key, value) = (check_key(key.as_ref())?, check_value(value.as_ref())?);
+        match (&mut self.of, &table.of) {
+            (TransactionOf::Paged(txn), TableOf::Paged(table)) => txn.put(table, key, value),
+        }
     }
 
     /// Sets the value of `key`; `Error::KeyExists` if it has one, and the transaction may go on.
     pub fn insert(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        let (key, value) = (key.as_ref(), value.as_ref());
-        self.write(table, key, value.len(), |engine, shared, writer| {
-            shared.tree.insert(pages(engine, shared), key, value, &mut Forward { engine, writer })?;
-            Ok(Previous::default())
-        })?;
-        Ok(())
+        let (key, value) = (check_key(key.as_ref())?, check_value(value.as_ref())?);
+        match (&mut self.of, &table.of) {
+            (TransactionOf::Paged(txn), TableOf::Paged(table)) => txn.insert(table, key, value),
+        }
     }
 
     /// Removes `key`; whether it was there.
     pub fn delete(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
-        let key = key.as_ref();
-        let previous = self.write(table, key, 0, |engine, shared, writer| {
-            shared.tree.delete(engine.pages(), key, &mut Forward { engine, writer })
-        })?;
-        Ok(previous.existed)
+        let key = check_key(key.as_ref())?;
+        match (&mut self.of, &table.of) {
+            (TransactionOf::Paged(txn), TableOf::Paged(table)) => txn.delete(table, key),
+        }
     }
 
     /// The keys in `bounds` and their values, in order, from either end. What has been passed over is locked: no other
     /// transaction can add, change or remove a key there before this one ends. (A little more than was taken may be locked.)
     pub fn range<'t, K: AsRef<[u8]>>(&'t mut self, table: &Table, bounds: impl RangeBounds<K>) -> Range<'t> {
-        let bound = |bound: std::ops::Bound<&K>| bound.map(|key| key.as_ref().to_vec());
-        Range::new(self, table.clone(), bound(bounds.start_bound()), bound(bounds.end_bound()))
+        let bound = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
+        let (low, high) = (bound(bounds.start_bound()), bound(bounds.end_bound()));
+        let of = match (&mut self.of, &table.of) {
+            (TransactionOf::Paged(txn), TableOf::Paged(table)) => {
+                RangeOf::Paged(txn.range(table.clone(), low, high))
+            }
+        };
+        Range { of }
     }
 
     /// A point to come back to.
     pub fn savepoint(&mut self) -> Savepoint {
-        self.savepoints += 1;
-        let at = self.writer.as_ref().map_or(Lsn::ZERO, |writer| writer.undo_next());
-        self.in_force.push((self.savepoints, at));
-        Savepoint { txn: self.id(), serial: self.savepoints }
+        match &mut self.of {
+            TransactionOf::Paged(txn) => txn.savepoint(),
+        }
     }
 
     /// Undoes everything written since `savepoint`, which stays valid; later ones do not. Locks are kept.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
-        self.check()?;
-        let place = self.in_force.iter().position(|(serial, _)| *serial == savepoint.serial);
-        let Some(place) = place.filter(|_| savepoint.txn == self.id()) else { return Err(Error::Savepoint) };
-        self.in_force.truncate(place + 1);
-        let (_, at) = self.in_force[place];
-        self.undo_to(at)
+        match &mut self.of {
+            TransactionOf::Paged(txn) => txn.rollback_to(savepoint),
+        }
     }
 
     /// Commits, and returns when the commit is as durable as the transaction asks: the end of its commit record, or of
@@ -164,289 +113,56 @@ impl Transaction {
     /// `Error::Poisoned`: whether the transaction is committed will be known when the database is opened again. Any other error: it
     /// is rolled back.
     pub fn commit(mut self) -> Result<Lsn> {
-        let wrote = self.writer.is_some();
-        let committed = self.pre_commit()?;
-        let outcome = self.inner.engine.log.wait(committed.end, committed.durability).map_err(Error::from);
-        if wrote && let Some(locks) = self.locks.take() {
-            // Nobody has seen anything yet.
-            match &outcome {
-                Ok(()) => self.inner.engine.release_locks(locks, committed.left_behind()),
-                Err(_) => self.inner.engine.keep_locks(locks),
-            }
+        match &mut self.of {
+            TransactionOf::Paged(txn) => txn.commit(),
         }
-        outcome.map(|()| committed.end)
     }
 
     /// Commits; the future is ready when the commit is as durable as the transaction asks. Dropping the future changes
     /// nothing about the outcome. Errors as [`Transaction::commit`].
     pub fn commit_async(mut self) -> CommitFuture {
-        let committed = self.pre_commit();
-        if let Ok(committed) = &committed {
-            self.release_later(*committed);
-        }
-        CommitFuture::new(&self.inner, committed)
+        let of = match &mut self.of {
+            TransactionOf::Paged(txn) => CommitOf::Paged(txn.commit_async()),
+        };
+        CommitFuture { of }
     }
 
     /// Commits; `done` runs on the thread that polls `session`, once the commit is as durable as the transaction asks.
     /// It is given what [`Transaction::commit`] would return.
     pub fn commit_with(mut self, session: &Session, done: impl FnOnce(Result<Lsn>) + Send + 'static) {
-        let committed = self.pre_commit();
-        if let Ok(committed) = &committed {
-            self.release_later(*committed);
+        match (&mut self.of, &session.of) {
+            (TransactionOf::Paged(txn), SessionOf::Paged(session)) => {
+                txn.commit_with(session, Box::new(done));
+            }
         }
-        session.push(committed, Box::new(done));
     }
 
     /// Undoes everything the transaction wrote.
     pub fn rollback(mut self) -> Result<()> {
-        self.undo_all()
-    }
-
-    // ---- the steps
-
-    /// Fails if the transaction can only roll back.
-    pub(crate) fn check(&self) -> Result<()> {
-        match &self.failure {
-            Some(cause) => Err(Error::MustRollBack { cause: cause.clone() }),
-            None => self.inner.engine.check_open(),
+        match &mut self.of {
+            TransactionOf::Paged(txn) => txn.rollback(),
         }
-    }
-
-    /// Remembers a failure after which only rolling back is left.
-    pub(crate) fn fail(&mut self, error: Error) -> Error {
-        self.failure = Some(Arc::new(error.clone()));
-        error
-    }
-
-    /// Locks the table in shared mode.
-    pub(crate) fn enter(&mut self, table: &Table) -> Result<()> {
-        self.check()?;
-        let shared = &table.shared;
-        if shared.database != self.inner.id {
-            return Err(Error::ForeignTable { name: shared.name.clone() });
-        }
-        let engine = &self.inner.engine;
-        let Some(locks) = &mut self.locks else { return Err(Error::Closed) };
-        // What a creator or dropper of the table did was durable before its lock was released.
-        if let Err(conflict) = engine.locks.acquire_table(locks, shared.tree.table, TableMode::Shared) {
-            let error = engine.conflict(conflict);
-            return Err(self.fail(error));
-        }
-        shared.check()
-    }
-
-    fn lock_key(&mut self, shared: &TableShared, key: &[u8], mode: PointMode) -> Result<Lsn> {
-        let engine = &self.inner.engine;
-        let Some(locks) = &mut self.locks else { return Err(Error::Closed) };
-        match engine.locks.acquire_point(locks, &shared.space, key, mode) {
-            Ok(grant) => {
-                self.depends = self.depends.max(grant.depends_on);
-                Ok(grant.depends_on)
-            }
-            Err(conflict) => {
-                let error = engine.conflict(conflict);
-                Err(self.fail(error))
-            }
-        }
-    }
-
-    fn read(&mut self, table: &Table, key: &[u8], mode: PointMode) -> Result<Option<Vec<u8>>> {
-        check_key(key)?;
-        self.enter(table)?;
-        let depends_on = self.lock_key(&table.shared, key, mode)?;
-        let value = table.shared.tree.get_copy(&self.inner.engine.pool, key)?;
-        self.show(depends_on)?;
-        Ok(value)
-    }
-
-    /// Waits until what was read and is about to be shown is durable, if the transaction asks for that. Fails if the database
-    /// was shut off meanwhile: what was read may be a page that a bug left half changed.
-    pub(crate) fn show(&self, depends_on: Lsn) -> Result<()> {
-        self.inner.engine.check_open()?;
-        if self.options.read == Read::Durable && depends_on != Lsn::ZERO {
-            self.inner.engine.log.wait(depends_on, Durability::Durable)?;
-        }
-        Ok(())
-    }
-
-    /// Takes the locks over: the caller releases them.
-    pub(crate) fn take_locks(&mut self) -> Option<TxnLocks> {
-        self.locks.take()
-    }
-
-    /// The transaction's locks, for a range.
-    pub(crate) fn parts(&mut self) -> Option<(&Engine, &mut TxnLocks, &mut Lsn)> {
-        let locks = self.locks.as_mut()?;
-        Some((&self.inner.engine, locks, &mut self.depends))
-    }
-
-    fn write(
-        &mut self,
-        table: &Table,
-        key: &[u8],
-        value_bytes: usize,
-        change: impl FnOnce(&Engine, &TableShared, &mut Writer) -> Result<Previous>,
-    ) -> Result<Previous> {
-        check_key(key)?;
-        if value_bytes > VALUE_BYTES_MAX {
-            return Err(Error::ValueTooLong { length: value_bytes, max: VALUE_BYTES_MAX });
-        }
-        self.enter(table)?;
-        self.inner.engine.check_writable()?;
-        self.lock_key(&table.shared, key, PointMode::Exclusive)?;
-        self.statement(|engine, writer| {
-            let previous = change(engine, &table.shared, writer)?;
-            if let Some(chain) = previous.chain {
-                writer.let_go(chain.head);
-            }
-            Ok(previous)
-        })
-    }
-
-    /// Runs a change, and undoes what it has logged if it fails.
-    pub(crate) fn statement<T>(
-        &mut self,
-        change: impl FnOnce(&Engine, &mut Writer) -> Result<T>,
-    ) -> Result<T> {
-        let engine = &self.inner.engine;
-        let txn = self.id();
-        let writer = self.writer.get_or_insert_with(|| engine.active.take_writer(txn));
-        writer.depend_on(self.depends);
-        let before = writer.undo_next();
-        match change(engine, writer) {
-            Ok(done) => Ok(done),
-            Err(error) => {
-                if writer.undo_next() != before && self.undo_to(before).is_err() {
-                    return Err(self.fail(error));
-                }
-                if error.is_poisoned() {
-                    return Err(self.fail(error));
-                }
-                Err(error)
-            }
-        }
-    }
-
-    fn undo_to(&mut self, at: Lsn) -> Result<()> {
-        let Some(writer) = &mut self.writer else { return Ok(()) };
-        match self.inner.engine.roll_back(writer, at) {
-            Ok(()) => Ok(()),
-            Err(error) => Err(self.fail(error)),
-        }
-    }
-
-    /// Gives the transaction its place in the log. When this returns it is committed if the log up to the returned end
-    /// survives; with early release its locks are gone. If it fails the transaction is rolled back, or, if the log does
-    /// not take that either, left to recovery.
-    fn pre_commit(&mut self) -> Result<Committed> {
-        if let Some(cause) = self.failure.clone() {
-            self.give_up();
-            return Err(Error::MustRollBack { cause });
-        }
-        let engine = &self.inner.engine;
-        let durability = self.options.durability;
-        let Some(mut writer) = self.writer.take_if(|writer| writer.slot.lock().txn != TxnId::NONE) else {
-            return self.end_read_only();
-        };
-        writer.depend_on(self.depends);
-        let end = match engine.append_commit(&mut writer) {
-            Ok(end) => end,
-            Err(error) => {
-                self.writer = Some(writer);
-                self.give_up();
-                return Err(error);
-            }
-        };
-        engine.active.count_commit();
-        // Before the locks go: whoever has the table to himself finds no page that nothing leads to. If this fails
-        // recovery does it; the commit stands.
-        if !writer.has_chains() || engine.finish_commit(&mut writer).is_ok() {
-            engine.active.give_writer(writer);
-        }
-        let release_now =
-            engine.options.lock_release == LockRelease::Early || durability == Durability::Buffered;
-        if release_now && let Some(locks) = self.locks.take() {
-            engine.release_locks(locks, Some(end));
-        }
-        engine.checkpoints.note(end);
-        Ok(Committed { end, durability })
-    }
-
-    fn end_read_only(&mut self) -> Result<Committed> {
-        if let Some(writer) = self.writer.take() {
-            self.inner.engine.active.give_writer(writer);
-        }
-        if let Some(locks) = self.locks.take() {
-            self.inner.engine.release_locks(locks, None);
-        }
-        Ok(Committed { end: self.depends, durability: self.options.durability })
-    }
-
-    /// Hands locks that are to be held until the commit is durable to the thread that waits for that.
-    fn release_later(&mut self, committed: Committed) {
-        if let Some(locks) = self.locks.take() {
-            Releaser::release_later(&self.inner.engine, locks, committed);
-        }
-    }
-
-    fn undo_all(&mut self) -> Result<()> {
-        let engine = &self.inner.engine;
-        let mut outcome = Ok(());
-        if let Some(mut writer) = self.writer.take() {
-            if writer.slot.lock().txn == TxnId::NONE {
-                engine.active.give_writer(writer);
-            } else {
-                outcome = engine.check_open().and_then(|()| engine.roll_back_all(&mut writer));
-                match &outcome {
-                    Ok(()) => {
-                        engine.active.count_rollback();
-                        engine.active.give_writer(writer);
-                    }
-                    Err(_) => {
-                        // Its changes stay in memory, behind its locks; its slot keeps the log for recovery.
-                        if let Some(locks) = self.locks.take() {
-                            engine.keep_locks(locks);
-                        }
-                    }
-                }
-            }
-        }
-        if let Some(locks) = self.locks.take() {
-            engine.release_locks(locks, None);
-        }
-        outcome
-    }
-
-    /// Rolls back when there is nobody to tell how that went: invariant 4 covers the failure.
-    fn give_up(&mut self) {
-        let _outcome = self.undo_all();
     }
 }
 
-/// The table's pages, with the calling thread's hint.
-fn pages<'a>(engine: &'a Engine, shared: &'a TableShared) -> Pages<'a> {
-    Pages { hint: Some(shared.hints.mine()), ..engine.pages() }
-}
-
-fn check_key(key: &[u8]) -> Result<()> {
+fn check_key(key: &[u8]) -> Result<&[u8]> {
     if key.len() > KEY_BYTES_MAX {
         return Err(Error::KeyTooLong { length: key.len(), max: KEY_BYTES_MAX });
     }
-    Ok(())
+    Ok(key)
 }
 
-impl Drop for Transaction {
-    fn drop(&mut self) {
-        self.give_up();
+fn check_value(value: &[u8]) -> Result<&[u8]> {
+    if value.len() > VALUE_BYTES_MAX {
+        return Err(Error::ValueTooLong { length: value.len(), max: VALUE_BYTES_MAX });
     }
+    Ok(value)
 }
 
 impl fmt::Debug for Transaction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Transaction")
-            .field("id", &self.id())
-            .field("options", &self.options)
-            .field("wrote", &self.writer.is_some())
-            .finish_non_exhaustive()
+        match &self.of {
+            TransactionOf::Paged(txn) => txn.fmt(f),
+        }
     }
 }

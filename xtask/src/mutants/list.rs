@@ -15,7 +15,7 @@ const LOCKS: &[&str] = &["-p", "katydid", "--lib", "lock::"];
 const CHECKPOINT: &str = "crates/engine/src/paged/checkpoint.rs";
 const DOUBLE_WRITE: &str = "crates/engine/src/paged/double_write.rs";
 const LEADER: &str = "crates/wal/src/core/leader.rs";
-const TRANSACTION: &str = "crates/engine/src/transaction.rs";
+const TRANSACTION: &str = "crates/engine/src/paged/transaction.rs";
 const ROLLBACK: &str = "crates/engine/src/paged/rollback.rs";
 
 pub const LIST: &[Mutant] = &[
@@ -168,9 +168,9 @@ pub const LIST: &[Mutant] = &[
     },
     Mutant {
         name: "a database is believed before its names are synced",
-        file: "crates/engine/src/paged/open.rs",
-        old: "    directory.sync()?;\n    let progress",
-        new: "    let progress",
+        file: "crates/engine/src/open.rs",
+        old: "    directory.sync()?;\n    let control",
+        new: "    let control",
         tests: TRUST,
     },
     Mutant {
@@ -217,7 +217,7 @@ pub const LIST: &[Mutant] = &[
     },
     Mutant {
         name: "order: a table's drop is not put above its users' commits",
-        file: "crates/engine/src/database.rs",
+        file: "crates/engine/src/paged/database.rs",
         old: "        engine.log.barrier();\n",
         new: "",
         tests: ORDER,

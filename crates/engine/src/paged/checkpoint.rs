@@ -23,8 +23,8 @@
 //! that must do the same in every run have no such thread: `Engine::run_background` does its work where they call it.
 
 use crate::Lsn;
+use crate::control::Shutdown;
 use crate::error::Result;
-use crate::paged::control::Shutdown;
 use crate::paged::engine::Engine;
 use crate::paged::log_record::{
     CHECKPOINT_ACTIVE, CHECKPOINT_BEGIN, CHECKPOINT_END, CHECKPOINT_PAGES, CheckpointEnd, PAGES_PER_RECORD,

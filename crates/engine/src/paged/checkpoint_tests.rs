@@ -25,10 +25,10 @@ fn what_is_appended_after_the_capture_is_above_the_checkpoint() {
         let early = database.table("early").expect("table");
         let late = database.table("late").expect("table");
         database.put(&late, "k", "old").expect("put");
-        database.engine().checkpoint_all().expect("a checkpoint");
+        database.paged().engine().checkpoint_all().expect("a checkpoint");
         let (captured, has_captured) = channel();
         let (leave, has_leave) = channel();
-        *database.engine().checkpoints.pause.lock() = Some((captured, has_leave));
+        *database.paged().engine().checkpoints.pause.lock() = Some((captured, has_leave));
         std::thread::scope(|scope| {
             let (began, has_begun) = channel();
             let (database, early, late) = (&database, &early, &late);

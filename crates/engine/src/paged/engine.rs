@@ -10,12 +10,12 @@
 //!    and the log is kept for recovery to undo them.
 
 use crate::Lsn;
+use crate::control::ControlFile;
 use crate::error::{ConflictKind, Error, Result};
 use crate::lock::{Conflict, Locks, TxnLocks};
 use crate::options::Options;
 use crate::paged::active::ActiveTable;
 use crate::paged::checkpoint::Checkpoints;
-use crate::paged::control::ControlFile;
 use crate::paged::pool::{Pool, WalBarrier};
 use crate::paged::releaser::Releaser;
 use crate::paged::space::Space;

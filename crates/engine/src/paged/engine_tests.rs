@@ -16,8 +16,8 @@ fn open(device: &SimDevice) -> Database {
 /// Makes the next freeing of the long value of `key` fail when it is logged and its pages are changed: the map of free
 /// pages in memory already has one of them.
 fn plant(database: &Database, table: &Table, key: &str) {
-    let engine = database.engine();
-    let head = table.shared.tree.get(&engine.pool, key.as_bytes(), |value| match value {
+    let engine = database.paged().engine();
+    let head = table.paged().tree.get(&engine.pool, key.as_bytes(), |value| match value {
         Value::Overflow { head, .. } => head,
         Value::Inline(_) => panic!("a value of {} bytes in its leaf", LONG.len()),
     });

@@ -4,8 +4,10 @@ pub(crate) mod active;
 pub(crate) mod catalog;
 pub(crate) mod change;
 pub(crate) mod checkpoint;
-pub(crate) mod control;
+pub(crate) mod commit;
+pub(crate) mod database;
 pub(crate) mod double_write;
+pub(crate) mod dump;
 pub(crate) mod engine;
 #[cfg(test)]
 mod engine_tests;
@@ -15,11 +17,17 @@ pub(crate) mod open;
 pub(crate) mod page;
 #[allow(dead_code)] // the page formats' and trees' full vocabulary
 pub(crate) mod pool;
+pub(crate) mod range;
 pub(crate) mod recovery;
 pub(crate) mod releaser;
 pub(crate) mod rollback;
+pub(crate) mod session;
 #[allow(dead_code)] // the page formats' and trees' full vocabulary
 pub(crate) mod space;
+pub(crate) mod stat;
+pub(crate) mod table;
+pub(crate) mod transaction;
 #[allow(dead_code)] // the page formats' and trees' full vocabulary
 pub(crate) mod tree;
+pub(crate) mod verify;
 pub(crate) mod writer;

@@ -1,22 +1,16 @@
-//! Opening a database: whose directory it is, creation, restart, and closing.
+//! Opening a paged database: creation, restart, and closing.
 //!
-//! Runs on the thread that opens or closes. The order of opening is the order of trust: gate, lock, names, control file, identity
-//! of the other files, torn pages, log, analysis, redo, free pages, undo, checkpoint; only then do others see the database.
-//!
-//! Names and files are synced, and cached bytes dropped, before they are believed. A process that died may have left them in the
-//! page cache only: a crash of the machine would take back what was acknowledged on top of them, or even all of it (without
-//! its control file a database is an unfinished creation, which the next open begins again).
-//!
-//! A new database is everything but its control file, each part durable, and then the control file. A crash before
-//! leaves files without one: the next open, which finds only files a creation makes, begins again.
+//! Runs on the thread that opens or closes. The order is the order of trust, begun in [`crate::open`]: identity of the other
+//! files, torn pages, log, analysis, redo, free pages, undo, checkpoint; only then do others see the database.
 
+use crate::control::{Control, ControlFile, EngineKind, Shutdown};
 use crate::error::{Error, Foreign, Result};
 use crate::ids::TxnId;
 use crate::lock::Locks;
+use crate::open::{Guards, LOG_FOLDER, Place, random_id};
 use crate::options::Options;
 use crate::paged::active::ActiveTable;
 use crate::paged::checkpoint::Checkpoints;
-use crate::paged::control::{self, Control, ControlFile, EngineKind, Shutdown};
 use crate::paged::double_write::{self, DoubleWrite};
 use crate::paged::engine::{Engine, LogBarrier};
 use crate::paged::pool::Pool;
@@ -24,21 +18,17 @@ use crate::paged::recovery::{self, Analysis, Progress};
 use crate::paged::releaser::Releaser;
 use crate::paged::space::{self, Space};
 use crate::{Lsn, Phase};
-use katydid_device::{self as device, Create, Directory, DirectoryLock, File, Gate, Verb, Watch};
+use katydid_device::{self as device, Create, Directory, File, Verb, Watch};
 use katydid_wal::{Background, Log};
 use parking_lot::Mutex;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The folder of the log, inside the database's.
-pub(crate) const LOG_FOLDER: &str = "log";
 /// The log's control file: if it is gone, so is the log.
 const LOG_CONTROL: &str = "log.control";
 
-/// The files of a database. An interrupted creation leaves some of them.
-const FILES: [&str; 4] =
-    [control::FILE_NAME, control::NEW_FILE_NAME, space::FILE_NAME, double_write::FILE_NAME];
+/// The engine's own files. An interrupted creation leaves some of them.
+pub(crate) const FILES: [&str; 2] = [space::FILE_NAME, double_write::FILE_NAME];
 
 /// What opening has found and made so far.
 struct Files {
@@ -48,56 +38,15 @@ struct Files {
     log: Log,
 }
 
-/// What stands before all files, for as long as the database is open.
-struct Guards {
-    gate: Gate,
-    watch: Watch,
-    directory_lock: Box<dyn DirectoryLock>,
-}
-
-/// Opens the database in `directory`, creating it if there is none and the options say so.
-pub(crate) fn open(directory: Arc<dyn Directory>, options: Options) -> Result<Arc<Engine>> {
-    options.validate()?;
-    let place = directory.describe();
-    let watch = Watch::new(options.log.stall_after);
-    if options.log.background == Background::Threads {
-        watch.start().map_err(|error| {
-            device::Error::from_io(Verb::Open, "the thread that watches the device", error)
-        })?;
-    }
-    open_watched(directory, options, place, watch)
-}
-
-/// The same, with a watch of the caller's.
-pub(crate) fn open_watched(
-    directory: Arc<dyn Directory>,
-    options: Options,
-    place: String,
-    watch: Watch,
-) -> Result<Arc<Engine>> {
-    // Next to the device: what waits at the gate does not stall.
-    let (directory, gate) = Gate::wrap(watch.before(directory));
-    refuse_foreign(directory.as_ref(), &place)?;
-    let directory_lock = directory.lock()?;
-    directory.sync()?;
+/// Opens the paged database that `control` belongs to, or creates one if there is none.
+pub(crate) fn open(place: Place, options: Options, control: Option<ControlFile>) -> Result<Arc<Engine>> {
+    let Place { directory, name, guards } = place;
     let progress = Progress::new(options.on_recovery.clone());
-    let files = match ControlFile::open(directory.as_ref(), options.log.method)? {
-        Some(control) => existing(&directory, &options, &place, control, &watch, &progress)?,
-        None => create(&directory, &options, &place, &watch)?,
+    let files = match control {
+        Some(control) => existing(&directory, &options, &name, control, &guards.watch, &progress)?,
+        None => create(&directory, &options, &guards.watch)?,
     };
-    restart(files, options, place, Guards { gate, watch, directory_lock }, &progress)
-}
-
-/// Fails if the directory holds no database but something else: before the lock, whose file would be left there.
-fn refuse_foreign(directory: &dyn Directory, place: &str) -> Result<()> {
-    let names = directory.list()?;
-    if names.iter().any(|name| name == control::FILE_NAME) {
-        return Ok(());
-    }
-    match names.into_iter().find(|name| !FILES.contains(&name.as_str())) {
-        Some(name) => Err(Error::Foreign { place: place.to_owned(), what: Foreign::File(name) }),
-        None => Ok(()),
-    }
+    restart(files, options, name, guards, &progress)
 }
 
 fn open_pages(directory: &dyn Directory, options: &Options, create: Create) -> Result<Arc<dyn File>> {
@@ -152,12 +101,7 @@ fn existing(
     Ok(Files { control, pages, double_write, log })
 }
 
-fn create(directory: &Arc<dyn Directory>, options: &Options, place: &str, watch: &Watch) -> Result<Files> {
-    // Once more, now that nobody else can put a file there.
-    refuse_foreign(directory.as_ref(), place)?;
-    if !options.create {
-        return Err(Error::NotFound { place: place.to_owned() });
-    }
+fn create(directory: &Arc<dyn Directory>, options: &Options, watch: &Watch) -> Result<Files> {
     // An interrupted creation may have made a log already, and with it the database's id.
     let id = options.log.log_id.unwrap_or_else(random_id);
     let log = open_log(directory, options, id, watch)?;
@@ -231,13 +175,6 @@ fn restart(
     Checkpoints::start(&engine)
         .map_err(|error| device::Error::from_io(Verb::Open, "the checkpoint thread", error))?;
     Ok(engine)
-}
-
-/// An id that no other database has.
-fn random_id() -> u128 {
-    // The standard library seeds each of these from the operating system.
-    let word = || RandomState::new().hash_one(std::time::SystemTime::now());
-    u128::from(word()) << 64 | u128::from(word())
 }
 
 impl Engine {

@@ -14,7 +14,7 @@
 
 use crate::lock::TxnLocks;
 use crate::paged::engine::Engine;
-use crate::transaction::Committed;
+use crate::paged::transaction::Committed;
 use katydid_wal::Background;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;

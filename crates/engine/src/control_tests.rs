@@ -31,7 +31,7 @@ fn slot_is_read_back() {
 
 #[test]
 fn format_1_is_still_read() {
-    let fixture = include_bytes!("../../tests/fixtures/control-v1");
+    let fixture = include_bytes!("../tests/fixtures/control-v1");
     assert_eq!(decode(fixture), Slot::Valid(9, control()));
     assert_eq!(slot(9, &control()), fixture);
 }

@@ -137,7 +137,7 @@ fn decode(slot: &[u8]) -> Slot {
         next_table: u32::from_le_bytes(field(slot, 64)),
     };
     let page_bytes = control.page_bytes as usize;
-    let sizes = super::page::PAGE_BYTES_MIN..=super::page::PAGE_BYTES_MAX;
+    let sizes = crate::paged::page::PAGE_BYTES_MIN..=crate::paged::page::PAGE_BYTES_MAX;
     if !page_bytes.is_power_of_two() || !sizes.contains(&page_bytes) || version == 0 {
         return Slot::Damaged;
     }

@@ -1,0 +1,99 @@
+//! Opening a database: whose directory it is, and which engine has made it.
+//!
+//! Runs on the thread that opens. The order of opening is the order of trust: gate, lock, names, control file; the engine
+//! goes on from there, and only when it is done do others see the database.
+//!
+//! Names and files are synced, and cached bytes dropped, before they are believed. A process that died may have left them in the
+//! page cache only: a crash of the machine would take back what was acknowledged on top of them, or even all of it (without
+//! its control file a database is an unfinished creation, which the next open begins again).
+//!
+//! A new database is everything but its control file, each part durable, and then the control file. A crash before
+//! leaves files without one: the next open, which finds only files a creation makes, begins again.
+
+use crate::control::{self, ControlFile};
+use crate::database::{Database, DatabaseOf};
+use crate::error::{Error, Foreign, Result};
+use crate::options::Options;
+use crate::paged;
+use crate::paged::database::PagedDatabase;
+use katydid_device::{self as device, Directory, DirectoryLock, Gate, Verb, Watch};
+use katydid_wal::Background;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+/// The folder of the log, inside the database's.
+pub(crate) const LOG_FOLDER: &str = "log";
+
+/// The directory of a database that is being opened.
+pub(crate) struct Place {
+    /// Behind the gate.
+    pub(crate) directory: Arc<dyn Directory>,
+    pub(crate) name: String,
+    pub(crate) guards: Guards,
+}
+
+/// What stands before all files, for as long as the database is open.
+pub(crate) struct Guards {
+    pub(crate) gate: Gate,
+    pub(crate) watch: Watch,
+    pub(crate) directory_lock: Box<dyn DirectoryLock>,
+}
+
+/// Opens the database in `directory`, creating it if there is none and the options say so.
+pub(crate) fn open(directory: Arc<dyn Directory>, options: Options) -> Result<Database> {
+    options.validate()?;
+    let watch = Watch::new(options.log.stall_after);
+    if options.log.background == Background::Threads {
+        watch.start().map_err(|error| {
+            device::Error::from_io(Verb::Open, "the thread that watches the device", error)
+        })?;
+    }
+    open_watched(directory, options, watch)
+}
+
+/// The same, with a watch of the caller's.
+pub(crate) fn open_watched(
+    directory: Arc<dyn Directory>,
+    options: Options,
+    watch: Watch,
+) -> Result<Database> {
+    options.validate()?;
+    let name = directory.describe();
+    // Next to the device: what waits at the gate does not stall.
+    let (directory, gate) = Gate::wrap(watch.before(directory));
+    refuse_foreign(directory.as_ref(), &name)?;
+    let directory_lock = directory.lock()?;
+    directory.sync()?;
+    let control = ControlFile::open(directory.as_ref(), options.log.method)?;
+    if control.is_none() {
+        // Once more, now that nobody else can put a file there.
+        refuse_foreign(directory.as_ref(), &name)?;
+        if !options.create {
+            return Err(Error::NotFound { place: name });
+        }
+    }
+    let place = Place { directory, name, guards: Guards { gate, watch, directory_lock } };
+    let engine = paged::open::open(place, options, control)?;
+    Ok(Database { of: DatabaseOf::Paged(PagedDatabase::new(engine)) })
+}
+
+/// Fails if the directory holds no database but something else: before the lock, whose file would be left there.
+fn refuse_foreign(directory: &dyn Directory, place: &str) -> Result<()> {
+    let names = directory.list()?;
+    if names.iter().any(|name| name == control::FILE_NAME) {
+        return Ok(());
+    }
+    // An interrupted creation leaves some of them.
+    let ours = [&[control::FILE_NAME, control::NEW_FILE_NAME][..], &paged::open::FILES].concat();
+    match names.into_iter().find(|name| !ours.contains(&name.as_str())) {
+        Some(name) => Err(Error::Foreign { place: place.to_owned(), what: Foreign::File(name) }),
+        None => Ok(()),
+    }
+}
+
+/// An id that no other database has.
+pub(crate) fn random_id() -> u128 {
+    // The standard library seeds each of these from the operating system.
+    let word = || RandomState::new().hash_one(std::time::SystemTime::now());
+    u128::from(word()) << 64 | u128::from(word())
+}

@@ -1,0 +1,253 @@
+//! The paged engine behind a [`crate::Database`]: tables, and who keeps it open.
+//!
+//! Any thread. Invariants:
+//!
+//! 1. The catalog is read and changed only with `ddl` held, and a change is durable before `ddl` is given up. No lock of a
+//!    transaction is waited for while it is held.
+//! 2. A table in `tables` is in the catalog.
+//! 3. A table is dropped only with its exclusive lock held, until the drop is durable and the handles are marked.
+
+use crate::error::{Error, Result};
+use crate::lock::{TableMode, TxnLocks};
+use crate::options::{Options, TransactionOptions};
+use crate::paged::active::{SHARDS, shard_of_thread};
+use crate::paged::catalog::{self, CATALOG, NAME_BYTES_MAX};
+use crate::paged::engine::Engine;
+use crate::paged::pool::Pool;
+use crate::paged::session::PagedSession;
+use crate::paged::table::PagedTable;
+use crate::paged::transaction::PagedTransaction;
+use crate::paged::tree::{Batch, BatchValue, LeafHints, Tree};
+use crate::paged::writer::Forward;
+use crate::{Durability, Lsn, TableId};
+use crossbeam_utils::CachePadded;
+use parking_lot::{Mutex, RwLock};
+use std::collections::HashMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What is inside a [`crate::Database`]. All clones are one database.
+#[derive(Clone)]
+pub(crate) struct PagedDatabase {
+    inner: Arc<Inner>,
+    entrances: Arc<[Entrance]>,
+}
+
+/// A reference to an open database, counted apart for each shard that threads are spread over: transactions come and go too
+/// often for all threads to share one counter.
+pub(crate) type Entrance = Arc<CachePadded<Arc<Inner>>>;
+
+/// What all handles share; dropping it closes the database.
+pub(crate) struct Inner {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) id: u128,
+    /// Invariant 1. Taken before `tables`.
+    ddl: Mutex<()>,
+    tables: RwLock<HashMap<String, Arc<PagedTable>>>,
+}
+
+impl PagedDatabase {
+    /// The handle on an engine that is open.
+    pub(crate) fn new(engine: Arc<Engine>) -> PagedDatabase {
+        let id = engine.control.get().database;
+        let inner = Inner { engine, id, ddl: Mutex::new(()), tables: RwLock::default() };
+        let inner = Arc::new(inner);
+        let entrances = (0..SHARDS).map(|_| Arc::new(CachePadded::new(inner.clone()))).collect();
+        PagedDatabase { inner, entrances }
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.inner.engine
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.engine().options
+    }
+
+    /// Where it is.
+    pub(crate) fn place(&self) -> &str {
+        &self.engine().place
+    }
+
+    pub(crate) fn table(&self, name: &str) -> Result<Arc<PagedTable>> {
+        if let Some(table) = self.open_table(name)? {
+            return Ok(table);
+        }
+        let _ddl = self.inner.ddl.lock();
+        if let Some(table) = self.find(name)? {
+            return Ok(table);
+        }
+        let engine = self.engine();
+        engine.check_writable()?;
+        let mut number = 0;
+        engine.control.update(|control| {
+            number = control.next_table;
+            control.next_table += 1;
+        })?;
+        let mut txn = self.begin_durable()?;
+        let tree = txn.statement(|engine, writer| {
+            let pages = engine.pages();
+            let tree = Tree::create(pages, TableId::new(number), &mut Forward { engine, writer })?;
+            let entry = catalog::encode(tree);
+            CATALOG.insert(pages, name.as_bytes(), &entry, &mut Forward { engine, writer })?;
+            Ok(tree)
+        })?;
+        txn.commit()?;
+        Ok(self.handle(name, tree))
+    }
+
+    pub(crate) fn open_table(&self, name: &str) -> Result<Option<Arc<PagedTable>>> {
+        self.engine().check_open()?;
+        if name.is_empty() || name.len() > NAME_BYTES_MAX {
+            return Err(Error::TableName { length: name.len() });
+        }
+        if let Some(table) = self.inner.tables.read().get(name) {
+            return Ok(Some(table.clone()));
+        }
+        let _ddl = self.inner.ddl.lock();
+        self.find(name)
+    }
+
+    /// Looks a table up; the caller holds `ddl`.
+    fn find(&self, name: &str) -> Result<Option<Arc<PagedTable>>> {
+        if let Some(table) = self.inner.tables.read().get(name) {
+            return Ok(Some(table.clone()));
+        }
+        let Some(entry) = CATALOG.get_copy(&self.engine().pool, name.as_bytes())? else { return Ok(None) };
+        Ok(Some(self.handle(name, catalog::decode(name.as_bytes(), &entry)?)))
+    }
+
+    fn handle(&self, name: &str, tree: Tree) -> Arc<PagedTable> {
+        let table = Arc::new(PagedTable {
+            name: name.to_owned(),
+            tree,
+            space: self.engine().locks.space(tree.table),
+            hints: LeafHints::new(),
+            database: self.inner.id,
+            dropped: AtomicBool::new(false),
+        });
+        self.inner.tables.write().insert(name.to_owned(), table.clone());
+        table
+    }
+
+    pub(crate) fn tables(&self) -> Result<Vec<String>> {
+        self.engine().check_open()?;
+        let _ddl = self.inner.ddl.lock();
+        Ok(self.catalog()?.into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// Everything in the catalog; the caller holds `ddl`.
+    pub(crate) fn catalog(&self) -> Result<Vec<(String, Tree)>> {
+        read_catalog(&self.engine().pool)
+    }
+
+    /// The latch on the catalog, for whoever must not meet a table that comes or goes.
+    pub(crate) fn freeze_catalog(&self) -> parking_lot::MutexGuard<'_, ()> {
+        self.inner.ddl.lock()
+    }
+
+    pub(crate) fn drop_table(&self, name: &str) -> Result<bool> {
+        let Some(table) = self.open_table(name)? else { return Ok(false) };
+        self.engine().check_writable()?;
+        let mut txn = self.begin_durable()?;
+        let Some((engine, locks, _)) = txn.parts() else { return Err(Error::Closed) };
+        let tree = table.tree;
+        engine
+            .locks
+            .acquire_table(locks, tree.table, TableMode::Exclusive)
+            .map_err(|conflict| engine.conflict(conflict))?;
+        // Whoever used the table has committed or rolled back, and that must lie below the drop: there is nothing to undo it in
+        // afterwards. The lock does not tell which of them are durable.
+        engine.log.barrier();
+        let _ddl = self.inner.ddl.lock();
+        if table.dropped.load(Ordering::Acquire) {
+            return Ok(false);
+        }
+        txn.statement(|engine, writer| {
+            CATALOG.delete(engine.pages(), name.as_bytes(), &mut Forward { engine, writer })?;
+            writer.let_go(tree.root);
+            Ok(())
+        })?;
+        let mut locks = txn.take_locks();
+        let outcome = txn.commit();
+        let engine = self.engine();
+        match &outcome {
+            Ok(_) => {
+                table.dropped.store(true, Ordering::Release);
+                self.inner.tables.write().remove(name);
+                release(engine, &mut locks);
+                engine.locks.forget(tree.table);
+            }
+            Err(error) if error.is_poisoned() => locks.into_iter().for_each(|locks| engine.keep_locks(locks)),
+            Err(_) => release(engine, &mut locks),
+        }
+        outcome.map(|_| true)
+    }
+
+    pub(crate) fn begin(&self, options: TransactionOptions) -> Result<PagedTransaction> {
+        PagedTransaction::new(self.entrances[shard_of_thread()].clone(), options)
+    }
+
+    fn begin_durable(&self) -> Result<PagedTransaction> {
+        let durability = Durability::Durable;
+        self.begin(TransactionOptions { durability, ..TransactionOptions::default() })
+    }
+
+    pub(crate) fn session(&self) -> PagedSession {
+        PagedSession::new(self.inner.clone())
+    }
+
+    pub(crate) fn sync(&self) -> Result<Lsn> {
+        let engine = self.engine();
+        engine.check_open()?;
+        let end = engine.log.sync()?;
+        if engine.gate.is_shut() {
+            return Err(engine.poison());
+        }
+        Ok(end)
+    }
+
+    pub(crate) fn checkpoint(&self) -> Result<Lsn> {
+        self.engine().check_open()?;
+        self.engine().checkpoint()
+    }
+
+    pub(crate) fn close(&self) -> Result<()> {
+        self.engine().close()
+    }
+
+    pub(crate) fn run_background(&self) {
+        self.engine().run_background();
+    }
+}
+
+fn release(engine: &Engine, locks: &mut Option<TxnLocks>) {
+    if let Some(locks) = locks {
+        engine.locks.release_all(locks, None);
+    }
+}
+
+/// Everything in the catalog.
+pub(crate) fn read_catalog(pool: &Pool) -> Result<Vec<(String, Tree)>> {
+    let mut tables = Vec::new();
+    let mut batch = Batch::default();
+    let mut from = Some(Bound::Unbounded);
+    while let Some(bound) = from {
+        from = CATALOG.scan_up(pool, bound.as_ref().map(Vec::as_slice), 64, &mut batch)?;
+        for (name, entry) in batch.iter() {
+            let BatchValue::Inline(entry) = entry else {
+                return Err(Error::Internal("a catalog entry is too long for its page"));
+            };
+            tables.push((String::from_utf8_lossy(name).into_owned(), catalog::decode(name, entry)?));
+        }
+    }
+    Ok(tables)
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Nobody is left to be told; `close` tells. What was acknowledged is durable, and recovery does the rest.
+        let _outcome = self.engine.close();
+    }
+}

@@ -1,0 +1,59 @@
+//! Positions and counters of the paged engine.
+
+use crate::error::Result;
+use crate::paged::database::PagedDatabase;
+use crate::stat::{LogStat, Stat};
+
+impl PagedDatabase {
+    /// See [`crate::Database::stat`].
+    pub(crate) fn stat(&self) -> Result<Stat> {
+        let engine = self.engine();
+        engine.check_open()?;
+        let tally = engine.active.tally();
+        let (pool, space, locks) = (engine.pool.stat(), engine.space.stat(), engine.locks.stat());
+        let (counters, log_space) = (engine.log.counters(), engine.log.space());
+        let (active, _) = engine.active.oldest();
+        Ok(Stat {
+            tables: self.tables()?.len() as u64,
+            transactions_active: active,
+            commits: tally.commits,
+            rollbacks: tally.rollbacks,
+            conflicts: tally.conflicts,
+            lock_waits: locks.waits,
+            deadlocks: locks.deadlocks,
+            checkpoints: engine.checkpoints.taken(),
+            checkpoint_lsn: engine.checkpoints.begin(),
+            page_bytes: engine.pool.page_bytes() as u64,
+            pages: space.pages,
+            pages_free: space.free,
+            cache_pages: pool.capacity as u64,
+            cached: pool.resident as u64,
+            dirty: pool.dirty as u64,
+            cache_misses: pool.loaded,
+            evicted: pool.evicted,
+            forced: pool.forced,
+            pages_written: pool.written,
+            stalls: engine.watch.stalls(),
+            log: LogStat {
+                start: engine.log.start(),
+                durable: engine.log.durable(),
+                written: engine.log.written(),
+                filled: engine.log.filled(),
+                reserved: engine.log.reserved(),
+                pinned_by: engine.pinned_by(),
+                bytes: engine.log_bytes(),
+                soft_bytes: engine.options.log_soft_bytes,
+                hard_bytes: engine.options.log_hard_bytes,
+                syncs: counters.syncs,
+                bytes_synced: counters.bytes_synced,
+                bytes_written: counters.bytes_written,
+                released: counters.released,
+                wakeups: counters.syncer_wakeups + counters.maintenance_wakeups + counters.tracker_wakeups,
+                bytes_on_disk: log_space.on_disk,
+                prepared: log_space.prepared,
+                incarnation: engine.log.recovery().incarnation,
+                counters,
+            },
+        })
+    }
+}

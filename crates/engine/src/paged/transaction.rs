@@ -1,0 +1,413 @@
+//! A transaction: reads and writes under strict two-phase locking, and the ways to end it.
+//!
+//! Used by one thread at a time; it may move between threads. Invariants:
+//!
+//! 1. Every key read or passed over is locked before it is read, every key written before it is written, and nothing is
+//!    released before the commit record has a place in the log, or everything is undone.
+//! 2. A call that fails leaves the transaction as it was before the call, or in a state in which it can only roll back.
+//! 3. `depends` is at least the commit end of every transaction whose writes were seen or replaced and whose commit may not be
+//!    durable. A transaction that wrote puts its records above that, so whoever waits for its own commit record waits for theirs.
+//! 4. A transaction whose changes can neither be committed nor undone keeps its locks until the database is opened again.
+
+use crate::Durability;
+use crate::Lsn;
+use crate::error::{Error, Result};
+use crate::ids::TxnId;
+use crate::lock::{PointMode, TableMode, TxnLocks};
+use crate::options::{LockRelease, Read, TransactionOptions};
+use crate::paged::commit::PagedCommit;
+use crate::paged::database::Entrance;
+use crate::paged::engine::Engine;
+use crate::paged::range::PagedRange;
+use crate::paged::releaser::Releaser;
+use crate::paged::session::PagedSession;
+use crate::paged::table::PagedTable;
+use crate::paged::tree::{Pages, Previous};
+use crate::paged::writer::{Forward, Writer};
+use crate::session::Callback;
+use crate::transaction::Savepoint;
+use std::fmt;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// What is inside a [`crate::Transaction`]. Dropping it rolls it back.
+pub(crate) struct PagedTransaction {
+    inner: Entrance,
+    id: TxnId,
+    options: TransactionOptions,
+    /// Empty after the transaction has ended.
+    locks: Option<TxnLocks>,
+    writer: Option<Box<Writer>>,
+    depends: Lsn,
+    savepoints: u64,
+    /// Serial numbers of the savepoints that are in force, with what they remember.
+    in_force: Vec<(u64, Lsn)>,
+    failure: Option<Arc<Error>>,
+}
+
+/// A committed transaction that may not be durable yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Committed {
+    /// Up to here the log must have come.
+    pub(crate) end: Lsn,
+    /// How far.
+    pub(crate) durability: Durability,
+}
+
+impl Committed {
+    /// What later holders of its locks depend on when these are released now, after the log has come as far as asked:
+    /// nothing if that is durable.
+    pub(crate) fn left_behind(&self) -> Option<Lsn> {
+        (self.durability != Durability::Durable).then_some(self.end)
+    }
+}
+
+impl PagedTransaction {
+    pub(crate) fn new(inner: Entrance, options: TransactionOptions) -> Result<Self> {
+        inner.engine.check_open()?;
+        let txn = inner.engine.active.next_txn();
+        let locks = inner.engine.active.take_locks(txn);
+        Ok(PagedTransaction {
+            inner,
+            id: txn,
+            options,
+            locks: Some(locks),
+            writer: None,
+            depends: Lsn::ZERO,
+            savepoints: 0,
+            in_force: Vec::new(),
+            failure: None,
+        })
+    }
+
+    pub(crate) fn id(&self) -> TxnId {
+        self.id
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.inner.engine
+    }
+
+    pub(crate) fn get(&mut self, table: &PagedTable, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.read(table, key, PointMode::Shared)
+    }
+
+    pub(crate) fn get_for_update(&mut self, table: &PagedTable, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.read(table, key, PointMode::Update)
+    }
+
+    pub(crate) fn put(&mut self, table: &PagedTable, key: &[u8], value: &[u8]) -> Result<()> {
+        self.write(table, key, |engine, writer| {
+            table.tree.put(pages(engine, table), key, value, &mut Forward { engine, writer })
+        })?;
+        Ok(())
+    }
+
+    pub(crate) fn insert(&mut self, table: &PagedTable, key: &[u8], value: &[u8]) -> Result<()> {
+        self.write(table, key, |engine, writer| {
+            table.tree.insert(pages(engine, table), key, value, &mut Forward { engine, writer })?;
+            Ok(Previous::default())
+        })?;
+        Ok(())
+    }
+
+    pub(crate) fn delete(&mut self, table: &PagedTable, key: &[u8]) -> Result<bool> {
+        let previous = self.write(table, key, |engine, writer| {
+            table.tree.delete(engine.pages(), key, &mut Forward { engine, writer })
+        })?;
+        Ok(previous.existed)
+    }
+
+    pub(crate) fn range(
+        &mut self,
+        table: Arc<PagedTable>,
+        low: Bound<Vec<u8>>,
+        high: Bound<Vec<u8>>,
+    ) -> PagedRange<'_> {
+        PagedRange::new(self, table, low, high)
+    }
+
+    pub(crate) fn savepoint(&mut self) -> Savepoint {
+        self.savepoints += 1;
+        let at = self.writer.as_ref().map_or(Lsn::ZERO, |writer| writer.undo_next());
+        self.in_force.push((self.savepoints, at));
+        Savepoint { txn: self.id(), serial: self.savepoints }
+    }
+
+    pub(crate) fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
+        self.check()?;
+        let place = self.in_force.iter().position(|(serial, _)| *serial == savepoint.serial);
+        let Some(place) = place.filter(|_| savepoint.txn == self.id()) else { return Err(Error::Savepoint) };
+        self.in_force.truncate(place + 1);
+        let (_, at) = self.in_force[place];
+        self.undo_to(at)
+    }
+
+    pub(crate) fn commit(&mut self) -> Result<Lsn> {
+        let wrote = self.writer.is_some();
+        let committed = self.pre_commit()?;
+        let outcome = self.inner.engine.log.wait(committed.end, committed.durability).map_err(Error::from);
+        if wrote && let Some(locks) = self.locks.take() {
+            // Nobody has seen anything yet.
+            match &outcome {
+                Ok(()) => self.inner.engine.release_locks(locks, committed.left_behind()),
+                Err(_) => self.inner.engine.keep_locks(locks),
+            }
+        }
+        outcome.map(|()| committed.end)
+    }
+
+    pub(crate) fn commit_async(&mut self) -> PagedCommit {
+        let committed = self.pre_commit();
+        if let Ok(committed) = &committed {
+            self.release_later(*committed);
+        }
+        PagedCommit::new(&self.inner, committed)
+    }
+
+    pub(crate) fn commit_with(&mut self, session: &PagedSession, done: Callback) {
+        let committed = self.pre_commit();
+        if let Ok(committed) = &committed {
+            self.release_later(*committed);
+        }
+        session.push(committed, done);
+    }
+
+    pub(crate) fn rollback(&mut self) -> Result<()> {
+        self.undo_all()
+    }
+
+    // ---- the steps
+
+    /// Fails if the transaction can only roll back.
+    pub(crate) fn check(&self) -> Result<()> {
+        match &self.failure {
+            Some(cause) => Err(Error::MustRollBack { cause: cause.clone() }),
+            None => self.inner.engine.check_open(),
+        }
+    }
+
+    /// Remembers a failure after which only rolling back is left.
+    pub(crate) fn fail(&mut self, error: Error) -> Error {
+        self.failure = Some(Arc::new(error.clone()));
+        error
+    }
+
+    /// Locks the table in shared mode.
+    pub(crate) fn enter(&mut self, table: &PagedTable) -> Result<()> {
+        self.check()?;
+        if table.database != self.inner.id {
+            return Err(Error::ForeignTable { name: table.name.clone() });
+        }
+        let engine = &self.inner.engine;
+        let Some(locks) = &mut self.locks else { return Err(Error::Closed) };
+        // What a creator or dropper of the table did was durable before its lock was released.
+        if let Err(conflict) = engine.locks.acquire_table(locks, table.tree.table, TableMode::Shared) {
+            let error = engine.conflict(conflict);
+            return Err(self.fail(error));
+        }
+        table.check()
+    }
+
+    fn lock_key(&mut self, table: &PagedTable, key: &[u8], mode: PointMode) -> Result<Lsn> {
+        let engine = &self.inner.engine;
+        let Some(locks) = &mut self.locks else { return Err(Error::Closed) };
+        match engine.locks.acquire_point(locks, &table.space, key, mode) {
+            Ok(grant) => {
+                self.depends = self.depends.max(grant.depends_on);
+                Ok(grant.depends_on)
+            }
+            Err(conflict) => {
+                let error = engine.conflict(conflict);
+                Err(self.fail(error))
+            }
+        }
+    }
+
+    fn read(&mut self, table: &PagedTable, key: &[u8], mode: PointMode) -> Result<Option<Vec<u8>>> {
+        self.enter(table)?;
+        let depends_on = self.lock_key(table, key, mode)?;
+        let value = table.tree.get_copy(&self.inner.engine.pool, key)?;
+        self.show(depends_on)?;
+        Ok(value)
+    }
+
+    /// Waits until what was read and is about to be shown is durable, if the transaction asks for that. Fails if the database
+    /// was shut off meanwhile: what was read may be a page that a bug left half changed.
+    pub(crate) fn show(&self, depends_on: Lsn) -> Result<()> {
+        self.inner.engine.check_open()?;
+        if self.options.read == Read::Durable && depends_on != Lsn::ZERO {
+            self.inner.engine.log.wait(depends_on, Durability::Durable)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the locks over: the caller releases them.
+    pub(crate) fn take_locks(&mut self) -> Option<TxnLocks> {
+        self.locks.take()
+    }
+
+    /// The transaction's locks, for a range.
+    pub(crate) fn parts(&mut self) -> Option<(&Engine, &mut TxnLocks, &mut Lsn)> {
+        let locks = self.locks.as_mut()?;
+        Some((&self.inner.engine, locks, &mut self.depends))
+    }
+
+    fn write(
+        &mut self,
+        table: &PagedTable,
+        key: &[u8],
+        change: impl FnOnce(&Engine, &mut Writer) -> Result<Previous>,
+    ) -> Result<Previous> {
+        self.enter(table)?;
+        self.inner.engine.check_writable()?;
+        self.lock_key(table, key, PointMode::Exclusive)?;
+        self.statement(|engine, writer| {
+            let previous = change(engine, writer)?;
+            if let Some(chain) = previous.chain {
+                writer.let_go(chain.head);
+            }
+            Ok(previous)
+        })
+    }
+
+    /// Runs a change, and undoes what it has logged if it fails.
+    pub(crate) fn statement<T>(
+        &mut self,
+        change: impl FnOnce(&Engine, &mut Writer) -> Result<T>,
+    ) -> Result<T> {
+        let engine = &self.inner.engine;
+        let txn = self.id();
+        let writer = self.writer.get_or_insert_with(|| engine.active.take_writer(txn));
+        writer.depend_on(self.depends);
+        let before = writer.undo_next();
+        match change(engine, writer) {
+            Ok(done) => Ok(done),
+            Err(error) => {
+                if writer.undo_next() != before && self.undo_to(before).is_err() {
+                    return Err(self.fail(error));
+                }
+                if error.is_poisoned() {
+                    return Err(self.fail(error));
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn undo_to(&mut self, at: Lsn) -> Result<()> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        match self.inner.engine.roll_back(writer, at) {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.fail(error)),
+        }
+    }
+
+    /// Gives the transaction its place in the log. When this returns it is committed if the log up to the returned end
+    /// survives; with early release its locks are gone. If it fails the transaction is rolled back, or, if the log does
+    /// not take that either, left to recovery.
+    fn pre_commit(&mut self) -> Result<Committed> {
+        if let Some(cause) = self.failure.clone() {
+            self.give_up();
+            return Err(Error::MustRollBack { cause });
+        }
+        let engine = &self.inner.engine;
+        let durability = self.options.durability;
+        let Some(mut writer) = self.writer.take_if(|writer| writer.slot.lock().txn != TxnId::NONE) else {
+            return self.end_read_only();
+        };
+        writer.depend_on(self.depends);
+        let end = match engine.append_commit(&mut writer) {
+            Ok(end) => end,
+            Err(error) => {
+                self.writer = Some(writer);
+                self.give_up();
+                return Err(error);
+            }
+        };
+        engine.active.count_commit();
+        // Before the locks go: whoever has the table to himself finds no page that nothing leads to. If this fails
+        // recovery does it; the commit stands.
+        if !writer.has_chains() || engine.finish_commit(&mut writer).is_ok() {
+            engine.active.give_writer(writer);
+        }
+        let release_now =
+            engine.options.lock_release == LockRelease::Early || durability == Durability::Buffered;
+        if release_now && let Some(locks) = self.locks.take() {
+            engine.release_locks(locks, Some(end));
+        }
+        engine.checkpoints.note(end);
+        Ok(Committed { end, durability })
+    }
+
+    fn end_read_only(&mut self) -> Result<Committed> {
+        if let Some(writer) = self.writer.take() {
+            self.inner.engine.active.give_writer(writer);
+        }
+        if let Some(locks) = self.locks.take() {
+            self.inner.engine.release_locks(locks, None);
+        }
+        Ok(Committed { end: self.depends, durability: self.options.durability })
+    }
+
+    /// Hands locks that are to be held until the commit is durable to the thread that waits for that.
+    fn release_later(&mut self, committed: Committed) {
+        if let Some(locks) = self.locks.take() {
+            Releaser::release_later(&self.inner.engine, locks, committed);
+        }
+    }
+
+    fn undo_all(&mut self) -> Result<()> {
+        let engine = &self.inner.engine;
+        let mut outcome = Ok(());
+        if let Some(mut writer) = self.writer.take() {
+            if writer.slot.lock().txn == TxnId::NONE {
+                engine.active.give_writer(writer);
+            } else {
+                outcome = engine.check_open().and_then(|()| engine.roll_back_all(&mut writer));
+                match &outcome {
+                    Ok(()) => {
+                        engine.active.count_rollback();
+                        engine.active.give_writer(writer);
+                    }
+                    Err(_) => {
+                        // Its changes stay in memory, behind its locks; its slot keeps the log for recovery.
+                        if let Some(locks) = self.locks.take() {
+                            engine.keep_locks(locks);
+                        }
+                    }
+                }
+            }
+        }
+        if let Some(locks) = self.locks.take() {
+            engine.release_locks(locks, None);
+        }
+        outcome
+    }
+
+    /// Rolls back when there is nobody to tell how that went: invariant 4 covers the failure.
+    fn give_up(&mut self) {
+        let _outcome = self.undo_all();
+    }
+}
+
+/// The table's pages, with the calling thread's hint.
+fn pages<'a>(engine: &'a Engine, table: &'a PagedTable) -> Pages<'a> {
+    Pages { hint: Some(table.hints.mine()), ..engine.pages() }
+}
+
+impl Drop for PagedTransaction {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}
+
+impl fmt::Debug for PagedTransaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction")
+            .field("id", &self.id())
+            .field("options", &self.options)
+            .field("wrote", &self.writer.is_some())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,244 @@
+//! Checking a database: its pages, trees, free-page map and log.
+
+use crate::Lsn;
+use crate::control::{Control, Shutdown};
+use crate::error::{Error, Result};
+use crate::lock::{TableMode, TxnLocks};
+use crate::open::LOG_FOLDER;
+use crate::paged::catalog::CATALOG;
+use crate::paged::database::{PagedDatabase, read_catalog};
+use crate::paged::double_write::DoubleWrite;
+use crate::paged::engine::Engine;
+use crate::paged::page::PageId;
+use crate::paged::pool::{Pool, WalBarrier};
+use crate::paged::space::{self, check_file};
+use crate::paged::tree::{Reached, Tree, verify_maps};
+use crate::verify::{VerifyProgress, VerifyReport};
+use katydid_device::Directory;
+use katydid_wal::{Finding, Reader, inspect};
+use std::sync::Arc;
+
+/// Bytes of pages kept in memory while a database is checked that is not open.
+const CACHE_BYTES: usize = 64 << 20;
+
+impl PagedDatabase {
+    /// See [`crate::Database::verify`].
+    pub(crate) fn verify(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport> {
+        let engine = self.engine();
+        let mut left = engine.options.retries;
+        loop {
+            engine.check_open()?;
+            let mut locks = TxnLocks::new(engine.active.next_txn());
+            let outcome = self.verify_locked(&mut locks, progress.as_ref());
+            engine.locks.release_all(&mut locks, None);
+            match outcome {
+                Ok(Some(report)) => return Ok(report),
+                Ok(None) => {}
+                Err(error) if error.is_retryable() && left > 0 => left -= 1,
+                Err(error) => return Err(error),
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// `None` if a table was made between the locks and the check.
+    fn verify_locked(
+        &self,
+        locks: &mut TxnLocks,
+        progress: Option<&VerifyProgress>,
+    ) -> Result<Option<VerifyReport>> {
+        let engine = self.engine();
+        let tables = {
+            let _catalog = self.freeze_catalog();
+            self.catalog()?
+        };
+        for (_, tree) in &tables {
+            let granted = engine.locks.acquire_table(locks, tree.table, TableMode::Exclusive);
+            granted.map_err(|conflict| engine.conflict(conflict))?;
+        }
+        let _catalog = self.freeze_catalog();
+        if self.catalog()? != tables {
+            return Ok(None);
+        }
+        let mut report = VerifyReport { clean: false, ..VerifyReport::default() };
+        let pages = engine.space.stat().pages;
+        verify_trees(&engine.pool, pages, &tables, progress, &mut report)?;
+        engine.verify_log(&mut report)?;
+        Ok(Some(report))
+    }
+}
+
+/// See [`crate::Database::verify_in`].
+pub(crate) fn verify_in(
+    directory: &dyn Directory,
+    control: &Control,
+    progress: Option<VerifyProgress>,
+) -> Result<VerifyReport> {
+    let place = directory.describe();
+    let mut report = VerifyReport { clean: control.shutdown == Shutdown::Clean, ..VerifyReport::default() };
+    verify_log_in(directory, &mut report)?;
+    let page_bytes = control.page_bytes as usize;
+    let file = directory.open_read_only(space::FILE_NAME)?;
+    let checked = check_file(file.as_ref(), &place, control.database, page_bytes);
+    report.note(checked)?;
+    let pages = file.len()? / page_bytes as u64;
+    if !report.clean {
+        report.notes.push(
+            "the database was not closed cleanly: pages were checked one by one, not how they hang together"
+                .to_owned(),
+        );
+        return verify_pages(file.as_ref(), pages, page_bytes, progress.as_ref(), report);
+    }
+    // An area of its own, which stays empty: nothing is written.
+    let nowhere = katydid_device::MemoryDirectory::new();
+    let double_write =
+        DoubleWrite::open(&nowhere, katydid_device::Method::Buffered, control.database, page_bytes)?;
+    let pool = Pool::new(file, double_write, page_bytes, CACHE_BYTES, Arc::new(NoLog));
+    match read_catalog(&pool) {
+        Ok(tables) => verify_trees(&pool, pages, &tables, progress.as_ref(), &mut report)?,
+        Err(error) => report.note(Err(error))?,
+    }
+    Ok(report)
+}
+
+/// Nothing is written while a database is checked that is not open.
+#[derive(Debug)]
+struct NoLog;
+
+impl WalBarrier for NoLog {
+    fn make_durable(&self, _: Lsn) -> Result<()> {
+        Err(Error::Internal("a check writes nothing"))
+    }
+
+    fn reserved(&self) -> Lsn {
+        Lsn::ZERO
+    }
+}
+
+fn verify_trees(
+    pool: &Pool,
+    pages: u64,
+    tables: &[(String, Tree)],
+    progress: Option<&VerifyProgress>,
+    report: &mut VerifyReport,
+) -> Result<()> {
+    let tell = |done| {
+        if let Some(progress) = progress {
+            progress(done, pages);
+        }
+    };
+    let mut reached = Reached::new(pages);
+    for page in [PageId::new(0), PageId::FIRST_MAP] {
+        let noted = reached.note(page);
+        report.note(noted)?;
+    }
+    report.pages += 1;
+    let before = report.keys;
+    CATALOG.verify(pool, &mut reached, report)?;
+    report.keys = before;
+    for (name, tree) in tables {
+        tell(report.pages);
+        let faults = report.faults.len();
+        tree.verify(pool, &mut reached, report)?;
+        report.tables += 1;
+        for fault in &mut report.faults[faults..] {
+            fault.place = format!("table {name:?}, {}", fault.place);
+        }
+    }
+    verify_maps(pool, &reached, report)?;
+    tell(pages);
+    Ok(())
+}
+
+/// Checks each page by itself.
+fn verify_pages(
+    file: &dyn katydid_device::File,
+    pages: u64,
+    page_bytes: usize,
+    progress: Option<&VerifyProgress>,
+    mut report: VerifyReport,
+) -> Result<VerifyReport> {
+    let mut page = katydid_device::AlignedBuffer::new_zeroed(page_bytes);
+    let mut torn = 0u64;
+    for number in 1..pages {
+        if number % 1024 == 0
+            && let Some(progress) = progress
+        {
+            progress(number, pages);
+        }
+        let id = PageId::new(number);
+        let Some(offset) = id.offset(page_bytes) else { break };
+        let read = file.read_at(&mut page, offset)?;
+        if page[..read].iter().all(|byte| *byte == 0) {
+            continue;
+        }
+        report.pages += 1;
+        match crate::paged::page::check(&page[..read], id, page_bytes) {
+            Ok(_) => {}
+            // The crash may have torn it; recovery puts it back from the double-write area or by redo.
+            Err(_) => torn += 1,
+        }
+    }
+    if torn > 0 {
+        report.notes.push(format!("{torn} pages are torn or damaged; recovery will mend the torn ones"));
+    }
+    Ok(report)
+}
+
+fn walk_log(mut reader: Reader, report: &mut VerifyReport) -> Result<()> {
+    loop {
+        match reader.next_record() {
+            Ok(Some(record)) => {
+                report.log_records += 1;
+                report.log_end = record.end;
+            }
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                let noted = Err(error.into());
+                return report.note(noted);
+            }
+        }
+    }
+}
+
+fn verify_log_in(directory: &dyn Directory, report: &mut VerifyReport) -> Result<()> {
+    let Some(folder) = directory.existing_subdirectory(LOG_FOLDER)? else {
+        report.fault(LOG_FOLDER, "the log is missing");
+        return Ok(());
+    };
+    let inspection = match inspect(folder.as_ref()) {
+        Ok(inspection) => inspection,
+        Err(katydid_wal::OpenError::Device(error)) if !error.is_not_found() => return Err(error.into()),
+        Err(error) => {
+            report.fault(LOG_FOLDER, error.to_string());
+            return Ok(());
+        }
+    };
+    report.log_start = inspection.start;
+    match &inspection.finding {
+        Ok(Finding::TornTail { at, dropped }) => report.notes.push(format!(
+            "the log ends with a torn tail at {at} ({dropped} records behind it); none of it was acknowledged"
+        )),
+        Ok(_) => {}
+        Err(error) => report.fault(LOG_FOLDER, error.to_string()),
+    }
+    walk_log(inspection.records()?, report)?;
+    report.log_end = inspection.end;
+    Ok(())
+}
+
+impl Engine {
+    /// Reads the whole log.
+    fn verify_log(&self, report: &mut VerifyReport) -> Result<()> {
+        loop {
+            let start = self.log.start();
+            report.log_start = start;
+            let outcome = self.log.reader(start).map_err(Error::from);
+            match outcome.and_then(|reader| walk_log(reader, report)) {
+                // A checkpoint trimmed it meanwhile.
+                Err(_) if self.log.start() > start => report.log_records = 0,
+                outcome => return outcome,
+            }
+        }
+    }
+}
