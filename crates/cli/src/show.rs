@@ -6,7 +6,7 @@ use crate::output::{Output, say};
 use crate::place::Place;
 use crate::text;
 use clap::Args;
-use katydid::{Stalls, Stat};
+use katydid::{EngineKind, EngineStat, Lsn, MemoryStat, PagedStat, Stalls, Stat, StreamStat, TxnId};
 use serde_json::{Value, json};
 
 /// Print the names of all tables, one per line
@@ -60,37 +60,69 @@ impl StatCommand {
     }
 }
 
-fn as_lines(stat: &Stat) -> Vec<(&'static str, String)> {
-    let pages = |number: u64| format!("{} ({})", grouped(number), shown(number * stat.page_bytes));
-    vec![
-        ("tables", grouped(stat.tables)),
-        ("page size", shown(stat.page_bytes)),
-        ("pages", pages(stat.pages)),
-        ("pages free", pages(stat.pages_free)),
-        ("cache", pages(stat.cache_pages)),
-        ("cached", pages(stat.cached)),
-        ("dirty", pages(stat.dirty)),
-        ("cache misses", grouped(stat.cache_misses)),
-        ("pages written", grouped(stat.pages_written)),
-        ("active", format!("{} transactions", grouped(stat.transactions_active))),
-        ("commits", grouped(stat.commits)),
-        ("rollbacks", grouped(stat.rollbacks)),
-        ("conflicts", grouped(stat.conflicts)),
-        ("checkpoints", grouped(stat.checkpoints)),
-        ("last checkpoint", stat.checkpoint_lsn.to_string()),
-        ("log", shown(stat.log.bytes)),
-        ("log limits", format!("{} soft, {} hard", shown(stat.log.soft_bytes), shown(stat.log.hard_bytes))),
-        ("log pinned by", stat.log.pinned_by.to_string()),
-        ("log start", stat.log.start.to_string()),
-        ("log durable", stat.log.durable.to_string()),
-        ("log written", stat.log.written.to_string()),
-        ("log filled", stat.log.filled.to_string()),
-        ("log reserved", stat.log.reserved.to_string()),
-        ("log syncs", grouped(stat.log.syncs)),
-        ("log bytes synced", grouped(stat.log.bytes_synced)),
-        ("log wake-ups", grouped(stat.log.wakeups)),
-        ("incarnation", stat.log.incarnation.to_string()),
-        ("device stalls", stalls(&stat.stalls)),
+type Lines = Vec<(String, String)>;
+
+fn as_lines(stat: &Stat) -> Lines {
+    let mut lines = Lines::new();
+    let mut line = |name: &str, value: String| lines.push((name.to_owned(), value));
+    line("tables", grouped(stat.tables));
+    match &stat.engine {
+        EngineStat::Paged(paged) => {
+            let pages = |number: u64| format!("{} ({})", grouped(number), shown(number * paged.page_bytes));
+            line("page size", shown(paged.page_bytes));
+            line("pages", pages(paged.pages));
+            line("pages free", pages(paged.pages_free));
+            line("cache", pages(paged.cache_pages));
+            line("cached", pages(paged.cached));
+            line("dirty", pages(paged.dirty));
+            line("cache misses", grouped(paged.cache_misses));
+            line("pages written", grouped(paged.pages_written));
+        }
+        EngineStat::Memory(memory) => {
+            line("memory", format!("{} of {}", shown(memory.used_bytes), shown(memory.limit_bytes)));
+            line("records", grouped(memory.records));
+            let held = memory.held_by.map_or(String::new(), |txn| format!(", kept for transaction {txn}"));
+            line("old versions", grouped(memory.versions_old) + &held);
+        }
+        // The engine may learn to say more than this program knows.
+        _ => {}
+    }
+    line("active", format!("{} transactions", grouped(stat.transactions_active)));
+    line("commits", grouped(stat.commits));
+    line("rollbacks", grouped(stat.rollbacks));
+    line("conflicts", grouped(stat.conflicts));
+    line("checkpoints", grouped(stat.checkpoints));
+    match &stat.engine {
+        EngineStat::Paged(paged) => line("last checkpoint", paged.checkpoint_lsn.to_string()),
+        EngineStat::Memory(memory) => line("last checkpoint", grouped(memory.checkpoint)),
+        _ => {}
+    }
+    line("log", shown(stat.log.bytes));
+    let (soft, hard) = (shown(stat.log.soft_bytes), shown(stat.log.hard_bytes));
+    line("log limits", format!("{soft} soft, {hard} hard"));
+    line("log pinned by", stat.log.pinned_by.to_string());
+    for (number, stream) in stat.log.streams.iter().enumerate() {
+        let name = if stat.paged().is_some() { "log".to_owned() } else { format!("stream {number}") };
+        for (what, lsn) in positions(stream) {
+            line(&format!("{name} {what}"), lsn.to_string());
+        }
+    }
+    line("log syncs", grouped(stat.log.syncs));
+    line("log bytes synced", grouped(stat.log.bytes_synced));
+    line("log wake-ups", grouped(stat.log.wakeups));
+    line("incarnation", stat.log.incarnation.to_string());
+    line("device stalls", stalls(&stat.stalls));
+    lines
+}
+
+/// What is told of a stream, in the order of age.
+fn positions(stream: &StreamStat) -> [(&'static str, Lsn); 5] {
+    [
+        ("start", stream.start),
+        ("durable", stream.durable),
+        ("written", stream.written),
+        ("filled", stream.filled),
+        ("reserved", stream.reserved),
     ]
 }
 
@@ -107,22 +139,13 @@ fn stalls(stalls: &Stalls) -> String {
 }
 
 fn as_json(stat: &Stat) -> Value {
-    json!({
+    let mut object = json!({
         "tables": stat.tables,
-        "page_bytes": stat.page_bytes,
-        "pages": stat.pages,
-        "pages_free": stat.pages_free,
-        "cache_pages": stat.cache_pages,
-        "cached": stat.cached,
-        "dirty": stat.dirty,
-        "cache_misses": stat.cache_misses,
-        "pages_written": stat.pages_written,
         "transactions_active": stat.transactions_active,
         "commits": stat.commits,
         "rollbacks": stat.rollbacks,
         "conflicts": stat.conflicts,
         "checkpoints": stat.checkpoints,
-        "checkpoint_lsn": stat.checkpoint_lsn.get(),
         "device_stalls": {
             "count": stat.stalls.count,
             "longest_us": u64::try_from(stat.stalls.longest.as_micros()).unwrap_or(u64::MAX),
@@ -138,17 +161,64 @@ fn as_json(stat: &Stat) -> Value {
             "hard_bytes": stat.log.hard_bytes,
             "pinned_by": stat.log.pinned_by.to_string(),
             "pinned_lsn": stat.log.pinned_by.lsn().get(),
-            "start": stat.log.start.get(),
-            "durable": stat.log.durable.get(),
-            "written": stat.log.written.get(),
-            "filled": stat.log.filled.get(),
-            "reserved": stat.log.reserved.get(),
             "syncs": stat.log.syncs,
             "bytes_synced": stat.log.bytes_synced,
             "wakeups": stat.log.wakeups,
             "incarnation": stat.log.incarnation,
         },
+    });
+    let streams = stat.log.streams.iter().map(stream_json);
+    match &stat.engine {
+        EngineStat::Paged(paged) => {
+            merge(&mut object, paged_json(paged));
+            // One stream: its positions are the log's.
+            streams.for_each(|stream| merge(&mut object["log"], stream));
+        }
+        EngineStat::Memory(memory) => {
+            merge(&mut object, memory_json(memory));
+            object["log"]["streams"] = streams.collect();
+        }
+        _ => {}
+    }
+    object
+}
+
+fn paged_json(paged: &PagedStat) -> Value {
+    json!({
+        "engine": EngineKind::Paged.to_string(),
+        "page_bytes": paged.page_bytes,
+        "pages": paged.pages,
+        "pages_free": paged.pages_free,
+        "cache_pages": paged.cache_pages,
+        "cached": paged.cached,
+        "dirty": paged.dirty,
+        "cache_misses": paged.cache_misses,
+        "pages_written": paged.pages_written,
+        "checkpoint_lsn": paged.checkpoint_lsn.get(),
     })
+}
+
+fn memory_json(memory: &MemoryStat) -> Value {
+    json!({
+        "engine": EngineKind::Memory.to_string(),
+        "used_bytes": memory.used_bytes,
+        "limit_bytes": memory.limit_bytes,
+        "records": memory.records,
+        "versions_old": memory.versions_old,
+        "held_by": memory.held_by.map(TxnId::get),
+        "checkpoint": memory.checkpoint,
+    })
+}
+
+fn stream_json(stream: &StreamStat) -> Value {
+    positions(stream).into_iter().map(|(what, lsn)| (what.to_owned(), Value::from(lsn.get()))).collect()
+}
+
+/// Adds the members of one object to another.
+fn merge(into: &mut Value, from: Value) {
+    if let (Value::Object(into), Value::Object(from)) = (into, from) {
+        into.extend(from);
+    }
 }
 
 /// Write changed pages to their place and trim the log; print where the checkpoint began

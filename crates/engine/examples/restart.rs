@@ -11,7 +11,7 @@ fn write(dir: &str, options: Options, megabytes: u64) {
     let table = database.table("t").expect("table");
     // A second run updates what the first one has put.
     let stat = database.stat().expect("stat");
-    let (start, byte) = (stat.log.reserved.get(), stat.log.incarnation as u8);
+    let (start, byte) = (stat.log.streams[0].reserved.get(), stat.log.incarnation as u8);
     let buffered = TransactionOptions { durability: Durability::Buffered, ..TransactionOptions::default() };
     let mut nth = 0u64;
     loop {
@@ -22,7 +22,7 @@ fn write(dir: &str, options: Options, megabytes: u64) {
             txn.put(&table, key, [byte; 100]).expect("put");
             txn.commit().expect("commit");
         }
-        let end = database.stat().expect("stat").log.reserved.get();
+        let end = database.stat().expect("stat").log.streams[0].reserved.get();
         if end - start > megabytes << 20 {
             break;
         }

@@ -32,7 +32,7 @@ pub use options::{
 };
 pub use range::Range;
 pub use session::Session;
-pub use stat::{LogStat, Pin, Stat};
+pub use stat::{EngineStat, LogStat, MemoryStat, PagedStat, Pin, Stat, StreamStat};
 pub use table::Table;
 pub use transaction::{Savepoint, Transaction};
 pub use verify::{Fault, VerifyProgress, VerifyReport};

@@ -50,12 +50,52 @@ pub struct Stat {
     pub rollbacks: u64,
     /// Calls that failed with `Error::Conflict`.
     pub conflicts: u64,
+    /// Checkpoints completed.
+    pub checkpoints: u64,
+    /// Device calls that took longer than the log option `stall_after`, and the one that is taking so long now.
+    pub stalls: Stalls,
+    /// What only one engine has.
+    pub engine: EngineStat,
+    /// The log.
+    pub log: LogStat,
+}
+
+impl Stat {
+    /// What the paged engine has, if it is one.
+    pub fn paged(&self) -> Option<&PagedStat> {
+        match &self.engine {
+            EngineStat::Paged(paged) => Some(paged),
+            EngineStat::Memory(_) => None,
+        }
+    }
+
+    /// What the memory engine has, if it is one.
+    pub fn memory(&self) -> Option<&MemoryStat> {
+        match &self.engine {
+            EngineStat::Paged(_) => None,
+            EngineStat::Memory(memory) => Some(memory),
+        }
+    }
+}
+
+/// Positions and counters that only one engine has.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum EngineStat {
+    /// Of the paged engine.
+    Paged(PagedStat),
+    /// Of the memory engine.
+    Memory(MemoryStat),
+}
+
+/// What the paged engine has: locks, pages and their cache.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct PagedStat {
     /// Lock requests that had to wait.
     pub lock_waits: u64,
     /// Lock waits ended to break a deadlock.
     pub deadlocks: u64,
-    /// Checkpoints completed.
-    pub checkpoints: u64,
     /// Where the last completed checkpoint began.
     pub checkpoint_lsn: Lsn,
     /// Size of a page in bytes.
@@ -78,16 +118,30 @@ pub struct Stat {
     pub forced: u64,
     /// Pages written to their place.
     pub pages_written: u64,
-    /// Device calls that took longer than the log option `stall_after`, and the one that is taking so long now.
-    pub stalls: Stalls,
-    /// The log.
-    pub log: LogStat,
 }
 
-/// Positions and counters of the log.
+/// What the memory engine has: records and their versions.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct LogStat {
+pub struct MemoryStat {
+    /// Bytes of keys, values and what belongs to them, old versions included.
+    pub used_bytes: u64,
+    /// Bytes it may hold at most.
+    pub limit_bytes: u64,
+    /// Keys, those included that were deleted and are not yet forgotten.
+    pub records: u64,
+    /// Versions that newer ones have replaced and that are not yet given up.
+    pub versions_old: u64,
+    /// The oldest open transaction, if old versions are kept for it.
+    pub held_by: Option<TxnId>,
+    /// Number of the last complete checkpoint; zero: none yet.
+    pub checkpoint: u64,
+}
+
+/// Positions in one stream of the log. The paged engine's log has one.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct StreamStat {
     /// The oldest position kept.
     pub start: Lsn,
     /// Everything before this is on the device.
@@ -98,6 +152,14 @@ pub struct LogStat {
     pub filled: Lsn,
     /// The end of the log.
     pub reserved: Lsn,
+}
+
+/// Positions and counters of the log; counters are sums over its streams.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct LogStat {
+    /// Positions in each stream.
+    pub streams: Vec<StreamStat>,
     /// What keeps the oldest part.
     pub pinned_by: Pin,
     /// Bytes between start and end.
@@ -124,4 +186,11 @@ pub struct LogStat {
     pub incarnation: u32,
     /// All that the log counts.
     pub counters: katydid_wal::Counters,
+}
+
+impl LogStat {
+    /// Bytes appended so far, since the log was created: where its streams end, added up.
+    pub fn appended(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.reserved.get()).sum()
+    }
 }

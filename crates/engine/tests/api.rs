@@ -385,12 +385,12 @@ fn durability_and_durable_reads() {
         txn.put(&table, "a", "1").unwrap();
         let end = txn.commit().unwrap();
         if durability == Durability::Durable {
-            assert!(database.stat().unwrap().log.durable >= end);
+            assert!(database.stat().unwrap().log.streams[0].durable >= end);
         }
         let mut reader =
             database.begin_with(TransactionOptions { read: Read::Durable, ..Default::default() }).unwrap();
         reader.get(&table, "a").unwrap();
-        assert!(database.stat().unwrap().log.durable >= end);
+        assert!(database.stat().unwrap().log.streams[0].durable >= end);
     }
 }
 

@@ -235,7 +235,10 @@ impl Setup {
             ("lock_release", self.lock_release.to_string().into()),
             ("cache_bytes", self.cache.into()),
             ("checkpoint_bytes", self.checkpoint.unwrap_or(defaults.checkpoint_bytes).into()),
-            ("page_bytes", database.stat().map_or(Value::Null, |stat| stat.page_bytes.into())),
+            (
+                "page_bytes",
+                database.stat().ok().and_then(|stat| stat.paged().map(|paged| paged.page_bytes)).into(),
+            ),
             ("device", self.device.name().into()),
             ("method", name_of(self.method).into()),
             ("seed", self.seed.into()),

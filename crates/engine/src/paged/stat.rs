@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::paged::database::PagedDatabase;
-use crate::stat::{LogStat, Stat};
+use crate::stat::{EngineStat, LogStat, PagedStat, Stat, StreamStat};
 
 impl PagedDatabase {
     /// See [`crate::Database::stat`].
@@ -19,27 +19,31 @@ impl PagedDatabase {
             commits: tally.commits,
             rollbacks: tally.rollbacks,
             conflicts: tally.conflicts,
-            lock_waits: locks.waits,
-            deadlocks: locks.deadlocks,
             checkpoints: engine.checkpoints.taken(),
-            checkpoint_lsn: engine.checkpoints.begin(),
-            page_bytes: engine.pool.page_bytes() as u64,
-            pages: space.pages,
-            pages_free: space.free,
-            cache_pages: pool.capacity as u64,
-            cached: pool.resident as u64,
-            dirty: pool.dirty as u64,
-            cache_misses: pool.loaded,
-            evicted: pool.evicted,
-            forced: pool.forced,
-            pages_written: pool.written,
             stalls: engine.watch.stalls(),
+            engine: EngineStat::Paged(PagedStat {
+                lock_waits: locks.waits,
+                deadlocks: locks.deadlocks,
+                checkpoint_lsn: engine.checkpoints.begin(),
+                page_bytes: engine.pool.page_bytes() as u64,
+                pages: space.pages,
+                pages_free: space.free,
+                cache_pages: pool.capacity as u64,
+                cached: pool.resident as u64,
+                dirty: pool.dirty as u64,
+                cache_misses: pool.loaded,
+                evicted: pool.evicted,
+                forced: pool.forced,
+                pages_written: pool.written,
+            }),
             log: LogStat {
-                start: engine.log.start(),
-                durable: engine.log.durable(),
-                written: engine.log.written(),
-                filled: engine.log.filled(),
-                reserved: engine.log.reserved(),
+                streams: vec![StreamStat {
+                    start: engine.log.start(),
+                    durable: engine.log.durable(),
+                    written: engine.log.written(),
+                    filled: engine.log.filled(),
+                    reserved: engine.log.reserved(),
+                }],
                 pinned_by: engine.pinned_by(),
                 bytes: engine.log_bytes(),
                 soft_bytes: engine.options.log_soft_bytes,

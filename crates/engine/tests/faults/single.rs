@@ -105,7 +105,7 @@ fn whoever_waits_for_a_lock_when_the_device_fails_is_told() {
     holder.put(&table, "a", "1").unwrap();
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| database.get(&table, "a"));
-        while database.stat().unwrap().lock_waits == 0 {
+        while database.stat().unwrap().paged().unwrap().lock_waits == 0 {
             std::thread::yield_now();
         }
         log_syncs_fail(&device);

@@ -218,7 +218,7 @@ fn watched<W: Workload>(
         times,
         usage,
         counters: (before.counters, after.counters),
-        log_bytes: after.reserved.since(before.reserved),
+        log_bytes: after.appended() - before.appended(),
         conflicts: outcome.conflicts,
         refused: 0,
         checked: None,
