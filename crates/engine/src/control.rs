@@ -1,4 +1,4 @@
-//! The control file `katydid.control`: which database this is, and where restart begins.
+//! The control file `katydid.control`: which database this is, which engine made it, and where restart begins.
 //!
 //! Two slots of 4 KiB, written in turn, durable; the valid one with the higher sequence number counts. Threads: the opener,
 //! then the checkpointer (one checkpoint at a time); `state` guards the choice of the slot across the write.
@@ -15,6 +15,8 @@
 
 use crate::Lsn;
 use crate::error::{Error, Foreign, Result};
+use crate::options::EngineKind;
+use crate::paged::page::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 use katydid_device::{AlignedBuffer, Create, Directory, File, Method, WriteMode};
 use parking_lot::Mutex;
 use std::io::IoSlice;
@@ -26,16 +28,12 @@ pub(crate) const FILE_NAME: &str = "katydid.control";
 pub(crate) const NEW_FILE_NAME: &str = "katydid.control.new";
 
 const MAGIC: [u8; 8] = *b"KTYDCTRL";
-const VERSION: u32 = 1;
+/// The newest version that is known; a slot has the oldest one that can say it, so that older programs read what they can.
+const VERSION: u32 = 2;
+/// The version since when there is a memory engine.
+const VERSION_MEMORY: u32 = 2;
+const STREAMS_MAX: u16 = 256;
 const SLOT: usize = 4096;
-
-/// Which engine made the database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub(crate) enum EngineKind {
-    /// Pages and ARIES.
-    Paged = 1,
-}
 
 /// How the database was left. A hint: restart reads the log either way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,23 +45,62 @@ pub(crate) enum Shutdown {
     Clean = 1,
 }
 
-/// What the control file says.
+/// What the control file says. What only the other engine has is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Control {
     /// The database, random.
     pub(crate) database: u128,
-    /// Bytes in a page.
-    pub(crate) page_bytes: u32,
-    /// The engine.
+    /// Which engine made it.
     pub(crate) engine: EngineKind,
     /// How it was left.
     pub(crate) shutdown: Shutdown,
-    /// LSN of the begin record of the last complete checkpoint; zero: none yet, restart reads the log from its start.
-    pub(crate) checkpoint: Lsn,
-    /// Every transaction id in use is below this.
-    pub(crate) next_transaction: u64,
     /// Every table id in use is below this.
     pub(crate) next_table: u32,
+    /// Paged: bytes in a page.
+    pub(crate) page_bytes: u32,
+    /// Paged: LSN of the begin record of the last complete checkpoint; zero: none yet, restart reads the log from its start.
+    pub(crate) checkpoint: Lsn,
+    /// Paged: every transaction id in use is below this.
+    pub(crate) next_transaction: u64,
+    /// Memory: streams of the log.
+    pub(crate) streams: u16,
+    /// Memory: number of the last complete checkpoint; zero: none yet, restart begins with nothing and the log's start.
+    pub(crate) checkpoint_number: u64,
+}
+
+impl Control {
+    /// Of a new paged database.
+    pub(crate) fn paged(database: u128, page_bytes: u32) -> Control {
+        Control {
+            database,
+            engine: EngineKind::Paged,
+            shutdown: Shutdown::Unclean,
+            next_table: 1,
+            page_bytes,
+            checkpoint: Lsn::ZERO,
+            next_transaction: 1,
+            streams: 0,
+            checkpoint_number: 0,
+        }
+    }
+
+    /// Of a new memory database.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the engine that begins with it is being built"))]
+    pub(crate) fn memory(database: u128, streams: u16) -> Control {
+        Control { engine: EngineKind::Memory, next_transaction: 0, streams, ..Control::paged(database, 0) }
+    }
+
+    fn is_sane(&self, version: u32) -> bool {
+        match self.engine {
+            EngineKind::Paged => {
+                let page_bytes = self.page_bytes as usize;
+                version >= 1
+                    && page_bytes.is_power_of_two()
+                    && (PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&page_bytes)
+            }
+            EngineKind::Memory => version >= VERSION_MEMORY && (1..=STREAMS_MAX).contains(&self.streams),
+        }
+    }
 }
 
 /// One slot as it was read.
@@ -92,16 +129,22 @@ fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
 
 fn encode(slot: &mut [u8], sequence: u64, control: &Control) {
     slot.fill(0);
+    let (engine, version) = match control.engine {
+        EngineKind::Paged => (1, 1),
+        EngineKind::Memory => (2, VERSION_MEMORY),
+    };
     slot[..8].copy_from_slice(&MAGIC);
-    slot[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    slot[8..12].copy_from_slice(&version.to_le_bytes());
     slot[16..24].copy_from_slice(&sequence.to_le_bytes());
     slot[24..40].copy_from_slice(&control.database.to_le_bytes());
     slot[40..44].copy_from_slice(&control.page_bytes.to_le_bytes());
-    slot[44] = control.engine as u8;
+    slot[44] = engine;
     slot[45] = control.shutdown as u8;
+    slot[46..48].copy_from_slice(&control.streams.to_le_bytes());
     slot[48..56].copy_from_slice(&control.checkpoint.get().to_le_bytes());
     slot[56..64].copy_from_slice(&control.next_transaction.to_le_bytes());
     slot[64..68].copy_from_slice(&control.next_table.to_le_bytes());
+    slot[68..76].copy_from_slice(&control.checkpoint_number.to_le_bytes());
     let sum = checksum(slot);
     slot[12..16].copy_from_slice(&sum.to_le_bytes());
 }
@@ -120,6 +163,7 @@ fn decode(slot: &[u8]) -> Slot {
     }
     let engine = match slot[44] {
         1 => EngineKind::Paged,
+        2 => EngineKind::Memory,
         _ => return Slot::Damaged,
     };
     let shutdown = match slot[45] {
@@ -129,16 +173,16 @@ fn decode(slot: &[u8]) -> Slot {
     };
     let control = Control {
         database: u128::from_le_bytes(field(slot, 24)),
-        page_bytes: u32::from_le_bytes(field(slot, 40)),
         engine,
         shutdown,
+        next_table: u32::from_le_bytes(field(slot, 64)),
+        page_bytes: u32::from_le_bytes(field(slot, 40)),
         checkpoint: Lsn::new(u64::from_le_bytes(field(slot, 48))),
         next_transaction: u64::from_le_bytes(field(slot, 56)),
-        next_table: u32::from_le_bytes(field(slot, 64)),
+        streams: u16::from_le_bytes(field(slot, 46)),
+        checkpoint_number: u64::from_le_bytes(field(slot, 68)),
     };
-    let page_bytes = control.page_bytes as usize;
-    let sizes = crate::paged::page::PAGE_BYTES_MIN..=crate::paged::page::PAGE_BYTES_MAX;
-    if !page_bytes.is_power_of_two() || !sizes.contains(&page_bytes) || version == 0 {
+    if !control.is_sane(version) {
         return Slot::Damaged;
     }
     Slot::Valid(u64::from_le_bytes(field(slot, 16)), control)

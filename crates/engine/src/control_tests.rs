@@ -6,14 +6,16 @@ use katydid_device::{MemoryDirectory, SimDevice};
 
 fn control() -> Control {
     Control {
-        database: 0x1122_3344_5566_7788_99AA_BBCC_DDEE_FF00,
-        page_bytes: 8192,
-        engine: EngineKind::Paged,
-        shutdown: Shutdown::Unclean,
         checkpoint: Lsn::new(0x1234_5678),
         next_transaction: 42,
         next_table: 7,
+        ..Control::paged(0x1122_3344_5566_7788_99AA_BBCC_DDEE_FF00, 8192)
     }
+}
+
+fn of_memory() -> Control {
+    let control = Control::memory(0x1122_3344_5566_7788_99AA_BBCC_DDEE_FF00, 5);
+    Control { checkpoint_number: 0x1234_5678, next_table: 7, ..control }
 }
 
 fn slot(sequence: u64, control: &Control) -> Vec<u8> {
@@ -24,16 +26,40 @@ fn slot(sequence: u64, control: &Control) -> Vec<u8> {
 
 #[test]
 fn slot_is_read_back() {
-    assert_eq!(decode(&slot(9, &control())), Slot::Valid(9, control()));
-    let clean = Control { shutdown: Shutdown::Clean, ..control() };
-    assert_eq!(decode(&slot(9, &clean)), Slot::Valid(9, clean));
+    for control in [control(), of_memory()] {
+        assert_eq!(decode(&slot(9, &control)), Slot::Valid(9, control));
+        let clean = Control { shutdown: Shutdown::Clean, ..control };
+        assert_eq!(decode(&slot(9, &clean)), Slot::Valid(9, clean));
+    }
 }
 
 #[test]
-fn format_1_is_still_read() {
+fn format_1_is_still_read_and_written_for_pages() {
     let fixture = include_bytes!("../tests/fixtures/control-v1");
     assert_eq!(decode(fixture), Slot::Valid(9, control()));
     assert_eq!(slot(9, &control()), fixture);
+}
+
+#[test]
+fn format_2_is_still_read_and_written_for_memory() {
+    let fixture = include_bytes!("../tests/fixtures/control-v2");
+    assert_eq!(decode(fixture), Slot::Valid(9, of_memory()));
+    assert_eq!(slot(9, &of_memory()), fixture);
+}
+
+#[test]
+fn what_no_engine_can_be_opened_with_is_damage() {
+    for streams in [0, STREAMS_MAX + 1] {
+        assert_eq!(decode(&slot(9, &Control { streams, ..of_memory() })), Slot::Damaged);
+    }
+    for page_bytes in [0, 2048, 5000, 65536] {
+        assert_eq!(decode(&slot(9, &Control { page_bytes, ..control() })), Slot::Damaged);
+    }
+    let mut early = slot(9, &of_memory());
+    early[8] = 1;
+    let sum = checksum(&early);
+    early[12..16].copy_from_slice(&sum.to_le_bytes());
+    assert_eq!(decode(&early), Slot::Damaged, "format 1 knows no memory engine");
 }
 
 #[test]
@@ -58,15 +84,16 @@ fn every_pair_of_slots_is_judged() {
 #[test]
 fn garbage_never_panics_and_never_counts() {
     for_seeds(300, |rng| {
-        let mut bytes = slot(rng.u64(..), &control());
+        let whole = if rng.bool() { control() } else { of_memory() };
+        let mut bytes = slot(rng.u64(..), &whole);
         for _ in 0..rng.usize(1..4) {
-            let reach = if rng.bool() { 68 } else { SLOT };
+            let reach = if rng.bool() { 76 } else { SLOT };
             let at = rng.usize(0..reach);
             bytes[at] ^= 1 << rng.u8(0..8);
         }
         let decoded = decode(&bytes);
         // Two flips of the same bit give the original back.
-        assert!(!matches!(decoded, Slot::Valid(_, found) if found != control()), "{decoded:?}");
+        assert!(!matches!(decoded, Slot::Valid(_, found) if found != whole), "{decoded:?}");
         bytes.truncate(rng.usize(0..SLOT));
         assert!(matches!(decode(&bytes), Slot::Damaged | Slot::Other));
     });
@@ -84,7 +111,7 @@ fn newer_foreign_and_damaged_files_are_told_apart() {
     };
     let newer = {
         let mut bytes = slot(3, &control());
-        bytes[8] = 2;
+        bytes[8] = 3;
         let sum = checksum(&bytes);
         bytes[12..16].copy_from_slice(&sum.to_le_bytes());
         bytes
@@ -95,7 +122,7 @@ fn newer_foreign_and_damaged_files_are_told_apart() {
     let zeroed = write(&vec![0; 2 * SLOT]);
     assert!(matches!(zeroed, Err(Error::Corrupt { .. })), "{zeroed:?}");
     let found = write(&both(&slot(2, &control()), &newer));
-    let what = Foreign::NewerVersion { file: FILE_NAME.to_owned(), found: 2, known: 1 };
+    let what = Foreign::NewerVersion { file: FILE_NAME.to_owned(), found: 3, known: 2 };
     assert!(matches!(&found, Err(Error::Foreign { what: w, .. }) if *w == what), "{found:?}");
     let mut torn = slot(3, &control());
     torn[100] = 1;

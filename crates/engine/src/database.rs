@@ -135,7 +135,7 @@ impl Database {
         let of = match &self.of {
             DatabaseOf::Paged(database) => TransactionOf::Paged(database.begin(options)?),
         };
-        Ok(Transaction { of })
+        Ok(Transaction::new(of, options.access))
     }
 
     /// Runs `body` in a transaction and commits it; runs it again after a conflict, at most `Options::retries` times.

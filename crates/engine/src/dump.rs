@@ -1,8 +1,11 @@
 //! The log of a database in readable form, without opening the database. What its records say is its engine's to tell.
 
 use crate::Lsn;
+use crate::control;
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
+use crate::open::not_built;
+use crate::options::EngineKind;
 use crate::paged;
 use katydid_device::{Directory, FileDirectory};
 use std::ops::ControlFlow;
@@ -63,5 +66,10 @@ pub fn dump_log_in(
     from: Option<Lsn>,
     visit: impl FnMut(&LogEntry) -> ControlFlow<()>,
 ) -> Result<String> {
-    paged::dump::dump_log_in(directory, from, visit)
+    // A log is to be read also where the control file is damaged.
+    let engine = control::read(directory).ok().flatten().map_or(EngineKind::Paged, |control| control.engine);
+    match engine {
+        EngineKind::Paged => paged::dump::dump_log_in(directory, from, visit),
+        EngineKind::Memory => Err(not_built()),
+    }
 }

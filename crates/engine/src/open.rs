@@ -13,7 +13,7 @@
 use crate::control::{self, ControlFile};
 use crate::database::{Database, DatabaseOf};
 use crate::error::{Error, Foreign, Result};
-use crate::options::Options;
+use crate::options::{EngineKind, Options};
 use crate::paged;
 use crate::paged::database::PagedDatabase;
 use katydid_device::{self as device, Directory, DirectoryLock, Gate, Verb, Watch};
@@ -65,7 +65,12 @@ pub(crate) fn open_watched(
     let directory_lock = directory.lock()?;
     directory.sync()?;
     let control = ControlFile::open(directory.as_ref(), options.log.method)?;
-    if control.is_none() {
+    if let Some(control) = &control {
+        let (found, wanted) = (control.get().engine, options.engine);
+        if found != wanted {
+            return Err(Error::OtherEngine { place: name, found, wanted });
+        }
+    } else {
         // Once more, now that nobody else can put a file there.
         refuse_foreign(directory.as_ref(), &name)?;
         if !options.create {
@@ -73,8 +78,18 @@ pub(crate) fn open_watched(
         }
     }
     let place = Place { directory, name, guards: Guards { gate, watch, directory_lock } };
-    let engine = paged::open::open(place, options, control)?;
-    Ok(Database { of: DatabaseOf::Paged(PagedDatabase::new(engine)) })
+    let of = match options.engine {
+        EngineKind::Paged => {
+            DatabaseOf::Paged(PagedDatabase::new(paged::open::open(place, options, control)?))
+        }
+        EngineKind::Memory => return Err(not_built()),
+    };
+    Ok(Database { of })
+}
+
+/// What the memory engine answers until it is there.
+pub(crate) fn not_built() -> Error {
+    Error::Option { option: "engine", reason: "must be paged: the memory engine is not built yet".to_owned() }
 }
 
 /// Fails if the directory holds no database but something else: before the lock, whose file would be left there.

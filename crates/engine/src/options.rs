@@ -121,7 +121,7 @@ pub enum Access {
     /// Anything.
     #[default]
     ReadWrite,
-    /// Read only: writes are refused with `Error::ReadOnly`. In the memory engine it reads one consistent state, never
+    /// Read only: writes, and reads for update, are refused with `Error::ReadOnly`. In the memory engine it reads one consistent state, never
     /// conflicts with anybody, and sees all that was acknowledged before it began.
     ReadOnly,
 }

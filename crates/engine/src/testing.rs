@@ -45,6 +45,7 @@ pub type Target = (&'static str, Vec<Vec<u8>>, fn(&[u8]));
 
 const PAGES: &[u8] = include_bytes!("../tests/fixtures/pages-v1");
 const CONTROL: &[u8] = include_bytes!("../tests/fixtures/control-v1");
+const CONTROL_OF_MEMORY: &[u8] = include_bytes!("../tests/fixtures/control-v2");
 const DOUBLE_WRITE: &[u8] = include_bytes!("../tests/fixtures/doublewrite-v1");
 const PAGE_BYTES: usize = 4096;
 const DATABASE: u128 = 1;
@@ -56,7 +57,7 @@ pub fn fuzz_targets() -> Vec<Target> {
         ("page", pages, page),
         ("page change", changes(), change),
         ("log bookkeeping", bookkeeping_samples(), bookkeeping),
-        ("engine control", vec![CONTROL.to_vec()], engine_control),
+        ("engine control", vec![CONTROL.to_vec(), CONTROL_OF_MEMORY.to_vec()], engine_control),
         ("double-write area", vec![DOUBLE_WRITE.to_vec()], double_write_area),
     ]
 }

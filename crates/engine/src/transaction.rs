@@ -6,6 +6,7 @@
 use crate::commit::{CommitFuture, CommitOf};
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
+use crate::options::Access;
 use crate::paged::transaction::PagedTransaction;
 use crate::range::{Range, RangeOf};
 use crate::session::{Session, SessionOf};
@@ -16,7 +17,8 @@ use std::ops::{Bound, RangeBounds};
 
 /// Reads and writes that happen all or not at all, as if alone. Dropping it rolls it back.
 pub struct Transaction {
-    pub(crate) of: TransactionOf,
+    of: TransactionOf,
+    access: Access,
 }
 
 /// The transaction, as its engine runs it. Dropping it rolls it back.
@@ -32,6 +34,17 @@ pub struct Savepoint {
 }
 
 impl Transaction {
+    pub(crate) fn new(of: TransactionOf, access: Access) -> Self {
+        Transaction { of, access }
+    }
+
+    fn check_access(&self) -> Result<()> {
+        match self.access {
+            Access::ReadWrite => Ok(()),
+            Access::ReadOnly => Err(Error::ReadOnly),
+        }
+    }
+
     /// Its number: `Error::Conflict` names transactions by it.
     pub fn id(&self) -> TxnId {
         match &self.of {
@@ -47,8 +60,10 @@ impl Transaction {
         }
     }
 
-    /// The value of `key`, locked so that no other transaction can lock it for update or write it.
+    /// The value of `key`, locked so that no other transaction can lock it for update or write it; `Error::ReadOnly` if this
+    /// one cannot write it either, and it may go on.
     pub fn get_for_update(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.check_access()?;
         let key = check_key(key.as_ref())?;
         match (&mut self.of, &table.of) {
             (TransactionOf::Paged(txn), TableOf::Paged(table)) => txn.get_for_update(table, key),
@@ -57,6 +72,7 @@ impl Transaction {
 
     /// Sets the value of `key`, whether or not it has one.
     pub fn put(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.check_access()?;
         let (key, value) = (check_key(key.as_ref())?, check_value(value.as_ref())?);
         match (&mut self.of, &table.of) {
             (TransactionOf::Paged(txn), TableOf::Paged(table)) => txn.put(table, key, value),
@@ -65,6 +81,7 @@ impl Transaction {
 
     /// Sets the value of `key`; `Error::KeyExists` if it has one, and the transaction may go on.
     pub fn insert(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.check_access()?;
         let (key, value) = (check_key(key.as_ref())?, check_value(value.as_ref())?);
         match (&mut self.of, &table.of) {
             (TransactionOf::Paged(txn), TableOf::Paged(table)) => txn.insert(table, key, value),
@@ -73,6 +90,7 @@ impl Transaction {
 
     /// Removes `key`; whether it was there.
     pub fn delete(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.check_access()?;
         let key = check_key(key.as_ref())?;
         match (&mut self.of, &table.of) {
             (TransactionOf::Paged(txn), TableOf::Paged(table)) => txn.delete(table, key),

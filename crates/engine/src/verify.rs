@@ -1,9 +1,11 @@
 //! Checking a database, open or not: what is found. How it is found is its engine's.
 
 use crate::Lsn;
-use crate::control::{self, EngineKind};
+use crate::control;
 use crate::database::Database;
 use crate::error::{Error, Result};
+use crate::open::not_built;
+use crate::options::EngineKind;
 use crate::paged;
 use katydid_device::{Directory, FileDirectory};
 use std::fmt;
@@ -99,6 +101,7 @@ impl Database {
         let Some(control) = control::read(directory)? else { return Err(Error::NotFound { place }) };
         match control.engine {
             EngineKind::Paged => paged::verify::verify_in(directory, &control, progress),
+            EngineKind::Memory => Err(not_built()),
         }
     }
 }

@@ -3,7 +3,8 @@
 //! Runs on the thread that opens or closes. The order is the order of trust, begun in [`crate::open`]: identity of the other
 //! files, torn pages, log, analysis, redo, free pages, undo, checkpoint; only then do others see the database.
 
-use crate::control::{Control, ControlFile, EngineKind, Shutdown};
+use crate::Phase;
+use crate::control::{Control, ControlFile};
 use crate::error::{Error, Foreign, Result};
 use crate::ids::TxnId;
 use crate::lock::Locks;
@@ -17,7 +18,6 @@ use crate::paged::pool::Pool;
 use crate::paged::recovery::{self, Analysis, Progress};
 use crate::paged::releaser::Releaser;
 use crate::paged::space::{self, Space};
-use crate::{Lsn, Phase};
 use katydid_device::{self as device, Create, Directory, File, Verb, Watch};
 use katydid_wal::{Background, Log};
 use parking_lot::Mutex;
@@ -111,15 +111,7 @@ fn create(directory: &Arc<dyn Directory>, options: &Options, watch: &Watch) -> R
     let double_write =
         DoubleWrite::open(directory.as_ref(), options.log.method, database, options.page_bytes)?;
     directory.sync()?;
-    let control = Control {
-        database,
-        page_bytes: options.page_bytes as u32,
-        engine: EngineKind::Paged,
-        shutdown: Shutdown::Unclean,
-        checkpoint: Lsn::ZERO,
-        next_transaction: 1,
-        next_table: 1,
-    };
+    let control = Control::paged(database, options.page_bytes as u32);
     let control = ControlFile::create(directory.as_ref(), options.log.method, control)?;
     Ok(Files { control, pages, double_write, log })
 }
