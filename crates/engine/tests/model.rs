@@ -1,21 +1,34 @@
 //! Random transactions from several threads against a `BTreeMap`.
 //!
-//! Under strict two-phase locking the order of commit records is a serial order: whoever conflicts with a transaction
+//! Paged engine: under strict two-phase locking the order of commit records is a serial order: whoever conflicts with a transaction
 //! either appended its commit record before that transaction got the lock, or gets the lock after its commit record.
 //! So every committed transaction is replayed on the model in the order of its commit LSN, and everything it read,
 //! point or range, must be what the model says at that place. Each transaction writes, so each has an LSN of its own.
 //!
 //! Where the log does not keep the order of appends, that of LSNs is no such order: who replaces what another has read may lie lower.
 //! There each transaction draws a ticket while it holds all its locks, and the tickets are the order.
+//!
+//! Memory engine: what a commit returns is the transaction's timestamp, and the timestamps are the order. A commit may be
+//! refused, and what a refused transaction has read need not be true.
 
+#[macro_use]
 mod common;
 
-use common::{Rng, chunked, key, seed, small_options};
-use katydid::{Database, Error, LockRelease, Lsn, Options, Table};
+use common::{Rng, chunked, key, options_for, seed};
+use katydid::{Database, EngineKind, Error, LockRelease, Lsn, Options, Table};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+suite! {
+    transactions_of_one_thread_match_the_model,
+    transactions_of_four_threads_match_the_model,
+    contended_transactions_match_the_model,
+    transactions_that_keep_locks_until_durable_match_the_model,
+    a_large_cache_changes_nothing,
+    a_log_without_order_matches_the_model,
+}
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -31,6 +44,10 @@ enum Step {
         back: bool,
         taken: usize,
         found: Vec<(Vec<u8>, Vec<u8>)>,
+    },
+    /// An insertion that was refused because of it.
+    Exists {
+        key: Vec<u8>,
     },
     Write {
         key: Vec<u8>,
@@ -105,7 +122,7 @@ fn run_one(database: &Database, table: &Table, random: &mut Rng, keys: u64, tag:
                             Ok(found) => found,
                             Err(error) => return retry(error),
                         };
-                        assert!(found.is_some(), "insert said that the key exists");
+                        steps.push(Step::Exists { key: key.clone() });
                         steps.push(Step::Read { key, found });
                     }
                     Err(error) => return retry(error),
@@ -157,14 +174,12 @@ fn run_one(database: &Database, table: &Table, random: &mut Rng, keys: u64, tag:
             drop(txn);
             None
         }
-        2..4 => {
-            let end = common::block_on(txn.commit_async()).expect("commit");
-            Some(Committed { ticket, end, steps })
-        }
-        _ => {
-            let end = txn.commit().expect("commit");
-            Some(Committed { ticket, end, steps })
-        }
+        2..4 => common::committed(database, common::block_on(txn.commit_async())).map(|end| Committed {
+            ticket,
+            end,
+            steps,
+        }),
+        _ => common::committed(database, txn.commit()).map(|end| Committed { ticket, end, steps }),
     }
 }
 
@@ -183,6 +198,10 @@ fn replay(committed: &[Committed]) -> Model {
                         String::from_utf8_lossy(key)
                     );
                     assert!(model.get(key) == found.as_ref());
+                }
+                Step::Exists { key } => {
+                    let name = String::from_utf8_lossy(key);
+                    assert!(model.contains_key(key), "transaction {nth} step {step_nth}: no key {name}");
                 }
                 Step::Scan { from, to, back, taken, found } => {
                     let expected = common::model_range(&model, from, to, *back, *taken);
@@ -247,7 +266,7 @@ fn check(seed: u64, options: Options, threads: u64, per_thread: u64, keys: u64, 
         committed
     });
     assert!(committed.len() as u64 > threads * per_thread / 10, "only {} committed", committed.len());
-    match options.log.inserter.keeps_order() {
+    match options.engine == EngineKind::Memory || options.log.inserter.keeps_order() {
         true => committed.sort_by_key(|transaction| transaction.end),
         false => committed.sort_by_key(|transaction| transaction.ticket),
     }
@@ -263,35 +282,36 @@ fn check(seed: u64, options: Options, threads: u64, per_thread: u64, keys: u64, 
     assert!(common::contents(&database, &table) == model, "the table changed by closing and opening");
 }
 
-#[test]
-fn transactions_of_one_thread_match_the_model() {
-    check(seed(1), small_options(), 1, 1500, 60, false);
+fn transactions_of_one_thread_match_the_model(engine: EngineKind) {
+    check(seed(1), options_for(engine), 1, 1500, 60, false);
 }
 
-#[test]
-fn transactions_of_four_threads_match_the_model() {
-    check(seed(2), small_options(), 4, 400, 200, true);
+fn transactions_of_four_threads_match_the_model(engine: EngineKind) {
+    check(seed(2), options_for(engine), 4, 400, 200, true);
 }
 
-#[test]
-fn contended_transactions_match_the_model() {
-    check(seed(3), small_options(), 4, 300, 12, false);
+fn contended_transactions_match_the_model(engine: EngineKind) {
+    check(seed(3), options_for(engine), 4, 300, 12, false);
 }
 
-#[test]
-fn transactions_that_keep_locks_until_durable_match_the_model() {
-    check(seed(4), Options { lock_release: LockRelease::AfterDurable, ..small_options() }, 4, 300, 40, true);
+fn transactions_that_keep_locks_until_durable_match_the_model(engine: EngineKind) {
+    check(
+        seed(4),
+        Options { lock_release: LockRelease::AfterDurable, ..options_for(engine) },
+        4,
+        300,
+        40,
+        true,
+    );
 }
 
-#[test]
-fn a_large_cache_changes_nothing() {
-    check(seed(5), Options { cache_bytes: 64 << 20, ..small_options() }, 4, 400, 100, false);
+fn a_large_cache_changes_nothing(engine: EngineKind) {
+    check(seed(5), Options { cache_bytes: 64 << 20, ..options_for(engine) }, 4, 400, 100, false);
 }
 
-#[test]
-fn a_log_without_order_matches_the_model() {
-    check(seed(6), chunked(small_options()), 4, 400, 200, true);
-    check(seed(7), chunked(small_options()), 4, 300, 12, true);
-    let options = Options { lock_release: LockRelease::AfterDurable, ..chunked(small_options()) };
+fn a_log_without_order_matches_the_model(engine: EngineKind) {
+    check(seed(6), chunked(options_for(engine)), 4, 400, 200, true);
+    check(seed(7), chunked(options_for(engine)), 4, 300, 12, true);
+    let options = Options { lock_release: LockRelease::AfterDurable, ..chunked(options_for(engine)) };
     check(seed(8), options, 4, 200, 40, true);
 }

@@ -6,12 +6,24 @@
 //! inserts all the time, so that ranges meet phantoms. The versions of a key are in the order of their writers' commit
 //! LSNs; a wrong order would itself show as a cycle with the reads that were made before the writes.
 
+#[macro_use]
 mod common;
 
-use common::{Rng, chunked, key, seed, small_options};
-use katydid::{Database, Error, LockRelease, Lsn, Options, Read, Session, Table, TransactionOptions};
+use common::{Rng, chunked, key, options_for, seed};
+use katydid::{
+    Access, Database, EngineKind, Error, LockRelease, Lsn, Options, Read, Session, Table, TransactionOptions,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
+
+suite! {
+    few_keys_early_release,
+    few_keys_release_after_durable,
+    ranges_early_release,
+    ranges_release_after_durable,
+    durable_reads,
+    a_log_without_order,
+}
 
 type Tag = (u64, u32);
 
@@ -51,9 +63,9 @@ fn body(
     table: &Table,
     random: &mut Rng,
     keys: u64,
+    reads_only: bool,
     done: &mut Done,
 ) -> Result<(), Error> {
-    let reads_only = random.u32(0..4) == 0;
     let mut nth = 0;
     for _ in 0..random.usize(1..6) {
         let key = key(random.u64(0..keys));
@@ -105,15 +117,26 @@ fn body(
     Ok(())
 }
 
+/// Adds a transaction to those that have committed, if it has.
+fn finish(database: &Database, outcome: Result<Lsn, Error>, mut done: Done, finished: &Mutex<Vec<Done>>) {
+    if let Some(end) = common::committed(database, outcome) {
+        done.end = end;
+        finished.lock().unwrap().push(done);
+    }
+}
+
 fn worker(database: &Database, table: &Table, setting: &Setting, seed: u64, thread: u64) -> Vec<Done> {
     let mut random = Rng::with_seed(seed.wrapping_mul(31) + thread);
     let session: Session = database.session();
     let finished: Arc<Mutex<Vec<Done>>> = Arc::default();
     for nth in 0..setting.transactions {
         let mut done = Done { id: thread * setting.transactions + nth + 1, ..Done::default() };
-        let options = TransactionOptions { read: setting.read, ..TransactionOptions::default() };
+        let reads_only = random.u32(0..4) == 0;
+        // Who only reads need not say so.
+        let access = if reads_only && random.bool() { Access::ReadOnly } else { Access::ReadWrite };
+        let options = TransactionOptions { read: setting.read, access, ..TransactionOptions::default() };
         let mut txn = database.begin_with(options).expect("begin");
-        match body(&mut txn, table, &mut random, setting.keys, &mut done) {
+        match body(&mut txn, table, &mut random, setting.keys, reads_only, &mut done) {
             Ok(()) => {}
             Err(error) => {
                 assert!(error.is_retryable(), "{error}");
@@ -125,20 +148,11 @@ fn worker(database: &Database, table: &Table, setting: &Setting, seed: u64, thre
         done.reads.retain(|(_, seen)| seen.is_none_or(|(writer, _)| writer != id));
         match random.u32(0..8) {
             0 => txn.rollback().expect("rollback"),
-            1..3 => {
-                done.end = txn.commit().expect("commit");
-                finished.lock().unwrap().push(done);
-            }
-            3 => {
-                done.end = common::block_on(txn.commit_async()).expect("commit");
-                finished.lock().unwrap().push(done);
-            }
+            1..3 => finish(database, txn.commit(), done, &finished),
+            3 => finish(database, common::block_on(txn.commit_async()), done, &finished),
             _ => {
-                let finished = finished.clone();
-                txn.commit_with(&session, move |result| {
-                    done.end = result.expect("commit");
-                    finished.lock().unwrap().push(done);
-                });
+                let (finished, database) = (finished.clone(), database.clone());
+                txn.commit_with(&session, move |result| finish(&database, result, done, &finished));
                 session.wait_below(16).expect("wait");
             }
         }
@@ -240,47 +254,41 @@ fn run(seed: u64, setting: &Setting) {
     check(&history);
 }
 
-fn setting(keys: u64, lock_release: LockRelease, read: Read) -> Setting {
+fn setting(engine: EngineKind, keys: u64, lock_release: LockRelease, read: Read) -> Setting {
     Setting {
         keys,
         threads: 6,
         transactions: 600,
-        options: Options { lock_release, ..small_options() },
+        options: Options { lock_release, ..options_for(engine) },
         read,
     }
 }
 
-#[test]
-fn few_keys_early_release() {
-    run(seed(11), &setting(6, LockRelease::Early, Read::Visible));
+fn few_keys_early_release(engine: EngineKind) {
+    run(seed(11), &setting(engine, 6, LockRelease::Early, Read::Visible));
 }
 
-#[test]
-fn few_keys_release_after_durable() {
-    run(seed(12), &setting(6, LockRelease::AfterDurable, Read::Visible));
+fn few_keys_release_after_durable(engine: EngineKind) {
+    run(seed(12), &setting(engine, 6, LockRelease::AfterDurable, Read::Visible));
 }
 
-#[test]
-fn ranges_early_release() {
-    run(seed(13), &setting(2000, LockRelease::Early, Read::Visible));
+fn ranges_early_release(engine: EngineKind) {
+    run(seed(13), &setting(engine, 2000, LockRelease::Early, Read::Visible));
 }
 
-#[test]
-fn ranges_release_after_durable() {
-    run(seed(14), &setting(500, LockRelease::AfterDurable, Read::Visible));
+fn ranges_release_after_durable(engine: EngineKind) {
+    run(seed(14), &setting(engine, 500, LockRelease::AfterDurable, Read::Visible));
 }
 
-#[test]
-fn durable_reads() {
-    run(seed(15), &setting(40, LockRelease::Early, Read::Durable));
+fn durable_reads(engine: EngineKind) {
+    run(seed(15), &setting(engine, 40, LockRelease::Early, Read::Durable));
 }
 
-#[test]
-fn a_log_without_order() {
+fn a_log_without_order(engine: EngineKind) {
     let unordered = |setting: Setting| Setting { options: chunked(setting.options), ..setting };
-    run(seed(16), &unordered(setting(6, LockRelease::Early, Read::Visible)));
-    run(seed(17), &unordered(setting(2000, LockRelease::Early, Read::Durable)));
-    run(seed(18), &unordered(setting(6, LockRelease::AfterDurable, Read::Visible)));
+    run(seed(16), &unordered(setting(engine, 6, LockRelease::Early, Read::Visible)));
+    run(seed(17), &unordered(setting(engine, 2000, LockRelease::Early, Read::Durable)));
+    run(seed(18), &unordered(setting(engine, 6, LockRelease::AfterDurable, Read::Visible)));
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! What the engine's tests share.
-#![allow(dead_code)] // each test target uses its own part
+#![allow(dead_code, unused_macros)] // each test target uses its own part
 
-use katydid::{Database, Options, Table, VerifyReport};
+use katydid::{Database, EngineKind, Error, Lsn, Options, Table, VerifyReport};
+use katydid_device::Directory;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::ops::Bound;
@@ -9,6 +10,23 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
+
+/// Makes of each function that is named a test for each engine, which the function is given.
+macro_rules! suite {
+    ($($case:ident),* $(,)?) => {
+        suite! { @on paged Paged $($case)* }
+    };
+    (@on $module:ident $engine:ident $($case:ident)*) => {
+        mod $module {
+            $(
+                #[test]
+                fn $case() {
+                    super::$case(katydid::EngineKind::$engine);
+                }
+            )*
+        }
+    };
+}
 
 pub type Rng = fastrand::Rng;
 pub type Row = (Vec<u8>, Vec<u8>);
@@ -36,6 +54,11 @@ pub fn small_options() -> Options {
     options.log.reserve_bytes = 256 << 10;
     options.log.spare_segments = 1;
     options
+}
+
+/// The same for an engine, with more streams than a machine of one processor would have.
+pub fn options_for(engine: EngineKind) -> Options {
+    Options { engine, streams: 3, ..small_options() }
 }
 
 /// The same with a log that puts records below older ones all the time, for lack of order between its sessions.
@@ -72,6 +95,34 @@ pub fn contents(database: &Database, table: &Table) -> BTreeMap<Vec<u8>, Vec<u8>
     let mut txn = database.begin().expect("begin");
     let rows: Result<BTreeMap<_, _>, _> = txn.range::<&[u8]>(table, ..).collect();
     rows.expect("scan")
+}
+
+/// What a commit returned, if it went through: the paged engine refuses none, the memory engine those that must be tried again.
+pub fn committed(database: &Database, outcome: Result<Lsn, Error>) -> Option<Lsn> {
+    match outcome {
+        Ok(end) => Some(end),
+        Err(error) => {
+            let is_memory = database.stat().expect("stat").memory().is_some();
+            assert!(is_memory && error.is_retryable(), "commit: {error}");
+            None
+        }
+    }
+}
+
+/// What all files of a database hold, by name.
+pub fn files(directory: &dyn Directory) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let log = directory.existing_subdirectory("log").expect("list").expect("a log");
+    for (folder, directory) in [("", directory), ("log/", log.as_ref())] {
+        for name in directory.list().expect("list") {
+            let file = directory.open_read_only(&name).expect("open");
+            let mut bytes = katydid_device::AlignedBuffer::new_zeroed(file.len().expect("len") as usize);
+            let read = file.read_at(&mut bytes, 0).expect("read");
+            assert_eq!(read, bytes.len());
+            files.insert(format!("{folder}{name}"), bytes.to_vec());
+        }
+    }
+    files
 }
 
 pub fn assert_sound(report: &VerifyReport) {
