@@ -9,6 +9,11 @@ mod error;
 mod ids;
 mod lock;
 mod open;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, unused_imports, reason = "the engine above it is yet to be wired up")
+)]
+mod memory;
 mod options;
 mod paged;
 mod range;

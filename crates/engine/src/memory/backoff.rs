@@ -1,0 +1,99 @@
+//! How long a transaction that gave way keeps out of the others' way.
+//!
+//! Any thread. A random time up to a maximum that climbs the hill of the throughput (Cicada, section 3.9): from time to time the maximum
+//! is moved a step, and if fewer transactions were committed since than before, the next step goes the other way. Whoever waits yields.
+
+use super::clock::Clock;
+use super::limit::shard;
+use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Ticks between two steps: 4 ms.
+const PERIOD: u64 = 1 << 16;
+/// One step: 2 us.
+const STEP: u64 = 32;
+/// The longest maximum: 1 ms.
+const LONGEST: u64 = 1 << 14;
+
+#[derive(Debug, Default)]
+struct Climb {
+    begun: u64,
+    commits: u64,
+    /// Commits in a period, when the last step was made.
+    rate: u64,
+    is_down: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Backoff {
+    commits: Box<[CachePadded<AtomicU64>]>,
+    /// In ticks.
+    longest: AtomicU64,
+    /// Guards the climb; only tried, never waited for.
+    climb: Mutex<Climb>,
+}
+
+impl Backoff {
+    pub(super) fn new() -> Self {
+        Backoff {
+            commits: (0..16).map(|_| CachePadded::default()).collect(),
+            longest: AtomicU64::new(0),
+            climb: Mutex::default(),
+        }
+    }
+
+    /// One more transaction was validated.
+    pub(super) fn count(&self) {
+        self.commits[shard(self.commits.len())].fetch_add(1, Relaxed);
+    }
+
+    /// Keeps a transaction that gave way out of the way.
+    pub(super) fn pause(&self, clock: &Clock) {
+        let now = clock.now();
+        if let Some(mut climb) = self.climb.try_lock()
+            && now.saturating_sub(climb.begun) >= PERIOD
+        {
+            let commits = self.commits.iter().map(|shard| shard.load(Relaxed)).sum();
+            self.longest.store(climb.step(now, commits, self.longest.load(Relaxed)), Relaxed);
+        }
+        let longest = self.longest.load(Relaxed);
+        if longest == 0 {
+            std::thread::yield_now();
+            return;
+        }
+        let until = now + now.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32) % longest;
+        while clock.now() < until {
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Climb {
+    /// The next maximum.
+    fn step(&mut self, now: u64, commits: u64, longest: u64) -> u64 {
+        let rate = (commits - self.commits).saturating_mul(PERIOD) / (now - self.begun).max(1);
+        if rate < self.rate {
+            self.is_down = !self.is_down;
+        }
+        *self = Climb { begun: now, commits, rate, is_down: self.is_down && longest > 0 };
+        if self.is_down { longest.saturating_sub(STEP) } else { (longest + STEP).min(LONGEST) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_maximum_finds_the_top_of_a_hill() {
+        let mut climb = Climb::default();
+        let (mut longest, mut commits) = (0, 0);
+        let top = 20 * STEP;
+        for period in 1..200 {
+            longest = climb.step(period * PERIOD, commits, longest);
+            commits += 10_000 - longest.abs_diff(top);
+        }
+        assert!(longest.abs_diff(top) <= 3 * STEP, "{longest}");
+    }
+}

@@ -1,0 +1,204 @@
+//! Old versions and records without a value are cut off in passing.
+//!
+//! Who commits leaves the records it wrote in its thread's queue, and looks through twice as many old ones: so queues get shorter as soon
+//! as nothing holds them up, and nobody stops. Invariants:
+//!
+//! 1. A version is cut off only if a newer one was written below the horizon: whoever reads now or later finds that one.
+//! 2. A tombstone goes only when it is durable, below the horizon, alone, and `keep_tombstones` is not asked for. Its gap then keeps others
+//!    from writing earlier than it.
+//! 3. What is queued at a timestamp is looked through when that is below the horizon and durable. A record that cannot go then
+//!    has a newer version, whose writer queues it again.
+
+use super::Store;
+use super::clock::Timestamp;
+use super::fate::Fate;
+use super::limit::{RECORD_BYTES, VERSION_BYTES, shard};
+use super::record::{Record, Version};
+use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+const SHARDS: usize = 16;
+/// Transactions of one queue between two computations of the horizon.
+const HORIZON_EVERY: u32 = 32;
+
+/// What one transaction wrote.
+#[derive(Debug)]
+struct Retired {
+    timestamp: Timestamp,
+    /// None: it gave way, and left records without a version.
+    fate: Option<Arc<Fate>>,
+    records: SmallVec<[Arc<Record>; 2]>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    retired: VecDeque<Retired>,
+    /// Tombstones that are kept for a while.
+    kept: Vec<Retired>,
+    since_horizon: u32,
+}
+
+impl Queue {
+    fn len(&self) -> usize {
+        self.retired.len() + self.kept.len()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Collector {
+    /// Rank 5: taken with nothing held, and not held while records are looked through.
+    queues: Box<[CachePadded<Mutex<Queue>>]>,
+    keep_tombstones: AtomicUsize,
+}
+
+impl Collector {
+    pub(super) fn new() -> Self {
+        Collector {
+            queues: (0..SHARDS).map(|_| CachePadded::default()).collect(),
+            keep_tombstones: AtomicUsize::new(0),
+        }
+    }
+
+    /// Transactions whose writes have not been looked through.
+    pub(super) fn waiting(&self) -> usize {
+        self.queues.iter().map(|queue| queue.lock().len()).sum()
+    }
+
+    fn keeps_tombstones(&self) -> bool {
+        self.keep_tombstones.load(SeqCst) > 0
+    }
+
+    /// The next to be looked through, and the horizon that lets it.
+    fn next(&self, at: usize, store: &Store, is_urgent: bool) -> Option<(Retired, Timestamp)> {
+        let mut queue = self.queues[at].lock();
+        let queue = &mut *queue;
+        if !queue.kept.is_empty() && !self.keeps_tombstones() {
+            queue.retired.extend(queue.kept.drain(..));
+        }
+        let mut horizon = store.slots.last_horizon();
+        let front = queue.retired.front()?;
+        if front.timestamp >= horizon {
+            let is_time = is_urgent || queue.since_horizon >= HORIZON_EVERY;
+            if !is_time {
+                return None;
+            }
+            queue.since_horizon = 0;
+            horizon = store.slots.horizon();
+        }
+        let front = queue.retired.front()?;
+        let is_durable = front.fate.as_ref().is_none_or(|fate| fate.is_durable(store.log.as_ref()));
+        if front.timestamp >= horizon || !is_durable {
+            return None;
+        }
+        queue.retired.pop_front().map(|retired| (retired, horizon))
+    }
+}
+
+/// While it lives, tombstones stay: a checkpoint is being written.
+#[derive(Debug)]
+pub(crate) struct KeepTombstones(Arc<Store>);
+
+impl Drop for KeepTombstones {
+    fn drop(&mut self) {
+        self.0.collector.keep_tombstones.fetch_sub(1, SeqCst);
+    }
+}
+
+impl Store {
+    /// Keeps tombstones until the guard is dropped.
+    pub(crate) fn keep_tombstones(self: &Arc<Self>) -> KeepTombstones {
+        self.collector.keep_tombstones.fetch_add(1, SeqCst);
+        KeepTombstones(self.clone())
+    }
+
+    /// Queues what a transaction wrote, and looks through some of what is old.
+    pub(super) fn retire(
+        &self,
+        timestamp: Timestamp,
+        fate: Option<Arc<Fate>>,
+        records: SmallVec<[Arc<Record>; 2]>,
+    ) {
+        let own = shard(SHARDS);
+        let budget = 2 * records.len() + 2;
+        let helps = {
+            let mut queue = self.collector.queues[own].lock();
+            queue.retired.push_back(Retired { timestamp, fate, records });
+            queue.since_horizon += 1;
+            queue.since_horizon == HORIZON_EVERY
+        };
+        self.collect_some(own, budget, false);
+        if helps {
+            // Threads that have stopped leave their queues behind.
+            let other = timestamp.tick() as usize % SHARDS;
+            self.collect_some(other, budget, true);
+        }
+    }
+
+    fn collect_some(&self, at: usize, budget: usize, is_urgent: bool) -> usize {
+        let mut looked_at = 0;
+        while looked_at < budget {
+            let Some((retired, horizon)) = self.collector.next(at, self, is_urgent) else { break };
+            looked_at += retired.records.len().max(1);
+            let mut kept: SmallVec<[Arc<Record>; 2]> = SmallVec::new();
+            for record in retired.records {
+                if !self.look_through(&record, horizon) {
+                    kept.push(record);
+                }
+            }
+            if !kept.is_empty() {
+                let mut queue = self.collector.queues[at].lock();
+                queue.kept.push(Retired { timestamp: retired.timestamp, fate: None, records: kept });
+            }
+        }
+        looked_at
+    }
+
+    /// Looks through everything that may be: for who needs the room at once.
+    pub(crate) fn collect(&self) {
+        self.slots.horizon();
+        for at in 0..SHARDS {
+            let waiting = self.collector.queues[at].lock().len();
+            for _ in 0..waiting {
+                if self.collect_some(at, 1, true) == 0 {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Whether nothing more is to be done about it.
+    fn look_through(&self, record: &Arc<Record>, horizon: Timestamp) -> bool {
+        let log = self.log.as_ref();
+        let (cut, can_go, is_deleted) = {
+            let mut chain = record.chain();
+            let (cut, can_go) = chain.prune(horizon, log);
+            (cut.collect::<SmallVec<[Version; 1]>>(), can_go, chain.is_deleted())
+        };
+        let bytes = cut.iter().map(version_bytes).sum::<usize>();
+        if bytes > 0 {
+            self.limit.release(bytes);
+        }
+        drop(cut);
+        if !can_go {
+            return true;
+        }
+        if is_deleted && self.collector.keeps_tombstones() {
+            return false;
+        }
+        if let Some(table) = self.find_table(record.table)
+            && let Some(had_version) = table.index.remove_if(record, |chain| chain.can_go(horizon))
+        {
+            self.limit.release(record.key.len() + RECORD_BYTES + if had_version { VERSION_BYTES } else { 0 });
+        }
+        true
+    }
+}
+
+/// What was charged for a version.
+pub(super) fn version_bytes(version: &Version) -> usize {
+    version.value.as_ref().map_or(0, |value| value.len()) + VERSION_BYTES
+}

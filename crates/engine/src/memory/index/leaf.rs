@@ -1,0 +1,157 @@
+//! A leaf of the ordered index: the keys between two fences, and the gaps around them.
+//!
+//! Pure; the index latches it. Invariants:
+//!
+//! 1. Entries are in the order of their keys. A gap is what lies between two keys that follow each other; the first begins at the leaf's
+//!    lower fence, the last, `top`, ends at its upper one.
+//! 2. A gap's `rts` is at least the timestamp of every transaction that was validated having found nothing in it. A key comes
+//!    into a gap only with a timestamp not below that; both halves and the new record keep it. When a key goes, its two gaps and what
+//!    was read of it become one gap with the greatest of the three.
+//! 3. Gaps are raised under the shared latch, split and joined under the exclusive one.
+
+use super::super::clock::Timestamp;
+use super::super::record::Record;
+use super::fence::prefix;
+use std::ops::{Bound, Range};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Entries of a full leaf.
+pub(super) const ENTRIES_MAX: usize = if cfg!(test) { 6 } else { 64 };
+
+/// The greatest timestamp at which something was found empty. Raised under a latch that orders it.
+#[derive(Debug)]
+struct Gap(AtomicU64);
+
+impl Gap {
+    fn new(rts: Timestamp) -> Self {
+        Gap(AtomicU64::new(rts.get()))
+    }
+
+    fn rts(&self) -> Timestamp {
+        Timestamp::new(self.0.load(Relaxed))
+    }
+
+    fn raise(&self, to: Timestamp) {
+        if self.rts() < to {
+            self.0.fetch_max(to.get(), Relaxed);
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Entry {
+    prefix: u128,
+    record: Arc<Record>,
+    /// Below the key.
+    gap: Gap,
+}
+
+#[derive(Debug)]
+pub(super) struct Leaf {
+    entries: Vec<Entry>,
+    top: Gap,
+}
+
+impl Leaf {
+    pub(super) fn new(top: Timestamp) -> Self {
+        Leaf { entries: Vec::new(), top: Gap::new(top) }
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.entries.len() >= ENTRIES_MAX
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Where `key` is, or where it would be.
+    pub(super) fn find(&self, key: &[u8]) -> Result<usize, usize> {
+        let first = prefix(key);
+        self.entries.binary_search_by(|entry| {
+            entry.prefix.cmp(&first).then_with(|| entry.record.key.as_slice().cmp(key))
+        })
+    }
+
+    pub(super) fn record(&self, at: usize) -> &Arc<Record> {
+        &self.entries[at].record
+    }
+
+    fn gap(&self, at: usize) -> &Gap {
+        self.entries.get(at).map_or(&self.top, |entry| &entry.gap)
+    }
+
+    /// When the gap below the entry at `at` was last found empty.
+    pub(super) fn gap_rts(&self, at: usize) -> Timestamp {
+        self.gap(at).rts()
+    }
+
+    /// Invariant 2. `record` was made with the gap's timestamp.
+    pub(super) fn insert(&mut self, at: usize, record: Arc<Record>) {
+        let gap = Gap::new(self.gap_rts(at));
+        self.entries.insert(at, Entry { prefix: prefix(&record.key), record, gap });
+    }
+
+    /// Takes out the entry at `at`, whose key was found absent last at `rts`.
+    pub(super) fn remove(&mut self, at: usize, rts: Timestamp) {
+        let entry = self.entries.remove(at);
+        self.gap(at).raise(entry.gap.rts().max(rts));
+    }
+
+    /// Takes over the range of an empty leaf above.
+    pub(super) fn join(&mut self, empty: &Leaf) {
+        self.top.raise(empty.top.rts());
+    }
+
+    /// Splits so that a key can be added at `at`; the leaf above, and its lower fence.
+    pub(super) fn split(&mut self, at: usize, key: &[u8]) -> (Vec<u8>, Leaf) {
+        if at == self.entries.len() {
+            // Keys that come in order fill their leaves.
+            return (key.to_vec(), Leaf::new(self.top.rts()));
+        }
+        let entries = self.entries.split_off(self.entries.len() / 2);
+        let fence = entries[0].record.key.to_vec();
+        let below = Gap::new(entries[0].gap.rts());
+        (fence, Leaf { entries, top: std::mem::replace(&mut self.top, below) })
+    }
+
+    /// The entries within bounds.
+    pub(super) fn within(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Range<usize> {
+        let place = |key: &[u8], and_it: bool| match self.find(key) {
+            Ok(at) => at + usize::from(and_it),
+            Err(at) => at,
+        };
+        let begin = match from {
+            Bound::Unbounded => 0,
+            Bound::Included(key) => place(key, false),
+            Bound::Excluded(key) => place(key, true),
+        };
+        let end = match to {
+            Bound::Unbounded => self.entries.len(),
+            Bound::Included(key) => place(key, true),
+            Bound::Excluded(key) => place(key, false),
+        };
+        begin..end.max(begin)
+    }
+
+    pub(super) fn records(&self, within: Range<usize>) -> impl DoubleEndedIterator<Item = &Arc<Record>> {
+        self.entries[within].iter().map(|entry| &entry.record)
+    }
+
+    /// Raises the gaps of an interval with the entries `within` it.
+    pub(super) fn raise(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, within: Range<usize>, rts: Timestamp) {
+        let is_end = |bound: Bound<&[u8]>, at: usize| match bound {
+            Bound::Included(key) => self.entries[at].record.key.as_slice() == key,
+            _ => false,
+        };
+        let (mut begin, mut end) = (within.start, within.end + 1);
+        if !within.is_empty() {
+            begin += usize::from(is_end(from, within.start));
+            end -= usize::from(is_end(to, within.end - 1));
+        }
+        for at in begin..end {
+            self.gap(at).raise(rts);
+        }
+    }
+}

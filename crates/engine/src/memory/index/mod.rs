@@ -1,0 +1,232 @@
+//! A table's keys, in order and by hash.
+//!
+//! Any thread. The directory maps lower fences to leaves; the first leaf begins at the empty key. Its latch is taken exclusively only to
+//! split a full leaf or to give an empty one to its neighbour, and shared for as long as a leaf's latch is held. Nothing is waited for
+//! under these latches. Rank 6: directory, then one leaf, then a shard of the hash table or a chain.
+
+mod fence;
+mod leaf;
+mod points;
+#[cfg(test)]
+mod tests;
+
+use super::clock::Timestamp;
+use super::record::{Key, Record};
+use crate::ids::TableId;
+use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
+use fence::Fence;
+use leaf::Leaf;
+use parking_lot::RwLock;
+use points::Points;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Arc, PoisonError};
+
+type Directory = BTreeMap<Fence, RwLock<Leaf>>;
+
+/// Where a walk has come to an end, or goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Reached {
+    /// At the bound.
+    End,
+    /// Before this fence: upwards the rest begins with it, downwards it is all below.
+    Fence(Key),
+}
+
+/// Which way a walk goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Up,
+    Down,
+}
+
+/// A later transaction found the key's gap empty.
+#[derive(Debug)]
+pub(super) struct GapRead(pub(super) Timestamp);
+
+pub(super) struct Index {
+    table: TableId,
+    directory: ShardedLock<Directory>,
+    points: Points,
+}
+
+impl Index {
+    pub(super) fn new(table: TableId) -> Self {
+        let first = (Fence::at(b""), RwLock::new(Leaf::new(Timestamp::ZERO)));
+        Index { table, directory: ShardedLock::new(Directory::from([first])), points: Points::new() }
+    }
+
+    fn shared(&self) -> ShardedLockReadGuard<'_, Directory> {
+        self.directory.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn exclusive(&self) -> ShardedLockWriteGuard<'_, Directory> {
+        self.directory.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The record of `key`, if there is one.
+    pub(super) fn get(&self, key: &[u8]) -> Option<Arc<Record>> {
+        self.points.get(key)
+    }
+
+    /// The record of `key` for a writer at `timestamp`, and whether it was made now.
+    pub(super) fn get_or_insert(
+        &self,
+        key: &[u8],
+        timestamp: Timestamp,
+    ) -> Result<(Arc<Record>, bool), GapRead> {
+        if let Some(record) = self.get(key) {
+            return Ok((record, false));
+        }
+        loop {
+            let directory = self.shared();
+            let Some((_, leaf)) = directory.range(..=Fence::at(key)).next_back() else { continue };
+            let mut leaf = leaf.write();
+            let at = match leaf.find(key) {
+                Ok(at) => return Ok((leaf.record(at).clone(), false)),
+                Err(at) => at,
+            };
+            let rts = leaf.gap_rts(at);
+            if rts > timestamp {
+                return Err(GapRead(rts));
+            }
+            if !leaf.is_full() {
+                let record = Arc::new(Record::new(self.table, Key::from_slice(key), rts));
+                leaf.insert(at, record.clone());
+                self.points.add(record.clone());
+                return Ok((record, true));
+            }
+            drop(leaf);
+            drop(directory);
+            self.make_room(key);
+        }
+    }
+
+    fn make_room(&self, key: &[u8]) {
+        let mut directory = self.exclusive();
+        let Some((_, leaf)) = directory.range_mut(..=Fence::at(key)).next_back() else { return };
+        let leaf = leaf.get_mut();
+        if let Err(at) = leaf.find(key)
+            && leaf.is_full()
+        {
+            let (fence, above) = leaf.split(at, key);
+            directory.insert(Fence::at(&fence), RwLock::new(above));
+        }
+    }
+
+    /// Takes a record out if it `can_go`; then, whether it had a version.
+    pub(super) fn remove_if(
+        &self,
+        record: &Arc<Record>,
+        can_go: impl FnOnce(&super::record::Chain) -> bool,
+    ) -> Option<bool> {
+        let directory = self.shared();
+        let (fence, leaf) = directory.range(..=Fence::at(&record.key)).next_back()?;
+        let mut leaf = leaf.write();
+        let at = leaf.find(&record.key).ok()?;
+        if !Arc::ptr_eq(leaf.record(at), record) {
+            return None;
+        }
+        let mut chain = record.chain();
+        if !can_go(&chain) {
+            return None;
+        }
+        let (rts, had_version) = chain.take_out();
+        drop(chain);
+        leaf.remove(at, rts);
+        self.points.remove(&record.key);
+        if leaf.is_empty() && !fence.key().is_empty() {
+            let fence = fence.clone();
+            drop(leaf);
+            drop(directory);
+            self.give_away(&fence);
+        }
+        Some(had_version)
+    }
+
+    /// Gives the range of an empty leaf to the one below.
+    fn give_away(&self, fence: &Fence) {
+        let mut directory = self.exclusive();
+        if directory.get_mut(fence).is_none_or(|leaf| !leaf.get_mut().is_empty()) {
+            return;
+        }
+        if let Some(mut empty) = directory.remove(fence)
+            && let Some((_, below)) = directory.range_mut(..fence.clone()).next_back()
+        {
+            below.get_mut().join(empty.get_mut());
+        }
+    }
+
+    /// Adds the records of one leaf's part of an interval, in the order of the walk.
+    pub(super) fn walk(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        direction: Direction,
+        out: &mut impl Extend<Arc<Record>>,
+    ) -> Reached {
+        match direction {
+            Direction::Up => {
+                self.lowest(from, to, |leaf| out.extend(leaf.records(leaf.within(from, to)).cloned()))
+            }
+            Direction::Down => {
+                self.highest(from, to, |leaf| out.extend(leaf.records(leaf.within(from, to)).rev().cloned()))
+            }
+        }
+    }
+
+    /// Adds the records of the lowest leaf's part of an interval, and lets its gaps know that they were found empty at `rts`: what comes
+    /// into them later is later. (Both under one latch: a key is either found or refused.)
+    pub(super) fn pass(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        rts: Timestamp,
+        out: &mut impl Extend<Arc<Record>>,
+    ) -> Reached {
+        self.lowest(from, to, |leaf| {
+            let within = leaf.within(from, to);
+            leaf.raise(from, to, within.clone(), rts);
+            out.extend(leaf.records(within).cloned());
+        })
+    }
+
+    fn lowest(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, visit: impl FnOnce(&Leaf)) -> Reached {
+        let directory = self.shared();
+        let first = match from {
+            Bound::Unbounded => directory.first_key_value(),
+            Bound::Included(key) | Bound::Excluded(key) => directory.range(..=Fence::at(key)).next_back(),
+        };
+        let Some((fence, leaf)) = first else { return Reached::End };
+        visit(&leaf.read());
+        match directory.range((Bound::Excluded(fence), Bound::Unbounded)).next() {
+            Some((next, _)) if is_above(to, next.key()) => Reached::Fence(Key::from_slice(next.key())),
+            _ => Reached::End,
+        }
+    }
+
+    fn highest(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, visit: impl FnOnce(&Leaf)) -> Reached {
+        let directory = self.shared();
+        let last = match to {
+            Bound::Unbounded => directory.last_key_value(),
+            Bound::Included(key) => directory.range(..=Fence::at(key)).next_back(),
+            Bound::Excluded(key) => directory.range(..Fence::at(key)).next_back(),
+        };
+        let Some((fence, leaf)) = last else { return Reached::End };
+        visit(&leaf.read());
+        let is_first = match from {
+            Bound::Unbounded => fence.key().is_empty(),
+            Bound::Included(key) | Bound::Excluded(key) => fence.key() <= key,
+        };
+        if is_first { Reached::End } else { Reached::Fence(Key::from_slice(fence.key())) }
+    }
+}
+
+/// Whether an upper bound lets keys from `key` on in.
+fn is_above(to: Bound<&[u8]>, key: &[u8]) -> bool {
+    match to {
+        Bound::Unbounded => true,
+        Bound::Included(to) => to >= key,
+        Bound::Excluded(to) => to > key,
+    }
+}

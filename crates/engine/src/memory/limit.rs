@@ -1,0 +1,144 @@
+//! How many bytes are held, and no more than allowed.
+//!
+//! Any thread. Each shard has taken a part of the whole in advance, so that threads do not meet at one word. Invariant: the whole is at
+//! least what is held plus what shards have left; so with `limit` as the whole's bound no more than that is held, but for what is
+//! charged without asking (deletes, and a record that someone else removed meanwhile).
+
+use crossbeam_utils::CachePadded;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
+
+/// What a version takes besides its value.
+pub(super) const VERSION_BYTES: usize = 96;
+/// What a key takes besides itself: the record, its places in both indexes.
+pub(super) const RECORD_BYTES: usize = 192;
+
+const SHARDS: usize = 16;
+
+thread_local! {
+    static SHARD: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+/// The number of this thread's shard, below `count`.
+pub(super) fn shard(count: usize) -> usize {
+    if SHARD.get() == usize::MAX {
+        SHARD.set(THREADS.fetch_add(1, Relaxed));
+    }
+    SHARD.get() % count
+}
+
+#[derive(Debug)]
+pub(super) struct Limit {
+    limit: i64,
+    piece: i64,
+    /// What has been handed out to shards.
+    whole: CachePadded<AtomicI64>,
+    /// What each has left.
+    left: Box<[CachePadded<AtomicI64>]>,
+}
+
+impl Limit {
+    pub(super) fn new(limit: u64) -> Self {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX / 2);
+        Limit {
+            limit,
+            piece: (limit / 1024).clamp(4096, 256 << 10),
+            whole: CachePadded::new(AtomicI64::new(0)),
+            left: (0..SHARDS).map(|_| CachePadded::new(AtomicI64::new(0))).collect(),
+        }
+    }
+
+    /// Takes `bytes` if that many are left.
+    pub(super) fn try_charge(&self, bytes: usize) -> bool {
+        let bytes = bytes as i64;
+        let left = &self.left[shard(SHARDS)];
+        if left.fetch_sub(bytes, Relaxed) >= bytes {
+            return true;
+        }
+        left.fetch_add(bytes, Relaxed);
+        if self.grow(bytes + self.piece) {
+            left.fetch_add(self.piece, Relaxed);
+            return true;
+        }
+        self.recall();
+        self.grow(bytes)
+    }
+
+    fn grow(&self, by: i64) -> bool {
+        self.whole
+            .fetch_update(Relaxed, Relaxed, |whole| (whole + by <= self.limit).then_some(whole + by))
+            .is_ok()
+    }
+
+    /// Gives what shards have left back to the whole.
+    fn recall(&self) {
+        for left in &self.left {
+            let found = left.swap(0, Relaxed);
+            self.whole.fetch_sub(found, Relaxed);
+        }
+    }
+
+    /// Takes `bytes`, whether or not they are left.
+    pub(super) fn charge(&self, bytes: usize) {
+        if !self.try_charge(bytes) {
+            self.whole.fetch_add(bytes as i64, Relaxed);
+        }
+    }
+
+    pub(super) fn release(&self, bytes: usize) {
+        let left = &self.left[shard(SHARDS)];
+        let now = left.fetch_add(bytes as i64, Relaxed) + bytes as i64;
+        if now > 4 * self.piece {
+            let back = now - self.piece;
+            left.fetch_sub(back, Relaxed);
+            self.whole.fetch_sub(back, Relaxed);
+        }
+    }
+
+    /// Bytes held.
+    pub(super) fn used(&self) -> u64 {
+        let left: i64 = self.left.iter().map(|left| left.load(Relaxed)).sum();
+        (self.whole.load(Relaxed) - left).max(0) as u64
+    }
+
+    pub(super) fn limit(&self) -> u64 {
+        self.limit as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_is_counted_over_all_threads_and_never_above_the_limit() {
+        let limit = Limit::new(1 << 20);
+        std::thread::scope(|scope| {
+            for seed in 0..4 {
+                let limit = &limit;
+                scope.spawn(move || {
+                    let mut random = fastrand::Rng::with_seed(seed);
+                    let mut held = Vec::new();
+                    for _ in 0..20_000 {
+                        let bytes = random.usize(1..20_000);
+                        if random.bool() && limit.try_charge(bytes) {
+                            held.push(bytes);
+                        } else if let Some(bytes) = held.pop() {
+                            limit.release(bytes);
+                        }
+                    }
+                    held.iter().for_each(|bytes| limit.release(*bytes));
+                });
+            }
+        });
+        assert_eq!(limit.used(), 0);
+        assert!(limit.try_charge(1 << 20), "all of it can be had by one");
+        assert!(!limit.try_charge(1));
+        limit.charge(5);
+        assert_eq!(limit.used(), (1 << 20) + 5);
+        limit.release((1 << 20) + 5);
+        assert!(limit.try_charge(1 << 20));
+    }
+}

@@ -1,0 +1,140 @@
+//! What recovery puts in, what checkpoints read, and how a table is forgotten.
+
+use super::clock::Timestamp;
+use super::collect::version_bytes;
+use super::index::{Direction, Reached};
+use super::limit::{RECORD_BYTES, VERSION_BYTES};
+use super::record::{Key, Obstacle, Record, Value};
+use super::{Store, Table};
+use crate::error::{ConflictKind, Error, Result};
+use crate::ids::{TableId, TxnId};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A key's newest version that is decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) key: Key,
+    pub(crate) timestamp: Timestamp,
+    /// None: deleted.
+    pub(crate) value: Option<Value>,
+}
+
+impl Store {
+    /// Takes a version that recovery found, if there is no newer one of the key. Before the first transaction; from any thread, in any order.
+    ///
+    /// # Errors
+    /// `Error::MemoryFull`.
+    pub(crate) fn load(
+        &self,
+        table: &Table,
+        key: &[u8],
+        value: Option<&[u8]>,
+        timestamp: Timestamp,
+    ) -> Result<()> {
+        let bytes = value.map_or(0, <[u8]>::len) + VERSION_BYTES;
+        self.charge(bytes)?;
+        let value = value.map(Value::from);
+        // Nothing is read yet, so no gap refuses; and nothing is collected, so no record goes.
+        let Ok((record, is_new)) = table.index.get_or_insert(key, Timestamp::MAX) else {
+            return Err(Error::Internal("a gap was read before the first transaction"));
+        };
+        if is_new {
+            self.limit.charge(key.len() + RECORD_BYTES);
+        }
+        let replaced = record.chain().load(timestamp, value);
+        match replaced {
+            Some(Some(old)) => self.limit.release(version_bytes(&old)),
+            Some(None) => {}
+            None => self.limit.release(bytes),
+        }
+        Ok(())
+    }
+
+    /// Everything is loaded, and no timestamp up to `greatest` was not used: deleted keys go, and time goes on from there.
+    pub(crate) fn loaded(&self, greatest: Timestamp) {
+        self.clock.set_base(greatest);
+        self.slots.set_base(greatest);
+        let tables: Vec<_> = self.tables.read().values().cloned().collect();
+        for table in tables {
+            table.for_each(|record| {
+                if !record.chain().is_deleted() {
+                    return;
+                }
+                if table.index.remove_if(record, |chain| chain.can_go(Timestamp::MAX)).is_some() {
+                    self.limit.release(record.key.len() + RECORD_BYTES + VERSION_BYTES);
+                }
+            });
+        }
+    }
+
+    /// Forgets a table and all it holds. Transactions on it give way.
+    pub(crate) fn forget(&self, id: TableId) {
+        let Some(table) = self.tables.write().remove(&id) else { return };
+        table.for_each(|record| {
+            let versions = record.chain().take_all();
+            let bytes: usize = versions.map(|version| version_bytes(&version)).sum();
+            self.limit.release(bytes + record.key.len() + RECORD_BYTES);
+        });
+    }
+
+    /// Adds the rows of one batch of a table's keys from `from` on, tombstones among them; where the next batch begins. Each row is the
+    /// newest that is decided when it is looked at; one that is not is waited for.
+    ///
+    /// # Errors
+    /// `Error::Conflict` if a wait takes longer than `at_most`; the batch may be asked for again.
+    pub(crate) fn rows(
+        &self,
+        table: &Table,
+        from: Bound<&[u8]>,
+        at_most: Duration,
+        rows: &mut Vec<Row>,
+    ) -> Result<Option<Key>> {
+        let mut records: Vec<Arc<Record>> = Vec::new();
+        let reached = table.index.walk(from, Bound::Unbounded, Direction::Up, &mut records);
+        for record in records {
+            rows.extend(self.newest(&record, at_most)?);
+        }
+        Ok(match reached {
+            Reached::End => None,
+            Reached::Fence(fence) => Some(fence),
+        })
+    }
+
+    fn newest(&self, record: &Record, at_most: Duration) -> Result<Option<Row>> {
+        loop {
+            let obstacle = match record.chain().newest() {
+                Ok(version) => {
+                    return Ok(version.map(|version| Row {
+                        key: record.key.clone(),
+                        timestamp: version.wts,
+                        value: version.value.clone(),
+                    }));
+                }
+                Err(obstacle) => obstacle,
+            };
+            let Obstacle::Pending(fate) = obstacle else { return Err(self.log.failure()) };
+            if fate.wait(at_most, self.log.as_ref()).is_none() {
+                let holder = Some(TxnId::new(fate.timestamp().get()));
+                return Err(Error::Conflict { victim: TxnId::NONE, holder, kind: ConflictKind::Timeout });
+            }
+        }
+    }
+}
+
+impl Table {
+    fn for_each(&self, mut visit: impl FnMut(&Arc<Record>)) {
+        let mut from = Bound::Unbounded;
+        loop {
+            let mut records: Vec<Arc<Record>> = Vec::new();
+            let lower = from.as_ref().map(Key::as_slice);
+            let reached = self.index.walk(lower, Bound::Unbounded, Direction::Up, &mut records);
+            records.iter().for_each(&mut visit);
+            match reached {
+                Reached::End => return,
+                Reached::Fence(fence) => from = Bound::Included(fence),
+            }
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! Who is running: one slot for each open transaction, in which it says what it may read and what it may still write.
+//!
+//! A slot is written by its owner; readers that begin may set it from reading to overtaken; all scan it. Invariants:
+//!
+//! 1. A writer says that it reads before it reads the clock for its timestamp. So who has read the clock and then found nothing in
+//!    the slot knows: what is written from there has a timestamp of its own tick or later.
+//! 2. A reader's bound is greater than every acknowledged timestamp when it began, and no version below it can come into being any
+//!    more: each writer of a lower timestamp has ended, has been overtaken and will take a new timestamp, or has all its
+//!    versions in place, to be waited for where they are met. So it reads a consistent state and raises nothing.
+//! 3. A version is kept as long as a slot's `reads_at` may need it: the horizon is at most the least of them and at most what was
+//!    acknowledged before the slots were scanned. A reader that a scan has missed published after the scan came by, and finds
+//!    out afterwards what is acknowledged: at least as much (both in the single order of SeqCst); so its bound is at least that horizon.
+
+use super::LogView;
+use super::clock::{Clock, SLOTS_MAX, Timestamp};
+use crossbeam_utils::CachePadded;
+use parking_lot::{Condvar, Mutex};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+const PHASE_BITS: u32 = 12;
+
+/// What a slot's owner is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    /// It reads, and may commit with this tick.
+    Reading,
+    /// It reads, and may not commit with this tick: a reader has been promised that nothing changes there.
+    Overtaken,
+    /// It is putting its versions in place.
+    Installing,
+    /// They are all in place; its fate decides.
+    Installed,
+    /// It reads only.
+    ReadOnly,
+}
+
+const PHASES: [Phase; 6] =
+    [Phase::Idle, Phase::Reading, Phase::Overtaken, Phase::Installing, Phase::Installed, Phase::ReadOnly];
+
+fn word(tick: u64, phase: Phase) -> u64 {
+    tick << PHASE_BITS | phase as u64
+}
+
+fn parts(word: u64) -> (u64, Phase) {
+    (word >> PHASE_BITS, PHASES[(word & ((1 << PHASE_BITS) - 1)) as usize])
+}
+
+#[derive(Debug)]
+struct Slot {
+    taken: AtomicBool,
+    word: AtomicU64,
+    /// Its owner reads versions below this; MAX when it reads nothing.
+    reads_at: AtomicU64,
+    /// The greatest timestamp acknowledged through this slot. By whoever acknowledges.
+    acknowledged: AtomicU64,
+    /// The last tick that was handed out here. By the owner.
+    last: AtomicU64,
+}
+
+impl Slot {
+    fn new() -> CachePadded<Self> {
+        CachePadded::new(Slot {
+            taken: AtomicBool::new(false),
+            word: AtomicU64::new(word(0, Phase::Idle)),
+            reads_at: AtomicU64::new(u64::MAX),
+            acknowledged: AtomicU64::new(0),
+            last: AtomicU64::new(0),
+        })
+    }
+}
+
+thread_local! {
+    /// The slot this thread had last: most likely free, and in its cache.
+    static LAST: Cell<usize> = const { Cell::new(0) };
+}
+
+/// All slots of a store.
+#[derive(Debug)]
+pub(super) struct Slots {
+    slots: Box<[CachePadded<Slot>]>,
+    /// Slots from here on have never been used. Raised before the first use, so that a scan that misses it misses nothing published.
+    used: AtomicUsize,
+    /// The greatest horizon computed. Only grows.
+    horizon: AtomicU64,
+    waiting: AtomicUsize,
+    /// Guards nothing but the sleep of who waits for a slot; taken with nothing held.
+    latch: Mutex<()>,
+    freed: Condvar,
+}
+
+impl Slots {
+    pub(super) fn new(count: usize) -> Self {
+        Slots {
+            slots: (0..count.min(SLOTS_MAX)).map(|_| Slot::new()).collect(),
+            used: AtomicUsize::new(1),
+            horizon: AtomicU64::new(0),
+            waiting: AtomicUsize::new(0),
+            latch: Mutex::new(()),
+            freed: Condvar::new(),
+        }
+    }
+
+    // ---- whose a slot is
+
+    fn try_take(&self, slot: usize) -> bool {
+        let taken = &self.slots[slot].taken;
+        !taken.load(SeqCst) && taken.compare_exchange(false, true, SeqCst, SeqCst).is_ok()
+    }
+
+    fn take_any(&self) -> Option<usize> {
+        let hint = LAST.get();
+        if hint < self.used.load(SeqCst) && self.try_take(hint) {
+            return Some(hint);
+        }
+        let free = (0..self.slots.len()).find(|slot| self.try_take(*slot))?;
+        self.used.fetch_max(free + 1, SeqCst);
+        LAST.set(free);
+        Some(free)
+    }
+
+    /// Takes a slot; none if none gets free in time.
+    pub(super) fn take(&self, at_most: Duration, log: &dyn LogView) -> Option<usize> {
+        if let Some(slot) = self.take_any() {
+            return Some(slot);
+        }
+        log.before_wait();
+        let until = Instant::now() + at_most;
+        self.waiting.fetch_add(1, SeqCst);
+        let mut latch = self.latch.lock();
+        let slot = loop {
+            match self.take_any() {
+                Some(slot) => break Some(slot),
+                None if self.freed.wait_until(&mut latch, until).timed_out() => break self.take_any(),
+                None => {}
+            }
+        };
+        drop(latch);
+        self.waiting.fetch_sub(1, SeqCst);
+        slot
+    }
+
+    /// Gives the slot back: its owner reads and writes nothing any more.
+    pub(super) fn give_back(&self, slot: usize) {
+        let own = &self.slots[slot];
+        own.reads_at.store(u64::MAX, SeqCst);
+        own.word.store(word(0, Phase::Idle), SeqCst);
+        own.taken.store(false, SeqCst);
+        if self.waiting.load(SeqCst) > 0 {
+            let _asleep_or_awake = self.latch.lock();
+            self.freed.notify_one();
+        }
+    }
+
+    // ---- writers
+
+    /// A timestamp for a writer that begins in `slot`, which from now on reads below it.
+    pub(super) fn begin_write(&self, slot: usize, clock: &Clock) -> Timestamp {
+        let own = &self.slots[slot];
+        own.reads_at.store(Timestamp::of(own.last.load(SeqCst), 0).get(), SeqCst);
+        let timestamp = self.renew(slot, clock);
+        own.reads_at.store(timestamp.get(), SeqCst);
+        timestamp
+    }
+
+    /// Another timestamp for a writer that has no version in place. Its reads are kept for it as before.
+    pub(super) fn renew(&self, slot: usize, clock: &Clock) -> Timestamp {
+        let own = &self.slots[slot];
+        loop {
+            let last = own.last.load(SeqCst);
+            let bound = word(last, Phase::Reading);
+            own.word.store(bound, SeqCst); // invariant 1
+            let tick = clock.after(last);
+            own.last.store(tick, SeqCst);
+            // Fails if a reader came by in between, which may have read the clock after us.
+            if own.word.compare_exchange(bound, word(tick, Phase::Reading), SeqCst, SeqCst).is_ok() {
+                return Timestamp::of(tick, slot);
+            }
+        }
+    }
+
+    /// Whether the writer may put versions in place at `timestamp`; not if it was overtaken.
+    pub(super) fn may_install(&self, timestamp: Timestamp) -> bool {
+        let word_of = |phase| word(timestamp.tick(), phase);
+        let own = &self.slots[timestamp.slot()].word;
+        own.compare_exchange(word_of(Phase::Reading), word_of(Phase::Installing), SeqCst, SeqCst).is_ok()
+    }
+
+    /// All its versions are in place.
+    pub(super) fn installed(&self, timestamp: Timestamp) {
+        self.slots[timestamp.slot()].word.store(word(timestamp.tick(), Phase::Installed), SeqCst);
+    }
+
+    /// The owner of `slot` reads nothing any more.
+    pub(super) fn read_all(&self, slot: usize) {
+        self.slots[slot].reads_at.store(u64::MAX, SeqCst);
+    }
+
+    // ---- readers
+
+    /// The number of a reader that begins in `slot`, and the bound below which it reads (invariant 2). None if a writer that it must wait
+    /// for does not come to an end in time.
+    pub(super) fn begin_read(
+        &self,
+        slot: usize,
+        clock: &Clock,
+        at_most: Duration,
+        log: &dyn LogView,
+    ) -> Option<(Timestamp, Timestamp)> {
+        let own = &self.slots[slot];
+        own.reads_at.store(self.horizon.load(SeqCst), SeqCst);
+        let acknowledged = self.acknowledged();
+        let tick = clock.after(acknowledged.tick().max(own.last.load(SeqCst)));
+        own.last.store(tick, SeqCst);
+        // The exchange takes the tick's value, so the scan below cannot begin before the clock was read.
+        own.word.swap(word(tick, Phase::ReadOnly), SeqCst);
+        let mut bound = Timestamp::of(tick, 0);
+        for at in 0..self.used.load(SeqCst) {
+            let mut wait = Patience::new(at_most);
+            loop {
+                match self.meet(at, acknowledged, bound) {
+                    Meeting::Passed => break,
+                    Meeting::Below(lower) => bound = lower,
+                    Meeting::Again if wait.is_over(log) => return None,
+                    Meeting::Again => {}
+                }
+            }
+        }
+        own.reads_at.store(bound.get(), SeqCst);
+        Some((Timestamp::of(tick, slot), bound))
+    }
+
+    /// What a reader that begins makes of a slot.
+    fn meet(&self, at: usize, acknowledged: Timestamp, bound: Timestamp) -> Meeting {
+        let seen = self.slots[at].word.load(SeqCst);
+        let (tick, phase) = parts(seen);
+        let timestamp = Timestamp::of(tick, at);
+        match phase {
+            Phase::Idle | Phase::Overtaken | Phase::ReadOnly => Meeting::Passed,
+            _ if timestamp >= bound => Meeting::Passed,
+            _ if timestamp > acknowledged => Meeting::Below(timestamp),
+            Phase::Installed => Meeting::Passed,
+            Phase::Installing => Meeting::Again,
+            Phase::Reading => {
+                let overtaken = word(tick, Phase::Overtaken);
+                match self.slots[at].word.compare_exchange(seen, overtaken, SeqCst, SeqCst) {
+                    Ok(_) => Meeting::Passed,
+                    Err(_) => Meeting::Again,
+                }
+            }
+        }
+    }
+
+    // ---- what all scan for
+
+    /// `timestamp` is about to be acknowledged: readers that begin from now on see it.
+    pub(super) fn acknowledge(&self, timestamp: Timestamp) {
+        // Mostly its writer's slot; what a reader has seen up to names none.
+        let slot = &self.slots[timestamp.slot() % self.used.load(SeqCst)];
+        slot.acknowledged.fetch_max(timestamp.get(), SeqCst);
+    }
+
+    /// Everything up to here counts as acknowledged, before the first transaction.
+    pub(super) fn set_base(&self, base: Timestamp) {
+        self.slots[0].acknowledged.fetch_max(base.get(), SeqCst);
+    }
+
+    fn in_use(&self) -> &[CachePadded<Slot>] {
+        &self.slots[..self.used.load(SeqCst)]
+    }
+
+    /// The greatest timestamp acknowledged.
+    fn acknowledged(&self) -> Timestamp {
+        Timestamp::new(self.in_use().iter().map(|slot| slot.acknowledged.load(SeqCst)).max().unwrap_or(0))
+    }
+
+    /// The horizon as last computed.
+    pub(super) fn last_horizon(&self) -> Timestamp {
+        Timestamp::new(self.horizon.load(SeqCst))
+    }
+
+    /// All reads from now on are at bounds not below this (invariant 3).
+    pub(super) fn horizon(&self) -> Timestamp {
+        let acknowledged = self.acknowledged().next().get();
+        let oldest = self.in_use().iter().map(|slot| slot.reads_at.load(SeqCst)).min().unwrap_or(u64::MAX);
+        let horizon = acknowledged.min(oldest);
+        Timestamp::new(self.horizon.fetch_max(horizon, SeqCst).max(horizon))
+    }
+
+    /// The open transaction that needs the oldest versions: its number, and since when it is open.
+    pub(super) fn oldest(&self) -> Option<Timestamp> {
+        let (at, slot) =
+            self.in_use().iter().enumerate().min_by_key(|(_, slot)| slot.reads_at.load(SeqCst))?;
+        let is_open = slot.reads_at.load(SeqCst) != u64::MAX;
+        is_open.then(|| Timestamp::of(slot.last.load(SeqCst), at))
+    }
+}
+
+/// What a reader that begins makes of a slot.
+enum Meeting {
+    /// Nothing below its bound will come from there, or what comes is in place.
+    Passed,
+    /// It must read below this.
+    Below(Timestamp),
+    Again,
+}
+
+/// A bounded wait for something that takes microseconds.
+struct Patience {
+    at_most: Duration,
+    turns: u32,
+    until: Option<Instant>,
+}
+
+impl Patience {
+    fn new(at_most: Duration) -> Self {
+        Patience { at_most, turns: 0, until: None }
+    }
+
+    fn is_over(&mut self, log: &dyn LogView) -> bool {
+        self.turns += 1;
+        std::thread::yield_now();
+        if self.turns % 64 != 0 {
+            return false;
+        }
+        let until = *self.until.get_or_insert_with(|| {
+            log.before_wait();
+            Instant::now() + self.at_most
+        });
+        Instant::now() >= until
+    }
+}

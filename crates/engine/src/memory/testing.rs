@@ -1,0 +1,38 @@
+//! A log for tests of the kernels: one number says up to where every stream is durable.
+
+use super::LogView;
+use crate::error::Error;
+use katydid_wal::Place;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+#[derive(Debug)]
+pub(super) struct FakeLog {
+    durable: AtomicU64,
+    pub(super) waits: AtomicU64,
+}
+
+impl Default for FakeLog {
+    fn default() -> Self {
+        FakeLog { durable: AtomicU64::new(u64::MAX), waits: AtomicU64::new(0) }
+    }
+}
+
+impl FakeLog {
+    pub(super) fn durable_below(&self, end: u64) {
+        self.durable.store(end, SeqCst);
+    }
+}
+
+impl LogView for FakeLog {
+    fn is_durable(&self, place: Place) -> bool {
+        place.end.get() <= self.durable.load(SeqCst)
+    }
+
+    fn before_wait(&self) {
+        self.waits.fetch_add(1, SeqCst);
+    }
+
+    fn failure(&self) -> Error {
+        Error::Internal("the log failed")
+    }
+}

@@ -1,0 +1,363 @@
+//! The end of a transaction's reading: its versions are put in place, and what it has read is made sure of.
+//!
+//! In this order, after Cicada (section 3.4 there): versions of an undecided fate go on top of their chains; then what was read is
+//! looked at once more and its `rts` raised. So of two transactions of which each has read what the other writes, the later one
+//! finds either the other's version or, before that is in place, leaves an `rts` that refuses it. Invariants:
+//!
+//! 1. A transaction is validated at one timestamp: all its versions carry it, and all it has read is what is there below it.
+//! 2. If it is too late for its timestamp it may take a new one as long as nothing of it is in place; its reads are only looked at after
+//!    the last time it did.
+//! 3. A [`Validated`] transaction can end either way; dropped, it has never been. The clock has passed its timestamp, so whoever begins
+//!    after it was acknowledged has a greater one.
+
+use super::Store;
+use super::clock::Timestamp;
+use super::fate::{Fate, State};
+use super::index::Reached;
+use super::limit::{RECORD_BYTES, VERSION_BYTES};
+use super::record::{Obstacle, Record};
+use super::transaction::{Open, Passed, Running};
+use super::transaction_writes::Write;
+use crate::error::{ConflictKind, Error, Result};
+use crate::ids::TableId;
+use crate::options::Access;
+use katydid_wal::{Dependences, Place};
+use smallvec::SmallVec;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// How often a transaction that is too late takes a new timestamp.
+const NEW_TIMESTAMPS: u32 = 3;
+
+impl Write {
+    fn version_bytes(&self) -> usize {
+        self.value.as_ref().map_or(0, |value| value.len()) + VERSION_BYTES
+    }
+}
+
+impl Running {
+    /// Makes sure that the transaction can take place as a whole, at its timestamp.
+    ///
+    /// # Errors
+    /// Only what leaves nothing of it behind: it may be run again.
+    pub(crate) fn validate(mut self) -> Result<Validated> {
+        let outcome = self.validate_all();
+        match outcome {
+            Ok((fate, writes)) => Ok(self.into_validated(fate, writes)),
+            Err(error) => {
+                let store = self.open.store.clone();
+                drop(self);
+                store.backoff.pause(&store.clock);
+                Err(error)
+            }
+        }
+    }
+
+    fn validate_all(&mut self) -> Result<(Option<Arc<Fate>>, Vec<Write>)> {
+        let mut writes = std::mem::take(&mut self.writes).into_entries();
+        if writes.is_empty() {
+            if self.access == Access::ReadWrite {
+                self.make_sure()?;
+            }
+            return Ok((None, writes));
+        }
+        if writes.len() > 1 {
+            writes.sort_unstable_by(|left, right| {
+                let heat = |write: &Write| write.record.as_ref().map_or(0, |record| record.heat() / 16);
+                heat(right)
+                    .cmp(&heat(left))
+                    .then_with(|| (left.table, &left.key).cmp(&(right.table, &right.key)))
+            });
+        }
+        let fate = self.install(&mut writes)?;
+        self.open.store.slots.installed(self.timestamp);
+        if let Err(error) = self.make_sure() {
+            undo(&self.open.store, &fate, &writes);
+            return Err(error);
+        }
+        Ok((Some(fate), writes))
+    }
+
+    // ---- versions
+
+    fn install(&mut self, writes: &mut [Write]) -> Result<Arc<Fate>> {
+        let mut renewed = 0;
+        loop {
+            if self.is_late || !self.open.store.slots.may_install(self.timestamp) {
+                self.timestamp = self.open.store.slots.renew(self.open.slot, &self.open.store.clock);
+                self.is_late = false;
+                continue;
+            }
+            let fate = Arc::new(Fate::new(self.timestamp));
+            let mut done = 0;
+            let failed = loop {
+                let Some(write) = writes.get_mut(done) else { return Ok(fate) };
+                match self.install_one(write, &fate) {
+                    Ok(()) => done += 1,
+                    Err(obstacle) => break obstacle,
+                }
+            };
+            if let Some(record) = &writes[done].record {
+                record.heat_up();
+            }
+            undo(&self.open.store, &fate, &writes[..=done]);
+            match failed {
+                Refused::By(Obstacle::Overtaken(_)) if renewed < NEW_TIMESTAMPS => {
+                    renewed += 1;
+                    self.is_late = true;
+                }
+                Refused::By(obstacle) => self.pass(obstacle)?,
+                Refused::Because(error) => return Err(error),
+            }
+        }
+    }
+
+    fn install_one(&mut self, write: &mut Write, fate: &Arc<Fate>) -> std::result::Result<(), Refused> {
+        loop {
+            let record = match &write.record {
+                Some(record) => record,
+                None => write.record.insert(self.record_for(write.table, &write.key)?),
+            };
+            let outcome = record.chain().install(self.timestamp, write.value.clone(), fate, write.expected);
+            match outcome {
+                Ok(seen) => {
+                    if let Some(fate) = seen {
+                        fate.join_into(&mut self.depends, self.open.store.log.as_ref());
+                    }
+                    record.cool_down();
+                    return Ok(());
+                }
+                Err(Obstacle::Gone) => write.record = None,
+                Err(Obstacle::Pending(fate)) => {
+                    record.heat_up();
+                    self.pass(Obstacle::Pending(fate)).map_err(Refused::Because)?;
+                }
+                Err(obstacle) => return Err(Refused::By(obstacle)),
+            }
+        }
+    }
+
+    fn record_for(&self, table: TableId, key: &[u8]) -> std::result::Result<Arc<Record>, Refused> {
+        let Some(table) = self.open.store.find_table(table) else {
+            return Err(Refused::Because(self.conflict(None, ConflictKind::Changed)));
+        };
+        match table.index.get_or_insert(key, self.timestamp) {
+            Ok((record, is_new)) => {
+                if is_new {
+                    self.open.store.limit.charge(key.len() + RECORD_BYTES);
+                }
+                Ok(record)
+            }
+            Err(gap) => Err(Refused::By(Obstacle::Overtaken(gap.0))),
+        }
+    }
+
+    // ---- reads
+
+    /// Looks at everything read once more, at the timestamp, and sees to it that it stays so.
+    fn make_sure(&mut self) -> Result<()> {
+        let reads = std::mem::take(&mut self.reads);
+        let passed = std::mem::take(&mut self.passed);
+        for read in &reads {
+            self.make_sure_of(&read.record, read.expected)?;
+        }
+        if passed.is_empty() {
+            return Ok(());
+        }
+        let in_scans = reads.iter().filter_map(|read| Some((read.seen_in?, Arc::as_ptr(&read.record))));
+        let mut seen: Vec<(usize, *const Record)> = in_scans.collect();
+        seen.sort_unstable();
+        for (at, interval) in passed.iter().enumerate().filter(|(_, interval)| interval.is_passed) {
+            self.make_sure_of_interval(interval, |record| {
+                seen.binary_search(&(at, Arc::as_ptr(record))).is_ok()
+            })?;
+        }
+        Ok(())
+    }
+
+    fn make_sure_of_interval(
+        &mut self,
+        interval: &Passed,
+        was_seen: impl Fn(&Arc<Record>) -> bool,
+    ) -> Result<()> {
+        let (first, to) = interval.bounds();
+        let mut from = first.map(|key| key.to_vec());
+        let mut found: SmallVec<[Arc<Record>; 4]> = SmallVec::new();
+        loop {
+            let lower = from.as_ref().map(Vec::as_slice);
+            let reached = interval.table.index.pass(lower, to, self.timestamp, &mut found);
+            for record in found.drain(..) {
+                if !was_seen(&record) {
+                    self.make_sure_of(&record, None)?;
+                }
+            }
+            match reached {
+                Reached::End => return Ok(()),
+                Reached::Fence(fence) => from = Bound::Included(fence.to_vec()),
+            }
+        }
+    }
+
+    fn make_sure_of(&mut self, record: &Arc<Record>, expected: Option<Timestamp>) -> Result<()> {
+        let mut again: Option<Arc<Record>> = None;
+        loop {
+            let record = again.as_ref().unwrap_or(record);
+            let outcome = record.chain().validate(self.timestamp, expected);
+            match outcome {
+                Ok(None) => return Ok(()),
+                Ok(Some(fate)) => {
+                    fate.join_into(&mut self.depends, self.open.store.log.as_ref());
+                    return Ok(());
+                }
+                Err(Obstacle::Gone) => {
+                    // Its key has no value, or another record.
+                    let mut found: SmallVec<[Arc<Record>; 1]> = SmallVec::new();
+                    if let Some(table) = self.open.store.find_table(record.table) {
+                        let key = record.key.as_slice();
+                        table.index.pass(
+                            Bound::Included(key),
+                            Bound::Included(key),
+                            self.timestamp,
+                            &mut found,
+                        );
+                    }
+                    match found.pop() {
+                        Some(record) => again = Some(record),
+                        None if expected.is_none() => return Ok(()),
+                        None => return Err(self.conflict(None, ConflictKind::Changed)),
+                    }
+                }
+                Err(obstacle) => {
+                    if matches!(obstacle, Obstacle::Changed(_)) {
+                        record.heat_up();
+                    }
+                    self.pass(obstacle)?;
+                }
+            }
+        }
+    }
+
+    // ---- the end
+
+    fn into_validated(self, fate: Option<Arc<Fate>>, writes: Vec<Write>) -> Validated {
+        let Running { mut open, access, timestamp, bound, depends, .. } = self;
+        let store = &open.store;
+        let kept: usize = writes.iter().map(Write::version_bytes).sum();
+        store.limit.release(open.charged.saturating_sub(kept));
+        open.charged = 0;
+        let seen_to = match access {
+            Access::ReadOnly => bound.before(),
+            Access::ReadWrite => {
+                store.clock.after(timestamp.tick());
+                timestamp
+            }
+        };
+        store.slots.read_all(open.slot);
+        store.backoff.count();
+        Validated { open, timestamp, seen_to, depends, fate, writes }
+    }
+}
+
+enum Refused {
+    By(Obstacle),
+    Because(Error),
+}
+
+/// Takes away what is in place of these writes, and decides that it has never been.
+fn undo(store: &Store, fate: &Arc<Fate>, writes: &[Write]) {
+    let mut empty: SmallVec<[Arc<Record>; 2]> = SmallVec::new();
+    for record in writes.iter().filter_map(|write| write.record.as_ref()) {
+        if record.chain().undo(fate.timestamp()) {
+            empty.push(record.clone());
+        }
+    }
+    fate.decide(State::Aborted);
+    if !empty.is_empty() {
+        store.retire(fate.timestamp(), None, empty);
+    }
+}
+
+/// A transaction that can take place, and does if its owner says so: [`pre_committed`](Self::pre_committed),
+/// [`committed`](Self::committed). Dropped, it does not. May end on another thread.
+#[derive(Debug)]
+pub(crate) struct Validated {
+    open: Open,
+    timestamp: Timestamp,
+    /// Everything up to here may have been seen.
+    seen_to: Timestamp,
+    depends: Dependences,
+    /// None: it writes nothing.
+    fate: Option<Arc<Fate>>,
+    writes: Vec<Write>,
+}
+
+impl Validated {
+    /// When it takes place: its record's number in the log.
+    pub(crate) fn timestamp(&self) -> Timestamp {
+        self.timestamp
+    }
+
+    /// Up to where it may have seen: what is to be acknowledged with it ([`Store::acknowledge`]).
+    pub(crate) fn seen_to(&self) -> Timestamp {
+        self.seen_to
+    }
+
+    /// What must be durable before it is acknowledged, besides its own record.
+    pub(crate) fn depends(&self) -> &Dependences {
+        &self.depends
+    }
+
+    /// The same, for a rule that asks for more.
+    pub(crate) fn depends_mut(&mut self) -> &mut Dependences {
+        &mut self.depends
+    }
+
+    /// What it writes; no value deletes the key.
+    pub(crate) fn writes(&self) -> impl ExactSizeIterator<Item = (TableId, &[u8], Option<&[u8]>)> {
+        self.writes.iter().map(|write| (write.table, write.key.as_slice(), write.value.as_deref()))
+    }
+
+    /// Its record is in the log, to end at `place`: all see what it wrote, and depend on that and on what it depends on.
+    pub(crate) fn pre_committed(mut self, place: Place) -> Dependences {
+        if let Some(fate) = self.fate.take() {
+            fate.pre_commit(place, self.depends.clone());
+            self.retire(fate);
+        }
+        std::mem::take(&mut self.depends)
+    }
+
+    /// It is as durable as it is going to be, and about to be acknowledged: all see what it wrote, and need not wait for anything.
+    pub(crate) fn committed(mut self) {
+        self.open.store.acknowledge(self.seen_to);
+        if let Some(fate) = self.fate.take() {
+            fate.decide(State::Committed);
+            self.retire(fate);
+        }
+    }
+
+    /// It does not take place.
+    pub(crate) fn abort(self) {
+        drop(self);
+    }
+
+    /// The log failed with its record in it: whoever meets what it wrote fails, until the database is opened again.
+    pub(crate) fn doubt(mut self) {
+        if let Some(fate) = self.fate.take() {
+            fate.decide(State::Doubtful);
+        }
+    }
+
+    fn retire(&mut self, fate: Arc<Fate>) {
+        let records = std::mem::take(&mut self.writes).into_iter().filter_map(|write| write.record).collect();
+        self.open.store.retire(self.timestamp, Some(fate), records);
+    }
+}
+
+impl Drop for Validated {
+    fn drop(&mut self) {
+        if let Some(fate) = self.fate.take() {
+            undo(&self.open.store, &fate, &self.writes);
+            self.open.store.limit.release(self.writes.iter().map(Write::version_bytes).sum());
+        }
+    }
+}
