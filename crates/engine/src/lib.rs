@@ -9,15 +9,12 @@ mod error;
 mod ids;
 mod lock;
 mod open;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, unused_imports, reason = "the engine above it is yet to be wired up")
-)]
 mod memory;
 mod options;
 mod paged;
 mod range;
 mod session;
+mod shard;
 mod stat;
 mod table;
 #[doc(hidden)]
@@ -52,7 +49,7 @@ pub const VALUE_BYTES_MAX: usize = 16 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Phase {
-    /// Replacing torn pages by their copies in the double-write area.
+    /// Replacing torn pages by their copies in the double-write area; memory engine: reading the last checkpoint.
     Restore,
     /// Reading the log from the last checkpoint on.
     Analysis,

@@ -1,196 +1,38 @@
-//! The memory engine's kernels: optimistic, multi-version concurrency control after Cicada. Nothing here knows files or the log but
-//! through [`LogView`].
+//! The memory engine: Cicada's concurrency control over a log in several streams (P-WAL), after "Integration of Parallel Write Ahead
+//! Logging and Cicada Concurrency Control Method".
 //!
-//! A transaction takes a timestamp when it begins (`clock`), reads the versions below it and keeps what it writes to itself
-//! (`transaction`). At its end its versions are put in place and what it read is made sure of (`validate`); then whoever called
-//! gives it a place in the log, and decides its fate (`fate`). Who only reads finds a bound below which nothing changes any more
-//! (`slots`). The order of all transactions is that of their timestamps.
+//! | file | what |
+//! |---|---|
+//! | `store/` | the kernels: clock, versions, index, validation, collection; knows no log |
+//! | `database`, `table`, `transaction`, `range`, `session`, `commit` | what is inside the public types |
+//! | `engine` | the parts of an open database; giving a transaction its place in the log |
+//! | `log_record` | a transaction's writes as bytes |
+//! | `releaser` | ends transactions that keep their versions to themselves until they are durable |
+//! | `checkpoint/`, `checkpoints` | the files of a checkpoint; taking one |
+//! | `open`, `recovery` | opening: the last checkpoint, then the log |
 //!
-//! Ranks within this engine, below transaction-level waits: 5 queues of the collector; 6 an index's directory, then one leaf, then a shard
-//! of its hash table; 7 the map of tables; 8 a record's chain. Nothing is waited for under any of them, and values are neither copied nor
-//! dropped under the last where that can be helped.
+//! What is durable, and what a crash leaves, is argued in `docs/recovery.md`.
 
-mod backoff;
-mod clock;
-mod collect;
-mod fate;
-mod index;
-mod limit;
-mod load;
-mod record;
-mod slots;
-#[cfg(test)]
-mod testing;
-#[cfg(test)]
-mod tests;
+mod checkpoint;
+mod checkpoints;
+mod commit;
+mod database;
+mod engine;
+mod log_record;
+mod open;
+mod range;
+mod recovery;
+mod releaser;
+mod session;
+mod stat;
+mod store;
+mod table;
 mod transaction;
-mod transaction_scan;
-mod transaction_writes;
-mod validate;
 
-pub(crate) use clock::{HandClock, Source, Timestamp};
-pub(crate) use collect::KeepTombstones;
-pub(crate) use index::Direction;
-pub(crate) use load::Row;
-pub(crate) use record::{Key, Value};
-pub(crate) use transaction::{Mark, Running};
-pub(crate) use transaction_scan::Scan;
-pub(crate) use validate::Validated;
-
-use crate::error::{Error, Result};
-use crate::ids::{TableId, TxnId};
-use crate::options::Access;
-use backoff::Backoff;
-use clock::Clock;
-use collect::Collector;
-use index::Index;
-use katydid_wal::Place;
-use limit::Limit;
-use parking_lot::RwLock;
-use slots::Slots;
-use std::collections::HashMap;
-use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
-
-/// What the kernels ask of the log.
-pub(crate) trait LogView: Send + Sync {
-    /// Whether the stream is durable up to there. Once it is, it stays so.
-    fn is_durable(&self, place: Place) -> bool;
-
-    /// A transaction of this thread is about to wait for another: see to it that what this thread left to a group is written.
-    fn before_wait(&self);
-
-    /// What to tell who meets a version of which nobody knows whether it is committed.
-    fn failure(&self) -> Error;
-}
-
-/// A table: its number and its keys.
-pub(crate) struct Table {
-    id: TableId,
-    index: Index,
-}
-
-impl Table {
-    /// Its number.
-    pub(crate) fn id(&self) -> TableId {
-        self.id
-    }
-}
-
-impl fmt::Debug for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Table").field("id", &self.id).finish_non_exhaustive()
-    }
-}
-
-/// How a store is made.
-#[derive(Debug)]
-pub(crate) struct Settings {
-    /// Bytes held at most.
-    pub(crate) memory_bytes: u64,
-    /// Transactions open at a time, 4,095 at most.
-    pub(crate) slots: usize,
-    /// Where time comes from.
-    pub(crate) source: Source,
-}
-
-/// The open transaction that needs the oldest versions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Oldest {
-    pub(crate) id: TxnId,
-    pub(crate) age: Duration,
-}
-
-/// Tables in memory, and the transactions on them.
-pub(crate) struct Store {
-    clock: Clock,
-    slots: Slots,
-    tables: RwLock<HashMap<TableId, Arc<Table>>>,
-    collector: Collector,
-    limit: Limit,
-    backoff: Backoff,
-    log: Arc<dyn LogView>,
-}
-
-impl fmt::Debug for Store {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store").field("used", &self.used()).finish_non_exhaustive()
-    }
-}
-
-impl Store {
-    /// Without tables.
-    pub(crate) fn new(settings: Settings, log: Arc<dyn LogView>) -> Arc<Self> {
-        Arc::new(Store {
-            clock: Clock::new(settings.source),
-            slots: Slots::new(settings.slots),
-            tables: RwLock::default(),
-            collector: Collector::new(),
-            limit: Limit::new(settings.memory_bytes),
-            backoff: Backoff::new(),
-            log,
-        })
-    }
-
-    // ---- tables
-
-    /// The table of this number, made if there is none.
-    pub(crate) fn table(&self, id: TableId) -> Arc<Table> {
-        if let Some(table) = self.find_table(id) {
-            return table;
-        }
-        let mut tables = self.tables.write();
-        tables.entry(id).or_insert_with(|| Arc::new(Table { id, index: Index::new(id) })).clone()
-    }
-
-    fn find_table(&self, id: TableId) -> Option<Arc<Table>> {
-        self.tables.read().get(&id).cloned()
-    }
-
-    // ---- transactions
-
-    /// Begins a transaction. `lock_wait` bounds each single wait for another.
-    ///
-    /// # Errors
-    /// `Error::Conflict` if too many are open for that long, or if a reader had to wait that long for one that is being validated.
-    pub(crate) fn begin(self: &Arc<Self>, access: Access, lock_wait: Duration) -> Result<Running> {
-        Running::begin(self, access, lock_wait)
-    }
-
-    /// A transaction is about to be acknowledged that has seen or written up to `timestamp` ([`Validated::seen_to`]): who begins to read from
-    /// now on sees that too. What is never acknowledged is never collected.
-    pub(crate) fn acknowledge(&self, timestamp: Timestamp) {
-        self.slots.acknowledge(timestamp);
-    }
-
-    // ---- memory
-
-    fn charge(&self, bytes: usize) -> Result<()> {
-        if self.limit.try_charge(bytes) {
-            return Ok(());
-        }
-        self.collect();
-        if self.limit.try_charge(bytes) {
-            return Ok(());
-        }
-        let held_by = self.oldest().filter(|_| self.collector.waiting() > 0).map(|oldest| oldest.id);
-        Err(Error::MemoryFull { used: self.used(), limit: self.limit.limit(), held_by })
-    }
-
-    /// Bytes held.
-    pub(crate) fn used(&self) -> u64 {
-        self.limit.used()
-    }
-
-    /// Transactions whose replaced versions have not been cut off yet.
-    pub(crate) fn uncollected(&self) -> usize {
-        self.collector.waiting()
-    }
-
-    /// The open transaction that needs the oldest versions.
-    pub(crate) fn oldest(&self) -> Option<Oldest> {
-        let timestamp = self.slots.oldest()?;
-        Some(Oldest { id: TxnId::new(timestamp.get()), age: self.clock.age(timestamp) })
-    }
-}
+pub(crate) use commit::MemoryCommit;
+pub(crate) use database::MemoryDatabase;
+pub(crate) use open::open;
+pub(crate) use range::MemoryRange;
+pub(crate) use session::MemorySession;
+pub(crate) use table::MemoryTable;
+pub(crate) use transaction::MemoryTransaction;

@@ -1,368 +1,269 @@
-//! A transaction until it is validated: it reads what is there at its timestamp and keeps what it writes to itself.
+//! A transaction: what it does is the store's; here are its tables, its savepoints, and the ways to end it.
 //!
-//! Used by one thread at a time; may move between threads. Invariants:
+//! Used by one thread at a time; it may move between threads. Invariants:
 //!
-//! 1. Whatever it has seen of others is in `reads` (a version of a record, or that it has no value), in `passed` (intervals in which
-//!    nothing else was), or in the `expected` of a write. A transaction that only reads needs none of them: nothing below its bound changes.
-//! 2. `depends` names every place that is not durable yet of those whose versions it has seen.
-//! 3. It waits only for fates of lower timestamps, with no latch held, and at most `lock_wait` each.
-//! 4. What it has seen need not be consistent before it is validated; so nothing here relies on it.
+//! 1. It is counted in by every table it uses, until it ends.
+//! 2. A call that fails leaves the transaction as it was before the call, or in a state in which it can only roll back: after a conflict.
+//! 3. Who is told that it has committed is told after the store was (`acknowledge`): whoever begins later sees it.
 
-use super::clock::Timestamp;
-use super::fate::{Fate, State};
-use super::limit::{RECORD_BYTES, VERSION_BYTES};
-use super::record::{Key, Obstacle, Record, Value, Version};
-use super::transaction_writes::{Write, WriteSet};
-use super::{Store, Table};
-use crate::error::{ConflictKind, Error, Result};
+use super::commit::MemoryCommit;
+use super::database::Entrance;
+use super::engine::{Committed, Engine};
+use super::range::MemoryRange;
+use super::releaser::Releaser;
+use super::session::MemorySession;
+use super::store::{Mark, Running, Validated};
+use super::table::{MemoryTable, Use};
+use crate::error::{Error, Result};
 use crate::ids::TxnId;
-use crate::options::Access;
-use katydid_wal::Dependences;
+use crate::options::{Read, TransactionOptions};
+use crate::session::Callback;
+use crate::transaction::Savepoint;
+use crate::{Durability, Lsn};
+use smallvec::SmallVec;
+use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::time::Duration;
 
-/// A slot in a store and memory charged to it, until dropped.
-#[derive(Debug)]
-pub(super) struct Open {
-    pub(super) store: Arc<Store>,
-    pub(super) slot: usize,
-    pub(super) charged: usize,
+/// What is inside a [`crate::Transaction`]. Dropping it rolls it back.
+pub(crate) struct MemoryTransaction {
+    inner: Entrance,
+    id: TxnId,
+    options: TransactionOptions,
+    /// None after the transaction has ended.
+    running: Option<Running>,
+    uses: SmallVec<[Use; 2]>,
+    wrote: bool,
+    savepoints: u64,
+    /// Serial numbers of the savepoints that are in force, with what they remember.
+    in_force: Vec<(u64, Mark)>,
+    failure: Option<Arc<Error>>,
 }
 
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.store.limit.release(self.charged);
-        self.store.slots.give_back(self.slot);
-    }
-}
-
-/// A version seen: the one written then, or none.
-#[derive(Debug)]
-pub(super) struct ReadEntry {
-    pub(super) record: Arc<Record>,
-    pub(super) expected: Option<Timestamp>,
-    /// The interval it was seen in, by its place in `passed`.
-    pub(super) seen_in: Option<usize>,
-}
-
-/// An interval in which nothing was seen but what `reads` says was seen in it. (Not just at any time: what a transaction finds after it had
-/// passed over the place without finding it was put there by another, meanwhile.)
-#[derive(Debug)]
-pub(super) struct Passed {
-    pub(super) table: Arc<Table>,
-    pub(super) from: Bound<Key>,
-    pub(super) to: Bound<Key>,
-    /// Not before something of it was.
-    pub(super) is_passed: bool,
-}
-
-/// A point in a transaction to roll back to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mark(usize);
-
-/// A transaction that reads and collects what it will write. Dropping it leaves nothing behind.
-#[derive(Debug)]
-pub(crate) struct Running {
-    pub(super) open: Open,
-    pub(super) access: Access,
-    /// Its number, and of a writer also when it takes place unless it is overtaken.
-    pub(super) timestamp: Timestamp,
-    /// It reads versions below this.
-    pub(super) bound: Timestamp,
-    pub(super) lock_wait: Duration,
-    /// Its timestamp is known to be too low for what it writes.
-    pub(super) is_late: bool,
-    pub(super) depends: Dependences,
-    pub(super) reads: Vec<ReadEntry>,
-    compact_at: usize,
-    pub(super) passed: Vec<Passed>,
-    pub(super) writes: WriteSet,
-}
-
-/// Reads look through this many others for their own kind before they are dropped.
-const COMPACT_FIRST: usize = 1024;
-
-impl Running {
-    pub(super) fn begin(store: &Arc<Store>, access: Access, lock_wait: Duration) -> Result<Self> {
-        let timeout = || Error::Conflict { victim: TxnId::NONE, holder: None, kind: ConflictKind::Timeout };
-        let slot = store.slots.take(lock_wait, store.log.as_ref()).ok_or_else(timeout)?;
-        let open = Open { store: store.clone(), slot, charged: 0 };
-        let (timestamp, bound) = match access {
-            Access::ReadWrite => {
-                let timestamp = store.slots.begin_write(slot, &store.clock);
-                (timestamp, timestamp)
-            }
-            Access::ReadOnly => {
-                let begun = store.slots.begin_read(slot, &store.clock, lock_wait, store.log.as_ref());
-                begun.ok_or_else(timeout)?
-            }
-        };
-        Ok(Running {
-            open,
-            access,
-            timestamp,
-            bound,
-            lock_wait,
-            is_late: false,
-            depends: Dependences::default(),
-            reads: Vec::new(),
-            compact_at: COMPACT_FIRST,
-            passed: Vec::new(),
-            writes: WriteSet::default(),
+impl MemoryTransaction {
+    pub(crate) fn new(inner: Entrance, options: TransactionOptions) -> Result<Self> {
+        inner.engine.check_open()?;
+        let begun = inner.engine.store.begin(options.access, inner.engine.options.lock_wait);
+        let running = begun.inspect_err(|_| inner.engine.tally.conflicts.up())?;
+        Ok(MemoryTransaction {
+            id: running.id(),
+            inner,
+            options,
+            running: Some(running),
+            uses: SmallVec::new(),
+            wrote: false,
+            savepoints: 0,
+            in_force: Vec::new(),
+            failure: None,
         })
     }
 
-    /// Its number.
     pub(crate) fn id(&self) -> TxnId {
-        TxnId::new(self.timestamp.get())
+        self.id
     }
 
-    /// What it has seen that is not durable yet.
-    pub(crate) fn depends(&self) -> &Dependences {
-        &self.depends
+    fn engine(&self) -> &Arc<Engine> {
+        &self.inner.engine
     }
 
-    pub(super) fn is_read_only(&self) -> bool {
-        self.access == Access::ReadOnly
+    // ---- reads and writes
+
+    pub(crate) fn get(&mut self, table: &Arc<MemoryTable>, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let running = self.enter(table)?;
+        let found = running.get(&table.rows, key);
+        let found = self.told(found)?;
+        self.show()?;
+        Ok(found.map(|value| value.to_vec()))
     }
 
-    // ---- reads
-
-    /// The value of `key`.
-    pub(crate) fn get(&mut self, table: &Arc<Table>, key: &[u8]) -> Result<Option<Value>> {
-        if let Some(own) = self.writes.get(table.id, key) {
-            return Ok(own.clone());
-        }
-        let (record, value, expected) = self.look(table, key)?;
-        self.saw(table, key, record, expected);
-        Ok(value)
+    pub(crate) fn put(&mut self, table: &Arc<MemoryTable>, key: &[u8], value: &[u8]) -> Result<()> {
+        let outcome = self.enter_to_write(table)?.put(&table.rows, key, value);
+        self.written(outcome)
     }
 
-    /// The record of a key, its value and which version that is, if it has one.
-    fn look(
+    pub(crate) fn insert(&mut self, table: &Arc<MemoryTable>, key: &[u8], value: &[u8]) -> Result<()> {
+        let outcome = self.enter_to_write(table)?.insert(&table.rows, key, value);
+        self.written(outcome)
+    }
+
+    pub(crate) fn delete(&mut self, table: &Arc<MemoryTable>, key: &[u8]) -> Result<bool> {
+        let outcome = self.enter_to_write(table)?.delete(&table.rows, key);
+        self.written(outcome)
+    }
+
+    pub(crate) fn range(
         &mut self,
-        table: &Table,
-        key: &[u8],
-    ) -> Result<(Option<Arc<Record>>, Option<Value>, Option<Timestamp>)> {
-        loop {
-            let Some(record) = table.index.get(key) else { return Ok((None, None, None)) };
-            if let Some((value, wts)) = self.read(&record)? {
-                return Ok((Some(record), value, wts));
-            }
-        }
+        table: Arc<MemoryTable>,
+        low: Bound<Vec<u8>>,
+        high: Bound<Vec<u8>>,
+    ) -> MemoryRange<'_> {
+        MemoryRange::new(self, table, low, high)
     }
 
-    /// What a record has at this transaction's time; none if the record is not in the index any more.
-    pub(super) fn read(&mut self, record: &Record) -> Result<Option<(Option<Value>, Option<Timestamp>)>> {
-        loop {
-            let obstacle = match record.chain().read(self.bound) {
-                Ok(None) => return Ok(Some((None, None))),
-                Ok(Some(version)) => {
-                    if let Some(fate) = &version.fate {
-                        fate.join_into(&mut self.depends, self.open.store.log.as_ref());
-                        if fate.state() == State::Committed {
-                            version.fate = None;
-                        }
-                    }
-                    let Version { value, wts, .. } = version;
-                    return Ok(Some((value.clone(), value.is_some().then_some(*wts))));
-                }
-                Err(obstacle) => obstacle,
-            };
-            match obstacle {
-                Obstacle::Gone => return Ok(None),
-                obstacle => self.pass(obstacle)?,
-            }
+    pub(crate) fn savepoint(&mut self) -> Savepoint {
+        self.savepoints += 1;
+        if let Some(running) = &mut self.running {
+            self.in_force.push((self.savepoints, running.savepoint()));
         }
+        Savepoint { txn: self.id, serial: self.savepoints }
     }
 
-    /// Remembers what was seen (invariant 1).
-    fn saw(
-        &mut self,
-        table: &Arc<Table>,
-        key: &[u8],
-        record: Option<Arc<Record>>,
-        expected: Option<Timestamp>,
-    ) {
-        if self.is_read_only() {
-            return;
-        }
-        match record {
-            Some(record) => self.saw_record(record, expected, None),
-            None => {
-                let key = Key::from_slice(key);
-                let at = || Bound::Included(key.clone());
-                self.passed.push(Passed { table: table.clone(), from: at(), to: at(), is_passed: true });
-            }
-        }
-    }
-
-    pub(super) fn saw_record(
-        &mut self,
-        record: Arc<Record>,
-        expected: Option<Timestamp>,
-        seen_in: Option<usize>,
-    ) {
-        if self.is_read_only() {
-            return;
-        }
-        self.reads.push(ReadEntry { record, expected, seen_in });
-        if self.reads.len() >= self.compact_at {
-            let what = |read: &ReadEntry| (Arc::as_ptr(&read.record), read.expected, read.seen_in);
-            self.reads.sort_unstable_by_key(what);
-            self.reads.dedup_by(|left, right| what(left) == what(right));
-            self.compact_at = COMPACT_FIRST.max(2 * self.reads.len());
-        }
-    }
-
-    /// The latest of what it has seen of a record.
-    fn expected_of(&self, record: &Arc<Record>) -> Option<Option<Timestamp>> {
-        let latest = self.reads.iter().rev().take(64);
-        latest.filter(|read| Arc::ptr_eq(&read.record, record)).map(|read| read.expected).next()
-    }
-
-    // ---- writes
-
-    /// Sets the value of `key`, whether or not it has one.
-    pub(crate) fn put(&mut self, table: &Arc<Table>, key: &[u8], value: &[u8]) -> Result<()> {
-        self.check_writable()?;
-        if let Some(at) = self.writes.find(table.id, key) {
-            self.charge(value.len() + VERSION_BYTES)?;
-            self.writes.replace(at, Some(value.into()));
-            return Ok(());
-        }
-        let record = table.index.get(key);
-        let expected = record.as_ref().and_then(|record| self.expected_of(record));
-        self.add_write(table, key, Some(value), record, expected)
-    }
-
-    /// Sets the value of `key`, or fails if it has one.
-    pub(crate) fn insert(&mut self, table: &Arc<Table>, key: &[u8], value: &[u8]) -> Result<()> {
-        self.check_writable()?;
-        if let Some(at) = self.writes.find(table.id, key) {
-            if self.writes.get(table.id, key).is_some_and(Option::is_some) {
-                return Err(Error::KeyExists);
-            }
-            self.charge(value.len() + VERSION_BYTES)?;
-            self.writes.replace(at, Some(value.into()));
-            return Ok(());
-        }
-        let (record, found, expected) = self.look(table, key)?;
-        if found.is_some() {
-            self.saw(table, key, record, expected);
-            return Err(Error::KeyExists);
-        }
-        self.add_write(table, key, Some(value), record, Some(None))
-    }
-
-    /// Removes `key`; whether it was there.
-    pub(crate) fn delete(&mut self, table: &Arc<Table>, key: &[u8]) -> Result<bool> {
-        self.check_writable()?;
-        if let Some(at) = self.writes.find(table.id, key) {
-            let was_there = self.writes.get(table.id, key).is_some_and(Option::is_some);
-            if was_there {
-                self.writes.replace(at, None);
-            }
-            return Ok(was_there);
-        }
-        let (record, found, expected) = self.look(table, key)?;
-        if found.is_none() {
-            self.saw(table, key, record, expected);
-            return Ok(false);
-        }
-        self.add_write(table, key, None, record, Some(expected))?;
-        Ok(true)
-    }
-
-    fn add_write(
-        &mut self,
-        table: &Arc<Table>,
-        key: &[u8],
-        value: Option<&[u8]>,
-        record: Option<Arc<Record>>,
-        expected: Option<Option<Timestamp>>,
-    ) -> Result<()> {
-        if let Some(record) = &record {
-            let refused = record.chain().would_refuse(self.timestamp, expected);
-            match refused {
-                Some(Obstacle::Changed(by)) => {
-                    record.heat_up();
-                    return Err(self.conflict(Some(by), ConflictKind::Changed));
-                }
-                // A later timestamp may do: what was read is validated at that one.
-                Some(_) => self.is_late = true,
-                None => {}
-            }
-        }
-        let record_bytes = if record.is_none() { key.len() + RECORD_BYTES } else { 0 };
-        match value {
-            Some(value) => self.charge(value.len() + VERSION_BYTES + record_bytes)?,
-            // Whoever makes room must not be refused.
-            None => {
-                self.open.store.limit.charge(VERSION_BYTES);
-                self.open.charged += VERSION_BYTES;
-            }
-        }
-        let value = value.map(Value::from);
-        self.writes.add(Write { table: table.id, key: Key::from_slice(key), value, expected, record });
+    pub(crate) fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
+        self.check()?;
+        let place = self.in_force.iter().position(|(serial, _)| *serial == savepoint.serial);
+        let Some(place) = place.filter(|_| savepoint.txn == self.id) else { return Err(Error::Savepoint) };
+        self.in_force.truncate(place + 1);
+        let (_, mark) = self.in_force[place];
+        self.running.as_mut().ok_or(Error::Closed)?.rollback_to(mark);
         Ok(())
     }
 
-    fn check_writable(&self) -> Result<()> {
-        if self.is_read_only() { Err(Error::ReadOnly) } else { Ok(()) }
+    // ---- ends
+
+    pub(crate) fn commit(&mut self) -> Result<Lsn> {
+        let (committed, held) = self.pre_commit()?;
+        let engine = self.engine();
+        let outcome = engine.wait(&committed);
+        if let Some(held) = held {
+            engine.end(&committed, held, &outcome);
+        }
+        outcome?;
+        engine.acknowledge(committed.seen_to);
+        Ok(committed.end())
     }
 
-    fn charge(&mut self, bytes: usize) -> Result<()> {
-        self.open.store.charge(bytes)?;
-        self.open.charged += bytes;
+    pub(crate) fn commit_async(&mut self) -> MemoryCommit {
+        let committed = self.pre_commit().map(|pre| self.end_later(pre));
+        MemoryCommit::new(&self.inner, committed)
+    }
+
+    pub(crate) fn commit_with(&mut self, session: &MemorySession, done: Callback) {
+        let committed = self.pre_commit().map(|pre| self.end_later(pre));
+        session.push(committed, done);
+    }
+
+    pub(crate) fn rollback(&mut self) -> Result<()> {
+        if self.wrote && self.running.take().is_some() {
+            self.engine().tally.rollbacks.up();
+            self.engine().tally.active.down();
+        }
+        self.uses.clear();
         Ok(())
     }
 
-    // ---- parts of it
-
-    /// A point to come back to.
-    pub(crate) fn savepoint(&mut self) -> Mark {
-        Mark(self.writes.mark())
-    }
-
-    /// Undoes what was written since; what was read stays read.
-    pub(crate) fn rollback_to(&mut self, mark: Mark) {
-        let mut dropped = Vec::new();
-        self.writes.rewind(mark.0, |write| dropped.push(write));
-        for write in dropped {
-            let Some(expected) = write.expected else { continue };
-            match (write.record, self.open.store.find_table(write.table)) {
-                (Some(record), _) => self.saw_record(record, expected, None),
-                (None, Some(table)) => self.saw(&table, &write.key, None, expected),
-                (None, None) => {}
+    /// Gives the transaction its place in the log.
+    fn pre_commit(&mut self) -> Result<(Committed, Option<Validated>)> {
+        if let Some(cause) = self.failure.clone() {
+            self.rollback()?;
+            return Err(Error::MustRollBack { cause });
+        }
+        let wrote = self.wrote;
+        let engine = self.engine().clone();
+        engine.check_open()?;
+        let Some(running) = self.running.take() else { return Err(Error::Closed) };
+        if wrote {
+            engine.tally.active.down();
+        }
+        let outcome = engine.pre_commit(running, self.options.durability);
+        if let Err(error) = &outcome {
+            if error.is_retryable() {
+                engine.tally.conflicts.up();
+            }
+            if wrote {
+                engine.tally.rollbacks.up();
             }
         }
+        // Not before: its rows are in their tables.
+        self.uses.clear();
+        outcome
     }
 
-    // ---- what is in the way
+    /// Hands what nobody may see before it is durable to whoever waits for that.
+    fn end_later(&self, (committed, held): (Committed, Option<Validated>)) -> Committed {
+        if let Some(held) = held {
+            Releaser::end_later(self.engine(), committed.clone(), held);
+        }
+        committed
+    }
 
-    /// Waits until an obstacle may be gone, or fails.
-    pub(super) fn pass(&self, obstacle: Obstacle) -> Result<()> {
-        match obstacle {
-            Obstacle::Pending(fate) => self.wait(&fate),
-            Obstacle::Doubtful => Err(self.open.store.log.failure()),
-            Obstacle::Gone => Ok(()),
-            Obstacle::Changed(by) => Err(self.conflict(Some(by), ConflictKind::Changed)),
-            Obstacle::Overtaken(by) => Err(self.conflict(Some(by), ConflictKind::Overtaken)),
+    // ---- the steps
+
+    /// Fails if the transaction can only roll back.
+    pub(super) fn check(&self) -> Result<()> {
+        match &self.failure {
+            Some(cause) => Err(Error::MustRollBack { cause: cause.clone() }),
+            None => self.inner.engine.check_open(),
         }
     }
 
-    fn wait(&self, fate: &Fate) -> Result<()> {
-        debug_assert!(self.is_read_only() || fate.timestamp() < self.timestamp, "invariant 3");
-        match fate.wait(self.lock_wait, self.open.store.log.as_ref()) {
-            Some(_) => Ok(()),
-            None => Err(self.conflict(Some(fate.timestamp()), ConflictKind::Timeout)),
+    /// Begins to use the table.
+    pub(super) fn enter(&mut self, table: &Arc<MemoryTable>) -> Result<&mut Running> {
+        self.check()?;
+        if !self.uses.iter().any(|known| Arc::ptr_eq(&known.table, table)) {
+            if table.database != self.inner.id {
+                return Err(Error::ForeignTable { name: table.name.clone() });
+            }
+            let entered = table.enter(self.id, self.inner.engine.options.lock_wait);
+            let entered = self.told(entered)?;
+            self.uses.push(entered);
         }
+        self.running.as_mut().ok_or(Error::Closed)
     }
 
-    pub(super) fn conflict(&self, holder: Option<Timestamp>, kind: ConflictKind) -> Error {
-        let holder = holder.filter(|holder| *holder != Timestamp::ZERO);
-        Error::Conflict { victim: self.id(), holder: holder.map(|holder| TxnId::new(holder.get())), kind }
+    fn enter_to_write(&mut self, table: &Arc<MemoryTable>) -> Result<&mut Running> {
+        self.check()?;
+        self.inner.engine.check_writable()?;
+        self.enter(table)
+    }
+
+    fn written<T>(&mut self, outcome: Result<T>) -> Result<T> {
+        if outcome.is_ok() && !self.wrote {
+            self.wrote = true;
+            self.engine().tally.active.up();
+        }
+        self.told(outcome)
+    }
+
+    /// Remembers a failure after which only rolling back is left: a conflict, or a fate that nobody knows.
+    pub(super) fn told<T>(&mut self, outcome: Result<T>) -> Result<T> {
+        if let Err(error) = &outcome
+            && (error.is_retryable() || error.is_poisoned())
+        {
+            if error.is_retryable() {
+                self.engine().tally.conflicts.up();
+            }
+            self.failure = Some(Arc::new(error.clone()));
+        }
+        outcome
+    }
+
+    /// Waits until what was read and is about to be shown is durable, if the transaction asks for that.
+    pub(super) fn show(&self) -> Result<()> {
+        if self.options.read == Read::Durable
+            && let Some(running) = &self.running
+        {
+            let log = &self.inner.engine.log;
+            for place in running.depends().iter().filter(|place| !log.is_durable(*place)) {
+                log.wait(place, &katydid_wal::Dependences::default(), Durability::Durable)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for MemoryTransaction {
+    fn drop(&mut self) {
+        // It cannot fail: there is nothing to undo.
+        let _outcome = self.rollback();
+    }
+}
+
+impl fmt::Debug for MemoryTransaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction")
+            .field("id", &self.id)
+            .field("options", &self.options)
+            .field("wrote", &self.wrote)
+            .finish_non_exhaustive()
     }
 }

@@ -12,37 +12,22 @@
 //! 4. Records that one thread appends are in the log in that order: a thread always appends through its shard's session.
 //! 5. A slot is free exactly when its `txn` is `TxnId::NONE`. Slots are never removed, only used again.
 //!
-//! Threads are spread over shards by a number each thread draws once, so that a log session, the free slots and the
-//! counters of a shard are mostly touched by one thread. Nothing here survives a crash; analysis rebuilds it.
+//! Log sessions, free slots and counters are in shards that threads are spread over. Nothing here survives a crash; analysis rebuilds it.
 
 use crate::Lsn;
 use crate::ids::TxnId;
 use crate::lock::TxnLocks;
 use crate::paged::log_record::{ActiveEntry, State};
 use crate::paged::writer::Writer;
+use crate::shard::{SHARDS, shard_of_thread};
 use crossbeam_utils::CachePadded;
 use katydid_wal as wal;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-
-/// Shards: a power of two, at least the number of threads that are expected to commit at once.
-pub(crate) const SHARDS: usize = 64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Lists of locks that a shard keeps.
 const IDLE_LOCKS: usize = 64;
-
-static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
-
-thread_local! {
-    static THREAD: usize = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
-}
-
-/// The shard of the calling thread.
-pub(crate) fn shard_of_thread() -> usize {
-    // While a thread's locals are being destroyed any shard will do.
-    THREAD.try_with(|thread| *thread).unwrap_or(0) % SHARDS
-}
 
 /// What a slot says about its transaction.
 #[derive(Debug, Default)]

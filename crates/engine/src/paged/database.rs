@@ -10,7 +10,6 @@
 use crate::error::{Error, Result};
 use crate::lock::{TableMode, TxnLocks};
 use crate::options::{Options, TransactionOptions};
-use crate::paged::active::{SHARDS, shard_of_thread};
 use crate::paged::catalog::{self, CATALOG, NAME_BYTES_MAX};
 use crate::paged::engine::Engine;
 use crate::paged::pool::Pool;
@@ -19,6 +18,7 @@ use crate::paged::table::PagedTable;
 use crate::paged::transaction::PagedTransaction;
 use crate::paged::tree::{Batch, BatchValue, LeafHints, Tree};
 use crate::paged::writer::Forward;
+use crate::shard::{SHARDS, shard_of_thread};
 use crate::{Durability, Lsn, TableId};
 use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, RwLock};

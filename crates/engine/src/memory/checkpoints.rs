@@ -1,0 +1,308 @@
+//! Taking checkpoints, and the thread that does.
+//!
+//! A checkpoint stops nobody. It (1) keeps tombstones from being collected, (2) notes where each stream stands, behind a barrier, (3) writes
+//! the newest decided version of every record of every table, with its timestamp, waiting for those it meets undecided, (4) makes everything
+//! appended so far durable, (5) writes its manifest, (6) names itself in the control file, (7) trims the streams to what was noted in
+//! (2) and removes the former one's files. It is no snapshot: rows are of different times.
+//!
+//! Invariants:
+//!
+//! 1. A transaction whose record lies below what was noted had its versions in place before that, undecided at least: so (3) meets them,
+//!    or newer ones. Everything else is in what is kept of the log. Whatever is in both is applied by timestamp, so once or twice is the same.
+//! 2. A key deleted by such a transaction leaves its tombstone, with a timestamp, which (3) writes (because of (1)): no older version that is
+//!    in what is kept of another stream brings it back.
+//! 3. A version that (3) saw is durable with all it depends on before (6), or there is no checkpoint: no lost transaction is in one.
+//!
+//! A crash before (6) leaves the former checkpoint with all of the log it needs; after it, more log and files than needed.
+
+use super::checkpoint::{Manifest, PARTS_MAX, PartWriter, Row as FileRow};
+use super::engine::Engine;
+use super::store::{Key, Row, Table};
+use crate::error::{Error, Result};
+use crate::ids::TableId;
+use crate::Lsn;
+use katydid_wal::{Background, Log, ParallelLog, Place};
+use parking_lot::{Condvar, Mutex};
+use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Longest wait for one undecided version; then the checkpoint is given up, and taken later.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Default)]
+struct Alarm {
+    rung: bool,
+    stopping: bool,
+}
+
+/// Where checkpoints stand, and the thread's bell.
+#[derive(Debug)]
+pub(crate) struct Checkpoints {
+    /// One checkpoint at a time (rank 1).
+    turn: Mutex<()>,
+    /// In each stream, where the next one is due. A hint, relaxed.
+    due: Box<[AtomicU64]>,
+    /// In each stream, its end when the last one was taken or the database opened. Written under `turn`; relaxed, a hint.
+    last: Box<[AtomicU64]>,
+    /// Whether what was read at opening is in no checkpoint. A hint, relaxed.
+    replayed: AtomicBool,
+    /// Whether the bell was rung and not yet heard. Relaxed hint that spares the bell's latch; the latch decides.
+    rung: AtomicBool,
+    taken: AtomicU64,
+    // Leaf latch.
+    alarm: Mutex<Alarm>,
+    bell: Condvar,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Checkpoints {
+    pub(crate) fn new(log: &ParallelLog) -> Self {
+        let never = || log.streams().iter().map(|_| AtomicU64::new(u64::MAX)).collect();
+        let ends = log.reserved().into_iter().map(|end| AtomicU64::new(end.get())).collect();
+        Checkpoints {
+            turn: Mutex::new(()),
+            due: never(),
+            last: ends,
+            replayed: AtomicBool::new(false),
+            rung: AtomicBool::new(false),
+            taken: AtomicU64::new(0),
+            alarm: Mutex::default(),
+            bell: Condvar::new(),
+            thread: Mutex::new(None),
+        }
+    }
+
+    /// Checkpoints completed.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Opening has read records that are in no checkpoint.
+    pub(crate) fn has_replayed(&self) {
+        self.replayed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether there is anything that is in no checkpoint.
+    pub(crate) fn has_more(&self, log: &ParallelLog) -> bool {
+        let mut ends = log.streams().iter().zip(&self.last);
+        self.replayed.load(Ordering::Relaxed)
+            || ends.any(|(log, last)| log.reserved().get() > last.load(Ordering::Relaxed))
+    }
+
+    /// Called with the place of each commit: wakes the thread when there is something for it to do.
+    #[inline]
+    pub(crate) fn note(&self, _log: &ParallelLog, place: Place) {
+        if place.end.get() >= self.due[place.stream.index()].load(Ordering::Relaxed) {
+            self.wake();
+        }
+    }
+
+    /// Wakes the thread.
+    pub(crate) fn wake(&self) {
+        if self.rung.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.alarm.lock().rung = true;
+        self.bell.notify_one();
+    }
+
+    /// Starts the thread, if there is to be one.
+    pub(crate) fn start(engine: &Arc<Engine>) -> std::io::Result<()> {
+        engine.set_due(&engine.log.streams().iter().map(Log::start).collect::<Vec<_>>());
+        if engine.options.log.background == Background::Caller {
+            return Ok(());
+        }
+        let weak = Arc::downgrade(engine);
+        let thread = std::thread::Builder::new().name("katydid-checkpoint".to_owned());
+        *engine.checkpoints.thread.lock() = Some(thread.spawn(move || run(&weak))?);
+        Ok(())
+    }
+
+    /// Ends the thread, after the checkpoint it may be in.
+    pub(crate) fn stop(&self) {
+        self.alarm.lock().stopping = true;
+        self.bell.notify_all();
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
+        {
+            // A panic there has been reported by the thread itself.
+            let _panicked = thread.join();
+        }
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.alarm.lock().stopping
+    }
+
+    /// Waits for the bell; `false` if the thread is to end.
+    fn listen(&self) -> bool {
+        let mut alarm = self.alarm.lock();
+        while !alarm.rung && !alarm.stopping {
+            self.bell.wait(&mut alarm);
+        }
+        self.rung.store(false, Ordering::Release);
+        alarm.rung = false;
+        !alarm.stopping
+    }
+}
+
+fn run(weak: &Weak<Engine>) {
+    let Some(engine) = weak.upgrade() else { return };
+    while engine.checkpoints.listen() {
+        engine.look_after();
+    }
+}
+
+/// What is still to be written, a batch at a time.
+struct Walk {
+    tables: Vec<Arc<Table>>,
+    from: Bound<Key>,
+}
+
+impl Engine {
+    fn set_due(&self, from: &[Lsn]) {
+        let share = self.options.checkpoint_bytes / from.len().max(1) as u64;
+        for (due, from) in self.checkpoints.due.iter().zip(from) {
+            due.store(from.get().saturating_add(share), Ordering::Relaxed);
+        }
+    }
+
+    fn checkpoint_is_due(&self) -> bool {
+        let mut streams = self.log.streams().iter().zip(&self.checkpoints.due);
+        streams.any(|(log, due)| log.reserved().get() >= due.load(Ordering::Relaxed))
+            || self.log_bytes() > self.options.log_soft_bytes
+    }
+
+    /// What the thread does each time it is woken.
+    pub(crate) fn look_after(&self) {
+        while self.checkpoint_is_due() && !self.checkpoints.is_stopping() {
+            let before = self.log_bytes();
+            // A failure has shut the gate, or is a lack of space, or a long wait: whoever takes the next one finds out.
+            if self.checkpoint().is_err() || self.log_bytes() >= before {
+                break;
+            }
+        }
+    }
+
+    /// Takes a checkpoint, if that is still needed when it is this caller's turn.
+    pub(crate) fn checkpoint_if(&self, is_needed: impl FnOnce() -> bool) -> Result<()> {
+        let _turn = self.checkpoints.turn.lock();
+        if is_needed() {
+            self.take()?;
+        }
+        Ok(())
+    }
+
+    /// Takes a checkpoint; the timestamp up to which everything is in it.
+    pub(crate) fn checkpoint(&self) -> Result<Lsn> {
+        let _turn = self.checkpoints.turn.lock();
+        self.take()
+    }
+
+    fn take(&self) -> Result<Lsn> {
+        if self.gate.is_shut() {
+            return Err(self.poison());
+        }
+        let _tombstones = self.store.keep_tombstones();
+        let begun = self.store.now();
+        let from = self.log.barrier();
+        let number = self.control.get().checkpoint_number + 1;
+        let writer = self.folder.begin(number)?;
+        let tables = self.store.tables();
+        let walk = Mutex::new(Walk { tables, from: Bound::Unbounded });
+        let threads = match self.options.log.background {
+            Background::Caller => 1,
+            Background::Threads => std::thread::available_parallelism().map_or(1, usize::from),
+        };
+        let write = || self.write_part(&walk, writer.part()?);
+        let parts: Result<Vec<_>> = std::thread::scope(|scope| {
+            let helpers: Vec<_> = (1..threads.min(PARTS_MAX))
+                .filter_map(|_| {
+                    let name = "katydid-part".to_owned();
+                    // What cannot be helped with is done here.
+                    std::thread::Builder::new().name(name).spawn_scoped(scope, write).ok()
+                })
+                .collect();
+            let mut parts = vec![write()];
+            for helper in helpers {
+                match helper.join() {
+                    Ok(part) => parts.push(part),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            parts.into_iter().collect()
+        });
+        let parts = parts?;
+        // Invariant 3.
+        self.log.sync()?;
+        if self.gate.is_shut() {
+            return Err(self.poison());
+        }
+        let next_table = self.control.get().next_table;
+        let greatest = self.store.now().get();
+        writer.finish(Manifest { next_table, greatest, from: from.clone(), parts })?;
+        self.control.update(|control| control.checkpoint_number = number)?;
+        for (last, from) in self.checkpoints.last.iter().zip(&from) {
+            last.store(from.get(), Ordering::Relaxed);
+        }
+        self.checkpoints.replayed.store(false, Ordering::Relaxed);
+        self.checkpoints.taken.fetch_add(1, Ordering::Relaxed);
+        self.set_due(&from);
+        self.log.trim(&from)?;
+        self.folder.remove_all_but(number)?;
+        Ok(Lsn::new(begun.get()))
+    }
+
+    /// Takes batches and writes them until nothing is left.
+    fn write_part(
+        &self,
+        walk: &Mutex<Walk>,
+        mut part: PartWriter,
+    ) -> Result<super::checkpoint::PartSummary> {
+        let mut rows: Vec<Row> = Vec::new();
+        loop {
+            rows.clear();
+            let Some(table) = self.next_batch(walk, &mut rows)? else { return part.finish() };
+            for row in &rows {
+                part.push(&FileRow {
+                    table,
+                    timestamp: row.timestamp.get(),
+                    key: &row.key,
+                    value: row.value.as_deref(),
+                })?;
+            }
+        }
+    }
+
+    /// The next batch of rows, and its table.
+    fn next_batch(&self, walk: &Mutex<Walk>, rows: &mut Vec<Row>) -> Result<Option<TableId>> {
+        let mut walk = walk.lock();
+        let Some(table) = walk.tables.last().cloned() else { return Ok(None) };
+        let from = walk.from.as_ref().map(Key::as_slice);
+        let next = self.store.rows(&table, from, WAIT_MAX, rows);
+        let next = match next {
+            Ok(next) => next,
+            Err(error) => {
+                // The others need not go on.
+                walk.tables.clear();
+                return Err(self.why_not(error));
+            }
+        };
+        match next {
+            Some(fence) => walk.from = Bound::Included(fence),
+            None => {
+                walk.tables.pop();
+                walk.from = Bound::Unbounded;
+            }
+        }
+        Ok(Some(table.id()))
+    }
+
+    fn why_not(&self, error: Error) -> Error {
+        if self.gate.is_shut() { self.poison() } else { error }
+    }
+}

@@ -1,0 +1,66 @@
+//! Waiting for a commit without blocking.
+
+use super::database::{Entrance, Inner};
+use super::engine::Committed;
+use super::store::Timestamp;
+use crate::Lsn;
+use crate::error::{Error, Result};
+use katydid_wal::ParallelCompletion;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+/// What is inside a [`crate::CommitFuture`].
+pub(crate) struct MemoryCommit {
+    state: State,
+    // Keeps the database open until the answer is known.
+    inner: Arc<Inner>,
+}
+
+enum State {
+    Waiting { completion: ParallelCompletion, end: Lsn, seen_to: Timestamp },
+    Known(Result<Lsn>),
+}
+
+impl MemoryCommit {
+    pub(super) fn new(inner: &Entrance, committed: Result<Committed>) -> Self {
+        let state = match committed {
+            Ok(committed) => {
+                let (place, depends) = committed.waits_for();
+                let completion = inner.engine.log.wait_async(place, depends, committed.durability);
+                State::Waiting { completion, end: committed.end(), seen_to: committed.seen_to }
+            }
+            Err(error) => State::Known(Err(error)),
+        };
+        MemoryCommit { state, inner: Arc::clone(&***inner) }
+    }
+}
+
+impl Future for MemoryCommit {
+    type Output = Result<Lsn>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Lsn>> {
+        let this = self.get_mut();
+        match &mut this.state {
+            State::Known(result) => Poll::Ready(result.clone()),
+            State::Waiting { completion, end, seen_to } => {
+                let outcome = ready!(Pin::new(completion).poll(context));
+                this.inner.engine.acknowledge(*seen_to);
+                let result = outcome.map(|()| *end).map_err(Error::from);
+                this.state = State::Known(result.clone());
+                Poll::Ready(result)
+            }
+        }
+    }
+}
+
+impl fmt::Debug for MemoryCommit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.state {
+            State::Waiting { end, .. } => write!(f, "CommitFuture(waiting for {end})"),
+            State::Known(result) => write!(f, "CommitFuture({result:?})"),
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! The memory engine behind a [`crate::Database`]: tables, and who keeps it open.
+//!
+//! Any thread. Invariants:
+//!
+//! 1. The catalog is changed only with `ddl` held, and a change is durable before `ddl` is given up.
+//! 2. `tables` is what the catalog says, but for a change under way.
+//! 3. A table is dropped only while no transaction uses it, and none can begin to.
+
+use super::engine::Engine;
+use super::session::MemorySession;
+use super::store::{Running, Table};
+use super::table::MemoryTable;
+use super::transaction::MemoryTransaction;
+use crate::error::{ConflictKind, Error, Result};
+use crate::ids::TxnId;
+use crate::options::{Access, Options, TransactionOptions};
+use crate::paged::catalog::NAME_BYTES_MAX;
+use crate::shard::{SHARDS, shard_of_thread};
+use crate::{Durability, Lsn, TableId};
+use crossbeam_utils::CachePadded;
+use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What is inside a [`crate::Database`]. All clones are one database.
+#[derive(Clone)]
+pub(crate) struct MemoryDatabase {
+    inner: Arc<Inner>,
+    entrances: Arc<[Entrance]>,
+}
+
+/// A reference to an open database, counted apart for each shard that threads are spread over: transactions come and go too
+/// often for all threads to share one counter.
+pub(crate) type Entrance = Arc<CachePadded<Arc<Inner>>>;
+
+/// What all handles share; dropping it closes the database.
+pub(crate) struct Inner {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) id: u128,
+    /// Invariant 1. Taken before `tables`; transactions are waited for under it.
+    ddl: Mutex<()>,
+    tables: RwLock<BTreeMap<String, Arc<MemoryTable>>>,
+    catalog: Arc<Table>,
+}
+
+impl MemoryDatabase {
+    /// The handle on an engine that is open, with these tables.
+    pub(crate) fn new(engine: Arc<Engine>, tables: &BTreeMap<String, TableId>) -> MemoryDatabase {
+        let id = engine.control.get().database;
+        let handle = |(name, table): (&String, &TableId)| {
+            (name.clone(), MemoryTable::new(name, engine.store.table(*table), id))
+        };
+        let tables = RwLock::new(tables.iter().map(handle).collect());
+        let catalog = engine.store.table(TableId::CATALOG);
+        let inner = Arc::new(Inner { engine, id, ddl: Mutex::new(()), tables, catalog });
+        let entrances = (0..SHARDS).map(|_| Arc::new(CachePadded::new(inner.clone()))).collect();
+        MemoryDatabase { inner, entrances }
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.inner.engine
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.engine().options
+    }
+
+    /// Where it is.
+    pub(crate) fn place(&self) -> &str {
+        &self.engine().place
+    }
+
+    pub(crate) fn table(&self, name: &str) -> Result<Arc<MemoryTable>> {
+        if let Some(table) = self.open_table(name)? {
+            return Ok(table);
+        }
+        let _ddl = self.inner.ddl.lock();
+        if let Some(table) = self.find(name) {
+            return Ok(table);
+        }
+        let engine = self.engine();
+        engine.check_writable()?;
+        let mut number = 0;
+        engine.control.update(|control| {
+            number = control.next_table;
+            control.next_table += 1;
+        })?;
+        self.change_catalog(|running, catalog| {
+            running.put(catalog, name.as_bytes(), &number.to_le_bytes())
+        })?;
+        let rows = engine.store.table(TableId::new(number));
+        let table = MemoryTable::new(name, rows, self.inner.id);
+        self.inner.tables.write().insert(name.to_owned(), table.clone());
+        Ok(table)
+    }
+
+    pub(crate) fn open_table(&self, name: &str) -> Result<Option<Arc<MemoryTable>>> {
+        self.engine().check_open()?;
+        if name.is_empty() || name.len() > NAME_BYTES_MAX {
+            return Err(Error::TableName { length: name.len() });
+        }
+        Ok(self.find(name))
+    }
+
+    fn find(&self, name: &str) -> Option<Arc<MemoryTable>> {
+        self.inner.tables.read().get(name).cloned()
+    }
+
+    pub(crate) fn tables(&self) -> Result<Vec<String>> {
+        self.engine().check_open()?;
+        Ok(self.inner.tables.read().keys().cloned().collect())
+    }
+
+    pub(crate) fn all_tables(&self) -> Vec<Arc<MemoryTable>> {
+        self.inner.tables.read().values().cloned().collect()
+    }
+
+    pub(crate) fn drop_table(&self, name: &str) -> Result<bool> {
+        let Some(table) = self.open_table(name)? else { return Ok(false) };
+        let engine = self.engine();
+        engine.check_writable()?;
+        let _ddl = self.inner.ddl.lock();
+        if table.check().is_err() {
+            return Ok(false);
+        }
+        if !table.close(engine.options.lock_wait) {
+            engine.tally.conflicts.up();
+            return Err(Error::Conflict { victim: TxnId::NONE, holder: None, kind: ConflictKind::Timeout });
+        }
+        let outcome = self.change_catalog(|running, catalog| {
+            running.delete(catalog, name.as_bytes())?;
+            Ok(())
+        });
+        if let Err(error) = outcome {
+            // Whether it was dropped is known when the database is opened again; until then it can be read.
+            table.reopen();
+            return Err(error);
+        }
+        table.dropped();
+        self.inner.tables.write().remove(name);
+        engine.store.forget(table.rows.id());
+        Ok(true)
+    }
+
+    /// Changes the catalog, durably; the caller holds `ddl`, so nobody is in the way.
+    fn change_catalog(&self, change: impl FnOnce(&mut Running, &Arc<Table>) -> Result<()>) -> Result<()> {
+        let engine = self.engine();
+        let mut running = engine.store.begin(Access::ReadWrite, engine.options.lock_wait)?;
+        change(&mut running, &self.inner.catalog)?;
+        let (committed, held) = engine.pre_commit(running, Durability::Durable)?;
+        let outcome = engine.wait(&committed);
+        if let Some(held) = held {
+            engine.end(&committed, held, &outcome);
+        }
+        engine.acknowledge(committed.seen_to);
+        outcome
+    }
+
+    pub(crate) fn begin(&self, options: TransactionOptions) -> Result<MemoryTransaction> {
+        MemoryTransaction::new(self.entrances[shard_of_thread()].clone(), options)
+    }
+
+    pub(crate) fn session(&self) -> MemorySession {
+        MemorySession::new(self.inner.clone())
+    }
+
+    pub(crate) fn sync(&self) -> Result<Lsn> {
+        let engine = self.engine();
+        engine.check_open()?;
+        let now = engine.store.now();
+        engine.log.sync()?;
+        if engine.gate.is_shut() {
+            return Err(engine.poison());
+        }
+        Ok(Lsn::new(now.get()))
+    }
+
+    pub(crate) fn checkpoint(&self) -> Result<Lsn> {
+        self.engine().check_open()?;
+        self.engine().checkpoint()
+    }
+
+    pub(crate) fn close(&self) -> Result<()> {
+        self.engine().close()
+    }
+
+    pub(crate) fn run_background(&self) {
+        self.engine().run_background();
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Nobody is left to be told; `close` tells. What was acknowledged is durable, and recovery does the rest.
+        let _outcome = self.engine.close();
+    }
+}

@@ -1,0 +1,354 @@
+//! The parts of an open database, and how a transaction gets its place in the log.
+//!
+//! Any thread. Invariants:
+//!
+//! 1. A transaction's record is appended after it was validated and before anybody sees what it wrote. So whoever has seen something
+//!    knows its place, and a record lies in its stream above those of the same thread that were acknowledged before.
+//! 2. It is acknowledged when its record and all it depends on are as durable as it asked; with `LockRelease::AfterDurable` nobody has seen
+//!    its versions before that.
+//! 3. After the gate has shut nothing is written. Versions whose fate is not known stay as they are until the database is opened again:
+//!    whoever has seen them is not acknowledged.
+
+use super::checkpoint::CheckpointFolder;
+use super::checkpoints::Checkpoints;
+use super::log_record::{self, LoggedWrite};
+use super::releaser::Releaser;
+use super::store::{LogView, Running, Store, Timestamp, Validated};
+use crate::control::{ControlFile, Shutdown};
+use crate::error::{Error, Result};
+use crate::options::{DependenceRule, LockRelease, Options};
+use crate::shard::{SHARDS, shard_of_thread};
+use crate::stat::Pin;
+use crate::{Durability, Lsn};
+use crossbeam_utils::CachePadded;
+use katydid_device::{DirectoryLock, Gate, Watch};
+use katydid_wal::{Background, Dependences, Log, ParallelLog, ParallelSession, Place, StreamId};
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A larger buffer is not kept for the next record.
+const BUFFER_BYTES_KEPT: usize = 1 << 20;
+
+/// An open database.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) options: Options,
+    pub(crate) place: String,
+    pub(crate) gate: Gate,
+    pub(crate) watch: Watch,
+    pub(crate) log: ParallelLog,
+    pub(crate) store: Arc<Store>,
+    pub(crate) control: ControlFile,
+    pub(crate) folder: CheckpointFolder,
+    pub(crate) checkpoints: Checkpoints,
+    pub(crate) releaser: Releaser,
+    pub(crate) tally: Tally,
+    /// Idle writers, by the shard of the thread that used them. Leaf latches.
+    writers: Box<[CachePadded<Mutex<Vec<Writer>>>]>,
+    /// Set by `close`, read by every call; the log's own state decides races.
+    closed: AtomicBool,
+    /// The directory's lock. Dropped last.
+    directory_lock: Mutex<Option<Box<dyn DirectoryLock>>>,
+}
+
+/// What the engine counts, by the shard of the thread. Relaxed: counters.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) commits: Counter,
+    pub(crate) rollbacks: Counter,
+    pub(crate) conflicts: Counter,
+    pub(crate) active: Counter,
+}
+
+/// A counter that threads do not share; it may be counted down on another thread than up.
+#[derive(Debug)]
+pub(crate) struct Counter(Box<[CachePadded<AtomicU64>]>);
+
+impl Default for Counter {
+    fn default() -> Self {
+        Counter((0..SHARDS).map(|_| CachePadded::default()).collect())
+    }
+}
+
+impl Counter {
+    pub(crate) fn up(&self) {
+        self.0[shard_of_thread()].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn down(&self) {
+        self.0[shard_of_thread()].fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.iter().fold(0, |sum, part| sum.wrapping_add(part.load(Ordering::Relaxed)))
+    }
+}
+
+struct Writer {
+    session: ParallelSession,
+    buffer: Vec<u8>,
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.session.fmt(f)
+    }
+}
+
+/// What the store asks of the log.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) log: ParallelLog,
+    pub(crate) gate: Gate,
+    pub(crate) background: Background,
+}
+
+impl LogView for View {
+    fn is_durable(&self, place: Place) -> bool {
+        self.log.is_durable(place)
+    }
+
+    /// A group under way is written by the syncer's own clock, also if all who could add to it wait for each other (the deadlock of
+    /// after-durable release with group commit). Where there is no syncer the caller is it.
+    fn before_wait(&self) {
+        if self.background == Background::Caller {
+            self.log.run_background();
+        }
+    }
+
+    fn failure(&self) -> Error {
+        match self.gate.failure() {
+            Some(first) => Error::poisoned_by(first),
+            None => Error::Closed,
+        }
+    }
+}
+
+/// A transaction with its place in the log, that may not be durable yet.
+#[derive(Debug, Clone)]
+pub(crate) struct Committed {
+    /// Where its record ends; none if it wrote nothing.
+    place: Option<Place>,
+    depends: Dependences,
+    pub(crate) durability: Durability,
+    /// When it takes place.
+    timestamp: Timestamp,
+    /// What it may have seen.
+    pub(crate) seen_to: Timestamp,
+}
+
+impl Committed {
+    /// What its commit returns: the timestamp, by which transactions are ordered whatever stream they are in.
+    pub(crate) fn end(&self) -> Lsn {
+        Lsn::new(self.timestamp.get())
+    }
+
+    /// What to wait for: a place, and more of them.
+    pub(crate) fn waits_for(&self) -> (Place, &Dependences) {
+        let none = Place { stream: StreamId::new(0), end: Lsn::ZERO };
+        (self.place.or_else(|| self.depends.iter().next()).unwrap_or(none), &self.depends)
+    }
+}
+
+/// Guards and parts that [`Engine::new`] takes over.
+pub(crate) struct Parts {
+    pub(crate) options: Options,
+    pub(crate) place: String,
+    pub(crate) gate: Gate,
+    pub(crate) watch: Watch,
+    pub(crate) directory_lock: Box<dyn DirectoryLock>,
+    pub(crate) log: ParallelLog,
+    pub(crate) store: Arc<Store>,
+    pub(crate) control: ControlFile,
+    pub(crate) folder: CheckpointFolder,
+}
+
+impl Engine {
+    pub(crate) fn new(parts: Parts) -> Arc<Engine> {
+        let Parts { options, place, gate, watch, directory_lock, log, store, control, folder } = parts;
+        Arc::new(Engine {
+            options,
+            place,
+            gate,
+            watch,
+            checkpoints: Checkpoints::new(&log),
+            log,
+            store,
+            control,
+            folder,
+            releaser: Releaser::default(),
+            tally: Tally::default(),
+            writers: (0..SHARDS).map(|_| CachePadded::default()).collect(),
+            closed: AtomicBool::new(false),
+            directory_lock: Mutex::new(Some(directory_lock)),
+        })
+    }
+
+    /// Fails if the database was closed.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Fails if nothing may be written: closed, poisoned, or no room in the log.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_open()?;
+        if self.gate.is_shut() {
+            return Err(self.poison());
+        }
+        let (log, share) = (self.stream_of_thread(), self.log.streams().len() as u64);
+        let live = || log.reserved().since(log.start());
+        if live() > self.options.log_soft_bytes / share {
+            self.checkpoints.wake();
+            let limit = self.options.log_hard_bytes / share;
+            if live() > limit {
+                self.checkpoint_if(|| live() > limit)?;
+                if live() > limit {
+                    let (used, limit) = (self.log_bytes(), self.options.log_hard_bytes);
+                    return Err(Error::LogFull { pinned_by: self.pinned_by(), used, limit });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What every call fails with after the gate has shut.
+    pub(crate) fn poison(&self) -> Error {
+        match self.gate.failure() {
+            Some(first) => Error::poisoned_by(first),
+            None => Error::Internal("the gate is open"),
+        }
+    }
+
+    /// Bytes between start and end of all streams.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        self.log.streams().iter().map(|log| log.reserved().since(log.start())).sum()
+    }
+
+    /// What keeps the oldest part of the log: always the last checkpoint.
+    pub(crate) fn pinned_by(&self) -> Pin {
+        Pin::Checkpoint(self.stream_of_thread().start())
+    }
+
+    fn stream_index(&self) -> usize {
+        shard_of_thread() % self.log.streams().len()
+    }
+
+    fn stream_of_thread(&self) -> &Log {
+        &self.log.streams()[self.stream_index()]
+    }
+
+    // ---- commit
+
+    /// Gives a transaction its place in the log. With early release all see what it wrote when this returns; otherwise it is given back
+    /// as well, to be ended when it is durable.
+    pub(crate) fn pre_commit(
+        &self,
+        running: Running,
+        durability: Durability,
+    ) -> Result<(Committed, Option<Validated>)> {
+        let mut validated = running.validate()?;
+        let (timestamp, seen_to) = (validated.timestamp(), validated.seen_to());
+        if validated.writes().len() == 0 {
+            let depends = validated.depends().clone();
+            // What it has read stays as it is; the slot is free for others.
+            validated.abort();
+            let timestamp = seen_to;
+            return Ok((Committed { place: None, depends, durability, timestamp, seen_to }, None));
+        }
+        if self.options.dependences == DependenceRule::All {
+            validated.depends_mut().join_all(&self.log.everything());
+        }
+        let place = self.append(&validated)?;
+        self.tally.commits.up();
+        self.checkpoints.note(&self.log, place);
+        let now = self.options.lock_release == LockRelease::Early || durability == Durability::Buffered;
+        let (depends, validated) = if now {
+            (validated.pre_committed(place), None)
+        } else {
+            (validated.depends().clone(), Some(validated))
+        };
+        Ok((Committed { place: Some(place), depends, durability, timestamp, seen_to }, validated))
+    }
+
+    fn append(&self, validated: &Validated) -> Result<Place> {
+        let idle = &self.writers[shard_of_thread()];
+        let writer = idle.lock().pop();
+        let mut writer = match writer {
+            Some(writer) => writer,
+            None => {
+                let stream = StreamId::new(self.stream_index() as u16);
+                Writer { session: self.log.session(stream)?, buffer: Vec::new() }
+            }
+        };
+        writer.buffer.clear();
+        for (table, key, value) in validated.writes() {
+            log_record::encode(&LoggedWrite { table, key, value }, &mut writer.buffer);
+        }
+        let timestamp = validated.timestamp().get();
+        let payload = [writer.buffer.as_slice()];
+        let place =
+            writer.session.append(timestamp, validated.depends(), log_record::WRITES, &payload);
+        if writer.buffer.capacity() > BUFFER_BYTES_KEPT {
+            writer.buffer = Vec::new();
+        }
+        idle.lock().push(writer);
+        Ok(place?)
+    }
+
+    /// Blocks until it is as durable as it asks.
+    pub(crate) fn wait(&self, committed: &Committed) -> Result<()> {
+        let (place, depends) = committed.waits_for();
+        Ok(self.log.wait(place, depends, committed.durability)?)
+    }
+
+    /// Ends a transaction that kept its versions to itself, when it is as durable as it asked, or never will be.
+    pub(crate) fn end(&self, committed: &Committed, validated: Validated, outcome: &Result<()>) {
+        match (outcome, committed.place) {
+            (Ok(()), _) if committed.durability == Durability::Durable => validated.committed(),
+            (Ok(()), Some(place)) => {
+                validated.pre_committed(place);
+            }
+            _ => validated.doubt(),
+        }
+    }
+
+    /// It is about to be acknowledged.
+    pub(crate) fn acknowledge(&self, seen_to: Timestamp) {
+        self.store.acknowledge(seen_to);
+    }
+
+    // ---- the end
+
+    /// Does what background threads would have done by now, on an engine that was opened without them; otherwise nothing.
+    pub(crate) fn run_background(&self) {
+        if self.options.log.background == Background::Threads {
+            return;
+        }
+        self.log.run_background();
+        self.look_after();
+    }
+
+    /// Takes a checkpoint if there is anything to keep, and closes the files. A second call does nothing.
+    pub(crate) fn close(&self) -> Result<()> {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.checkpoints.stop();
+        self.releaser.stop();
+        let outcome = if self.gate.is_shut() { Err(self.poison()) } else { self.leave() };
+        self.writers.iter().for_each(|writers| writers.lock().clear());
+        let closed = self.log.close().map_err(Error::from);
+        // The next open may come before the last handle is gone.
+        drop(self.directory_lock.lock().take());
+        outcome.and(closed)
+    }
+
+    fn leave(&self) -> Result<()> {
+        if self.checkpoints.has_more(&self.log) {
+            self.checkpoint()?;
+        }
+        self.control.update(|control| control.shutdown = Shutdown::Clean)
+    }
+}

@@ -1,0 +1,118 @@
+//! Opening a database of this engine, once its directory is known to be one.
+//!
+//! A new database is everything but its control file, each part durable, and then the control file. A crash before leaves files without
+//! one: the next open begins again, with the log and its identity that it finds.
+
+use super::checkpoint::{self, CheckpointFolder};
+use super::checkpoints::Checkpoints;
+use super::database::MemoryDatabase;
+use super::engine::{Engine, Parts, View};
+use super::recovery::{self, Recovered};
+use super::store::{SLOTS_MAX, Settings, Source, Store};
+use crate::control::{Control, ControlFile, Shutdown};
+use crate::error::{Error, Result};
+use crate::open::{Guards, LOG_FOLDER, Place, random_id};
+use crate::options::Options;
+use katydid_device::{self as device, Directory, Verb, Watch};
+use katydid_wal::{Finding, ParallelLog};
+use std::sync::Arc;
+
+/// Opens the database, creating it if there is no control file.
+pub(crate) fn open(place: Place, options: Options, control: Option<ControlFile>) -> Result<MemoryDatabase> {
+    let Place { directory, name, guards: Guards { gate, watch, directory_lock } } = place;
+    let streams = match &control {
+        Some(control) => control.get().streams,
+        None => streams_of(&options),
+    };
+    let id = match &control {
+        Some(control) => control.get().database,
+        None => options.log.log_id.unwrap_or_else(random_id),
+    };
+    let folder = match &control {
+        Some(_) => directory.existing_subdirectory(LOG_FOLDER)?.ok_or_else(|| missing(LOG_FOLDER))?,
+        None => directory.subdirectory(LOG_FOLDER)?,
+    };
+    let log = open_log(folder, &options, id, streams, &watch)?;
+    if control.is_some() && log.streams().iter().any(|log| log.recovery().finding == Finding::Created) {
+        return Err(missing(LOG_FOLDER));
+    }
+    let method = options.log.method;
+    let (control, folder) = match control {
+        Some(control) => {
+            let Some(folder) = CheckpointFolder::existing(directory.as_ref(), method, id)? else {
+                return Err(missing(checkpoint::FOLDER));
+            };
+            (control, folder)
+        }
+        None => {
+            let folder = CheckpointFolder::create(directory.as_ref(), method, id)?;
+            directory.sync()?;
+            (ControlFile::create(directory.as_ref(), method, Control::memory(id, streams))?, folder)
+        }
+    };
+    let view = View { log: log.clone(), gate: gate.clone(), background: options.log.background };
+    let settings = Settings { memory_bytes: options.memory_bytes, slots: SLOTS_MAX, source: Source::monotonic() };
+    let store = Store::new(settings, Arc::new(view));
+    let known = control.get();
+    let Recovered { tables, next_table, report } = recovery::recover(
+        &store,
+        &folder,
+        known.checkpoint_number,
+        &log,
+        options.log.background,
+        options.on_recovery.as_ref(),
+    )?;
+    // What an attempt at a checkpoint has left.
+    folder.remove_all_but(known.checkpoint_number)?;
+    if known.shutdown == Shutdown::Clean || known.next_table < next_table {
+        control.update(|control| {
+            control.shutdown = Shutdown::Unclean;
+            control.next_table = control.next_table.max(next_table);
+        })?;
+    }
+    let engine = Engine::new(Parts {
+        options,
+        place: name,
+        gate,
+        watch,
+        directory_lock,
+        log,
+        store,
+        control,
+        folder,
+    });
+    if report.records + report.dropped > 0 {
+        engine.checkpoints.has_replayed();
+    }
+    Checkpoints::start(&engine)
+        .map_err(|error| device::Error::from_io(Verb::Open, "the checkpoint thread", error))?;
+    Ok(MemoryDatabase::new(engine, &tables))
+}
+
+/// Streams of a new database.
+fn streams_of(options: &Options) -> u16 {
+    match options.streams {
+        0 => std::thread::available_parallelism().map_or(1, usize::from).clamp(1, 64) as u16,
+        streams => streams,
+    }
+}
+
+fn missing(name: &str) -> Error {
+    Error::Corrupt {
+        place: name.to_owned(),
+        page: None,
+        finding: "it is missing or empty, without which the database cannot be read".to_owned(),
+    }
+}
+
+fn open_log(
+    folder: Arc<dyn Directory>,
+    options: &Options,
+    id: u128,
+    streams: u16,
+    watch: &Watch,
+) -> Result<ParallelLog> {
+    let mut log_options = options.log.clone();
+    log_options.log_id = Some(id);
+    Ok(ParallelLog::open_watched(folder, streams, log_options, watch.clone())?)
+}

@@ -1,0 +1,106 @@
+//! Walking a range of keys from either end.
+//!
+//! Two walks of the store, one from each end; each gets shorter as the other one comes nearer, so that nothing is given twice and what is
+//! passed over is remembered once.
+
+use super::store::{Direction, Running, Scan};
+use super::table::MemoryTable;
+use super::transaction::MemoryTransaction;
+use crate::error::Result;
+use std::fmt;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// What is inside a [`crate::Range`].
+pub(crate) struct MemoryRange<'t> {
+    transaction: &'t mut MemoryTransaction,
+    table: Arc<MemoryTable>,
+    low: Bound<Vec<u8>>,
+    high: Bound<Vec<u8>>,
+    up: Option<Scan>,
+    down: Option<Scan>,
+    ended: bool,
+}
+
+fn slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    bound.as_ref().map(Vec::as_slice)
+}
+
+impl<'t> MemoryRange<'t> {
+    pub(super) fn new(
+        transaction: &'t mut MemoryTransaction,
+        table: Arc<MemoryTable>,
+        low: Bound<Vec<u8>>,
+        high: Bound<Vec<u8>>,
+    ) -> Self {
+        MemoryRange { transaction, table, low, high, up: None, down: None, ended: false }
+    }
+
+    fn step(&mut self, direction: Direction) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
+        if self.ended {
+            return None;
+        }
+        match self.fetch(direction) {
+            Ok(Some(row)) => Some(Ok(row)),
+            Ok(None) => {
+                self.ended = true;
+                None
+            }
+            Err(error) => {
+                self.ended = true;
+                Some(Err(error))
+            }
+        }
+    }
+
+    fn fetch(&mut self, direction: Direction) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let running = self.transaction.enter(&self.table)?;
+        let (own, other) = match direction {
+            Direction::Up => (&mut self.up, &mut self.down),
+            Direction::Down => (&mut self.down, &mut self.up),
+        };
+        let scan = own.get_or_insert_with(|| {
+            Scan::new(&self.table.rows, slice(&self.low), slice(&self.high), direction)
+        });
+        let found = next(scan, running);
+        let Some((key, value)) = self.transaction.told(found)? else { return Ok(None) };
+        self.transaction.show()?;
+        let reached = Bound::Excluded(key.clone());
+        if let Some(other) = other {
+            other.narrow(slice(&reached));
+        }
+        match direction {
+            Direction::Up => self.low = reached,
+            Direction::Down => self.high = reached,
+        }
+        Ok(Some((key, value)))
+    }
+}
+
+fn next(scan: &mut Scan, running: &mut Running) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    Ok(scan.next(running)?.map(|(key, value)| (key.to_vec(), value.to_vec())))
+}
+
+impl Iterator for MemoryRange<'_> {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step(Direction::Up)
+    }
+}
+
+impl DoubleEndedIterator for MemoryRange<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.step(Direction::Down)
+    }
+}
+
+impl fmt::Debug for MemoryRange<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Range")
+            .field("table", &self.table.name)
+            .field("low", &self.low)
+            .field("high", &self.high)
+            .finish_non_exhaustive()
+    }
+}

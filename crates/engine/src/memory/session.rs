@@ -1,0 +1,71 @@
+//! Waiting for the commits whose callbacks a session runs.
+
+use super::database::Inner;
+use super::engine::Committed;
+use super::store::Timestamp;
+use crate::Durability;
+use crate::error::Result;
+use crate::session::{Callback, Outcome, Told};
+use katydid_wal::{Dependences, Lsn, ParallelCompletions, Place, StreamId};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// What is inside a [`crate::Session`].
+pub(crate) struct MemorySession {
+    completions: RefCell<ParallelCompletions<(Told, Timestamp)>>,
+    inner: Arc<Inner>,
+}
+
+impl MemorySession {
+    pub(super) fn new(inner: Arc<Inner>) -> Self {
+        MemorySession { completions: RefCell::new(ParallelCompletions::new(&inner.engine.log)), inner }
+    }
+
+    pub(super) fn push(&self, committed: Result<Committed>, callback: Callback) {
+        let mut completions = self.completions.borrow_mut();
+        match committed {
+            Ok(committed) => {
+                let (place, depends) = committed.waits_for();
+                let told = Told { callback, result: Ok(committed.end()) };
+                completions.push(place, depends, committed.durability, (told, committed.seen_to));
+            }
+            Err(error) => {
+                let told = Told { callback, result: Err(error) };
+                let nowhere = Place { stream: StreamId::new(0), end: Lsn::ZERO };
+                completions.push(
+                    nowhere,
+                    &Dependences::default(),
+                    Durability::Buffered,
+                    (told, Timestamp::ZERO),
+                );
+            }
+        }
+    }
+
+    /// Gives `ready` the commits that are done.
+    pub(crate) fn poll_with(&self, mut ready: impl FnMut(Told, Outcome)) {
+        let engine = &self.inner.engine;
+        self.completions.borrow_mut().poll_with(|(told, seen_to), outcome| {
+            engine.acknowledge(seen_to);
+            ready(told, outcome);
+        });
+    }
+
+    /// Blocks until fewer than `limit` are pending; gives `ready` those that are done.
+    pub(crate) fn wait_below_with(&self, limit: usize, mut ready: impl FnMut(Told, Outcome)) {
+        let engine = &self.inner.engine;
+        self.completions.borrow_mut().wait_below_with(limit, |(told, seen_to), outcome| {
+            engine.acknowledge(seen_to);
+            ready(told, outcome);
+        });
+    }
+
+    /// Commits that nobody was given yet.
+    pub(crate) fn pending(&self) -> usize {
+        self.completions.borrow().pending()
+    }
+
+    pub(crate) fn check_open(&self) -> Result<()> {
+        self.inner.engine.check_open()
+    }
+}

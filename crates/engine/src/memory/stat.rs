@@ -1,0 +1,56 @@
+//! Positions and counters of the memory engine.
+
+use super::database::MemoryDatabase;
+use crate::error::Result;
+use crate::stat::{EngineStat, LogStat, MemoryStat, Stat, StreamStat};
+use katydid_wal::Log;
+
+impl MemoryDatabase {
+    /// See [`crate::Database::stat`].
+    pub(crate) fn stat(&self) -> Result<Stat> {
+        let engine = self.engine();
+        engine.check_open()?;
+        let (store, options) = (&engine.store, &engine.options);
+        let (counters, space) = (engine.log.counters(), engine.log.space());
+        let stream = |log: &Log| StreamStat {
+            start: log.start(),
+            durable: log.durable(),
+            written: log.written(),
+            filled: log.filled(),
+            reserved: log.reserved(),
+        };
+        Ok(Stat {
+            tables: self.tables()?.len() as u64,
+            transactions_active: engine.tally.active.get(),
+            commits: engine.tally.commits.get(),
+            rollbacks: engine.tally.rollbacks.get(),
+            conflicts: engine.tally.conflicts.get(),
+            checkpoints: engine.checkpoints.taken(),
+            stalls: engine.watch.stalls(),
+            engine: EngineStat::Memory(MemoryStat {
+                used_bytes: store.used(),
+                limit_bytes: options.memory_bytes,
+                records: self.all_tables().iter().map(|table| table.rows.records()).sum(),
+                versions_old: store.uncollected() as u64,
+                held_by: store.oldest().map(|oldest| oldest.id),
+                checkpoint: engine.control.get().checkpoint_number,
+            }),
+            log: LogStat {
+                streams: engine.log.streams().iter().map(stream).collect(),
+                pinned_by: engine.pinned_by(),
+                bytes: engine.log_bytes(),
+                soft_bytes: options.log_soft_bytes,
+                hard_bytes: options.log_hard_bytes,
+                syncs: counters.syncs,
+                bytes_synced: counters.bytes_synced,
+                bytes_written: counters.bytes_written,
+                released: counters.released,
+                wakeups: counters.syncer_wakeups + counters.maintenance_wakeups + counters.tracker_wakeups,
+                bytes_on_disk: space.on_disk,
+                prepared: space.prepared,
+                incarnation: engine.log.epoch(),
+                counters,
+            },
+        })
+    }
+}

@@ -1,0 +1,368 @@
+//! A transaction until it is validated: it reads what is there at its timestamp and keeps what it writes to itself.
+//!
+//! Used by one thread at a time; may move between threads. Invariants:
+//!
+//! 1. Whatever it has seen of others is in `reads` (a version of a record, or that it has no value), in `passed` (intervals in which
+//!    nothing else was), or in the `expected` of a write. A transaction that only reads needs none of them: nothing below its bound changes.
+//! 2. `depends` names every place that is not durable yet of those whose versions it has seen.
+//! 3. It waits only for fates of lower timestamps, with no latch held, and at most `lock_wait` each.
+//! 4. What it has seen need not be consistent before it is validated; so nothing here relies on it.
+
+use super::clock::Timestamp;
+use super::fate::{Fate, State};
+use super::limit::{RECORD_BYTES, VERSION_BYTES};
+use super::record::{Key, Obstacle, Record, Value, Version};
+use super::transaction_writes::{Write, WriteSet};
+use super::{Store, Table};
+use crate::error::{ConflictKind, Error, Result};
+use crate::ids::TxnId;
+use crate::options::Access;
+use katydid_wal::Dependences;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A slot in a store and memory charged to it, until dropped.
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) store: Arc<Store>,
+    pub(super) slot: usize,
+    pub(super) charged: usize,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.store.limit.release(self.charged);
+        self.store.slots.give_back(self.slot);
+    }
+}
+
+/// A version seen: the one written then, or none.
+#[derive(Debug)]
+pub(super) struct ReadEntry {
+    pub(super) record: Arc<Record>,
+    pub(super) expected: Option<Timestamp>,
+    /// The interval it was seen in, by its place in `passed`.
+    pub(super) seen_in: Option<usize>,
+}
+
+/// An interval in which nothing was seen but what `reads` says was seen in it. (Not just at any time: what a transaction finds after it had
+/// passed over the place without finding it was put there by another, meanwhile.)
+#[derive(Debug)]
+pub(super) struct Passed {
+    pub(super) table: Arc<Table>,
+    pub(super) from: Bound<Key>,
+    pub(super) to: Bound<Key>,
+    /// Not before something of it was.
+    pub(super) is_passed: bool,
+}
+
+/// A point in a transaction to roll back to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mark(usize);
+
+/// A transaction that reads and collects what it will write. Dropping it leaves nothing behind.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(super) open: Open,
+    pub(super) access: Access,
+    /// Its number, and of a writer also when it takes place unless it is overtaken.
+    pub(super) timestamp: Timestamp,
+    /// It reads versions below this.
+    pub(super) bound: Timestamp,
+    pub(super) lock_wait: Duration,
+    /// Its timestamp is known to be too low for what it writes.
+    pub(super) is_late: bool,
+    pub(super) depends: Dependences,
+    pub(super) reads: Vec<ReadEntry>,
+    compact_at: usize,
+    pub(super) passed: Vec<Passed>,
+    pub(super) writes: WriteSet,
+}
+
+/// Reads look through this many others for their own kind before they are dropped.
+const COMPACT_FIRST: usize = 1024;
+
+impl Running {
+    pub(super) fn begin(store: &Arc<Store>, access: Access, lock_wait: Duration) -> Result<Self> {
+        let timeout = || Error::Conflict { victim: TxnId::NONE, holder: None, kind: ConflictKind::Timeout };
+        let slot = store.slots.take(lock_wait, store.log.as_ref()).ok_or_else(timeout)?;
+        let open = Open { store: store.clone(), slot, charged: 0 };
+        let (timestamp, bound) = match access {
+            Access::ReadWrite => {
+                let timestamp = store.slots.begin_write(slot, &store.clock);
+                (timestamp, timestamp)
+            }
+            Access::ReadOnly => {
+                let begun = store.slots.begin_read(slot, &store.clock, lock_wait, store.log.as_ref());
+                begun.ok_or_else(timeout)?
+            }
+        };
+        Ok(Running {
+            open,
+            access,
+            timestamp,
+            bound,
+            lock_wait,
+            is_late: false,
+            depends: Dependences::default(),
+            reads: Vec::new(),
+            compact_at: COMPACT_FIRST,
+            passed: Vec::new(),
+            writes: WriteSet::default(),
+        })
+    }
+
+    /// Its number.
+    pub(crate) fn id(&self) -> TxnId {
+        TxnId::new(self.timestamp.get())
+    }
+
+    /// What it has seen that is not durable yet.
+    pub(crate) fn depends(&self) -> &Dependences {
+        &self.depends
+    }
+
+    pub(super) fn is_read_only(&self) -> bool {
+        self.access == Access::ReadOnly
+    }
+
+    // ---- reads
+
+    /// The value of `key`.
+    pub(crate) fn get(&mut self, table: &Arc<Table>, key: &[u8]) -> Result<Option<Value>> {
+        if let Some(own) = self.writes.get(table.id, key) {
+            return Ok(own.clone());
+        }
+        let (record, value, expected) = self.look(table, key)?;
+        self.saw(table, key, record, expected);
+        Ok(value)
+    }
+
+    /// The record of a key, its value and which version that is, if it has one.
+    fn look(
+        &mut self,
+        table: &Table,
+        key: &[u8],
+    ) -> Result<(Option<Arc<Record>>, Option<Value>, Option<Timestamp>)> {
+        loop {
+            let Some(record) = table.index.get(key) else { return Ok((None, None, None)) };
+            if let Some((value, wts)) = self.read(&record)? {
+                return Ok((Some(record), value, wts));
+            }
+        }
+    }
+
+    /// What a record has at this transaction's time; none if the record is not in the index any more.
+    pub(super) fn read(&mut self, record: &Record) -> Result<Option<(Option<Value>, Option<Timestamp>)>> {
+        loop {
+            let obstacle = match record.chain().read(self.bound) {
+                Ok(None) => return Ok(Some((None, None))),
+                Ok(Some(version)) => {
+                    if let Some(fate) = &version.fate {
+                        fate.join_into(&mut self.depends, self.open.store.log.as_ref());
+                        if fate.state() == State::Committed {
+                            version.fate = None;
+                        }
+                    }
+                    let Version { value, wts, .. } = version;
+                    return Ok(Some((value.clone(), value.is_some().then_some(*wts))));
+                }
+                Err(obstacle) => obstacle,
+            };
+            match obstacle {
+                Obstacle::Gone => return Ok(None),
+                obstacle => self.pass(obstacle)?,
+            }
+        }
+    }
+
+    /// Remembers what was seen (invariant 1).
+    fn saw(
+        &mut self,
+        table: &Arc<Table>,
+        key: &[u8],
+        record: Option<Arc<Record>>,
+        expected: Option<Timestamp>,
+    ) {
+        if self.is_read_only() {
+            return;
+        }
+        match record {
+            Some(record) => self.saw_record(record, expected, None),
+            None => {
+                let key = Key::from_slice(key);
+                let at = || Bound::Included(key.clone());
+                self.passed.push(Passed { table: table.clone(), from: at(), to: at(), is_passed: true });
+            }
+        }
+    }
+
+    pub(super) fn saw_record(
+        &mut self,
+        record: Arc<Record>,
+        expected: Option<Timestamp>,
+        seen_in: Option<usize>,
+    ) {
+        if self.is_read_only() {
+            return;
+        }
+        self.reads.push(ReadEntry { record, expected, seen_in });
+        if self.reads.len() >= self.compact_at {
+            let what = |read: &ReadEntry| (Arc::as_ptr(&read.record), read.expected, read.seen_in);
+            self.reads.sort_unstable_by_key(what);
+            self.reads.dedup_by(|left, right| what(left) == what(right));
+            self.compact_at = COMPACT_FIRST.max(2 * self.reads.len());
+        }
+    }
+
+    /// The latest of what it has seen of a record.
+    fn expected_of(&self, record: &Arc<Record>) -> Option<Option<Timestamp>> {
+        let latest = self.reads.iter().rev().take(64);
+        latest.filter(|read| Arc::ptr_eq(&read.record, record)).map(|read| read.expected).next()
+    }
+
+    // ---- writes
+
+    /// Sets the value of `key`, whether or not it has one.
+    pub(crate) fn put(&mut self, table: &Arc<Table>, key: &[u8], value: &[u8]) -> Result<()> {
+        self.check_writable()?;
+        if let Some(at) = self.writes.find(table.id, key) {
+            self.charge(value.len() + VERSION_BYTES)?;
+            self.writes.replace(at, Some(value.into()));
+            return Ok(());
+        }
+        let record = table.index.get(key);
+        let expected = record.as_ref().and_then(|record| self.expected_of(record));
+        self.add_write(table, key, Some(value), record, expected)
+    }
+
+    /// Sets the value of `key`, or fails if it has one.
+    pub(crate) fn insert(&mut self, table: &Arc<Table>, key: &[u8], value: &[u8]) -> Result<()> {
+        self.check_writable()?;
+        if let Some(at) = self.writes.find(table.id, key) {
+            if self.writes.get(table.id, key).is_some_and(Option::is_some) {
+                return Err(Error::KeyExists);
+            }
+            self.charge(value.len() + VERSION_BYTES)?;
+            self.writes.replace(at, Some(value.into()));
+            return Ok(());
+        }
+        let (record, found, expected) = self.look(table, key)?;
+        if found.is_some() {
+            self.saw(table, key, record, expected);
+            return Err(Error::KeyExists);
+        }
+        self.add_write(table, key, Some(value), record, Some(None))
+    }
+
+    /// Removes `key`; whether it was there.
+    pub(crate) fn delete(&mut self, table: &Arc<Table>, key: &[u8]) -> Result<bool> {
+        self.check_writable()?;
+        if let Some(at) = self.writes.find(table.id, key) {
+            let was_there = self.writes.get(table.id, key).is_some_and(Option::is_some);
+            if was_there {
+                self.writes.replace(at, None);
+            }
+            return Ok(was_there);
+        }
+        let (record, found, expected) = self.look(table, key)?;
+        if found.is_none() {
+            self.saw(table, key, record, expected);
+            return Ok(false);
+        }
+        self.add_write(table, key, None, record, Some(expected))?;
+        Ok(true)
+    }
+
+    fn add_write(
+        &mut self,
+        table: &Arc<Table>,
+        key: &[u8],
+        value: Option<&[u8]>,
+        record: Option<Arc<Record>>,
+        expected: Option<Option<Timestamp>>,
+    ) -> Result<()> {
+        if let Some(record) = &record {
+            let refused = record.chain().would_refuse(self.timestamp, expected);
+            match refused {
+                Some(Obstacle::Changed(by)) => {
+                    record.heat_up();
+                    return Err(self.conflict(Some(by), ConflictKind::Changed));
+                }
+                // A later timestamp may do: what was read is validated at that one.
+                Some(_) => self.is_late = true,
+                None => {}
+            }
+        }
+        let record_bytes = if record.is_none() { key.len() + RECORD_BYTES } else { 0 };
+        match value {
+            Some(value) => self.charge(value.len() + VERSION_BYTES + record_bytes)?,
+            // Whoever makes room must not be refused.
+            None => {
+                self.open.store.limit.charge(VERSION_BYTES);
+                self.open.charged += VERSION_BYTES;
+            }
+        }
+        let value = value.map(Value::from);
+        self.writes.add(Write { table: table.id, key: Key::from_slice(key), value, expected, record });
+        Ok(())
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        if self.is_read_only() { Err(Error::ReadOnly) } else { Ok(()) }
+    }
+
+    fn charge(&mut self, bytes: usize) -> Result<()> {
+        self.open.store.charge(bytes)?;
+        self.open.charged += bytes;
+        Ok(())
+    }
+
+    // ---- parts of it
+
+    /// A point to come back to.
+    pub(crate) fn savepoint(&mut self) -> Mark {
+        Mark(self.writes.mark())
+    }
+
+    /// Undoes what was written since; what was read stays read.
+    pub(crate) fn rollback_to(&mut self, mark: Mark) {
+        let mut dropped = Vec::new();
+        self.writes.rewind(mark.0, |write| dropped.push(write));
+        for write in dropped {
+            let Some(expected) = write.expected else { continue };
+            match (write.record, self.open.store.find_table(write.table)) {
+                (Some(record), _) => self.saw_record(record, expected, None),
+                (None, Some(table)) => self.saw(&table, &write.key, None, expected),
+                (None, None) => {}
+            }
+        }
+    }
+
+    // ---- what is in the way
+
+    /// Waits until an obstacle may be gone, or fails.
+    pub(super) fn pass(&self, obstacle: Obstacle) -> Result<()> {
+        match obstacle {
+            Obstacle::Pending(fate) => self.wait(&fate),
+            Obstacle::Doubtful => Err(self.open.store.log.failure()),
+            Obstacle::Gone => Ok(()),
+            Obstacle::Changed(by) => Err(self.conflict(Some(by), ConflictKind::Changed)),
+            Obstacle::Overtaken(by) => Err(self.conflict(Some(by), ConflictKind::Overtaken)),
+        }
+    }
+
+    fn wait(&self, fate: &Fate) -> Result<()> {
+        debug_assert!(self.is_read_only() || fate.timestamp() < self.timestamp, "invariant 3");
+        match fate.wait(self.lock_wait, self.open.store.log.as_ref()) {
+            Some(_) => Ok(()),
+            None => Err(self.conflict(Some(fate.timestamp()), ConflictKind::Timeout)),
+        }
+    }
+
+    pub(super) fn conflict(&self, holder: Option<Timestamp>, kind: ConflictKind) -> Error {
+        let holder = holder.filter(|holder| *holder != Timestamp::ZERO);
+        Error::Conflict { victim: self.id(), holder: holder.map(|holder| TxnId::new(holder.get())), kind }
+    }
+}

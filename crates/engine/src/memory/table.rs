@@ -1,0 +1,120 @@
+//! What the handles on one table share.
+//!
+//! A table is dropped only when no transaction uses it. Who uses it counts himself in before he looks whether it is being dropped, and
+//! the dropper says so before it counts them: one of the two sees the other.
+
+use super::store::Table;
+use crate::error::{ConflictKind, Error, Result};
+use crate::ids::TxnId;
+use crate::shard::{SHARDS, shard_of_thread};
+use crossbeam_utils::CachePadded;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+const USED: u8 = 0;
+const DROPPING: u8 = 1;
+const DROPPED: u8 = 2;
+
+/// A table of an open database.
+#[derive(Debug)]
+pub(crate) struct MemoryTable {
+    pub(crate) name: String,
+    pub(crate) rows: Arc<Table>,
+    /// The id of the database, for telling tables of another one.
+    pub(crate) database: u128,
+    /// Transactions that use it, by the shard they began to in. Sequentially consistent, as is `state`: see above.
+    users: Box<[CachePadded<AtomicU64>]>,
+    /// Written by the dropper, one at a time.
+    state: AtomicU8,
+}
+
+/// A transaction's use of a table, until dropped.
+#[derive(Debug)]
+pub(crate) struct Use {
+    pub(crate) table: Arc<MemoryTable>,
+    shard: usize,
+}
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        self.table.users[self.shard].fetch_sub(1, SeqCst);
+    }
+}
+
+/// One step of waiting for what other threads are about to do: short at first.
+fn rest(step: u32) {
+    if step < 100 {
+        std::thread::yield_now();
+    } else {
+        std::thread::park_timeout(Duration::from_micros(100));
+    }
+}
+
+impl MemoryTable {
+    pub(crate) fn new(name: &str, rows: Arc<Table>, database: u128) -> Arc<Self> {
+        let users = (0..SHARDS).map(|_| CachePadded::default()).collect();
+        Arc::new(MemoryTable {
+            name: name.to_owned(),
+            rows,
+            database,
+            users,
+            state: AtomicU8::new(USED),
+        })
+    }
+
+    /// Fails if the table was dropped.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.state.load(SeqCst) {
+            DROPPED => Err(Error::TableDropped { name: self.name.clone() }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts a transaction in. Waits while somebody tries to drop the table.
+    pub(crate) fn enter(self: &Arc<Self>, victim: TxnId, at_most: Duration) -> Result<Use> {
+        let shard = shard_of_thread();
+        let mut until = None;
+        for step in 0.. {
+            self.users[shard].fetch_add(1, SeqCst);
+            let entered = Use { table: self.clone(), shard };
+            match self.state.load(SeqCst) {
+                USED => return Ok(entered),
+                DROPPING => drop(entered),
+                _ => return Err(Error::TableDropped { name: self.name.clone() }),
+            }
+            if Instant::now() >= *until.get_or_insert_with(|| Instant::now() + at_most) {
+                break;
+            }
+            rest(step);
+        }
+        Err(Error::Conflict { victim, holder: None, kind: ConflictKind::Timeout })
+    }
+
+    /// Keeps transactions out, and waits for those within; false if they did not end in time, and all goes on as before.
+    pub(crate) fn close(&self, at_most: Duration) -> bool {
+        self.state.store(DROPPING, SeqCst);
+        let until = Instant::now() + at_most;
+        for step in 0.. {
+            if self.users.iter().all(|users| users.load(SeqCst) == 0) {
+                return true;
+            }
+            if Instant::now() >= until {
+                break;
+            }
+            rest(step);
+        }
+        self.reopen();
+        false
+    }
+
+    /// It was not dropped after all.
+    pub(crate) fn reopen(&self) {
+        self.state.store(USED, SeqCst);
+    }
+
+    /// It was.
+    pub(crate) fn dropped(&self) {
+        self.state.store(DROPPED, SeqCst);
+    }
+}

@@ -1,0 +1,20 @@
+//! Spreading threads over what they need not share.
+//!
+//! Each thread draws a number once, so that a log session, free slots and counters of a shard are mostly touched by one thread.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Shards: a power of two, at least the number of threads that are expected to commit at once.
+pub(crate) const SHARDS: usize = 64;
+
+static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static THREAD: usize = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The shard of the calling thread.
+pub(crate) fn shard_of_thread() -> usize {
+    // While a thread's locals are being destroyed any shard will do.
+    THREAD.try_with(|thread| *thread).unwrap_or(0) % SHARDS
+}
