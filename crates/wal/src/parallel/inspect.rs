@@ -128,7 +128,7 @@ impl ParallelRecords<'_> {
             Some(Ok(read)) => read,
             Some(Err(source)) => return self.errors.push_back(ParallelReadError::Read { stream, source }),
         };
-        match Head::decode(&read.payload, streams) {
+        match Head::decode(read.prev, &read.payload, streams) {
             Ok(head) => {
                 let depends = head.dependences();
                 let fate = head.lost(&self.eras).map_or(Fate::Kept, Fate::Dropped);

@@ -125,7 +125,7 @@ impl ParallelLog {
         let mut report = ReplayReport::default();
         let mut told = from;
         while let Some(record) = reader.next_record().map_err(failed)? {
-            let head = Head::decode(record.payload, self.streams().len())
+            let head = Head::decode(record.prev, record.payload, self.streams().len())
                 .map_err(|source| ReplayError::Malformed { stream, at: record.lsn, source })?;
             report.timestamp_max = report.timestamp_max.max(record.txn);
             if head.lost(self.eras()).is_some() {

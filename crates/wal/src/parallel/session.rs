@@ -4,13 +4,16 @@
 //! frontiers of the streams it depends on, and shares nothing else with them.
 
 use super::dependences::{Dependences, Place, StreamId};
-use super::head;
+use super::head::{Entry, HAS_PLACES, encode, finish};
 use super::log::ParallelLog;
 use crate::error::{AppendError, Error};
 use crate::record::Kind;
 use crate::session::{Append, Session};
-use smallvec::SmallVec;
 use std::fmt;
+
+/// A record of at most so many places, and of a payload of fewer pieces than so many, needs no allocation.
+const FEW_PLACES: usize = 4;
+const FEW_PIECES: usize = 8;
 
 /// See the head of this file. Made by [`ParallelLog::session`].
 pub struct ParallelSession {
@@ -26,7 +29,7 @@ impl ParallelSession {
     }
 
     /// Appends a transaction's record: its timestamp, what it depends on, and its payload in pieces that are joined, of at most 64 MiB less
-    /// 56 bytes and 16 for each place. When this returns, it is in memory; see [`Session::append`](crate::Session::append). Places that are
+    /// 48 bytes and 16 for each place. When this returns, it is in memory; see [`Session::append`](crate::Session::append). Places that are
     /// durable already are not written.
     ///
     /// # Errors
@@ -39,13 +42,52 @@ impl ParallelSession {
         kind: Kind,
         payload: &[&[u8]],
     ) -> Result<Place, AppendError> {
-        let log = &self.log;
-        let places = depends.iter().filter(|place| !log.is_durable(*place));
-        let head = head::encode(places.map(|place| (place, log.incarnation(place.stream))));
-        let mut pieces: SmallVec<[&[u8]; 8]> = SmallVec::new();
-        pieces.push(&head);
-        pieces.extend_from_slice(payload);
-        let appended = self.session.append(&Append::new(kind, &pieces).txn(timestamp))?;
+        if depends.is_empty() {
+            return self.append_head(timestamp, 0, kind, payload);
+        }
+        if depends.len() > FEW_PLACES || payload.len() >= FEW_PIECES {
+            return self.append_many(timestamp, depends, kind, payload);
+        }
+        let mut places = [[0; _]; FEW_PLACES];
+        let mut count = 0;
+        for place in depends.iter().filter(|place| !self.log.is_durable(*place)) {
+            places[count] = encode(place, self.log.incarnation(place.stream));
+            count += 1;
+        }
+        let mut pieces = [&[][..]; FEW_PIECES];
+        pieces[0] = finish(&mut places[..count]);
+        pieces[1..=payload.len()].copy_from_slice(payload);
+        // Without an empty piece.
+        self.append_head(timestamp, count, kind, &pieces[usize::from(count == 0)..=payload.len()])
+    }
+
+    #[cold]
+    fn append_many(
+        &mut self,
+        timestamp: u64,
+        depends: &Dependences,
+        kind: Kind,
+        payload: &[&[u8]],
+    ) -> Result<Place, AppendError> {
+        let places = depends.iter().filter(|place| !self.log.is_durable(*place));
+        let mut places: Vec<Entry> =
+            places.map(|place| encode(place, self.log.incarnation(place.stream))).collect();
+        let count = places.len();
+        let pieces: Vec<&[u8]> =
+            std::iter::once(finish(&mut places)).chain(payload.iter().copied()).collect();
+        self.append_head(timestamp, count, kind, &pieces)
+    }
+
+    #[inline]
+    fn append_head(
+        &mut self,
+        timestamp: u64,
+        places: usize,
+        kind: Kind,
+        pieces: &[&[u8]],
+    ) -> Result<Place, AppendError> {
+        let prev = HAS_PLACES[usize::from(places > 0)];
+        let appended = self.session.append(&Append::new(kind, pieces).txn(timestamp).prev(prev))?;
         Ok(Place { stream: self.stream, end: appended.end })
     }
 

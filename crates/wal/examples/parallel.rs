@@ -1,0 +1,184 @@
+//! How quick a parallel log's own parts are: `cargo run --release -p katydid-wal --example parallel -- append|tell|replay [FOLDER]`.
+//!
+//! Nothing is waited for but the processor: the log is in memory, unless a folder is named, which is made and should be removed afterwards.
+
+use katydid_device::{Directory, FileDirectory, MemoryDirectory, Method};
+use katydid_wal::{
+    Append, Dependences, Durability, Kind, Options, ParallelCompletions, ParallelLog, StreamId,
+};
+use std::error::Error;
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+fn main() -> Outcome<()> {
+    let mut words = std::env::args().skip(1);
+    let what = words.next().unwrap_or_default();
+    let folder = words.next();
+    match what.as_str() {
+        "append" => append(),
+        "tell" => tell(),
+        "replay" => replay(folder.as_deref()),
+        _ => Err("what? append, tell or replay".into()),
+    }
+}
+
+fn memory(streams: u16, options: Options) -> Outcome<ParallelLog> {
+    Ok(ParallelLog::open_in(Arc::new(MemoryDirectory::new()), streams, options)?)
+}
+
+/// A ring that takes all that is appended.
+fn roomy() -> Options {
+    Options { ring_bytes: 64 << 20, run_ahead_bytes: 32 << 20, ..Options::default() }
+}
+
+/// A session's append beside a parallel one's, which depends on none, one and two places.
+fn append() -> Outcome<()> {
+    const COUNT: u32 = 200_000;
+    let payload = [7; 100];
+    let mut least = [Duration::MAX; 4];
+    for _ in 0..15 {
+        for (kind, least) in least.iter_mut().enumerate() {
+            let log = memory(3, roomy())?;
+            let other = |stream| -> Outcome<_> {
+                let mut session = log.session(StreamId::new(stream))?;
+                Ok(session.append(1, &Dependences::default(), Kind::USER, &[&payload])?)
+            };
+            let places = [other(1)?, other(2)?];
+            let took = if kind == 0 {
+                let mut session = log.streams()[0].session()?;
+                let begun = Instant::now();
+                for number in 0..COUNT {
+                    black_box(session.append(&Append::new(Kind::USER, &[&payload]).txn(number.into()))?);
+                }
+                begun.elapsed()
+            } else {
+                let depends: Dependences = places[..kind - 1].iter().copied().collect();
+                let mut session = log.session(StreamId::new(0))?;
+                let begun = Instant::now();
+                for number in 0..COUNT {
+                    black_box(session.append(number.into(), &depends, Kind::USER, &[&payload])?);
+                }
+                begun.elapsed()
+            };
+            *least = (*least).min(took);
+        }
+    }
+    for (name, took) in ["a session", "parallel", "one place", "two places"].iter().zip(least) {
+        println!("{name:12} {:6.1} ns", took.as_nanos() as f64 / f64::from(COUNT));
+    }
+    Ok(())
+}
+
+/// Two threads on two streams, each transaction depending on one of the other stream: appended, queued, told.
+fn tell() -> Outcome<()> {
+    const COUNT: u64 = 2_000_000;
+    let log = memory(2, Options { segment_bytes: 1 << 30, ..Options::default() })?;
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..2)
+            .map(|index| {
+                let log = &log;
+                scope.spawn(move || -> Result<u64, String> {
+                    let fail = |error: &dyn Error| error.to_string();
+                    let mut session = log.session(StreamId::new(index)).map_err(|error| fail(&error))?;
+                    let mut queue = ParallelCompletions::new(log);
+                    let mut told = 0;
+                    for number in 0..COUNT {
+                        let depends = if number % 4 == 0 { log.everything() } else { Dependences::default() };
+                        let place = session
+                            .append(number, &depends, Kind::USER, &[&[7; 40]])
+                            .map_err(|error| fail(&error))?;
+                        queue.push(place, &depends, Durability::Durable, number);
+                        queue.wait_below_with(10_000, |_, _| told += 1);
+                    }
+                    queue.drain_with(|_, _| told += 1);
+                    Ok(told)
+                })
+            })
+            .collect();
+        for thread in threads {
+            println!("{:?}", thread.join());
+        }
+    });
+    let rate = 2.0 * COUNT as f64 / begun.elapsed().as_secs_f64();
+    println!("appended, queued and told: {:.2} million a second", rate / 1e6);
+    // What the queue alone costs.
+    let mut session = log.session(StreamId::new(0))?;
+    let mut places = Vec::new();
+    for number in 0..1000 {
+        places.push(session.append(number, &Dependences::default(), Kind::USER, &[&[7; 40]])?);
+    }
+    let other = log.session(StreamId::new(1))?.append(1, &Dependences::default(), Kind::USER, &[b"x"])?;
+    let depends = Dependences::from_iter([other]);
+    log.sync()?;
+    let mut least = Duration::MAX;
+    for _ in 0..200 {
+        let mut queue = ParallelCompletions::new(&log);
+        let begun = Instant::now();
+        for place in &places {
+            queue.push(*place, &depends, Durability::Durable, 1u64);
+        }
+        let mut sum = 0;
+        queue.drain_with(|number, _| sum += number);
+        least = least.min(begun.elapsed());
+        black_box(sum);
+    }
+    println!("the queue alone: {:.1} ns each", least.as_nanos() as f64 / places.len() as f64);
+    Ok(())
+}
+
+/// Reads 1 KiB records of one and two streams.
+fn replay(folder: Option<&str>) -> Outcome<()> {
+    let bytes = 1u64 << 29;
+    for streams in [1, 2] {
+        let directory: Arc<dyn Directory> = match folder {
+            None => Arc::new(MemoryDirectory::new()),
+            Some(folder) => Arc::new(FileDirectory::open(format!("{folder}/{streams}"))?),
+        };
+        for method in
+            if folder.is_some() { &[Method::Buffered, Method::Direct][..] } else { &[Method::Buffered] }
+        {
+            let options = Options { method: *method, ..Options::default() };
+            let log = ParallelLog::open_in(directory.clone(), streams, options.clone())?;
+            if log.space().live < bytes {
+                fill(&log, bytes)?;
+            }
+            log.close()?;
+            drop(log);
+            let begun = Instant::now();
+            let log = ParallelLog::open_in(directory.clone(), streams, options)?;
+            println!("{streams} streams, {method}: opened in {:.2} s", begun.elapsed().as_secs_f64());
+            let starts: Vec<_> = log.streams().iter().map(katydid_wal::Log::start).collect();
+            for _ in 0..3 {
+                let begun = Instant::now();
+                let visit = |record: katydid_wal::Replayed<'_>| -> Result<(), String> {
+                    black_box(record.payload);
+                    Ok(())
+                };
+                let report = log.replay(&starts, &visit, &|_| {}).map_err(|error| error.to_string())?;
+                let rate = report.bytes as f64 / begun.elapsed().as_secs_f64() / 1e9;
+                println!("  {} records, {:.2} GB/s", report.records, rate);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn fill(log: &ParallelLog, bytes: u64) -> Outcome<()> {
+    let payload = [7; 1024];
+    let mut sessions = Vec::new();
+    for index in 0..log.streams().len() {
+        sessions.push(log.session(StreamId::new(index as u16))?);
+    }
+    let mut before = Dependences::default();
+    for number in 0..bytes / 1080 {
+        let which = number as usize % sessions.len();
+        let place = sessions[which].append(number, &before, Kind::USER, &[&payload])?;
+        before = Dependences::from_iter([place]);
+    }
+    log.sync()?;
+    Ok(())
+}
