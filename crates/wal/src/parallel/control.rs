@@ -17,7 +17,7 @@ use std::io::IoSlice;
 pub(super) const STREAMS_NAME: &str = "streams.control";
 /// Its name while it is made.
 const STREAMS_NEW_NAME: &str = "streams.control.new";
-const MAGIC: &[u8; 8] = b"KATYDSTR";
+pub(super) const MAGIC: &[u8; 8] = b"KATYDSTR";
 
 /// How far the log has been made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

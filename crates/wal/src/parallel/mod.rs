@@ -10,6 +10,7 @@
 //! | `control`, `folders`, `opening` | which streams there are; making and opening them |
 //! | `log`, `session`, `completion` | the open log; appending; being told later |
 //! | `head` | what stands before a record's payload, and whether the record is kept |
+//! | `decoders` | what reads a device's bytes, for the fuzzer |
 //! | `replay`, `inspect` | reading it when it is opened, or without opening it |
 //!
 //! Differences from the papers: no counter numbers the records (as in section III-A of Cicada + P-WAL), and who waits looks at the streams
@@ -17,6 +18,7 @@
 
 mod completion;
 mod control;
+pub(crate) mod decoders;
 mod dependences;
 mod folders;
 mod head;

@@ -7,6 +7,7 @@ use crate::control::{CONTROL_NAME, ControlState};
 use crate::inspect::inspect;
 use crate::lsn::Lsn;
 use crate::options::Options;
+use crate::parallel::decoders as parallel;
 use crate::record::{self, Draft, HEADER_BYTES, Kind, Link, PIECE_BYTES_MAX, split};
 use crate::recover;
 use crate::segment::header::{Geometry, SegmentHeader, name};
@@ -30,6 +31,10 @@ pub fn fuzz_targets() -> Vec<Target> {
         ("log control", vec![control], decode_control),
         ("log segment header", vec![header], decode_segment_header),
         ("log", vec![records(Lsn::ZERO, 40)], decode_log),
+        ("parallel record", parallel::sample_records(), parallel::decode_record),
+        ("parallel control", vec![parallel::sample_control()], |input| {
+            parallel::decode_control(&sealed(input, parallel::CONTROL_MAGIC));
+        }),
     ]
 }
 
