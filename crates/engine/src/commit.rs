@@ -2,6 +2,7 @@
 
 use crate::Lsn;
 use crate::error::Result;
+use crate::memory::MemoryCommit;
 use crate::paged::commit::PagedCommit;
 use std::fmt;
 use std::future::Future;
@@ -17,6 +18,7 @@ pub struct CommitFuture {
 /// The commit, as its engine knows it.
 pub(crate) enum CommitOf {
     Paged(PagedCommit),
+    Memory(MemoryCommit),
 }
 
 impl Future for CommitFuture {
@@ -25,6 +27,7 @@ impl Future for CommitFuture {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Lsn>> {
         match &mut self.get_mut().of {
             CommitOf::Paged(commit) => Pin::new(commit).poll(context),
+            CommitOf::Memory(commit) => Pin::new(commit).poll(context),
         }
     }
 }
@@ -33,6 +36,7 @@ impl fmt::Debug for CommitFuture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.of {
             CommitOf::Paged(commit) => commit.fmt(f),
+            CommitOf::Memory(commit) => commit.fmt(f),
         }
     }
 }

@@ -85,7 +85,7 @@ impl Control {
     }
 
     /// Of a new memory database.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the engine that begins with it is being built"))]
+
     pub(crate) fn memory(database: u128, streams: u16) -> Control {
         Control { engine: EngineKind::Memory, next_transaction: 0, streams, ..Control::paged(database, 0) }
     }

@@ -2,6 +2,7 @@
 
 use crate::Lsn;
 use crate::error::{Error, Result};
+use crate::memory::MemoryDatabase;
 use crate::open;
 use crate::options::{Options, TransactionOptions};
 use crate::paged::database::PagedDatabase;
@@ -45,6 +46,7 @@ pub struct Database {
 #[derive(Clone)]
 pub(crate) enum DatabaseOf {
     Paged(PagedDatabase),
+    Memory(MemoryDatabase),
 }
 
 impl Database {
@@ -89,6 +91,7 @@ impl Database {
     fn options(&self) -> &Options {
         match &self.of {
             DatabaseOf::Paged(database) => database.options(),
+            DatabaseOf::Memory(database) => database.options(),
         }
     }
 
@@ -96,6 +99,7 @@ impl Database {
     pub fn table(&self, name: &str) -> Result<Table> {
         match &self.of {
             DatabaseOf::Paged(database) => Ok(database.table(name)?.into()),
+            DatabaseOf::Memory(database) => Ok(database.table(name)?.into()),
         }
     }
 
@@ -103,6 +107,7 @@ impl Database {
     pub fn open_table(&self, name: &str) -> Result<Option<Table>> {
         match &self.of {
             DatabaseOf::Paged(database) => Ok(database.open_table(name)?.map(Table::from)),
+            DatabaseOf::Memory(database) => Ok(database.open_table(name)?.map(Table::from)),
         }
     }
 
@@ -110,6 +115,7 @@ impl Database {
     pub fn tables(&self) -> Result<Vec<String>> {
         match &self.of {
             DatabaseOf::Paged(database) => database.tables(),
+            DatabaseOf::Memory(database) => database.tables(),
         }
     }
 
@@ -121,6 +127,7 @@ impl Database {
     pub fn drop_table(&self, name: &str) -> Result<bool> {
         match &self.of {
             DatabaseOf::Paged(database) => database.drop_table(name),
+            DatabaseOf::Memory(database) => database.drop_table(name),
         }
     }
 
@@ -134,6 +141,7 @@ impl Database {
     pub fn begin_with(&self, options: TransactionOptions) -> Result<Transaction> {
         let of = match &self.of {
             DatabaseOf::Paged(database) => TransactionOf::Paged(database.begin(options)?),
+            DatabaseOf::Memory(database) => TransactionOf::Memory(database.begin(options)?),
         };
         Ok(Transaction::new(of, options.access))
     }
@@ -167,6 +175,7 @@ impl Database {
     pub fn session(&self) -> Session {
         Session::new(match &self.of {
             DatabaseOf::Paged(database) => SessionOf::Paged(database.session()),
+            DatabaseOf::Memory(database) => SessionOf::Memory(database.session()),
         })
     }
 
@@ -196,6 +205,7 @@ impl Database {
     pub fn sync(&self) -> Result<Lsn> {
         match &self.of {
             DatabaseOf::Paged(database) => database.sync(),
+            DatabaseOf::Memory(database) => database.sync(),
         }
     }
 
@@ -203,6 +213,7 @@ impl Database {
     pub fn checkpoint(&self) -> Result<Lsn> {
         match &self.of {
             DatabaseOf::Paged(database) => database.checkpoint(),
+            DatabaseOf::Memory(database) => database.checkpoint(),
         }
     }
 
@@ -214,6 +225,7 @@ impl Database {
     pub fn close(&self) -> Result<()> {
         match &self.of {
             DatabaseOf::Paged(database) => database.close(),
+            DatabaseOf::Memory(database) => database.close(),
         }
     }
 
@@ -221,6 +233,7 @@ impl Database {
     pub fn stat(&self) -> Result<Stat> {
         match &self.of {
             DatabaseOf::Paged(database) => database.stat(),
+            DatabaseOf::Memory(database) => database.stat(),
         }
     }
 
@@ -232,6 +245,7 @@ impl Database {
     pub fn verify(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport> {
         match &self.of {
             DatabaseOf::Paged(database) => database.verify(progress),
+            DatabaseOf::Memory(database) => database.verify(progress),
         }
     }
 
@@ -239,6 +253,7 @@ impl Database {
     pub(crate) fn run_background(&self) {
         match &self.of {
             DatabaseOf::Paged(database) => database.run_background(),
+            DatabaseOf::Memory(database) => database.run_background(),
         }
     }
 }
@@ -247,6 +262,7 @@ impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = match &self.of {
             DatabaseOf::Paged(database) => database.place(),
+            DatabaseOf::Memory(database) => database.place(),
         };
         write!(f, "Database({place})")
     }
@@ -258,6 +274,7 @@ impl Database {
     pub(crate) fn paged(&self) -> &PagedDatabase {
         match &self.of {
             DatabaseOf::Paged(database) => database,
+            DatabaseOf::Memory(_) => unreachable!("the test has opened it as a paged one"),
         }
     }
 }

@@ -100,6 +100,9 @@ pub enum Error {
         /// Its name.
         name: String,
     },
+    /// The session belongs to a database of another engine. The transaction is rolled back.
+    #[error("the session belongs to another database")]
+    ForeignSession,
     /// The savepoint belongs to another transaction, or was undone by a rollback to an earlier one.
     #[error("the savepoint is not one of this transaction's, or was rolled back")]
     Savepoint,

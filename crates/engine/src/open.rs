@@ -13,6 +13,7 @@
 use crate::control::{self, ControlFile};
 use crate::database::{Database, DatabaseOf};
 use crate::error::{Error, Foreign, Result};
+use crate::memory;
 use crate::options::{EngineKind, Options};
 use crate::paged;
 use crate::paged::database::PagedDatabase;
@@ -82,7 +83,7 @@ pub(crate) fn open_watched(
         EngineKind::Paged => {
             DatabaseOf::Paged(PagedDatabase::new(paged::open::open(place, options, control)?))
         }
-        EngineKind::Memory => return Err(not_built()),
+        EngineKind::Memory => DatabaseOf::Memory(memory::open(place, options, control)?),
     };
     Ok(Database { of })
 }

@@ -1,6 +1,7 @@
 //! The keys of a range, from either end.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::memory::MemoryRange;
 use crate::paged::range::PagedRange;
 use std::fmt;
 
@@ -12,6 +13,9 @@ pub struct Range<'t> {
 /// The range, as its engine walks it.
 pub(crate) enum RangeOf<'t> {
     Paged(PagedRange<'t>),
+    Memory(MemoryRange<'t>),
+    /// Of another database: its error, until it is told.
+    Refused(Option<Error>),
 }
 
 impl Iterator for Range<'_> {
@@ -20,6 +24,8 @@ impl Iterator for Range<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         match &mut self.of {
             RangeOf::Paged(range) => range.next(),
+            RangeOf::Memory(range) => range.next(),
+            RangeOf::Refused(error) => error.take().map(Err),
         }
     }
 }
@@ -28,6 +34,8 @@ impl DoubleEndedIterator for Range<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
         match &mut self.of {
             RangeOf::Paged(range) => range.next_back(),
+            RangeOf::Memory(range) => range.next_back(),
+            RangeOf::Refused(error) => error.take().map(Err),
         }
     }
 }
@@ -38,6 +46,8 @@ impl fmt::Debug for Range<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.of {
             RangeOf::Paged(range) => range.fmt(f),
+            RangeOf::Memory(range) => range.fmt(f),
+            RangeOf::Refused(error) => write!(f, "Range({error:?})"),
         }
     }
 }

@@ -9,6 +9,7 @@
 
 use crate::Lsn;
 use crate::error::{Error, Result};
+use crate::memory::MemorySession;
 use crate::paged::session::PagedSession;
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -36,6 +37,7 @@ pub struct Session {
 /// The queue of commits, as their engine waits for them.
 pub(crate) enum SessionOf {
     Paged(PagedSession),
+    Memory(MemorySession),
 }
 
 impl Session {
@@ -43,11 +45,17 @@ impl Session {
         Session { of, ready: RefCell::default(), running: Cell::new(0) }
     }
 
+    /// Lets `callback` be told of `error` when its turn comes.
+    pub(crate) fn refuse(&self, callback: Callback, error: Error) {
+        self.ready.borrow_mut().push((Told { callback, result: Err(error) }, Ok(())));
+    }
+
     /// Runs the callbacks of all commits that are done; how many. Never blocks.
     pub fn poll(&self) -> usize {
         let ready = |told, outcome| self.ready.borrow_mut().push((told, outcome));
         match &self.of {
             SessionOf::Paged(session) => session.poll_with(ready),
+            SessionOf::Memory(session) => session.poll_with(ready),
         }
         self.run_ready()
     }
@@ -56,6 +64,7 @@ impl Session {
     pub fn pending(&self) -> usize {
         let queued = match &self.of {
             SessionOf::Paged(session) => session.pending(),
+            SessionOf::Memory(session) => session.pending(),
         };
         queued + self.ready.borrow().len() + self.running.get()
     }
@@ -69,10 +78,12 @@ impl Session {
         let ready = |told, outcome| self.ready.borrow_mut().push((told, outcome));
         match &self.of {
             SessionOf::Paged(session) => session.wait_below_with(limit, ready),
+            SessionOf::Memory(session) => session.wait_below_with(limit, ready),
         }
         self.run_ready();
         match &self.of {
             SessionOf::Paged(session) => session.check_open(),
+            SessionOf::Memory(session) => session.check_open(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! A handle on a named table.
 
 use crate::ids::TableId;
+use crate::memory::MemoryTable;
 use crate::paged::table::PagedTable;
 use std::fmt;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ pub struct Table {
 #[derive(Clone)]
 pub(crate) enum TableOf {
     Paged(Arc<PagedTable>),
+    Memory(Arc<MemoryTable>),
 }
 
 impl Table {
@@ -23,6 +25,7 @@ impl Table {
     pub fn name(&self) -> &str {
         match &self.of {
             TableOf::Paged(table) => &table.name,
+            TableOf::Memory(table) => &table.name,
         }
     }
 
@@ -30,6 +33,7 @@ impl Table {
     pub fn id(&self) -> TableId {
         match &self.of {
             TableOf::Paged(table) => table.tree.table,
+            TableOf::Memory(table) => table.rows.id(),
         }
     }
 }
@@ -37,6 +41,12 @@ impl Table {
 impl From<Arc<PagedTable>> for Table {
     fn from(table: Arc<PagedTable>) -> Self {
         Table { of: TableOf::Paged(table) }
+    }
+}
+
+impl From<Arc<MemoryTable>> for Table {
+    fn from(table: Arc<MemoryTable>) -> Self {
+        Table { of: TableOf::Memory(table) }
     }
 }
 
@@ -52,6 +62,7 @@ impl Table {
     pub(crate) fn paged(&self) -> &PagedTable {
         match &self.of {
             TableOf::Paged(table) => table,
+            TableOf::Memory(_) => unreachable!("the test has opened the database as a paged one"),
         }
     }
 }

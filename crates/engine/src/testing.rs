@@ -5,6 +5,7 @@
 //! where one guards all the rest, since nothing would get far without.
 
 use crate::control;
+use crate::memory::checkpoint::fuzz;
 use crate::paged::change::{
     ChangeKind, LeafChange, LeafOp, PartsWriter, apply_leaf, apply_part, decode_chain_free, decode_parts,
     encode_chain_free, pages_of, undo_of,
@@ -59,6 +60,9 @@ pub fn fuzz_targets() -> Vec<Target> {
         ("log bookkeeping", bookkeeping_samples(), bookkeeping),
         ("engine control", vec![CONTROL.to_vec(), CONTROL_OF_MEMORY.to_vec()], engine_control),
         ("double-write area", vec![DOUBLE_WRITE.to_vec()], double_write_area),
+        ("checkpoint rows", fuzz::rows_samples(), fuzz::rows),
+        ("checkpoint part", fuzz::part_samples(), fuzz::part),
+        ("checkpoint manifest", fuzz::manifest_samples(), fuzz::manifest),
     ]
 }
 

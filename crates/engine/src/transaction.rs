@@ -6,6 +6,7 @@
 use crate::commit::{CommitFuture, CommitOf};
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
+use crate::memory::MemoryTransaction;
 use crate::options::Access;
 use crate::paged::transaction::PagedTransaction;
 use crate::range::{Range, RangeOf};
@@ -24,6 +25,7 @@ pub struct Transaction {
 /// The transaction, as its engine runs it. Dropping it rolls it back.
 pub(crate) enum TransactionOf {
     Paged(PagedTransaction),
+    Memory(MemoryTransaction),
 }
 
 /// A point in a transaction to roll back to.
@@ -49,6 +51,7 @@ impl Transaction {
     pub fn id(&self) -> TxnId {
         match &self.of {
             TransactionOf::Paged(txn) => txn.id(),
+            TransactionOf::Memory(txn) => txn.id(),
         }
     }
 
@@ -57,6 +60,8 @@ impl Transaction {
         let key = check_key(key.as_ref())?;
         match (&mut self.of, &table.of) {
             (TransactionOf::Paged(txn), TableOf::Paged(table)) => txn.get(table, key),
+            (TransactionOf::Memory(txn), TableOf::Memory(table)) => txn.get(table, key),
+            (_, _) => Err(foreign(table)),
         }
     }
 
@@ -67,6 +72,8 @@ impl Transaction {
         let key = check_key(key.as_ref())?;
         match (&mut self.of, &table.of) {
             (TransactionOf::Paged(txn), TableOf::Paged(table)) => txn.get_for_update(table, key),
+            (TransactionOf::Memory(txn), TableOf::Memory(table)) => txn.get(table, key),
+            (_, _) => Err(foreign(table)),
         }
     }
 
@@ -76,6 +83,8 @@ impl Transaction {
         let (key, value) = (check_key(key.as_ref())?, check_value(value.as_ref())?);
         match (&mut self.of, &table.of) {
             (TransactionOf::Paged(txn), TableOf::Paged(table)) => txn.put(table, key, value),
+            (TransactionOf::Memory(txn), TableOf::Memory(table)) => txn.put(table, key, value),
+            (_, _) => Err(foreign(table)),
         }
     }
 
@@ -85,6 +94,8 @@ impl Transaction {
         let (key, value) = (check_key(key.as_ref())?, check_value(value.as_ref())?);
         match (&mut self.of, &table.of) {
             (TransactionOf::Paged(txn), TableOf::Paged(table)) => txn.insert(table, key, value),
+            (TransactionOf::Memory(txn), TableOf::Memory(table)) => txn.insert(table, key, value),
+            (_, _) => Err(foreign(table)),
         }
     }
 
@@ -94,6 +105,8 @@ impl Transaction {
         let key = check_key(key.as_ref())?;
         match (&mut self.of, &table.of) {
             (TransactionOf::Paged(txn), TableOf::Paged(table)) => txn.delete(table, key),
+            (TransactionOf::Memory(txn), TableOf::Memory(table)) => txn.delete(table, key),
+            (_, _) => Err(foreign(table)),
         }
     }
 
@@ -106,6 +119,10 @@ impl Transaction {
             (TransactionOf::Paged(txn), TableOf::Paged(table)) => {
                 RangeOf::Paged(txn.range(table.clone(), low, high))
             }
+            (TransactionOf::Memory(txn), TableOf::Memory(table)) => {
+                RangeOf::Memory(txn.range(table.clone(), low, high))
+            }
+            (_, _) => RangeOf::Refused(Some(foreign(table))),
         };
         Range { of }
     }
@@ -114,6 +131,7 @@ impl Transaction {
     pub fn savepoint(&mut self) -> Savepoint {
         match &mut self.of {
             TransactionOf::Paged(txn) => txn.savepoint(),
+            TransactionOf::Memory(txn) => txn.savepoint(),
         }
     }
 
@@ -121,6 +139,7 @@ impl Transaction {
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
         match &mut self.of {
             TransactionOf::Paged(txn) => txn.rollback_to(savepoint),
+            TransactionOf::Memory(txn) => txn.rollback_to(savepoint),
         }
     }
 
@@ -133,6 +152,7 @@ impl Transaction {
     pub fn commit(mut self) -> Result<Lsn> {
         match &mut self.of {
             TransactionOf::Paged(txn) => txn.commit(),
+            TransactionOf::Memory(txn) => txn.commit(),
         }
     }
 
@@ -141,6 +161,7 @@ impl Transaction {
     pub fn commit_async(mut self) -> CommitFuture {
         let of = match &mut self.of {
             TransactionOf::Paged(txn) => CommitOf::Paged(txn.commit_async()),
+            TransactionOf::Memory(txn) => CommitOf::Memory(txn.commit_async()),
         };
         CommitFuture { of }
     }
@@ -152,6 +173,11 @@ impl Transaction {
             (TransactionOf::Paged(txn), SessionOf::Paged(session)) => {
                 txn.commit_with(session, Box::new(done));
             }
+            (TransactionOf::Memory(txn), SessionOf::Memory(session)) => {
+                txn.commit_with(session, Box::new(done));
+            }
+            // The commit waits for its own log: another database's session would wait for another one.
+            (_, _) => session.refuse(Box::new(done), Error::ForeignSession),
         }
     }
 
@@ -159,8 +185,13 @@ impl Transaction {
     pub fn rollback(mut self) -> Result<()> {
         match &mut self.of {
             TransactionOf::Paged(txn) => txn.rollback(),
+            TransactionOf::Memory(txn) => txn.rollback(),
         }
     }
+}
+
+fn foreign(table: &Table) -> Error {
+    Error::ForeignTable { name: table.name().to_owned() }
 }
 
 fn check_key(key: &[u8]) -> Result<&[u8]> {
@@ -181,6 +212,7 @@ impl fmt::Debug for Transaction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.of {
             TransactionOf::Paged(txn) => txn.fmt(f),
+            TransactionOf::Memory(txn) => txn.fmt(f),
         }
     }
 }

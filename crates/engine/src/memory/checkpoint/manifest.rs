@@ -1,0 +1,169 @@
+//! The heads of a checkpoint's files: of each part, and the manifest, which is one. Pure and total.
+//!
+//! Both begin alike: magic (8), version u32, checksum u32 (CRC-32C of the head without these four bytes), database id u128,
+//! number of the checkpoint u64. A part's head, 4,096 bytes, goes on with the number of the part u32. The manifest, 8,192
+//! bytes, goes on with next table u32, parts u16, streams u16, greatest timestamp u64, then rows u64 and bytes u64 of each part,
+//! then the from-LSN u64 of each stream. The rest is zero. Numbers are little-endian.
+
+use super::block::{ALIGN, field};
+use crate::Lsn;
+
+const MAGIC_PART: [u8; 8] = *b"KTYDCKPT";
+const MAGIC_MANIFEST: [u8; 8] = *b"KTYDCKPM";
+/// The newest version that is known.
+pub(super) const VERSION: u32 = 1;
+/// Bytes of the head of a part.
+pub(super) const PART_HEAD: usize = ALIGN;
+/// Bytes of the manifest.
+pub(super) const MANIFEST: usize = 2 * ALIGN;
+const PARTS_AT: usize = 56;
+/// Parts of a checkpoint at most.
+pub(crate) const PARTS_MAX: usize = 256;
+const STREAMS_MAX: usize = 256;
+const _: () = assert!(PARTS_AT + 16 * PARTS_MAX + 8 * STREAMS_MAX <= MANIFEST);
+
+/// To which checkpoint a file belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Identity {
+    pub(super) database: u128,
+    pub(super) number: u64,
+}
+
+impl Identity {
+    /// The checksum of `bytes` in a file of this checkpoint: no other's has the same.
+    pub(super) fn checksum_with(self, bytes: &[u8]) -> u32 {
+        let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+        digest.update(&self.database.to_le_bytes());
+        digest.update(&self.number.to_le_bytes());
+        digest.update(bytes);
+        digest.finalize() as u32
+    }
+}
+
+/// What a part holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PartSummary {
+    /// Its number.
+    pub(crate) part: u32,
+    pub(crate) rows: u64,
+    /// Of its file.
+    pub(crate) bytes: u64,
+}
+
+/// What a checkpoint says beside its rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Manifest {
+    /// Every table id in use is below this.
+    pub(crate) next_table: u32,
+    /// No row has a greater timestamp.
+    pub(crate) greatest: u64,
+    /// In each stream, from where on the log has what the checkpoint may lack.
+    pub(crate) from: Vec<Lsn>,
+    /// Its parts, in the order of their numbers, which begin at 0.
+    pub(crate) parts: Vec<PartSummary>,
+}
+
+/// Why bytes are no head of the file wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    Damaged(&'static str),
+    Newer(u32),
+    /// Valid, of another database or checkpoint.
+    Other,
+}
+
+fn seal(head: &mut [u8], magic: [u8; 8], identity: Identity) {
+    head[..8].copy_from_slice(&magic);
+    head[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    head[16..32].copy_from_slice(&identity.database.to_le_bytes());
+    head[32..40].copy_from_slice(&identity.number.to_le_bytes());
+    mend(head);
+}
+
+/// Gives a head the checksum it should have.
+pub(super) fn mend(head: &mut [u8]) {
+    let sum = sum_of(head);
+    head[12..16].copy_from_slice(&sum.to_le_bytes());
+}
+
+fn sum_of(head: &[u8]) -> u32 {
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    digest.update(&head[..12]);
+    digest.update(&head[16..]);
+    digest.finalize() as u32
+}
+
+fn check(head: &[u8], length: usize, magic: [u8; 8], identity: Identity) -> Result<(), Fault> {
+    if head.len() != length {
+        return Err(Fault::Damaged("it is cut off"));
+    }
+    if head[..8] != magic {
+        return Err(Fault::Damaged("it does not begin as such a file does"));
+    }
+    if sum_of(head) != u32::from_le_bytes(field(head, 12)) {
+        return Err(Fault::Damaged("its head has a wrong checksum"));
+    }
+    match u32::from_le_bytes(field(head, 8)) {
+        VERSION => {}
+        0 => return Err(Fault::Damaged("it has no version")),
+        newer => return Err(Fault::Newer(newer)),
+    }
+    let found = Identity {
+        database: u128::from_le_bytes(field(head, 16)),
+        number: u64::from_le_bytes(field(head, 32)),
+    };
+    if found == identity { Ok(()) } else { Err(Fault::Other) }
+}
+
+/// Fills the head of a part.
+pub(super) fn encode_part(head: &mut [u8], identity: Identity, part: u32) {
+    head.fill(0);
+    head[40..44].copy_from_slice(&part.to_le_bytes());
+    seal(head, MAGIC_PART, identity);
+}
+
+/// Whether this is the head of that part.
+pub(super) fn check_part(head: &[u8], identity: Identity, part: u32) -> Result<(), Fault> {
+    check(head, PART_HEAD, MAGIC_PART, identity)?;
+    if u32::from_le_bytes(field(head, 40)) == part { Ok(()) } else { Err(Fault::Other) }
+}
+
+impl Manifest {
+    /// Whether it can be written.
+    pub(super) fn fits(&self) -> bool {
+        self.parts.len() <= PARTS_MAX && self.from.len() <= STREAMS_MAX
+    }
+
+    /// Fills `bytes`, which are [`MANIFEST`] many; it fits.
+    pub(super) fn encode(&self, bytes: &mut [u8], identity: Identity) {
+        bytes.fill(0);
+        bytes[40..44].copy_from_slice(&self.next_table.to_le_bytes());
+        bytes[44..46].copy_from_slice(&(self.parts.len() as u16).to_le_bytes());
+        bytes[46..48].copy_from_slice(&(self.from.len() as u16).to_le_bytes());
+        bytes[48..56].copy_from_slice(&self.greatest.to_le_bytes());
+        let parts = self.parts.iter().flat_map(|part| [part.rows, part.bytes]);
+        let words = parts.chain(self.from.iter().map(|lsn| lsn.get()));
+        for (place, word) in bytes[PARTS_AT..].chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        seal(bytes, MAGIC_MANIFEST, identity);
+    }
+
+    /// What `bytes` say.
+    pub(super) fn decode(bytes: &[u8], identity: Identity) -> Result<Manifest, Fault> {
+        check(bytes, MANIFEST, MAGIC_MANIFEST, identity)?;
+        let count = |at| usize::from(u16::from_le_bytes(field(bytes, at)));
+        let (parts, streams) = (count(44), count(46));
+        if parts > PARTS_MAX || streams > STREAMS_MAX {
+            return Err(Fault::Damaged("it has more parts or streams than any"));
+        }
+        let word = |nth: usize| u64::from_le_bytes(field(bytes, PARTS_AT + 8 * nth));
+        let part = |nth| PartSummary { part: nth as u32, rows: word(2 * nth), bytes: word(2 * nth + 1) };
+        Ok(Manifest {
+            next_table: u32::from_le_bytes(field(bytes, 40)),
+            greatest: u64::from_le_bytes(field(bytes, 48)),
+            from: (0..streams).map(|nth| Lsn::new(word(2 * parts + nth))).collect(),
+            parts: (0..parts).map(part).collect(),
+        })
+    }
+}

@@ -1,0 +1,188 @@
+//! Reading a checkpoint back, and finding out where it is damaged.
+
+use super::block::{BLOCK, HEAD, Head, Kind, Malformed, Row, checksum, decode_row};
+use super::manifest::{Fault, Identity, MANIFEST, Manifest, PART_HEAD, PartSummary, VERSION, check_part};
+use super::{CheckpointFolder, manifest_name, part_name};
+use crate::error::{Error, Foreign, Result};
+use katydid_device::{AlignedBuffer, File};
+use std::sync::Arc;
+
+/// A complete checkpoint. Threads share it, each reads parts of its own.
+#[derive(Debug)]
+pub(crate) struct CheckpointReader {
+    folder: CheckpointFolder,
+    identity: Identity,
+    manifest: Manifest,
+}
+
+impl CheckpointReader {
+    pub(super) fn open(folder: CheckpointFolder, identity: Identity) -> Result<Self> {
+        let name = manifest_name(identity.number);
+        let file = folder.open(&name)?;
+        // One byte more than it has, to see whether it is too long.
+        let mut bytes = AlignedBuffer::new_zeroed(MANIFEST + 1);
+        let read = file.read_at(&mut bytes, 0)?;
+        let manifest =
+            Manifest::decode(&bytes[..read], identity).map_err(|fault| head_fault(fault, &folder, &name))?;
+        Ok(CheckpointReader { folder, identity, manifest })
+    }
+
+    /// What it says beside its rows.
+    pub(crate) fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Reads the part that `summary`, of the manifest, is about.
+    pub(crate) fn part(&self, summary: PartSummary) -> Result<PartReader> {
+        let name = part_name(self.identity.number, summary.part);
+        let file = self.folder.open(&name)?;
+        let length = file.len()?;
+        if length != summary.bytes {
+            return Err(corrupt(
+                &name,
+                length.min(summary.bytes),
+                "the file is not as long as the manifest says",
+            ));
+        }
+        let mut head = AlignedBuffer::new_zeroed(PART_HEAD);
+        let read = file.read_at(&mut head, 0)?;
+        check_part(&head[..read], self.identity, summary.part)
+            .map_err(|fault| head_fault(fault, &self.folder, &name))?;
+        Ok(PartReader {
+            file,
+            identity: self.identity,
+            name,
+            summary,
+            block: AlignedBuffer::new_zeroed(BLOCK),
+            block_at: 0,
+            unread: 0..0,
+            rows_left: 0,
+            next_at: PART_HEAD as u64,
+            blocks: 0,
+            rows: 0,
+            ended: false,
+        })
+    }
+}
+
+fn corrupt(file: &str, at: u64, finding: &str) -> Error {
+    Error::Corrupt { place: format!("{file} at {at}"), page: None, finding: finding.to_owned() }
+}
+
+fn head_fault(fault: Fault, folder: &CheckpointFolder, name: &str) -> Error {
+    let what = match fault {
+        Fault::Damaged(finding) => return corrupt(name, 0, finding),
+        Fault::Newer(found) => Foreign::NewerVersion { file: name.to_owned(), found, known: VERSION },
+        Fault::Other => Foreign::Identity(name.to_owned()),
+    };
+    Error::Foreign { place: folder.directory.describe(), what }
+}
+
+/// One part of a checkpoint that is being read; used by one thread.
+#[derive(Debug)]
+pub(crate) struct PartReader {
+    file: Arc<dyn File>,
+    identity: Identity,
+    name: String,
+    summary: PartSummary,
+    block: AlignedBuffer,
+    block_at: u64,
+    /// Where in `block` rows are that were not given out.
+    unread: std::ops::Range<usize>,
+    rows_left: u32,
+    next_at: u64,
+    blocks: u32,
+    rows: u64,
+    ended: bool,
+}
+
+impl PartReader {
+    /// The next row, in the order in which they were written.
+    ///
+    /// # Errors
+    /// `Error::Corrupt` with file and place. After an error the part is not to be read on.
+    pub(crate) fn next_row(&mut self) -> Result<Option<Row<'_>>> {
+        while self.unread.is_empty() {
+            if self.rows_left > 0 {
+                return Err(self.corrupt("a block has fewer rows than its head says"));
+            }
+            if self.ended || !self.read_block()? {
+                return Ok(None);
+            }
+        }
+        let Some(rows_left) = self.rows_left.checked_sub(1) else {
+            return Err(self.corrupt("a block has more rows than its head says"));
+        };
+        let unread = self.unread.clone();
+        let before = unread.len();
+        match decode_row(&self.block[unread.clone()]) {
+            Ok((row, rest)) => {
+                self.unread.start += before - rest.len();
+                self.rows_left = rows_left;
+                self.rows += 1;
+                Ok(Some(row))
+            }
+            Err(Malformed(finding)) => Err(corrupt(&self.name, self.block_at + unread.start as u64, finding)),
+        }
+    }
+
+    fn corrupt(&self, finding: &str) -> Error {
+        corrupt(&self.name, self.block_at, finding)
+    }
+
+    /// Whether a block of rows was read, and not the end.
+    fn read_block(&mut self) -> Result<bool> {
+        self.block_at = self.next_at;
+        let left = self.summary.bytes.saturating_sub(self.block_at);
+        let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(BLOCK);
+        let read = self.file.read_at(&mut self.block[..wanted], self.block_at)?;
+        let head = Head::decode(&self.block[..read], self.identity)
+            .map_err(|Malformed(finding)| self.corrupt(finding))?;
+        if (head.part, head.number) != (self.summary.part, self.blocks) {
+            return Err(self.corrupt("the block belongs elsewhere"));
+        }
+        let bytes = head.block_bytes();
+        if bytes as u64 > left {
+            return Err(self.corrupt("a block is cut off"));
+        }
+        if bytes > read {
+            // A long row. Its length is under the head's checksum, and not beyond the file's end.
+            if bytes > self.block.len() {
+                let mut longer = AlignedBuffer::new_zeroed(bytes);
+                longer[..read].copy_from_slice(&self.block[..read]);
+                self.block = longer;
+            }
+            let more = self.file.read_at(&mut self.block[read..bytes], self.block_at + read as u64)?;
+            if more < bytes - read {
+                return Err(self.corrupt("a block is cut off"));
+            }
+        }
+        let payload = HEAD..HEAD + head.payload_bytes as usize;
+        if checksum(&self.block[payload.clone()]) != head.payload_sum {
+            return Err(self.corrupt("a block has a wrong checksum"));
+        }
+        self.next_at += bytes as u64;
+        self.blocks += 1;
+        match head.kind {
+            Kind::Rows => {
+                self.rows_left = head.rows;
+                self.unread = payload;
+                Ok(true)
+            }
+            Kind::End => self.end(payload).map(|()| false),
+        }
+    }
+
+    /// Checks that all was there.
+    fn end(&mut self, payload: std::ops::Range<usize>) -> Result<()> {
+        self.ended = true;
+        let rows = self.rows.to_le_bytes();
+        if self.block[payload] != rows || self.rows != self.summary.rows {
+            return Err(self.corrupt("there are not as many rows as there should be"));
+        }
+        if self.next_at != self.summary.bytes {
+            return Err(self.corrupt("there is something behind the end"));
+        }
+        Ok(())
+    }
+}
