@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 const SHARDS: usize = 16;
-/// Transactions of one queue between two computations of the horizon.
+/// Transactions of one queue between two computations of the horizon, at least.
 const HORIZON_EVERY: u32 = 32;
 
 /// What one transaction wrote.
@@ -82,7 +82,8 @@ impl Collector {
         let mut horizon = store.slots.last_horizon();
         let front = queue.retired.front()?;
         if front.timestamp >= horizon {
-            let is_time = is_urgent || queue.since_horizon >= HORIZON_EVERY;
+            let every = HORIZON_EVERY + store.slots.scanned() as u32 / 4;
+            let is_time = is_urgent || queue.since_horizon >= every;
             if !is_time {
                 return None;
             }

@@ -28,8 +28,7 @@ mod transaction_scan;
 mod transaction_writes;
 mod validate;
 
-pub(crate) use clock::{HandClock, Source, Timestamp};
-pub(crate) use collect::KeepTombstones;
+pub(crate) use clock::{SLOTS_MAX, Source, Timestamp};
 pub(crate) use index::Direction;
 pub(crate) use load::Row;
 pub(crate) use record::{Key, Value};
@@ -148,6 +147,11 @@ impl Store {
         self.tables.read().get(&id).cloned()
     }
 
+    /// All tables, in no order.
+    pub(crate) fn tables(&self) -> Vec<Arc<Table>> {
+        self.tables.read().values().cloned().collect()
+    }
+
     // ---- transactions
 
     /// Begins a transaction. `lock_wait` bounds each single wait for another.
@@ -176,6 +180,11 @@ impl Store {
         }
         let held_by = self.oldest().filter(|_| self.collector.waiting() > 0).map(|oldest| oldest.id);
         Err(Error::MemoryFull { used: self.used(), limit: self.limit.limit(), held_by })
+    }
+
+    /// A timestamp above which all later transactions are.
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::of(self.clock.now(), 0)
     }
 
     /// Bytes held.

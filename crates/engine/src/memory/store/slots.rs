@@ -111,12 +111,14 @@ impl Slots {
     }
 
     fn take_any(&self) -> Option<usize> {
-        let hint = LAST.get();
-        if hint < self.used.load(SeqCst) && self.try_take(hint) {
-            return Some(hint);
+        let used = self.used.load(SeqCst);
+        let hint = LAST.get().min(used);
+        // With many open, those behind the last one taken were given back the longest ago.
+        let mut order = (hint..used).chain(0..hint).chain(used..self.slots.len());
+        let free = order.find(|slot| self.try_take(*slot))?;
+        if free >= used {
+            self.used.fetch_max(free + 1, SeqCst);
         }
-        let free = (0..self.slots.len()).find(|slot| self.try_take(*slot))?;
-        self.used.fetch_max(free + 1, SeqCst);
         LAST.set(free);
         Some(free)
     }
@@ -276,6 +278,11 @@ impl Slots {
         Timestamp::new(self.in_use().iter().map(|slot| slot.acknowledged.load(SeqCst)).max().unwrap_or(0))
     }
 
+    /// How many slots a scan looks at.
+    pub(super) fn scanned(&self) -> usize {
+        self.used.load(SeqCst)
+    }
+
     /// The horizon as last computed.
     pub(super) fn last_horizon(&self) -> Timestamp {
         Timestamp::new(self.horizon.load(SeqCst))
@@ -322,7 +329,7 @@ impl Patience {
     fn is_over(&mut self, log: &dyn LogView) -> bool {
         self.turns += 1;
         std::thread::yield_now();
-        if self.turns % 64 != 0 {
+        if !self.turns.is_multiple_of(64) {
             return false;
         }
         let until = *self.until.get_or_insert_with(|| {

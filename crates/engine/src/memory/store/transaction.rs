@@ -57,6 +57,9 @@ pub(super) struct Passed {
     pub(super) is_passed: bool,
 }
 
+/// What a key was found to have: a value, and which version that is; or neither.
+pub(super) type Found = (Option<Value>, Option<Timestamp>);
+
 /// A point in a transaction to roll back to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mark(usize);
@@ -134,27 +137,23 @@ impl Running {
         if let Some(own) = self.writes.get(table.id, key) {
             return Ok(own.clone());
         }
-        let (record, value, expected) = self.look(table, key)?;
+        let (record, (value, expected)) = self.look(table, key)?;
         self.saw(table, key, record, expected);
         Ok(value)
     }
 
-    /// The record of a key, its value and which version that is, if it has one.
-    fn look(
-        &mut self,
-        table: &Table,
-        key: &[u8],
-    ) -> Result<(Option<Arc<Record>>, Option<Value>, Option<Timestamp>)> {
+    /// The record of a key, if there is one, and what it has.
+    fn look(&mut self, table: &Table, key: &[u8]) -> Result<(Option<Arc<Record>>, Found)> {
         loop {
-            let Some(record) = table.index.get(key) else { return Ok((None, None, None)) };
-            if let Some((value, wts)) = self.read(&record)? {
-                return Ok((Some(record), value, wts));
+            let Some(record) = table.index.get(key) else { return Ok((None, (None, None))) };
+            if let Some(found) = self.read(&record)? {
+                return Ok((Some(record), found));
             }
         }
     }
 
     /// What a record has at this transaction's time; none if the record is not in the index any more.
-    pub(super) fn read(&mut self, record: &Record) -> Result<Option<(Option<Value>, Option<Timestamp>)>> {
+    pub(super) fn read(&mut self, record: &Record) -> Result<Option<Found>> {
         loop {
             let obstacle = match record.chain().read(self.bound) {
                 Ok(None) => return Ok(Some((None, None))),
@@ -248,7 +247,7 @@ impl Running {
             self.writes.replace(at, Some(value.into()));
             return Ok(());
         }
-        let (record, found, expected) = self.look(table, key)?;
+        let (record, (found, expected)) = self.look(table, key)?;
         if found.is_some() {
             self.saw(table, key, record, expected);
             return Err(Error::KeyExists);
@@ -266,7 +265,7 @@ impl Running {
             }
             return Ok(was_there);
         }
-        let (record, found, expected) = self.look(table, key)?;
+        let (record, (found, expected)) = self.look(table, key)?;
         if found.is_none() {
             self.saw(table, key, record, expected);
             return Ok(false);
@@ -305,7 +304,14 @@ impl Running {
             }
         }
         let value = value.map(Value::from);
-        self.writes.add(Write { table: table.id, key: Key::from_slice(key), value, expected, record });
+        self.writes.add(Write {
+            table: table.id,
+            key: Key::from_slice(key),
+            value,
+            expected,
+            record,
+            heat: 0,
+        });
         Ok(())
     }
 

@@ -25,6 +25,8 @@ pub(super) struct Write {
     pub(super) expected: Option<Option<Timestamp>>,
     /// None: there was no record of the key.
     pub(super) record: Option<Arc<Record>>,
+    /// How hot the record was when the writes were put in order.
+    pub(super) heat: u8,
 }
 
 #[derive(Debug)]
@@ -43,10 +45,6 @@ pub(super) struct WriteSet {
 }
 
 impl WriteSet {
-    pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
     /// Where the write of a key is.
     pub(super) fn find(&self, table: TableId, key: &[u8]) -> Option<usize> {
         match &self.by_key {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Entries of a full leaf.
-pub(super) const ENTRIES_MAX: usize = if cfg!(test) { 6 } else { 64 };
+pub(super) const ENTRIES_MAX: usize = if cfg!(all(test, debug_assertions)) { 6 } else { 64 };
 
 /// The greatest timestamp at which something was found empty. Raised under a latch that orders it.
 #[derive(Debug)]

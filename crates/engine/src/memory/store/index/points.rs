@@ -1,43 +1,16 @@
 //! The records of a table by their keys, for lookups of one key: a hash table in shards.
 //!
 //! Whoever changes it holds the latch of the key's leaf exclusively (rank: below leaves, above chains), so both indexes hold the same keys
-//! whenever that latch is free.
+//! whenever that latch is free. Open addressing, one place next to the other: a lookup misses the cache once here and once at the record.
 
 use super::super::record::Record;
 use crossbeam_utils::CachePadded;
 use parking_lot::RwLock;
-use std::borrow::Borrow;
-use std::collections::HashSet;
-use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 const SHARDS: usize = 64;
-
-/// Takes a number that is a hash already.
-#[derive(Default)]
-struct AsIs(u64);
-
-impl Hasher for AsIs {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-}
-
-/// A key and its hash.
-trait Hashed {
-    fn hash(&self) -> u64;
-    fn key(&self) -> &[u8];
-}
+const PLACES_MIN: usize = 16;
 
 struct Entry {
     /// Kept, so that growing touches no record.
@@ -45,103 +18,118 @@ struct Entry {
     record: Arc<Record>,
 }
 
-impl Hashed for Entry {
-    fn hash(&self) -> u64 {
-        self.hash
-    }
-
-    fn key(&self) -> &[u8] {
-        &self.record.key
-    }
+/// A power of two of places, a quarter of them free; an entry lies at the place of its hash, or behind it with no free one between.
+#[derive(Default)]
+struct Shard {
+    places: Vec<Option<Entry>>,
+    entries: usize,
 }
 
-struct Query<'k>(u64, &'k [u8]);
-
-impl Hashed for Query<'_> {
-    fn hash(&self) -> u64 {
-        self.0
+impl Shard {
+    fn mask(&self) -> usize {
+        self.places.len().wrapping_sub(1)
     }
 
-    fn key(&self) -> &[u8] {
-        self.1
+    /// Where the key is, or where it would be.
+    fn find(&self, hash: u64, key: &[u8]) -> Result<usize, usize> {
+        let mut at = hash as usize & self.mask();
+        loop {
+            match &self.places[at] {
+                None => return Err(at),
+                Some(entry) if entry.hash == hash && entry.record.key.as_slice() == key => return Ok(at),
+                Some(_) => at = (at + 1) & self.mask(),
+            }
+        }
+    }
+
+    fn get(&self, hash: u64, key: &[u8]) -> Option<&Arc<Record>> {
+        if self.entries == 0 {
+            return None;
+        }
+        let at = self.find(hash, key).ok()?;
+        self.places[at].as_ref().map(|entry| &entry.record)
+    }
+
+    fn add(&mut self, hash: u64, record: Arc<Record>) {
+        if (self.entries + 1) * 4 > self.places.len() * 3 {
+            self.grow();
+        }
+        let place = self.find(hash, &record.key);
+        debug_assert!(place.is_err(), "the ordered index knows no such key");
+        if let Err(at) = place {
+            self.places[at] = Some(Entry { hash, record });
+            self.entries += 1;
+        }
+    }
+
+    fn grow(&mut self) {
+        let length = (2 * self.places.len()).max(PLACES_MIN);
+        let old = std::mem::take(&mut self.places);
+        self.places.resize_with(length, || None);
+        for entry in old.into_iter().flatten() {
+            let mut at = entry.hash as usize & self.mask();
+            while self.places[at].is_some() {
+                at = (at + 1) & self.mask();
+            }
+            self.places[at] = Some(entry);
+        }
+    }
+
+    fn remove(&mut self, hash: u64, key: &[u8]) {
+        if self.entries == 0 {
+            return;
+        }
+        let Ok(mut hole) = self.find(hash, key) else { return };
+        self.places[hole] = None;
+        self.entries -= 1;
+        // Entries that lie behind the hole because it was taken move up.
+        let mut at = hole;
+        loop {
+            at = (at + 1) & self.mask();
+            let Some(entry) = &self.places[at] else { return };
+            let from_its_own = at.wrapping_sub(entry.hash as usize) & self.mask();
+            let from_the_hole = at.wrapping_sub(hole) & self.mask();
+            if from_its_own >= from_the_hole {
+                self.places[hole] = self.places[at].take();
+                hole = at;
+            }
+        }
     }
 }
-
-impl Hash for dyn Hashed + '_ {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(Hashed::hash(self));
-    }
-}
-
-impl PartialEq for dyn Hashed + '_ {
-    fn eq(&self, other: &Self) -> bool {
-        Hashed::hash(self) == Hashed::hash(other) && self.key() == other.key()
-    }
-}
-
-impl Eq for dyn Hashed + '_ {}
-
-impl Hash for Entry {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.hash);
-    }
-}
-
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        self.hash == other.hash && self.record.key == other.record.key
-    }
-}
-
-impl Eq for Entry {}
-
-impl<'e> Borrow<dyn Hashed + 'e> for Entry {
-    fn borrow(&self) -> &(dyn Hashed + 'e) {
-        self
-    }
-}
-
-type Shard = RwLock<HashSet<Entry, BuildHasherDefault<AsIs>>>;
 
 pub(super) struct Points {
     seed: u64,
-    shards: Box<[CachePadded<Shard>]>,
+    shards: Box<[CachePadded<RwLock<Shard>>]>,
 }
 
 impl Points {
     pub(super) fn new() -> Self {
-        Points {
-            seed: RandomState::new().hash_one(0u64),
-            shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
-        }
+        let shards = (0..SHARDS).map(|_| CachePadded::default()).collect();
+        Points { seed: RandomState::new().hash_one(0u64), shards }
     }
 
-    fn find_shard(&self, hash: u64) -> &Shard {
-        // The table uses the lowest bits and the highest seven.
+    fn shard(&self, hash: u64) -> &RwLock<Shard> {
+        // The lowest bits say the place in it.
         &self.shards[(hash >> 40) as usize % SHARDS]
     }
 
     pub(super) fn get(&self, key: &[u8]) -> Option<Arc<Record>> {
         let hash = hash(self.seed, key);
-        let shard = self.find_shard(hash).read();
-        let query: &dyn Hashed = &Query(hash, key);
-        shard.get(query).map(|entry| entry.record.clone())
+        self.shard(hash).read().get(hash, key).cloned()
     }
 
     pub(super) fn add(&self, record: Arc<Record>) {
         let hash = hash(self.seed, &record.key);
-        let added = self.find_shard(hash).write().insert(Entry { hash, record });
-        debug_assert!(added, "the ordered index knows no such key");
+        self.shard(hash).write().add(hash, record);
     }
 
     pub(super) fn remove(&self, key: &[u8]) {
         let hash = hash(self.seed, key);
-        let query: &dyn Hashed = &Query(hash, key);
-        self.find_shard(hash).write().remove(query);
+        self.shard(hash).write().remove(hash, key);
     }
 }
 
-/// Multiplies sixteen bytes at a time into one number and folds it; seeded, so that nobody outside can choose keys that collide.
+/// Multiplies eight bytes at a time into one number and folds it; seeded, so that nobody outside can choose keys that collide.
 fn hash(seed: u64, key: &[u8]) -> u64 {
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
     let fold = |a: u64, b: u64| {
@@ -157,4 +145,40 @@ fn hash(seed: u64, key: &[u8]) -> u64 {
     let mut last = [0; 8];
     last[..pieces.remainder().len()].copy_from_slice(pieces.remainder());
     fold(state ^ u64::from_le_bytes(last), MIX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::clock::Timestamp;
+    use super::super::super::record::Key;
+    use super::*;
+    use crate::ids::TableId;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn a_shard_finds_what_it_holds_though_hashes_collide() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut shard = Shard::default();
+        let mut there = BTreeMap::new();
+        for _ in 0..20_000 {
+            let number = random.u64(0..200);
+            let hash = number % 37 * 3;
+            let key = number.to_be_bytes();
+            match there.remove(&number) {
+                Some(()) => shard.remove(hash, &key),
+                None => {
+                    let record = Record::new(TableId::new(1), Key::from_slice(&key), Timestamp::ZERO);
+                    shard.add(hash, Arc::new(record));
+                    there.insert(number, ());
+                }
+            }
+            let number = random.u64(0..200);
+            let found = shard.get(number % 37 * 3, &number.to_be_bytes());
+            assert_eq!(found.is_some(), there.contains_key(&number));
+            assert!(found.is_none_or(|record| record.key.as_slice() == number.to_be_bytes()));
+        }
+        assert_eq!(shard.entries, there.len());
+    }
 }

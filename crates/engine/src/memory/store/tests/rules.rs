@@ -435,3 +435,38 @@ fn what_is_begun_after_an_acknowledgement_is_later_in_whatever_slot() {
         }
     }
 }
+
+#[test]
+fn two_walks_from_both_ends_meet() {
+    let (store, _) = store(hand());
+    let table = table(&store);
+    (0..20u8).for_each(|key| put(&store, &table, &[key], b"v"));
+    let mut running = begin(&store);
+    running.put(&table, &[99], b"own").expect("put");
+    let (low, high) = ([3u8], [99u8]);
+    let mut up = Scan::new(&table, Bound::Included(&low), Bound::Included(&high), Direction::Up);
+    let mut down = Scan::new(&table, Bound::Included(&low), Bound::Included(&high), Direction::Down);
+    let mut random = fastrand::Rng::with_seed(7);
+    let (mut front, mut back) = (Vec::new(), Vec::new());
+    loop {
+        let next = if random.bool() {
+            let next = up.next(&mut running).expect("scan").map(|(key, _)| key);
+            next.inspect(|key| {
+                down.narrow(Bound::Excluded(key));
+                front.push(key[0]);
+            })
+        } else {
+            let next = down.next(&mut running).expect("scan").map(|(key, _)| key);
+            next.inspect(|key| {
+                up.narrow(Bound::Excluded(key));
+                back.push(key[0]);
+            })
+        };
+        if next.is_none() {
+            break;
+        }
+    }
+    back.reverse();
+    assert_eq!([front, back].concat(), Vec::from_iter((3..20).chain([99])));
+    commit(running);
+}
