@@ -4,7 +4,7 @@ use crate::Lsn;
 use crate::control;
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
-use crate::open::not_built;
+use crate::memory;
 use crate::options::EngineKind;
 use crate::paged;
 use katydid_device::{Directory, FileDirectory};
@@ -70,6 +70,6 @@ pub fn dump_log_in(
     let engine = control::read(directory).ok().flatten().map_or(EngineKind::Paged, |control| control.engine);
     match engine {
         EngineKind::Paged => paged::dump::dump_log_in(directory, from, visit),
-        EngineKind::Memory => Err(not_built()),
+        EngineKind::Memory => memory::dump::dump_log_in(directory, from, visit),
     }
 }

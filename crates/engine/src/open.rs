@@ -88,11 +88,6 @@ pub(crate) fn open_watched(
     Ok(Database { of })
 }
 
-/// What the memory engine answers until it is there.
-pub(crate) fn not_built() -> Error {
-    Error::Option { option: "engine", reason: "must be paged: the memory engine is not built yet".to_owned() }
-}
-
 /// Fails if the directory holds no database but something else: before the lock, whose file would be left there.
 fn refuse_foreign(directory: &dyn Directory, place: &str) -> Result<()> {
     let names = directory.list()?;

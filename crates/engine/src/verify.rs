@@ -4,7 +4,7 @@ use crate::Lsn;
 use crate::control;
 use crate::database::Database;
 use crate::error::{Error, Result};
-use crate::open::not_built;
+use crate::memory;
 use crate::options::EngineKind;
 use crate::paged;
 use katydid_device::{Directory, FileDirectory};
@@ -101,7 +101,7 @@ impl Database {
         let Some(control) = control::read(directory)? else { return Err(Error::NotFound { place }) };
         match control.engine {
             EngineKind::Paged => paged::verify::verify_in(directory, &control, progress),
-            EngineKind::Memory => Err(not_built()),
+            EngineKind::Memory => memory::verify::verify_in(directory, &control, progress),
         }
     }
 }

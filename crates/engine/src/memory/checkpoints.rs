@@ -18,9 +18,9 @@
 use super::checkpoint::{Manifest, PARTS_MAX, PartWriter, Row as FileRow};
 use super::engine::Engine;
 use super::store::{Key, Row, Table};
+use crate::Lsn;
 use crate::error::{Error, Result};
 use crate::ids::TableId;
-use crate::Lsn;
 use katydid_wal::{Background, Log, ParallelLog, Place};
 use parking_lot::{Condvar, Mutex};
 use std::ops::Bound;
@@ -258,11 +258,7 @@ impl Engine {
     }
 
     /// Takes batches and writes them until nothing is left.
-    fn write_part(
-        &self,
-        walk: &Mutex<Walk>,
-        mut part: PartWriter,
-    ) -> Result<super::checkpoint::PartSummary> {
+    fn write_part(&self, walk: &Mutex<Walk>, mut part: PartWriter) -> Result<super::checkpoint::PartSummary> {
         let mut rows: Vec<Row> = Vec::new();
         loop {
             rows.clear();

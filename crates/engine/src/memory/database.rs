@@ -85,9 +85,7 @@ impl MemoryDatabase {
             number = control.next_table;
             control.next_table += 1;
         })?;
-        self.change_catalog(|running, catalog| {
-            running.put(catalog, name.as_bytes(), &number.to_le_bytes())
-        })?;
+        self.change_catalog(|running, catalog| running.put(catalog, name.as_bytes(), &number.to_le_bytes()))?;
         let rows = engine.store.table(TableId::new(number));
         let table = MemoryTable::new(name, rows, self.inner.id);
         self.inner.tables.write().insert(name.to_owned(), table.clone());

@@ -288,8 +288,7 @@ impl Engine {
         }
         let timestamp = validated.timestamp().get();
         let payload = [writer.buffer.as_slice()];
-        let place =
-            writer.session.append(timestamp, validated.depends(), log_record::WRITES, &payload);
+        let place = writer.session.append(timestamp, validated.depends(), log_record::WRITES, &payload);
         if writer.buffer.capacity() > BUFFER_BYTES_KEPT {
             writer.buffer = Vec::new();
         }

@@ -9,14 +9,16 @@
 //! | `log_record` | a transaction's writes as bytes |
 //! | `releaser` | ends transactions that keep their versions to themselves until they are durable |
 //! | `checkpoint/`, `checkpoints` | the files of a checkpoint; taking one |
+//! | `verify`, `dump`, `stat` | looking at it |
 //! | `open`, `recovery` | opening: the last checkpoint, then the log |
 //!
 //! What is durable, and what a crash leaves, is argued in `docs/recovery.md`.
 
-mod checkpoint;
+pub(crate) mod checkpoint;
 mod checkpoints;
 mod commit;
 mod database;
+pub(crate) mod dump;
 mod engine;
 mod log_record;
 mod open;
@@ -28,6 +30,7 @@ mod stat;
 mod store;
 mod table;
 mod transaction;
+pub(crate) mod verify;
 
 pub(crate) use commit::MemoryCommit;
 pub(crate) use database::MemoryDatabase;

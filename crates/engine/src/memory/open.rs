@@ -51,7 +51,8 @@ pub(crate) fn open(place: Place, options: Options, control: Option<ControlFile>)
         }
     };
     let view = View { log: log.clone(), gate: gate.clone(), background: options.log.background };
-    let settings = Settings { memory_bytes: options.memory_bytes, slots: SLOTS_MAX, source: Source::monotonic() };
+    let settings =
+        Settings { memory_bytes: options.memory_bytes, slots: SLOTS_MAX, source: Source::monotonic() };
     let store = Store::new(settings, Arc::new(view));
     let known = control.get();
     let Recovered { tables, next_table, report } = recovery::recover(
@@ -70,17 +71,8 @@ pub(crate) fn open(place: Place, options: Options, control: Option<ControlFile>)
             control.next_table = control.next_table.max(next_table);
         })?;
     }
-    let engine = Engine::new(Parts {
-        options,
-        place: name,
-        gate,
-        watch,
-        directory_lock,
-        log,
-        store,
-        control,
-        folder,
-    });
+    let engine =
+        Engine::new(Parts { options, place: name, gate, watch, directory_lock, log, store, control, folder });
     if report.records + report.dropped > 0 {
         engine.checkpoints.has_replayed();
     }

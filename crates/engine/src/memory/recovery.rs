@@ -12,7 +12,7 @@
 
 use super::checkpoint::{CheckpointFolder, Manifest};
 use super::log_record;
-use super::store::{Store, Timestamp};
+use super::store::{Key, Store, Table, Timestamp};
 use crate::error::{Error, Result};
 use crate::ids::TableId;
 use crate::options::RecoveryProgress;
@@ -21,6 +21,7 @@ use katydid_wal::{Background, Log, ParallelLog, ReplayError, ReplayReport, Repla
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -151,17 +152,14 @@ fn replay(
     from: &[Lsn],
     receiver: Option<&RecoveryProgress>,
 ) -> Result<ReplayReport> {
-    let total = log.streams().iter().zip(from).map(|(log, from)| log.reserved().get().saturating_sub(from.get()));
+    let total =
+        log.streams().iter().zip(from).map(|(log, from)| log.reserved().get().saturating_sub(from.get()));
     let told = Told { receiver, phase: Phase::Redo, total: total.sum(), done: AtomicU64::new(0) };
     let visit = |record: Replayed<'_>| apply(store, &record);
     log.replay(from, &visit, &|bytes| told.more(bytes)).map_err(|error| match error {
         ReplayError::Read { source, .. } => source.into(),
         ReplayError::Visit(error) => error,
-        other => Error::Corrupt {
-            place: "the log".to_owned(),
-            page: None,
-            finding: other.to_string(),
-        },
+        other => Error::Corrupt { place: "the log".to_owned(), page: None, finding: other.to_string() },
     })
 }
 
@@ -174,17 +172,13 @@ fn apply(store: &Store, record: &Replayed<'_>) -> Result<()> {
     let mut table = None;
     for write in log_record::decode(record.payload) {
         let write = write.map_err(|malformed| malformed.at(place()))?;
-        let table = match &table {
-            Some(table) if table_is(table, write.table) => table,
-            _ => table.insert(store.table(write.table)),
-        };
+        if table.as_ref().is_none_or(|table: &Arc<Table>| table.id() != write.table) {
+            table = Some(store.table(write.table));
+        }
+        let Some(table) = &table else { continue };
         store.load(table, write.key, write.value, timestamp)?;
     }
     Ok(())
-}
-
-fn table_is(table: &super::store::Table, id: TableId) -> bool {
-    table.id() == id
 }
 
 /// Tables by name, as the catalog's rows say.
@@ -194,7 +188,9 @@ fn catalog(store: &Store) -> Result<BTreeMap<String, TableId>> {
     let mut from = Some(Bound::Unbounded);
     let mut rows = Vec::new();
     while let Some(bound) = from {
-        from = store.rows(&table, bound.as_ref().map(|key: &super::store::Key| key.as_slice()), Duration::ZERO, &mut rows)?.map(Bound::Included);
+        from = store
+            .rows(&table, bound.as_ref().map(Key::as_slice), Duration::ZERO, &mut rows)?
+            .map(Bound::Included);
     }
     for row in rows {
         let Some(value) = row.value else { continue };

@@ -54,13 +54,7 @@ fn rest(step: u32) {
 impl MemoryTable {
     pub(crate) fn new(name: &str, rows: Arc<Table>, database: u128) -> Arc<Self> {
         let users = (0..SHARDS).map(|_| CachePadded::default()).collect();
-        Arc::new(MemoryTable {
-            name: name.to_owned(),
-            rows,
-            database,
-            users,
-            state: AtomicU8::new(USED),
-        })
+        Arc::new(MemoryTable { name: name.to_owned(), rows, database, users, state: AtomicU8::new(USED) })
     }
 
     /// Fails if the table was dropped.

@@ -31,7 +31,8 @@ mod validate;
 pub(crate) use clock::{SLOTS_MAX, Source, Timestamp};
 pub(crate) use index::Direction;
 pub(crate) use load::Row;
-pub(crate) use record::{Key, Value};
+pub(crate) use record::Key;
+use record::Value;
 pub(crate) use transaction::{Mark, Running};
 pub(crate) use transaction_scan::Scan;
 pub(crate) use validate::Validated;
@@ -74,6 +75,11 @@ impl Table {
     /// Its number.
     pub(crate) fn id(&self) -> TableId {
         self.id
+    }
+
+    /// Keys, those included that were deleted and are not yet forgotten.
+    pub(crate) fn records(&self) -> u64 {
+        self.index.records()
     }
 }
 

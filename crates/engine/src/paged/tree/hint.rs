@@ -12,9 +12,9 @@
 
 use super::Tree;
 use super::descend::expect_node;
-use crate::paged::active::{SHARDS, shard_of_thread};
 use crate::paged::page::PageId;
 use crate::paged::pool::{PageWrite, Pool};
+use crate::shard::{SHARDS, shard_of_thread};
 use crossbeam_utils::CachePadded;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -64,6 +64,11 @@ impl Index {
         self.directory.write().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Records, those without a value included.
+    pub(in super::super) fn records(&self) -> u64 {
+        self.points.len()
+    }
+
     /// The record of `key`, if there is one.
     pub(super) fn get(&self, key: &[u8]) -> Option<Arc<Record>> {
         self.points.get(key)

@@ -113,6 +113,10 @@ impl Points {
         &self.shards[(hash >> 40) as usize % SHARDS]
     }
 
+    pub(super) fn len(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.read().entries as u64).sum()
+    }
+
     pub(super) fn get(&self, key: &[u8]) -> Option<Arc<Record>> {
         let hash = hash(self.seed, key);
         self.shard(hash).read().get(hash, key).cloned()

@@ -1,0 +1,82 @@
+//! The records of a memory database's log in readable form: of all streams, by timestamp.
+
+use super::log_record;
+use crate::Lsn;
+use crate::dump::{LogEntry, LogField};
+use crate::error::{Error, Result};
+use crate::ids::TxnId;
+use crate::open::LOG_FOLDER;
+use katydid_device::Directory;
+use katydid_wal::{Fate, Finding, OpenError, ParallelRecord, inspect_parallel};
+use std::ops::ControlFlow;
+
+/// See [`crate::dump_log_in`]. `from` is a timestamp here: streams have no positions in common.
+pub(crate) fn dump_log_in(
+    directory: &dyn Directory,
+    from: Option<Lsn>,
+    mut visit: impl FnMut(&LogEntry) -> ControlFlow<()>,
+) -> Result<String> {
+    let place = directory.describe();
+    let Some(folder) = directory.existing_subdirectory(LOG_FOLDER)? else {
+        return Err(Error::NotFound { place });
+    };
+    let found = match inspect_parallel(folder.as_ref()) {
+        Err(OpenError::Device(error)) if error.is_not_found() => return Err(Error::NotFound { place }),
+        found => found?,
+    };
+    let from = from.unwrap_or(Lsn::ZERO).get();
+    let corrupt = |finding: String| Error::Corrupt { place: LOG_FOLDER.to_owned(), page: None, finding };
+    let records = found.records(None).map_err(|error| corrupt(error.to_string()))?;
+    for record in records {
+        let record = record.map_err(|error| corrupt(error.to_string()))?;
+        if record.record.txn >= from && visit(&entry(&record)).is_break() {
+            return Ok("stopped".to_owned());
+        }
+    }
+    let ends = found.streams.iter().enumerate().map(|(index, stream)| match &stream.finding {
+        Ok(Finding::CleanEnd { closed: true }) => format!("stream {index}: closed, ends at {}", stream.end),
+        Ok(Finding::TornTail { at, dropped }) => {
+            format!("stream {index}: torn tail at {at}, {dropped} records behind it")
+        }
+        Ok(_) => format!("stream {index}: ends at {}", stream.end),
+        Err(error) => format!("stream {index}: {error}"),
+    });
+    Ok(ends.collect::<Vec<_>>().join("; "))
+}
+
+fn entry(record: &ParallelRecord) -> LogEntry {
+    let mut fields = vec![("stream", LogField::Number(u64::from(record.stream.get())))];
+    if !record.depends.is_empty() {
+        let places = record.depends.iter().map(|place| format!("{}:{}", place.stream, place.end));
+        fields.push(("depends", LogField::Text(places.collect::<Vec<_>>().join(","))));
+    }
+    if let Fate::Dropped(place) = record.fate {
+        fields.push(("lost", LogField::Text(format!("{}:{}", place.stream, place.end))));
+    }
+    let mut kind = "writes";
+    for write in log_record::decode(&record.record.payload) {
+        match write {
+            Ok(write) => {
+                fields.push(("table", LogField::Number(u64::from(write.table.get()))));
+                fields.push(("key", LogField::Bytes(write.key.to_vec())));
+                match write.value {
+                    Some(value) => fields.push(("value_bytes", LogField::Number(value.len() as u64))),
+                    None => fields.push(("change", LogField::Text("delete".to_owned()))),
+                }
+            }
+            Err(malformed) => {
+                kind = "malformed";
+                fields.push(("finding", LogField::Text(malformed.0.to_owned())));
+            }
+        }
+    }
+    LogEntry {
+        lsn: record.record.lsn,
+        end: record.record.end,
+        kind,
+        txn: TxnId::new(record.record.txn),
+        prev: record.record.prev,
+        payload_bytes: record.record.payload.len() as u64,
+        fields,
+    }
+}
