@@ -56,6 +56,15 @@ impl Future for MemoryCommit {
     }
 }
 
+impl Drop for MemoryCommit {
+    fn drop(&mut self) {
+        if let State::Waiting { seen_to, .. } = self.state {
+            // Nobody will be told. But the store counts on every commit being told of, or it would keep old versions for ever.
+            self.inner.engine.acknowledge(seen_to);
+        }
+    }
+}
+
 impl fmt::Debug for MemoryCommit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.state {

@@ -15,6 +15,7 @@ use std::thread::Thread;
 macro_rules! suite {
     ($($case:ident),* $(,)?) => {
         suite! { @on paged Paged $($case)* }
+        suite! { @on memory Memory $($case)* }
     };
     (@on $module:ident $engine:ident $($case:ident)*) => {
         mod $module {

@@ -69,7 +69,8 @@ impl Store {
         }
     }
 
-    /// Forgets a table and all it holds. Transactions on it give way.
+    /// Forgets a table and all it holds. Its caller sees to it that nothing of it is pending; transactions that only have it in their sets
+    /// give way.
     pub(crate) fn forget(&self, id: TableId) {
         let Some(table) = self.tables.write().remove(&id) else { return };
         table.for_each(|record| {
@@ -83,7 +84,7 @@ impl Store {
     /// newest that is decided when it is looked at; one that is not is waited for.
     ///
     /// # Errors
-    /// `Error::Conflict` if a wait takes longer than `at_most`; the batch may be asked for again.
+    /// `Error::Conflict` if a wait takes longer than `at_most`: nothing was added, and the batch may be asked for again.
     pub(crate) fn rows(
         &self,
         table: &Table,
@@ -93,8 +94,15 @@ impl Store {
     ) -> Result<Option<Key>> {
         let mut records: Vec<Arc<Record>> = Vec::new();
         let reached = table.index.walk(from, Bound::Unbounded, Direction::Up, &mut records);
+        let before = rows.len();
         for record in records {
-            rows.extend(self.newest(&record, at_most)?);
+            match self.newest(&record, at_most) {
+                Ok(row) => rows.extend(row),
+                Err(error) => {
+                    rows.truncate(before);
+                    return Err(error);
+                }
+            }
         }
         Ok(match reached {
             Reached::End => None,
