@@ -6,7 +6,7 @@ use crate::counters::Counters;
 use crate::error::{AppendError, Error, OpenError, ReadError};
 use crate::lsn::Lsn;
 use crate::options::{Background, Durability, Options};
-use crate::reader::{self, Extent, Reader, Record, Show};
+use crate::reader::{self, Below, Reader, Record, Show};
 use crate::record::Kind;
 use crate::recover::{self, Eras, RecoveryReport};
 use crate::session::Session;
@@ -221,7 +221,7 @@ impl Log {
     /// A reader of the records from `from` on that this opening found.
     pub(crate) fn recovered(&self, from: Lsn) -> Result<Reader, ReadError> {
         let core = &self.handle.core;
-        let found = Recovered { core: core.clone(), end: self.handle.report.end };
+        let found = Below { extent: core.clone(), end: self.handle.report.end };
         Reader::new(core.store.clone(), Arc::new(found), from, Show::Users)
     }
 
@@ -325,23 +325,6 @@ impl Log {
         self.core().stop_threads();
         self.core().end();
         drop(locked(&self.handle.lock).take());
-    }
-}
-
-/// What of the log was there when it was opened.
-#[derive(Debug)]
-struct Recovered {
-    core: Arc<Core>,
-    end: Lsn,
-}
-
-impl Extent for Recovered {
-    fn start(&self) -> Lsn {
-        self.core.start()
-    }
-
-    fn written(&self) -> Lsn {
-        self.end
     }
 }
 

@@ -28,6 +28,23 @@ pub(crate) trait Extent: Send + Sync + Debug {
     fn written(&self) -> Lsn;
 }
 
+/// What of a log lies below a record's end.
+#[derive(Debug)]
+pub(crate) struct Below {
+    pub extent: Arc<dyn Extent>,
+    pub end: Lsn,
+}
+
+impl Extent for Below {
+    fn start(&self) -> Lsn {
+        self.extent.start()
+    }
+
+    fn written(&self) -> Lsn {
+        self.end.min(self.extent.written())
+    }
+}
+
 /// A logical record, with a payload of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
