@@ -24,7 +24,6 @@ use std::sync::{Arc, Mutex};
 /// ```
 /// use katydid_wal::{Dependences, Durability, Kind, Options, ParallelLog, StreamId};
 /// # use katydid_device::SimDevice;
-/// # use std::sync::Mutex;
 /// # let directory = SimDevice::new(1).directory();
 /// let log = ParallelLog::open_in(directory, 2, Options::default())?;
 /// let mut first = log.session(StreamId::new(0))?;
