@@ -12,6 +12,8 @@ const RELEASE: &[&str] = &["-p", "katydid", "--test", "crash", "release_"];
 const TRUST: &[&str] = &["-p", "katydid", "--test", "trust"];
 const LOCKS: &[&str] = &["-p", "katydid", "--lib", "lock::"];
 
+const CHECKPOINTS: &[&str] = &["-p", "katydid", "--lib", "memory::checkpoint"];
+const CHECKPOINT_WRITE: &str = "crates/engine/src/memory/checkpoint/write.rs";
 const CHECKPOINT: &str = "crates/engine/src/paged/checkpoint.rs";
 const DOUBLE_WRITE: &str = "crates/engine/src/paged/double_write.rs";
 const LEADER: &str = "crates/wal/src/core/leader.rs";
@@ -228,5 +230,40 @@ pub const LIST: &[Mutant] = &[
         old: "        self.log.barrier();\n",
         new: "",
         tests: CAPTURE,
+    },
+    Mutant {
+        name: "memory: a checkpoint's part is not synced",
+        file: CHECKPOINT_WRITE,
+        old: "        self.file.sync()?;\n        Ok(PartSummary",
+        new: "        Ok(PartSummary",
+        tests: CHECKPOINTS,
+    },
+    Mutant {
+        name: "memory: a checkpoint counts before the names of its files are durable",
+        file: CHECKPOINT_WRITE,
+        old: "        directory.sync()?;\n",
+        new: "",
+        tests: CHECKPOINTS,
+    },
+    Mutant {
+        name: "memory: a checkpoint is written without room made for it",
+        file: CHECKPOINT_WRITE,
+        old: "        if to > self.prepared {",
+        new: "        if to < self.prepared {",
+        tests: CHECKPOINTS,
+    },
+    Mutant {
+        name: "memory: what an earlier attempt at a checkpoint has left stays",
+        file: "crates/engine/src/memory/checkpoint/mod.rs",
+        old: "        self.remove_if(|found| found == number)?;\n",
+        new: "",
+        tests: CHECKPOINTS,
+    },
+    Mutant {
+        name: "memory: the payload of a checkpoint's block is believed",
+        file: "crates/engine/src/memory/checkpoint/read.rs",
+        old: "if checksum(&self.block[payload.clone()]) != head.payload_sum {",
+        new: "if checksum(&self.block[payload.clone()]) != head.payload_sum && head.rows == u32::MAX {",
+        tests: CHECKPOINTS,
     },
 ];
