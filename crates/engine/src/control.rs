@@ -85,7 +85,6 @@ impl Control {
     }
 
     /// Of a new memory database.
-
     pub(crate) fn memory(database: u128, streams: u16) -> Control {
         Control { engine: EngineKind::Memory, next_transaction: 0, streams, ..Control::paged(database, 0) }
     }

@@ -11,6 +11,7 @@ pub struct Range<'t> {
 }
 
 /// The range, as its engine walks it.
+#[expect(clippy::large_enum_variant, reason = "a range is on the stack of who walks it")]
 pub(crate) enum RangeOf<'t> {
     Paged(PagedRange<'t>),
     Memory(MemoryRange<'t>),

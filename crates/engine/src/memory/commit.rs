@@ -19,6 +19,10 @@ pub(crate) struct MemoryCommit {
     inner: Arc<Inner>,
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most are waiting when they are made, and memory of its own costs more"
+)]
 enum State {
     Waiting { completion: ParallelCompletion, end: Lsn, seen_to: Timestamp },
     Known(Result<Lsn>),

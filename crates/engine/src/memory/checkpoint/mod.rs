@@ -34,7 +34,9 @@ use std::sync::Arc;
 
 pub(crate) use block::Row;
 pub(crate) use manifest::{Manifest, PARTS_MAX, PartSummary};
-pub(crate) use read::{CheckpointReader, PartReader};
+pub(crate) use read::CheckpointReader;
+#[cfg(test)]
+use read::PartReader;
 pub(crate) use write::{CheckpointWriter, PartWriter};
 
 /// The folder, inside the database's.

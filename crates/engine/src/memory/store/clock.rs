@@ -9,6 +9,7 @@
 //!
 //! 52 bits of 64 ns are nine years of running, added up over all incarnations.
 
+#[cfg(test)]
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -57,12 +58,14 @@ impl Timestamp {
 }
 
 /// A clock that tests move, and that moves on by itself as it is read, so that nobody waits for it in vain.
+#[cfg(test)]
 #[derive(Debug, Clone)]
 pub(crate) struct HandClock {
     readings: Arc<AtomicU64>,
     per_tick: u64,
 }
 
+#[cfg(test)]
 impl HandClock {
     /// One tick for every `per_tick` readings.
     pub(crate) fn new(per_tick: u64) -> Self {
@@ -75,6 +78,7 @@ impl HandClock {
 pub(crate) enum Source {
     /// The machine's monotonic clock, since this moment.
     Monotonic(Instant),
+    #[cfg(test)]
     Hand(HandClock),
 }
 
@@ -106,6 +110,7 @@ impl Clock {
     pub(super) fn now(&self) -> u64 {
         let since = match &self.source {
             Source::Monotonic(begin) => (begin.elapsed().as_nanos() as u64) >> TICK_BITS,
+            #[cfg(test)]
             Source::Hand(hand) => hand.readings.fetch_add(1, Ordering::SeqCst) / hand.per_tick,
         };
         self.base.load(Ordering::Relaxed) + since

@@ -28,11 +28,12 @@ mod transaction_scan;
 mod transaction_writes;
 mod validate;
 
+#[cfg(test)]
+pub(crate) use clock::HandClock;
 pub(crate) use clock::{SLOTS_MAX, Source, Timestamp};
 pub(crate) use index::Direction;
 pub(crate) use load::Row;
 pub(crate) use record::Key;
-use record::Value;
 pub(crate) use transaction::{Mark, Running};
 pub(crate) use transaction_scan::Scan;
 pub(crate) use validate::Validated;

@@ -311,6 +311,7 @@ impl Chain {
         self.head.as_ref().is_some_and(|head| head.value.is_none())
     }
 
+    #[cfg(test)]
     pub(super) fn versions(&self) -> usize {
         self.older.len() + usize::from(self.head.is_some())
     }
