@@ -10,11 +10,11 @@ use super::engine::{Engine, Parts, View};
 use super::recovery::{self, Recovered};
 use super::store::{SLOTS_MAX, Settings, Source, Store};
 use crate::control::{Control, ControlFile, Shutdown};
-use crate::error::{Error, Result};
+use crate::error::{Error, Foreign, Result};
 use crate::open::{Guards, LOG_FOLDER, Place, random_id};
 use crate::options::Options;
-use katydid_device::{self as device, Directory, Verb, Watch};
-use katydid_wal::{Finding, ParallelLog};
+use katydid_device::{self as device, Verb};
+use katydid_wal::{Finding, Options as LogOptions, ParallelLog};
 use std::sync::Arc;
 
 /// Opens the database, creating it if there is no control file.
@@ -24,15 +24,25 @@ pub(crate) fn open(place: Place, options: Options, control: Option<ControlFile>)
         Some(control) => control.get().streams,
         None => streams_of(&options),
     };
-    let id = match &control {
-        Some(control) => control.get().database,
-        None => options.log.log_id.unwrap_or_else(random_id),
-    };
     let folder = match &control {
         Some(_) => directory.existing_subdirectory(LOG_FOLDER)?.ok_or_else(|| missing(LOG_FOLDER))?,
         None => directory.subdirectory(LOG_FOLDER)?,
     };
-    let log = open_log(folder, &options, id, streams, &watch)?;
+    let log_options = LogOptions {
+        log_id: match &control {
+            Some(control) => Some(control.get().database),
+            None => options.log.log_id.or_else(|| Some(random_id())),
+        },
+        ..options.log.clone()
+    };
+    let log = ParallelLog::open_watched(folder, streams, log_options, watch.clone())?;
+    // An interrupted creation has made a log, and with it the database's id.
+    let id = log.id();
+    if let Some(control) = &control
+        && id != control.get().database
+    {
+        return Err(Error::Foreign { place: name, what: Foreign::Identity(LOG_FOLDER.to_owned()) });
+    }
     if control.is_some() && log.streams().iter().any(|log| log.recovery().finding == Finding::Created) {
         return Err(missing(LOG_FOLDER));
     }
@@ -95,16 +105,4 @@ fn missing(name: &str) -> Error {
         page: None,
         finding: "it is missing or empty, without which the database cannot be read".to_owned(),
     }
-}
-
-fn open_log(
-    folder: Arc<dyn Directory>,
-    options: &Options,
-    id: u128,
-    streams: u16,
-    watch: &Watch,
-) -> Result<ParallelLog> {
-    let mut log_options = options.log.clone();
-    log_options.log_id = Some(id);
-    Ok(ParallelLog::open_watched(folder, streams, log_options, watch.clone())?)
 }

@@ -42,6 +42,7 @@ pub struct ParallelLog {
 }
 
 struct Shared {
+    id: u128,
     streams: Box<[Log]>,
     /// What each was before this opening.
     eras: Box<[Eras]>,
@@ -100,13 +101,19 @@ impl ParallelLog {
         // After a failed write or sync of one stream nothing of any reaches the device again.
         let (directory, gate) = Gate::wrap(directory);
         let lock = directory.lock()?;
-        let streams = open_streams(directory.as_ref(), streams, &options, &watch)?.into_boxed_slice();
+        let (streams, id) = open_streams(directory.as_ref(), streams, &options, &watch)?;
+        let streams = streams.into_boxed_slice();
         let eras = streams.iter().map(|log| log.eras().clone()).collect();
         let incarnations = streams.iter().map(|log| log.recovery().incarnation).collect();
         let directory = directory.describe();
         let (background, lock) = (options.background, Mutex::new(Some(lock)));
-        let shared = Shared { streams, eras, incarnations, directory, background, gate, watch, lock };
+        let shared = Shared { id, streams, eras, incarnations, directory, background, gate, watch, lock };
         Ok(ParallelLog { shared: Arc::new(shared) })
+    }
+
+    /// The log's id: that of the options, or a random one, from when it was made.
+    pub fn id(&self) -> u128 {
+        self.shared.id
     }
 
     /// The streams, by their numbers. Records are appended through a [`ParallelSession`] only: others than its own, replay does not understand.

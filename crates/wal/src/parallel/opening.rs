@@ -30,20 +30,20 @@ pub(super) fn check_count(streams: u16) -> Result<(), OptionsError> {
     Err(OptionsError { option: "streams", value: streams.into(), range: "from 1 to 1024" })
 }
 
-/// Opens all streams, or makes them where there is no log.
+/// Opens all streams, or makes them where there is no log; with the log's id.
 pub(super) fn open_streams(
     directory: &dyn Directory,
     streams: u16,
     options: &Options,
     watch: &Watch,
-) -> Result<Vec<Log>, OpenError> {
+) -> Result<(Vec<Log>, u128), OpenError> {
     let state = match StreamsState::open(directory)? {
         Some(state) if state.making == Making::Done => {
             if state.streams != streams {
                 return Err(OpenError::OtherStreams { found: state.streams, asked: streams });
             }
             let folders = folders::existing(directory, &state)?;
-            return open_all(&folders, &state, options, watch);
+            return Ok((open_all(&folders, &state, options, watch)?, state.id));
         }
         Some(state) if state.streams == streams => state,
         Some(state) => begin(directory, StreamsState { streams, ..state })?,
@@ -56,7 +56,7 @@ pub(super) fn open_streams(
     let folders = folders::made(directory, &state)?;
     let logs = open_all(&folders, &state, options, watch)?;
     StreamsState { making: Making::Done, ..state }.write(directory)?;
-    Ok(logs)
+    Ok((logs, state.id))
 }
 
 fn begin(directory: &dyn Directory, state: StreamsState) -> Result<StreamsState, OpenError> {
