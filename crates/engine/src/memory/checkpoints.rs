@@ -94,7 +94,7 @@ impl Checkpoints {
 
     /// Called with the place of each commit: wakes the thread when there is something for it to do.
     #[inline]
-    pub(crate) fn note(&self, _log: &ParallelLog, place: Place) {
+    pub(crate) fn note(&self, place: Place) {
         if place.end.get() >= self.due[place.stream.index()].load(Ordering::Relaxed) {
             self.wake();
         }

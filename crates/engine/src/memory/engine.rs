@@ -262,7 +262,7 @@ impl Engine {
         }
         let place = self.append(&validated)?;
         self.tally.commits.up();
-        self.checkpoints.note(&self.log, place);
+        self.checkpoints.note(place);
         let now = self.options.lock_release == LockRelease::Early || durability == Durability::Buffered;
         let (depends, validated) = if now {
             (validated.pre_committed(place), None)
