@@ -9,7 +9,7 @@
 use super::engine::Engine;
 use super::session::MemorySession;
 use super::store::{Running, Table};
-use super::table::MemoryTable;
+use super::table::{Closing, MemoryTable};
 use super::transaction::MemoryTransaction;
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::TxnId;
@@ -37,7 +37,7 @@ pub(crate) type Entrance = Arc<CachePadded<Arc<Inner>>>;
 pub(crate) struct Inner {
     pub(crate) engine: Arc<Engine>,
     pub(crate) id: u128,
-    /// Invariant 1. Taken before `tables`; transactions are waited for under it.
+    /// Invariant 1. Taken before `tables`; no transaction is waited for under it.
     ddl: Mutex<()>,
     tables: RwLock<BTreeMap<String, Arc<MemoryTable>>>,
     catalog: Arc<Table>,
@@ -117,14 +117,17 @@ impl MemoryDatabase {
         let Some(table) = self.open_table(name)? else { return Ok(false) };
         let engine = self.engine();
         engine.check_writable()?;
+        // Before the latch: a transaction that is waited for may want another table.
+        match table.close(engine.options.lock_wait) {
+            Closing::Closed => {}
+            Closing::Dropped => return Ok(false),
+            Closing::Busy => {
+                engine.tally.conflicts.up();
+                let kind = ConflictKind::Timeout;
+                return Err(Error::Conflict { victim: TxnId::NONE, holder: None, kind });
+            }
+        }
         let _ddl = self.inner.ddl.lock();
-        if table.check().is_err() {
-            return Ok(false);
-        }
-        if !table.close(engine.options.lock_wait) {
-            engine.tally.conflicts.up();
-            return Err(Error::Conflict { victim: TxnId::NONE, holder: None, kind: ConflictKind::Timeout });
-        }
         let outcome = self.change_catalog(|running, catalog| {
             running.delete(catalog, name.as_bytes())?;
             Ok(())

@@ -29,6 +29,17 @@ pub(crate) struct MemoryTable {
     state: AtomicU8,
 }
 
+/// What came of trying to keep transactions out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Closing {
+    /// Nobody uses it, and nobody can begin to.
+    Closed,
+    /// They did not end in time; all goes on as before.
+    Busy,
+    /// Somebody else has dropped it.
+    Dropped,
+}
+
 /// A transaction's use of a table, until dropped.
 #[derive(Debug)]
 pub(crate) struct Use {
@@ -57,14 +68,6 @@ impl MemoryTable {
         Arc::new(MemoryTable { name: name.to_owned(), rows, database, users, state: AtomicU8::new(USED) })
     }
 
-    /// Fails if the table was dropped.
-    pub(crate) fn check(&self) -> Result<()> {
-        match self.state.load(SeqCst) {
-            DROPPED => Err(Error::TableDropped { name: self.name.clone() }),
-            _ => Ok(()),
-        }
-    }
-
     /// Counts a transaction in. Waits while somebody tries to drop the table.
     pub(crate) fn enter(self: &Arc<Self>, victim: TxnId, at_most: Duration) -> Result<Use> {
         let shard = shard_of_thread();
@@ -85,21 +88,30 @@ impl MemoryTable {
         Err(Error::Conflict { victim, holder: None, kind: ConflictKind::Timeout })
     }
 
-    /// Keeps transactions out, and waits for those within; false if they did not end in time, and all goes on as before.
-    pub(crate) fn close(&self, at_most: Duration) -> bool {
-        self.state.store(DROPPING, SeqCst);
+    /// Keeps transactions out, and waits for those within. Whoever is told `Closed` ends that by `reopen` or `dropped`.
+    pub(crate) fn close(&self, at_most: Duration) -> Closing {
         let until = Instant::now() + at_most;
+        let mut is_ours = false;
         for step in 0.. {
-            if self.users.iter().all(|users| users.load(SeqCst) == 0) {
-                return true;
+            if !is_ours {
+                match self.state.compare_exchange(USED, DROPPING, SeqCst, SeqCst) {
+                    Ok(_) => is_ours = true,
+                    Err(DROPPED) => return Closing::Dropped,
+                    Err(_) => {}
+                }
+            }
+            if is_ours && self.users.iter().all(|users| users.load(SeqCst) == 0) {
+                return Closing::Closed;
             }
             if Instant::now() >= until {
                 break;
             }
             rest(step);
         }
-        self.reopen();
-        false
+        if is_ours {
+            self.reopen();
+        }
+        Closing::Busy
     }
 
     /// It was not dropped after all.
