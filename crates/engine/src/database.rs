@@ -197,7 +197,7 @@ impl Database {
         self.transact(|txn| txn.delete(table, key))
     }
 
-    /// Makes everything committed before the call durable; the end of the log it covers.
+    /// Makes everything committed before the call durable; the end of the log it covers, or, in the memory engine, a timestamp.
     ///
     /// # Errors
     /// `Error::Poisoned` after any failed write, also if nothing is left to be made durable: the caller may have seen a commit
@@ -209,7 +209,7 @@ impl Database {
         }
     }
 
-    /// Takes a checkpoint now and trims the log; where it began.
+    /// Takes a checkpoint now and trims the log; where it began: its LSN, or, in the memory engine, a timestamp up to which all is in it.
     pub fn checkpoint(&self) -> Result<Lsn> {
         match &self.of {
             DatabaseOf::Paged(database) => database.checkpoint(),
@@ -238,7 +238,8 @@ impl Database {
     }
 
     /// Checks every page, the order of every tree, the map of free pages and the log, while the database is open. Waits for the
-    /// transactions that use a table, and holds all tables meanwhile.
+    /// transactions that use a table, and holds all tables meanwhile. Of the memory engine it checks the order of keys and the log, and holds nobody
+    /// up.
     ///
     /// # Errors
     /// `Error::Conflict` if it did not get all tables, and failures of the device. What is wrong with the store is in the report.

@@ -173,16 +173,16 @@ pub struct Options {
     pub streams: u16,
     /// Memory engine: what a commit waits for besides its own record. Default: tracked.
     pub dependences: DependenceRule,
-    /// Bytes in a page; fixed when the database is created. A power of two from 4,096 to 32,768; default 8,192. With
+    /// Paged engine: bytes in a page; fixed when the database is created. A power of two from 4,096 to 32,768; default 8,192. With
     /// 4,096, keys have at most 512 bytes.
     pub page_bytes: usize,
-    /// Bytes of pages kept in memory; at least 16 pages, default 256 MiB.
+    /// Paged engine: bytes of pages kept in memory; at least 16 pages, default 256 MiB.
     pub cache_bytes: usize,
     /// When locks are dropped at commit. Default: early.
     pub lock_release: LockRelease,
     /// How far a commit must have come to be reported. Default: durable. What less means: [`TransactionOptions::durability`].
     pub durability: Durability,
-    /// The longest wait for one lock; then `Error::Conflict`. Default 10 s.
+    /// The longest wait for one lock, or, in the memory engine, for another transaction to be decided; then `Error::Conflict`. Default 10 s.
     pub lock_wait: Duration,
     /// How often `Database::transact` runs a transaction again after a conflict. Default 100.
     pub retries: u32,
@@ -193,7 +193,7 @@ pub struct Options {
     pub log_soft_bytes: u64,
     /// Bytes of log above which writes are refused with `Error::LogFull`. Default 16 GiB.
     pub log_hard_bytes: u64,
-    /// Bytes of undo kept in memory per transaction; what is beyond is read back from the log when it rolls back.
+    /// Paged engine: bytes of undo kept in memory per transaction; what is beyond is read back from the log when it rolls back.
     /// Default 1 MiB.
     pub undo_bytes: usize,
     /// The log: segments, inserter, sync protocol. Its `method` is also how pages travel; its `log_id` becomes the id of a

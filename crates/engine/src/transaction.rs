@@ -66,7 +66,8 @@ impl Transaction {
     }
 
     /// The value of `key`, locked so that no other transaction can lock it for update or write it; `Error::ReadOnly` if this
-    /// one cannot write it either, and it may go on.
+    /// one cannot write it either, and it may go on. The memory engine locks nothing: there it is the same as [`Transaction::get`], and of
+    /// two transactions that change what both have read the commit of one fails with `Error::Conflict`.
     pub fn get_for_update(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.check_access()?;
         let key = check_key(key.as_ref())?;
@@ -111,7 +112,8 @@ impl Transaction {
     }
 
     /// The keys in `bounds` and their values, in order, from either end. What has been passed over is locked: no other
-    /// transaction can add, change or remove a key there before this one ends. (A little more than was taken may be locked.)
+    /// transaction can add, change or remove a key there before this one ends. (A little more than was taken may be locked.) In the memory
+    /// engine another one can, and then this one's commit fails with `Error::Conflict` if it has to take place later.
     pub fn range<'t, K: AsRef<[u8]>>(&'t mut self, table: &Table, bounds: impl RangeBounds<K>) -> Range<'t> {
         let bound = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
         let (low, high) = (bound(bounds.start_bound()), bound(bounds.end_bound()));
@@ -144,11 +146,12 @@ impl Transaction {
     }
 
     /// Commits, and returns when the commit is as durable as the transaction asks: the end of its commit record, or of
-    /// what it has read if it wrote nothing.
+    /// what it has read if it wrote nothing. In the memory engine, whose log has several streams, it is the transaction's timestamp instead: in
+    /// both, a commit that depends on another one has a greater number.
     ///
     /// # Errors
     /// `Error::Poisoned`: whether the transaction is committed will be known when the database is opened again. Any other error: it
-    /// is rolled back.
+    /// is rolled back; among them, from the memory engine, `Error::Conflict`.
     pub fn commit(mut self) -> Result<Lsn> {
         match &mut self.of {
             TransactionOf::Paged(txn) => txn.commit(),
