@@ -169,7 +169,8 @@ pub struct Options {
     /// `Error::MemoryFull`. At least 1 MiB, default 4 GiB.
     pub memory_bytes: u64,
     /// Memory engine: streams of the log, each with its own memory, files and syncs; fixed when the database is created. From 1 (one
-    /// central log) to 256; 0, the default, is one for each processor.
+    /// central log) to 64; 0, the default, is one for each processor. They share out the ring (at least 1 MiB each) and the segment size (at
+    /// least 4 MiB each) of `log`.
     pub streams: u16,
     /// Memory engine: what a commit waits for besides its own record. Default: tracked.
     pub dependences: DependenceRule,
@@ -241,8 +242,8 @@ impl Options {
         if self.memory_bytes < 1 << 20 {
             return refuse("memory_bytes", "must be at least 1048576");
         }
-        if self.streams > 256 {
-            return refuse("streams", "must be at most 256");
+        if self.streams > 64 {
+            return refuse("streams", "must be at most 64");
         }
         if self.checkpoint_bytes < 64 << 10 {
             return refuse("checkpoint_bytes", "must be at least 65536");

@@ -17,6 +17,10 @@ use katydid_device::{self as device, Verb};
 use katydid_wal::{Finding, Options as LogOptions, ParallelLog};
 use std::sync::Arc;
 
+/// A stream's ring and segments are not made smaller than this, unless the options say so themselves.
+const RING_BYTES_MIN: u64 = 1 << 20;
+const SEGMENT_BYTES_MIN: u64 = 4 << 20;
+
 /// Opens the database, creating it if there is no control file.
 pub(crate) fn open(place: Place, options: Options, control: Option<ControlFile>) -> Result<MemoryDatabase> {
     let Place { directory, name, guards: Guards { gate, watch, directory_lock } } = place;
@@ -33,7 +37,7 @@ pub(crate) fn open(place: Place, options: Options, control: Option<ControlFile>)
             Some(control) => Some(control.get().database),
             None => options.log.log_id.or_else(|| Some(random_id())),
         },
-        ..options.log.clone()
+        ..share_of(&options.log, streams)
     };
     let log = ParallelLog::open_watched(folder, streams, log_options, watch.clone())?;
     // An interrupted creation has made a log, and with it the database's id.
@@ -96,6 +100,20 @@ fn streams_of(options: &Options) -> u16 {
     match options.streams {
         0 => std::thread::available_parallelism().map_or(1, usize::from).clamp(1, 64) as u16,
         streams => streams,
+    }
+}
+
+/// Memory and segments of a log, shared out among its streams: each has only some of the processors to serve.
+fn share_of(log: &LogOptions, streams: u16) -> LogOptions {
+    let streams = u64::from(streams);
+    let ring = (log.ring_bytes as u64 / streams).max(RING_BYTES_MIN.min(log.ring_bytes as u64));
+    let ring_bytes = ring.next_power_of_two() as usize;
+    let segment_bytes = (log.segment_bytes / streams).max(SEGMENT_BYTES_MIN.min(log.segment_bytes));
+    LogOptions {
+        ring_bytes,
+        run_ahead_bytes: log.run_ahead_bytes.min(ring_bytes / 2),
+        segment_bytes: segment_bytes - segment_bytes % 4096,
+        ..log.clone()
     }
 }
 
