@@ -1,31 +1,47 @@
 //! How fast a crashed database restarts: `restart write DIR [MEGABYTES]` fills the log without a checkpoint and aborts,
 //! `restart open DIR` recovers and says how long each phase took. Written to again, the same keys are updated, on pages that
-//! restart has to read.
+//! restart has to read. `--engine memory` is the other engine, `--streams N` its streams, `--value N` the bytes of a value. Closed by
+//! `open`, the memory engine has a checkpoint, which the next `open` restores.
 
-use katydid::{Database, Durability, Options, Phase, TransactionOptions};
+use katydid::{Database, Durability, Options, Phase, Table, TransactionOptions};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-fn write(dir: &str, options: Options, megabytes: u64) {
+const BUFFERED: TransactionOptions = TransactionOptions {
+    durability: Durability::Buffered,
+    read: katydid::Read::Visible,
+    access: katydid::Access::ReadWrite,
+};
+
+/// One thread's share; how many transactions that were.
+fn fill(database: &Database, table: &Table, numbers: std::ops::Range<u64>, value: &[u8]) -> u64 {
+    for nth in numbers.clone() {
+        let key = format!("{:020}", nth.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut txn = database.begin_with(BUFFERED).expect("begin");
+        txn.put(table, key, value).expect("put");
+        txn.commit().expect("commit");
+    }
+    numbers.end - numbers.start
+}
+
+fn write(dir: &str, options: Options, megabytes: u64, value_bytes: usize) {
     let database = Database::open_with(dir, options).expect("open");
     let table = database.table("t").expect("table");
     // A second run updates what the first one has put.
     let stat = database.stat().expect("stat");
-    let (start, byte) = (stat.log.streams[0].reserved.get(), stat.log.incarnation as u8);
-    let buffered = TransactionOptions { durability: Durability::Buffered, ..TransactionOptions::default() };
-    let mut nth = 0u64;
-    loop {
-        for _ in 0..1000 {
-            nth += 1;
-            let key = format!("{:020}", nth.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            let mut txn = database.begin_with(buffered).expect("begin");
-            txn.put(&table, key, [byte; 100]).expect("put");
-            txn.commit().expect("commit");
-        }
-        let end = database.stat().expect("stat").log.streams[0].reserved.get();
-        if end - start > megabytes << 20 {
-            break;
-        }
+    let value = vec![stat.log.incarnation as u8; value_bytes];
+    let threads = stat.log.streams.len() as u64;
+    let end = || database.stat().expect("stat").log.streams.iter().map(|log| log.reserved.get()).sum::<u64>();
+    let (start, mut nth) = (end(), 0);
+    while end() - start < megabytes << 20 {
+        let (database, table, value) = (&database, &table, &value);
+        nth += std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads)
+                .map(|thread| nth + thread * 1000..nth + thread * 1000 + 1000)
+                .map(|numbers| scope.spawn(|| fill(database, table, numbers, value)))
+                .collect();
+            workers.into_iter().map(|worker| worker.join().expect("a worker")).sum::<u64>()
+        });
     }
     database.sync().expect("sync");
     println!("{nth} transactions");
@@ -35,7 +51,14 @@ fn write(dir: &str, options: Options, megabytes: u64) {
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let dir = &arguments[2];
+    let value = |name: &str| {
+        let at = arguments.iter().position(|argument| argument == name)?;
+        arguments.get(at + 1).cloned()
+    };
     let mut options = Options {
+        engine: value("--engine").map_or_else(Default::default, |name| name.parse().expect("an engine")),
+        streams: value("--streams").map_or(0, |text| text.parse().expect("a number")),
+        memory_bytes: 16 << 30,
         cache_bytes: 1 << 30,
         checkpoint_bytes: 1 << 40,
         log_soft_bytes: 1 << 40,
@@ -43,7 +66,8 @@ fn main() {
         ..Options::default()
     };
     if arguments[1] == "write" {
-        write(dir, options, arguments.get(3).and_then(|text| text.parse().ok()).unwrap_or(512));
+        let megabytes = arguments.get(3).and_then(|text| text.parse().ok()).unwrap_or(512);
+        write(dir, options, megabytes, value("--value").map_or(100, |text| text.parse().expect("a number")));
         return;
     }
     let start = Instant::now();

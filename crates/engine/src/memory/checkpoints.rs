@@ -172,9 +172,12 @@ impl Engine {
     }
 
     fn checkpoint_is_due(&self) -> bool {
+        let soft = self.options.log_soft_bytes / self.log.streams().len().max(1) as u64;
         let mut streams = self.log.streams().iter().zip(&self.checkpoints.due);
-        streams.any(|(log, due)| log.reserved().get() >= due.load(Ordering::Relaxed))
-            || self.log_bytes() > self.options.log_soft_bytes
+        streams.any(|(log, due)| {
+            let end = log.reserved();
+            end.get() >= due.load(Ordering::Relaxed) || end.since(log.start()) > soft
+        })
     }
 
     /// What the thread does each time it is woken.
@@ -192,15 +195,31 @@ impl Engine {
     pub(crate) fn checkpoint_if(&self, is_needed: impl FnOnce() -> bool) -> Result<()> {
         let _turn = self.checkpoints.turn.lock();
         if is_needed() {
-            self.take()?;
+            self.take_and_collect()?;
         }
         Ok(())
+    }
+
+    /// Keeps checkpoints from being taken, and so the log from being trimmed, until dropped.
+    pub(crate) fn without_checkpoints(&self) -> impl Drop + '_ {
+        self.checkpoints.turn.lock()
     }
 
     /// Takes a checkpoint; the timestamp up to which everything is in it.
     pub(crate) fn checkpoint(&self) -> Result<Lsn> {
         let _turn = self.checkpoints.turn.lock();
-        self.take()
+        self.take_and_collect()
+    }
+
+    fn take_and_collect(&self) -> Result<Lsn> {
+        let outcome = self.take();
+        if outcome.is_err() {
+            // Not again with every commit: when as much has come in as between two. Who finds the log full tries at once.
+            self.set_due(&self.log.reserved());
+        }
+        // Tombstones were kept, and perhaps nobody comes by any more.
+        self.store.collect();
+        outcome
     }
 
     fn take(&self) -> Result<Lsn> {

@@ -146,7 +146,7 @@ impl MemoryDatabase {
     /// Changes the catalog, durably; the caller holds `ddl`, so nobody is in the way.
     fn change_catalog(&self, change: impl FnOnce(&mut Running, &Arc<Table>) -> Result<()>) -> Result<()> {
         let engine = self.engine();
-        let mut running = engine.store.begin(Access::ReadWrite, engine.options.lock_wait)?;
+        let mut running = engine.begin(Access::ReadWrite)?;
         change(&mut running, &self.inner.catalog)?;
         let (committed, held) = engine.pre_commit(running, Durability::Durable)?;
         let outcome = engine.wait(&committed);

@@ -13,10 +13,10 @@ use super::checkpoint::CheckpointFolder;
 use super::checkpoints::Checkpoints;
 use super::log_record::{self, LoggedWrite};
 use super::releaser::Releaser;
-use super::store::{LogView, Running, Store, Timestamp, Validated};
+use super::store::{Entrance, LogView, Running, Store, Timestamp, Validated};
 use crate::control::{ControlFile, Shutdown};
 use crate::error::{Error, Result};
-use crate::options::{DependenceRule, LockRelease, Options};
+use crate::options::{Access, DependenceRule, LockRelease, Options};
 use crate::shard::{SHARDS, shard_of_thread};
 use crate::stat::Pin;
 use crate::{Durability, Lsn};
@@ -40,6 +40,8 @@ pub(crate) struct Engine {
     pub(crate) watch: Watch,
     pub(crate) log: ParallelLog,
     pub(crate) store: Arc<Store>,
+    /// Where transactions of each shard of threads come in.
+    entrances: Box<[Entrance]>,
     pub(crate) control: ControlFile,
     pub(crate) folder: CheckpointFolder,
     pub(crate) checkpoints: Checkpoints,
@@ -175,6 +177,7 @@ impl Engine {
             watch,
             checkpoints: Checkpoints::new(&log),
             log,
+            entrances: (0..SHARDS).map(|_| Entrance::new(&store)).collect(),
             store,
             control,
             folder,
@@ -191,12 +194,20 @@ impl Engine {
         if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
     }
 
+    /// Begins a transaction on the store.
+    pub(crate) fn begin(&self, access: Access) -> Result<Running> {
+        self.entrances[shard_of_thread()].begin(access, self.options.lock_wait)
+    }
+
+    /// Fails after the log has failed.
+    pub(crate) fn check_unharmed(&self) -> Result<()> {
+        if self.gate.is_shut() { Err(self.poison()) } else { Ok(()) }
+    }
+
     /// Fails if nothing may be written: closed, poisoned, or no room in the log.
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_open()?;
-        if self.gate.is_shut() {
-            return Err(self.poison());
-        }
+        self.check_unharmed()?;
         let (log, share) = (self.stream_of_thread(), self.log.streams().len() as u64);
         let live = || log.reserved().since(log.start());
         if live() > self.options.log_soft_bytes / share {

@@ -83,8 +83,8 @@ pub(super) fn recover(
     let report = replay(store, log, &from, receiver)?;
     let greatest = manifest.as_ref().map_or(0, |manifest| manifest.greatest).max(report.timestamp_max);
     let tables = catalog(store)?;
-    forget_dropped(store, &tables);
     store.loaded(Timestamp::new(greatest));
+    forget_dropped(store, &tables);
     let next_table = tables.values().map(|id| id.get() + 1).max().unwrap_or(1);
     let next_table = next_table.max(manifest.map_or(1, |manifest| manifest.next_table));
     Ok(Recovered { tables, next_table, report })

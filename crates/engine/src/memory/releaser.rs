@@ -46,8 +46,14 @@ impl Releaser {
             return;
         }
         let mut state = engine.releaser.state.lock();
+        if state.stopping {
+            // It came in while the database was being closed: nobody else will end it.
+            drop(state);
+            engine.end_pending([Pending { committed, held }]);
+            return;
+        }
         state.queue.push_back(Pending { committed, held });
-        if state.thread.is_none() && !state.stopping {
+        if state.thread.is_none() {
             let weak = Arc::downgrade(engine);
             let thread = std::thread::Builder::new().name("katydid-release".to_owned());
             match thread.spawn(move || run(&weak)) {

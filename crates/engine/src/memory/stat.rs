@@ -11,6 +11,9 @@ impl MemoryDatabase {
         let engine = self.engine();
         engine.check_open()?;
         let (store, options) = (&engine.store, &engine.options);
+        // What nobody needs any more is no burden, though nobody has come by since.
+        store.collect();
+        let versions_old = store.uncollected() as u64;
         let (counters, space) = (engine.log.counters(), engine.log.space());
         let stream = |log: &Log| StreamStat {
             start: log.start(),
@@ -31,8 +34,8 @@ impl MemoryDatabase {
                 used_bytes: store.used(),
                 limit_bytes: options.memory_bytes,
                 records: self.all_tables().iter().map(|table| table.rows.records()).sum(),
-                versions_old: store.uncollected() as u64,
-                held_by: store.oldest().map(|oldest| oldest.id),
+                versions_old,
+                held_by: store.oldest().filter(|_| versions_old > 0).map(|oldest| oldest.id),
                 checkpoint: engine.control.get().checkpoint_number,
             }),
             log: LogStat {

@@ -5,7 +5,7 @@
 
 use super::store::Table;
 use crate::error::{ConflictKind, Error, Result};
-use crate::ids::TxnId;
+use crate::ids::{TableId, TxnId};
 use crate::shard::{SHARDS, shard_of_thread};
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(crate) struct MemoryTable {
     /// The id of the database, for telling tables of another one.
     pub(crate) database: u128,
     /// Transactions that use it, by the shard they began to in. Sequentially consistent, as is `state`: see above.
-    users: Box<[CachePadded<AtomicU64>]>,
+    users: Box<[Arc<CachePadded<AtomicU64>>]>,
     /// Written by the dropper, one at a time.
     state: AtomicU8,
 }
@@ -40,16 +40,16 @@ pub(crate) enum Closing {
     Dropped,
 }
 
-/// A transaction's use of a table, until dropped.
+/// A transaction's use of a table, until dropped. It refers to what threads of a shard share, not to what all share.
 #[derive(Debug)]
 pub(crate) struct Use {
-    pub(crate) table: Arc<MemoryTable>,
-    shard: usize,
+    pub(crate) table: TableId,
+    users: Arc<CachePadded<AtomicU64>>,
 }
 
 impl Drop for Use {
     fn drop(&mut self) {
-        self.table.users[self.shard].fetch_sub(1, SeqCst);
+        self.users.fetch_sub(1, SeqCst);
     }
 }
 
@@ -64,17 +64,17 @@ fn rest(step: u32) {
 
 impl MemoryTable {
     pub(crate) fn new(name: &str, rows: Arc<Table>, database: u128) -> Arc<Self> {
-        let users = (0..SHARDS).map(|_| CachePadded::default()).collect();
+        let users = (0..SHARDS).map(|_| Arc::default()).collect();
         Arc::new(MemoryTable { name: name.to_owned(), rows, database, users, state: AtomicU8::new(USED) })
     }
 
     /// Counts a transaction in. Waits while somebody tries to drop the table.
-    pub(crate) fn enter(self: &Arc<Self>, victim: TxnId, at_most: Duration) -> Result<Use> {
-        let shard = shard_of_thread();
+    pub(crate) fn enter(&self, victim: TxnId, at_most: Duration) -> Result<Use> {
+        let users = &self.users[shard_of_thread()];
         let mut until = None;
         for step in 0.. {
-            self.users[shard].fetch_add(1, SeqCst);
-            let entered = Use { table: self.clone(), shard };
+            users.fetch_add(1, SeqCst);
+            let entered = Use { table: self.rows.id(), users: users.clone() };
             match self.state.load(SeqCst) {
                 USED => return Ok(entered),
                 DROPPING => drop(entered),

@@ -43,7 +43,7 @@ pub(crate) struct MemoryTransaction {
 impl MemoryTransaction {
     pub(crate) fn new(inner: Entrance, options: TransactionOptions) -> Result<Self> {
         inner.engine.check_open()?;
-        let begun = inner.engine.store.begin(options.access, inner.engine.options.lock_wait);
+        let begun = inner.engine.begin(options.access);
         let running = begun.inspect_err(|_| inner.engine.tally.conflicts.up())?;
         Ok(MemoryTransaction {
             id: running.id(),
@@ -158,7 +158,7 @@ impl MemoryTransaction {
             return Err(Error::MustRollBack { cause });
         }
         let wrote = self.wrote;
-        let engine = self.engine().clone();
+        let engine = &self.inner.engine;
         engine.check_open()?;
         let Some(running) = self.running.take() else { return Err(Error::Closed) };
         if wrote {
@@ -199,10 +199,10 @@ impl MemoryTransaction {
     /// Begins to use the table.
     pub(super) fn enter(&mut self, table: &Arc<MemoryTable>) -> Result<&mut Running> {
         self.check()?;
-        if !self.uses.iter().any(|known| Arc::ptr_eq(&known.table, table)) {
-            if table.database != self.inner.id {
-                return Err(Error::ForeignTable { name: table.name.clone() });
-            }
+        if table.database != self.inner.id {
+            return Err(Error::ForeignTable { name: table.name.clone() });
+        }
+        if !self.uses.iter().any(|known| known.table == table.rows.id()) {
             let entered = table.enter(self.id, self.inner.engine.options.lock_wait);
             let entered = self.told(entered)?;
             self.uses.push(entered);
@@ -212,7 +212,12 @@ impl MemoryTransaction {
 
     fn enter_to_write(&mut self, table: &Arc<MemoryTable>) -> Result<&mut Running> {
         self.check()?;
-        self.inner.engine.check_writable()?;
+        if self.wrote {
+            // It is in the way of the log's end once, when it commits.
+            self.inner.engine.check_unharmed()?;
+        } else {
+            self.inner.engine.check_writable()?;
+        }
         self.enter(table)
     }
 

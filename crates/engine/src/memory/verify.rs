@@ -49,6 +49,7 @@ impl MemoryDatabase {
                 from = next.map(Bound::Included);
             }
         }
+        let _untrimmed = engine.without_checkpoints();
         for (index, log) in engine.log.streams().iter().enumerate() {
             log.wait(log.reserved(), Durability::Written)?;
             let mut reader = log.reader(log.start())?;

@@ -6,8 +6,9 @@
 //! 1. A version is cut off only if a newer one was written below the horizon: whoever reads now or later finds that one.
 //! 2. A tombstone goes only when it is durable, below the horizon, alone, and `keep_tombstones` is not asked for. Its gap then keeps others
 //!    from writing earlier than it.
-//! 3. What is queued at a timestamp is looked through when that is below the horizon and durable. A record that cannot go then
-//!    has a newer version, whose writer queues it again.
+//! 3. What is queued at a timestamp is looked through when that is below the horizon. What it replaced is given up then, durable or not: so
+//!    however slow the log is, memory is bounded. Tombstones stay queued for as long as 2 says; any other record that cannot go has
+//!    a newer version, whose writer queues it again.
 
 use super::Store;
 use super::clock::Timestamp;
@@ -37,8 +38,8 @@ struct Retired {
 #[derive(Debug, Default)]
 struct Queue {
     retired: VecDeque<Retired>,
-    /// Tombstones that are kept for a while.
-    kept: Vec<Retired>,
+    /// Tombstones that are not durable yet, or that a checkpoint needs. They are below the horizon.
+    kept: VecDeque<Retired>,
     since_horizon: u32,
 }
 
@@ -76,10 +77,13 @@ impl Collector {
     fn next(&self, at: usize, store: &Store, is_urgent: bool) -> Option<(Retired, Timestamp)> {
         let mut queue = self.queues[at].lock();
         let queue = &mut *queue;
-        if !queue.kept.is_empty() && !self.keeps_tombstones() {
-            queue.retired.extend(queue.kept.drain(..));
-        }
         let mut horizon = store.slots.last_horizon();
+        if !queue.kept.is_empty() && !self.keeps_tombstones() {
+            let fate = queue.kept.front().and_then(|kept| kept.fate.as_ref());
+            if fate.is_none_or(|fate| fate.is_durable(store.log.as_ref())) {
+                return queue.kept.pop_front().map(|kept| (kept, horizon));
+            }
+        }
         let front = queue.retired.front()?;
         if front.timestamp >= horizon {
             let every = HORIZON_EVERY + store.slots.scanned() as u32 / 4;
@@ -90,9 +94,7 @@ impl Collector {
             queue.since_horizon = 0;
             horizon = store.slots.horizon();
         }
-        let front = queue.retired.front()?;
-        let is_durable = front.fate.as_ref().is_none_or(|fate| fate.is_durable(store.log.as_ref()));
-        if front.timestamp >= horizon || !is_durable {
+        if queue.retired.front()?.timestamp >= horizon {
             return None;
         }
         queue.retired.pop_front().map(|retired| (retired, horizon))
@@ -146,13 +148,17 @@ impl Store {
             looked_at += retired.records.len().max(1);
             let mut kept: SmallVec<[Arc<Record>; 2]> = SmallVec::new();
             for record in retired.records {
-                if !self.look_through(&record, horizon) {
+                if !self.look_through(&record, retired.timestamp, horizon) {
                     kept.push(record);
                 }
             }
             if !kept.is_empty() {
                 let mut queue = self.collector.queues[at].lock();
-                queue.kept.push(Retired { timestamp: retired.timestamp, fate: None, records: kept });
+                queue.kept.push_back(Retired {
+                    timestamp: retired.timestamp,
+                    fate: retired.fate,
+                    records: kept,
+                });
             }
         }
         looked_at
@@ -171,24 +177,24 @@ impl Store {
         }
     }
 
-    /// Whether nothing more is to be done about it.
-    fn look_through(&self, record: &Arc<Record>, horizon: Timestamp) -> bool {
+    /// Whether nothing more is to be done about it for who wrote to it then.
+    fn look_through(&self, record: &Arc<Record>, written: Timestamp, horizon: Timestamp) -> bool {
         let log = self.log.as_ref();
         let (cut, can_go, is_deleted) = {
             let mut chain = record.chain();
             let (cut, can_go) = chain.prune(horizon, log);
-            (cut.collect::<SmallVec<[Version; 1]>>(), can_go, chain.is_deleted())
+            (cut.collect::<SmallVec<[Version; 1]>>(), can_go, chain.was_deleted_at(written))
         };
         let bytes = cut.iter().map(version_bytes).sum::<usize>();
         if bytes > 0 {
             self.limit.release(bytes);
         }
         drop(cut);
+        if is_deleted && (!can_go || self.collector.keeps_tombstones()) {
+            return false;
+        }
         if !can_go {
             return true;
-        }
-        if is_deleted && self.collector.keeps_tombstones() {
-            return false;
         }
         if let Some(table) = self.find_table(record.table)
             && let Some(had_version) = table.index.remove_if(record, |chain| chain.can_go(horizon))

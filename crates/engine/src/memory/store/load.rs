@@ -23,6 +23,8 @@ pub(crate) struct Row {
 
 impl Store {
     /// Takes a version that recovery found, if there is no newer one of the key. Before the first transaction; from any thread, in any order.
+    /// Tombstones are not charged: there may be any number of keys that are not there any more, and until everything is loaded nobody
+    /// knows which of them may be forgotten.
     ///
     /// # Errors
     /// `Error::MemoryFull`.
@@ -33,21 +35,28 @@ impl Store {
         value: Option<&[u8]>,
         timestamp: Timestamp,
     ) -> Result<()> {
-        let bytes = value.map_or(0, <[u8]>::len) + VERSION_BYTES;
-        self.charge(bytes)?;
+        let key_bytes = key.len() + RECORD_BYTES;
+        let bytes = value.map_or(0, |value| value.len() + VERSION_BYTES + key_bytes);
+        if bytes > 0 {
+            self.charge(bytes)?;
+        }
+        let is_tombstone = value.is_none();
         let value = value.map(Value::from);
         // Nothing is read yet, so no gap refuses; and nothing is collected, so no record goes.
-        let Ok((record, is_new)) = table.index.get_or_insert(key, Timestamp::MAX) else {
+        let Ok((record, _)) = table.index.get_or_insert(key, Timestamp::MAX) else {
             return Err(Error::Internal("a gap was read before the first transaction"));
         };
-        if is_new {
-            self.limit.charge(key.len() + RECORD_BYTES);
-        }
         let replaced = record.chain().load(timestamp, value);
-        match replaced {
-            Some(Some(old)) => self.limit.release(version_bytes(&old)),
-            Some(None) => {}
-            None => self.limit.release(bytes),
+        let freed = match &replaced {
+            Some(Some(old)) if old.value.is_some() => version_bytes(old) + key_bytes,
+            Some(_) => 0,
+            None => bytes,
+        };
+        if is_tombstone && replaced.is_some() {
+            self.tombstones.lock().push(record);
+        }
+        if freed > 0 {
+            self.limit.release(freed);
         }
         Ok(())
     }
@@ -56,16 +65,11 @@ impl Store {
     pub(crate) fn loaded(&self, greatest: Timestamp) {
         self.clock.set_base(greatest);
         self.slots.set_base(greatest);
-        let tables: Vec<_> = self.tables.read().values().cloned().collect();
-        for table in tables {
-            table.for_each(|record| {
-                if !record.chain().is_deleted() {
-                    return;
-                }
-                if table.index.remove_if(record, |chain| chain.can_go(Timestamp::MAX)).is_some() {
-                    self.limit.release(record.key.len() + RECORD_BYTES + VERSION_BYTES);
-                }
-            });
+        for record in std::mem::take(&mut *self.tombstones.lock()) {
+            // Not of a key that was written again, nor of a table that was dropped.
+            if let Some(table) = self.find_table(record.table) {
+                table.index.remove_if(&record, |chain| chain.is_deleted() && chain.can_go(Timestamp::MAX));
+            }
         }
     }
 

@@ -34,6 +34,7 @@ pub(crate) use clock::{SLOTS_MAX, Source, Timestamp};
 pub(crate) use index::Direction;
 pub(crate) use load::Row;
 pub(crate) use record::Key;
+use record::Record;
 pub(crate) use transaction::{Mark, Running};
 pub(crate) use transaction_scan::Scan;
 pub(crate) use validate::Validated;
@@ -44,10 +45,11 @@ use crate::options::Access;
 use backoff::Backoff;
 use clock::Clock;
 use collect::Collector;
+use crossbeam_utils::CachePadded;
 use index::Index;
 use katydid_wal::Place;
 use limit::Limit;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use slots::Slots;
 use std::collections::HashMap;
 use std::fmt;
@@ -108,6 +110,33 @@ pub(crate) struct Oldest {
     pub(crate) age: Duration,
 }
 
+/// A reference to a store, for the transactions of some threads: they come and go too often for all to share one counter.
+#[derive(Debug, Clone)]
+pub(crate) struct Entrance(Arc<CachePadded<Arc<Store>>>);
+
+impl Entrance {
+    /// Another one.
+    pub(crate) fn new(store: &Arc<Store>) -> Self {
+        Entrance(Arc::new(CachePadded::new(store.clone())))
+    }
+
+    /// Begins a transaction. `lock_wait` bounds each single wait for another.
+    ///
+    /// # Errors
+    /// `Error::Conflict` if too many are open for that long, or if a reader had to wait that long for one that is being validated.
+    pub(crate) fn begin(&self, access: Access, lock_wait: Duration) -> Result<Running> {
+        Running::begin(self.clone(), access, lock_wait)
+    }
+}
+
+impl std::ops::Deref for Entrance {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        &self.0
+    }
+}
+
 /// Tables in memory, and the transactions on them.
 pub(crate) struct Store {
     clock: Clock,
@@ -116,6 +145,8 @@ pub(crate) struct Store {
     collector: Collector,
     limit: Limit,
     backoff: Backoff,
+    /// Keys that recovery has found deleted; empty from `loaded` on. Leaf latch.
+    tombstones: Mutex<Vec<Arc<Record>>>,
     log: Arc<dyn LogView>,
 }
 
@@ -135,6 +166,7 @@ impl Store {
             collector: Collector::new(),
             limit: Limit::new(settings.memory_bytes),
             backoff: Backoff::new(),
+            tombstones: Mutex::default(),
             log,
         })
     }
@@ -161,12 +193,10 @@ impl Store {
 
     // ---- transactions
 
-    /// Begins a transaction. `lock_wait` bounds each single wait for another.
-    ///
-    /// # Errors
-    /// `Error::Conflict` if too many are open for that long, or if a reader had to wait that long for one that is being validated.
-    pub(crate) fn begin(self: &Arc<Self>, access: Access, lock_wait: Duration) -> Result<Running> {
-        Running::begin(self, access, lock_wait)
+    /// See [`Entrance::begin`].
+    #[cfg(test)]
+    fn begin(self: &Arc<Self>, access: Access, lock_wait: Duration) -> Result<Running> {
+        Entrance::new(self).begin(access, lock_wait)
     }
 
     /// A transaction is about to be acknowledged that has seen or written up to `timestamp` ([`Validated::seen_to`]): who begins to read from

@@ -311,6 +311,11 @@ impl Chain {
         self.head.as_ref().is_some_and(|head| head.value.is_none())
     }
 
+    /// Whether it is the tombstone written then.
+    pub(super) fn was_deleted_at(&self, written: Timestamp) -> bool {
+        self.head.as_ref().is_some_and(|head| head.value.is_none() && head.wts == written)
+    }
+
     #[cfg(test)]
     pub(super) fn versions(&self) -> usize {
         self.older.len() + usize::from(self.head.is_some())

@@ -13,7 +13,7 @@ use super::fate::{Fate, State};
 use super::limit::{RECORD_BYTES, VERSION_BYTES};
 use super::record::{Key, Obstacle, Record, Value, Version};
 use super::transaction_writes::{Write, WriteSet};
-use super::{Store, Table};
+use super::{Entrance, Table};
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::TxnId;
 use crate::options::Access;
@@ -25,7 +25,7 @@ use std::time::Duration;
 /// A slot in a store and memory charged to it, until dropped.
 #[derive(Debug)]
 pub(super) struct Open {
-    pub(super) store: Arc<Store>,
+    pub(super) store: Entrance,
     pub(super) slot: usize,
     pub(super) charged: usize,
 }
@@ -87,10 +87,11 @@ pub(crate) struct Running {
 const COMPACT_FIRST: usize = 1024;
 
 impl Running {
-    pub(super) fn begin(store: &Arc<Store>, access: Access, lock_wait: Duration) -> Result<Self> {
+    pub(super) fn begin(store: Entrance, access: Access, lock_wait: Duration) -> Result<Self> {
         let timeout = || Error::Conflict { victim: TxnId::NONE, holder: None, kind: ConflictKind::Timeout };
         let slot = store.slots.take(lock_wait, store.log.as_ref()).ok_or_else(timeout)?;
-        let open = Open { store: store.clone(), slot, charged: 0 };
+        let open = Open { store, slot, charged: 0 };
+        let store = &open.store;
         let (timestamp, bound) = match access {
             Access::ReadWrite => {
                 let timestamp = store.slots.begin_write(slot, &store.clock);
@@ -227,9 +228,7 @@ impl Running {
     pub(crate) fn put(&mut self, table: &Arc<Table>, key: &[u8], value: &[u8]) -> Result<()> {
         self.check_writable()?;
         if let Some(at) = self.writes.find(table.id, key) {
-            self.charge(value.len() + VERSION_BYTES)?;
-            self.writes.replace(at, Some(value.into()));
-            return Ok(());
+            return self.replace(at, value);
         }
         let record = table.index.get(key);
         let expected = record.as_ref().and_then(|record| self.expected_of(record));
@@ -243,9 +242,7 @@ impl Running {
             if self.writes.get(table.id, key).is_some_and(Option::is_some) {
                 return Err(Error::KeyExists);
             }
-            self.charge(value.len() + VERSION_BYTES)?;
-            self.writes.replace(at, Some(value.into()));
-            return Ok(());
+            return self.replace(at, value);
         }
         let (record, (found, expected)) = self.look(table, key)?;
         if found.is_some() {
@@ -261,7 +258,8 @@ impl Running {
         if let Some(at) = self.writes.find(table.id, key) {
             let was_there = self.writes.get(table.id, key).is_some_and(Option::is_some);
             if was_there {
-                self.writes.replace(at, None);
+                let freed = self.writes.replace(at, None);
+                self.release(freed);
             }
             return Ok(was_there);
         }
@@ -317,6 +315,19 @@ impl Running {
 
     fn check_writable(&self) -> Result<()> {
         if self.is_read_only() { Err(Error::ReadOnly) } else { Ok(()) }
+    }
+
+    /// Writes another value to a key that it has written before.
+    fn replace(&mut self, at: usize, value: &[u8]) -> Result<()> {
+        self.charge(value.len())?;
+        let freed = self.writes.replace(at, Some(value.into()));
+        self.release(freed);
+        Ok(())
+    }
+
+    fn release(&mut self, bytes: usize) {
+        self.open.store.limit.release(bytes);
+        self.open.charged -= bytes;
     }
 
     fn charge(&mut self, bytes: usize) -> Result<()> {

@@ -75,11 +75,14 @@ impl WriteSet {
         }
     }
 
-    pub(super) fn replace(&mut self, at: usize, value: Option<Value>) {
+    /// Writes another value, or none, to a key that is there; the bytes of the former one, if it is not kept.
+    pub(super) fn replace(&mut self, at: usize, value: Option<Value>) -> usize {
         let old = std::mem::replace(&mut self.entries[at].value, value);
         if self.keeps_undo {
             self.undo.push(Undo::Replaced { at, value: old });
+            return 0;
         }
+        old.map_or(0, |old| old.len())
     }
 
     /// The next own write of `table` after a place, in either direction.

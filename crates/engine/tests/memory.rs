@@ -1,0 +1,293 @@
+//! What only the memory engine promises: its limit, what becomes of old versions, and its readers.
+
+mod common;
+
+use common::{key, options_for};
+use katydid::{
+    Access, Database, Durability, EngineKind, Error, LockRelease, MemoryStat, Options, Table,
+    TransactionOptions,
+};
+use katydid_device::{MemoryDirectory, SimDevice};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+const MIB: u64 = 1 << 20;
+const BUFFERED: TransactionOptions = with(Durability::Buffered, Access::ReadWrite);
+const READ_ONLY: TransactionOptions = with(Durability::Durable, Access::ReadOnly);
+
+const fn with(durability: Durability, access: Access) -> TransactionOptions {
+    TransactionOptions { durability, read: katydid::Read::Visible, access }
+}
+
+fn options(memory_bytes: u64) -> Options {
+    Options { memory_bytes, ..options_for(EngineKind::Memory) }
+}
+
+fn open(memory_bytes: u64) -> (Database, Table) {
+    let database = Database::open_in(Arc::new(MemoryDirectory::new()), options(memory_bytes)).unwrap();
+    let table = database.table("t").unwrap();
+    (database, table)
+}
+
+fn used(database: &Database) -> u64 {
+    database.stat().unwrap().memory().unwrap().used_bytes
+}
+
+/// Waits until the database has come to this; the test's time is the limit.
+fn settle(database: &Database, is_so: impl Fn(&MemoryStat) -> bool) {
+    while !is_so(database.stat().unwrap().memory().unwrap()) {
+        std::thread::yield_now();
+    }
+}
+
+/// Puts rows of 1,000 bytes from `from` on until the database is full; how many, and the refusal.
+fn fill(database: &Database, table: &Table) -> (u64, Error) {
+    for number in 0.. {
+        let mut txn = database.begin_with(BUFFERED).unwrap();
+        match txn.put(table, key(number), [7; 1000]) {
+            Ok(()) => drop(txn.commit().unwrap()),
+            Err(error) => return (number, error),
+        }
+    }
+    unreachable!("memory is limited")
+}
+
+#[test]
+fn a_full_memory_is_a_typed_error_that_spares_the_transaction_and_ends_with_deletions() {
+    let (database, table) = open(4 * MIB);
+    let (rows, full) = fill(&database, &table);
+    assert!(matches!(full, Error::MemoryFull { used, limit, held_by: None } if used <= limit), "{full}");
+    assert!(!full.is_retryable());
+    assert!(rows > 2500, "{rows} rows of 1,000 bytes in 4 MiB");
+    let mut txn = database.begin().unwrap();
+    assert!(matches!(txn.put(&table, "large", vec![7; 100_000]), Err(Error::MemoryFull { .. })));
+    assert_eq!(txn.get(&table, key(1)).unwrap(), Some(vec![7; 1000]), "it goes on");
+    assert_eq!(txn.get(&table, "large").unwrap(), None, "what was refused is not there");
+    for number in 0..200 {
+        assert!(txn.delete(&table, key(number)).unwrap(), "deleting is never refused");
+    }
+    txn.commit().unwrap();
+    database.put(&table, "large", vec![7; 100_000]).unwrap();
+    assert!(used(&database) <= 4 * MIB);
+}
+
+#[test]
+fn who_keeps_old_versions_is_named_by_the_refusal_and_by_stat_until_it_ends() {
+    let (database, table) = open(4 * MIB);
+    database.put(&table, "a", "1").unwrap();
+    let mut reader = database.begin_with(READ_ONLY).unwrap();
+    assert_eq!(reader.get(&table, "a").unwrap(), Some(b"1".to_vec()));
+    let full = loop {
+        let mut txn = database.begin().unwrap();
+        match txn.put(&table, "a", [7; 10_000]) {
+            Ok(()) => drop(txn.commit().unwrap()),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(full, Error::MemoryFull { held_by: Some(id), .. } if id == reader.id()), "{full}");
+    let stat = database.stat().unwrap();
+    assert_eq!(stat.memory().unwrap().held_by, Some(reader.id()));
+    assert!(stat.memory().unwrap().versions_old > 100);
+    assert_eq!(reader.get(&table, "a").unwrap(), Some(b"1".to_vec()), "it reads what it has read");
+    drop(reader);
+    database.put(&table, "a", [7; 10_000]).unwrap();
+    // An idle transaction is nobody's burden.
+    let idle = database.begin_with(READ_ONLY).unwrap();
+    let stat = database.stat().unwrap();
+    let memory = stat.memory().unwrap();
+    assert_eq!((memory.versions_old, memory.held_by), (0, None));
+    assert!(memory.used_bytes < 20_000, "{memory:?}");
+    drop(idle);
+}
+
+#[test]
+fn a_database_that_does_not_fit_is_refused_with_a_typed_error_and_opens_with_more() {
+    let directory = Arc::new(MemoryDirectory::new());
+    let database = Database::open_in(directory.clone(), options(8 * MIB)).unwrap();
+    let table = database.table("t").unwrap();
+    let (rows, _) = fill(&database, &table);
+    drop(table);
+    database.close().unwrap();
+    drop(database);
+    for _ in 0..2 {
+        match Database::open_in(directory.clone(), options(4 * MIB)) {
+            Err(Error::MemoryFull { limit, .. }) => assert_eq!(limit, 4 * MIB),
+            other => panic!("{other:?}"),
+        }
+    }
+    let database = Database::open_in(directory, options(8 * MIB)).unwrap();
+    let table = database.open_table("t").unwrap().unwrap();
+    assert_eq!(common::contents(&database, &table).len() as u64, rows);
+}
+
+#[test]
+fn what_was_deleted_is_no_burden_on_the_next_opening() {
+    let device = SimDevice::new(1);
+    let mut options = options(MIB);
+    options.checkpoint_bytes = 64 * MIB;
+    options.log_soft_bytes = 64 * MIB;
+    let database = Database::open_in(device.directory(), options.clone()).unwrap();
+    let table = database.table("queue").unwrap();
+    for number in 0..6000 {
+        database.put(&table, key(number), [7; 100]).unwrap();
+        assert!(database.delete(&table, key(number)).unwrap());
+    }
+    database.put(&table, "last", "one").unwrap();
+    device.freeze();
+    drop((table, database));
+    // Nothing was ever held but a few rows; the log holds tombstones of six times the limit.
+    let database = Database::open_in(device.reopen_after_kill().directory(), options).unwrap();
+    let table = database.open_table("queue").unwrap().unwrap();
+    assert_eq!(common::contents(&database, &table).len(), 1);
+    assert!(used(&database) < 2000, "{}", used(&database));
+}
+
+#[test]
+fn updates_of_few_keys_take_no_more_memory_however_many() {
+    for durability in [Durability::Buffered, Durability::Durable] {
+        for lock_release in [LockRelease::Early, LockRelease::AfterDurable] {
+            let options = Options { lock_release, ..options(2 * MIB) };
+            let database = Database::open_in(Arc::new(MemoryDirectory::new()), options).unwrap();
+            let table = database.table("t").unwrap();
+            let session = database.session();
+            for number in 0..20_000u64 {
+                let mut txn = database.begin_with(with(durability, Access::ReadWrite)).unwrap();
+                txn.put(&table, key(number % 10), [number as u8; 1000]).expect("old versions give way");
+                match number % 3 {
+                    0 => txn.commit_with(&session, |result| assert!(result.is_ok())),
+                    // Nobody waits for it, which changes nothing.
+                    1 => drop(txn.commit_async()),
+                    _ => drop(txn.commit().unwrap()),
+                }
+                if number % 50 == 0 {
+                    session.drain().unwrap();
+                }
+            }
+            session.drain().unwrap();
+            // Nothing is left over when all is quiet, but ten rows; what nobody waits for may still be under way.
+            settle(&database, |memory| memory.versions_old == 0 && memory.used_bytes < 20_000);
+        }
+    }
+}
+
+#[test]
+fn a_session_dropped_with_commits_in_it_keeps_nothing_back() {
+    let (database, table) = open(2 * MIB);
+    for number in 0..1000u64 {
+        let session = database.session();
+        for round in 0..5 {
+            let mut txn = database.begin().unwrap();
+            txn.put(&table, key(round), [number as u8; 1000]).unwrap();
+            txn.commit_with(&session, |_| {});
+        }
+    }
+    database.put(&table, "after", "them").unwrap();
+    settle(&database, |memory| memory.versions_old == 0 && memory.used_bytes < 20_000);
+}
+
+#[test]
+fn a_transaction_that_writes_one_key_again_and_again_holds_it_once() {
+    let (database, table) = open(2 * MIB);
+    let mut txn = database.begin().unwrap();
+    for number in 0..5000u64 {
+        txn.put(&table, "a", [number as u8; 1000]).expect("the former value is gone");
+    }
+    txn.commit().unwrap();
+    let mut txn = database.begin().unwrap();
+    let savepoint = txn.savepoint();
+    for number in 0..1000u64 {
+        txn.put(&table, "a", [number as u8; 1000]).unwrap();
+    }
+    txn.rollback_to(&savepoint).unwrap();
+    drop(txn);
+    assert!(used(&database) < 4000, "{}", used(&database));
+}
+
+#[test]
+fn readers_are_never_refused_and_see_one_state_while_writers_write() {
+    const KEYS: u64 = 20;
+    for lock_release in [LockRelease::Early, LockRelease::AfterDurable] {
+        let options = Options { lock_release, ..options(16 * MIB) };
+        let database = Database::open_in(Arc::new(MemoryDirectory::new()), options).unwrap();
+        let table = database.table("t").unwrap();
+        (0..KEYS).for_each(|number| database.put(&table, key(number), 100u64.to_le_bytes()).unwrap());
+        let stop = AtomicBool::new(false);
+        let amount = |bytes: Vec<u8>| u64::from_le_bytes(bytes.try_into().unwrap());
+        std::thread::scope(|scope| {
+            for writer in 0..3 {
+                let (database, table, stop) = (&database, &table, &stop);
+                scope.spawn(move || {
+                    let mut random = fastrand::Rng::with_seed(writer);
+                    while !stop.load(Relaxed) {
+                        let (from, to) = (key(random.u64(0..KEYS)), key(random.u64(0..KEYS)));
+                        let moved = database.transact(|txn| {
+                            let left = amount(txn.get(table, &from)?.unwrap());
+                            if left == 0 {
+                                return Ok(());
+                            }
+                            txn.put(table, &from, (left - 1).to_le_bytes())?;
+                            let there = amount(txn.get(table, &to)?.unwrap());
+                            txn.put(table, &to, (there + 1).to_le_bytes())
+                        });
+                        assert!(moved.is_ok() || moved.is_err_and(|error| error.is_retryable()));
+                    }
+                });
+            }
+            for _ in 0..2000 {
+                let mut reader = database.begin_with(READ_ONLY).expect("a reader begins");
+                let rows: Result<Vec<_>, _> = reader.range::<&[u8]>(&table, ..).collect();
+                let sum: u64 =
+                    rows.expect("a reader reads").into_iter().map(|(_, value)| amount(value)).sum();
+                assert_eq!(sum, KEYS * 100);
+                reader.commit().expect("a reader commits");
+            }
+            stop.store(true, Relaxed);
+        });
+    }
+}
+
+#[test]
+fn an_open_database_is_verified_while_checkpoints_trim_its_log() {
+    let (database, table) = open(16 * MIB);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut number = 0;
+            while !stop.load(Relaxed) {
+                number += 1;
+                let mut txn = database.begin_with(BUFFERED).unwrap();
+                txn.put(&table, key(number % 500), [7; 3000]).unwrap();
+                txn.commit().unwrap();
+            }
+        });
+        let checkpoints = || database.stat().unwrap().checkpoints;
+        let before = checkpoints();
+        while checkpoints() < before + 20 {
+            let report = database.verify(None);
+            stop.store(report.is_err(), Relaxed);
+            common::assert_sound(&report.unwrap());
+        }
+        stop.store(true, Relaxed);
+    });
+}
+
+#[test]
+fn a_table_is_dropped_while_commits_in_it_are_under_way() {
+    let options = Options { lock_release: LockRelease::AfterDurable, ..options(4 * MIB) };
+    let database = Database::open_in(Arc::new(MemoryDirectory::new()), options).unwrap();
+    let session = database.session();
+    for number in 0..50 {
+        let table = database.table("t").unwrap();
+        for round in 0..5 {
+            let mut txn = database.begin().unwrap();
+            txn.put(&table, key(round), [number; 1000]).unwrap();
+            txn.commit_with(&session, |result| assert!(result.is_ok()));
+        }
+        assert!(database.drop_table("t").unwrap());
+        assert!(matches!(database.get(&table, key(0)), Err(Error::TableDropped { .. })));
+    }
+    session.drain().unwrap();
+    assert!(database.tables().unwrap().is_empty());
+    database.checkpoint().unwrap();
+    assert!(used(&database) < 1000, "{}", used(&database));
+}
