@@ -6,7 +6,7 @@
 
 mod program;
 
-use katydid::{Database, Options, Table};
+use katydid::{Database, EngineKind, Options, Table};
 use program::{command, run_in, seeded};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -42,6 +42,16 @@ fn lines_until_killed(mut child: Child, enough: usize) -> Vec<String> {
 /// The rows a thread of `crash-writer` keeps; see there.
 const WINDOW: u64 = 40;
 
+const PAGED: (EngineKind, &[&str]) = (EngineKind::Paged, &[]);
+
+/// Both rules with both lock releases.
+const MEMORY: [&[&str]; 4] = [
+    &["--engine", "memory", "--streams", "3"],
+    &["--engine", "memory", "--streams", "2", "--dependences", "all"],
+    &["--engine", "memory", "--streams", "3", "--lock-release", "after-durable"],
+    &["--engine", "memory", "--streams", "1", "--dependences", "all", "--lock-release", "after-durable"],
+];
+
 fn row_value(thread: u64, number: u64) -> Vec<u8> {
     let length = (number.wrapping_mul(2_654_435_761) % 3001) as usize;
     (0..length as u64).map(|at| (at ^ number ^ (thread << 5)) as u8).collect()
@@ -57,12 +67,13 @@ fn all(database: &Database, table: &Table) -> BTreeMap<Vec<u8>, Vec<u8>> {
 /// Compares the database with what was acknowledged; the counters found.
 fn check_writers(
     dir: &Path,
+    engine: EngineKind,
     threads: u64,
     acknowledged: &BTreeMap<u64, u64>,
     in_flight: u64,
 ) -> BTreeMap<u64, u64> {
     run_in(dir, "verify").expect(0);
-    let database = Database::open_with(dir, Options { create: false, ..Options::default() }).unwrap();
+    let database = Database::open_with(dir, Options { create: false, engine, ..Options::default() }).unwrap();
     let counters = database.open_table("counters").unwrap().unwrap();
     let rows = database.open_table("rows").unwrap().unwrap();
     let found: BTreeMap<u64, u64> = all(&database, &counters)
@@ -92,14 +103,20 @@ fn check_writers(
     found
 }
 
-fn writers_survive(threads: u64, in_flight: u64, rounds: usize, seed: u64) {
+/// `flags` are more of the program's, which name `engine`.
+fn writers_survive(
+    (engine, flags): (EngineKind, &[&str]),
+    (threads, in_flight): (u64, u64),
+    rounds: usize,
+    seed: u64,
+) {
     let mut rng = seeded(seed);
     let dir = tempfile::tempdir().unwrap();
     let mut acknowledged = BTreeMap::new();
     for round in 0..rounds {
         let mut command = command(["crash-writer", "--checkpoint", "128KiB", "--cache-pages", "32"]);
         command.args(["--threads", &threads.to_string(), "--in-flight", &in_flight.to_string()]);
-        let child = command.arg("--dir").arg(dir.path()).spawn().unwrap();
+        let child = command.args(flags).arg("--dir").arg(dir.path()).spawn().unwrap();
         let lines = lines_until_killed(child, rng.usize(1..600));
         for line in &lines {
             let (thread, number) = line.split_once(' ').unwrap();
@@ -108,18 +125,32 @@ fn writers_survive(threads: u64, in_flight: u64, rounds: usize, seed: u64) {
             assert_eq!(number, last + 1, "round {round}, thread {thread}: acknowledgements out of order");
         }
         // Where the writers go on: what is there, acknowledged or not.
-        acknowledged = check_writers(dir.path(), threads, &acknowledged, in_flight);
+        acknowledged = check_writers(dir.path(), engine, threads, &acknowledged, in_flight);
     }
 }
 
 #[test]
 fn blocking_writers_survive_kill_9() {
-    writers_survive(4, 1, 8, 1);
+    writers_survive(PAGED, (4, 1), 8, 1);
 }
 
 #[test]
 fn writers_with_callbacks_survive_kill_9() {
-    writers_survive(3, 50, 8, 2);
+    writers_survive(PAGED, (3, 50), 8, 2);
+}
+
+#[test]
+fn blocking_writers_of_the_memory_engine_survive_kill_9() {
+    for (flags, seed) in MEMORY.into_iter().zip(11..) {
+        writers_survive((EngineKind::Memory, flags), (4, 1), 4, seed);
+    }
+}
+
+#[test]
+fn writers_with_callbacks_of_the_memory_engine_survive_kill_9() {
+    for (flags, seed) in MEMORY.into_iter().zip(21..) {
+        writers_survive((EngineKind::Memory, flags), (3, 50), 4, seed);
+    }
 }
 
 #[test]

@@ -29,6 +29,12 @@ pub fn run_background(database: &Database) {
     database.run_background();
 }
 
+/// A number of the calling thread that says, among other things, which stream of a log its transactions go to: the rest of its division
+/// by the number of streams.
+pub fn number_of_thread() -> usize {
+    crate::shard::shard_of_thread()
+}
+
 /// Opens a database with a watch over its device whose clock the test moves.
 ///
 /// # Errors

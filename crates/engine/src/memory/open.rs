@@ -14,7 +14,7 @@ use crate::error::{Error, Foreign, Result};
 use crate::open::{Guards, LOG_FOLDER, Place, random_id};
 use crate::options::Options;
 use katydid_device::{self as device, Verb};
-use katydid_wal::{Finding, Options as LogOptions, ParallelLog};
+use katydid_wal::{Finding, OpenError, Options as LogOptions, ParallelLog};
 use std::sync::Arc;
 
 /// A stream's ring and segments are not made smaller than this, unless the options say so themselves.
@@ -32,15 +32,21 @@ pub(crate) fn open(place: Place, options: Options, control: Option<ControlFile>)
         Some(_) => directory.existing_subdirectory(LOG_FOLDER)?.ok_or_else(|| missing(LOG_FOLDER))?,
         None => directory.subdirectory(LOG_FOLDER)?,
     };
-    let log_options = LogOptions {
-        log_id: match &control {
-            Some(control) => Some(control.get().database),
-            None => options.log.log_id.or_else(|| Some(random_id())),
-        },
-        ..share_of(&options.log, streams)
+    let open_log = |streams: u16| {
+        let log_id = match &control {
+            Some(control) => control.get().database,
+            None => options.log.log_id.unwrap_or_else(random_id),
+        };
+        let log_options = LogOptions { log_id: Some(log_id), ..share_of(&options.log, streams) };
+        ParallelLog::open_watched(folder.clone(), streams, log_options, watch.clone())
     };
-    let log = ParallelLog::open_watched(folder, streams, log_options, watch.clone())?;
-    // An interrupted creation has made a log, and with it the database's id.
+    let log = match open_log(streams) {
+        // An interrupted creation was asked for another number, and got as far as to have a log. It goes on with that.
+        Err(OpenError::OtherStreams { found, .. }) if control.is_none() => open_log(found)?,
+        log => log?,
+    };
+    let streams = log.streams().len() as u16;
+    // Likewise it has made up the database's id.
     let id = log.id();
     if let Some(control) = &control
         && id != control.get().database

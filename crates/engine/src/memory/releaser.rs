@@ -7,7 +7,7 @@
 //! Invariants:
 //!
 //! 1. A transaction is ended only when the log has come as far as it asked, or never will.
-//! 2. The queue is drained before the thread ends.
+//! 2. The queue is drained before the thread ends, and nothing is put in it after that.
 
 use super::engine::{Committed, Engine};
 use super::store::Validated;
@@ -47,7 +47,7 @@ impl Releaser {
         }
         let mut state = engine.releaser.state.lock();
         if state.stopping {
-            // It came in while the database was being closed: nobody else will end it.
+            // The database is being closed, and nobody looks at the queue any more.
             drop(state);
             engine.end_pending([Pending { committed, held }]);
             return;

@@ -11,7 +11,10 @@
 use crate::common::{Rng, key};
 use crate::machine::{Kind, Machine};
 use katydid::testing::Background;
-use katydid::{CommitFuture, Database, Durability, Error, Read, Table, Transaction, TransactionOptions};
+use katydid::{
+    Access, CommitFuture, Database, Durability, EngineKind, Error, Read, Table, Transaction,
+    TransactionOptions,
+};
 use katydid_device::{Fault, Verb};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
@@ -34,6 +37,8 @@ struct Attempt {
 struct Log {
     attempts: Vec<Attempt>,
     acknowledged: u64,
+    /// Attempts that were refused, and left nothing.
+    refused: BTreeSet<u64>,
     /// What acknowledged read-only transactions were shown.
     shown: Vec<Version>,
 }
@@ -122,7 +127,8 @@ struct Pending<'a> {
     told: Arc<AtomicU64>,
     /// What acknowledged readers were shown.
     shown: Arc<Mutex<Vec<Version>>>,
-    futures: Vec<(CommitFuture, Promise)>,
+    refused: Arc<Mutex<BTreeSet<u64>>>,
+    futures: Vec<(CommitFuture, Promise, u64)>,
 }
 
 /// What the success of a commit says.
@@ -141,22 +147,37 @@ impl Pending<'_> {
         }
     }
 
-    /// Commits in one of three ways.
-    fn commit(&mut self, txn: Transaction, promise: Promise, random: &mut Rng) -> Result<(), Error> {
+    /// One that is to be run again has not been.
+    fn refuse(refused: &Mutex<BTreeSet<u64>>, error: &Error, number: u64) -> bool {
+        let again = error.is_retryable();
+        if again && number > 0 {
+            refused.lock().expect("no panic").insert(number);
+        }
+        again
+    }
+
+    /// Commits in one of three ways. `number` is zero for one that only reads.
+    fn commit(
+        &mut self,
+        txn: Transaction,
+        promise: Promise,
+        number: u64,
+        random: &mut Rng,
+    ) -> Result<(), Error> {
         match random.u32(0..4) {
             0 | 1 => {
-                let (told, shown) = (self.told.clone(), self.shown.clone());
-                txn.commit_with(self.session, move |result| {
-                    if result.is_ok() {
-                        Self::keep(&told, &shown, promise);
-                    }
+                let (told, shown, refused) = (self.told.clone(), self.shown.clone(), self.refused.clone());
+                txn.commit_with(self.session, move |result| match result {
+                    Ok(_) => Self::keep(&told, &shown, promise),
+                    Err(error) => drop(Self::refuse(&refused, &error, number)),
                 });
             }
-            2 => self.futures.push((txn.commit_async(), promise)),
-            _ => {
-                txn.commit()?;
-                Self::keep(&self.told, &self.shown, promise);
-            }
+            2 => self.futures.push((txn.commit_async(), promise, number)),
+            _ => match txn.commit() {
+                Ok(_) => Self::keep(&self.told, &self.shown, promise),
+                Err(error) if Self::refuse(&self.refused, &error, number) => {}
+                Err(error) => return Err(error),
+            },
         }
         Ok(())
     }
@@ -165,11 +186,11 @@ impl Pending<'_> {
         self.session.poll();
         let mut context = Context::from_waker(Waker::noop());
         let mut waiting = Vec::new();
-        for (mut future, promise) in self.futures.drain(..) {
+        for (mut future, promise, number) in self.futures.drain(..) {
             match Pin::new(&mut future).poll(&mut context) {
                 Poll::Ready(Ok(_)) => Self::keep(&self.told, &self.shown, promise),
-                Poll::Ready(Err(_)) => {}
-                Poll::Pending => waiting.push((future, promise)),
+                Poll::Ready(Err(error)) => drop(Self::refuse(&self.refused, &error, number)),
+                Poll::Pending => waiting.push((future, promise, number)),
             }
         }
         self.futures = waiting;
@@ -185,21 +206,28 @@ fn client(
 ) -> Result<(), Error> {
     let mut random = Rng::with_seed(seed ^ client << 40);
     let session = database.session();
-    let mut pending =
-        Pending { session: &session, told: Arc::default(), shown: Arc::default(), futures: Vec::new() };
+    let mut pending = Pending {
+        session: &session,
+        told: Arc::default(),
+        shown: Arc::default(),
+        refused: Arc::default(),
+        futures: Vec::new(),
+    };
     let run = |log: &mut Log, pending: &mut Pending<'_>, random: &mut Rng| -> Result<(), Error> {
         for _ in 0..count {
             pending.poll();
             if random.u32(0..5) == 0 {
                 let read = if random.bool() { Read::Visible } else { Read::Durable };
-                let mut txn = database.begin_with(TransactionOptions { read, ..Default::default() })?;
+                let access = if random.bool() { Access::ReadOnly } else { Access::ReadWrite };
+                let mut txn =
+                    database.begin_with(TransactionOptions { read, access, ..Default::default() })?;
                 match reader(&mut txn, table) {
                     Ok(seen) if read == Read::Durable => {
                         // However it ends: it was shown nothing else.
                         log.shown.extend(seen);
-                        pending.commit(txn, Promise::Nothing, random)?;
+                        pending.commit(txn, Promise::Nothing, 0, random)?;
                     }
-                    Ok(seen) => pending.commit(txn, Promise::Shown(seen), random)?,
+                    Ok(seen) => pending.commit(txn, Promise::Shown(seen), 0, random)?,
                     Err(error) if error.is_retryable() => {}
                     Err(error) => return Err(error),
                 }
@@ -221,7 +249,7 @@ fn client(
                     log.attempts.push(attempt);
                     let durable = durability == Durability::Durable;
                     let promise = if durable { Promise::Wrote(number) } else { Promise::Nothing };
-                    pending.commit(txn, promise, random)?;
+                    pending.commit(txn, promise, number, random)?;
                 }
                 Err(error) if error.is_retryable() => {}
                 Err(error) => return Err(error),
@@ -232,6 +260,7 @@ fn client(
     let result = run(log, &mut pending, &mut random);
     pending.poll();
     log.acknowledged = pending.told.load(Ordering::Relaxed);
+    log.refused.append(&mut pending.refused.lock().expect("no panic"));
     log.shown.append(&mut pending.shown.lock().expect("no panic"));
     result
 }
@@ -252,8 +281,11 @@ fn check(rows: &BTreeMap<Vec<u8>, Vec<u8>>, logs: &[Log]) {
             log.acknowledged
         );
         assert!(count <= log.attempts.len() as u64, "client {client} never tried {count}");
+        assert!(!log.refused.contains(&count), "client {client}: {count} was refused, and is there");
         let mut model = BTreeMap::new();
-        for attempt in &log.attempts[..count as usize] {
+        for (attempt, _) in
+            log.attempts[..count as usize].iter().zip(1u64..).filter(|(_, nth)| !log.refused.contains(nth))
+        {
             for (key, value) in &attempt.own {
                 match value {
                     Some(value) => model.insert(key.clone(), value.clone()),
@@ -261,7 +293,10 @@ fn check(rows: &BTreeMap<Vec<u8>, Vec<u8>>, logs: &[Log]) {
                 };
             }
             for version in &attempt.read {
-                assert!(has(*version), "client {client} read {version:?}, which is lost, and survived");
+                assert!(
+                    has(*version),
+                    "client {client} read {version:?}, which is lost, and survived: {attempt:?}"
+                );
             }
         }
         let prefix = format!("own-{client}-").into_bytes();
@@ -280,6 +315,9 @@ fn check(rows: &BTreeMap<Vec<u8>, Vec<u8>>, logs: &[Log]) {
         let mut before: HashMap<Version, Version> = HashMap::new();
         for (client, log) in logs.iter().enumerate() {
             for (nth, attempt) in log.attempts[..survived[client] as usize].iter().enumerate() {
+                if log.refused.contains(&(nth as u64 + 1)) {
+                    continue;
+                }
                 if let Some((_, replaced)) = attempt.replaced.iter().find(|(changed, _)| *changed == key) {
                     before.insert((client as u64, nth as u64 + 1), *replaced);
                 }
@@ -302,9 +340,9 @@ fn check(rows: &BTreeMap<Vec<u8>, Vec<u8>>, logs: &[Log]) {
 }
 
 /// Several clients until a crash at a step that the seed picks, recovery, and the check.
-pub fn crash_once(seed: u64) {
+pub fn crash_once(engine: EngineKind, seed: u64) {
     let mut random = Rng::with_seed(seed ^ 0xc0de);
-    let machine = Machine::new(seed, Background::Threads);
+    let machine = Machine::new(engine, seed, Background::Threads);
     let clients = random.u64(2..5);
     let prepare = |machine: &Machine, random: &mut Rng| {
         machine.device.crash_at(machine.device.steps() + random.u64(1..900));
@@ -315,11 +353,13 @@ pub fn crash_once(seed: u64) {
 /// A few transactions of several clients, and a crash at write or sync number `nth` of the log; whether it came to that.
 pub fn crash_at_sync(seed: u64, kind: Kind, nth: u64) -> bool {
     let mut random = Rng::with_seed(seed ^ nth << 32 ^ 0xc0de);
-    let machine = Machine::new(seed, Background::Threads).with_kind(kind);
+    let machine = Machine::new(kind.engine, seed, Background::Threads).with_kind(kind);
     let prepare = |machine: &Machine, _: &mut Rng| {
         let mut calls = 0;
         machine.device.fail_when(move |verb, path, _| {
-            let syncs = matches!(verb, Verb::Write | Verb::Sync) && path.starts_with("log/log.0");
+            let syncs = matches!(verb, Verb::Write | Verb::Sync)
+                && path.starts_with("log/")
+                && path.contains("/log.0");
             calls += u64::from(syncs);
             (syncs && calls == nth + 1).then_some(Fault::Crash)
         });

@@ -6,7 +6,7 @@
 
 use crate::common::Rng;
 use katydid::testing::Background;
-use katydid::{Database, Error, InserterKind, LockRelease, Options, SyncKind};
+use katydid::{Database, DependenceRule, EngineKind, Error, InserterKind, LockRelease, Options, SyncKind};
 use katydid_device::{
     Create, Directory, DirectoryLock, File, Method, Result, SimDevice, StripedDirectory, Survival, WriteMode,
 };
@@ -16,7 +16,13 @@ use std::sync::{Arc, Mutex};
 /// What a database is opened with, apart from sizes: the part of the matrix that a crash campaign has to cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind {
+    pub engine: EngineKind,
     pub sync: SyncKind,
+    /// Whether a round of the log waits for more to come, as the paper's group commit does.
+    pub group: bool,
+    /// Of the log, and what a transaction waits for: the memory engine's.
+    pub streams: u16,
+    pub dependences: DependenceRule,
     pub lock_release: LockRelease,
     pub method: Method,
     pub inserter: InserterKind,
@@ -27,22 +33,61 @@ const METHODS: [Method; 2] = [Method::Buffered, Method::Direct];
 /// Early release has more to lose.
 const RELEASES: [LockRelease; 3] = [LockRelease::Early, LockRelease::Early, LockRelease::AfterDurable];
 
-impl Kind {
-    /// So many seeds, one after the other, have every protocol with every lock release and every device; and so many times that
-    /// many have each of those with every inserter.
-    pub const WITHOUT_INSERTERS: u64 = (METHODS.len() * RELEASES.len() * SyncKind::ALL.len()) as u64;
+/// The paper's single and group commit, and what is there by default.
+const MEMORY_SYNCS: [(SyncKind, bool); 3] =
+    [(SyncKind::PerCommit, false), (SyncKind::Pipelined, true), (SyncKind::Adaptive, false)];
+const MEMORY_RELEASES: [LockRelease; 2] = [LockRelease::Early, LockRelease::AfterDurable];
+const RULES: [DependenceRule; 2] = [DependenceRule::Tracked, DependenceRule::All];
+const STREAMS_MAX: usize = 3;
 
-    /// The kind of a seed. Numbers are counted up like those of a clock, but for the inserter's: it moves with the lowest, and is
-    /// shifted at each round, so that few seeds have all of them.
-    pub fn of(seed: u64) -> Kind {
-        let (methods, releases) = (METHODS.len() as u64, RELEASES.len() as u64);
-        let pick = |number: u64, of: usize| (number % of as u64) as usize;
-        let round = seed / Self::WITHOUT_INSERTERS;
+fn pick(number: u64, of: usize) -> usize {
+    (number % of as u64) as usize
+}
+
+impl Kind {
+    /// So many seeds, one after the other, have every protocol with every lock release and every device (and every rule of dependences);
+    /// and so many times that many have each of those with every inserter (and number of streams).
+    pub fn without_inserters(engine: EngineKind) -> u64 {
+        let all = match engine {
+            EngineKind::Paged => METHODS.len() * RELEASES.len() * SyncKind::ALL.len(),
+            _ => METHODS.len() * MEMORY_RELEASES.len() * MEMORY_SYNCS.len() * RULES.len(),
+        };
+        all as u64
+    }
+
+    /// The kind of a seed. Numbers are counted up like those of a clock, but for the inserter's and that of streams: they move with the
+    /// lowest, and are shifted at each round, so that few seeds have all of them.
+    pub fn of(engine: EngineKind, seed: u64) -> Kind {
+        let round = seed / Self::without_inserters(engine);
+        let methods = METHODS.len() as u64;
+        let inserter = InserterKind::ALL[pick(seed / methods + round, InserterKind::ALL.len())];
+        let method = METHODS[pick(seed, METHODS.len())];
+        if engine == EngineKind::Paged {
+            let releases = RELEASES.len() as u64;
+            let sync = SyncKind::ALL[pick(seed / (methods * releases), SyncKind::ALL.len())];
+            let lock_release = RELEASES[pick(seed / methods, RELEASES.len())];
+            let dependences = DependenceRule::default();
+            return Kind {
+                engine,
+                sync,
+                group: false,
+                streams: 1,
+                dependences,
+                lock_release,
+                method,
+                inserter,
+            };
+        }
+        let (sync, group) = MEMORY_SYNCS[pick(seed / 4, MEMORY_SYNCS.len())];
         Kind {
-            method: METHODS[pick(seed, METHODS.len())],
-            lock_release: RELEASES[pick(seed / methods, RELEASES.len())],
-            sync: SyncKind::ALL[pick(seed / (methods * releases), SyncKind::ALL.len())],
-            inserter: InserterKind::ALL[pick(seed / methods + round, InserterKind::ALL.len())],
+            engine,
+            sync,
+            group,
+            streams: 1 + pick(seed + round, STREAMS_MAX) as u16,
+            dependences: RULES[pick(seed / 12, RULES.len())],
+            lock_release: MEMORY_RELEASES[pick(seed / methods, MEMORY_RELEASES.len())],
+            method,
+            inserter,
         }
     }
 }
@@ -50,6 +95,13 @@ impl Kind {
 /// Options under which everything happens often: eviction, checkpoints, segment changes.
 fn options(seed: u64, kind: Kind, background: Background) -> Options {
     let mut options = crate::common::small_options();
+    options.engine = kind.engine;
+    options.streams = kind.streams;
+    options.dependences = kind.dependences;
+    if kind.group {
+        (options.log.group.commits, options.log.group.microseconds) = (5, 500);
+    }
+    // The least there may be; of the memory engine each stream has its share.
     options.checkpoint_bytes = 64 << 10;
     options.log.segment_bytes = 64 << 10;
     options.log.ring_bytes = 16 << 10;
@@ -63,7 +115,7 @@ fn options(seed: u64, kind: Kind, background: Background) -> Options {
     options.log.inserter = kind.inserter;
     options.log.method = kind.method;
     // By itself `adaptive` has several writes under way only on slow devices.
-    options.log.depth_min = [4, 1][(seed / Kind::WITHOUT_INSERTERS) as usize % 2];
+    options.log.depth_min = [4, 1][(seed / Kind::without_inserters(kind.engine)) as usize % 2];
     // Small and always used: records are then put below older ones all the time.
     options.log.chunk_bytes = [256, 1024, 2048][(seed / 18) as usize % 3];
     options.log.chunk_always = true;
@@ -82,6 +134,7 @@ fn survival(random: &mut Rng) -> Survival {
 #[derive(Debug)]
 pub struct Machine {
     pub device: SimDevice,
+    engine: EngineKind,
     background: Background,
     /// Instead of the one that the seed picks.
     kind: Option<Kind>,
@@ -92,10 +145,18 @@ pub struct Machine {
 }
 
 impl Machine {
-    pub fn new(seed: u64, background: Background) -> Machine {
+    pub fn new(engine: EngineKind, seed: u64, background: Background) -> Machine {
         let device = SimDevice::new(seed);
         let is_striped = background == Background::Threads && seed % 4 == 3;
-        Machine { device, background, kind: None, inserter: None, is_striped, trace: Trace::default() }
+        Machine {
+            device,
+            engine,
+            background,
+            kind: None,
+            inserter: None,
+            is_striped,
+            trace: Trace::default(),
+        }
     }
 
     /// The same, with this inserter for all seeds, and room in the log's memory for several sessions' chunks.
@@ -108,12 +169,17 @@ impl Machine {
         Machine { kind: Some(kind), ..self }
     }
 
+    /// Whether all that is written and all that is replaced is locked, and put in one order; otherwise only what is read is.
+    pub fn orders_writes(&self) -> bool {
+        self.engine == EngineKind::Paged
+    }
+
     /// Opens the database on it; the seed picks the options.
     pub fn open(&self, seed: u64) -> std::result::Result<Database, Error> {
         let inner =
             if self.is_striped && self.kind.is_none() { self.striped()? } else { self.device.directory() };
         let directory = Traced { inner, prefix: String::new(), trace: self.trace.clone() };
-        let kind = self.kind.unwrap_or_else(|| Kind::of(seed));
+        let kind = self.kind.unwrap_or_else(|| Kind::of(self.engine, seed));
         let mut options = options(seed, kind, self.background);
         if let Some(inserter) = self.inserter {
             options.log.inserter = inserter;

@@ -5,14 +5,15 @@
 //!
 //! | what | replayable |
 //! |---|---|
-//! | one client, all work on its thread | exactly: seed, step and units name one sequence of device calls and one outcome |
+//! | one client, all work on its thread | exactly, on a thread whose number has the same rest (`worker::on_number`): seed, step and units name one sequence of device calls and one outcome |
 //! | one client beside the database's own threads | roughly: the seed gives the same transactions, a step is a time |
 //! | several clients that take turns | exactly, but for what the number of a thread changes: see `turns` |
 //! | several clients, also at every sync of the log | roughly: the seed gives each client's choices, not how they meet |
 //!
 //! A failure prints the line that replays it (`one_crash`). `KATYDID_SEED` alone sets the first seed of each test,
-//! `KATYDID_SECONDS` runs new seeds for so long (`cargo xtask crash --seconds N`).
+//! `KATYDID_ENGINE` picks the engine of a replay and of the campaign, `KATYDID_SECONDS` runs new seeds for so long (`cargo xtask crash --seconds N`).
 
+#[macro_use]
 #[path = "../common/mod.rs"]
 mod common;
 
@@ -28,7 +29,7 @@ use client::Client;
 use common::Rng;
 use history::{History, Model};
 use katydid::testing::Background::{self, Caller, Threads};
-use katydid::{Database, Error, InserterKind};
+use katydid::{Database, EngineKind, Error, InserterKind};
 use machine::{Kind, Machine};
 use std::time::{Duration, Instant};
 
@@ -71,6 +72,7 @@ pub fn recover_restarted(mut machine: Machine, random: &mut Rng, seed: u64) -> (
 /// A seeded workload of so many units of one client.
 #[derive(Debug, Clone, Copy)]
 struct Workload {
+    engine: EngineKind,
     seed: u64,
     units: usize,
     background: Background,
@@ -86,7 +88,11 @@ struct Outcome {
 impl Workload {
     /// Steps it takes without a crash.
     fn steps(self) -> u64 {
-        let machine = Machine::new(self.seed, self.background);
+        worker::on_number(self.seed as usize, || self.steps_here())
+    }
+
+    fn steps_here(self) -> u64 {
+        let machine = Machine::new(self.engine, self.seed, self.background);
         let mut history = History::default();
         Client::new(&machine, self.seed, &mut history).run(self.units).expect("a run without a crash");
         let database = machine.open(self.seed).expect("open");
@@ -96,10 +102,14 @@ impl Workload {
 
     /// Runs it, crashing at `step`; some generations of crash and recovery.
     fn crash_at(self, step: u64) -> Outcome {
-        let Workload { seed, units, background } = self;
+        worker::on_number(self.seed as usize, || self.crash_here(step))
+    }
+
+    fn crash_here(self, step: u64) -> Outcome {
+        let Workload { engine, seed, units, background } = self;
         let mut random = Rng::with_seed(seed ^ (step << 32) ^ 0x5eed);
         let mut history = History::default();
-        let mut machine = Machine::new(seed, background);
+        let mut machine = Machine::new(engine, seed, background);
         let mut generations = Vec::new();
         machine.device.crash_at(step);
         for generation in 0..3 {
@@ -125,15 +135,15 @@ impl Workload {
 
     /// As [`Workload::crash_at`]; a failure says how to see it again.
     fn crash_replayably(self, step: u64) -> Outcome {
-        let Workload { seed, units, background } = self;
+        let Workload { engine, seed, units, background } = self;
         replay(
             || self.crash_at(step),
             || match background {
                 Caller => println!(
-                    "KATYDID_SEED={seed} KATYDID_STEP={step} KATYDID_UNITS={units} cargo test -p katydid --test crash one_crash"
+                    "KATYDID_ENGINE={engine} KATYDID_SEED={seed} KATYDID_STEP={step} KATYDID_UNITS={units} cargo test -p katydid --test crash one_crash"
                 ),
                 _ => println!(
-                    "seed {seed}, about step {step}, beside background threads: not exactly replayable"
+                    "{engine} engine, seed {seed}, about step {step}, beside background threads: not exactly replayable"
                 ),
             },
         )
@@ -153,17 +163,21 @@ fn replay<T>(run: impl FnOnce() -> T, say: impl FnOnce()) -> T {
     })
 }
 
-fn crowd(seed: u64) {
-    replay(|| crowd::crash_once(seed), || println!("seed {seed} of several clients: not exactly replayable"));
+fn crowd(engine: EngineKind, seed: u64) {
+    replay(
+        || crowd::crash_once(engine, seed),
+        || println!("{engine} engine, seed {seed} of several clients: not exactly replayable"),
+    );
 }
 
-/// Every protocol with every lock release and device.
-fn kinds(seed: u64) -> impl Iterator<Item = Kind> {
+/// Every protocol with every lock release and device (and rule of dependences).
+fn kinds(engine: EngineKind, seed: u64) -> impl Iterator<Item = (u64, Kind)> {
     // By twos: of three lock releases two are the same.
-    let all = (seed..seed + Kind::WITHOUT_INSERTERS).map(Kind::of);
+    let all = (seed..seed + Kind::without_inserters(engine)).map(move |seed| (seed, Kind::of(engine, seed)));
     let mut seen: Vec<Kind> = Vec::new();
-    all.filter(move |kind| {
-        let same = |other: &Kind| Kind { inserter: other.inserter, ..*kind } == *other;
+    all.filter(move |(_, kind)| {
+        let same =
+            |other: &Kind| Kind { inserter: other.inserter, streams: other.streams, ..*kind } == *other;
         let new = !seen.iter().any(same);
         if new {
             seen.push(*kind);
@@ -173,11 +187,16 @@ fn kinds(seed: u64) -> impl Iterator<Item = Kind> {
 }
 
 /// Crashes at every write and sync of the log of a short workload of several clients; how many.
-fn at_every_sync(seed: u64, kind: Kind) -> u64 {
+fn at_every_sync(seed: u64, (number, kind): (u64, Kind)) -> u64 {
     for nth in 0.. {
         let crashed = replay(
             || crowd::crash_at_sync(seed, kind, nth),
-            || println!("seed {seed}, {kind:?}, log call {nth}, of several clients: not exactly replayable"),
+            || {
+                println!(
+                    "{kind:?}, of several clients: not exactly replayable. About: KATYDID_ENGINE={} KATYDID_SEED={seed} KATYDID_KIND={number} KATYDID_STEP={nth} cargo test -p katydid --test crash one_sync",
+                    kind.engine
+                );
+            },
         );
         if !crashed {
             return nth;
@@ -187,17 +206,17 @@ fn at_every_sync(seed: u64, kind: Kind) -> u64 {
 }
 
 /// Some crashes of a workload of clients that take turns.
-fn turns(seed: u64, inserter: InserterKind, crashes: usize, workers: &[worker::Worker]) {
+fn turns(engine: EngineKind, seed: u64, inserter: InserterKind, crashes: usize, workers: &[worker::Worker]) {
     let units = 300;
-    let total = turns::steps(seed, inserter, units, workers);
+    let total = turns::steps(engine, seed, inserter, units, workers);
     let mut random = Rng::with_seed(seed);
     for _ in 0..crashes {
         let step = random.u64(0..=total * 2);
         replay(
-            || turns::crash_at(seed, inserter, units, step, workers),
+            || turns::crash_at(engine, seed, inserter, units, step, workers),
             || {
                 println!(
-                    "KATYDID_SEED={seed} KATYDID_STEP={step} KATYDID_INSERTER={inserter} cargo test -p katydid --test crash one_turn"
+                    "KATYDID_ENGINE={engine} KATYDID_SEED={seed} KATYDID_STEP={step} KATYDID_INSERTER={inserter} cargo test -p katydid --test crash one_turn"
                 );
             },
         );
@@ -208,9 +227,28 @@ fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-#[test]
-fn a_crash_at_every_step() {
-    let workload = Workload { seed: common::seed(21), units: 40, background: Caller };
+/// The engine that a replay is told of.
+fn engine() -> EngineKind {
+    std::env::var("KATYDID_ENGINE").map_or(EngineKind::Paged, |name| name.parse().expect("an engine"))
+}
+
+suite! {
+    a_crash_at_every_step,
+    crashes_at_some_steps_of_many_workloads,
+    crashes_beside_background_threads,
+    crashes_under_several_threads,
+    release_crashes_at_every_sync_take_back_nothing_that_was_relied_on,
+    crashes_while_clients_take_turns,
+    a_seed_gives_the_same_calls_and_the_same_outcome_again,
+}
+
+/// So many for the paged engine; for the other one less, until it has less to find.
+fn some(engine: EngineKind, of_paged: u64, of_memory: u64) -> u64 {
+    if engine == EngineKind::Paged { of_paged } else { of_memory }
+}
+
+fn a_crash_at_every_step(engine: EngineKind) {
+    let workload = Workload { engine, seed: common::seed(21), units: 40, background: Caller };
     let total = workload.steps();
     println!("{workload:?}: {total} steps");
     for step in 0..total {
@@ -218,19 +256,17 @@ fn a_crash_at_every_step() {
     }
 }
 
-#[test]
-fn crashes_at_some_steps_of_many_workloads() {
-    some_steps_of_many(Caller, common::seed(1000), 12);
+fn crashes_at_some_steps_of_many_workloads(engine: EngineKind) {
+    some_steps_of_many(engine, Caller, common::seed(1000), 12);
 }
 
-#[test]
-fn crashes_beside_background_threads() {
-    some_steps_of_many(Threads, common::seed(2000), 6);
+fn crashes_beside_background_threads(engine: EngineKind) {
+    some_steps_of_many(engine, Threads, common::seed(2000), 6);
 }
 
-fn some_steps_of_many(background: Background, first: u64, crashes: usize) {
-    for seed in first..first + 30 {
-        let workload = Workload { seed, units: 120, background };
+fn some_steps_of_many(engine: EngineKind, background: Background, first: u64, crashes: usize) {
+    for seed in first..first + some(engine, 30, 24) {
+        let workload = Workload { engine, seed, units: 120, background };
         let total = workload.steps();
         let mut random = Rng::with_seed(seed);
         for _ in 0..crashes {
@@ -239,34 +275,32 @@ fn some_steps_of_many(background: Background, first: u64, crashes: usize) {
     }
 }
 
-#[test]
-fn crashes_under_several_threads() {
+fn crashes_under_several_threads(engine: EngineKind) {
     let first = common::seed(500);
     for seed in first..first + 40 {
-        crowd(seed);
+        crowd(engine, seed);
     }
 }
 
 /// With early release nothing was acknowledged, and nothing shown as durable, that depends on a lost transaction.
-#[test]
-fn release_crashes_at_every_sync_take_back_nothing_that_was_relied_on() {
+fn release_crashes_at_every_sync_take_back_nothing_that_was_relied_on(engine: EngineKind) {
     let first = common::seed(6000);
-    for kind in kinds(first) {
+    let step = some(engine, 1, 3) as usize;
+    for kind in kinds(engine, first).step_by(step) {
         let crashes = at_every_sync(first, kind);
-        println!("{kind:?}: {crashes} crashes");
+        println!("{:?}: {crashes} crashes", kind.1);
         assert!(crashes > 5);
     }
 }
 
-#[test]
-fn crashes_while_clients_take_turns() {
+fn crashes_while_clients_take_turns(engine: EngineKind) {
     let workers = turns::workers();
     let first = common::seed(4000);
-    for seed in first..first + 60 {
-        turns(seed, InserterKind::Chunked, 10, &workers);
+    for seed in first..first + some(engine, 60, 24) {
+        turns(engine, seed, InserterKind::Chunked, 10, &workers);
     }
     for (seed, inserter) in (first..).zip(InserterKind::ALL) {
-        turns(seed, inserter, 4, &workers);
+        turns(engine, seed, inserter, 4, &workers);
     }
 }
 
@@ -276,16 +310,15 @@ fn one_turn() {
     let (Some(seed), Some(step)) = (setting("KATYDID_SEED"), setting("KATYDID_STEP")) else { return };
     let Ok(inserter) = std::env::var("KATYDID_INSERTER") else { return };
     let inserter = inserter.parse().expect("an inserter");
-    turns::crash_at(seed, inserter, 300, step, &turns::workers());
+    turns::crash_at(engine(), seed, inserter, 300, step, &turns::workers());
 }
 
 /// On another thread, beside whatever else runs: neither may matter.
-#[test]
-fn a_seed_gives_the_same_calls_and_the_same_outcome_again() {
+fn a_seed_gives_the_same_calls_and_the_same_outcome_again(engine: EngineKind) {
     let first = common::seed(3000);
     // All designs are among so many seeds.
     for seed in first..first + 12 {
-        let workload = Workload { seed, units: 80, background: Caller };
+        let workload = Workload { engine, seed, units: 80, background: Caller };
         let total = workload.steps();
         assert_eq!(total, workload.steps());
         let mut random = Rng::with_seed(seed);
@@ -313,10 +346,23 @@ fn one_crash() {
     else {
         return;
     };
-    let workload = Workload { seed, units: units as usize, background: Caller };
+    let workload = Workload { engine: engine(), seed, units: units as usize, background: Caller };
     let Outcome { generations, told } = workload.crash_at(step);
     let survived: Vec<usize> = generations.iter().map(|(units, _)| *units).collect();
     println!("{} device calls, survivors {survived:?}", told.len());
+}
+
+/// About the crash of several clients that a failure named, so many times. Does nothing unless it is told which.
+#[test]
+fn one_sync() {
+    let (Some(seed), Some(nth), Some(number)) =
+        (setting("KATYDID_SEED"), setting("KATYDID_STEP"), setting("KATYDID_KIND"))
+    else {
+        return;
+    };
+    for _ in 0..setting("KATYDID_TIMES").unwrap_or(100) {
+        crowd::crash_at_sync(seed, Kind::of(engine(), number), nth);
+    }
 }
 
 /// The campaign: new seeds until the time is up. Does nothing unless `KATYDID_SECONDS` is set.
@@ -326,11 +372,17 @@ fn campaign() {
     let start = Instant::now();
     let mut seed = common::seed(start.elapsed().as_nanos() as u64 ^ u64::from(std::process::id()) << 20);
     let (mut points, mut seen) = (0u64, 0u64);
+    let only = std::env::var_os("KATYDID_ENGINE");
     let workers = turns::workers();
     while start.elapsed() < length {
         println!("KATYDID_SEED={seed}");
+        let engine = if only.is_some() {
+            self::engine()
+        } else {
+            [EngineKind::Paged, EngineKind::Memory][(seen % 2) as usize]
+        };
         for (background, crashes) in [(Caller, 14), (Threads, 6)] {
-            let workload = Workload { seed, units: 100, background };
+            let workload = Workload { engine, seed, units: 100, background };
             let total = workload.steps();
             let mut random = Rng::with_seed(seed);
             for _ in 0..crashes {
@@ -338,15 +390,15 @@ fn campaign() {
                 points += 1;
             }
         }
-        crowd(seed);
-        turns(seed, InserterKind::Chunked, 10, &workers);
-        turns(seed, InserterKind::ALL[(seed % 9) as usize], 2, &workers);
-        points += 13 + at_every_sync(seed, Kind::of(seed));
+        crowd(engine, seed);
+        turns(engine, seed, InserterKind::Chunked, 10, &workers);
+        turns(engine, seed, InserterKind::ALL[(seed % 9) as usize], 2, &workers);
+        points += 13 + at_every_sync(seed, (seed, Kind::of(engine, seed)));
         seen += 1;
         seed = seed.wrapping_add(1);
     }
-    let (seconds, all) = (start.elapsed().as_secs(), Kind::WITHOUT_INSERTERS);
+    let seconds = start.elapsed().as_secs();
     println!(
-        "{points} crash points in {seconds} s, over {seen} kinds of database ({all}: each protocol, lock release and device)"
+        "{points} crash points in {seconds} s, over {seen} kinds of database, of both engines unless one was named"
     );
 }

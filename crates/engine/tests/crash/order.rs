@@ -1,4 +1,4 @@
-//! What a log without order between sessions could break, one scene for each thing, with the crash at every place of the log's write.
+//! Paged engine: what a log without order between sessions could break, one scene for each thing, with the crash at every place of the log's write.
 //!
 //! In each, client A's session has an open chunk low in the log, client B's is above, so whatever A appends without saying what it
 //! depends on lies below what B has appended before. A scene ends with an un-synced log, of which a crash leaves a prefix.
@@ -7,7 +7,7 @@ use crate::common::Rng;
 use crate::machine::Machine;
 use crate::worker::Worker;
 use katydid::testing::Background;
-use katydid::{Database, Durability, InserterKind, Transaction, TransactionOptions};
+use katydid::{Database, Durability, EngineKind, InserterKind, Transaction, TransactionOptions};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Early release, direct writes; chunks of 2 KiB.
@@ -75,7 +75,8 @@ fn each_cut(
 ) {
     let mut seen = BTreeSet::new();
     for cut in 0..80 {
-        let machine = Machine::new(SEED, Background::Caller).with_inserter(InserterKind::Chunked);
+        let machine =
+            Machine::new(EngineKind::Paged, SEED, Background::Caller).with_inserter(InserterKind::Chunked);
         let database = machine.open(SEED).expect("open");
         for name in ["a", "b", "shared", "brief"] {
             let table = database.table(name).expect("table");

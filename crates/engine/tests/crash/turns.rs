@@ -5,6 +5,9 @@
 //! survived is read from marks, each client's in a table of its own, so that the marks put nothing in order. Everything acknowledged
 //! survived, and with each survivor everything whose writes it read or replaced; and the store is what the survivors wrote, in
 //! the order of their commits.
+//!
+//! Memory engine: a transaction that writes what it has not read depends on nobody, and one that reads sees what was committed when it
+//! began. So its steps also pass over what was committed since, unless they write blindly. A commit's end is its timestamp.
 
 use crate::common::{Rng, key};
 use crate::history::{Model, Unit, apply};
@@ -12,7 +15,7 @@ use crate::machine::Machine;
 use crate::worker::Worker;
 use katydid::testing::{Background, run_background};
 use katydid::{
-    CommitFuture, Database, Durability, Error, InserterKind, Lsn, Transaction, TransactionOptions,
+    CommitFuture, Database, Durability, EngineKind, Error, InserterKind, Lsn, Transaction, TransactionOptions,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -49,6 +52,8 @@ struct Open {
     writes: Vec<(String, Vec<u8>, Option<Vec<u8>>)>,
     needs: BTreeSet<usize>,
     read: BTreeSet<Cell>,
+    /// Attempts before it.
+    begun: usize,
 }
 
 impl Open {
@@ -156,6 +161,7 @@ impl<'a> Turns<'a> {
         let attempts = &mut self.attempts;
         self.pending.retain_mut(|(number, future)| match Pin::new(future).poll(&mut context) {
             Poll::Ready(outcome) => {
+                assert!(!outcome.as_ref().is_err_and(Error::is_retryable), "no two are in each other's way");
                 attempts[*number].acknowledged |= outcome.is_ok();
                 attempts[*number].end = outcome.ok();
                 false
@@ -206,7 +212,7 @@ impl<'a> Turns<'a> {
             return Ok(());
         }
         let users = self.writers.iter().filter(|((table, _), _)| table == BRIEF).map(|(_, number)| *number);
-        let needs = users.collect();
+        let needs = if self.machine.orders_writes() { users.collect() } else { BTreeSet::new() };
         let number = self.attempt(None, Unit::Drop(BRIEF.to_owned()), needs);
         let database = database.clone();
         self.workers[client].run(move || database.drop_table(BRIEF))?;
@@ -251,7 +257,8 @@ impl<'a> Turns<'a> {
             let mut txn = database.begin_with(options)?;
             let txn = self.workers[client].run(move || txn.put(&handle, mark, []).map(|()| txn))?;
             let (needs, read) = Default::default();
-            self.open[client] = Some(Open { txn, durability, mark: self.marks, writes, needs, read });
+            let begun = self.attempts.len();
+            self.open[client] = Some(Open { txn, durability, mark: self.marks, writes, needs, read, begun });
             return Ok(());
         };
         match self.random.u32(0..24) {
@@ -269,11 +276,20 @@ impl<'a> Turns<'a> {
         let cell = (table, key(self.random.u64(0..6)));
         let mut others = self.open.iter().flatten();
         let writes = self.random.u32(0..3) != 0 || cell.0 == own(client);
+        let puts = writes && self.random.u32(0..4) != 0;
+        let ordered = self.machine.orders_writes();
+        let is_newer = self.writers.get(&cell).is_some_and(|writer| *writer >= open.begun);
+        if !ordered && !puts && is_newer && !open.wrote(&cell) {
+            self.open[client] = Some(open);
+            return Ok(());
+        }
         if others.any(|other| other.wrote(&cell) || writes && other.read.contains(&cell)) {
             self.open[client] = Some(open);
             return Ok(());
         }
-        open.needs.extend(self.writers.get(&cell));
+        if ordered || !puts && !open.wrote(&cell) {
+            open.needs.extend(self.writers.get(&cell));
+        }
         let (name, key) = cell.clone();
         let handle = database.open_table(&name)?.expect("a table that was created");
         if writes {
@@ -282,15 +298,22 @@ impl<'a> Turns<'a> {
                 1 | 2 => self.random.usize(0..1500),
                 _ => self.random.usize(0..120),
             };
-            let value = (self.random.u32(0..4) != 0).then(|| vec![self.random.u8(..); length]);
-            open.writes.push((name, key.clone(), value.clone()));
-            open = self.workers[client].run(move || -> Result<Open, Error> {
-                match value {
-                    Some(value) => open.txn.put(&handle, &key, value)?,
-                    None => drop(open.txn.delete(&handle, &key)?),
-                }
-                Ok(open)
+            let value = puts.then(|| vec![self.random.u8(..); length]);
+            let write = (name, key.clone(), value.clone());
+            let is_there;
+            (open, is_there) = self.workers[client].run(move || -> Result<(Open, bool), Error> {
+                let is_there = match value {
+                    Some(value) => open.txn.put(&handle, &key, value).map(|()| true)?,
+                    None => open.txn.delete(&handle, &key)?,
+                };
+                Ok((open, is_there))
             })?;
+            if ordered || is_there {
+                open.writes.push(write);
+            } else {
+                // It has only seen that nothing is there.
+                open.read.insert(cell);
+            }
         } else {
             let own = open.writes.iter().rev().find(|(table, k, _)| (table, k) == (&name, &key));
             let expected = match own {
@@ -389,17 +412,24 @@ pub fn workers() -> Vec<Worker> {
 }
 
 /// Steps a workload takes without a crash.
-pub fn steps(seed: u64, inserter: InserterKind, units: usize, workers: &[Worker]) -> u64 {
-    let machine = Machine::new(seed, Background::Caller).with_inserter(inserter);
+pub fn steps(engine: EngineKind, seed: u64, inserter: InserterKind, units: usize, workers: &[Worker]) -> u64 {
+    let machine = Machine::new(engine, seed, Background::Caller).with_inserter(inserter);
     let mut turns = Turns::new(&machine, workers, seed, Model::new(), 0);
     turns.run(units, false).expect("a run without a crash");
     machine.device.steps()
 }
 
 /// Runs it, crashing at `step`, or in the sync at the end if that comes first, and recovers; once more after that.
-pub fn crash_at(seed: u64, inserter: InserterKind, units: usize, step: u64, workers: &[Worker]) {
+pub fn crash_at(
+    engine: EngineKind,
+    seed: u64,
+    inserter: InserterKind,
+    units: usize,
+    step: u64,
+    workers: &[Worker],
+) {
     let mut random = Rng::with_seed(seed ^ (step << 32) ^ 0x7a11);
-    let mut machine = Machine::new(seed, Background::Caller).with_inserter(inserter);
+    let mut machine = Machine::new(engine, seed, Background::Caller).with_inserter(inserter);
     machine.device.crash_at(step);
     let (mut base, mut marks) = (Model::new(), 0);
     for _ in 0..2 {

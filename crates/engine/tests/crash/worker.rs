@@ -1,5 +1,6 @@
 //! A thread of a client: what a database has per thread, a session of the log above all, is its own.
 
+use katydid::testing::number_of_thread;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
@@ -32,5 +33,22 @@ impl Drop for Worker {
         drop(self.jobs.take());
         let ended = self.thread.take().map(JoinHandle::join);
         assert!(std::thread::panicking() || matches!(ended, Some(Ok(()))), "a worker panicked");
+    }
+}
+
+/// Runs `job` on a thread whose number is `wanted`, but for multiples of six: so it is always the same one of up to three streams that its
+/// transactions go to.
+pub fn on_number<T: Send>(wanted: usize, job: impl FnOnce() -> T + Send) -> T {
+    let mut job = Some(job);
+    loop {
+        let run = || match number_of_thread() % 6 == wanted % 6 {
+            true => job.take().map(|job| job()),
+            false => None,
+        };
+        match std::thread::scope(|scope| scope.spawn(run).join()) {
+            Ok(Some(outcome)) => return outcome,
+            Ok(None) => {}
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What the store does when its device fails, stalls, or is full: every sync protocol, lock release and method.
+//! What the store does when its device fails, stalls, or is full: every engine, sync protocol, lock release and method.
 //!
 //! | file | what goes wrong |
 //! |---|---|
@@ -9,6 +9,7 @@
 //! | `unsafe_commits` | the process or the machine, after commits that asked for less than durability |
 //! | `single` | one thing each |
 
+#[macro_use]
 #[path = "../common/mod.rs"]
 mod common;
 
@@ -19,29 +20,46 @@ mod stalls;
 mod steps;
 mod unsafe_commits;
 
-use katydid::{Error, LockRelease, Method, Options, SyncKind};
+use katydid::{DependenceRule, EngineKind, Error, LockRelease, Method, Options, SyncKind};
 use katydid_device::{SimDevice, Survival};
 use std::time::Duration;
 
 /// One way to open a database.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting {
+    pub engine: EngineKind,
     /// Who syncs.
     pub sync: SyncKind,
     /// When locks go.
     pub release: LockRelease,
     /// How bytes travel. Another device is another line in [`Setting::all`].
     pub method: Method,
+    /// Of the log: one but for the memory engine.
+    pub streams: u16,
+    /// What a commit of the memory engine waits for.
+    pub dependences: DependenceRule,
+}
+
+/// Whether a file is one of the log's segments.
+pub fn is_segment(path: &str) -> bool {
+    path.starts_with("log/") && path.contains("/log.0")
 }
 
 impl Setting {
-    /// Every one.
-    pub fn all() -> Vec<Setting> {
+    /// Every one. Of the memory engine with single and group commit and what is there by default, streams and rules in turn.
+    pub fn all(engine: EngineKind) -> Vec<Setting> {
+        let syncs = match engine {
+            EngineKind::Paged => &SyncKind::ALL[..],
+            _ => &[SyncKind::PerCommit, SyncKind::Pipelined, SyncKind::Adaptive],
+        };
         let mut all = Vec::new();
-        for sync in SyncKind::ALL {
+        for sync in syncs.iter().copied() {
             for release in [LockRelease::Early, LockRelease::AfterDurable] {
                 for method in [Method::Direct, Method::Buffered] {
-                    all.push(Setting { sync, release, method });
+                    let number = all.len();
+                    let streams = if engine == EngineKind::Paged { 1 } else { 1 + number as u16 % 3 };
+                    let dependences = [DependenceRule::Tracked, DependenceRule::All][(number / 3) % 2];
+                    all.push(Setting { engine, sync, release, method, streams, dependences });
                 }
             }
         }
@@ -51,6 +69,12 @@ impl Setting {
     /// Small files, and no checkpoints but those asked for.
     pub fn options(self) -> Options {
         let mut options = common::small_options();
+        options.engine = self.engine;
+        options.streams = self.streams;
+        options.dependences = self.dependences;
+        if self.engine == EngineKind::Memory && self.sync == SyncKind::Pipelined {
+            (options.log.group.commits, options.log.group.microseconds) = (5, 500);
+        }
         options.lock_release = self.release;
         options.checkpoint_bytes = 1 << 30;
         options.log_soft_bytes = 1 << 30;

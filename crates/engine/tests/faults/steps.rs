@@ -4,7 +4,7 @@
 use crate::common::{assert_sound, block_on, contents};
 use crate::{Setting, later};
 use katydid::testing::{Background, run_background};
-use katydid::{Database, Error, Options};
+use katydid::{Database, EngineKind, Error, Options};
 use katydid_device::{Fault, SimDevice, Verb};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -159,11 +159,15 @@ fn fail_at(options: &Options, step: u64, fault: Fault) {
     }
 }
 
+suite! {
+    a_failure_at_any_step_loses_nothing_that_was_acknowledged,
+    a_read_of_recovery_that_fails_is_an_error_of_the_device_and_harms_nothing,
+}
+
 /// Each step with one of the settings, another one for the next, so that all have each kind of call.
-#[test]
-fn a_failure_at_any_step_loses_nothing_that_was_acknowledged() {
-    let settings: Vec<Options> = Setting::all().into_iter().map(options).collect();
-    let total = steps(&settings[0]);
+fn a_failure_at_any_step_loses_nothing_that_was_acknowledged(engine: EngineKind) {
+    let settings: Vec<Options> = Setting::all(engine).into_iter().map(options).collect();
+    let total = settings.iter().map(steps).max().expect("settings");
     for (round, fault) in [Fault::NoSpace, Fault::Io, Fault::SyncIo].into_iter().enumerate() {
         for step in 0..total {
             fail_at(&settings[(step as usize + round) % settings.len()], step, fault);
@@ -232,7 +236,7 @@ fn each_read_fails(options: &Options, stays: bool) {
                 assert_eq!(error.verb, Verb::Read, "{what}: {error}");
                 refused += 1;
             }
-            // A page that cannot be read is found by whoever wants it.
+            // A page that cannot be read is found by whoever wants it, and what was read ahead in vain is read again.
             Ok(database) => drop(database),
             Err(error) => panic!("{what}: a failing read was taken for {error}"),
         }
@@ -243,9 +247,8 @@ fn each_read_fails(options: &Options, stays: bool) {
     assert!(refused > 4, "only {refused} failing reads were reported");
 }
 
-#[test]
-fn a_read_of_recovery_that_fails_is_an_error_of_the_device_and_harms_nothing() {
-    let settings = Setting::all();
+fn a_read_of_recovery_that_fails_is_an_error_of_the_device_and_harms_nothing(engine: EngineKind) {
+    let settings = Setting::all(engine);
     for stays in [false, true] {
         for setting in settings.iter().step_by(3) {
             println!("{setting:?}");
