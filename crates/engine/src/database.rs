@@ -1,10 +1,11 @@
 //! The handle of an open database: opening, tables, transactions. What a call does is its engine's.
 
 use crate::Lsn;
+use crate::control;
 use crate::error::{Error, Result};
 use crate::memory::MemoryDatabase;
 use crate::open;
-use crate::options::{Options, TransactionOptions};
+use crate::options::{Access, EngineKind, Options, TransactionOptions};
 use crate::paged::database::PagedDatabase;
 use crate::session::{Session, SessionOf};
 use crate::stat::Stat;
@@ -63,20 +64,30 @@ impl Database {
     pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<Database> {
         options.validate()?;
         let path = path.as_ref();
-        let directory = if options.create {
-            FileDirectory::open(path)?
-        } else {
-            FileDirectory::open_existing(path).map_err(|error| match error.is_not_found() {
-                true => Error::NotFound { place: path.display().to_string() },
-                false => error.into(),
-            })?
-        };
+        let directory = if options.create { FileDirectory::open(path)? } else { existing(path)? };
         Self::open_in(Arc::new(directory), options)
     }
 
     /// Opens the database in a directory of any device. Errors as [`Database::open`].
     pub fn open_in(directory: Arc<dyn Directory>, options: Options) -> Result<Database> {
         open::open(directory, options)
+    }
+
+    /// Which engine made the database in directory `path`. Reads its control file and nothing else.
+    ///
+    /// # Errors
+    /// `Error::NotFound` if there is none, or one whose creation was interrupted: opening begins it again, with any engine.
+    pub fn engine_at(path: impl AsRef<Path>) -> Result<EngineKind> {
+        let path = path.as_ref();
+        Self::engine_in(&existing(path)?)
+    }
+
+    /// As [`Database::engine_at`], in a directory of any device.
+    pub fn engine_in(directory: &dyn Directory) -> Result<EngineKind> {
+        match control::read(directory)? {
+            Some(control) => Ok(control.engine),
+            None => Err(Error::NotFound { place: directory.describe() }),
+        }
     }
 
     /// As [`Database::open_in`], with a watch over the device that the caller has made.
@@ -144,6 +155,13 @@ impl Database {
             DatabaseOf::Memory(database) => TransactionOf::Memory(database.begin(options)?),
         };
         Ok(Transaction::new(of, options.access))
+    }
+
+    /// Begins a transaction that only reads, with the database's durability. See [`Access::ReadOnly`](crate::Access::ReadOnly).
+    pub fn begin_read_only(&self) -> Result<Transaction> {
+        let durability = self.options().durability;
+        let access = Access::ReadOnly;
+        self.begin_with(TransactionOptions { durability, access, ..TransactionOptions::default() })
     }
 
     /// Runs `body` in a transaction and commits it; runs it again after a conflict, at most `Options::retries` times.
@@ -257,6 +275,14 @@ impl Database {
             DatabaseOf::Memory(database) => database.run_background(),
         }
     }
+}
+
+/// A directory that is there.
+pub(crate) fn existing(path: &Path) -> Result<FileDirectory> {
+    FileDirectory::open_existing(path).map_err(|error| match error.is_not_found() {
+        true => Error::NotFound { place: path.display().to_string() },
+        false => error.into(),
+    })
 }
 
 impl fmt::Debug for Database {

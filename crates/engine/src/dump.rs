@@ -2,12 +2,13 @@
 
 use crate::Lsn;
 use crate::control;
-use crate::error::{Error, Result};
+use crate::database::existing;
+use crate::error::Result;
 use crate::ids::TxnId;
 use crate::memory;
 use crate::options::EngineKind;
 use crate::paged;
-use katydid_device::{Directory, FileDirectory};
+use katydid_device::Directory;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -52,12 +53,7 @@ pub fn dump_log(
     from: Option<Lsn>,
     visit: impl FnMut(&LogEntry) -> ControlFlow<()>,
 ) -> Result<String> {
-    let path = path.as_ref();
-    let directory = FileDirectory::open_existing(path).map_err(|error| match error.is_not_found() {
-        true => Error::NotFound { place: path.display().to_string() },
-        false => error.into(),
-    })?;
-    dump_log_in(&directory, from, visit)
+    dump_log_in(&existing(path.as_ref())?, from, visit)
 }
 
 /// As [`dump_log`], in a directory of any device.

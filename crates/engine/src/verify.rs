@@ -2,12 +2,12 @@
 
 use crate::Lsn;
 use crate::control;
-use crate::database::Database;
+use crate::database::{Database, existing};
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::options::EngineKind;
 use crate::paged;
-use katydid_device::{Directory, FileDirectory};
+use katydid_device::Directory;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -87,12 +87,7 @@ impl Database {
     /// The same without opening the database and without changing anything. A database that was not closed cleanly is
     /// checked as it lies there: its log, and its pages one by one; how they hang together is known only after recovery.
     pub fn verify_path(path: impl AsRef<Path>, progress: Option<VerifyProgress>) -> Result<VerifyReport> {
-        let path = path.as_ref();
-        let directory = FileDirectory::open_existing(path).map_err(|error| match error.is_not_found() {
-            true => Error::NotFound { place: path.display().to_string() },
-            false => error.into(),
-        })?;
-        Self::verify_in(&directory, progress)
+        Self::verify_in(&existing(path.as_ref())?, progress)
     }
 
     /// As [`Database::verify_path`], in a directory of any device.

@@ -63,12 +63,12 @@ pub struct KatydidClient {
 impl Client for KatydidClient {
     type Transaction<'c> = KatydidTransaction<'c>;
 
-    fn begin(&mut self, _intent: Intent) -> Result<KatydidTransaction<'_>> {
-        Ok(KatydidTransaction {
-            transaction: self.database.begin().map_err(failed)?,
-            table: &self.tables[0],
-            client: self,
-        })
+    fn begin(&mut self, intent: Intent) -> Result<KatydidTransaction<'_>> {
+        let begun = match intent {
+            Intent::ReadOnly => self.database.begin_read_only(),
+            Intent::ReadWrite => self.database.begin(),
+        };
+        Ok(KatydidTransaction { transaction: begun.map_err(failed)?, table: &self.tables[0], client: self })
     }
 
     fn poll(&mut self) -> usize {

@@ -18,6 +18,8 @@ pub(crate) struct MemoryStore {
     pub(crate) commits: AtomicU64,
     /// Every so manieth begin is a conflict; none if zero.
     pub(crate) conflict_every: u64,
+    /// Every so manieth commit with a callback is a conflict that its callback tells; none if zero.
+    pub(crate) refuse_every: u64,
     /// The commit of this number fails; none if zero.
     pub(crate) fail_at: u64,
     pub(crate) begun: AtomicU64,
@@ -187,7 +189,13 @@ impl Transaction for MemoryTransaction<'_, '_> {
     }
 
     fn commit_with(mut self, done: impl FnOnce(Result<()>) + Send + 'static) {
-        let result = self.finish();
+        let store = self.client.store;
+        let result = match store.refuse_every {
+            every if every > 0 && store.begun.load(Ordering::SeqCst).is_multiple_of(every) => {
+                Err(StoreError::Conflict("by design, when it commits".into()))
+            }
+            _ => self.finish(),
+        };
         self.client.pending.push_back((Box::new(done), result));
     }
 }

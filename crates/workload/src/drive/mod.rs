@@ -37,7 +37,8 @@ pub enum Class {
 pub struct Planned {
     /// Whether it writes.
     pub class: Class,
-    /// Handed to [`Workload::acknowledged`] once it is acknowledged.
+    /// Handed to [`Workload::acknowledged`] once it is acknowledged. A request that has one is made again after a conflict until it is;
+    /// in place of another one that conflicts with callbacks under way a new one is planned.
     pub ticket: Option<u64>,
 }
 
@@ -69,6 +70,12 @@ pub trait Workload: Send + Sync + 'static {
 pub trait Source {
     /// Chooses the next request, or ends.
     fn plan(&mut self) -> Option<Planned>;
+
+    /// Plans the request with this ticket once more: its commit met a conflict when others had been planned already. Called only where
+    /// requests have tickets.
+    fn again(&mut self, ticket: u64) -> Planned {
+        Planned { class: Class::Write, ticket: Some(ticket) }
+    }
 
     /// Does what was planned last, up to but without the commit. May be called again after a conflict.
     fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<(), StoreError>;

@@ -30,7 +30,7 @@ fn loads_then_runs_every_mix_blocking_and_with_callbacks() {
     for mix in mixes {
         for (threads, in_flight) in [(1, 1), (3, 1), (3, 100)] {
             let settings = settings(&format!("recordcount=300\nfieldcount=3\nfieldlength=20\n{mix}"));
-            let store = MemoryStore { conflict_every: 7, ..Default::default() };
+            let store = MemoryStore { conflict_every: 7, refuse_every: 11, ..Default::default() };
             let plan = Plan { threads, in_flight, transactions: Some(1 << 40), ..Default::default() };
             let loaded = run(&store, &YcsbLoad::new(&settings), &plan).unwrap();
             assert_eq!((loaded.transactions, store.len()), (300, 300));

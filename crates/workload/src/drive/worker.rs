@@ -20,6 +20,8 @@ pub(super) struct Sink<W> {
     /// Written by the worker's callbacks, read by the watching thread for progress: no ordering is needed.
     transactions: AtomicU64,
     conflicts: AtomicU64,
+    /// Requests whose commits met a conflict after others had been begun: to be made again, or replaced.
+    refused: Mutex<Vec<Planned>>,
     failure: Mutex<Option<StoreError>>,
     /// That of the run: a failure ends it.
     stop: Arc<AtomicBool>,
@@ -32,6 +34,7 @@ impl<W: Workload> Sink<W> {
             latencies: Mutex::default(),
             transactions: AtomicU64::new(0),
             conflicts: AtomicU64::new(0),
+            refused: Mutex::default(),
             failure: Mutex::new(None),
             stop: Arc::clone(stop),
         })
@@ -49,6 +52,15 @@ impl<W: Workload> Sink<W> {
     pub(super) fn fail(&self, error: StoreError) {
         self.stop.store(true, Ordering::Relaxed);
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
+    fn refuse(&self, planned: Planned) {
+        self.conflicts.fetch_add(1, Ordering::Relaxed);
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(planned);
+    }
+
+    fn take_refused(&self) -> Option<Planned> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
     pub(super) fn take_failure(&self) -> Option<StoreError> {
@@ -137,18 +149,49 @@ impl<'r, C: Client, S: Source, W: Workload> Worker<'r, C, S, W> {
         let result = self.requests();
         // Also after a failure: callbacks of commits that did succeed are counted, and none is left behind.
         let drained = self.client.wait_below(1);
-        result.and(drained)
+        result.and(drained)?;
+        self.those_with_tickets()
+    }
+
+    /// Makes again what was refused and has a ticket: others count on it.
+    fn those_with_tickets(&mut self) -> Result<(), StoreError> {
+        while let Some(refused) = self.sink.take_refused() {
+            if let Some(ticket) = refused.ticket {
+                let planned = self.source.again(ticket);
+                self.request(planned, None)?;
+                self.client.wait_below(1)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The next request: one that was refused, another in its place, or a new one.
+    fn next(&mut self, budget: &mut Budget) -> Result<Option<Planned>, StoreError> {
+        let refused = match self.sink.take_refused() {
+            None if budget.take(self.shared) => return Ok(self.source.plan()),
+            None => {
+                // What is still in flight may be refused.
+                self.client.wait_below(1)?;
+                self.sink.take_refused()
+            }
+            some => some,
+        };
+        Ok(match refused.map(|planned| planned.ticket) {
+            Some(Some(ticket)) => Some(self.source.again(ticket)),
+            Some(None) => self.source.plan(),
+            None => None,
+        })
     }
 
     fn requests(&mut self) -> Result<(), StoreError> {
         let mut budget = Budget::new(self.plan);
-        while !self.shared.stop.load(Ordering::Relaxed) && budget.take(self.shared) {
+        while !self.shared.stop.load(Ordering::Relaxed) {
             let intended = match self.pacing.as_mut().map(Pacing::next) {
                 Some(at) if self.wait_until(at)? => Some(at),
                 Some(_) => break,
                 None => None,
             };
-            let Some(planned) = self.source.plan() else { break };
+            let Some(planned) = self.next(&mut budget)? else { break };
             let measured_from = match self.plan.latency_from {
                 LatencyFrom::Intended => intended,
                 LatencyFrom::Actual => None,
@@ -228,10 +271,8 @@ impl<'r, C: Client, S: Source, W: Workload> Worker<'r, C, S, W> {
             let sink = Arc::clone(self.sink);
             transaction.commit_with(move |result| match result {
                 Ok(()) => sink.acknowledge(planned, from),
-                // The request is not run again: by now others have been. It did not happen, and it is not counted.
-                Err(error) if error.is_retryable() => {
-                    sink.conflicts.fetch_add(1, Ordering::Relaxed);
-                }
+                // By now others have been planned. It did not happen, and it is not counted.
+                Err(error) if error.is_retryable() => sink.refuse(planned),
                 Err(error) => sink.fail(error),
             });
         }

@@ -57,7 +57,12 @@ pub struct TpcbLoadSource {
 impl Source for TpcbLoadSource {
     fn plan(&mut self) -> Option<Planned> {
         self.from = self.load.next.fetch_add(BATCH, Ordering::Relaxed);
-        (self.from < self.load.settings.rows()).then_some(Planned { class: Class::Write, ticket: None })
+        (self.from < self.load.settings.rows()).then(|| self.again(self.from))
+    }
+
+    fn again(&mut self, ticket: u64) -> Planned {
+        self.from = ticket;
+        Planned { class: Class::Write, ticket: Some(ticket) }
     }
 
     fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<()> {

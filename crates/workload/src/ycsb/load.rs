@@ -57,9 +57,13 @@ impl Source for LoadSource {
         if number >= settings.insert_start + settings.insert_count {
             return None;
         }
-        settings.key(number, &mut self.key);
+        Some(self.again(number))
+    }
+
+    fn again(&mut self, ticket: u64) -> Planned {
+        self.load.settings.key(ticket, &mut self.key);
         self.values.record(&self.key, &mut self.rng, &mut self.value);
-        Some(Planned { class: Class::Write, ticket: None })
+        Planned { class: Class::Write, ticket: Some(ticket) }
     }
 
     fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<()> {

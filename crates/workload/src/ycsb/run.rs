@@ -167,10 +167,7 @@ impl Source for RunSource {
         let settings = &run.settings;
         self.operation = self.choose_operation();
         if self.operation == Operation::Insert {
-            let number = run.inserted.next();
-            settings.key(number, &mut self.key);
-            self.values.record(&self.key, &mut self.rng, &mut self.value);
-            return Some(Planned { class: Class::Write, ticket: Some(number) });
+            return Some(self.again(run.inserted.next()));
         }
         let number = self.chooser.next(&mut self.rng, run.inserted.acknowledged());
         settings.key(number, &mut self.key);
@@ -189,6 +186,13 @@ impl Source for RunSource {
             };
         }
         Some(Planned { class: if writes { Class::Write } else { Class::Read }, ticket: None })
+    }
+
+    fn again(&mut self, ticket: u64) -> Planned {
+        self.operation = Operation::Insert;
+        self.run.settings.key(ticket, &mut self.key);
+        self.values.record(&self.key, &mut self.rng, &mut self.value);
+        Planned { class: Class::Write, ticket: Some(ticket) }
     }
 
     fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<()> {
