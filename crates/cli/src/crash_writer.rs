@@ -6,9 +6,9 @@
 //! are lost, as long as they are lost whole and from the end. A line `t n` is printed after `n` is acknowledged.
 
 use crate::failure::Result;
-use crate::place::{Place, open};
+use crate::place::{Engine, Place, open, word};
 use clap::Args;
-use katydid::{Database, DependenceRule, EngineKind, LockRelease, Options, Session, Table, Transaction};
+use katydid::{Database, LockRelease, Options, Session, Table, Transaction};
 use std::io::Write;
 
 /// Rows of a thread that exist at a time.
@@ -29,18 +29,11 @@ pub struct CrashWriter {
     /// Pages kept in memory
     #[arg(long, default_value = "64")]
     cache_pages: usize,
-    /// Engine of the database: paged or memory
-    #[arg(long, default_value = "paged")]
-    engine: EngineKind,
-    /// Streams of the memory engine's log; 0 for one per processor
-    #[arg(long, default_value = "0")]
-    streams: u16,
-    /// What a commit of the memory engine waits for: tracked or all
-    #[arg(long, default_value_t)]
-    dependences: DependenceRule,
-    /// When others may see what was written: early or after-durable
-    #[arg(long, default_value_t)]
+    /// When a commit drops its locks
+    #[arg(long, default_value = "early", value_parser = word::<LockRelease>)]
     lock_release: LockRelease,
+    #[command(flatten)]
+    engine: Engine,
     #[command(flatten)]
     place: Place,
 }
@@ -51,12 +44,10 @@ impl CrashWriter {
         let options = Options {
             checkpoint_bytes: self.checkpoint,
             cache_bytes: self.cache_pages * defaults.page_bytes,
-            engine: self.engine,
-            streams: self.streams,
-            dependences: self.dependences,
             lock_release: self.lock_release,
             ..defaults
         };
+        let options = self.engine.apply(&self.place.dir, options)?;
         let database = open(&self.place.dir, options)?;
         let counters = database.table("counters")?;
         let rows = database.table("rows")?;

@@ -3,11 +3,13 @@
 //! Commands that only look never create a database, a table or a folder. All commands lock the folder while they have the
 //! database open; `verify` and `dump-log` do not open it.
 
+use crate::bytes;
 use crate::failure::{Failure, Result};
 use crate::progress::Progress;
 use clap::Args;
-use katydid::{Database, Options, Table};
+use katydid::{Database, DependenceRule, EngineKind, Options, Table};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The folder of a database.
@@ -18,17 +20,74 @@ pub struct Place {
     pub dir: PathBuf,
 }
 
+/// The engine of a database that may have to be created, and what only the memory engine has.
+#[derive(Debug, Clone, Args)]
+pub struct Engine {
+    /// Which engine keeps the data: paged or memory [default: that of the database; paged for a new one]
+    #[arg(long, value_name = "KIND", value_parser = word::<EngineKind>)]
+    pub engine: Option<EngineKind>,
+    #[command(flatten)]
+    pub of_memory: OfMemory,
+}
+
+/// What only the memory engine has.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct OfMemory {
+    /// Memory engine: streams of a new database's log [default: one for each processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub streams: Option<u16>,
+    /// Memory engine: what a commit waits for besides its own record: tracked or all
+    #[arg(long, value_name = "RULE", default_value = "tracked", value_parser = word::<DependenceRule>)]
+    pub dependences: DependenceRule,
+    /// Memory engine: bytes of records kept at most
+    #[arg(long, value_name = "BYTES", default_value = "4GiB", value_parser = bytes::parse)]
+    pub memory: u64,
+}
+
+impl Engine {
+    /// Sets what was asked for. Without `--engine` it is the engine that has made the database in `dir`, if there is one; opening
+    /// refuses another.
+    pub fn apply(&self, dir: &Path, options: Options) -> Result<Options> {
+        let engine = match self.engine {
+            Some(engine) => engine,
+            None => engine_of(dir)?,
+        };
+        Ok(self.of_memory.apply(Options { engine, ..options }))
+    }
+}
+
+impl OfMemory {
+    /// Sets what was asked for.
+    pub fn apply(&self, options: Options) -> Options {
+        Options {
+            streams: self.streams.unwrap_or(options.streams),
+            dependences: self.dependences,
+            memory_bytes: self.memory,
+            ..options
+        }
+    }
+}
+
+/// The engine that has made the database in `dir`; where there is none, the one that makes new ones.
+fn engine_of(dir: &Path) -> Result<EngineKind> {
+    match Database::engine_at(dir) {
+        Err(katydid::Error::NotFound { .. }) => Ok(EngineKind::default()),
+        found => Ok(found?),
+    }
+}
+
 impl Place {
-    /// Opens the database, which must exist.
+    /// Opens the database, which must exist, with the engine that has made it.
     pub fn open(&self) -> Result<Database> {
         // Asked for first, so that not even an empty folder is made.
         self.must_exist()?;
-        open(&self.dir, Options { create: false, ..Options::default() })
+        let engine = engine_of(&self.dir)?;
+        open(&self.dir, Options { create: false, engine, ..Options::default() })
     }
 
     /// Opens the database, creating it if there is none.
-    pub fn open_or_create(&self) -> Result<Database> {
-        open(&self.dir, Options::default())
+    pub fn open_or_create(&self, engine: &Engine) -> Result<Database> {
+        open(&self.dir, engine.apply(&self.dir, Options::default())?)
     }
 
     /// Fails if there is no database in the folder.
@@ -46,6 +105,11 @@ impl Place {
 /// opening takes the folder's lock first and so would leave a lock file in a folder of somebody else's.
 pub fn holds_database(dir: &Path) -> bool {
     ["katydid.control", "katydid.control.new"].iter().any(|name| dir.join(name).is_file())
+}
+
+/// A word that one of the libraries reads.
+pub fn word<T: FromStr<Err: std::fmt::Display>>(text: &str) -> std::result::Result<T, String> {
+    text.parse().map_err(|error: T::Err| error.to_string())
 }
 
 /// Opens a database in a folder, showing the progress of recovery.

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Result};
 use crate::output::Output;
-use crate::place::{self, Place};
+use crate::place::{self, Engine, Place};
 use crate::text;
 use clap::Args;
 use serde_json::{Map, Value};
@@ -77,6 +77,8 @@ pub struct Put {
     #[arg(long, value_name = "FILE", conflicts_with = "value")]
     value_file: Option<PathBuf>,
     #[command(flatten)]
+    engine: Engine,
+    #[command(flatten)]
     place: Place,
 }
 
@@ -91,7 +93,7 @@ impl Put {
             }
             (None, None) => return Err(Failure::usage("a value is needed")),
         };
-        let database = self.place.open_or_create()?;
+        let database = self.place.open_or_create(&self.engine)?;
         let table = database.table(&self.table)?;
         database.put(&table, key, value)?;
         Ok(database.close()?)

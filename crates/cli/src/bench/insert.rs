@@ -61,7 +61,10 @@ const TIME: Duration = Duration::from_secs(10);
 
 impl Insert {
     pub fn run(self) -> Result<()> {
-        let setup = &self.setup;
+        self.setup.each().iter().try_for_each(|setup| self.on(setup))
+    }
+
+    fn on(&self, setup: &Setup) -> Result<()> {
         let mut plan = setup.plan(setup.threads.unwrap_or(THREADS));
         if plan.time.is_none() && plan.transactions.is_none() {
             plan.time = Some(TIME);

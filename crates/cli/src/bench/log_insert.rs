@@ -1,10 +1,11 @@
 //! `bench log-insert`.
 
 use super::machine::Machine;
-use super::setup::{MethodName, word};
+use super::setup::MethodName;
 use crate::disk::seconds;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
+use crate::place::word;
 use crate::signals;
 use crate::sweep::case::Case;
 use crate::sweep::columns::Setting;

@@ -3,20 +3,20 @@
 use super::folder::{self, Found};
 use super::machine::Machine;
 use super::split::Split;
+use crate::bytes;
 use crate::disk::{Limit, seconds};
 use crate::failure::{Failure, Result};
+use crate::place::{self, Engine, OfMemory, word};
 use crate::progress::Progress;
 use crate::sweep::flags::Tuning;
-use crate::{bytes, place};
 use clap::{Args, ValueEnum};
-use katydid::{Database, Durability, LockRelease, Options};
+use katydid::{Database, Durability, EngineKind, EngineStat, LockRelease, Options};
 use katydid_device::{Directory, FileDirectory, MemoryDirectory, Method};
 use katydid_wal::{InserterKind, SyncKind};
 use katydid_workload::drive::Plan;
 use katydid_workload::ycsb::LatencyFrom;
 use serde_json::Value;
-use std::path::PathBuf;
-use std::str::FromStr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,13 +61,22 @@ impl MethodName {
     }
 }
 
-/// A word that one of the libraries reads.
-pub fn word<T: FromStr<Err: std::fmt::Display>>(text: &str) -> std::result::Result<T, String> {
-    text.parse().map_err(|error: T::Err| error.to_string())
+/// Which engines are measured.
+#[derive(Debug, Clone, Copy)]
+enum Engines {
+    One(EngineKind),
+    All,
+}
+
+fn engines(text: &str) -> std::result::Result<Engines, String> {
+    match text {
+        "all" => Ok(Engines::All),
+        one => word(one).map(Engines::One),
+    }
 }
 
 /// What every bench can be told.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct Setup {
     /// Folder to work in, created if it is missing; must be empty or hold a database
     #[arg(long, value_name = "DIR", default_value = "katydid-bench")]
@@ -87,6 +96,12 @@ pub struct Setup {
     /// At most so many transactions a second, all threads together; latencies then count from when each was due
     #[arg(long, value_name = "RATE")]
     pub target: Option<f64>,
+    /// Which engine: paged, memory, or all, one after the other, each in a folder of its own inside --dir [default: that of the
+    /// database; paged for a new one]
+    #[arg(long, value_name = "KIND", value_parser = engines)]
+    engine: Option<Engines>,
+    #[command(flatten)]
+    of_memory: OfMemory,
     /// How records get into the log: mutex, consolidated, decoupled, hybrid, delegated, grasshopper, bitmap, chunked or marks
     #[arg(long, value_name = "KIND", default_value = "marks", value_parser = word::<InserterKind>)]
     pub inserter: InserterKind,
@@ -101,7 +116,7 @@ pub struct Setup {
     /// When a commit drops its locks: early or after-durable
     #[arg(long, value_name = "WHEN", default_value = "early", value_parser = word::<LockRelease>)]
     pub lock_release: LockRelease,
-    /// Bytes of pages kept in memory
+    /// Paged engine: bytes of pages kept in memory
     #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = bytes::parse)]
     pub cache: u64,
     /// Bytes of log after which a checkpoint is taken [default: the store's own]
@@ -147,7 +162,30 @@ pub struct Opened {
     found: Found,
 }
 
+/// A file's name with the engine's in it.
+fn with_engine(file: &Path, engine: EngineKind) -> PathBuf {
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let extension =
+        file.extension().map_or(String::new(), |extension| format!(".{}", extension.to_string_lossy()));
+    file.with_file_name(format!("{stem}-{engine}{extension}"))
+}
+
 impl Setup {
+    /// One for each engine that is to be measured.
+    pub fn each(&self) -> Vec<Setup> {
+        let of = |engine: EngineKind| Setup {
+            dir: self.dir.join(engine.to_string()),
+            json: self.json.as_ref().map(|file| with_engine(file, engine)),
+            hdr: self.hdr.as_ref().map(|file| with_engine(file, engine)),
+            engine: Some(Engines::One(engine)),
+            ..self.clone()
+        };
+        match self.engine {
+            Some(Engines::All) => [EngineKind::Paged, EngineKind::Memory].map(of).to_vec(),
+            Some(Engines::One(_)) | None => vec![self.clone()],
+        }
+    }
+
     /// Opens the database and measures the raw device beside it.
     pub fn open(&self) -> Result<Opened> {
         let found = folder::look(&self.dir)?;
@@ -157,6 +195,11 @@ impl Setup {
             durability: self.durability,
             ..Options::default()
         };
+        let engine = match self.engine {
+            Some(Engines::One(engine)) => Some(engine),
+            Some(Engines::All) | None => None,
+        };
+        options = Engine { engine, of_memory: self.of_memory }.apply(&self.dir, options)?;
         if let Some(bytes) = self.checkpoint {
             options.checkpoint_bytes = bytes;
             options.log_soft_bytes = options.log_soft_bytes.max(bytes);
@@ -218,7 +261,7 @@ impl Setup {
     /// The options that are reported.
     pub fn options(&self, plan: &Plan, database: &Database) -> Vec<(&'static str, Value)> {
         let defaults = Options::default();
-        vec![
+        let mut options = vec![
             ("durability", self.durability.to_string().into()),
             ("threads", plan.threads.into()),
             ("in_flight", plan.in_flight.into()),
@@ -233,16 +276,28 @@ impl Setup {
             ("chunk_bytes", self.tuning.chunk_bytes.into()),
             ("sync", self.sync.to_string().into()),
             ("lock_release", self.lock_release.to_string().into()),
-            ("cache_bytes", self.cache.into()),
             ("checkpoint_bytes", self.checkpoint.unwrap_or(defaults.checkpoint_bytes).into()),
-            (
-                "page_bytes",
-                database.stat().ok().and_then(|stat| stat.paged().map(|paged| paged.page_bytes)).into(),
-            ),
             ("device", self.device.name().into()),
             ("method", name_of(self.method).into()),
             ("seed", self.seed.into()),
-        ]
+        ];
+        let Ok(stat) = database.stat() else { return options };
+        match &stat.engine {
+            EngineStat::Paged(paged) => options.extend([
+                ("engine", Value::from(EngineKind::Paged.to_string())),
+                ("cache_bytes", self.cache.into()),
+                ("page_bytes", paged.page_bytes.into()),
+            ]),
+            EngineStat::Memory(memory) => options.extend([
+                ("engine", Value::from(EngineKind::Memory.to_string())),
+                ("streams", stat.log.streams.len().into()),
+                ("dependences", self.of_memory.dependences.to_string().into()),
+                ("memory_bytes", memory.limit_bytes.into()),
+            ]),
+            // The engine may learn to say more than this program knows.
+            _ => {}
+        }
+        options
     }
 }
 

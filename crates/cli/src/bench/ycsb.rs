@@ -48,16 +48,19 @@ const ASSUMED_RATE: f64 = 50_000.0;
 
 impl Ycsb {
     pub fn run(self) -> Result<()> {
+        self.setup.each().iter().try_for_each(|setup| self.on(setup))
+    }
+
+    fn on(&self, setup: &Setup) -> Result<()> {
         let settings = self.settings()?;
         if !settings.ignored.is_empty() {
             eprintln!("without effect here: {}", settings.ignored.join(", "));
         }
-        let setup = &self.setup;
-        let plan = self.plan(&settings);
+        let plan = self.plan(setup, &settings);
         let runner = Runner::new(setup)?;
         let table = settings.table.as_str();
 
-        let (mut entry, load) = self.load(&runner, &settings, &plan)?;
+        let (mut entry, load) = self.load(setup, &runner, &settings, &plan)?;
         let loaded = match &load {
             Some((outcome, _)) => Loaded::Now(outcome.transactions, outcome.elapsed),
             None => Loaded::Before,
@@ -117,8 +120,7 @@ impl Ycsb {
         Settings::from_properties(&properties).map_err(|error| wrong(&error))
     }
 
-    fn plan(&self, settings: &Settings) -> Plan {
-        let setup = &self.setup;
+    fn plan(&self, setup: &Setup, settings: &Settings) -> Plan {
         let mut plan = setup.plan(setup.threads.or(settings.threads).unwrap_or(THREADS));
         plan.target = setup.target.or(settings.target);
         plan.latency_from = settings.latency_from;
@@ -135,16 +137,16 @@ impl Ycsb {
     /// Loads the records, unless an earlier run did.
     fn load(
         &self,
+        setup: &Setup,
         runner: &Runner,
         settings: &Settings,
         plan: &Plan,
     ) -> Result<(Entry, Option<(Outcome, Duration)>)> {
         let (table, shape) = (settings.table.as_str(), shape(settings));
-        if self.setup.fresh {
+        if setup.fresh {
             runner.ledger.forget(table)?;
         }
-        let advice =
-            format!("use --fresh to load it anew, or another --dir than {}", self.setup.dir.display());
+        let advice = format!("use --fresh to load it anew, or another --dir than {}", setup.dir.display());
         match runner.ledger.read(table)? {
             Some(entry) if !entry.finished => {
                 return Err(Failure::failed(format_args!(

@@ -9,7 +9,7 @@ mod parse;
 use crate::bytes::{grouped, shown};
 use crate::failure::{Failure, Result};
 use crate::output::say;
-use crate::place::Place;
+use crate::place::{Engine, Place};
 use crate::progress::Progress;
 use crate::signals;
 use crate::text;
@@ -33,7 +33,8 @@ use std::time::Instant;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid load --dir ./db unicode UnicodeData.txt --separator ';'\n  \
                         katydid scan --dir ./db fruit | katydid load --dir ./other fruit -\n  \
-                        katydid load --dir ./db events events.jsonl --batch 100 --acks")]
+                        katydid load --dir ./db events events.jsonl --batch 100 --acks\n  \
+                        katydid load --dir ./fast events events.jsonl --engine memory")]
 pub struct Load {
     /// Name of the table
     table: String,
@@ -57,6 +58,8 @@ pub struct Load {
     /// Print a line on standard output for each batch that is durable: "acknowledged N lines"
     #[arg(long)]
     acks: bool,
+    #[command(flatten)]
+    engine: Engine,
     #[command(flatten)]
     place: Place,
 }
@@ -84,7 +87,7 @@ impl Load {
         let (sender, events) = sync_channel(2);
         let stopper = sender.clone();
         signals::on_stop(move || drop(stopper.send(Event::Stop)))?;
-        let database = self.place.open_or_create()?;
+        let database = self.place.open_or_create(&self.engine)?;
         let table = database.table(&self.table)?;
         self.start_reading(input, sender)?;
         let mut loading = Loading {

@@ -1,11 +1,11 @@
 //! Flags that `bench log-commit` and `bench commit` share, and how their values are read.
 
 use super::stage::{Stage, Tuned};
-use crate::bench::setup::word;
 use crate::bench::{Device, MethodName};
 use crate::bytes;
 use crate::disk::seconds;
 use crate::failure::{Failure, Result};
+use crate::place::word;
 use crate::sweep::flags as log_flags;
 use clap::Args;
 use katydid_wal::{Group, InserterKind, Options, SyncKind};
