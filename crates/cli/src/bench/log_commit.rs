@@ -85,6 +85,8 @@ impl LogCommit {
                                 release: LockRelease::Early,
                                 delay,
                                 io_unit,
+                                streams: None,
+                                group: None,
                             }));
                         }
                     }

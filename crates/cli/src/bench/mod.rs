@@ -1,6 +1,7 @@
 //! `bench`: runs a workload durably and reports what it measured beside what the device can do; measures how commits become durable; or
 //! inserts into the log's memory only.
 
+mod cicada;
 mod commit;
 pub mod folder;
 mod hlog;
@@ -34,6 +35,7 @@ pub enum Bench {
     Ycsb(ycsb::Ycsb),
     Insert(insert::Insert),
     Commit(Box<commit::Commit>),
+    Cicada(Box<cicada::Cicada>),
     LogCommit(Box<log_commit::LogCommit>),
     LogInsert(Box<log_insert::LogInsert>),
 }
@@ -47,6 +49,7 @@ impl Bench {
             Bench::Ycsb(command) => command.run(),
             Bench::Insert(command) => command.run(),
             Bench::Commit(command) => command.run(),
+            Bench::Cicada(command) => command.run(),
             Bench::LogCommit(command) => command.run(),
             Bench::LogInsert(command) => command.run(),
         }

@@ -5,7 +5,7 @@ use crate::failure::Result;
 use crate::sweep::case;
 use hdrhistogram::Histogram;
 use katydid::LockRelease;
-use katydid_wal::{Counters, Durability, InserterKind, SyncKind};
+use katydid_wal::{Counters, Durability, Group, InserterKind, SyncKind};
 use katydid_workload::measure::Summary;
 use std::fmt;
 use std::time::Duration;
@@ -19,6 +19,10 @@ pub enum Work {
     Inserts { value: usize },
     /// Half updates, half searches of single keys of 20 bytes with values of about 100.
     UpdateSearch,
+    /// Several reads and writes of small tuples, so many of a hundred reads.
+    Tuples { reads_percent: u8 },
+    /// Read-only transactions of such reads, beside so many threads that write.
+    Readers { writers: usize },
     /// TPC-B's transfers, tellers and accounts chosen with so much skew.
     Tpcb { skew: f64 },
 }
@@ -30,6 +34,8 @@ impl Work {
             Work::Log { .. } => "log",
             Work::Inserts { .. } => "insert",
             Work::UpdateSearch => "update-search",
+            Work::Tuples { .. } => "tuples",
+            Work::Readers { .. } => "readers",
             Work::Tpcb { .. } => "tpcb",
         }
     }
@@ -38,7 +44,23 @@ impl Work {
     pub fn payload(self) -> Option<usize> {
         match self {
             Work::Log { payload } | Work::Inserts { value: payload } => Some(payload),
-            Work::UpdateSearch | Work::Tpcb { .. } => None,
+            _ => None,
+        }
+    }
+
+    /// Of a hundred operations on tuples.
+    pub fn reads_percent(self) -> Option<u8> {
+        match self {
+            Work::Tuples { reads_percent } => Some(reads_percent),
+            _ => None,
+        }
+    }
+
+    /// Threads that write beside those that are measured.
+    pub fn writers(self) -> Option<usize> {
+        match self {
+            Work::Readers { writers } => Some(writers),
+            _ => None,
         }
     }
 
@@ -65,6 +87,10 @@ pub struct Case {
     pub delay: Duration,
     /// Most bytes of a write of the log, if that is limited.
     pub io_unit: Option<usize>,
+    /// Streams of the memory engine's log; none: the paged engine, or the log alone.
+    pub streams: Option<u16>,
+    /// When a pipelined round begins, if not as the command line says.
+    pub group: Option<Group>,
 }
 
 impl Case {
@@ -84,6 +110,9 @@ impl Case {
         }
         if !self.delay.is_zero() {
             words += &format!(", {}", Delay(self.delay));
+        }
+        if let Some(streams) = self.streams {
+            words += &format!(", {streams} streams, {}, {}", self.release, self.durability);
         }
         words
     }

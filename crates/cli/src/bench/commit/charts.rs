@@ -23,7 +23,7 @@ struct Trait {
 
 const NONE: fn(&Case) -> Option<f64> = |_| None;
 
-const TRAITS: [Trait; 10] = [
+const TRAITS: [Trait; 14] = [
     Trait {
         name: "threads",
         word: |case| format!("{} threads", case.threads),
@@ -60,6 +60,30 @@ const TRAITS: [Trait; 10] = [
     },
     Trait { name: "durability", word: |case| case.durability.to_string(), number: NONE },
     Trait { name: "release", word: |case| case.release.to_string(), number: NONE },
+    Trait {
+        name: "streams",
+        word: |case| match case.streams {
+            None => String::new(),
+            Some(streams) if usize::from(streams) == case.threads => "a stream per thread".to_owned(),
+            Some(streams) => format!("{streams} streams"),
+        },
+        number: NONE,
+    },
+    Trait {
+        name: "group",
+        word: |case| if case.group.is_some() { "grouped".to_owned() } else { String::new() },
+        number: NONE,
+    },
+    Trait {
+        name: "reads",
+        word: |case| case.work.reads_percent().map_or(String::new(), |reads| format!("{reads} % reads")),
+        number: NONE,
+    },
+    Trait {
+        name: "writers",
+        word: |case| case.work.writers().map_or(String::new(), |writers| format!("{writers} writers")),
+        number: NONE,
+    },
 ];
 const THREADS: usize = 0;
 const BYTES: usize = 1;
@@ -131,7 +155,9 @@ pub fn pictures(of: &Rows<'_>) -> Vec<Named> {
             let scales = (Scale::Logarithmic, Scale::Linear);
             vec![named(of, "latency", "commit latency in us", "% of commits", scales, distributions(of.rows))]
         }
-        Of::LogCommit | Of::Figure(Figure::Aether5 | Figure::Flushing5 | Figure::FlushingTable1) => vec![
+        Of::LogCommit
+        | Of::Cicada(_)
+        | Of::Figure(Figure::Aether5 | Figure::Flushing5 | Figure::FlushingTable1) => vec![
             chart("rate", "commits/s", THREADS, Scale::Logarithmic, &rate),
             chart("p99", "p99 us", THREADS, Scale::Logarithmic, &p99),
         ],

@@ -4,11 +4,12 @@
 //! what does not vary.
 
 use super::case::{Case, Delay, Row, Run, Work, partner};
-use super::figures::Figure;
+use super::cicada::CicadaFigure;
+use super::figures::{Figure, Spec};
 use crate::bytes::{grouped, shown};
 use crate::table;
 use katydid::LockRelease;
-use katydid_wal::Counters;
+use katydid_wal::{Counters, Durability, Group, InserterKind};
 
 /// What is the same for all rows of a command.
 #[derive(Debug, Clone, Default)]
@@ -29,6 +30,7 @@ pub struct Setting {
 pub enum Of {
     LogCommit,
     Figure(Figure),
+    Cicada(CicadaFigure),
 }
 
 impl Of {
@@ -36,6 +38,16 @@ impl Of {
         match self {
             Of::LogCommit => "log-commit",
             Of::Figure(figure) => figure.name(),
+            Of::Cicada(figure) => figure.spec().name,
+        }
+    }
+
+    /// The figure of a paper in words, if it is one.
+    pub fn spec(self) -> Option<Spec> {
+        match self {
+            Of::LogCommit => None,
+            Of::Figure(figure) => Some(figure.spec()),
+            Of::Cicada(figure) => Some(figure.spec()),
         }
     }
 }
@@ -69,8 +81,46 @@ pub fn speed_up(rows: &[Row], row: &Row) -> Option<f64> {
 
 /// The rate as a multiple of that of our own protocol under the same load.
 fn to_adaptive(rows: &[Row], row: &Row) -> Option<f64> {
-    let ours = partner(rows, row, |case| case.sync = Default::default())?;
+    let ours = partner(rows, row, |case| {
+        case.sync = Default::default();
+        case.group = None;
+    })?;
     Some(row.ratio(ours, Run::per_second))
+}
+
+/// The rate as a share of that of the same work when nothing waits for the log.
+fn to_logging_off(rows: &[Row], row: &Row) -> Option<f64> {
+    let off = |other: &&Row| {
+        other.case.durability == Durability::Buffered
+            && (other.case.work, other.case.threads) == (row.case.work, row.case.threads)
+    };
+    Some(row.ratio(rows.iter().find(off)?, Run::per_second))
+}
+
+/// The rate as a multiple of the best serial log's with the same clients: one stream under a mutex.
+fn to_serial(rows: &[Row], row: &Row) -> Option<f64> {
+    let clients = |row: &Row| (row.case.work, row.case.threads, row.case.in_flight, row.case.delay);
+    let serial = |other: &&Row| is_serial(&other.case) && clients(other) == clients(row);
+    let ratios = rows.iter().filter(serial).map(|other| row.ratio(other, Run::per_second));
+    ratios.min_by(f64::total_cmp)
+}
+
+/// Readers' rate as a share of theirs without writers.
+fn to_alone(rows: &[Row], row: &Row) -> Option<f64> {
+    row.case.work.writers()?;
+    let alone = partner(rows, row, |case| case.work = Work::Readers { writers: 0 })?;
+    Some(row.ratio(alone, Run::per_second))
+}
+
+fn is_serial(case: &Case) -> bool {
+    case.streams == Some(1)
+        && case.inserter == InserterKind::Mutex
+        && case.release == LockRelease::Early
+        && case.durability == Durability::Durable
+}
+
+fn group(group: Group) -> String {
+    format!("{},{},{}", group.commits, group.bytes, group.microseconds)
 }
 
 fn is_store(case: &Case) -> bool {
@@ -98,6 +148,10 @@ const CSV: &[(&str, Text)] = &[
     ("threads", |_, row| row.case.threads.to_string()),
     ("in_flight", |_, row| row.case.in_flight.to_string()),
     ("durability", |_, row| row.case.durability.to_string()),
+    ("streams", |_, row| optional(row.case.streams)),
+    ("group", |_, row| optional(row.case.group.map(group))),
+    ("reads_percent", |_, row| optional(row.case.work.reads_percent())),
+    ("writers", |_, row| optional(row.case.work.writers())),
     ("lock_release", |_, row| if is_store(&row.case) { row.case.release.to_string() } else { String::new() }),
     ("delay_us", |_, row| (row.case.delay.as_nanos() as f64 / 1e3).to_string()),
     ("io_unit", |_, row| optional(row.case.io_unit)),
@@ -107,6 +161,9 @@ const CSV: &[(&str, Text)] = &[
     ("slowest_round", |_, row| places::<0>(row.spread().0)),
     ("fastest_round", |_, row| places::<0>(row.spread().1)),
     ("to_adaptive", |of, row| optional(to_adaptive(of.rows, row).map(places::<3>))),
+    ("to_logging_off", |of, row| optional(to_logging_off(of.rows, row).map(places::<3>))),
+    ("to_serial", |of, row| optional(to_serial(of.rows, row).map(places::<3>))),
+    ("to_alone", |of, row| optional(to_alone(of.rows, row).map(places::<3>))),
     ("speed_up", |of, row| optional(speed_up(of.rows, row).map(places::<3>))),
     ("times", |_, row| row.summary().count.to_string()),
     ("mean_us", |_, row| places::<1>(row.summary().mean_us)),
@@ -224,7 +281,7 @@ pub fn csv(all: &[Rows<'_>]) -> String {
 }
 
 /// What can vary, as a column of the table: only if it does.
-const VARYING: [(&str, Text); 9] = [
+const VARYING: [(&str, Text); 13] = [
     ("work", |_, row| row.case.work.name().to_owned()),
     ("payload", |_, row| row.case.work.payload().map_or("-".to_owned(), |bytes| bytes.to_string())),
     ("delay", |_, row| Delay(row.case.delay).to_string()),
@@ -234,6 +291,10 @@ const VARYING: [(&str, Text); 9] = [
     ("inserter", |_, row| row.case.inserter.to_string()),
     ("locks", |_, row| row.case.release.to_string()),
     ("told when", |_, row| row.case.durability.to_string()),
+    ("streams", |_, row| optional(row.case.streams)),
+    ("group", |_, row| row.case.group.map_or("-".to_owned(), group)),
+    ("reads %", |_, row| optional(row.case.work.reads_percent())),
+    ("writers", |_, row| optional(row.case.work.writers())),
 ];
 
 impl Rows<'_> {
@@ -313,6 +374,19 @@ impl Rows<'_> {
                 bytes,
                 voluntary,
                 involuntary,
+            ]),
+            Of::Cicada(CicadaFigure::Readers) => columns.extend([
+                ("conflicts", (|_, row| grouped(row.median(|run| run.conflicts as f64) as u64)) as Text),
+                cpu,
+                ("to alone", |of, row| optional(to_alone(of.rows, row).map(places::<2>))),
+            ]),
+            Of::Cicada(_) => columns.extend([
+                ("conflicts", (|_, row| grouped(row.median(|run| run.conflicts as f64) as u64)) as Text),
+                cpu,
+                per_sync,
+                ("to off", |of, row| optional(to_logging_off(of.rows, row).map(places::<2>))),
+                ("to serial", |of, row| optional(to_serial(of.rows, row).map(places::<2>))),
+                ("speed-up", |of, row| optional(speed_up(of.rows, row).map(places::<2>))),
             ]),
             Of::Figure(Figure::Eleda14 | Figure::Eleda18) => {
                 columns.extend([p999, megabytes, to_best, per_sync, bytes, cpu]);

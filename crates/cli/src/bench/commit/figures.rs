@@ -199,6 +199,8 @@ impl Figure {
             release: LockRelease::Early,
             delay: Duration::ZERO,
             io_unit: None,
+            streams: None,
+            group: None,
         };
         Ok(match self {
             Figure::Aether3 => aether3(given, &plain),

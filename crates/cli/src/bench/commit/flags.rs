@@ -27,9 +27,9 @@ pub struct Common {
     /// One round of 0.05 seconds, to see that everything works
     #[arg(long, conflicts_with_all = ["seconds", "rounds"])]
     pub quick: bool,
-    /// Where the log is
-    #[arg(long, value_enum, default_value = "file")]
-    pub device: Device,
+    /// Where the log is [default: file; in the figures of Cicada, memory]
+    #[arg(long, value_enum)]
+    pub device: Option<Device>,
     /// How the log's bytes travel [default: direct; in the figures of efficient flushing, buffered]
     #[arg(long, value_enum)]
     pub method: Option<MethodName>,
@@ -71,6 +71,10 @@ impl Common {
         (Duration::from_secs_f64(seconds), rounds)
     }
 
+    pub fn device(&self) -> Device {
+        self.device.unwrap_or(Device::File)
+    }
+
     /// Takes the folder.
     pub fn stage(&self) -> Result<Stage> {
         let own = Options::default();
@@ -90,7 +94,7 @@ impl Common {
         depths
             .validate()
             .map_err(|error| Failure::usage(format_args!("--depth-min must be {}", error.range)))?;
-        Stage::new(self.dir.clone(), self.device, tuned)
+        Stage::new(self.dir.clone(), self.device(), tuned)
     }
 
     /// What is said of the log's options.
@@ -98,7 +102,7 @@ impl Common {
         let own = Options::default();
         format!(
             "device={} ring={} segment={} spare={} depth={}..{} group={},{},{}",
-            self.device.name(),
+            self.device().name(),
             self.ring.unwrap_or(own.ring_bytes),
             self.segment.unwrap_or(own.segment_bytes),
             self.spare,
@@ -173,6 +177,26 @@ pub fn callbacks(text: &str) -> std::result::Result<(usize, usize), String> {
         threads if (2..=1_000_000).contains(&in_flight) => Ok((threads, in_flight)),
         _ => Err("must have from 2 to 1000000 commits in flight per thread".to_owned()),
     }
+}
+
+/// Commits in flight of a client that does not block in each.
+pub fn in_flight(text: &str) -> std::result::Result<usize, String> {
+    match text.parse() {
+        Ok(many @ 2..=1_000_000) => Ok(many),
+        _ => Err("must be from 2 to 1000000".to_owned()),
+    }
+}
+
+/// Those of the known names that were given; `all` is all of them.
+pub fn chosen<'k>(given: &[String], known: &[&'k str], what: &str) -> Result<Vec<&'k str>> {
+    if given == ["all"] {
+        return Ok(known.to_vec());
+    }
+    if let Some(name) = given.iter().find(|name| !known.contains(&name.as_str())) {
+        let known = known.join(", ");
+        return Err(Failure::usage(format_args!("no {what} {name:?}; there are {known}, or all")));
+    }
+    Ok(known.iter().copied().filter(|name| given.iter().any(|given| given == name)).collect())
 }
 
 /// Bytes of a commit's record without its header.

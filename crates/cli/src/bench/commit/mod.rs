@@ -6,12 +6,14 @@
 mod alone;
 pub mod case;
 mod charts;
+pub mod cicada;
 pub mod columns;
 pub mod figures;
 pub mod flags;
 mod raw;
 mod stage;
 mod store;
+pub mod tuples;
 mod usage;
 
 use super::MethodName;
@@ -34,6 +36,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use store::{Scale, Shop};
+use tuples::Tuples;
 
 /// Measure how commits become durable as the papers did: their figures, on this machine
 ///
@@ -64,7 +67,7 @@ pub struct Commit {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::io_unit)]
     io_unit: Vec<usize>,
     /// Transactions in flight of clients that do not block in each
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = in_flight)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::in_flight)]
     in_flight: Vec<usize>,
     /// How records get into the log
     #[arg(long, value_name = "KIND", default_value = "marks", value_parser = flags::inserter)]
@@ -103,13 +106,6 @@ Examples:
   katydid bench commit --figure aether3 --delay 1ms --skew 0.85 --threads 16,64,128
   katydid bench commit --figure flushing5,flushing-table1 --sync all --dir /mnt/log
   katydid bench commit --figure all --quick";
-
-fn in_flight(text: &str) -> std::result::Result<usize, String> {
-    match text.parse() {
-        Ok(many @ 2..=1_000_000) => Ok(many),
-        _ => Err("must be from 2 to 1000000".to_owned()),
-    }
-}
 
 impl Commit {
     pub fn run(self) -> Result<()> {
@@ -159,14 +155,8 @@ impl Commit {
 
     /// The figures that were asked for, each once, in their own order.
     fn figures(&self) -> Result<Vec<Figure>> {
-        let all = self.figure == ["all"];
-        let known = || Figure::ALL.map(Figure::name);
-        if let Some(name) = self.figure.iter().find(|name| !all && !known().contains(&name.as_str())) {
-            let known = known().join(", ");
-            return Err(Failure::usage(format_args!("no figure {name:?}; there are {known}, or all")));
-        }
-        let asked = |figure: &Figure| all || self.figure.iter().any(|name| name == figure.name());
-        Ok(Figure::ALL.into_iter().filter(asked).collect())
+        let chosen = flags::chosen(&self.figure, &Figure::ALL.map(Figure::name), "figure")?;
+        Ok(Figure::ALL.into_iter().filter(|figure| chosen.contains(&figure.name())).collect())
     }
 }
 
@@ -176,6 +166,8 @@ pub struct Session<'a> {
     stage: Stage,
     /// If cases may be of the store.
     shop: Option<Shop>,
+    /// If they may be of tuples in the memory engine.
+    tuples: Option<Tuples>,
     setting: Setting,
     done: Vec<(Of, Vec<Row>, Setting)>,
     stop: Arc<AtomicBool>,
@@ -203,13 +195,18 @@ impl<'a> Session<'a> {
         let setting = Setting {
             commit: option_env!("KATYDID_COMMIT"),
             machine,
-            device: common.device.name(),
+            device: common.device().name(),
             method: String::new(),
             millis: 0.0,
             branches: scale.map(|scale| scale.branches),
         };
         let shop = scale.map(Shop::new);
-        Ok(Session { common, stage, shop, setting, done: Vec::new(), stop, out })
+        Ok(Session { common, stage, shop, tuples: None, setting, done: Vec::new(), stop, out })
+    }
+
+    /// Cases may be of tuples in the memory engine.
+    pub fn with_tuples(self, tuples: Tuples) -> Session<'a> {
+        Session { tuples: Some(tuples), ..self }
     }
 
     /// Runs cases in rounds, with this method unless another is asked for, prints them, and writes the files with all that was run so far: a signal in what comes next loses no more
@@ -228,14 +225,17 @@ impl<'a> Session<'a> {
             true => Err(Failure::failed("stopped by a signal")),
             false => Ok(()),
         };
-        let (stage, shop) = (&mut self.stage, &mut self.shop);
+        let (stage, shop, tuples) = (&mut self.stage, &mut self.shop, &mut self.tuples);
         stage.begin(method);
         let one = |case: &Case, round: usize| {
             let raw = stage.raw(round, case.delay, time.min(RAW))?;
-            match (case.work, shop.as_mut()) {
-                (Work::Log { payload }, _) => alone::measure(case, payload, stage, raw, time),
-                (_, Some(shop)) => shop.measure(case, stage, raw, time),
-                (_, None) => Err(Failure::failed("there is no store")),
+            match (case.work, shop.as_mut(), tuples.as_mut()) {
+                (Work::Log { payload }, _, _) => alone::measure(case, payload, stage, raw, time),
+                (Work::Tuples { .. } | Work::Readers { .. }, _, Some(tuples)) => {
+                    tuples.measure(case, stage, raw, time)
+                }
+                (_, Some(shop), _) => shop.measure(case, stage, raw, time),
+                _ => Err(Failure::failed("there is no store")),
             }
         };
         let rows = in_turn(of.name(), rounds, cases, &go_on, Case::words, one)?;
@@ -249,16 +249,15 @@ impl<'a> Session<'a> {
 
     fn print(&mut self, rows: &Rows<'_>, rounds: usize) -> Result<()> {
         let out = &mut self.out;
-        match rows.of {
-            Of::Figure(figure) => {
-                let spec = figure.spec();
+        match rows.of.spec() {
+            Some(spec) => {
                 for text in [format!("{}: {}", spec.name, spec.about), format!("the paper saw: {}", spec.saw)]
                 {
                     wrapped(&text).iter().try_for_each(|line| out.line(line))?;
                 }
                 wrapped(spec.note).iter().try_for_each(|line| out.line(format!("  {line}")))?;
             }
-            Of::LogCommit => out.line("log-commit: one record a commit, in the log alone")?,
+            None => out.line("log-commit: one record a commit, in the log alone")?,
         }
         out.line(format!(
             "  {rounds} rounds of {} s; the same in all: method={} {}",

@@ -80,6 +80,21 @@ impl Stage {
         Ok(Arc::new(DelayedDirectory::new(device.subdirectory(name)?, delay, Waiting::Auto)))
     }
 
+    /// An empty folder called `name` on the log's device, which takes `delay` longer: what an earlier call has made is gone.
+    pub fn anew(&self, name: &str, delay: Duration) -> Result<Arc<dyn Directory>> {
+        let directory = match self.device {
+            Device::Memory => Arc::new(MemoryDirectory::new()),
+            Device::File => {
+                let path = self.path.join(name);
+                if folder::look(&path)? != Found::Nothing {
+                    folder::remove(&path, Found::Nothing)?;
+                }
+                self.files.subdirectory(name)?
+            }
+        };
+        Ok(Arc::new(DelayedDirectory::new(directory, delay, Waiting::Auto)))
+    }
+
     /// The log's options for a case.
     pub fn options(&self, case: &Case) -> Options {
         let tuned = &self.tuned;
@@ -96,7 +111,7 @@ impl Stage {
             chunk_bytes: tuned.chunk_bytes,
             depth_max: tuned.depth_max,
             depth_min: tuned.depth_min,
-            group: tuned.group,
+            group: case.group.unwrap_or(tuned.group),
             ..Options::default()
         };
         match case.io_unit {

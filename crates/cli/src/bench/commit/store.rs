@@ -105,7 +105,9 @@ impl Shop {
             Work::Inserts { value } => {
                 watched(&store, &[&own], &Inserts::new(20, value, KeyOrder::Ascending, 0), &plan, raw)?
             }
-            Work::Log { .. } => return Err(Failure::failed("a log alone is no store")),
+            Work::Log { .. } | Work::Tuples { .. } | Work::Readers { .. } => {
+                return Err(Failure::failed("this work has no table here"));
+            }
         };
         store.database().drop_table(&own)?;
         store.database().close()?;
@@ -124,6 +126,7 @@ impl Shop {
             release: LockRelease::Early,
             delay: Duration::ZERO,
             io_unit: None,
+            group: None,
             ..case.clone()
         };
         let store = open(&quick, stage)?;
@@ -175,7 +178,7 @@ fn open(case: &Case, stage: &Stage) -> Result<KatydidStore> {
     Ok(KatydidStore::new(database))
 }
 
-fn run<W: Workload>(
+pub fn run<W: Workload>(
     store: &KatydidStore,
     tables: &[&str],
     workload: &Arc<W>,
@@ -203,13 +206,23 @@ fn watched<W: Workload>(
     raw: Raw,
 ) -> Result<Run> {
     warm(store, tables)?;
+    counted(store, raw, || run(store, tables, workload, plan))
+}
+
+/// Runs something and takes down what was used and logged meanwhile.
+pub fn counted(store: &KatydidStore, raw: Raw, run: impl FnOnce() -> Result<Outcome>) -> Result<Run> {
     let before = store.database().stat()?.log;
     let used = usage::so_far();
-    let outcome = run(store, tables, workload, plan)?;
+    let outcome = run()?;
     let usage = usage::since(&used);
     let after = store.database().stat()?.log;
     let mut times = case::times()?;
-    outcome.latencies.commits.iter_recorded().for_each(|at| {
+    // Where nobody writes, reading is what is timed.
+    let timed = match outcome.latencies.commits.is_empty() {
+        true => &outcome.latencies.reads,
+        false => &outcome.latencies.commits,
+    };
+    timed.iter_recorded().for_each(|at| {
         times.saturating_record_n(at.value_iterated_to(), at.count_at_value());
     });
     Ok(Run {

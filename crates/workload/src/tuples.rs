@@ -1,0 +1,171 @@
+//! Transactions of several reads and blind writes of small tuples, uniformly chosen: the work of Cicada's evaluation over P-WAL (section
+//! IV there). It leaves the sizes of keys and tuples open: keys have 8 bytes here.
+
+use crate::drive::{Class, Planned, Source, Workload};
+use crate::store::{Result, Shown, StoreError, Transaction};
+use fastrand::Rng;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Tuples in a transaction that loads.
+const BATCH: u64 = 100;
+
+/// What there is, and what a transaction does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// Tuples in the table, at least 1.
+    pub tuples: u64,
+    /// Bytes of a tuple.
+    pub value_bytes: usize,
+    /// Reads and writes in a transaction.
+    pub operations: usize,
+    /// How many of a hundred operations read.
+    pub reads_percent: u8,
+}
+
+/// Writes every tuple once, many in a transaction.
+#[derive(Debug)]
+pub struct TupleLoad {
+    settings: Settings,
+    next: AtomicU64,
+}
+
+impl TupleLoad {
+    /// The load phase.
+    pub fn new(settings: Settings) -> Arc<Self> {
+        Arc::new(TupleLoad { settings, next: AtomicU64::new(0) })
+    }
+}
+
+impl Workload for TupleLoad {
+    type Source = TupleLoadSource;
+
+    fn source(self: &Arc<Self>, _thread: usize, _rng: Rng) -> TupleLoadSource {
+        TupleLoadSource { load: Arc::clone(self), from: 0 }
+    }
+
+    fn transactions(&self) -> Option<u64> {
+        Some(self.settings.tuples.div_ceil(BATCH))
+    }
+}
+
+/// What one thread loads.
+#[derive(Debug)]
+pub struct TupleLoadSource {
+    load: Arc<TupleLoad>,
+    from: u64,
+}
+
+impl Source for TupleLoadSource {
+    fn plan(&mut self) -> Option<Planned> {
+        let from = self.load.next.fetch_add(BATCH, Ordering::Relaxed);
+        (from < self.load.settings.tuples).then(|| self.again(from))
+    }
+
+    fn again(&mut self, ticket: u64) -> Planned {
+        self.from = ticket;
+        Planned { class: Class::Write, ticket: Some(ticket) }
+    }
+
+    fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<()> {
+        let settings = &self.load.settings;
+        let value = vec![0; settings.value_bytes];
+        let to = (self.from + BATCH).min(settings.tuples);
+        (self.from..to).try_for_each(|number| transaction.put(&number.to_be_bytes(), &value))
+    }
+}
+
+/// Transactions, until the driver has enough.
+#[derive(Debug)]
+pub struct TupleRun {
+    settings: Settings,
+}
+
+impl TupleRun {
+    /// Transactions on a table that is loaded.
+    pub fn new(settings: Settings) -> Arc<Self> {
+        Arc::new(TupleRun { settings })
+    }
+}
+
+impl Workload for TupleRun {
+    type Source = TupleSource;
+
+    fn source(self: &Arc<Self>, _thread: usize, rng: Rng) -> TupleSource {
+        let value = vec![1; self.settings.value_bytes];
+        TupleSource { run: Arc::clone(self), rng, operations: Vec::new(), value }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Operation {
+    key: [u8; 8],
+    reads: bool,
+}
+
+/// The transactions of one thread.
+#[derive(Debug)]
+pub struct TupleSource {
+    run: Arc<TupleRun>,
+    rng: Rng,
+    operations: Vec<Operation>,
+    value: Vec<u8>,
+}
+
+impl Source for TupleSource {
+    fn plan(&mut self) -> Option<Planned> {
+        let settings = &self.run.settings;
+        self.operations.clear();
+        for _ in 0..settings.operations {
+            let key = self.rng.u64(..settings.tuples).to_be_bytes();
+            let reads = self.rng.u8(..100) < settings.reads_percent;
+            self.operations.push(Operation { key, reads });
+        }
+        let reads_only = self.operations.iter().all(|operation| operation.reads);
+        Some(Planned { class: if reads_only { Class::Read } else { Class::Write }, ticket: None })
+    }
+
+    fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<()> {
+        for Operation { key, reads } in &self.operations {
+            if !reads {
+                transaction.put(key, &self.value)?;
+            } else if transaction.get(key)?.is_none() {
+                return Err(StoreError::Inconsistent(format!("tuple {} is missing", Shown(key))));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::{Plan, drive};
+    use crate::memory_store::MemoryStore;
+    use std::sync::atomic::AtomicBool;
+
+    fn run<W: Workload>(store: &MemoryStore, workload: &Arc<W>, plan: &Plan) -> crate::drive::Outcome {
+        drive(store, &["t"], workload, plan, &AtomicBool::new(false), &mut |_| ()).unwrap()
+    }
+
+    #[test]
+    fn all_tuples_are_loaded_and_transactions_mix_as_told() {
+        for (in_flight, reads_percent) in [(1, 0), (20, 0), (1, 80), (20, 100)] {
+            let settings = Settings { tuples: 1050, value_bytes: 8, operations: 4, reads_percent };
+            let store = MemoryStore { conflict_every: 5, refuse_every: 3, ..Default::default() };
+            let plan = Plan { threads: 2, in_flight, ..Default::default() };
+            run(&store, &TupleLoad::new(settings), &plan);
+            assert_eq!(store.len(), 1050);
+            let plan = Plan { transactions: Some(500), ..plan };
+            let outcome = run(&store, &TupleRun::new(settings), &plan);
+            assert_eq!((outcome.transactions, store.len()), (500, 1050));
+            let reads = outcome.latencies.reads.len();
+            match reads_percent {
+                0 => assert_eq!(reads, 0),
+                100 => assert_eq!(reads, 500),
+                // One in 2.4 transactions reads only.
+                _ => assert!((100..350).contains(&reads), "{reads} of 500 only read"),
+            }
+        }
+    }
+}
