@@ -147,6 +147,9 @@ pub struct TransactionOptions {
     /// and never one on which a surviving one depends (with inserter `Chunked` also earlier ones, if none that survives has seen or
     /// replaced what they wrote). A durable commit makes everything durable that it has seen or replaced; after
     /// [`Database::sync`](crate::Database::sync) everything committed before is.
+    ///
+    /// In the memory engine a crash takes the last ones of each stream of the log, and what depends on them: what has *seen* what they
+    /// wrote. A transaction that replaces a value without having read it does not depend on that one's writer, and makes it no more durable.
     pub durability: Durability,
     /// What its reads may return. Default: `Visible`.
     pub read: Read,

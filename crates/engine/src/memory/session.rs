@@ -7,24 +7,28 @@ use crate::Durability;
 use crate::error::Result;
 use crate::session::{Callback, Outcome, Told};
 use katydid_wal::{Dependences, Lsn, ParallelCompletions, Place, StreamId};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 /// What is inside a [`crate::Session`].
 pub(crate) struct MemorySession {
     completions: RefCell<ParallelCompletions<(Told, Timestamp)>>,
+    /// The latest that any commit queued here has seen.
+    seen_to: Cell<Timestamp>,
     inner: Arc<Inner>,
 }
 
 impl MemorySession {
     pub(super) fn new(inner: Arc<Inner>) -> Self {
-        MemorySession { completions: RefCell::new(ParallelCompletions::new(&inner.engine.log)), inner }
+        let completions = RefCell::new(ParallelCompletions::new(&inner.engine.log));
+        MemorySession { completions, seen_to: Cell::new(Timestamp::ZERO), inner }
     }
 
     pub(super) fn push(&self, committed: Result<Committed>, callback: Callback) {
         let mut completions = self.completions.borrow_mut();
         match committed {
             Ok(committed) => {
+                self.seen_to.set(self.seen_to.get().max(committed.seen_to));
                 let (place, depends) = committed.waits_for();
                 let told = Told { callback, result: Ok(committed.end()) };
                 completions.push(place, depends, committed.durability, (told, committed.seen_to));
@@ -67,5 +71,14 @@ impl MemorySession {
 
     pub(crate) fn check_open(&self) -> Result<()> {
         self.inner.engine.check_open()
+    }
+}
+
+impl Drop for MemorySession {
+    fn drop(&mut self) {
+        // Nobody will be told of what is still queued. But the store counts on every commit being told of, or it would keep old versions.
+        if self.pending() > 0 {
+            self.inner.engine.acknowledge(self.seen_to.get());
+        }
     }
 }

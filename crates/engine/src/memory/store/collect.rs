@@ -180,10 +180,15 @@ impl Store {
     /// Whether nothing more is to be done about it for who wrote to it then.
     fn look_through(&self, record: &Arc<Record>, written: Timestamp, horizon: Timestamp) -> bool {
         let log = self.log.as_ref();
-        let (cut, can_go, is_deleted) = {
+        let (cut, can_go, is_deleted, is_its_own) = {
             let mut chain = record.chain();
             let (cut, can_go) = chain.prune(horizon, log);
-            (cut.collect::<SmallVec<[Version; 1]>>(), can_go, chain.was_deleted_at(written))
+            (
+                cut.collect::<SmallVec<[Version; 1]>>(),
+                can_go,
+                chain.is_deleted(),
+                chain.was_written_at(written),
+            )
         };
         let bytes = cut.iter().map(version_bytes).sum::<usize>();
         if bytes > 0 {
@@ -191,7 +196,8 @@ impl Store {
         }
         drop(cut);
         if is_deleted && (!can_go || self.collector.keeps_tombstones()) {
-            return false;
+            // It is queued by whoever deleted it.
+            return !is_its_own;
         }
         if !can_go {
             return true;

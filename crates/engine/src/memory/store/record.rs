@@ -311,9 +311,9 @@ impl Chain {
         self.head.as_ref().is_some_and(|head| head.value.is_none())
     }
 
-    /// Whether it is the tombstone written then.
-    pub(super) fn was_deleted_at(&self, written: Timestamp) -> bool {
-        self.head.as_ref().is_some_and(|head| head.value.is_none() && head.wts == written)
+    /// Whether its newest version was written then.
+    pub(super) fn was_written_at(&self, written: Timestamp) -> bool {
+        self.head.as_ref().is_some_and(|head| head.wts == written)
     }
 
     #[cfg(test)]
