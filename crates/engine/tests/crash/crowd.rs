@@ -1,8 +1,9 @@
 //! Several clients at once. Each has keys of its own, where its transactions' order is known, and all share a few keys,
 //! where each version names the one it replaced, so that the order can be read back.
 //!
-//! After recovery: of each client a prefix of its transactions survived, with everything acknowledged in it; its own
-//! keys are exactly what that prefix says; the versions of a shared key that survived form a chain without a missing
+//! Each transaction leaves a mark. After recovery: everything acknowledged survived; of each client, transactions are lost from the
+//! end (paged engine: in the memory engine a later one may survive that has read nothing of what is lost, nor anything of its own client);
+//! its own keys are exactly what the survivors wrote; the versions of a shared key that survived form a chain without a missing
 //! link; whatever a surviving transaction read survived, and so did whatever an acknowledged reader was shown, or one that
 //! reads only what is durable was shown at all.
 //!
@@ -19,7 +20,6 @@ use katydid_device::{Fault, Verb};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
@@ -36,7 +36,7 @@ struct Attempt {
 #[derive(Debug, Default)]
 struct Log {
     attempts: Vec<Attempt>,
-    acknowledged: u64,
+    acknowledged: BTreeSet<u64>,
     /// Attempts that were refused, and left nothing.
     refused: BTreeSet<u64>,
     /// What acknowledged read-only transactions were shown.
@@ -66,8 +66,9 @@ fn own(client: u64, number: u64) -> Vec<u8> {
     [format!("own-{client}-").into_bytes(), key(number)].concat()
 }
 
-fn counter(client: u64) -> Vec<u8> {
-    format!("count-{client}").into_bytes()
+/// What each transaction of a client begins the name of its mark with.
+fn marks(client: u64) -> String {
+    format!("mark-{client}-")
 }
 
 fn body(txn: &mut Transaction, table: &Table, random: &mut Rng, version: Version) -> Result<Attempt, Error> {
@@ -107,7 +108,7 @@ fn body(txn: &mut Transaction, table: &Table, random: &mut Rng, version: Version
         }
     }
     attempt.read.retain(|seen| *seen != version && seen.1 != 0);
-    txn.put(table, counter(version.0), version.1.to_le_bytes())?;
+    txn.put(table, format!("{}{:06}", marks(version.0), version.1), [])?;
     Ok(attempt)
 }
 
@@ -123,8 +124,8 @@ fn reader(txn: &mut Transaction, table: &Table) -> Result<Vec<Version>, Error> {
 /// What a client waits for while it goes on.
 struct Pending<'a> {
     session: &'a katydid::Session,
-    /// The highest transaction acknowledged by a callback or a future.
-    told: Arc<AtomicU64>,
+    /// Transactions that were acknowledged.
+    told: Arc<Mutex<BTreeSet<u64>>>,
     /// What acknowledged readers were shown.
     shown: Arc<Mutex<Vec<Version>>>,
     refused: Arc<Mutex<BTreeSet<u64>>>,
@@ -139,10 +140,10 @@ enum Promise {
 }
 
 impl Pending<'_> {
-    fn keep(told: &AtomicU64, shown: &Mutex<Vec<Version>>, promise: Promise) {
+    fn keep(told: &Mutex<BTreeSet<u64>>, shown: &Mutex<Vec<Version>>, promise: Promise) {
         match promise {
             Promise::Nothing => {}
-            Promise::Wrote(number) => drop(told.fetch_max(number, Ordering::Relaxed)),
+            Promise::Wrote(number) => told.lock().expect("no panic").extend([number]),
             Promise::Shown(versions) => shown.lock().expect("no panic").extend(versions),
         }
     }
@@ -259,33 +260,34 @@ fn client(
     };
     let result = run(log, &mut pending, &mut random);
     pending.poll();
-    log.acknowledged = pending.told.load(Ordering::Relaxed);
+    log.acknowledged.append(&mut pending.told.lock().expect("no panic"));
     log.refused.append(&mut pending.refused.lock().expect("no panic"));
     log.shown.append(&mut pending.shown.lock().expect("no panic"));
     result
 }
 
-fn check(rows: &BTreeMap<Vec<u8>, Vec<u8>>, logs: &[Log]) {
-    let survived: Vec<u64> = (0..logs.len() as u64)
+fn check(rows: &BTreeMap<Vec<u8>, Vec<u8>>, logs: &[Log], engine: EngineKind) {
+    let survived: Vec<BTreeSet<u64>> = (0..logs.len() as u64)
         .map(|client| {
-            let count = rows.get(&counter(client));
-            count.map_or(0, |count| u64::from_le_bytes(count[..].try_into().expect("a counter")))
+            let marks = marks(client);
+            let keys = rows.keys().filter_map(|key| str::from_utf8(key).ok()?.strip_prefix(&marks));
+            keys.map(|number| number.parse().expect("a number")).collect()
         })
         .collect();
-    let has = |(client, number): Version| number <= survived[client as usize];
+    let has = |(client, number): Version| survived[client as usize].contains(&number);
     for (client, log) in logs.iter().enumerate() {
-        let count = survived[client];
-        assert!(
-            log.acknowledged <= count,
-            "client {client}: {} acknowledged, {count} left",
-            log.acknowledged
-        );
-        assert!(count <= log.attempts.len() as u64, "client {client} never tried {count}");
-        assert!(!log.refused.contains(&count), "client {client}: {count} was refused, and is there");
+        let survived = &survived[client];
+        let lost: Vec<_> = log.acknowledged.difference(survived).collect();
+        assert!(lost.is_empty(), "client {client}: {lost:?} were acknowledged, and are lost");
+        let last = survived.last().copied().unwrap_or(0);
+        assert!(last <= log.attempts.len() as u64, "client {client} never tried {last}");
+        assert!(log.refused.is_disjoint(survived), "client {client}: of {:?} some are there", log.refused);
+        if engine == EngineKind::Paged {
+            assert_eq!(survived.len() as u64, last, "client {client}: some are lost, and later ones are not");
+        }
         let mut model = BTreeMap::new();
-        for (attempt, _) in
-            log.attempts[..count as usize].iter().zip(1u64..).filter(|(_, nth)| !log.refused.contains(nth))
-        {
+        for nth in survived {
+            let attempt = &log.attempts[*nth as usize - 1];
             for (key, value) in &attempt.own {
                 match value {
                     Some(value) => model.insert(key.clone(), value.clone()),
@@ -305,7 +307,7 @@ fn check(rows: &BTreeMap<Vec<u8>, Vec<u8>>, logs: &[Log]) {
             .filter(|(key, _)| key.starts_with(&prefix))
             .map(|(k, v)| (k.clone(), v.clone()))
             .collect();
-        assert!(found == model, "client {client}: its keys are not those after {count} transactions");
+        assert!(found == model, "client {client}: its keys are not those after {survived:?}");
         for version in &log.shown {
             assert!(has(*version), "client {client} was shown {version:?}, which is lost");
         }
@@ -314,12 +316,10 @@ fn check(rows: &BTreeMap<Vec<u8>, Vec<u8>>, logs: &[Log]) {
         let key = shared(number);
         let mut before: HashMap<Version, Version> = HashMap::new();
         for (client, log) in logs.iter().enumerate() {
-            for (nth, attempt) in log.attempts[..survived[client] as usize].iter().enumerate() {
-                if log.refused.contains(&(nth as u64 + 1)) {
-                    continue;
-                }
+            for nth in &survived[client] {
+                let attempt = &log.attempts[*nth as usize - 1];
                 if let Some((_, replaced)) = attempt.replaced.iter().find(|(changed, _)| *changed == key) {
-                    before.insert((client as u64, nth as u64 + 1), *replaced);
+                    before.insert((client as u64, *nth), *replaced);
                 }
             }
         }
@@ -375,7 +375,7 @@ fn crash(
     random: &mut Rng,
     prepare: impl Fn(&Machine, &mut Rng),
 ) -> bool {
-    let device = machine.device.clone();
+    let (device, engine) = (machine.device.clone(), machine.engine());
     let mut logs: Vec<Log> = (0..clients).map(|_| Log::default()).collect();
     let database = machine.open(seed).expect("open");
     let table = database.table("crowd").expect("table");
@@ -396,7 +396,7 @@ fn crash(
     let (_, database) = crate::recover(machine, random, seed);
     let table = database.open_table("crowd").expect("open table").expect("the table is there");
     let rows = crate::common::contents(&database, &table);
-    check(&rows, &logs);
+    check(&rows, &logs, engine);
     crate::common::assert_sound(&database.verify(None).expect("verify"));
     crashed
 }

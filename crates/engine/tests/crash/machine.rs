@@ -169,6 +169,10 @@ impl Machine {
         Machine { kind: Some(kind), ..self }
     }
 
+    pub fn engine(&self) -> EngineKind {
+        self.engine
+    }
+
     /// Whether all that is written and all that is replaced is locked, and put in one order; otherwise only what is read is.
     pub fn orders_writes(&self) -> bool {
         self.engine == EngineKind::Paged
