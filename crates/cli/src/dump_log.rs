@@ -67,19 +67,31 @@ fn as_json(entry: &LogEntry) -> Value {
     object.insert("txn".into(), entry.txn.get().into());
     object.insert("prev".into(), entry.prev.get().into());
     object.insert("payload_bytes".into(), entry.payload_bytes.into());
-    for (name, field) in &entry.fields {
+    put_fields(&mut object, &entry.fields);
+    Value::Object(object)
+}
+
+fn put_fields(object: &mut Map<String, Value>, fields: &[(&'static str, LogField)]) {
+    for (name, field) in fields {
         let value = match field {
             LogField::Number(number) => Value::from(*number),
             LogField::Text(text) => Value::from(text.as_str()),
             LogField::Numbers(numbers) => Value::from(numbers.as_slice()),
             LogField::Bytes(bytes) => {
-                text::put_json(&mut object, name, bytes);
+                text::put_json(object, name, bytes);
                 continue;
+            }
+            LogField::List(items) => {
+                let object = |fields: &Vec<_>| {
+                    let mut object = Map::new();
+                    put_fields(&mut object, fields);
+                    Value::Object(object)
+                };
+                items.iter().map(object).collect()
             }
             // A field of a kind this program does not know yet.
             other => Value::from(format!("{other:?}")),
         };
         object.insert((*name).to_owned(), value);
     }
-    Value::Object(object)
 }

@@ -68,6 +68,7 @@ fn as_lines(stat: &Stat) -> Lines {
     line("tables", grouped(stat.tables));
     match &stat.engine {
         EngineStat::Paged(paged) => {
+            line("engine", EngineKind::Paged.to_string());
             let pages = |number: u64| format!("{} ({})", grouped(number), shown(number * paged.page_bytes));
             line("page size", shown(paged.page_bytes));
             line("pages", pages(paged.pages));
@@ -79,6 +80,7 @@ fn as_lines(stat: &Stat) -> Lines {
             line("pages written", grouped(paged.pages_written));
         }
         EngineStat::Memory(memory) => {
+            line("engine", EngineKind::Memory.to_string());
             line("memory", format!("{} of {}", shown(memory.used_bytes), shown(memory.limit_bytes)));
             line("records", grouped(memory.records));
             let held = memory.held_by.map_or(String::new(), |txn| format!(", kept for transaction {txn}"));

@@ -67,6 +67,35 @@ fn ycsb_blocking_and_with_callbacks() {
 }
 
 #[test]
+fn both_engines_run_in_turn_each_in_its_own_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    for (letter, in_flight) in [('a', 1), ('b', 50), ('c', 50), ('d', 50), ('e', 50), ('f', 50)] {
+        let file = in_repository(&format!("workloads/ycsb/workload{letter}"));
+        let (db, json) = (dir.path().join(letter.to_string()), dir.path().join(format!("{letter}.json")));
+        let words = format!(
+            "bench ycsb --workload {} -p maxscanlength=5 -p fieldlength=10 --records 300 --operations 600 --threads 3 \
+             --in-flight {in_flight} --engine all --streams 2 --json {}",
+            file.display(),
+            json.display()
+        );
+        run_in(&db, &words).expect(0);
+        for engine in ["paged", "memory"] {
+            let json = dir.path().join(format!("{letter}-{engine}.json"));
+            let report: Value = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
+            check_schema(&report);
+            assert_eq!(
+                (&report["transactions"], &report["options"]["engine"]),
+                (&600.into(), &engine.into())
+            );
+            if engine == "memory" {
+                assert_eq!(report["options"]["streams"], 2, "{report:#}");
+            }
+            run_in(&db.join(engine), "verify").expect(0);
+        }
+    }
+}
+
+#[test]
 fn the_table_names_what_was_measured() {
     let dir = tempfile::tempdir().unwrap();
     let out =

@@ -42,7 +42,9 @@ fn check(dir: &Path, charts: &[&str]) -> Vec<Row> {
             number(row, "raw_write_us") > 0.0 && number(row, "raw_megabytes_per_second") > 0.0,
             "{row:?}"
         );
-        assert!(number(row, "megabytes_per_second") > 0.0 && !row["machine"].is_empty(), "{row:?}");
+        let writes = row["work"] != "readers" || row["writers"] != "0";
+        assert!(!writes || number(row, "megabytes_per_second") > 0.0, "{row:?}");
+        assert!(!row["machine"].is_empty());
         for name in ["cpu_us_per_commit", "voluntary_per_commit", "involuntary_per_commit", "cores_busy"] {
             assert!(number(row, name) >= 0.0, "{row:?}");
         }
@@ -172,6 +174,42 @@ fn every_other_figure_has_its_rows_and_charts() {
 }
 
 #[test]
+fn the_memory_engine_is_measured_as_its_paper_did() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = "cicada --figure all --threads 1,3 --tuples 2000 --seconds 0.05 --rounds 1 --in-flight 5";
+    let out = bench(dir.path(), words).expect(0);
+    for word in ["device=memory", "engine=memory tuples=2000", "Figure 3", "Figure 6", "the paper saw:"] {
+        assert!(out.contains(word), "no {word:?}:\n{out}");
+    }
+    let names = ["cicada-readers", "cicada3", "cicada4", "cicada5", "cicada6"];
+    let charts: Vec<String> =
+        names.iter().flat_map(|name| [format!("{name}-p99"), format!("{name}-rate")]).collect();
+    let found = check(dir.path(), &charts.iter().map(String::as_str).collect::<Vec<_>>());
+    for row in &found {
+        let (durability, threads) = (row["durability"].as_str(), row["threads"].as_str());
+        assert!(["1", "3"].contains(&threads) && number(row, "streams") >= 1.0, "{row:?}");
+        assert_eq!(row["device"], "memory");
+        match row["figure"].as_str() {
+            "cicada-readers" => {
+                assert!(number(row, "to_alone") > 0.0 && row["conflicts"] == "0", "{row:?}");
+                continue;
+            }
+            "cicada3" | "cicada6" => assert!(number(row, "to_logging_off") > 0.0),
+            figure => {
+                assert_eq!(row["reads_percent"], if figure == "cicada5" { "80" } else { "0" });
+                assert_eq!(durability, "durable");
+            }
+        }
+        if row["figure"] != "cicada6" && durability == "durable" {
+            assert!(number(row, "to_serial") > 0.0, "{row:?}");
+        }
+    }
+    // Both releases of each protocol, for each number of clients and each way to wait.
+    let compared = found.iter().filter(|row| row["figure"] == "cicada4" && !row["speed_up"].is_empty());
+    assert!(compared.count() >= 3 * 2 * 2);
+}
+
+#[test]
 fn several_figures_go_into_one_file_in_their_own_order() {
     let dir = tempfile::tempdir().unwrap();
     let words = "--figure flushing-table1,aether5 --threads 2 --rounds 2";
@@ -188,6 +226,7 @@ fn wrong_words_are_named() {
         run(format!("bench {words}").split(' ')).expect_error(2, why);
     };
     refused("commit --figure aether6", "no figure \"aether6\"; there are aether3, aether4");
+    refused("cicada --figure 7", "no figure \"7\"; there are 3, 4, 5, 6, readers, or all");
     refused("commit --figure aether3,aether6", "no figure \"aether6\"");
     refused(
         "commit --figure aether3 --sync sometimes",
@@ -236,7 +275,7 @@ fn wrong_words_are_named() {
 
 #[test]
 fn a_folder_with_something_in_it_is_left_alone() {
-    for bench in ["bench log-commit --quick", "bench commit --quick"] {
+    for bench in ["bench log-commit --quick", "bench commit --quick", "bench cicada --quick"] {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("diary.txt"), "dear diary").unwrap();
         run_in(dir.path(), bench).expect_error(1, "not empty");

@@ -2,27 +2,10 @@
 
 mod program;
 
-use program::{run_in, run_with_input};
+use program::{contents, run_in, run_with_input};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-
-/// All files below a folder with their contents.
-fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![dir.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            match path.is_dir() {
-                true => folders.push(path),
-                false => drop(found.insert(path.display().to_string(), fs::read(&path).unwrap())),
-            }
-        }
-    }
-    found
-}
 
 fn filled(dir: &Path) {
     let text: String =

@@ -103,6 +103,11 @@ fn check_writers(
     found
 }
 
+/// How often the program is killed, unless `KATYDID_ROUNDS` says otherwise.
+fn rounds(default: usize) -> usize {
+    std::env::var("KATYDID_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(default)
+}
+
 /// `flags` are more of the program's, which name `engine`.
 fn writers_survive(
     (engine, flags): (EngineKind, &[&str]),
@@ -113,7 +118,7 @@ fn writers_survive(
     let mut rng = seeded(seed);
     let dir = tempfile::tempdir().unwrap();
     let mut acknowledged = BTreeMap::new();
-    for round in 0..rounds {
+    for round in 0..self::rounds(rounds) {
         let mut command = command(["crash-writer", "--checkpoint", "128KiB", "--cache-pages", "32"]);
         command.args(["--threads", &threads.to_string(), "--in-flight", &in_flight.to_string()]);
         let child = command.args(flags).arg("--dir").arg(dir.path()).spawn().unwrap();
@@ -155,8 +160,17 @@ fn writers_with_callbacks_of_the_memory_engine_survive_kill_9() {
 
 #[test]
 fn a_load_survives_kill_9() {
+    load_survives("paged", 3);
+}
+
+#[test]
+fn a_load_into_the_memory_engine_survives_kill_9() {
+    load_survives("memory", 9);
+}
+
+fn load_survives(engine: &str, seed: u64) {
     const BATCH: usize = 10;
-    let mut rng = seeded(3);
+    let mut rng = seeded(seed);
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("lines.tsv");
     let db = dir.path().join("db");
@@ -165,11 +179,11 @@ fn a_load_survives_kill_9() {
         (0..20_000).map(|number| format!("{number:06}\tvalue {}", number * 7919)).collect();
     std::fs::write(&file, lines.join("\n")).unwrap();
     let mut durable = 0;
-    for _ in 0..6 {
+    for _ in 0..rounds(6) {
         // Keys that are there are written again with the same values: the prefix only grows.
         let mut command =
             command(["load", "t", file.to_str().unwrap(), "--acks", "--batch", &BATCH.to_string()]);
-        let child = command.arg("--dir").arg(&db).spawn().unwrap();
+        let child = command.args(["--engine", engine, "--dir"]).arg(&db).spawn().unwrap();
         let acks = lines_until_killed(child, rng.usize(1..200));
         let last = acks.last().unwrap();
         let acknowledged: usize = last.split(' ').nth(1).unwrap().parse().unwrap();

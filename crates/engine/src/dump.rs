@@ -24,6 +24,8 @@ pub enum LogField {
     Bytes(Vec<u8>),
     /// Several numbers.
     Numbers(Vec<u64>),
+    /// Several things, each with its named values.
+    List(Vec<Vec<(&'static str, LogField)>>),
 }
 
 /// One record of the log.

@@ -6,7 +6,7 @@ use super::commit::cicada::{CicadaFigure, Given};
 use super::commit::columns::Of;
 use super::commit::flags::{self, Common};
 use super::commit::tuples::Tuples;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::place::word;
 use clap::Args;
 use katydid::DependenceRule;

@@ -1,7 +1,9 @@
 //! Runs the built program and collects what it prints.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -72,6 +74,22 @@ fn collected(output: std::process::Output) -> Done {
         out: String::from_utf8(output.stdout).expect("it prints text"),
         err: String::from_utf8(output.stderr).expect("it prints text"),
     }
+}
+
+/// All files below a folder with their contents.
+pub fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![dir.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false => drop(found.insert(path.display().to_string(), fs::read(&path).unwrap())),
+            }
+        }
+    }
+    found
 }
 
 /// A path in the repository.

@@ -53,16 +53,16 @@ fn entry(record: &ParallelRecord) -> LogEntry {
     if let Fate::Dropped(place) = record.fate {
         fields.push(("lost", LogField::Text(format!("{}:{}", place.stream, place.end))));
     }
-    let mut kind = "writes";
+    let (mut kind, mut writes) = ("writes", Vec::new());
     for write in log_record::decode(&record.record.payload) {
         match write {
             Ok(write) => {
-                fields.push(("table", LogField::Number(u64::from(write.table.get()))));
-                fields.push(("key", LogField::Bytes(write.key.to_vec())));
-                match write.value {
-                    Some(value) => fields.push(("value_bytes", LogField::Number(value.len() as u64))),
-                    None => fields.push(("change", LogField::Text("delete".to_owned()))),
-                }
+                let what = match write.value {
+                    Some(value) => ("value_bytes", LogField::Number(value.len() as u64)),
+                    None => ("change", LogField::Text("delete".to_owned())),
+                };
+                let table = ("table", LogField::Number(u64::from(write.table.get())));
+                writes.push(vec![table, ("key", LogField::Bytes(write.key.to_vec())), what]);
             }
             Err(malformed) => {
                 kind = "malformed";
@@ -70,6 +70,7 @@ fn entry(record: &ParallelRecord) -> LogEntry {
             }
         }
     }
+    fields.push(("writes", LogField::List(writes)));
     LogEntry {
         lsn: record.record.lsn,
         end: record.record.end,

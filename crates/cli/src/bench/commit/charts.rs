@@ -3,7 +3,8 @@
 //! Pure. Lines are told apart by everything that varies but what they are drawn over.
 
 use super::case::{Case, Delay, Row, Run};
-use super::columns::{Of, Rows, cores, speed_up, switches};
+use super::columns::{Of, Rows, cores, switches};
+use super::compare::speed_up;
 use super::figures::Figure;
 use crate::bytes::shown;
 use crate::sweep::chart::{Line, Picture, Scale};

@@ -3,13 +3,13 @@
 //! Pure. CSV has the same columns for every figure and for `log-commit`; what a row has nothing to say about is empty. A table leaves out
 //! what does not vary.
 
-use super::case::{Case, Delay, Row, Run, Work, partner};
+use super::case::{Case, Delay, Row, Run, Work};
 use super::cicada::CicadaFigure;
+use super::compare::{speed_up, to_adaptive, to_alone, to_logging_off, to_serial};
 use super::figures::{Figure, Spec};
 use crate::bytes::{grouped, shown};
 use crate::table;
-use katydid::LockRelease;
-use katydid_wal::{Counters, Durability, Group, InserterKind};
+use katydid_wal::{Counters, Group};
 
 /// What is the same for all rows of a command.
 #[derive(Debug, Clone, Default)]
@@ -68,55 +68,6 @@ fn optional(value: Option<impl ToString>) -> String {
 
 fn places<const PLACES: usize>(value: f64) -> String {
     format!("{value:.PLACES$}")
-}
-
-/// What early release gains over the other, for rows of early release.
-pub fn speed_up(rows: &[Row], row: &Row) -> Option<f64> {
-    if row.case.release != LockRelease::Early {
-        return None;
-    }
-    let other = partner(rows, row, |case| case.release = LockRelease::AfterDurable)?;
-    Some(row.ratio(other, Run::per_second))
-}
-
-/// The rate as a multiple of that of our own protocol under the same load.
-fn to_adaptive(rows: &[Row], row: &Row) -> Option<f64> {
-    let ours = partner(rows, row, |case| {
-        case.sync = Default::default();
-        case.group = None;
-    })?;
-    Some(row.ratio(ours, Run::per_second))
-}
-
-/// The rate as a share of that of the same work when nothing waits for the log.
-fn to_logging_off(rows: &[Row], row: &Row) -> Option<f64> {
-    let off = |other: &&Row| {
-        other.case.durability == Durability::Buffered
-            && (other.case.work, other.case.threads) == (row.case.work, row.case.threads)
-    };
-    Some(row.ratio(rows.iter().find(off)?, Run::per_second))
-}
-
-/// The rate as a multiple of the best serial log's with the same clients: one stream under a mutex.
-fn to_serial(rows: &[Row], row: &Row) -> Option<f64> {
-    let clients = |row: &Row| (row.case.work, row.case.threads, row.case.in_flight, row.case.delay);
-    let serial = |other: &&Row| is_serial(&other.case) && clients(other) == clients(row);
-    let ratios = rows.iter().filter(serial).map(|other| row.ratio(other, Run::per_second));
-    ratios.min_by(f64::total_cmp)
-}
-
-/// Readers' rate as a share of theirs without writers.
-fn to_alone(rows: &[Row], row: &Row) -> Option<f64> {
-    row.case.work.writers()?;
-    let alone = partner(rows, row, |case| case.work = Work::Readers { writers: 0 })?;
-    Some(row.ratio(alone, Run::per_second))
-}
-
-fn is_serial(case: &Case) -> bool {
-    case.streams == Some(1)
-        && case.inserter == InserterKind::Mutex
-        && case.release == LockRelease::Early
-        && case.durability == Durability::Durable
 }
 
 fn group(group: Group) -> String {

@@ -8,6 +8,7 @@ pub mod case;
 mod charts;
 pub mod cicada;
 pub mod columns;
+mod compare;
 pub mod figures;
 pub mod flags;
 mod raw;
