@@ -41,8 +41,8 @@ const RESTS_MAX: u64 = 256;
 pub(super) struct Gather {
     /// Committers seen active in the last round: those it released and those it left waiting.
     expected: AtomicU64,
-    /// The most committers seen active in the last rounds. Not of the checkers' kind: what it says is a guess at any time.
-    most: std::sync::atomic::AtomicU64,
+    /// The most committers seen active in the last rounds.
+    most: AtomicU64,
     /// Bytes of the last write for callers that do not wait.
     expected_bytes: AtomicU64,
     /// What the last write and sync took.
@@ -69,7 +69,7 @@ impl Gather {
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
         Gather {
             expected: number(0),
-            most: std::sync::atomic::AtomicU64::new(0),
+            most: number(0),
             expected_bytes: number(0),
             round_ns: number(0),
             rest: number(0),
@@ -88,10 +88,14 @@ impl Gather {
 
     /// Whether so many wait that the syncer should lead.
     pub(super) fn is_throng(&self) -> bool {
-        self.most.load(Ordering::Relaxed) >= self.throng
+        // Not so much as a look where there can be none: fewer steps for the checkers.
+        self.throng != u64::MAX && self.most.load(Ordering::Relaxed) >= self.throng
     }
 
     fn remember(&self, active: u64) {
+        if self.throng == u64::MAX {
+            return;
+        }
         let most = self.most.load(Ordering::Relaxed);
         self.most.store(active.max(most - most.div_ceil(FADES)), Ordering::Relaxed);
     }
