@@ -6,8 +6,11 @@ use crate::history::{History, Unit};
 use crate::machine::Machine;
 use katydid::testing::run_background;
 use katydid::{Database, Durability, Error, Session, Table, TransactionOptions};
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
 
 pub struct Client<'a> {
     machine: &'a Machine,
@@ -16,6 +19,8 @@ pub struct Client<'a> {
     pub history: &'a mut History,
     // The highest unit acknowledged by a callback.
     told: Arc<AtomicUsize>,
+    // Whether a callback was told of a failure. What was begun later may still go well, and says nothing of that one.
+    failed: Arc<AtomicBool>,
     keys: u64,
 }
 
@@ -23,7 +28,7 @@ impl<'a> Client<'a> {
     pub fn new(machine: &'a Machine, seed: u64, history: &'a mut History) -> Self {
         let mut random = Rng::with_seed(seed);
         let keys = [8, 40, 200][random.usize(0..3)];
-        Client { machine, seed, random, history, told: Arc::default(), keys }
+        Client { machine, seed, random, history, told: Arc::default(), failed: Arc::default(), keys }
     }
 
     /// Runs until the device crashes or `count` units are done.
@@ -46,6 +51,16 @@ impl<'a> Client<'a> {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Everything up to this unit is durable, unless one of them has failed.
+    fn acknowledge(&mut self, session: &Session, unit: usize) -> Result<(), Error> {
+        session.poll();
+        if self.failed.load(Ordering::Relaxed) {
+            return Err(Error::Closed);
+        }
+        self.history.acknowledge(unit);
         Ok(())
     }
 
@@ -72,13 +87,13 @@ impl<'a> Client<'a> {
                         let unit = self.history.attempt(Unit::Drop(name.clone()));
                         session.drain()?;
                         assert!(database.drop_table(&name)?);
-                        self.history.acknowledge(unit);
+                        self.acknowledge(session, unit)?;
                     }
                 }
                 2 => {
                     let end = self.history.attempt(Unit::Commit(Vec::new()));
                     database.sync()?;
-                    self.history.acknowledge(end);
+                    self.acknowledge(session, end)?;
                 }
                 _ => self.transaction(database, session)?,
             }
@@ -91,12 +106,12 @@ impl<'a> Client<'a> {
         ["a", "b", "c"][self.random.usize(0..3)].to_owned()
     }
 
-    fn table(&mut self, database: &Database) -> Result<(String, Table), Error> {
+    fn table(&mut self, database: &Database, session: &Session) -> Result<(String, Table), Error> {
         let name = self.table_name();
         if !self.history.state().contains_key(&name) {
             let unit = self.history.attempt(Unit::Create(name.clone()));
             let table = database.table(&name)?;
-            self.history.acknowledge(unit);
+            self.acknowledge(session, unit)?;
             return Ok((name, table));
         }
         let table = database.open_table(&name)?.expect("a table that was created");
@@ -114,7 +129,7 @@ impl<'a> Client<'a> {
     }
 
     fn transaction(&mut self, database: &Database, session: &Session) -> Result<(), Error> {
-        let (name, table) = self.table(database)?;
+        let (name, table) = self.table(database, session)?;
         let durability = match self.random.u32(0..8) {
             0 => Durability::Buffered,
             1 => Durability::Written,
@@ -156,21 +171,31 @@ impl<'a> Client<'a> {
             2..6 => {
                 let unit = self.history.attempt(Unit::Commit(writes));
                 let told = (durability == Durability::Durable).then(|| self.told.clone());
-                txn.commit_with(session, move |result| {
-                    if let (Ok(_), Some(told)) = (result, told) {
+                let (device, failed) = (self.machine.device.clone(), self.failed.clone());
+                txn.commit_with(session, move |result| match (result, told) {
+                    (Ok(_), Some(told)) if !failed.load(Ordering::Relaxed) => {
                         told.fetch_max(unit, Ordering::Relaxed);
+                    }
+                    (Ok(_), _) => {}
+                    (Err(error), _) => {
+                        assert!(device.is_crashed(), "failed without a crash: {error}");
+                        failed.store(true, Ordering::Relaxed);
                     }
                 });
             }
             6 => {
                 let unit = self.history.attempt(Unit::Commit(writes));
-                let future = txn.commit_async();
+                let mut future = txn.commit_async();
+                let mut context = Context::from_waker(Waker::noop());
+                if let Poll::Ready(Err(error)) = Pin::new(&mut future).poll(&mut context) {
+                    return Err(error);
+                }
                 if self.random.bool() {
                     // Without threads nobody else would make it ready.
                     run_background(database);
                     crate::common::block_on(future)?;
                     if durability == Durability::Durable {
-                        self.history.acknowledge(unit);
+                        self.acknowledge(session, unit)?;
                     }
                 }
             }
@@ -178,7 +203,7 @@ impl<'a> Client<'a> {
                 let unit = self.history.attempt(Unit::Commit(writes));
                 txn.commit()?;
                 if durability == Durability::Durable {
-                    self.history.acknowledge(unit);
+                    self.acknowledge(session, unit)?;
                 }
             }
         }

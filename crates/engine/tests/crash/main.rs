@@ -346,7 +346,11 @@ fn one_crash() {
     else {
         return;
     };
-    let workload = Workload { engine: engine(), seed, units: units as usize, background: Caller };
+    let background = if std::env::var_os("KATYDID_THREADS").is_some() { Threads } else { Caller };
+    let workload = Workload { engine: engine(), seed, units: units as usize, background };
+    for _ in 1..setting("KATYDID_TIMES").unwrap_or(1) {
+        workload.crash_at(step);
+    }
     let Outcome { generations, told } = workload.crash_at(step);
     let survived: Vec<usize> = generations.iter().map(|(units, _)| *units).collect();
     println!("{} device calls, survivors {survived:?}", told.len());
