@@ -5,6 +5,7 @@
 //! | `matrix` | one write or sync of the log, while callers of every kind wait for it, and others read what those wrote |
 //! | `steps` | any one call that changes the device, by its number, in a whole life of a database; any read of recovery |
 //! | `stalls` | nothing, for a long time |
+//! | `creation` | the machine, while a database is made |
 //! | `futures` | nothing; the caller loses interest |
 //! | `unsafe_commits` | the process or the machine, after commits that asked for less than durability |
 //! | `single` | one thing each |
@@ -13,6 +14,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod creation;
 mod futures;
 mod matrix;
 mod single;
@@ -27,6 +29,7 @@ use std::time::Duration;
 /// One way to open a database.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting {
+    /// Whose database it is.
     pub engine: EngineKind,
     /// Who syncs.
     pub sync: SyncKind,
