@@ -6,11 +6,11 @@ use crate::output::say;
 use crate::place::Place;
 use crate::progress::Progress;
 use clap::Args;
-use katydid::{Database, VerifyReport};
+use katydid::{Database, EngineKind, VerifyReport};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Check every page, the order of every tree and the log, without opening the database or changing anything
+/// Check every page and the order of every tree, or the last checkpoint, and the log, without opening the database or changing anything
 ///
 /// Faults go to standard error, the place first; then the exit code is 1. A database that was not closed cleanly is checked
 /// as it lies there.
@@ -30,11 +30,17 @@ pub struct Verify {
 impl Verify {
     pub fn run(self) -> Result<()> {
         self.place.must_exist()?;
+        // Whoever damaged the control file is named below.
+        let engine = Database::engine_at(&self.place.dir).unwrap_or_default();
+        let what = match engine {
+            EngineKind::Memory => "parts of the checkpoint",
+            _ => "pages",
+        };
         let progress = Mutex::new(if self.quiet { Progress::hidden() } else { Progress::new("verify") });
         let show = move |done: u64, of: u64| {
             let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
             let fraction = (of > 0).then(|| done as f64 / of as f64);
-            progress.show(fraction, || format!("{} of {} pages", grouped(done), grouped(of)));
+            progress.show(fraction, || format!("{} of {} {what}", grouped(done), grouped(of)));
         };
         let report = Database::verify_path(&self.place.dir, Some(Arc::new(show)))?;
         for fault in &report.faults {
@@ -46,21 +52,24 @@ impl Verify {
         if self.json {
             say(as_json(&report).to_string())?;
         } else if report.is_sound() && !self.quiet {
-            say(summary(&report))?;
+            say(summary(&report, engine))?;
         }
         if report.is_sound() { Ok(()) } else { Err(Failure::Said) }
     }
 }
 
-fn summary(report: &VerifyReport) -> String {
+fn summary(report: &VerifyReport, engine: EngineKind) -> String {
     let log = report.log_end.get().saturating_sub(report.log_start.get());
+    let (pages, log) = match engine {
+        // It has no pages, and its streams no positions in common.
+        EngineKind::Memory => (String::new(), String::new()),
+        _ => (format!("{} pages, ", grouped(report.pages)), format!(" ({})", shown(log))),
+    };
     format!(
-        "sound: {} pages, {} tables, {} keys, {} log records ({}), {}",
-        grouped(report.pages),
+        "sound: {pages}{} tables, {} keys, {} log records{log}, {}",
         grouped(report.tables),
         grouped(report.keys),
         grouped(report.log_records),
-        shown(log),
         if report.clean { "closed cleanly" } else { "not closed cleanly" },
     )
 }
