@@ -148,14 +148,14 @@ fn writers_with_callbacks_survive_kill_9() {
 fn blocking_writers_of_the_memory_engine_survive_kill_9() {
     // The other two with callbacks: each begins with a database of its own, which takes longer than killing it.
     for (flags, seed) in [MEMORY[0], MEMORY[3]].into_iter().zip(11..) {
-        writers_survive((EngineKind::Memory, flags), (4, 1), 3, seed);
+        writers_survive((EngineKind::Memory, flags), (4, 1), 2, seed);
     }
 }
 
 #[test]
 fn writers_with_callbacks_of_the_memory_engine_survive_kill_9() {
     for (flags, seed) in [MEMORY[1], MEMORY[2]].into_iter().zip(21..) {
-        writers_survive((EngineKind::Memory, flags), (3, 50), 3, seed);
+        writers_survive((EngineKind::Memory, flags), (3, 50), 2, seed);
     }
 }
 
