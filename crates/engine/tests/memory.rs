@@ -7,7 +7,7 @@ use katydid::{
     Access, Database, Durability, EngineKind, Error, LockRelease, MemoryStat, Options, Table,
     TransactionOptions,
 };
-use katydid_device::{MemoryDirectory, SimDevice};
+use katydid_device::{Directory, MemoryDirectory, SimDevice};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -290,4 +290,24 @@ fn a_table_is_dropped_while_commits_in_it_are_under_way() {
     assert!(database.tables().unwrap().is_empty());
     database.checkpoint().unwrap();
     assert!(used(&database) < 1000, "{}", used(&database));
+}
+
+#[test]
+fn a_database_whose_log_is_gone_is_refused_however_often_it_is_opened() {
+    let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
+    let database = Database::open_in(directory.clone(), options(16 * MIB)).unwrap();
+    let table = database.table("t").unwrap();
+    database.put(&table, key(1), "kept").unwrap();
+    drop(table);
+    database.close().unwrap();
+    let log = directory.existing_subdirectory("log").unwrap().unwrap();
+    for stream in 0..3 {
+        let folder = log.existing_subdirectory(&format!("stream-{stream:03}")).unwrap().unwrap();
+        folder.list().unwrap().iter().for_each(|name| folder.remove(name).unwrap());
+    }
+    log.list().unwrap().iter().for_each(|name| log.remove(name).unwrap());
+    for _ in 0..2 {
+        let refused = Database::open_in(directory.clone(), options(16 * MIB));
+        assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
+    }
 }

@@ -14,7 +14,7 @@ use crate::error::{Error, Foreign, Result};
 use crate::open::{Guards, LOG_FOLDER, Place, random_id};
 use crate::options::Options;
 use katydid_device::{self as device, Verb};
-use katydid_wal::{Finding, OpenError, Options as LogOptions, ParallelLog};
+use katydid_wal::{OpenError, Options as LogOptions, ParallelLog};
 use std::sync::Arc;
 
 /// A stream's ring and segments are not made smaller than this, unless the options say so themselves.
@@ -29,7 +29,11 @@ pub(crate) fn open(place: Place, options: Options, control: Option<ControlFile>)
         None => streams_of(&options),
     };
     let folder = match &control {
-        Some(_) => directory.existing_subdirectory(LOG_FOLDER)?.ok_or_else(|| missing(LOG_FOLDER))?,
+        // Before anything is made there: the next opening would take an empty log for this database's.
+        Some(_) => match directory.existing_subdirectory(LOG_FOLDER)? {
+            Some(folder) if !folder.list()?.is_empty() => folder,
+            _ => return Err(missing(LOG_FOLDER)),
+        },
         None => directory.subdirectory(LOG_FOLDER)?,
     };
     let open_log = |streams: u16| {
@@ -52,9 +56,6 @@ pub(crate) fn open(place: Place, options: Options, control: Option<ControlFile>)
         && id != control.get().database
     {
         return Err(Error::Foreign { place: name, what: Foreign::Identity(LOG_FOLDER.to_owned()) });
-    }
-    if control.is_some() && log.streams().iter().any(|log| log.recovery().finding == Finding::Created) {
-        return Err(missing(LOG_FOLDER));
     }
     let method = options.log.method;
     let (control, folder) = match control {
