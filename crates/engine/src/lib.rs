@@ -1,6 +1,8 @@
 //! An embedded transactional key-value store with fast durable commits.
 #![forbid(unsafe_code)]
 
+mod after_durable;
+mod bell;
 mod commit;
 mod control;
 mod database;

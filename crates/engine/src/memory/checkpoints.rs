@@ -19,26 +19,20 @@ use super::checkpoint::{Manifest, PARTS_MAX, PartWriter, Row as FileRow};
 use super::engine::Engine;
 use super::store::{Key, Row, Table};
 use crate::Lsn;
+use crate::bell::Bell;
 use crate::error::{Error, Result};
 use crate::ids::TableId;
 use katydid_wal::{Background, Log, ParallelLog, Place};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use std::ops::Bound;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Longest wait for one undecided version; then the checkpoint is given up, and taken later.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
-#[derive(Debug, Default)]
-struct Alarm {
-    rung: bool,
-    stopping: bool,
-}
-
-/// Where checkpoints stand, and the thread's bell.
+/// Where checkpoints stand, and the bell of the thread that takes them.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
     /// One checkpoint at a time (rank 1).
@@ -49,13 +43,8 @@ pub(crate) struct Checkpoints {
     last: Box<[AtomicU64]>,
     /// Whether what was read at opening is in no checkpoint. A hint, relaxed.
     replayed: AtomicBool,
-    /// Whether the bell was rung and not yet heard. Relaxed hint that spares the bell's latch; the latch decides.
-    rung: AtomicBool,
     taken: AtomicU64,
-    // Leaf latch.
-    alarm: Mutex<Alarm>,
-    bell: Condvar,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    pub(crate) bell: Bell,
 }
 
 impl Checkpoints {
@@ -67,11 +56,8 @@ impl Checkpoints {
             due: never(),
             last: ends,
             replayed: AtomicBool::new(false),
-            rung: AtomicBool::new(false),
             taken: AtomicU64::new(0),
-            alarm: Mutex::default(),
-            bell: Condvar::new(),
-            thread: Mutex::new(None),
+            bell: Bell::default(),
         }
     }
 
@@ -96,17 +82,8 @@ impl Checkpoints {
     #[inline]
     pub(crate) fn note(&self, place: Place) {
         if place.end.get() >= self.due[place.stream.index()].load(Ordering::Relaxed) {
-            self.wake();
+            self.bell.ring();
         }
-    }
-
-    /// Wakes the thread.
-    pub(crate) fn wake(&self) {
-        if self.rung.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        self.alarm.lock().rung = true;
-        self.bell.notify_one();
     }
 
     /// Starts the thread, if there is to be one.
@@ -115,45 +92,7 @@ impl Checkpoints {
         if engine.options.log.background == Background::Caller {
             return Ok(());
         }
-        let weak = Arc::downgrade(engine);
-        let thread = std::thread::Builder::new().name("katydid-checkpoint".to_owned());
-        *engine.checkpoints.thread.lock() = Some(thread.spawn(move || run(&weak))?);
-        Ok(())
-    }
-
-    /// Ends the thread, after the checkpoint it may be in.
-    pub(crate) fn stop(&self) {
-        self.alarm.lock().stopping = true;
-        self.bell.notify_all();
-        let thread = self.thread.lock().take();
-        if let Some(thread) = thread
-            && thread.thread().id() != std::thread::current().id()
-        {
-            // A panic there has been reported by the thread itself.
-            let _panicked = thread.join();
-        }
-    }
-
-    fn is_stopping(&self) -> bool {
-        self.alarm.lock().stopping
-    }
-
-    /// Waits for the bell; `false` if the thread is to end.
-    fn listen(&self) -> bool {
-        let mut alarm = self.alarm.lock();
-        while !alarm.rung && !alarm.stopping {
-            self.bell.wait(&mut alarm);
-        }
-        self.rung.store(false, Ordering::Release);
-        alarm.rung = false;
-        !alarm.stopping
-    }
-}
-
-fn run(weak: &Weak<Engine>) {
-    let Some(engine) = weak.upgrade() else { return };
-    while engine.checkpoints.listen() {
-        engine.look_after();
+        Bell::start(engine, |engine| &engine.checkpoints.bell, "katydid-checkpoint", Engine::look_after)
     }
 }
 
@@ -182,7 +121,7 @@ impl Engine {
 
     /// What the thread does each time it is woken.
     pub(crate) fn look_after(&self) {
-        while self.checkpoint_is_due() && !self.checkpoints.is_stopping() {
+        while self.checkpoint_is_due() && !self.checkpoints.bell.is_stopping() {
             let before = self.log_bytes();
             // A failure has shut the gate, or is a lack of space, or a long wait: whoever takes the next one finds out.
             if self.checkpoint().is_err() || self.log_bytes() >= before {

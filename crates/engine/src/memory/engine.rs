@@ -12,8 +12,8 @@
 use super::checkpoint::CheckpointFolder;
 use super::checkpoints::Checkpoints;
 use super::log_record::{self, LoggedWrite};
-use super::releaser::Releaser;
 use super::store::{Entrance, LogView, Running, Store, Timestamp, Validated};
+use crate::after_durable::{Ender, EndsLater};
 use crate::control::{ControlFile, Shutdown};
 use crate::error::{Error, Result};
 use crate::options::{Access, DependenceRule, LockRelease, Options};
@@ -45,7 +45,7 @@ pub(crate) struct Engine {
     pub(crate) control: ControlFile,
     pub(crate) folder: CheckpointFolder,
     pub(crate) checkpoints: Checkpoints,
-    pub(crate) releaser: Releaser,
+    pub(crate) ender: Ender<PendingVersions>,
     pub(crate) tally: Tally,
     /// Idle writers, by the shard of the thread that used them. Leaf latches.
     writers: Box<[CachePadded<Mutex<Vec<Writer>>>]>,
@@ -154,6 +154,13 @@ impl Committed {
     }
 }
 
+/// A transaction in the log, which keeps its versions to itself until it is durable.
+#[derive(Debug)]
+pub(crate) struct PendingVersions {
+    pub(crate) committed: Committed,
+    pub(crate) held: Validated,
+}
+
 /// Guards and parts that [`Engine::new`] takes over.
 pub(crate) struct Parts {
     pub(crate) options: Options,
@@ -181,7 +188,7 @@ impl Engine {
             store,
             control,
             folder,
-            releaser: Releaser::default(),
+            ender: Ender::default(),
             tally: Tally::default(),
             writers: (0..SHARDS).map(|_| CachePadded::default()).collect(),
             closed: AtomicBool::new(false),
@@ -211,7 +218,7 @@ impl Engine {
         let (log, share) = (self.stream_of_thread(), self.log.streams().len() as u64);
         let live = || log.reserved().since(log.start());
         if live() > self.options.log_soft_bytes / share {
-            self.checkpoints.wake();
+            self.checkpoints.bell.ring();
             let limit = self.options.log_hard_bytes / share;
             if live() > limit {
                 self.checkpoint_if(|| live() > limit)?;
@@ -345,8 +352,8 @@ impl Engine {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        self.checkpoints.stop();
-        self.releaser.stop();
+        self.checkpoints.bell.stop();
+        self.ender.stop();
         let outcome = if self.gate.is_shut() { Err(self.poison()) } else { self.leave() };
         self.writers.iter().for_each(|writers| writers.lock().clear());
         let closed = self.log.close().map_err(Error::from);
@@ -360,5 +367,18 @@ impl Engine {
             self.checkpoint()?;
         }
         self.control.update(|control| control.shutdown = Shutdown::Clean)
+    }
+}
+
+impl EndsLater for Engine {
+    type Pending = PendingVersions;
+
+    fn ender(&self) -> &Ender<PendingVersions> {
+        &self.ender
+    }
+
+    fn end_pending(&self, PendingVersions { committed, held }: PendingVersions) {
+        let outcome = self.wait(&committed);
+        self.end(&committed, held, &outcome);
     }
 }

@@ -7,7 +7,6 @@
 //! | `database`, `table`, `transaction`, `range`, `session`, `commit` | what is inside the public types |
 //! | `engine` | the parts of an open database; giving a transaction its place in the log |
 //! | `log_record` | a transaction's writes as bytes |
-//! | `releaser` | ends transactions that keep their versions to themselves until they are durable |
 //! | `checkpoint/`, `checkpoints` | the files of a checkpoint; taking one |
 //! | `verify`, `dump`, `stat` | looking at it |
 //! | `open`, `recovery` | opening: the last checkpoint, then the log |
@@ -24,7 +23,6 @@ mod log_record;
 mod open;
 mod range;
 mod recovery;
-mod releaser;
 mod session;
 mod stat;
 mod store;

@@ -8,12 +8,12 @@
 
 use super::commit::MemoryCommit;
 use super::database::Entrance;
-use super::engine::{Committed, Engine};
+use super::engine::{Committed, Engine, PendingVersions};
 use super::range::MemoryRange;
-use super::releaser::Releaser;
 use super::session::MemorySession;
 use super::store::{Mark, Running, Validated};
 use super::table::{MemoryTable, Use};
+use crate::after_durable::Ender;
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
 use crate::options::{Read, TransactionOptions};
@@ -181,7 +181,9 @@ impl MemoryTransaction {
     /// Hands what nobody may see before it is durable to whoever waits for that.
     fn end_later(&self, (committed, held): (Committed, Option<Validated>)) -> Committed {
         if let Some(held) = held {
-            Releaser::end_later(self.engine(), committed.clone(), held);
+            let engine = self.engine();
+            let pending = PendingVersions { committed: committed.clone(), held };
+            Ender::end_later(engine, engine.options.log.background, pending);
         }
         committed
     }

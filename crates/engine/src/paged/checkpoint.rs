@@ -23,6 +23,7 @@
 //! that must do the same in every run have no such thread: `Engine::run_background` does its work where they call it.
 
 use crate::Lsn;
+use crate::bell::Bell;
 use crate::control::Shutdown;
 use crate::error::Result;
 use crate::paged::engine::Engine;
@@ -31,10 +32,9 @@ use crate::paged::log_record::{
     encode_active, encode_checkpoint_end, encode_pages,
 };
 use katydid_wal::{Admission, Append, Appended, Background, Durability, Kind};
-use parking_lot::{Condvar, Mutex};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Pages written back in one go, between looks at whether to stop.
 const FLUSH_PAGES: usize = 1024;
@@ -42,13 +42,7 @@ const FLUSH_PAGES: usize = 1024;
 /// Bytes of log after which the thread looks whether the pool runs out of clean pages.
 const LOOK_BYTES: u64 = 1 << 20;
 
-#[derive(Debug, Default)]
-struct Alarm {
-    rung: bool,
-    stopping: bool,
-}
-
-/// Where checkpoints stand, and the thread's bell.
+/// Where checkpoints stand, and the bell of the thread that takes them.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
     /// One checkpoint at a time (rank 1).
@@ -59,13 +53,8 @@ pub(crate) struct Checkpoints {
     due: AtomicU64,
     /// Log position at which the thread looks at the pool, or `due` if that is earlier. A hint, relaxed.
     look: AtomicU64,
-    /// Whether the bell was rung and not yet heard. Relaxed hint that spares the bell's latch; the latch decides.
-    rung: AtomicBool,
     taken: AtomicU64,
-    // Leaf latch.
-    alarm: Mutex<Alarm>,
-    bell: Condvar,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    pub(crate) bell: Bell,
     /// Lets a test act between the capture of a checkpoint and its parts: it is told, and gives leave.
     #[cfg(test)]
     pause: Mutex<Option<(std::sync::mpsc::Sender<()>, std::sync::mpsc::Receiver<()>)>>,
@@ -78,11 +67,8 @@ impl Checkpoints {
             begin: AtomicU64::new(begin.get()),
             due: AtomicU64::new(u64::MAX),
             look: AtomicU64::new(u64::MAX),
-            rung: AtomicBool::new(false),
             taken: AtomicU64::new(0),
-            alarm: Mutex::default(),
-            bell: Condvar::new(),
-            thread: Mutex::new(None),
+            bell: Bell::default(),
             #[cfg(test)]
             pause: Mutex::new(None),
         }
@@ -102,17 +88,8 @@ impl Checkpoints {
     #[inline]
     pub(crate) fn note(&self, end: Lsn) {
         if end.get() >= self.look.load(Ordering::Relaxed) {
-            self.wake();
+            self.bell.ring();
         }
-    }
-
-    /// Wakes the thread.
-    pub(crate) fn wake(&self) {
-        if self.rung.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        self.alarm.lock().rung = true;
-        self.bell.notify_one();
     }
 
     /// Starts the thread, if there is to be one.
@@ -123,50 +100,7 @@ impl Checkpoints {
         if engine.options.log.background == Background::Caller {
             return Ok(());
         }
-        let weak = Arc::downgrade(engine);
-        let thread = std::thread::Builder::new().name("katydid-checkpoint".to_owned());
-        *engine.checkpoints.thread.lock() = Some(thread.spawn(move || run(&weak))?);
-        Ok(())
-    }
-
-    /// Ends the thread, after the checkpoint it may be in.
-    pub(crate) fn stop(&self) {
-        self.alarm.lock().stopping = true;
-        self.bell.notify_all();
-        let thread = self.thread.lock().take();
-        if let Some(thread) = thread
-            && thread.thread().id() != std::thread::current().id()
-        {
-            // A panic there has been reported by the thread itself.
-            let _panicked = thread.join();
-        }
-    }
-
-    fn is_stopping(&self) -> bool {
-        self.alarm.lock().stopping
-    }
-
-    /// Waits for the bell; `false` if the thread is to end.
-    fn listen(&self) -> bool {
-        let mut alarm = self.alarm.lock();
-        while !alarm.rung && !alarm.stopping {
-            self.bell.wait(&mut alarm);
-        }
-        self.hear(&mut alarm);
-        !alarm.stopping
-    }
-
-    /// Takes the bell's ring, so that the next one is heard; whether it was rung.
-    fn hear(&self, alarm: &mut Alarm) -> bool {
-        self.rung.store(false, Ordering::Release);
-        std::mem::take(&mut alarm.rung)
-    }
-}
-
-fn run(weak: &Weak<Engine>) {
-    let Some(engine) = weak.upgrade() else { return };
-    while engine.checkpoints.listen() {
-        engine.look_after();
+        Bell::start(engine, |engine| &engine.checkpoints.bell, "katydid-checkpoint", Engine::look_after)
     }
 }
 
@@ -177,8 +111,7 @@ impl Engine {
             return;
         }
         self.log.run_background();
-        let rung = self.checkpoints.hear(&mut self.checkpoints.alarm.lock());
-        if rung {
+        if self.checkpoints.bell.hear() {
             self.look_after();
         }
     }
@@ -192,7 +125,7 @@ impl Engine {
         while self.checkpoint_is_due() {
             let before = self.log.start();
             // A failure has shut the gate, or is a lack of space that whoever writes meets as well.
-            if self.checkpoint().is_err() || self.checkpoints.is_stopping() {
+            if self.checkpoint().is_err() || self.checkpoints.bell.is_stopping() {
                 break;
             }
             // Over the soft limit checkpoints follow each other, as long as they help.
@@ -217,7 +150,7 @@ impl Engine {
         loop {
             let pool = self.pool.stat();
             let is_full = pool.resident >= pool.capacity - pool.capacity / 8;
-            if !is_full || pool.dirty <= pool.capacity / 2 || self.checkpoints.is_stopping() {
+            if !is_full || pool.dirty <= pool.capacity / 2 || self.checkpoints.bell.is_stopping() {
                 return Ok(());
             }
             if self.pool.flush_cold(FLUSH_PAGES.min(pool.capacity / 8))? == 0 {
@@ -237,7 +170,7 @@ impl Engine {
         let previous = self.checkpoints.begin();
         loop {
             let written = self.pool.flush_batch(FLUSH_PAGES, previous)?;
-            if written < FLUSH_PAGES || self.checkpoints.is_stopping() {
+            if written < FLUSH_PAGES || self.checkpoints.bell.is_stopping() {
                 break;
             }
         }

@@ -10,6 +10,7 @@
 //!    and the log is kept for recovery to undo them.
 
 use crate::Lsn;
+use crate::after_durable::{Ender, EndsLater};
 use crate::control::ControlFile;
 use crate::error::{ConflictKind, Error, Result};
 use crate::lock::{Conflict, Locks, TxnLocks};
@@ -17,8 +18,8 @@ use crate::options::Options;
 use crate::paged::active::ActiveTable;
 use crate::paged::checkpoint::Checkpoints;
 use crate::paged::pool::{Pool, WalBarrier};
-use crate::paged::releaser::Releaser;
 use crate::paged::space::Space;
+use crate::paged::transaction::Committed;
 use crate::paged::tree::Pages;
 use crate::stat::Pin;
 use katydid_device::{Cause, DirectoryLock, Gate, Verb, Watch};
@@ -26,6 +27,13 @@ use katydid_wal::{Admission, Append, Appended, Durability, Kind, Log};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+
+/// A commit, and the locks that its transaction keeps until it is durable.
+#[derive(Debug)]
+pub(crate) struct PendingLocks {
+    pub(crate) committed: Committed,
+    pub(crate) locks: TxnLocks,
+}
 
 /// An open database.
 #[derive(Debug)]
@@ -42,7 +50,7 @@ pub(crate) struct Engine {
     pub(crate) active: ActiveTable,
     pub(crate) control: ControlFile,
     pub(crate) checkpoints: Checkpoints,
-    pub(crate) releaser: Releaser,
+    pub(crate) ender: Ender<PendingLocks>,
     /// Set by `close`, read by every call; the log's own state decides races, so relaxed would do, but it is not hot.
     pub(crate) closed: AtomicBool,
     /// Locks that are never released: invariants 1 and 3.
@@ -128,10 +136,10 @@ impl Engine {
             return Err(self.poison());
         }
         if self.space.is_short() {
-            self.checkpoints.wake();
+            self.checkpoints.bell.ring();
         }
         if self.log_bytes() > self.options.log_soft_bytes {
-            self.checkpoints.wake();
+            self.checkpoints.bell.ring();
             if self.log_bytes() > self.options.log_hard_bytes {
                 return self.make_log_room();
             }
@@ -224,5 +232,21 @@ impl Engine {
             pin = Pin::DirtyPage(lsn);
         }
         pin
+    }
+}
+
+impl EndsLater for Engine {
+    type Pending = PendingLocks;
+
+    fn ender(&self) -> &Ender<PendingLocks> {
+        &self.ender
+    }
+
+    /// After a failure the locks are kept: nobody knows whether the commit survives.
+    fn end_pending(&self, PendingLocks { committed, mut locks }: PendingLocks) {
+        match self.log.wait(committed.end, committed.durability) {
+            Ok(()) => self.locks.release_all(&mut locks, committed.left_behind()),
+            Err(_) => self.keep_locks(locks),
+        }
     }
 }

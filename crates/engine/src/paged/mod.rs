@@ -19,7 +19,6 @@ pub(crate) mod page;
 pub(crate) mod pool;
 pub(crate) mod range;
 pub(crate) mod recovery;
-pub(crate) mod releaser;
 pub(crate) mod rollback;
 pub(crate) mod session;
 #[allow(dead_code)] // the page formats' and trees' full vocabulary

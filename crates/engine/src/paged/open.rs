@@ -4,6 +4,7 @@
 //! files, torn pages, log, analysis, redo, free pages, undo, checkpoint; only then do others see the database.
 
 use crate::Phase;
+use crate::after_durable::Ender;
 use crate::control::{Control, ControlFile};
 use crate::error::{Error, Foreign, Result};
 use crate::ids::TxnId;
@@ -16,7 +17,6 @@ use crate::paged::double_write::{self, DoubleWrite};
 use crate::paged::engine::{Engine, LogBarrier};
 use crate::paged::pool::Pool;
 use crate::paged::recovery::{self, Analysis, Progress};
-use crate::paged::releaser::Releaser;
 use crate::paged::space::{self, Space};
 use katydid_device::{self as device, Create, Directory, File, Verb, Watch};
 use katydid_wal::{Background, Log};
@@ -150,7 +150,7 @@ fn restart(
         active: ActiveTable::new(TxnId::new(next_txn)),
         control,
         checkpoints: Checkpoints::new(begin),
-        releaser: Releaser::default(),
+        ender: Ender::default(),
         closed: AtomicBool::new(false),
         stuck: Mutex::default(),
         broken: OnceLock::new(),
@@ -175,10 +175,10 @@ impl Engine {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        self.checkpoints.stop();
+        self.checkpoints.bell.stop();
         let outcome =
             if self.gate.is_shut() { Err(self.poison()) } else { self.checkpoint_all().map(|_| ()) };
-        self.releaser.stop();
+        self.ender.stop();
         self.active.drop_sessions();
         let closed = self.log.close().map_err(Error::from);
         // The next open may come before the last handle is gone.

@@ -11,15 +11,15 @@
 
 use crate::Durability;
 use crate::Lsn;
+use crate::after_durable::Ender;
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
 use crate::lock::{PointMode, TableMode, TxnLocks};
 use crate::options::{LockRelease, Read, TransactionOptions};
 use crate::paged::commit::PagedCommit;
 use crate::paged::database::Entrance;
-use crate::paged::engine::Engine;
+use crate::paged::engine::{Engine, PendingLocks};
 use crate::paged::range::PagedRange;
-use crate::paged::releaser::Releaser;
 use crate::paged::session::PagedSession;
 use crate::paged::table::PagedTable;
 use crate::paged::tree::{Pages, Previous};
@@ -353,7 +353,8 @@ impl PagedTransaction {
     /// Hands locks that are to be held until the commit is durable to the thread that waits for that.
     fn release_later(&mut self, committed: Committed) {
         if let Some(locks) = self.locks.take() {
-            Releaser::release_later(&self.inner.engine, locks, committed);
+            let engine = &self.inner.engine;
+            Ender::end_later(engine, engine.options.log.background, PendingLocks { committed, locks });
         }
     }
 

@@ -1,0 +1,97 @@
+//! A thread that sleeps until it is rung for, and the bell.
+//!
+//! Any thread rings; the bell's own thread listens. Rings that come before it listened again are one.
+//!
+//! Invariant: after [`Bell::ring`] returned, the thread goes through its work once more, from the start, unless it is to stop. So
+//! whoever rings does so after what it has changed is to be seen.
+
+use parking_lot::{Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+
+#[derive(Debug, Default)]
+struct Alarm {
+    rung: bool,
+    stopping: bool,
+}
+
+/// See the head of this file.
+#[derive(Debug, Default)]
+pub(crate) struct Bell {
+    /// Whether it was rung and not yet heard. Relaxed hint that spares the latch; the latch decides.
+    rung: AtomicBool,
+    // Leaf latch.
+    alarm: Mutex<Alarm>,
+    wake: Condvar,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Bell {
+    /// Wakes the thread.
+    pub(crate) fn ring(&self) {
+        if self.rung.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.alarm.lock().rung = true;
+        self.wake.notify_one();
+    }
+
+    /// Starts the thread, which does `work` on `owner` whenever `bell`, which is the owner's, was rung.
+    pub(crate) fn start<T: Send + Sync + 'static>(
+        owner: &Arc<T>,
+        bell: fn(&T) -> &Bell,
+        name: &str,
+        work: fn(&T),
+    ) -> std::io::Result<()> {
+        let weak = Arc::downgrade(owner);
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        *bell(owner).thread.lock() = Some(thread.spawn(move || run(&weak, bell, work))?);
+        Ok(())
+    }
+
+    /// Ends the thread, after the work it may be in.
+    pub(crate) fn stop(&self) {
+        self.alarm.lock().stopping = true;
+        self.wake.notify_all();
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
+        {
+            // A panic there has been reported by the thread itself.
+            let _panicked = thread.join();
+        }
+    }
+
+    /// Whether the thread is to end.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.alarm.lock().stopping
+    }
+
+    /// Takes a ring, so that the next one is heard, where there is no thread; whether there was one.
+    pub(crate) fn hear(&self) -> bool {
+        self.heard(&mut self.alarm.lock())
+    }
+
+    fn heard(&self, alarm: &mut Alarm) -> bool {
+        self.rung.store(false, Ordering::Release);
+        std::mem::take(&mut alarm.rung)
+    }
+
+    /// Waits for a ring; `false` if the thread is to end.
+    fn listen(&self) -> bool {
+        let mut alarm = self.alarm.lock();
+        while !alarm.rung && !alarm.stopping {
+            self.wake.wait(&mut alarm);
+        }
+        self.heard(&mut alarm);
+        !alarm.stopping
+    }
+}
+
+fn run<T>(weak: &Weak<T>, bell: fn(&T) -> &Bell, work: fn(&T)) {
+    let Some(owner) = weak.upgrade() else { return };
+    while bell(&owner).listen() {
+        work(&owner);
+    }
+}
