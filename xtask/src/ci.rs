@@ -13,8 +13,7 @@ pub fn all() -> Outcome {
     run("docs", cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
     readme_test()?;
     long::explore()?;
-    long::loom()?;
-    long::fuzz(3, None)
+    long::loom()
 }
 
 /// Runs the command that the README gives for the tests, word by word, so that it cannot rot.

@@ -18,7 +18,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// What CI runs: format, lints, layering, docs, the README's tests, the model checkers, a short fuzz.
+    /// What CI runs: format, lints, layering, docs, the README's tests, the model checkers.
     Ci,
     /// Checks which crate uses which, and that only `device` syncs and only the shim names atomics in kernels.
     Layers,

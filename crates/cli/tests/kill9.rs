@@ -136,12 +136,12 @@ fn writers_survive(
 
 #[test]
 fn blocking_writers_survive_kill_9() {
-    writers_survive(PAGED, (4, 1), 8, 1);
+    writers_survive(PAGED, (4, 1), 6, 1);
 }
 
 #[test]
 fn writers_with_callbacks_survive_kill_9() {
-    writers_survive(PAGED, (3, 50), 8, 2);
+    writers_survive(PAGED, (3, 50), 6, 2);
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn load_survives(engine: &str, seed: u64) {
         (0..20_000).map(|number| format!("{number:06}\tvalue {}", number * 7919)).collect();
     std::fs::write(&file, lines.join("\n")).unwrap();
     let mut durable = 0;
-    for _ in 0..rounds(6) {
+    for _ in 0..rounds(4) {
         // Keys that are there are written again with the same values: the prefix only grows.
         let mut command =
             command(["load", "t", file.to_str().unwrap(), "--acks", "--batch", &BATCH.to_string()]);

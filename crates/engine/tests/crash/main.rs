@@ -277,7 +277,7 @@ fn some_steps_of_many(engine: EngineKind, background: Background, first: u64, cr
 
 fn crashes_under_several_threads(engine: EngineKind) {
     let first = common::seed(500);
-    for seed in first..first + 40 {
+    for seed in first..first + 30 {
         crowd(engine, seed);
     }
 }
@@ -296,7 +296,7 @@ fn release_crashes_at_every_sync_take_back_nothing_that_was_relied_on(engine: En
 fn crashes_while_clients_take_turns(engine: EngineKind) {
     let workers = turns::workers();
     let first = common::seed(4000);
-    for seed in first..first + some(engine, 60, 24) {
+    for seed in first..first + some(engine, 40, 20) {
         turns(engine, seed, InserterKind::Chunked, 10, &workers);
     }
     for (seed, inserter) in (first..).zip(InserterKind::ALL) {
