@@ -9,10 +9,10 @@
 //!
 //! 52 bits of 64 ns are nine years of running, added up over all incarnations.
 
+use super::sync_shim::{AtomicU64, Instant, Ordering, spin_loop};
 #[cfg(test)]
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const SLOT_BITS: u32 = 12;
 const TICK_BITS: u32 = 6;
@@ -123,7 +123,7 @@ impl Clock {
             if now > passed {
                 return now;
             }
-            std::hint::spin_loop();
+            spin_loop();
         }
     }
 

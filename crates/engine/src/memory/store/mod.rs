@@ -19,6 +19,7 @@ mod limit;
 mod load;
 mod record;
 mod slots;
+mod sync_shim;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

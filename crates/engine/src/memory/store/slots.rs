@@ -13,10 +13,10 @@
 
 use super::LogView;
 use super::clock::{Clock, SLOTS_MAX, Timestamp};
+use super::sync_shim::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst, yield_now};
 use crossbeam_utils::CachePadded;
 use parking_lot::{Condvar, Mutex};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 const PHASE_BITS: u32 = 12;
@@ -328,7 +328,7 @@ impl Patience {
 
     fn is_over(&mut self, log: &dyn LogView) -> bool {
         self.turns += 1;
-        std::thread::yield_now();
+        yield_now();
         if !self.turns.is_multiple_of(64) {
             return false;
         }
@@ -339,3 +339,6 @@ impl Patience {
         Instant::now() >= until
     }
 }
+
+#[cfg(all(test, katydid_explore))]
+mod checks;
