@@ -113,9 +113,9 @@ fn an_existing_set_keeps_its_unit_and_is_opened_without_writing() {
     let device = SimDevice::new(1);
     let striped = simulated(&device, 2).expect("make");
     write(&striped, "a", &[1; 3 * UNIT as usize]).expect("write");
-    let steps = device.steps();
     let again = StripedDirectory::open(inside(&device, 2).expect("open"), 1 << 20).expect("open");
     assert_eq!(again.unit_bytes(), UNIT);
+    let steps = device.steps();
     let again = StripedDirectory::open_existing(inside(&device, 2).expect("open")).expect("open");
     assert_eq!(read(&again, "a").expect("read"), [1; 3 * UNIT as usize]);
     assert_eq!(device.steps(), steps);
@@ -346,6 +346,22 @@ fn what_a_killed_process_left_is_not_built_upon_before_it_is_durable() {
                 break;
             }
         }
+    }
+}
+
+#[test]
+fn a_folder_that_a_killed_process_was_making_is_durable_once_the_next_one_has_it() {
+    let seed = seed();
+    for step in 0.. {
+        let device = SimDevice::new(seed.wrapping_add(step));
+        let striped = simulated(&device, 2).expect("make");
+        device.crash_at(device.steps() + step);
+        let Err(error) = striped.subdirectory("inner") else { return assert!(step > 5, "{step} steps") };
+        assert!(matches!(error.cause, Cause::Crashed), "{error}");
+        let next = device.reopen_after_kill();
+        simulated(&next, 2).and_then(|striped| striped.subdirectory("inner")).expect("the process goes on");
+        let found = simulated(&next.reopen_with(seed, Survival::DropAll), 2).expect("the machine crashed");
+        assert!(found.existing_subdirectory("inner").expect("look").is_some(), "step {step}, seed {seed}");
     }
 }
 

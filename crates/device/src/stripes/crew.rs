@@ -239,6 +239,10 @@ mod tests {
         };
         for _ in 0..3 {
             crew.each(4, &call).expect("no call fails");
+            // Who is not asleep yet is not counted upon, and another one is started.
+            while locked(&crew.shared.state).asleep < 3 {
+                thread::yield_now();
+            }
         }
         assert_eq!(locked(&crew.shared.state).helpers, 3, "helpers are used again");
     }

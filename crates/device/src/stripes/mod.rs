@@ -12,7 +12,7 @@
 //! 2. A part is removed only when it is durable that no file names it: after the first directory was synced, and under the
 //!    directory's lock or by whoever took the last name away.
 //! 3. The labels of a set are made in this order: the first directory's (making), the others', the first's (complete).
-//!    Each is durable before the next is begun. A directory that is not empty gets no label.
+//!    Each is durable before the next is begun, and the last before the set is used. A directory that is not empty gets no label.
 //! 4. Whatever is asked to be durable is reported only when it is in every directory that it touches.
 //!
 //! | crash while | leaves |
@@ -113,7 +113,11 @@ impl StripedDirectory {
 
     fn made(directories: Vec<Arc<dyn Directory>>, unit: u64, crew: Arc<Crew>) -> Result<StripedDirectory> {
         let set = match Set::existing(directories.clone(), crew.clone())? {
-            Some(set) => set,
+            Some(set) => {
+                // Seen is not durable: whoever wrote the last label may have been killed before it was.
+                set.first().sync()?;
+                set
+            }
             None => {
                 Set::make(&directories, unit)?;
                 Set::existing(directories, crew)?.ok_or_else(|| refused("the set was not made"))?
