@@ -113,3 +113,24 @@ fn what_is_not_there_is_named_with_what_is() {
     fs::write(&file, "sockets = 1\n").unwrap();
     manycore(&format!("--machine {}", file.display())).expect_error(2, "missing field");
 }
+
+#[test]
+fn transactions_give_a_table_and_files_that_repeat() {
+    let dir = tempfile::tempdir().unwrap();
+    let go = |name: &str| {
+        let (csv, svg) = (dir.path().join(format!("{name}.csv")), dir.path().join(format!("{name}.svg")));
+        let words = format!(
+            "manycore txn --machine eleda --threads 1,4 --millis 0.2 --csv {} --svg {}",
+            csv.display(),
+            svg.display()
+        );
+        let out = run(words.split(' ')).expect(0);
+        (out, fs::read_to_string(csv).unwrap(), fs::read_to_string(svg).unwrap())
+    };
+    let first = go("first");
+    assert_eq!(go("second"), first);
+    assert_eq!(first.1.lines().count(), 3);
+    assert!(first.1.starts_with("threads,none,parallel,"), "{}", first.1);
+    assert!(first.2.contains(">serial</text>") && !first.2.contains("NaN"));
+    run("manycore txn --record 20KiB".split(' ')).expect_error(2, "must be at most 16384 bytes");
+}

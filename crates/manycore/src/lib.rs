@@ -49,6 +49,30 @@ mod ring;
 #[path = "../../wal/src/testing/sizes.rs"]
 mod sizes;
 
+/// Timestamps and slots of the memory engine, and transactions on them.
+#[allow(dead_code, reason = "the engine uses more of it than this crate")]
+#[path = "../../engine/src/memory/store"]
+mod store {
+    pub(crate) mod clock;
+    pub(crate) mod slots;
+    #[path = "../../../../manycore/src/txn.rs"]
+    pub(crate) mod txn;
+
+    pub(crate) mod sync_shim {
+        pub(crate) use crate::sync_shim::{
+            AtomicBool, AtomicU64, AtomicUsize, Ordering, spin_loop, yield_now,
+        };
+        pub(crate) use crate::vm::Instant;
+    }
+
+    /// What slots ask of the log.
+    pub(crate) trait LogView {
+        /// The caller is about to wait for another transaction.
+        fn before_wait(&self);
+    }
+}
+
 pub use machine::{Bandwidth, Machine, MachineError, Nanos, Placement, Real};
 pub use run::{Outcome, Plan, RunError, designs, ring_bytes, run};
 pub use sizes::Sizes;
+pub use store::txn::{TXN_DESIGNS, TxnDesign, TxnOutcome, TxnPlan, run_txns};

@@ -155,25 +155,31 @@ pub fn run(machine: &Machine, plan: &Plan) -> Result<Outcome, RunError> {
     })
 }
 
+pub(crate) fn in_range(
+    good: bool,
+    field: &'static str,
+    value: f64,
+    range: &'static str,
+) -> Result<(), RunError> {
+    if good { Ok(()) } else { Err(RunError::Range { field, value, range }) }
+}
+
 fn options(plan: &Plan) -> Result<Options, RunError> {
     let inserter = plan
         .inserter
         .parse::<InserterKind>()
         .map_err(|_| RunError::Design { name: plan.inserter.clone(), known: designs().join(", ") })?;
-    let check = |good: bool, field, value: f64, range| {
-        if good { Ok(()) } else { Err(RunError::Range { field, value, range }) }
-    };
     let Plan { threads, sizes, slots, hop_bytes, chunk_bytes, ring_bytes, millis, work_ns, .. } = *plan;
-    check((1..=THREADS_MAX).contains(&threads), "threads", threads as f64, "from 1 to 1024")?;
+    in_range((1..=THREADS_MAX).contains(&threads), "threads", threads as f64, "from 1 to 1024")?;
     let (smallest, largest) = (sizes.smallest(), sizes.largest());
     let range = "from 48 (the header) to 16777216 bytes";
-    check(smallest >= HEADER_BYTES, "record", smallest as f64, range)?;
-    check(largest <= RECORD_MAX, "record", largest as f64, range)?;
-    check(millis > 0.0 && millis <= 60_000.0, "millis", millis, "above 0, up to 60000")?;
-    check((0.0..=1e9).contains(&work_ns), "work", work_ns, "from 0 to 1e9 ns")?;
+    in_range(smallest >= HEADER_BYTES, "record", smallest as f64, range)?;
+    in_range(largest <= RECORD_MAX, "record", largest as f64, range)?;
+    in_range(millis > 0.0 && millis <= 60_000.0, "millis", millis, "above 0, up to 60000")?;
+    in_range((0.0..=1e9).contains(&work_ns), "work", work_ns, "from 0 to 1e9 ns")?;
     let run_ahead_bytes = ring_bytes / 4;
     let fits = ring_bytes.is_power_of_two() && (64 << 10..=1 << 30).contains(&ring_bytes);
-    check(fits, "ring", ring_bytes as f64, "a power of two from 65536 to 1073741824 bytes")?;
+    in_range(fits, "ring", ring_bytes as f64, "a power of two from 65536 to 1073741824 bytes")?;
     let options = Options {
         inserter,
         ring_bytes,

@@ -1,6 +1,6 @@
 //! The real inserters on the virtual machine.
 
-use katydid_manycore::{Machine, Plan, RunError, Sizes, designs, run};
+use katydid_manycore::{Machine, Plan, RunError, Sizes, TXN_DESIGNS, TxnPlan, designs, run, run_txns};
 
 fn machine() -> Machine {
     Machine::parse(Machine::built_in("modern").unwrap()).unwrap()
@@ -72,4 +72,26 @@ fn what_cannot_be_run_is_refused() {
     ] {
         assert!(matches!(run(&machine(), &wrong), Err(RunError::Range { .. })), "{wrong:?}");
     }
+}
+
+#[test]
+fn transactions_repeat_to_the_byte_and_a_shared_word_bounds_them() {
+    let go = |name: &str, threads: usize, seed: u64| {
+        let design = *TXN_DESIGNS.iter().find(|design| design.name == name).unwrap();
+        let plan = TxnPlan { design, threads, record: 400, work_ns: 200.0, millis: 0.3, seed };
+        run_txns(&machine(), &plan).unwrap()
+    };
+    for design in TXN_DESIGNS {
+        for threads in [1, 5, 64, 200] {
+            let first = go(design.name, threads, 3);
+            assert!(first.transactions > 100, "{} {threads}: {first:?}", design.name);
+            assert_eq!(go(design.name, threads, 3), first);
+        }
+    }
+    let grows = |name: &str| go(name, 64, 1).per_second / go(name, 1, 1).per_second;
+    // Nothing is shared: that is what the design is for.
+    assert!(grows("parallel") > 50.0, "{}", grows("parallel"));
+    assert!(grows("serial") < 10.0, "{}", grows("serial"));
+    let plan = TxnPlan { design: TXN_DESIGNS[0], threads: 0, record: 1, work_ns: 0.0, millis: 1.0, seed: 1 };
+    assert!(matches!(run_txns(&machine(), &plan), Err(RunError::Range { field: "threads", .. })));
 }

@@ -1,18 +1,20 @@
-//! `manycore`: the log's inserters on a simulated machine of many cores.
+//! `manycore`: the log's inserters, and the memory engine's timestamps, on a simulated machine of many cores.
 
 mod calibrate;
 mod compare;
 mod real;
 mod run;
 mod simulate;
+mod txn;
 
 use crate::failure::Result;
 use clap::Subcommand;
 
-/// Run the log's inserters on a simulated machine of many cores
+/// Run the log's inserters, and transactions over them, on a simulated machine of many cores
 #[derive(Debug, Subcommand)]
 pub enum Manycore {
     Run(Box<run::Run>),
+    Txn(txn::Txn),
     Calibrate(calibrate::Calibrate),
 }
 
@@ -20,6 +22,7 @@ impl Manycore {
     pub fn run(self) -> Result<()> {
         match self {
             Manycore::Run(command) => command.run(),
+            Manycore::Txn(command) => command.run(),
             Manycore::Calibrate(command) => command.run(),
         }
     }

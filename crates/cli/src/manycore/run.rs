@@ -50,7 +50,7 @@ pub struct Run {
 const CACHES: &str =
     "the sizes of caches are not modelled: here the small ring only bounds how far reservations run ahead";
 
-fn machine(name: &str) -> Result<Machine> {
+pub(super) fn machine(name: &str) -> Result<Machine> {
     let text = match Machine::built_in(name) {
         Some(text) => text.to_owned(),
         None if Path::new(name).extension().is_some() => std::fs::read_to_string(name)

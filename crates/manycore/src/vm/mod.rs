@@ -15,6 +15,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use schedule::{Access, Machinery, Next};
 use std::cell::{Cell, RefCell};
 use std::ptr;
+use std::time::Duration;
 
 /// Enough for an insert; the kernels do not recurse.
 const STACK_BYTES: usize = 128 << 10;
@@ -202,6 +203,24 @@ pub fn work(picoseconds: u64) {
 /// The running thread's clock, in picoseconds.
 pub fn now() -> u64 {
     with(|machinery| machinery.now()).unwrap_or(0)
+}
+
+/// A moment, as std's: reading the clock takes a while.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Instant(u64);
+
+impl Instant {
+    /// What reading the machine's monotonic clock takes, in picoseconds.
+    const READING: u64 = 25_000;
+
+    pub(crate) fn now() -> Instant {
+        work(Self::READING);
+        Instant(now())
+    }
+
+    pub(crate) fn elapsed(self) -> Duration {
+        Duration::from_nanos((Instant::now().0 - self.0) / 1000)
+    }
 }
 
 pub(crate) fn spin_loop() {

@@ -1,0 +1,213 @@
+//! Transactions that only write: a timestamp and a record each, in the memory engine's way and in others.
+//!
+//! What is measured is what the papers call the log's scalability: whether a shared word, for timestamps or for places in a log, bounds what
+//! many cores can do (Cicada over P-WAL, section I). Reading, validating and waiting for a device are one constant, `work_ns`.
+
+use super::LogView;
+use super::clock::{Clock, Source};
+use super::slots::Slots;
+use crate::machine::Machine;
+use crate::options::{InserterKind, Options};
+use crate::record::HEADER_BYTES;
+use crate::rig::Rig;
+use crate::run::{RunError, in_range};
+use crate::sync_shim::{AtomicU64, Ordering};
+use crate::vm::{self, Body};
+use crossbeam_utils::CachePadded;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How transactions get their timestamps and put their records into a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TxnDesign {
+    /// What it is called.
+    pub name: &'static str,
+    /// In words.
+    pub about: &'static str,
+    clock: Times,
+    log: Logs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Times {
+    /// One counter for all.
+    Counter,
+    /// Each makes its own: Cicada's multi-clock, as in the memory engine.
+    Own,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Logs {
+    None,
+    One(InserterKind),
+    /// One for each thread (P-WAL).
+    Each,
+}
+
+/// All of them.
+pub const TXN_DESIGNS: [TxnDesign; 6] = [
+    TxnDesign { name: "none", about: "no log, own timestamps", clock: Times::Own, log: Logs::None },
+    TxnDesign {
+        name: "parallel",
+        about: "a log for each thread, own timestamps: the memory engine's",
+        clock: Times::Own,
+        log: Logs::Each,
+    },
+    TxnDesign {
+        name: "parallel-counter",
+        about: "a log for each thread, timestamps from one counter",
+        clock: Times::Counter,
+        log: Logs::Each,
+    },
+    TxnDesign {
+        name: "central",
+        about: "one log with inserter marks, own timestamps",
+        clock: Times::Own,
+        log: Logs::One(InserterKind::Marks),
+    },
+    TxnDesign {
+        name: "central-counter",
+        about: "one log with inserter marks, timestamps from one counter",
+        clock: Times::Counter,
+        log: Logs::One(InserterKind::Marks),
+    },
+    TxnDesign {
+        name: "serial",
+        about: "one log with inserter mutex, timestamps from one counter",
+        clock: Times::Counter,
+        log: Logs::One(InserterKind::Mutex),
+    },
+];
+
+/// What to run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TxnPlan {
+    /// How.
+    pub design: TxnDesign,
+    /// Virtual threads, from 1 to 1,024.
+    pub threads: usize,
+    /// Bytes of a transaction's record, its header included.
+    pub record: usize,
+    /// Everything else that a transaction does, in nanoseconds.
+    pub work_ns: f64,
+    /// Simulated time, in milliseconds.
+    pub millis: f64,
+    /// Decides when threads start and where in a pause a waiting one is.
+    pub seed: u64,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TxnOutcome {
+    /// Transactions of all threads.
+    pub transactions: u64,
+    /// Of each second.
+    pub per_second: f64,
+    /// What the simulation did.
+    pub events: u64,
+}
+
+/// Nobody waits for a device here.
+struct NoWaits;
+
+impl LogView for NoWaits {
+    fn before_wait(&self) {}
+}
+
+#[derive(Debug)]
+struct Store {
+    counter: CachePadded<AtomicU64>,
+    clock: Clock,
+    slots: Slots,
+    logs: Vec<Rig>,
+}
+
+impl Store {
+    fn new(design: TxnDesign, threads: usize, record: usize) -> Store {
+        let inserter = match design.log {
+            Logs::One(inserter) => inserter,
+            _ => InserterKind::default(),
+        };
+        let (logs, sessions) = match design.log {
+            Logs::None => (0, 0),
+            Logs::One(_) => (1, threads),
+            Logs::Each => (threads, 1),
+        };
+        let ring_bytes = crate::ring_bytes(sessions, sessions, record);
+        let options = Options { inserter, ring_bytes, run_ahead_bytes: ring_bytes / 4, ..Options::default() };
+        Store {
+            counter: CachePadded::new(AtomicU64::new(1)),
+            clock: Clock::new(Source::monotonic()),
+            slots: Slots::new(threads),
+            logs: (0..logs).map(|_| Rig::new(&options, sessions)).collect(),
+        }
+    }
+
+    fn commit(&self, design: TxnDesign, thread: usize, slot: usize, payload: &[u8]) {
+        let insert = || match design.log {
+            Logs::None => {}
+            Logs::One(_) => self.logs[0].insert(thread, payload),
+            Logs::Each => self.logs[thread].insert(0, payload),
+        };
+        match design.clock {
+            Times::Counter => {
+                self.counter.fetch_add(1, Ordering::SeqCst);
+                insert();
+            }
+            Times::Own => {
+                let timestamp = self.slots.begin_write(slot, &self.clock);
+                assert!(self.slots.may_install(timestamp), "nobody reads");
+                self.slots.installed(timestamp);
+                insert();
+                self.slots.acknowledge(timestamp);
+                self.slots.read_all(slot);
+            }
+        }
+    }
+}
+
+/// Runs a plan.
+///
+/// # Errors
+/// If the plan makes no sense, or the design hangs.
+pub fn run_txns(machine: &Machine, plan: &TxnPlan) -> Result<TxnOutcome, RunError> {
+    let TxnPlan { design, threads, record, work_ns, millis, seed } = *plan;
+    in_range((1..=1024).contains(&threads), "threads", threads as f64, "from 1 to 1024")?;
+    let range = "from 48 (the header) to 16384 bytes";
+    in_range((HEADER_BYTES..=16 << 10).contains(&record), "record", record as f64, range)?;
+    in_range(millis > 0.0 && millis <= 60_000.0, "millis", millis, "above 0, up to 60000")?;
+    in_range((0.0..=1e9).contains(&work_ns), "work", work_ns, "from 0 to 1e9 ns")?;
+    let store = Arc::new(Store::new(design, threads, record));
+    let slots: Vec<usize> = (0..threads).filter_map(|_| store.slots.take(Duration::ZERO, &NoWaits)).collect();
+    let (deadline, work) = ((millis * 1e9) as u64, (work_ns * 1e3) as u64);
+    // How many, and when the last one ended.
+    let done = Rc::new(RefCell::new((0_u64, 0_u64)));
+    let bodies = slots
+        .into_iter()
+        .enumerate()
+        .map(|(thread, slot)| -> Body {
+            let (store, done) = (Arc::clone(&store), Rc::clone(&done));
+            Box::new(move || {
+                let payload = vec![thread as u8; record - HEADER_BYTES];
+                let mut transactions = 0;
+                while vm::now() < deadline {
+                    vm::work(work);
+                    vm::insert();
+                    store.commit(design, thread, slot, &payload);
+                    transactions += 1;
+                }
+                let mut done = done.borrow_mut();
+                *done = (done.0 + transactions, done.1.max(vm::now()));
+            })
+        })
+        .collect();
+    let report = vm::simulate(machine, seed, bodies)?;
+    let (transactions, end) = *done.borrow();
+    Ok(TxnOutcome {
+        transactions,
+        per_second: transactions as f64 / (end as f64 / 1e12),
+        events: report.events,
+    })
+}
