@@ -26,6 +26,7 @@ mod name;
 pub mod probe;
 mod sim;
 mod stripes;
+mod sum;
 pub mod testing;
 mod watch;
 

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(super) const PIECE_BYTES: usize = 128 << 10;
 
 /// Repeats a system call for as long as a signal interrupts it.
-pub(super) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+pub(crate) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
     loop {
         match call() {
             Err(Errno::INTR) => {}

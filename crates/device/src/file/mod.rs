@@ -24,13 +24,14 @@ use crate::lock;
 use crate::name;
 use buffered::BufferedFile;
 use direct::DirectFile;
-use handle::{Handle, retry};
+use handle::Handle;
+pub(crate) use handle::retry;
 use ring::Rings;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use std::fmt;
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uring::UringFile;
@@ -101,6 +102,21 @@ fn create_path(path: &Path) -> Result<()> {
 fn parent_of(path: &Path) -> Option<&Path> {
     let parent = path.parent()?;
     Some(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
+}
+
+/// The kind of file system that an open file or directory is on.
+pub(crate) fn file_system(fd: impl AsFd) -> &'static str {
+    match rustix::fs::fstatfs(fd).map(|status| status.f_type as u64) {
+        Ok(0xef53) => "ext4",
+        Ok(0x5846_5342) => "xfs",
+        Ok(0x9123_683e) => "btrfs",
+        Ok(0x0102_1994) => "tmpfs",
+        Ok(0x794c_7630) => "overlayfs",
+        Ok(0x2fc1_2fc1) => "zfs",
+        Ok(0xf2f5_2010) => "f2fs",
+        Ok(0x6969) => "nfs",
+        _ => "file system",
+    }
 }
 
 impl Directory for FileDirectory {
@@ -197,17 +213,7 @@ impl Directory for FileDirectory {
     }
 
     fn describe(&self) -> String {
-        let kind = match rustix::fs::fstatfs(&self.fd).map(|status| status.f_type as u64) {
-            Ok(0xef53) => "ext4",
-            Ok(0x5846_5342) => "xfs",
-            Ok(0x9123_683e) => "btrfs",
-            Ok(0x0102_1994) => "tmpfs",
-            Ok(0x794c_7630) => "overlayfs",
-            Ok(0x2fc1_2fc1) => "zfs",
-            Ok(0xf2f5_2010) => "f2fs",
-            Ok(0x6969) => "nfs",
-            _ => "file system",
-        };
+        let kind = file_system(&self.fd);
         format!("{} ({kind})", self.path.display())
     }
 }

@@ -15,6 +15,7 @@
 //! ```
 
 use crate::error::StripesFault;
+use crate::sum::sum;
 use std::fmt::Write as _;
 
 /// Newest version of labels and headers that this program reads, and the one it writes.
@@ -137,13 +138,6 @@ pub(super) fn part_name(id: u64) -> String {
 pub(super) fn id_of_part(name: &str) -> Option<u64> {
     let id = u64::from_str_radix(name.strip_prefix("part.")?, 16).ok()?;
     (part_name(id) == name).then_some(id)
-}
-
-/// FNV-1a: against damage, not against anybody.
-fn sum(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 #[cfg(test)]
