@@ -36,6 +36,8 @@ pub enum Verb {
     Lock,
     /// Asking for or changing a file's length.
     Length,
+    /// Opening or creating a region of non-volatile memory, and mapping it.
+    Map,
 }
 
 impl fmt::Display for Verb {
@@ -52,6 +54,7 @@ impl fmt::Display for Verb {
             Verb::List => "list",
             Verb::Lock => "lock",
             Verb::Length => "measure",
+            Verb::Map => "map",
         })
     }
 }
@@ -74,6 +77,8 @@ pub enum Cause {
     Poisoned(Arc<Error>),
     /// A directory or file does not belong where it was found in a striped set.
     Stripes(StripesFault),
+    /// A file is not the region of non-volatile memory that was asked for, or cannot be one.
+    Nvram(NvramFault),
     /// Any other failure of the operating system or of the simulated device.
     Io(Arc<io::Error>),
 }
@@ -131,6 +136,62 @@ impl fmt::Display for StripesFault {
             }
             StripesFault::Damaged => f.write_str("what says to which striped set it belongs is damaged"),
             StripesFault::Newer(version) => write!(f, "it was written by a newer version ({version})"),
+        }
+    }
+}
+
+/// Why a file cannot be used as the region of non-volatile memory that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NvramFault {
+    /// It does not begin as a region's file does.
+    Foreign,
+    /// Its header cannot be read.
+    Damaged,
+    /// It was written by a newer version.
+    Newer(u32),
+    /// The file has another length than its header says: it was cut, or something was appended.
+    Cut {
+        /// Bytes that the file should have.
+        expected: u64,
+        /// Bytes that it has.
+        found: u64,
+    },
+    /// The region has another length than was asked for.
+    Length {
+        /// Bytes that were asked for.
+        expected: u64,
+        /// Bytes that it has.
+        found: u64,
+    },
+    /// No region has so many bytes: they are no multiple of a cache line, none, or more than can be mapped.
+    Bytes(u64),
+    /// Real persistence was asked for, and the file system (its kind) does not map files with `MAP_SYNC`.
+    NoDax(&'static str),
+    /// Real persistence was asked for, and there is no instruction for it on this processor.
+    NoInstruction,
+}
+
+impl fmt::Display for NvramFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NvramFault::Foreign => f.write_str("it is no region of non-volatile memory"),
+            NvramFault::Damaged => f.write_str("the header of the region is damaged"),
+            NvramFault::Newer(version) => write!(f, "it was written by a newer version ({version})"),
+            NvramFault::Cut { expected, found } => {
+                write!(f, "the region's file has {found} bytes and should have {expected}")
+            }
+            NvramFault::Length { expected, found } => {
+                write!(f, "the region has {found} bytes and {expected} were asked for")
+            }
+            NvramFault::Bytes(bytes) => write!(f, "a region cannot have {bytes} bytes"),
+            NvramFault::NoDax(kind) => write!(
+                f,
+                "there is no real persistence here: this {kind} does not map files with MAP_SYNC (it is not on DAX)"
+            ),
+            NvramFault::NoInstruction => f.write_str(
+                "there is no real persistence here: no instruction that writes cache lines back is known for this processor",
+            ),
         }
     }
 }
@@ -200,6 +261,7 @@ impl fmt::Display for Error {
             Cause::Crashed => f.write_str("the simulated device has crashed"),
             Cause::Poisoned(first) => write!(f, "the device was shut off by an earlier failure ({first})"),
             Cause::Stripes(fault) => write!(f, "{fault}"),
+            Cause::Nvram(fault) => write!(f, "{fault}"),
             Cause::Io(error) => write!(f, "{error}"),
         }
     }

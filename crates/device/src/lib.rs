@@ -12,6 +12,8 @@
 //! | [`Watch`] | in front of any of them: reports calls that take too long |
 //! | [`SimDevice`] | crashes, faults and stalls from a seed |
 //!
+//! Memory that keeps its bytes is apart, for it has no calls that write: see [`nvram`].
+//!
 //! [`Device::auto`] finds out how to use the device that a folder is on.
 
 mod aligned;
@@ -23,6 +25,7 @@ mod gate;
 mod lock;
 mod memory;
 mod name;
+pub mod nvram;
 pub mod probe;
 mod sim;
 mod stripes;
@@ -33,7 +36,7 @@ mod watch;
 pub use aligned::{ALIGNMENT, AlignedBuffer};
 pub use delayed::{DelayedDirectory, Waiting};
 pub use directory::{Create, Directory, DirectoryLock, File, Method, UnknownMethod, WriteMode};
-pub use error::{Cause, Error, Result, StripesFault, Verb};
+pub use error::{Cause, Error, NvramFault, Result, StripesFault, Verb};
 pub use file::FileDirectory;
 pub use gate::Gate;
 pub use memory::MemoryDirectory;

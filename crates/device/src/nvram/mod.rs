@@ -1,0 +1,56 @@
+//! Byte-addressable memory whose contents survive a crash, as far as they were persisted: [`NvRegion`].
+//!
+//! | region | for | what survives |
+//! |---|---|---|
+//! | [`NvRegion::open`] on a DAX file system | the real thing | what was persisted: a crash of the machine |
+//! | [`NvRegion::open`] anywhere else | emulation, `/dev/shm` best | everything: a killed process; nothing: a crash of the machine |
+//! | [`NvRegion::memory`] | benchmarks and tests without files | nothing |
+//! | [`SimNvram::region`] | crashes from a seed | what was persisted, and what the seed says |
+//!
+//! A store goes into a processor's cache. It is persisted in two steps: its cache lines are *written back*
+//! ([`NvRegion::write_back`]), which only begins something, and a *fence* ([`NvRegion::fence`]) waits until all that this
+//! thread has written back is in the memory. So
+//!
+//! 1. what was written back by a thread that then fenced survives a crash, as it was when it was written back, or as it was made later;
+//! 2. anything else that was stored may survive a crash or not, eight bytes at a time, in any order: a cache may write a line back
+//!    whenever it likes, so forgetting to is no way to keep a store from surviving;
+//! 3. one thread's fence does nothing for what another thread has written back.
+//!
+//! Structures in a region hold offsets, never pointers, for its next opening finds it at another address.
+//!
+//! ```
+//! use katydid_device::nvram::{NvRegion, SimNvram};
+//! use std::sync::atomic::Ordering;
+//!
+//! /// The record first, then the flag that says that it is there.
+//! fn publish(region: &NvRegion, record: &[u8]) {
+//!     // SAFETY: nobody else uses these bytes.
+//!     unsafe { region.write(64, record) };
+//!     region.persist(64, record.len() as u64);
+//!     region.word(0).store(1, Ordering::Release);
+//!     region.persist(0, 8);
+//! }
+//!
+//! let memory = SimNvram::new(4096);
+//! memory.crash_at(3); // record written back, fence, flag written back, crash
+//! publish(&memory.region(), b"record");
+//! for seed in 0..20 {
+//!     let found = memory.reopen_after_crash(seed).region();
+//!     // SAFETY: nobody writes.
+//!     let record = unsafe { found.slice(64, 6) };
+//!     assert!(found.word(0).load(Ordering::Acquire) == 0 || record == b"record");
+//! }
+//! ```
+
+mod cache;
+mod delay;
+mod file;
+mod form;
+mod header;
+mod region;
+mod sim;
+
+pub use cache::{Instruction, LINE_BYTES};
+pub use form::{Form, Medium, Persistence};
+pub use region::NvRegion;
+pub use sim::{Counts, SimNvram};

@@ -1,0 +1,244 @@
+//! A region: bytes and words in place, and what persists them.
+//!
+//! Any thread. The rules that make unsynchronised bytes sound are the callers', as those of the log's ring are:
+//!
+//! 1. Bytes are written ([`NvRegion::write`]) only by who owns them: nobody reads or writes them meanwhile, also not as a word.
+//! 2. Bytes are read in place ([`NvRegion::slice`]) only while nobody writes them, also not as a word.
+//! 3. Words ([`NvRegion::word`]) may be shared; their ordering is that of any atomic. What persists a word is its line's write-back.
+//!
+//! Of the region itself:
+//!
+//! 4. `base` points to `bytes` initialised bytes, aligned to [`ALIGNMENT`](crate::ALIGNMENT), for as long as `keeper` lives; `bytes` is a multiple of a line.
+//! 5. Every offset is checked against `bytes`, also in release builds: a wild one panics and touches nothing.
+//! 6. Nothing is counted or shared by the calls of a real or emulated region: threads that persist different lines meet only in the
+//!    memory. A simulated region takes a latch in each call but `word` and `slice`.
+
+use super::cache::{self, Instruction, LINE_BYTES};
+use super::delay::Delay;
+use super::file::{self, Mapping};
+use super::form::{Form, Medium, Persistence};
+use super::header;
+use super::sim::Shared;
+use crate::aligned::AlignedBuffer;
+use crate::error::Result;
+use std::fmt;
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+/// A region of byte-addressable memory whose contents survive a crash as far as they were persisted. See the
+/// [module](super) for what that means, and [`NvRegion::form`] for what this one is.
+///
+/// Shared by reference, or in an `Arc`. The first touch of each page of a file costs a page fault.
+pub struct NvRegion {
+    base: NonNull<u8>,
+    bytes: u64,
+    instruction: Option<Instruction>,
+    delay: Option<Delay>,
+    form: Form,
+    keeper: Keeper,
+}
+
+/// Whose memory it is.
+enum Keeper {
+    Mapped(#[expect(dead_code, reason = "held until the region is dropped")] Mapping),
+    Owned(#[expect(dead_code, reason = "held until the region is dropped")] AlignedBuffer),
+    Simulated(Arc<Shared>),
+}
+
+// SAFETY: rule 4: the region owns its memory, or shares a simulated one's; bytes have no thread affinity.
+unsafe impl Send for NvRegion {}
+// SAFETY: what a shared reference may do to the bytes is atomic, or `unsafe` under rules 1 and 2.
+unsafe impl Sync for NvRegion {}
+
+impl NvRegion {
+    /// Opens the region at `path`, or makes it, of `bytes` zeros, if there is none. Its folder must be there.
+    ///
+    /// Making it is all or nothing, whenever it crashes, and reserves all of its room. Until the region is dropped nobody else can
+    /// open it.
+    ///
+    /// # Errors
+    /// `Cause::Nvram` if the file is none of a region or of one of another length, if no region can have so many bytes (a multiple of
+    /// [`LINE_BYTES`]), or if real persistence was asked for and there is none; `Cause::Locked` if it is in use;
+    /// `Cause::NoSpace` with `Verb::Prepare` if there is no room.
+    pub fn open(path: impl AsRef<Path>, bytes: u64, want: Persistence) -> Result<NvRegion> {
+        Ok(Self::mapped(file::open(path.as_ref(), Some(bytes), want)?))
+    }
+
+    /// Opens the region at `path`, which must be there, of whatever length.
+    ///
+    /// # Errors
+    /// As [`NvRegion::open`], and `Cause::NotFound`.
+    pub fn open_existing(path: impl AsRef<Path>, want: Persistence) -> Result<NvRegion> {
+        Ok(Self::mapped(file::open(path.as_ref(), None, want)?))
+    }
+
+    /// A region of `bytes` zeros in memory of this process; nothing of it survives.
+    ///
+    /// # Panics
+    /// If no region can have so many bytes; or aborts, when there is no memory.
+    pub fn memory(bytes: u64) -> NvRegion {
+        Self::memory_with_latency(bytes, Duration::ZERO)
+    }
+
+    /// As [`NvRegion::memory`]; each fence takes `latency` longer.
+    ///
+    /// # Panics
+    /// As [`NvRegion::memory`].
+    pub fn memory_with_latency(bytes: u64, latency: Duration) -> NvRegion {
+        let memory = AlignedBuffer::new_zeroed(checked(bytes));
+        let instruction = Instruction::detect();
+        let form = Form::Emulated { medium: Medium::Memory, instruction, latency };
+        Self::of(memory.base(), bytes, form, Keeper::Owned(memory))
+    }
+
+    fn mapped(mapping: Mapping) -> NvRegion {
+        Self::of(mapping.base(), mapping.bytes, mapping.form, Keeper::Mapped(mapping))
+    }
+
+    pub(super) fn simulated(shared: Arc<Shared>) -> NvRegion {
+        Self::of(shared.base(), shared.bytes(), Form::Simulated, Keeper::Simulated(shared))
+    }
+
+    fn of(base: NonNull<u8>, bytes: u64, form: Form, keeper: Keeper) -> NvRegion {
+        let (instruction, delay) = (form.instruction(), Delay::of(form.latency()));
+        NvRegion { base, bytes, instruction, delay, form, keeper }
+    }
+
+    /// Bytes of it.
+    #[expect(clippy::len_without_is_empty, reason = "no region is empty")]
+    pub fn len(&self) -> u64 {
+        self.bytes
+    }
+
+    /// What it is, to be shown with every figure measured on it.
+    pub fn form(&self) -> &Form {
+        &self.form
+    }
+
+    /// Whether it is simulated and has crashed: what is stored and persisted from then on has no effect on what survives.
+    pub fn is_crashed(&self) -> bool {
+        match &self.keeper {
+            Keeper::Simulated(shared) => shared.is_crashed(),
+            Keeper::Mapped(_) | Keeper::Owned(_) => false,
+        }
+    }
+
+    /// The address of `[at, at + len)`.
+    #[inline(always)]
+    fn place(&self, at: u64, len: u64) -> *mut u8 {
+        if len > self.bytes || at > self.bytes - len {
+            outside(at, len, self.bytes);
+        }
+        // SAFETY: just checked; by rule 4 all of it is one piece of memory.
+        unsafe { self.base.as_ptr().add(at as usize) }
+    }
+
+    /// Copies `bytes` to offset `at`. They are not persisted by it.
+    ///
+    /// # Safety
+    /// The caller owns these bytes of the region (rule 1 of the module's head: nobody else accesses them in any way meanwhile).
+    ///
+    /// # Panics
+    /// If they do not lie in the region.
+    #[inline(always)]
+    pub unsafe fn write(&self, at: u64, bytes: &[u8]) {
+        let to = self.place(at, bytes.len() as u64);
+        // SAFETY: in bounds; the caller owns the target, so `bytes` is no part of it.
+        let copy = || unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        match &self.keeper {
+            Keeper::Simulated(shared) => shared.change(at, bytes.len() as u64, copy),
+            Keeper::Mapped(_) | Keeper::Owned(_) => copy(),
+        }
+    }
+
+    /// The bytes `[at, at + len)` in place.
+    ///
+    /// # Safety
+    /// Nobody writes them while the slice lives, also not as words (rule 2).
+    ///
+    /// # Panics
+    /// If they do not lie in the region.
+    #[inline(always)]
+    pub unsafe fn slice(&self, at: u64, len: u64) -> &[u8] {
+        let from = self.place(at, len);
+        // SAFETY: in bounds and initialised (rule 4); not written meanwhile, the caller says; borrowed from `self`.
+        unsafe { std::slice::from_raw_parts(from, len as usize) }
+    }
+
+    /// The word at offset `at`, a multiple of 8.
+    ///
+    /// # Panics
+    /// If it is none, or does not lie in the region.
+    #[inline(always)]
+    pub fn word(&self, at: u64) -> &AtomicU64 {
+        let place = self.place(at, 8);
+        if !at.is_multiple_of(8) {
+            outside(at, 8, self.bytes);
+        }
+        // SAFETY: in bounds, aligned since the base is, valid for as long as `self`; who accesses it otherwise than as a word does so
+        // under rules 1 and 2, which forbid that beside any use of the word.
+        unsafe { AtomicU64::from_ptr(place.cast()) }
+    }
+
+    /// Begins to write back the cache lines that `[at, at + len)` touches. Which have arrived, and when, is not known before this thread's
+    /// next [`NvRegion::fence`].
+    ///
+    /// # Panics
+    /// If they do not lie in the region.
+    #[inline(always)]
+    pub fn write_back(&self, at: u64, len: u64) {
+        let from = self.place(at, len);
+        if len == 0 {
+            return;
+        }
+        if let Keeper::Simulated(shared) = &self.keeper {
+            shared.write_back(at, len);
+        } else if let Some(instruction) = self.instruction {
+            // SAFETY: in bounds, so mapped; the instruction was detected when the region was made.
+            unsafe { instruction.write_back_all(from, len as usize) };
+        }
+    }
+
+    /// Waits until all that this thread has written back is persisted. Takes the added latency of an emulated region, once.
+    #[inline(always)]
+    pub fn fence(&self) {
+        cache::fence();
+        if let Keeper::Simulated(shared) = &self.keeper {
+            shared.fence();
+        }
+        if let Some(delay) = self.delay {
+            delay.wait();
+        }
+    }
+
+    /// Persists `[at, at + len)`, and whatever else this thread has written back: [`NvRegion::write_back`] and [`NvRegion::fence`].
+    ///
+    /// # Panics
+    /// If they do not lie in the region.
+    #[inline(always)]
+    pub fn persist(&self, at: u64, len: u64) {
+        self.write_back(at, len);
+        self.fence();
+    }
+}
+
+/// A length as a region may have it, in memory.
+pub(super) fn checked(bytes: u64) -> usize {
+    assert!(header::file_bytes(bytes).is_ok(), "a region has a multiple of {LINE_BYTES} bytes, not {bytes}");
+    bytes as usize
+}
+
+#[cold]
+#[inline(never)]
+fn outside(at: u64, len: u64, bytes: u64) -> ! {
+    panic!("{len} bytes at {at} are not in, or not aligned in, a region of {bytes}");
+}
+
+impl fmt::Debug for NvRegion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NvRegion({} bytes, {})", self.bytes, self.form)
+    }
+}

@@ -1,0 +1,290 @@
+//! Simulated memory that crashes on demand, and then keeps no more than was persisted, and what the seed says.
+//!
+//! Programs store into ordinary memory, which stands for the caches. Beside it is kept what each line may hold after a crash
+//! (`model`): at least what was fenced, at most what was stored.
+//!
+//! Any thread. Invariants:
+//!
+//! 1. One latch (`state`) is held by every call but `word`, `slice` and stores to words. It may be held when the latch of the
+//!    device beside is taken, never the other way round.
+//! 2. The memory is read only under the latch, word by word and atomically. Bytes are written under it too, so that is no race with
+//!    anything but words, which are atomic as well.
+//! 3. A crash takes a picture of the memory under the latch, and nothing is noted after it. No write-back or fence ends while it is taken,
+//!    so though stores go on meanwhile, none is in the picture that was made after something was persisted that is not.
+//! 4. A fence keeps what its own thread has written back, and nothing else.
+//!
+//! What is noted of a line: its content before and after each [`NvRegion::write`] into it, at each write-back, and at the crash. A word that is
+//! stored twice between two of these loses its first value: no crash is between them.
+//!
+//! | atomic | written by | read by | ordering |
+//! |---|---|---|---|
+//! | the memory's words | programs, under whatever rules | this, under the latch | relaxed: the latch orders what was noted; a store that is not seen is one not yet made |
+
+mod model;
+
+use super::LINE_BYTES;
+use super::region::{NvRegion, checked};
+use crate::aligned::AlignedBuffer;
+use crate::sim::{SimDevice, Survival};
+use fastrand::Rng;
+use model::{Line, Lines, WORDS, WrittenBack};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+
+/// What was asked of a simulated memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Calls that wrote something back.
+    pub write_backs: u64,
+    /// Lines that they wrote back.
+    pub lines: u64,
+    /// Fences.
+    pub fences: u64,
+}
+
+/// A simulated memory. Clones are the same memory.
+///
+/// Steps, which are write-backs (of at least a byte) and fences, are numbered from 0, so a test runs its work once, asks
+/// [`SimNvram::steps`], and runs it again for each number below that with [`SimNvram::crash_at`].
+#[derive(Debug, Clone)]
+pub struct SimNvram {
+    shared: Arc<Shared>,
+}
+
+impl SimNvram {
+    /// A memory of `bytes` zeros.
+    ///
+    /// # Panics
+    /// If no region can have so many bytes (a multiple of [`LINE_BYTES`]).
+    pub fn new(bytes: u64) -> SimNvram {
+        let lines = checked(bytes) / LINE_BYTES as usize;
+        Self::of(AlignedBuffer::new_zeroed(bytes as usize), Lines::new(vec![[0; WORDS]; lines]))
+    }
+
+    /// The same memory, in one machine with `device`: when one crashes the other has crashed too, at the latest at its next step.
+    /// To be called before anybody uses it; nobody may call it under the device's latch (see [`SimDevice::fail_when`]).
+    #[must_use]
+    pub fn beside(self, device: &SimDevice) -> SimNvram {
+        self.shared.state().device = Some(device.clone());
+        self
+    }
+
+    fn of(memory: AlignedBuffer, lines: Lines) -> SimNvram {
+        let state = State {
+            lines,
+            pending: HashMap::new(),
+            counts: Counts::default(),
+            steps: 0,
+            crash_at: None,
+            crashed: false,
+            device: None,
+        };
+        let bytes = memory.len();
+        SimNvram { shared: Arc::new(Shared { memory, bytes, state: Mutex::new(state) }) }
+    }
+
+    /// The region of all its bytes, as programs use it. May be called again, as one program after the other opens a region.
+    pub fn region(&self) -> NvRegion {
+        NvRegion::simulated(self.shared.clone())
+    }
+
+    /// Steps taken so far; the number of the next one.
+    pub fn steps(&self) -> u64 {
+        self.shared.state().steps
+    }
+
+    /// Crashes at step number `step`, which has no effect, as nothing has after it: stores and what persists them go on without a sign, but that
+    /// [`NvRegion::is_crashed`] says so.
+    pub fn crash_at(&self, step: u64) {
+        self.shared.state().crash_at = Some(step);
+    }
+
+    /// Crashes now.
+    pub fn freeze(&self) {
+        let mut state = self.shared.state();
+        self.shared.crash(&mut state);
+    }
+
+    /// Whether it has crashed.
+    pub fn is_crashed(&self) -> bool {
+        self.shared.is_crashed()
+    }
+
+    /// What was asked of it, until it crashed.
+    pub fn counts(&self) -> Counts {
+        self.shared.state().counts
+    }
+
+    /// The memory after a crash of the machine, [`Survival::Random`] with `seed`; this one is frozen if it was not. May be
+    /// called again, with other seeds too. Steps count from 0 again; no device is beside it.
+    pub fn reopen_after_crash(&self, seed: u64) -> SimNvram {
+        self.reopen_with(seed, Survival::Random)
+    }
+
+    /// As [`SimNvram::reopen_after_crash`], with the given [`Survival`], of which lines are the sectors; `Prefix` is in order of
+    /// addresses and cuts between words.
+    pub fn reopen_with(&self, seed: u64, survival: Survival) -> SimNvram {
+        self.freeze();
+        let survivors = self.shared.state().lines.survivors(survival, &mut Rng::with_seed(seed));
+        Self::of(memory_of(&survivors), Lines::new(survivors))
+    }
+
+    /// The memory after the process alone was killed: nothing is lost, and what was not persisted still is not. This one is
+    /// frozen.
+    pub fn reopen_after_kill(&self) -> SimNvram {
+        self.freeze();
+        let lines = self.shared.state().lines.clone();
+        Self::of(memory_of(&lines.seen()), lines)
+    }
+
+    /// The bytes that survive a crash in the worst case.
+    pub fn durable_image(&self) -> Vec<u8> {
+        let state = self.shared.state();
+        bytes_of(&state.lines.survivors(Survival::DropAll, &mut Rng::with_seed(0)))
+    }
+
+    /// One line for the message of a failed test.
+    pub fn dump(&self) -> String {
+        let state = self.shared.state();
+        let alive = if state.crashed { "crashed" } else { "alive" };
+        let (steps, unkept, Counts { write_backs, lines, fences }) =
+            (state.steps, state.lines.unkept(), state.counts);
+        format!(
+            "{alive} after {steps} steps ({write_backs} write-backs of {lines} lines, {fences} fences), {unkept} lines not as persisted"
+        )
+    }
+}
+
+fn bytes_of(lines: &[Line]) -> Vec<u8> {
+    lines.iter().flatten().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+fn memory_of(lines: &[Line]) -> AlignedBuffer {
+    AlignedBuffer::copy_of(&bytes_of(lines))
+}
+
+/// What a memory's regions share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    // Never borrowed as a slice, not even to ask for its length: programs write into it through its base.
+    memory: AlignedBuffer,
+    bytes: usize,
+    /// Rank: device, before the simulated device's latch.
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    lines: Lines,
+    /// By who has written them back.
+    pending: HashMap<ThreadId, Vec<WrittenBack>>,
+    counts: Counts,
+    steps: u64,
+    crash_at: Option<u64>,
+    crashed: bool,
+    device: Option<SimDevice>,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn base(&self) -> NonNull<u8> {
+        self.memory.base()
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
+    fn line(&self, index: usize) -> Line {
+        std::array::from_fn(|nth| {
+            let at = index * LINE_BYTES as usize + nth * 8;
+            assert!(at + 8 <= self.bytes, "lines are those of the memory");
+            // SAFETY: in bounds; aligned, as the memory is and `at`; others access it as words, or write it under the latch
+            // that this thread holds (invariant 2).
+            unsafe { AtomicU64::from_ptr(self.base().as_ptr().add(at).cast()) }.load(Ordering::Relaxed)
+        })
+    }
+
+    /// Notes the crash, if it was not; of the device beside too.
+    fn crash(&self, state: &mut State) {
+        if state.crashed {
+            return;
+        }
+        state.crashed = true;
+        if let Some(device) = &state.device {
+            device.freeze();
+        }
+        (0..self.bytes / LINE_BYTES as usize).for_each(|index| state.lines.see(index, self.line(index)));
+    }
+
+    /// Whether what is done now still counts.
+    fn alive(&self, state: &mut State) -> bool {
+        if !state.crashed && state.device.as_ref().is_some_and(SimDevice::is_crashed) {
+            self.crash(state);
+        }
+        !state.crashed
+    }
+
+    /// Takes a step; whether it has an effect.
+    fn step(&self, state: &mut State) -> bool {
+        if state.crash_at.is_some_and(|at| state.steps >= at) {
+            self.crash(state);
+        }
+        let alive = self.alive(state);
+        state.steps += u64::from(alive);
+        alive
+    }
+
+    pub(super) fn is_crashed(&self) -> bool {
+        !self.alive(&mut self.state())
+    }
+
+    /// Runs `copy`, which writes to `[at, at + len)`, under the latch, and notes what it changes.
+    pub(super) fn change(&self, at: u64, len: u64, copy: impl FnOnce()) {
+        let mut state = self.state();
+        if !self.alive(&mut state) {
+            return copy();
+        }
+        touched(at, len).for_each(|index| state.lines.see(index, self.line(index)));
+        copy();
+        touched(at, len).for_each(|index| state.lines.see(index, self.line(index)));
+    }
+
+    pub(super) fn write_back(&self, at: u64, len: u64) {
+        let mut state = self.state();
+        let state = &mut *state;
+        if !self.step(state) {
+            return;
+        }
+        let pending = state.pending.entry(thread::current().id()).or_default();
+        let lines = touched(at, len);
+        state.counts.write_backs += 1;
+        state.counts.lines += lines.len() as u64;
+        pending.extend(lines.map(|index| state.lines.write_back(index, self.line(index))));
+    }
+
+    pub(super) fn fence(&self) {
+        let mut state = self.state();
+        let state = &mut *state;
+        if !self.step(state) {
+            return;
+        }
+        state.counts.fences += 1;
+        let pending = state.pending.remove(&thread::current().id()).unwrap_or_default();
+        pending.into_iter().for_each(|line| state.lines.fence(line));
+    }
+}
+
+/// The lines that `[at, at + len)` touches.
+fn touched(at: u64, len: u64) -> Range<usize> {
+    let end = if len == 0 { at / LINE_BYTES } else { (at + len).div_ceil(LINE_BYTES) };
+    (at / LINE_BYTES) as usize..end as usize
+}
