@@ -135,18 +135,19 @@ impl Running {
 
     /// The value of `key`.
     pub(crate) fn get(&mut self, table: &Arc<Table>, key: &[u8]) -> Result<Option<Value>> {
-        if let Some(own) = self.writes.get(table.id, key) {
+        let hash = table.index.hash(key);
+        if let Some(own) = self.writes.get(table.id, hash, key) {
             return Ok(own.clone());
         }
-        let (record, (value, expected)) = self.look(table, key)?;
+        let (record, (value, expected)) = self.look(table, hash, key)?;
         self.saw(table, key, record, expected);
         Ok(value)
     }
 
     /// The record of a key, if there is one, and what it has.
-    fn look(&mut self, table: &Table, key: &[u8]) -> Result<(Option<Arc<Record>>, Found)> {
+    fn look(&mut self, table: &Table, hash: u64, key: &[u8]) -> Result<(Option<Arc<Record>>, Found)> {
         loop {
-            let Some(record) = table.index.get(key) else { return Ok((None, (None, None))) };
+            let Some(record) = table.index.get_hashed(hash, key) else { return Ok((None, (None, None))) };
             if let Some(found) = self.read(&record)? {
                 return Ok((Some(record), found));
             }
@@ -227,55 +228,58 @@ impl Running {
     /// Sets the value of `key`, whether or not it has one.
     pub(crate) fn put(&mut self, table: &Arc<Table>, key: &[u8], value: &[u8]) -> Result<()> {
         self.check_writable()?;
-        if let Some(at) = self.writes.find(table.id, key) {
+        let hash = table.index.hash(key);
+        if let Some(at) = self.writes.find(table.id, hash, key) {
             return self.replace(at, value);
         }
-        let record = table.index.get(key);
+        let record = table.index.get_hashed(hash, key);
         let expected = record.as_ref().and_then(|record| self.expected_of(record));
-        self.add_write(table, key, Some(value), record, expected)
+        self.add_write(table, (hash, key), Some(value), record, expected)
     }
 
     /// Sets the value of `key`, or fails if it has one.
     pub(crate) fn insert(&mut self, table: &Arc<Table>, key: &[u8], value: &[u8]) -> Result<()> {
         self.check_writable()?;
-        if let Some(at) = self.writes.find(table.id, key) {
-            if self.writes.get(table.id, key).is_some_and(Option::is_some) {
+        let hash = table.index.hash(key);
+        if let Some(at) = self.writes.find(table.id, hash, key) {
+            if self.writes.get(table.id, hash, key).is_some_and(Option::is_some) {
                 return Err(Error::KeyExists);
             }
             return self.replace(at, value);
         }
-        let (record, (found, expected)) = self.look(table, key)?;
+        let (record, (found, expected)) = self.look(table, hash, key)?;
         if found.is_some() {
             self.saw(table, key, record, expected);
             return Err(Error::KeyExists);
         }
-        self.add_write(table, key, Some(value), record, Some(None))
+        self.add_write(table, (hash, key), Some(value), record, Some(None))
     }
 
     /// Removes `key`; whether it was there.
     pub(crate) fn delete(&mut self, table: &Arc<Table>, key: &[u8]) -> Result<bool> {
         self.check_writable()?;
-        if let Some(at) = self.writes.find(table.id, key) {
-            let was_there = self.writes.get(table.id, key).is_some_and(Option::is_some);
+        let hash = table.index.hash(key);
+        if let Some(at) = self.writes.find(table.id, hash, key) {
+            let was_there = self.writes.get(table.id, hash, key).is_some_and(Option::is_some);
             if was_there {
                 let freed = self.writes.replace(at, None);
                 self.release(freed);
             }
             return Ok(was_there);
         }
-        let (record, (found, expected)) = self.look(table, key)?;
+        let (record, (found, expected)) = self.look(table, hash, key)?;
         if found.is_none() {
             self.saw(table, key, record, expected);
             return Ok(false);
         }
-        self.add_write(table, key, None, record, Some(expected))?;
+        self.add_write(table, (hash, key), None, record, Some(expected))?;
         Ok(true)
     }
 
     fn add_write(
         &mut self,
         table: &Arc<Table>,
-        key: &[u8],
+        (hash, key): (u64, &[u8]),
         value: Option<&[u8]>,
         record: Option<Arc<Record>>,
         expected: Option<Option<Timestamp>>,
@@ -305,6 +309,7 @@ impl Running {
         self.writes.add(Write {
             table: table.id,
             key: Key::from_slice(key),
+            hash,
             value,
             expected,
             record,

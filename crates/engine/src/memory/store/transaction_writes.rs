@@ -1,7 +1,7 @@
 //! What a transaction is going to write: private until it is validated.
 //!
-//! Pure. One entry for each key, in the order of the first writes; with many, a map finds them. What is overwritten while a savepoint is
-//! in force is kept to be put back.
+//! Pure. One entry for each key, in the order of the first writes, found by the hash that the index finds the key with; only a walk over many
+//! puts them in order. What is overwritten while a savepoint is in force is kept to be put back.
 
 use super::clock::Timestamp;
 use super::index::Direction;
@@ -11,14 +11,18 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Up to here looking through all of them is quicker than a map.
-const SCANNED_MAX: usize = 16;
+/// Up to here looking through all hashes is quicker than a table of them.
+const SCANNED_MAX: usize = 32;
+/// Nothing has this place.
+const FREE: usize = usize::MAX;
 
 /// The new value of one key.
 #[derive(Debug)]
 pub(super) struct Write {
     pub(super) table: TableId,
     pub(super) key: Key,
+    /// The key's, in its table's index.
+    pub(super) hash: u64,
     /// None: to be deleted.
     pub(super) value: Option<Value>,
     /// What it replaces, if the transaction has read that: the version written then, or no value.
@@ -35,10 +39,33 @@ enum Undo {
     Replaced { at: usize, value: Option<Value> },
 }
 
+/// Where entries are.
+#[derive(Debug, Default)]
+struct Many {
+    /// Each where its hash says or behind that with no free place between. A power of two, at least half free.
+    by_hash: Vec<usize>,
+    /// Since the first walk over them.
+    by_key: Option<BTreeMap<(TableId, Key), usize>>,
+}
+
+impl Many {
+    fn put(&mut self, hash: u64, at: usize) {
+        let mask = self.by_hash.len() - 1;
+        let mut place = hash as usize & mask;
+        while self.by_hash[place] != FREE {
+            place = (place + 1) & mask;
+        }
+        self.by_hash[place] = at;
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct WriteSet {
     entries: Vec<Write>,
-    by_key: Option<BTreeMap<(TableId, Key), usize>>,
+    /// Those of the entries, side by side.
+    hashes: Vec<u64>,
+    /// Of more than are looked through.
+    many: Option<Box<Many>>,
     undo: Vec<Undo>,
     /// Whether a savepoint is in force.
     keeps_undo: bool,
@@ -46,33 +73,56 @@ pub(super) struct WriteSet {
 
 impl WriteSet {
     /// Where the write of a key is.
-    pub(super) fn find(&self, table: TableId, key: &[u8]) -> Option<usize> {
-        match &self.by_key {
-            Some(map) => map.get(&(table, Key::from_slice(key))).copied(),
-            None => self.entries.iter().position(|write| write.table == table && write.key.as_slice() == key),
+    pub(super) fn find(&self, table: TableId, hash: u64, key: &[u8]) -> Option<usize> {
+        let is_it = |at: usize| {
+            let write = &self.entries[at];
+            self.hashes[at] == hash && write.table == table && write.key.as_slice() == key
+        };
+        let Some(Many { by_hash, .. }) = self.many.as_deref() else {
+            return (0..self.hashes.len()).find(|at| self.hashes[*at] == hash && is_it(*at));
+        };
+        let mask = by_hash.len() - 1;
+        let mut place = hash as usize & mask;
+        loop {
+            match by_hash[place] {
+                FREE => return None,
+                at if is_it(at) => return Some(at),
+                _ => place = (place + 1) & mask,
+            }
         }
     }
 
     /// What a key will be, if it is written.
-    pub(super) fn get(&self, table: TableId, key: &[u8]) -> Option<&Option<Value>> {
-        if self.entries.is_empty() {
-            return None;
-        }
-        self.find(table, key).map(|at| &self.entries[at].value)
+    pub(super) fn get(&self, table: TableId, hash: u64, key: &[u8]) -> Option<&Option<Value>> {
+        self.find(table, hash, key).map(|at| &self.entries[at].value)
     }
 
     pub(super) fn add(&mut self, write: Write) {
-        if let Some(map) = &mut self.by_key {
-            map.insert((write.table, write.key.clone()), self.entries.len());
+        let (at, hash) = (self.entries.len(), write.hash);
+        if let Some(map) = self.many.as_mut().and_then(|many| many.by_key.as_mut()) {
+            map.insert((write.table, write.key.clone()), at);
         }
+        self.hashes.push(hash);
         self.entries.push(write);
-        if self.by_key.is_none() && self.entries.len() > SCANNED_MAX {
-            let keys = self.entries.iter().enumerate();
-            self.by_key = Some(keys.map(|(at, write)| ((write.table, write.key.clone()), at)).collect());
+        match &mut self.many {
+            Some(many) if self.entries.len() * 2 <= many.by_hash.len() => many.put(hash, at),
+            _ => self.put_places(),
         }
         if self.keeps_undo {
             self.undo.push(Undo::Added);
         }
+    }
+
+    /// Makes the table of places anew, or none if there are few.
+    fn put_places(&mut self) {
+        if self.entries.len() <= SCANNED_MAX {
+            self.many = None;
+            return;
+        }
+        let many = self.many.get_or_insert_default();
+        many.by_hash.clear();
+        many.by_hash.resize((self.entries.len() * 4).next_power_of_two(), FREE);
+        self.hashes.iter().enumerate().for_each(|(at, hash)| many.put(*hash, at));
     }
 
     /// Writes another value, or none, to a key that is there; the bytes of the former one, if it is not kept.
@@ -87,7 +137,7 @@ impl WriteSet {
 
     /// The next own write of `table` after a place, in either direction.
     pub(super) fn next(
-        &self,
+        &mut self,
         table: TableId,
         from: Bound<&[u8]>,
         to: Bound<&[u8]>,
@@ -104,13 +154,17 @@ impl WriteSet {
                 Bound::Excluded(to) => key < to,
             })
         };
-        let Some(map) = &self.by_key else {
+        let Some(many) = &mut self.many else {
             let mine = self.entries.iter().filter(|write| write.table == table && is_within(&write.key));
             return match direction {
                 Direction::Up => mine.min_by(|left, right| left.key.cmp(&right.key)),
                 Direction::Down => mine.max_by(|left, right| left.key.cmp(&right.key)),
             };
         };
+        let map = many.by_key.get_or_insert_with(|| {
+            let keys = self.entries.iter().enumerate();
+            keys.map(|(at, write)| ((write.table, write.key.clone()), at)).collect()
+        });
         let owned = |key: &[u8]| (table, Key::from_slice(key));
         let lower = match from {
             Bound::Unbounded => Bound::Included((table, Key::new())),
@@ -148,12 +202,14 @@ impl WriteSet {
 
     /// Comes back to a place; the writes that are thereby no more.
     pub(super) fn rewind(&mut self, mark: usize, mut dropped: impl FnMut(Write)) {
+        let before = self.entries.len();
         while self.undo.len() > mark {
             match self.undo.pop() {
                 Some(Undo::Replaced { at, value }) => self.entries[at].value = value,
                 Some(Undo::Added) => {
                     let Some(write) = self.entries.pop() else { continue };
-                    if let Some(map) = &mut self.by_key {
+                    self.hashes.pop();
+                    if let Some(map) = self.many.as_mut().and_then(|many| many.by_key.as_mut()) {
                         map.remove(&(write.table, write.key.clone()));
                     }
                     dropped(write);
@@ -161,9 +217,55 @@ impl WriteSet {
                 None => {}
             }
         }
+        if self.entries.len() < before {
+            self.put_places();
+        }
     }
 
     pub(super) fn into_entries(self) -> Vec<Write> {
         self.entries
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_found_however_many_there_are_and_after_going_back() {
+        let table = TableId::new(1);
+        let key = |number: u64| number.to_be_bytes();
+        // So that many collide.
+        let hash = |number: u64| number % 7;
+        let mut writes = WriteSet::default();
+        let mut marks = Vec::new();
+        for number in 0..200u64 {
+            if number % 20 == 0 {
+                marks.push((number, writes.mark()));
+            }
+            assert_eq!(writes.find(table, hash(number), &key(number)), None);
+            let (hash, key) = (hash(number), Key::from_slice(&key(number)));
+            writes.add(Write { table, key, hash, value: None, expected: None, record: None, heat: 0 });
+            let found = |number: u64| writes.find(table, number % 7, &number.to_be_bytes());
+            assert!((0..=number).all(|number| found(number) == usize::try_from(number).ok()));
+            assert_eq!(writes.find(TableId::new(2), hash, &number.to_be_bytes()), None);
+        }
+        let all = |writes: &mut WriteSet| {
+            let first = writes.next(table, Bound::Unbounded, Bound::Unbounded, Direction::Up);
+            let first = first.map(|write| write.key.clone());
+            let last = writes.next(table, Bound::Unbounded, Bound::Unbounded, Direction::Down);
+            (first, last.map(|write| write.key.clone()))
+        };
+        for (left, mark) in marks.into_iter().rev() {
+            let mut dropped = 0;
+            writes.rewind(mark, |_| dropped += 1);
+            assert_eq!(dropped, 20);
+            for number in 0..200 {
+                let found = writes.find(table, hash(number), &key(number));
+                assert_eq!(found.is_some(), number < left, "{number} of {left}");
+            }
+            let ends = (left > 0).then(|| (Key::from_slice(&key(0)), Key::from_slice(&key(left - 1)))).unzip();
+            assert_eq!(all(&mut writes), ends);
+        }
     }
 }

@@ -69,9 +69,19 @@ impl Index {
         self.points.len()
     }
 
+    /// What [`Index::get_hashed`] finds `key` by.
+    pub(super) fn hash(&self, key: &[u8]) -> u64 {
+        self.points.hash(key)
+    }
+
     /// The record of `key`, if there is one.
     pub(super) fn get(&self, key: &[u8]) -> Option<Arc<Record>> {
-        self.points.get(key)
+        self.get_hashed(self.hash(key), key)
+    }
+
+    /// The same, by the key's hash.
+    pub(super) fn get_hashed(&self, hash: u64, key: &[u8]) -> Option<Arc<Record>> {
+        self.points.get(hash, key)
     }
 
     /// The record of `key` for a writer at `timestamp`, and whether it was made now.

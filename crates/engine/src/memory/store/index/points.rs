@@ -117,8 +117,12 @@ impl Points {
         self.shards.iter().map(|shard| shard.read().entries as u64).sum()
     }
 
-    pub(super) fn get(&self, key: &[u8]) -> Option<Arc<Record>> {
-        let hash = hash(self.seed, key);
+    /// Of a key, in this table.
+    pub(super) fn hash(&self, key: &[u8]) -> u64 {
+        hash(self.seed, key)
+    }
+
+    pub(super) fn get(&self, hash: u64, key: &[u8]) -> Option<Arc<Record>> {
         self.shard(hash).read().get(hash, key).cloned()
     }
 
