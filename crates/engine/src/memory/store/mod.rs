@@ -28,6 +28,7 @@ mod transaction;
 mod transaction_scan;
 mod transaction_writes;
 mod validate;
+mod value;
 
 #[cfg(test)]
 pub(crate) use clock::HandClock;

@@ -13,14 +13,12 @@
 use super::LogView;
 use super::clock::Timestamp;
 use super::fate::{Fate, State};
+pub(crate) use super::value::Value;
 use crate::ids::TableId;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-
-/// A value as it is kept and shared.
-pub(crate) type Value = Arc<[u8]>;
 
 /// A key as it is kept: short ones without memory of their own.
 pub(crate) type Key = SmallVec<[u8; 24]>;
