@@ -216,16 +216,15 @@ impl Chain {
         expected: Option<Option<Timestamp>>,
     ) -> Option<Obstacle> {
         let head = self.head.as_ref()?;
-        if !matches!(head.state(), State::PreCommitted | State::Committed) {
-            return None;
-        }
         let seen = head.value.is_some().then_some(head.wts);
-        match expected {
-            Some(expected) if expected != seen => Some(Obstacle::Changed(head.wts)),
-            _ if head.wts > timestamp => Some(Obstacle::Overtaken(head.wts)),
-            _ if head.rts > timestamp => Some(Obstacle::Overtaken(head.rts)),
-            _ => None,
-        }
+        let obstacle = match expected {
+            Some(expected) if expected != seen => Obstacle::Changed(head.wts),
+            _ if head.wts > timestamp => Obstacle::Overtaken(head.wts),
+            _ if head.rts > timestamp => Obstacle::Overtaken(head.rts),
+            _ => return None,
+        };
+        // Looked at last: mostly it need not be, and it lies elsewhere.
+        matches!(head.state(), State::PreCommitted | State::Committed).then_some(obstacle)
     }
 
     /// Takes the version away that the transaction of `timestamp` has put on top. Whether the chain is empty then.

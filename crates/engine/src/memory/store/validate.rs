@@ -61,11 +61,13 @@ impl Running {
             }
             return Ok((None, writes));
         }
-        if writes.len() > 1 {
-            // Others change the heat meanwhile, and a sort must not notice.
-            for write in &mut writes {
-                write.heat = write.record.as_ref().map_or(0, |record| record.heat() / 16);
-            }
+        // Others change the heat meanwhile, and a sort must not notice.
+        let mut hottest = 0;
+        for write in &mut writes {
+            write.heat = write.record.as_ref().map_or(0, |record| record.heat() / 16);
+            hottest = hottest.max(write.heat);
+        }
+        if hottest > 0 {
             writes.sort_unstable_by(|left, right| {
                 let by_heat = right.heat.cmp(&left.heat);
                 by_heat.then_with(|| (left.table, &left.key).cmp(&(right.table, &right.key)))
