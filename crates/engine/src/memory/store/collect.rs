@@ -12,9 +12,9 @@
 
 use super::Store;
 use super::clock::Timestamp;
-use super::fate::Fate;
+use super::fate::{Fate, Outcome};
 use super::limit::{RECORD_BYTES, VERSION_BYTES, shard};
-use super::record::{Record, Version};
+use super::record::{Pruned, Record, Version};
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -80,7 +80,8 @@ impl Collector {
         let mut horizon = store.slots.last_horizon();
         if !queue.kept.is_empty() && !self.keeps_tombstones() {
             let fate = queue.kept.front().and_then(|kept| kept.fate.as_ref());
-            if fate.is_none_or(|fate| fate.is_durable(store.log.as_ref())) {
+            let outcome = fate.map_or(Outcome::Durable, |fate| fate.outcome(store.log.as_ref()));
+            if matches!(outcome, Outcome::Durable) {
                 return queue.kept.pop_front().map(|kept| (kept, horizon));
             }
         }
@@ -146,11 +147,18 @@ impl Store {
         while looked_at < budget {
             let Some((retired, horizon)) = self.collector.next(at, self, is_urgent) else { break };
             looked_at += retired.records.len().max(1);
+            let outcome = retired.fate.as_ref().map(|fate| fate.outcome(self.log.as_ref()));
             let mut kept: SmallVec<[Arc<Record>; 2]> = SmallVec::new();
+            let mut freed = 0;
             for record in retired.records {
-                if !self.look_through(&record, retired.timestamp, horizon) {
+                let pruned = record.chain().prune(horizon, retired.timestamp, outcome.as_ref());
+                freed += pruned.cut.iter().map(version_bytes).sum::<usize>();
+                if !self.has_looked_through(&record, horizon, &pruned) {
                     kept.push(record);
                 }
+            }
+            if freed > 0 {
+                self.limit.release(freed);
             }
             if !kept.is_empty() {
                 let mut queue = self.collector.queues[at].lock();
@@ -177,24 +185,9 @@ impl Store {
         }
     }
 
-    /// Whether nothing more is to be done about it for who wrote to it then.
-    fn look_through(&self, record: &Arc<Record>, written: Timestamp, horizon: Timestamp) -> bool {
-        let log = self.log.as_ref();
-        let (cut, can_go, is_deleted, is_its_own) = {
-            let mut chain = record.chain();
-            let (cut, can_go) = chain.prune(horizon, log);
-            (
-                cut.collect::<SmallVec<[Version; 1]>>(),
-                can_go,
-                chain.is_deleted(),
-                chain.was_written_at(written),
-            )
-        };
-        let bytes = cut.iter().map(version_bytes).sum::<usize>();
-        if bytes > 0 {
-            self.limit.release(bytes);
-        }
-        drop(cut);
+    /// Whether nothing more is to be done about it for who had it looked through.
+    fn has_looked_through(&self, record: &Arc<Record>, horizon: Timestamp, pruned: &Pruned) -> bool {
+        let Pruned { can_go, is_deleted, is_its_own, .. } = *pruned;
         if is_deleted && (!can_go || self.collector.keeps_tombstones()) {
             // It is queued by whoever deleted it.
             return !is_its_own;

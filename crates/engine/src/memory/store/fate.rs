@@ -5,13 +5,15 @@
 //! 1. Pending goes to one of the others, pre-committed to committed; nothing else changes.
 //! 2. What a pre-committed transaction waits for is written before the state that says so (release), and never changes.
 //! 3. One waits only for a fate of a lower timestamp than one's own, so no two wait for each other; and never for ever.
+//! 4. What a version knows ([`Outcome`]) is only made shorter: a fate becomes the one place that it still waits for, and that, once it is
+//!    durable, nothing. So whoever sees the version depends on the same that is not durable, and the fate itself is soon gone.
 
 use super::LogView;
 use super::clock::Timestamp;
-use katydid_wal::{Dependences, Place};
+use katydid_wal::{Dependences, Lsn, Place, StreamId};
 use parking_lot::{Condvar, Mutex};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Yields before a waiter parks: a validation takes less, and waking costs more.
@@ -41,6 +43,54 @@ impl State {
             2 => State::Committed,
             3 => State::Aborted,
             _ => State::Doubtful,
+        }
+    }
+}
+
+/// What a version knows of the end of its transaction: as little as is enough.
+#[derive(Debug, Clone)]
+pub(super) enum Outcome {
+    /// Committed and durable.
+    Durable,
+    /// Committed, and durable when this stream has come up to there.
+    Until { stream: StreamId, end: Lsn },
+    /// It is told there.
+    By(Arc<Fate>),
+}
+
+impl Outcome {
+    pub(super) fn state(&self) -> State {
+        match self {
+            Outcome::Durable => State::Committed,
+            Outcome::Until { .. } => State::PreCommitted,
+            Outcome::By(fate) => fate.state(),
+        }
+    }
+
+    /// Adds what of it is not durable yet to what a reader of its versions depends on.
+    pub(super) fn join_into(&self, depends: &mut Dependences, log: &dyn LogView) {
+        match self {
+            Outcome::Durable => {}
+            Outcome::Until { stream, end } => {
+                let place = Place { stream: *stream, end: *end };
+                if !log.is_durable(place) {
+                    depends.join(place);
+                }
+            }
+            Outcome::By(fate) => fate.join_into(depends, log),
+        }
+    }
+
+    /// Forgets what need not be known any more (invariant 4).
+    pub(super) fn settle(&mut self, log: &dyn LogView) {
+        match self {
+            Outcome::Durable => {}
+            Outcome::Until { stream, end } => {
+                if log.is_durable(Place { stream: *stream, end: *end }) {
+                    *self = Outcome::Durable;
+                }
+            }
+            Outcome::By(fate) => *self = fate.outcome(log),
         }
     }
 }
@@ -96,11 +146,19 @@ impl Fate {
         self.decide(State::PreCommitted);
     }
 
-    /// Whether nothing of a committed transaction can be lost any more.
-    pub(super) fn is_durable(&self, log: &dyn LogView) -> bool {
+    /// What a version of it has to know.
+    pub(super) fn outcome(self: &Arc<Self>, log: &dyn LogView) -> Outcome {
         let mut lacking = Dependences::default();
         self.join_into(&mut lacking, log);
-        self.state() == State::Committed
+        // Looked at last: joining may have found it durable.
+        match self.state() {
+            State::Committed => Outcome::Durable,
+            State::PreCommitted if lacking.len() == 1 => lacking
+                .iter()
+                .next()
+                .map_or(Outcome::Durable, |Place { stream, end }| Outcome::Until { stream, end }),
+            _ => Outcome::By(self.clone()),
+        }
     }
 
     /// Adds what of it is not durable yet to what a reader of its versions depends on.
@@ -170,8 +228,44 @@ mod tests {
         fate.join_into(&mut depends, &log);
         assert_eq!(depends.iter().collect::<Vec<_>>(), [place(0, 100)]);
         log.durable_below(100);
-        assert!(fate.is_durable(&log));
+        let mut depends = Dependences::default();
+        fate.join_into(&mut depends, &log);
+        assert!(depends.is_empty());
         assert_eq!(fate.state(), State::Committed);
+    }
+
+    #[test]
+    fn a_version_forgets_a_fate_when_there_is_one_place_to_wait_for() {
+        let log = FakeLog::default();
+        log.durable_below(0);
+        let fate = Arc::new(Fate::new(Timestamp::of(5, 0)));
+        let mut outcome = Outcome::By(fate.clone());
+        let depends = |outcome: &Outcome| {
+            let mut depends = Dependences::default();
+            outcome.join_into(&mut depends, &log);
+            depends.iter().collect::<Vec<_>>()
+        };
+        outcome.settle(&log);
+        assert_eq!(outcome.state(), State::Pending);
+        fate.pre_commit(place(0, 50), [place(1, 100)].into_iter().collect());
+        outcome.settle(&log);
+        assert_eq!((outcome.state(), Arc::strong_count(&fate)), (State::PreCommitted, 2));
+        assert_eq!(depends(&outcome), [place(0, 50), place(1, 100)]);
+        log.durable_below(60);
+        outcome.settle(&log);
+        assert_eq!((outcome.state(), Arc::strong_count(&fate)), (State::PreCommitted, 1));
+        assert_eq!(depends(&outcome), [place(1, 100)]);
+        log.durable_below(100);
+        assert_eq!(depends(&outcome), []);
+        outcome.settle(&log);
+        assert!(matches!(outcome, Outcome::Durable));
+        for (state, shown) in [(State::Aborted, State::Aborted), (State::Doubtful, State::Doubtful)] {
+            let fate = Arc::new(Fate::new(Timestamp::of(5, 0)));
+            fate.decide(state);
+            let mut outcome = Outcome::By(fate);
+            outcome.settle(&log);
+            assert_eq!(outcome.state(), shown);
+        }
     }
 
     #[test]

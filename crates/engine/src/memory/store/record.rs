@@ -10,9 +10,8 @@
 //! 3. Nothing is put on top of an undecided version: whoever comes later waits for its fate, whoever is earlier gives way.
 //! 4. A chain that is `gone` is in no index any more, and stays empty. Who finds it looks the key up again.
 
-use super::LogView;
 use super::clock::Timestamp;
-use super::fate::{Fate, State};
+use super::fate::{Fate, Outcome, State};
 pub(crate) use super::value::Value;
 use crate::ids::TableId;
 use parking_lot::{Mutex, MutexGuard};
@@ -67,18 +66,12 @@ pub(super) struct Version {
     pub(super) rts: Timestamp,
     /// None: deleted.
     pub(super) value: Option<Value>,
-    /// None: committed and durable.
-    pub(super) fate: Option<Arc<Fate>>,
+    pub(super) outcome: Outcome,
 }
 
 impl Version {
     fn state(&self) -> State {
-        self.fate.as_ref().map_or(State::Committed, |fate| fate.state())
-    }
-
-    /// The fate as far as a reader has to follow it.
-    pub(super) fn pre_committed(&self) -> Option<&Arc<Fate>> {
-        self.fate.as_ref().filter(|fate| fate.state() == State::PreCommitted)
+        self.outcome.state()
     }
 }
 
@@ -95,6 +88,19 @@ pub(super) enum Obstacle {
     Changed(Timestamp),
     /// A later transaction, this one if known, has read or written here.
     Overtaken(Timestamp),
+}
+
+/// What was found when a chain was looked through.
+#[derive(Debug)]
+pub(super) struct Pruned {
+    /// Versions cut off.
+    pub(super) cut: SmallVec<[Version; 1]>,
+    /// Whether the record can go.
+    pub(super) can_go: bool,
+    /// Whether it is a tombstone.
+    pub(super) is_deleted: bool,
+    /// Whether its newest version is that of whoever had it looked through.
+    pub(super) is_its_own: bool,
 }
 
 /// All versions of one key.
@@ -121,7 +127,7 @@ impl Chain {
             let state = self.head.as_ref().map_or(State::Committed, Version::state);
             match (state, &self.head) {
                 (State::PreCommitted | State::Committed, _) => return Ok(self.head.as_mut()),
-                (State::Pending, Some(Version { fate: Some(fate), .. })) => {
+                (State::Pending, Some(Version { outcome: Outcome::By(fate), .. })) => {
                     return Err(Obstacle::Pending(fate.clone()));
                 }
                 (State::Doubtful, _) => return Err(Obstacle::Doubtful),
@@ -132,12 +138,13 @@ impl Chain {
         Ok(at.checked_sub(1).map(|at| &mut self.older[at]))
     }
 
-    /// Makes sure that a reader at `timestamp` finds what it expects, for ever: the version written at `expected`, or no value.
+    /// Makes sure that a reader at `timestamp` finds what it expects, for ever: the version written at `expected`, or no value. What that
+    /// depends on.
     pub(super) fn validate(
         &mut self,
         timestamp: Timestamp,
         expected: Option<Timestamp>,
-    ) -> Result<Option<Arc<Fate>>, Obstacle> {
+    ) -> Result<Outcome, Obstacle> {
         let found = self.read(timestamp)?;
         let there = found.as_ref().filter(|version| version.value.is_some()).map(|version| version.wts);
         if there != expected {
@@ -147,31 +154,31 @@ impl Chain {
         match found {
             Some(version) => {
                 version.rts = version.rts.max(timestamp);
-                Ok(version.pre_committed().cloned())
+                Ok(version.outcome.clone())
             }
             None => {
                 self.base_rts = self.base_rts.max(timestamp);
-                Ok(None)
+                Ok(Outcome::Durable)
             }
         }
     }
 
     /// Puts a version of an undecided transaction on top. With `expected` its writer has read: the version written then, or no value.
-    /// That is thereby validated, since nothing comes between the two any more.
+    /// That is thereby validated, since nothing comes between the two any more. What it depends on.
     pub(super) fn install(
         &mut self,
         timestamp: Timestamp,
         value: Option<Value>,
         fate: &Arc<Fate>,
         expected: Option<Option<Timestamp>>,
-    ) -> Result<Option<Arc<Fate>>, Obstacle> {
+    ) -> Result<Outcome, Obstacle> {
         if self.gone {
             return Err(Obstacle::Gone);
         }
         self.drop_aborted();
         let mut rts = self.base_rts;
         let mut seen = None;
-        let mut depends = None;
+        let mut depends = Outcome::Durable;
         if let Some(head) = &mut self.head {
             if head.wts > timestamp {
                 return Err(match expected {
@@ -179,28 +186,27 @@ impl Chain {
                     None => Obstacle::Overtaken(head.wts),
                 });
             }
-            match (head.state(), &head.fate) {
-                (State::Pending, Some(fate)) => return Err(Obstacle::Pending(fate.clone())),
+            match (head.state(), &head.outcome) {
+                (State::Pending, Outcome::By(fate)) => return Err(Obstacle::Pending(fate.clone())),
                 (State::Doubtful, _) => return Err(Obstacle::Doubtful),
-                (State::Committed, _) => head.fate = None,
+                (State::Committed, _) => head.outcome = Outcome::Durable,
                 _ => {}
             }
             rts = head.rts;
             seen = head.value.is_some().then_some(head.wts);
-            depends = head.fate.clone();
-        }
-        if let Some(expected) = expected {
-            if expected != seen {
-                return Err(Obstacle::Changed(self.head.as_ref().map_or(Timestamp::ZERO, |head| head.wts)));
+            if expected.is_some() {
+                // A blind write has not seen what it replaces.
+                depends = head.outcome.clone();
             }
-        } else {
-            depends = None; // it has not seen what it replaces
+        }
+        if expected.is_some_and(|expected| expected != seen) {
+            return Err(Obstacle::Changed(self.head.as_ref().map_or(Timestamp::ZERO, |head| head.wts)));
         }
         if rts > timestamp {
             return Err(Obstacle::Overtaken(rts));
         }
-        let new = Version { wts: timestamp, rts: timestamp, value, fate: Some(fate.clone()) };
-        if let Some(head) = self.head.replace(new) {
+        let outcome = Outcome::By(fate.clone());
+        if let Some(head) = self.head.replace(Version { wts: timestamp, rts: timestamp, value, outcome }) {
             if self.older.capacity() == 0 {
                 self.older.reserve_exact(1);
             }
@@ -246,7 +252,7 @@ impl Chain {
         if self.head.as_ref().is_some_and(|head| head.wts >= timestamp) {
             return None;
         }
-        Some(self.head.replace(Version { wts: timestamp, rts: timestamp, value, fate: None }))
+        Some(self.head.replace(Version { wts: timestamp, rts: timestamp, value, outcome: Outcome::Durable }))
     }
 
     /// The newest version that is decided.
@@ -258,30 +264,37 @@ impl Chain {
         }
     }
 
-    /// Cuts off what nobody reads at `horizon` or later. The versions cut off, and whether the record can go.
+    /// Cuts off what nobody reads at `horizon` or later. `outcome` is that of whoever has `written` then, as it is known now.
     pub(super) fn prune(
         &mut self,
         horizon: Timestamp,
-        log: &dyn LogView,
-    ) -> (impl Iterator<Item = Version> + use<>, bool) {
+        written: Timestamp,
+        outcome: Option<&Outcome>,
+    ) -> Pruned {
         self.drop_aborted();
-        let head_is_final = match &mut self.head {
-            Some(head) => {
-                if head.fate.as_ref().is_some_and(|fate| fate.is_durable(log)) {
-                    head.fate = None;
-                }
-                matches!(head.state(), State::PreCommitted | State::Committed)
+        let mut head_is_final = false;
+        if let Some(head) = &mut self.head {
+            if let Some(outcome) = outcome.filter(|_| head.wts == written) {
+                head.outcome = outcome.clone();
             }
-            None => false,
+            head_is_final =
+                head.wts < horizon && matches!(head.state(), State::PreCommitted | State::Committed);
+        }
+        let cut = match head_is_final {
+            true => self.older.len(),
+            false => self.older.partition_point(|version| version.wts < horizon).saturating_sub(1),
         };
-        let at = self.older.partition_point(|version| version.wts < horizon);
-        let keep_none = head_is_final && self.head.as_ref().is_some_and(|head| head.wts < horizon);
-        let cut = if keep_none { self.older.len() } else { at.saturating_sub(1) };
-        let cut: SmallVec<[Version; 1]> = self.older.drain(..cut).collect();
-        if self.older.is_empty() && self.older.capacity() > 4 {
+        let cut = self.older.drain(..cut).collect();
+        if self.older.is_empty() {
+            // Mostly for long: what the allocator gives next time is nearer than what lay here meanwhile.
             self.older = Vec::new();
         }
-        (cut.into_iter(), self.can_go(horizon))
+        Pruned {
+            cut,
+            can_go: self.can_go(horizon),
+            is_deleted: self.head.as_ref().is_some_and(|head| head.value.is_none()),
+            is_its_own: self.head.as_ref().is_some_and(|head| head.wts == written),
+        }
     }
 
     /// Whether there is no value for anybody who reads at `horizon` or later, and never was one that a crash could bring back.
@@ -306,11 +319,6 @@ impl Chain {
     /// Whether it is a tombstone.
     pub(super) fn is_deleted(&self) -> bool {
         self.head.as_ref().is_some_and(|head| head.value.is_none())
-    }
-
-    /// Whether its newest version was written then.
-    pub(super) fn was_written_at(&self, written: Timestamp) -> bool {
-        self.head.as_ref().is_some_and(|head| head.wts == written)
     }
 
     #[cfg(test)]

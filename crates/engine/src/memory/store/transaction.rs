@@ -9,7 +9,7 @@
 //! 4. What it has seen need not be consistent before it is validated; so nothing here relies on it.
 
 use super::clock::Timestamp;
-use super::fate::{Fate, State};
+use super::fate::Fate;
 use super::limit::{RECORD_BYTES, VERSION_BYTES};
 use super::record::{Key, Obstacle, Record, Value, Version};
 use super::transaction_writes::{Write, WriteSet};
@@ -160,12 +160,9 @@ impl Running {
             let obstacle = match record.chain().read(self.bound) {
                 Ok(None) => return Ok(Some((None, None))),
                 Ok(Some(version)) => {
-                    if let Some(fate) = &version.fate {
-                        fate.join_into(&mut self.depends, self.open.store.log.as_ref());
-                        if fate.state() == State::Committed {
-                            version.fate = None;
-                        }
-                    }
+                    let log = self.open.store.log.as_ref();
+                    version.outcome.settle(log);
+                    version.outcome.join_into(&mut self.depends, log);
                     let Version { value, wts, .. } = version;
                     return Ok(Some((value.clone(), value.is_some().then_some(*wts))));
                 }

@@ -264,7 +264,8 @@ mod tests {
                 let found = writes.find(table, hash(number), &key(number));
                 assert_eq!(found.is_some(), number < left, "{number} of {left}");
             }
-            let ends = (left > 0).then(|| (Key::from_slice(&key(0)), Key::from_slice(&key(left - 1)))).unzip();
+            let ends =
+                (left > 0).then(|| (Key::from_slice(&key(0)), Key::from_slice(&key(left - 1)))).unzip();
             assert_eq!(all(&mut writes), ends);
         }
     }

@@ -125,9 +125,7 @@ impl Running {
             let outcome = record.chain().install(self.timestamp, write.value.clone(), fate, write.expected);
             match outcome {
                 Ok(seen) => {
-                    if let Some(fate) = seen {
-                        fate.join_into(&mut self.depends, self.open.store.log.as_ref());
-                    }
+                    seen.join_into(&mut self.depends, self.open.store.log.as_ref());
                     record.cool_down();
                     return Ok(());
                 }
@@ -208,9 +206,8 @@ impl Running {
             let record = again.as_ref().unwrap_or(record);
             let outcome = record.chain().validate(self.timestamp, expected);
             match outcome {
-                Ok(None) => return Ok(()),
-                Ok(Some(fate)) => {
-                    fate.join_into(&mut self.depends, self.open.store.log.as_ref());
+                Ok(seen) => {
+                    seen.join_into(&mut self.depends, self.open.store.log.as_ref());
                     return Ok(());
                 }
                 Err(Obstacle::Gone) => {
