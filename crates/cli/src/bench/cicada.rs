@@ -2,7 +2,7 @@
 
 use super::Device;
 use super::commit::Session;
-use super::commit::cicada::{CicadaFigure, Given};
+use super::commit::cicada::{CicadaFigure, GROUP, Given};
 use super::commit::columns::Of;
 use super::commit::flags::{self, Common};
 use super::commit::tuples::Tuples;
@@ -10,6 +10,7 @@ use crate::failure::Result;
 use crate::place::word;
 use clap::Args;
 use katydid::DependenceRule;
+use katydid_wal::Group;
 use katydid_workload::tuples::Settings;
 use std::time::Duration;
 
@@ -70,8 +71,14 @@ impl Cicada {
         self.common.device.get_or_insert(Device::Memory);
         let figures = self.figures()?;
         let processors = std::thread::available_parallelism().map_or(1, usize::from).clamp(1, 64) as u16;
-        let given =
-            Given { threads: self.threads.clone(), delay: self.delay, in_flight: self.in_flight, processors };
+        let is_given = self.common.group != Group::default();
+        let given = Given {
+            threads: self.threads.clone(),
+            delay: self.delay,
+            in_flight: self.in_flight,
+            processors,
+            group: if is_given { self.common.group } else { GROUP },
+        };
         let settings = Settings {
             tuples: self.tuples,
             value_bytes: self.value_bytes,

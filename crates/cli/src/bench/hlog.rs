@@ -55,6 +55,7 @@ mod tests {
             elapsed: Duration::from_secs(2),
             transactions: 1,
             conflicts: 0,
+            cpu: Duration::ZERO,
             latencies: Latencies::default(),
             intervals: vec![interval],
             counters: Default::default(),

@@ -170,6 +170,8 @@ pub struct Outcome {
     pub transactions: u64,
     /// Times a request met a conflict and was run again.
     pub conflicts: u64,
+    /// Processor time that the worker threads used, all together; not that of the store's own threads.
+    pub cpu: Duration,
     /// All latencies.
     pub latencies: Latencies,
     /// The same in stretches, if the plan asks for them.
@@ -273,6 +275,7 @@ pub fn drive<S: Store, W: Workload>(
         elapsed: watch.ended.duration_since(watch.started),
         transactions,
         conflicts: sinks.iter().map(|sink| sink.conflicts()).sum(),
+        cpu: sinks.iter().map(|sink| sink.cpu()).sum(),
         latencies: watch.latencies,
         intervals: watch.intervals,
         counters: after.since(&before),
@@ -311,10 +314,18 @@ fn worker_main<S: Store, W: Workload>(
     let client = store.client(tables);
     let source = workload.source(thread, rng);
     shared.begin.wait();
+    let begun = cpu_of_thread();
     let result = client.and_then(|client| Worker::new(client, source, plan, shared, thread, sink).run());
+    sink.used(cpu_of_thread().saturating_sub(begun));
     if let Err(error) = result {
         sink.fail(error);
     }
+}
+
+/// Processor time that this thread has used so far.
+fn cpu_of_thread() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 struct Finished(mpsc::Sender<Instant>);

@@ -20,6 +20,8 @@ pub(super) struct Sink<W> {
     /// Written by the worker's callbacks, read by the watching thread for progress: no ordering is needed.
     transactions: AtomicU64,
     conflicts: AtomicU64,
+    /// Nanoseconds of processor time, once the worker has ended.
+    cpu: AtomicU64,
     /// Requests whose commits met a conflict after others had been begun: to be made again, or replaced.
     refused: Mutex<Vec<Planned>>,
     failure: Mutex<Option<StoreError>>,
@@ -34,6 +36,7 @@ impl<W: Workload> Sink<W> {
             latencies: Mutex::default(),
             transactions: AtomicU64::new(0),
             conflicts: AtomicU64::new(0),
+            cpu: AtomicU64::new(0),
             refused: Mutex::default(),
             failure: Mutex::new(None),
             stop: Arc::clone(stop),
@@ -46,6 +49,15 @@ impl<W: Workload> Sink<W> {
 
     pub(super) fn conflicts(&self) -> u64 {
         self.conflicts.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn cpu(&self) -> Duration {
+        Duration::from_nanos(self.cpu.load(Ordering::Relaxed))
+    }
+
+    /// So much processor time the worker has used.
+    pub(super) fn used(&self, cpu: Duration) {
+        self.cpu.store(u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// Keeps the first failure, and ends the run.

@@ -47,6 +47,7 @@ pub fn measure(case: &Case, payload: usize, stage: &Stage, raw: Raw, time: Durat
     Ok(Run {
         commits: done.iter().map(|client| client.commits).sum(),
         seconds: first.zip(last).map_or(0.0, |(first, last)| last.duration_since(first).as_secs_f64()),
+        clients_cpu: None,
         times,
         usage,
         counters,

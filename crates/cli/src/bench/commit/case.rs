@@ -159,6 +159,8 @@ pub struct Run {
     /// Commits that were acknowledged; searches are too.
     pub commits: u64,
     pub seconds: f64,
+    /// Processor time of the clients' threads, where that is known.
+    pub clients_cpu: Option<Duration>,
     /// Nanoseconds until a commit was told, of those that were timed. Searches are not.
     pub times: Histogram<u64>,
     pub usage: Usage,
@@ -179,6 +181,12 @@ pub struct Run {
 impl Run {
     pub fn per_second(&self) -> f64 {
         self.commits as f64 / self.seconds.max(1e-9)
+    }
+
+    /// For each second of processor time of those who made them.
+    pub fn per_cpu_second(&self) -> Option<f64> {
+        let seconds = self.clients_cpu?.as_secs_f64();
+        (seconds > 0.0).then(|| self.commits as f64 / seconds)
     }
 
     pub fn megabytes_per_second(&self) -> f64 {

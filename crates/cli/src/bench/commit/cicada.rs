@@ -30,6 +30,8 @@ pub struct Given {
     pub in_flight: usize,
     /// Streams of the log of our own choice: as many as there are processors.
     pub processors: u16,
+    /// When a group is written, if not as in the paper.
+    pub group: Group,
 }
 
 /// What is the same in these figures.
@@ -45,7 +47,7 @@ const PLAIN: Spec = Spec {
 };
 
 /// The paper's group: five transactions, or half a millisecond since the last write.
-const GROUP: Group = Group { commits: 5, bytes: 0, microseconds: 500 };
+pub const GROUP: Group = Group { commits: 5, bytes: 0, microseconds: 500 };
 const STREAMS_MAX: usize = 256;
 const MICRO: Duration = Duration::from_micros(1);
 
@@ -104,8 +106,8 @@ impl CicadaFigure {
                 name: "cicada-readers",
                 about: "read-only transactions of 10 gets, alone and beside threads that write",
                 saw: "no such figure",
-                note: "commits are those of the readers. Writers block in each commit. `to alone`: to the same readers without writers. A conflict of \
-                       a reader would have failed the run",
+                note: "commits are those of the readers. Writers block in each commit. `to alone`: to the same readers without writers; `by cpu s`: \
+                       for each second of processor time that the readers got. A conflict of a reader would have failed the run",
                 ..PLAIN
             },
         }
@@ -161,20 +163,20 @@ fn logging_off(threads: usize, given: &Given) -> Case {
 }
 
 /// As in the paper: one stream for each thread, and groups.
-fn per_thread(case: &Case) -> Case {
-    Case { streams: Some(case.threads.min(STREAMS_MAX) as u16), ..grouped(case) }
+fn per_thread(case: &Case, given: &Given) -> Case {
+    Case { streams: Some(case.threads.min(STREAMS_MAX) as u16), ..grouped(case, given) }
 }
 
-fn grouped(case: &Case) -> Case {
-    Case { sync: SyncKind::Pipelined, group: Some(GROUP), ..case.clone() }
+fn grouped(case: &Case, given: &Given) -> Case {
+    Case { sync: SyncKind::Pipelined, group: Some(given.group), ..case.clone() }
 }
 
 fn single(case: &Case) -> Case {
     Case { sync: SyncKind::PerCommit, group: None, ..case.clone() }
 }
 
-fn serial(case: &Case) -> Case {
-    Case { streams: Some(1), inserter: InserterKind::Mutex, ..grouped(case) }
+fn serial(case: &Case, given: &Given) -> Case {
+    Case { streams: Some(1), inserter: InserterKind::Mutex, ..grouped(case, given) }
 }
 
 fn clients(given: &Given) -> [usize; 2] {
@@ -185,7 +187,7 @@ fn three(threads: usize, given: &Given, cases: &mut Vec<Case>) {
     cases.push(logging_off(threads, given));
     for in_flight in clients(given) {
         let ours = ours(threads, in_flight, given, 50 * MICRO);
-        cases.extend([serial(&ours), single(&serial(&ours)), per_thread(&ours)]);
+        cases.extend([serial(&ours, given), single(&serial(&ours, given)), per_thread(&ours, given)]);
         cases.extend([Case { streams: Some(1), ..ours.clone() }, ours]);
     }
 }
@@ -194,13 +196,13 @@ fn four(threads: usize, reads_percent: u8, given: &Given, cases: &mut Vec<Case>)
     for in_flight in clients(given) {
         let ours =
             Case { work: Work::Tuples { reads_percent }, ..ours(threads, in_flight, given, 50 * MICRO) };
-        cases.push(serial(&ours));
+        cases.push(serial(&ours, given));
         for release in [LockRelease::Early, LockRelease::AfterDurable] {
-            let group = per_thread(&Case { release, ..ours.clone() });
+            let group = per_thread(&Case { release, ..ours.clone() }, given);
             let adaptive = Case { sync: SyncKind::default(), group: None, ..group.clone() };
             cases.extend([single(&group), group, adaptive]);
         }
-        cases.extend([grouped(&ours), ours]);
+        cases.extend([grouped(&ours, given), ours]);
     }
 }
 
@@ -208,7 +210,7 @@ fn six(threads: usize, given: &Given, cases: &mut Vec<Case>) {
     cases.push(logging_off(threads, given));
     for in_flight in clients(given) {
         let ours = ours(threads, in_flight, given, 15 * MICRO);
-        cases.extend([per_thread(&ours), grouped(&ours), ours]);
+        cases.extend([per_thread(&ours, given), grouped(&ours, given), ours]);
     }
 }
 
@@ -228,7 +230,7 @@ mod tests {
 
     #[test]
     fn every_figure_has_its_cases_once() {
-        let given = Given { threads: vec![1, 2, 64], delay: None, in_flight: 64, processors: 2 };
+        let given = Given { threads: vec![1, 2, 64], delay: None, in_flight: 64, processors: 2, group: GROUP };
         for figure in CicadaFigure::ALL {
             let cases = figure.cases(&given);
             for (at, case) in cases.iter().enumerate() {

@@ -5,7 +5,7 @@
 
 use super::case::{Case, Delay, Row, Run, Work};
 use super::cicada::CicadaFigure;
-use super::compare::{speed_up, to_adaptive, to_alone, to_logging_off, to_serial};
+use super::compare::{speed_up, to_adaptive, to_alone, to_alone_by_cpu, to_logging_off, to_serial};
 use super::figures::{Figure, Spec};
 use crate::bytes::{grouped, shown};
 use crate::table;
@@ -115,6 +115,7 @@ const CSV: &[(&str, Text)] = &[
     ("to_logging_off", |of, row| optional(to_logging_off(of.rows, row).map(places::<3>))),
     ("to_serial", |of, row| optional(to_serial(of.rows, row).map(places::<3>))),
     ("to_alone", |of, row| optional(to_alone(of.rows, row).map(places::<3>))),
+    ("to_alone_by_cpu", |of, row| optional(to_alone_by_cpu(of.rows, row).map(places::<3>))),
     ("speed_up", |of, row| optional(speed_up(of.rows, row).map(places::<3>))),
     ("times", |_, row| row.summary().count.to_string()),
     ("mean_us", |_, row| places::<1>(row.summary().mean_us)),
@@ -129,6 +130,7 @@ const CSV: &[(&str, Text)] = &[
     ("raw_megabytes_per_second", |_, row| places::<1>(row.median(|run| run.raw.best_megabytes))),
     ("bandwidth_to_raw", |_, row| places::<5>(row.median(bandwidth_to_raw))),
     ("cpu_us_per_commit", |_, row| places::<2>(row.median(cpu_us))),
+    ("commits_per_client_cpu_second", |_, row| places::<0>(row.median(per_cpu_second))),
     ("system_us_per_commit", |_, row| places::<2>(row.median(system_us))),
     ("cores_busy", |_, row| places::<2>(row.median(cores))),
     ("voluntary_per_commit", |_, row| {
@@ -178,6 +180,10 @@ pub fn bandwidth_to_raw(run: &Run) -> f64 {
 
 fn cpu_us(run: &Run) -> f64 {
     run.per_commit(run.usage.cpu().as_secs_f64() * 1e6)
+}
+
+fn per_cpu_second(run: &Run) -> f64 {
+    run.per_cpu_second().unwrap_or(0.0)
 }
 
 fn system_us(run: &Run) -> f64 {
@@ -328,8 +334,9 @@ impl Rows<'_> {
             ]),
             Of::Cicada(CicadaFigure::Readers) => columns.extend([
                 ("conflicts", (|_, row| grouped(row.median(|run| run.conflicts as f64) as u64)) as Text),
-                cpu,
+                ("per cpu s", |_, row| grouped(row.median(per_cpu_second) as u64)),
                 ("to alone", |of, row| optional(to_alone(of.rows, row).map(places::<2>))),
+                ("by cpu s", |of, row| optional(to_alone_by_cpu(of.rows, row).map(places::<2>))),
             ]),
             Of::Cicada(_) => columns.extend([
                 ("conflicts", (|_, row| grouped(row.median(|run| run.conflicts as f64) as u64)) as Text),

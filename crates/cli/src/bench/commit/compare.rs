@@ -48,6 +48,14 @@ pub fn to_alone(rows: &[Row], row: &Row) -> Option<f64> {
     Some(row.ratio(alone, Run::per_second))
 }
 
+/// The same for each second of processor time that the readers got: what is left when they share the processors with writers.
+pub fn to_alone_by_cpu(rows: &[Row], row: &Row) -> Option<f64> {
+    row.case.work.writers()?;
+    let alone = partner(rows, row, |case| case.work = Work::Readers { writers: 0 })?;
+    row.rounds.iter().chain(&alone.rounds).try_for_each(|run| run.per_cpu_second().map(drop))?;
+    Some(row.ratio(alone, |run| run.per_cpu_second().unwrap_or(0.0)))
+}
+
 fn is_serial(case: &Case) -> bool {
     case.streams == Some(1)
         && case.inserter == InserterKind::Mutex

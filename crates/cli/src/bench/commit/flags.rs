@@ -8,6 +8,7 @@ use crate::failure::{Failure, Result};
 use crate::place::word;
 use crate::sweep::flags as log_flags;
 use clap::Args;
+use katydid_device::Waiting;
 use katydid_wal::{Group, InserterKind, Options, SyncKind};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -50,7 +51,10 @@ pub struct Common {
     depth_min: u32,
     /// When pipelined begins a round: after so many commits, bytes or microseconds, whichever is first
     #[arg(long, value_name = "COMMITS,BYTES,US", default_value = "0,0,0", value_parser = group)]
-    group: Group,
+    pub group: Group,
+    /// How a delay is waited out: auto (up to 50 us on the processor), spin (all of it) or timer (asleep, and woken late)
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = waiting)]
+    waiting: Waiting,
     #[command(flatten)]
     tuning: log_flags::Tuning,
     /// Write all rows to this file
@@ -88,6 +92,7 @@ impl Common {
             depth_max: self.depth_max.unwrap_or(own.depth_max),
             depth_min: self.depth_min,
             group: self.group,
+            waiting: self.waiting,
         };
         // The two belong together: either is in its range only beside the other.
         let depths = Options { depth_max: tuned.depth_max, depth_min: tuned.depth_min, ..own };
@@ -101,7 +106,7 @@ impl Common {
     pub fn options(&self) -> String {
         let own = Options::default();
         format!(
-            "device={} ring={} segment={} spare={} depth={}..{} group={},{},{}",
+            "device={} ring={} segment={} spare={} depth={}..{} group={},{},{} waiting={}",
             self.device().name(),
             self.ring.unwrap_or(own.ring_bytes),
             self.segment.unwrap_or(own.segment_bytes),
@@ -110,7 +115,8 @@ impl Common {
             self.depth_max.unwrap_or(own.depth_max),
             self.group.commits,
             self.group.bytes,
-            self.group.microseconds
+            self.group.microseconds,
+            waiting_word(self.waiting)
         )
     }
 }
@@ -135,6 +141,20 @@ fn group(text: &str) -> std::result::Result<Group, String> {
         }
         _ => Err("expected COMMITS,BYTES,US, such as 64,65536,100".to_owned()),
     }
+}
+
+fn waiting_word(waiting: Waiting) -> &'static str {
+    match waiting {
+        Waiting::Auto => "auto",
+        Waiting::Spin => "spin",
+        Waiting::Timer => "timer",
+    }
+}
+
+fn waiting(text: &str) -> std::result::Result<Waiting, String> {
+    let known = [Waiting::Auto, Waiting::Spin, Waiting::Timer];
+    let found = known.into_iter().find(|waiting| waiting_word(*waiting) == text);
+    found.ok_or_else(|| "must be auto, spin or timer".to_owned())
 }
 
 fn spare(text: &str) -> std::result::Result<usize, String> {

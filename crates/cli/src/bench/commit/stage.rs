@@ -26,6 +26,8 @@ pub struct Tuned {
     pub depth_max: u32,
     pub depth_min: u32,
     pub group: Group,
+    /// How a device's delay is waited out.
+    pub waiting: Waiting,
 }
 
 /// See the head of this file.
@@ -77,7 +79,7 @@ impl Stage {
             Device::File => &self.files,
             Device::Memory => &self.memory,
         };
-        Ok(Arc::new(DelayedDirectory::new(device.subdirectory(name)?, delay, Waiting::Auto)))
+        Ok(Arc::new(DelayedDirectory::new(device.subdirectory(name)?, delay, self.tuned.waiting)))
     }
 
     /// An empty folder called `name` on the log's device, which takes `delay` longer: what an earlier call has made is gone.
@@ -92,7 +94,7 @@ impl Stage {
                 self.files.subdirectory(name)?
             }
         };
-        Ok(Arc::new(DelayedDirectory::new(directory, delay, Waiting::Auto)))
+        Ok(Arc::new(DelayedDirectory::new(directory, delay, self.tuned.waiting)))
     }
 
     /// The log's options for a case.

@@ -228,6 +228,7 @@ pub fn counted(store: &KatydidStore, raw: Raw, run: impl FnOnce() -> Result<Outc
     Ok(Run {
         commits: outcome.transactions,
         seconds: outcome.elapsed.as_secs_f64(),
+        clients_cpu: Some(outcome.cpu),
         times,
         usage,
         counters: (before.counters, after.counters),
