@@ -141,11 +141,18 @@ pub struct Usage {
     pub voluntary: u64,
     /// Of threads that others were preferred to.
     pub involuntary: u64,
+    /// Processor time of the whole machine that was not idle, where the kernel says.
+    pub machine: Option<Duration>,
 }
 
 impl Usage {
     pub fn cpu(&self) -> Duration {
         self.user + self.system
+    }
+
+    /// Processor time of all other processes, to some hundredths of a second.
+    pub fn others(&self) -> Duration {
+        self.machine.map_or(Duration::ZERO, |machine| machine.saturating_sub(self.cpu()))
     }
 
     pub fn switches(&self) -> u64 {
@@ -183,10 +190,14 @@ impl Run {
         self.commits as f64 / self.seconds.max(1e-9)
     }
 
-    /// For each second of processor time of those who made them.
-    pub fn per_cpu_second(&self) -> Option<f64> {
-        let seconds = self.clients_cpu?.as_secs_f64();
-        (seconds > 0.0).then(|| self.commits as f64 / seconds)
+    /// For each second of processor time of those who made them; 0 if that is not known.
+    pub fn per_cpu_second(&self) -> f64 {
+        self.clients_cpu.map_or(0.0, |time| self.commits as f64 / time.as_secs_f64().max(1e-9))
+    }
+
+    /// Processors that other processes kept busy.
+    pub fn others(&self) -> f64 {
+        self.usage.others().as_secs_f64() / self.seconds.max(1e-9)
     }
 
     pub fn megabytes_per_second(&self) -> f64 {

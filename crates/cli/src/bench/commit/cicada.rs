@@ -230,7 +230,8 @@ mod tests {
 
     #[test]
     fn every_figure_has_its_cases_once() {
-        let given = Given { threads: vec![1, 2, 64], delay: None, in_flight: 64, processors: 2, group: GROUP };
+        let given =
+            Given { threads: vec![1, 2, 64], delay: None, in_flight: 64, processors: 2, group: GROUP };
         for figure in CicadaFigure::ALL {
             let cases = figure.cases(&given);
             for (at, case) in cases.iter().enumerate() {

@@ -130,9 +130,12 @@ const CSV: &[(&str, Text)] = &[
     ("raw_megabytes_per_second", |_, row| places::<1>(row.median(|run| run.raw.best_megabytes))),
     ("bandwidth_to_raw", |_, row| places::<5>(row.median(bandwidth_to_raw))),
     ("cpu_us_per_commit", |_, row| places::<2>(row.median(cpu_us))),
-    ("commits_per_client_cpu_second", |_, row| places::<0>(row.median(per_cpu_second))),
-    ("system_us_per_commit", |_, row| places::<2>(row.median(system_us))),
+    ("commits_per_client_cpu_second", |_, row| places::<0>(row.median(Run::per_cpu_second))),
+    ("system_us_per_commit", |_, row| {
+        places::<2>(row.median(|run| run.per_commit(run.usage.system.as_secs_f64() * 1e6)))
+    }),
     ("cores_busy", |_, row| places::<2>(row.median(cores))),
+    ("cores_of_others", |_, row| places::<2>(row.median(Run::others))),
     ("voluntary_per_commit", |_, row| {
         places::<4>(row.median(|run| run.per_commit(run.usage.voluntary as f64)))
     }),
@@ -180,14 +183,6 @@ pub fn bandwidth_to_raw(run: &Run) -> f64 {
 
 fn cpu_us(run: &Run) -> f64 {
     run.per_commit(run.usage.cpu().as_secs_f64() * 1e6)
-}
-
-fn per_cpu_second(run: &Run) -> f64 {
-    run.per_cpu_second().unwrap_or(0.0)
-}
-
-fn system_us(run: &Run) -> f64 {
-    run.per_commit(run.usage.system.as_secs_f64() * 1e6)
 }
 
 pub fn cores(run: &Run) -> f64 {
@@ -334,13 +329,15 @@ impl Rows<'_> {
             ]),
             Of::Cicada(CicadaFigure::Readers) => columns.extend([
                 ("conflicts", (|_, row| grouped(row.median(|run| run.conflicts as f64) as u64)) as Text),
-                ("per cpu s", |_, row| grouped(row.median(per_cpu_second) as u64)),
+                ("per cpu s", |_, row| grouped(row.median(Run::per_cpu_second) as u64)),
                 ("to alone", |of, row| optional(to_alone(of.rows, row).map(places::<2>))),
                 ("by cpu s", |of, row| optional(to_alone_by_cpu(of.rows, row).map(places::<2>))),
             ]),
             Of::Cicada(_) => columns.extend([
                 ("conflicts", (|_, row| grouped(row.median(|run| run.conflicts as f64) as u64)) as Text),
                 cpu,
+                busy,
+                ("others", |_, row| places::<2>(row.median(Run::others))),
                 per_sync,
                 ("to off", |of, row| optional(to_logging_off(of.rows, row).map(places::<2>))),
                 ("to serial", |of, row| optional(to_serial(of.rows, row).map(places::<2>))),

@@ -52,8 +52,7 @@ pub fn to_alone(rows: &[Row], row: &Row) -> Option<f64> {
 pub fn to_alone_by_cpu(rows: &[Row], row: &Row) -> Option<f64> {
     row.case.work.writers()?;
     let alone = partner(rows, row, |case| case.work = Work::Readers { writers: 0 })?;
-    row.rounds.iter().chain(&alone.rounds).try_for_each(|run| run.per_cpu_second().map(drop))?;
-    Some(row.ratio(alone, |run| run.per_cpu_second().unwrap_or(0.0)))
+    Some(row.ratio(alone, Run::per_cpu_second))
 }
 
 fn is_serial(case: &Case) -> bool {

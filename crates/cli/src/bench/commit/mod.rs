@@ -303,6 +303,7 @@ impl<'a> Session<'a> {
 const RAW: Duration = Duration::from_millis(100);
 
 const LEGEND: &str = "Figures are medians over the rounds, slowest and fastest are rounds, percentiles are of all rounds. us: of one \
-                      commit. waits, preempt.: context switches of a commit, voluntary and not. raw: the median durable 4 KiB write of the \
+                      commit. waits, preempt.: context switches of a commit, voluntary and not. cores, others: processors that this process and all \
+                      others kept busy. raw: the median durable 4 KiB write of the \
                       same round. to best: the log's bandwidth to the device's best sequential durable writes. to adaptive: commits a \
                       second to those of adaptive with the same clients";

@@ -1,4 +1,5 @@
-//! What the process has used so far, as the kernel counts it: all threads, those that have ended too.
+//! What the process has used so far, as the kernel counts it: all threads, those that have ended too. And what the whole machine has: where
+//! others run meanwhile, a process gets less than it could use, and that must not be taken for waiting.
 
 use super::case::Usage;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -7,13 +8,25 @@ use std::time::Duration;
 
 /// Used so far; nothing where the kernel does not say.
 pub fn so_far() -> Usage {
+    let machine = std::fs::read_to_string("/proc/stat").ok().and_then(|stat| machine(&stat));
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Usage::default() };
     Usage {
         user: duration(usage.user_time()),
         system: duration(usage.system_time()),
         voluntary: u64::try_from(usage.voluntary_context_switches()).unwrap_or(0),
         involuntary: u64::try_from(usage.involuntary_context_switches()).unwrap_or(0),
+        machine,
     }
+}
+
+/// Processor time that was not idle, of all processors, from the first line of `/proc/stat`: hundredths of seconds spent for user, nice,
+/// system, idle, waiting for a device, interrupts, soft interrupts, and, not counted, by other machines.
+fn machine(stat: &str) -> Option<Duration> {
+    let mut words = stat.lines().next()?.split_whitespace();
+    words.next().filter(|word| *word == "cpu")?;
+    let spent: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
+    let busy = spent.get(..7)?.iter().sum::<u64>() - spent[3] - spent[4];
+    Some(Duration::from_millis(10 * busy))
 }
 
 /// What was used between `earlier` and now.
@@ -24,6 +37,7 @@ pub fn since(earlier: &Usage) -> Usage {
         system: now.system.saturating_sub(earlier.system),
         voluntary: now.voluntary.saturating_sub(earlier.voluntary),
         involuntary: now.involuntary.saturating_sub(earlier.involuntary),
+        machine: now.machine.zip(earlier.machine).map(|(now, earlier)| now.saturating_sub(earlier)),
     }
 }
 
@@ -35,6 +49,15 @@ fn duration(time: TimeVal) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_machine_spent_is_read() {
+        let stat = "cpu  100 20 30 4000 500 6 7 800 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\n";
+        assert_eq!(machine(stat), Some(Duration::from_millis(1630)));
+        for bad in ["", "cpu", "cpu 1 2 3", "cpu0 1 2 3 4 5 6 7 8", "cpu a b c d e f g h"] {
+            assert_eq!(machine(bad), None, "{bad}");
+        }
+    }
 
     #[test]
     fn a_thread_that_waited_and_ended_is_counted() {
