@@ -6,8 +6,9 @@
 use crate::control::{CONTROL_NAME, FORMAT_VERSION, read as read_control};
 use crate::error::{OpenError, ReadError};
 use crate::lsn::Lsn;
-use crate::reader::{Extent, Reader, Show};
+use crate::reader::{Found, Reader, Show};
 use crate::recover::decide::HeadersFound;
+use crate::recover::scan::Nobody;
 use crate::recover::survey::{Health, Survey, examine};
 use crate::recover::{Eras, Finding, Judgement, judge, refuse, unusable_control};
 use crate::segment::files::SegmentFiles;
@@ -74,23 +75,6 @@ pub struct Inspection {
     files: Arc<SegmentFiles>,
 }
 
-/// The part of an inspected log that holds valid records.
-#[derive(Debug, Clone, Copy)]
-struct Found {
-    start: Lsn,
-    end: Lsn,
-}
-
-impl Extent for Found {
-    fn start(&self) -> Lsn {
-        self.start
-    }
-
-    fn written(&self) -> Lsn {
-        self.end
-    }
-}
-
 impl Inspection {
     /// All valid records from the start on, the log's own ones included.
     ///
@@ -145,7 +129,7 @@ pub fn inspect(directory: &dyn Directory) -> Result<Inspection, OpenError> {
         }
     }
     let refused = refuse(Some(&state), &survey, worst);
-    let Judgement { walk, durable, outcome, .. } = judge(&files, &state)?;
+    let Judgement { walk, durable, outcome, .. } = judge(&files, &state, &mut Nobody)?;
     let finding = refused.and_then(|()| outcome.map(|outcome| outcome.finding));
     let segments = healths
         .into_iter()

@@ -39,9 +39,9 @@ pub use lsn::Lsn;
 pub use options::Background;
 pub use options::{Durability, Group, InserterKind, Options, OptionsError, SyncKind, UnknownWord};
 pub use parallel::{
-    Dependences, Fate, MalformedRecord, ParallelCompletion, ParallelCompletions, ParallelInspection,
-    ParallelLog, ParallelReadError, ParallelRecord, ParallelRecords, ParallelSession, Place, ReplayError,
-    ReplayReport, Replayed, STREAMS_MAX, StreamId, inspect_parallel,
+    Batch, Dependences, Fate, MalformedRecord, ParallelCompletion, ParallelCompletions, ParallelInspection,
+    ParallelLog, ParallelReadError, ParallelRecord, ParallelRecords, ParallelSession, Place, Replay,
+    ReplayError, ReplayReport, Replayed, STREAMS_MAX, StreamId, inspect_parallel,
 };
 pub use reader::{Reader, Record, RecordRef};
 pub use record::{HEADER_BYTES, Header, Kind, Part, RECORD_ALIGNMENT, RECORD_BYTES_MAX};

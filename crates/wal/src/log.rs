@@ -8,6 +8,7 @@ use crate::lsn::Lsn;
 use crate::options::{Background, Durability, Options};
 use crate::reader::{self, Below, Reader, Record, Show};
 use crate::record::Kind;
+use crate::recover::scan::{Nobody, Onlooker};
 use crate::recover::{self, Eras, RecoveryReport};
 use crate::session::Session;
 use katydid_device::{self as device, Cause, Directory, DirectoryLock, FileDirectory, Gate, Verb, Watch};
@@ -83,11 +84,21 @@ impl Log {
         options: Options,
         watch: Watch,
     ) -> Result<Log, OpenError> {
+        Self::open_seen(directory, options, watch, &mut Nobody)
+    }
+
+    /// The same; `onlooker` sees the records that are found.
+    pub(crate) fn open_seen(
+        directory: Arc<dyn Directory>,
+        options: Options,
+        watch: Watch,
+        onlooker: &mut dyn Onlooker,
+    ) -> Result<Log, OpenError> {
         options.validate()?;
         // After a failed write or sync nothing of this log reaches the device again.
         let (directory, _gate) = Gate::wrap(directory);
         let lock = directory.lock()?;
-        let opened = recover::open(&directory, &options)?;
+        let opened = recover::open(&directory, &options, onlooker)?;
         let start = Start {
             store: opened.store,
             incarnation: opened.incarnation,

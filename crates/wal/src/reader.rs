@@ -45,6 +45,23 @@ impl Extent for Below {
     }
 }
 
+/// A log that does not grow.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found {
+    pub start: Lsn,
+    pub end: Lsn,
+}
+
+impl Extent for Found {
+    fn start(&self) -> Lsn {
+        self.start
+    }
+
+    fn written(&self) -> Lsn {
+        self.end
+    }
+}
+
 /// A logical record, with a payload of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
@@ -262,7 +279,7 @@ pub(crate) fn read_record(source: &dyn Source, extent: &dyn Extent, lsn: Lsn) ->
     Ok(Record { lsn, first, end: header.end(), kind, txn, prev, payload })
 }
 
-fn check_inside(extent: &dyn Extent, at: Lsn) -> Result<(), ReadError> {
+pub(crate) fn check_inside(extent: &dyn Extent, at: Lsn) -> Result<(), ReadError> {
     let (start, end) = (extent.start(), extent.written());
     if at < start {
         return Err(ReadError::Trimmed { at, start });
@@ -303,7 +320,7 @@ fn read_piece<'b>(
 }
 
 /// Collects a payload backwards from its last fragment; where the first one starts.
-fn join(
+pub(crate) fn join(
     source: &dyn Source,
     extent: &dyn Extent,
     last: &Header,

@@ -99,6 +99,13 @@ impl<'a> Head<'a> {
         })
     }
 
+    /// Whether what its own stream has below it is enough to keep it: it is in `stream`, was written at `at` by `incarnation`, and everything
+    /// up to there survived. So if a place is below it in the same incarnation, that survived too.
+    #[inline]
+    pub(super) fn is_kept_by(&self, stream: StreamId, incarnation: u32, at: Lsn) -> bool {
+        self.places().all(|(place, of)| place.stream == stream && of == incarnation && place.end <= at)
+    }
+
     /// The places alone.
     pub(super) fn dependences(&self) -> Dependences {
         self.places().map(|(place, _)| place).collect()

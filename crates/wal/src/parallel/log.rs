@@ -2,7 +2,7 @@
 
 use super::completion::ParallelCompletion;
 use super::dependences::{Dependences, Place, StreamId};
-use super::opening::{check_count, open_streams};
+use super::opening::{OpenStream, check_count, open_streams};
 use super::session::ParallelSession;
 use crate::core::locked;
 use crate::counters::Counters;
@@ -96,12 +96,23 @@ impl ParallelLog {
         options: Options,
         watch: Watch,
     ) -> Result<ParallelLog, OpenError> {
+        let open = |_, folder, options| Log::open_watched(folder, options, watch.clone());
+        Self::open_by(directory, streams, &options, watch.clone(), &open)
+    }
+
+    pub(super) fn open_by(
+        directory: Arc<dyn Directory>,
+        streams: u16,
+        options: &Options,
+        watch: Watch,
+        open: &OpenStream<'_>,
+    ) -> Result<ParallelLog, OpenError> {
         options.validate()?;
         check_count(streams)?;
         // After a failed write or sync of one stream nothing of any reaches the device again.
         let (directory, gate) = Gate::wrap(directory);
         let lock = directory.lock()?;
-        let (streams, id) = open_streams(directory.as_ref(), streams, &options, &watch)?;
+        let (streams, id) = open_streams(directory.as_ref(), streams, options, open)?;
         let streams = streams.into_boxed_slice();
         let eras = streams.iter().map(|log| log.eras().clone()).collect();
         let incarnations = streams.iter().map(|log| log.recovery().incarnation).collect();

@@ -11,13 +11,15 @@
 //! | `log`, `session`, `completion` | the open log; appending; being told later |
 //! | `head` | what stands before a record's payload, and whether the record is kept |
 //! | `decoders` | what reads a device's bytes, for the fuzzer |
-//! | `replay`, `inspect` | reading it when it is opened, or without opening it |
+//! | `while_opening`, `replay`, `inspect` | reading it while it is opened, when that is done, or without opening it |
+//! | `deal` | applying what is read on all processors |
 //!
 //! Differences from the papers: no counter numbers the records (as in section III-A of Cicada + P-WAL), and who waits looks at the streams
 //! it depends on, not at the least of all ([`ParallelLog::everything`] is that rule, P-WAL's).
 
 mod completion;
 mod control;
+mod deal;
 pub(crate) mod decoders;
 mod dependences;
 mod folders;
@@ -27,8 +29,10 @@ mod log;
 mod opening;
 mod replay;
 mod session;
+mod while_opening;
 
 pub use completion::{ParallelCompletion, ParallelCompletions};
+pub use deal::Batch;
 pub use dependences::{Dependences, Place, StreamId};
 pub use head::MalformedRecord;
 pub use inspect::{
@@ -38,3 +42,4 @@ pub use log::ParallelLog;
 pub use opening::STREAMS_MAX;
 pub use replay::{ReplayError, ReplayReport, Replayed};
 pub use session::ParallelSession;
+pub use while_opening::Replay;

@@ -16,7 +16,7 @@ use crate::error::OpenError;
 use crate::log::Log;
 use crate::options::{Background, Options, OptionsError};
 use crate::recover::random_id;
-use katydid_device::{Cause, Directory, Watch};
+use katydid_device::{Cause, Directory};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Most streams of a log.
@@ -30,12 +30,16 @@ pub(super) fn check_count(streams: u16) -> Result<(), OptionsError> {
     Err(OptionsError { option: "streams", value: streams.into(), range: "from 1 to 1024" })
 }
 
+/// How the log of one stream is opened, by its number, in its folder; called by several threads at once.
+pub(super) type OpenStream<'a> =
+    dyn Fn(usize, Arc<dyn Directory>, Options) -> Result<Log, OpenError> + Sync + 'a;
+
 /// Opens all streams, or makes them where there is no log; with the log's id.
 pub(super) fn open_streams(
     directory: &dyn Directory,
     streams: u16,
     options: &Options,
-    watch: &Watch,
+    open: &OpenStream<'_>,
 ) -> Result<(Vec<Log>, u128), OpenError> {
     let state = match StreamsState::open(directory)? {
         Some(state) if state.making == Making::Done => {
@@ -43,7 +47,7 @@ pub(super) fn open_streams(
                 return Err(OpenError::OtherStreams { found: state.streams, asked: streams });
             }
             let folders = folders::existing(directory, &state)?;
-            return Ok((open_all(&folders, &state, options, watch)?, state.id));
+            return Ok((open_all(&folders, &state, options, open)?, state.id));
         }
         Some(state) if state.streams == streams => state,
         Some(state) => begin(directory, StreamsState { streams, ..state })?,
@@ -54,7 +58,7 @@ pub(super) fn open_streams(
         }
     };
     let folders = folders::made(directory, &state)?;
-    let logs = open_all(&folders, &state, options, watch)?;
+    let logs = open_all(&folders, &state, options, open)?;
     StreamsState { making: Making::Done, ..state }.write(directory)?;
     Ok((logs, state.id))
 }
@@ -68,11 +72,11 @@ fn open_all(
     folders: &[Arc<dyn Directory>],
     state: &StreamsState,
     options: &Options,
-    watch: &Watch,
+    open: &OpenStream<'_>,
 ) -> Result<Vec<Log>, OpenError> {
     let open = |index: usize| {
         let options = Options { log_id: Some(state.stream_id(index)), ..options.clone() };
-        Log::open_watched(folders[index].clone(), options, watch.clone())
+        open(index, folders[index].clone(), options)
     };
     let mut opened = in_parallel(folders.len(), options.background, open);
     opened.sort_by_key(|(index, _)| *index);
@@ -99,6 +103,14 @@ pub(super) fn of_stream(index: usize, error: OpenError) -> OpenError {
     match error {
         OpenError::Device(error) => OpenError::Device(error),
         source => OpenError::Stream { directory: stream_name(index), source: Box::new(source) },
+    }
+}
+
+/// Threads that apply records beside those that read them; who reads applies too.
+pub(super) fn appliers(background: Background) -> usize {
+    match background {
+        Background::Caller => 0,
+        Background::Threads => std::thread::available_parallelism().map_or(0, |count| count.get() - 1),
     }
 }
 

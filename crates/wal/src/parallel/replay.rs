@@ -1,22 +1,33 @@
 //! Reading what an opening found, all streams side by side.
 //!
-//! One thread for each stream, as many as there are processors, each reading ahead; the caller's visitor runs on them. Which records are
-//! kept is known before the first is read (opening has walked over all streams), so no record waits for another stream, and memory is
-//! a few windows whatever the log contains.
+//! One thread for each stream, as many as there are processors, each reading ahead; the caller's visitor runs on them, and on appliers
+//! (`deal`). Which records are kept is known before the first is read (opening has walked over all streams), so no record waits for
+//! another stream, and memory is a few windows and batches whatever the log contains. Whoever can do so replays while the log is opened
+//! (`while_opening`), which reads it once less.
 //!
 //! 1. Only what was there before this opening is read: it is durable, and stays the same.
 //! 2. Every record is given to the visitor once, or counted as dropped; the order between streams is any.
 
+use super::deal::{Batch, Dealer, with_appliers};
 use super::dependences::{Place, StreamId};
 use super::head::{Head, MalformedRecord};
 use super::log::ParallelLog;
-use super::opening::in_parallel;
+use super::opening::{appliers, in_parallel};
 use crate::error::ReadError;
 use crate::lsn::Lsn;
+use crate::reader::RecordRef;
 use crate::record::Kind;
 
 /// Bytes read between two reports of progress.
-const PROGRESS_BYTES: u64 = 4 << 20;
+pub(super) const PROGRESS_BYTES: u64 = 4 << 20;
+
+/// Which records of a stream are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    All,
+    /// Those that opening could not decide about before it had all streams.
+    Undecided,
+}
 
 /// A record that survived, with everything it depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +59,7 @@ pub struct ReplayReport {
 }
 
 impl ReplayReport {
-    fn plus(self, other: ReplayReport) -> ReplayReport {
+    pub(super) fn plus(self, other: ReplayReport) -> ReplayReport {
         ReplayReport {
             records: self.records + other.records,
             dropped: self.dropped + other.dropped,
@@ -105,50 +116,61 @@ impl ParallelLog {
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<ReplayReport, ReplayError<E>> {
         assert_eq!(from.len(), self.streams().len(), "a position for each stream");
-        let read =
-            |index: usize| self.replay_stream(StreamId::new(index as u16), from[index], visit, progress);
-        let outcomes = in_parallel(from.len(), self.background(), read);
+        let visit = |batch: &Batch| batch.iter().try_for_each(visit);
+        let (outcomes, refused) = with_appliers(appliers(self.background()), &visit, |appliers| {
+            let read = |index: usize| {
+                let stream = StreamId::new(index as u16);
+                self.read_stream(stream, from[index], Which::All, appliers.dealer(), progress)
+            };
+            in_parallel(from.len(), self.background(), read)
+        });
+        if let Some(error) = refused {
+            return Err(ReplayError::Visit(error));
+        }
         outcomes
             .into_iter()
             .try_fold(ReplayReport::default(), |sum, (_, outcome)| outcome.map(|report| sum.plus(report)))
     }
 
-    fn replay_stream<E>(
+    pub(super) fn read_stream<E>(
         &self,
         stream: StreamId,
         from: Lsn,
-        visit: &(dyn Fn(Replayed<'_>) -> Result<(), E> + Sync),
+        which: Which,
+        mut dealer: Dealer<'_, E>,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<ReplayReport, ReplayError<E>> {
         let failed = |source| ReplayError::Read { stream, source };
         let mut reader = self.stream(stream).recovered(from).map_err(failed)?.read_ahead();
         let mut report = ReplayReport::default();
         let mut told = from;
+        let eras = &self.eras()[stream.index()];
         while let Some(record) = reader.next_record().map_err(failed)? {
             let head = Head::decode(record.prev, record.payload, self.streams().len())
                 .map_err(|source| ReplayError::Malformed { stream, at: record.lsn, source })?;
-            report.timestamp_max = report.timestamp_max.max(record.txn);
-            if head.lost(self.eras()).is_some() {
+            let place = Place { stream, end: record.end };
+            let (RecordRef { txn: timestamp, kind, first, .. }, payload) = (record, head.payload);
+            report.timestamp_max = report.timestamp_max.max(timestamp);
+            if which == Which::Undecided && head.is_kept_by(stream, eras.at(record.lsn), record.lsn) {
+                // It was dealt out before.
+            } else if head.lost(self.eras()).is_some() {
                 report.dropped += 1;
             } else {
                 report.records += 1;
-                visit(Replayed {
-                    timestamp: record.txn,
-                    kind: record.kind,
-                    place: Place { stream, end: record.end },
-                    first: record.first,
-                    payload: head.payload,
-                })
-                .map_err(ReplayError::Visit)?;
+                if !dealer.add(&Replayed { timestamp, kind, place, first, payload }) {
+                    return Ok(report);
+                }
             }
-            let end = record.end;
-            if end.since(told) >= PROGRESS_BYTES {
-                progress(end.since(told));
-                told = end;
+            if place.end.since(told) >= PROGRESS_BYTES {
+                progress(place.end.since(told));
+                told = place.end;
             }
         }
         progress(reader.position().since(told));
-        report.bytes = reader.position().since(from);
+        if which == Which::All {
+            report.bytes = reader.position().since(from);
+        }
+        dealer.flush();
         Ok(report)
     }
 }

@@ -47,6 +47,14 @@ impl Eras {
     }
 }
 
+impl Eras {
+    /// The incarnation that wrote the record at `at`, which is there.
+    pub(crate) fn at(&self, at: Lsn) -> u32 {
+        let after = self.later.partition_point(|(_, begin)| *begin <= at);
+        after.checked_sub(1).map_or(self.first, |last| self.later[last].0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,5 +72,9 @@ mod tests {
         }
         assert!(!eras.holds(7, Lsn::new(8)), "it left no trace");
         assert!(Eras::new(Lsn::ZERO, 0).holds(0, Lsn::ZERO));
+        let wrote = [(800, 3), (992, 3), (1000, 5), (1040, 5), (1048, 6), (1992, 6)];
+        for (at, incarnation) in wrote {
+            assert_eq!(eras.at(Lsn::new(at)), incarnation);
+        }
     }
 }

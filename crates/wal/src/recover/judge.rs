@@ -4,7 +4,7 @@
 
 use super::decide::{DurableFound, EndVerdict, Survivors, judge_end};
 use super::report::Finding;
-use super::scan::{Search, Walk, search, walk};
+use super::scan::{Onlooker, Search, Walk, search, walk};
 use crate::control::ControlState;
 use crate::error::OpenError;
 use crate::lsn::Lsn;
@@ -31,9 +31,13 @@ pub(crate) struct Outcome {
 }
 
 /// Walks, searches where needed, and decides what the end is.
-pub(crate) fn judge(source: &dyn Source, state: &ControlState) -> device::Result<Judgement> {
+pub(crate) fn judge(
+    source: &dyn Source,
+    state: &ControlState,
+    onlooker: &mut dyn Onlooker,
+) -> device::Result<Judgement> {
     let mut window = Window::new();
-    let walk = walk(source, &mut window, state.start, state.start_incarnation)?;
+    let walk = walk(source, &mut window, state.start, state.start_incarnation, onlooker)?;
     // Closing writes its record last and then remembers this end, and no opening since has written anything: there is
     // nothing to search for.
     let finished = walk.closed && walk.incarnation == state.incarnation && walk.end == state.durable;

@@ -43,6 +43,7 @@ use crate::segment::header::{Geometry, name};
 use crate::segment::{SegmentStore, Source};
 use judge::Outcome;
 use katydid_device::{self as device, Create, Directory, Method, WriteMode};
+use scan::Onlooker;
 use std::hash::{BuildHasher, RandomState};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -62,11 +63,15 @@ pub(crate) struct Opened {
     pub tail: Vec<u8>,
 }
 
-/// Opens the log in `directory`, or makes one where there is none.
+/// Opens the log in `directory`, or makes one where there is none. `onlooker` sees the records that are found.
 ///
 /// # Errors
 /// See [`OpenError`]; nothing was changed by those that judge the log's content.
-pub(crate) fn open(directory: &Arc<dyn Directory>, options: &Options) -> Result<Opened, OpenError> {
+pub(crate) fn open(
+    directory: &Arc<dyn Directory>,
+    options: &Options,
+    onlooker: &mut dyn Onlooker,
+) -> Result<Opened, OpenError> {
     options.validate()?;
     directory.sync()?;
     let survey = Survey::of(&directory.list()?);
@@ -75,7 +80,7 @@ pub(crate) fn open(directory: &Arc<dyn Directory>, options: &Options) -> Result<
     let geometry = Geometry::new(state.segment_bytes);
     let files = open_segments(directory, options.method, &survey, &state)?;
     let ahead = ReadAhead::new(Arc::new(files.clone()), state.start, files.prepared_end());
-    let Judgement { walk, scanned_bytes, outcome, .. } = judge(&ahead, &state)?;
+    let Judgement { walk, scanned_bytes, outcome, .. } = judge(&ahead, &state, onlooker)?;
     drop(ahead);
     let Outcome { finding, incarnation } = outcome?;
     let recyclable = clear_leftovers(directory, options, &survey, geometry.index(state.start))?;

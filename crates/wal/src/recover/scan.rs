@@ -13,7 +13,7 @@ use super::decide::StopFound;
 use super::eras::Eras;
 use crate::checksum::read_u64;
 use crate::lsn::Lsn;
-use crate::record::{self, Header, Invalid, Kind, RECORD_ALIGNMENT};
+use crate::record::{self, Decoded, Header, Invalid, Kind, RECORD_ALIGNMENT};
 use crate::segment::Source;
 use crate::segment::window::Window;
 use katydid_device as device;
@@ -53,14 +53,34 @@ pub(crate) fn follows(header: &Header, incarnation: u32) -> bool {
     header.incarnation == incarnation || header.kind == Kind::RESTART && header.incarnation > incarnation
 }
 
+/// Sees the valid records of a log while they are walked over. What it makes of them counts for nothing if the log is refused in the end.
+pub(crate) trait Onlooker {
+    /// The walk begins here, and ends at `limit` or before.
+    fn begin(&mut self, start: Lsn, limit: Lsn);
+
+    /// The next record. `source` has everything from the start to its end.
+    fn see(&mut self, source: &dyn Source, record: &Decoded<'_>);
+}
+
+/// Sees nothing.
+pub(crate) struct Nobody;
+
+impl Onlooker for Nobody {
+    fn begin(&mut self, _: Lsn, _: Lsn) {}
+
+    fn see(&mut self, _: &dyn Source, _: &Decoded<'_>) {}
+}
+
 /// Walks the valid records from `start` on.
 pub(crate) fn walk(
     source: &dyn Source,
     window: &mut Window,
     start: Lsn,
     start_incarnation: u32,
+    onlooker: &mut dyn Onlooker,
 ) -> device::Result<Walk> {
     let limit = source.prepared_end();
+    onlooker.begin(start, limit);
     let mut walk = Walk {
         end: start,
         stop: StopFound::SegmentsEnd,
@@ -85,6 +105,7 @@ pub(crate) fn walk(
                 walk.records += 1;
                 walk.end = header.end();
                 wanted = record::HEADER_BYTES;
+                onlooker.see(source, &decoded);
             }
             Err(Invalid::Short(needed)) if bytes.len() >= wanted && needed > wanted => wanted = needed,
             outcome => {

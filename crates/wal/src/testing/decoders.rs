@@ -9,7 +9,7 @@ use crate::lsn::Lsn;
 use crate::options::Options;
 use crate::parallel::decoders as parallel;
 use crate::record::{self, Draft, HEADER_BYTES, Kind, Link, PIECE_BYTES_MAX, split};
-use crate::recover;
+use crate::recover::{self, scan::Nobody};
 use crate::segment::header::{Geometry, SegmentHeader, name};
 use katydid_device::{Create, Directory, MemoryDirectory, Method, WriteMode};
 use std::io::IoSlice;
@@ -162,7 +162,7 @@ fn decode_log(input: &[u8]) {
     let found = inspection.records().map_or(0, records);
     let options = Options { segment_bytes: SEGMENT_BYTES, reserve_bytes: 0, ..Options::default() };
     let directory: Arc<dyn Directory> = Arc::new(directory);
-    let opened = recover::open(&directory, &options);
+    let opened = recover::open(&directory, &options, &mut Nobody);
     assert_eq!(opened.is_ok(), inspection.finding.is_ok(), "inspecting and opening disagree");
     if let (Ok(_), Ok(again)) = (opened, inspect(directory.as_ref())) {
         assert_eq!(again.records().map_or(0, records), found, "opening changed the records");

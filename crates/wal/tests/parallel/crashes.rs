@@ -5,13 +5,14 @@
 //! log must replay exactly those of them whose dependences are all there, all that was acknowledged among them; and what an
 //! earlier opening has decided must stay.
 
-use crate::{options, replayed_from, stream};
+use crate::{opened_replaying, options, replayed_from, stream};
 use fastrand::Rng;
 use katydid_device::testing::seed;
 use katydid_device::{Cause, SimDevice};
 use katydid_wal::{
     AppendError, Background, Dependences, Durability, Error, Fate, InserterKind, Kind, Lsn, OpenError,
-    Options, ParallelCompletions, ParallelLog, ParallelSession, Place, SyncKind, inspect_parallel,
+    Options, ParallelCompletions, ParallelLog, ParallelSession, Place, ReadError, ReplayError, SyncKind,
+    inspect_parallel,
 };
 use std::collections::BTreeSet;
 
@@ -127,8 +128,8 @@ fn live(
     rounds: usize,
     random: &mut Rng,
 ) {
-    let log = match ParallelLog::open_in(device.directory(), streams, options.clone()) {
-        Ok(log) => log,
+    let (log, while_opening) = match opened_replaying(device, streams, options, model.cut.as_deref()) {
+        Ok(opened) => opened,
         Err(OpenError::Device(error)) if is_crash(&error) => return,
         Err(error) => panic!("opening: {error}"),
     };
@@ -136,6 +137,11 @@ fn live(
     let from: Vec<Lsn> = model.cut.clone().unwrap_or_else(starts);
     let Some(present) = present(&log, &from) else { return };
     let Some((replayed, most)) = replayed_from(&log, &from, is_crash) else { return };
+    match while_opening {
+        Ok(found) => assert_eq!(found, (replayed.clone(), most), "opening finds what is found afterwards"),
+        Err(ReplayError::Read { source: ReadError::Device(error), .. }) if is_crash(&error) => return,
+        Err(error) => panic!("replay: {error:?}"),
+    }
     for (timestamp, payload) in &replayed {
         assert_eq!(&model.records[*timestamp as usize - 1].payload, payload);
     }

@@ -6,15 +6,18 @@
 //! | `opening` | which streams there are, and what is missing, foreign or half made |
 //! | `crashes` | devices that crash anywhere, also while the log is opened |
 //! | `faults` | devices that fail |
+//! | `while_opening` | replaying while the log is opened |
 
 mod basics;
 mod crashes;
 mod faults;
 mod opening;
+mod while_opening;
 
+use katydid_device::{SimDevice, Watch};
 use katydid_wal::{
-    Dependences, InserterKind, Log, Lsn, Options, ParallelLog, Place, ReadError, ReplayError, Replayed,
-    StreamId, SyncKind,
+    Batch, Dependences, InserterKind, Log, Lsn, OpenError, Options, ParallelLog, Place, ReadError, Replay,
+    ReplayError, Replayed, StreamId, SyncKind,
 };
 use std::sync::Mutex;
 
@@ -74,4 +77,40 @@ pub fn replayed_from(
     assert_eq!(found.len() as u64, report.records);
     found.sort();
     Some((found, report.timestamp_max))
+}
+
+/// What a replay comes to.
+pub type Outcome = Result<(Found, u64), ReplayError<()>>;
+
+/// All that is replayed from these positions, or each stream's start, while the log is opened, and the greatest timestamp of all.
+pub fn opened_replaying(
+    device: &SimDevice,
+    streams: u16,
+    options: &Options,
+    from: Option<&[Lsn]>,
+) -> Result<(ParallelLog, Outcome), OpenError> {
+    let found = Mutex::new(Vec::new());
+    let visit = |batch: &Batch| {
+        let records = batch.iter().map(|record| (record.timestamp, record.payload.to_vec()));
+        found.lock().expect("no panic").extend(records);
+        Ok(())
+    };
+    let told = Mutex::new((0, 0));
+    let progress = |done, of| {
+        assert!(done <= of);
+        let mut told = told.lock().expect("no panic");
+        *told = (told.0.max(done), of);
+    };
+    let replay = Replay { from, visit: &visit, progress: &progress };
+    let watch = Watch::new(options.stall_after);
+    let (log, outcome) =
+        ParallelLog::open_replaying(device.directory(), streams, options.clone(), watch, replay)?;
+    let outcome = outcome.map(|report| {
+        let mut found = found.into_inner().expect("no panic");
+        assert_eq!(found.len() as u64, report.records);
+        assert_eq!(told.into_inner().expect("no panic").0, report.bytes, "all that was read is told");
+        found.sort();
+        (found, report.timestamp_max)
+    });
+    Ok((log, outcome))
 }

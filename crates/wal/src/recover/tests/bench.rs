@@ -6,6 +6,7 @@ use crate::lsn::{BLOCK_BYTES, Lsn};
 use crate::options::Options;
 use crate::reader::{Extent, Reader, Record, Show};
 use crate::record::{Draft, Kind, split};
+use crate::recover::scan::Nobody;
 use crate::recover::{Opened, open};
 use crate::segment::SegmentStore;
 use katydid_device::{self as device, Create, Directory, MemoryDirectory, Method, WriteMode};
@@ -61,7 +62,7 @@ impl Writer {
     }
 
     pub fn open_with(directory: &Arc<dyn Directory>, options: &Options) -> Result<Self, OpenError> {
-        let Opened { store, report, incarnation, end, tail, .. } = open(directory, options)?;
+        let Opened { store, report, incarnation, end, tail, .. } = open(directory, options, &mut Nobody)?;
         let image_at = end.floor_block();
         assert_eq!(tail.len() as u64, end.since(image_at));
         Ok(Writer { store, opened: report, incarnation, image: tail, image_at, written: end, durable: end })
@@ -195,7 +196,7 @@ pub(super) fn directory_of(bytes: &Bytes) -> Arc<dyn Directory> {
 /// The refusal that opening these files gives. Also checks that refusing changes nothing, and that inspection agrees.
 pub(super) fn refusal(bytes: &Bytes) -> OpenError {
     let directory = directory_of(bytes);
-    let error = open(&directory, &options()).expect_err("the log opened");
+    let error = open(&directory, &options(), &mut Nobody).expect_err("the log opened");
     assert!(bytes_of(directory.as_ref()) == *bytes, "refusing changed something");
     let inspected = match inspect(directory.as_ref()) {
         Ok(inspection) => inspection.finding.expect_err("inspection finds no fault"),

@@ -6,6 +6,7 @@ use crate::error::{OpenError, ReadError};
 use crate::lsn::Lsn;
 use crate::reader::{Reader, Show, read_record};
 use crate::recover::open;
+use crate::recover::scan::Nobody;
 use crate::segment::header::name;
 use katydid_device::{Cause, SimDevice};
 use std::sync::Arc;
@@ -199,7 +200,7 @@ fn a_failing_read_is_not_taken_for_corruption() {
     for file in ["log.control".to_owned(), name(0), name(1), name(2)] {
         for bytes in [0..1, 5000..5001] {
             device.fail_reads(&file, bytes);
-            match open(&directory, &options()) {
+            match open(&directory, &options(), &mut Nobody) {
                 Err(OpenError::Device(error)) => assert!(matches!(error.cause, Cause::Io(_)), "{error}"),
                 other => panic!("{:?}", other.map(|opened| opened.report)),
             }

@@ -1,0 +1,256 @@
+//! Replaying while the log is opened: what the walk over a stream finds valid is dealt out there and then, so nothing is read twice.
+//!
+//! A record is applied before the verdict about its stream, and before other streams were looked at. That is right because:
+//!
+//! 1. What a record does is done in memory only. If any stream is refused, opening fails, and its caller throws all of it away.
+//! 2. What the walk has passed over is the stream's prefix and stays it: bytes were read after their file was synced and its cached
+//!    bytes dropped, so they are durable, and the opening appends behind them or fails.
+//! 3. A record is dealt out in this pass only if the part of its own stream below it is enough to know that it is kept (`Head::is_kept_by`).
+//!    The others wait until all streams have been recovered: then each stream is read once more from its first undecided record on,
+//!    and only those that were undecided are dealt out (by the same test), or counted as dropped.
+//!
+//! Whoever reads a record applies what it has checked itself: no pass trusts another one's sums. That also holds for the second.
+
+use super::deal::{Batch, Dealer, with_appliers};
+use super::dependences::{Place, StreamId};
+use super::head::Head;
+use super::log::ParallelLog;
+use super::opening::{appliers, in_parallel};
+use super::replay::{PROGRESS_BYTES, ReplayError, ReplayReport, Replayed, Which};
+use crate::error::{OpenError, ReadError};
+use crate::log::Log;
+use crate::lsn::Lsn;
+use crate::options::Options;
+use crate::reader::{Found, check_inside, join};
+use crate::record::{Decoded, Part};
+use crate::recover::scan::Onlooker;
+use crate::segment::Source;
+use katydid_device::{Directory, Watch};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What becomes of the records that an opening finds.
+pub struct Replay<'a, E> {
+    /// From where on they are wanted: a cut, as [`ParallelLog::replay`] explains. `None`: from the start of each stream.
+    pub from: Option<&'a [Lsn]>,
+    /// Given each record once that survived, in batches, by several threads at once, in any order. Nothing of what it does may count
+    /// before the opening has succeeded.
+    pub visit: &'a (dyn Fn(&Batch) -> Result<(), E> + Sync),
+    /// Told now and then how many bytes have been read, and of how many: at most, for where a stream ends is known only there.
+    pub progress: &'a (dyn Fn(u64, u64) + Sync),
+}
+
+impl<E> std::fmt::Debug for Replay<'_, E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Replay").field("from", &self.from).finish_non_exhaustive()
+    }
+}
+
+impl ParallelLog {
+    /// As [`ParallelLog::open_watched`], and replays on the way what is found. A replay that fails does not make the opening fail: so
+    /// a log that cannot be opened is told from one that can, but whose records are refused.
+    ///
+    /// # Errors
+    /// As [`ParallelLog::open`]; and those of [`ParallelLog::replay`].
+    ///
+    /// # Panics
+    /// If `replay.from` does not have a position for each stream.
+    #[doc(hidden)]
+    pub fn open_replaying<E: Send>(
+        directory: Arc<dyn Directory>,
+        streams: u16,
+        options: Options,
+        watch: Watch,
+        replay: Replay<'_, E>,
+    ) -> Result<(ParallelLog, Result<ReplayReport, ReplayError<E>>), OpenError> {
+        let is_whole = replay.from.is_none_or(|from| from.len() == usize::from(streams));
+        assert!(is_whole, "a position for each stream");
+        let count = appliers(options.background);
+        let amount = Amount { progress: replay.progress, bytes: Mutex::default() };
+        let (opened, refused) = with_appliers(count, replay.visit, |appliers| {
+            let seen: Mutex<Vec<(StreamId, Outcome<E>)>> = Mutex::default();
+            let open = |index: usize, folder, options| {
+                let stream = StreamId::new(index as u16);
+                let from = replay.from.map(|from| from[index]);
+                let mut look = Look::new(stream, streams, from, appliers.dealer(), &amount);
+                let log = Log::open_seen(folder, options, watch.clone(), &mut look)?;
+                let outcome = look.finish(&log);
+                seen.lock().unwrap_or_else(PoisonError::into_inner).push((stream, outcome));
+                Ok(log)
+            };
+            let log = Self::open_by(directory, streams, &options, watch.clone(), &open)?;
+            let seen = seen.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let undecided: Vec<(StreamId, Lsn)> = seen
+                .iter()
+                .filter_map(|(stream, seen)| Some((*stream, seen.as_ref().ok()?.undecided?)))
+                .collect();
+            let second = |nth: usize| {
+                let (stream, from) = undecided[nth];
+                log.read_stream(stream, from, Which::Undecided, appliers.dealer(), &|_| {})
+            };
+            let decided = in_parallel(undecided.len(), options.background, second);
+            let first = seen.into_iter().map(|(_, outcome)| outcome.map(|seen| seen.report));
+            let all = first.chain(decided.into_iter().map(|(_, outcome)| outcome));
+            let report = all.reduce(|sum, more| Ok(sum?.plus(more?)));
+            Ok::<_, OpenError>((log, report.unwrap_or_else(|| Ok(ReplayReport::default()))))
+        });
+        let (log, report) = opened?;
+        Ok((log, refused.map_or(report, |error| Err(ReplayError::Visit(error)))))
+    }
+}
+
+/// Bytes of all streams: read, and to be read.
+struct Amount<'a> {
+    progress: &'a (dyn Fn(u64, u64) + Sync),
+    /// A leaf latch.
+    bytes: Mutex<(u64, u64)>,
+}
+
+impl Amount<'_> {
+    fn add(&self, read: u64, more: u64, less: u64) {
+        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        *bytes = (bytes.0 + read, bytes.1 + more - less);
+        let (done, total) = *bytes;
+        drop(bytes);
+        (self.progress)(done, total);
+    }
+}
+
+/// What was seen of a stream.
+struct Seen {
+    report: ReplayReport,
+    /// The first record of which only the other streams can say whether it is kept.
+    undecided: Option<Lsn>,
+}
+
+type Outcome<E> = Result<Seen, ReplayError<E>>;
+
+/// Sees one stream's records, and deals them out.
+struct Look<'a, E> {
+    stream: StreamId,
+    streams: usize,
+    from: Option<Lsn>,
+    dealer: Dealer<'a, E>,
+    amount: &'a Amount<'a>,
+    /// Where the walk begins, and ends at most.
+    span: Found,
+    seen: Seen,
+    /// No visit has refused anything yet.
+    goes_on: bool,
+    /// The first failure of this stream, after which nothing of it is dealt out.
+    failed: Option<ReplayError<E>>,
+    /// None before the first record at `from`; then up to where it was told how much was read.
+    told: Option<Lsn>,
+    /// The payload of a record in fragments.
+    joined: Vec<u8>,
+}
+
+impl<'a, E> Look<'a, E> {
+    fn new(
+        stream: StreamId,
+        streams: u16,
+        from: Option<Lsn>,
+        dealer: Dealer<'a, E>,
+        amount: &'a Amount<'a>,
+    ) -> Self {
+        let seen = Seen { report: ReplayReport::default(), undecided: None };
+        let span = Found { start: Lsn::ZERO, end: Lsn::ZERO };
+        let (streams, joined, goes_on) = (streams.into(), Vec::new(), true);
+        Look { stream, streams, from, dealer, amount, span, seen, goes_on, failed: None, told: None, joined }
+    }
+
+    fn from(&self) -> Lsn {
+        self.from.unwrap_or(self.span.start)
+    }
+
+    /// Bytes that are to be read, at most.
+    fn wanted(&self) -> u64 {
+        self.span.end.get().saturating_sub(self.from().get())
+    }
+
+    /// Deals a record out, if it can be said already that it is kept; whether to go on.
+    fn deal(&mut self, source: &dyn Source, record: &Decoded<'_>) -> Result<bool, ReplayError<E>> {
+        let (stream, header) = (self.stream, &record.header);
+        let (first, payload) = match header.part {
+            _ if !header.kind.is_user() => return Ok(true),
+            Part::First | Part::Middle => return Ok(true),
+            Part::Whole => (header.lsn, record.body),
+            Part::Last => {
+                let found = Found { start: self.span.start, end: header.end() };
+                match join(source, &found, header, record.body, &mut self.joined) {
+                    Ok(first) => (first, &self.joined[..]),
+                    // Its beginning was.
+                    Err(ReadError::Trimmed { .. }) => return Ok(true),
+                    Err(source) => return Err(ReplayError::Read { stream, source }),
+                }
+            }
+        };
+        let head = Head::decode(header.prev, payload, self.streams)
+            .map_err(|source| ReplayError::Malformed { stream, at: header.lsn, source })?;
+        let report = &mut self.seen.report;
+        report.timestamp_max = report.timestamp_max.max(header.txn);
+        if !head.is_kept_by(stream, header.incarnation, header.lsn) {
+            self.seen.undecided.get_or_insert(header.lsn);
+            return Ok(true);
+        }
+        report.records += 1;
+        Ok(self.dealer.add(&Replayed {
+            timestamp: header.txn,
+            kind: header.kind,
+            place: Place { stream, end: header.end() },
+            first,
+            payload: head.payload,
+        }))
+    }
+
+    /// The stream was opened, and what was seen of it counts.
+    fn finish(mut self, log: &Log) -> Outcome<E> {
+        let (stream, from) = (self.stream, self.from());
+        let found = Found { start: log.start(), end: log.recovery().end };
+        let behind = |from: Lsn| found.end.get().saturating_sub(from.get());
+        self.amount.add(behind(self.told.unwrap_or(from)), 0, self.wanted() - behind(from));
+        check_inside(&found, from).map_err(|source| ReplayError::Read { stream, source })?;
+        self.seen.report.bytes = found.end.since(from);
+        self.dealer.flush();
+        match self.failed {
+            Some(error) => Err(error),
+            None if self.told.is_none() && from < found.end => {
+                Err(no_record(stream, from, log.core().store.file_name(from)))
+            }
+            None => Ok(self.seen),
+        }
+    }
+}
+
+impl<E> Onlooker for Look<'_, E> {
+    fn begin(&mut self, start: Lsn, limit: Lsn) {
+        self.span = Found { start, end: limit };
+        self.amount.add(0, self.wanted(), 0);
+    }
+
+    #[inline]
+    fn see(&mut self, source: &dyn Source, record: &Decoded<'_>) {
+        let at = record.header.lsn;
+        if !self.goes_on || self.failed.is_some() || at < self.from() {
+            return;
+        }
+        if self.told.is_none() && at != self.from() {
+            let file = source.file_name(self.from());
+            self.failed = Some(no_record(self.stream, self.from(), file));
+            return;
+        }
+        let told = *self.told.get_or_insert(at);
+        match self.deal(source, record) {
+            Ok(goes_on) => self.goes_on = goes_on,
+            Err(error) => self.failed = Some(error),
+        }
+        let end = record.header.end();
+        if end.since(told) >= PROGRESS_BYTES {
+            self.amount.add(end.since(told), 0, 0);
+            self.told = Some(end);
+        }
+    }
+}
+
+fn no_record<E>(stream: StreamId, at: Lsn, file: String) -> ReplayError<E> {
+    ReplayError::Read { stream, source: ReadError::Corrupt { at, file, reason: "no record begins there" } }
+}
