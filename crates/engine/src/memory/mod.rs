@@ -10,6 +10,7 @@
 //! | `checkpoint/`, `checkpoints` | the files of a checkpoint; taking one |
 //! | `verify`, `dump`, `stat` | looking at it |
 //! | `open`, `recovery` | opening: the last checkpoint, then the log |
+//! | `threads` | doing something on several threads |
 //!
 //! What is durable, and what a crash leaves, is argued in `docs/recovery.md`.
 
@@ -27,6 +28,7 @@ mod session;
 mod stat;
 mod store;
 mod table;
+mod threads;
 mod transaction;
 pub(crate) mod verify;
 

@@ -7,14 +7,14 @@ use super::checkpoint::{self, CheckpointFolder};
 use super::checkpoints::Checkpoints;
 use super::database::MemoryDatabase;
 use super::engine::{Engine, Parts, View};
-use super::recovery::{self, Recovered};
-use super::store::{SLOTS_MAX, Settings, Source, Store};
+use super::recovery::{Recovered, Recovery};
+use super::store::{SLOTS_MAX, Settings, Source};
 use crate::control::{Control, ControlFile, Shutdown};
 use crate::error::{Error, Foreign, Result};
 use crate::open::{Guards, LOG_FOLDER, Place, random_id};
 use crate::options::Options;
 use katydid_device::{self as device, Verb};
-use katydid_wal::{OpenError, Options as LogOptions, ParallelLog};
+use katydid_wal::{OpenError, Options as LogOptions};
 use std::sync::Arc;
 
 /// A stream's ring and segments are not made smaller than this, unless the options say so themselves.
@@ -36,15 +36,30 @@ pub(crate) fn open(place: Place, options: Options, control: Option<ControlFile>)
         },
         None => directory.subdirectory(LOG_FOLDER)?,
     };
+    let method = options.log.method;
+    let settings =
+        Settings { memory_bytes: options.memory_bytes, slots: SLOTS_MAX, source: Source::monotonic() };
+    let mut recovery = Recovery::new(settings, options.log.background, options.on_recovery.clone());
+    let checkpoints = match &control {
+        Some(control) => {
+            let known = control.get();
+            let Some(folder) = CheckpointFolder::existing(directory.as_ref(), method, known.database)? else {
+                return Err(missing(checkpoint::FOLDER));
+            };
+            recovery.checkpoint(&folder, known.checkpoint_number, streams)?;
+            Some(folder)
+        }
+        None => None,
+    };
     let open_log = |streams: u16| {
         let log_id = match &control {
             Some(control) => control.get().database,
             None => options.log.log_id.unwrap_or_else(random_id),
         };
         let log_options = LogOptions { log_id: Some(log_id), ..share_of(&options.log, streams) };
-        ParallelLog::open_watched(folder.clone(), streams, log_options, watch.clone())
+        recovery.open_log(folder.clone(), streams, log_options, watch.clone())
     };
-    let log = match open_log(streams) {
+    let (log, replayed) = match open_log(streams) {
         // An interrupted creation was asked for another number, and got as far as to have a log. It goes on with that.
         Err(OpenError::OtherStreams { found, .. }) if control.is_none() => open_log(found)?,
         log => log?,
@@ -57,33 +72,18 @@ pub(crate) fn open(place: Place, options: Options, control: Option<ControlFile>)
     {
         return Err(Error::Foreign { place: name, what: Foreign::Identity(LOG_FOLDER.to_owned()) });
     }
-    let method = options.log.method;
-    let (control, folder) = match control {
-        Some(control) => {
-            let Some(folder) = CheckpointFolder::existing(directory.as_ref(), method, id)? else {
-                return Err(missing(checkpoint::FOLDER));
-            };
-            (control, folder)
-        }
-        None => {
+    let report = replayed?;
+    let (control, folder) = match (control, checkpoints) {
+        (Some(control), Some(folder)) => (control, folder),
+        _ => {
             let folder = CheckpointFolder::create(directory.as_ref(), method, id)?;
             directory.sync()?;
             (ControlFile::create(directory.as_ref(), method, Control::memory(id, streams))?, folder)
         }
     };
-    let view = View { log: log.clone(), gate: gate.clone(), background: options.log.background };
-    let settings =
-        Settings { memory_bytes: options.memory_bytes, slots: SLOTS_MAX, source: Source::monotonic() };
-    let store = Store::new(settings, Arc::new(view));
     let known = control.get();
-    let Recovered { tables, next_table, report } = recovery::recover(
-        &store,
-        &folder,
-        known.checkpoint_number,
-        &log,
-        options.log.background,
-        options.on_recovery.as_ref(),
-    )?;
+    let view = View { log: log.clone(), gate: gate.clone(), background: options.log.background };
+    let Recovered { store, tables, next_table } = recovery.finish(&report, Arc::new(view))?;
     // What an attempt at a checkpoint has left.
     folder.remove_all_but(known.checkpoint_number)?;
     if known.shutdown == Shutdown::Clean || known.next_table < next_table {

@@ -1,44 +1,46 @@
-//! Restart: the last checkpoint, then the log, each read on all processors.
+//! Restart: the last checkpoint, then the log, each read on all processors. The log is read while it is opened, so only once.
 //!
-//! Runs on the thread that opens the database, before anybody else sees it. Why the outcome is right is argued in `docs/recovery.md`.
+//! Runs on the thread that opens the database, before there is a store that anybody could see. Why the outcome is right is argued in `docs/recovery.md`.
 //! Invariants:
 //!
-//! 1. Nothing is written. What is read is durable, and the log knows which records survive (`ParallelLog::replay`).
+//! 1. Nothing is written. What is read is durable, and the log knows which records survive (`ParallelLog::open_replaying`).
 //! 2. A version is applied if it is newer than what is there, a deletion too: so the order of reading does not matter, nor how often a
 //!    record is read.
 //! 3. The clock goes on above every timestamp ever used, those included of records that did not survive.
 //!
 //! A crash during recovery changes nothing, but that the log's streams have begun a new incarnation.
 
-use super::checkpoint::{CheckpointFolder, Manifest};
-use super::log_record;
-use super::store::{Key, Store, Table, Timestamp};
+use super::checkpoint::{CheckpointFolder, CheckpointReader, Manifest, PartSummary, Row};
+use super::log_record::{self, LoggedWrite};
+use super::store::{Found, Key, Loader, LogView, Settings, Store, Timestamp};
+use super::threads::{on_threads, threads};
+use crate::Phase;
 use crate::error::{Error, Result};
 use crate::ids::TableId;
 use crate::options::RecoveryProgress;
-use crate::{Lsn, Phase};
-use katydid_wal::{Background, Log, ParallelLog, ReplayError, ReplayReport, Replayed};
+use katydid_device::{Directory, Watch};
+use katydid_wal::{
+    Background, Batch, OpenError, Options as LogOptions, ParallelLog, Replay, ReplayError, ReplayReport,
+};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What there is when all is read.
 pub(super) struct Recovered {
+    pub(super) store: Arc<Store>,
     /// Tables by name.
     pub(super) tables: BTreeMap<String, TableId>,
     /// Every table id in use is below this.
     pub(super) next_table: u32,
-    /// What the log had.
-    pub(super) report: ReplayReport,
 }
 
 /// How far it is, told to whoever opens the database.
 struct Told<'a> {
     receiver: Option<&'a RecoveryProgress>,
-    phase: Phase,
     total: u64,
     done: AtomicU64,
 }
@@ -47,138 +49,137 @@ impl Told<'_> {
     fn more(&self, bytes: u64) {
         let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if let Some(receiver) = self.receiver {
-            receiver(self.phase, done.min(self.total), self.total);
+            receiver(Phase::Restore, done.min(self.total), self.total);
         }
     }
 }
 
 /// Bytes of a checkpoint between two reports of progress.
 const STEP_BYTES: u64 = 4 << 20;
-
-/// Reads checkpoint `number` (zero: there is none) and the log into an empty store.
-pub(super) fn recover(
-    store: &Store,
-    folder: &CheckpointFolder,
-    number: u64,
-    log: &ParallelLog,
+/// Reads a database back. In order: the last checkpoint, the log, and what there is then.
+pub(super) struct Recovery {
+    loader: Loader,
     background: Background,
-    receiver: Option<&RecoveryProgress>,
-) -> Result<Recovered> {
-    let manifest = match number {
-        0 => None,
-        number => Some(load_checkpoint(store, folder, number, background, receiver)?),
-    };
-    let starts: Vec<Lsn> = log.streams().iter().map(Log::start).collect();
-    let from = match &manifest {
-        Some(manifest) if manifest.from.len() == starts.len() => manifest.from.clone(),
-        Some(manifest) => {
+    receiver: Option<RecoveryProgress>,
+    /// Of the checkpoint.
+    manifest: Option<Manifest>,
+}
+
+impl Recovery {
+    /// Nothing was read yet.
+    pub(super) fn new(
+        settings: Settings,
+        background: Background,
+        receiver: Option<RecoveryProgress>,
+    ) -> Self {
+        Recovery { loader: Loader::new(settings), background, receiver, manifest: None }
+    }
+
+    /// Reads checkpoint `number`, of a log of so many streams. Zero: there is none.
+    pub(super) fn checkpoint(&mut self, folder: &CheckpointFolder, number: u64, streams: u16) -> Result<()> {
+        if number == 0 {
+            return Ok(());
+        }
+        let manifest = self.load_checkpoint(folder, number)?;
+        if manifest.from.len() != usize::from(streams) {
             return Err(Error::Corrupt {
                 place: format!("checkpoint {number}"),
                 page: None,
-                finding: format!("it is of {} streams, the log has {}", manifest.from.len(), starts.len()),
+                finding: format!("it is of {} streams, the log has {streams}", manifest.from.len()),
             });
         }
-        None => starts,
-    };
-    let report = replay(store, log, &from, receiver)?;
-    let greatest = manifest.as_ref().map_or(0, |manifest| manifest.greatest).max(report.timestamp_max);
-    let tables = catalog(store)?;
-    store.loaded(Timestamp::new(greatest));
-    forget_dropped(store, &tables);
-    let next_table = tables.values().map(|id| id.get() + 1).max().unwrap_or(1);
-    let next_table = next_table.max(manifest.map_or(1, |manifest| manifest.next_table));
-    Ok(Recovered { tables, next_table, report })
-}
+        self.manifest = Some(manifest);
+        Ok(())
+    }
 
-fn load_checkpoint(
-    store: &Store,
-    folder: &CheckpointFolder,
-    number: u64,
-    background: Background,
-    receiver: Option<&RecoveryProgress>,
-) -> Result<Manifest> {
-    let reader = folder.read(number)?;
-    let manifest = reader.manifest().clone();
-    let total = manifest.parts.iter().map(|part| part.bytes).sum();
-    let told = Told { receiver, phase: Phase::Restore, total, done: AtomicU64::new(0) };
-    let next = AtomicUsize::new(0);
-    let failed: Mutex<Option<Error>> = Mutex::new(None);
-    let load = || {
-        while failed.lock().is_none() {
-            let Some(summary) = manifest.parts.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
-            let outcome = reader.part(*summary).and_then(|mut part| {
-                let mut table = store.table(TableId::CATALOG);
-                let mut bytes = 0;
-                while let Some(row) = part.next_row()? {
-                    if table.id() != row.table {
-                        table = store.table(row.table);
-                    }
-                    store.load(&table, row.key, row.value, Timestamp::new(row.timestamp))?;
-                    bytes += (row.key.len() + row.value.map_or(0, <[u8]>::len)) as u64;
-                    if bytes >= STEP_BYTES {
-                        told.more(bytes);
-                        bytes = 0;
-                    }
-                }
-                told.more(bytes);
-                Ok(())
-            });
-            if let Err(error) = outcome {
+    fn load_checkpoint(&self, folder: &CheckpointFolder, number: u64) -> Result<Manifest> {
+        let reader = folder.read(number)?;
+        let manifest = reader.manifest().clone();
+        let total = manifest.parts.iter().map(|part| part.bytes).sum();
+        let told = Told { receiver: self.receiver.as_ref(), total, done: AtomicU64::new(0) };
+        let failed: Mutex<Option<Error>> = Mutex::new(None);
+        on_threads(threads(self.background), manifest.parts.len(), &|at| {
+            if failed.lock().is_none()
+                && let Err(error) = self.load_part(&reader, manifest.parts[at], &told)
+            {
                 failed.lock().get_or_insert(error);
             }
-        }
-    };
-    let threads = match background {
-        Background::Caller => 1,
-        Background::Threads => std::thread::available_parallelism().map_or(1, usize::from),
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..threads.min(manifest.parts.len()) {
-            let name = "katydid-restart".to_owned();
-            // What cannot be helped with is done here.
-            let _helper = std::thread::Builder::new().name(name).spawn_scoped(scope, load);
-        }
-        load();
-    });
-    match failed.into_inner() {
-        Some(error) => Err(error),
-        None => Ok(manifest),
+        });
+        failed.into_inner().map_or(Ok(manifest), Err)
     }
-}
 
-fn replay(
-    store: &Store,
-    log: &ParallelLog,
-    from: &[Lsn],
-    receiver: Option<&RecoveryProgress>,
-) -> Result<ReplayReport> {
-    let total =
-        log.streams().iter().zip(from).map(|(log, from)| log.reserved().get().saturating_sub(from.get()));
-    let told = Told { receiver, phase: Phase::Redo, total: total.sum(), done: AtomicU64::new(0) };
-    let visit = |record: Replayed<'_>| apply(store, &record);
-    log.replay(from, &visit, &|bytes| told.more(bytes)).map_err(|error| match error {
-        ReplayError::Read { source, .. } => source.into(),
-        ReplayError::Visit(error) => error,
-        other => Error::Corrupt { place: "the log".to_owned(), page: None, finding: other.to_string() },
-    })
-}
-
-fn apply(store: &Store, record: &Replayed<'_>) -> Result<()> {
-    let place = || format!("log record at {} in stream {}", record.first, record.place.stream);
-    if record.kind != log_record::WRITES {
-        return Err(log_record::Malformed("its kind is unknown").at(place()));
-    }
-    let timestamp = Timestamp::new(record.timestamp);
-    let mut table = None;
-    for write in log_record::decode(record.payload) {
-        let write = write.map_err(|malformed| malformed.at(place()))?;
-        if table.as_ref().is_none_or(|table: &Arc<Table>| table.id() != write.table) {
-            table = Some(store.table(write.table));
+    fn load_part(&self, reader: &CheckpointReader, summary: PartSummary, told: &Told<'_>) -> Result<()> {
+        let mut part = reader.part(summary)?;
+        let mut bytes = 0;
+        while let Some(rows) = part.next_rows()? {
+            let mut found = Vec::with_capacity(rows.len());
+            for Row { table, key, value, timestamp } in rows {
+                bytes += (key.len() + value.map_or(0, <[u8]>::len)) as u64;
+                found.push(Found { table, key, value, timestamp: Timestamp::new(timestamp) });
+            }
+            self.loader.load(&mut found)?;
+            if bytes >= STEP_BYTES {
+                told.more(bytes);
+                bytes = 0;
+            }
         }
-        let Some(table) = &table else { continue };
-        store.load(table, write.key, write.value, timestamp)?;
+        told.more(bytes);
+        Ok(())
     }
-    Ok(())
+
+    /// Opens the log, and takes from it what was written since the checkpoint. What it says of the records counts once the log is known
+    /// to be this database's.
+    pub(super) fn open_log(
+        &self,
+        directory: Arc<dyn Directory>,
+        streams: u16,
+        options: LogOptions,
+        watch: Watch,
+    ) -> std::result::Result<(ParallelLog, Result<ReplayReport>), OpenError> {
+        let progress = |done: u64, total: u64| {
+            if let Some(receiver) = &self.receiver {
+                receiver(Phase::Redo, done, total);
+            }
+        };
+        let from = self.manifest.as_ref().map(|manifest| &manifest.from[..]);
+        let visit = |batch: &Batch| self.apply(batch);
+        let replay = Replay { from, visit: &visit, progress: &progress };
+        let (log, outcome) = ParallelLog::open_replaying(directory, streams, options, watch, replay)?;
+        let outcome = outcome.map_err(|error| match error {
+            ReplayError::Read { source, .. } => source.into(),
+            ReplayError::Visit(error) => error,
+            other => Error::Corrupt { place: "the log".to_owned(), page: None, finding: other.to_string() },
+        });
+        Ok((log, outcome))
+    }
+
+    fn apply(&self, batch: &Batch) -> Result<()> {
+        let mut found = Vec::with_capacity(batch.iter().len());
+        for record in batch.iter() {
+            let place = || format!("log record at {} in stream {}", record.first, record.place.stream);
+            if record.kind != log_record::WRITES {
+                return Err(log_record::Malformed("its kind is unknown").at(place()));
+            }
+            let timestamp = Timestamp::new(record.timestamp);
+            for write in log_record::decode(record.payload) {
+                let LoggedWrite { table, key, value } = write.map_err(|malformed| malformed.at(place()))?;
+                found.push(Found { table, key, value, timestamp });
+            }
+        }
+        self.loader.load(&mut found)
+    }
+
+    /// The store, and what its catalog says. `report` is the log's.
+    pub(super) fn finish(self, report: &ReplayReport, log: Arc<dyn LogView>) -> Result<Recovered> {
+        let Recovery { loader, background, manifest, .. } = self;
+        let greatest = manifest.as_ref().map_or(0, |manifest| manifest.greatest).max(report.timestamp_max);
+        let store = loader.finish(Timestamp::new(greatest), threads(background), log);
+        let tables = catalog(&store)?;
+        forget_dropped(&store, &tables);
+        let next_table = tables.values().map(|id| id.get() + 1).max().unwrap_or(1);
+        let next_table = next_table.max(manifest.map_or(1, |manifest| manifest.next_table));
+        Ok(Recovered { store, tables, next_table })
+    }
 }
 
 /// Tables by name, as the catalog's rows say.

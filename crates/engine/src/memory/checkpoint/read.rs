@@ -102,13 +102,8 @@ impl PartReader {
     /// # Errors
     /// `Error::Corrupt` with file and place. After an error the part is not to be read on.
     pub(crate) fn next_row(&mut self) -> Result<Option<Row<'_>>> {
-        while self.unread.is_empty() {
-            if self.rows_left > 0 {
-                return Err(self.corrupt("a block has fewer rows than its head says"));
-            }
-            if self.ended || !self.read_block()? {
-                return Ok(None);
-            }
+        if !self.has_unread()? {
+            return Ok(None);
         }
         let Some(rows_left) = self.rows_left.checked_sub(1) else {
             return Err(self.corrupt("a block has more rows than its head says"));
@@ -124,6 +119,45 @@ impl PartReader {
             }
             Err(Malformed(finding)) => Err(corrupt(&self.name, self.block_at + unread.start as u64, finding)),
         }
+    }
+
+    /// All rows of the next block that were not given out, in the order in which they were written.
+    ///
+    /// # Errors
+    /// As [`PartReader::next_row`].
+    pub(crate) fn next_rows(&mut self) -> Result<Option<Vec<Row<'_>>>> {
+        if !self.has_unread()? {
+            return Ok(None);
+        }
+        let unread = std::mem::take(&mut self.unread);
+        let count = std::mem::take(&mut self.rows_left);
+        self.rows += u64::from(count);
+        let mut rows = Vec::new();
+        let mut rest = &self.block[unread.clone()];
+        while !rest.is_empty() {
+            let at = self.block_at + (unread.end - rest.len()) as u64;
+            let (row, behind) =
+                decode_row(rest).map_err(|Malformed(finding)| corrupt(&self.name, at, finding))?;
+            rows.push(row);
+            rest = behind;
+        }
+        if rows.len() != count as usize {
+            return Err(self.corrupt("a block has more or fewer rows than its head says"));
+        }
+        Ok(Some(rows))
+    }
+
+    /// Whether there are more rows; then they are in the block.
+    fn has_unread(&mut self) -> Result<bool> {
+        while self.unread.is_empty() {
+            if self.rows_left > 0 {
+                return Err(self.corrupt("a block has fewer rows than its head says"));
+            }
+            if self.ended || !self.read_block()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn corrupt(&self, finding: &str) -> Error {

@@ -2,12 +2,14 @@
 
 use super::clock::Timestamp;
 use super::collect::version_bytes;
-use super::index::{Direction, Reached};
-use super::limit::{RECORD_BYTES, VERSION_BYTES};
+use super::index::{Direction, Index, Reached};
+use super::limit::{Limit, RECORD_BYTES, VERSION_BYTES};
 use super::record::{Key, Obstacle, Record, Value};
-use super::{Store, Table};
+use super::{LogView, Settings, Store, Table};
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{TableId, TxnId};
+use parking_lot::{Mutex, RwLock};
+use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,58 +23,106 @@ pub(crate) struct Row {
     pub(crate) value: Option<Value>,
 }
 
-impl Store {
-    /// Takes a version that recovery found, if there is no newer one of the key. Before the first transaction; from any thread, in any order.
-    /// Tombstones are not charged: there may be any number of keys that are not there any more, and until everything is loaded nobody
-    /// knows which of them may be forgotten.
+/// A version that recovery found.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found<'a> {
+    pub(crate) table: TableId,
+    pub(crate) key: &'a [u8],
+    /// None: deleted.
+    pub(crate) value: Option<&'a [u8]>,
+    pub(crate) timestamp: Timestamp,
+}
+
+impl Found<'_> {
+    pub(super) fn bytes(&self) -> usize {
+        loaded_bytes(self.key, self.value)
+    }
+}
+
+/// What a loaded version is charged with, its record included. A tombstone is not charged: there may be any number of keys that are not
+/// there any more, and until everything is loaded nobody knows which of them may be forgotten.
+pub(super) fn loaded_bytes(key: &[u8], value: Option<&[u8]>) -> usize {
+    value.map_or(0, |value| value.len() + VERSION_BYTES + key.len() + RECORD_BYTES)
+}
+
+/// Bytes that versions have taken, and that those took which they replaced.
+#[derive(Debug, Default)]
+pub(super) struct Bytes {
+    pub(super) held: usize,
+    pub(super) freed: usize,
+}
+
+/// Takes what recovery finds, from any thread and in any order, and then becomes a store. Of each key it keeps the newest version.
+///
+/// Nobody reads or writes it meanwhile, so keys are put in order once, at the end (`index/ordering`).
+#[derive(Debug)]
+pub(crate) struct Loader {
+    pub(super) settings: Settings,
+    pub(super) tables: RwLock<HashMap<TableId, Arc<Table>>>,
+    pub(super) limit: Limit,
+    /// Of keys that were deleted, some of which may be there again. A leaf latch.
+    deleted: Mutex<Vec<Arc<Record>>>,
+}
+
+impl Loader {
+    /// Of a store that is made so.
+    pub(crate) fn new(settings: Settings) -> Self {
+        let limit = Limit::new(settings.memory_bytes);
+        Loader { settings, tables: RwLock::default(), limit, deleted: Mutex::default() }
+    }
+
+    /// Takes versions; many at a time cost less.
     ///
     /// # Errors
     /// `Error::MemoryFull`.
-    pub(crate) fn load(
-        &self,
-        table: &Table,
-        key: &[u8],
-        value: Option<&[u8]>,
-        timestamp: Timestamp,
-    ) -> Result<()> {
-        let key_bytes = key.len() + RECORD_BYTES;
-        let bytes = value.map_or(0, |value| value.len() + VERSION_BYTES + key_bytes);
-        if bytes > 0 {
-            self.charge(bytes)?;
+    pub(crate) fn load(&self, found: &mut [Found<'_>]) -> Result<()> {
+        found.sort_by_key(|found| found.table);
+        let mut bytes = Bytes::default();
+        let mut deleted = Vec::new();
+        for found in found.chunk_by(|left, right| left.table == right.table) {
+            self.table(found[0].table).index.load(found, &mut bytes, &mut deleted);
         }
-        let is_tombstone = value.is_none();
-        let value = value.map(Value::from);
-        // Nothing is read yet, so no gap refuses; and nothing is collected, so no record goes.
-        let Ok((record, _)) = table.index.get_or_insert(key, Timestamp::MAX) else {
-            return Err(Error::Internal("a gap was read before the first transaction"));
-        };
-        let replaced = record.chain().load(timestamp, value);
-        let freed = match &replaced {
-            Some(Some(old)) if old.value.is_some() => version_bytes(old) + key_bytes,
-            Some(_) => 0,
-            None => bytes,
-        };
-        if is_tombstone && replaced.is_some() {
-            self.tombstones.lock().push(record);
+        if !deleted.is_empty() {
+            self.deleted.lock().append(&mut deleted);
         }
-        if freed > 0 {
-            self.limit.release(freed);
+        // Only what remains of it all is charged: a log may hold any number of versions of a key.
+        if bytes.freed > bytes.held {
+            self.limit.release(bytes.freed - bytes.held);
+        } else if !self.limit.try_charge(bytes.held - bytes.freed) {
+            let (used, limit) = (self.limit.used(), self.limit.limit());
+            return Err(Error::MemoryFull { used, limit, held_by: None });
         }
         Ok(())
     }
 
-    /// Everything is loaded, and no timestamp up to `greatest` was not used: deleted keys go, and time goes on from there.
-    pub(crate) fn loaded(&self, greatest: Timestamp) {
-        self.clock.set_base(greatest);
-        self.slots.set_base(greatest);
-        for record in std::mem::take(&mut *self.tombstones.lock()) {
-            // Not of a key that was written again, nor of a table that was dropped.
-            if let Some(table) = self.find_table(record.table) {
+    fn table(&self, id: TableId) -> Arc<Table> {
+        let known = self.tables.read().get(&id).cloned();
+        known.unwrap_or_else(|| {
+            let mut tables = self.tables.write();
+            tables.entry(id).or_insert_with(|| Arc::new(Table { id, index: Index::new(id) })).clone()
+        })
+    }
+
+    /// The store, put in order by so many threads. No timestamp up to `greatest` was not used: time goes on from there.
+    pub(crate) fn finish(self, greatest: Timestamp, threads: usize, log: Arc<dyn LogView>) -> Arc<Store> {
+        for table in self.tables.read().values() {
+            table.index.put_in_order(threads);
+        }
+        let Loader { settings, tables, limit, deleted } = self;
+        let store = Store::of(settings, tables.into_inner(), limit, log);
+        store.clock.set_base(greatest);
+        store.slots.set_base(greatest);
+        for record in deleted.into_inner() {
+            // Not of a key that was written again.
+            if let Some(table) = store.find_table(record.table) {
                 table.index.remove_if(&record, |chain| chain.is_deleted() && chain.can_go(Timestamp::MAX));
             }
         }
+        store
     }
+}
 
+impl Store {
     /// Forgets a table and all it holds. Its caller sees to it that nothing of it is pending; transactions that only have it in their sets
     /// give way.
     pub(crate) fn forget(&self, id: TableId) {

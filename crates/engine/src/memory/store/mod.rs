@@ -34,9 +34,8 @@ mod value;
 pub(crate) use clock::HandClock;
 pub(crate) use clock::{SLOTS_MAX, Source, Timestamp};
 pub(crate) use index::Direction;
-pub(crate) use load::Row;
+pub(crate) use load::{Found, Loader, Row};
 pub(crate) use record::Key;
-use record::Record;
 pub(crate) use transaction::{Mark, Running};
 pub(crate) use transaction_scan::Scan;
 pub(crate) use validate::Validated;
@@ -51,7 +50,7 @@ use crossbeam_utils::CachePadded;
 use index::Index;
 use katydid_wal::Place;
 use limit::Limit;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use slots::Slots;
 use std::collections::HashMap;
 use std::fmt;
@@ -147,8 +146,6 @@ pub(crate) struct Store {
     collector: Collector,
     limit: Limit,
     backoff: Backoff,
-    /// Keys that recovery has found deleted; empty from `loaded` on. Leaf latch.
-    tombstones: Mutex<Vec<Arc<Record>>>,
     log: Arc<dyn LogView>,
 }
 
@@ -160,15 +157,24 @@ impl fmt::Debug for Store {
 
 impl Store {
     /// Without tables.
+    #[cfg(test)]
     pub(crate) fn new(settings: Settings, log: Arc<dyn LogView>) -> Arc<Self> {
+        Loader::new(settings).finish(Timestamp::ZERO, 1, log)
+    }
+
+    fn of(
+        settings: Settings,
+        tables: HashMap<TableId, Arc<Table>>,
+        limit: Limit,
+        log: Arc<dyn LogView>,
+    ) -> Arc<Self> {
         Arc::new(Store {
             clock: Clock::new(settings.source),
             slots: Slots::new(settings.slots),
-            tables: RwLock::default(),
+            tables: RwLock::new(tables),
             collector: Collector::new(),
-            limit: Limit::new(settings.memory_bytes),
+            limit,
             backoff: Backoff::new(),
-            tombstones: Mutex::default(),
             log,
         })
     }

@@ -12,6 +12,7 @@
 
 use super::clock::Timestamp;
 use super::fate::{Fate, Outcome, State};
+use super::load::Found;
 pub(crate) use super::value::Value;
 use crate::ids::TableId;
 use parking_lot::{Mutex, MutexGuard};
@@ -35,6 +36,14 @@ pub(super) struct Record {
 impl Record {
     pub(super) fn new(table: TableId, key: Key, base_rts: Timestamp) -> Self {
         Record { table, key, heat: AtomicU8::new(0), chain: Mutex::new(Chain::new(base_rts)) }
+    }
+
+    /// With a version that recovery found, of a key that is new.
+    pub(super) fn loaded(table: TableId, found: &Found<'_>) -> Self {
+        let mut chain = Chain::new(Timestamp::ZERO);
+        chain.load(found.timestamp, found.value);
+        let key = Key::from_slice(found.key);
+        Record { table, key, heat: AtomicU8::new(0), chain: Mutex::new(chain) }
     }
 
     pub(super) fn chain(&self) -> MutexGuard<'_, Chain> {
@@ -248,10 +257,11 @@ impl Chain {
     }
 
     /// Takes what recovery found, if it is newer; then, the version that it replaces.
-    pub(super) fn load(&mut self, timestamp: Timestamp, value: Option<Value>) -> Option<Option<Version>> {
+    pub(super) fn load(&mut self, timestamp: Timestamp, value: Option<&[u8]>) -> Option<Option<Version>> {
         if self.head.as_ref().is_some_and(|head| head.wts >= timestamp) {
             return None;
         }
+        let value = value.map(Value::from);
         Some(self.head.replace(Version { wts: timestamp, rts: timestamp, value, outcome: Outcome::Durable }))
     }
 

@@ -58,6 +58,13 @@ impl Leaf {
         Leaf { entries: Vec::new(), top: Gap::new(top) }
     }
 
+    /// Of these keys with their prefixes, which are in order; no gap was read later than `rts`.
+    pub(super) fn of(keys: impl Iterator<Item = (u128, Arc<Record>)>, rts: Timestamp) -> Self {
+        let mut entries = Vec::with_capacity(ENTRIES_MAX);
+        entries.extend(keys.map(|(prefix, record)| Entry { prefix, record, gap: Gap::new(rts) }));
+        Leaf { entries, top: Gap::new(rts) }
+    }
+
     pub(super) fn is_full(&self) -> bool {
         self.entries.len() >= ENTRIES_MAX
     }

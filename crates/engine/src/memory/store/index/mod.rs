@@ -6,11 +6,13 @@
 
 mod fence;
 mod leaf;
+mod ordering;
 mod points;
 #[cfg(test)]
 mod tests;
 
 use super::clock::Timestamp;
+use super::load::{Bytes, Found};
 use super::record::{Key, Record};
 use crate::ids::TableId;
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
@@ -82,6 +84,11 @@ impl Index {
     /// The same, by the key's hash.
     pub(super) fn get_hashed(&self, hash: u64, key: &[u8]) -> Option<Arc<Record>> {
         self.points.get(hash, key)
+    }
+
+    /// Takes versions that recovery found; see [`Points::load`]. The ordered index knows their keys from `put_in_order` on.
+    pub(super) fn load(&self, found: &[Found<'_>], bytes: &mut Bytes, deleted: &mut Vec<Arc<Record>>) {
+        self.points.load(self.table, found, bytes, deleted);
     }
 
     /// The record of `key` for a writer at `timestamp`, and whether it was made now.

@@ -3,13 +3,15 @@
 //! Whoever changes it holds the latch of the key's leaf exclusively (rank: below leaves, above chains), so both indexes hold the same keys
 //! whenever that latch is free. Open addressing, one place next to the other: a lookup misses the cache once here and once at the record.
 
+use super::super::load::{Bytes, Found, loaded_bytes};
 use super::super::record::Record;
+use crate::ids::TableId;
 use crossbeam_utils::CachePadded;
 use parking_lot::RwLock;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-const SHARDS: usize = 64;
+pub(super) const SHARDS: usize = 64;
 const PLACES_MIN: usize = 16;
 
 struct Entry {
@@ -51,9 +53,7 @@ impl Shard {
     }
 
     fn add(&mut self, hash: u64, record: Arc<Record>) {
-        if (self.entries + 1) * 4 > self.places.len() * 3 {
-            self.grow();
-        }
+        self.make_room(1);
         let place = self.find(hash, &record.key);
         debug_assert!(place.is_err(), "the ordered index knows no such key");
         if let Err(at) = place {
@@ -62,8 +62,14 @@ impl Shard {
         }
     }
 
-    fn grow(&mut self) {
-        let length = (2 * self.places.len()).max(PLACES_MIN);
+    fn make_room(&mut self, more: usize) {
+        let wanted = self.entries + more;
+        if wanted * 4 > self.places.len() * 3 {
+            self.grow((wanted * 4).div_ceil(3).next_power_of_two().max(PLACES_MIN));
+        }
+    }
+
+    fn grow(&mut self, length: usize) {
         let old = std::mem::take(&mut self.places);
         self.places.resize_with(length, || None);
         for entry in old.into_iter().flatten() {
@@ -73,6 +79,39 @@ impl Shard {
             }
             self.places[at] = Some(entry);
         }
+    }
+
+    /// Looks at the places of keys that are about to be looked for, and at what is there: the processor fetches all of them at once, where
+    /// lookups would wait for one after the other.
+    fn touch(&self, hashes: impl Iterator<Item = u64>) {
+        let places = hashes.filter_map(|hash| self.places[hash as usize & self.mask()].as_ref());
+        std::hint::black_box(places.fold(0, |all, entry| all ^ entry.hash));
+    }
+
+    fn load(
+        &mut self,
+        table: TableId,
+        found: &Found<'_>,
+        hash: u64,
+        bytes: &mut Bytes,
+    ) -> Option<&Arc<Record>> {
+        let at = match self.find(hash, found.key) {
+            Err(at) => {
+                let record = Arc::new(Record::loaded(table, found));
+                bytes.held += found.bytes();
+                self.places[at] = Some(Entry { hash, record });
+                self.entries += 1;
+                at
+            }
+            Ok(at) => {
+                let record = &self.places[at].as_ref()?.record;
+                let replaced = record.chain().load(found.timestamp, found.value)?;
+                bytes.held += found.bytes();
+                bytes.freed += replaced.map_or(0, |old| loaded_bytes(found.key, old.value.as_deref()));
+                at
+            }
+        };
+        self.places[at].as_ref().map(|entry| &entry.record)
     }
 
     fn remove(&mut self, hash: u64, key: &[u8]) {
@@ -109,8 +148,7 @@ impl Points {
     }
 
     fn shard(&self, hash: u64) -> &RwLock<Shard> {
-        // The lowest bits say the place in it.
-        &self.shards[(hash >> 40) as usize % SHARDS]
+        &self.shards[shard_of(hash)]
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -131,10 +169,51 @@ impl Points {
         self.shard(hash).write().add(hash, record);
     }
 
+    /// Takes versions that recovery found, each if it is newer than what is there. What that holds and frees is added to `bytes`,
+    /// what is deleted thereby to `deleted`. By shards, so that each latch is taken once and cache misses overlap.
+    pub(super) fn load(
+        &self,
+        table: TableId,
+        found: &[Found<'_>],
+        bytes: &mut Bytes,
+        deleted: &mut Vec<Arc<Record>>,
+    ) {
+        let mut places: Vec<(u64, &Found<'_>)> =
+            found.iter().map(|found| (hash(self.seed, found.key), found)).collect();
+        let start = places.first().map(|(hash, _)| *hash);
+        places.sort_unstable_by_key(|(hash, _)| shard_of(*hash));
+        // Threads do not go through the shards in step, each waiting for the other at every latch.
+        let start = start.map_or(0, |hash| hash as usize % SHARDS);
+        let (last, first) = places.split_at(places.partition_point(|(hash, _)| shard_of(*hash) < start));
+        let same = |(left, _): &(u64, _), (right, _): &(u64, _)| shard_of(*left) == shard_of(*right);
+        for group in first.chunk_by(same).chain(last.chunk_by(same)) {
+            let mut shard = self.shards[shard_of(group[0].0)].write();
+            shard.make_room(group.len());
+            shard.touch(group.iter().map(|(hash, _)| *hash));
+            for (hash, found) in group {
+                let record = shard.load(table, found, *hash, bytes);
+                if found.value.is_none() {
+                    deleted.extend(record.cloned());
+                }
+            }
+        }
+    }
+
+    /// Visits all records of a shard, in no order.
+    pub(super) fn for_each(&self, shard: usize, mut visit: impl FnMut(&Arc<Record>)) {
+        let shard = self.shards[shard].read();
+        shard.places.iter().flatten().for_each(|entry| visit(&entry.record));
+    }
+
     pub(super) fn remove(&self, key: &[u8]) {
         let hash = hash(self.seed, key);
         self.shard(hash).write().remove(hash, key);
     }
+}
+
+/// The lowest bits say the place in it.
+fn shard_of(hash: u64) -> usize {
+    (hash >> 40) as usize % SHARDS
 }
 
 /// Multiplies eight bytes at a time into one number and folds it; seeded, so that nobody outside can choose keys that collide.

@@ -1,9 +1,11 @@
 //! What a user of the kernels may rely on, one rule each.
 
-use super::super::{Direction, HandClock, Scan, Settings, Source, Store, Timestamp, Validated};
+use super::super::{
+    Direction, Found, HandClock, Loader, Scan, Settings, Source, Store, Timestamp, Validated,
+};
 use super::*;
 use crate::error::{ConflictKind, Error};
-use crate::ids::TxnId;
+use crate::ids::{TableId, TxnId};
 use katydid_wal::{Lsn, Place, StreamId};
 use std::ops::Bound;
 
@@ -384,22 +386,29 @@ fn recovery_keeps_the_newest_of_each_key_whatever_the_order() {
     let mut newest = std::collections::BTreeMap::new();
     newest.extend(versions.iter().copied());
     random.shuffle(&mut versions);
-    let (store, _) = store(hand());
-    let table = table(&store);
+    let settings = Settings { memory_bytes: 1 << 30, slots: 64, source: hand() };
+    let loader = Loader::new(settings);
     let value = |at: u64| (!at.is_multiple_of(3)).then(|| at.to_be_bytes());
     std::thread::scope(|scope| {
         for part in versions.chunks(500) {
-            let (store, table) = (&store, &table);
+            let loader = &loader;
             scope.spawn(move || {
-                for (key, at) in part {
-                    let value = value(*at);
-                    let value = value.as_ref().map(<[u8; 8]>::as_slice);
-                    store.load(table, &key.to_be_bytes(), value, Timestamp::new(*at << 12)).expect("room");
+                for part in part.chunks(30) {
+                    let owned: Vec<_> =
+                        part.iter().map(|(key, at)| (key.to_be_bytes(), value(*at), *at << 12)).collect();
+                    let found = owned.iter().map(|(key, value, at)| Found {
+                        table: TableId::new(1),
+                        key,
+                        value: value.as_ref().map(<[u8; 8]>::as_slice),
+                        timestamp: Timestamp::new(*at),
+                    });
+                    loader.load(&mut found.collect::<Vec<_>>()).expect("room");
                 }
             });
         }
     });
-    store.loaded(Timestamp::new(2000 << 12));
+    let store = loader.finish(Timestamp::new(2000 << 12), 3, Arc::new(FakeLog::default()));
+    let table = table(&store);
     let mut reader = begin_read(&store);
     let rows = scan(&mut reader, &table, Direction::Up);
     let there: Vec<_> = newest
