@@ -4,12 +4,12 @@ mod common;
 
 use common::{key, options_for};
 use katydid::{
-    Access, Database, Durability, EngineKind, Error, LockRelease, MemoryStat, Options, Table,
-    TransactionOptions,
+    Access, Database, Durability, EngineKind, Error, LockRelease, MemoryStat, Options, Phase,
+    RecoveryProgress, Table, TransactionOptions,
 };
 use katydid_device::{Directory, MemoryDirectory, SimDevice};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 const MIB: u64 = 1 << 20;
 const BUFFERED: TransactionOptions = with(Durability::Buffered, Access::ReadWrite);
@@ -310,4 +310,99 @@ fn a_database_whose_log_is_gone_is_refused_however_often_it_is_opened() {
         let refused = Database::open_in(directory.clone(), options(16 * MIB));
         assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
     }
+}
+
+#[test]
+fn tables_are_dropped_while_checkpoints_are_taken_and_stay_dropped_after_a_crash() {
+    for round in 0..20 {
+        let device = SimDevice::new(round);
+        let options = Options { streams: 1 + (round % 3) as u16, ..options(16 * MIB) };
+        let database = Database::open_in(device.directory(), options.clone()).unwrap();
+        let kept = database.table("kept").unwrap();
+        (0..50).for_each(|number| database.put(&kept, key(number), [1; 100]).unwrap());
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Relaxed) {
+                    database.checkpoint().expect("a checkpoint beside a drop");
+                }
+            });
+            for number in 0..5 {
+                let brief = database.table("brief").unwrap();
+                let mut txn = database.begin_with(BUFFERED).unwrap();
+                (0..200).for_each(|number| txn.put(&brief, key(number), [2; 100]).unwrap());
+                txn.commit().unwrap();
+                database.put(&kept, key(number), [3; 100]).unwrap();
+                assert!(database.drop_table("brief").unwrap());
+            }
+            stop.store(true, Relaxed);
+        });
+        let held = used(&database);
+        let device = device.reopen_after_crash(round);
+        drop(database);
+        for _ in 0..2 {
+            let database = Database::open_in(device.directory(), options.clone()).unwrap();
+            assert_eq!(database.tables().unwrap(), ["kept"]);
+            let kept = database.table("kept").unwrap();
+            for number in 0..50 {
+                let value = if number < 5 { [3; 100] } else { [1; 100] };
+                assert_eq!(database.get(&kept, key(number)).unwrap(), Some(value.to_vec()));
+            }
+            assert!(used(&database) <= held, "nothing of a dropped table is held");
+            database.close().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_database_closed_with_open_transactions_has_nothing_of_them() {
+    for lock_release in [LockRelease::Early, LockRelease::AfterDurable] {
+        let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
+        let options = Options { lock_release, ..options(4 * MIB) };
+        let database = Database::open_in(directory.clone(), options.clone()).unwrap();
+        let table = database.table("t").unwrap();
+        database.put(&table, "a", "committed").unwrap();
+        let mut writer = database.begin().unwrap();
+        writer.put(&table, "a", "open").unwrap();
+        writer.put(&table, "b", "open").unwrap();
+        let mut reader = database.begin_with(READ_ONLY).unwrap();
+        assert_eq!(reader.get(&table, "a").unwrap(), Some(b"committed".to_vec()));
+        database.close().expect("open transactions are no reason not to close");
+        assert!(matches!(writer.commit(), Err(Error::Closed)));
+        assert!(matches!(database.begin().map(drop), Err(Error::Closed)));
+        drop(reader);
+        drop((table, database));
+        let database = Database::open_in(directory, options).unwrap();
+        let table = database.table("t").unwrap();
+        assert_eq!(database.get(&table, "a").unwrap(), Some(b"committed".to_vec()));
+        assert_eq!(database.get(&table, "b").unwrap(), None);
+    }
+}
+
+#[test]
+fn recovery_tells_how_far_it_is_and_ends_with_all_of_it() {
+    let device = SimDevice::new(1);
+    let options = Options { streams: 2, ..options(16 * MIB) };
+    let database = Database::open_in(device.directory(), options.clone()).unwrap();
+    let table = database.table("t").unwrap();
+    (0..100).for_each(|number| database.put(&table, key(number), [7; 1000]).unwrap());
+    database.checkpoint().unwrap();
+    (0..300).for_each(|number| database.put(&table, key(number), [8; 1000]).unwrap());
+    let device = device.reopen_after_crash(1);
+    drop(database);
+    let told: Arc<Mutex<Vec<(Phase, u64, u64)>>> = Arc::default();
+    let seen = told.clone();
+    let receiver: RecoveryProgress =
+        Arc::new(move |phase, done, of| seen.lock().unwrap().push((phase, done, of)));
+    let options = Options { on_recovery: Some(receiver), ..options };
+    let database = Database::open_in(device.directory(), options).unwrap();
+    let table = database.table("t").unwrap();
+    assert!((0..300).all(|number| database.get(&table, key(number)).unwrap() == Some(vec![8; 1000])));
+    let told = told.lock().unwrap();
+    assert!(told.iter().all(|(_, done, of)| done <= of), "{told:?}");
+    let is_told = |wanted, least| {
+        told.iter().any(|(phase, done, of)| *phase == wanted && *done > least && *of < 2 * least)
+    };
+    assert!(is_told(Phase::Restore, 100_000), "{told:?}");
+    assert!(is_told(Phase::Redo, 300_000), "how much it was is known in the end: {told:?}");
 }
