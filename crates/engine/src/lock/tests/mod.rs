@@ -21,7 +21,8 @@ struct Rig {
 
 impl Rig {
     fn new(lock_wait: Duration) -> Self {
-        let locks = Locks::new(lock_wait);
+        // Always the same: keys that share a bucket depend on more than they need, which no test here expects.
+        let locks = Locks::seeded(lock_wait, 1);
         let space = locks.space(TableId::new(7));
         Rig { locks, space }
     }
