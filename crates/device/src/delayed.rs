@@ -16,6 +16,7 @@
 
 use crate::directory::{Create, Directory, DirectoryLock, File, Method, WriteMode};
 use crate::error::Result;
+use crate::nvram::{NvRegion, Persistence};
 use std::cell::Cell;
 use std::io::IoSlice;
 use std::num::NonZeroU64;
@@ -151,6 +152,10 @@ impl Directory for DelayedDirectory {
 
     fn existing_subdirectory(&self, name: &str) -> Result<Option<Arc<dyn Directory>>> {
         Ok(self.inner.existing_subdirectory(name)?.map(|inner| self.within(inner)))
+    }
+
+    fn nvram(&self, name: &str, bytes: u64, want: Persistence) -> Result<Arc<NvRegion>> {
+        self.inner.nvram(name, bytes, want)
     }
 
     fn describe(&self) -> String {

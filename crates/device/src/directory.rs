@@ -11,9 +11,10 @@
 //! 5. `read_at` is short only at the end of the file.
 //! 6. No call panics on any content of a device.
 
-use crate::error::Result;
+use crate::error::{Error, Result, Verb};
+use crate::nvram::{NvRegion, Persistence};
 use std::fmt::{self, Debug};
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -125,6 +126,13 @@ pub trait Directory: Send + Sync + Debug {
     fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>>;
     /// A directory inside this one if it exists; creates nothing.
     fn existing_subdirectory(&self, name: &str) -> Result<Option<Arc<dyn Directory>>>;
+    /// Opens the region of non-volatile memory of this name, and makes it, of `bytes` zeros, if there is none; durably, all or
+    /// nothing. It is listed like a file. Until everybody has dropped it nobody else can open it: `Cause::Locked`.
+    ///
+    /// A region fails no store, so nothing stands before it: no gate, no watch, no added delay, no stripes.
+    fn nvram(&self, name: &str, _bytes: u64, _want: Persistence) -> Result<Arc<NvRegion>> {
+        Err(Error::from_io(Verb::Map, name, io::ErrorKind::Unsupported.into()))
+    }
     /// One line for reports: path and kind of device.
     fn describe(&self) -> String;
 }

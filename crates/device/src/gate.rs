@@ -26,6 +26,7 @@
 
 use crate::directory::{Create, Directory, DirectoryLock, File, Method, WriteMode};
 use crate::error::{Cause, Error, Result, Verb};
+use crate::nvram::{NvRegion, Persistence};
 use std::fmt;
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -160,6 +161,11 @@ impl Directory for GatedDirectory {
 
     fn existing_subdirectory(&self, name: &str) -> Result<Option<Arc<dyn Directory>>> {
         Ok(self.inner.existing_subdirectory(name)?.map(|inner| self.gate.before(inner)))
+    }
+
+    fn nvram(&self, name: &str, bytes: u64, want: Persistence) -> Result<Arc<NvRegion>> {
+        self.gate.check(Verb::Map, || name.to_owned())?;
+        self.inner.nvram(name, bytes, want)
     }
 
     fn describe(&self) -> String {

@@ -11,13 +11,15 @@
 //! 2. Every byte counts as durable once written: nothing survives the process, whatever was synced.
 
 use crate::directory::{Create, Directory, DirectoryLock, File, Method, WriteMode};
-use crate::error::{Cause, Error, Result, Verb};
+use crate::error::{Cause, Error, NvramFault, Result, Verb};
 use crate::name;
+use crate::nvram::{LINE_BYTES, NvRegion, Persistence};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
 const CHUNK_BYTES: usize = if cfg!(miri) { 4 << 10 } else { 64 << 10 };
 
@@ -38,6 +40,7 @@ struct Inner {
 struct Names {
     files: BTreeMap<String, Arc<Contents>>,
     directories: BTreeMap<String, MemoryDirectory>,
+    regions: BTreeMap<String, Arc<NvRegion>>,
 }
 
 impl MemoryDirectory {
@@ -84,7 +87,10 @@ impl Directory for MemoryDirectory {
     }
 
     fn list(&self) -> Result<Vec<String>> {
-        Ok(self.names().files.keys().cloned().collect())
+        let names = self.names();
+        let mut all: Vec<String> = names.files.keys().chain(names.regions.keys()).cloned().collect();
+        all.sort_unstable();
+        Ok(all)
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
@@ -98,9 +104,10 @@ impl Directory for MemoryDirectory {
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        match self.names().files.remove(name) {
-            Some(_) => Ok(()),
-            None => Err(Error::new(Verb::Remove, name, Cause::NotFound)),
+        let mut names = self.names();
+        match names.files.remove(name).is_some() || names.regions.remove(name).is_some() {
+            true => Ok(()),
+            false => Err(Error::new(Verb::Remove, name, Cause::NotFound)),
         }
     }
 
@@ -125,6 +132,32 @@ impl Directory for MemoryDirectory {
         name::check(Verb::Open, name)?;
         let found = self.names().directories.get(name).cloned();
         Ok(found.map(|directory| Arc::new(directory) as Arc<dyn Directory>))
+    }
+
+    /// One made already stays as it is: what else is wanted of it has no effect.
+    fn nvram(&self, name: &str, bytes: u64, want: Persistence) -> Result<Arc<NvRegion>> {
+        name::check(Verb::Map, name)?;
+        let refused = |cause| Error::new(Verb::Map, name, cause);
+        let fault = |fault| refused(Cause::Nvram(fault));
+        if bytes == 0 || !bytes.is_multiple_of(LINE_BYTES) || bytes > FILE_BYTES_MAX {
+            return Err(fault(NvramFault::Bytes(bytes)));
+        }
+        let latency = match want {
+            Persistence::Real => return Err(fault(NvramFault::NoDax("memory"))),
+            Persistence::Emulated { latency } => latency,
+            Persistence::Auto => Duration::ZERO,
+        };
+        let mut names = self.names();
+        let region = names.regions.entry(name.to_owned());
+        let region = region.or_insert_with(|| Arc::new(NvRegion::memory_with_latency(bytes, latency)));
+        if region.len() != bytes {
+            return Err(fault(NvramFault::Length { expected: bytes, found: region.len() }));
+        }
+        // Copies are made under the latch only, so nobody else has one.
+        if Arc::strong_count(region) > 1 {
+            return Err(refused(Cause::Locked(Some(std::process::id()))));
+        }
+        Ok(region.clone())
     }
 
     fn describe(&self) -> String {

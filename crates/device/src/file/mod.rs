@@ -22,6 +22,7 @@ use crate::directory::{Create, Directory, DirectoryLock, File, Method};
 use crate::error::{Cause, Error, Result, Verb};
 use crate::lock;
 use crate::name;
+use crate::nvram::{NvRegion, Persistence};
 use buffered::BufferedFile;
 use direct::DirectFile;
 use handle::Handle;
@@ -210,6 +211,11 @@ impl Directory for FileDirectory {
             Err(Error { cause: Cause::NotFound, .. }) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    fn nvram(&self, name: &str, bytes: u64, want: Persistence) -> Result<Arc<NvRegion>> {
+        name::check(Verb::Map, name)?;
+        Ok(Arc::new(NvRegion::open(self.path.join(name), bytes, want)?))
     }
 
     fn describe(&self) -> String {

@@ -1,28 +1,34 @@
 //! One directory of a simulated device.
 
+use super::SimDevice;
 use super::file::{Access, SimFile};
 use super::image::Image;
 use super::world::{Folder, Inode, Outcome, Shared, SubFolder, World, failure};
 use crate::directory::{Create, Directory, DirectoryLock, File, Method};
-use crate::error::{Cause, Error, Result, Verb};
+use crate::error::{Cause, Error, NvramFault, Result, Verb};
 use crate::name;
+use crate::nvram::{LINE_BYTES, NvRegion, Persistence, SimNvram};
 use std::fmt;
 use std::sync::{Arc, MutexGuard};
 
 #[derive(Clone)]
 pub(super) struct SimDirectory {
-    pub(super) shared: Arc<Shared>,
+    pub(super) device: SimDevice,
     pub(super) number: usize,
     pub(super) prefix: String,
 }
 
 impl SimDirectory {
+    fn shared(&self) -> &Arc<Shared> {
+        &self.device.shared
+    }
+
     fn path(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
 
     fn look(&self, verb: Verb, name: &str) -> Result<MutexGuard<'_, World>> {
-        self.shared.look(verb, || self.path(name))
+        self.shared().look(verb, || self.path(name))
     }
 
     fn missing(&self, verb: Verb, name: &str) -> Error {
@@ -30,7 +36,7 @@ impl SimDirectory {
     }
 
     fn file(&self, inode: Arc<Inode>, access: Access, method: Method) -> Arc<dyn File> {
-        Arc::new(SimFile { shared: self.shared.clone(), inode, access, method })
+        Arc::new(SimFile { shared: self.shared().clone(), inode, access, method })
     }
 
     fn folder<'a>(&self, world: &'a mut World) -> &'a mut Folder {
@@ -46,7 +52,7 @@ impl SimDirectory {
         change: impl FnOnce(&mut World),
     ) -> Result<()> {
         let path = self.path(name);
-        let outcome = self.shared.step(world, verb, &path);
+        let outcome = self.shared().step(world, verb, &path);
         if let Outcome::Fail(fault) = outcome {
             return Err(failure(fault, verb, path));
         }
@@ -89,7 +95,11 @@ impl Directory for SimDirectory {
 
     fn list(&self) -> Result<Vec<String>> {
         let mut world = self.look(Verb::List, "")?;
-        Ok(self.folder(&mut world).names.seen().keys().cloned().collect())
+        let mut names: Vec<String> = self.folder(&mut world).names.seen().keys().cloned().collect();
+        drop(world);
+        names.extend(self.device.regions.within(&self.prefix));
+        names.sort_unstable();
+        Ok(names)
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
@@ -110,6 +120,9 @@ impl Directory for SimDirectory {
     fn remove(&self, name: &str) -> Result<()> {
         name::check(Verb::Remove, name)?;
         let mut world = self.look(Verb::Remove, name)?;
+        if self.device.regions.remove(&self.path(name)) {
+            return Ok(());
+        }
         let Some(inode) = self.folder(&mut world).names.seen().get(name).cloned() else {
             return Err(self.missing(Verb::Remove, name));
         };
@@ -117,8 +130,8 @@ impl Directory for SimDirectory {
     }
 
     fn sync(&self) -> Result<()> {
-        let mut world = self.shared.enter(Verb::SyncDirectory, || self.prefix.clone())?;
-        match self.shared.step(&mut world, Verb::SyncDirectory, &self.prefix) {
+        let mut world = self.shared().enter(Verb::SyncDirectory, || self.prefix.clone())?;
+        match self.shared().step(&mut world, Verb::SyncDirectory, &self.prefix) {
             Outcome::Succeed => {
                 self.folder(&mut world).names.sync();
                 Ok(())
@@ -149,10 +162,10 @@ impl Directory for SimDirectory {
         let prefix = format!("{}/", self.path(name));
         let found = self.folder(&mut world).folders.get(name).copied();
         if let Some(SubFolder { number, kept: true }) = found {
-            return Ok(Arc::new(SimDirectory { shared: self.shared.clone(), number, prefix }));
+            return Ok(Arc::new(SimDirectory { device: self.device.clone(), number, prefix }));
         }
         let number = found.map_or(world.folders.len(), |found| found.number);
-        let outcome = self.shared.step(&mut world, Verb::Open, &self.path(name));
+        let outcome = self.shared().step(&mut world, Verb::Open, &self.path(name));
         if let Outcome::Fail(fault) = outcome {
             return Err(failure(fault, Verb::Open, self.path(name)));
         }
@@ -167,7 +180,7 @@ impl Directory for SimDirectory {
         }
         // Syncing the entry syncs the directory that holds it, and so every other name in it.
         folder.names.sync();
-        Ok(Arc::new(SimDirectory { shared: self.shared.clone(), number, prefix }))
+        Ok(Arc::new(SimDirectory { device: self.device.clone(), number, prefix }))
     }
 
     fn existing_subdirectory(&self, name: &str) -> Result<Option<Arc<dyn Directory>>> {
@@ -176,12 +189,34 @@ impl Directory for SimDirectory {
         let found = self.folder(&mut world).folders.get(name).copied();
         Ok(found.map(|SubFolder { number, .. }| {
             let prefix = format!("{}/", self.path(name));
-            Arc::new(SimDirectory { shared: self.shared.clone(), number, prefix }) as Arc<dyn Directory>
+            Arc::new(SimDirectory { device: self.device.clone(), number, prefix }) as Arc<dyn Directory>
         }))
     }
 
+    /// Whatever is wanted of it: it is simulated.
+    fn nvram(&self, name: &str, bytes: u64, _want: Persistence) -> Result<Arc<NvRegion>> {
+        name::check(Verb::Map, name)?;
+        let path = self.path(name);
+        let refused = |cause| Error::new(Verb::Map, &*path, cause);
+        let regions = &self.device.regions;
+        let mut world = self.look(Verb::Map, name)?;
+        if regions.find(&path).is_none() {
+            if bytes == 0 || !bytes.is_multiple_of(LINE_BYTES) {
+                return Err(refused(Cause::Nvram(NvramFault::Bytes(bytes))));
+            }
+            match self.shared().step(&mut world, Verb::Map, &path) {
+                Outcome::Succeed => {}
+                Outcome::Crash => return Err(refused(Cause::Crashed)),
+                Outcome::Fail(fault) => return Err(failure(fault, Verb::Map, path)),
+            }
+            drop(world);
+            regions.add(path.clone(), SimNvram::new(bytes).beside(&self.device.alone()));
+        }
+        regions.open(&path, bytes).map_err(refused)
+    }
+
     fn describe(&self) -> String {
-        format!("/{} (simulated device, seed {})", self.prefix, self.shared.lock().seed)
+        format!("/{} (simulated device, seed {})", self.prefix, self.shared().lock().seed)
     }
 }
 
@@ -199,7 +234,7 @@ impl DirectoryLock for SimLock {}
 
 impl Drop for SimLock {
     fn drop(&mut self) {
-        let mut world = self.directory.shared.lock();
+        let mut world = self.directory.shared().lock();
         self.directory.folder(&mut world).locked = false;
     }
 }

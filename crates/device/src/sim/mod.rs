@@ -12,7 +12,7 @@
 //! | `write_at`, `prepare`, `truncate` | as if un-synced, also when durable: the seed decides sector by sector |
 //! | `File::sync`, `Directory::sync` | nothing is promised of what it covered: the seed decides as for un-synced |
 //! | creating, renaming, removing a file | as an un-synced name change |
-//! | creating a subdirectory | it exists or it does not |
+//! | creating a subdirectory, or a region of NVRAM | it exists or it does not |
 //!
 //! Steps are numbered from 0, so a test runs its workload once, asks [`SimDevice::steps`], and runs it again for each
 //! number below that with [`SimDevice::crash_at`].
@@ -43,6 +43,7 @@ mod faults;
 mod file;
 mod image;
 mod names;
+mod regions;
 mod reopen;
 mod world;
 
@@ -50,8 +51,10 @@ pub use faults::{Fault, Survival};
 
 use crate::directory::Directory;
 use crate::error::Verb;
+use crate::nvram::SimNvram;
 use directory::SimDirectory;
 use fastrand::Rng;
+use regions::Regions;
 use reopen::{Ending, reopen};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -64,6 +67,7 @@ use world::{Folder, Inode, Shared, World};
 #[derive(Debug, Clone)]
 pub struct SimDevice {
     shared: Arc<Shared>,
+    regions: Arc<Regions>,
 }
 
 impl SimDevice {
@@ -75,12 +79,32 @@ impl SimDevice {
     }
 
     fn of(world: World) -> Self {
-        SimDevice { shared: Arc::new(Shared { world: Mutex::new(world), changed: Condvar::new() }) }
+        let shared = Arc::new(Shared { world: Mutex::new(world), changed: Condvar::new() });
+        SimDevice { shared, regions: Arc::default() }
+    }
+
+    /// `reopened` with what `reopen` makes of each region. Not under a latch: a region's crash is the device's.
+    fn with_regions(&self, reopened: SimDevice, reopen: impl Fn(&SimNvram) -> SimNvram) -> SimDevice {
+        for (path, region) in self.regions.all() {
+            reopened.regions.add(path, reopen(&region).beside(&reopened.alone()));
+        }
+        reopened
+    }
+
+    /// The same device for those whom it keeps, who may not keep it.
+    fn alone(&self) -> SimDevice {
+        SimDevice { shared: self.shared.clone(), regions: Arc::default() }
+    }
+
+    /// The simulated memory behind a region that was opened in a directory of this device, by its path from the root. It crashes with
+    /// the device, and the device with it, and is reopened with it. Its steps are counted by itself.
+    pub fn nvram(&self, path: &str) -> Option<SimNvram> {
+        self.regions.find(path)
     }
 
     /// Its root directory.
     pub fn directory(&self) -> Arc<dyn Directory> {
-        Arc::new(SimDirectory { shared: self.shared.clone(), number: 0, prefix: String::new() })
+        Arc::new(SimDirectory { device: self.clone(), number: 0, prefix: String::new() })
     }
 
     /// Steps taken so far; the number of the next one.
@@ -114,15 +138,19 @@ impl SimDevice {
     /// As [`SimDevice::reopen_after_crash`], with the given [`Survival`].
     pub fn reopen_with(&self, seed: u64, survival: Survival) -> SimDevice {
         self.freeze();
-        Self::of(reopen(&self.shared.lock(), seed, Ending::Crash(survival, Rng::with_seed(seed))))
+        let world = reopen(&self.shared.lock(), seed, Ending::Crash(survival, Rng::with_seed(seed)));
+        self.with_regions(Self::of(world), |region| region.reopen_with(seed, survival))
     }
 
     /// The device after the process alone was killed: nothing is lost, and what was un-synced still is. This device is
     /// frozen; open handles of files without a name are closed.
     pub fn reopen_after_kill(&self) -> SimDevice {
         self.freeze();
-        let world = self.shared.lock();
-        Self::of(reopen(&world, world.seed, Ending::Kill))
+        let world = {
+            let world = self.shared.lock();
+            reopen(&world, world.seed, Ending::Kill)
+        };
+        self.with_regions(Self::of(world), SimNvram::reopen_after_kill)
     }
 
     /// Makes step number `step` fail, once.

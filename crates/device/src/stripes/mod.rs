@@ -35,6 +35,7 @@ mod set;
 use crate::directory::{Create, Directory, DirectoryLock, File, Method};
 use crate::error::{Cause, Error, Result, Verb};
 use crate::name;
+use crate::nvram::{NvRegion, Persistence};
 use crew::Crew;
 use file::StripedFile;
 use set::{LABEL_NAME, LABEL_NEW_NAME, Set};
@@ -219,6 +220,12 @@ impl Directory for StripedDirectory {
         }
         let set = Set::existing(inner, self.set.crew.clone())?;
         Ok(set.map(|set| Arc::new(StripedDirectory { set: Arc::new(set) }) as Arc<dyn Directory>))
+    }
+
+    /// In the first directory.
+    fn nvram(&self, name: &str, bytes: u64, want: Persistence) -> Result<Arc<NvRegion>> {
+        Self::check(Verb::Map, name)?;
+        self.first().nvram(name, bytes, want)
     }
 
     fn describe(&self) -> String {

@@ -3,6 +3,7 @@
 use super::Shared;
 use crate::directory::{Create, Directory, DirectoryLock, File, Method, WriteMode};
 use crate::error::{Result, Verb};
+use crate::nvram::{NvRegion, Persistence};
 use std::fmt;
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -68,6 +69,10 @@ impl Directory for WatchedDirectory {
 
     fn existing_subdirectory(&self, name: &str) -> Result<Option<Arc<dyn Directory>>> {
         Ok(self.inner.existing_subdirectory(name)?.map(|inner| self.folder(name, inner)))
+    }
+
+    fn nvram(&self, name: &str, bytes: u64, want: Persistence) -> Result<Arc<NvRegion>> {
+        self.inner.nvram(name, bytes, want)
     }
 
     fn describe(&self) -> String {
