@@ -29,6 +29,11 @@ mod insert;
 #[allow(dead_code, reason = "the log uses more of it than this crate")]
 #[path = "../../wal/src/lsn.rs"]
 mod lsn;
+#[allow(dead_code, reason = "no log is in NVRAM here")]
+#[path = "../../wal/src/nvram"]
+mod nvram {
+    pub(crate) mod ring;
+}
 #[allow(dead_code, reason = "the log uses more of it than this crate")]
 #[path = "../../wal/src/options.rs"]
 mod options;

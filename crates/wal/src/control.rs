@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! log.control: | slot 0, 4 KiB | slot 1, 4 KiB |      slots are sealed blocks (see `checksum`), magic "KATYDCTL"
-//! slot: 12 .. 16 incarnation u32 | 16 log id u128 | 32 seq u64 | 40 start u64 | 48 start incarnation u32 | 52 zero u32
+//! slot: 12 .. 16 incarnation u32 | 16 log id u128 | 32 seq u64 | 40 start u64 | 48 start incarnation u32 | 52 kind u32
 //!       56 durable u64 | 64 segment bytes u64 | 72 prepared end u64 | zeros
 //! ```
 //!
@@ -14,12 +14,13 @@
 //! 3. Incarnation 0 means that nothing was ever written: creation may not have finished, and missing segments are made.
 //! 4. `start incarnation` is that of the record at `start`, so that bytes there left by an older one are recognised.
 //! 5. `durable` is a lower bound of the durable frontier, like the one in records.
-//! 6. Every segment from `start` to `prepared end` exists: a segment is named here before anything is written into it, so
+//! 6. Of a log in NVRAM `segment bytes` are those of its ring, and nothing is prepared.
+//! 7. Every segment from `start` to `prepared end` exists: a segment is named here before anything is written into it, so
 //!    that the last ones cannot go missing unnoticed.
 
 use crate::checksum::{self, Block, SEALED_BYTES, SealFault, read_u32, read_u64, read_u128};
 use crate::lsn::Lsn;
-use crate::options::segment_bytes_valid;
+use crate::options::{LogKind, segment_bytes_valid};
 use katydid_device::{self as device, Create, Directory, File, Method, WriteMode};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -39,6 +40,7 @@ const CONTROL_BYTES: u64 = SLOTS * SEALED_BYTES as u64;
 pub(crate) struct ControlState {
     pub seq: u64,
     pub log_id: u128,
+    pub log: LogKind,
     /// Number of times the log was opened for writing.
     pub incarnation: u32,
     /// The log was trimmed up to here.
@@ -52,10 +54,11 @@ pub(crate) struct ControlState {
 
 impl ControlState {
     /// The state of a log that is being created.
-    pub(crate) fn new(log_id: u128, segment_bytes: u64) -> Self {
+    pub(crate) fn new(log_id: u128, log: LogKind, segment_bytes: u64) -> Self {
         ControlState {
             seq: 1,
             log_id,
+            log,
             incarnation: 0,
             start: Lsn::ZERO,
             start_incarnation: 0,
@@ -72,6 +75,7 @@ impl ControlState {
         block[32..40].copy_from_slice(&self.seq.to_le_bytes());
         block[40..48].copy_from_slice(&self.start.get().to_le_bytes());
         block[48..52].copy_from_slice(&self.start_incarnation.to_le_bytes());
+        block[52..56].copy_from_slice(&kind_number(self.log).to_le_bytes());
         block[56..64].copy_from_slice(&self.durable.get().to_le_bytes());
         block[64..72].copy_from_slice(&self.segment_bytes.to_le_bytes());
         block[72..80].copy_from_slice(&self.prepared_end.get().to_le_bytes());
@@ -81,9 +85,13 @@ impl ControlState {
 
     pub(crate) fn decode(block: &Block) -> Result<Self, SealFault> {
         checksum::check_seal(block, MAGIC, FORMAT_VERSION)?;
+        let Some(log) = kind_of_number(read_u32(block, 52)) else {
+            return Err(SealFault::Newer(FORMAT_VERSION + 1));
+        };
         let state = ControlState {
             seq: read_u64(block, 32),
             log_id: read_u128(block, 16),
+            log,
             incarnation: read_u32(block, 12),
             start: Lsn::new(read_u64(block, 40)),
             start_incarnation: read_u32(block, 48),
@@ -92,6 +100,7 @@ impl ControlState {
             prepared_end: Lsn::new(read_u64(block, 72)),
         };
         let sensible = segment_bytes_valid(state.segment_bytes)
+            && (!log.in_nvram() || state.segment_bytes.is_power_of_two() && state.segment_bytes >= 16 << 10)
             && state.start <= Lsn::LIMIT
             && state.start.get().is_multiple_of(8)
             && state.durable <= Lsn::LIMIT
@@ -100,6 +109,19 @@ impl ControlState {
             && state.seq < u64::MAX;
         if sensible { Ok(state) } else { Err(SealFault::Broken) }
     }
+}
+
+fn kind_number(log: LogKind) -> u32 {
+    match log {
+        LogKind::Disk => 0,
+        LogKind::NvDirect => 2,
+        LogKind::NvRing => 3,
+    }
+}
+
+/// A number that means nothing here was written by a newer program.
+fn kind_of_number(number: u32) -> Option<LogKind> {
+    LogKind::ALL.into_iter().find(|log| kind_number(*log) == number)
 }
 
 /// Chooses among the slots (pure). A newer version in either is never overruled by an older slot.
@@ -186,7 +208,7 @@ mod tests {
             start_incarnation: 2,
             durable: Lsn::new(1 << 40),
             prepared_end: Lsn::new(1 << 41),
-            ..ControlState::new(0x0123_4567_89ab_cdef_0011_2233_4455_6677, 1 << 20)
+            ..ControlState::new(0x0123_4567_89ab_cdef_0011_2233_4455_6677, LogKind::Disk, 1 << 20)
         }
     }
 
@@ -202,9 +224,23 @@ mod tests {
     }
 
     #[test]
+    fn every_kind_of_log_is_read_back_and_an_unknown_one_is_newer() {
+        for log in LogKind::ALL {
+            let state = ControlState { log, ..state(9) };
+            assert_eq!(ControlState::decode(&state.encode()), Ok(state));
+        }
+        let mut block = state(9).encode();
+        block[52] = 99;
+        checksum::seal(&mut block, MAGIC, FORMAT_VERSION);
+        assert_eq!(ControlState::decode(&block), Err(SealFault::Newer(FORMAT_VERSION + 1)));
+    }
+
+    #[test]
     fn nonsense_under_a_good_sum_is_refused() {
         for bad in [
             ControlState { segment_bytes: 0, ..state(1) },
+            ControlState { segment_bytes: 8 << 10, log: LogKind::NvRing, ..state(1) },
+            ControlState { segment_bytes: 20 << 10, log: LogKind::NvDirect, ..state(1) },
             ControlState { segment_bytes: u64::MAX, ..state(1) },
             ControlState { start: Lsn::new(u64::MAX), ..state(1) },
             ControlState { durable: Lsn::new(u64::MAX), ..state(1) },

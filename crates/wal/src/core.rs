@@ -17,8 +17,12 @@
 
 #[cfg(all(test, not(any(loom, katydid_explore))))]
 mod checks;
+mod in_nvram;
 mod leader;
+mod store;
 mod threads;
+
+pub(crate) use store::Store;
 
 use crate::completion::Wakers;
 use crate::counters::{Counters, Tally};
@@ -48,7 +52,7 @@ pub(crate) const OWN_SLOT: usize = 0;
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) image: Image,
-    pub(crate) store: Arc<SegmentStore>,
+    pub(crate) store: Store,
     pub(crate) maintenance: Maintenance,
     pub(crate) wakers: Wakers,
     pub(crate) tally: Tally,
@@ -91,7 +95,7 @@ struct Slots {
 /// What recovery found, as far as this file cares.
 #[derive(Debug)]
 pub(crate) struct Start {
-    pub(crate) store: Arc<SegmentStore>,
+    pub(crate) store: Store,
     pub(crate) incarnation: u32,
     pub(crate) end: Lsn,
     /// The bytes of the block that holds `end`, up to `end`.
@@ -100,9 +104,20 @@ pub(crate) struct Start {
 
 impl Core {
     pub(crate) fn new(options: &Options, start: Start) -> Arc<Core> {
-        let ring = Ring::new(options.ring_bytes);
-        // SAFETY: nobody else has the ring yet.
-        unsafe { ring.fill(start.end.floor_block(), &[&start.tail], 0) };
+        let effective;
+        let (options, ring, protocol) = match &start.store {
+            Store::Disk(_) => {
+                let ring = Ring::new(options.ring_bytes);
+                // SAFETY: nobody else has the ring yet.
+                unsafe { ring.fill(start.end.floor_block(), &[&start.tail], 0) };
+                (options, ring, options.background.arrange(sync::choose(&options.background.limit(options))))
+            }
+            Store::Nvram(store) => {
+                effective = options.with_ring(store.ring().bytes());
+                let protocol: Box<dyn SyncProtocol> = Box::new(sync::Persisted);
+                (&effective, Ring::in_nvram(store.ring().clone()), protocol)
+            }
+        };
         let core = Arc::new_cyclic(|me| Core {
             image: Image { frontiers: Frontiers::at(start.end), ring, limiter: Limiter::new(options) },
             store: start.store,
@@ -110,7 +125,7 @@ impl Core {
             wakers: Wakers::default(),
             tally: Tally::default(),
             inserter: insert::choose(options, start.incarnation, start.end),
-            protocol: options.background.arrange(sync::choose(&options.background.limit(options))),
+            protocol,
             background: options.background,
             in_order: options.inserter.keeps_order(),
             incarnation: start.incarnation,
@@ -217,6 +232,11 @@ impl Core {
         // Room for all of it is made sure of before the first byte, so that a refusal leaves nothing behind. Others may
         // still take it away: then the rest may use the reserve.
         let bytes = total as u64 + fragments.len() as u64 * 2 * HEADER_BYTES as u64;
+        if let Some(limit) = self.capacity()
+            && bytes > limit
+        {
+            return Err(AppendError::TooLarge { bytes, limit });
+        }
         self.make_prepared(bytes, append.admission)?;
         let mut admission = append.admission;
         let mut appended: Option<Appended> = None;
@@ -258,6 +278,7 @@ impl Core {
         if step == 0 {
             self.tally.stalls.add(1);
         }
+        self.look();
         let Image { frontiers, limiter, .. } = &self.image;
         let reserved = frontiers.reserved().get();
         let needed = limiter.written_needed(reserved, bytes);
@@ -282,6 +303,10 @@ impl Core {
         let fits =
             || limiter.fits_prepared(frontiers.reserved().get(), bytes, self.store.prepared_end(), admission);
         while !fits() {
+            if self.store.nvram().is_some() {
+                self.refresh();
+                return Err(AppendError::NoSpace);
+            }
             let reach = frontiers.reserved().get() + bytes + limiter.slack() + limiter.reserve();
             let ticket = self.maintenance.ask(reach);
             self.maintain_here();
@@ -330,6 +355,9 @@ impl Core {
     pub(crate) fn poll(&self, end: Lsn, level: Durability) -> Option<Result<()>> {
         if self.image.frontiers.reached(end, level) {
             return Some(Ok(()));
+        }
+        if let Store::Nvram(store) = &self.store {
+            return self.poll_in(store, end, level);
         }
         if !self.is_over() {
             return None;
@@ -404,11 +432,28 @@ impl Core {
         self.wakers.release(|_, _| true);
     }
 
-    // ---- segments
+    // ---- space
+
+    /// Most bytes between the start and what is reserved, if that is fixed.
+    pub(crate) fn capacity(&self) -> Option<u64> {
+        Some(self.store.nvram()?.capacity() - self.image.limiter.slack())
+    }
+
+    /// See [`Log::trim`](crate::Log::trim).
+    pub(crate) fn trim(&self, to: Lsn) -> Result<()> {
+        self.settle(to);
+        let trimmed = self.store.trim(to, self.image.frontiers.durable());
+        if let (Err(Error::Device(error)), Some(_)) = (&trimmed, self.store.nvram()) {
+            // The gate is shut, and no write comes that would meet it.
+            self.fail(error.clone());
+        }
+        self.refresh();
+        trimmed
+    }
 
     /// How far segments should be prepared now.
-    fn wanted_end(&self) -> Lsn {
-        let capacity = self.store.capacity();
+    fn wanted_end(&self, store: &SegmentStore) -> Lsn {
+        let capacity = store.capacity();
         let Image { frontiers, limiter, ring } = &self.image;
         let reserved = frontiers.reserved();
         let spare = (reserved.get() / capacity + 1 + self.spare_segments).saturating_mul(capacity);
@@ -416,17 +461,20 @@ impl Core {
     }
 
     fn prepare_if_wanted(&self, reach: u64) -> device::Result<bool> {
-        if self.store.prepared_end() >= self.wanted_end().max(Lsn::new(reach)) {
+        let Store::Disk(store) = &self.store else { return Ok(false) };
+        if store.prepared_end() >= self.wanted_end(store).max(Lsn::new(reach)) {
             return Ok(false);
         }
-        self.store.prepare_next()?;
+        store.prepare_next()?;
         self.refresh();
         Ok(true)
     }
 
     /// Wakes the maintenance thread if segments run short.
     pub(crate) fn nudge_maintenance(&self) {
-        if self.store.prepared_end() < self.wanted_end() {
+        if let Store::Disk(store) = &self.store
+            && store.prepared_end() < self.wanted_end(store)
+        {
             self.maintenance.nudge();
         }
     }
@@ -466,7 +514,10 @@ impl Extent for Core {
     }
 
     fn written(&self) -> Lsn {
-        Lsn::new(self.readable.load(Ordering::Acquire))
+        match &self.store {
+            Store::Disk(_) => Lsn::new(self.readable.load(Ordering::Acquire)),
+            Store::Nvram(_) => self.image.frontiers.written(),
+        }
     }
 }
 

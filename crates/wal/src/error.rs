@@ -3,7 +3,7 @@
 //! Pure; any thread. All are `Clone`: the first failure of a log is handed to every waiter and every later caller.
 
 use crate::lsn::Lsn;
-use crate::options::OptionsError;
+use crate::options::{LogKind, OptionsError};
 use katydid_device as device;
 
 /// The result of a call on an open log.
@@ -23,7 +23,7 @@ pub enum Error {
     /// The device has no room for more segments. Clears by itself when there is room again.
     #[error("the log's device has no space left")]
     NoSpace,
-    /// A record of more bytes than the format allows.
+    /// A record of more bytes than the format allows, or than the ring of a log in NVRAM holds.
     #[error("a record of {bytes} bytes is larger than the limit of {limit}")]
     TooLarge {
         /// Size of the record, header included.
@@ -69,7 +69,7 @@ pub enum AppendError {
     /// No prepared space is left for this record. Try again: it clears when the device has room or the log is trimmed.
     #[error("the log has no prepared space left")]
     NoSpace,
-    /// The record is larger than the format allows.
+    /// The record is larger than the format allows, or than the ring of a log in NVRAM holds.
     #[error("a record of {bytes} bytes is larger than the limit of {limit}")]
     TooLarge {
         /// Size of the record, header included.
@@ -210,6 +210,14 @@ pub enum OpenError {
         directory: String,
         /// Why.
         source: Box<OpenError>,
+    },
+    /// The directory holds another kind of log than was asked for.
+    #[error("the log is kept in {found}, not in {asked}")]
+    OtherKind {
+        /// What it is.
+        found: LogKind,
+        /// What [`Options::log`](crate::Options::log) said.
+        asked: LogKind,
     },
     /// The log was opened four thousand million times.
     #[error("the log has used up its incarnation numbers")]

@@ -13,6 +13,8 @@
 //! | `written` | whoever has performed a write, under the latch `leader` | admission, readers, waiters | Release after the write; Acquire before ring bytes are used again |
 //! | `durable` | the same, or the one thread that syncs | everybody | Release after the sync; Acquire in whoever acknowledges |
 //!
+//! Of a log in NVRAM `written` and `durable` are advanced as `filled` is: by scans, by `fetch_max`.
+//!
 //! A crash loses them all; recovery finds the durable frontier again from the records (`recover/`).
 
 use crate::lsn::Lsn;
@@ -105,6 +107,13 @@ impl Frontiers {
     pub(crate) fn advance_durable(&self, to: Lsn) {
         debug_assert!(to >= self.durable(), "durable only grows");
         self.durable.store(to.get(), Ordering::Release);
+        self.validate();
+    }
+
+    /// What a scan of a log in NVRAM found; any thread.
+    pub(crate) fn advance_persisted(&self, to: Lsn) {
+        self.written.fetch_max(to.get(), Ordering::AcqRel);
+        self.durable.fetch_max(to.get(), Ordering::AcqRel);
         self.validate();
     }
 

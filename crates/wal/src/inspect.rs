@@ -3,16 +3,20 @@
 //! One thread. Files are opened for reading only; nothing is created, synced or removed, and no incarnation begins, so a
 //! log that cannot be opened can be looked at, and one that is in use too (then the end is wherever it happened to be).
 
-use crate::control::{CONTROL_NAME, FORMAT_VERSION, read as read_control};
+use crate::control::{CONTROL_NAME, ControlState, FORMAT_VERSION, read as read_control};
 use crate::error::{OpenError, ReadError};
 use crate::lsn::Lsn;
+use crate::nvram;
+use crate::options::LogKind;
 use crate::reader::{Found, Reader, Show};
 use crate::recover::decide::HeadersFound;
 use crate::recover::scan::Nobody;
 use crate::recover::survey::{Health, Survey, examine};
 use crate::recover::{Eras, Finding, Judgement, judge, refuse, unusable_control};
+use crate::segment::Source;
 use crate::segment::files::SegmentFiles;
 use crate::segment::header::{Geometry, name};
+use katydid_device::nvram::Persistence;
 use katydid_device::{self as device, Directory};
 use std::sync::Arc;
 
@@ -64,7 +68,10 @@ pub struct Inspection {
     pub end: Lsn,
     /// The log is known to have been durable at least up to here.
     pub durable: Lsn,
-    /// Size of each segment file in bytes.
+    /// What the log is kept in. One in NVRAM has no segments; of one of kind `NvDirect` only what lies below the first hole is shown, until
+    /// it has been opened.
+    pub kind: LogKind,
+    /// Size of each segment file, or of the ring in NVRAM, in bytes.
     pub segment_bytes: u64,
     /// All segment files, by position.
     pub segments: Vec<SegmentReport>,
@@ -72,7 +79,7 @@ pub struct Inspection {
     pub finding: Result<Finding, OpenError>,
     /// Which incarnation wrote what of it.
     pub(crate) eras: Eras,
-    files: Arc<SegmentFiles>,
+    source: Arc<dyn Source>,
 }
 
 impl Inspection {
@@ -88,7 +95,7 @@ impl Inspection {
 impl Inspection {
     pub(crate) fn reader(&self, from: Lsn, show: Show) -> Result<Reader, ReadError> {
         let found = Found { start: self.start, end: self.end };
-        Reader::new(self.files.clone(), Arc::new(found), from, show)
+        Reader::new(self.source.clone(), Arc::new(found), from, show)
     }
 }
 
@@ -106,6 +113,11 @@ pub fn inspect(directory: &dyn Directory) -> Result<Inspection, OpenError> {
     }
     let control = read_control(directory.open_read_only(CONTROL_NAME)?.as_ref())?;
     let state = control.map_err(unusable_control)?;
+    if state.log.in_nvram() {
+        let found = nvram::recover::region(directory, &survey, &state, Persistence::Auto)?;
+        let judgement = judge(&found, &state)?;
+        return Ok(inspected(state, Arc::new(found), judgement, Vec::new(), Ok(())));
+    }
     let geometry = Geometry::new(state.segment_bytes);
     let first = geometry.index(state.start);
     let mut files = SegmentFiles::new(geometry, first);
@@ -129,8 +141,8 @@ pub fn inspect(directory: &dyn Directory) -> Result<Inspection, OpenError> {
         }
     }
     let refused = refuse(Some(&state), &survey, worst);
-    let Judgement { walk, durable, outcome, .. } = judge(&files, &state, &mut Nobody)?;
-    let finding = refused.and_then(|()| outcome.map(|outcome| outcome.finding));
+    let judgement = judge(&files, &state, &mut Nobody)?;
+    let end = judgement.walk.end;
     let segments = healths
         .into_iter()
         .map(|(index, health)| SegmentReport {
@@ -139,7 +151,7 @@ pub fn inspect(directory: &dyn Directory) -> Result<Inspection, OpenError> {
             incarnation: if let Health::Sound(header) = health { Some(header.incarnation) } else { None },
             state: match health {
                 _ if index < first => SegmentState::Trimmed,
-                Health::Sound(_) if geometry.base(index) >= walk.end => SegmentState::Prepared,
+                Health::Sound(_) if geometry.base(index) >= end => SegmentState::Prepared,
                 Health::Sound(_) => SegmentState::Live,
                 Health::Corrupt(reason) => SegmentState::Corrupt(reason),
                 Health::Foreign(id) => SegmentState::Foreign(id),
@@ -147,17 +159,30 @@ pub fn inspect(directory: &dyn Directory) -> Result<Inspection, OpenError> {
             },
         })
         .collect();
-    Ok(Inspection {
+    Ok(inspected(state, Arc::new(files), judgement, segments, refused))
+}
+
+fn inspected(
+    state: ControlState,
+    source: Arc<dyn Source>,
+    judgement: Judgement,
+    segments: Vec<SegmentReport>,
+    refused: Result<(), OpenError>,
+) -> Inspection {
+    let Judgement { walk, durable, outcome, .. } = judgement;
+    let finding = refused.and_then(|()| outcome.map(|outcome| outcome.finding));
+    Inspection {
         log_id: state.log_id,
         version: FORMAT_VERSION,
         incarnation: state.incarnation,
         start: state.start,
         end: walk.end,
         durable,
+        kind: state.log,
         segment_bytes: state.segment_bytes,
         segments,
         finding,
         eras: walk.eras,
-        files: Arc::new(files),
-    })
+        source,
+    }
 }

@@ -13,6 +13,7 @@ mod inspect;
 mod log;
 mod lsn;
 mod maintenance;
+mod nvram;
 mod options;
 mod parallel;
 mod reader;
@@ -31,13 +32,16 @@ pub use counters::Counters;
 pub use error::{AppendError, Error, OpenError, ReadError, Result};
 pub use insert::Admission;
 pub use inspect::{Inspection, SegmentReport, SegmentState, inspect};
+pub use katydid_device::nvram::{Form, Persistence};
 pub use katydid_device::{Device, Method};
 pub use katydid_device::{Stall, Stalls};
 pub use log::{Log, ReserveGuard, Space};
 pub use lsn::Lsn;
 #[doc(hidden)]
 pub use options::Background;
-pub use options::{Durability, Group, InserterKind, Options, OptionsError, SyncKind, UnknownWord};
+pub use options::{
+    Durability, Group, InserterKind, LogKind, NvramOptions, Options, OptionsError, SyncKind, UnknownWord,
+};
 pub use parallel::{
     Batch, Dependences, Fate, MalformedRecord, ParallelCompletion, ParallelCompletions, ParallelInspection,
     ParallelLog, ParallelReadError, ParallelRecord, ParallelRecords, ParallelSession, Place, Replay,

@@ -5,12 +5,14 @@ use crate::core::{Core, Start, locked};
 use crate::counters::Counters;
 use crate::error::{AppendError, Error, OpenError, ReadError};
 use crate::lsn::Lsn;
-use crate::options::{Background, Durability, Options};
+use crate::nvram::store::NvStore;
+use crate::options::{Background, Durability, LogKind, Options};
 use crate::reader::{self, Below, Reader, Record, Show};
 use crate::record::Kind;
 use crate::recover::scan::{Nobody, Onlooker};
 use crate::recover::{self, Eras, RecoveryReport};
 use crate::session::Session;
+use katydid_device::nvram::Form;
 use katydid_device::{self as device, Cause, Directory, DirectoryLock, FileDirectory, Gate, Verb, Watch};
 use std::fmt;
 use std::path::Path;
@@ -105,7 +107,7 @@ impl Log {
             end: opened.end,
             tail: opened.tail,
         };
-        let method = start.store.method(start.end);
+        let method = start.store.method(start.end).unwrap_or(options.method);
         let core = Core::new(&options, start);
         let spawned = core.start_threads();
         // From here on the handle's drop ends what was started.
@@ -134,7 +136,23 @@ impl Log {
         &self.handle.report
     }
 
-    /// How bytes travel to the device; [`device::Method::Direct`] and `Uring` may have fallen back.
+    /// What the log is kept in.
+    pub fn kind(&self) -> LogKind {
+        self.core().store.nvram().map_or(LogKind::Disk, NvStore::kind)
+    }
+
+    /// How the memory of a log in NVRAM persists: to be shown with every figure measured on it. None for others.
+    pub fn nvram(&self) -> Option<Form> {
+        self.core().store.nvram().map(NvStore::form)
+    }
+
+    /// Most bytes, the reserve included, between [`Log::start`] and [`Log::reserved`], if that is fixed: in NVRAM nothing makes room but
+    /// [`Log::trim`].
+    pub fn capacity(&self) -> Option<u64> {
+        self.core().capacity()
+    }
+
+    /// How bytes travel to the device; [`device::Method::Direct`] and `Uring` may have fallen back. Without meaning in NVRAM.
     pub fn method(&self) -> device::Method {
         self.handle.method
     }
@@ -147,7 +165,8 @@ impl Log {
         Session::new(self.clone())
     }
 
-    /// Blocks until everything below `end` is at `durability`; may write and sync on this thread. `Buffered` returns at once.
+    /// Blocks until everything below `end` is at `durability`; may write and sync on this thread. `Buffered` returns at once. With
+    /// [`LogKind::NvDirect`] what has been appended is durable already; others' appends below `end` may still be under way then.
     ///
     /// # Errors
     /// [`Error::Poisoned`] if that cannot be any more, [`Error::BeyondEnd`] if nothing was appended there.
@@ -178,6 +197,7 @@ impl Log {
     pub fn sync(&self) -> Result<Lsn, Error> {
         let end = self.reserved();
         self.wait(end, Durability::Durable)?;
+        self.core().settle(end);
         Ok(end)
     }
 
@@ -206,11 +226,13 @@ impl Log {
 
     /// Everything below was handed to the operating system.
     pub fn written(&self) -> Lsn {
+        self.core().look();
         self.core().frontiers().written()
     }
 
     /// Everything below is on the device.
     pub fn durable(&self) -> Lsn {
+        self.core().look();
         self.core().frontiers().durable()
     }
 
@@ -221,7 +243,7 @@ impl Log {
     pub fn reader(&self, from: Lsn) -> Result<Reader, Error> {
         self.make_readable(self.reserved())?;
         let core = &self.handle.core;
-        Ok(Reader::new(core.store.clone(), core.clone(), from, Show::Users)?)
+        Ok(Reader::new(core.store.source(), core.clone(), from, Show::Users)?)
     }
 
     /// Which incarnation wrote what of the log that this opening found.
@@ -233,7 +255,7 @@ impl Log {
     pub(crate) fn recovered(&self, from: Lsn) -> Result<Reader, ReadError> {
         let core = &self.handle.core;
         let found = Below { extent: core.clone(), end: self.handle.report.end };
-        Reader::new(core.store.clone(), Arc::new(found), from, Show::Users)
+        Reader::new(core.store.source(), Arc::new(found), from, Show::Users)
     }
 
     /// The record whose identity is `lsn`.
@@ -245,10 +267,11 @@ impl Log {
             self.make_readable(self.reserved())?;
         }
         let core = &self.handle.core;
-        Ok(reader::read_record(core.store.as_ref(), core.as_ref(), lsn)?)
+        Ok(reader::read_record(core.store.source().as_ref(), core.as_ref(), lsn)?)
     }
 
     fn make_readable(&self, end: Lsn) -> Result<(), Error> {
+        self.core().settle(end);
         // A log that has failed or is closed can still be read as far as it was written.
         match self.wait(end, Durability::Written) {
             Err(Error::Poisoned { .. } | Error::Closed) => Ok(()),
@@ -256,7 +279,8 @@ impl Log {
         }
     }
 
-    /// Drops the log below `to`, the start of a record or [`Log::durable`], and recycles the segments entirely below it.
+    /// Drops the log below `to`, the start of a record or [`Log::durable`], and recycles the segments entirely below it, or in NVRAM
+    /// their bytes.
     /// Durable when this returns.
     ///
     /// # Errors
@@ -269,9 +293,8 @@ impl Log {
         if core.is_closed() {
             return Err(Error::Closed);
         }
-        core.store.trim(to, self.durable())?;
+        core.trim(to)?;
         core.maintenance.forget_no_space();
-        core.refresh();
         core.nudge_maintenance();
         Ok(())
     }
@@ -300,7 +323,7 @@ impl Log {
             live: reserved.since(self.start()),
             prepared: core.store.prepared_end().since(reserved),
             reserve: core.image.limiter.reserve(),
-            on_disk: core.store.bytes_on_disk(),
+            on_disk: core.store.bytes(),
         }
     }
 
@@ -320,7 +343,8 @@ impl Log {
     }
 
     /// Refuses further appends, makes everything appended durable, remembers that, ends the background threads, and gives
-    /// the directory back. Reading goes on. Closing twice is no error. What other threads are appending at this very moment may
+    /// the directory back (a log in NVRAM keeps its memory, and can be opened again, when the last handle, session, reader and future of this one
+    /// is dropped). Reading goes on. Closing twice is no error. What other threads are appending at this very moment may
     /// or may not be in the log; they are told.
     ///
     /// # Errors
@@ -362,6 +386,7 @@ impl Handle {
         }
         core.shut();
         core.wait(core.frontiers().reserved(), Durability::Durable)?;
+        core.settle(core.frontiers().reserved());
         if mark {
             // No later record will remember that the last ones were durable.
             core.store.note_durable(core.frontiers().durable())?;

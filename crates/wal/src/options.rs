@@ -3,6 +3,7 @@
 //! Pure; any thread. Designs that exist side by side are named by enums here and chosen at open; no option changes what
 //! the files mean, so a log may be opened with other options than it was written with.
 
+use katydid_device::nvram::Persistence;
 use katydid_device::{Device, Method};
 use std::fmt;
 use std::str::FromStr;
@@ -19,6 +20,36 @@ pub enum Durability {
     /// On the device: survives a crash of the machine.
     #[default]
     Durable,
+}
+
+/// What a log is kept in. A directory remembers the kind of its log, and refuses another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum LogKind {
+    /// Files: an image of the log's end in memory is written and synced.
+    #[default]
+    Disk,
+    /// A ring in NVRAM, filled in place. A commit waits for its own records only, and holes below it are looked for when the log is
+    /// opened (Fang et al., after ELEDA 6.4.3).
+    NvDirect,
+    /// A ring in NVRAM, filled in place. A commit waits until there is no hole below it, as on disk. Ours.
+    NvRing,
+}
+
+/// A log in NVRAM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct NvramOptions {
+    /// Bytes of the ring: most that the log holds between two trims. Default 64 MiB; a power of two from 16 KiB to 16 GiB. Only a new log
+    /// takes it.
+    pub bytes: u64,
+    /// What memory to ask for. Default `Auto`: real where there is such, else emulated.
+    pub want: Persistence,
+}
+
+impl Default for NvramOptions {
+    fn default() -> Self {
+        NvramOptions { bytes: 64 << 20, want: Persistence::default() }
+    }
 }
 
 /// How threads put records into the log's memory.
@@ -123,6 +154,18 @@ words!(
     Written = "written",
     Durable = "durable"
 );
+words!(LogKind, "disk, nv_direct, nv_ring", Disk = "disk", NvDirect = "nv_direct", NvRing = "nv_ring");
+
+impl LogKind {
+    /// Every kind.
+    pub const ALL: [LogKind; 3] = [LogKind::Disk, LogKind::NvDirect, LogKind::NvRing];
+
+    /// Whether it is in NVRAM: then nothing is written or synced, and [`Log::trim`](crate::Log::trim) alone makes room.
+    pub const fn in_nvram(self) -> bool {
+        !matches!(self, LogKind::Disk)
+    }
+}
+
 words!(
     InserterKind,
     "mutex, consolidated, decoupled, hybrid, delegated, grasshopper, bitmap, chunked, marks",
@@ -188,6 +231,10 @@ impl SyncKind {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
+    /// What the log is kept in. Default `Disk`. In NVRAM there are no segments, no writes and no syncs: the settings of those have no effect.
+    pub log: LogKind,
+    /// Of a log in NVRAM. Its ring stands for the image in memory too, so `ring_bytes` has no effect then.
+    pub nvram: NvramOptions,
     /// Size of one segment file. Default 64 MiB; a multiple of 4 KiB from 8 KiB to 16 GiB. Larger segments mean fewer
     /// files and coarser trimming. Only a new log takes it: an existing one keeps the size it was created with.
     pub segment_bytes: u64,
@@ -227,7 +274,7 @@ pub struct Options {
     /// 1,024. More hides slower preparation at the price of disk space.
     pub spare_segments: usize,
     /// Prepared bytes that only critical appends (those that finish or undo what is already in the log) may use.
-    /// Default 16 MiB; at most 1,024 segments' worth.
+    /// Default 16 MiB; at most 1,024 segments' worth, or in NVRAM a quarter of the ring.
     pub reserve_bytes: u64,
     /// How long a device call may take before it is reported as a stall: as an event (`log`, target `katydid::device`) and in
     /// [`Log::device_stalls`](crate::Log::device_stalls). Default 1 s; zero: never. Of no other effect.
@@ -247,6 +294,8 @@ impl Default for Options {
     fn default() -> Self {
         let ring_bytes = Options::ring_bytes_for(std::thread::available_parallelism().map_or(1, usize::from));
         Options {
+            log: LogKind::default(),
+            nvram: NvramOptions::default(),
             segment_bytes: 64 << 20,
             ring_bytes,
             run_ahead_bytes: ring_bytes / 8,
@@ -351,8 +400,24 @@ impl Options {
         check(delay <= 10_000_000, "group.microseconds", delay, "at most 10000000")?;
         check((1..=65_536).contains(&sessions), "sessions_max", sessions, "from 1 to 65536")?;
         check((1..=1_024).contains(&spare), "spare_segments", spare, "from 1 to 1024")?;
-        let reserve_good = self.reserve_bytes / segment <= 1_024;
-        check(reserve_good, "reserve_bytes", self.reserve_bytes, "at most 1024 times segment_bytes")
+        let reserve = self.reserve_bytes;
+        if self.log.in_nvram() {
+            let bytes = self.nvram.bytes;
+            let good = bytes.is_power_of_two() && (16 << 10..=16 << 30).contains(&bytes);
+            check(good, "nvram.bytes", bytes, "a power of two from 16384 to 17179869184")?;
+            return check(reserve <= bytes / 4, "reserve_bytes", reserve, "at most a quarter of nvram.bytes");
+        }
+        check(reserve / segment <= 1_024, "reserve_bytes", reserve, "at most 1024 times segment_bytes")
+    }
+
+    /// The same for a log whose ring of so many bytes is in NVRAM: what is said of the image in memory goes for that.
+    pub(crate) fn with_ring(&self, bytes: u64) -> Options {
+        Options {
+            ring_bytes: bytes as usize,
+            run_ahead_bytes: self.run_ahead_bytes.min(bytes as usize / 2),
+            reserve_bytes: self.reserve_bytes.min(bytes / 4),
+            ..self.clone()
+        }
     }
 
     /// The most bytes, header included, that one physical record of this log takes; longer records travel as
@@ -365,6 +430,11 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn in_nvram(bytes: u64, reserve_bytes: u64) -> Options {
+        let nvram = NvramOptions { bytes, ..NvramOptions::default() };
+        Options { log: LogKind::NvRing, nvram, reserve_bytes, ..Options::default() }
+    }
 
     #[test]
     fn the_default_is_valid_and_each_bad_field_is_named() {
@@ -393,7 +463,12 @@ mod tests {
             ("sessions_max", Options { sessions_max: 0, ..Options::default() }),
             ("spare_segments", Options { spare_segments: 0, ..Options::default() }),
             ("reserve_bytes", Options { reserve_bytes: u64::MAX, ..Options::default() }),
+            ("nvram.bytes", in_nvram(100_000, 0)),
+            ("nvram.bytes", in_nvram(8 << 10, 0)),
+            ("nvram.bytes", in_nvram(1 << 63, 0)),
+            ("reserve_bytes", in_nvram(1 << 20, (256 << 10) + 1)),
         ];
+        in_nvram(1 << 20, 256 << 10).validate().unwrap();
         for (name, options) in bad {
             assert_eq!(options.validate().unwrap_err().option, name);
         }
@@ -403,6 +478,9 @@ mod tests {
     fn words_are_read_back() {
         for word in ["buffered", "written", "durable"] {
             assert_eq!(word.parse::<Durability>().unwrap().to_string(), word);
+        }
+        for log in LogKind::ALL {
+            assert_eq!(log.to_string().parse::<LogKind>().unwrap(), log);
         }
         for inserter in InserterKind::ALL {
             assert_eq!(inserter.to_string().parse::<InserterKind>().unwrap(), inserter);

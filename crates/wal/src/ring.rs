@@ -10,9 +10,13 @@
 //! 4. The block that holds the filled frontier is never read in place as a whole, for its upper part may be being
 //!    written: its filled part is copied out.
 //!
+//! 5. Of a log in NVRAM the ring lies there (`nvram/ring.rs`). Then rule 3 holds with "the start of the log" for "written", and
+//!    none of the functions below is called but `size`.
+//!
 //! A crash loses the ring: what was not written is gone, and nobody was told that it was not.
 
 use crate::lsn::Lsn;
+use crate::nvram::ring::NvRing;
 use crate::sync_shim::copy_bytes;
 use katydid_device::AlignedBuffer;
 
@@ -21,13 +25,25 @@ use katydid_device::AlignedBuffer;
 pub(crate) struct Ring {
     bytes: AlignedBuffer,
     mask: u64,
+    /// Where the bytes are instead, if the log is in NVRAM.
+    nvram: Option<NvRing>,
 }
 
 impl Ring {
     /// A ring of `size` bytes, a power of two and a multiple of 4,096.
     pub(crate) fn new(size: usize) -> Self {
         assert!(size.is_power_of_two() && size >= 4096, "options are validated before");
-        Ring { bytes: AlignedBuffer::new_zeroed(size), mask: size as u64 - 1 }
+        Ring { bytes: AlignedBuffer::new_zeroed(size), mask: size as u64 - 1, nvram: None }
+    }
+
+    /// The ring of a log in NVRAM. Nothing is read back from it: records are put into it by [`NvRing`]'s own calls.
+    pub(crate) fn in_nvram(nvram: NvRing) -> Self {
+        Ring { bytes: AlignedBuffer::new_zeroed(0), mask: nvram.bytes() - 1, nvram: Some(nvram) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn nvram(&self) -> Option<&NvRing> {
+        self.nvram.as_ref()
     }
 
     pub(crate) fn size(&self) -> u64 {

@@ -17,7 +17,7 @@
 //! 5. While a flight is here, its bytes stay in the ring, for `written` lies below; and the log's directory stays ours
 //!    (`wait_for_writes`).
 
-use super::{Core, locked};
+use super::{Core, Store, locked};
 use crate::counters::SyncTally;
 use crate::insert::Scan;
 use crate::lsn::Lsn;
@@ -26,7 +26,7 @@ use crate::options::Durability;
 use crate::record::padded_len;
 use crate::sync::{Ask, Plan, Planned, Rounds};
 use crate::sync_shim::{Ordering, rest};
-use katydid_device::{self as device, WriteMode};
+use katydid_device::{self as device, Method, WriteMode};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::time::Instant;
@@ -96,7 +96,7 @@ impl Core {
         };
         let durable = chained
             && (under_way || ask.level == Durability::Durable)
-            && self.store.method(from).durable_writes();
+            && self.store.method(from).is_some_and(Method::durable_writes);
         // Invariant 2.
         if under_way && (!durable || from < planned || leader.flights.len() >= ask.depth as usize) {
             return Plan::Blocked;
@@ -240,6 +240,10 @@ impl Core {
 
 impl Rounds for Core {
     fn plan(&self, ask: Ask) -> Plan {
+        if let Store::Nvram(store) = &self.store {
+            self.look_in(store);
+            return Plan::Nothing { all: true, under_way: false, needs_sync: false };
+        }
         let scan = self.filled(ask.own);
         let plan = {
             // Under the latch from here on: see `Core::end`.

@@ -12,9 +12,11 @@ impl Core {
         if self.background == Background::Caller {
             return Ok(());
         }
-        self.spawn("katydid-log-maintenance", |core| {
-            core.maintenance.run(|reach| core.prepare_if_wanted(reach), |error| core.fail(error));
-        })?;
+        if self.store.nvram().is_none() {
+            self.spawn("katydid-log-maintenance", |core| {
+                core.maintenance.run(|reach| core.prepare_if_wanted(reach), |error| core.fail(error));
+            })?;
+        }
         if self.inserter.tracker().is_none() {
             return Ok(());
         }

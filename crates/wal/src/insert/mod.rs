@@ -34,6 +34,7 @@ pub(crate) use tracker::{Tracker, track};
 
 use crate::frontier::Frontiers;
 use crate::lsn::Lsn;
+use crate::nvram::ring::NvRing;
 use crate::options::{InserterKind, Options};
 use crate::record::PreparedRecord;
 use crate::ring::Ring;
@@ -68,12 +69,16 @@ impl Piece<'_> {
         self.prepared.padded() as u64
     }
 
-    /// Copies the record, stamped with its position, into the ring.
+    /// Copies the record, stamped with its position, into the ring; in NVRAM it is persisted when this returns.
     ///
     /// # Safety
     /// As for [`Ring::fill`], for [`Piece::bytes`] at `start`.
     #[inline]
-    unsafe fn copy_to(&self, ring: &Ring, start: Lsn) {
+    pub(crate) unsafe fn copy_to(&self, ring: &Ring, start: Lsn) {
+        if let Some(nvram) = ring.nvram() {
+            // SAFETY: passed on.
+            return unsafe { self.persist_to(nvram, start) };
+        }
         let (header, link) = (self.prepared.header(start), self.prepared.link());
         let padding = self.prepared.padded() - self.prepared.len();
         let body = start.plus((header.len() + link.len()) as u64);
@@ -85,6 +90,24 @@ impl Piece<'_> {
             }
             ring.fill(body, self.payload, padding);
         }
+    }
+
+    /// See [`Piece::copy_to`].
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(never)]
+    unsafe fn persist_to(&self, ring: &NvRing, start: Lsn) {
+        let padding = &[0; 8][..self.prepared.padded() - self.prepared.len()];
+        let (header, link) = (self.prepared.header(start), self.prepared.link());
+        let front: [&[u8]; 2] = [&header, link];
+        let mut at = start;
+        for part in front.iter().chain(self.payload).chain([&padding]) {
+            // SAFETY: passed on; the parts are together `bytes()` long.
+            unsafe { ring.write(at, part) };
+            at = at.plus(part.len() as u64);
+        }
+        ring.persist(start, at);
     }
 }
 

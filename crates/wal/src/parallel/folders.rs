@@ -62,7 +62,7 @@ pub(super) fn refuse_any(directory: &dyn Directory, streams: u16) -> Result<(), 
 fn with_log(directory: &dyn Directory, index: usize) -> device::Result<Option<Arc<dyn Directory>>> {
     let Some(folder) = directory.existing_subdirectory(&stream_name(index))? else { return Ok(None) };
     let survey = Survey::of(&folder.list()?);
-    Ok((survey.control || !survey.segments.is_empty()).then_some(folder))
+    Ok((survey.control || !survey.is_empty()).then_some(folder))
 }
 
 /// Refuses a log that is not this stream. One whose control file cannot be read is judged when it is opened.

@@ -8,6 +8,7 @@ use super::scan::{Onlooker, Search, Walk, search, walk};
 use crate::control::ControlState;
 use crate::error::OpenError;
 use crate::lsn::Lsn;
+use crate::options::LogKind;
 use crate::segment::Source;
 use crate::segment::window::Window;
 use katydid_device as device;
@@ -39,8 +40,11 @@ pub(crate) fn judge(
     let mut window = Window::new();
     let walk = walk(source, &mut window, state.start, state.start_incarnation, onlooker)?;
     // Closing writes its record last and then remembers this end, and no opening since has written anything: there is
-    // nothing to search for.
-    let finished = walk.closed && walk.incarnation == state.incarnation && walk.end == state.durable;
+    // nothing to search for. But where holes are not waited for, somebody may have appended beyond one meanwhile.
+    let finished = state.log != LogKind::NvDirect
+        && walk.closed
+        && walk.incarnation == state.incarnation
+        && walk.end == state.durable;
     let search =
         if finished { Search::default() } else { search(source, &mut window, walk.end, walk.incarnation)? };
     let durable = state.durable.max(state.start).max(walk.durable).max(search.durable);

@@ -28,20 +28,21 @@ pub(crate) mod survey;
 mod tests;
 
 pub(crate) use eras::Eras;
-pub(crate) use judge::{Judgement, judge};
+pub(crate) use judge::{Judgement, Outcome, judge};
 pub(crate) use refuse::{refuse, unusable_control};
 pub use report::{Finding, RecoveryReport};
 
 use crate::control::{Control, ControlState};
+use crate::core::Store;
 use crate::error::OpenError;
 use crate::lsn::{BLOCK_BYTES, Lsn};
+use crate::nvram;
 use crate::options::Options;
 use crate::record::{self, Draft, Kind, Part};
 use crate::segment::ahead::ReadAhead;
 use crate::segment::files::SegmentFiles;
 use crate::segment::header::{Geometry, name};
 use crate::segment::{SegmentStore, Source};
-use judge::Outcome;
 use katydid_device::{self as device, Create, Directory, Method, WriteMode};
 use scan::Onlooker;
 use std::hash::{BuildHasher, RandomState};
@@ -52,7 +53,7 @@ use survey::{Health, Survey};
 /// A log ready to be appended to.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    pub store: Arc<SegmentStore>,
+    pub store: Store,
     pub report: RecoveryReport,
     /// Of what was there before this opening.
     pub eras: Eras,
@@ -77,6 +78,12 @@ pub(crate) fn open(
     let survey = Survey::of(&directory.list()?);
     let control = open_control(directory, options, &survey)?;
     let state = *control.state();
+    if state.log != options.log {
+        return Err(OpenError::OtherKind { found: state.log, asked: options.log });
+    }
+    if state.log.in_nvram() {
+        return nvram::recover::open(directory, options, &survey, control);
+    }
     let geometry = Geometry::new(state.segment_bytes);
     let files = open_segments(directory, options.method, &survey, &state)?;
     let ahead = ReadAhead::new(Arc::new(files.clone()), state.start, files.prepared_end());
@@ -106,7 +113,7 @@ pub(crate) fn open(
         scanned_bytes,
         segment_bytes: state.segment_bytes,
     };
-    let store = Arc::new(store);
+    let store = Store::Disk(Arc::new(store));
     Ok(Opened { store, report, eras: walk.eras, incarnation, end, tail })
 }
 
@@ -121,7 +128,8 @@ fn open_control(
         return control.map_err(unusable_control);
     }
     refuse(None, survey, None)?;
-    let state = ControlState::new(options.log_id.unwrap_or_else(random_id), options.segment_bytes);
+    let bytes = if options.log.in_nvram() { options.nvram.bytes } else { options.segment_bytes };
+    let state = ControlState::new(options.log_id.unwrap_or_else(random_id), options.log, bytes);
     Ok(Control::create(directory.as_ref(), state)?)
 }
 

@@ -7,6 +7,7 @@ use super::survey::{Health, Survey};
 use crate::checksum::SealFault;
 use crate::control::{CONTROL_NAME, ControlState, FORMAT_VERSION};
 use crate::error::OpenError;
+use crate::nvram::REGION_NAME;
 use crate::segment::header::{Geometry, name};
 
 /// The error for a control file without a sound slot, or of a newer version.
@@ -43,7 +44,7 @@ pub(crate) fn refuse(
             (found, missing.map(|index| (name(index), geometry.base(index).max(state.start))))
         }
         // Without a start nobody can say which are missing.
-        None if survey.segments.is_empty() => (SegmentsFound::None, None),
+        None if survey.is_empty() => (SegmentsFound::None, None),
         None => (SegmentsFound::Complete, None),
     };
     let headers = worst.map_or(HeadersFound::Sound, |(_, health)| health.found());
@@ -51,7 +52,8 @@ pub(crate) fn refuse(
     match judge_files(found, segments, headers) {
         FilesVerdict::Create | FilesVerdict::FinishCreation | FilesVerdict::Read => Ok(()),
         FilesVerdict::MissingControl => {
-            let segment = survey.segments.first().map_or_else(String::new, |&index| name(index));
+            let segment =
+                survey.segments.first().map_or_else(|| REGION_NAME.to_owned(), |&index| name(index));
             Err(OpenError::MissingControl { file, segment })
         }
         FilesVerdict::CorruptControl => {

@@ -20,6 +20,14 @@ pub enum Finding {
         /// Number of valid records beyond that, which had nothing to stand on.
         dropped: u64,
     },
+    /// A crash left holes between records that were acknowledged, as it may in a log of kind
+    /// [`LogKind::NvDirect`](crate::LogKind::NvDirect). They are padding now.
+    Holes {
+        /// Where the first one was.
+        at: Lsn,
+        /// How many there were.
+        holes: u64,
+    },
 }
 
 /// What recovery found and did when the log was opened.
@@ -41,6 +49,6 @@ pub struct RecoveryReport {
     pub records: u64,
     /// Bytes read to find the end.
     pub scanned_bytes: u64,
-    /// Size of each segment file in bytes.
+    /// Size of each segment file, or of the ring in NVRAM, in bytes.
     pub segment_bytes: u64,
 }

@@ -133,8 +133,25 @@ pub(crate) fn search(
     from: Lsn,
     incarnation: u32,
 ) -> device::Result<Search> {
-    let limit = source.prepared_end();
     let mut found = Search::default();
+    let mut at = from;
+    while let Some(header) = next_valid(source, window, at, |header| header.incarnation >= incarnation)? {
+        found.records += 1;
+        found.durable = found.durable.max(header.durable);
+        found.incarnation = found.incarnation.max(header.incarnation);
+        at = header.end();
+    }
+    Ok(found)
+}
+
+/// The first valid record from `from` on that `counts`.
+pub(crate) fn next_valid(
+    source: &dyn Source,
+    window: &mut Window,
+    from: Lsn,
+    counts: impl Fn(&Header) -> bool,
+) -> device::Result<Option<Header>> {
+    let limit = source.prepared_end();
     let mut at = from;
     while at < limit {
         let bytes = window.at(source, at, record::HEADER_BYTES, limit)?;
@@ -146,17 +163,12 @@ pub(crate) fn search(
             _ => bytes,
         };
         match record::decode(bytes, at) {
-            Ok(decoded) if decoded.header.incarnation >= incarnation => {
-                found.records += 1;
-                found.durable = found.durable.max(decoded.header.durable);
-                found.incarnation = found.incarnation.max(decoded.header.incarnation);
-                at = decoded.header.end();
-            }
+            Ok(decoded) if counts(&decoded.header) => return Ok(Some(decoded.header)),
             Err(Invalid::Short(_)) if bytes.len() < record::HEADER_BYTES => break,
             _ => at = at.plus(RECORD_ALIGNMENT as u64),
         }
     }
-    Ok(found)
+    Ok(None)
 }
 
 /// How many places further on the next one is that carries its own position, or is too near the end to tell.

@@ -6,6 +6,7 @@ use super::decide::{HeadersFound, SegmentsFound};
 use crate::checksum::{SEALED_BYTES, SealFault};
 use crate::control::{CONTROL_NAME, CONTROL_NEW_NAME, FORMAT_VERSION};
 use crate::error::OpenError;
+use crate::nvram::REGION_NAME;
 use crate::segment::header::{Geometry, SegmentHeader, UNFINISHED_NAME, index_of_name, name};
 use katydid_device::{self as device, File};
 
@@ -16,6 +17,8 @@ pub(crate) struct Survey {
     pub control: bool,
     /// Indexes of all segments, ascending.
     pub segments: Vec<u64>,
+    /// Whether there is a region of NVRAM.
+    pub region: bool,
     /// Names of files that a crash left half made.
     pub unfinished: Vec<&'static str>,
 }
@@ -27,6 +30,7 @@ impl Survey {
         for file in names {
             match file.as_str() {
                 CONTROL_NAME => survey.control = true,
+                REGION_NAME => survey.region = true,
                 CONTROL_NEW_NAME => survey.unfinished.push(CONTROL_NEW_NAME),
                 UNFINISHED_NAME => survey.unfinished.push(UNFINISHED_NAME),
                 other => survey.segments.extend(index_of_name(other)),
@@ -34,6 +38,11 @@ impl Survey {
         }
         survey.segments.sort_unstable();
         survey
+    }
+
+    /// Whether nothing is there that holds records.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.segments.is_empty() && !self.region
     }
 
     /// Indexes of the segments below the one that holds the start: trimmed, kept for reuse.

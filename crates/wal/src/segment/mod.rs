@@ -13,4 +13,4 @@ mod store;
 pub(crate) mod window;
 
 pub(crate) use files::Source;
-pub(crate) use store::SegmentStore;
+pub(crate) use store::{SegmentStore, incarnation_at};

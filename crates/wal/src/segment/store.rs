@@ -216,7 +216,7 @@ impl SegmentStore {
             return Ok(());
         }
         let state = *upkeep.control.state();
-        let start_incarnation = if to == durable { state.incarnation } else { self.incarnation_at(to)? };
+        let start_incarnation = if to == durable { state.incarnation } else { incarnation_at(self, to)? };
         while self.prepared_end() <= to {
             self.prepare_under(&mut upkeep)?;
         }
@@ -238,19 +238,6 @@ impl SegmentStore {
             self.directory.sync()?;
         }
         Ok(())
-    }
-
-    /// The incarnation of the record that starts at `at`, which is below the durable frontier.
-    fn incarnation_at(&self, at: Lsn) -> Result<u32> {
-        let mut bytes = vec![0; PIECE_BYTES_MAX];
-        let got = self.read(at, &mut bytes)?;
-        match record::decode(&bytes[..got], at) {
-            Ok(decoded) => Ok(decoded.header.incarnation),
-            Err(invalid) => {
-                let file = self.file_name(at);
-                Err(Error::Read(ReadError::Corrupt { at, file, reason: invalid.reason() }))
-            }
-        }
     }
 
     /// Replaces incarnation and durable lower bound in the control file, durably. For recovery.
@@ -289,6 +276,19 @@ impl SegmentStore {
 
     fn upkeep(&self) -> MutexGuard<'_, Upkeep> {
         self.upkeep.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The incarnation of the record that starts at `at`, which is below the durable frontier.
+pub(crate) fn incarnation_at(source: &dyn Source, at: Lsn) -> Result<u32> {
+    let mut bytes = vec![0; PIECE_BYTES_MAX];
+    let got = source.read(at, &mut bytes)?;
+    match record::decode(&bytes[..got], at) {
+        Ok(decoded) => Ok(decoded.header.incarnation),
+        Err(invalid) => {
+            let file = source.file_name(at);
+            Err(Error::Read(ReadError::Corrupt { at, file, reason: invalid.reason() }))
+        }
     }
 }
 

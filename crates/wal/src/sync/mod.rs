@@ -9,6 +9,7 @@
 //! | `aggregated` | Efficient flushing, 3.1 | `requests` |
 //! | `pipelined` | Aether 4, ELEDA 3.3 | `waiters`, `leading`, `syncer`, `grouping` |
 //! | `adaptive` | ours | `waiters`, `leading`, `syncer`, `gather`, `inflight`, `depth` |
+//! | `persisted` | of logs in NVRAM, whatever the options name | |
 //!
 //! Rules for every design:
 //!
@@ -30,10 +31,13 @@ mod grouping;
 mod inflight;
 mod leading;
 mod per_commit;
+mod persisted;
 mod pipelined;
 mod requests;
 mod syncer;
 mod waiters;
+
+pub(crate) use persisted::Persisted;
 
 use crate::counters::SyncTally;
 use crate::lsn::Lsn;

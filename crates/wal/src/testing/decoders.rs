@@ -40,7 +40,11 @@ pub fn fuzz_targets() -> Vec<Target> {
 
 fn state(segments: u64) -> ControlState {
     let prepared_end = Geometry::new(SEGMENT_BYTES).base(segments);
-    ControlState { incarnation: 1, prepared_end, ..ControlState::new(LOG_ID, SEGMENT_BYTES) }
+    ControlState {
+        incarnation: 1,
+        prepared_end,
+        ..ControlState::new(LOG_ID, crate::LogKind::Disk, SEGMENT_BYTES)
+    }
 }
 
 /// Some records in a row, of all parts, from a position on.

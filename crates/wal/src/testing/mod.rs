@@ -13,7 +13,7 @@ pub mod rig;
 #[cfg(not(any(loom, katydid_explore)))]
 pub mod sizes;
 
-pub use conformance::conformance;
+pub use conformance::{conformance, conformance_in_nvram};
 pub use decoders::{Target, fuzz_targets};
 
 use crate::log::Log;

@@ -1,5 +1,6 @@
 //! The smallest writer of a log, and logs as maps of bytes.
 
+use crate::core::Store;
 use crate::error::{OpenError, ReadError};
 use crate::inspect::inspect;
 use crate::lsn::{BLOCK_BYTES, Lsn};
@@ -63,6 +64,7 @@ impl Writer {
 
     pub fn open_with(directory: &Arc<dyn Directory>, options: &Options) -> Result<Self, OpenError> {
         let Opened { store, report, incarnation, end, tail, .. } = open(directory, options, &mut Nobody)?;
+        let Store::Disk(store) = store else { panic!("these logs are on disk") };
         let image_at = end.floor_block();
         assert_eq!(tail.len() as u64, end.since(image_at));
         Ok(Writer { store, opened: report, incarnation, image: tail, image_at, written: end, durable: end })

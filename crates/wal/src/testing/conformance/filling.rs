@@ -1,7 +1,7 @@
 //! Rules about what is put into the log, and where.
 
 use super::{Ends, MakeLog, Numbers, check_threads, memory, payload, read_all, record, roomy, small};
-use crate::{AppendError, Durability, Error, Options};
+use crate::{AppendError, Durability, Error, NvramOptions, Options};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// `threads` append `count` records each, of up to `most` bytes, and wait for every `wait`th.
@@ -56,8 +56,9 @@ pub(super) fn large_records_travel_as_fragments(make: MakeLog<'_>) {
     assert_eq!(check_threads(&read_all(&log), 3, &[]), [6; 3]);
     drop(log);
     assert_eq!(check_threads(&read_all(&make(directory, small())), 3, &[]), [6; 3]);
+}
 
-    // The largest there is.
+pub(super) fn the_largest_record_is_read_back(make: MakeLog<'_>) {
     let log = make(memory(), roomy());
     let mut session = log.session().expect("session");
     let bytes = payload(0, 0, crate::RECORD_BYTES_MAX - crate::HEADER_BYTES - 16);
@@ -165,7 +166,8 @@ pub(super) fn frontiers_are_ordered_and_only_grow(make: MakeLog<'_>) {
 
 pub(super) fn what_is_trimmed_is_recycled(make: MakeLog<'_>) {
     let directory = memory();
-    let log = make(directory.clone(), small());
+    let nvram = NvramOptions { bytes: 64 << 10, ..NvramOptions::default() };
+    let log = make(directory.clone(), Options { nvram, ..small() });
     let mut session = log.session().expect("session");
     let mut largest = 0;
     for number in 0..600 {

@@ -5,10 +5,11 @@
 
 mod failing;
 mod filling;
+mod in_nvram;
 mod telling;
 mod waiting;
 
-use crate::{Append, Kind, Log, Lsn, Options, Record, SyncKind};
+use crate::{Append, Kind, Log, LogKind, Lsn, NvramOptions, Options, Record, SyncKind};
 use katydid_device::{Directory, MemoryDirectory};
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ pub fn conformance(sync: SyncKind, make: impl Fn(Arc<dyn Directory>, Options) ->
     filling::records_of_one_session_are_in_order_and_whole(make);
     filling::small_rings_and_segments_wrap(make);
     filling::large_records_travel_as_fragments(make);
+    filling::the_largest_record_is_read_back(make);
     filling::too_large_a_record_is_refused_and_nothing_of_it_stays(make);
     filling::a_large_ring_is_written_in_pieces(make);
     filling::sessions_come_and_go(make);
@@ -36,19 +38,55 @@ pub fn conformance(sync: SyncKind, make: impl Fn(Arc<dyn Directory>, Options) ->
         waiting::one_write_serves_all_who_wait(make);
     }
     waiting::closing_keeps_everything_and_refuses_more(make);
-    waiting::closing_under_load_keeps_what_was_acknowledged(make);
+    waiting::closing_under_load_keeps_what_was_acknowledged(make, LogKind::Disk);
     waiting::dropping_keeps_everything(make);
     waiting::a_crash_keeps_what_was_durable(make);
     telling::callbacks_run_in_order_where_they_are_polled(make);
     telling::plain_values_come_back_as_callbacks_do(make);
     telling::a_queue_dropped_tells_nobody(make);
-    telling::futures_resolve_and_may_be_dropped(make);
+    telling::futures_resolve(make);
+    telling::a_dropped_future_is_not_woken(make);
     telling::a_request_needs_nobody_to_wait(make);
     failing::a_failed_write_reaches_everybody(make);
     failing::a_failed_sync_reaches_everybody(make);
     failing::after_a_failure_reading_goes_on_and_opening_recovers(make);
     failing::no_space_is_typed_and_clears(make);
     failing::the_reserve_is_for_critical_records(make);
+}
+
+/// The same for logs in NVRAM: the rules that do not speak of devices, and those of such logs.
+pub fn conformance_in_nvram(kind: LogKind, make: impl Fn(Arc<dyn Directory>, Options) -> Log) {
+    let make: MakeLog<'_> = &make;
+    filling::records_of_one_session_are_in_order_and_whole(make);
+    filling::small_rings_and_segments_wrap(make);
+    filling::large_records_travel_as_fragments(make);
+    filling::too_large_a_record_is_refused_and_nothing_of_it_stays(make);
+    filling::sessions_come_and_go(make);
+    filling::a_short_run_ahead_is_enough(make);
+    filling::frontiers_are_ordered_and_only_grow(make);
+    filling::what_is_trimmed_is_recycled(make);
+    waiting::a_sync_covers_everything_before_it(make);
+    waiting::a_position_beyond_the_end_is_refused(make);
+    waiting::closing_keeps_everything_and_refuses_more(make);
+    waiting::closing_under_load_keeps_what_was_acknowledged(make, kind);
+    waiting::dropping_keeps_everything(make);
+    waiting::a_crash_keeps_what_was_durable(make);
+    telling::plain_values_come_back_as_callbacks_do(make);
+    telling::a_request_needs_nobody_to_wait(make);
+    failing::the_reserve_is_for_critical_records(make);
+    // Where holes are not waited for, a frontier may lag behind what is durable.
+    if kind != LogKind::NvDirect {
+        waiting::each_level_is_reached_before_it_is_told(make);
+        telling::callbacks_run_in_order_where_they_are_polled(make);
+        telling::futures_resolve(make);
+    }
+    in_nvram::a_full_ring_is_typed_and_trimming_clears_it(make);
+    in_nvram::a_ring_that_goes_round_under_load_loses_nothing(make);
+    in_nvram::a_record_that_no_ring_holds_is_refused(make);
+    in_nvram::many_threads_on_few_processors_all_end(make);
+    in_nvram::readers_and_trimming_do_not_meet(make);
+    in_nvram::a_log_that_cannot_be_trimmed_has_failed(make);
+    in_nvram::a_full_log_can_be_opened(make);
 }
 
 /// Small sizes, so that every limit is met.
@@ -60,13 +98,15 @@ fn small() -> Options {
         sessions_max: 64,
         spare_segments: 2,
         reserve_bytes: 4 << 10,
+        nvram: NvramOptions { bytes: 4 << 20, ..NvramOptions::default() },
         ..Options::default()
     }
 }
 
 /// Sizes at which ordinary records meet no limit.
 fn roomy() -> Options {
-    Options { segment_bytes: 1 << 20, reserve_bytes: 64 << 10, ..Options::default() }
+    let nvram = NvramOptions { bytes: 4 << 20, ..NvramOptions::default() };
+    Options { segment_bytes: 1 << 20, reserve_bytes: 64 << 10, nvram, ..Options::default() }
 }
 
 fn memory() -> Arc<dyn Directory> {

@@ -97,9 +97,8 @@ pub(super) fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-pub(super) fn futures_resolve_and_may_be_dropped(make: MakeLog<'_>) {
-    let device = SimDevice::new(2);
-    let log = make(device.directory(), roomy());
+pub(super) fn futures_resolve(make: MakeLog<'_>) {
+    let log = make(memory(), roomy());
     std::thread::scope(|scope| {
         for thread in 0..4 {
             let log = &log;
@@ -125,7 +124,12 @@ pub(super) fn futures_resolve_and_may_be_dropped(make: MakeLog<'_>) {
             });
         }
     });
-    // A dropped future's waker is forgotten; one that stays is woken, also when another of the same end is dropped.
+}
+
+/// A dropped future's waker is forgotten; one that stays is woken, also when another of the same end is dropped.
+pub(super) fn a_dropped_future_is_not_woken(make: MakeLog<'_>) {
+    let device = SimDevice::new(2);
+    let log = make(device.directory(), roomy());
     let mut session = log.session().expect("session");
     device.stall_writes(true);
     let end = session.append(&record(9, &[&payload(9, 0, 20)])).expect("append").end;

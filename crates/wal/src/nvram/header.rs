@@ -1,0 +1,52 @@
+//! How the region of a log in NVRAM begins. Pure.
+//!
+//! ```text
+//! a sealed block (see `checksum`), magic "KATYDNVL": 12 .. 16 zero u32 | 16 log id u128 | 32 ring bytes u64 | zeros
+//! ```
+//!
+//! The ring follows. The header is written when the log is made, before the control file has an incarnation above 0, and never again.
+
+use crate::checksum::{self, Block, SEALED_BYTES, SealFault, read_u64, read_u128};
+use crate::control::FORMAT_VERSION;
+
+const MAGIC: &[u8; 8] = b"KATYDNVL";
+
+/// What it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RegionHeader {
+    pub log_id: u128,
+    pub ring_bytes: u64,
+}
+
+impl RegionHeader {
+    pub(crate) fn encode(&self) -> Box<Block> {
+        let mut block = Box::new([0; SEALED_BYTES]);
+        block[16..32].copy_from_slice(&self.log_id.to_le_bytes());
+        block[32..40].copy_from_slice(&self.ring_bytes.to_le_bytes());
+        checksum::seal(&mut block, MAGIC, FORMAT_VERSION);
+        block
+    }
+
+    pub(crate) fn decode(block: &Block) -> Result<Self, SealFault> {
+        checksum::check_seal(block, MAGIC, FORMAT_VERSION)?;
+        Ok(RegionHeader { log_id: read_u128(block, 16), ring_bytes: read_u64(block, 32) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_read_back_and_damage_noticed() {
+        let header = RegionHeader { log_id: 7 << 100 | 9, ring_bytes: 1 << 20 };
+        let block = header.encode();
+        assert_eq!(RegionHeader::decode(&block), Ok(header));
+        for at in (0..48).chain(4080..4096) {
+            let mut damaged = block.clone();
+            damaged[at] ^= 0x10;
+            assert_eq!(RegionHeader::decode(&damaged), Err(SealFault::Broken), "byte {at}");
+        }
+        assert_eq!(RegionHeader::decode(&[0; SEALED_BYTES]), Err(SealFault::Blank));
+    }
+}

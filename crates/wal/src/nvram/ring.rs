@@ -1,0 +1,114 @@
+//! The log's ring where it is in NVRAM: position `lsn` lies at `lsn % size` behind the region's header.
+//!
+//! Written by inserters, through `insert::Piece`, and by opening; read by opening and by readers. The rules are those of the ring in
+//! memory (`ring.rs`), with the start of the log for the written frontier:
+//!
+//! 1. Bytes `[start, end)` are written only by the one that reserved them, between its reservation and the moment it says that they are
+//!    filled. Before that moment it has persisted them.
+//! 2. Bytes are read only where they are filled, and not below the start.
+//! 3. Position `p + size` is reserved only when the log's start, durably, is above `p`.
+//!
+//! A crash leaves every record whole that was persisted. Of one that was being written any of its words may have arrived.
+
+use crate::lsn::Lsn;
+use katydid_device::nvram::NvRegion;
+use std::sync::Arc;
+
+/// Bytes of the region before the ring.
+pub(crate) const RING_AT: u64 = 4096;
+
+/// The ring. Clones are the same one.
+#[derive(Debug, Clone)]
+pub(crate) struct NvRing {
+    region: Arc<NvRegion>,
+    mask: u64,
+}
+
+impl NvRing {
+    /// The ring of `bytes`, a power of two, in a region that has so many more than [`RING_AT`].
+    pub(crate) fn new(region: Arc<NvRegion>, bytes: u64) -> Self {
+        debug_assert!(bytes.is_power_of_two() && region.len() >= RING_AT + bytes, "it was made so");
+        NvRing { region, mask: bytes - 1 }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.mask + 1
+    }
+
+    pub(crate) fn region(&self) -> &NvRegion {
+        &self.region
+    }
+
+    /// Where `len` bytes from `at` on lie in the region, and how many of them before the ring's end.
+    #[inline(always)]
+    fn place(&self, at: Lsn, len: u64) -> (u64, u64) {
+        debug_assert!(len <= self.bytes(), "no more than the ring holds");
+        let offset = at.get() & self.mask;
+        (RING_AT + offset, len.min(self.bytes() - offset))
+    }
+
+    /// Copies `bytes` to position `at`. They are not persisted by it.
+    ///
+    /// # Safety
+    /// The caller owns these positions (rule 1), and admission let it in (rule 3).
+    #[inline(always)]
+    pub(crate) unsafe fn write(&self, at: Lsn, bytes: &[u8]) {
+        let (place, first) = self.place(at, bytes.len() as u64);
+        let (here, wrapped) = bytes.split_at(first as usize);
+        // SAFETY: passed on.
+        unsafe { self.region.write(place, here) };
+        if !wrapped.is_empty() {
+            // SAFETY: passed on.
+            unsafe { self.region.write(RING_AT, wrapped) };
+        }
+    }
+
+    /// Persists `[from, to)`.
+    #[inline(always)]
+    pub(crate) fn persist(&self, from: Lsn, to: Lsn) {
+        let len = to.since(from);
+        let (place, first) = self.place(from, len);
+        self.region.write_back(place, first);
+        if first < len {
+            self.region.write_back(RING_AT, len - first);
+        }
+        self.region.fence();
+    }
+
+    /// Copies the bytes from `from` on into `into`.
+    ///
+    /// # Safety
+    /// Nobody writes them meanwhile (rule 2).
+    pub(crate) unsafe fn copy_out(&self, from: Lsn, into: &mut [u8]) {
+        let (place, first) = self.place(from, into.len() as u64);
+        let (here, wrapped) = into.split_at_mut(first as usize);
+        // SAFETY: passed on.
+        unsafe {
+            here.copy_from_slice(self.region.slice(place, here.len() as u64));
+            wrapped.copy_from_slice(self.region.slice(RING_AT, wrapped.len() as u64));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use katydid_device::nvram::SimNvram;
+
+    #[test]
+    fn a_record_wraps_is_persisted_and_comes_back() {
+        let memory = SimNvram::new(RING_AT + 4096);
+        let ring = NvRing::new(Arc::new(memory.region()), 4096);
+        let at = Lsn::new(3 * 4096 - 10);
+        // SAFETY: one thread.
+        unsafe { ring.write(at, b"0123456789abcdef") };
+        ring.persist(at, at.plus(16));
+        let kept = memory.durable_image();
+        assert_eq!(&kept[RING_AT as usize + 4086..], b"0123456789");
+        assert_eq!(&kept[RING_AT as usize..][..7], b"abcdef\0");
+        let mut out = [1; 18];
+        // SAFETY: as above.
+        unsafe { ring.copy_out(at, &mut out) };
+        assert_eq!(&out, b"0123456789abcdef\0\0");
+    }
+}

@@ -1,0 +1,196 @@
+//! Logs in NVRAM: the conformance suite over each kind with each inserter, and what is refused when one is opened.
+
+use katydid_device::nvram::Persistence;
+use katydid_device::{Directory, MemoryDirectory, NvramFault};
+use katydid_wal::testing::{conformance_in_nvram, crash};
+use katydid_wal::{
+    Append, Durability, Finding, InserterKind, Kind, Log, LogKind, NvramOptions, OpenError, Options, inspect,
+};
+use std::sync::Arc;
+
+const KINDS: [LogKind; 2] = [LogKind::NvDirect, LogKind::NvRing];
+
+fn options(log: LogKind) -> Options {
+    let nvram = NvramOptions { bytes: 64 << 10, ..NvramOptions::default() };
+    Options { log, nvram, segment_bytes: 16 << 10, reserve_bytes: 4 << 10, ..Options::default() }
+}
+
+fn check(inserter: InserterKind) {
+    for log in KINDS {
+        conformance_in_nvram(log, |directory, options| {
+            Log::open_in(directory, Options { log, inserter, ..options }).expect("the log opens")
+        });
+    }
+}
+
+macro_rules! suites {
+    ($($name:ident: $kind:ident),+ $(,)?) => {
+        $(#[test] fn $name() { check(InserterKind::$kind); })+
+
+        #[test]
+        fn every_design_is_here() {
+            assert_eq!(InserterKind::ALL.to_vec(), vec![$(InserterKind::$kind),+]);
+        }
+    };
+}
+
+suites! {
+    mutex: Mutex,
+    consolidated: Consolidated,
+    decoupled: Decoupled,
+    hybrid: Hybrid,
+    delegated: Delegated,
+    grasshopper: Grasshopper,
+    bitmap: Bitmap,
+    chunked: Chunked,
+    marks: Marks,
+}
+
+fn append(log: &Log, count: u64) -> katydid_wal::Lsn {
+    let mut session = log.session().expect("session");
+    let mut end = log.reserved();
+    for number in 0..count {
+        end = session.append(&Append::new(Kind::USER, &[&number.to_le_bytes()])).expect("append").end;
+    }
+    log.wait(end, Durability::Durable).expect("wait");
+    end
+}
+
+#[test]
+fn a_directory_keeps_its_kind_and_says_both() {
+    for made in LogKind::ALL {
+        let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
+        let log = Log::open_in(directory.clone(), options(made)).expect("made");
+        assert_eq!((log.kind(), log.nvram().is_some(), log.capacity().is_some()), {
+            let in_nvram = made.in_nvram();
+            (made, in_nvram, in_nvram)
+        });
+        append(&log, 3);
+        drop(log);
+        for asked in LogKind::ALL {
+            let before = directory.list().expect("list");
+            match Log::open_in(directory.clone(), options(asked)) {
+                Ok(log) => assert_eq!((asked, log.reader(log.start()).expect("reader").count()), (made, 3)),
+                Err(error) => {
+                    let said = error.to_string();
+                    assert!(said.contains(&made.to_string()) && said.contains(&asked.to_string()), "{said}");
+                    assert!(matches!(error, OpenError::OtherKind { found, asked: other }
+                        if (found, other) == (made, asked) && made != asked));
+                    assert_eq!(directory.list().expect("list"), before);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_existing_log_keeps_its_size() {
+    let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
+    let log = Log::open_in(directory.clone(), options(LogKind::NvRing)).expect("made");
+    let capacity = log.capacity();
+    append(&log, 3);
+    drop(log);
+    let larger = NvramOptions { bytes: 1 << 20, ..NvramOptions::default() };
+    let asked = Options { nvram: larger, reserve_bytes: 200 << 10, ..options(LogKind::NvRing) };
+    let log = Log::open_in(directory, asked).expect("opened");
+    assert_eq!((log.capacity(), log.recovery().segment_bytes), (capacity, 64 << 10));
+    append(&log, 3);
+    assert_eq!(log.reader(log.start()).expect("reader").count(), 6);
+}
+
+#[test]
+fn it_can_be_inspected_and_is_not_changed() {
+    for kind in KINDS {
+        let directory = MemoryDirectory::new();
+        let log = Log::open_in(Arc::new(directory.clone()), options(kind)).expect("made");
+        append(&log, 5);
+        crash(&log);
+        drop(log);
+        for _ in 0..2 {
+            let found = inspect(&directory).expect("inspected");
+            assert_eq!((found.kind, found.incarnation, found.segments.len()), (kind, 1, 0));
+            assert!(matches!(found.finding, Ok(Finding::CleanEnd { closed: false })), "{:?}", found.finding);
+            let users = found
+                .records()
+                .expect("records")
+                .filter(|record| record.as_ref().is_ok_and(|record| record.kind.is_user()));
+            assert_eq!(users.count(), 5);
+        }
+    }
+}
+
+/// Files, as they are in production; emulated here.
+fn in_folder(change: impl FnOnce(&std::path::Path)) -> Result<Log, OpenError> {
+    let folder = tempfile::tempdir().expect("folder");
+    let log = Log::open(folder.path(), options(LogKind::NvRing)).expect("made");
+    assert!(log.nvram().is_some_and(|form| !form.is_real()));
+    append(&log, 3);
+    drop(log);
+    change(folder.path());
+    Log::open(folder.path(), options(LogKind::NvRing))
+}
+
+#[test]
+fn a_file_is_opened_again_and_is_one_logs_at_a_time() {
+    let folder = tempfile::tempdir().expect("folder");
+    for opening in 0..4 {
+        let log = Log::open(folder.path(), options(LogKind::NvDirect)).expect("opened");
+        assert_eq!(log.reader(log.start()).expect("reader").count(), 3 * opening);
+        append(&log, 3);
+        let second = Log::open(folder.path(), options(LogKind::NvDirect));
+        assert!(matches!(second, Err(OpenError::Device(error)) if error.to_string().contains("in use")));
+        if opening % 2 == 0 {
+            crash(&log);
+        }
+    }
+}
+
+fn fault(opened: Result<Log, OpenError>) -> NvramFault {
+    match opened {
+        Err(OpenError::Device(katydid_device::Error {
+            cause: katydid_device::Cause::Nvram(fault), ..
+        })) => fault,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_region_that_is_not_the_logs_is_refused_by_name() {
+    let gone = in_folder(|folder| std::fs::remove_file(folder.join("log.nvram")).expect("removed"));
+    assert!(matches!(gone, Err(OpenError::MissingSegment { file, .. }) if file == "log.nvram"));
+
+    let control = in_folder(|folder| std::fs::remove_file(folder.join("log.control")).expect("removed"));
+    assert!(matches!(control, Err(OpenError::MissingControl { segment, .. }) if segment == "log.nvram"));
+
+    let cut = in_folder(|folder| {
+        let file = std::fs::File::options().write(true).open(folder.join("log.nvram")).expect("opened");
+        file.set_len(10_000).expect("cut");
+    });
+    assert!(matches!(fault(cut), NvramFault::Cut { found: 10_000, .. }));
+
+    let text = in_folder(|folder| std::fs::write(folder.join("log.nvram"), [b'x'; 80_000]).expect("written"));
+    assert_eq!(fault(text), NvramFault::Foreign);
+
+    let foreign = in_folder(|folder| {
+        let other = tempfile::tempdir().expect("folder");
+        drop(Log::open(other.path(), options(LogKind::NvRing)).expect("made"));
+        std::fs::copy(other.path().join("log.nvram"), folder.join("log.nvram")).expect("copied");
+    });
+    assert!(matches!(foreign, Err(OpenError::ForeignSegment { file, .. }) if file == "log.nvram"));
+
+    let damaged = in_folder(|folder| {
+        // The region's own header is the file's first block.
+        use std::os::unix::fs::FileExt;
+        let file = std::fs::File::options().write(true).open(folder.join("log.nvram")).expect("opened");
+        file.write_all_at(b"oops", 4096 + 20).expect("written");
+    });
+    assert!(matches!(damaged, Err(OpenError::CorruptSegment { file, .. }) if file == "log.nvram"));
+}
+
+#[test]
+fn real_memory_is_not_pretended() {
+    let nvram = NvramOptions { want: Persistence::Real, ..options(LogKind::NvRing).nvram };
+    let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
+    let opened = Log::open_in(directory, Options { nvram, ..options(LogKind::NvRing) });
+    assert!(matches!(fault(opened), NvramFault::NoDax(_)));
+}

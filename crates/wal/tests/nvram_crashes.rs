@@ -1,0 +1,362 @@
+//! Logs in NVRAM that crash at every step of the memory, are opened, crash while they are opened, and are opened again.
+//!
+//! A step is a write-back or a fence. What a crash leaves of the lines that were not persisted is up to the seed, eight bytes at a
+//! time. After each crash:
+//!
+//! 1. every record that was acknowledged is there, but for what was trimmed; of `nv_direct`, also above holes;
+//! 2. nothing is there that was not appended, nothing twice, and each session's records are in order, without one missing before another
+//!    that was acknowledged;
+//! 3. a trim has moved the start or has not, and changed nothing else;
+//! 4. what is opened again, whatever crashed while it was being opened, is the same, and can be appended to.
+
+use katydid_device::SimDevice;
+use katydid_device::nvram::SimNvram;
+use katydid_device::testing::seed;
+use katydid_wal::testing::crash;
+use katydid_wal::{
+    Append, AppendError, Durability, Finding, InserterKind, Kind, Log, LogKind, Lsn, NvramOptions, Options,
+};
+use std::collections::BTreeMap;
+
+const RING: u64 = 16 << 10;
+
+fn options(log: LogKind, inserter: InserterKind) -> Options {
+    Options {
+        log,
+        inserter,
+        nvram: NvramOptions { bytes: RING, ..NvramOptions::default() },
+        run_ahead_bytes: 4 << 10,
+        reserve_bytes: 1 << 10,
+        sessions_max: 4,
+        log_id: Some(7),
+        ..Options::default()
+    }
+}
+
+/// What a test knows of the log.
+#[derive(Debug, Clone, Default)]
+struct Model {
+    /// Every record that may be there, by its number: which session's, and of how many bytes.
+    appended: BTreeMap<u64, (u64, usize)>,
+    /// Numbers of those that must be there, unless they are trimmed.
+    acknowledged: Vec<u64>,
+    /// What may have been trimmed: all numbers below.
+    trimmed: u64,
+    next: u64,
+}
+
+fn payload(number: u64, bytes: usize) -> Vec<u8> {
+    let mut payload = number.to_le_bytes().to_vec();
+    payload.extend((0..bytes).map(|at| (at as u64 ^ number.wrapping_mul(0x9e37)) as u8));
+    payload
+}
+
+/// Two sessions append by turns, wait, and trim when the ring is full; until `count` records, or the memory has crashed.
+fn work(log: &Log, memory: &SimNvram, model: &mut Model, rng: &mut fastrand::Rng, count: u64) {
+    let mut sessions = [log.session().expect("session"), log.session().expect("session")];
+    let mut live: Vec<(u64, Lsn)> = Vec::new();
+    let end = model.next + count;
+    while model.next < end && !memory.is_crashed() {
+        let who = rng.u64(0..2);
+        // Mostly small ones, some of them fragments.
+        let bytes = if rng.u8(0..12) == 0 { rng.usize(2000..5000) } else { rng.usize(0..200) };
+        let number = model.next;
+        let bytes_of = payload(number, bytes);
+        model.appended.insert(number, (who, bytes));
+        match sessions[who as usize].append(&Append::new(Kind::USER, &[&bytes_of]).txn(who)) {
+            Ok(appended) => {
+                model.next += 1;
+                live.push((number, appended.first));
+                let waited = log.wait(appended.end, Durability::Durable);
+                assert!(waited.is_ok() || memory.is_crashed(), "{waited:?}");
+                if waited.is_ok() {
+                    model.acknowledged.push(number);
+                }
+            }
+            Err(AppendError::NoSpace) => {
+                model.appended.remove(&number);
+                let keep = rng.usize(0..4).min(live.len());
+                let to = if keep == 0 { log.sync() } else { Ok(live[live.len() - keep].1) };
+                let Ok(to) = to else { break };
+                // It may be done although the crash comes before it says so.
+                model.trimmed = if keep == 0 { number } else { live[live.len() - keep].0 };
+                live.drain(..live.len() - keep);
+                if log.trim(to).is_err() {
+                    break;
+                }
+            }
+            Err(error) => {
+                assert!(memory.is_crashed(), "{error}");
+                model.next += 1;
+            }
+        }
+    }
+}
+
+/// Rules 1 to 3; leaves in the model what is there.
+fn check(log: &Log, model: &mut Model, context: &str) {
+    let records: Vec<_> = log
+        .reader(log.start())
+        .expect("reader")
+        .map(|record| record.unwrap_or_else(|error| panic!("{context}: {error}")))
+        .collect();
+    let mut found = Vec::new();
+    let mut last: BTreeMap<u64, u64> = BTreeMap::new();
+    for record in &records {
+        let number = u64::from_le_bytes(record.payload[..8].try_into().expect("eight bytes"));
+        let (who, bytes) =
+            *model.appended.get(&number).unwrap_or_else(|| panic!("{context}: invented {number}"));
+        assert!(record.txn == who && record.payload == payload(number, bytes), "{context}: damaged {number}");
+        let before = last.insert(who, number);
+        assert!(before.is_none_or(|before| before < number), "{context}: {before:?} before {number}");
+        found.push(number);
+    }
+    for number in &model.acknowledged {
+        assert!(
+            *number < model.trimmed || found.contains(number),
+            "{context}: {number} was acknowledged, found {found:?}, trimmed below {}",
+            model.trimmed
+        );
+    }
+    model.acknowledged = found;
+    let kept: BTreeMap<_, _> =
+        model.appended.iter().filter(|(number, _)| model.acknowledged.contains(number)).collect();
+    model.appended = kept.into_iter().map(|(number, what)| (*number, *what)).collect();
+}
+
+fn memory_of(device: &SimDevice) -> SimNvram {
+    device.nvram("log.nvram").expect("it was made")
+}
+
+/// A device with a log that has gone round a few times.
+fn used(options: &Options, seed: u64) -> (SimDevice, Model) {
+    let device = SimDevice::new(seed);
+    let log = Log::open_in(device.directory(), options.clone()).expect("made");
+    let (mut model, memory) = (Model::default(), memory_of(&device));
+    let mut rng = fastrand::Rng::with_seed(seed);
+    while log.reserved().get() < 2 * RING + RING / 2 {
+        work(&log, &memory, &mut model, &mut rng, 20);
+    }
+    crash(&log);
+    drop(log);
+    (device.reopen_after_kill(), model)
+}
+
+/// Runs the same work with a crash at each step; returns how many there were.
+fn crash_everywhere(kind: LogKind, inserter: InserterKind, seed: u64, count: u64) -> u64 {
+    let options = options(kind, inserter);
+    let (device, model) = used(&options, seed);
+    let mut step = 0;
+    loop {
+        let context = format!("seed {seed}, {kind}, {inserter}, step {step}");
+        let device = device.reopen_after_crash(seed ^ step);
+        let log = Log::open_in(device.directory(), options.clone()).expect(&context);
+        let mut model = model.clone();
+        check(&log, &mut model, &context);
+        let memory = memory_of(&device);
+        memory.crash_at(memory.steps() + step);
+        let mut rng = fastrand::Rng::with_seed(seed ^ 0xabc);
+        work(&log, &memory, &mut model, &mut rng, count);
+        let crashed = memory.is_crashed();
+        crash(&log);
+        drop(log);
+        open_again(&device, &options, &mut model, seed.wrapping_add(step), &context);
+        if !crashed {
+            return step;
+        }
+        step += 1;
+    }
+}
+
+/// Rule 4: the memory crashes at one step of an opening, another crash at one of the next, and then it is opened.
+fn open_again(device: &SimDevice, options: &Options, model: &mut Model, seed: u64, context: &str) {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut device = device.reopen_after_crash(seed);
+    for _ in 0..2 {
+        let memory = memory_of(&device);
+        memory.crash_at(rng.u64(0..6));
+        if let Ok(log) = Log::open_in(device.directory(), options.clone()) {
+            crash(&log);
+        }
+        device = device.reopen_after_crash(rng.u64(..));
+    }
+    let log = Log::open_in(device.directory(), options.clone()).expect(context);
+    check(&log, model, context);
+    let memory = memory_of(&device);
+    work(&log, &memory, model, &mut rng, 3);
+    log.close().expect(context);
+    drop(log);
+    // Orderly now.
+    let log = Log::open_in(device.directory(), options.clone()).expect(context);
+    assert!(matches!(log.recovery().finding, Finding::CleanEnd { closed: true }), "{context}");
+    check(&log, model, context);
+}
+
+#[test]
+fn a_crash_at_every_step_loses_and_invents_nothing() {
+    let seed = seed();
+    println!("seed {seed}");
+    for kind in [LogKind::NvDirect, LogKind::NvRing] {
+        for inserter in
+            [InserterKind::Marks, InserterKind::Chunked, InserterKind::Mutex, InserterKind::Delegated]
+        {
+            let steps = crash_everywhere(kind, inserter, seed, 60);
+            assert!(steps > 120, "{kind}, {inserter}: {steps} steps");
+        }
+    }
+}
+
+/// Many short lives of one log, each ended by a crash at a random step.
+#[test]
+fn many_lives_of_one_log() {
+    let seed = seed();
+    println!("seed {seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    for kind in [LogKind::NvDirect, LogKind::NvRing] {
+        let options = options(kind, InserterKind::Marks);
+        let (mut device, mut model) = used(&options, seed);
+        for life in 0..60 {
+            let context = format!("seed {seed}, {kind}, life {life}");
+            let log = Log::open_in(device.directory(), options.clone()).expect(&context);
+            check(&log, &mut model, &context);
+            let memory = memory_of(&device);
+            memory.crash_at(memory.steps() + rng.u64(0..200));
+            work(&log, &memory, &mut model, &mut rng, 80);
+            crash(&log);
+            drop(log);
+            device = device.reopen_after_crash(rng.u64(..));
+        }
+    }
+}
+
+/// What a crash leaves of records that were being appended, made by hand: some words of them never arrived.
+#[test]
+fn holes_become_padding_and_everything_else_stays() {
+    let seed = seed();
+    println!("seed {seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    for round in 0..200 {
+        let context = format!("seed {seed}, round {round}");
+        let options = options(LogKind::NvDirect, InserterKind::Marks);
+        let device = SimDevice::new(seed);
+        let log = Log::open_in(device.directory(), options.clone()).expect("made");
+        let mut session = log.session().expect("session");
+        // Nobody looks how far it is durable, as if the holes were there from the first.
+        let places: Vec<_> = (0..30)
+            .map(|number| {
+                let bytes = payload(number, rng.usize(0..120));
+                session.append(&Append::new(Kind::USER, &[&bytes])).expect("append")
+            })
+            .collect();
+        crash(&log);
+        drop((session, log));
+        let device = device.reopen_after_kill();
+        let region = memory_of(&device).region();
+        let mut lost: Vec<u64> = (0..30).filter(|_| rng.u8(0..4) == 0).collect();
+        for number in &lost {
+            let place = &places[*number as usize];
+            let words = (place.end.get() - place.lsn.get()) / 8;
+            // The header's sum or position at least.
+            let from = rng.u64(0..2);
+            for word in from..=rng.u64(from..words) {
+                region
+                    .word(4096 + place.lsn.get() % RING + word * 8)
+                    .store(0, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+        region.persist(0, region.len());
+        drop(region);
+        // Those at the very end are no holes: the log ends before them.
+        let trailing = (0..30).rev().take_while(|n| lost.contains(n)).count() as u64;
+        lost.truncate(lost.len() - trailing as usize);
+        let holes = (0..30).filter(|n| lost.contains(n) && !lost.contains(&(n + 1))).count() as u64;
+        let expected: Vec<u64> = (0..30 - trailing).filter(|number| !lost.contains(number)).collect();
+        let told = |log: &Log| match log.recovery().finding {
+            Finding::Holes { holes, .. } => holes,
+            _ => 0,
+        };
+        let opened = Log::open_in(device.reopen_after_kill().directory(), options.clone()).expect(&context);
+        assert_eq!(told(&opened), holes, "{context}");
+        for step in 0..=rng.u64(0..8) {
+            // Openings that crash change nothing about it.
+            let device = device.reopen_after_crash(step);
+            let memory = memory_of(&device);
+            memory.crash_at(step);
+            if let Ok(log) = Log::open_in(device.directory(), options.clone()) {
+                crash(&log);
+            }
+            let device = device.reopen_after_crash(rng.u64(..));
+            let log = Log::open_in(device.directory(), options.clone()).expect(&context);
+            let found: Vec<u64> = log
+                .reader(log.start())
+                .expect("reader")
+                .map(|record| {
+                    record.expect(&context).payload[..8].try_into().map(u64::from_le_bytes).expect("word")
+                })
+                .collect();
+            assert_eq!(found, expected, "{context}, step {step}");
+            // Padding of an opening that crashed may have arrived.
+            assert!(told(&log) <= holes, "{context}, step {step}");
+        }
+    }
+}
+
+/// Threads append side by side and the memory crashes among them, so that there are holes below acknowledged records.
+#[test]
+fn records_above_holes_survive_with_what_they_depend_on() {
+    let seed = seed();
+    println!("seed {seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut holes = 0;
+    for round in 0..150 {
+        let options = options(LogKind::NvDirect, InserterKind::Marks);
+        let device = SimDevice::new(seed);
+        let log = Log::open_in(device.directory(), options.clone()).expect("made");
+        let memory = memory_of(&device);
+        memory.crash_at(memory.steps() + rng.u64(0..120));
+        let acknowledged: Vec<Vec<u64>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4_u64)
+                .map(|thread| {
+                    let log = &log;
+                    scope.spawn(move || {
+                        let mut session = log.session().expect("session");
+                        let mut told = Vec::new();
+                        for number in 0..20_u64 {
+                            let bytes = payload(number, (thread * 40) as usize);
+                            let payload: [&[u8]; 1] = [&bytes];
+                            let append = Append::new(Kind::USER, &payload).txn(thread);
+                            let Ok(appended) = session.append(&append) else { break };
+                            if log.wait(appended.end, Durability::Durable).is_err() {
+                                break;
+                            }
+                            told.push(number);
+                        }
+                        told
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
+        crash(&log);
+        drop(log);
+        let device = device.reopen_after_crash(rng.u64(..));
+        let log = Log::open_in(device.directory(), options.clone()).expect("opened");
+        holes += u64::from(matches!(log.recovery().finding, Finding::Holes { .. }));
+        let mut next = [0_u64; 4];
+        for record in log.reader(log.start()).expect("reader") {
+            let record = record.expect("no holes are left");
+            let number = u64::from_le_bytes(record.payload[..8].try_into().expect("eight bytes"));
+            // A session's later record depends on its earlier ones.
+            assert_eq!(
+                number, next[record.txn as usize],
+                "seed {seed}, round {round}, thread {}",
+                record.txn
+            );
+            next[record.txn as usize] += 1;
+        }
+        for (thread, told) in acknowledged.iter().enumerate() {
+            assert!(next[thread] >= told.len() as u64, "seed {seed}, round {round}: {next:?}, {told:?}");
+        }
+    }
+    println!("{holes} of 150 crashes left holes");
+}
