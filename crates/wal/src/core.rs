@@ -516,7 +516,10 @@ impl Extent for Core {
     fn written(&self) -> Lsn {
         match &self.store {
             Store::Disk(_) => Lsn::new(self.readable.load(Ordering::Acquire)),
-            Store::Nvram(_) => self.image.frontiers.written(),
+            Store::Nvram(store) => {
+                self.look_in(store);
+                self.image.frontiers.written()
+            }
         }
     }
 }

@@ -115,7 +115,7 @@ pub fn inspect(directory: &dyn Directory) -> Result<Inspection, OpenError> {
     let state = control.map_err(unusable_control)?;
     if state.log.in_nvram() {
         let found = nvram::recover::region(directory, &survey, &state, Persistence::Auto)?;
-        let judgement = judge(&found, &state)?;
+        let judgement = judge(&found, &state, &mut Nobody)?;
         return Ok(inspected(state, Arc::new(found), judgement, Vec::new(), Ok(())));
     }
     let geometry = Geometry::new(state.segment_bytes);

@@ -30,7 +30,7 @@ pub enum LogKind {
     #[default]
     Disk,
     /// A ring in NVRAM, filled in place. A commit waits for its own records only, and holes below it are looked for when the log is
-    /// opened (Fang et al., after ELEDA 6.4.3).
+    /// opened (Fang et al., after ELEDA 6.4.3). With [`InserterKind::Chunked`] a commit waits as in `NvRing`.
     NvDirect,
     /// A ring in NVRAM, filled in place. A commit waits until there is no hole below it, as on disk. Ours.
     NvRing,

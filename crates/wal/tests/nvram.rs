@@ -119,6 +119,35 @@ fn it_can_be_inspected_and_is_not_changed() {
     }
 }
 
+/// Whoever is told that a record is durable need not name it as what a later one depends on.
+#[test]
+fn what_is_appended_after_something_durable_lies_above_it() {
+    for (kind, inserter) in
+        KINDS.into_iter().flat_map(|kind| InserterKind::ALL.map(|inserter| (kind, inserter)))
+    {
+        let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
+        let chunks = Options { inserter, chunk_bytes: 4096, chunk_always: true, ..options(kind) };
+        let log = Log::open_in(directory, chunks).expect("made");
+        let mut sessions = [log.session().expect("session"), log.session().expect("session")];
+        let mut durable = log.start();
+        for number in 0..40_usize {
+            let append = Append::new(Kind::USER, &[b"record"]);
+            let appended = sessions[number % 2].append(&append).expect("append");
+            assert!(appended.first >= durable, "{kind}, {inserter}: {appended:?} lies below {durable}");
+            match number % 3 {
+                0 => log.wait(appended.end, Durability::Durable).expect("wait"),
+                1 => {
+                    let mut completions = katydid_wal::Completions::new(&log);
+                    completions.push(appended.end, Durability::Durable, ());
+                    completions.drain_with(|(), outcome| outcome.expect("durable"));
+                }
+                _ => continue,
+            }
+            durable = appended.end;
+        }
+    }
+}
+
 /// Files, as they are in production; emulated here.
 fn in_folder(change: impl FnOnce(&std::path::Path)) -> Result<Log, OpenError> {
     let folder = tempfile::tempdir().expect("folder");
@@ -154,6 +183,13 @@ fn fault(opened: Result<Log, OpenError>) -> NvramFault {
     }
 }
 
+fn change(folder: &std::path::Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let path = folder.join("log.nvram");
+    let mut bytes = std::fs::read(&path).expect("read");
+    change(&mut bytes);
+    std::fs::write(path, bytes).expect("written");
+}
+
 #[test]
 fn a_region_that_is_not_the_logs_is_refused_by_name() {
     let gone = in_folder(|folder| std::fs::remove_file(folder.join("log.nvram")).expect("removed"));
@@ -162,10 +198,7 @@ fn a_region_that_is_not_the_logs_is_refused_by_name() {
     let control = in_folder(|folder| std::fs::remove_file(folder.join("log.control")).expect("removed"));
     assert!(matches!(control, Err(OpenError::MissingControl { segment, .. }) if segment == "log.nvram"));
 
-    let cut = in_folder(|folder| {
-        let file = std::fs::File::options().write(true).open(folder.join("log.nvram")).expect("opened");
-        file.set_len(10_000).expect("cut");
-    });
+    let cut = in_folder(|folder| change(folder, |bytes| bytes.truncate(10_000)));
     assert!(matches!(fault(cut), NvramFault::Cut { found: 10_000, .. }));
 
     let text = in_folder(|folder| std::fs::write(folder.join("log.nvram"), [b'x'; 80_000]).expect("written"));
@@ -178,12 +211,8 @@ fn a_region_that_is_not_the_logs_is_refused_by_name() {
     });
     assert!(matches!(foreign, Err(OpenError::ForeignSegment { file, .. }) if file == "log.nvram"));
 
-    let damaged = in_folder(|folder| {
-        // The region's own header is the file's first block.
-        use std::os::unix::fs::FileExt;
-        let file = std::fs::File::options().write(true).open(folder.join("log.nvram")).expect("opened");
-        file.write_all_at(b"oops", 4096 + 20).expect("written");
-    });
+    // The region's own header is the file's first block.
+    let damaged = in_folder(|folder| change(folder, |bytes| bytes[4096 + 20] ^= 1));
     assert!(matches!(damaged, Err(OpenError::CorruptSegment { file, .. }) if file == "log.nvram"));
 }
 

@@ -4,8 +4,9 @@
 //!
 //! 1. A record is filled only after it was persisted (`nvram/ring.rs`), so `written` and `durable` are what a scan found, as `filled` is.
 //! 2. The frontiers move by `fetch_max`, the later ones first: whoever reads the smaller first finds them in order.
-//! 3. Of `nv_direct`, who waits for what has been appended need not wait: each append persisted its own record, and so did those of
-//!    the records it depends on, before they ended. Opening finds them all, whatever holes lie below.
+//! 3. Of `nv_direct`, if records lie in the order of their appends, who waits for what has been appended need not wait: each append persisted its own record, and so did those of
+//!    the records it depends on, before they ended. Opening finds them all, whatever holes lie below. With `chunked` everybody waits for
+//!    the holes: who is told that a record is durable need not name it as what a later one depends on, which must not lie below it then.
 //! 4. A simulated memory that has crashed is asked after the scan, and before anybody is told: what was persisted too late is not
 //!    acknowledged.
 //!
@@ -50,7 +51,11 @@ impl Core {
     /// See [`Core::poll`].
     pub(super) fn poll_in(&self, store: &NvStore, end: Lsn, level: Durability) -> Option<Result<()>> {
         // Invariant 3.
-        if store.is_direct() && end <= self.image.frontiers.reserved() && !self.has_crashed(store) {
+        if self.in_order
+            && store.is_direct()
+            && end <= self.image.frontiers.reserved()
+            && !self.has_crashed(store)
+        {
             return Some(Ok(()));
         }
         self.look_in(store);

@@ -28,7 +28,7 @@ use crate::insert::Piece;
 use crate::lsn::Lsn;
 use crate::options::{LogKind, Options};
 use crate::record::{Draft, HEADER_BYTES, Kind, PIECE_BYTES_MAX, Part, prepare_header};
-use crate::recover::scan::next_valid;
+use crate::recover::scan::{Nobody, Onlooker, next_valid};
 use crate::recover::survey::Survey;
 use crate::recover::{Finding, Judgement, Opened, Outcome, RecoveryReport, judge};
 use crate::ring::Ring;
@@ -71,6 +71,7 @@ pub(crate) fn open(
     options: &Options,
     survey: &Survey,
     mut control: Control,
+    onlooker: &mut dyn Onlooker,
 ) -> Result<Opened, OpenError> {
     let state = *control.state();
     let found = region(directory.as_ref(), survey, &state, options.nvram.want)?;
@@ -78,7 +79,7 @@ pub(crate) fn open(
         begin(&found, &state);
     }
     let ring = Ring::in_nvram(found.ring.clone());
-    let mut judgement = judge(&found, &state)?;
+    let judgement = judge(&found, &state, &mut Nobody)?;
     let Outcome { mut finding, incarnation } = judgement.outcome.clone()?;
     let holes = if state.log == LogKind::NvDirect { holes(&found, &judgement)? } else { Vec::new() };
     if let Some((at, _)) = holes.first() {
@@ -87,11 +88,11 @@ pub(crate) fn open(
         for (from, to) in &holes {
             fill(&ring, *from, *to, incarnation)?;
         }
-        let scanned_bytes = judgement.scanned_bytes;
-        judgement = judge(&found, &state)?;
-        judgement.scanned_bytes += scanned_bytes;
     }
-    let Judgement { walk, scanned_bytes, .. } = judgement;
+    // Once more, for the onlooker, who is shown a log without holes. It is persisted before anything of this counts.
+    let before = judgement.scanned_bytes;
+    let Judgement { walk, scanned_bytes, .. } = judge(&found, &state, onlooker)?;
+    let scanned_bytes = before + scanned_bytes;
     let end = walk.end.plus(HEADER_BYTES as u64);
     if end > found.prepared_end() {
         // Only openings use this room, and one trim gives all of it back.

@@ -82,7 +82,7 @@ pub(crate) fn open(
         return Err(OpenError::OtherKind { found: state.log, asked: options.log });
     }
     if state.log.in_nvram() {
-        return nvram::recover::open(directory, options, &survey, control);
+        return nvram::recover::open(directory, options, &survey, control, onlooker);
     }
     let geometry = Geometry::new(state.segment_bytes);
     let files = open_segments(directory, options.method, &survey, &state)?;

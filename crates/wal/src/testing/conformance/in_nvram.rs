@@ -184,7 +184,7 @@ pub(super) fn readers_and_trimming_do_not_meet(make: MakeLog<'_>) {
                 match session.append(&record(0, &[&bytes])) {
                     Ok(appended) => break appended.first,
                     Err(AppendError::NoSpace) => {
-                        let half: Option<Lsn> = starts.drain(..starts.len() / 2).last();
+                        let half: Option<Lsn> = starts.drain(..starts.len() / 2).next_back();
                         log.trim(half.expect("a full ring holds records")).expect("trim");
                     }
                     Err(error) => panic!("{error}"),
