@@ -245,6 +245,12 @@ impl Options {
         if self.memory_bytes < 1 << 20 {
             return refuse("memory_bytes", "must be at least 1048576");
         }
+        if self.log.log != katydid_wal::LogKind::Disk {
+            return refuse(
+                "log.log",
+                "must be disk: a store does not take care yet of a log that cannot grow",
+            );
+        }
         if self.streams > 64 {
             return refuse("streams", "must be at most 64");
         }

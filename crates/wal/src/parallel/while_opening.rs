@@ -214,7 +214,7 @@ impl<'a, E> Look<'a, E> {
         match self.failed {
             Some(error) => Err(error),
             None if self.told.is_none() && from < found.end => {
-                Err(no_record(stream, from, log.core().store.file_name(from)))
+                Err(no_record(stream, from, log.core().store.source().file_name(from)))
             }
             None => Ok(self.seen),
         }
