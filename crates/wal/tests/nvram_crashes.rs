@@ -294,9 +294,22 @@ fn holes_become_padding_and_everything_else_stays() {
                     record.expect(&context).payload[..8].try_into().map(u64::from_le_bytes).expect("word")
                 })
                 .collect();
-            assert_eq!(found, expected, "{context}, step {step}");
+            // Of a record that lacks a word the opening that crashed may have put just that one there: then it is whole.
+            assert!(
+                expected.iter().all(|number| found.contains(number)),
+                "{context}, step {step}: {found:?}"
+            );
+            assert!(found.is_sorted() && found.iter().all(|number| *number < 30), "{context}, step {step}");
+            let more = found.iter().filter(|number| !expected.contains(number));
+            assert!(more.clone().all(|number| lost.contains(number)), "{context}, step {step}: {found:?}");
             // Padding of an opening that crashed may have arrived.
             assert!(told(&log) <= holes, "{context}, step {step}");
+            // What an opening has shown stays as it is.
+            drop(log);
+            let again = Log::open_in(device.reopen_after_crash(rng.u64(..)).directory(), options.clone());
+            let again = again.expect(&context);
+            let count = again.reader(again.start()).expect("reader").count();
+            assert_eq!(count, found.len(), "{context}, step {step}");
         }
     }
 }
