@@ -382,7 +382,9 @@ fn a_database_closed_with_open_transactions_has_nothing_of_them() {
 #[test]
 fn recovery_tells_how_far_it_is_and_ends_with_all_of_it() {
     let device = SimDevice::new(1);
-    let options = Options { streams: 2, ..options(16 * MIB) };
+    // No checkpoint but the one that is asked for: it says what is restored, and what is replayed.
+    let options =
+        Options { streams: 2, checkpoint_bytes: 64 * MIB, log_soft_bytes: 64 * MIB, ..options(16 * MIB) };
     let database = Database::open_in(device.directory(), options.clone()).unwrap();
     let table = database.table("t").unwrap();
     (0..100).for_each(|number| database.put(&table, key(number), [7; 1000]).unwrap());
