@@ -158,7 +158,8 @@ pub struct TransactionOptions {
 }
 
 /// A receiver of recovery's progress: the phase, how much is done, and how much there is, both in bytes of log for
-/// analysis, redo and undo, and in pages for restoring torn pages.
+/// analysis, redo and undo, and in pages for restoring torn pages. The memory engine restores in bytes of its checkpoint, and tells of redo
+/// from several threads; how much that is it knows at first only at most, and gives less as it finds where the log's streams end.
 pub type RecoveryProgress = Arc<dyn Fn(Phase, u64, u64) + Send + Sync>;
 
 /// How a database is opened. Fields not set keep their defaults: `Options { cache_bytes: 1 << 30, ..Default::default() }`.
@@ -203,6 +204,7 @@ pub struct Options {
     /// The log: segments, inserter, sync protocol. Its `method` is also how pages travel; its `log_id` becomes the id of a
     /// new database. Default: the log's own. With inserter `Chunked` commits of different threads of which none has seen or replaced
     /// what the other wrote have no order: after a crash the later one may be there without the earlier, if that was not durable.
+    /// Its `log` must be `Disk`: no store runs on a log in NVRAM yet.
     pub log: wal::Options,
     /// Told of recovery's progress. Default: nobody.
     pub on_recovery: Option<RecoveryProgress>,
