@@ -1,7 +1,7 @@
 //! What CI runs, in the order that fails soonest.
 
 use crate::run::{Outcome, cargo, root, run};
-use crate::{layers, long};
+use crate::{browser, layers, long};
 use std::fs;
 use std::process::Command;
 
@@ -12,6 +12,7 @@ pub fn all() -> Outcome {
     run("lints", &mut cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
     run("docs", cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
     readme_test()?;
+    browser::look()?;
     long::explore()?;
     long::loom()
 }

@@ -1,5 +1,6 @@
 //! `cargo xtask`: everything a contributor does, by one name. CI says the same words.
 
+mod browser;
 mod ci;
 mod layers;
 mod long;
@@ -22,6 +23,8 @@ enum Task {
     Ci,
     /// Checks which crate uses which, and that only `device` syncs and only the shim names atomics in kernels.
     Layers,
+    /// Makes a small report of the papers' figures and looks at it in a browser without a window.
+    Browser,
     /// Runs the log's kernels under loom.
     Loom,
     /// Runs the log's kernels under the explorer of all interleavings.
@@ -77,6 +80,7 @@ fn main() -> Outcome {
     match Arguments::parse().task {
         Task::Ci => ci::all(),
         Task::Layers => layers::check(),
+        Task::Browser => browser::look(),
         Task::Loom => long::loom(),
         Task::Explore => long::explore(),
         Task::Miri { seeds } => long::miri(seeds),

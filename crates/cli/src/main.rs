@@ -16,6 +16,7 @@ mod output;
 mod place;
 mod point;
 mod progress;
+mod reproduce;
 mod scan;
 mod show;
 mod signals;
@@ -66,6 +67,7 @@ enum Command {
     Checkpoint(show::Checkpoint),
     #[command(subcommand)]
     Manycore(manycore::Manycore),
+    Reproduce(reproduce::Reproduce),
     #[command(hide = true)]
     CrashWriter(crash_writer::CrashWriter),
 }
@@ -85,6 +87,7 @@ fn run(command: Command) -> Result<()> {
         Command::DumpLog(command) => command.run(),
         Command::Checkpoint(command) => command.run(),
         Command::Manycore(command) => command.run(),
+        Command::Reproduce(command) => command.run(),
         Command::CrashWriter(command) => command.run(),
     }
 }

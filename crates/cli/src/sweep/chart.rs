@@ -96,7 +96,7 @@ pub fn draw(picture: &Picture) -> String {
     let x = |at: f64| LEFT + part(x_scale, x_span, at) * (WIDTH - LEFT - RIGHT);
     let y = |at: f64| height - BOTTOM - part(y_scale, y_span, at) * (height - TOP - BOTTOM);
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" font-family=\"sans-serif\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" \
          font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
          <text x=\"{LEFT}\" y=\"20\" font-size=\"14\">{}</text>\n<text x=\"{LEFT}\" y=\"38\">{}</text>\n\
          <text x=\"{LEFT}\" y=\"{:.0}\">{}</text>\n<text x=\"6\" y=\"{:.0}\">{}</text>\n",
@@ -137,9 +137,12 @@ pub fn draw(picture: &Picture) -> String {
         let key = TOP + KEY * number as f64;
         svg += &format!(
             "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" stroke-dasharray=\"{dashes}\"/>\n\
-             <text x=\"{:.0}\" y=\"{:.0}\" fill=\"{colour}\">{}</text>\n",
+             <path d=\"M{:.0} {:.0}h18\" stroke=\"{colour}\" stroke-width=\"2\" stroke-dasharray=\"{dashes}\"/>\
+             <text x=\"{:.0}\" y=\"{:.0}\">{}</text>\n",
             path.join(" "),
             WIDTH - RIGHT + 10.0,
+            key + 6.0,
+            WIDTH - RIGHT + 33.0,
             key + 10.0,
             escaped(&line.name)
         );

@@ -1,0 +1,253 @@
+//! ELEDA's figures.
+
+use crate::reproduce::experiment::{Experiment, Judged, Left, Paper, Threads, rate, ratio};
+use crate::reproduce::rows::Rows;
+
+const REAL: Experiment = Experiment {
+    paper: Paper::Eleda,
+    figure: "",
+    title: "",
+    ran: "",
+    here: "",
+    headline: "",
+    threads: Threads::Real,
+    command: "",
+    full: "",
+    quick: "--rounds 1 --seconds 0.15",
+    seconds: 45.0,
+    quick_seconds: 15.0,
+    judge: |_| Judged::default(),
+};
+
+const VIRTUAL: Experiment = Experiment {
+    threads: Threads::Virtual,
+    full: "--millis 10 --rounds 3",
+    quick: "--millis 2",
+    seconds: 20.0,
+    quick_seconds: 3.0,
+    ..REAL
+};
+
+pub const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        figure: "14",
+        title: "Throughput and bandwidth over the size of what is committed",
+        ran: "key-value inserts of 512 bytes to 5 KiB by 32 threads in WiredTiger: vanilla on an SSD and in memory, and with ELEDA",
+        here: "inserts of the same sizes by 32 clients that block and by 4 with 100 in flight, and records in the log alone",
+        headline: "throughput falls as bytes grow while bandwidth rises to 6.2 GiB/s of two SSDs; one sync a commit stays low at every size",
+        command: "bench commit --figure eleda14 --dir {dir} --csv {csv} --svg {svg}",
+        judge: fourteen,
+        ..REAL
+    },
+    Experiment {
+        figure: "16",
+        title: "Transactions of three records on the log alone",
+        ran: "up to 36 threads, each transaction three records of 128 bytes to 4 KiB, commits told by callback",
+        here: "2 and 16 threads, the same records, into a log in memory and in a file",
+        headline: "1.34 million transactions a second with 128 bytes; the full bandwidth of two SSDs with 4 KiB",
+        command: "bench log-insert --sweep txn --dir {dir} --csv {csv} --svg {svg}",
+        seconds: 60.0,
+        quick_seconds: 20.0,
+        judge: sixteen,
+        ..REAL
+    },
+    Experiment {
+        figure: "18",
+        title: "The I/O unit: bandwidth against latency",
+        ran: "units of 64 KiB and 512 KiB: distribution of commit latency, and bandwidth",
+        here: "records of 120 bytes and 4 KiB in the log alone, 32 clients that block and 2 with 1,000 in flight; the two units, and none",
+        headline: "64 KiB is ten times sooner, 512 KiB moves twice the bytes: users must choose",
+        command: "bench commit --figure eleda18 --dir {dir} --csv {csv} --svg {svg}",
+        seconds: 50.0,
+        quick_seconds: 6.0,
+        judge: eighteen,
+        ..REAL
+    },
+    Experiment {
+        figure: "20",
+        title: "Crawling and hopping",
+        ran: "the share of bytes by which GRASSHOPPER crawls and hops, over threads and hopping distances",
+        here: "the same on a simulated machine of two sockets of 18 cores, distances of 16 KiB and 4 MiB",
+        headline: "few threads crawl; many hop; a shorter distance hops more",
+        command: "manycore run --machine eleda --sweep crawl --threads 1,2,4,8,16,36 --csv {csv} --svg {svg}",
+        judge: twenty,
+        ..VIRTUAL
+    },
+    Experiment {
+        figure: "21",
+        title: "GRASSHOPPER beside a bit for each byte",
+        ran: "key-value work with GRASSHOPPER and with linear scanning of what is filled",
+        here: "inserts by up to 36 threads on a simulated machine of two sockets of 18 cores, records of 120 bytes to 4 KiB",
+        headline: "scanning falls behind as threads and bytes grow",
+        command: "manycore run --machine eleda --sweep bitmap --threads 1,2,4,8,16,36 --csv {csv} --svg {svg}",
+        judge: twenty_one,
+        ..VIRTUAL
+    },
+];
+
+pub const LEFT: &[Left] = &[
+    Left {
+        paper: Paper::Eleda,
+        figures: "Figures 1 to 7, Tables 1 to 3",
+        why: "designs, data structures, durability options and a machine: nothing is measured",
+    },
+    Left {
+        paper: Paper::Eleda,
+        figures: "Figures 8 to 13",
+        why: "WiredTiger and Shore-MT before and after; the same work in stores as their users run them is in `compare/`",
+    },
+    Left {
+        paper: Paper::Eleda,
+        figures: "Figure 17",
+        why: "a profile of WiredTiger's processor time; ours is in the columns `cpu_us_per_commit` and `system_us_per_commit` of the rows",
+    },
+];
+
+fn fourteen(rows: &Rows) -> Judged {
+    let mut judged = Judged::default();
+    let ours = || rows.with(&[("sync", "adaptive"), ("work", "log")]);
+    let sizes = ours().over("payload", "commits_per_second");
+    let bandwidth = ours().over("payload", "megabytes_per_second");
+    let ends = |points: &[(f64, f64)]| Some((points.first()?.1, points.last()?.1));
+    judged.ask(
+        "commits a second fall from the smallest to the largest",
+        ends(&sizes).map(|(small, large)| large / small),
+        |to| format!("{to:.2} times"),
+        |to| to < 0.8,
+    );
+    judged.ask_times(
+        "bandwidth does not: the largest to the smallest, at least 1",
+        ends(&bandwidth).map(|(small, large)| large / small),
+        1.0,
+    );
+    let insert = |sync: &str, column| rows.with(&[("sync", sync), ("work", "insert")]).most(column);
+    judged.ask_times(
+        "inserts: ours to one sync a commit, at its best size, at least 3",
+        ratio(insert("adaptive", "commits_per_second"), insert("per-commit", "commits_per_second")),
+        3.0,
+    );
+    judged.ours = format!(
+        "{:.0} MB/s, {:.0} % of the device's best sequential durable writes of the same round (the paper about 90 % of two SSDs)",
+        ours().most("megabytes_per_second").unwrap_or_default(),
+        100.0 * ours().most("bandwidth_to_raw").unwrap_or_default()
+    );
+    judged
+}
+
+fn sixteen(rows: &Rows) -> Judged {
+    let mut judged = Judged::default();
+    let of = |design: &str, device: &str| rows.with(&[("inserter", design), ("device", device)]);
+    let smallest = rows.all().least("record").unwrap_or_default().to_string();
+    let largest = rows.all().most("record").unwrap_or_default().to_string();
+    let rate_of = |design: &str, device: &str, record: &str| {
+        of(design, device).with("record", record).most("records_per_second")
+    };
+    judged.ask(
+        "records a second fall with their size",
+        ratio(rate_of("marks", "file", &largest), rate_of("marks", "file", &smallest)),
+        |to| format!("{to:.2} times"),
+        |to| to < 0.5,
+    );
+    judged.ask_times(
+        "bandwidth grows with it: at least 1.5 times",
+        ratio(
+            of("marks", "file").with("record", &largest).most("megabytes_per_second"),
+            of("marks", "file").with("record", &smallest).most("megabytes_per_second"),
+        ),
+        1.5,
+    );
+    let best = rows.with(&[("device", "file"), ("record", &smallest)]).most("records_per_second");
+    judged.ours = format!(
+        "{} transactions on this disk with two processors; the paper 1.34 million/s with 36",
+        rate(best.map(|records| records / 3.0))
+    );
+    judged
+}
+
+fn eighteen(rows: &Rows) -> Judged {
+    let mut judged = Judged::default();
+    let of = |unit: &str, payload: &str, threads: &str| {
+        rows.with(&[("sync", "pipelined"), ("payload", payload), ("threads", threads), ("io_unit", unit)])
+    };
+    let (small, large) = ("65536", "524288");
+    judged.ask_times(
+        "4 KiB with 1,000 in flight: 512 KiB moves more than 64 KiB, at least 1.3 times",
+        ratio(
+            of(large, "4096", "2").only("megabytes_per_second"),
+            of(small, "4096", "2").only("megabytes_per_second"),
+        ),
+        1.3,
+    );
+    let none = |column| {
+        let all = rows.with(&[("sync", "pipelined"), ("payload", "4096"), ("threads", "2")]);
+        all.without("io_unit").only(column)
+    };
+    judged.ask_times(
+        "ours without a unit gives the bandwidth of the larger: at least 0.8",
+        ratio(none("megabytes_per_second"), of(large, "4096", "2").only("megabytes_per_second")),
+        0.8,
+    );
+    judged.ask(
+        "and to 32 that block the latency of the smaller: at most 1.5 times",
+        ratio(
+            rows.with(&[("sync", "adaptive"), ("payload", "120"), ("threads", "32")]).least("p50_us"),
+            of(small, "120", "32").only("p50_us"),
+        ),
+        |times| format!("{times:.2} times"),
+        |times| times <= 1.5,
+    );
+    judged.ours = format!(
+        "no choice to make: {:.0} MB/s without a unit, {:.0} and {:.0} with 64 and 512 KiB",
+        none("megabytes_per_second").unwrap_or_default(),
+        of(small, "4096", "2").only("megabytes_per_second").unwrap_or_default(),
+        of(large, "4096", "2").only("megabytes_per_second").unwrap_or_default()
+    );
+    judged
+}
+
+fn twenty(rows: &Rows) -> Judged {
+    let mut judged = Judged::default();
+    let of = |hop: &str, threads: f64| {
+        rows.with(&[("hop_bytes", hop), ("record", "120"), ("threads", &threads.to_string())]).only("crawled")
+    };
+    let most = rows.all().most("threads").unwrap_or_default();
+    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+    judged.ask("one thread crawls most of its bytes", of("4194304", 1.0), percent, |share| share > 0.5);
+    judged.ask(
+        "with the short distance most threads crawl less than with the long one",
+        of("16384", most).zip(of("4194304", most)).map(|(short, long)| short - long),
+        |less| format!("{:.0} points", 100.0 * less),
+        |less| less <= 0.0,
+    );
+    judged.ours = "`marks`, our default, neither crawls nor hops".to_owned();
+    judged
+}
+
+fn twenty_one(rows: &Rows) -> Judged {
+    let mut judged = Judged::default();
+    let most = rows.all().most("threads").unwrap_or_default().to_string();
+    let ratio_of = |record: &str, threads: &str| {
+        let of = |design: &str| {
+            rows.with(&[("inserter", design), ("record", record), ("threads", threads)])
+                .only("megabytes_per_second")
+        };
+        ratio(of("grasshopper"), of("bitmap"))
+    };
+    judged.ask_times(
+        "at most threads, 120 bytes: grasshopper ahead of the bitmap",
+        ratio_of("120", &most),
+        1.0,
+    );
+    judged.ask_times("and with 4 KiB", ratio_of("4096", &most), 1.0);
+    judged.ask_times(
+        "by more than with one thread",
+        ratio(ratio_of("4096", &most), ratio_of("4096", "1")),
+        1.0,
+    );
+    judged.ours = format!(
+        "{:.1} and {:.1} times the bitmap at {most} threads with 120 bytes and 4 KiB",
+        ratio_of("120", &most).unwrap_or_default(),
+        ratio_of("4096", &most).unwrap_or_default()
+    );
+    judged
+}

@@ -1,0 +1,21 @@
+//! The experiments, a file for each paper.
+//!
+//! Pure. Criteria are about shapes: who is ahead, what grows, what stands still. How far a figure of ours is ahead of the paper's best is told
+//! beside it and decides nothing.
+
+mod aether;
+mod cicada;
+mod eleda;
+mod flushing;
+
+use super::experiment::{Experiment, Left};
+
+/// All experiments, in the order of the report.
+pub fn experiments() -> Vec<Experiment> {
+    [aether::EXPERIMENTS, eleda::EXPERIMENTS, flushing::EXPERIMENTS, cicada::EXPERIMENTS].concat()
+}
+
+/// What is not run.
+pub fn left() -> Vec<Left> {
+    [aether::LEFT, eleda::LEFT, flushing::LEFT, cicada::LEFT].concat()
+}
