@@ -439,6 +439,15 @@ impl Core {
         Some(self.store.nvram()?.capacity() - self.image.limiter.slack())
     }
 
+    /// See [`Log::fullness`](crate::Log::fullness).
+    pub(crate) fn fullness(&self) -> Option<u32> {
+        let room = self.capacity()?.saturating_sub(self.image.limiter.reserve()).max(1);
+        // In this order: the start never passes what is reserved.
+        let start = self.store.start();
+        let live = self.image.frontiers.reserved().since(start);
+        Some(u32::try_from(live.saturating_mul(1000) / room).unwrap_or(u32::MAX))
+    }
+
     /// See [`Log::trim`](crate::Log::trim).
     pub(crate) fn trim(&self, to: Lsn) -> Result<()> {
         self.settle(to);

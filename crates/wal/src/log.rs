@@ -152,6 +152,12 @@ impl Log {
         self.core().capacity()
     }
 
+    /// How much of a log in NVRAM is taken, per mille of what appends that are not critical may take; at 1,000 they get
+    /// [`AppendError::NoSpace`], and more was taken by critical ones, or has been set aside since. None for others, which can grow.
+    pub fn fullness(&self) -> Option<u32> {
+        self.core().fullness()
+    }
+
     /// How bytes travel to the device; [`device::Method::Direct`] and `Uring` may have fallen back. Without meaning in NVRAM.
     pub fn method(&self) -> device::Method {
         self.handle.method

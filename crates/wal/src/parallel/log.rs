@@ -232,10 +232,14 @@ impl ParallelLog {
     // ---- all of it
 
     /// Everything that was appended so far and is not durable: whoever depends on this depends on all that is there (P-WAL's rule).
+    ///
+    /// Where a wait is over at once, because every append has persisted its record, there is nothing to depend on. What is reserved and not
+    /// appended yet must not be named then: nobody has waited for it, and it may be missing after a crash.
     pub fn everything(&self) -> Dependences {
         let place = |(index, log): (usize, &Log)| {
             let end = log.reserved();
-            (log.durable() < end).then(|| Place { stream: StreamId::new(index as u16), end })
+            let waits = log.core().poll(end, Durability::Durable).is_none_or(|settled| settled.is_err());
+            waits.then(|| Place { stream: StreamId::new(index as u16), end })
         };
         self.streams().iter().enumerate().filter_map(place).collect()
     }

@@ -7,6 +7,7 @@ use super::dependences::{Dependences, Place, StreamId};
 use super::head::{Entry, HAS_PLACES, encode, finish};
 use super::log::ParallelLog;
 use crate::error::{AppendError, Error};
+use crate::insert::Admission;
 use crate::record::Kind;
 use crate::session::{Append, Session};
 use std::fmt;
@@ -14,6 +15,14 @@ use std::fmt;
 /// A record of at most so many places, and of a payload of fewer pieces than so many, needs no allocation.
 const FEW_PLACES: usize = 4;
 const FEW_PIECES: usize = 8;
+
+/// A record, but for its places and payload.
+#[derive(Clone, Copy)]
+struct Unplaced {
+    timestamp: u64,
+    kind: Kind,
+    admission: Admission,
+}
 
 /// See the head of this file. Made by [`ParallelLog::session`].
 pub struct ParallelSession {
@@ -42,11 +51,28 @@ impl ParallelSession {
         kind: Kind,
         payload: &[&[u8]],
     ) -> Result<Place, AppendError> {
+        self.append_admitted(timestamp, depends, kind, payload, Admission::Normal)
+    }
+
+    /// The same, and says whether the record may use the reserve of its stream.
+    ///
+    /// # Errors
+    /// As [`ParallelSession::append`].
+    #[inline]
+    pub fn append_admitted(
+        &mut self,
+        timestamp: u64,
+        depends: &Dependences,
+        kind: Kind,
+        payload: &[&[u8]],
+        admission: Admission,
+    ) -> Result<Place, AppendError> {
+        let record = Unplaced { timestamp, kind, admission };
         if depends.is_empty() {
-            return self.append_head(timestamp, 0, kind, payload);
+            return self.append_head(record, 0, payload);
         }
         if depends.len() > FEW_PLACES || payload.len() >= FEW_PIECES {
-            return self.append_many(timestamp, depends, kind, payload);
+            return self.append_many(record, depends, payload);
         }
         let mut places = [[0; _]; FEW_PLACES];
         let mut count = 0;
@@ -58,15 +84,14 @@ impl ParallelSession {
         pieces[0] = finish(&mut places[..count]);
         pieces[1..=payload.len()].copy_from_slice(payload);
         // Without an empty piece.
-        self.append_head(timestamp, count, kind, &pieces[usize::from(count == 0)..=payload.len()])
+        self.append_head(record, count, &pieces[usize::from(count == 0)..=payload.len()])
     }
 
     #[cold]
     fn append_many(
         &mut self,
-        timestamp: u64,
+        record: Unplaced,
         depends: &Dependences,
-        kind: Kind,
         payload: &[&[u8]],
     ) -> Result<Place, AppendError> {
         let places = depends.iter().filter(|place| !self.log.is_durable(*place));
@@ -75,19 +100,20 @@ impl ParallelSession {
         let count = places.len();
         let pieces: Vec<&[u8]> =
             std::iter::once(finish(&mut places)).chain(payload.iter().copied()).collect();
-        self.append_head(timestamp, count, kind, &pieces)
+        self.append_head(record, count, &pieces)
     }
 
     #[inline]
     fn append_head(
         &mut self,
-        timestamp: u64,
+        record: Unplaced,
         places: usize,
-        kind: Kind,
         pieces: &[&[u8]],
     ) -> Result<Place, AppendError> {
         let prev = HAS_PLACES[usize::from(places > 0)];
-        let appended = self.session.append(&Append::new(kind, pieces).txn(timestamp).prev(prev))?;
+        let Unplaced { timestamp, kind, admission } = record;
+        let append = Append::new(kind, pieces).txn(timestamp).prev(prev).admission(admission);
+        let appended = self.session.append(&append)?;
         Ok(Place { stream: self.stream, end: appended.end })
     }
 
