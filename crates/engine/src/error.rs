@@ -118,14 +118,16 @@ pub enum Error {
         /// What room was needed for.
         what: String,
     },
-    /// The log may not grow further before something lets go of its oldest part. Nothing was changed.
+    /// The log may not grow further before something lets go of its oldest part. Nothing was changed. Of a log in NVRAM: also by a checkpoint
+    /// no room could be made, and what is in the way is a transaction that has not ended, perhaps the caller's own: it can still roll back
+    /// or commit.
     #[error("the log holds {used} bytes, its limit is {limit}; it is pinned by {pinned_by}")]
     LogFull {
         /// What keeps the oldest part.
         pinned_by: Pin,
         /// Bytes between the start and the end of the log.
         used: u64,
-        /// `Options::log_hard_bytes`.
+        /// `Options::log_hard_bytes`; in NVRAM what writes may take of it now.
         limit: u64,
     },
     /// The memory engine may not hold more. The call changed nothing.

@@ -8,6 +8,7 @@ mod control;
 mod database;
 mod dump;
 mod error;
+mod fullness;
 mod ids;
 mod lock;
 mod memory;
@@ -29,8 +30,11 @@ pub use database::Database;
 pub use dump::{LogEntry, LogField, dump_log, dump_log_in};
 pub use error::{ConflictKind, Error, Foreign, Result};
 pub use ids::{TableId, TxnId};
+pub use katydid_device::nvram::{Form, Persistence};
 pub use katydid_device::{Method, Stall, Stalls};
-pub use katydid_wal::{Durability, InserterKind, Lsn, Options as LogOptions, SyncKind};
+pub use katydid_wal::{
+    Durability, InserterKind, LogKind, Lsn, NvramOptions, Options as LogOptions, SyncKind,
+};
 pub use options::{
     Access, DependenceRule, EngineKind, LockRelease, Options, Read, RecoveryProgress, TransactionOptions,
 };

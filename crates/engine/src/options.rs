@@ -1,6 +1,7 @@
 //! What can be chosen when a database is opened or a transaction begun.
 
 use crate::error::{Error, Result};
+use crate::shard::SHARDS;
 use crate::{Durability, Phase};
 use katydid_wal as wal;
 use std::fmt;
@@ -198,13 +199,23 @@ pub struct Options {
     pub log_soft_bytes: u64,
     /// Bytes of log above which writes are refused with `Error::LogFull`. Default 16 GiB.
     pub log_hard_bytes: u64,
-    /// Paged engine: bytes of undo kept in memory per transaction; what is beyond is read back from the log when it rolls back.
+    /// Of a log in NVRAM, which cannot grow: how much of it is taken, in per cent of what writes may take, when a checkpoint begins; in the memory
+    /// engine, of any stream. From 10 to 90, default 70 (the report on NV-Logging). `checkpoint_bytes` counts too, but not the other two limits
+    /// above: when 90 % are taken, whoever begins to write waits for a checkpoint, and gets `Error::LogFull` if that did not help. The rest is
+    /// for transactions that are writing already. In the paged engine the log goes back to the first record of the oldest one of those, so
+    /// none can be larger than the log; in the memory engine it is one record, which must fit its stream.
+    pub nvram_checkpoint: u32,
+    /// Paged engine: bytes of undo kept in memory per transaction; what is beyond is read back from the log when it rolls back. Who stays below
+    /// rolls back without reading the log, wherever that is.
     /// Default 1 MiB.
     pub undo_bytes: usize,
     /// The log: segments, inserter, sync protocol. Its `method` is also how pages travel; its `log_id` becomes the id of a
     /// new database. Default: the log's own. With inserter `Chunked` commits of different threads of which none has seen or replaced
     /// what the other wrote have no order: after a crash the later one may be there without the earlier, if that was not durable.
-    /// Its `log` must be `Disk`: no store runs on a log in NVRAM yet.
+    /// Its `log` says what the log is kept in; the rest of the database is in files whatever that is. Of a log in NVRAM `nvram.bytes` is at least 64
+    /// pages, or 64 KiB in the memory engine, whose streams share it out (at least 1 MiB each, if it is so large; each a power of two), and
+    /// `reserve_bytes` at most a sixteenth of it. Such a log can be opened again only after every handle, table and transaction of the
+    /// database is dropped, also if it was closed.
     pub log: wal::Options,
     /// Told of recovery's progress. Default: nobody.
     pub on_recovery: Option<RecoveryProgress>,
@@ -227,6 +238,7 @@ impl Default for Options {
             checkpoint_bytes: 256 << 20,
             log_soft_bytes: 1 << 30,
             log_hard_bytes: 16 << 30,
+            nvram_checkpoint: 70,
             undo_bytes: 1 << 20,
             log: wal::Options::default(),
             on_recovery: None,
@@ -247,11 +259,15 @@ impl Options {
         if self.memory_bytes < 1 << 20 {
             return refuse("memory_bytes", "must be at least 1048576");
         }
-        if self.log.log != katydid_wal::LogKind::Disk {
-            return refuse(
-                "log.log",
-                "must be disk: a store does not take care yet of a log that cannot grow",
-            );
+        if self.log.log.in_nvram() {
+            let (engine, least) = (self.engine, self.nvram_bytes_min());
+            if self.log.nvram.bytes < least {
+                let reason = format!("must be at least {least} for the {engine} engine");
+                return Err(Error::Option { option: "log.nvram.bytes", reason });
+            }
+        }
+        if !(10..=90).contains(&self.nvram_checkpoint) {
+            return refuse("nvram_checkpoint", "must be from 10 to 90");
         }
         if self.streams > 64 {
             return refuse("streams", "must be at most 64");
@@ -265,10 +281,36 @@ impl Options {
         if self.log_hard_bytes < self.log_soft_bytes {
             return refuse("log_hard_bytes", "must be at least log_soft_bytes");
         }
-        self.log.validate().map_err(|error| Error::Option {
+        self.log_options().validate().map_err(|error| Error::Option {
             option: error.option,
             reason: format!("is {}; it must be {}", error.value, error.range),
         })
+    }
+
+    /// Fewer bytes of NVRAM hold no change of structure and what undoes it, beside the log's own share.
+    fn nvram_bytes_min(&self) -> u64 {
+        match self.engine {
+            EngineKind::Paged => 64 * self.page_bytes as u64,
+            EngineKind::Memory => 64 << 10,
+        }
+    }
+
+    /// The log's options as the engines use them. In NVRAM the reserve is for checkpoints and what ends transactions: what undoes
+    /// them is set aside by themselves. The memory engine undoes nothing and notes no checkpoint in the log.
+    pub(crate) fn log_options(&self) -> wal::Options {
+        let mut log = self.log.clone();
+        if log.log.in_nvram() {
+            let share = match self.engine {
+                EngineKind::Paged => {
+                    // There are no more of them, and the log keeps some room for each.
+                    log.sessions_max = log.sessions_max.min(SHARDS);
+                    log.nvram.bytes / 16
+                }
+                EngineKind::Memory => 0,
+            };
+            log.reserve_bytes = log.reserve_bytes.min(share);
+        }
+        log
     }
 }
 
@@ -289,6 +331,7 @@ impl fmt::Debug for Options {
             .field("checkpoint_bytes", &self.checkpoint_bytes)
             .field("log_soft_bytes", &self.log_soft_bytes)
             .field("log_hard_bytes", &self.log_hard_bytes)
+            .field("nvram_checkpoint", &self.nvram_checkpoint)
             .field("undo_bytes", &self.undo_bytes)
             .field("log", &self.log)
             .finish_non_exhaustive()

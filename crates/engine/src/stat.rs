@@ -3,6 +3,8 @@
 use crate::Lsn;
 use crate::ids::TxnId;
 use katydid_device::Stalls;
+use katydid_device::nvram::Form;
+use katydid_wal::LogKind;
 use std::fmt;
 
 /// What keeps the oldest part of the log from being trimmed.
@@ -160,11 +162,17 @@ pub struct StreamStat {
 pub struct LogStat {
     /// Positions in each stream.
     pub streams: Vec<StreamStat>,
+    /// What it is kept in.
+    pub kind: LogKind,
+    /// How the memory of a log in NVRAM persists: to be shown with every figure measured on it. None on disk.
+    pub nvram: Option<Form>,
+    /// Of a log in NVRAM, per mille taken of what writes may take; of the stream of which it is most. None on disk.
+    pub fullness: Option<u32>,
     /// What keeps the oldest part.
     pub pinned_by: Pin,
     /// Bytes between start and end.
     pub bytes: u64,
-    /// Soft limit in bytes: above it checkpoints run one after the other.
+    /// Soft limit in bytes: above it checkpoints run one after the other. Without meaning in NVRAM, as the next.
     pub soft_bytes: u64,
     /// Hard limit in bytes: above it writes are refused with `Error::LogFull`.
     pub hard_bytes: u64,

@@ -35,6 +35,31 @@ suite! {
     a_database_of_another_engine_is_refused_and_left_alone,
 }
 
+suite! {
+    in_nvram:
+    what_is_put_is_there_after_opening_again,
+    dropping_a_transaction_and_rolling_back_leave_nothing,
+    savepoints_undo_what_came_after_them,
+    insert_refuses_a_key_that_is_there_and_goes_on,
+    ranges_go_both_ways_and_meet,
+    lengths_out_of_range_are_typed_errors,
+    tables_come_and_go,
+    a_second_opening_is_refused_until_the_first_is_closed,
+    a_closed_database_says_so,
+    an_unfinished_transaction_is_undone_by_the_next_opening,
+    foreign_directories_are_refused_and_left_alone,
+    options_out_of_range_are_named,
+    transact_retries_conflicts_and_passes_other_errors_on,
+    every_way_to_commit_yields_the_same_order_of_lsns,
+    durability_and_durable_reads,
+    a_transaction_moves_between_threads,
+    a_large_transaction_rolls_back,
+    a_large_unfinished_transaction_is_undone_by_the_next_opening,
+    a_transaction_begun_to_read_only_writes_nothing_and_goes_on,
+    a_transaction_begun_to_read_only_sees_all_that_was_acknowledged,
+    a_database_of_another_engine_is_refused_and_left_alone,
+}
+
 fn in_memory(engine: EngineKind) -> (Arc<dyn Directory>, Database) {
     let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
     let database = Database::open_in(directory.clone(), options_for(engine)).expect("open");
@@ -61,7 +86,7 @@ fn what_is_put_is_there_after_opening_again(engine: EngineKind) {
     assert!(database.delete(&table, "a").unwrap());
     assert!(!database.delete(&table, "a").unwrap());
     drop(table);
-    database.close().unwrap();
+    let _kept = common::closed(database);
     let database = Database::open_in(directory, options_for(engine)).unwrap();
     let table = database.open_table("t").unwrap().unwrap();
     assert_eq!(database.get(&table, "a").unwrap(), None);
@@ -189,7 +214,7 @@ fn tables_come_and_go(engine: EngineKind) {
     let again = database.table("b").unwrap();
     assert!(again.id() > b.id() && b.id() < a.id() || again.id() > a.id());
     assert_eq!(contents(&database, &again).len(), 0);
-    database.close().unwrap();
+    let _kept = common::closed(database);
     let database = Database::open_in(directory, options_for(engine)).unwrap();
     assert_eq!(database.tables().unwrap(), ["a", "b"]);
     let other = in_memory(engine).1;
@@ -203,7 +228,7 @@ fn a_second_opening_is_refused_until_the_first_is_closed(engine: EngineKind) {
         Err(Error::Locked { pid, .. }) => assert_eq!(pid, Some(std::process::id())),
         other => panic!("{other:?}"),
     }
-    database.close().unwrap();
+    let _kept = common::closed(database);
     Database::open_with(folder.path(), options_for(engine)).unwrap();
 }
 
@@ -228,7 +253,7 @@ fn an_unfinished_transaction_is_undone_by_the_next_opening(engine: EngineKind) {
     let mut txn = database.begin().unwrap();
     txn.put(&table, "a", "2").unwrap();
     txn.put(&table, "b", vec![1; 30_000]).unwrap();
-    database.close().unwrap();
+    let _kept = common::closed(database);
     drop(txn);
     let database = Database::open_in(directory, options_for(engine)).unwrap();
     let table = database.open_table("t").unwrap().unwrap();

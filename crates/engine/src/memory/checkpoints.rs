@@ -21,7 +21,9 @@ use super::store::{Key, Row, Table};
 use crate::Lsn;
 use crate::bell::Bell;
 use crate::error::{Error, Result};
+use crate::fullness::Share;
 use crate::ids::TableId;
+use crate::options::Options;
 use katydid_wal::{Background, Log, ParallelLog, Place};
 use parking_lot::Mutex;
 use std::ops::Bound;
@@ -43,12 +45,14 @@ pub(crate) struct Checkpoints {
     last: Box<[AtomicU64]>,
     /// Whether what was read at opening is in no checkpoint. A hint, relaxed.
     replayed: AtomicBool,
+    /// Of each stream in NVRAM.
+    pub(crate) share: Share,
     taken: AtomicU64,
     pub(crate) bell: Bell,
 }
 
 impl Checkpoints {
-    pub(crate) fn new(log: &ParallelLog) -> Self {
+    pub(crate) fn new(log: &ParallelLog, options: &Options) -> Self {
         let never = || log.streams().iter().map(|_| AtomicU64::new(u64::MAX)).collect();
         let ends = log.reserved().into_iter().map(|end| AtomicU64::new(end.get())).collect();
         Checkpoints {
@@ -56,6 +60,7 @@ impl Checkpoints {
             due: never(),
             last: ends,
             replayed: AtomicBool::new(false),
+            share: Share::new(options),
             taken: AtomicU64::new(0),
             bell: Bell::default(),
         }
@@ -115,7 +120,11 @@ impl Engine {
         let mut streams = self.log.streams().iter().zip(&self.checkpoints.due);
         streams.any(|(log, due)| {
             let end = log.reserved();
-            end.get() >= due.load(Ordering::Relaxed) || end.since(log.start()) > soft
+            let is_long = match log.fullness() {
+                Some(taken) => self.checkpoints.share.is_due(taken),
+                None => end.since(log.start()) > soft,
+            };
+            is_long || end.get() >= due.load(Ordering::Relaxed)
         })
     }
 
@@ -152,6 +161,9 @@ impl Engine {
 
     fn take_and_collect(&self) -> Result<Lsn> {
         let outcome = self.take();
+        if let Some(taken) = self.log.streams().iter().filter_map(Log::fullness).max() {
+            self.checkpoints.share.left(taken);
+        }
         if outcome.is_err() {
             // Not again with every commit: when as much has come in as between two. Who finds the log full tries at once.
             self.set_due(&self.log.reserved());

@@ -22,7 +22,9 @@ use crate::stat::Pin;
 use crate::{Durability, Lsn};
 use crossbeam_utils::CachePadded;
 use katydid_device::{DirectoryLock, Gate, Watch};
-use katydid_wal::{Background, Dependences, Log, ParallelLog, ParallelSession, Place, StreamId};
+use katydid_wal::{
+    Admission, AppendError, Background, Dependences, Log, ParallelLog, ParallelSession, Place, StreamId,
+};
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
@@ -178,11 +180,11 @@ impl Engine {
     pub(crate) fn new(parts: Parts) -> Arc<Engine> {
         let Parts { options, place, gate, watch, directory_lock, log, store, control, folder } = parts;
         Arc::new(Engine {
-            options,
             place,
             gate,
             watch,
-            checkpoints: Checkpoints::new(&log),
+            checkpoints: Checkpoints::new(&log, &options),
+            options,
             log,
             entrances: (0..SHARDS).map(|_| Entrance::new(&store)).collect(),
             store,
@@ -216,6 +218,9 @@ impl Engine {
         self.check_open()?;
         self.check_unharmed()?;
         let (log, share) = (self.stream_of_thread(), self.log.streams().len() as u64);
+        if log.kind().in_nvram() {
+            return self.enter_log(log);
+        }
         let live = || log.reserved().since(log.start());
         if live() > self.options.log_soft_bytes / share {
             self.checkpoints.bell.ring();
@@ -253,7 +258,7 @@ impl Engine {
         shard_of_thread() % self.log.streams().len()
     }
 
-    fn stream_of_thread(&self) -> &Log {
+    pub(super) fn stream_of_thread(&self) -> &Log {
         &self.log.streams()[self.stream_index()]
     }
 
@@ -266,6 +271,7 @@ impl Engine {
         running: Running,
         durability: Durability,
     ) -> Result<(Committed, Option<Validated>)> {
+        let room = self.set_aside(&running)?;
         let mut validated = running.validate()?;
         let (timestamp, seen_to) = (validated.timestamp(), validated.seen_to());
         if validated.writes().len() == 0 {
@@ -278,7 +284,9 @@ impl Engine {
         if self.options.dependences == DependenceRule::All {
             validated.depends_mut().join_all(&self.log.everything());
         }
-        let place = self.append(&validated)?;
+        let admission = if room.is_some() { Admission::Critical } else { Admission::Normal };
+        let place = self.append(&validated, admission)?;
+        drop(room);
         self.tally.commits.up();
         self.checkpoints.note(place);
         let now = self.options.lock_release == LockRelease::Early || durability == Durability::Buffered;
@@ -290,7 +298,7 @@ impl Engine {
         Ok((Committed { place: Some(place), depends, durability, timestamp, seen_to }, validated))
     }
 
-    fn append(&self, validated: &Validated) -> Result<Place> {
+    fn append(&self, validated: &Validated, admission: Admission) -> Result<Place> {
         let idle = &self.writers[shard_of_thread()];
         let writer = idle.lock().pop();
         let mut writer = match writer {
@@ -305,13 +313,19 @@ impl Engine {
             log_record::encode(&LoggedWrite { table, key, value }, &mut writer.buffer);
         }
         let timestamp = validated.timestamp().get();
-        let payload = [writer.buffer.as_slice()];
-        let place = writer.session.append(timestamp, validated.depends(), log_record::WRITES, &payload);
+        let (depends, payload) = (validated.depends(), [writer.buffer.as_slice()]);
+        let kind = log_record::WRITES;
+        let place = writer.session.append_admitted(timestamp, depends, kind, &payload, admission);
         if writer.buffer.capacity() > BUFFER_BYTES_KEPT {
             writer.buffer = Vec::new();
         }
         idle.lock().push(writer);
-        Ok(place?)
+        place.map_err(|error| match error {
+            AppendError::NoSpace if self.stream_of_thread().kind().in_nvram() => {
+                self.log_full(self.stream_of_thread())
+            }
+            error => error.into(),
+        })
     }
 
     /// Blocks until it is as durable as it asks.

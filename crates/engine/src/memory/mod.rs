@@ -21,6 +21,7 @@ mod database;
 pub(crate) mod dump;
 mod engine;
 mod log_record;
+mod log_room;
 mod open;
 mod range;
 mod recovery;

@@ -14,7 +14,7 @@ use crate::error::{Error, Foreign, Result};
 use crate::open::{Guards, LOG_FOLDER, Place, random_id};
 use crate::options::Options;
 use katydid_device::{self as device, Verb};
-use katydid_wal::{OpenError, Options as LogOptions};
+use katydid_wal::{NvramOptions, OpenError, Options as LogOptions};
 use std::sync::Arc;
 
 /// A stream's ring and segments are not made smaller than this, unless the options say so themselves.
@@ -56,7 +56,7 @@ pub(crate) fn open(place: Place, options: Options, control: Option<ControlFile>)
             Some(control) => control.get().database,
             None => options.log.log_id.unwrap_or_else(random_id),
         };
-        let log_options = LogOptions { log_id: Some(log_id), ..share_of(&options.log, streams) };
+        let log_options = LogOptions { log_id: Some(log_id), ..share_of(&options.log_options(), streams) };
         recovery.open_log(folder.clone(), streams, log_options, watch.clone())
     };
     let (log, replayed) = match open_log(streams) {
@@ -113,13 +113,16 @@ fn streams_of(options: &Options) -> u16 {
 /// Memory and segments of a log, shared out among its streams: each has only some of the processors to serve.
 fn share_of(log: &LogOptions, streams: u16) -> LogOptions {
     let streams = u64::from(streams);
-    let ring = (log.ring_bytes as u64 / streams).max(RING_BYTES_MIN.min(log.ring_bytes as u64));
-    let ring_bytes = ring.next_power_of_two() as usize;
+    let ring = |bytes: u64| (bytes / streams).max(RING_BYTES_MIN.min(bytes));
+    let ring_bytes = ring(log.ring_bytes as u64).next_power_of_two() as usize;
+    // Not more than there is.
+    let nvram_bytes = 1 << ring(log.nvram.bytes).ilog2();
     let segment_bytes = (log.segment_bytes / streams).max(SEGMENT_BYTES_MIN.min(log.segment_bytes));
     LogOptions {
         ring_bytes,
         run_ahead_bytes: log.run_ahead_bytes.min(ring_bytes / 2),
         segment_bytes: segment_bytes - segment_bytes % 4096,
+        nvram: NvramOptions { bytes: nvram_bytes, ..log.nvram },
         ..log.clone()
     }
 }

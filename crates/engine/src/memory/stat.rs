@@ -40,6 +40,9 @@ impl MemoryDatabase {
             }),
             log: LogStat {
                 streams: engine.log.streams().iter().map(stream).collect(),
+                kind: options.log.log,
+                nvram: engine.log.streams().iter().find_map(Log::nvram),
+                fullness: engine.log.streams().iter().filter_map(Log::fullness).max(),
                 pinned_by: engine.pinned_by(),
                 bytes: engine.log_bytes(),
                 soft_bytes: options.log_soft_bytes,

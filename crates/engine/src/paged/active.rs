@@ -15,6 +15,7 @@
 //! Log sessions, free slots and counters are in shards that threads are spread over. Nothing here survives a crash; analysis rebuilds it.
 
 use crate::Lsn;
+use crate::fullness::no_room;
 use crate::ids::TxnId;
 use crate::lock::TxnLocks;
 use crate::paged::log_record::{ActiveEntry, State};
@@ -213,7 +214,10 @@ impl ActiveTable {
             Some(session) => session,
             none => none.insert(log.session().map_err(crate::Error::from)?),
         };
-        session.append(append).map_err(crate::Error::from)
+        session.append(append).map_err(|error| match error {
+            wal::AppendError::NoSpace if log.kind().in_nvram() => no_room(log),
+            error => error.into(),
+        })
     }
 
     /// The occupied slots: call it only after the checkpoint's begin record has its place and the barrier is passed (invariant 1).

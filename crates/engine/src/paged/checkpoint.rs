@@ -15,17 +15,22 @@
 //!    redo and undo find everything they need from the checkpoint that the control file names.
 //! 3. The control file names a checkpoint only when its end record is durable.
 //!
+//! On disk (1) is for the next checkpoint's trim. A log in NVRAM cannot wait for that: there (1) writes back all that is dirty, so that the log
+//! begins anew where the checkpoint does, or with the oldest transaction that has not ended.
+//!
 //! A crash before (6) leaves the previous checkpoint in force, with all the log it needs. A crash between (6) and (7)
 //! leaves more log than needed.
 //!
 //! The thread is parked until it is woken by a commit that finds enough log since the last checkpoint, by the soft limit,
-//! or by a writer that finds few free pages in the database file, which it grows ahead of need. There is no timer. Tests
+//! by a writer that finds too much of a log in NVRAM taken, or by a writer that finds few free pages in the database file, which it grows ahead of need. There is no timer. Tests
 //! that must do the same in every run have no such thread: `Engine::run_background` does its work where they call it.
 
 use crate::Lsn;
 use crate::bell::Bell;
 use crate::control::Shutdown;
 use crate::error::Result;
+use crate::fullness::Share;
+use crate::options::Options;
 use crate::paged::engine::Engine;
 use crate::paged::log_record::{
     CHECKPOINT_ACTIVE, CHECKPOINT_BEGIN, CHECKPOINT_END, CHECKPOINT_PAGES, CheckpointEnd, PAGES_PER_RECORD,
@@ -53,6 +58,8 @@ pub(crate) struct Checkpoints {
     due: AtomicU64,
     /// Log position at which the thread looks at the pool, or `due` if that is earlier. A hint, relaxed.
     look: AtomicU64,
+    /// Of a log in NVRAM.
+    pub(crate) share: Share,
     taken: AtomicU64,
     pub(crate) bell: Bell,
     /// Lets a test act between the capture of a checkpoint and its parts: it is told, and gives leave.
@@ -61,12 +68,13 @@ pub(crate) struct Checkpoints {
 }
 
 impl Checkpoints {
-    pub(crate) fn new(begin: Lsn) -> Self {
+    pub(crate) fn new(begin: Lsn, options: &Options) -> Self {
         Checkpoints {
             turn: Mutex::new(()),
             begin: AtomicU64::new(begin.get()),
             due: AtomicU64::new(u64::MAX),
             look: AtomicU64::new(u64::MAX),
+            share: Share::new(options),
             taken: AtomicU64::new(0),
             bell: Bell::default(),
             #[cfg(test)]
@@ -102,6 +110,14 @@ impl Checkpoints {
         }
         Bell::start(engine, |engine| &engine.checkpoints.bell, "katydid-checkpoint", Engine::look_after)
     }
+}
+
+/// A record of a checkpoint.
+#[derive(Clone, Copy)]
+struct Part {
+    kind: u8,
+    begin: Lsn,
+    admission: Admission,
 }
 
 impl Engine {
@@ -161,12 +177,17 @@ impl Engine {
 
     fn checkpoint_is_due(&self) -> bool {
         self.log.reserved().get() >= self.checkpoints.due.load(Ordering::Relaxed)
-            || self.log_bytes() > self.options.log_soft_bytes
+            || self.is_share_taken()
+            || !self.log.kind().in_nvram() && self.log_bytes() > self.options.log_soft_bytes
     }
 
     /// Takes a checkpoint; where it began.
     pub(crate) fn checkpoint(&self) -> Result<Lsn> {
         let _turn = self.checkpoints.turn.lock();
+        if self.log.kind().in_nvram() {
+            self.pool.flush_all()?;
+            return self.capture();
+        }
         let previous = self.checkpoints.begin();
         loop {
             let written = self.pool.flush_batch(FLUSH_PAGES, previous)?;
@@ -182,7 +203,12 @@ impl Engine {
     pub(crate) fn checkpoint_if(&self, is_needed: impl FnOnce() -> bool) -> Result<()> {
         let _turn = self.checkpoints.turn.lock();
         if is_needed() {
-            self.pool.flush_batch(usize::MAX, self.log.reserved())?;
+            if self.log.kind().in_nvram() {
+                // Also those that somebody is changing at the moment: each keeps the log.
+                self.pool.flush_all()?;
+            } else {
+                self.pool.flush_batch(usize::MAX, self.log.reserved())?;
+            }
             self.capture()?;
         }
         Ok(())
@@ -196,16 +222,17 @@ impl Engine {
     }
 
     /// Appends a part of the checkpoint that begins at `begin`. The parts are in order: one thread appends them.
-    fn append_part(&self, kind: u8, begin: Lsn, payload: &[&[u8]]) -> Result<Appended> {
-        // Critical: a checkpoint is what gives space back.
-        let admission = Admission::Critical;
+    fn append_part(&self, part: Part, payload: &[&[u8]]) -> Result<Appended> {
+        let Part { kind, begin, admission } = part;
         let append =
             Append { kind: Kind::new(kind), txn: 0, prev: begin, after: Lsn::ZERO, payload, admission };
         self.active.append(&self.log, &append)
     }
 
     fn capture(&self) -> Result<Lsn> {
-        let begin = self.append_part(CHECKPOINT_BEGIN, Lsn::ZERO, &[])?;
+        let admission = self.admission_of_checkpoint();
+        let begin = self.append_part(Part { kind: CHECKPOINT_BEGIN, begin: Lsn::ZERO, admission }, &[])?;
+        let part = |kind| Part { kind, begin: begin.lsn, admission };
         self.barrier.separate(begin.lsn);
         let active = self.active.capture();
         // A bound that was found before an earlier checkpoint, and set after that was captured: no record so low is needed.
@@ -219,19 +246,19 @@ impl Engine {
         }
         for pages in dirty.chunks(PAGES_PER_RECORD) {
             let payload = encode_pages(pages);
-            self.append_part(CHECKPOINT_PAGES, begin.lsn, &[&payload])?;
+            self.append_part(part(CHECKPOINT_PAGES), &[&payload])?;
         }
         if !active.is_empty() {
             let mut payload = Vec::new();
             for entry in &active {
                 encode_active(entry, &mut payload);
             }
-            self.append_part(CHECKPOINT_ACTIVE, begin.lsn, &[&payload])?;
+            self.append_part(part(CHECKPOINT_ACTIVE), &[&payload])?;
         }
         let (next_txn, next_table) = (self.active.txn_limit(), self.control.get().next_table);
         let end = CheckpointEnd { begin: begin.lsn, next_txn, next_table: u64::from(next_table) };
         let payload = encode_checkpoint_end(&end);
-        let end = self.append_part(CHECKPOINT_END, begin.lsn, &[&payload])?;
+        let end = self.append_part(part(CHECKPOINT_END), &[&payload])?;
         self.log.wait(end.end, Durability::Durable)?;
         let keep = dirty
             .iter()
@@ -249,6 +276,9 @@ impl Engine {
         let due = begin.lsn.get().saturating_add(self.options.checkpoint_bytes);
         self.checkpoints.due.store(due, Ordering::Relaxed);
         self.log.trim(keep)?;
+        if let Some(taken) = self.log.fullness() {
+            self.checkpoints.share.left(taken);
+        }
         Ok(begin.lsn)
     }
 }

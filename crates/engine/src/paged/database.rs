@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::lock::{TableMode, TxnLocks};
 use crate::options::{Options, TransactionOptions};
 use crate::paged::catalog::{self, CATALOG, NAME_BYTES_MAX};
-use crate::paged::engine::Engine;
+use crate::paged::engine::{Engine, Stage};
 use crate::paged::pool::Pool;
 use crate::paged::session::PagedSession;
 use crate::paged::table::PagedTable;
@@ -79,7 +79,7 @@ impl PagedDatabase {
             return Ok(table);
         }
         let engine = self.engine();
-        engine.check_writable()?;
+        engine.check_writable(Stage::First)?;
         let mut number = 0;
         engine.control.update(|control| {
             number = control.next_table;
@@ -149,7 +149,7 @@ impl PagedDatabase {
 
     pub(crate) fn drop_table(&self, name: &str) -> Result<bool> {
         let Some(table) = self.open_table(name)? else { return Ok(false) };
-        self.engine().check_writable()?;
+        self.engine().check_writable(Stage::First)?;
         let mut txn = self.begin_durable()?;
         let Some((engine, locks, _)) = txn.parts() else { return Err(Error::Closed) };
         let tree = table.tree;

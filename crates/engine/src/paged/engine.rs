@@ -21,6 +21,7 @@ use crate::paged::pool::{Pool, WalBarrier};
 use crate::paged::space::Space;
 use crate::paged::transaction::Committed;
 use crate::paged::tree::Pages;
+use crate::paged::writer::UndoRoom;
 use crate::stat::Pin;
 use katydid_device::{Cause, DirectoryLock, Gate, Verb, Watch};
 use katydid_wal::{Admission, Append, Appended, Durability, Kind, Log};
@@ -33,6 +34,14 @@ use std::sync::{Arc, OnceLock};
 pub(crate) struct PendingLocks {
     pub(crate) committed: Committed,
     pub(crate) locks: TxnLocks,
+}
+
+/// Whether a transaction that wants to write has done so before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Nothing of it is in the log.
+    First,
+    Later,
 }
 
 /// An open database.
@@ -48,6 +57,7 @@ pub(crate) struct Engine {
     pub(crate) space: Arc<Space>,
     pub(crate) locks: Locks,
     pub(crate) active: ActiveTable,
+    pub(crate) undo_room: UndoRoom,
     pub(crate) control: ControlFile,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) ender: Ender<PendingLocks>,
@@ -130,13 +140,16 @@ impl Engine {
     }
 
     /// Fails if nothing may be written: closed, poisoned, or no room in the log.
-    pub(crate) fn check_writable(&self) -> Result<()> {
+    pub(crate) fn check_writable(&self, stage: Stage) -> Result<()> {
         self.check_open()?;
         if self.gate.is_shut() {
             return Err(self.poison());
         }
         if self.space.is_short() {
             self.checkpoints.bell.ring();
+        }
+        if self.log.kind().in_nvram() {
+            return if stage == Stage::First { self.enter_log() } else { Ok(()) };
         }
         if self.log_bytes() > self.options.log_soft_bytes {
             self.checkpoints.bell.ring();

@@ -12,6 +12,7 @@ pub(crate) mod engine;
 #[cfg(test)]
 mod engine_tests;
 pub(crate) mod log_record;
+mod log_room;
 pub(crate) mod open;
 #[allow(dead_code)] // the page formats' and trees' full vocabulary
 pub(crate) mod page;

@@ -18,6 +18,7 @@ use crate::paged::engine::{Engine, LogBarrier};
 use crate::paged::pool::Pool;
 use crate::paged::recovery::{self, Analysis, Progress};
 use crate::paged::space::{self, Space};
+use crate::paged::writer::UndoRoom;
 use katydid_device::{self as device, Create, Directory, File, Verb, Watch};
 use katydid_wal::{Background, Log};
 use parking_lot::Mutex;
@@ -55,7 +56,7 @@ fn open_pages(directory: &dyn Directory, options: &Options, create: Create) -> R
 
 fn open_log(directory: &Arc<dyn Directory>, options: &Options, database: u128, watch: &Watch) -> Result<Log> {
     let folder = directory.subdirectory(LOG_FOLDER)?;
-    let mut options = options.log.clone();
+    let mut options = options.log_options();
     options.log_id = Some(database);
     Ok(Log::open_watched(folder, options, watch.clone())?)
 }
@@ -139,6 +140,8 @@ fn restart(
             Background::Threads => Locks::new(options.lock_wait),
             Background::Caller => Locks::seeded(options.lock_wait, 0),
         },
+        checkpoints: Checkpoints::new(begin, &options),
+        undo_room: UndoRoom::new(log.kind(), page_bytes),
         options,
         place,
         gate,
@@ -149,7 +152,6 @@ fn restart(
         space,
         active: ActiveTable::new(TxnId::new(next_txn)),
         control,
-        checkpoints: Checkpoints::new(begin),
         ender: Ender::default(),
         closed: AtomicBool::new(false),
         stuck: Mutex::default(),

@@ -18,7 +18,7 @@ use crate::lock::{PointMode, TableMode, TxnLocks};
 use crate::options::{LockRelease, Read, TransactionOptions};
 use crate::paged::commit::PagedCommit;
 use crate::paged::database::Entrance;
-use crate::paged::engine::{Engine, PendingLocks};
+use crate::paged::engine::{Engine, PendingLocks, Stage};
 use crate::paged::range::PagedRange;
 use crate::paged::session::PagedSession;
 use crate::paged::table::PagedTable;
@@ -257,10 +257,10 @@ impl PagedTransaction {
         &mut self,
         table: &PagedTable,
         key: &[u8],
-        change: impl FnOnce(&Engine, &mut Writer) -> Result<Previous>,
+        mut change: impl FnMut(&Engine, &mut Writer) -> Result<Previous>,
     ) -> Result<Previous> {
         self.enter(table)?;
-        self.inner.engine.check_writable()?;
+        self.inner.engine.check_writable(self.stage())?;
         self.lock_key(table, key, PointMode::Exclusive)?;
         self.statement(|engine, writer| {
             let previous = change(engine, writer)?;
@@ -271,11 +271,26 @@ impl PagedTransaction {
         })
     }
 
-    /// Runs a change, and undoes what it has logged if it fails.
+    fn stage(&self) -> Stage {
+        let wrote = self.writer.as_ref().is_some_and(|writer| writer.has_logged());
+        if wrote { Stage::Later } else { Stage::First }
+    }
+
+    /// Runs a change, and undoes what it has logged if it fails; once more if a log in NVRAM was full, and is not any more.
     pub(crate) fn statement<T>(
         &mut self,
-        change: impl FnOnce(&Engine, &mut Writer) -> Result<T>,
+        mut change: impl FnMut(&Engine, &mut Writer) -> Result<T>,
     ) -> Result<T> {
+        loop {
+            let before = self.inner.engine.log_begins();
+            match (self.attempt(&mut change), before) {
+                (Err(Error::LogFull { .. }), Some(before)) => self.inner.engine.make_room_beyond(before)?,
+                (outcome, _) => return outcome,
+            }
+        }
+    }
+
+    fn attempt<T>(&mut self, change: impl FnOnce(&Engine, &mut Writer) -> Result<T>) -> Result<T> {
         let engine = &self.inner.engine;
         let txn = self.id();
         let writer = self.writer.get_or_insert_with(|| engine.active.take_writer(txn));

@@ -5,12 +5,14 @@
 //! 1. `undo_next` is the newest change of the transaction that is not undone; zero if there is none. Following `prev`
 //!    (from a compensation record: its `undo_next`) from there meets all others.
 //! 2. What is remembered in memory is a subset of that, newest last. What is not is read back from the log.
-//! 3. The log keeps room for undoing: a transaction that has logged many bytes has raised the log's reserve by as many.
+//! 3. The log keeps room for undoing: a transaction that has logged much has raised the log's reserve by what undoing it may take. In NVRAM, where
+//!    nobody else makes room, every transaction does, before its first record.
 //!
 //! Nothing here survives a crash: the records do.
 
 use crate::Lsn;
 use crate::error::{Error, Result};
+use crate::fullness::no_room;
 use crate::ids::TxnId;
 use crate::paged::active::Slot;
 use crate::paged::change::{ChangeKind, PartsWriter, decode_chain_free, without_contents};
@@ -19,11 +21,35 @@ use crate::paged::log_record::{COMPENSATION, compensation_head};
 use crate::paged::page::PageId;
 use crate::paged::space::AllocClass;
 use crate::paged::tree::{ChangeWriter, Logged};
-use katydid_wal::{Admission, Append, Appended, Kind, Log, ReserveGuard};
+use katydid_wal::{Admission, Append, Appended, Kind, Log, LogKind, ReserveGuard};
 use std::sync::Arc;
 
-/// The reserve is raised in steps of so many bytes; the log's standing reserve covers transactions that log less.
-const RESERVE_STEP: u64 = 64 << 10;
+/// Of each record.
+const RECORD_HEAD: u64 = 48;
+
+/// How transactions set room in the log aside for undoing them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UndoRoom {
+    /// The reserve is raised in steps of so many bytes.
+    step: u64,
+    /// So many each has without that.
+    given: u64,
+    /// So many each has before it needs them.
+    ahead: u64,
+}
+
+impl UndoRoom {
+    pub(crate) fn new(log: LogKind, page_bytes: usize) -> Self {
+        // Undoing a change may split a page.
+        let two_pages = 2 * page_bytes as u64;
+        match log.in_nvram() {
+            true => UndoRoom { step: two_pages, given: 0, ahead: two_pages },
+            // The log's standing reserve covers transactions that log less.
+            false => UndoRoom { step: 64 << 10, given: 64 << 10, ahead: 0 },
+        }
+    }
+}
+
 /// Capacity in bytes that is kept for the next transaction.
 const KEPT_BYTES: usize = 64 << 10;
 const KEPT_CHANGES: usize = 1024;
@@ -72,7 +98,8 @@ pub(crate) struct Writer {
     marks: Vec<Lsn>,
     /// Records read back and not used yet, ascending.
     fetched: Vec<Fetched>,
-    logged: u64,
+    /// Bytes of log that undoing everything may take, about half of them.
+    to_undo: u64,
     reserved: u64,
     reserves: Vec<ReserveGuard>,
 }
@@ -89,7 +116,7 @@ impl Writer {
             let_go: Vec::new(),
             marks: Vec::new(),
             fetched: Vec::new(),
-            logged: 0,
+            to_undo: 0,
             reserved: 0,
             reserves: Vec::new(),
         }
@@ -112,7 +139,7 @@ impl Writer {
         self.let_go.clear();
         self.marks = Vec::new();
         self.fetched = Vec::new();
-        self.logged = 0;
+        self.to_undo = 0;
         self.reserved = 0;
         self.reserves.clear();
     }
@@ -178,7 +205,7 @@ impl Writer {
             mark(&mut self.marks, appended.first);
         }
         self.undo_next = appended.lsn;
-        self.logged += appended.end.since(appended.first);
+        self.to_undo += undo_bytes(kind, payload);
         Ok(appended)
     }
 
@@ -288,14 +315,34 @@ impl Writer {
         true
     }
 
+    /// Whether anything of it is in the log.
+    pub(crate) fn has_logged(&self) -> bool {
+        self.to_undo > 0
+    }
+
     fn make_reserve(&mut self, engine: &Engine) -> Result<()> {
+        let UndoRoom { step, given, ahead } = engine.undo_room;
         // Undoing logs about as much as doing, and may have to split pages again.
-        while self.logged * 2 > self.reserved + RESERVE_STEP {
-            self.reserves.push(engine.log.raise_reserve(RESERVE_STEP)?);
-            self.reserved += RESERVE_STEP;
+        while self.to_undo * 2 + ahead > self.reserved + given {
+            let raised = engine.log.raise_reserve(step).map_err(|error| match error {
+                katydid_wal::Error::NoSpace if engine.log.kind().in_nvram() => no_room(&engine.log),
+                error => error.into(),
+            })?;
+            self.reserves.push(raised);
+            self.reserved += step;
+            if engine.is_share_taken() {
+                engine.checkpoints.bell.ring();
+            }
         }
         Ok(())
     }
+}
+
+/// About how many bytes a record takes that undoes this one, or that one itself if it is longer.
+fn undo_bytes(kind: u8, payload: &[&[u8]]) -> u64 {
+    let bytes = payload.iter().map(|piece| piece.len() as u64).sum::<u64>();
+    // The pages of a long value are freed by their numbers.
+    if kind == ChangeKind::ChainWrite.number() { RECORD_HEAD + bytes / 64 } else { RECORD_HEAD + bytes }
 }
 
 /// Adds a place unless the last one is near enough.

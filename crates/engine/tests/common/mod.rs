@@ -1,8 +1,9 @@
 //! What the engine's tests share.
 #![allow(dead_code, unused_macros)] // each test target uses its own part
 
-use katydid::{Database, EngineKind, Error, Lsn, Options, Table, VerifyReport};
+use katydid::{Database, EngineKind, Error, LogKind, Lsn, Options, Table, VerifyReport};
 use katydid_device::Directory;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::ops::Bound;
@@ -11,8 +12,28 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-/// Makes of each function that is named a test for each engine, which the function is given.
+/// Makes of each function that is named a test for each engine, which the function is given. With `in_nvram:` before them: a test for each engine
+/// and all kinds of logs in NVRAM, one after the other (see `over`).
 macro_rules! suite {
+    (in_nvram: $($case:ident),* $(,)?) => {
+        mod in_nvram {
+            suite! { @over paged Paged $($case)* }
+            suite! { @over memory Memory $($case)* }
+        }
+    };
+    (@over $module:ident $engine:ident $($case:ident)*) => {
+        mod $module {
+            $(
+                #[test]
+                fn $case() {
+                    for log in crate::common::kinds_in_nvram() {
+                        println!("log {log}");
+                        crate::common::over(log, || crate::$case(katydid::EngineKind::$engine));
+                    }
+                }
+            )*
+        }
+    };
     ($($case:ident),* $(,)?) => {
         suite! { @on paged Paged $($case)* }
         suite! { @on memory Memory $($case)* }
@@ -57,9 +78,33 @@ pub fn small_options() -> Options {
     options
 }
 
-/// The same for an engine, with more streams than a machine of one processor would have.
+/// The same for an engine, with more streams than a machine of one processor would have, and the log that the test is to run over.
 pub fn options_for(engine: EngineKind) -> Options {
-    Options { engine, streams: 3, ..small_options() }
+    let options = Options { engine, streams: 3, ..small_options() };
+    with_log(options, LOG.get())
+}
+
+/// Those options with this log; if it is in NVRAM one that holds about as much as segments are kept for.
+pub fn with_log(mut options: Options, log: LogKind) -> Options {
+    options.log.log = log;
+    options.log.nvram.bytes = 8 << 20;
+    options
+}
+
+pub fn kinds_in_nvram() -> impl Iterator<Item = LogKind> {
+    LogKind::ALL.into_iter().filter(|kind| kind.in_nvram())
+}
+
+thread_local! {
+    /// What `options_for` puts the log in on this thread.
+    static LOG: Cell<LogKind> = const { Cell::new(LogKind::Disk) };
+}
+
+/// Runs a test with the log in something else.
+pub fn over(log: LogKind, test: impl FnOnce()) {
+    LOG.set(log);
+    test();
+    LOG.set(LogKind::Disk);
 }
 
 /// The same with a log that puts records below older ones all the time, for lack of order between its sessions.
@@ -68,6 +113,13 @@ pub fn chunked(mut options: Options) -> Options {
     options.log.chunk_bytes = 1024;
     options.log.chunk_always = true;
     options
+}
+
+/// Closes the database, so that it can be opened again. The handle is handed back, unless that takes that none is left: with a log in NVRAM.
+pub fn closed(database: Database) -> Option<Database> {
+    let in_nvram = database.stat().expect("stat").log.kind.in_nvram();
+    database.close().expect("close");
+    (!in_nvram).then_some(database)
 }
 
 struct Unpark(Thread);
@@ -110,12 +162,12 @@ pub fn committed(database: &Database, outcome: Result<Lsn, Error>) -> Option<Lsn
     }
 }
 
-/// What all files of a database hold, by name.
+/// What all files of a database hold, by name; regions of NVRAM are none.
 pub fn files(directory: &dyn Directory) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     let log = directory.existing_subdirectory("log").expect("list").expect("a log");
     for (folder, directory) in [("", directory), ("log/", log.as_ref())] {
-        for name in directory.list().expect("list") {
+        for name in directory.list().expect("list").into_iter().filter(|name| !name.ends_with(".nvram")) {
             let file = directory.open_read_only(&name).expect("open");
             let mut bytes = katydid_device::AlignedBuffer::new_zeroed(file.len().expect("len") as usize);
             let read = file.read_at(&mut bytes, 0).expect("read");

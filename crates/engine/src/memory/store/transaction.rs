@@ -122,6 +122,11 @@ impl Running {
         TxnId::new(self.timestamp.get())
     }
 
+    /// How many bytes it is going to write, keys and values, and how many times.
+    pub(crate) fn to_write(&self) -> (usize, usize) {
+        self.writes.bytes()
+    }
+
     /// What it has seen that is not durable yet.
     pub(crate) fn depends(&self) -> &Dependences {
         &self.depends

@@ -194,6 +194,12 @@ impl WriteSet {
         found.map(|(_, at)| &self.entries[*at])
     }
 
+    /// Bytes of all keys and new values, and how many writes.
+    pub(super) fn bytes(&self) -> (usize, usize) {
+        let each = |write: &Write| write.key.len() + write.value.as_ref().map_or(0, |value| value.len());
+        (self.entries.iter().map(each).sum(), self.entries.len())
+    }
+
     /// A place to come back to.
     pub(super) fn mark(&mut self) -> usize {
         self.keeps_undo = true;

@@ -1,0 +1,91 @@
+//! Room in a log in NVRAM, which only checkpoints make.
+//!
+//! Runs on transaction threads. What may wait for what is in [`crate::fullness`]. A checkpoint frees all that was in the log when it began, whatever
+//! transactions are open, so whoever waits for one gets room, if there is enough at all.
+//!
+//! Room for a transaction's record is made before the transaction is validated. Afterwards its versions are in place and undecided: a checkpoint
+//! waits for those, so they must not wait for a checkpoint.
+
+use super::engine::Engine;
+use super::store::Running;
+use crate::error::{Error, Result};
+use crate::fullness::{FULL, used_and_limit};
+use katydid_wal::{Log, ReserveGuard};
+use std::sync::Arc;
+
+/// Of a record, besides its writes: the log's head of it, and what it depends on, at most.
+const HEAD_BYTES: u64 = 2048;
+/// Of each write, besides key and value.
+const WRITE_BYTES: u64 = 16;
+/// A record needs no room set aside for it while less than this, per mille, is taken of its stream, and if it is less than one part of
+/// so many: then all who commit at the same time find room.
+const ROOMY: u32 = 500;
+const SMALL: u64 = 256;
+
+impl Engine {
+    fn is_nearly_full(log: &Log) -> bool {
+        log.fullness().is_some_and(|taken| taken >= FULL)
+    }
+
+    /// Before a transaction's first write: calls for a checkpoint, or waits for one.
+    pub(super) fn enter_log(&self, log: &Log) -> Result<()> {
+        let taken = log.fullness().unwrap_or(0);
+        if self.checkpoints.share.is_due(taken) {
+            self.checkpoints.bell.ring();
+        }
+        while Self::is_nearly_full(log) {
+            self.make_room(log, || Self::is_nearly_full(log))?;
+        }
+        Ok(())
+    }
+
+    /// Takes a checkpoint, or waits for another's, if it is still needed then; `LogFull` if that could free nothing.
+    #[cold]
+    fn make_room(&self, log: &Log, is_needed: impl Fn() -> bool) -> Result<()> {
+        let before = log.start();
+        self.checkpoint_if(&is_needed)?;
+        if log.start() <= before && is_needed() { Err(self.log_full(log)) } else { Ok(()) }
+    }
+
+    pub(super) fn log_full(&self, log: &Log) -> Error {
+        let (used, limit) = used_and_limit(log);
+        Error::LogFull { pinned_by: self.pinned_by(), used, limit }
+    }
+
+    /// Keeps room in the calling thread's stream for what the transaction writes, if there may be too little; until it is dropped.
+    ///
+    /// # Errors
+    /// `LogFull`; the log's `TooLarge`, if the stream could not hold it though it held nothing else.
+    pub(super) fn set_aside(&self, running: &Running) -> Result<Option<ReserveGuard>> {
+        let log = self.stream_of_thread();
+        let Some(taken) = log.fullness() else { return Ok(None) };
+        let (bytes, count) = running.to_write();
+        if count == 0 {
+            return Ok(None);
+        }
+        let payload = bytes as u64 + count as u64 * WRITE_BYTES;
+        // A large one has a head for each of its parts.
+        let bytes = HEAD_BYTES + payload + payload / 32;
+        let limit = log.capacity().unwrap_or(u64::MAX);
+        if taken < ROOMY && bytes.saturating_mul(SMALL) <= limit {
+            return Ok(None);
+        }
+        loop {
+            let before = log.start();
+            match log.raise_reserve(bytes) {
+                Ok(guard) => return Ok(Some(guard)),
+                Err(katydid_wal::Error::NoSpace) => {}
+                Err(error) => return Err(error.into()),
+            }
+            if bytes > limit {
+                return Err(Error::Log(Arc::new(katydid_wal::Error::TooLarge { bytes, limit })));
+            }
+            if log.space().live > 0 {
+                self.make_room(log, || log.start() <= before && log.space().live > 0)?;
+            } else {
+                // Others have set it aside, who are about to use it.
+                std::thread::yield_now();
+            }
+        }
+    }
+}
