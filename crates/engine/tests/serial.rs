@@ -25,6 +25,13 @@ suite! {
     a_log_without_order,
 }
 
+suite! {
+    in_nvram:
+    few_keys_early_release,
+    ranges_release_after_durable,
+    durable_reads,
+}
+
 type Tag = (u64, u32);
 
 /// One committed transaction.
