@@ -335,7 +335,14 @@ fn small_ring(engine: EngineKind) -> Options {
 
 fn a_ring_that_goes_round_and_round_matches_the_model(engine: EngineKind) {
     check(seed(9), small_ring(engine), 4, 300, 60, false);
-    check(seed(10), Options { lock_release: LockRelease::AfterDurable, ..small_ring(engine) }, 3, 200, 40, true);
+    check(
+        seed(10),
+        Options { lock_release: LockRelease::AfterDurable, ..small_ring(engine) },
+        3,
+        200,
+        40,
+        true,
+    );
 }
 
 fn a_ring_without_order_matches_the_model(engine: EngineKind) {

@@ -100,6 +100,11 @@ thread_local! {
     static LOG: Cell<LogKind> = const { Cell::new(LogKind::Disk) };
 }
 
+/// What the test that runs on this thread is to have its log in.
+pub fn log() -> LogKind {
+    LOG.get()
+}
+
 /// Runs a test with the log in something else.
 pub fn over(log: LogKind, test: impl FnOnce()) {
     LOG.set(log);

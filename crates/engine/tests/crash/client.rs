@@ -95,7 +95,11 @@ impl<'a> Client<'a> {
                     database.sync()?;
                     self.acknowledge(session, end)?;
                 }
-                _ => self.transaction(database, session)?,
+                _ => match self.transaction(database, session) {
+                    // It was too large for a small log in NVRAM, and is rolled back.
+                    Err(Error::LogFull { .. }) => {}
+                    outcome => outcome?,
+                },
             }
             *done += 1;
         }

@@ -6,7 +6,11 @@
 
 use crate::common::Rng;
 use katydid::testing::Background;
-use katydid::{Database, DependenceRule, EngineKind, Error, InserterKind, LockRelease, Options, SyncKind};
+use katydid::{
+    Database, DependenceRule, EngineKind, Error, InserterKind, LockRelease, LogKind, Options, Persistence,
+    SyncKind,
+};
+use katydid_device::nvram::{NvRegion, SimNvram};
 use katydid_device::{
     Create, Directory, DirectoryLock, File, Method, Result, SimDevice, StripedDirectory, Survival, WriteMode,
 };
@@ -110,6 +114,9 @@ fn options(seed: u64, kind: Kind, background: Background) -> Options {
     options.log.spare_segments = 1;
     options.log.log_id = Some(1);
     options.log.background = background;
+    // It goes round every few transactions; few sessions, for which the log keeps room.
+    options.log.nvram.bytes = 256 << 10;
+    options.log.sessions_max = 16;
     options.lock_release = kind.lock_release;
     options.log.sync = kind.sync;
     options.log.inserter = kind.inserter;
@@ -136,6 +143,7 @@ pub struct Machine {
     pub device: SimDevice,
     engine: EngineKind,
     background: Background,
+    log: LogKind,
     /// Instead of the one that the seed picks.
     kind: Option<Kind>,
     inserter: Option<InserterKind>,
@@ -152,6 +160,7 @@ impl Machine {
             device,
             engine,
             background,
+            log: LogKind::Disk,
             kind: None,
             inserter: None,
             is_striped,
@@ -169,6 +178,47 @@ impl Machine {
         Machine { kind: Some(kind), ..self }
     }
 
+    /// The same with its log in this.
+    pub fn with_log(self, log: LogKind) -> Machine {
+        Machine { log, is_striped: self.is_striped && !log.in_nvram(), ..self }
+    }
+
+    /// The memories that logs are in, in the order of their first use.
+    fn memories(&self) -> Vec<SimNvram> {
+        let paths = self.trace.regions.lock().expect("no panic").paths.clone();
+        paths.iter().map(|path| self.device.nvram(path).expect("it was mapped")).collect()
+    }
+
+    /// Steps that were taken so far.
+    pub fn steps(&self) -> Steps {
+        let memories = self.memories().iter().map(SimNvram::steps).collect();
+        Steps { device: self.device.steps(), memories }
+    }
+
+    /// Crashes at this step. A memory that is not there yet does when it has come so far.
+    pub fn crash_at(&self, point: Point) {
+        match point {
+            Point::Device(step) => self.device.crash_at(step),
+            Point::Memory(nth, step) => {
+                self.trace.regions.lock().expect("no panic").crash = Some((nth, step));
+                if let Some(memory) = self.memories().get(nth) {
+                    memory.crash_at(step);
+                }
+            }
+        }
+    }
+
+    /// Crashes at one of the next steps: up to so many of the device, or of a memory.
+    pub fn crash_soon(&self, random: &mut Rng, device: u64, memory: u64) {
+        let steps = self.steps();
+        if self.log.in_nvram() && !steps.memories.is_empty() && random.u32(0..3) > 0 {
+            let nth = random.usize(..steps.memories.len());
+            self.crash_at(Point::Memory(nth, steps.memories[nth] + random.u64(0..memory)));
+        } else {
+            self.device.crash_at(steps.device + random.u64(0..device));
+        }
+    }
+
     pub fn engine(&self) -> EngineKind {
         self.engine
     }
@@ -182,7 +232,8 @@ impl Machine {
     pub fn open(&self, seed: u64) -> std::result::Result<Database, Error> {
         let inner =
             if self.is_striped && self.kind.is_none() { self.striped()? } else { self.device.directory() };
-        let directory = Traced { inner, prefix: String::new(), trace: self.trace.clone() };
+        let device = self.device.clone();
+        let directory = Traced { inner, prefix: String::new(), trace: self.trace.clone(), device };
         let kind = self.kind.unwrap_or_else(|| Kind::of(self.engine, seed));
         let mut options = options(seed, kind, self.background);
         if let Some(inserter) = self.inserter {
@@ -191,6 +242,7 @@ impl Machine {
             options.log.run_ahead_bytes = 64 << 10;
             options.log.chunk_bytes = [512, 2048, 8192][seed as usize % 3];
         }
+        options.log.log = self.log;
         Database::open_in(Arc::new(directory), options)
     }
 
@@ -204,6 +256,7 @@ impl Machine {
     /// The machine after a crash that cut what was not synced somewhere.
     pub fn restart_cut(&self, random: &mut Rng) -> Machine {
         let device = self.device.reopen_with(random.u64(..), Survival::Prefix);
+        self.trace.regions.lock().expect("no panic").crash = None;
         Machine { device, trace: self.trace.clone(), ..*self }
     }
 
@@ -215,6 +268,7 @@ impl Machine {
             _ => self.device.reopen_with(random.u64(..), survival(random)),
         };
         self.trace.say("crash".to_owned());
+        self.trace.regions.lock().expect("no panic").crash = None;
         Machine { device, trace: self.trace.clone(), ..*self }
     }
 
@@ -225,14 +279,69 @@ impl Machine {
     }
 }
 
+/// Steps taken, of the device and of the memories that logs are in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Steps {
+    pub device: u64,
+    pub memories: Vec<u64>,
+}
+
+/// A step to crash at: of the device, or of one of the memories, which a write-back and a fence are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Point {
+    Device(u64),
+    Memory(usize, u64),
+}
+
+impl Steps {
+    pub fn total(&self) -> u64 {
+        self.device + self.memories.iter().sum::<u64>()
+    }
+
+    /// They are counted through, the device's first.
+    pub fn point(&self, step: u64) -> Point {
+        let Some(mut step) = step.checked_sub(self.device) else { return Point::Device(step) };
+        for (nth, steps) in self.memories.iter().enumerate() {
+            match step.checked_sub(*steps) {
+                None => return Point::Memory(nth, step),
+                Some(rest) => step = rest,
+            }
+        }
+        Point::Device(self.device + step)
+    }
+}
+
+/// The memories that logs are in.
+#[derive(Debug, Default)]
+struct Regions {
+    paths: Vec<String>,
+    /// Which is to crash at which of its steps.
+    crash: Option<(usize, u64)>,
+}
+
 #[derive(Debug, Clone, Default)]
 struct Trace {
     lines: Arc<Mutex<Vec<String>>>,
+    regions: Arc<Mutex<Regions>>,
 }
 
 impl Trace {
     fn say(&self, line: String) {
         self.lines.lock().expect("no panic").push(line);
+    }
+
+    /// A memory was mapped, perhaps for the first time.
+    fn mapped(&self, path: String, memory: &SimNvram) {
+        let mut regions = self.regions.lock().expect("no panic");
+        let nth = regions.paths.iter().position(|known| *known == path).unwrap_or_else(|| {
+            regions.paths.push(path);
+            regions.paths.len() - 1
+        });
+        if let Some((crashing, step)) = regions.crash
+            && crashing == nth
+        {
+            memory.crash_at(step);
+        }
     }
 }
 
@@ -240,18 +349,19 @@ impl Trace {
 struct Traced<T: ?Sized> {
     prefix: String,
     trace: Trace,
+    device: SimDevice,
     inner: Arc<T>,
 }
 
 impl Traced<dyn Directory> {
     fn file(&self, name: &str, file: Arc<dyn File>) -> Arc<dyn File> {
         let prefix = format!("{}{name}", self.prefix);
-        Arc::new(Traced { prefix, trace: self.trace.clone(), inner: file })
+        Arc::new(Traced { prefix, trace: self.trace.clone(), device: self.device.clone(), inner: file })
     }
 
     fn folder(&self, name: &str, folder: Arc<dyn Directory>) -> Arc<dyn Directory> {
         let prefix = format!("{}{name}/", self.prefix);
-        Arc::new(Traced { prefix, trace: self.trace.clone(), inner: folder })
+        Arc::new(Traced { prefix, trace: self.trace.clone(), device: self.device.clone(), inner: folder })
     }
 
     fn say(&self, call: &str) {
@@ -299,6 +409,15 @@ impl Directory for Traced<dyn Directory> {
 
     fn existing_subdirectory(&self, name: &str) -> Result<Option<Arc<dyn Directory>>> {
         Ok(self.inner.existing_subdirectory(name)?.map(|folder| self.folder(name, folder)))
+    }
+
+    fn nvram(&self, name: &str, bytes: u64, want: Persistence) -> Result<Arc<NvRegion>> {
+        self.say(&format!("map {name}"));
+        let region = self.inner.nvram(name, bytes, want)?;
+        let path = format!("{}{name}", self.prefix);
+        let memory = self.device.nvram(&path).expect("it was mapped");
+        self.trace.mapped(path, &memory);
+        Ok(region)
     }
 
     fn describe(&self) -> String {

@@ -10,6 +10,9 @@
 //! | several clients that take turns | exactly, but for what the number of a thread changes: see `turns` |
 //! | several clients, also at every sync of the log | roughly: the seed gives each client's choices, not how they meet |
 //!
+//! Over logs in NVRAM the steps of their memories, write-backs and fences, are steps too, and a crash leaves any of the words that were not
+//! persisted.
+//!
 //! A failure prints the line that replays it (`one_crash`). `KATYDID_SEED` alone sets the first seed of each test,
 //! `KATYDID_ENGINE` picks the engine of a replay and of the campaign, `KATYDID_SECONDS` runs new seeds for so long (`cargo xtask crash --seconds N`).
 
@@ -29,8 +32,8 @@ use client::Client;
 use common::Rng;
 use history::{History, Model};
 use katydid::testing::Background::{self, Caller, Threads};
-use katydid::{Database, EngineKind, Error, InserterKind};
-use machine::{Kind, Machine};
+use katydid::{Database, EngineKind, Error, InserterKind, LogKind};
+use machine::{Kind, Machine, Point, Steps};
 use std::time::{Duration, Instant};
 
 /// Everything in the store.
@@ -55,7 +58,7 @@ pub fn recover(machine: Machine, random: &mut Rng, seed: u64) -> (Machine, Datab
 pub fn recover_restarted(mut machine: Machine, random: &mut Rng, seed: u64) -> (Machine, Database) {
     for _ in 0..random.usize(0..4) {
         // Most recoveries take fewer steps than the upper end; then this one succeeds and is crashed right after.
-        machine.device.crash_at(random.u64(0..120));
+        machine.crash_soon(random, 120, 60);
         match machine.open(seed) {
             Ok(database) => {
                 machine.device.freeze();
@@ -73,6 +76,7 @@ pub fn recover_restarted(mut machine: Machine, random: &mut Rng, seed: u64) -> (
 #[derive(Debug, Clone, Copy)]
 struct Workload {
     engine: EngineKind,
+    log: LogKind,
     seed: u64,
     units: usize,
     background: Background,
@@ -87,31 +91,36 @@ struct Outcome {
 
 impl Workload {
     /// Steps it takes without a crash.
-    fn steps(self) -> u64 {
+    fn steps(self) -> Steps {
         worker::on_number(self.seed as usize, || self.steps_here())
     }
 
-    fn steps_here(self) -> u64 {
-        let machine = Machine::new(self.engine, self.seed, self.background);
+    fn machine(self) -> Machine {
+        Machine::new(self.engine, self.seed, self.background).with_log(self.log)
+    }
+
+    fn steps_here(self) -> Steps {
+        let machine = self.machine();
         let mut history = History::default();
         Client::new(&machine, self.seed, &mut history).run(self.units).expect("a run without a crash");
         let database = machine.open(self.seed).expect("open");
         assert!(everything(&database) == history.state());
-        machine.device.steps()
+        machine.steps()
     }
 
-    /// Runs it, crashing at `step`; some generations of crash and recovery.
-    fn crash_at(self, step: u64) -> Outcome {
-        worker::on_number(self.seed as usize, || self.crash_here(step))
+    /// Runs it, crashing at a step; some generations of crash and recovery.
+    fn crash_at(self, point: Point) -> Outcome {
+        worker::on_number(self.seed as usize, || self.crash_here(point))
     }
 
-    fn crash_here(self, step: u64) -> Outcome {
-        let Workload { engine, seed, units, background } = self;
+    fn crash_here(self, point: Point) -> Outcome {
+        let Workload { seed, units, .. } = self;
+        let (Point::Device(step) | Point::Memory(_, step)) = point;
         let mut random = Rng::with_seed(seed ^ (step << 32) ^ 0x5eed);
         let mut history = History::default();
-        let mut machine = Machine::new(engine, seed, background);
+        let mut machine = self.machine();
         let mut generations = Vec::new();
-        machine.device.crash_at(step);
+        machine.crash_at(point);
         for generation in 0..3 {
             println!("generation {generation}");
             let result = Client::new(&machine, seed + generation, &mut history).run(units);
@@ -128,22 +137,26 @@ impl Workload {
             generations.push((survivors, found.clone()));
             history.settle(found);
             machine = recovered;
-            machine.device.crash_at(machine.device.steps() + random.u64(1..400));
+            machine.crash_soon(&mut random, 400, 400);
         }
         Outcome { generations, told: machine.told() }
     }
 
     /// As [`Workload::crash_at`]; a failure says how to see it again.
-    fn crash_replayably(self, step: u64) -> Outcome {
-        let Workload { engine, seed, units, background } = self;
+    fn crash_replayably(self, point: Point) -> Outcome {
+        let Workload { engine, log, seed, units, background } = self;
+        let (place, step) = match point {
+            Point::Device(step) => (String::new(), step),
+            Point::Memory(nth, step) => (format!("KATYDID_MEMORY={nth} "), step),
+        };
         replay(
-            || self.crash_at(step),
+            || self.crash_at(point),
             || match background {
                 Caller => println!(
-                    "KATYDID_ENGINE={engine} KATYDID_SEED={seed} KATYDID_STEP={step} KATYDID_UNITS={units} cargo test -p katydid --test crash one_crash"
+                    "KATYDID_ENGINE={engine} KATYDID_LOG={log} KATYDID_SEED={seed} {place}KATYDID_STEP={step} KATYDID_UNITS={units} cargo test -p katydid --test crash one_crash"
                 ),
                 _ => println!(
-                    "{engine} engine, seed {seed}, about step {step}, beside background threads: not exactly replayable"
+                    "{engine} engine, {log}, seed {seed}, about {point:?}, beside background threads: not exactly replayable"
                 ),
             },
         )
@@ -163,10 +176,10 @@ fn replay<T>(run: impl FnOnce() -> T, say: impl FnOnce()) -> T {
     })
 }
 
-fn crowd(engine: EngineKind, seed: u64) {
+fn crowd(engine: EngineKind, log: LogKind, seed: u64) {
     replay(
-        || crowd::crash_once(engine, seed),
-        || println!("{engine} engine, seed {seed} of several clients: not exactly replayable"),
+        || crowd::crash_once(engine, log, seed),
+        || println!("{engine} engine, {log}, seed {seed} of several clients: not exactly replayable"),
     );
 }
 
@@ -207,16 +220,18 @@ fn at_every_sync(seed: u64, (number, kind): (u64, Kind)) -> u64 {
 
 /// Some crashes of a workload of clients that take turns.
 fn turns(engine: EngineKind, seed: u64, inserter: InserterKind, crashes: usize, workers: &[worker::Worker]) {
-    let units = 300;
-    let total = turns::steps(engine, seed, inserter, units, workers);
+    let (units, log) = (300, common::log());
+    let steps = turns::steps((engine, log), seed, inserter, units, workers);
     let mut random = Rng::with_seed(seed);
     for _ in 0..crashes {
-        let step = random.u64(0..=total * 2);
+        // Often beyond the end: then it crashes in the sync there.
+        let point = steps.point(random.u64(0..=steps.total() * 2));
         replay(
-            || turns::crash_at(engine, seed, inserter, units, step, workers),
+            || turns::crash_at((engine, log), seed, inserter, units, point, workers),
             || {
+                let (Point::Device(step) | Point::Memory(_, step)) = point;
                 println!(
-                    "KATYDID_ENGINE={engine} KATYDID_SEED={seed} KATYDID_STEP={step} KATYDID_INSERTER={inserter} cargo test -p katydid --test crash one_turn"
+                    "{log}, {point:?}; on disk: KATYDID_ENGINE={engine} KATYDID_SEED={seed} KATYDID_STEP={step} KATYDID_INSERTER={inserter} cargo test -p katydid --test crash one_turn"
                 );
             },
         );
@@ -242,17 +257,30 @@ suite! {
     a_seed_gives_the_same_calls_and_the_same_outcome_again,
 }
 
+// Not `release_crashes_at_every_sync`, which crashes at what a log in NVRAM does not do, nor `order`, whose scenes are logs that were not synced:
+// there everything appended is persisted, and a lost record is one that was being appended.
+suite! {
+    in_nvram:
+    a_crash_at_every_step,
+    crashes_at_some_steps_of_many_workloads,
+    crashes_beside_background_threads,
+    crashes_under_several_threads,
+    crashes_while_clients_take_turns,
+    a_seed_gives_the_same_calls_and_the_same_outcome_again,
+}
+
 /// So many for the paged engine; for the other one less, until it has less to find.
 fn some(engine: EngineKind, of_paged: u64, of_memory: u64) -> u64 {
     if engine == EngineKind::Paged { of_paged } else { of_memory }
 }
 
 fn a_crash_at_every_step(engine: EngineKind) {
-    let workload = Workload { engine, seed: common::seed(21), units: 40, background: Caller };
-    let total = workload.steps();
-    println!("{workload:?}: {total} steps");
-    for step in 0..total {
-        workload.crash_replayably(step);
+    let units = if common::log().in_nvram() { 12 } else { 40 };
+    let workload = Workload { engine, log: common::log(), seed: common::seed(21), units, background: Caller };
+    let steps = workload.steps();
+    println!("{workload:?}: {steps:?}");
+    for step in 0..steps.total() {
+        workload.crash_replayably(steps.point(step));
     }
 }
 
@@ -265,20 +293,23 @@ fn crashes_beside_background_threads(engine: EngineKind) {
 }
 
 fn some_steps_of_many(engine: EngineKind, background: Background, first: u64, crashes: usize) {
-    for seed in first..first + some(engine, 30, 24) {
-        let workload = Workload { engine, seed, units: 120, background };
-        let total = workload.steps();
+    let log = common::log();
+    let seeds = if log.in_nvram() { 9 } else { some(engine, 30, 24) };
+    for seed in first..first + seeds {
+        let workload = Workload { engine, log, seed, units: 120, background };
+        let steps = workload.steps();
         let mut random = Rng::with_seed(seed);
         for _ in 0..crashes {
-            workload.crash_replayably(random.u64(0..total));
+            workload.crash_replayably(steps.point(random.u64(0..steps.total())));
         }
     }
 }
 
 fn crashes_under_several_threads(engine: EngineKind) {
-    let first = common::seed(500);
-    for seed in first..first + 30 {
-        crowd(engine, seed);
+    let (first, log) = (common::seed(500), common::log());
+    let seeds = if log.in_nvram() { 12 } else { 30 };
+    for seed in first..first + seeds {
+        crowd(engine, log, seed);
     }
 }
 
@@ -296,7 +327,8 @@ fn release_crashes_at_every_sync_take_back_nothing_that_was_relied_on(engine: En
 fn crashes_while_clients_take_turns(engine: EngineKind) {
     let workers = turns::workers();
     let first = common::seed(4000);
-    for seed in first..first + some(engine, 40, 20) {
+    let seeds = if common::log().in_nvram() { 5 } else { some(engine, 40, 20) };
+    for seed in first..first + seeds {
         turns(engine, seed, InserterKind::Chunked, 10, &workers);
     }
     for (seed, inserter) in (first..).zip(InserterKind::ALL) {
@@ -310,7 +342,8 @@ fn one_turn() {
     let (Some(seed), Some(step)) = (setting("KATYDID_SEED"), setting("KATYDID_STEP")) else { return };
     let Ok(inserter) = std::env::var("KATYDID_INSERTER") else { return };
     let inserter = inserter.parse().expect("an inserter");
-    turns::crash_at(engine(), seed, inserter, 300, step, &turns::workers());
+    let store = (engine(), LogKind::Disk);
+    turns::crash_at(store, seed, inserter, 300, Point::Device(step), &turns::workers());
 }
 
 /// On another thread, beside whatever else runs: neither may matter.
@@ -318,14 +351,15 @@ fn a_seed_gives_the_same_calls_and_the_same_outcome_again(engine: EngineKind) {
     let first = common::seed(3000);
     // All designs are among so many seeds.
     for seed in first..first + 12 {
-        let workload = Workload { engine, seed, units: 80, background: Caller };
-        let total = workload.steps();
-        assert_eq!(total, workload.steps());
+        let workload = Workload { engine, log: common::log(), seed, units: 80, background: Caller };
+        let steps = workload.steps();
+        assert_eq!(steps, workload.steps());
         let mut random = Rng::with_seed(seed);
         for _ in 0..3 {
-            let step = random.u64(0..total);
-            let once = workload.crash_at(step);
-            let again = std::thread::spawn(move || workload.crash_at(step)).join().expect("no panic");
+            let step = random.u64(0..steps.total());
+            let point = steps.point(step);
+            let once = workload.crash_at(point);
+            let again = std::thread::spawn(move || workload.crash_at(point)).join().expect("no panic");
             let differs = once.told.iter().zip(&again.told).position(|(a, b)| a != b);
             if let Some(at) = differs {
                 let near = |outcome: &Outcome| outcome.told[at.saturating_sub(5)..=at].to_vec();
@@ -347,11 +381,16 @@ fn one_crash() {
         return;
     };
     let background = if std::env::var_os("KATYDID_THREADS").is_some() { Threads } else { Caller };
-    let workload = Workload { engine: engine(), seed, units: units as usize, background };
+    let log = std::env::var("KATYDID_LOG").map_or(LogKind::Disk, |name| name.parse().expect("a log"));
+    let workload = Workload { engine: engine(), log, seed, units: units as usize, background };
+    let point = match setting("KATYDID_MEMORY") {
+        Some(nth) => Point::Memory(nth as usize, step),
+        None => Point::Device(step),
+    };
     for _ in 1..setting("KATYDID_TIMES").unwrap_or(1) {
-        workload.crash_at(step);
+        workload.crash_at(point);
     }
-    let Outcome { generations, told } = workload.crash_at(step);
+    let Outcome { generations, told } = workload.crash_at(point);
     let survived: Vec<usize> = generations.iter().map(|(units, _)| *units).collect();
     println!("{} device calls, survivors {survived:?}", told.len());
 }
@@ -385,16 +424,17 @@ fn campaign() {
         } else {
             [EngineKind::Paged, EngineKind::Memory][(seen % 2) as usize]
         };
+        let log = LogKind::ALL[(seen / 2) as usize % LogKind::ALL.len()];
         for (background, crashes) in [(Caller, 14), (Threads, 6)] {
-            let workload = Workload { engine, seed, units: 100, background };
-            let total = workload.steps();
+            let workload = Workload { engine, log, seed, units: 100, background };
+            let steps = workload.steps();
             let mut random = Rng::with_seed(seed);
             for _ in 0..crashes {
-                workload.crash_replayably(random.u64(0..total));
+                workload.crash_replayably(steps.point(random.u64(0..steps.total())));
                 points += 1;
             }
         }
-        crowd(engine, seed);
+        crowd(engine, log, seed);
         turns(engine, seed, InserterKind::Chunked, 10, &workers);
         turns(engine, seed, InserterKind::ALL[(seed % 9) as usize], 2, &workers);
         points += 13 + at_every_sync(seed, (seed, Kind::of(engine, seed)));

@@ -11,11 +11,12 @@
 
 use crate::common::{Rng, key};
 use crate::history::{Model, Unit, apply};
-use crate::machine::Machine;
+use crate::machine::{Machine, Point, Steps};
 use crate::worker::Worker;
 use katydid::testing::{Background, run_background};
 use katydid::{
-    CommitFuture, Database, Durability, EngineKind, Error, InserterKind, Lsn, Transaction, TransactionOptions,
+    CommitFuture, Database, Durability, EngineKind, Error, InserterKind, LogKind, Lsn, Transaction,
+    TransactionOptions,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -412,25 +413,32 @@ pub fn workers() -> Vec<Worker> {
 }
 
 /// Steps a workload takes without a crash.
-pub fn steps(engine: EngineKind, seed: u64, inserter: InserterKind, units: usize, workers: &[Worker]) -> u64 {
-    let machine = Machine::new(engine, seed, Background::Caller).with_inserter(inserter);
-    let mut turns = Turns::new(&machine, workers, seed, Model::new(), 0);
-    turns.run(units, false).expect("a run without a crash");
-    machine.device.steps()
-}
-
-/// Runs it, crashing at `step`, or in the sync at the end if that comes first, and recovers; once more after that.
-pub fn crash_at(
-    engine: EngineKind,
+pub fn steps(
+    (engine, log): (EngineKind, LogKind),
     seed: u64,
     inserter: InserterKind,
     units: usize,
-    step: u64,
+    workers: &[Worker],
+) -> Steps {
+    let machine = Machine::new(engine, seed, Background::Caller).with_inserter(inserter).with_log(log);
+    let mut turns = Turns::new(&machine, workers, seed, Model::new(), 0);
+    turns.run(units, false).expect("a run without a crash");
+    machine.steps()
+}
+
+/// Runs it, crashing at a step, or in the sync at the end if that comes first, and recovers; once more after that.
+pub fn crash_at(
+    (engine, log): (EngineKind, LogKind),
+    seed: u64,
+    inserter: InserterKind,
+    units: usize,
+    point: Point,
     workers: &[Worker],
 ) {
+    let (Point::Device(step) | Point::Memory(_, step)) = point;
     let mut random = Rng::with_seed(seed ^ (step << 32) ^ 0x7a11);
-    let mut machine = Machine::new(engine, seed, Background::Caller).with_inserter(inserter);
-    machine.device.crash_at(step);
+    let mut machine = Machine::new(engine, seed, Background::Caller).with_inserter(inserter).with_log(log);
+    machine.crash_at(point);
     let (mut base, mut marks) = (Model::new(), 0);
     for _ in 0..2 {
         let mut turns = Turns::new(&machine, workers, seed, base, marks);
@@ -449,6 +457,6 @@ pub fn crash_at(
         drop(again);
         base = found;
         machine = recovered;
-        machine.device.crash_at(machine.device.steps() + random.u64(1..1000));
+        machine.crash_soon(&mut random, 1000, 1000);
     }
 }
