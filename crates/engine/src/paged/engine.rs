@@ -199,6 +199,10 @@ impl Engine {
     /// released.
     pub(crate) fn keep_locks(&self, locks: TxnLocks) {
         self.stuck.lock().push(locks);
+        // A log in NVRAM may have failed without a device call.
+        if let Some(katydid_wal::Error::Poisoned { cause }) = self.log.poisoned() {
+            self.gate.shut(cause);
+        }
         if self.gate.is_shut() {
             self.locks.shut();
         }

@@ -275,7 +275,7 @@ fn some(engine: EngineKind, of_paged: u64, of_memory: u64) -> u64 {
 }
 
 fn a_crash_at_every_step(engine: EngineKind) {
-    let units = if common::log().in_nvram() { 12 } else { 40 };
+    let units = if common::log().in_nvram() { 9 } else { 40 };
     let workload = Workload { engine, log: common::log(), seed: common::seed(21), units, background: Caller };
     let steps = workload.steps();
     println!("{workload:?}: {steps:?}");
@@ -294,7 +294,7 @@ fn crashes_beside_background_threads(engine: EngineKind) {
 
 fn some_steps_of_many(engine: EngineKind, background: Background, first: u64, crashes: usize) {
     let log = common::log();
-    let seeds = if log.in_nvram() { 9 } else { some(engine, 30, 24) };
+    let seeds = if log.in_nvram() { 5 } else { some(engine, 30, 24) };
     for seed in first..first + seeds {
         let workload = Workload { engine, log, seed, units: 120, background };
         let steps = workload.steps();
@@ -350,7 +350,8 @@ fn one_turn() {
 fn a_seed_gives_the_same_calls_and_the_same_outcome_again(engine: EngineKind) {
     let first = common::seed(3000);
     // All designs are among so many seeds.
-    for seed in first..first + 12 {
+    let seeds = if common::log().in_nvram() { 4 } else { 12 };
+    for seed in first..first + seeds {
         let workload = Workload { engine, log: common::log(), seed, units: 80, background: Caller };
         let steps = workload.steps();
         assert_eq!(steps, workload.steps());
