@@ -5,7 +5,7 @@
 //! ```text
 //! log.control: | slot 0, 4 KiB | slot 1, 4 KiB |      slots are sealed blocks (see `checksum`), magic "KATYDCTL"
 //! slot: 12 .. 16 incarnation u32 | 16 log id u128 | 32 seq u64 | 40 start u64 | 48 start incarnation u32 | 52 kind u32
-//!       56 durable u64 | 64 segment bytes u64 | 72 prepared end u64 | zeros
+//!       56 durable u64 | 64 segment bytes u64 | 72 prepared end u64 | 80 entries u64 | zeros
 //! ```
 //!
 //! 1. Slots are written in turn, durably, and the sound one with the larger `seq` counts. A write torn by a crash
@@ -14,13 +14,14 @@
 //! 3. Incarnation 0 means that nothing was ever written: creation may not have finished, and missing segments are made.
 //! 4. `start incarnation` is that of the record at `start`, so that bytes there left by an older one are recognised.
 //! 5. `durable` is a lower bound of the durable frontier, like the one in records.
-//! 6. Of a log in NVRAM `segment bytes` are those of its ring, and nothing is prepared.
+//! 6. Of a log in NVRAM `segment bytes` are those of its ring, or of the heap beside the entries of `nv_logging`, and nothing is prepared. All other
+//!    logs have no entries.
 //! 7. Every segment from `start` to `prepared end` exists: a segment is named here before anything is written into it, so
 //!    that the last ones cannot go missing unnoticed.
 
 use crate::checksum::{self, Block, SEALED_BYTES, SealFault, read_u32, read_u64, read_u128};
 use crate::lsn::Lsn;
-use crate::options::{LogKind, segment_bytes_valid};
+use crate::options::{LogKind, entries_valid, segment_bytes_valid};
 use katydid_device::{self as device, Create, Directory, File, Method, WriteMode};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -50,6 +51,8 @@ pub(crate) struct ControlState {
     pub segment_bytes: u64,
     /// Segments up to here are known to have been made.
     pub prepared_end: Lsn,
+    /// Of a log whose records lie apart; otherwise 0.
+    pub entries: u64,
 }
 
 impl ControlState {
@@ -65,6 +68,7 @@ impl ControlState {
             durable: Lsn::ZERO,
             segment_bytes,
             prepared_end: Lsn::ZERO,
+            entries: 0,
         }
     }
 
@@ -79,6 +83,7 @@ impl ControlState {
         block[56..64].copy_from_slice(&self.durable.get().to_le_bytes());
         block[64..72].copy_from_slice(&self.segment_bytes.to_le_bytes());
         block[72..80].copy_from_slice(&self.prepared_end.get().to_le_bytes());
+        block[80..88].copy_from_slice(&self.entries.to_le_bytes());
         checksum::seal(&mut block, MAGIC, FORMAT_VERSION);
         block
     }
@@ -98,9 +103,15 @@ impl ControlState {
             durable: Lsn::new(read_u64(block, 56)),
             segment_bytes: read_u64(block, 64),
             prepared_end: Lsn::new(read_u64(block, 72)),
+            entries: read_u64(block, 80),
+        };
+        let entries_good = match log {
+            LogKind::NvLogging => entries_valid(state.entries),
+            LogKind::Disk | LogKind::NvDirect | LogKind::NvRing => state.entries == 0,
         };
         let sensible = segment_bytes_valid(state.segment_bytes)
             && (!log.in_nvram() || state.segment_bytes.is_power_of_two() && state.segment_bytes >= 16 << 10)
+            && entries_good
             && state.start <= Lsn::LIMIT
             && state.start.get().is_multiple_of(8)
             && state.durable <= Lsn::LIMIT
@@ -116,6 +127,7 @@ fn kind_number(log: LogKind) -> u32 {
         LogKind::Disk => 0,
         LogKind::NvDirect => 2,
         LogKind::NvRing => 3,
+        LogKind::NvLogging => 4,
     }
 }
 
@@ -216,7 +228,7 @@ mod tests {
     fn a_slot_is_read_back_and_damage_noticed() {
         let block = state(9).encode();
         assert_eq!(ControlState::decode(&block), Ok(state(9)));
-        for at in (0..100).chain(4080..4096) {
+        for at in (0..108).chain(4080..4096) {
             let mut damaged = block.clone();
             damaged[at] ^= 0x10;
             assert_eq!(ControlState::decode(&damaged), Err(SealFault::Broken), "byte {at}");
@@ -226,7 +238,8 @@ mod tests {
     #[test]
     fn every_kind_of_log_is_read_back_and_an_unknown_one_is_newer() {
         for log in LogKind::ALL {
-            let state = ControlState { log, ..state(9) };
+            let entries = if log == LogKind::NvLogging { 1 << 10 } else { 0 };
+            let state = ControlState { log, entries, ..state(9) };
             assert_eq!(ControlState::decode(&state.encode()), Ok(state));
         }
         let mut block = state(9).encode();
@@ -241,6 +254,9 @@ mod tests {
             ControlState { segment_bytes: 0, ..state(1) },
             ControlState { segment_bytes: 8 << 10, log: LogKind::NvRing, ..state(1) },
             ControlState { segment_bytes: 20 << 10, log: LogKind::NvDirect, ..state(1) },
+            ControlState { log: LogKind::NvLogging, ..state(1) },
+            ControlState { log: LogKind::NvLogging, entries: 100, ..state(1) },
+            ControlState { log: LogKind::NvRing, entries: 1 << 10, ..state(1) },
             ControlState { segment_bytes: u64::MAX, ..state(1) },
             ControlState { start: Lsn::new(u64::MAX), ..state(1) },
             ControlState { durable: Lsn::new(u64::MAX), ..state(1) },

@@ -31,10 +31,12 @@ use crate::frontier::Frontiers;
 use crate::insert::{self, Admission, Image, Inserter, Limiter, Piece, Stalled, Tracker};
 use crate::lsn::{BLOCK_BYTES, Lsn};
 use crate::maintenance::{Maintenance, Refusal};
+use crate::nvram::apart::ApartInserter;
+use crate::nvram::store::NvStore;
 use crate::options::Background;
 use crate::options::{Durability, Options};
 use crate::reader::Extent;
-use crate::record::{Draft, HEADER_BYTES, Kind, Part, RECORD_BYTES_MAX, prepare_header, split};
+use crate::record::{Draft, HEADER_BYTES, Kind, Layout, Part, RECORD_BYTES_MAX, prepare_header, split};
 use crate::ring::Ring;
 use crate::segment::SegmentStore;
 use crate::session::{Append, Appended};
@@ -61,6 +63,8 @@ pub(crate) struct Core {
     background: Background,
     /// Whether order of appends is order of LSNs.
     in_order: bool,
+    /// Where the records that are appended lie.
+    layout: Layout,
     incarnation: u32,
     piece_bytes_max: usize,
     spare_segments: u64,
@@ -113,23 +117,38 @@ impl Core {
                 (options, ring, options.background.arrange(sync::choose(&options.background.limit(options))))
             }
             Store::Nvram(store) => {
-                effective = options.with_ring(store.ring().bytes());
-                let protocol: Box<dyn SyncProtocol> = Box::new(sync::Persisted);
-                (&effective, Ring::in_nvram(store.ring().clone()), protocol)
+                let (of_memory, ring) = store.memory().arrange(options);
+                effective = of_memory;
+                (&effective, ring, Box::new(sync::Persisted) as Box<dyn SyncProtocol>)
             }
         };
+        let apart = start.store.nvram().and_then(NvStore::apart);
+        let (limiter, inserter, piece_bytes_max) = match apart {
+            None => {
+                let inserter = insert::choose(options, start.incarnation, start.end);
+                (Limiter::new(options), inserter, options.piece_bytes_max())
+            }
+            Some(apart) => {
+                // One more for the log's own records.
+                let inserter: Box<dyn Inserter> =
+                    Box::new(ApartInserter::new(options.sessions_max + 1, apart.clone()));
+                (Limiter::of_entries(options), inserter, apart.entries.piece_bytes_max())
+            }
+        };
+        let layout = start.store.layout();
         let core = Arc::new_cyclic(|me| Core {
-            image: Image { frontiers: Frontiers::at(start.end), ring, limiter: Limiter::new(options) },
+            image: Image { frontiers: Frontiers::at(start.end), ring, limiter },
+            layout,
             store: start.store,
             maintenance: Maintenance::default(),
             wakers: Wakers::default(),
             tally: Tally::default(),
-            inserter: insert::choose(options, start.incarnation, start.end),
+            in_order: layout == Layout::Apart || options.inserter.keeps_order(),
+            inserter,
             protocol,
             background: options.background,
-            in_order: options.inserter.keeps_order(),
             incarnation: start.incarnation,
-            piece_bytes_max: options.piece_bytes_max(),
+            piece_bytes_max,
             spare_segments: options.spare_segments as u64,
             leader: Mutex::new(LeaderState::new(start.end)),
             tail: Mutex::new(AlignedBuffer::new_zeroed(BLOCK_BYTES as usize)),
@@ -205,7 +224,8 @@ impl Core {
         let mut piece =
             Piece { prepared: &prepared, payload: append.payload, after: append.after.max(append.prev) };
         let start = self.insert(slot, &mut piece, append.admission)?;
-        Ok(Appended { first: start, lsn: start, end: start.plus(piece.bytes()) })
+        let bytes = piece.bytes();
+        Ok(Appended { first: start, lsn: start, end: start.plus(self.layout.positions(bytes)), bytes })
     }
 
     #[inline]
@@ -216,6 +236,7 @@ impl Core {
             txn: append.txn,
             prev: append.prev,
             durable: self.image.frontiers.durable(),
+            layout: self.layout,
         }
     }
 
@@ -248,8 +269,10 @@ impl Core {
                 Piece { prepared: &prepared, payload: &slices, after: append.after.max(append.prev) };
             let start = self.insert(slot, &mut piece, admission)?;
             admission = Admission::Critical;
-            let first = appended.map_or(start, |appended| appended.first);
-            appended = Some(Appended { first, lsn: start, end: start.plus(piece.bytes()) });
+            let (first, before) = appended.map_or((start, 0), |appended| (appended.first, appended.bytes));
+            let bytes = piece.bytes();
+            let end = start.plus(self.layout.positions(bytes));
+            appended = Some(Appended { first, lsn: start, end, bytes: before + bytes });
         }
         appended.ok_or(AppendError::TooLarge { bytes, limit: RECORD_BYTES_MAX as u64 })
     }
@@ -279,6 +302,10 @@ impl Core {
             self.tally.stalls.add(1);
         }
         self.look();
+        if let Some(apart) = self.store.nvram().and_then(NvStore::apart) {
+            self.make_room_apart(apart, bytes, admission, step)?;
+            return self.check_appendable();
+        }
         let Image { frontiers, limiter, .. } = &self.image;
         let reserved = frontiers.reserved().get();
         let needed = limiter.written_needed(reserved, bytes);
@@ -299,6 +326,9 @@ impl Core {
         bytes: u64,
         admission: Admission,
     ) -> std::result::Result<(), AppendError> {
+        if let Some(apart) = self.store.nvram().and_then(NvStore::apart) {
+            return self.make_sure_of(apart, bytes, admission);
+        }
         let Image { frontiers, limiter, .. } = &self.image;
         let fits =
             || limiter.fits_prepared(frontiers.reserved().get(), bytes, self.store.prepared_end(), admission);
@@ -436,16 +466,21 @@ impl Core {
 
     /// Most bytes between the start and what is reserved, if that is fixed.
     pub(crate) fn capacity(&self) -> Option<u64> {
-        Some(self.store.nvram()?.capacity() - self.image.limiter.slack())
+        Some(self.store.nvram()?.capacity(self.image.limiter.slack()))
     }
 
     /// See [`Log::fullness`](crate::Log::fullness).
     pub(crate) fn fullness(&self) -> Option<u32> {
-        let room = self.capacity()?.saturating_sub(self.image.limiter.reserve()).max(1);
+        let Image { frontiers, limiter, .. } = &self.image;
+        let store = self.store.nvram()?;
         // In this order: the start never passes what is reserved.
-        let start = self.store.start();
-        let live = self.image.frontiers.reserved().since(start);
-        Some(u32::try_from(live.saturating_mul(1000) / room).unwrap_or(u32::MAX))
+        let start = store.start();
+        let live = frontiers.reserved().since(start);
+        Some(store.fullness(
+            live,
+            limiter.slack().saturating_add(limiter.reserve_positions()),
+            limiter.reserve(),
+        ))
     }
 
     /// See [`Log::trim`](crate::Log::trim).

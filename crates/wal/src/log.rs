@@ -5,7 +5,7 @@ use crate::core::{Core, Start, locked};
 use crate::counters::Counters;
 use crate::error::{AppendError, Error, OpenError, ReadError};
 use crate::lsn::Lsn;
-use crate::nvram::store::NvStore;
+use crate::nvram::store::{NvStore, Use};
 use crate::options::{Background, Durability, LogKind, Options};
 use crate::reader::{self, Below, Reader, Record, Show};
 use crate::record::Kind;
@@ -41,9 +41,9 @@ struct Handle {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Space {
-    /// From the log's start to its reserved end.
+    /// From the log's start to its reserved end. Of [`LogKind::NvLogging`] the heap's chunks that records are in.
     pub live: u64,
-    /// Prepared for records to come, the reserve included.
+    /// Prepared for records to come, the reserve included. Of [`LogKind::NvLogging`] the heap's free chunks.
     pub prepared: u64,
     /// Of those, for critical appends only.
     pub reserve: u64,
@@ -146,14 +146,16 @@ impl Log {
         self.core().store.nvram().map(NvStore::form)
     }
 
-    /// Most bytes, the reserve included, between [`Log::start`] and [`Log::reserved`], if that is fixed: in NVRAM nothing makes room but
-    /// [`Log::trim`].
+    /// Most bytes of records, the reserve included, between [`Log::start`] and [`Log::reserved`], if that is fixed: in NVRAM nothing makes room
+    /// but [`Log::trim`]. Of [`LogKind::NvLogging`] so many bytes surely fit, and often some more; if it has few entries, not of short records.
     pub fn capacity(&self) -> Option<u64> {
         self.core().capacity()
     }
 
     /// How much of a log in NVRAM is taken, per mille of what appends that are not critical may take; at 1,000 they get
-    /// [`AppendError::NoSpace`], and more was taken by critical ones, or has been set aside since. None for others, which can grow.
+    /// [`AppendError::NoSpace`], and more was taken by critical ones, or has been set aside since. None for others, which can grow. Of
+    /// [`LogKind::NvLogging`] the share of its entries or of its heap, whichever is greater; a chunk of the heap is taken as soon as there is
+    /// one record in it, and free when all its records were trimmed.
     pub fn fullness(&self) -> Option<u32> {
         self.core().fullness()
     }
@@ -305,7 +307,8 @@ impl Log {
         Ok(())
     }
 
-    /// Sets `bytes` more of the prepared space aside for critical appends, until the guard is dropped. Waits for
+    /// Sets `bytes` more of the prepared space aside for critical appends, until the guard is dropped; of [`LogKind::NvLogging`] also entries for as
+    /// many records as there may be in them. Waits for
     /// segments to be prepared if need be. What other threads are appending at this moment may still take from it.
     ///
     /// # Errors
@@ -325,12 +328,14 @@ impl Log {
     pub fn space(&self) -> Space {
         let core = self.core();
         let reserved = self.reserved();
-        Space {
-            live: reserved.since(self.start()),
-            prepared: core.store.prepared_end().since(reserved),
-            reserve: core.image.limiter.reserve(),
-            on_disk: core.store.bytes(),
-        }
+        let (live, prepared) = match core.store.nvram() {
+            None => (reserved.since(self.start()), core.store.prepared_end().since(reserved)),
+            Some(store) => {
+                let Use { live, prepared } = store.space(reserved);
+                (live, prepared)
+            }
+        };
+        Space { live, prepared, reserve: core.image.limiter.reserve(), on_disk: core.store.bytes() }
     }
 
     /// What the log has done so far.

@@ -3,6 +3,7 @@
 //! Pure; any thread. Designs that exist side by side are named by enums here and chosen at open; no option changes what
 //! the files mean, so a log may be opened with other options than it was written with.
 
+use crate::record::{HEADER_BYTES, RECORD_ALIGNMENT};
 use katydid_device::nvram::Persistence;
 use katydid_device::{Device, Method};
 use std::fmt;
@@ -34,22 +35,44 @@ pub enum LogKind {
     NvDirect,
     /// A ring in NVRAM, filled in place. A commit waits until there is no hole below it, as on disk. Ours.
     NvRing,
+    /// Records in a heap in NVRAM, each persisted before it gets its position, and a ring of entries that name their places (`NV-Logging`).
+    /// Positions count entries, each 8, not bytes; the inserter is without meaning. A commit waits until there is no hole below it, and a
+    /// hole is one word that is being persisted.
+    NvLogging,
 }
 
 /// A log in NVRAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NvramOptions {
-    /// Bytes of the ring: most that the log holds between two trims. Default 64 MiB; a power of two from 16 KiB to 16 GiB. Only a new log
-    /// takes it.
+    /// Bytes of the ring, or of the heap of `NvLogging`: most that the log holds between two trims. Default 64 MiB; a power of two from 16 KiB
+    /// to 16 GiB. Only a new log takes it.
     pub bytes: u64,
+    /// Entries of `NvLogging`, of 8 bytes each beside the heap: most physical records that the log holds between two trims. Default 0: one
+    /// for each 64 bytes of the heap. A power of two from 64 to 268,435,456. Only a new log takes it.
+    pub entries: u64,
     /// What memory to ask for. Default `Auto`: real where there is such, else emulated.
     pub want: Persistence,
 }
 
 impl Default for NvramOptions {
     fn default() -> Self {
-        NvramOptions { bytes: 64 << 20, want: Persistence::default() }
+        NvramOptions { bytes: 64 << 20, entries: 0, want: Persistence::default() }
     }
+}
+
+impl NvramOptions {
+    /// How many entries there are to be.
+    pub(crate) fn entries(&self) -> u64 {
+        if self.entries == 0 { self.bytes / BYTES_PER_ENTRY } else { self.entries }
+    }
+}
+
+/// Bytes of the heap for which there is one entry by default: few records are shorter.
+const BYTES_PER_ENTRY: u64 = 64;
+
+/// Whether a log may have so many entries.
+pub(crate) fn entries_valid(entries: u64) -> bool {
+    entries.is_power_of_two() && (64..=1 << 28).contains(&entries)
 }
 
 /// How threads put records into the log's memory.
@@ -154,11 +177,18 @@ words!(
     Written = "written",
     Durable = "durable"
 );
-words!(LogKind, "disk, nv_direct, nv_ring", Disk = "disk", NvDirect = "nv_direct", NvRing = "nv_ring");
+words!(
+    LogKind,
+    "disk, nv_direct, nv_ring, nv_logging",
+    Disk = "disk",
+    NvDirect = "nv_direct",
+    NvRing = "nv_ring",
+    NvLogging = "nv_logging"
+);
 
 impl LogKind {
     /// Every kind.
-    pub const ALL: [LogKind; 3] = [LogKind::Disk, LogKind::NvDirect, LogKind::NvRing];
+    pub const ALL: [LogKind; 4] = [LogKind::Disk, LogKind::NvDirect, LogKind::NvRing, LogKind::NvLogging];
 
     /// Whether it is in NVRAM: then nothing is written or synced, and [`Log::trim`](crate::Log::trim) alone makes room.
     pub const fn in_nvram(self) -> bool {
@@ -241,10 +271,10 @@ pub struct Options {
     /// Size of the log's image in memory, where records wait to be written. A power of two from 16 KiB to 1 GiB. Default
     /// [`Options::ring_bytes_for`] this machine's processors. Whoever sets it sets `run_ahead_bytes` too, whose default is for the default ring.
     pub ring_bytes: usize,
-    /// How far reservations may run ahead of the filled frontier. Default an eighth of the default ring; from 4 KiB to half of
+    /// How far reservations may run ahead of the filled frontier, in positions. Default an eighth of the default ring; from 4 KiB to half of
     /// `ring_bytes`. Smaller bounds the time a preempted thread can hold others up.
     pub run_ahead_bytes: usize,
-    /// How records are put into memory. Default `Marks`.
+    /// How records are put into memory. Default `Marks`. Without meaning for [`LogKind::NvLogging`].
     pub inserter: InserterKind,
     /// Slots in which threads that meet form groups, for `Consolidated`, `Hybrid` and `Delegated`. Default 4; from 1 to 64. More
     /// means more and smaller groups.
@@ -274,7 +304,8 @@ pub struct Options {
     /// 1,024. More hides slower preparation at the price of disk space.
     pub spare_segments: usize,
     /// Prepared bytes that only critical appends (those that finish or undo what is already in the log) may use.
-    /// Default 16 MiB; at most 1,024 segments' worth, or in NVRAM a quarter of the ring.
+    /// Default 16 MiB; at most 1,024 segments' worth, or in NVRAM a quarter of the ring or heap. Of `NvLogging` entries are kept for them too, as
+    /// many as there may be records in so many bytes; at most half of all.
     pub reserve_bytes: u64,
     /// How long a device call may take before it is reported as a stall: as an event (`log`, target `katydid::device`) and in
     /// [`Log::device_stalls`](crate::Log::device_stalls). Default 1 s; zero: never. Of no other effect.
@@ -405,9 +436,26 @@ impl Options {
             let bytes = self.nvram.bytes;
             let good = bytes.is_power_of_two() && (16 << 10..=16 << 30).contains(&bytes);
             check(good, "nvram.bytes", bytes, "a power of two from 16384 to 17179869184")?;
+            if self.log == LogKind::NvLogging {
+                let entries = self.nvram.entries();
+                check(
+                    entries_valid(entries),
+                    "nvram.entries",
+                    entries,
+                    "a power of two from 64 to 268435456",
+                )?;
+                let good = reserve <= reserve_bytes_max(entries);
+                check(good, "reserve_bytes", reserve, "at most 24 times nvram.entries")?;
+            }
             return check(reserve <= bytes / 4, "reserve_bytes", reserve, "at most a quarter of nvram.bytes");
         }
         check(reserve / segment <= 1_024, "reserve_bytes", reserve, "at most 1024 times segment_bytes")
+    }
+
+    /// The same for a log with so many entries, and a heap of so many bytes, in NVRAM: what is said of positions goes for those of entries.
+    pub(crate) fn with_entries(&self, entries: u64, heap: u64) -> Options {
+        let reserve_bytes = self.reserve_bytes.min(heap / 4).min(reserve_bytes_max(entries));
+        Options { reserve_bytes, ..self.with_ring(entries * RECORD_ALIGNMENT as u64) }
     }
 
     /// The same for a log whose ring of so many bytes is in NVRAM: what is said of the image in memory goes for that.
@@ -425,6 +473,11 @@ impl Options {
     pub(crate) fn piece_bytes_max(&self) -> usize {
         (self.ring_bytes / 8).min(crate::record::PIECE_BYTES_MAX)
     }
+}
+
+/// Most bytes that can be kept for critical appends of a log with so many entries: half of these, of the shortest records.
+fn reserve_bytes_max(entries: u64) -> u64 {
+    entries / 2 * HEADER_BYTES as u64
 }
 
 #[cfg(test)]
@@ -469,6 +522,17 @@ mod tests {
             ("reserve_bytes", in_nvram(1 << 20, (256 << 10) + 1)),
         ];
         in_nvram(1 << 20, 256 << 10).validate().unwrap();
+        let apart = |entries, reserve_bytes| {
+            let nvram = NvramOptions { entries, ..in_nvram(1 << 20, 0).nvram };
+            Options { log: LogKind::NvLogging, nvram, reserve_bytes, ..Options::default() }
+        };
+        apart(64, 24 * 64).validate().unwrap();
+        apart(0, 256 << 10).validate().unwrap();
+        for (name, entries, reserve) in
+            [("nvram.entries", 32, 0), ("nvram.entries", 100, 0), ("reserve_bytes", 64, 24 * 64 + 1)]
+        {
+            assert_eq!(apart(entries, reserve).validate().unwrap_err().option, name);
+        }
         for (name, options) in bad {
             assert_eq!(options.validate().unwrap_err().option, name);
         }

@@ -12,7 +12,7 @@
 
 use crate::error::ReadError;
 use crate::lsn::Lsn;
-use crate::record::{self, HEADER_BYTES, Header, Invalid, Kind, Link, PIECE_BYTES_MAX, Part};
+use crate::record::{self, HEADER_BYTES, Header, Invalid, Kind, Layout, Link, PIECE_BYTES_MAX, Part};
 use crate::recover::scan::follows;
 use crate::segment::Source;
 use crate::segment::ahead::ReadAhead;
@@ -159,7 +159,10 @@ impl Reader {
     /// Reads what has been written so far ahead, on threads that end with the reader: for whoever reads much of the log.
     #[must_use]
     pub fn read_ahead(mut self) -> Self {
-        self.source = Arc::new(ReadAhead::new(self.source, self.at, self.extent.written()));
+        // What lies apart is in memory.
+        if self.source.layout() == Layout::InLine {
+            self.source = Arc::new(ReadAhead::new(self.source, self.at, self.extent.written()));
+        }
         self
     }
 
@@ -310,7 +313,10 @@ fn read_piece<'b>(
     if at >= end {
         return Err(ReadError::BeyondEnd { at, end });
     }
-    let room = usize::try_from(end.since(at)).unwrap_or(usize::MAX).min(PIECE_BYTES_MAX);
+    let room = match source.layout() {
+        Layout::InLine => usize::try_from(end.since(at)).unwrap_or(usize::MAX).min(PIECE_BYTES_MAX),
+        Layout::Apart => PIECE_BYTES_MAX,
+    };
     bytes.resize(room, 0);
     let got = source.read(at, bytes)?;
     match record::decode(&bytes[..got], at) {

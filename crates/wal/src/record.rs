@@ -13,6 +13,8 @@
 //!    recovery uses it only as a lower bound.
 //! 3. Only the position remains to be written between reservation and copy.
 //! 4. `len` is checked against [`PIECE_BYTES_MAX`] before anything is read or allocated by it.
+//! 5. A record that lies apart (bit 2 of `flags`; bits 0 and 1 say which part it is) takes one step of 8 of the positions, however long it
+//!    is, and its `lsn` is zero where it is kept: readers put in the position that they came by (`nvram/entries.rs`).
 
 mod fragment;
 
@@ -108,6 +110,48 @@ impl Part {
     }
 }
 
+/// Where a record's bytes lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Layout {
+    /// At its position, and it takes as many positions as it has bytes.
+    #[default]
+    InLine,
+    /// Elsewhere. What lies at its position names the place, and is [`RECORD_ALIGNMENT`] long (rule 5).
+    Apart,
+}
+
+impl Layout {
+    /// The flag of [`Layout::Apart`], where `flags` lies in a header.
+    const APART: u8 = 1 << 2;
+    /// Where `flags` lies.
+    const FLAGS_AT: usize = 21;
+
+    const fn to_flags(self) -> u8 {
+        match self {
+            Layout::InLine => 0,
+            Layout::Apart => Self::APART,
+        }
+    }
+
+    const fn from_flags(flags: u8) -> Self {
+        if flags & Self::APART == 0 { Layout::InLine } else { Layout::Apart }
+    }
+
+    /// Of a record whose header begins with `head`.
+    pub(crate) fn of(head: &[u8; HEADER_BYTES]) -> Self {
+        Self::from_flags(head[Self::FLAGS_AT])
+    }
+
+    /// How many positions a record of so many bytes takes, padding included.
+    #[inline(always)]
+    pub(crate) const fn positions(self, padded: u64) -> u64 {
+        match self {
+            Layout::InLine => padded,
+            Layout::Apart => RECORD_ALIGNMENT as u64,
+        }
+    }
+}
+
 /// `bytes` rounded up to where the next record may start.
 pub(crate) const fn padded_len(bytes: usize) -> usize {
     bytes.next_multiple_of(RECORD_ALIGNMENT)
@@ -122,6 +166,7 @@ pub(crate) struct Draft {
     pub prev: Lsn,
     /// The durable frontier, read before the reservation (rule 2).
     pub durable: Lsn,
+    pub layout: Layout,
 }
 
 /// A physical record that is complete but for its position.
@@ -181,8 +226,8 @@ pub(crate) fn prepare_header<'a>(
     let link_bytes = link.map_or(0, |link| link.len());
     let len = HEADER_BYTES + link_bytes + payload.clone().map(<[u8]>::len).sum::<usize>();
     assert!(len <= PIECE_BYTES_MAX, "a physical record of {len} bytes");
-    let what =
-        u64::from(draft.incarnation) | u64::from(draft.kind.get()) << 32 | u64::from(part.to_flags()) << 40;
+    let flags = part.to_flags() | draft.layout.to_flags();
+    let what = u64::from(draft.incarnation) | u64::from(draft.kind.get()) << 32 | u64::from(flags) << 40;
     let words = [what, draft.txn, draft.prev.get(), draft.durable.get()];
     let mut summed = [0; HEADER_BYTES - SUMMED_FROM];
     summed.as_chunks_mut().0.iter_mut().zip(words).for_each(|(field, word)| *field = word.to_le_bytes());
@@ -217,17 +262,18 @@ pub struct Header {
     pub prev: Lsn,
     /// The log was known to be durable up to here when the record was made.
     pub durable: Lsn,
+    pub(crate) layout: Layout,
 }
 
 impl Header {
-    /// Bytes of the log the record takes.
+    /// Bytes of the log's memory or files that the record takes.
     pub fn padded(&self) -> u64 {
         padded_len(self.len as usize) as u64
     }
 
     /// Where the next record starts.
     pub fn end(&self) -> Lsn {
-        self.lsn.plus(self.padded())
+        self.lsn.plus(self.layout.positions(self.padded()))
     }
 }
 
@@ -286,7 +332,8 @@ pub(crate) fn decode(bytes: &[u8], at: Lsn) -> Result<Decoded<'_>, Invalid> {
         return Err(Invalid::Sum);
     }
     let kind = Kind(head[20]);
-    let Some(part) = Part::from_flags(head[21]) else { return Err(Invalid::Field) };
+    let flags = head[Layout::FLAGS_AT];
+    let Some(part) = Part::from_flags(flags & !Layout::APART) else { return Err(Invalid::Field) };
     let link_bytes = if part == Part::Whole { 0 } else { Link::BYTES };
     if kind.get() == 0 || head[22..24] != [0, 0] || wanted < HEADER_BYTES + link_bytes {
         return Err(Invalid::Field);
@@ -300,6 +347,7 @@ pub(crate) fn decode(bytes: &[u8], at: Lsn) -> Result<Decoded<'_>, Invalid> {
         txn: read_u64(head, 24),
         prev: Lsn::new(read_u64(head, 32)),
         durable: Lsn::new(read_u64(head, 40)),
+        layout: Layout::from_flags(flags),
     };
     Ok(Decoded { header, body: &record[HEADER_BYTES..] })
 }
@@ -309,7 +357,15 @@ mod tests {
     use super::*;
 
     fn draft() -> Draft {
-        Draft { incarnation: 7, kind: Kind::new(20), txn: 11, prev: Lsn::new(64), durable: Lsn::new(32) }
+        let layout = Layout::InLine;
+        Draft {
+            incarnation: 7,
+            kind: Kind::new(20),
+            txn: 11,
+            prev: Lsn::new(64),
+            durable: Lsn::new(32),
+            layout,
+        }
     }
 
     fn whole(payload: &[&[u8]], lsn: Lsn) -> Vec<u8> {
@@ -357,9 +413,20 @@ mod tests {
     }
 
     #[test]
+    fn a_record_that_lies_apart_takes_one_step() {
+        let draft = Draft { layout: Layout::Apart, ..draft() };
+        let prepared = prepare_header(&draft, Part::Whole, None, std::iter::once(&b"payload"[..]));
+        let mut bytes = prepared.head(Lsn::new(800));
+        bytes.extend_from_slice(b"payload");
+        let header = decode(&bytes, Lsn::new(800)).unwrap().header;
+        assert_eq!((header.layout, header.part, header.end()), (Layout::Apart, Part::Whole, Lsn::new(808)));
+        assert_eq!((header.len, header.padded()), (55, 56));
+    }
+
+    #[test]
     fn an_unknown_flag_under_a_good_sum_is_refused() {
         let lsn = Lsn::new(8);
-        for (at, value) in [(21, 4), (22, 1), (20, 0)] {
+        for (at, value) in [(21, 8), (22, 1), (20, 0)] {
             let mut bytes = whole(&[b"x"], lsn);
             bytes[at] = value;
             let mut sum = Sum::new();

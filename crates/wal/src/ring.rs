@@ -41,6 +41,11 @@ impl Ring {
         Ring { bytes: AlignedBuffer::new_zeroed(0), mask: nvram.bytes() - 1, nvram: Some(nvram) }
     }
 
+    /// What stands for the ring of a log whose records lie apart: only its size counts.
+    pub(crate) fn of_entries(size: u64) -> Self {
+        Ring { bytes: AlignedBuffer::new_zeroed(0), mask: size - 1, nvram: None }
+    }
+
     #[inline(always)]
     pub(crate) fn nvram(&self) -> Option<&NvRing> {
         self.nvram.as_ref()

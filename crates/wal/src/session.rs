@@ -74,6 +74,8 @@ pub struct Appended {
     pub lsn: Lsn,
     /// Where it ends, exclusively: it is durable when [`Log::durable`] has got here.
     pub end: Lsn,
+    /// Bytes of the log's memory or files that it takes, headers and padding included, without entries of [`LogKind::NvLogging`](crate::LogKind).
+    pub bytes: u64,
 }
 
 /// See the head of this file. Made by [`Log::session`].

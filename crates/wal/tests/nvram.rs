@@ -8,7 +8,7 @@ use katydid_wal::{
 };
 use std::sync::Arc;
 
-const KINDS: [LogKind; 2] = [LogKind::NvDirect, LogKind::NvRing];
+const KINDS: [LogKind; 3] = [LogKind::NvDirect, LogKind::NvRing, LogKind::NvLogging];
 
 fn options(log: LogKind) -> Options {
     let nvram = NvramOptions { bytes: 64 << 10, ..NvramOptions::default() };
@@ -17,6 +17,10 @@ fn options(log: LogKind) -> Options {
 
 fn check(inserter: InserterKind) {
     for log in KINDS {
+        // To which all inserters are alike.
+        if log == LogKind::NvLogging && inserter != InserterKind::default() {
+            continue;
+        }
         conformance_in_nvram(log, |directory, options| {
             Log::open_in(directory, Options { log, inserter, ..options }).expect("the log opens")
         });

@@ -13,10 +13,14 @@
 //! A crash leaves what opening is described to find (`nvram/recover.rs`).
 
 use super::{Core, Store};
-use crate::error::{Error, Result};
+use crate::error::{AppendError, Error, Result};
+use crate::insert::{Admission, Image};
 use crate::lsn::Lsn;
+use crate::nvram::apart::Apart;
+use crate::nvram::entries::ENTRY;
 use crate::nvram::store::NvStore;
 use crate::options::Durability;
+use crate::sync_shim::rest;
 
 impl Core {
     /// Finds out how far the log is filled, if it is in NVRAM, where only this moves the frontiers.
@@ -70,5 +74,47 @@ impl Core {
         if self.store.nvram().is_some() && end <= self.image.frontiers.reserved() {
             self.protocol.wait(self, end, Durability::Durable);
         }
+    }
+
+    /// Does, or waits for, what keeps a record of `bytes` from being admitted that lies apart.
+    pub(super) fn make_room_apart(
+        &self,
+        apart: &Apart,
+        bytes: u64,
+        admission: Admission,
+        step: u32,
+    ) -> std::result::Result<(), AppendError> {
+        let Image { frontiers, limiter, .. } = &self.image;
+        self.refresh();
+        let reserved = frontiers.reserved().get();
+        if limiter.ran_ahead(reserved, frontiers.filled()) {
+            rest(step);
+            return Ok(());
+        }
+        let has_entry = limiter.fits_prepared(reserved, ENTRY, self.store.prepared_end(), admission);
+        if has_entry && apart.has_place(bytes, admission, limiter.reserve()) {
+            return Ok(());
+        }
+        Err(AppendError::NoSpace)
+    }
+
+    /// Whether there is room for so many bytes of records that lie apart.
+    pub(super) fn make_sure_of(
+        &self,
+        apart: &Apart,
+        bytes: u64,
+        admission: Admission,
+    ) -> std::result::Result<(), AppendError> {
+        let Image { frontiers, limiter, .. } = &self.image;
+        self.refresh();
+        // As many as there are if each is as long as it may be; shorter ones are not cut.
+        let entries = bytes.div_ceil(self.piece_bytes_max as u64) * ENTRY;
+        let reserved = frontiers.reserved().get();
+        if limiter.fits_prepared(reserved, entries, self.store.prepared_end(), admission)
+            && apart.has_chunks(bytes, admission, limiter.reserve())
+        {
+            return Ok(());
+        }
+        Err(AppendError::NoSpace)
     }
 }

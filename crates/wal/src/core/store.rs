@@ -5,6 +5,7 @@
 use crate::error::Result;
 use crate::lsn::Lsn;
 use crate::nvram::store::NvStore;
+use crate::record::Layout;
 use crate::segment::{SegmentStore, Source};
 use katydid_device::{self as device, Method, WriteMode};
 use std::io::IoSlice;
@@ -31,6 +32,11 @@ impl Store {
             Store::Disk(store) => store.clone(),
             Store::Nvram(store) => store.clone(),
         }
+    }
+
+    /// Where records lie.
+    pub(super) fn layout(&self) -> Layout {
+        self.nvram().map_or(Layout::InLine, |store| store.memory().layout())
     }
 
     pub(crate) fn start(&self) -> Lsn {

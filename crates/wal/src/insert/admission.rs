@@ -12,11 +12,15 @@
 //! 3. Limits are computed and stored under `reserve`'s lock from frontiers read there, so the last one stored is the newest.
 //!    A limit that is too low is harmless: whoever is refused refreshes.
 //! 4. The run-ahead limit bounds where a reservation starts, is measured from `filled`, and is soft by `slack`.
+//! 5. Where records lie apart, positions are those of entries, a step of 8 for each record: a reservation ends at or below the prepared end,
+//!    for nothing else limits entries, each adder adds one, and the reserve is kept for as many records as its bytes may be. Who keeps the
+//!    bytes themselves is their heap.
 
 use super::Stalled;
 use crate::frontier::Frontiers;
 use crate::lsn::Lsn;
 use crate::options::Options;
+use crate::record::{HEADER_BYTES, Layout, RECORD_ALIGNMENT};
 use crate::sync_shim::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 use crossbeam_utils::CachePadded;
 use std::sync::PoisonError;
@@ -56,6 +60,7 @@ pub(crate) struct Limiter {
     limits: CachePadded<Limits>,
     /// Bytes only critical reservations may use. Guards the storing of limits too (invariant 3). A leaf latch.
     reserve: Mutex<Reserve>,
+    layout: Layout,
     ring_bytes: u64,
     run_ahead: u64,
     adders: usize,
@@ -73,7 +78,18 @@ impl Limiter {
     pub(crate) fn new(options: &Options) -> Self {
         let ring_bytes = options.ring_bytes as u64;
         let add_bytes = (ring_bytes / 4 / ADDERS).clamp(ADD_BYTES, ADD_BYTES_MAX);
-        let adders = options.sessions_max.saturating_add(1).min((ring_bytes / 4 / add_bytes) as usize);
+        let adders = (ring_bytes / 4 / add_bytes) as usize;
+        Self::of(options, Layout::InLine, ring_bytes, adders, add_bytes)
+    }
+
+    /// For records that lie apart; the options' ring is that of their entries (invariant 5).
+    pub(crate) fn of_entries(options: &Options) -> Self {
+        const ENTRY: usize = RECORD_ALIGNMENT;
+        Self::of(options, Layout::Apart, Lsn::LIMIT.get(), options.ring_bytes / 16 / ENTRY, ENTRY as u64)
+    }
+
+    fn of(options: &Options, layout: Layout, ring_bytes: u64, adders: usize, add_bytes: u64) -> Self {
+        let adders = options.sessions_max.saturating_add(1).min(adders);
         let limit = || AtomicU64::new(0);
         Limiter {
             limits: CachePadded::new(Limits {
@@ -83,6 +99,7 @@ impl Limiter {
                 shut: AtomicBool::new(false),
             }),
             reserve: Mutex::new(Reserve { bytes: options.reserve_bytes, shut: false }),
+            layout,
             ring_bytes,
             run_ahead: options.run_ahead_bytes as u64,
             adders,
@@ -96,7 +113,15 @@ impl Limiter {
         bytes <= self.add_bytes && slot < self.adders
     }
 
-    /// Bytes that concurrent reservations may add beyond the limits.
+    /// Positions that are kept for so many bytes of critical appends.
+    fn kept(&self, bytes: u64) -> u64 {
+        match self.layout {
+            Layout::InLine => bytes,
+            Layout::Apart => self.layout.positions(0).saturating_mul(bytes.div_ceil(HEADER_BYTES as u64)),
+        }
+    }
+
+    /// Positions that concurrent reservations may add beyond the limits.
     pub(crate) fn slack(&self) -> u64 {
         self.adders as u64 * self.add_bytes
     }
@@ -129,7 +154,8 @@ impl Limiter {
             let ring = frontiers.written().floor_block().get() + self.ring_bytes;
             let prepared = prepared_end.get();
             critical = ring.min(prepared).saturating_sub(self.slack());
-            normal = critical.min(prepared.saturating_sub(self.slack() + reserve.bytes));
+            normal =
+                critical.min(prepared.saturating_sub(self.slack().saturating_add(self.kept(reserve.bytes))));
             start = frontiers.filled().get() + self.run_ahead;
         }
         self.limits.start.store(start, Ordering::Relaxed);
@@ -156,6 +182,11 @@ impl Limiter {
         self.lock().bytes
     }
 
+    /// Positions of prepared space that are kept for them.
+    pub(crate) fn reserve_positions(&self) -> u64 {
+        self.kept(self.reserve())
+    }
+
     /// Changes the reserve by computing it from what it is.
     pub(crate) fn change_reserve(
         &self,
@@ -168,7 +199,7 @@ impl Limiter {
         self.store(&reserve, frontiers, prepared_end);
     }
 
-    /// Whether `bytes` at `reserved` fit into prepared space, but for the ring.
+    /// Whether so many `bytes` of positions at `reserved` fit into prepared space, but for the ring.
     pub(crate) fn fits_prepared(
         &self,
         reserved: u64,
@@ -177,7 +208,7 @@ impl Limiter {
         admission: Admission,
     ) -> bool {
         let reserve = match admission {
-            Admission::Normal => self.reserve(),
+            Admission::Normal => self.kept(self.reserve()),
             Admission::Critical => 0,
         };
         reserved.saturating_add(bytes).saturating_add(self.slack()).saturating_add(reserve)

@@ -27,9 +27,7 @@ mod tracker;
 
 pub use admission::Admission;
 pub(crate) use admission::Limiter;
-#[cfg(test)]
-pub(crate) use marks::kernel::Marks;
-pub(crate) use marks::kernel::Scan;
+pub(crate) use marks::kernel::{Marks, Scan};
 pub(crate) use tracker::{Tracker, track};
 
 use crate::frontier::Frontiers;
@@ -63,10 +61,19 @@ pub(crate) struct Piece<'a> {
 }
 
 impl Piece<'_> {
-    /// Bytes to reserve.
+    /// Bytes of the record in the log's memory; so many are reserved, where records do not lie apart.
     #[inline]
     pub(crate) fn bytes(&self) -> u64 {
         self.prepared.padded() as u64
+    }
+
+    /// The record's bytes as if it were at `lsn`, one part after the other; together [`Piece::bytes`].
+    #[inline(always)]
+    pub(crate) fn each_part(&self, lsn: Lsn, mut put: impl FnMut(&[u8])) {
+        put(&self.prepared.header(lsn));
+        put(self.prepared.link());
+        self.payload.iter().for_each(|part| put(part));
+        put(&[0; 8][..self.prepared.padded() - self.prepared.len()]);
     }
 
     /// Copies the record, stamped with its position, into the ring; in NVRAM it is persisted when this returns.
@@ -98,15 +105,12 @@ impl Piece<'_> {
     /// As there.
     #[inline(never)]
     unsafe fn persist_to(&self, ring: &NvRing, start: Lsn) {
-        let padding = &[0; 8][..self.prepared.padded() - self.prepared.len()];
-        let (header, link) = (self.prepared.header(start), self.prepared.link());
-        let front: [&[u8]; 2] = [&header, link];
         let mut at = start;
-        for part in front.iter().chain(self.payload).chain([&padding]) {
+        self.each_part(start, |part| {
             // SAFETY: passed on; the parts are together `bytes()` long.
             unsafe { ring.write(at, part) };
             at = at.plus(part.len() as u64);
-        }
+        });
         ring.persist(start, at);
     }
 }

@@ -1,10 +1,10 @@
 //! How the region of a log in NVRAM begins. Pure.
 //!
 //! ```text
-//! a sealed block (see `checksum`), magic "KATYDNVL": 12 .. 16 zero u32 | 16 log id u128 | 32 ring bytes u64 | zeros
+//! a sealed block (see `checksum`), magic "KATYDNVL": 12 .. 16 zero u32 | 16 log id u128 | 32 ring bytes u64 | 40 entries u64 | zeros
 //! ```
 //!
-//! The ring follows. The header is written when the log is made, before the control file has an incarnation above 0, and never again.
+//! The ring follows; or of `nv_logging` the entries, and then the heap, whose bytes stand for those of a ring. Only that kind has entries. The header is written when the log is made, before the control file has an incarnation above 0, and never again.
 
 use crate::checksum::{self, Block, SEALED_BYTES, SealFault, read_u64, read_u128};
 use crate::control::FORMAT_VERSION;
@@ -16,6 +16,7 @@ const MAGIC: &[u8; 8] = b"KATYDNVL";
 pub(crate) struct RegionHeader {
     pub log_id: u128,
     pub ring_bytes: u64,
+    pub entries: u64,
 }
 
 impl RegionHeader {
@@ -23,13 +24,18 @@ impl RegionHeader {
         let mut block = Box::new([0; SEALED_BYTES]);
         block[16..32].copy_from_slice(&self.log_id.to_le_bytes());
         block[32..40].copy_from_slice(&self.ring_bytes.to_le_bytes());
+        block[40..48].copy_from_slice(&self.entries.to_le_bytes());
         checksum::seal(&mut block, MAGIC, FORMAT_VERSION);
         block
     }
 
     pub(crate) fn decode(block: &Block) -> Result<Self, SealFault> {
         checksum::check_seal(block, MAGIC, FORMAT_VERSION)?;
-        Ok(RegionHeader { log_id: read_u128(block, 16), ring_bytes: read_u64(block, 32) })
+        Ok(RegionHeader {
+            log_id: read_u128(block, 16),
+            ring_bytes: read_u64(block, 32),
+            entries: read_u64(block, 40),
+        })
     }
 }
 
@@ -39,10 +45,10 @@ mod tests {
 
     #[test]
     fn it_is_read_back_and_damage_noticed() {
-        let header = RegionHeader { log_id: 7 << 100 | 9, ring_bytes: 1 << 20 };
+        let header = RegionHeader { log_id: 7 << 100 | 9, ring_bytes: 1 << 20, entries: 1 << 10 };
         let block = header.encode();
         assert_eq!(RegionHeader::decode(&block), Ok(header));
-        for at in (0..48).chain(4080..4096) {
+        for at in (0..56).chain(4080..4096) {
             let mut damaged = block.clone();
             damaged[at] ^= 0x10;
             assert_eq!(RegionHeader::decode(&damaged), Err(SealFault::Broken), "byte {at}");

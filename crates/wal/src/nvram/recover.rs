@@ -5,7 +5,7 @@
 //! 1. The region is opened, or made if the control file says that the log was never used. Its header must be the log's.
 //! 2. The records are walked and judged as those of a log on disk are. Of `nv_direct`, all records are then looked for that lie beyond the
 //!    first hole, and the holes are filled with padding.
-//! 3. Everything believed is persisted: after a kill it may be in the processor's caches only.
+//! 3. Everything believed is persisted: after a kill it may be in the processor's caches only. Entries beyond the end are reset (`reopen`).
 //! 4. The new incarnation is durable in the control file, and then the Restart record is persisted, as on disk.
 //!
 //! A crash at any point leaves a log that the next opening judges the same: padding lies where no whole record of the last incarnation
@@ -17,9 +17,13 @@
 //! record of this very position and incarnation cannot be told apart; a payload would have to foretell both.
 
 use super::REGION_NAME;
+use super::apart::Apart;
+use super::arena::Full;
+use super::entries::Entries;
 use super::header::RegionHeader;
+use super::reopen::reopen;
 use super::ring::{NvRing, RING_AT};
-use super::store::NvStore;
+use super::store::{Memory, NvStore};
 use crate::checksum::{SEALED_BYTES, SealFault};
 use crate::control::{Control, ControlState, FORMAT_VERSION};
 use crate::core::Store;
@@ -27,41 +31,86 @@ use crate::error::OpenError;
 use crate::insert::Piece;
 use crate::lsn::Lsn;
 use crate::options::{LogKind, Options};
-use crate::record::{Draft, HEADER_BYTES, Kind, PIECE_BYTES_MAX, Part, prepare_header};
+use crate::record::{Draft, HEADER_BYTES, Kind, Layout, PIECE_BYTES_MAX, Part, prepare_header};
 use crate::recover::scan::{Nobody, Onlooker, next_valid};
 use crate::recover::survey::Survey;
 use crate::recover::{Finding, Judgement, Opened, Outcome, RecoveryReport, judge};
-use crate::ring::Ring;
 use crate::segment::Source;
 use crate::segment::window::Window;
-use katydid_device::nvram::Persistence;
+use katydid_device::nvram::{NvRegion, Persistence};
 use katydid_device::{self as device, Cause, Directory, Verb};
 use std::sync::Arc;
 
-/// The ring of a log that nobody has open: every position from the start on can be read.
+/// The memory of a log that nobody has open: every position from the start on can be read.
 #[derive(Debug)]
 pub(crate) struct Found {
-    ring: NvRing,
+    memory: FoundMemory,
     start: Lsn,
+}
+
+#[derive(Debug)]
+enum FoundMemory {
+    Ring(NvRing),
+    Apart(Entries),
+}
+
+impl Found {
+    fn region(&self) -> &NvRegion {
+        match &self.memory {
+            FoundMemory::Ring(ring) => ring.region(),
+            FoundMemory::Apart(entries) => entries.region(),
+        }
+    }
+
+    /// Persists everything between the start and `end`, and makes nothing beyond count; `slots` appenders will use it.
+    fn settle(self, end: Lsn, slots: usize) -> Memory {
+        match self.memory {
+            FoundMemory::Ring(ring) => {
+                ring.persist(self.start, end);
+                Memory::Ring(ring)
+            }
+            FoundMemory::Apart(entries) => {
+                let arenas = reopen(&entries, self.start, end, slots);
+                Memory::Apart(Arc::new(Apart { entries, arenas }))
+            }
+        }
+    }
 }
 
 impl Source for Found {
     fn read(&self, at: Lsn, buffer: &mut [u8]) -> device::Result<usize> {
+        let ring = match &self.memory {
+            FoundMemory::Ring(ring) => ring,
+            FoundMemory::Apart(_) if at < self.start || at >= self.prepared_end() => return Ok(0),
+            // SAFETY: whoever opens or inspects the log has the region alone, and writes nothing while it reads.
+            FoundMemory::Apart(entries) => return Ok(unsafe { entries.read(at, buffer) }),
+        };
         let count = (self.prepared_end().since(at) as usize).min(buffer.len());
         // Below the start are bytes of other positions.
         let skipped = (self.start.since(at) as usize).min(count);
         buffer[..skipped].fill(0);
-        // SAFETY: whoever opens or inspects the log has the region alone, and writes nothing while it reads.
-        unsafe { self.ring.copy_out(at.plus(skipped as u64), &mut buffer[skipped..count]) };
+        // SAFETY: as above.
+        unsafe { ring.copy_out(at.plus(skipped as u64), &mut buffer[skipped..count]) };
         Ok(count)
     }
 
     fn prepared_end(&self) -> Lsn {
-        self.start.plus(self.ring.bytes())
+        let positions = match &self.memory {
+            FoundMemory::Ring(ring) => ring.bytes(),
+            FoundMemory::Apart(entries) => entries.bytes(),
+        };
+        self.start.plus(positions)
     }
 
     fn file_name(&self, _: Lsn) -> String {
         REGION_NAME.to_owned()
+    }
+
+    fn layout(&self) -> Layout {
+        match &self.memory {
+            FoundMemory::Ring(_) => Layout::InLine,
+            FoundMemory::Apart(_) => Layout::Apart,
+        }
     }
 }
 
@@ -78,29 +127,28 @@ pub(crate) fn open(
     if state.incarnation == 0 {
         begin(&found, &state);
     }
-    let ring = Ring::in_nvram(found.ring.clone());
     let judgement = judge(&found, &state, &mut Nobody)?;
     let Outcome { mut finding, incarnation } = judgement.outcome.clone()?;
     let holes = if state.log == LogKind::NvDirect { holes(&found, &judgement)? } else { Vec::new() };
-    if let Some((at, _)) = holes.first() {
+    if let (Some((at, _)), FoundMemory::Ring(ring)) = (holes.first(), &found.memory) {
         finding = Finding::Holes { at: *at, holes: holes.len() as u64 };
         let incarnation = judgement.walk.incarnation;
         for (from, to) in &holes {
-            fill(&ring, *from, *to, incarnation)?;
+            fill(ring, *from, *to, incarnation)?;
         }
     }
     // Once more, for the onlooker, who is shown a log without holes. It is persisted before anything of this counts.
     let before = judgement.scanned_bytes;
     let Judgement { walk, scanned_bytes, .. } = judge(&found, &state, onlooker)?;
     let scanned_bytes = before + scanned_bytes;
-    let end = walk.end.plus(HEADER_BYTES as u64);
+    let end = walk.end.plus(found.layout().positions(HEADER_BYTES as u64));
     if end > found.prepared_end() {
-        // Only openings use this room, and one trim gives all of it back.
-        return Err(device::Error::new(Verb::Prepare, REGION_NAME, Cause::NoSpace).into());
+        return Err(no_room(Full));
     }
-    found.ring.persist(state.start, walk.end);
+    // One more for the log's own records.
+    let memory = found.settle(walk.end, options.sessions_max + 1);
     control.update(ControlState { incarnation, durable: walk.end, ..state })?;
-    write(&ring, walk.end, incarnation, Kind::RESTART, walk.end, &[]);
+    write(&memory, walk.end, incarnation, Kind::RESTART, walk.end, &[]).map_err(no_room)?;
     let report = RecoveryReport {
         log_id: state.log_id,
         start: state.start,
@@ -111,7 +159,7 @@ pub(crate) fn open(
         scanned_bytes,
         segment_bytes: state.segment_bytes,
     };
-    let store = Store::Nvram(Arc::new(NvStore::new(found.ring, control, end)));
+    let store = Store::Nvram(Arc::new(NvStore::new(memory, control, end)));
     Ok(Opened { store, report, eras: walk.eras, incarnation, end, tail: Vec::new() })
 }
 
@@ -127,7 +175,12 @@ pub(crate) fn region(
     if used && !survey.region {
         return Err(OpenError::MissingSegment { file: file(), from: state.start });
     }
-    let region = directory.nvram(REGION_NAME, RING_AT + state.segment_bytes, want)?;
+    let ControlState { segment_bytes: bytes, entries, .. } = *state;
+    let region_bytes = match state.log {
+        LogKind::NvLogging => Entries::region_bytes(entries, bytes),
+        LogKind::Disk | LogKind::NvDirect | LogKind::NvRing => RING_AT + bytes,
+    };
+    let region = directory.nvram(REGION_NAME, region_bytes, want)?;
     let mut block = Box::new([0; SEALED_BYTES]);
     // SAFETY: nobody else has the region.
     block.copy_from_slice(unsafe { region.slice(0, SEALED_BYTES as u64) });
@@ -139,7 +192,7 @@ pub(crate) fn region(
             let (expected, found) = (state.log_id, header.log_id);
             return Err(OpenError::ForeignSegment { file: file(), expected, found });
         }
-        Ok(header) if header.ring_bytes != state.segment_bytes => {
+        Ok(header) if (header.ring_bytes, header.entries) != (bytes, entries) => {
             let reason = "its header names another size than the control file";
             return Err(OpenError::CorruptSegment { file: file(), reason });
         }
@@ -150,13 +203,18 @@ pub(crate) fn region(
         // Nothing was ever appended: the header may have been cut by a crash.
         Ok(_) | Err(SealFault::Blank | SealFault::Broken) => {}
     }
-    Ok(Found { ring: NvRing::new(region, state.segment_bytes), start: state.start })
+    let memory = match state.log {
+        LogKind::NvLogging => FoundMemory::Apart(Entries::new(region, entries, bytes)),
+        LogKind::Disk | LogKind::NvDirect | LogKind::NvRing => FoundMemory::Ring(NvRing::new(region, bytes)),
+    };
+    Ok(Found { memory, start: state.start })
 }
 
 /// Persists the header of a new log's region.
 fn begin(found: &Found, state: &ControlState) {
-    let header = RegionHeader { log_id: state.log_id, ring_bytes: state.segment_bytes }.encode();
-    let region = found.ring.region();
+    let ControlState { log_id, segment_bytes: ring_bytes, entries, .. } = *state;
+    let header = RegionHeader { log_id, ring_bytes, entries }.encode();
+    let region = found.region();
     // SAFETY: nobody else has the region.
     unsafe { region.write(0, &header[..]) };
     region.persist(0, header.len() as u64);
@@ -176,8 +234,9 @@ fn holes(found: &Found, judgement: &Judgement) -> Result<Vec<(Lsn, Lsn)>, OpenEr
 }
 
 /// Fills a hole with padding, persisted.
-fn fill(ring: &Ring, from: Lsn, to: Lsn, incarnation: u32) -> Result<(), OpenError> {
+fn fill(ring: &NvRing, from: Lsn, to: Lsn, incarnation: u32) -> Result<(), OpenError> {
     const LEAST: usize = HEADER_BYTES;
+    let memory = Memory::Ring(ring.clone());
     let mut at = from;
     while at < to {
         let left = to.since(at) as usize;
@@ -188,17 +247,30 @@ fn fill(ring: &Ring, from: Lsn, to: Lsn, incarnation: u32) -> Result<(), OpenErr
         }
         // What remains is nothing, or long enough.
         let bytes = if left <= PIECE_BYTES_MAX { left } else { PIECE_BYTES_MAX - LEAST };
-        write(ring, at, incarnation, Kind::PADDING, Lsn::ZERO, &vec![0; bytes - HEADER_BYTES]);
+        let zeros = vec![0; bytes - HEADER_BYTES];
+        write(&memory, at, incarnation, Kind::PADDING, Lsn::ZERO, &zeros).map_err(no_room)?;
         at = at.plus(bytes as u64);
     }
     Ok(())
 }
 
+/// Only openings use the last of the room, and one trim gives all of it back.
+fn no_room(_: Full) -> OpenError {
+    device::Error::new(Verb::Prepare, REGION_NAME, Cause::NoSpace).into()
+}
+
 /// Puts one of the log's own records at `at`, persisted.
-fn write(ring: &Ring, at: Lsn, incarnation: u32, kind: Kind, durable: Lsn, body: &[u8]) {
-    let draft = Draft { incarnation, kind, txn: 0, prev: Lsn::ZERO, durable };
+fn write(
+    memory: &Memory,
+    at: Lsn,
+    incarnation: u32,
+    kind: Kind,
+    durable: Lsn,
+    body: &[u8],
+) -> Result<(), Full> {
+    let draft = Draft { incarnation, kind, txn: 0, prev: Lsn::ZERO, durable, layout: memory.layout() };
     let prepared = prepare_header(&draft, Part::Whole, None, std::iter::once(body));
     let piece = Piece { prepared: &prepared, payload: &[body], after: Lsn::ZERO };
     // SAFETY: nobody else has the region; no record that counts is there.
-    unsafe { piece.copy_to(ring, at) };
+    unsafe { memory.put_own(at, &piece) }
 }

@@ -1,32 +1,114 @@
-//! What an open log in NVRAM has in the place of segments: its ring, where it starts, and the control file that remembers that.
+//! What an open log in NVRAM has in the place of segments: its memory, where it starts, and the control file that remembers that.
 //!
 //! Any thread. Locks: `control` before `start`.
 //!
 //! 1. The new start is durable in the control file before it is told to anybody, and only then are positions above the old end of the ring
-//!    admitted. So a crash within a trim leaves the log untrimmed or trimmed, and no byte of it overwritten.
+//!    admitted, or memory of records below it used again. So a crash within a trim leaves the log untrimmed or trimmed, and no byte of it
+//!    overwritten.
 //! 2. Bytes are copied out under `start`, which trimming takes exclusively: nobody overwrites what is being read.
 //! 3. Readers see `[start, readable)`, all of which is filled and stays as it is; other positions read as zeros.
 
+use super::apart::Apart;
+use super::arena::Full;
+use super::entries::ENTRY;
 use super::ring::{NvRing, RING_AT};
 use crate::checksum::SEALED_BYTES;
 use crate::control::{Control, ControlState};
 use crate::core::locked;
 use crate::error::{Error, Result};
+use crate::insert::Piece;
 use crate::lsn::{BLOCK_BYTES, Lsn};
-use crate::options::LogKind;
+use crate::options::{LogKind, Options};
+use crate::record::Layout;
+use crate::ring::Ring;
 use crate::segment::{Source, incarnation_at};
 use crate::sync_shim::{AtomicU64, Ordering};
 use katydid_device as device;
-use katydid_device::nvram::Form;
-use std::sync::{Mutex, PoisonError, RwLock};
+use katydid_device::nvram::{Form, NvRegion};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// Bytes of the ring that only openings may use, for their Restart records: a full log can be opened, to be trimmed then.
 const HEADROOM: u64 = BLOCK_BYTES;
 
+/// Where the records are.
+#[derive(Debug, Clone)]
+pub(crate) enum Memory {
+    /// At their positions.
+    Ring(NvRing),
+    /// Apart from them.
+    Apart(Arc<Apart>),
+}
+
+impl Memory {
+    pub(super) fn region(&self) -> &NvRegion {
+        match self {
+            Memory::Ring(ring) => ring.region(),
+            Memory::Apart(apart) => apart.entries.region(),
+        }
+    }
+
+    /// What the options mean for a log in this memory, and its ring.
+    pub(crate) fn arrange(&self, options: &Options) -> (Options, Ring) {
+        match self {
+            Memory::Ring(ring) => (options.with_ring(ring.bytes()), Ring::in_nvram(ring.clone())),
+            Memory::Apart(apart) => {
+                let entries = &apart.entries;
+                let options = options.with_entries(entries.bytes() / ENTRY, entries.heap_bytes());
+                (options, Ring::of_entries(entries.bytes()))
+            }
+        }
+    }
+
+    /// Puts one of the log's own records at `at`, persisted, while it is opened.
+    ///
+    /// # Safety
+    /// Nobody else has the region, and no record that counts is there.
+    pub(super) unsafe fn put_own(&self, at: Lsn, piece: &Piece<'_>) -> std::result::Result<(), Full> {
+        match self {
+            Memory::Ring(ring) => {
+                // SAFETY: passed on.
+                unsafe { piece.copy_to(&Ring::in_nvram(ring.clone()), at) };
+                Ok(())
+            }
+            // SAFETY: passed on.
+            Memory::Apart(apart) => unsafe { apart.put_own(at, piece) },
+        }
+    }
+
+    pub(crate) fn layout(&self) -> Layout {
+        match self {
+            Memory::Ring(_) => Layout::InLine,
+            Memory::Apart(_) => Layout::Apart,
+        }
+    }
+
+    /// Positions from the start on where reservations may end.
+    fn positions(&self) -> u64 {
+        match self {
+            Memory::Ring(ring) => ring.bytes() - HEADROOM,
+            Memory::Apart(apart) => apart.positions(),
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        match self {
+            Memory::Ring(ring) => ring.bytes(),
+            Memory::Apart(apart) => apart.entries.bytes() + apart.entries.heap_bytes(),
+        }
+    }
+}
+
+/// What the memory is used for, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Use {
+    pub(crate) live: u64,
+    pub(crate) prepared: u64,
+}
+
 /// See the head of this file.
 #[derive(Debug)]
 pub(crate) struct NvStore {
-    ring: NvRing,
+    memory: Memory,
     kind: LogKind,
     /// Held to read the ring, and exclusively to move the start.
     start: RwLock<Lsn>,
@@ -37,10 +119,10 @@ pub(crate) struct NvStore {
 
 impl NvStore {
     /// A store over what opening found and mended, up to `end`.
-    pub(crate) fn new(ring: NvRing, control: Control, end: Lsn) -> Self {
+    pub(crate) fn new(memory: Memory, control: Control, end: Lsn) -> Self {
         let ControlState { start, log, .. } = *control.state();
         NvStore {
-            ring,
+            memory,
             kind: log,
             start: RwLock::new(start),
             readable: AtomicU64::new(end.get()),
@@ -48,8 +130,16 @@ impl NvStore {
         }
     }
 
-    pub(crate) fn ring(&self) -> &NvRing {
-        &self.ring
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// What must be asked beside the limiter, where records lie apart.
+    pub(crate) fn apart(&self) -> Option<&Arc<Apart>> {
+        match &self.memory {
+            Memory::Ring(_) => None,
+            Memory::Apart(apart) => Some(apart),
+        }
     }
 
     pub(crate) fn kind(&self) -> LogKind {
@@ -62,14 +152,14 @@ impl NvStore {
     }
 
     pub(crate) fn form(&self) -> Form {
-        *self.ring.region().form()
+        *self.memory.region().form()
     }
 
     /// The error of a simulated memory that has crashed, for nothing is persisted any more then. Memory that is not simulated does
     /// not fail.
     pub(crate) fn crash(&self) -> Option<device::Error> {
         let crashed = || device::Error::new(device::Verb::Sync, super::REGION_NAME, device::Cause::Crashed);
-        self.ring.region().is_crashed().then(crashed)
+        self.memory.region().is_crashed().then(crashed)
     }
 
     pub(crate) fn start(&self) -> Lsn {
@@ -78,16 +168,41 @@ impl NvStore {
 
     /// Where reservations may end (rule 3 of the ring).
     pub(crate) fn prepared_end(&self) -> Lsn {
-        self.start().plus(self.ring.bytes() - HEADROOM)
+        self.start().plus(self.memory.positions())
     }
 
-    /// Most bytes of the log at once.
-    pub(crate) fn capacity(&self) -> u64 {
-        self.ring.bytes() - HEADROOM
+    /// Most bytes of records at once, if `slack` positions are lost.
+    pub(crate) fn capacity(&self, slack: u64) -> u64 {
+        match &self.memory {
+            Memory::Ring(_) => self.memory.positions() - slack,
+            Memory::Apart(apart) => apart.capacity(slack),
+        }
+    }
+
+    /// What is used of the memory by a log that ends at `reserved`.
+    pub(crate) fn space(&self, reserved: Lsn) -> Use {
+        match &self.memory {
+            Memory::Ring(_) => {
+                Use { live: reserved.since(self.start()), prepared: self.prepared_end().since(reserved) }
+            }
+            Memory::Apart(apart) => {
+                let (live, prepared) = apart.taken_and_free();
+                Use { live, prepared }
+            }
+        }
+    }
+
+    /// The share that is taken of what normal appends may take, per mille: `live` of the positions but for those `lost` to them, or of the
+    /// heap but for `reserve` bytes.
+    pub(crate) fn fullness(&self, live: u64, lost: u64, reserve: u64) -> u32 {
+        let most = self.memory.positions().saturating_sub(lost).max(1);
+        let share = u128::from(live) * 1000 / u128::from(most);
+        let heap = self.apart().map_or(0, |apart| apart.fullness(reserve));
+        u32::try_from(share.max(heap.into())).unwrap_or(u32::MAX)
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        self.ring.bytes() + RING_AT + 2 * SEALED_BYTES as u64
+        self.memory.bytes() + RING_AT + 2 * SEALED_BYTES as u64
     }
 
     /// Everything below is filled, hence persisted.
@@ -108,6 +223,9 @@ impl NvStore {
         let start_incarnation = if to == durable { state.incarnation } else { incarnation_at(self, to)? };
         control.update(ControlState { start: to, start_incarnation, durable, ..state })?;
         *self.start.write().unwrap_or_else(PoisonError::into_inner) = to;
+        if let Some(apart) = self.apart() {
+            apart.arenas.release(to.get());
+        }
         Ok(())
     }
 
@@ -123,15 +241,24 @@ impl Source for NvStore {
     fn read(&self, at: Lsn, buffer: &mut [u8]) -> device::Result<usize> {
         let start = self.start.read().unwrap_or_else(PoisonError::into_inner);
         let readable = Lsn::new(self.readable.load(Ordering::Acquire));
-        let end = at.plus(buffer.len() as u64);
-        let (from, to) = (at.max(*start), end.min(readable));
-        buffer.fill(0);
-        if from < to {
-            let into = &mut buffer[from.since(at) as usize..to.since(at) as usize];
-            // SAFETY: filled, and not below the start, which does not move meanwhile (invariants 2 and 3).
-            unsafe { self.ring.copy_out(from, into) };
+        match &self.memory {
+            Memory::Ring(ring) => {
+                let end = at.plus(buffer.len() as u64);
+                let (from, to) = (at.max(*start), end.min(readable));
+                buffer.fill(0);
+                if from < to {
+                    let into = &mut buffer[from.since(at) as usize..to.since(at) as usize];
+                    // SAFETY: filled, and not below the start, which does not move meanwhile (invariants 2 and 3).
+                    unsafe { ring.copy_out(from, into) };
+                }
+                Ok(buffer.len())
+            }
+            Memory::Apart(apart) if (*start..readable).contains(&at) && at.get().is_multiple_of(ENTRY) => {
+                // SAFETY: as above.
+                Ok(unsafe { apart.entries.read(at, buffer) })
+            }
+            Memory::Apart(_) => Ok(0),
         }
-        Ok(buffer.len())
     }
 
     fn prepared_end(&self) -> Lsn {
@@ -140,5 +267,9 @@ impl Source for NvStore {
 
     fn file_name(&self, _: Lsn) -> String {
         super::REGION_NAME.to_owned()
+    }
+
+    fn layout(&self) -> Layout {
+        self.memory.layout()
     }
 }

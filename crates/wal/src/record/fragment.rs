@@ -125,11 +125,13 @@ pub(crate) fn split<'a>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::Layout;
     use super::*;
     use crate::record::{Kind, PIECE_BYTES_MAX, decode};
 
     fn draft() -> Draft {
-        Draft { incarnation: 1, kind: Kind::USER, txn: 3, prev: Lsn::ZERO, durable: Lsn::ZERO }
+        let layout = Layout::InLine;
+        Draft { incarnation: 1, kind: Kind::USER, txn: 3, prev: Lsn::ZERO, durable: Lsn::ZERO, layout }
     }
 
     #[test]

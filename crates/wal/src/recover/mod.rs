@@ -37,8 +37,8 @@ use crate::core::Store;
 use crate::error::OpenError;
 use crate::lsn::{BLOCK_BYTES, Lsn};
 use crate::nvram;
-use crate::options::Options;
-use crate::record::{self, Draft, Kind, Part};
+use crate::options::{LogKind, Options};
+use crate::record::{self, Draft, Kind, Layout, Part};
 use crate::segment::ahead::ReadAhead;
 use crate::segment::files::SegmentFiles;
 use crate::segment::header::{Geometry, name};
@@ -129,7 +129,10 @@ fn open_control(
     }
     refuse(None, survey, None)?;
     let bytes = if options.log.in_nvram() { options.nvram.bytes } else { options.segment_bytes };
-    let state = ControlState::new(options.log_id.unwrap_or_else(random_id), options.log, bytes);
+    let mut state = ControlState::new(options.log_id.unwrap_or_else(random_id), options.log, bytes);
+    if options.log == LogKind::NvLogging {
+        state.entries = options.nvram.entries();
+    }
     Ok(Control::create(directory.as_ref(), state)?)
 }
 
@@ -193,7 +196,14 @@ fn prepare_up_to(store: &SegmentStore, end: Lsn) -> device::Result<()> {
 /// Writes the Restart record at `at`, durably, with zeros up to the end of its last block. Where the next record goes,
 /// and the bytes before that in its block.
 fn write_restart(store: &SegmentStore, at: Lsn, incarnation: u32) -> Result<(Lsn, Vec<u8>), OpenError> {
-    let draft = Draft { incarnation, kind: Kind::RESTART, txn: 0, prev: Lsn::ZERO, durable: at };
+    let draft = Draft {
+        incarnation,
+        kind: Kind::RESTART,
+        txn: 0,
+        prev: Lsn::ZERO,
+        durable: at,
+        layout: Layout::InLine,
+    };
     let restart = record::prepare_header(&draft, Part::Whole, None, std::iter::empty());
     let end = at.plus(restart.padded() as u64);
     let from = at.floor_block();

@@ -13,7 +13,7 @@ use super::decide::StopFound;
 use super::eras::Eras;
 use crate::checksum::read_u64;
 use crate::lsn::Lsn;
-use crate::record::{self, Decoded, Header, Invalid, Kind, RECORD_ALIGNMENT};
+use crate::record::{self, Decoded, Header, Invalid, Kind, Layout, RECORD_ALIGNMENT};
 use crate::segment::Source;
 use crate::segment::window::Window;
 use katydid_device as device;
@@ -155,7 +155,10 @@ pub(crate) fn next_valid(
     let mut at = from;
     while at < limit {
         let bytes = window.at(source, at, record::HEADER_BYTES, limit)?;
-        let skipped = steps_to_candidate(bytes, at) * RECORD_ALIGNMENT as u64;
+        let skipped = match source.layout() {
+            Layout::InLine => steps_to_candidate(bytes, at) * RECORD_ALIGNMENT as u64,
+            Layout::Apart => 0,
+        };
         at = at.plus(skipped);
         let bytes = &bytes[(skipped as usize).min(bytes.len())..];
         let bytes = match record::decode(bytes, at) {

@@ -4,6 +4,7 @@
 
 use super::header::{Geometry, name};
 use crate::lsn::Lsn;
+use crate::record::Layout;
 use katydid_device::{self as device, File};
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -17,6 +18,11 @@ pub(crate) trait Source: Send + Sync + Debug {
     fn prepared_end(&self) -> Lsn;
     /// Name of the file that holds, or should hold, a position.
     fn file_name(&self, at: Lsn) -> String;
+    /// Where the bytes of records lie. If apart, `read` gives those of the record that begins at `at`, as if its header had the position, and
+    /// none of others; where none begins, those of no valid record.
+    fn layout(&self) -> Layout {
+        Layout::InLine
+    }
 }
 
 /// Open segments without a gap. Clones share the files.

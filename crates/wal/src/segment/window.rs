@@ -1,10 +1,11 @@
 //! A moving window over the log's bytes, so that records are looked at where they were read.
 //!
 //! One thread per window. Reads come in pieces of at least [`PIECE`], which is what sequential reading needs to be fast,
-//! and go to whole blocks in aligned memory, which spares a direct file the copy.
+//! and go to whole blocks in aligned memory, which spares a direct file the copy. Where records lie apart the window holds one of them.
 
 use super::files::Source;
 use crate::lsn::{BLOCK_BYTES, Lsn};
+use crate::record::{Layout, PIECE_BYTES_MAX};
 use katydid_device::{self as device, AlignedBuffer};
 
 /// Bytes read at a time; few in debug builds, where most logs are small and opened by the thousand.
@@ -17,13 +18,21 @@ pub(crate) struct Window {
     base: Lsn,
     /// How many of `bytes` are filled.
     filled: usize,
+    /// So many positions, from the base on, can be looked up.
+    reach: u64,
     read_bytes: u64,
 }
 
 impl Window {
     /// An empty window.
     pub(crate) fn new() -> Self {
-        Window { bytes: AlignedBuffer::new_zeroed(0), base: Lsn::ZERO, filled: 0, read_bytes: 0 }
+        Window {
+            bytes: AlignedBuffer::new_zeroed(0),
+            base: Lsn::ZERO,
+            filled: 0,
+            reach: u64::MAX,
+            read_bytes: 0,
+        }
     }
 
     /// Bytes read from the source so far.
@@ -40,8 +49,7 @@ impl Window {
         wanted: usize,
         limit: Lsn,
     ) -> device::Result<&[u8]> {
-        let have = at >= self.base && at.since(self.base) as usize + wanted <= self.filled;
-        if !have {
+        if self.peek(at).len() < wanted {
             self.load(source, at, wanted, limit)?;
         }
         Ok(self.peek(at))
@@ -51,13 +59,18 @@ impl Window {
     #[inline]
     pub(crate) fn peek(&self, at: Lsn) -> &[u8] {
         match at.get().checked_sub(self.base.get()) {
-            Some(skip) => self.bytes[..self.filled].get(skip as usize..).unwrap_or_default(),
-            None => &[],
+            Some(skip) if skip < self.reach => {
+                self.bytes[..self.filled].get(skip as usize..).unwrap_or_default()
+            }
+            _ => &[],
         }
     }
 
     #[cold]
     fn load(&mut self, source: &dyn Source, at: Lsn, wanted: usize, limit: Lsn) -> device::Result<()> {
+        if source.layout() == Layout::Apart {
+            return self.load_apart(source, at, limit);
+        }
         let base = at.floor_block();
         let kept = self.peek(base).len();
         let from = self.filled - kept;
@@ -78,6 +91,18 @@ impl Window {
             let got = source.read(base.plus(self.filled as u64), &mut self.bytes[self.filled..to])?;
             self.filled += got;
             self.read_bytes += got as u64;
+        }
+        Ok(())
+    }
+
+    fn load_apart(&mut self, source: &dyn Source, at: Lsn, limit: Lsn) -> device::Result<()> {
+        if self.bytes.len() < PIECE_BYTES_MAX {
+            self.bytes = AlignedBuffer::new_zeroed(PIECE_BYTES_MAX);
+        }
+        (self.base, self.reach, self.filled) = (at, 1, 0);
+        if at < limit {
+            self.filled = source.read(at, &mut self.bytes[..])?;
+            self.read_bytes += self.filled as u64;
         }
         Ok(())
     }

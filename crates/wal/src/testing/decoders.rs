@@ -8,7 +8,7 @@ use crate::inspect::inspect;
 use crate::lsn::Lsn;
 use crate::options::Options;
 use crate::parallel::decoders as parallel;
-use crate::record::{self, Draft, HEADER_BYTES, Kind, Link, PIECE_BYTES_MAX, split};
+use crate::record::{self, Draft, HEADER_BYTES, Kind, Layout, Link, PIECE_BYTES_MAX, split};
 use crate::recover::{self, scan::Nobody};
 use crate::segment::header::{Geometry, SegmentHeader, name};
 use katydid_device::{Create, Directory, MemoryDirectory, Method, WriteMode};
@@ -53,7 +53,8 @@ fn records(from: Lsn, count: usize) -> Vec<u8> {
     for number in 0..count {
         let kind = if number == 0 { Kind::RESTART } else { Kind::USER };
         let durable = from.plus(bytes.len() as u64 / 2);
-        let draft = Draft { incarnation: 1, kind, txn: number as u64, prev: from, durable };
+        let draft =
+            Draft { incarnation: 1, kind, txn: number as u64, prev: from, durable, layout: Layout::InLine };
         let payload = vec![number as u8; number * 13];
         let slices = [&payload[..]];
         let mut previous = Lsn::ZERO;

@@ -4,7 +4,7 @@
 
 use super::rate::{Tally, batch, on_threads};
 use crate::lsn::Lsn;
-use crate::record::{Draft, HEADER_BYTES, Kind, Part, prepare_header};
+use crate::record::{Draft, HEADER_BYTES, Kind, Layout, Part, prepare_header};
 use crate::ring::Ring;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,7 +56,8 @@ static DURABLE: AtomicU64 = AtomicU64::new(0);
 #[inline]
 fn put(ring: &Ring, payload: &[u8], reserve: impl FnOnce(u64) -> Lsn) {
     let durable = Lsn::new(DURABLE.load(Ordering::Acquire));
-    let draft = Draft { incarnation: 1, kind: Kind::USER, txn: 1, prev: Lsn::ZERO, durable };
+    let draft =
+        Draft { incarnation: 1, kind: Kind::USER, txn: 1, prev: Lsn::ZERO, durable, layout: Layout::InLine };
     let prepared = prepare_header(&draft, Part::Whole, None, std::iter::once(black_box(payload)));
     let at = reserve(prepared.padded() as u64);
     let head = prepared.header(at);

@@ -4,7 +4,7 @@ use super::rig::Rig;
 use super::sizes::Sizes;
 use crate::lsn::Lsn;
 use crate::options::Options;
-use crate::record::{Draft, HEADER_BYTES, Kind, Part, prepare_header};
+use crate::record::{Draft, HEADER_BYTES, Kind, Layout, Part, prepare_header};
 use crate::ring::Ring;
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -183,7 +183,14 @@ pub fn alone(ring_bytes: usize, threads: usize, record: usize, times: u64) -> Al
     let one = |begin: &Barrier| {
         let ring = Ring::new(ring_bytes);
         let payload = vec![7_u8; record.saturating_sub(HEADER_BYTES)];
-        let draft = Draft { incarnation: 1, kind: Kind::USER, txn: 1, prev: Lsn::ZERO, durable: Lsn::ZERO };
+        let draft = Draft {
+            incarnation: 1,
+            kind: Kind::USER,
+            txn: 1,
+            prev: Lsn::ZERO,
+            durable: Lsn::ZERO,
+            layout: Layout::InLine,
+        };
         let prepare = |txn: u64| {
             let draft = Draft { txn, ..draft };
             prepare_header(&draft, Part::Whole, None, std::iter::once(&payload[..]))

@@ -10,7 +10,7 @@ use crate::frontier::Frontiers;
 use crate::insert::{self, Admission, Image, Inserter, Limiter, Piece, Stalled};
 use crate::lsn::Lsn;
 use crate::options::Options;
-use crate::record::{Draft, HEADER_BYTES, Kind, Part, PreparedRecord, prepare_header, split};
+use crate::record::{Draft, HEADER_BYTES, Kind, Layout, Part, PreparedRecord, prepare_header, split};
 use crate::ring::Ring;
 use crate::sync_shim::{AtomicBool, Ordering, pause};
 use crossbeam_utils::CachePadded;
@@ -97,7 +97,7 @@ impl Rig {
 
     fn draft(&self) -> Draft {
         let durable = self.image.frontiers.durable();
-        Draft { incarnation: 1, kind: Kind::USER, txn: 1, prev: Lsn::ZERO, durable }
+        Draft { incarnation: 1, kind: Kind::USER, txn: 1, prev: Lsn::ZERO, durable, layout: Layout::InLine }
     }
 
     fn insert_piece(&self, session: usize, prepared: &PreparedRecord, payload: &[&[u8]]) -> Lsn {

@@ -6,7 +6,7 @@ use crate::inspect::inspect;
 use crate::lsn::{BLOCK_BYTES, Lsn};
 use crate::options::Options;
 use crate::reader::{Extent, Reader, Record, Show};
-use crate::record::{Draft, Kind, split};
+use crate::record::{Draft, Kind, Layout, split};
 use crate::recover::scan::Nobody;
 use crate::recover::{Opened, open};
 use crate::segment::SegmentStore;
@@ -76,8 +76,14 @@ impl Writer {
 
     /// Appends in memory; the identity of the record.
     pub fn append_kind(&mut self, kind: Kind, payload: &[u8]) -> Lsn {
-        let draft =
-            Draft { incarnation: self.incarnation, kind, txn: 1, prev: Lsn::ZERO, durable: self.durable };
+        let draft = Draft {
+            incarnation: self.incarnation,
+            kind,
+            txn: 1,
+            prev: Lsn::ZERO,
+            durable: self.durable,
+            layout: Layout::InLine,
+        };
         let slices = [payload];
         let mut previous = Lsn::ZERO;
         for fragment in split(&slices, options().piece_bytes_max()).unwrap() {

@@ -5,7 +5,7 @@ use super::schedule::{Execution, Status, World, with};
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 pub use std::sync::atomic::Ordering;
-use std::sync::{Arc, LockResult, OnceLock};
+use std::sync::{Arc, LockResult, OnceLock, TryLockError, TryLockResult};
 
 /// A location is numbered by the execution at its first use, so that statics and `const fn new` work.
 #[derive(Debug)]
@@ -331,6 +331,18 @@ impl<T> Mutex<T> {
         })
     }
 
+    /// Its number, and whether `me` has it now.
+    fn take(&self, world: &mut World, me: usize) -> (usize, bool) {
+        let number = self.number(world);
+        let free = !world.mutexes[number].held;
+        if free {
+            world.mutexes[number].held = true;
+            let theirs = world.mutexes[number].views.now.clone();
+            world.threads[me].views.now.join(&theirs);
+        }
+        (number, free)
+    }
+
     /// Takes the lock.
     ///
     /// # Errors
@@ -338,22 +350,22 @@ impl<T> Mutex<T> {
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         with(|execution, me| {
             loop {
-                let (number, taken) = execution.step(me, "lock", |world| {
-                    let number = self.number(world);
-                    let free = !world.mutexes[number].held;
-                    if free {
-                        world.mutexes[number].held = true;
-                        let theirs = world.mutexes[number].views.now.clone();
-                        world.threads[me].views.now.join(&theirs);
-                    }
-                    (number, free)
-                });
+                let (number, taken) = execution.step(me, "lock", |world| self.take(world, me));
                 if taken {
                     return Ok(MutexGuard(self));
                 }
                 execution.block(me, "wait for lock", Status::Blocked(number));
             }
         })
+    }
+
+    /// Takes the lock if nobody has it.
+    ///
+    /// # Errors
+    /// `WouldBlock` if somebody has.
+    pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
+        let taken = with(|execution, me| execution.step(me, "try lock", |world| self.take(world, me)).1);
+        if taken { Ok(MutexGuard(self)) } else { Err(TryLockError::WouldBlock) }
     }
 }
 

@@ -1,0 +1,180 @@
+//! Appending to `nv_logging`: the object, then its position, then the entry.
+//!
+//! After the report on `NV-Logging`, section 4. Run by every appender; it takes the place of an inserter.
+//!
+//! | step | who else sees it |
+//! |---|---|
+//! | 1. admission, and a place in the heap: an arena is held until the end | nobody |
+//! | 2. the object is copied there, written back and fenced | nobody |
+//! | 3. the session's mark announces, and one `fetch_add` gives the position | scans see a hole |
+//! | 4. the entry is stored, written back and fenced | the next opening sees the record |
+//! | 5. the mark says that it is filled | scans pass it |
+//!
+//! 1. Everything that may be refused or take long is done before step 3. So the hole between reservation and "filled" is as long as one word
+//!    takes to persist, whatever the record's size, and nobody waits, allocates or takes a lock in it.
+//! 2. The marks, not the entries, say what is filled (`insert/marks/kernel.rs`): an entry is visible before its fence is over, and what is told to
+//!    anybody must be persisted. Only opening looks at entries.
+//! 3. There is no lock around the position, and none for moving the tail: both were in the report.
+//!
+//! A crash before the entry is persisted leaves an object that nobody names; one after it, a record.
+
+use super::arena::{Arenas, Full};
+use super::entries::{ENTRY, Entries};
+use crate::core::OWN_SLOT;
+use crate::insert::{Admission, Image, Inserter, Marks, Piece, Scan, Stalled};
+use crate::lsn::Lsn;
+use crate::sync_shim::{Ordering, spin_loop};
+use std::sync::Arc;
+
+/// Free chunks that only openings may use, for their Restart records.
+const HEADROOM_CHUNKS: u64 = 1;
+/// As many entries, at most.
+const HEADROOM_ENTRIES: u64 = 64;
+
+/// The memory of an open log of kind `nv_logging`.
+#[derive(Debug)]
+pub(crate) struct Apart {
+    pub(crate) entries: Entries,
+    pub(crate) arenas: Arenas,
+}
+
+impl Apart {
+    /// Positions from the start on that only openings may use all of.
+    pub(crate) fn positions(&self) -> u64 {
+        self.entries.bytes() - HEADROOM_ENTRIES.min(self.entries.bytes() / ENTRY / 8) * ENTRY
+    }
+
+    /// Chunks that hold so many bytes of records, whatever is lost at the chunks' ends.
+    fn chunks_for(&self, bytes: u64) -> u64 {
+        bytes.div_ceil(self.chunk_bytes_sure())
+    }
+
+    fn chunk_bytes_sure(&self) -> u64 {
+        self.entries.chunk_bytes() - self.entries.piece_bytes_max() as u64
+    }
+
+    /// Free chunks that an append so admitted leaves alone, where `reserve` bytes are kept.
+    fn kept(&self, admission: Admission, reserve: impl FnOnce() -> u64) -> u64 {
+        HEADROOM_CHUNKS
+            + match admission {
+                Admission::Normal => self.chunks_for(reserve()),
+                Admission::Critical => 0,
+            }
+    }
+
+    /// Whether one more record has a place.
+    pub(crate) fn has_place(&self, bytes: u64, admission: Admission, reserve: u64) -> bool {
+        self.arenas.has_place(bytes, self.kept(admission, || reserve))
+    }
+
+    /// Whether records of so many bytes together have places in chunks that are free.
+    pub(crate) fn has_chunks(&self, bytes: u64, admission: Admission, reserve: u64) -> bool {
+        self.arenas.free() >= self.kept(admission, || reserve) + self.chunks_for(bytes)
+    }
+
+    /// Bytes of records that it surely holds between two trims, if `slack` positions are lost.
+    pub(crate) fn capacity(&self, slack: u64) -> u64 {
+        let chunks = (self.arenas.chunks() - HEADROOM_CHUNKS) * self.chunk_bytes_sure();
+        let entries = self.positions().saturating_sub(slack) / ENTRY;
+        chunks.min(entries * self.entries.piece_bytes_max() as u64)
+    }
+
+    /// Puts a record of the log's own at `at`, while it is opened.
+    ///
+    /// # Safety
+    /// Nobody else has the region, and no record that counts is there.
+    pub(super) unsafe fn put_own(&self, at: Lsn, piece: &Piece<'_>) -> Result<(), Full> {
+        let mut place = self.arenas.place(OWN_SLOT, piece.bytes(), || 0)?;
+        // SAFETY: the place is this thread's.
+        unsafe { self.entries.put(place.at(), piece) };
+        place.keep(at.get() + ENTRY);
+        self.entries.name(at, place.at());
+        Ok(())
+    }
+
+    /// Bytes of chunks that are not free, and of those that are and may be used.
+    pub(crate) fn taken_and_free(&self) -> (u64, u64) {
+        let (chunks, free) = (self.arenas.chunks(), self.arenas.free());
+        let of = |chunks: u64| chunks * self.entries.chunk_bytes();
+        (of(chunks - free), of(free.saturating_sub(HEADROOM_CHUNKS)))
+    }
+
+    /// The share of the chunks that is taken, per mille, of those that are not kept for `reserve` bytes.
+    pub(crate) fn fullness(&self, reserve: u64) -> u64 {
+        let kept = self.kept(Admission::Normal, || reserve);
+        let taken = self.arenas.chunks() - self.arenas.free();
+        taken * 1000 / self.arenas.chunks().saturating_sub(kept).max(1)
+    }
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(crate) struct ApartInserter {
+    marks: Marks,
+    apart: Arc<Apart>,
+}
+
+impl ApartInserter {
+    pub(crate) fn new(slots: usize, apart: Arc<Apart>) -> Self {
+        ApartInserter { marks: Marks::new(slots), apart }
+    }
+
+    /// Steps 3 up to the position, as the inserter `marks` does it.
+    #[inline]
+    fn reserve(&self, image: &Image, slot: usize, admission: Admission) -> Result<u64, Stalled> {
+        let reserved = &image.frontiers.reserved;
+        if image.limiter.may_add(slot, ENTRY) {
+            let bound = reserved.load(Ordering::Acquire);
+            image.limiter.admit(bound, ENTRY, admission)?;
+            self.marks.announce(slot, bound);
+            return Ok(self.marks.reserve(slot, bound, reserved, ENTRY));
+        }
+        loop {
+            let start = reserved.load(Ordering::Acquire);
+            if let Err(stalled) = image.limiter.admit(start, ENTRY, admission) {
+                self.marks.withdraw(slot);
+                return Err(stalled);
+            }
+            self.marks.announce(slot, start);
+            if self.marks.reserve_at(reserved, start, ENTRY) {
+                return Ok(start);
+            }
+            spin_loop();
+        }
+    }
+}
+
+impl Inserter for ApartInserter {
+    fn open(&self, slot: usize) {
+        self.marks.open(slot);
+    }
+
+    #[inline]
+    fn insert(
+        &self,
+        image: &Image,
+        slot: usize,
+        piece: &mut Piece<'_>,
+        admission: Admission,
+    ) -> Result<Lsn, Stalled> {
+        let Apart { entries, arenas } = &*self.apart;
+        // Once more when the object is there: what is refused now need not be copied.
+        image.limiter.admit(image.frontiers.reserved.load(Ordering::Acquire), ENTRY, admission)?;
+        let kept = || self.apart.kept(admission, || image.limiter.reserve());
+        let mut place = arenas.place(slot, piece.bytes(), kept).map_err(|_| Stalled)?;
+        // SAFETY: the place is this thread's (rule 1 of the arenas).
+        unsafe { entries.put(place.at(), piece) };
+        let start = Lsn::new(self.reserve(image, slot, admission)?);
+        place.keep(start.get() + ENTRY);
+        entries.name(start, place.at());
+        self.marks.finish(slot, start.get() + ENTRY);
+        Ok(start)
+    }
+
+    fn scan(&self, image: &Image) -> Scan {
+        let scan = self.marks.scan(&image.frontiers.reserved);
+        let filled = image.frontiers.advance_filled(scan.filled).get();
+        // Another scan may have got further than this one's cutoff.
+        Scan { cutoff: scan.cutoff.max(filled), filled }
+    }
+}

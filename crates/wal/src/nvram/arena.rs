@@ -1,0 +1,226 @@
+//! Who has which memory of the heap of `nv_logging`. Nothing of it is in NVRAM: opening finds it again from the entries (`reopen`).
+//!
+//! The heap is cut into chunks. A chunk is free, or open in one of the arenas, which fill it from its beginning, or full. Appenders take an arena
+//! for as long as they append one record, each its own if it is not taken; there are far fewer arenas than sessions may be, so that idle
+//! sessions hold no memory. Any thread. Locks: an arena before `pool`; never two arenas.
+//!
+//! 1. A place is given to one appender at a time, and in one chunk. Whoever gives it back unused has the arena still.
+//! 2. A chunk knows where the last of its records ends, as a position (`until`). It is used again, from its beginning, only when the start has
+//!    reached that: durably, and after the last reader that could meet its records (`released`).
+//! 3. `until` is set while the arena is held, and before the record counts as filled; the start cannot pass it before.
+//! 4. Of the free chunks, appenders leave as many as they are told. What is left in any arena's chunk is anybody's.
+
+use crate::sync_shim::{AtomicU64, Mutex, MutexGuard, Ordering};
+use crossbeam_utils::CachePadded;
+use std::sync::{PoisonError, TryLockError};
+
+#[cfg(test)]
+mod checks;
+
+/// A chunk that is being filled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Open {
+    pub(crate) chunk: u64,
+    /// Bytes that are taken, from its beginning.
+    pub(crate) used: u64,
+    /// All its records end at or below this position.
+    pub(crate) until: u64,
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(crate) struct Arenas {
+    arenas: Box<[CachePadded<Mutex<Option<Open>>>]>,
+    pool: Mutex<Pool>,
+    chunk_bytes: u64,
+    chunks: u64,
+    /// How many chunks are free: what `pool` has, for those who only ask. Stored under its lock.
+    free: AtomicU64,
+    /// Up to here records are gone. Stored (Release) by who trims, after the start was moved; read (Acquire) before memory is used again.
+    released: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Pool {
+    free: Vec<u64>,
+    /// Those nobody fills any more.
+    full: Vec<Open>,
+}
+
+/// There is no place. Nothing was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Full;
+
+/// A place in the heap, and the arena that it is in.
+#[derive(Debug)]
+pub(crate) struct Place<'a> {
+    arena: MutexGuard<'a, Option<Open>>,
+    bytes: u64,
+    at: u64,
+}
+
+impl Place<'_> {
+    /// Where in the heap.
+    pub(crate) fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// The place holds a record that ends at this position. Otherwise it is given back.
+    #[inline]
+    pub(crate) fn keep(&mut self, until: u64) {
+        if let Some(open) = &mut *self.arena {
+            open.used += self.bytes;
+            open.until = open.until.max(until);
+        }
+    }
+}
+
+impl Arenas {
+    /// How many arenas serve so many slots: an eighth of the chunks at most.
+    pub(crate) fn count(slots: usize, chunks: u64) -> usize {
+        slots.min((chunks / 8).max(1) as usize)
+    }
+
+    /// Of a heap whose chunks hold what `used` says, in any order, for a log that starts at `start`; all others are free.
+    pub(crate) fn new(count: usize, chunks: u64, chunk_bytes: u64, mut used: Vec<Open>, start: u64) -> Self {
+        let mut taken = vec![false; chunks as usize];
+        used.iter().for_each(|open| taken[open.chunk as usize] = true);
+        let free: Vec<u64> = (0..chunks).rev().filter(|chunk| !taken[*chunk as usize]).collect();
+        // Those with most room go on being filled.
+        used.sort_by_key(|open| open.used);
+        let full = used.split_off(used.len().min(count));
+        let mut opened = used.into_iter();
+        let arenas = (0..count).map(|_| CachePadded::new(Mutex::new(opened.next()))).collect();
+        let (free_now, released) = (AtomicU64::new(free.len() as u64), AtomicU64::new(start));
+        Arenas {
+            arenas,
+            pool: Mutex::new(Pool { free, full }),
+            chunk_bytes,
+            chunks,
+            free: free_now,
+            released,
+        }
+    }
+
+    pub(crate) fn chunks(&self) -> u64 {
+        self.chunks
+    }
+
+    pub(crate) fn free(&self) -> u64 {
+        self.free.load(Ordering::Relaxed)
+    }
+
+    /// A place of `bytes`, at most a chunk's, for the one appender of `slot`. `kept` says how many free chunks must stay.
+    #[inline]
+    pub(crate) fn place(
+        &self,
+        slot: usize,
+        bytes: u64,
+        kept: impl FnOnce() -> u64,
+    ) -> Result<Place<'_>, Full> {
+        let mut arena = self.arena(slot);
+        if !self.fits(&mut arena, bytes) && !self.refill(&mut arena, kept()) {
+            drop(arena);
+            return self.place_anywhere(bytes);
+        }
+        Self::at_end(arena, bytes, self.chunk_bytes)
+    }
+
+    /// The slot's own arena, or another if somebody has that.
+    #[inline]
+    fn arena(&self, slot: usize) -> MutexGuard<'_, Option<Open>> {
+        let count = self.arenas.len();
+        let own = slot % count;
+        for arena in self.arenas[own..].iter().chain(&self.arenas[..own]) {
+            match arena.try_lock() {
+                Ok(arena) => return arena,
+                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => {}
+            }
+        }
+        held(&self.arenas[own])
+    }
+
+    #[inline]
+    fn at_end(arena: MutexGuard<'_, Option<Open>>, bytes: u64, chunk_bytes: u64) -> Result<Place<'_>, Full> {
+        let Some(open) = *arena else { return Err(Full) };
+        Ok(Place { arena, bytes, at: open.chunk * chunk_bytes + open.used })
+    }
+
+    /// Whether the arena's chunk has room, if need be by beginning it anew.
+    #[inline]
+    fn fits(&self, arena: &mut Option<Open>, bytes: u64) -> bool {
+        let Some(open) = arena else { return false };
+        if open.used + bytes > self.chunk_bytes && self.is_dead(open) {
+            (open.used, open.until) = (0, 0);
+        }
+        open.used + bytes <= self.chunk_bytes
+    }
+
+    fn is_dead(&self, open: &Open) -> bool {
+        open.until <= self.released.load(Ordering::Acquire)
+    }
+
+    /// Gives the arena a free chunk, and takes its old one away; whether there was one.
+    #[cold]
+    fn refill(&self, arena: &mut Option<Open>, kept: u64) -> bool {
+        let mut pool = held(&self.pool);
+        if pool.free.len() as u64 <= kept {
+            return false;
+        }
+        let Some(chunk) = pool.free.pop() else { return false };
+        pool.full.extend(arena.replace(Open { chunk, used: 0, until: 0 }));
+        self.free.store(pool.free.len() as u64, Ordering::Relaxed);
+        true
+    }
+
+    #[cold]
+    fn place_anywhere(&self, bytes: u64) -> Result<Place<'_>, Full> {
+        for arena in &self.arenas {
+            let mut arena = held(arena);
+            if self.fits(&mut arena, bytes) {
+                return Self::at_end(arena, bytes, self.chunk_bytes);
+            }
+        }
+        Err(Full)
+    }
+
+    /// Whether [`Arenas::place`] would have found one.
+    pub(crate) fn has_place(&self, bytes: u64, kept: u64) -> bool {
+        held(&self.pool).free.len() as u64 > kept || self.place_anywhere(bytes).is_ok()
+    }
+
+    /// Records below `start` are gone, and nobody reads them any more (rule 2): what only they were in is free.
+    pub(crate) fn release(&self, start: u64) {
+        self.released.fetch_max(start, Ordering::AcqRel);
+        for arena in &self.arenas {
+            let mut arena = held(arena);
+            if arena.is_some_and(|open| self.is_dead(&open)) {
+                let open = arena.take();
+                drop(arena);
+                self.free_all(open.into_iter());
+            }
+        }
+        let mut pool = held(&self.pool);
+        let Pool { free, full } = &mut *pool;
+        full.retain(|open| {
+            let dead = self.is_dead(open);
+            if dead {
+                free.push(open.chunk);
+            }
+            !dead
+        });
+        self.free.store(pool.free.len() as u64, Ordering::Relaxed);
+    }
+
+    fn free_all(&self, chunks: impl Iterator<Item = Open>) {
+        let mut pool = held(&self.pool);
+        pool.free.extend(chunks.map(|open| open.chunk));
+        self.free.store(pool.free.len() as u64, Ordering::Relaxed);
+    }
+}
+
+/// A panic while one of these is held leaves nothing half changed.
+fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

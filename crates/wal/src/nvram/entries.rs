@@ -1,0 +1,291 @@
+//! The entries and the heap of `nv_logging`: where they lie, and the words that join them.
+//!
+//! ```text
+//! region: | header, 4 KiB | entries, 8 bytes each, a power of two of them | heap: chunks of equal size, of a power of two each |
+//! entry:  | lap u32 | object u32 |     a word, little-endian: the object lies at 8 * `object` in the heap
+//! object: a physical record (`record.rs`) that lies apart, with zero for its position; it does not cross a chunk's end
+//! ```
+//!
+//! The position of a record is 8 times the report's global number, so the entry of position `p` lies at `p` modulo the bytes of all entries:
+//! the report's formula with an index of 0 for position 0, and no index to store.
+//!
+//! `lap` is the report's persistent flag. It says which use of the entry this is: 1 and how often positions have gone round before `p`,
+//! modulo 2^32 - 1, hence never 0. So an entry of an earlier lap, or of none, reads as not set, and nothing is reset when the start moves.
+//!
+//! 1. An object is written only by the one that has its place from `arena`, and has been persisted before the entry is stored that names it. So
+//!    an entry of its lap names a whole record, whichever of both is looked at first after a crash.
+//! 2. An entry is stored by the one that reserved its position, once in each lap, and persisted before the position counts as filled.
+//!    It is one word, so a crash leaves it or what was there before.
+//! 3. Entries and objects are read only where they are filled, and not below the start; or by who has the region alone.
+//! 4. Whatever an entry says, what is read lies in one chunk of the heap.
+
+use super::ring::RING_AT;
+use crate::checksum::read_u32;
+use crate::insert::Piece;
+use crate::lsn::Lsn;
+use crate::record::{HEADER_BYTES, Layout, PIECE_BYTES_MAX, RECORD_ALIGNMENT};
+use crate::sync_shim::Ordering;
+use katydid_device::nvram::NvRegion;
+use std::sync::Arc;
+
+/// Bytes of an entry, and positions that a record takes.
+pub(crate) const ENTRY: u64 = RECORD_ALIGNMENT as u64;
+/// A chunk of a small heap, and of a large one.
+const CHUNK_BYTES_MIN: u64 = 2 << 10;
+const CHUNK_BYTES_MAX: u64 = 4 * PIECE_BYTES_MAX as u64;
+/// How many chunks a heap has, if they may be of the size that this makes them.
+const CHUNKS: u64 = 64;
+/// Where in a record its position is.
+const POSITION_AT: usize = 8;
+
+/// A region with entries and a heap. Shared by all who use the log.
+#[derive(Debug)]
+pub(crate) struct Entries {
+    region: Arc<NvRegion>,
+    /// Bytes of all entries, less 1.
+    mask: u64,
+    heap_bytes: u64,
+    chunk_bytes: u64,
+}
+
+/// What an entry says of its position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Named {
+    /// Nothing: it was not set in this lap.
+    Nothing,
+    /// An object at this offset of the heap, with room for so many bytes behind it in its chunk.
+    Object { at: u64, room: u64 },
+    /// What is no place of an object.
+    Nowhere,
+}
+
+impl Entries {
+    /// Bytes of a region for so many entries and so large a heap.
+    pub(crate) fn region_bytes(entries: u64, heap_bytes: u64) -> u64 {
+        RING_AT + entries * ENTRY + heap_bytes
+    }
+
+    /// The entries and heap in a region of [`Entries::region_bytes`]; both numbers are powers of two.
+    pub(crate) fn new(region: Arc<NvRegion>, entries: u64, heap_bytes: u64) -> Self {
+        debug_assert!(region.len() >= Self::region_bytes(entries, heap_bytes), "it was made so");
+        let chunk_bytes = (heap_bytes / CHUNKS).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
+        Entries { region, mask: entries * ENTRY - 1, heap_bytes, chunk_bytes }
+    }
+
+    pub(crate) fn region(&self) -> &NvRegion {
+        &self.region
+    }
+
+    /// Bytes of all entries: so many positions there are at once.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.mask + 1
+    }
+
+    pub(crate) fn heap_bytes(&self) -> u64 {
+        self.heap_bytes
+    }
+
+    pub(crate) fn chunk_bytes(&self) -> u64 {
+        self.chunk_bytes
+    }
+
+    pub(crate) fn chunks(&self) -> u64 {
+        self.heap_bytes / self.chunk_bytes
+    }
+
+    /// Most bytes of an object: a quarter of a chunk, so that no more than that is lost at a chunk's end.
+    pub(crate) fn piece_bytes_max(&self) -> usize {
+        (self.chunk_bytes as usize / 4).min(PIECE_BYTES_MAX)
+    }
+
+    #[inline(always)]
+    fn heap_at(&self, at: u64) -> u64 {
+        RING_AT + self.bytes() + at
+    }
+
+    #[inline(always)]
+    fn entry_at(&self, lsn: Lsn) -> u64 {
+        RING_AT + (lsn.get() & self.mask)
+    }
+
+    #[inline(always)]
+    fn lap(&self, lsn: Lsn) -> u64 {
+        (lsn.get() >> self.bytes().trailing_zeros()) % u64::from(u32::MAX) + 1
+    }
+
+    /// Puts an object into the heap and persists it.
+    ///
+    /// # Safety
+    /// The caller has [`Piece::bytes`] at `at` for itself (rule 1).
+    #[inline(always)]
+    pub(crate) unsafe fn put(&self, at: u64, piece: &Piece<'_>) {
+        let from = self.heap_at(at);
+        let mut to = from;
+        piece.each_part(Lsn::ZERO, |part| {
+            // SAFETY: passed on.
+            unsafe { self.region.write(to, part) };
+            to += part.len() as u64;
+        });
+        self.region.persist(from, to - from);
+    }
+
+    /// Makes the entry of `lsn` name the object at `at`, and persists it (rule 2).
+    #[inline(always)]
+    pub(crate) fn name(&self, lsn: Lsn, at: u64) {
+        let entry = self.entry_at(lsn);
+        let word = self.lap(lsn) | (at / ENTRY) << 32;
+        self.region.word(entry).store(word.to_le(), Ordering::Release);
+        self.region.persist(entry, ENTRY);
+    }
+
+    /// What the entry of `lsn` names.
+    pub(crate) fn named(&self, lsn: Lsn) -> Named {
+        let word = u64::from_le(self.region.word(self.entry_at(lsn)).load(Ordering::Acquire));
+        if word & u64::from(u32::MAX) != self.lap(lsn) {
+            return Named::Nothing;
+        }
+        let at = (word >> 32) * ENTRY;
+        let room = self.chunk_bytes - at % self.chunk_bytes;
+        if at < self.heap_bytes && room >= HEADER_BYTES as u64 {
+            Named::Object { at, room }
+        } else {
+            Named::Nowhere
+        }
+    }
+
+    /// Copies the record that begins at `lsn` out, as if its position were in it; how many bytes. Where the entry names none, what is given
+    /// is no valid record: of another position if the entry is not set, else damaged.
+    ///
+    /// # Safety
+    /// The entry and its object are not written meanwhile (rule 3).
+    pub(crate) unsafe fn read(&self, lsn: Lsn, buffer: &mut [u8]) -> usize {
+        let mut head = [0; HEADER_BYTES];
+        let mut object: &[u8] = &[];
+        let mut position = lsn.get();
+        match self.named(lsn) {
+            Named::Nothing => position = !position,
+            Named::Nowhere => {}
+            Named::Object { at, room } => {
+                // SAFETY: passed on.
+                let found = unsafe { self.region.slice(self.heap_at(at), room) };
+                if let Some(start) = found.first_chunk::<HEADER_BYTES>()
+                    && Layout::of(start) == Layout::Apart
+                {
+                    let len = (read_u32(start, 0) as usize).clamp(HEADER_BYTES, found.len());
+                    (head, object) = (*start, &found[HEADER_BYTES..len]);
+                }
+            }
+        }
+        head[POSITION_AT..POSITION_AT + 8].copy_from_slice(&position.to_le_bytes());
+        let front = buffer.len().min(HEADER_BYTES);
+        buffer[..front].copy_from_slice(&head[..front]);
+        let body = (buffer.len() - front).min(object.len());
+        buffer[front..front + body].copy_from_slice(&object[..body]);
+        front + body
+    }
+
+    /// The length of the object at `at`, padding included, as it says itself.
+    ///
+    /// # Safety
+    /// As for [`Entries::read`], and a valid object is there.
+    pub(crate) unsafe fn object_bytes(&self, at: u64) -> u64 {
+        // SAFETY: passed on.
+        let len = read_u32(unsafe { self.region.slice(self.heap_at(at), 4) }, 0);
+        u64::from(len).next_multiple_of(ENTRY)
+    }
+
+    /// Persists what is in the processor's caches of the object at `at`, from the next fence on.
+    pub(crate) fn write_back_object(&self, at: u64, bytes: u64) {
+        self.region.write_back(self.heap_at(at), bytes);
+    }
+
+    /// Persists all entries.
+    pub(crate) fn persist_all(&self) {
+        self.region.persist(RING_AT, self.bytes());
+    }
+
+    /// Makes the entry of `lsn` name nothing. It is not persisted by it.
+    pub(crate) fn reset(&self, lsn: Lsn) {
+        self.region.word(self.entry_at(lsn)).store(0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Draft, Kind, Part, decode, prepare_header};
+    use katydid_device::nvram::SimNvram;
+
+    fn entries() -> (SimNvram, Entries) {
+        let memory = SimNvram::new(Entries::region_bytes(64, 16 << 10));
+        let region = Arc::new(memory.region());
+        (memory, Entries::new(region, 64, 16 << 10))
+    }
+
+    fn put(entries: &Entries, lsn: Lsn, at: u64, body: &[u8]) {
+        let draft = Draft {
+            incarnation: 1,
+            kind: Kind::USER,
+            txn: 9,
+            prev: Lsn::ZERO,
+            durable: Lsn::ZERO,
+            layout: Layout::Apart,
+        };
+        let prepared = prepare_header(&draft, Part::Whole, None, std::iter::once(body));
+        let piece = Piece { prepared: &prepared, payload: &[body], after: Lsn::ZERO };
+        // SAFETY: one thread.
+        unsafe { entries.put(at, &piece) };
+        entries.name(lsn, at);
+    }
+
+    fn read(entries: &Entries, lsn: Lsn) -> Vec<u8> {
+        let mut buffer = vec![1; PIECE_BYTES_MAX];
+        // SAFETY: one thread.
+        let got = unsafe { entries.read(lsn, &mut buffer) };
+        buffer.truncate(got);
+        buffer
+    }
+
+    #[test]
+    fn an_entry_names_its_object_in_its_lap_only() {
+        let (memory, entries) = entries();
+        let (first, later) = (Lsn::new(40), Lsn::new(40 + 5 * 64 * 8));
+        put(&entries, first, 72, b"first");
+        assert_eq!(decode(&read(&entries, first), first).expect("valid").body, b"first");
+        assert_eq!(decode(&read(&entries, later), later).unwrap_err(), crate::record::Invalid::Position);
+        put(&entries, later, 2048, b"later");
+        assert_eq!(decode(&read(&entries, later), later).expect("valid").body, b"later");
+        assert_eq!(entries.named(first), Named::Nothing);
+        let kept = memory.reopen_after_crash(1);
+        let entries = Entries::new(Arc::new(kept.region()), 64, 16 << 10);
+        assert_eq!(decode(&read(&entries, later), later).expect("persisted").body, b"later");
+        entries.reset(later);
+        assert_eq!(entries.named(later), Named::Nothing);
+    }
+
+    #[test]
+    fn laps_are_told_apart_and_never_zero() {
+        let (_, entries) = entries();
+        let lap = |number: u64| entries.lap(Lsn::new(number * 64 * 8));
+        assert_eq!([lap(0), lap(1), lap(u64::from(u32::MAX) - 1)], [1, 2, u64::from(u32::MAX)]);
+        assert_eq!(lap(u64::from(u32::MAX)), 1);
+        assert_eq!(entries.named(Lsn::ZERO), Named::Nothing, "a new region has no records");
+    }
+
+    #[test]
+    fn what_an_entry_says_is_not_believed_outside_the_heap() {
+        let (_, entries) = entries();
+        let lsn = Lsn::new(16);
+        let decoded = |entries: &Entries| decode(&read(entries, lsn), lsn).map(|found| found.header.len);
+        for at in [16 << 10, u64::from(u32::MAX) * 8, 2048 - 40] {
+            entries.name(lsn, at);
+            assert_eq!(entries.named(lsn), Named::Nowhere);
+            assert_eq!(decoded(&entries), Err(crate::record::Invalid::Length));
+        }
+        // A record that does not lie apart, and one that would reach into the next chunk.
+        entries.name(lsn, 0);
+        assert_eq!(decoded(&entries), Err(crate::record::Invalid::Length));
+        put(&entries, lsn, 2048 - 56, &[7; 100]);
+        assert!(matches!(decoded(&entries), Err(crate::record::Invalid::Short(148))));
+    }
+}
