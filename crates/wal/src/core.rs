@@ -240,6 +240,14 @@ impl Core {
         }
     }
 
+    /// See [`Log::record_bytes`](crate::Log::record_bytes).
+    pub(crate) fn record_bytes(&self, payload: u64) -> u64 {
+        // A header, a fragment's link and padding are together less.
+        const HEADS: u64 = 2 * HEADER_BYTES as u64;
+        let pieces = payload.div_ceil((self.piece_bytes_max as u64).saturating_sub(HEADS).max(1)).max(1);
+        payload.saturating_add(pieces.saturating_mul(HEADS))
+    }
+
     #[cold]
     fn append_fragments(
         &self,
@@ -252,7 +260,7 @@ impl Core {
         })?;
         // Room for all of it is made sure of before the first byte, so that a refusal leaves nothing behind. Others may
         // still take it away: then the rest may use the reserve.
-        let bytes = total as u64 + fragments.len() as u64 * 2 * HEADER_BYTES as u64;
+        let bytes = self.record_bytes((total - HEADER_BYTES) as u64);
         if let Some(limit) = self.capacity()
             && bytes > limit
         {

@@ -307,6 +307,11 @@ impl Log {
         Ok(())
     }
 
+    /// Most bytes of the log that a record with a payload of so many takes, for [`Log::raise_reserve`].
+    pub fn record_bytes(&self, payload: u64) -> u64 {
+        self.core().record_bytes(payload)
+    }
+
     /// Sets `bytes` more of the prepared space aside for critical appends, until the guard is dropped; of [`LogKind::NvLogging`] also entries for as
     /// many records as there may be in them. Waits for
     /// segments to be prepared if need be. What other threads are appending at this moment may still take from it.

@@ -321,6 +321,11 @@ impl Engine {
         }
         idle.lock().push(writer);
         place.map_err(|error| match error {
+            // A log in NVRAM may have failed without a device call.
+            AppendError::Poisoned { cause } => {
+                self.gate.shut(cause);
+                self.poison()
+            }
             AppendError::NoSpace if self.stream_of_thread().kind().in_nvram() => {
                 self.log_full(self.stream_of_thread())
             }

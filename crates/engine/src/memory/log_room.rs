@@ -13,7 +13,7 @@ use crate::fullness::{FULL, used_and_limit};
 use katydid_wal::{Log, ReserveGuard};
 use std::sync::Arc;
 
-/// Of a record, besides its writes: the log's head of it, and what it depends on, at most.
+/// Of a record, besides its writes: what it depends on, at most.
 const HEAD_BYTES: u64 = 2048;
 /// Of each write, besides key and value.
 const WRITE_BYTES: u64 = 16;
@@ -63,9 +63,7 @@ impl Engine {
         if count == 0 {
             return Ok(None);
         }
-        let payload = bytes as u64 + count as u64 * WRITE_BYTES;
-        // A large one has a head for each of its parts.
-        let bytes = HEAD_BYTES + payload + payload / 32;
+        let bytes = log.record_bytes(HEAD_BYTES + bytes as u64 + count as u64 * WRITE_BYTES);
         let limit = log.capacity().unwrap_or(u64::MAX);
         if taken < ROOMY && bytes.saturating_mul(SMALL) <= limit {
             return Ok(None);
