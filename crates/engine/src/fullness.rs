@@ -5,8 +5,8 @@
 //! 1. From [`Share::is_due`] on the checkpoint thread is rung for; nobody waits.
 //! 2. From [`FULL`] on who has not written yet waits for a checkpoint. The rest is for those who have: they hold part of the log, and only
 //!    their ends give it back.
-//! 3. Whoever waits here waits for checkpoints only, never for a transaction, and holds no latch: a checkpoint needs neither locks nor
-//!    anybody's end. So nobody waits in a circle. When no checkpoint can free anything he is told `LogFull`.
+//! 3. Whoever waits holds no latch, and waits for checkpoints, which need neither locks nor anybody's end. Where an open transaction keeps
+//!    them from freeing anything (paged engine), he waits for that one, and not in a circle (`paged::log_room`). Then he is told `LogFull`.
 
 use crate::error::Error;
 use crate::options::Options;

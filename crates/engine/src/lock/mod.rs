@@ -205,6 +205,11 @@ impl Locks {
         graph.waiting().map(|(txn, node)| (txn, node.wanted.clone(), node.blockers.clone())).collect()
     }
 
+    /// Whether `from` waits for a lock of `to`, or of one that does, and so on.
+    pub(crate) fn leads_to(&self, from: TxnId, to: TxnId) -> bool {
+        self.graph.lock().leads_to(from, to)
+    }
+
     /// Ends every wait, now and from now on, as if its time was over: some locks will never be released, because the
     /// database has failed in the middle of commits. Locks that are free are granted as before.
     pub(crate) fn shut(&self) {

@@ -113,6 +113,20 @@ impl Graph {
         self.break_cycles(txn, wakes);
     }
 
+    /// Whether `to` is reached from `from`.
+    pub(super) fn leads_to(&self, from: TxnId, to: TxnId) -> bool {
+        let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
+        while let Some(txn) = next.pop() {
+            if txn == to {
+                return true;
+            }
+            if let Some(node) = self.nodes.get(&txn).filter(|_| seen.insert(txn)) {
+                next.extend_from_slice(&node.blockers);
+            }
+        }
+        false
+    }
+
     /// Ends all waits as if their time was over.
     pub(super) fn end_all(&mut self, wakes: &mut Wakes) {
         for (victim, Node { blockers, wanted, parker }) in std::mem::take(&mut self.nodes) {

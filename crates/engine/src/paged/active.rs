@@ -261,6 +261,16 @@ impl ActiveTable {
         (count, oldest)
     }
 
+    /// The transaction with the oldest first record; waits for slots that are being appended for, so the caller holds no latch.
+    pub(crate) fn oldest_of_all(&self) -> Option<(TxnId, Lsn)> {
+        let slots = self.slots.lock().clone();
+        let firsts = slots.iter().map(|slot| {
+            let state = slot.lock();
+            (state.txn, state.first)
+        });
+        firsts.filter(|(txn, _)| *txn != TxnId::NONE).min_by_key(|(_, first)| *first)
+    }
+
     /// Gives up the log sessions, before the log is closed.
     pub(crate) fn drop_sessions(&self) {
         for shard in &self.shards {

@@ -12,6 +12,7 @@ use crate::lock::{TableMode, TxnLocks};
 use crate::options::{Options, TransactionOptions};
 use crate::paged::catalog::{self, CATALOG, NAME_BYTES_MAX};
 use crate::paged::engine::{Engine, Stage};
+use crate::paged::log_room::Waiter;
 use crate::paged::pool::Pool;
 use crate::paged::session::PagedSession;
 use crate::paged::table::PagedTable;
@@ -79,7 +80,7 @@ impl PagedDatabase {
             return Ok(table);
         }
         let engine = self.engine();
-        engine.check_writable(Stage::First)?;
+        engine.check_writable(Stage::First, Waiter::NEVER)?;
         let mut number = 0;
         engine.control.update(|control| {
             number = control.next_table;
@@ -149,7 +150,7 @@ impl PagedDatabase {
 
     pub(crate) fn drop_table(&self, name: &str) -> Result<bool> {
         let Some(table) = self.open_table(name)? else { return Ok(false) };
-        self.engine().check_writable(Stage::First)?;
+        self.engine().check_writable(Stage::First, Waiter::NEVER)?;
         let mut txn = self.begin_durable()?;
         let Some((engine, locks, _)) = txn.parts() else { return Err(Error::Closed) };
         let tree = table.tree;
@@ -191,7 +192,9 @@ impl PagedDatabase {
 
     fn begin_durable(&self) -> Result<PagedTransaction> {
         let durability = Durability::Durable;
-        self.begin(TransactionOptions { durability, ..TransactionOptions::default() })
+        let txn = self.begin(TransactionOptions { durability, ..TransactionOptions::default() })?;
+        // It holds `ddl`, which others may want in the middle of a transaction.
+        Ok(txn.impatient())
     }
 
     pub(crate) fn session(&self) -> PagedSession {

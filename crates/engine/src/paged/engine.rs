@@ -17,6 +17,7 @@ use crate::lock::{Conflict, Locks, TxnLocks};
 use crate::options::Options;
 use crate::paged::active::ActiveTable;
 use crate::paged::checkpoint::Checkpoints;
+use crate::paged::log_room::Waiter;
 use crate::paged::pool::{Pool, WalBarrier};
 use crate::paged::space::Space;
 use crate::paged::transaction::Committed;
@@ -140,7 +141,7 @@ impl Engine {
     }
 
     /// Fails if nothing may be written: closed, poisoned, or no room in the log.
-    pub(crate) fn check_writable(&self, stage: Stage) -> Result<()> {
+    pub(crate) fn check_writable(&self, stage: Stage, who: Waiter) -> Result<()> {
         self.check_open()?;
         if self.gate.is_shut() {
             return Err(self.poison());
@@ -149,7 +150,7 @@ impl Engine {
             self.checkpoints.bell.ring();
         }
         if self.log.kind().in_nvram() {
-            return if stage == Stage::First { self.enter_log() } else { Ok(()) };
+            return if stage == Stage::First { self.enter_log(who) } else { Ok(()) };
         }
         if self.log_bytes() > self.options.log_soft_bytes {
             self.checkpoints.bell.ring();

@@ -19,6 +19,7 @@ use crate::options::{LockRelease, Read, TransactionOptions};
 use crate::paged::commit::PagedCommit;
 use crate::paged::database::Entrance;
 use crate::paged::engine::{Engine, PendingLocks, Stage};
+use crate::paged::log_room::Waiter;
 use crate::paged::range::PagedRange;
 use crate::paged::session::PagedSession;
 use crate::paged::table::PagedTable;
@@ -26,15 +27,19 @@ use crate::paged::tree::{Pages, Previous};
 use crate::paged::writer::{Forward, Writer};
 use crate::session::Callback;
 use crate::transaction::Savepoint;
+use katydid_wal::Background;
 use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What is inside a [`crate::Transaction`]. Dropping it rolls it back.
 pub(crate) struct PagedTransaction {
     inner: Entrance,
     id: TxnId,
     options: TransactionOptions,
+    /// For room in a log in NVRAM.
+    patience: Duration,
     /// Empty after the transaction has ended.
     locks: Option<TxnLocks>,
     writer: Option<Box<Writer>>,
@@ -67,10 +72,16 @@ impl PagedTransaction {
         inner.engine.check_open()?;
         let txn = inner.engine.active.next_txn();
         let locks = inner.engine.active.take_locks(txn);
+        let patience = match inner.engine.options.log.background {
+            Background::Threads => inner.engine.options.lock_wait,
+            // There may be nobody else.
+            Background::Caller => Duration::ZERO,
+        };
         Ok(PagedTransaction {
             inner,
             id: txn,
             options,
+            patience,
             locks: Some(locks),
             writer: None,
             depends: Lsn::ZERO,
@@ -260,7 +271,7 @@ impl PagedTransaction {
         mut change: impl FnMut(&Engine, &mut Writer) -> Result<Previous>,
     ) -> Result<Previous> {
         self.enter(table)?;
-        self.inner.engine.check_writable(self.stage())?;
+        self.inner.engine.check_writable(self.stage(), self.waiter())?;
         self.lock_key(table, key, PointMode::Exclusive)?;
         self.statement(|engine, writer| {
             let previous = change(engine, writer)?;
@@ -269,6 +280,16 @@ impl PagedTransaction {
             }
             Ok(previous)
         })
+    }
+
+    /// The same, but that it does not wait for others where the log is full.
+    pub(crate) fn impatient(mut self) -> Self {
+        self.patience = Duration::ZERO;
+        self
+    }
+
+    fn waiter(&self) -> Waiter {
+        Waiter { txn: self.id(), patience: self.patience }
     }
 
     fn stage(&self) -> Stage {
@@ -284,7 +305,9 @@ impl PagedTransaction {
         loop {
             let before = self.inner.engine.log_begins();
             match (self.attempt(&mut change), before) {
-                (Err(Error::LogFull { .. }), Some(before)) => self.inner.engine.make_room_beyond(before)?,
+                (Err(Error::LogFull { .. }), Some(before)) => {
+                    self.inner.engine.make_room_beyond(before, self.waiter())?;
+                }
                 (outcome, _) => return outcome,
             }
         }
