@@ -101,7 +101,7 @@ fn survives(engine: EngineKind) {
                 let last = found.get(format!("last-{thread}").as_bytes());
                 let last = last.map(|last| u64::from_le_bytes(last[..].try_into().expect("a number")));
                 assert!(last >= told, "{context}: thread {thread} was told {told:?}, found {last:?}");
-                let last = last.expect("each has written");
+                let Some(last) = last else { continue };
                 for number in last.saturating_sub(39)..=last {
                     let row = &found[&key(thread * 1000 + number % 40)];
                     assert!(*row == value(thread, number), "{context}: row {number} of thread {thread}");

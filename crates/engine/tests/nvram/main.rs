@@ -60,7 +60,7 @@ fn a_full_ring_waits_for_checkpoints_and_loses_nothing(engine: EngineKind) {
                     database
                         .transact(|txn| {
                             (0..3).try_for_each(|nth| {
-                                let value = vec![thread as u8; 400 + nth as usize];
+                                let value = vec![number as u8; 400 + nth as usize];
                                 txn.put(table, key(thread * 1000 + number % 50 * 3 + nth), value)
                             })?;
                             txn.put(table, format!("last-{thread}"), number.to_le_bytes())
@@ -71,8 +71,8 @@ fn a_full_ring_waits_for_checkpoints_and_loses_nothing(engine: EngineKind) {
         }
     });
     let stat = database.stat().unwrap();
-    let logged = stat.commits * 1200;
-    assert!(logged > 5 * RING && stat.checkpoints >= 5, "{} checkpoints", stat.checkpoints);
+    // Each transaction logs more than a kilobyte, and each checkpoint frees less than what the streams hold.
+    assert!(stat.checkpoints >= 1600 * 1024 / (2 * RING), "{} checkpoints", stat.checkpoints);
     let found = contents(&database, &table);
     assert_eq!(found.len() as u64, THREADS * 151);
     for thread in 0..THREADS {
