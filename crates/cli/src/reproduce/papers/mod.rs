@@ -7,15 +7,16 @@ mod aether;
 mod cicada;
 mod eleda;
 mod flushing;
+mod nvlogging;
 
 use super::experiment::{Experiment, Left};
 
 /// All experiments, in the order of the report.
 pub fn experiments() -> Vec<Experiment> {
-    [aether::EXPERIMENTS, eleda::EXPERIMENTS, flushing::EXPERIMENTS, cicada::EXPERIMENTS].concat()
+    [aether::EXPERIMENTS, eleda::EXPERIMENTS, flushing::EXPERIMENTS, nvlogging::EXPERIMENTS, cicada::EXPERIMENTS].concat()
 }
 
 /// What is not run.
 pub fn left() -> Vec<Left> {
-    [aether::LEFT, eleda::LEFT, flushing::LEFT, cicada::LEFT].concat()
+    [aether::LEFT, eleda::LEFT, flushing::LEFT, nvlogging::LEFT, cicada::LEFT].concat()
 }
