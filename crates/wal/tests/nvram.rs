@@ -4,7 +4,8 @@ use katydid_device::nvram::Persistence;
 use katydid_device::{Directory, MemoryDirectory, NvramFault};
 use katydid_wal::testing::{conformance_in_nvram, crash};
 use katydid_wal::{
-    Append, Durability, Finding, InserterKind, Kind, Log, LogKind, NvramOptions, OpenError, Options, inspect,
+    Admission, Append, AppendError, Appended, Durability, Error, Finding, InserterKind, Kind, Log, LogKind,
+    NvramOptions, OpenError, Options, Session, inspect,
 };
 use std::sync::Arc;
 
@@ -150,6 +151,137 @@ fn what_is_appended_after_something_durable_lies_above_it() {
             durable = appended.end;
         }
     }
+}
+
+fn apart(bytes: u64, entries: u64, reserve_bytes: u64) -> Options {
+    let nvram = NvramOptions { bytes, entries, ..NvramOptions::default() };
+    Options { log: LogKind::NvLogging, nvram, reserve_bytes, sessions_max: 4, ..Options::default() }
+}
+
+/// Appends records of so many bytes until there is no room; where they are.
+fn fill(session: &mut Session, bytes: usize, admission: Admission) -> Vec<Appended> {
+    let payload = vec![7; bytes];
+    let mut all = Vec::new();
+    loop {
+        match session.append(&Append::new(Kind::USER, &[&payload]).admission(admission)) {
+            Ok(appended) => all.push(appended),
+            Err(AppendError::NoSpace) => return all,
+            Err(error) => panic!("{error}"),
+        }
+        assert!(all.len() < 100_000, "it is never full");
+    }
+}
+
+/// Whichever of the two is full: no space, at once and typed; trimming helps; and what is kept for critical records is there.
+#[test]
+fn entries_and_heap_each_have_an_end() {
+    // Few entries for much heap, and the other way round. Bytes of each record.
+    for (bytes, entries, size) in [(1 << 20, 128, 40), (64 << 10, 1 << 14, 400)] {
+        let few_entries = entries == 128;
+        let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
+        let log = Log::open_in(directory.clone(), apart(bytes, entries, 1 << 10)).expect("made");
+        let mut session = log.session().expect("session");
+        assert!(log.fullness().is_some_and(|full| full < 100));
+        for _ in 0..30 {
+            let normal = fill(&mut session, size, Admission::Normal);
+            let taken: u64 = normal.iter().map(|appended| appended.bytes).sum();
+            if few_entries {
+                assert!((64..128).contains(&normal.len()), "{}", normal.len());
+                assert!(taken < bytes / 8, "the heap is nearly empty: {taken}");
+            } else {
+                assert!(taken > bytes / 2, "{taken}");
+                assert!(log.reserved().get() - log.start().get() < entries * 8 / 2, "few entries are taken");
+            }
+            assert!(log.fullness().is_some_and(|full| (750..=1000).contains(&full)), "{:?}", log.fullness());
+            assert!(matches!(log.raise_reserve(8 << 10), Err(Error::NoSpace)));
+            // At least the reserve, in records as short as there may be.
+            let critical = fill(&mut session, 0, Admission::Critical);
+            assert!(critical.iter().map(|appended| appended.bytes).sum::<u64>() >= 1 << 10);
+            assert!(log.fullness().is_some_and(|full| full > 900), "{:?}", log.fullness());
+            // Part of it, and then all.
+            let half = &normal[normal.len() / 2];
+            log.wait(half.end, Durability::Durable).expect("wait");
+            log.trim(half.first).expect("trim");
+            let again = fill(&mut session, size, Admission::Normal);
+            assert!(again.len() > normal.len() / 5, "{} of {}", again.len(), normal.len());
+            log.trim(log.sync().expect("sync")).expect("trim");
+            let guard = log.raise_reserve(1 << 10).expect("there is room again");
+            drop(guard);
+        }
+    }
+}
+
+#[test]
+fn entries_of_an_existing_log_stay_as_many() {
+    let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
+    let log = Log::open_in(directory.clone(), apart(64 << 10, 256, 0)).expect("made");
+    append(&log, 100);
+    drop(log);
+    let log = Log::open_in(directory, apart(1 << 20, 1 << 14, 200 << 10));
+    let log = log.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((log.recovery().records, log.recovery().segment_bytes), (101, 64 << 10));
+    let mut session = log.session().expect("session");
+    // Half of the entries are kept for critical records, as many as may be.
+    assert!(fill(&mut session, 0, Admission::Normal).len() < 128);
+    assert!(fill(&mut session, 0, Admission::Critical).len() > 64);
+}
+
+/// The ring of entries and the heap go round many times, with openings between; short records and such of more than 64 KiB.
+#[test]
+fn records_that_lie_apart_go_round_and_round() {
+    let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
+    let (mut number, mut bytes, mut end) = (0_u64, 0, 0);
+    let size = |number: u64| match number % 40 {
+        7 => 70_000,
+        20 => 9_000,
+        small => small as usize * 20,
+    };
+    let payload = |number: u64| {
+        let mut payload = number.to_le_bytes().to_vec();
+        payload.resize(8 + size(number), number as u8);
+        payload
+    };
+    for opening in 0..12 {
+        let log = Log::open_in(directory.clone(), apart(512 << 10, 512, 4 << 10)).expect("opened");
+        assert!(log.recovery().end.get() >= end);
+        let found = |log: &Log| {
+            let records = log.reader(log.start()).expect("reader").map(|record| record.expect("record"));
+            let numbers = records.map(|record| {
+                let number = u64::from_le_bytes(record.payload[..8].try_into().expect("eight bytes"));
+                assert!(record.payload == payload(number), "{number}");
+                assert_eq!(log.read(record.lsn).expect("read"), record);
+                number
+            });
+            numbers.collect::<Vec<_>>()
+        };
+        let kept = found(&log);
+        assert!(kept.iter().copied().eq(number - kept.len() as u64..number), "opening {opening}");
+        let mut session = log.session().expect("session");
+        let mut live = std::collections::VecDeque::new();
+        for _ in 0..400 {
+            let record = payload(number);
+            let appended = loop {
+                match session.append(&Append::new(Kind::USER, &[&record])) {
+                    Ok(appended) => break appended,
+                    Err(AppendError::NoSpace) => {
+                        let to =
+                            live.drain(..live.len() / 2).next_back().unwrap_or(log.sync().expect("sync"));
+                        log.trim(to).expect("trim");
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+            };
+            live.push_back(appended.first);
+            (number, bytes) = (number + 1, bytes + appended.bytes);
+        }
+        end = log.sync().expect("sync").get();
+        let kept = found(&log);
+        assert!(kept.len() >= live.len() && kept.iter().copied().eq(number - kept.len() as u64..number));
+        if opening % 2 == 0 {
+            crash(&log);
+        }
+    }
+    assert!(end > 10 * 8 * 512 && bytes > 20 * (512 << 10), "{end} positions, {bytes} bytes");
 }
 
 /// Files, as they are in production; emulated here.

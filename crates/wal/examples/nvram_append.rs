@@ -1,0 +1,108 @@
+//! What an append takes in NVRAM: `cargo run --release -p katydid-wal --example nvram_append -- [FOLDER] [THREADS]`.
+//!
+//! Records of 120 bytes, header included, appended to each kind of log and waited for, in a region in a file, emulated without added latency; and
+//! beside them the same bytes copied one behind the other into such a region, written back and fenced, which is the least that it can
+//! take. Each thread has a session, and a part of the plain region, of its own. Rounds alternate; the least, and the median, in ns for
+//! each record of a thread.
+
+use katydid_device::nvram::{NvRegion, Persistence};
+use katydid_wal::{Append, AppendError, Durability, Kind, Log, LogKind, NvramOptions, Options};
+use std::error::Error;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+const PAYLOAD: [u8; 72] = [7; 72];
+const RECORD: u64 = 120;
+const COUNT: u64 = 20_000;
+const ROUNDS: usize = 21;
+const PART: u64 = 1 << 20;
+const WANT: Persistence = Persistence::Emulated { latency: Duration::ZERO };
+const KINDS: [LogKind; 3] = [LogKind::NvDirect, LogKind::NvRing, LogKind::NvLogging];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let folder = std::env::args().nth(1).unwrap_or_else(|| "/dev/shm".to_owned());
+    let threads: u64 = std::env::args().nth(2).map_or(Ok(1), |threads| threads.parse())?;
+    let folder = std::path::Path::new(&folder).join(format!("nvram_append.{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    let outcome = measure(&folder, threads);
+    std::fs::remove_dir_all(&folder)?;
+    outcome
+}
+
+fn measure(folder: &std::path::Path, threads: u64) -> Result<(), Box<dyn Error>> {
+    let plain = NvRegion::open(folder.join("plain"), PART * threads, WANT)?;
+    println!("{}\n{threads} threads, records of {RECORD} bytes, ns for each: least, median", plain.form());
+    let logs = KINDS.map(|kind| {
+        let nvram = NvramOptions { bytes: 16 << 20, want: WANT, ..NvramOptions::default() };
+        let options = Options { log: kind, nvram, reserve_bytes: 64 << 10, ..Options::default() };
+        Log::open(folder.join(kind.to_string()), options)
+    });
+    let logs = logs.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mut took: Vec<Vec<f64>> = vec![Vec::new(); 1 + 2 * logs.len()];
+    for _ in 0..ROUNDS {
+        took[0].push(round(threads, |thread| {
+            let mut at = 0;
+            for _ in 0..COUNT {
+                persist(&plain, thread * PART + at);
+                at = if at + 2 * RECORD > PART { 0 } else { at + RECORD };
+            }
+        }));
+        for (nth, log) in logs.iter().enumerate() {
+            took[1 + 2 * nth].push(round(threads, |_| append(log, false)));
+            log.trim(log.sync()?)?;
+            took[2 + 2 * nth].push(round(threads, |_| append(log, true)));
+            log.trim(log.sync()?)?;
+        }
+    }
+    let names = KINDS.iter().flat_map(|kind| [format!("{kind}, append"), format!("{kind}, append and wait")]);
+    let mut least = 0.0;
+    for (name, mut took) in std::iter::once("copy and persist".to_owned()).chain(names).zip(took) {
+        took.sort_by(f64::total_cmp);
+        let median = took[ROUNDS / 2];
+        least = if least == 0.0 { median } else { least };
+        println!("{name:28} {:7.1} {median:7.1}   {:.2} times the copy", took[0], median / least);
+    }
+    Ok(())
+}
+
+/// Nanoseconds for each of the `COUNT` records of a thread, of the slowest.
+fn round(threads: u64, work: impl Fn(u64) + Sync) -> f64 {
+    let barrier = Barrier::new(threads as usize);
+    let took: Vec<Duration> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads)
+            .map(|thread| {
+                let (barrier, work) = (&barrier, &work);
+                scope.spawn(move || {
+                    barrier.wait();
+                    let begun = Instant::now();
+                    work(thread);
+                    begun.elapsed()
+                })
+            })
+            .collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    });
+    took.into_iter().max().unwrap_or_default().as_nanos() as f64 / COUNT as f64
+}
+
+fn append(log: &Log, wait: bool) {
+    let Ok(mut session) = log.session() else { return };
+    for _ in 0..COUNT {
+        let end = loop {
+            match session.append(&Append::new(Kind::USER, &[&PAYLOAD])) {
+                Ok(appended) => break appended.end,
+                Err(AppendError::NoSpace) => panic!("a round fits"),
+                Err(error) => panic!("{error}"),
+            }
+        };
+        if wait && let Err(error) = log.wait(end, Durability::Durable) {
+            panic!("{error}");
+        }
+    }
+}
+
+fn persist(region: &NvRegion, at: u64) {
+    // SAFETY: each thread has a part of its own, and nothing is borrowed.
+    unsafe { region.write(at, &[7; RECORD as usize]) };
+    region.persist(at, RECORD);
+}
