@@ -4,8 +4,8 @@
 //! the oldest transaction that has not ended: its head. If the log begins there already, none is taken: its records would use up the room that is
 //! kept for that transaction's end.
 //!
-//! Then whoever needs room waits for the head's end, as long as for a lock, and not if the head waits for him, by locks. The head itself waits for no
-//! room. So whoever waits here waits for the head only; a circle closes with a lock of somebody who waits here, and he finds it.
+//! Then whoever needs room waits for the head's end, as long as for a lock, and not if the head waits for him, by locks. The head itself waits only for a
+//! moment. So whoever waits longer waits for the head; a circle closes with a lock of somebody who waits here, and he finds it.
 
 use crate::Lsn;
 use crate::error::{Error, Result};
@@ -17,6 +17,15 @@ use std::time::{Duration, Instant};
 
 /// How often whoever waits looks whether there is room.
 const LOOK: Duration = Duration::from_millis(1);
+
+/// The head waits so long for others who have written, whose ends give back what was set aside for them. Not longer: they may wait for it.
+const AS_HEAD: Duration = Duration::from_millis(20);
+
+/// So much less, per mille, is to be taken before something is tried again for that.
+const LESS: u32 = 20;
+
+/// While less is taken, per mille, whoever wants to write does.
+const ROOMY: u32 = 300;
 
 /// Who needs room, and how long it waits for the log's head.
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +56,24 @@ impl Engine {
         if self.checkpoints.share.is_due(taken) {
             self.checkpoints.bell.ring();
         }
-        if taken < FULL { Ok(()) } else { self.make_room_while(who, || self.taken() >= FULL) }
+        if !self.is_crowded() {
+            return Ok(());
+        }
+        let helps = || self.checkpoints.share.is_over(self.taken());
+        self.make_room_while(who, helps, || self.is_crowded())
+    }
+
+    /// Whether those who have written need what is left. Each is expected to log about as much again as it has set aside for going back.
+    fn is_crowded(&self) -> bool {
+        let taken = self.taken();
+        if taken < ROOMY {
+            return false;
+        }
+        let reserve = self.log.space().reserve;
+        let room = self.log.capacity().unwrap_or(u64::MAX).saturating_sub(reserve).max(1);
+        let expected = reserve.saturating_sub(self.undo_room.standing) + self.undo_room.step;
+        let share = (expected.saturating_mul(1000) / room).min(1000) as u32;
+        taken >= FULL.min(1000 - share)
     }
 
     /// Where the log begins, if it is one that a checkpoint makes room in.
@@ -55,25 +81,34 @@ impl Engine {
         self.log.kind().in_nvram().then(|| self.log.start())
     }
 
-    /// After something found the log full that began before: so it can be tried again.
+    /// After something found the log full that began before: until it can be tried again.
     pub(crate) fn make_room_beyond(&self, before: Lsn, who: Waiter) -> Result<()> {
-        self.make_room_while(who, || self.log.start() <= before)
+        let taken = self.taken();
+        // The end of somebody else gives back what was set aside for it.
+        self.make_room_while(who, || true, || self.log.start() <= before && self.taken() + LESS > taken)
     }
 
     /// Takes checkpoints, or waits for those of others, or for the transaction that keeps them from freeing anything, while room is needed. The
     /// caller holds no latch.
     #[cold]
-    fn make_room_while(&self, who: Waiter, is_needed: impl Fn() -> bool) -> Result<()> {
-        let mut deadline = None;
+    fn make_room_while(
+        &self,
+        who: Waiter,
+        helps: impl Fn() -> bool,
+        is_needed: impl Fn() -> bool,
+    ) -> Result<()> {
+        let mut begun = None;
         while is_needed() {
             let before = self.log.start();
-            self.checkpoint_if(|| is_needed() && self.head().is_none())?;
+            self.checkpoint_if(|| is_needed() && helps() && self.head().is_none())?;
             if self.log.start() > before || !is_needed() {
                 continue;
             }
-            let now = Instant::now();
-            let is_late = now >= *deadline.get_or_insert(now + who.patience);
-            if is_late || self.head().is_some_and(|head| self.locks.leads_to(head, who.txn)) {
+            let waited = begun.get_or_insert_with(Instant::now).elapsed();
+            let head = self.head();
+            let patience = if head == Some(who.txn) { who.patience.min(AS_HEAD) } else { who.patience };
+            let is_circle = head.is_some_and(|head| head != who.txn && self.locks.leads_to(head, who.txn));
+            if waited >= patience || is_circle {
                 let (used, limit) = used_and_limit(&self.log);
                 return Err(Error::LogFull { pinned_by: self.pinned_by(), used, limit });
             }

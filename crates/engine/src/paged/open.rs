@@ -141,7 +141,7 @@ fn restart(
             Background::Caller => Locks::seeded(options.lock_wait, 0),
         },
         checkpoints: Checkpoints::new(begin, &options),
-        undo_room: UndoRoom::new(log.kind(), page_bytes),
+        undo_room: UndoRoom::new(&log, page_bytes),
         options,
         place,
         gate,

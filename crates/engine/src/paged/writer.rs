@@ -21,7 +21,7 @@ use crate::paged::log_record::{COMPENSATION, compensation_head};
 use crate::paged::page::PageId;
 use crate::paged::space::AllocClass;
 use crate::paged::tree::{ChangeWriter, Logged};
-use katydid_wal::{Admission, Append, Appended, Kind, Log, LogKind, ReserveGuard};
+use katydid_wal::{Admission, Append, Appended, Kind, Log, ReserveGuard};
 use std::sync::Arc;
 
 /// Of each record.
@@ -31,7 +31,9 @@ const RECORD_HEAD: u64 = 48;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UndoRoom {
     /// The reserve is raised in steps of so many bytes.
-    step: u64,
+    pub(crate) step: u64,
+    /// The log's reserve without any such room.
+    pub(crate) standing: u64,
     /// So many each has without that.
     given: u64,
     /// So many each has before it needs them.
@@ -39,13 +41,15 @@ pub(crate) struct UndoRoom {
 }
 
 impl UndoRoom {
-    pub(crate) fn new(log: LogKind, page_bytes: usize) -> Self {
+    /// Of a log that nobody has raised the reserve of.
+    pub(crate) fn new(log: &Log, page_bytes: usize) -> Self {
+        let standing = log.space().reserve;
         // Undoing a change may split a page.
         let two_pages = 2 * page_bytes as u64;
-        match log.in_nvram() {
-            true => UndoRoom { step: two_pages, given: 0, ahead: two_pages },
+        match log.kind().in_nvram() {
+            true => UndoRoom { step: 2 * two_pages, standing, given: 0, ahead: two_pages },
             // The log's standing reserve covers transactions that log less.
-            false => UndoRoom { step: 64 << 10, given: 64 << 10, ahead: 0 },
+            false => UndoRoom { step: 64 << 10, standing, given: 64 << 10, ahead: 0 },
         }
     }
 }
@@ -321,7 +325,7 @@ impl Writer {
     }
 
     fn make_reserve(&mut self, engine: &Engine) -> Result<()> {
-        let UndoRoom { step, given, ahead } = engine.undo_room;
+        let UndoRoom { step, given, ahead, .. } = engine.undo_room;
         // Undoing logs about as much as doing, and may have to split pages again.
         while self.to_undo * 2 + ahead > self.reserved + given {
             let raised = engine.log.raise_reserve(step).map_err(|error| match error {
