@@ -6,7 +6,7 @@
 //! each record of a thread.
 
 use katydid_device::nvram::{NvRegion, Persistence};
-use katydid_wal::{Append, AppendError, Durability, Kind, Log, LogKind, NvramOptions, Options};
+use katydid_wal::{Append, Durability, Kind, Log, LogKind, NvramOptions, Options};
 use std::error::Error;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -88,12 +88,9 @@ fn round(threads: u64, work: impl Fn(u64) + Sync) -> f64 {
 fn append(log: &Log, wait: bool) {
     let Ok(mut session) = log.session() else { return };
     for _ in 0..COUNT {
-        let end = loop {
-            match session.append(&Append::new(Kind::USER, &[&PAYLOAD])) {
-                Ok(appended) => break appended.end,
-                Err(AppendError::NoSpace) => panic!("a round fits"),
-                Err(error) => panic!("{error}"),
-            }
+        let end = match session.append(&Append::new(Kind::USER, &[&PAYLOAD])) {
+            Ok(appended) => appended.end,
+            Err(error) => panic!("a round fits: {error}"),
         };
         if wait && let Err(error) = log.wait(end, Durability::Durable) {
             panic!("{error}");
