@@ -226,6 +226,26 @@ fn entries_of_an_existing_log_stay_as_many() {
     assert!(fill(&mut session, 0, Admission::Critical).len() > 64);
 }
 
+/// However often it crashes, and however much is squeezed into what openings left.
+#[test]
+fn a_heap_without_room_can_be_opened() {
+    let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
+    let mut appended = 0;
+    for opening in 0..30 {
+        let log = Log::open_in(directory.clone(), apart(16 << 10, 1 << 10, 0));
+        let log = log.unwrap_or_else(|error| panic!("opening {opening}: {error}"));
+        assert_eq!(log.reader(log.start()).expect("reader").count(), appended);
+        let mut session = log.session().expect("session");
+        for size in [300, 40, 0] {
+            appended += fill(&mut session, size, Admission::Critical).len();
+        }
+        crash(&log);
+    }
+    let log = Log::open_in(directory, apart(16 << 10, 1 << 10, 0)).expect("opened");
+    log.trim(log.durable()).expect("trim");
+    assert!(fill(&mut log.session().expect("session"), 300, Admission::Normal).len() > 30);
+}
+
 /// The ring of entries and the heap go round many times, with openings between; short records and such of more than 64 KiB.
 #[test]
 fn records_that_lie_apart_go_round_and_round() {

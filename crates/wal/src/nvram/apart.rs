@@ -20,15 +20,12 @@
 
 use super::arena::{Arenas, Full};
 use super::entries::{ENTRY, Entries};
-use crate::core::OWN_SLOT;
 use crate::insert::{Admission, Image, Inserter, Marks, Piece, Scan, Stalled};
 use crate::lsn::Lsn;
 use crate::sync_shim::{Ordering, spin_loop};
 use std::sync::Arc;
 
-/// Free chunks that only openings may use, for their Restart records.
-const HEADROOM_CHUNKS: u64 = 1;
-/// As many entries, at most.
+/// Entries that only openings may use, for their Restart records; an eighth of all at most.
 const HEADROOM_ENTRIES: u64 = 64;
 
 /// The memory of an open log of kind `nv_logging`.
@@ -55,11 +52,10 @@ impl Apart {
 
     /// Free chunks that an append so admitted leaves alone, where `reserve` bytes are kept.
     fn kept(&self, admission: Admission, reserve: impl FnOnce() -> u64) -> u64 {
-        HEADROOM_CHUNKS
-            + match admission {
-                Admission::Normal => self.chunks_for(reserve()),
-                Admission::Critical => 0,
-            }
+        match admission {
+            Admission::Normal => self.chunks_for(reserve()),
+            Admission::Critical => 0,
+        }
     }
 
     /// Whether one more record has a place.
@@ -74,7 +70,7 @@ impl Apart {
 
     /// Bytes of records that it surely holds between two trims, if `slack` positions are lost.
     pub(crate) fn capacity(&self, slack: u64) -> u64 {
-        let chunks = (self.arenas.chunks() - HEADROOM_CHUNKS) * self.chunk_bytes_sure();
+        let chunks = self.arenas.chunks() * self.chunk_bytes_sure();
         let entries = self.positions().saturating_sub(slack) / ENTRY;
         chunks.min(entries * self.entries.piece_bytes_max() as u64)
     }
@@ -84,19 +80,18 @@ impl Apart {
     /// # Safety
     /// Nobody else has the region, and no record that counts is there.
     pub(super) unsafe fn put_own(&self, at: Lsn, piece: &Piece<'_>) -> Result<(), Full> {
-        let mut place = self.arenas.place(OWN_SLOT, piece.bytes(), || 0)?;
+        let place = self.arenas.place_own(piece.bytes(), at.get() + ENTRY)?;
         // SAFETY: the place is this thread's.
-        unsafe { self.entries.put(place.at(), piece) };
-        place.keep(at.get() + ENTRY);
-        self.entries.name(at, place.at());
+        unsafe { self.entries.put(place, piece) };
+        self.entries.name(at, place);
         Ok(())
     }
 
-    /// Bytes of chunks that are not free, and of those that are and may be used.
+    /// Bytes of chunks that are not free, and of those that are.
     pub(crate) fn taken_and_free(&self) -> (u64, u64) {
         let (chunks, free) = (self.arenas.chunks(), self.arenas.free());
         let of = |chunks: u64| chunks * self.entries.chunk_bytes();
-        (of(chunks - free), of(free.saturating_sub(HEADROOM_CHUNKS)))
+        (of(chunks - free), of(free))
     }
 
     /// The share of the chunks that is taken, per mille, of those that are not kept for `reserve` bytes.

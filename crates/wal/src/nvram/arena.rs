@@ -9,6 +9,8 @@
 //!    reached that: durably, and after the last reader that could meet its records (`released`).
 //! 3. `until` is set while the arena is held, and before the record counts as filled; the start cannot pass it before.
 //! 4. Of the free chunks, appenders leave as many as they are told. What is left in any arena's chunk is anybody's.
+//! 5. One chunk is the openings' own, for their Restart records: a free one, or if there is none the one with most room, which then is the own
+//!    one of the opening before. No appender puts anything there, so that a full log can be opened, to be trimmed then.
 
 use crate::sync_shim::{AtomicU64, Mutex, MutexGuard, Ordering};
 use crossbeam_utils::CachePadded;
@@ -45,6 +47,7 @@ struct Pool {
     free: Vec<u64>,
     /// Those nobody fills any more.
     full: Vec<Open>,
+    own: Option<Open>,
 }
 
 /// There is no place. Nothing was taken.
@@ -85,16 +88,21 @@ impl Arenas {
     pub(crate) fn new(count: usize, chunks: u64, chunk_bytes: u64, mut used: Vec<Open>, start: u64) -> Self {
         let mut taken = vec![false; chunks as usize];
         used.iter().for_each(|open| taken[open.chunk as usize] = true);
-        let free: Vec<u64> = (0..chunks).rev().filter(|chunk| !taken[*chunk as usize]).collect();
+        let mut free: Vec<u64> = (0..chunks).rev().filter(|chunk| !taken[*chunk as usize]).collect();
         // Those with most room go on being filled.
-        used.sort_by_key(|open| open.used);
+        used.sort_by_key(|open| std::cmp::Reverse(open.used));
+        let own = match free.pop() {
+            Some(chunk) => Some(Open { chunk, used: 0, until: 0 }),
+            None => used.pop(),
+        };
+        used.reverse();
         let full = used.split_off(used.len().min(count));
         let mut opened = used.into_iter();
         let arenas = (0..count).map(|_| CachePadded::new(Mutex::new(opened.next()))).collect();
         let (free_now, released) = (AtomicU64::new(free.len() as u64), AtomicU64::new(start));
         Arenas {
             arenas,
-            pool: Mutex::new(Pool { free, full }),
+            pool: Mutex::new(Pool { free, full, own }),
             chunk_bytes,
             chunks,
             free: free_now,
@@ -102,8 +110,9 @@ impl Arenas {
         }
     }
 
+    /// Chunks that appenders may have.
     pub(crate) fn chunks(&self) -> u64 {
-        self.chunks
+        self.chunks - 1
     }
 
     pub(crate) fn free(&self) -> u64 {
@@ -185,6 +194,15 @@ impl Arenas {
         Err(Full)
     }
 
+    /// A place for a record of an opening, that ends at `until`.
+    pub(super) fn place_own(&self, bytes: u64, until: u64) -> Result<u64, Full> {
+        let mut pool = held(&self.pool);
+        let own = pool.own.as_mut().filter(|own| own.used + bytes <= self.chunk_bytes).ok_or(Full)?;
+        let at = own.chunk * self.chunk_bytes + own.used;
+        (own.used, own.until) = (own.used + bytes, own.until.max(until));
+        Ok(at)
+    }
+
     /// Whether [`Arenas::place`] would have found one.
     pub(crate) fn has_place(&self, bytes: u64, kept: u64) -> bool {
         held(&self.pool).free.len() as u64 > kept || self.place_anywhere(bytes).is_ok()
@@ -202,7 +220,10 @@ impl Arenas {
             }
         }
         let mut pool = held(&self.pool);
-        let Pool { free, full } = &mut *pool;
+        let Pool { free, full, own } = &mut *pool;
+        if let Some(own) = own.as_mut().filter(|own| self.is_dead(own)) {
+            (own.used, own.until) = (0, 0);
+        }
         full.retain(|open| {
             let dead = self.is_dead(open);
             if dead {

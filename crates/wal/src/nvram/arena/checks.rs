@@ -10,13 +10,15 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 const STEP: u64 = 8;
+/// Chunks that are the openings'.
+const OWN: u64 = 1;
 
 struct Model {
     arenas: Arenas,
     reserved: AtomicU64,
     /// Where the first record is, and its end; 0 for none yet. Stored when it is filled.
     told: AtomicU64,
-    cells: [(PlainAccess, Cell<u64>); 2],
+    cells: [(PlainAccess, Cell<u64>); 2 + OWN as usize],
 }
 
 // SAFETY: each cell is accessed as the arenas allow, which is what is being checked; the checker itself sees every access.
@@ -38,7 +40,7 @@ enum Mutant {
 impl Model {
     fn new(arenas: usize, chunks: u64) -> Arc<Self> {
         let model = Model {
-            arenas: Arenas::new(arenas, chunks, 1, Vec::new(), 0),
+            arenas: Arenas::new(arenas, chunks + OWN, 1, Vec::new(), 0),
             reserved: AtomicU64::new(0),
             told: AtomicU64::new(0),
             cells: std::array::from_fn(|_| (PlainAccess::new(), Cell::new(0))),
@@ -142,11 +144,11 @@ mod tests {
 
     #[test]
     fn chunks_come_back_when_all_their_records_are_gone() {
-        let arenas = Arenas::new(1, 4, 100, Vec::new(), 0);
+        let arenas = Arenas::new(1, 4 + OWN, 100, Vec::new(), 0);
         let mut ends = Vec::new();
         for number in 0..12 {
             let mut place = arenas.place(0, 30, || 1).expect("room");
-            assert_eq!(place.at(), number % 3 * 30, "record {number}");
+            assert_eq!(place.at(), OWN * 100 + number % 3 * 30, "record {number}");
             place.keep((number + 1) * STEP);
             drop(place);
             ends.push((number + 1) * STEP);
@@ -162,7 +164,7 @@ mod tests {
 
     #[test]
     fn free_chunks_are_kept_and_room_elsewhere_is_found() {
-        let arenas = Arenas::new(2, 4, 100, Vec::new(), 0);
+        let arenas = Arenas::new(2, 4 + OWN, 100, Vec::new(), 0);
         let put = |slot, bytes, kept| {
             let mut place = arenas.place(slot, bytes, || kept).ok()?;
             place.keep(STEP);
@@ -182,15 +184,29 @@ mod tests {
     #[test]
     fn what_was_found_is_taken_and_goes_on_being_filled() {
         let open = |chunk, used| Open { chunk, used, until: 80 };
-        let arenas = Arenas::new(1, 4, 100, vec![open(2, 96), open(0, 40), open(3, 90)], 16);
-        assert_eq!(arenas.free(), 1);
+        let arenas = Arenas::new(1, 5, 100, vec![open(2, 96), open(0, 40), open(3, 90)], 16);
+        assert_eq!((arenas.free(), arenas.chunks()), (1, 4));
         let mut place = arenas.place(0, 50, || 0).expect("room");
         assert_eq!(place.at(), 40, "the one with most room");
         place.keep(88);
         drop(place);
+        assert_eq!(arenas.place_own(48, 96), Ok(100), "a free one");
         arenas.release(80);
         assert_eq!(arenas.free(), 3);
         arenas.release(88);
         assert_eq!(arenas.free(), 4);
+        assert_eq!(arenas.place_own(48, 104), Ok(148), "its first record is not gone yet");
+        assert_eq!(arenas.place_own(48, 112), Err(Full));
+        arenas.release(104);
+        assert_eq!(arenas.place_own(48, 112), Ok(100));
+    }
+
+    #[test]
+    fn the_openings_own_chunk_stays_theirs() {
+        let open = |chunk, used| Open { chunk, used, until: 80 };
+        let arenas = Arenas::new(1, 3, 100, vec![open(0, 70), open(1, 30), open(2, 60)], 16);
+        assert_eq!(arenas.free(), 0);
+        assert!(!arenas.has_place(50, 0) && arenas.has_place(40, 0), "room is in theirs only");
+        assert_eq!(arenas.place_own(48, 88), Ok(130));
     }
 }
