@@ -4,8 +4,9 @@
 //! the oldest transaction that has not ended: its head. If the log begins there already, none is taken: its records would use up the room that is
 //! kept for that transaction's end.
 //!
-//! Then whoever needs room waits for the head's end, as long as for a lock, and not if the head waits for him, by locks. The head itself waits only for a
-//! moment. So whoever waits longer waits for the head; a circle closes with a lock of somebody who waits here, and he finds it.
+//! Then whoever needs room waits for others to end, as long as for a lock, but not if the oldest of those who have written waits for him, by
+//! locks. The oldest itself waits only for a moment. So whoever waits longer waits for the oldest, then for the next; a circle closes with
+//! a lock of somebody who waits here, and he finds it.
 
 use crate::Lsn;
 use crate::error::{Error, Result};
@@ -18,8 +19,8 @@ use std::time::{Duration, Instant};
 /// How often whoever waits looks whether there is room.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// The head waits so long for others who have written, whose ends give back what was set aside for them. Not longer: they may wait for it.
-const AS_HEAD: Duration = Duration::from_millis(20);
+/// The oldest of those who have written waits so long for the others, whose ends give back what was set aside for them. Not longer: they may wait for it.
+const AS_OLDEST: Duration = Duration::from_millis(20);
 
 /// So much less, per mille, is to be taken before something is tried again for that.
 const LESS: u32 = 20;
@@ -27,7 +28,7 @@ const LESS: u32 = 20;
 /// While less is taken, per mille, whoever wants to write does.
 const ROOMY: u32 = 300;
 
-/// Who needs room, and how long it waits for the log's head.
+/// Who needs room, and how long it waits for others to end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waiter {
     pub(crate) txn: TxnId,
@@ -105,9 +106,9 @@ impl Engine {
                 continue;
             }
             let waited = begun.get_or_insert_with(Instant::now).elapsed();
-            let head = self.head();
-            let patience = if head == Some(who.txn) { who.patience.min(AS_HEAD) } else { who.patience };
-            let is_circle = head.is_some_and(|head| head != who.txn && self.locks.leads_to(head, who.txn));
+            let oldest = self.active.oldest_of_all().map(|(txn, _)| txn);
+            let patience = if oldest == Some(who.txn) { who.patience.min(AS_OLDEST) } else { who.patience };
+            let is_circle = oldest.is_some_and(|txn| txn != who.txn && self.locks.leads_to(txn, who.txn));
             if waited >= patience || is_circle {
                 let (used, limit) = used_and_limit(&self.log);
                 return Err(Error::LogFull { pinned_by: self.pinned_by(), used, limit });
