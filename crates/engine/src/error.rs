@@ -118,8 +118,9 @@ pub enum Error {
         /// What room was needed for.
         what: String,
     },
-    /// The log may not grow further before something lets go of its oldest part. Nothing was changed. Of a log in NVRAM: also by a checkpoint
-    /// no room could be made, and what is in the way is a transaction that has not ended, perhaps the caller's own: it can still roll back
+    /// The log may not grow further before something lets go of its oldest part. Nothing was changed. Of a log in NVRAM: also by a
+    /// checkpoint no room could be made, and what is in the way is a transaction that has not ended, perhaps the caller's own: it can
+    /// still roll back
     /// or commit.
     #[error("the log holds {used} bytes, its limit is {limit}; it is pinned by {pinned_by}")]
     LogFull {

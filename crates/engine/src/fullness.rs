@@ -3,8 +3,8 @@
 //! Any thread. How much is taken is asked of the log (`Log::fullness`), per mille of what writes may take.
 //!
 //! 1. From [`Share::is_due`] on the checkpoint thread is rung for; nobody waits.
-//! 2. From [`FULL`] on, or below if many have written and not ended, who has not written yet waits. The rest is for those who have: they hold part of the log, and only
-//!    their ends give it back.
+//! 2. From [`FULL`] on, or below if many have written and not ended, who has not written yet waits. The rest is for those who have:
+//!    they hold part of the log, and only their ends give it back.
 //! 3. Whoever waits holds no latch, and waits for checkpoints, which need neither locks nor anybody's end. Where an open transaction keeps
 //!    them from freeing anything (paged engine), he waits for that one, and not in a circle (`paged::log_room`). Then he is told `LogFull`.
 

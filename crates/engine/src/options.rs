@@ -199,21 +199,24 @@ pub struct Options {
     pub log_soft_bytes: u64,
     /// Bytes of log above which writes are refused with `Error::LogFull`. Default 16 GiB.
     pub log_hard_bytes: u64,
-    /// Of a log in NVRAM, which cannot grow: how much of it is taken, in per cent of what writes may take, when a checkpoint begins; in the memory
-    /// engine, of any stream. From 10 to 90, default 70 (the report on NV-Logging). `checkpoint_bytes` counts too, but not the other two limits
-    /// above: when 90 % are taken, whoever begins to write waits for a checkpoint, and gets `Error::LogFull` if that did not help. The rest is
-    /// for transactions that are writing already. In the paged engine the log goes back to the first record of the oldest one of those, so
+    /// Of a log in NVRAM, which cannot grow: how much of it is taken, in per cent of what writes may take, when a checkpoint begins; in
+    /// the memory engine, of any stream. From 10 to 90, default 70 (the report on NV-Logging). `checkpoint_bytes` counts too, but not the
+    /// other two limits
+    /// above: when 90 % are taken, whoever begins to write waits for a checkpoint, and gets `Error::LogFull` if that did not help. The
+    /// rest is for transactions that are writing already. In the paged engine the log goes back to the first record of the oldest one of
+    /// those, so
     /// none can be larger than the log; in the memory engine it is one record, which must fit its stream.
     pub nvram_checkpoint: u32,
-    /// Paged engine: bytes of undo kept in memory per transaction; what is beyond is read back from the log when it rolls back. Who stays below
-    /// rolls back without reading the log, wherever that is.
+    /// Paged engine: bytes of undo kept in memory per transaction; what is beyond is read back from the log when it rolls back. Who stays
+    /// below rolls back without reading the log, wherever that is.
     /// Default 1 MiB.
     pub undo_bytes: usize,
     /// The log: segments, inserter, sync protocol. Its `method` is also how pages travel; its `log_id` becomes the id of a
     /// new database. Default: the log's own. With inserter `Chunked` commits of different threads of which none has seen or replaced
     /// what the other wrote have no order: after a crash the later one may be there without the earlier, if that was not durable.
-    /// Its `log` says what the log is kept in; the rest of the database is in files whatever that is. Of a log in NVRAM `nvram.bytes` is at least 64
-    /// pages, or 64 KiB in the memory engine, whose streams share it out (at least 1 MiB each, if it is so large; each a power of two), and
+    /// Its `log` says what the log is kept in; the rest of the database is in files whatever that is. Of a log in NVRAM `nvram.bytes` is
+    /// at least 64 pages, or 64 KiB in the memory engine, whose streams share it out (at least 1 MiB each, if it is so large; each a
+    /// power of two), and
     /// `reserve_bytes` at most a sixteenth of it. Such a log can be opened again only after every handle, table and transaction of the
     /// database is dropped, also if it was closed.
     pub log: wal::Options,

@@ -1,10 +1,10 @@
 //! Room in a log in NVRAM, which only checkpoints make.
 //!
-//! Runs on transaction threads. What may wait for what is in [`crate::fullness`]. A checkpoint frees all that was in the log when it began, whatever
-//! transactions are open, so whoever waits for one gets room, if there is enough at all.
+//! Runs on transaction threads. What may wait for what is in [`crate::fullness`]. A checkpoint frees all that was in the log when it
+//! began, whatever transactions are open, so whoever waits for one gets room, if there is enough at all.
 //!
-//! Room for a transaction's record is made before the transaction is validated. Afterwards its versions are in place and undecided: a checkpoint
-//! waits for those, so they must not wait for a checkpoint.
+//! Room for a transaction's record is made before the transaction is validated. Afterwards its versions are in place and undecided: a
+//! checkpoint waits for those, so they must not wait for a checkpoint.
 
 use super::engine::Engine;
 use super::store::Running;

@@ -15,15 +15,16 @@
 //!    redo and undo find everything they need from the checkpoint that the control file names.
 //! 3. The control file names a checkpoint only when its end record is durable.
 //!
-//! On disk (1) is for the next checkpoint's trim. A log in NVRAM cannot wait for that: there (1) writes back all that is dirty, so that the log
-//! begins anew where the checkpoint does, or with the oldest transaction that has not ended.
+//! On disk (1) is for the next checkpoint's trim. A log in NVRAM cannot wait for that: there (1) writes back all that is dirty, so that
+//! the log begins anew where the checkpoint does, or with the oldest transaction that has not ended.
 //!
 //! A crash before (6) leaves the previous checkpoint in force, with all the log it needs. A crash between (6) and (7)
 //! leaves more log than needed.
 //!
 //! The thread is parked until it is woken by a commit that finds enough log since the last checkpoint, by the soft limit,
-//! by a writer that finds too much of a log in NVRAM taken, or by a writer that finds few free pages in the database file, which it grows ahead of need. There is no timer. Tests
-//! that must do the same in every run have no such thread: `Engine::run_background` does its work where they call it.
+//! by a writer that finds too much of a log in NVRAM taken, or by a writer that finds few free pages in the database file, which it grows
+//! ahead of need. There is no timer. Tests that must do the same in every run have no such thread: `Engine::run_background` does its work
+//! where they call it.
 
 use crate::Lsn;
 use crate::bell::Bell;

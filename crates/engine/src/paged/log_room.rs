@@ -1,11 +1,12 @@
 //! Room in a log in NVRAM, which only checkpoints make.
 //!
 //! Runs on transaction threads. What may wait for what is in [`crate::fullness`]. A checkpoint frees the log up to the first record of
-//! the oldest transaction that has not ended: its head. If the log begins there already, none is taken: its records would use up the room that is
-//! kept for that transaction's end.
+//! the oldest transaction that has not ended: its head. If the log begins there already, none is taken: its records would use up the room
+//! that is kept for that transaction's end.
 //!
-//! Then whoever needs room waits for others to end, as long as for a lock, but not if the oldest of those who have written waits for him, by
-//! locks. The oldest itself waits only for a moment. So whoever waits longer waits for the oldest, then for the next; a circle closes with
+//! Then whoever needs room waits for others to end, as long as for a lock, but not if the oldest of those who have written waits for him,
+//! by locks. The oldest itself waits only for a moment. So whoever waits longer waits for the oldest, then for the next; a circle closes
+//! with
 //! a lock of somebody who waits here, and he finds it.
 
 use crate::Lsn;
@@ -19,7 +20,8 @@ use std::time::{Duration, Instant};
 /// How often whoever waits looks whether there is room.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// The oldest of those who have written waits so long for the others, whose ends give back what was set aside for them. Not longer: they may wait for it.
+/// The oldest of those who have written waits so long for the others, whose ends give back what was set aside for them. Not longer: they
+/// may wait for it.
 const AS_OLDEST: Duration = Duration::from_millis(20);
 
 /// So much less, per mille, is to be taken before something is tried again for that.
@@ -89,8 +91,8 @@ impl Engine {
         self.make_room_while(who, || true, || self.log.start() <= before && self.taken() + LESS > taken)
     }
 
-    /// Takes checkpoints, or waits for those of others, or for the transaction that keeps them from freeing anything, while room is needed. The
-    /// caller holds no latch.
+    /// Takes checkpoints, or waits for those of others, or for the transaction that keeps them from freeing anything, while room is
+    /// needed. The caller holds no latch.
     #[cold]
     fn make_room_while(
         &self,

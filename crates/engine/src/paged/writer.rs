@@ -5,8 +5,8 @@
 //! 1. `undo_next` is the newest change of the transaction that is not undone; zero if there is none. Following `prev`
 //!    (from a compensation record: its `undo_next`) from there meets all others.
 //! 2. What is remembered in memory is a subset of that, newest last. What is not is read back from the log.
-//! 3. The log keeps room for undoing: a transaction that has logged much has raised the log's reserve by what undoing it may take. In NVRAM, where
-//!    nobody else makes room, every transaction does, before its first record.
+//! 3. The log keeps room for undoing: a transaction that has logged much has raised the log's reserve by what undoing it may take. In
+//!    NVRAM, where nobody else makes room, every transaction does, before its first record.
 //!
 //! Nothing here survives a crash: the records do.
 

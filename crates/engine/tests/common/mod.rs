@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-/// Makes of each function that is named a test for each engine, which the function is given. With `in_nvram:` before them: a test for each engine
-/// and all kinds of logs in NVRAM, one after the other (see `over`).
+/// Makes of each function that is named a test for each engine, which the function is given. With `in_nvram:` before them: a test for
+/// each engine and all kinds of logs in NVRAM, one after the other (see `over`).
 macro_rules! suite {
     (in_nvram: $($case:ident),* $(,)?) => {
         mod in_nvram {
@@ -120,7 +120,8 @@ pub fn chunked(mut options: Options) -> Options {
     options
 }
 
-/// Closes the database, so that it can be opened again. The handle is handed back, unless that takes that none is left: with a log in NVRAM.
+/// Closes the database, so that it can be opened again. The handle is handed back, unless that takes that none is left: with a log in
+/// NVRAM.
 pub fn closed(database: Database) -> Option<Database> {
     let in_nvram = database.stat().expect("stat").log.kind.in_nvram();
     database.close().expect("close");

@@ -189,6 +189,12 @@ impl Machine {
         paths.iter().map(|path| self.device.nvram(path).expect("it was mapped")).collect()
     }
 
+    /// Whether it has crashed in a step of a memory: that fails no call, but what is committed from then on is known only to those who
+    /// wait.
+    pub fn has_crashed_silently(&self) -> bool {
+        self.log.in_nvram() && self.device.is_crashed()
+    }
+
     /// Steps that were taken so far.
     pub fn steps(&self) -> Steps {
         let memories = self.memories().iter().map(SimNvram::steps).collect();

@@ -257,8 +257,8 @@ suite! {
     a_seed_gives_the_same_calls_and_the_same_outcome_again,
 }
 
-// Not `release_crashes_at_every_sync`, which crashes at what a log in NVRAM does not do, nor `order`, whose scenes are logs that were not synced:
-// there everything appended is persisted, and a lost record is one that was being appended.
+// Not `release_crashes_at_every_sync`, which crashes at what a log in NVRAM does not do, nor `order`, whose scenes are logs that were not
+// synced: there everything appended is persisted, and a lost record is one that was being appended.
 suite! {
     in_nvram:
     a_crash_at_every_step,

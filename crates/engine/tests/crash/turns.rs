@@ -141,6 +141,9 @@ impl<'a> Turns<'a> {
         }
         for _ in 0..steps {
             self.settle();
+            if self.machine.has_crashed_silently() {
+                return Err(Error::Closed);
+            }
             let client = self.random.usize(..CLIENTS);
             match self.random.u32(0..200) {
                 0..3 => {
