@@ -22,7 +22,7 @@ use crate::paged::pool::{Pool, WalBarrier};
 use crate::paged::space::Space;
 use crate::paged::transaction::Committed;
 use crate::paged::tree::Pages;
-use crate::paged::writer::UndoRoom;
+use crate::paged::undo_room::UndoRoom;
 use crate::stat::Pin;
 use katydid_device::{Cause, DirectoryLock, Gate, Verb, Watch};
 use katydid_wal::{Admission, Append, Appended, Durability, Kind, Log};

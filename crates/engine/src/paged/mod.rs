@@ -29,5 +29,6 @@ pub(crate) mod table;
 pub(crate) mod transaction;
 #[allow(dead_code)] // the page formats' and trees' full vocabulary
 pub(crate) mod tree;
+mod undo_room;
 pub(crate) mod verify;
 pub(crate) mod writer;

@@ -18,7 +18,7 @@ use crate::paged::engine::{Engine, LogBarrier};
 use crate::paged::pool::Pool;
 use crate::paged::recovery::{self, Analysis, Progress};
 use crate::paged::space::{self, Space};
-use crate::paged::writer::UndoRoom;
+use crate::paged::undo_room::UndoRoom;
 use katydid_device::{self as device, Create, Directory, File, Verb, Watch};
 use katydid_wal::{Background, Log};
 use parking_lot::Mutex;

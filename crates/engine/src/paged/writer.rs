@@ -21,38 +21,9 @@ use crate::paged::log_record::{COMPENSATION, compensation_head};
 use crate::paged::page::PageId;
 use crate::paged::space::AllocClass;
 use crate::paged::tree::{ChangeWriter, Logged};
+use crate::paged::undo_room::{UndoRoom, undo_bytes};
 use katydid_wal::{Admission, Append, Appended, Kind, Log, ReserveGuard};
 use std::sync::Arc;
-
-/// Of each record.
-const RECORD_HEAD: u64 = 48;
-
-/// How transactions set room in the log aside for undoing them.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct UndoRoom {
-    /// The reserve is raised in steps of so many bytes.
-    pub(crate) step: u64,
-    /// The log's reserve without any such room.
-    pub(crate) standing: u64,
-    /// So many each has without that.
-    given: u64,
-    /// So many each has before it needs them.
-    ahead: u64,
-}
-
-impl UndoRoom {
-    /// Of a log that nobody has raised the reserve of.
-    pub(crate) fn new(log: &Log, page_bytes: usize) -> Self {
-        let standing = log.space().reserve;
-        // Undoing a change may split a page.
-        let two_pages = 2 * page_bytes as u64;
-        match log.kind().in_nvram() {
-            true => UndoRoom { step: 2 * two_pages, standing, given: 0, ahead: two_pages },
-            // The log's standing reserve covers transactions that log less.
-            false => UndoRoom { step: 64 << 10, standing, given: 64 << 10, ahead: 0 },
-        }
-    }
-}
 
 /// Capacity in bytes that is kept for the next transaction.
 const KEPT_BYTES: usize = 64 << 10;
@@ -340,13 +311,6 @@ impl Writer {
         }
         Ok(())
     }
-}
-
-/// About how many bytes a record takes that undoes this one, or that one itself if it is longer.
-fn undo_bytes(kind: u8, payload: &[&[u8]]) -> u64 {
-    let bytes = payload.iter().map(|piece| piece.len() as u64).sum::<u64>();
-    // The pages of a long value are freed by their numbers.
-    if kind == ChangeKind::ChainWrite.number() { RECORD_HEAD + bytes / 64 } else { RECORD_HEAD + bytes }
 }
 
 /// Adds a place unless the last one is near enough.
