@@ -1,6 +1,6 @@
 //! Single-insert transactions with keys that never repeat: what a log is made for.
 
-use crate::drive::{Class, Planned, Source, Workload};
+use crate::drive::{Class, Ending, Planned, Source, Workload};
 use crate::store::{Result, Transaction};
 use fastrand::Rng;
 use std::sync::Arc;
@@ -89,8 +89,9 @@ impl Source for InsertSource {
         Some(Planned { class: Class::Write, ticket: None })
     }
 
-    fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<()> {
-        transaction.insert(&self.key, &self.value)
+    fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<Ending> {
+        transaction.insert(&self.key, &self.value)?;
+        Ok(Ending::Commit)
     }
 }
 

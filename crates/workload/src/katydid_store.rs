@@ -1,6 +1,6 @@
 //! Katydid behind the [`Store`] trait. Each client has a session, whose callbacks run on the client's own thread.
 
-use crate::store::{Client, Counters, Intent, Result, Shown, Store, StoreError, Transaction};
+use crate::store::{Client, Counters, Intent, Keys, Result, Shown, Store, StoreError, Transaction};
 use katydid::{Database, Error, Session, Table};
 use std::ops::Bound;
 
@@ -121,8 +121,8 @@ impl Transaction for KatydidTransaction<'_> {
         self.transaction.delete(self.table, key).map_err(failed)
     }
 
-    fn range(&mut self, from: &[u8], limit: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<usize> {
-        let bounds = (Bound::Included(from), Bound::Unbounded);
+    fn range(&mut self, keys: Keys<'_>, limit: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<usize> {
+        let bounds = (Bound::Included(keys.from), keys.to.map_or(Bound::Unbounded, Bound::Excluded));
         let mut seen = 0;
         for entry in self.transaction.range::<&[u8]>(self.table, bounds).take(limit) {
             let (key, value) = entry.map_err(failed)?;

@@ -20,7 +20,7 @@ pub mod ycsb;
 mod memory_store;
 
 pub use katydid_store::{KatydidClient, KatydidStore, KatydidTransaction};
-pub use store::{Client, Counters, Intent, Result, Store, StoreError, Transaction};
+pub use store::{Client, Counters, Intent, Keys, Result, Store, StoreError, Transaction};
 
 /// The examples of the front page, compiled.
 #[cfg(doctest)]

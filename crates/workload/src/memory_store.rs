@@ -2,7 +2,7 @@
 //! its end, so that histories are trivially serializable. Commits with a callback are acknowledged by a later poll, in
 //! batches, in order.
 
-use crate::store::{Client, Counters, Intent, Result, Shown, Store, StoreError, Transaction};
+use crate::store::{Client, Counters, Intent, Keys, Result, Shown, Store, StoreError, Transaction};
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -170,13 +170,14 @@ impl Transaction for MemoryTransaction<'_, '_> {
         Ok(self.write(key, None).is_some())
     }
 
-    fn range(&mut self, from: &[u8], limit: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<usize> {
+    fn range(&mut self, keys: Keys<'_>, limit: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<usize> {
         let mut seen = 0;
         let table = &self.client.tables[self.table];
         let of_table = self
             .map
-            .range(self.full(from)..)
-            .map_while(|(key, value)| key.strip_prefix(&table[..]).map(|key| (key, value)));
+            .range(self.full(keys.from)..)
+            .map_while(|(key, value)| key.strip_prefix(&table[..]).map(|key| (key, value)))
+            .take_while(|(key, _)| keys.to.is_none_or(|to| *key < to));
         for (key, value) in of_table.take(limit) {
             visit(key, value);
             seen += 1;

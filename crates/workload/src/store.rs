@@ -7,7 +7,9 @@
 //!    opened to make it. This is what the driver measures.
 //! 2. Callbacks run inside `poll` or `wait_below` of the client that committed, or on any other thread.
 //! 3. Dropping a transaction rolls it back.
-//! 4. An error for which [`StoreError::is_retryable`] holds leaves nothing behind: the same transaction may be run again.
+//! 4. What a transaction sees need not be consistent until it commits: a store that validates then may show it half of another one. So what
+//!    it finds wrong ([`StoreError::is_doubtful`]) is wrong only if it is so again and again.
+//! 5. An error for which [`StoreError::is_retryable`] holds leaves nothing behind: the same transaction may be run again.
 
 use std::error::Error;
 use std::fmt;
@@ -34,6 +36,11 @@ impl StoreError {
     /// Whether the same transaction, run again, may succeed.
     pub fn is_retryable(&self) -> bool {
         matches!(self, StoreError::Conflict(_))
+    }
+
+    /// Whether it may come of what a transaction saw that could not have committed.
+    pub fn is_doubtful(&self) -> bool {
+        matches!(self, StoreError::KeyExists(_) | StoreError::Inconsistent(_))
     }
 }
 
@@ -106,6 +113,30 @@ pub trait Client {
     fn wait_below(&mut self, limit: usize) -> Result<()>;
 }
 
+/// Keys beside each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keys<'k> {
+    /// The first one, if it is there.
+    pub from: &'k [u8],
+    /// They all lie before this one, if there is such a limit.
+    pub to: Option<&'k [u8]>,
+}
+
+impl<'k> Keys<'k> {
+    /// All keys of a table.
+    pub const ALL: Keys<'static> = Keys { from: &[], to: None };
+
+    /// From `from` on.
+    pub fn from(from: &'k [u8]) -> Self {
+        Keys { from, to: None }
+    }
+
+    /// From `from` on, before `to`.
+    pub fn between(from: &'k [u8], to: &'k [u8]) -> Self {
+        Keys { from, to: Some(to) }
+    }
+}
+
 /// Reads and writes that happen all or not at all.
 ///
 /// They are about one of the client's tables: the first, until [`Transaction::on`] says otherwise.
@@ -128,8 +159,8 @@ pub trait Transaction: Sized {
     /// Removes `key`; whether it was there.
     fn delete(&mut self, key: &[u8]) -> Result<bool>;
 
-    /// Shows `visit` at most `limit` keys from `from` on, in order; how many there were.
-    fn range(&mut self, from: &[u8], limit: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<usize>;
+    /// Shows `visit` at most `limit` keys of `keys`, in order; how many there were.
+    fn range(&mut self, keys: Keys<'_>, limit: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<usize>;
 
     /// Reads `key`, lets `change` work on its value and writes it back; whether it was there.
     fn read_modify_write(&mut self, key: &[u8], change: &mut dyn FnMut(&mut Vec<u8>)) -> Result<bool> {

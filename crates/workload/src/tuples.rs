@@ -1,7 +1,7 @@
 //! Transactions of several reads and blind writes of small tuples, uniformly chosen: the work of Cicada's evaluation over P-WAL (section
 //! IV there). It leaves the sizes of keys and tuples open: keys have 8 bytes here.
 
-use crate::drive::{Class, Planned, Source, Workload};
+use crate::drive::{Class, Ending, Planned, Source, Workload};
 use crate::store::{Result, Shown, StoreError, Transaction};
 use fastrand::Rng;
 use std::sync::Arc;
@@ -67,11 +67,12 @@ impl Source for TupleLoadSource {
         Planned { class: Class::Write, ticket: Some(ticket) }
     }
 
-    fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<()> {
+    fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<Ending> {
         let settings = &self.load.settings;
         let value = vec![0; settings.value_bytes];
         let to = (self.from + BATCH).min(settings.tuples);
-        (self.from..to).try_for_each(|number| transaction.put(&number.to_be_bytes(), &value))
+        (self.from..to).try_for_each(|number| transaction.put(&number.to_be_bytes(), &value))?;
+        Ok(Ending::Commit)
     }
 }
 
@@ -125,7 +126,7 @@ impl Source for TupleSource {
         Some(Planned { class: if reads_only { Class::Read } else { Class::Write }, ticket: None })
     }
 
-    fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<()> {
+    fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<Ending> {
         for Operation { key, reads } in &self.operations {
             if !reads {
                 transaction.put(key, &self.value)?;
@@ -133,7 +134,7 @@ impl Source for TupleSource {
                 return Err(StoreError::Inconsistent(format!("tuple {} is missing", Shown(key))));
             }
         }
-        Ok(())
+        Ok(Ending::Commit)
     }
 }
 

@@ -54,6 +54,7 @@ mod tests {
             started_at: SystemTime::UNIX_EPOCH + Duration::from_secs(100),
             elapsed: Duration::from_secs(2),
             transactions: 1,
+            rolled_back: 0,
             conflicts: 0,
             cpu: Duration::ZERO,
             latencies: Latencies::default(),

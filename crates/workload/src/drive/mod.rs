@@ -6,7 +6,8 @@
 //!
 //! 1. When `drive` returns without error every transaction that was begun has been acknowledged or rolled back.
 //! 2. A latency is recorded once for each acknowledged transaction, and for nothing else.
-//! 3. A request that conflicts is run again, the same one, a bounded number of times.
+//! 3. A request that conflicts is run again, the same one, a bounded number of times. So is one that finds something wrong: only what is
+//!    wrong each time ends the run.
 
 mod pacing;
 mod watch;
@@ -40,6 +41,15 @@ pub struct Planned {
     /// Handed to [`Workload::acknowledged`] once it is acknowledged. A request that has one is made again after a conflict until it is;
     /// in place of another one that conflicts with callbacks under way a new one is planned.
     pub ticket: Option<u64>,
+}
+
+/// How a transaction ends that met no failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Ending {
+    /// It commits.
+    Commit,
+    /// It rolls back, as it was meant to.
+    RollBack,
 }
 
 /// What is to be done, shared by all threads.
@@ -77,8 +87,8 @@ pub trait Source {
         Planned { class: Class::Write, ticket: Some(ticket) }
     }
 
-    /// Does what was planned last, up to but without the commit. May be called again after a conflict.
-    fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<(), StoreError>;
+    /// Does what was planned last, up to but without the commit, and says how it ends. May be called again after a conflict.
+    fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<Ending, StoreError>;
 }
 
 /// How a workload is to be run.
@@ -168,7 +178,9 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// Transactions acknowledged.
     pub transactions: u64,
-    /// Times a request met a conflict and was run again.
+    /// Transactions that were meant to roll back and did: not acknowledged, but counted where the number of transactions is limited.
+    pub rolled_back: u64,
+    /// Times a request met a conflict, or saw what could not be, and was run again.
     pub conflicts: u64,
     /// Processor time that the worker threads used, all together; not that of the store's own threads.
     pub cpu: Duration,
@@ -274,6 +286,7 @@ pub fn drive<S: Store, W: Workload>(
         started_at: watch.started_at,
         elapsed: watch.ended.duration_since(watch.started),
         transactions,
+        rolled_back: sinks.iter().map(|sink| sink.rolled_back()).sum(),
         conflicts: sinks.iter().map(|sink| sink.conflicts()).sum(),
         cpu: sinks.iter().map(|sink| sink.cpu()).sum(),
         latencies: watch.latencies,

@@ -4,13 +4,16 @@
 //! the watching thread empties now and then: hence its latch, which is practically never contended.
 
 use super::pacing::Pacing;
-use super::{Class, Plan, Planned, Shared, Source, Workload};
+use super::{Class, Ending, Plan, Planned, Shared, Source, Workload};
 use crate::measure::{self, Latencies};
 use crate::store::{Client, Intent, StoreError, Transaction};
 use crate::ycsb::LatencyFrom;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+/// So often a request may find something wrong before it is taken for wrong.
+const DOUBTS_MAX: u32 = 100;
 
 /// Where the acknowledgements of one worker go.
 #[derive(Debug)]
@@ -20,6 +23,7 @@ pub(super) struct Sink<W> {
     /// Written by the worker's callbacks, read by the watching thread for progress: no ordering is needed.
     transactions: AtomicU64,
     conflicts: AtomicU64,
+    rolled_back: AtomicU64,
     /// Nanoseconds of processor time, once the worker has ended.
     cpu: AtomicU64,
     /// Requests whose commits met a conflict after others had been begun: to be made again, or replaced.
@@ -36,6 +40,7 @@ impl<W: Workload> Sink<W> {
             latencies: Mutex::default(),
             transactions: AtomicU64::new(0),
             conflicts: AtomicU64::new(0),
+            rolled_back: AtomicU64::new(0),
             cpu: AtomicU64::new(0),
             refused: Mutex::default(),
             failure: Mutex::new(None),
@@ -49,6 +54,10 @@ impl<W: Workload> Sink<W> {
 
     pub(super) fn conflicts(&self) -> u64 {
         self.conflicts.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn rolled_back(&self) -> u64 {
+        self.rolled_back.load(Ordering::Relaxed)
     }
 
     pub(super) fn cpu(&self) -> Duration {
@@ -243,14 +252,15 @@ impl<'r, C: Client, S: Source, W: Workload> Worker<'r, C, S, W> {
             Class::Read => Some(measured_from.unwrap_or_else(Instant::now)),
             Class::Write => measured_from,
         };
-        let (mut conflicts, mut failures) = (0, 0);
+        let (mut conflicts, mut doubts, mut failures) = (0, 0, 0);
         loop {
             match self.attempt(planned, read_from) {
                 Ok(()) => return Ok(()),
-                Err(error) if error.is_retryable() => {
+                Err(error) if error.is_retryable() || error.is_doubtful() => {
                     self.sink.conflicts.fetch_add(1, Ordering::Relaxed);
                     conflicts += 1;
-                    if conflicts > self.plan.conflict_retries {
+                    doubts += u32::from(error.is_doubtful());
+                    if conflicts > self.plan.conflict_retries || doubts > DOUBTS_MAX {
                         return Err(error);
                     }
                     self.client.poll();
@@ -274,7 +284,14 @@ impl<'r, C: Client, S: Source, W: Workload> Worker<'r, C, S, W> {
             Class::Write => Intent::ReadWrite,
         };
         let mut transaction = self.client.begin(intent)?;
-        self.source.run(&mut transaction)?;
+        match self.source.run(&mut transaction)? {
+            Ending::Commit => {}
+            Ending::RollBack => {
+                drop(transaction);
+                self.sink.rolled_back.fetch_add(1, Ordering::Relaxed);
+                return Ok(());
+            }
+        }
         let from = from.unwrap_or_else(Instant::now);
         if self.plan.in_flight == 1 {
             transaction.commit()?;

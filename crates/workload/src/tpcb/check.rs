@@ -1,7 +1,7 @@
 //! Adding up: what must be so after any number of transfers.
 
 use super::{ACCOUNTS, BRANCHES, HISTORY, TELLERS, rows};
-use crate::store::{Client, Intent, Result, Store, StoreError, Transaction};
+use crate::store::{Client, Intent, Keys, Result, Store, StoreError, Transaction};
 
 /// The sums of a bank, read in one transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,11 +28,14 @@ impl Totals {
         let mut transaction = client.begin(Intent::ReadOnly)?;
         let mut sum = |table: usize| {
             let (mut sum, mut wrong) = (0_i64, None);
-            let rows =
-                transaction.on(table).range(&[], usize::MAX, &mut |key, row| match rows::amount(row) {
+            let rows = transaction.on(table).range(
+                Keys::ALL,
+                usize::MAX,
+                &mut |key, row| match rows::amount(row) {
                     Some(amount) => sum = sum.wrapping_add(amount),
                     None => wrong = Some(key.to_vec()),
-                })?;
+                },
+            )?;
             match wrong {
                 Some(key) => {
                     let (key, name) = (key.escape_ascii(), tables[table]);

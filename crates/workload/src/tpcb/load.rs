@@ -1,7 +1,7 @@
 //! The load phase: every branch, teller and account with nothing on it, many rows in a transaction.
 
 use super::{ACCOUNTS, BRANCHES, Settings, TELLERS, TELLERS_OF_BRANCH, rows};
-use crate::drive::{Class, Planned, Source, Workload};
+use crate::drive::{Class, Ending, Planned, Source, Workload};
 use crate::store::{Result, Transaction};
 use fastrand::Rng;
 use std::sync::Arc;
@@ -65,12 +65,12 @@ impl Source for TpcbLoadSource {
         Planned { class: Class::Write, ticket: Some(ticket) }
     }
 
-    fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<()> {
+    fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<Ending> {
         let row = rows::empty_row();
         for number in self.from..(self.from + BATCH).min(self.load.settings.rows()) {
             let (table, number) = self.load.place(number);
             transaction.on(table).insert(&rows::key(number), &row)?;
         }
-        Ok(())
+        Ok(Ending::Commit)
     }
 }

@@ -4,7 +4,7 @@
 //! 2. Its note has a number that no other transfer of any thread and run has.
 
 use super::{ACCOUNTS, BRANCHES, HISTORY, Settings, TELLERS, TELLERS_OF_BRANCH, rows};
-use crate::drive::{Class, Planned, Source, Workload};
+use crate::drive::{Class, Ending, Planned, Source, Workload};
 use crate::generate::Zipfian;
 use crate::insert::first_number;
 use crate::store::{Result, StoreError, Transaction};
@@ -94,7 +94,7 @@ impl Source for TpcbSource {
         Some(Planned { class: Class::Write, ticket: None })
     }
 
-    fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<()> {
+    fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<Ending> {
         let Transfer { note, teller, account, amount } = self.transfer;
         let branch = self.run.settings.branch_of(teller);
         for (table, number) in [(ACCOUNTS, account), (TELLERS, teller), (BRANCHES, branch)] {
@@ -107,6 +107,7 @@ impl Source for TpcbSource {
                 )));
             }
         }
-        transaction.on(HISTORY).insert(&rows::key(note), &rows::note(amount, account, teller))
+        transaction.on(HISTORY).insert(&rows::key(note), &rows::note(amount, account, teller))?;
+        Ok(Ending::Commit)
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::drive::{Outcome, Plan, Source, Workload, drive};
 use crate::memory_store::MemoryStore;
-use crate::store::Transaction;
+use crate::store::{Keys, Transaction};
 use fastrand::Rng;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ impl Transaction for Touched {
     fn delete(&mut self, _: &[u8]) -> crate::Result<bool> {
         Ok(false)
     }
-    fn range(&mut self, _: &[u8], _: usize, _: &mut dyn FnMut(&[u8], &[u8])) -> crate::Result<usize> {
+    fn range(&mut self, _: Keys<'_>, _: usize, _: &mut dyn FnMut(&[u8], &[u8])) -> crate::Result<usize> {
         Ok(0)
     }
     fn commit(self) -> crate::Result<()> {

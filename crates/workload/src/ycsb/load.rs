@@ -2,7 +2,7 @@
 
 use super::settings::Settings;
 use super::values::Values;
-use crate::drive::{Class, Planned, Source, Workload};
+use crate::drive::{Class, Ending, Planned, Source, Workload};
 use crate::store::{Result, Transaction};
 use fastrand::Rng;
 use std::sync::Arc;
@@ -66,7 +66,8 @@ impl Source for LoadSource {
         Planned { class: Class::Write, ticket: Some(ticket) }
     }
 
-    fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<()> {
-        transaction.insert(&self.key, &self.value)
+    fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<Ending> {
+        transaction.insert(&self.key, &self.value)?;
+        Ok(Ending::Commit)
     }
 }

@@ -9,9 +9,9 @@
 use super::record;
 use super::settings::{Operation, ScanLength, Settings};
 use super::values::Values;
-use crate::drive::{Class, Planned, Source, Workload};
+use crate::drive::{Class, Ending, Planned, Source, Workload};
 use crate::generate::{AcknowledgedCounter, KeyChooser, ZIPFIAN_CONSTANT, Zipfian};
-use crate::store::{Result, Shown, StoreError, Transaction};
+use crate::store::{Keys, Result, Shown, StoreError, Transaction};
 use fastrand::Rng;
 use std::sync::Arc;
 
@@ -129,7 +129,7 @@ impl RunSource {
         let mut fault = None;
         let mut first = true;
         let key = &self.key;
-        let seen = transaction.range(key, self.scan_length, &mut |found, value| {
+        let seen = transaction.range(Keys::from(key), self.scan_length, &mut |found, value| {
             if std::mem::take(&mut first) && found != key.as_slice() {
                 fault = Some(StoreError::Inconsistent(format!(
                     "record {} is not where its scan began",
@@ -195,13 +195,14 @@ impl Source for RunSource {
         Planned { class: Class::Write, ticket: Some(ticket) }
     }
 
-    fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<()> {
+    fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<Ending> {
         match self.operation {
-            Operation::Read => self.read(transaction),
-            Operation::Scan => self.scan(transaction),
-            Operation::Insert => transaction.insert(&self.key, &self.value),
-            Operation::Update if self.field.is_none() => transaction.put(&self.key, &self.value),
-            Operation::Update | Operation::ReadModifyWrite => self.modify(transaction),
+            Operation::Read => self.read(transaction)?,
+            Operation::Scan => self.scan(transaction)?,
+            Operation::Insert => transaction.insert(&self.key, &self.value)?,
+            Operation::Update if self.field.is_none() => transaction.put(&self.key, &self.value)?,
+            Operation::Update | Operation::ReadModifyWrite => self.modify(transaction)?,
         }
+        Ok(Ending::Commit)
     }
 }

@@ -21,7 +21,7 @@ use katydid_workload::insert::{Inserts, KeyOrder};
 use katydid_workload::properties::Properties;
 use katydid_workload::tpcb::{self, Totals, TpcbLoad, TpcbRun};
 use katydid_workload::ycsb::{Settings, YcsbLoad, YcsbRun};
-use katydid_workload::{Client, Intent, KatydidStore, Store, Transaction};
+use katydid_workload::{Client, Intent, KatydidStore, Keys, Store, Transaction};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -193,7 +193,7 @@ fn warm(store: &KatydidStore, tables: &[&str]) -> Result<()> {
     let mut client = store.client(tables)?;
     let mut transaction = client.begin(Intent::ReadOnly)?;
     for table in 0..tables.len() {
-        transaction.on(table).range(&[], usize::MAX, &mut |_, _| ())?;
+        transaction.on(table).range(Keys::ALL, usize::MAX, &mut |_, _| ())?;
     }
     Ok(transaction.commit()?)
 }
