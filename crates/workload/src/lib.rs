@@ -1,6 +1,6 @@
 //! Workloads, and a driver that runs them on anything behind the [`Store`] trait.
 //!
-//! A workload ([`ycsb`], [`tpcb`], [`tuples`], [`insert`]) plans requests; the driver ([`drive::drive`]) runs them from several threads,
+//! A workload ([`ycsb`], [`tpcb`], [`tpcc`], [`tuples`], [`insert`]) plans requests; the driver ([`drive::drive`]) runs them from several threads,
 //! blocking in each commit or with many in flight, and measures reads and durable commits apart. Katydid itself stands
 //! behind the trait as [`KatydidStore`]; other stores can be put there too.
 #![forbid(unsafe_code)]
@@ -13,6 +13,7 @@ pub mod measure;
 pub mod properties;
 mod store;
 pub mod tpcb;
+pub mod tpcc;
 pub mod tuples;
 pub mod ycsb;
 

@@ -1,0 +1,123 @@
+//! How rows are written: their fields one after the other, numbers little-endian, texts with their length before them. Pure.
+//!
+//! A row that is cut, or too long, is none. Nothing is allocated for a length that is not there.
+
+/// Something that a row is made of.
+pub(super) trait Field: Sized {
+    /// Appends it.
+    fn write(&self, out: &mut Vec<u8>);
+
+    /// Takes it from the front; `None` if it is not there.
+    fn read(bytes: &mut &[u8]) -> Option<Self>;
+}
+
+/// A row of one table.
+pub(super) trait Row: Sized {
+    /// The table it belongs to.
+    const TABLE: usize;
+
+    /// Appends its bytes.
+    fn write(&self, out: &mut Vec<u8>);
+
+    /// The row of these bytes, no more and no fewer.
+    fn read(bytes: &[u8]) -> Option<Self>;
+}
+
+macro_rules! numbers {
+    ($($number:ty),*) => {$(
+        impl Field for $number {
+            fn write(&self, out: &mut Vec<u8>) {
+                out.extend_from_slice(&self.to_le_bytes());
+            }
+
+            fn read(bytes: &mut &[u8]) -> Option<Self> {
+                let (number, rest) = bytes.split_first_chunk()?;
+                *bytes = rest;
+                Some(<$number>::from_le_bytes(*number))
+            }
+        }
+    )*};
+}
+
+numbers!(u8, u16, u32, u64, i32, i64);
+
+impl<const N: usize> Field for [u8; N] {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self);
+    }
+
+    fn read(bytes: &mut &[u8]) -> Option<Self> {
+        let (text, rest) = bytes.split_first_chunk()?;
+        *bytes = rest;
+        Some(*text)
+    }
+}
+
+/// Text of up to 65,535 bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Text(pub(super) Vec<u8>);
+
+impl Field for Text {
+    fn write(&self, out: &mut Vec<u8>) {
+        let length = u16::try_from(self.0.len()).unwrap_or(u16::MAX);
+        length.write(out);
+        out.extend_from_slice(&self.0[..usize::from(length)]);
+    }
+
+    fn read(bytes: &mut &[u8]) -> Option<Self> {
+        let length = u16::read(bytes)?;
+        let (text, rest) = bytes.split_at_checked(usize::from(length))?;
+        *bytes = rest;
+        Some(Text(text.to_vec()))
+    }
+}
+
+/// Rows, each of one table, as their fields.
+macro_rules! rows {
+    ($($(#[$about:meta])* $row:ident in $table:ident { $($(#[$of_field:meta])* $field:ident: $kind:ty,)* })*) => {$(
+        $(#[$about])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub(super) struct $row {
+            $($(#[$of_field])* pub(super) $field: $kind,)*
+        }
+
+        impl Row for $row {
+            const TABLE: usize = super::$table;
+
+            fn write(&self, out: &mut Vec<u8>) {
+                $(self.$field.write(out);)*
+            }
+
+            fn read(mut bytes: &[u8]) -> Option<Self> {
+                let row = $row { $($field: Field::read(&mut bytes)?,)* };
+                bytes.is_empty().then_some(row)
+            }
+        }
+    )*};
+}
+
+pub(super) use rows;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_read_back_and_cut_ones_are_none() {
+        let mut bytes = Vec::new();
+        7_u8.write(&mut bytes);
+        300_u16.write(&mut bytes);
+        (-5_i64).write(&mut bytes);
+        (*b"ABC").write(&mut bytes);
+        Text(b"hello".to_vec()).write(&mut bytes);
+        let read = |mut bytes: &[u8]| -> Option<(u8, u16, i64, [u8; 3], Text, usize)> {
+            let bytes = &mut bytes;
+            let fields = (u8::read(bytes)?, u16::read(bytes)?, i64::read(bytes)?, <[u8; 3]>::read(bytes)?);
+            Some((fields.0, fields.1, fields.2, fields.3, Text::read(bytes)?, bytes.len()))
+        };
+        assert_eq!(read(&bytes), Some((7, 300, -5, *b"ABC", Text(b"hello".to_vec()), 0)));
+        for length in 0..bytes.len() {
+            assert_eq!(read(&bytes[..length]), None, "{length} bytes");
+        }
+    }
+}

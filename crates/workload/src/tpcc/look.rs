@@ -1,0 +1,95 @@
+//! OrderStatus (2.6) and StockLevel (2.8): those that only read.
+
+use super::keys::{self, Of};
+use super::payment::Who;
+use super::rows::{Customer, District, Order, OrderLine, Stock};
+use super::run::{Terminal, inconsistent, read};
+use super::{ORDER_BY_CUSTOMER, ORDER_LINE};
+use crate::store::{Keys, Result, Transaction};
+use std::collections::BTreeSet;
+
+/// Whose last order is asked for.
+#[derive(Debug)]
+pub(super) struct OrderStatus {
+    of: Of,
+    who: Who,
+}
+
+impl OrderStatus {
+    pub(super) fn plan(terminal: &mut Terminal) -> Self {
+        OrderStatus { of: terminal.district(), who: Who::plan(terminal) }
+    }
+
+    pub(super) fn run<T: Transaction>(&self, transaction: &mut T) -> Result<()> {
+        let of = self.of;
+        let number = self.who.find(transaction, of)?;
+        let _balance: Customer = read(transaction, &keys::of_district(of, number))?;
+        let from = keys::order_by_customer(of, number, u32::MAX);
+        let mut latest = None;
+        transaction.on(ORDER_BY_CUSTOMER).range(Keys::from(&from), 1, &mut |key, _| {
+            latest = (key[..from.len() - 4] == from[..from.len() - 4]).then(|| keys::last_number(key));
+        })?;
+        let Some(Some(latest)) = latest else {
+            return Err(inconsistent(ORDER_BY_CUSTOMER, &from, "leads to no order"));
+        };
+        let latest = !latest;
+        let key = keys::of_district(of, latest);
+        let order: Order = read(transaction, &key)?;
+        let lines = lines(transaction, of, latest, latest + 1)?.len();
+        match lines == usize::from(order.lines) && order.customer == number {
+            true => Ok(()),
+            false => {
+                let Order { customer, lines: of_order, .. } = order;
+                let how = format!(
+                    "is of customer {customer} with {of_order} lines; found by customer {number} with {lines}"
+                );
+                Err(inconsistent(super::ORDERS, &key, &how))
+            }
+        }
+    }
+}
+
+/// The lines of some orders, with their keys.
+pub(super) fn lines<T: Transaction>(
+    transaction: &mut T,
+    of: Of,
+    from: u32,
+    to: u32,
+) -> Result<Vec<(Vec<u8>, OrderLine)>> {
+    use super::codec::Row;
+    let (from, to) = (keys::line(of, from, 0), keys::line(of, to, 0));
+    let (mut lines, mut wrong) = (Vec::new(), None);
+    transaction.on(ORDER_LINE).range(Keys::between(&from, &to), usize::MAX, &mut |key, row| {
+        match OrderLine::read(row) {
+            Some(line) => lines.push((key.to_vec(), line)),
+            None => wrong = Some(inconsistent(ORDER_LINE, key, "is cut")),
+        }
+    })?;
+    wrong.map_or(Ok(lines), Err)
+}
+
+/// How many items of the last 20 orders have less in stock than asked for.
+#[derive(Debug)]
+pub(super) struct StockLevel {
+    of: Of,
+    threshold: i32,
+}
+
+impl StockLevel {
+    pub(super) fn plan(terminal: &mut Terminal) -> Self {
+        StockLevel { of: terminal.district(), threshold: terminal.rng.i32(10..=20) }
+    }
+
+    pub(super) fn run<T: Transaction>(&self, transaction: &mut T) -> Result<()> {
+        let of = self.of;
+        let next = read::<District, T>(transaction, &keys::district(of))?.next_order;
+        let lines = lines(transaction, of, next.saturating_sub(20), next)?;
+        let items: BTreeSet<u32> = lines.iter().map(|(_, line)| line.item).collect();
+        let mut _low = 0;
+        for item in items {
+            let stock: Stock = read(transaction, &keys::stock(of.warehouse, item))?;
+            _low += u32::from(stock.quantity < self.threshold);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! Payment (2.5): a customer pays. And whoever else is asked for by last name or number.
+
+use super::keys::{self, Of};
+use super::rows::{Customer, District, History, Warehouse};
+use super::run::{Terminal, add, change, inconsistent, now};
+use super::{CUSTOMER_BY_NAME, random};
+use crate::store::{Keys, Result, Transaction};
+
+/// How a customer is asked for: of a hundred, 60 by last name.
+#[derive(Debug, Clone)]
+pub(super) enum Who {
+    LastName(Vec<u8>),
+    Number(u32),
+}
+
+impl Who {
+    pub(super) fn plan(terminal: &mut Terminal) -> Who {
+        let settings = terminal.settings;
+        match terminal.rng.u32(..100) {
+            0..60 => Who::LastName(random::last_name(&mut terminal.rng, &settings)),
+            _ => Who::Number(random::customer(&mut terminal.rng, &settings)),
+        }
+    }
+
+    /// The customer's number: of those with the last name the one in the middle, by first name.
+    pub(super) fn find<T: Transaction>(&self, transaction: &mut T, of: Of) -> Result<u32> {
+        let last = match self {
+            Who::Number(number) => return Ok(*number),
+            Who::LastName(last) => last,
+        };
+        let from = keys::last_name(of, last);
+        let mut to = from.clone();
+        // The byte after the name's end.
+        to.pop();
+        to.push(1);
+        let mut numbers = Vec::new();
+        transaction.on(CUSTOMER_BY_NAME).range(Keys::between(&from, &to), usize::MAX, &mut |key, _| {
+            numbers.extend(keys::last_number(key));
+        })?;
+        // Of 1 the first, of 2 too, of 3 the second.
+        let middle = numbers.len().div_ceil(2).checked_sub(1).and_then(|middle| numbers.get(middle));
+        middle.copied().ok_or_else(|| inconsistent(CUSTOMER_BY_NAME, &from, "leads to nobody"))
+    }
+}
+
+/// A payment to be taken.
+#[derive(Debug)]
+pub(super) struct Payment {
+    /// Where it is paid.
+    at: Of,
+    /// Where the customer is.
+    of: Of,
+    who: Who,
+    amount: i64,
+    /// No other payment has it.
+    number: u64,
+    date: u64,
+}
+
+impl Payment {
+    pub(super) fn plan(terminal: &mut Terminal, number: u64) -> Self {
+        let at = terminal.district();
+        let of = match terminal.rng.u32(..100) {
+            0..85 => at,
+            _ => Of { warehouse: terminal.other_warehouse(), ..terminal.district() },
+        };
+        let amount = terminal.rng.i64(100..=500_000);
+        Payment { at, of, who: Who::plan(terminal), amount, number, date: now() }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_remote(&self) -> bool {
+        self.of.warehouse != self.at.warehouse
+    }
+
+    pub(super) fn run<T: Transaction>(&self, transaction: &mut T) -> Result<()> {
+        let Payment { at, of, amount, .. } = *self;
+        let warehouse =
+            change(transaction, &keys::number(at.warehouse), |row: &mut Warehouse| row.ytd += amount)?;
+        let district = change(transaction, &keys::district(at), |row: &mut District| row.ytd += amount)?;
+        let number = self.who.find(transaction, of)?;
+        change(transaction, &keys::of_district(of, number), |customer: &mut Customer| {
+            customer.balance -= amount;
+            customer.ytd_payment += amount;
+            customer.payments += 1;
+            if customer.credit == *b"BC" {
+                self.note(customer, number);
+            }
+        })?;
+        let mut data = warehouse.name;
+        data.0.extend_from_slice(b"    ");
+        data.0.extend_from_slice(&district.name.0);
+        let history = History {
+            customer_warehouse: of.warehouse,
+            customer_district: of.district,
+            customer: number,
+            warehouse: at.warehouse,
+            district: at.district,
+            date: self.date,
+            amount,
+            data,
+        };
+        add(transaction, &self.number.to_be_bytes(), &history)
+    }
+
+    /// What is kept of the payments of a customer whose credit is bad: the last ones, in 500 bytes.
+    fn note(&self, customer: &mut Customer, number: u32) {
+        let Payment { at, of, amount, .. } = self;
+        let note =
+            format!("{number} {} {} {} {} {amount}|", of.district, of.warehouse, at.district, at.warehouse);
+        customer.data.0.splice(0..0, note.bytes());
+        customer.data.0.truncate(500);
+    }
+}

@@ -1,0 +1,143 @@
+//! The rows of the tables, with the fields that the standard gives them and that their keys do not say: those of orders that were not
+//! delivered yet have none. Pure.
+//!
+//! Money is in cents, taxes and discounts in hundredths of a per cent, dates in microseconds since 1970; 0 is no date and no carrier.
+
+use super::codec::{Field, Row, Text, rows};
+
+/// Where something is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Address {
+    pub(super) street_1: Text,
+    pub(super) street_2: Text,
+    pub(super) city: Text,
+    pub(super) state: [u8; 2],
+    pub(super) zip: [u8; 9],
+}
+
+impl Field for Address {
+    fn write(&self, out: &mut Vec<u8>) {
+        self.street_1.write(out);
+        self.street_2.write(out);
+        self.city.write(out);
+        self.state.write(out);
+        self.zip.write(out);
+    }
+
+    fn read(bytes: &mut &[u8]) -> Option<Self> {
+        Some(Address {
+            street_1: Field::read(bytes)?,
+            street_2: Field::read(bytes)?,
+            city: Field::read(bytes)?,
+            state: Field::read(bytes)?,
+            zip: Field::read(bytes)?,
+        })
+    }
+}
+
+/// A text for each of the ten districts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct DistrictTexts(pub(super) [[u8; 24]; super::DISTRICTS as usize]);
+
+impl Field for DistrictTexts {
+    fn write(&self, out: &mut Vec<u8>) {
+        self.0.iter().for_each(|text| text.write(out));
+    }
+
+    fn read(bytes: &mut &[u8]) -> Option<Self> {
+        let mut texts = [[0; 24]; super::DISTRICTS as usize];
+        for text in &mut texts {
+            *text = Field::read(bytes)?;
+        }
+        Some(DistrictTexts(texts))
+    }
+}
+
+rows! {
+    /// By its number, from 1.
+    Warehouse in WAREHOUSE {
+        tax: u16,
+        /// Paid this year.
+        ytd: i64,
+        name: Text,
+        address: Address,
+    }
+
+    /// By warehouse and number, from 1 to 10.
+    District in DISTRICT {
+        next_order: u32,
+        tax: u16,
+        ytd: i64,
+        name: Text,
+        address: Address,
+    }
+
+    /// By district and number, from 1.
+    Customer in CUSTOMER {
+        balance: i64,
+        ytd_payment: i64,
+        payments: u32,
+        deliveries: u32,
+        discount: u16,
+        /// `GC`, good, or `BC`, bad.
+        credit: [u8; 2],
+        credit_limit: i64,
+        since: u64,
+        first: Text,
+        middle: [u8; 2],
+        last: Text,
+        address: Address,
+        phone: [u8; 16],
+        data: Text,
+    }
+
+    /// A payment: by a number that nothing else has.
+    History in HISTORY {
+        customer_warehouse: u32,
+        customer_district: u8,
+        customer: u32,
+        warehouse: u32,
+        district: u8,
+        date: u64,
+        amount: i64,
+        data: Text,
+    }
+
+    /// By district and number, from 1.
+    Order in ORDERS {
+        customer: u32,
+        entered: u64,
+        carrier: u8,
+        lines: u8,
+        /// Whether all is from the order's own warehouse: 1, or 0.
+        all_local: u8,
+    }
+
+    /// By order and number, from 1.
+    OrderLine in ORDER_LINE {
+        item: u32,
+        supply_warehouse: u32,
+        delivered: u64,
+        quantity: u8,
+        amount: i64,
+        district_text: [u8; 24],
+    }
+
+    /// By its number, from 1.
+    Item in ITEM {
+        image: u32,
+        price: u32,
+        name: Text,
+        data: Text,
+    }
+
+    /// By warehouse and item.
+    Stock in STOCK {
+        quantity: i32,
+        ytd: u32,
+        orders: u32,
+        remote_orders: u32,
+        district_texts: DistrictTexts,
+        data: Text,
+    }
+}

@@ -1,0 +1,246 @@
+//! The run phase: requests of terminals, which the driver has run.
+//!
+//! 1. Running a planned request again (after a conflict) does the same: what is random was drawn when it was planned.
+//! 2. A request whose commit conflicts when others were planned already is replaced by one of its kind, so that the mix stays.
+//! 3. A payment has a number that no other of any thread and run has.
+
+use super::codec::Row;
+use super::delivery::Delivery;
+use super::keys::Of;
+use super::load::LOADED;
+use super::look::{OrderStatus, StockLevel};
+use super::new_order::NewOrder;
+use super::payment::Payment;
+use super::{DISTRICTS, Settings, TABLES};
+use crate::drive::{Class, Ending, Planned, Source, Workload};
+use crate::insert::first_number;
+use crate::store::{Result, Shown, StoreError, Transaction};
+use fastrand::Rng;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+/// The five transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Enters an order.
+    NewOrder,
+    /// Takes a customer's payment.
+    Payment,
+    /// Reads a customer's last order.
+    OrderStatus,
+    /// Delivers the oldest order of each district.
+    Delivery,
+    /// Counts the items of the last orders that run out.
+    StockLevel,
+}
+
+impl Kind {
+    /// All, in the order of the standard.
+    pub const ALL: [Kind; 5] =
+        [Kind::NewOrder, Kind::Payment, Kind::OrderStatus, Kind::Delivery, Kind::StockLevel];
+}
+
+/// Which transactions there are, and how many of each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Mix {
+    /// The standard's: of a hundred 45 NewOrders, 43 Payments and 4 of each other.
+    #[default]
+    Standard,
+    /// Half NewOrders, half Payments, as ELEDA has it.
+    Pair,
+}
+
+impl Mix {
+    fn draw(self, rng: &mut Rng) -> Kind {
+        match (self, rng.u32(..100)) {
+            (Mix::Standard, 0..45) | (Mix::Pair, 0..50) => Kind::NewOrder,
+            (Mix::Standard, 45..88) | (Mix::Pair, _) => Kind::Payment,
+            (Mix::Standard, 88..92) => Kind::OrderStatus,
+            (Mix::Standard, 92..96) => Kind::Delivery,
+            (Mix::Standard, _) => Kind::StockLevel,
+        }
+    }
+}
+
+/// Requests, until the driver has enough.
+#[derive(Debug)]
+pub struct TpccRun {
+    settings: Settings,
+    mix: Mix,
+    run: u64,
+    acknowledged: [AtomicU64; Kind::ALL.len()],
+}
+
+impl TpccRun {
+    /// Requests to a company that is loaded. `run` must be another one each time, and less than
+    /// [`RUNS_MAX`](crate::insert::RUNS_MAX) - 1.
+    pub fn new(settings: &Settings, mix: Mix, run: u64) -> Arc<Self> {
+        assert!(run < LOADED, "the caller has checked this");
+        Arc::new(TpccRun { settings: *settings, mix, run, acknowledged: Default::default() })
+    }
+
+    /// How many transactions of a kind were acknowledged.
+    pub fn acknowledged(&self, kind: Kind) -> u64 {
+        self.acknowledged[kind as usize].load(Ordering::Relaxed)
+    }
+}
+
+impl Workload for TpccRun {
+    type Source = TpccSource;
+
+    fn source(self: &Arc<Self>, thread: usize, rng: Rng) -> TpccSource {
+        let warehouse = (thread as u64 % u64::from(self.settings.warehouses)) as u32 + 1;
+        let terminal = Terminal { settings: self.settings, warehouse, rng };
+        let next_payment = first_number(self.run, thread);
+        TpccSource { run: Arc::clone(self), terminal, next_payment, request: None }
+    }
+
+    fn acknowledged(&self, ticket: u64) {
+        if let Some(count) = usize::try_from(ticket).ok().and_then(|kind| self.acknowledged.get(kind)) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Where requests come from.
+#[derive(Debug)]
+pub(super) struct Terminal {
+    pub(super) settings: Settings,
+    pub(super) warehouse: u32,
+    pub(super) rng: Rng,
+}
+
+impl Terminal {
+    /// A district of the terminal's warehouse.
+    pub(super) fn district(&mut self) -> Of {
+        Of { warehouse: self.warehouse, district: self.rng.u8(1..=DISTRICTS) }
+    }
+
+    /// Another warehouse, if there is one.
+    pub(super) fn other_warehouse(&mut self) -> u32 {
+        match self.settings.warehouses {
+            1 => self.warehouse,
+            all => {
+                let other = self.rng.u32(1..all);
+                if other < self.warehouse { other } else { other + 1 }
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Request {
+    NewOrder(NewOrder),
+    Payment(Payment),
+    OrderStatus(OrderStatus),
+    Delivery(Delivery),
+    StockLevel(StockLevel),
+}
+
+/// The requests of one thread.
+#[derive(Debug)]
+pub struct TpccSource {
+    run: Arc<TpccRun>,
+    terminal: Terminal,
+    next_payment: u64,
+    request: Option<Request>,
+}
+
+impl TpccSource {
+    fn plan_kind(&mut self, kind: Kind) -> Planned {
+        let terminal = &mut self.terminal;
+        let (class, request) = match kind {
+            Kind::NewOrder => (Class::Write, Request::NewOrder(NewOrder::plan(terminal))),
+            Kind::Payment => {
+                self.next_payment += 1;
+                (Class::Write, Request::Payment(Payment::plan(terminal, self.next_payment)))
+            }
+            Kind::OrderStatus => (Class::Read, Request::OrderStatus(OrderStatus::plan(terminal))),
+            Kind::Delivery => (Class::Write, Request::Delivery(Delivery::plan(terminal))),
+            Kind::StockLevel => (Class::Read, Request::StockLevel(StockLevel::plan(terminal))),
+        };
+        self.request = Some(request);
+        Planned { class, ticket: Some(kind as u64) }
+    }
+}
+
+impl Source for TpccSource {
+    fn plan(&mut self) -> Option<Planned> {
+        let kind = self.run.mix.draw(&mut self.terminal.rng);
+        Some(self.plan_kind(kind))
+    }
+
+    fn again(&mut self, ticket: u64) -> Planned {
+        let known = Kind::ALL.into_iter().find(|kind| *kind as u64 == ticket);
+        self.plan_kind(known.unwrap_or(Kind::NewOrder))
+    }
+
+    fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<Ending> {
+        match &self.request {
+            Some(Request::NewOrder(request)) => return request.run(transaction),
+            Some(Request::Payment(request)) => request.run(transaction)?,
+            Some(Request::OrderStatus(request)) => request.run(transaction)?,
+            Some(Request::Delivery(request)) => request.run(transaction)?,
+            Some(Request::StockLevel(request)) => request.run(transaction)?,
+            None => {}
+        }
+        Ok(Ending::Commit)
+    }
+}
+
+/// Microseconds since 1970.
+pub(super) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn decode<R: Row>(key: &[u8], bytes: &[u8]) -> Result<R> {
+    R::read(bytes).ok_or_else(|| inconsistent(R::TABLE, key, "is cut"))
+}
+
+fn missing<R: Row>(key: &[u8]) -> StoreError {
+    inconsistent(R::TABLE, key, "is missing")
+}
+
+/// What is wrong with a row.
+pub(super) fn inconsistent(table: usize, key: &[u8], how: &str) -> StoreError {
+    StoreError::Inconsistent(format!("{} of {} {how}", Shown(key), TABLES[table]))
+}
+
+/// The row of a key, which must be there.
+pub(super) fn read<R: Row, T: Transaction>(transaction: &mut T, key: &[u8]) -> Result<R> {
+    find(transaction, key)?.ok_or_else(|| missing::<R>(key))
+}
+
+/// The row of a key, if it is there.
+pub(super) fn find<R: Row, T: Transaction>(transaction: &mut T, key: &[u8]) -> Result<Option<R>> {
+    let bytes = transaction.on(R::TABLE).get(key)?;
+    bytes.map(|bytes| decode(key, &bytes)).transpose()
+}
+
+/// Changes the row of a key, which must be there; the row as it is then.
+pub(super) fn change<R: Row, T: Transaction>(
+    transaction: &mut T,
+    key: &[u8],
+    change: impl FnOnce(&mut R),
+) -> Result<R> {
+    let bytes = transaction.on(R::TABLE).get_for_update(key)?;
+    let mut row: R = decode(key, &bytes.ok_or_else(|| missing::<R>(key))?)?;
+    change(&mut row);
+    put(transaction, key, &row)?;
+    Ok(row)
+}
+
+fn put<R: Row, T: Transaction>(transaction: &mut T, key: &[u8], row: &R) -> Result<()> {
+    let mut bytes = Vec::with_capacity(128);
+    row.write(&mut bytes);
+    transaction.on(R::TABLE).put(key, &bytes)
+}
+
+/// Inserts a row, which must not be there.
+pub(super) fn add<R: Row, T: Transaction>(transaction: &mut T, key: &[u8], row: &R) -> Result<()> {
+    let mut bytes = Vec::with_capacity(128);
+    row.write(&mut bytes);
+    transaction.on(R::TABLE).insert(key, &bytes)
+}
