@@ -48,7 +48,7 @@ impl CrashWriter {
             ..defaults
         };
         let options = self.engine.apply(&self.place.dir, options)?;
-        let database = open(&self.place.dir, options)?;
+        let database = open(&self.place.dir, options, self.engine.log.kind)?;
         let counters = database.table("counters")?;
         let rows = database.table("rows")?;
         std::thread::scope(|scope| {

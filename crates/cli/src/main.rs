@@ -11,6 +11,7 @@ mod disk;
 mod dump_log;
 mod failure;
 mod load;
+mod log_flags;
 mod manycore;
 mod output;
 mod place;

@@ -5,9 +5,11 @@
 
 use crate::bytes;
 use crate::failure::{Failure, Result};
+use crate::log_flags::{LogFlags, kind_found};
 use crate::progress::Progress;
 use clap::Args;
 use katydid::{Database, DependenceRule, EngineKind, Options, Table};
+use katydid_wal::LogKind;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +22,7 @@ pub struct Place {
     pub dir: PathBuf,
 }
 
-/// The engine of a database that may have to be created, and what only the memory engine has.
+/// The engine and the log of a database that may have to be created, and what only the memory engine has.
 #[derive(Debug, Clone, Args)]
 pub struct Engine {
     /// Which engine keeps the data: paged or memory [default: that of the database; paged for a new one]
@@ -28,6 +30,8 @@ pub struct Engine {
     pub engine: Option<EngineKind>,
     #[command(flatten)]
     pub of_memory: OfMemory,
+    #[command(flatten)]
+    pub log: LogFlags,
 }
 
 /// What only the memory engine has.
@@ -52,7 +56,8 @@ impl Engine {
             Some(engine) => engine,
             None => engine_of(dir)?,
         };
-        Ok(self.of_memory.apply(Options { engine, ..options }))
+        let log = self.log.apply(options.log)?;
+        Ok(self.of_memory.apply(Options { engine, log, ..options }))
     }
 }
 
@@ -82,12 +87,12 @@ impl Place {
         // Asked for first, so that not even an empty folder is made.
         self.must_exist()?;
         let engine = engine_of(&self.dir)?;
-        open(&self.dir, Options { create: false, engine, ..Options::default() })
+        open(&self.dir, Options { create: false, engine, ..Options::default() }, None)
     }
 
     /// Opens the database, creating it if there is none.
     pub fn open_or_create(&self, engine: &Engine) -> Result<Database> {
-        open(&self.dir, engine.apply(&self.dir, Options::default())?)
+        open(&self.dir, engine.apply(&self.dir, Options::default())?, engine.log.kind)
     }
 
     /// Fails if there is no database in the folder.
@@ -112,15 +117,16 @@ pub fn word<T: FromStr<Err: std::fmt::Display>>(text: &str) -> std::result::Resu
     text.parse().map_err(|error: T::Err| error.to_string())
 }
 
-/// Opens a database in a folder, showing the progress of recovery.
-pub fn open(dir: &Path, options: Options) -> Result<Database> {
-    open_showing(options, |options| Database::open_with(dir, options))
+/// Opens a database in a folder, showing the progress of recovery. Without a kind of log that was asked for it has its own.
+pub fn open(dir: &Path, options: Options, asked: Option<LogKind>) -> Result<Database> {
+    open_showing(options, asked, |options| Database::open_with(dir, options))
 }
 
 /// The same for a database that `open` opens.
 pub fn open_showing(
     mut options: Options,
-    open: impl FnOnce(Options) -> katydid::Result<Database>,
+    asked: Option<LogKind>,
+    open: impl Fn(Options) -> katydid::Result<Database>,
 ) -> Result<Database> {
     let shown = Arc::new(Mutex::new(None));
     let showing = Arc::clone(&shown);
@@ -130,7 +136,13 @@ pub fn open_showing(
         let fraction = if of == 0 { 1.0 } else { done as f64 / of as f64 };
         progress.show(Some(fraction), || phase.to_string());
     }));
-    let opened = open(options);
+    let mut opened = open(options.clone());
+    if let (Err(error), None) = (&opened, asked)
+        && let Some(found) = kind_found(error)
+    {
+        options.log.log = found;
+        opened = open(options);
+    }
     // The database keeps the receiver; the bar must go before the next one comes.
     shown.lock().unwrap_or_else(PoisonError::into_inner).take();
     Ok(opened?)

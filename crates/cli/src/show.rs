@@ -99,9 +99,17 @@ fn as_lines(stat: &Stat) -> Lines {
         EngineStat::Memory(memory) => line("last checkpoint", grouped(memory.checkpoint)),
         _ => {}
     }
-    line("log", shown(stat.log.bytes));
-    let (soft, hard) = (shown(stat.log.soft_bytes), shown(stat.log.hard_bytes));
-    line("log limits", format!("{soft} soft, {hard} hard"));
+    line("log", format!("{} in {}", shown(stat.log.bytes), stat.log.kind));
+    match (&stat.log.nvram, stat.log.fullness) {
+        (Some(form), Some(fullness)) => {
+            line("log memory", form.to_string());
+            line("log full", format!("{:.1} %", f64::from(fullness) / 10.0));
+        }
+        _ => {
+            let (soft, hard) = (shown(stat.log.soft_bytes), shown(stat.log.hard_bytes));
+            line("log limits", format!("{soft} soft, {hard} hard"));
+        }
+    }
     line("log pinned by", stat.log.pinned_by.to_string());
     for (number, stream) in stat.log.streams.iter().enumerate() {
         let name = if stat.paged().is_some() { "log".to_owned() } else { format!("stream {number}") };
@@ -158,6 +166,9 @@ fn as_json(stat: &Stat) -> Value {
             })),
         },
         "log": {
+            "kind": stat.log.kind.to_string(),
+            "nvram": stat.log.nvram.map(|form| form.to_string()),
+            "fullness_per_mille": stat.log.fullness,
             "bytes": stat.log.bytes,
             "soft_bytes": stat.log.soft_bytes,
             "hard_bytes": stat.log.hard_bytes,

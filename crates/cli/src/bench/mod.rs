@@ -3,6 +3,7 @@
 
 mod cicada;
 mod commit;
+pub use commit::flags::delay;
 pub mod folder;
 mod hlog;
 mod insert;
@@ -116,15 +117,16 @@ impl Runner {
     fn finish(self, setup: &Setup, measured: Measured) -> Result<()> {
         let Runner { opened, store, ledger, .. } = self;
         drop((store, ledger));
-        let (limit, machine) = (opened.limit.clone(), opened.machine.clone());
+        let (limit, machine, nvram) = (opened.limit.clone(), opened.machine.clone(), opened.nvram);
         let data = opened.close(setup)?;
-        let report = Report { measured, limit, machine, data };
+        let report = Report { measured, nvram, limit, machine, data };
         let measured = &report.measured;
         if let Some(file) = &setup.json {
             report.write_json(file)?;
         }
         if let Some(file) = &setup.hdr {
-            hlog::write(file, &measured.workload, &measured.outcome)?;
+            let head = report.nvram.map_or(String::new(), |form| format!(" on {form}"));
+            hlog::write(file, &(measured.workload.clone() + &head), &measured.outcome)?;
         }
         report.print()?;
         match measured.counted {

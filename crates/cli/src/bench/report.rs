@@ -6,6 +6,7 @@ use crate::disk::{Limit, Writes, method_name};
 use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::whole_file;
+use katydid_wal::Form;
 use katydid_workload::drive::Outcome;
 use katydid_workload::measure::Summary;
 use serde_json::{Map, Value, json};
@@ -45,6 +46,8 @@ pub struct Measured {
 pub struct Report {
     /// What was found.
     pub measured: Measured,
+    /// How the memory of a log in NVRAM persists.
+    pub nvram: Option<Form>,
     /// What the device can do.
     pub limit: Option<Limit>,
     /// The machine.
@@ -58,6 +61,9 @@ impl Report {
     pub fn print(&self) -> Result<()> {
         let mut out = Output::new();
         out.line(format!("katydid {}: {}", env!("KATYDID_VERSION"), self.measured.workload))?;
+        if let Some(form) = &self.nvram {
+            out.line(format!("the log is in {form}"))?;
+        }
         match self.measured.loaded {
             Loaded::NotNeeded => {}
             Loaded::Before => out.line("the records were loaded by an earlier run")?,
@@ -197,6 +203,7 @@ impl Report {
             "workload": self.measured.workload,
             "version": env!("CARGO_PKG_VERSION"),
             "commit": option_env!("KATYDID_COMMIT"),
+            "nvram": self.nvram.map(|form| form.to_string()),
             "load": match self.measured.loaded {
                 Loaded::Now(records, time) => json!({
                     "records": records,

@@ -6,13 +6,14 @@ use super::split::Split;
 use crate::bytes;
 use crate::disk::{Limit, seconds};
 use crate::failure::{Failure, Result};
+use crate::log_flags::LogFlags;
 use crate::place::{self, Engine, OfMemory, word};
 use crate::progress::Progress;
 use crate::sweep::flags::Tuning;
 use clap::{Args, ValueEnum};
 use katydid::{Database, Durability, EngineKind, EngineStat, LockRelease, Options};
 use katydid_device::{Directory, FileDirectory, MemoryDirectory, Method};
-use katydid_wal::{InserterKind, SyncKind};
+use katydid_wal::{Form, InserterKind, SyncKind};
 use katydid_workload::drive::Plan;
 use katydid_workload::ycsb::LatencyFrom;
 use serde_json::Value;
@@ -102,6 +103,8 @@ pub struct Setup {
     engine: Option<Engines>,
     #[command(flatten)]
     of_memory: OfMemory,
+    #[command(flatten)]
+    log: LogFlags,
     /// How records get into the log: mutex, consolidated, decoupled, hybrid, delegated, grasshopper, bitmap, chunked or marks
     #[arg(long, value_name = "KIND", default_value = "marks", value_parser = word::<InserterKind>)]
     pub inserter: InserterKind,
@@ -157,6 +160,8 @@ const LIMIT_TIME: Duration = Duration::from_millis(500);
 /// An open database to bench, and what is to be known about it.
 pub struct Opened {
     pub database: Database,
+    /// How the memory of a log in NVRAM persists.
+    pub nvram: Option<Form>,
     pub limit: Option<Limit>,
     pub machine: Machine,
     found: Found,
@@ -199,7 +204,7 @@ impl Setup {
             Some(Engines::One(engine)) => Some(engine),
             Some(Engines::All) | None => None,
         };
-        options = Engine { engine, of_memory: self.of_memory }.apply(&self.dir, options)?;
+        options = Engine { engine, of_memory: self.of_memory, log: self.log }.apply(&self.dir, options)?;
         if let Some(bytes) = self.checkpoint {
             options.checkpoint_bytes = bytes;
             options.log_soft_bytes = options.log_soft_bytes.max(bytes);
@@ -227,15 +232,18 @@ impl Setup {
             )));
         }
         let database = match self.device {
-            Device::File => place::open(&self.dir, options)?,
+            Device::File => place::open(&self.dir, options, self.log.kind)?,
             Device::Memory => {
                 let files: Arc<dyn Directory> = Arc::new(FileDirectory::open(&self.dir)?);
                 let directory = Arc::new(Split::new(files, Arc::new(MemoryDirectory::new())));
-                place::open_showing(options, |options| Database::open_in(directory, options))?
+                place::open_showing(options, self.log.kind, |options| {
+                    Database::open_in(directory.clone(), options)
+                })?
             }
         };
         let limit = if self.no_limit { None } else { Some(self.measure_limit()?) };
-        Ok(Opened { database, limit, machine: Machine::read(&self.dir), found })
+        let nvram = database.stat()?.log.nvram;
+        Ok(Opened { database, nvram, limit, machine: Machine::read(&self.dir), found })
     }
 
     fn measure_limit(&self) -> Result<Limit> {
@@ -282,6 +290,10 @@ impl Setup {
             ("seed", self.seed.into()),
         ];
         let Ok(stat) = database.stat() else { return options };
+        options.push(("log", stat.log.kind.to_string().into()));
+        if let Some(form) = stat.log.nvram {
+            options.push(("nvram_latency_us", (form.latency().as_nanos() as f64 / 1e3).into()));
+        }
         match &stat.engine {
             EngineStat::Paged(paged) => options.extend([
                 ("engine", Value::from(EngineKind::Paged.to_string())),

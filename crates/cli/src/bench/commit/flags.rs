@@ -169,7 +169,7 @@ fn folder(text: &str) -> std::result::Result<PathBuf, String> {
     }
 }
 
-/// A delay: `0`, `15us`, `1.5ms`; at most a second.
+/// A delay: `0`, `400ns`, `15us`, `1.5ms`; at most a second.
 pub fn delay(text: &str) -> std::result::Result<Duration, String> {
     let wrong = || "expected a time such as 0, 15us, 100us or 1ms, at most 1s".to_owned();
     let at = text.find(|character: char| character.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -177,6 +177,7 @@ pub fn delay(text: &str) -> std::result::Result<Duration, String> {
     let number: f64 = number.trim().parse().map_err(|_| wrong())?;
     let micros = match unit {
         "" if number == 0.0 => 0.0,
+        "ns" => number / 1e3,
         "us" => number,
         "ms" => number * 1e3,
         "s" => number * 1e6,
@@ -282,6 +283,7 @@ mod tests {
             assert_eq!(delay(&Delay(read).to_string()), Ok(read), "{text}");
         }
         assert_eq!(Delay(delay("0.5us").unwrap()).to_string(), "0.5us");
+        assert_eq!(delay("400ns"), Ok(Duration::from_nanos(400)));
         for bad in ["", "15", "us", "-1us", "2s", "1m", "nanus"] {
             assert!(delay(bad).is_err(), "{bad}");
         }

@@ -15,7 +15,7 @@ use crate::failure::{Failure, Result};
 use crate::place;
 use crate::sweep::case;
 use katydid::{Database, LockRelease, Options};
-use katydid_wal::{Durability, SyncKind};
+use katydid_wal::{Durability, LogKind, SyncKind};
 use katydid_workload::drive::{Outcome, Plan, Workload, drive};
 use katydid_workload::insert::{Inserts, KeyOrder};
 use katydid_workload::properties::Properties;
@@ -174,7 +174,9 @@ fn open(case: &Case, stage: &Stage) -> Result<KatydidStore> {
         log: stage.options(case),
         ..Options::default()
     };
-    let database = place::open_showing(options, |options| Database::open_in(directory, options))?;
+    let database = place::open_showing(options, Some(LogKind::Disk), |options| {
+        Database::open_in(directory.clone(), options)
+    })?;
     Ok(KatydidStore::new(database))
 }
 
