@@ -1,6 +1,5 @@
 //! `bench cicada`.
 
-use super::Device;
 use super::commit::Session;
 use super::commit::cicada::{CicadaFigure, GROUP, Given};
 use super::commit::columns::Of;
@@ -67,8 +66,7 @@ pub struct Cicada {
 }
 
 impl Cicada {
-    pub fn run(mut self) -> Result<()> {
-        self.common.device.get_or_insert(Device::Memory);
+    pub fn run(self) -> Result<()> {
         let figures = self.figures()?;
         let processors = std::thread::available_parallelism().map_or(1, usize::from).clamp(1, 64) as u16;
         let is_given = self.common.group != Group::default();

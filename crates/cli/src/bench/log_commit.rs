@@ -8,7 +8,7 @@ use super::commit::flags::{self, Common};
 use crate::failure::{Failure, Result};
 use clap::Args;
 use katydid::LockRelease;
-use katydid_wal::{Durability, InserterKind};
+use katydid_wal::{Durability, InserterKind, SyncKind};
 use std::time::Duration;
 
 /// Commit records durably to the log alone, with every sync protocol, beside the raw device
@@ -21,6 +21,7 @@ Examples:
   katydid bench log-commit
   katydid bench log-commit --threads 1,2,4,8,16,32,64,128 --callbacks 2x1000,2x10000 --sync all --rounds 5 --csv out.csv
   katydid bench log-commit --device memory --delay 0,15us,50us,100us,1ms,10ms --svg charts
+  katydid bench log-commit --log all --sync adaptive --delay 0,400ns,2us --threads 1,2
   katydid bench log-commit --sync adaptive --payload 120,4096 --callbacks 2x1000 --threads none")]
 pub struct LogCommit {
     /// Numbers of clients that block in each commit, or `none`
@@ -35,10 +36,13 @@ pub struct LogCommit {
     /// Sync protocols, or `all`
     #[arg(long, value_name = "LIST", default_value = "all", value_delimiter = ',')]
     sync: Vec<String>,
+    /// What the log is kept in, or `all`: disk, and kinds in NVRAM, which have no protocol
+    #[arg(long, value_name = "LIST", default_value = "disk", value_delimiter = ',')]
+    log: Vec<String>,
     /// How records get into the log's memory
     #[arg(long, value_name = "LIST", default_value = "marks", value_delimiter = ',', value_parser = flags::inserter)]
     inserter: Vec<InserterKind>,
-    /// Added to each durable write: times such as 0, 15us, 100us, 1ms
+    /// Added to each durable write, or persist: times such as 0, 400ns, 15us, 100us, 1ms
     #[arg(long, value_name = "LIST", default_value = "0", value_delimiter = ',', value_parser = flags::delay)]
     delay: Vec<Duration>,
     /// Most bytes of one write [default: no limit]
@@ -63,7 +67,7 @@ impl LogCommit {
     }
 
     fn cases(&self) -> Result<Vec<Case>> {
-        let syncs = flags::syncs(&self.sync)?;
+        let (syncs, logs) = (flags::syncs(&self.sync)?, flags::logs(&self.log)?);
         let clients = self.clients()?;
         let units: Vec<Option<usize>> = match self.io_unit.is_empty() {
             true => vec![None],
@@ -75,8 +79,10 @@ impl LogCommit {
                 for &inserter in &self.inserter {
                     for &io_unit in &units {
                         for &(threads, in_flight) in &clients {
-                            cases.extend(syncs.iter().map(|&sync| Case {
+                            let case = |log, sync| Case {
                                 work: Work::Log { payload },
+                                log,
+                                entries: None,
                                 sync,
                                 inserter,
                                 threads,
@@ -87,7 +93,12 @@ impl LogCommit {
                                 io_unit,
                                 streams: None,
                                 group: None,
-                            }));
+                            };
+                            for &log in &logs {
+                                // In NVRAM there is no protocol: a commit is durable when it is there.
+                                let syncs = if log.in_nvram() { &[SyncKind::default()][..] } else { &syncs };
+                                cases.extend(syncs.iter().map(|&sync| case(log, sync)));
+                            }
                         }
                     }
                 }

@@ -10,6 +10,7 @@ mod insert;
 mod log_commit;
 mod log_insert;
 pub mod machine;
+mod nvram;
 mod report;
 mod setup;
 mod split;
@@ -37,6 +38,7 @@ pub enum Bench {
     Insert(insert::Insert),
     Commit(Box<commit::Commit>),
     Cicada(Box<cicada::Cicada>),
+    Nvram(Box<nvram::Nvram>),
     LogCommit(Box<log_commit::LogCommit>),
     LogInsert(Box<log_insert::LogInsert>),
 }
@@ -51,6 +53,7 @@ impl Bench {
             Bench::Insert(command) => command.run(),
             Bench::Commit(command) => command.run(),
             Bench::Cicada(command) => command.run(),
+            Bench::Nvram(command) => command.run(),
             Bench::LogCommit(command) => command.run(),
             Bench::LogInsert(command) => command.run(),
         }

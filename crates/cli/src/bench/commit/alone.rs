@@ -21,6 +21,8 @@ const TIMED: u64 = 61;
 const BATCH: usize = 16;
 /// The log's start is moved when so much lies behind it, as a checkpoint would: segments are used again.
 const LIVE_BYTES_MAX: u64 = 64 << 20;
+/// The same of a log in NVRAM: per mille of what it can hold.
+const FULLNESS_MAX: u32 = 125;
 /// How often that is looked at.
 const TICK: Duration = Duration::from_millis(5);
 
@@ -28,8 +30,11 @@ const TICK: Duration = Duration::from_millis(5);
 pub fn measure(case: &Case, payload: usize, stage: &Stage, raw: Raw, time: Duration) -> Result<Run> {
     let options = Options { reserve_bytes: 0, ..stage.options(case) };
     let prepared = options.spare_segments as u64 * options.segment_bytes;
-    let log = Log::open_in(stage.on_device("log", case.delay)?, options).map_err(Failure::failed)?;
-    txn::settle(&log, prepared);
+    let name = stage.name_of("log", case);
+    let log = Log::open_in(stage.for_log(&name, case)?, options).map_err(Failure::failed)?;
+    if !case.log.in_nvram() {
+        txn::settle(&log, prepared);
+    }
     let before = (log.reserved(), log.counters());
     let used = usage::so_far();
     let done = threads(&log, case, payload, time);
@@ -52,6 +57,8 @@ pub fn measure(case: &Case, payload: usize, stage: &Stage, raw: Raw, time: Durat
         usage,
         counters,
         log_bytes,
+        nvram: log.nvram(),
+        checkpoints: 0,
         conflicts: 0,
         refused: done.iter().map(|client| client.refused).sum(),
         checked: None,
@@ -83,7 +90,8 @@ fn threads(log: &Log, case: &Case, payload: usize, time: Duration) -> Result<Vec
         ready.wait();
         let since = Instant::now();
         while let Some(left) = time.checked_sub(since.elapsed()).filter(|left| !left.is_zero()) {
-            if log.space().live > LIVE_BYTES_MAX && log.trim(log.durable()).is_err() {
+            let full = log.fullness().map_or(log.space().live > LIVE_BYTES_MAX, |full| full > FULLNESS_MAX);
+            if full && log.trim(log.durable()).is_err() {
                 break;
             }
             std::thread::park_timeout(left.min(TICK));

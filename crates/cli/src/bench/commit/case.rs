@@ -5,7 +5,7 @@ use crate::failure::Result;
 use crate::sweep::case;
 use hdrhistogram::Histogram;
 use katydid::LockRelease;
-use katydid_wal::{Counters, Durability, Group, InserterKind, SyncKind};
+use katydid_wal::{Counters, Durability, Form, Group, InserterKind, LogKind, SyncKind};
 use katydid_workload::measure::Summary;
 use std::fmt;
 use std::time::Duration;
@@ -17,6 +17,8 @@ pub enum Work {
     Log { payload: usize },
     /// Inserts of keys of 20 bytes and values of so many, each a transaction.
     Inserts { value: usize },
+    /// Updates of single keys of 20 bytes with values of about 100.
+    Updates,
     /// Half updates, half searches of single keys of 20 bytes with values of about 100.
     UpdateSearch,
     /// Several reads and writes of small tuples, so many of a hundred reads.
@@ -25,6 +27,8 @@ pub enum Work {
     Readers { writers: usize },
     /// TPC-B's transfers, tellers and accounts chosen with so much skew.
     Tpcb { skew: f64 },
+    /// NewOrders and Payments of TPC-C, half each.
+    Pair,
 }
 
 impl Work {
@@ -33,10 +37,12 @@ impl Work {
         match self {
             Work::Log { .. } => "log",
             Work::Inserts { .. } => "insert",
+            Work::Updates => "update",
             Work::UpdateSearch => "update-search",
             Work::Tuples { .. } => "tuples",
             Work::Readers { .. } => "readers",
             Work::Tpcb { .. } => "tpcb",
+            Work::Pair => "tpcc-pair",
         }
     }
 
@@ -76,6 +82,10 @@ impl Work {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     pub work: Work,
+    /// What the log is kept in; in NVRAM it has no device, no protocol and no I/O unit.
+    pub log: LogKind,
+    /// Of a log in NVRAM, if they vary: for so many it has room.
+    pub entries: Option<u64>,
     pub sync: SyncKind,
     pub inserter: InserterKind,
     pub threads: usize,
@@ -83,7 +93,7 @@ pub struct Case {
     pub in_flight: usize,
     pub durability: Durability,
     pub release: LockRelease,
-    /// Added to every durable write and sync of the log's device.
+    /// Added to every durable write and sync of the log's device, or to every persist.
     pub delay: Duration,
     /// Most bytes of a write of the log, if that is limited.
     pub io_unit: Option<usize>,
@@ -105,6 +115,12 @@ impl Case {
     /// In a few words, for whoever waits.
     pub fn words(&self) -> String {
         let mut words = format!("{}, {}, {} clients", self.work.name(), self.sync, self.clients());
+        if self.log.in_nvram() {
+            words += &format!(", {}", self.log);
+        }
+        if let Some(entries) = self.entries {
+            words += &format!(", {entries} entries");
+        }
         if let Some(skew) = self.work.skew() {
             words += &format!(", skew {skew}, {}", self.release);
         }
@@ -179,7 +195,11 @@ pub struct Run {
     pub conflicts: u64,
     /// Appends that found no prepared segment and were tried again.
     pub refused: u64,
-    /// Transfers that were counted and added up afterwards, in TPC-B: as many as were acknowledged.
+    /// How the memory of a log in NVRAM persists.
+    pub nvram: Option<Form>,
+    /// Checkpoints that ended in the run.
+    pub checkpoints: u64,
+    /// Transfers of TPC-B, or transactions of TPC-C, that were added up afterwards: as many as were acknowledged.
     pub checked: Option<u64>,
     /// The device by itself, in the same round.
     pub raw: Raw,

@@ -3,9 +3,10 @@
 //! Pure. Lines are told apart by everything that varies but what they are drawn over.
 
 use super::case::{Case, Delay, Row, Run};
-use super::columns::{Of, Rows, cores, switches};
-use super::compare::speed_up;
+use super::columns::{Of, Rows, cores, switches, whole_us};
+use super::compare::{speed_up, to_disk};
 use super::figures::Figure;
+use super::nvram::NvramFigure;
 use crate::bytes::shown;
 use crate::sweep::chart::{Line, Picture, Scale};
 
@@ -24,7 +25,7 @@ struct Trait {
 
 const NONE: fn(&Case) -> Option<f64> = |_| None;
 
-const TRAITS: [Trait; 14] = [
+const TRAITS: [Trait; 16] = [
     Trait {
         name: "threads",
         word: |case| format!("{} threads", case.threads),
@@ -45,6 +46,12 @@ const TRAITS: [Trait; 14] = [
         word: |case| format!("delay {}", Delay(case.delay)),
         number: |case| Some(case.delay.as_secs_f64() * 1e6),
     },
+    Trait {
+        name: "entries",
+        word: |case| case.entries.map_or(String::new(), |entries| format!("{entries} entries")),
+        number: |case| case.entries.map(|entries| entries as f64),
+    },
+    Trait { name: "log", word: |case| case.log.to_string(), number: NONE },
     Trait { name: "work", word: |case| case.work.name().to_owned(), number: NONE },
     Trait { name: "sync", word: |case| case.sync.to_string(), number: NONE },
     Trait {
@@ -90,7 +97,9 @@ const THREADS: usize = 0;
 const BYTES: usize = 1;
 const SKEW: usize = 2;
 /// What can be drawn over, first to last.
-const OVER: usize = 4;
+const OVER: usize = 5;
+const DELAY: usize = 3;
+const ENTRIES: usize = 4;
 const INSERTER: Trait = Trait { name: "inserter", word: |case| case.inserter.to_string(), number: NONE };
 
 fn varies(rows: &[Row], of: &Trait) -> bool {
@@ -156,7 +165,24 @@ pub fn pictures(of: &Rows<'_>) -> Vec<Named> {
             let scales = (Scale::Logarithmic, Scale::Linear);
             vec![named(of, "latency", "commit latency in us", "% of commits", scales, distributions(of.rows))]
         }
+        Of::Nvram(NvramFigure::Latency) => vec![
+            chart("speed-up", "to the disk log", DELAY, Scale::Linear, &|row| to_disk(of.rows, row)),
+            chart("rate", "transactions/s", DELAY, Scale::Logarithmic, &rate),
+        ],
+        Of::Nvram(NvramFigure::Clients) => vec![
+            chart("rate", "transactions/s", THREADS, Scale::Logarithmic, &rate),
+            chart("latency", "us of a transaction", THREADS, Scale::Logarithmic, &|row| {
+                Some(row.median(|run| whole_us(run, &row.case)))
+            }),
+        ],
+        Of::Nvram(NvramFigure::Entries) => vec![
+            chart("checkpoints", "checkpoints", ENTRIES, Scale::Linear, &|row| {
+                Some(row.median(|run| run.checkpoints as f64))
+            }),
+            chart("rate", "transactions/s", ENTRIES, Scale::Logarithmic, &rate),
+        ],
         Of::LogCommit
+        | Of::Nvram(NvramFigure::BesideDisk)
         | Of::Cicada(_)
         | Of::Figure(Figure::Aether5 | Figure::Flushing5 | Figure::FlushingTable1) => vec![
             chart("rate", "commits/s", THREADS, Scale::Logarithmic, &rate),
@@ -176,7 +202,10 @@ fn named(
     let (x_scale, y_scale) = scales;
     let (x_name, y_name) = (x_name.to_owned(), y_name.to_owned());
     let title = format!("{}: {}", of.of.name(), of.setting.machine);
-    let same = of.constants();
+    let mut same = of.constants();
+    if let Some(form) = of.forms().first() {
+        same += &format!(", {form}");
+    }
     let picture = Picture { title, subtitle: same, x_name, y_name, x_scale, y_scale, lines };
     Named { name: format!("{}-{name}", of.of.name()), picture }
 }

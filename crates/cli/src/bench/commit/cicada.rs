@@ -5,9 +5,9 @@
 use super::case::{Case, Work};
 use super::figures::{Axis, Spec};
 use super::tuples::LOGGING_OFF;
-use crate::bench::MethodName;
+use crate::bench::{Device, MethodName};
 use katydid::LockRelease;
-use katydid_wal::{Durability, Group, InserterKind, SyncKind};
+use katydid_wal::{Durability, Group, InserterKind, LogKind, SyncKind};
 use std::time::Duration;
 
 /// A figure of the paper, or ours beside them.
@@ -42,6 +42,7 @@ const PLAIN: Spec = Spec {
     note: "",
     varies: &[Axis::Threads, Axis::Delay, Axis::InFlight],
     method: MethodName::Direct,
+    device: Device::Memory,
     seconds: 0.3,
     rounds: 3,
 };
@@ -144,6 +145,8 @@ const FOUR: &str = "early or after-durable; single (per-commit) or group (pipeli
 fn ours(threads: usize, in_flight: usize, given: &Given, delay: Duration) -> Case {
     Case {
         work: Work::Tuples { reads_percent: 0 },
+        log: LogKind::Disk,
+        entries: None,
         sync: SyncKind::default(),
         inserter: InserterKind::default(),
         threads,

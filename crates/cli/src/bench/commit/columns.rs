@@ -5,11 +5,12 @@
 
 use super::case::{Case, Delay, Row, Run, Work};
 use super::cicada::CicadaFigure;
-use super::compare::{speed_up, to_adaptive, to_alone, to_alone_by_cpu, to_logging_off, to_serial};
+use super::compare::{speed_up, to_adaptive, to_alone, to_alone_by_cpu, to_disk, to_logging_off, to_serial};
 use super::figures::{Figure, Spec};
+use super::nvram::NvramFigure;
 use crate::bytes::{grouped, shown};
 use crate::table;
-use katydid_wal::{Counters, Group};
+use katydid_wal::{Counters, Form, Group};
 
 /// What is the same for all rows of a command.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +32,7 @@ pub enum Of {
     LogCommit,
     Figure(Figure),
     Cicada(CicadaFigure),
+    Nvram(NvramFigure),
 }
 
 impl Of {
@@ -39,6 +41,7 @@ impl Of {
             Of::LogCommit => "log-commit",
             Of::Figure(figure) => figure.name(),
             Of::Cicada(figure) => figure.spec().name,
+            Of::Nvram(figure) => figure.spec().name,
         }
     }
 
@@ -48,6 +51,7 @@ impl Of {
             Of::LogCommit => None,
             Of::Figure(figure) => Some(figure.spec()),
             Of::Cicada(figure) => Some(figure.spec()),
+            Of::Nvram(figure) => Some(figure.spec()),
         }
     }
 }
@@ -85,6 +89,9 @@ fn counted(row: &Row, of: fn(&Counters) -> u64) -> String {
 /// All columns of the CSV file.
 const CSV: &[(&str, Text)] = &[
     ("figure", |of, _| of.of.name().to_owned()),
+    ("log", |_, row| row.case.log.to_string()),
+    ("nvram", |_, row| optional(form(row))),
+    ("entries", |_, row| optional(row.case.entries)),
     ("commit", |of, _| optional(of.setting.commit)),
     ("machine", |of, _| of.setting.machine.clone()),
     ("device", |of, _| of.setting.device.to_owned()),
@@ -94,7 +101,7 @@ const CSV: &[(&str, Text)] = &[
     ("work", |_, row| row.case.work.name().to_owned()),
     ("payload", |_, row| optional(row.case.work.payload())),
     ("skew", |_, row| optional(row.case.work.skew())),
-    ("sync", |_, row| row.case.sync.to_string()),
+    ("sync", |_, row| sync(&row.case)),
     ("inserter", |_, row| row.case.inserter.to_string()),
     ("threads", |_, row| row.case.threads.to_string()),
     ("in_flight", |_, row| row.case.in_flight.to_string()),
@@ -113,11 +120,13 @@ const CSV: &[(&str, Text)] = &[
     ("fastest_round", |_, row| places::<0>(row.spread().1)),
     ("to_adaptive", |of, row| optional(to_adaptive(of.rows, row).map(places::<3>))),
     ("to_logging_off", |of, row| optional(to_logging_off(of.rows, row).map(places::<3>))),
+    ("to_disk", |of, row| optional(to_disk(of.rows, row).map(places::<3>))),
     ("to_serial", |of, row| optional(to_serial(of.rows, row).map(places::<3>))),
     ("to_alone", |of, row| optional(to_alone(of.rows, row).map(places::<3>))),
     ("to_alone_by_cpu", |of, row| optional(to_alone_by_cpu(of.rows, row).map(places::<3>))),
     ("speed_up", |of, row| optional(speed_up(of.rows, row).map(places::<3>))),
     ("times", |_, row| row.summary().count.to_string()),
+    ("transaction_us", |_, row| places::<1>(row.median(|run| whole_us(run, &row.case)))),
     ("mean_us", |_, row| places::<1>(row.summary().mean_us)),
     ("p50_us", |_, row| places::<1>(row.summary().p50_us)),
     ("p99_us", |_, row| places::<1>(row.summary().p99_us)),
@@ -158,6 +167,7 @@ const CSV: &[(&str, Text)] = &[
     ("byte_us", |_, row| places::<1>(row.median(byte_us))),
     ("depth", |_, row| places::<0>(row.median(|run| f64::from(run.counters.1.depth)))),
     ("syncer_wakeups", |_, row| counted(row, |counters| counters.syncer_wakeups)),
+    ("checkpoints", |_, row| places::<0>(row.median(|run| run.checkpoints as f64))),
     ("stalls", |_, row| counted(row, |counters| counters.stalls)),
     ("conflicts", |_, row| places::<0>(row.median(|run| run.conflicts as f64))),
     ("refused", |_, row| places::<0>(row.median(|run| run.refused as f64))),
@@ -167,6 +177,21 @@ const CSV: &[(&str, Text)] = &[
 /// Transfers that were added up, over all rounds.
 fn checked(row: &Row) -> Option<u64> {
     row.rounds.iter().map(|run| run.checked).sum()
+}
+
+/// How long a transaction takes from its beginning until it is told, on the mean: what is in flight by how soon it is done.
+pub fn whole_us(run: &Run, case: &Case) -> f64 {
+    (case.threads * case.in_flight) as f64 / run.per_second().max(1e-9) * 1e6
+}
+
+/// How the memory of a log in NVRAM persisted.
+fn form(row: &Row) -> Option<Form> {
+    row.rounds.iter().find_map(|run| run.nvram)
+}
+
+/// In NVRAM there is no protocol.
+fn sync(case: &Case) -> String {
+    if case.log.in_nvram() { "-".to_owned() } else { case.sync.to_string() }
 }
 
 fn p50_to_raw(run: &Run) -> f64 {
@@ -233,7 +258,9 @@ pub fn csv(all: &[Rows<'_>]) -> String {
 }
 
 /// What can vary, as a column of the table: only if it does.
-const VARYING: [(&str, Text); 13] = [
+const VARYING: [(&str, Text); 15] = [
+    ("log", |_, row| row.case.log.to_string()),
+    ("entries", |_, row| optional(row.case.entries)),
     ("work", |_, row| row.case.work.name().to_owned()),
     ("payload", |_, row| row.case.work.payload().map_or("-".to_owned(), |bytes| bytes.to_string())),
     ("delay", |_, row| Delay(row.case.delay).to_string()),
@@ -257,7 +284,10 @@ impl Rows<'_> {
     }
 
     fn columns(&self) -> Vec<(&'static str, Text)> {
-        let mut columns: Vec<(&'static str, Text)> = vec![("sync", |_, row| row.case.sync.to_string())];
+        let mut columns: Vec<(&'static str, Text)> = Vec::new();
+        if !matches!(self.of, Of::Nvram(_)) {
+            columns.push(("sync", |_, row| sync(&row.case)));
+        }
         columns.extend(VARYING.into_iter().filter(|(_, text)| self.varies(*text)));
         columns.push(("commits/s", |_, row| grouped(row.median(Run::per_second) as u64)));
         if self.rows.iter().any(|row| row.rounds.len() > 1) {
@@ -327,6 +357,14 @@ impl Rows<'_> {
                 voluntary,
                 involuntary,
             ]),
+            Of::Nvram(_) => columns.extend([
+                ("txn us", (|_, row| places::<1>(row.median(|run| whole_us(run, &row.case)))) as Text),
+                cpu,
+                busy,
+                ("others", |_, row| places::<2>(row.median(Run::others))),
+                ("checkpoints", |_, row| places::<0>(row.median(|run| run.checkpoints as f64))),
+                ("to disk", |of, row| optional(to_disk(of.rows, row).map(places::<2>))),
+            ]),
             Of::Cicada(CicadaFigure::Readers) => columns.extend([
                 ("conflicts", (|_, row| grouped(row.median(|run| run.conflicts as f64) as u64)) as Text),
                 ("per cpu s", |_, row| grouped(row.median(Run::per_cpu_second) as u64)),
@@ -367,10 +405,29 @@ impl Rows<'_> {
         words.map(|(name, text)| format!("{name}={text}")).collect::<Vec<_>>().join(" ")
     }
 
+    /// How the memory of all logs in NVRAM persists.
+    pub fn forms(&self) -> Vec<Form> {
+        let mut forms: Vec<Form> = Vec::new();
+        for form in self.rows.iter().filter_map(form) {
+            if !forms.contains(&form) {
+                forms.push(form);
+            }
+        }
+        forms
+    }
+
     /// What was added up, where there was something.
     pub fn check(&self) -> Option<String> {
         let transfers: u64 = self.rows.iter().filter_map(checked).sum();
         let any = self.rows.iter().any(|row| checked(row).is_some());
+        if let Of::Nvram(_) = self.of {
+            return any.then(|| {
+                format!(
+                    "check: the conditions of TPC-C held after every run, {} transactions",
+                    grouped(transfers)
+                )
+            });
+        }
         any.then(|| {
             format!(
                 "check: after every run all balances and the history added up, {} transfers",

@@ -4,7 +4,7 @@
 
 use super::case::{Case, Row, Run, Work, partner};
 use katydid::LockRelease;
-use katydid_wal::{Durability, InserterKind};
+use katydid_wal::{Durability, InserterKind, LogKind};
 
 /// What early release gains over the other, for rows of early release.
 pub fn speed_up(rows: &[Row], row: &Row) -> Option<f64> {
@@ -39,6 +39,21 @@ pub fn to_serial(rows: &[Row], row: &Row) -> Option<f64> {
     let serial = |other: &&Row| is_serial(&other.case) && clients(other) == clients(row);
     let ratios = rows.iter().filter(serial).map(|other| row.ratio(other, Run::per_second));
     ratios.min_by(f64::total_cmp)
+}
+
+/// The rate as a multiple of the disk log's under the same threads, and the same latency where it is varied there: of the best of them.
+pub fn to_disk(rows: &[Row], row: &Row) -> Option<f64> {
+    if !row.case.log.in_nvram() {
+        return None;
+    }
+    let alike = |other: &&Row| {
+        other.case.log == LogKind::Disk
+            && (other.case.work, other.case.threads) == (row.case.work, row.case.threads)
+    };
+    let of_delay = rows.iter().filter(alike).filter(|other| other.case.delay == row.case.delay);
+    let with_delay: Vec<&Row> = of_delay.collect();
+    let all: Vec<&Row> = if with_delay.is_empty() { rows.iter().filter(alike).collect() } else { with_delay };
+    all.into_iter().map(|other| row.ratio(other, Run::per_second)).min_by(f64::total_cmp)
 }
 
 /// Readers' rate as a share of theirs without writers.

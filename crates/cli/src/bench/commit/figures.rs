@@ -4,10 +4,10 @@
 
 use super::case::{Case, Work};
 use super::flags::syncs_called;
-use crate::bench::MethodName;
+use crate::bench::{Device, MethodName};
 use crate::failure::{Failure, Result};
 use katydid::LockRelease;
-use katydid_wal::{Durability, InserterKind, SyncKind};
+use katydid_wal::{Durability, InserterKind, LogKind, SyncKind};
 use std::time::Duration;
 
 /// A figure or table of a paper.
@@ -62,6 +62,8 @@ pub struct Spec {
     pub varies: &'static [Axis],
     /// How the log's bytes travel, if nothing else is asked for.
     pub method: MethodName,
+    /// Where the log is, if nothing else is asked for.
+    pub device: Device,
     /// Of each run, and how many of each: about a minute together, with opening, reading and adding up.
     pub seconds: f64,
     pub rounds: usize,
@@ -78,6 +80,7 @@ pub struct Given {
     pub io_units: Vec<usize>,
     pub in_flight: Vec<usize>,
     pub inserter: InserterKind,
+    pub log: LogKind,
 }
 
 const MS: Duration = Duration::from_millis(1);
@@ -106,6 +109,7 @@ impl Figure {
                        is durable",
                 varies: &[Axis::Threads, Axis::Sync, Axis::Skew, Axis::Delay],
                 method: MethodName::Direct,
+                device: Device::File,
                 seconds: 0.3,
                 rounds: 2,
             },
@@ -117,6 +121,7 @@ impl Figure {
                 note: "clients with one transaction in flight block in each commit; the others go on with the next (flush pipelining)",
                 varies: &[Axis::Threads, Axis::Sync, Axis::InFlight],
                 method: MethodName::Direct,
+                device: Device::File,
                 seconds: 0.5,
                 rounds: 3,
             },
@@ -128,6 +133,7 @@ impl Figure {
                        the process) or buffered (survives nothing). Pipelined and adaptive with transactions in flight; adaptive blocking too",
                 varies: &[Axis::Threads, Axis::InFlight],
                 method: MethodName::Direct,
+                device: Device::File,
                 seconds: 0.5,
                 rounds: 3,
             },
@@ -141,6 +147,7 @@ impl Figure {
                        direct write is on the device when it is done, so that who writes before asking for a sync has nothing left to share",
                 varies: &[Axis::Threads, Axis::Sync],
                 method: MethodName::Buffered,
+                device: Device::File,
                 seconds: 0.3,
                 rounds: 2,
             },
@@ -153,6 +160,7 @@ impl Figure {
                        somebody else's. Locks and syncs are of a run; released: told by somebody else's sync",
                 varies: &[Axis::Threads, Axis::Sync],
                 method: MethodName::Buffered,
+                device: Device::File,
                 seconds: 0.5,
                 rounds: 3,
             },
@@ -165,6 +173,7 @@ impl Figure {
                        log's bandwidth to the device's best sequential durable writes of the same round",
                 varies: &[Axis::Payload, Axis::Sync, Axis::InFlight],
                 method: MethodName::Direct,
+                device: Device::File,
                 seconds: 0.35,
                 rounds: 2,
             },
@@ -176,6 +185,7 @@ impl Figure {
                        and half the ring",
                 varies: &[Axis::Payload, Axis::Sync, Axis::IoUnit],
                 method: MethodName::Direct,
+                device: Device::File,
                 seconds: 0.6,
                 rounds: 3,
             },
@@ -191,6 +201,8 @@ impl Figure {
         self.check(given)?;
         let plain = Case {
             work: Work::Tpcb { skew: 0.0 },
+            log: given.log,
+            entries: None,
             sync: SyncKind::default(),
             inserter: given.inserter,
             threads: 1,

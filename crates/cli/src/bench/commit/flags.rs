@@ -5,13 +5,17 @@ use crate::bench::{Device, MethodName};
 use crate::bytes;
 use crate::disk::seconds;
 use crate::failure::{Failure, Result};
+use crate::log_flags::NvramFlags;
 use crate::place::word;
 use crate::sweep::flags as log_flags;
 use clap::Args;
 use katydid_device::Waiting;
-use katydid_wal::{Group, InserterKind, Options, SyncKind};
-use std::path::PathBuf;
+use katydid_wal::{Group, InserterKind, LogKind, NvramOptions, Options, SyncKind};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// Of a log in NVRAM, if not as the command line says: no checkpoint is to fall into a run.
+const NVRAM_BYTES: u64 = 512 << 20;
 
 /// What both commands can be told.
 #[derive(Debug, Args)]
@@ -28,7 +32,7 @@ pub struct Common {
     /// One round of 0.05 seconds, to see that everything works
     #[arg(long, conflicts_with_all = ["seconds", "rounds"])]
     pub quick: bool,
-    /// Where the log is [default: file; in the figures of Cicada, memory]
+    /// Where the log is [default: file; in the figures of Cicada and of NV-Logging, memory]
     #[arg(long, value_enum)]
     pub device: Option<Device>,
     /// How the log's bytes travel [default: direct; in the figures of efficient flushing, buffered]
@@ -57,6 +61,11 @@ pub struct Common {
     waiting: Waiting,
     #[command(flatten)]
     tuning: log_flags::Tuning,
+    #[command(flatten)]
+    nvram: NvramFlags,
+    /// Folder for logs in NVRAM: new or empty, and left so [default: katydid-nvram-PID in /dev/shm, where there is one, else in --dir]
+    #[arg(long, value_name = "DIR")]
+    nvram_dir: Option<PathBuf>,
     /// Write all rows to this file
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
@@ -75,10 +84,6 @@ impl Common {
         (Duration::from_secs_f64(seconds), rounds)
     }
 
-    pub fn device(&self) -> Device {
-        self.device.unwrap_or(Device::File)
-    }
-
     /// Takes the folder.
     pub fn stage(&self) -> Result<Stage> {
         let own = Options::default();
@@ -92,6 +97,7 @@ impl Common {
             depth_max: self.depth_max.unwrap_or(own.depth_max),
             depth_min: self.depth_min,
             group: self.group,
+            nvram: self.nvram.apply(NvramOptions { bytes: NVRAM_BYTES, ..NvramOptions::default() })?,
             waiting: self.waiting,
         };
         // The two belong together: either is in its range only beside the other.
@@ -99,15 +105,21 @@ impl Common {
         depths
             .validate()
             .map_err(|error| Failure::usage(format_args!("--depth-min must be {}", error.range)))?;
-        Stage::new(self.dir.clone(), self.device(), tuned)
+        Stage::new(self.dir.clone(), self.nvram_dir(), self.device.unwrap_or(Device::File), tuned)
+    }
+
+    fn nvram_dir(&self) -> PathBuf {
+        let shared = Path::new("/dev/shm");
+        let parent = if shared.is_dir() { shared } else { &self.dir };
+        let own = || parent.join(format!("katydid-nvram-{}", std::process::id()));
+        self.nvram_dir.clone().unwrap_or_else(own)
     }
 
     /// What is said of the log's options.
     pub fn options(&self) -> String {
         let own = Options::default();
         format!(
-            "device={} ring={} segment={} spare={} depth={}..{} group={},{},{} waiting={}",
-            self.device().name(),
+            "ring={} segment={} spare={} depth={}..{} group={},{},{} waiting={}",
             self.ring.unwrap_or(own.ring_bytes),
             self.segment.unwrap_or(own.segment_bytes),
             self.spare,
@@ -259,6 +271,14 @@ pub fn syncs(words: &[String]) -> Result<Vec<SyncKind>> {
         })
     };
     words.iter().map(read).collect()
+}
+
+/// The kinds of logs that words name; `all` is all of them.
+pub fn logs(words: &[String]) -> Result<Vec<LogKind>> {
+    let known = LogKind::ALL.map(|kind| kind.to_string());
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let chosen = chosen(words, &known, "kind of log")?;
+    Ok(LogKind::ALL.into_iter().filter(|kind| chosen.contains(&kind.to_string().as_str())).collect())
 }
 
 /// Those of these names that there are, in this order.

@@ -8,17 +8,19 @@ pub mod case;
 mod charts;
 pub mod cicada;
 pub mod columns;
+pub mod company;
 mod compare;
 pub mod figures;
 pub mod flags;
+pub mod nvram;
 mod raw;
 mod stage;
-mod store;
+pub mod store;
 pub mod tuples;
 mod usage;
 
-use super::MethodName;
 use super::machine::Machine;
+use super::{Device, MethodName};
 use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::signals;
@@ -29,9 +31,10 @@ use crate::whole_file;
 use case::{Case, Row, Work};
 use clap::Args;
 use columns::{Of, Rows, Setting, csv};
+use company::Companies;
 use figures::{Figure, Given};
 use flags::Common;
-use katydid_wal::InserterKind;
+use katydid_wal::{InserterKind, LogKind};
 use stage::Stage;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,6 +76,9 @@ pub struct Commit {
     /// How records get into the log
     #[arg(long, value_name = "KIND", default_value = "marks", value_parser = flags::inserter)]
     inserter: InserterKind,
+    /// What the log is kept in: in NVRAM there are no protocols, but delays
+    #[arg(long, value_name = "KIND", default_value = "disk", value_parser = crate::place::word::<LogKind>)]
+    log: LogKind,
     /// Branches of TPC-B, with 10 tellers each
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     branches: u64,
@@ -151,6 +157,7 @@ impl Commit {
             io_units: self.io_unit.clone(),
             in_flight: self.in_flight.clone(),
             inserter: self.inserter,
+            log: self.log,
         })
     }
 
@@ -169,6 +176,8 @@ pub struct Session<'a> {
     shop: Option<Shop>,
     /// If they may be of tuples in the memory engine.
     tuples: Option<Tuples>,
+    /// If they may be of TPC-C.
+    companies: Option<Companies>,
     setting: Setting,
     done: Vec<(Of, Vec<Row>, Setting)>,
     stop: Arc<AtomicBool>,
@@ -196,18 +205,33 @@ impl<'a> Session<'a> {
         let setting = Setting {
             commit: option_env!("KATYDID_COMMIT"),
             machine,
-            device: common.device().name(),
+            device: "",
             method: String::new(),
             millis: 0.0,
             branches: scale.map(|scale| scale.branches),
         };
         let shop = scale.map(Shop::new);
-        Ok(Session { common, stage, shop, tuples: None, setting, done: Vec::new(), stop, out })
+        Ok(Session {
+            common,
+            stage,
+            shop,
+            tuples: None,
+            companies: None,
+            setting,
+            done: Vec::new(),
+            stop,
+            out,
+        })
     }
 
     /// Cases may be of tuples in the memory engine.
     pub fn with_tuples(self, tuples: Tuples) -> Session<'a> {
         Session { tuples: Some(tuples), ..self }
+    }
+
+    /// Cases may be of TPC-C, over logs of all kinds.
+    pub fn with_companies(self, companies: Companies) -> Session<'a> {
+        Session { companies: Some(companies), ..self }
     }
 
     /// Runs cases in rounds, with this method unless another is asked for, prints them, and writes the files with all that was run so far: a signal in what comes next loses no more
@@ -221,13 +245,18 @@ impl<'a> Session<'a> {
         rounds: usize,
     ) -> Result<()> {
         let method = self.common.method.unwrap_or(method);
+        let device = self.common.device.or(of.spec().map(|spec| spec.device)).unwrap_or(Device::File);
         let stop = Arc::clone(&self.stop);
         let go_on = || match stop.load(Ordering::Relaxed) {
             true => Err(Failure::failed("stopped by a signal")),
             false => Ok(()),
         };
         let (stage, shop, tuples) = (&mut self.stage, &mut self.shop, &mut self.tuples);
-        stage.begin(method);
+        let companies = &mut self.companies;
+        if let (Of::Nvram(figure), Some(companies)) = (of, companies.as_mut()) {
+            companies.anew = figure.is_anew();
+        }
+        stage.begin(method, device);
         let one = |case: &Case, round: usize| {
             let raw = stage.raw(round, case.delay, time.min(RAW))?;
             match (case.work, shop.as_mut(), tuples.as_mut()) {
@@ -235,6 +264,10 @@ impl<'a> Session<'a> {
                 (Work::Tuples { .. } | Work::Readers { .. }, _, Some(tuples)) => {
                     tuples.measure(case, stage, raw, time)
                 }
+                (Work::Pair | Work::Updates, ..) if companies.is_some() => match companies.as_mut() {
+                    Some(companies) => companies.measure(case, stage, raw, time),
+                    None => Err(Failure::failed("there is no company")),
+                },
                 (_, Some(shop), _) => shop.measure(case, stage, raw, time),
                 _ => Err(Failure::failed("there is no store")),
             }
@@ -242,7 +275,7 @@ impl<'a> Session<'a> {
         let rows = in_turn(of.name(), rounds, cases, &go_on, Case::words, one)?;
         let rows: Vec<Row> = rows.into_iter().map(|(case, rounds)| Row { case, rounds }).collect();
         let (millis, method) = (time.as_secs_f64() * 1e3, super::setup::name_of(method));
-        let setting = Setting { millis, method, ..self.setting.clone() };
+        let setting = Setting { millis, method, device: device.name(), ..self.setting.clone() };
         self.print(&Rows { of, rows: &rows, setting: &setting }, rounds)?;
         self.done.push((of, rows, setting));
         self.write()
@@ -261,11 +294,15 @@ impl<'a> Session<'a> {
             None => out.line("log-commit: one record a commit, in the log alone")?,
         }
         out.line(format!(
-            "  {rounds} rounds of {} s; the same in all: method={} {}",
+            "  {rounds} rounds of {} s; the same in all: device={} method={} {}",
             rows.setting.millis / 1e3,
+            rows.setting.device,
             rows.setting.method,
             rows.constants()
         ))?;
+        for form in rows.forms() {
+            wrapped(&format!("logs in {form}")).iter().try_for_each(|line| out.line(line))?;
+        }
         rows.limits().iter().try_for_each(|line| out.line(format!("  {line}")))?;
         rows.table().iter().try_for_each(|line| out.line(line))?;
         rows.check().iter().try_for_each(|line| out.line(line))?;
@@ -306,4 +343,4 @@ const LEGEND: &str = "Figures are medians over the rounds, slowest and fastest a
                       commit. waits, preempt.: context switches of a commit, voluntary and not. cores, others: processors that this process and all \
                       others kept busy. raw: the median durable 4 KiB write of the \
                       same round. to best: the log's bandwidth to the device's best sequential durable writes. to adaptive: commits a \
-                      second to those of adaptive with the same clients";
+                      second to those of adaptive with the same clients. to disk: to those of the disk log that the figure names";

@@ -6,11 +6,12 @@
 use super::case::Case;
 use super::raw::Raw;
 use crate::bench::folder::{self, Found};
+use crate::bench::nvram::BYTES_PER_ENTRY;
 use crate::bench::{Device, MethodName};
 use crate::failure::{Failure, Result};
 use katydid_device::{DelayedDirectory, Directory, FileDirectory, MemoryDirectory, Waiting};
-use katydid_wal::{Group, Options};
-use std::path::PathBuf;
+use katydid_wal::{Group, LogKind, NvramOptions, Options, Persistence};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ pub struct Tuned {
     pub depth_max: u32,
     pub depth_min: u32,
     pub group: Group,
+    /// Of logs in NVRAM.
+    pub nvram: NvramOptions,
     /// How a device's delay is waited out.
     pub waiting: Waiting,
 }
@@ -37,7 +40,9 @@ pub struct Stage {
     before: Found,
     files: Arc<dyn Directory>,
     memory: Arc<dyn Directory>,
-    pub device: Device,
+    /// Where logs in NVRAM are, and what was there.
+    nvram: (PathBuf, Found),
+    device: Device,
     /// Of the rounds under way.
     method: MethodName,
     pub tuned: Tuned,
@@ -48,24 +53,31 @@ pub struct Stage {
 
 impl Stage {
     /// Takes a folder that is new or empty.
-    pub fn new(path: PathBuf, device: Device, tuned: Tuned) -> Result<Stage> {
-        let before = folder::look(&path)?;
-        if before == Found::Something {
-            return Err(Failure::failed(format_args!(
-                "{} is not empty: --dir must be a new or empty folder, and is left so",
+    pub fn new(path: PathBuf, nvram: PathBuf, device: Device, tuned: Tuned) -> Result<Stage> {
+        let free = |path: &Path, flag: &str| match folder::look(path)? {
+            Found::Something => Err(Failure::failed(format_args!(
+                "{} is not empty: {flag} must be a new or empty folder, and is left so",
                 path.display()
-            )));
-        }
+            ))),
+            found => Ok(found),
+        };
+        let before = free(&path, "--dir")?;
+        let nvram = (free(&nvram, "--nvram-dir")?, nvram);
+        let nvram = (nvram.1, nvram.0);
         let files: Arc<dyn Directory> = Arc::new(FileDirectory::open(&path)?);
         let memory = Arc::new(MemoryDirectory::new());
         let method = MethodName::Direct;
-        Ok(Stage { path, before, files, memory, device, method, tuned, raw: Vec::new(), round: None })
+        Ok(Stage { path, before, files, memory, nvram, device, method, tuned, raw: Vec::new(), round: None })
     }
 
     /// Removes what is in the folder.
     pub fn remove(self) -> Result<()> {
-        let Stage { path, before, .. } = &self;
-        folder::remove(path, *before)
+        let Stage { path, before, nvram: (nvram, nvram_before), .. } = &self;
+        let removed = folder::remove(path, *before);
+        match folder::look(nvram)? {
+            Found::Nothing => removed,
+            _ => removed.and(folder::remove(nvram, *nvram_before)),
+        }
     }
 
     /// The folder's files, whatever the log is on.
@@ -97,6 +109,33 @@ impl Stage {
         Ok(Arc::new(DelayedDirectory::new(directory, delay, self.tuned.waiting)))
     }
 
+    /// The name of the folder that all cases share whose logs are of this one's kind, size and device.
+    pub fn name_of(&self, what: &str, case: &Case) -> String {
+        match (case.log, case.entries) {
+            (LogKind::Disk, _) => format!("{what}-{}", self.device.name()),
+            (kind, None) => format!("{what}-{kind}"),
+            (kind, Some(entries)) => format!("{what}-{kind}-{entries}"),
+        }
+    }
+
+    /// A folder called `name` for a case's log: on the log's device, or in NVRAM.
+    pub fn for_log(&self, name: &str, case: &Case) -> Result<Arc<dyn Directory>> {
+        match case.log.in_nvram() {
+            false => self.on_device(name, case.delay),
+            true => Ok(FileDirectory::open(&self.nvram.0)?.subdirectory(name)?),
+        }
+    }
+
+    /// Removes what is called `name`, among the files and in NVRAM.
+    pub fn forget(&self, name: &str) -> Result<()> {
+        for path in [self.path.join(name), self.nvram.0.join(name)] {
+            if folder::look(&path)? != Found::Nothing {
+                folder::remove(&path, Found::Nothing)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The log's options for a case.
     pub fn options(&self, case: &Case) -> Options {
         let tuned = &self.tuned;
@@ -114,6 +153,8 @@ impl Stage {
             depth_max: tuned.depth_max,
             depth_min: tuned.depth_min,
             group: case.group.unwrap_or(tuned.group),
+            log: case.log,
+            nvram: self.nvram_options(case),
             ..Options::default()
         };
         match case.io_unit {
@@ -122,9 +163,19 @@ impl Stage {
         }
     }
 
-    /// Rounds begin anew, with this method.
-    pub fn begin(&mut self, method: MethodName) {
-        self.method = method;
+    /// Memory that takes the case's delay longer; real memory only where nothing is added.
+    fn nvram_options(&self, case: &Case) -> NvramOptions {
+        let mut nvram = self.tuned.nvram;
+        nvram.bytes = case.entries.map_or(nvram.bytes, |entries| entries * BYTES_PER_ENTRY);
+        if !case.delay.is_zero() {
+            nvram.want = Persistence::Emulated { latency: case.delay };
+        }
+        nvram
+    }
+
+    /// Rounds begin anew, with this method, on this device.
+    pub fn begin(&mut self, method: MethodName, device: Device) {
+        (self.method, self.device) = (method, device);
         self.round = None;
     }
 

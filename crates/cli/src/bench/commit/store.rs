@@ -15,7 +15,7 @@ use crate::failure::{Failure, Result};
 use crate::place;
 use crate::sweep::case;
 use katydid::{Database, LockRelease, Options};
-use katydid_wal::{Durability, LogKind, SyncKind};
+use katydid_wal::{Durability, SyncKind};
 use katydid_workload::drive::{Outcome, Plan, Workload, drive};
 use katydid_workload::insert::{Inserts, KeyOrder};
 use katydid_workload::properties::Properties;
@@ -27,9 +27,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Everything is in memory, as in the papers.
-const CACHE_BYTES: usize = 1 << 30;
+pub const CACHE_BYTES: usize = 1 << 30;
 /// So much log that no checkpoint falls into a run.
-const CHECKPOINT_BYTES: u64 = 2 << 30;
+pub const CHECKPOINT_BYTES: u64 = 2 << 30;
 /// Transactions in flight of each thread that loads.
 const LOAD_IN_FLIGHT: usize = 256;
 
@@ -50,9 +50,18 @@ impl Scale {
 
     /// Keys of 20 bytes and a field of 100, all alike.
     fn records(&self) -> Result<Settings> {
+        self.table("readproportion=0.5\nupdateproportion=0.5")
+    }
+
+    /// The same, to be updated only.
+    pub fn updates(&self) -> Result<Settings> {
+        self.table("readproportion=0\nupdateproportion=1")
+    }
+
+    fn table(&self, proportions: &str) -> Result<Settings> {
         let text = format!(
             "recordcount={}\nfieldcount=1\nfieldlength=100\ninsertorder=ordered\nzeropadding=16\nrequestdistribution=uniform\n\
-             readproportion=0.5\nupdateproportion=0.5\nwriteallfields=true\ntable=records",
+             {proportions}\nwriteallfields=true\ntable=records",
             self.keys
         );
         let properties = Properties::parse(&text).map_err(Failure::failed)?;
@@ -105,7 +114,7 @@ impl Shop {
             Work::Inserts { value } => {
                 watched(&store, &[&own], &Inserts::new(20, value, KeyOrder::Ascending, 0), &plan, raw)?
             }
-            Work::Log { .. } | Work::Tuples { .. } | Work::Readers { .. } => {
+            Work::Log { .. } | Work::Tuples { .. } | Work::Readers { .. } | Work::Updates | Work::Pair => {
                 return Err(Failure::failed("this work has no table here"));
             }
         };
@@ -162,9 +171,9 @@ impl Shop {
 }
 
 fn open(case: &Case, stage: &Stage) -> Result<KatydidStore> {
-    const FOLDER: &str = "store";
-    let files = stage.files().subdirectory(FOLDER)?;
-    let directory = Arc::new(Split::new(files, stage.on_device(FOLDER, case.delay)?));
+    let name = stage.name_of("store", case);
+    let files = stage.files().subdirectory(&name)?;
+    let directory = Arc::new(Split::new(files, stage.for_log(&name, case)?));
     let options = Options {
         cache_bytes: CACHE_BYTES,
         lock_release: case.release,
@@ -174,7 +183,7 @@ fn open(case: &Case, stage: &Stage) -> Result<KatydidStore> {
         log: stage.options(case),
         ..Options::default()
     };
-    let database = place::open_showing(options, Some(LogKind::Disk), |options| {
+    let database = place::open_showing(options, Some(case.log), |options| {
         Database::open_in(directory.clone(), options)
     })?;
     Ok(KatydidStore::new(database))
@@ -191,7 +200,7 @@ pub fn run<W: Workload>(
 }
 
 /// Makes the tables that are not there, and reads the others: a run must not wait for pages.
-fn warm(store: &KatydidStore, tables: &[&str]) -> Result<()> {
+pub fn warm(store: &KatydidStore, tables: &[&str]) -> Result<()> {
     let mut client = store.client(tables)?;
     let mut transaction = client.begin(Intent::ReadOnly)?;
     for table in 0..tables.len() {
@@ -213,11 +222,11 @@ fn watched<W: Workload>(
 
 /// Runs something and takes down what was used and logged meanwhile.
 pub fn counted(store: &KatydidStore, raw: Raw, run: impl FnOnce() -> Result<Outcome>) -> Result<Run> {
-    let before = store.database().stat()?.log;
+    let before = store.database().stat()?;
     let used = usage::so_far();
     let outcome = run()?;
     let usage = usage::since(&used);
-    let after = store.database().stat()?.log;
+    let after = store.database().stat()?;
     let mut times = case::times()?;
     // Where nobody writes, reading is what is timed.
     let timed = match outcome.latencies.commits.is_empty() {
@@ -233,8 +242,10 @@ pub fn counted(store: &KatydidStore, raw: Raw, run: impl FnOnce() -> Result<Outc
         clients_cpu: Some(outcome.cpu),
         times,
         usage,
-        counters: (before.counters, after.counters),
-        log_bytes: after.appended() - before.appended(),
+        counters: (before.log.counters, after.log.counters),
+        log_bytes: after.log.appended() - before.log.appended(),
+        nvram: after.log.nvram,
+        checkpoints: after.checkpoints - before.checkpoints,
         conflicts: outcome.conflicts,
         refused: 0,
         checked: None,
