@@ -1,7 +1,7 @@
 //! What a log is kept in, on the command line: files, or NVRAM that is real or emulated.
 //!
-//! A database remembers the kind of its log, and of one in NVRAM its size. Where no kind is asked for it is the database's own: opening with
-//! another changes nothing and says which it is.
+//! A database remembers the kind of its log, and of one in NVRAM its size. Where no kind is asked for it is the database's own: opening
+//! with another changes nothing and says which it is.
 
 use crate::bytes;
 use crate::failure::{Failure, Result};

@@ -81,7 +81,8 @@ fn the_log_alone_has_a_row_for_every_combination() {
             "log-commit --threads 1,3 --callbacks 2x8 --payload 0,5000 --delay 0,50us --inserter marks,mutex";
         let out =
             bench(dir.path(), &format!("{words} --seconds 0.003 --rounds 2 --device {device}")).expect(0);
-        for word in ["machine", "options    device=", "durability", "2 rounds of 0.003 s", "delay 50us: raw"]
+        for word in
+            ["machine", "options    ring=", "device=", "durability", "2 rounds of 0.003 s", "delay 50us: raw"]
         {
             assert!(out.contains(word), "no {word:?}:\n{out}");
         }
@@ -112,7 +113,7 @@ fn what_the_command_line_gives_reaches_the_log() {
     let words =
         "log-commit --threads none --callbacks 1x4 --sync pipelined --method buffered --ring 128KiB --quick";
     let out = bench(dir.path(), words).expect(0);
-    assert!(out.contains("device=file ring=131072 segment=1048576 spare=1 depth=1..8 group=0,0,0"), "{out}");
+    assert!(out.contains("options    ring=131072 segment=1048576 spare=1 depth=1..8 group=0,0,0"), "{out}");
     let found = check(dir.path(), &["log-commit-rate", "log-commit-p99"]);
     assert_eq!(found.len(), 1);
     assert_eq!(

@@ -1,9 +1,11 @@
 //! Databases whose log is in NVRAM, of every kind: made when asked for, then found out by every tool; and what is said of the memory.
 
 mod program;
+mod rows;
 
 use katydid_wal::LogKind;
 use program::{contents, run_in, run_with_input};
+use rows::{Row, number, read};
 use serde_json::Value;
 use std::path::Path;
 
@@ -83,4 +85,78 @@ fn what_cannot_be_is_refused() {
     load("--log nv_ring --nvram real --nvram-latency 1us").expect_error(2, "--nvram emulated");
     load("--log tape").expect_error(2, "`tape` is not one of disk");
     load("--log nv_ring --nvram-bytes 16KiB").expect_error(1, "nvram.bytes");
+}
+
+fn is_empty_or_gone(dir: &Path) -> bool {
+    std::fs::read_dir(dir).map_or(true, |mut entries| entries.next().is_none())
+}
+
+#[test]
+fn every_figure_runs_over_every_kind_and_each_row_says_what_its_memory_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let (csv, svg, memory) =
+        (dir.path().join("out.csv"), dir.path().join("charts"), dir.path().join("memory"));
+    let words = format!(
+        "bench nvram --figure all --quick --threads 2 --warehouses 1 --items 100 --customers 10 --keys 50 --nvram-bytes 8MiB \
+         --segment 1MiB --spare 1 --nvram-dir {} --csv {} --svg {}",
+        memory.display(),
+        csv.display(),
+        svg.display()
+    );
+    let out = run_in(&dir.path().join("work"), &words).expect(0);
+    for said in
+        ["logs in EMULATED NVRAM: a mapped file on ", "400ns added", "check: the conditions of TPC-C held"]
+    {
+        assert!(out.contains(said), "no {said:?} in {out}");
+    }
+    assert!(is_empty_or_gone(&memory) && is_empty_or_gone(&dir.path().join("work")));
+    let rows = read(&csv);
+    for figure in ["nvlogging6", "nvlogging7", "nvlogging9", "eleda15", "append"] {
+        for kind in kinds() {
+            let of = |row: &&Row| row["figure"] == figure && row["log"] == kind.to_string();
+            assert!(rows.iter().any(|row| of(&row)), "no {kind} in {figure}");
+        }
+    }
+    for row in &rows {
+        assert!(number(row, "commits") > 0.0 && number(row, "transaction_us") > 0.0, "{row:?}");
+        let (on_disk, micros) = (row["log"] == "disk", number(row, "delay_us"));
+        assert_eq!(row["nvram"].is_empty(), on_disk);
+        let latency =
+            if micros == 0.0 { "0ns added".to_owned() } else { format!("{}ns added", micros * 1e3) };
+        assert!(on_disk || row["nvram"].contains(&latency), "{row:?}");
+        // An order that was not there, or there twice, would have failed the run.
+        assert!(row["work"] != "tpcc-pair" || number(row, "checked") == number(row, "commits"));
+        let compared = !on_disk && ["nvlogging6", "nvlogging7", "eleda15"].contains(&row["figure"].as_str());
+        assert_eq!(row["to_disk"].is_empty(), !compared, "{row:?}");
+    }
+    let mut charts: Vec<_> = std::fs::read_dir(svg)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    charts.sort();
+    assert_eq!(charts.len(), 10, "{charts:?}");
+}
+
+#[test]
+fn the_log_alone_is_measured_in_every_kind_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let csv = dir.path().join("out.csv");
+    let words = format!(
+        "bench log-commit --log all --sync adaptive,grouped --threads 2 --callbacks 1x20 --delay 0,400ns --quick --segment 1MiB --spare 1 \
+         --nvram-bytes 4MiB --device memory --nvram-dir {} --csv {}",
+        dir.path().join("memory").display(),
+        csv.display()
+    );
+    let out = run_in(&dir.path().join("work"), &words).expect(0);
+    assert!(
+        out.contains("NVRAM, delay 400ns: 168 bytes copied") || out.contains("NVRAM, delay 0.4us: 168 bytes"),
+        "{out}"
+    );
+    let rows = read(&csv);
+    for kind in kinds() {
+        let of = rows.iter().filter(|row| row["log"] == kind.to_string());
+        assert_eq!(of.clone().count(), 2 * 2, "{kind}");
+        assert!(of.clone().all(|row| row["nvram"].starts_with("EMULATED") && row["sync"] == "-"));
+    }
+    assert_eq!(rows.iter().filter(|row| row["log"] == "disk").count(), 2 * 2 * 2);
 }

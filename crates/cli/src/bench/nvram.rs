@@ -14,9 +14,9 @@ use std::time::Duration;
 
 /// Measure logs in NVRAM as the report on NV-Logging and ELEDA did: their figures, on this machine
 ///
-/// NewOrders and Payments of TPC-C, and updates of single keys, in the paged engine over every kind of log in NVRAM and over the disk log. All
-/// are measured in turn within each round. Where there is no NVRAM it is emulated, in files in memory, with latency added to each persist;
-/// every table and file says so.
+/// NewOrders and Payments of TPC-C, and updates of single keys, in the paged engine over every kind of log in NVRAM and over the disk log.
+/// All are measured in turn within each round. Where there is no NVRAM it is emulated, in files in memory, with latency added to each
+/// persist; every table and file says so.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 What the papers saw:
@@ -31,7 +31,7 @@ Examples:
   katydid bench nvram --figure nvlogging9 --entries 65536,262144 --log nv_ring
   katydid bench nvram --figure all --quick")]
 pub struct Nvram {
-    /// Figures, or `all`: nvlogging6, nvlogging7, nvlogging8, nvlogging9, eleda15
+    /// Figures, or `all`: nvlogging6, nvlogging7, nvlogging8, nvlogging9, eleda15, append
     #[arg(long, value_name = "NAMES", default_value = "nvlogging6", value_delimiter = ',')]
     figure: Vec<String>,
     /// Kinds of logs in NVRAM, or `all`

@@ -5,7 +5,7 @@ use crate::failure::Result;
 use crate::sweep::case;
 use hdrhistogram::Histogram;
 use katydid::LockRelease;
-use katydid_wal::{Counters, Durability, Form, Group, InserterKind, LogKind, SyncKind};
+use katydid_wal::{Counters, Durability, Form, Group, HEADER_BYTES, InserterKind, LogKind, SyncKind};
 use katydid_workload::measure::Summary;
 use std::fmt;
 use std::time::Duration;
@@ -109,6 +109,16 @@ impl Case {
         match self.in_flight {
             1 => self.threads.to_string(),
             many => format!("{}x{many}", self.threads),
+        }
+    }
+
+    /// Bytes of a record of the log alone, where that is in NVRAM.
+    pub fn record_in_nvram(&self) -> Option<u64> {
+        match self.work {
+            Work::Log { payload } if self.log.in_nvram() => {
+                Some((HEADER_BYTES + payload).next_multiple_of(8) as u64)
+            }
+            _ => None,
         }
     }
 

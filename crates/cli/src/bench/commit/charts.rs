@@ -3,10 +3,11 @@
 //! Pure. Lines are told apart by everything that varies but what they are drawn over.
 
 use super::case::{Case, Delay, Row, Run};
-use super::columns::{Of, Rows, cores, switches, whole_us};
+use super::columns::{Of, Rows};
 use super::compare::{speed_up, to_disk};
 use super::figures::Figure;
 use super::nvram::NvramFigure;
+use super::quantities::{cores, switches, whole_us};
 use crate::bytes::shown;
 use crate::sweep::chart::{Line, Picture, Scale};
 
@@ -182,7 +183,7 @@ pub fn pictures(of: &Rows<'_>) -> Vec<Named> {
             chart("rate", "transactions/s", ENTRIES, Scale::Logarithmic, &rate),
         ],
         Of::LogCommit
-        | Of::Nvram(NvramFigure::BesideDisk)
+        | Of::Nvram(NvramFigure::BesideDisk | NvramFigure::Append)
         | Of::Cicada(_)
         | Of::Figure(Figure::Aether5 | Figure::Flushing5 | Figure::FlushingTable1) => vec![
             chart("rate", "commits/s", THREADS, Scale::Logarithmic, &rate),

@@ -17,6 +17,9 @@ pub fn speed_up(rows: &[Row], row: &Row) -> Option<f64> {
 
 /// The rate as a multiple of that of our own protocol under the same load.
 pub fn to_adaptive(rows: &[Row], row: &Row) -> Option<f64> {
+    if row.case.log.in_nvram() {
+        return None;
+    }
     let ours = partner(rows, row, |case| {
         case.sync = Default::default();
         case.group = None;

@@ -10,9 +10,11 @@ pub mod cicada;
 pub mod columns;
 pub mod company;
 mod compare;
+pub mod csv;
 pub mod figures;
 pub mod flags;
 pub mod nvram;
+mod quantities;
 mod raw;
 mod stage;
 pub mod store;
@@ -30,8 +32,9 @@ use crate::table::wrapped;
 use crate::whole_file;
 use case::{Case, Row, Work};
 use clap::Args;
-use columns::{Of, Rows, Setting, csv};
+use columns::{Of, Rows, Setting};
 use company::Companies;
+use csv::csv;
 use figures::{Figure, Given};
 use flags::Common;
 use katydid_wal::{InserterKind, LogKind};
@@ -258,7 +261,7 @@ impl<'a> Session<'a> {
         }
         stage.begin(method, device);
         let one = |case: &Case, round: usize| {
-            let raw = stage.raw(round, case.delay, time.min(RAW))?;
+            let raw = stage.raw(round, case, time.min(RAW))?;
             match (case.work, shop.as_mut(), tuples.as_mut()) {
                 (Work::Log { payload }, _, _) => alone::measure(case, payload, stage, raw, time),
                 (Work::Tuples { .. } | Work::Readers { .. }, _, Some(tuples)) => {

@@ -1,7 +1,8 @@
 //! The figures of the report on NV-Logging, and ELEDA's beside logs in NVRAM: their cases.
 //!
-//! Pure. The baseline of the report is a central log under one mutex on a memory disk, here our disk log with the inserter `mutex` on the
-//! device `memory`, each durable write of which takes as much longer as a persist in NVRAM. ELEDA's is the best disk log on the real device.
+//! Pure. The baseline of the report is a central log under one mutex on a memory disk, here our disk log with the inserter `mutex` on
+//! the device `memory`, each durable write of which takes as much longer as a persist in NVRAM. ELEDA's is the best disk log on the
+//! real device.
 
 use super::case::{Case, Work};
 use super::figures::{Axis, Spec};
@@ -21,6 +22,8 @@ pub enum NvramFigure {
     Entries,
     /// Beside the best disk log.
     BesideDisk,
+    /// Appends alone, beside what persisting takes. Ours.
+    Append,
 }
 
 /// What the command line gives; what is empty is the figure's own.
@@ -56,8 +59,13 @@ const LATENCY: Duration = Duration::from_nanos(400);
 const CLIENTS: usize = 10;
 
 impl NvramFigure {
-    pub const ALL: [NvramFigure; 4] =
-        [NvramFigure::Latency, NvramFigure::Clients, NvramFigure::Entries, NvramFigure::BesideDisk];
+    pub const ALL: [NvramFigure; 5] = [
+        NvramFigure::Latency,
+        NvramFigure::Clients,
+        NvramFigure::Entries,
+        NvramFigure::BesideDisk,
+        NvramFigure::Append,
+    ];
 
     /// Its words on the command line.
     pub fn words(self) -> &'static [&'static str] {
@@ -66,6 +74,7 @@ impl NvramFigure {
             NvramFigure::Clients => &["nvlogging7", "nvlogging8"],
             NvramFigure::Entries => &["nvlogging9"],
             NvramFigure::BesideDisk => &["eleda15"],
+            NvramFigure::Append => &["append"],
         }
     }
 
@@ -73,16 +82,16 @@ impl NvramFigure {
         match self {
             NvramFigure::Latency => Spec {
                 name: "nvlogging6",
-                about: "speed-up of logs in NVRAM on NewOrders and Payments of TPC-C over the latency of the memory (report on NV-Logging, \
-                        Figure 6)",
+                about: "speed-up of logs in NVRAM on NewOrders and Payments of TPC-C over the latency of the memory (report on \
+                        NV-Logging, Figure 6)",
                 saw: "1.05 to 1.34 times the throughput of the central log on a memory disk, from 0 to 10 us",
                 note: NOTE,
                 ..PLAIN
             },
             NvramFigure::Clients => Spec {
                 name: "nvlogging7",
-                about: "throughput and latency on NewOrders and Payments of TPC-C over clients, at 400 ns (report on NV-Logging, Figures 7 \
-                        and 8)",
+                about: "throughput and latency on NewOrders and Payments of TPC-C over clients, at 400 ns (report on NV-Logging, Figures \
+                        7 and 8)",
                 saw: "throughput does not fall beyond 20 clients, and latency grows less than with the central log",
                 note: NOTE,
                 seconds: 0.3,
@@ -93,21 +102,29 @@ impl NvramFigure {
                 about: "checkpoints and throughput on NewOrders and Payments of TPC-C over the entries of the log, at 400 ns (report on \
                         NV-Logging, Figure 9)",
                 saw: "a picture without numbers: the larger the buffer, the fewer checkpoints disturb",
-                note: "a log of so many entries has 128 bytes of ring or heap for each. A checkpoint begins when 70 % of it are taken. Each run has \
-                       a database of its own, loaded anew",
+                note: "a log of so many entries has 128 bytes of ring or heap for each. A checkpoint begins when 70 % of it are taken. \
+                       Each run has a database of its own, loaded anew",
                 seconds: 3.0,
                 rounds: 2,
                 ..PLAIN
             },
             NvramFigure::BesideDisk => Spec {
                 name: "eleda15",
-                about: "updates of single keys, and NewOrders and Payments of TPC-C, on the best disk log and on logs in NVRAM (ELEDA, Figure \
-                        15)",
+                about: "updates of single keys, and NewOrders and Payments of TPC-C, on the best disk log and on logs in NVRAM (ELEDA, \
+                        Figure 15)",
                 saw: "the software-only log on disks does as well as the one in NVRAM, or better, where its clients are called back",
-                note: "the disk log is on the folder's device, with clients that block and clients that are called back; in NVRAM a commit has \
-                       nothing to wait for. `to disk` is to the better of the two on disk with as many threads",
+                note: "the disk log is on the folder's device, with clients that block and clients that are called back; in NVRAM a \
+                       commit has nothing to wait for. `to disk` is to the better of the two on disk with as many threads",
                 device: Device::File,
                 seconds: 0.3,
+                ..PLAIN
+            },
+            NvramFigure::Append => Spec {
+                name: "append",
+                about: "records of 120 bytes appended to the log alone, each persisted before the next",
+                saw: "no such figure",
+                note: "raw is a record of the same size copied, written back and fenced in a region by itself, without a log; `to raw`: \
+                       the time of an append with one client to it",
                 ..PLAIN
             },
         }
@@ -187,15 +204,23 @@ impl NvramFigure {
                     }
                 }
             }
+            NvramFigure::Append => {
+                for &threads in or(&given.threads, &[1, 2]) {
+                    for &delay in or(&given.delays, &[Duration::ZERO]) {
+                        let work = Work::Log { payload: 120 };
+                        cases.extend(in_nvram(&Case { work, threads, delay, ..plain.clone() }));
+                    }
+                }
+            }
         }
         cases
     }
 }
 
-const NOTE: &str = "p50 and p99 are of the commit alone, txn of the whole transaction: in NVRAM each record is persisted when it is appended, on disk all \
-                    are when it commits. `to disk` is to the disk log with inserter mutex on a device in memory whose durable writes take the latency longer, beside the same \
-                    clients. No checkpoint falls into a run. After each run the conditions 1 to 4 of TPC-C held, with as many orders as were \
-                    acknowledged";
+const NOTE: &str = "p50 and p99 are of the commit alone, txn of the whole transaction: in NVRAM each record is persisted when it is \
+                    appended, on disk all are when it commits. `to disk` is to the disk log with inserter mutex on a device in memory \
+                    whose durable writes take the latency longer, beside the same clients. No checkpoint falls into a run. After each \
+                    run the conditions 1 to 4 of TPC-C held, with as many orders as were acknowledged";
 
 fn or<'a, T>(given: &'a [T], own: &'a [T]) -> &'a [T] {
     if given.is_empty() { own } else { given }
@@ -216,7 +241,7 @@ mod tests {
                     assert!(!cases[..at].contains(case), "{figure:?}: {case:?}");
                 }
                 let on_disk = cases.iter().filter(|case| case.log == LogKind::Disk).count();
-                assert_eq!(on_disk == 0, figure == NvramFigure::Entries);
+                assert_eq!(on_disk == 0, matches!(figure, NvramFigure::Entries | NvramFigure::Append));
                 for kind in &kinds {
                     assert!(cases.iter().any(|case| case.log == *kind));
                 }

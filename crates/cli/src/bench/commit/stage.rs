@@ -46,8 +46,8 @@ pub struct Stage {
     /// Of the rounds under way.
     method: MethodName,
     pub tuned: Tuned,
-    /// Of the round under way: what the device does by itself, at each delay.
-    raw: Vec<(Duration, Raw)>,
+    /// Of the round under way: what the device does by itself at each delay, or NVRAM with records of so many bytes.
+    raw: Vec<(Duration, Option<u64>, Raw)>,
     round: Option<usize>,
 }
 
@@ -179,18 +179,24 @@ impl Stage {
         self.round = None;
     }
 
-    /// What the device does by itself, measured once in each round for each delay.
-    pub fn raw(&mut self, round: usize, delay: Duration, time: Duration) -> Result<Raw> {
+    /// What the device does by itself, measured once in each round for each delay; for the log alone in NVRAM, what that does.
+    pub fn raw(&mut self, round: usize, case: &Case, time: Duration) -> Result<Raw> {
         if self.round != Some(round) {
             self.round = Some(round);
             self.raw.clear();
         }
-        if let Some((_, raw)) = self.raw.iter().find(|(known, _)| *known == delay) {
+        let (delay, record) = (case.delay, case.record_in_nvram());
+        if let Some((.., raw)) = self.raw.iter().find(|(at, of, _)| (*at, *of) == (delay, record)) {
             return Ok(*raw);
         }
-        let directory = self.on_device("raw", delay)?;
-        let raw = Raw::measure(directory.as_ref(), self.method.method(), time)?;
-        self.raw.push((delay, raw));
+        let raw = match record {
+            None => Raw::measure(self.on_device("raw", delay)?.as_ref(), self.method.method(), time)?,
+            Some(bytes) => {
+                let directory = FileDirectory::open(&self.nvram.0)?.subdirectory("raw")?;
+                Raw::of_nvram(directory.as_ref(), self.nvram_options(case).want, bytes, time)?
+            }
+        };
+        self.raw.push((delay, record, raw));
         Ok(raw)
     }
 }

@@ -1,0 +1,100 @@
+//! What columns show of a row and of a run, and how.
+//!
+//! Pure.
+
+use super::case::{Case, Row, Run, Work};
+use katydid_wal::{Counters, Form, Group};
+
+pub fn optional(value: Option<impl ToString>) -> String {
+    value.map_or(String::new(), |value| value.to_string())
+}
+
+pub fn places<const PLACES: usize>(value: f64) -> String {
+    format!("{value:.PLACES$}")
+}
+
+pub fn group(group: Group) -> String {
+    format!("{},{},{}", group.commits, group.bytes, group.microseconds)
+}
+
+pub fn is_store(case: &Case) -> bool {
+    !matches!(case.work, Work::Log { .. })
+}
+
+pub fn counted(row: &Row, of: fn(&Counters) -> u64) -> String {
+    places::<0>(row.median(|run| run.counted(of) as f64))
+}
+
+/// Transfers that were added up, over all rounds.
+pub fn checked(row: &Row) -> Option<u64> {
+    row.rounds.iter().map(|run| run.checked).sum()
+}
+
+/// How long a transaction takes from its beginning until it is told, on the mean: what is in flight by how soon it is done.
+pub fn whole_us(run: &Run, case: &Case) -> f64 {
+    (case.threads * case.in_flight) as f64 / run.per_second().max(1e-9) * 1e6
+}
+
+/// How the memory of a log in NVRAM persisted.
+pub fn form(row: &Row) -> Option<Form> {
+    row.rounds.iter().find_map(|run| run.nvram)
+}
+
+/// In NVRAM there is no protocol.
+pub fn sync(case: &Case) -> String {
+    if case.log.in_nvram() { "-".to_owned() } else { case.sync.to_string() }
+}
+
+pub fn p50_to_raw(run: &Run) -> f64 {
+    run.at(0.5) / run.raw.write_us.max(1e-3)
+}
+
+pub fn p99_to_raw(run: &Run) -> f64 {
+    run.at(0.99) / run.raw.write_us.max(1e-3)
+}
+
+pub fn bandwidth_to_raw(run: &Run) -> f64 {
+    run.megabytes_per_second() / run.raw.best_megabytes.max(1e-9)
+}
+
+pub fn cpu_us(run: &Run) -> f64 {
+    run.per_commit(run.usage.cpu().as_secs_f64() * 1e6)
+}
+
+pub fn cores(run: &Run) -> f64 {
+    run.usage.cpu().as_secs_f64() / run.seconds.max(1e-9)
+}
+
+pub fn switches(run: &Run) -> f64 {
+    run.usage.switches() as f64 / run.seconds.max(1e-9)
+}
+
+pub fn commits_per_sync(run: &Run) -> f64 {
+    run.per_sync(run.commits as f64)
+}
+
+pub fn bytes_per_sync(run: &Run) -> f64 {
+    run.per_sync(run.counted(|counters| counters.bytes_synced) as f64)
+}
+
+pub fn released_per_sync(run: &Run) -> f64 {
+    run.per_sync(run.counted(|counters| counters.released) as f64)
+}
+
+pub fn lock_us(run: &Run) -> f64 {
+    run.per_commit(run.counted(|counters| counters.sync_lock_ns) as f64 / 1e3)
+}
+
+pub fn sync_us(run: &Run) -> f64 {
+    run.per_commit(run.counted(|counters| counters.sync_ns) as f64 / 1e3)
+}
+
+pub fn completion_us(run: &Run) -> f64 {
+    run.per_commit(run.counted(|counters| counters.completion_ns) as f64 / 1e3)
+}
+
+/// The mean time of a byte of the log from its reservation to its durability.
+pub fn byte_us(run: &Run) -> f64 {
+    let bytes = run.counted(|counters| counters.bytes_synced).max(1);
+    run.counted(|counters| counters.byte_ns) as f64 / bytes as f64 / 1e3
+}
