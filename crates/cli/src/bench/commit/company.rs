@@ -1,7 +1,7 @@
 //! Runs a case on the store over a log of any kind: TPC-C's pair of transactions, or updates of single keys, in the paged engine.
 //!
-//! 1. There is one database for each kind of log (and, where they vary, its entries), loaded by whoever needs it first and opened anew for
-//!    each run with the case's latency. Its files are on the folder's device, its log where the case says.
+//! 1. There is one database for each kind of log (and, where they vary, its entries), loaded by whoever needs it first, or when it has
+//!    grown much, and opened anew for each run with the case's latency. Its files are on the folder's device, its log where the case says.
 //! 2. A checkpoint is taken before each run, so that a log in NVRAM has room for it, if it is long enough for one.
 //! 3. After every run the conditions of TPC-C hold, and there are as many orders as were loaded and acknowledged.
 
@@ -22,6 +22,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// A database that has got so many orders is loaded anew: reading and checking them would take longer than a run.
+const GROWN_MAX: u64 = 40_000;
 /// Transactions in flight of each thread that loads.
 const LOAD_IN_FLIGHT: usize = 16;
 
@@ -55,11 +57,11 @@ impl Companies {
     /// Runs a case.
     pub fn measure(&mut self, case: &Case, stage: &Stage, raw: Raw, time: Duration) -> Result<Run> {
         let name = stage.name_of("company", case);
-        if self.anew {
-            stage.forget(&name)?;
-            self.known.remove(&name);
-        }
         let mut company = self.known.remove(&name).unwrap_or_default();
+        if self.anew || company.orders.is_some_and(|orders| orders > self.settings.orders() + GROWN_MAX) {
+            stage.forget(&name)?;
+            company = Company::default();
+        }
         let store = open(case, &name, stage)?;
         let measured = self.on(&mut company, &store, case, raw, time);
         // Closed whatever came of it: the folder's lock must be free.
