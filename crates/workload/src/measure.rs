@@ -14,8 +14,8 @@ const DIGITS: u8 = 3;
 pub struct Latencies {
     /// Of read-only transactions: from their beginning until they were acknowledged.
     pub reads: Histogram<u64>,
-    /// Of transactions that write: from the call of commit until it was acknowledged. Where a rate was asked for, both
-    /// are from when the request should have started, unless the plan says otherwise.
+    /// Of transactions that write: from the call of commit until it was acknowledged, or from their beginning if the plan
+    /// says so. Where a rate was asked for, both are from when the request should have started, unless the plan says otherwise.
     pub commits: Histogram<u64>,
 }
 

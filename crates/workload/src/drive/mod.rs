@@ -91,6 +91,17 @@ pub trait Source {
     fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<Ending, StoreError>;
 }
 
+/// What the latency of a transaction that writes is measured from, where no rate is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum CommitsFrom {
+    /// The call of commit: what durability costs.
+    #[default]
+    Commit,
+    /// The beginning of its first attempt, as that of one that only reads: what its user waits. Stores that let one writer in at a time,
+    /// or that find conflicts late, are compared fairly only so.
+    Begin,
+}
+
 /// How a workload is to be run.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -106,6 +117,8 @@ pub struct Plan {
     pub target: Option<f64>,
     /// What latencies are measured from when there is a target.
     pub latency_from: LatencyFrom,
+    /// What latencies of transactions that write are measured from when there is no target.
+    pub commits_from: CommitsFrom,
     /// What all randomness comes from.
     pub seed: u64,
     /// How often a request that conflicts is run again.
@@ -127,6 +140,7 @@ impl Default for Plan {
             time: None,
             target: None,
             latency_from: LatencyFrom::Intended,
+            commits_from: CommitsFrom::Commit,
             seed: 1,
             conflict_retries: 1000,
             failure_retries: (0, Duration::ZERO),

@@ -127,3 +127,44 @@ fn refuses_impossible_plans() {
         assert!(matches!(run(&store, &ycsb, &plan), Err(DriveError::Plan(_))), "{threads} {in_flight}");
     }
 }
+
+/// Takes its time before each commit.
+struct Slow;
+
+/// How long.
+const SLOW: Duration = Duration::from_millis(2);
+
+impl Workload for Slow {
+    type Source = Slow;
+
+    fn source(self: &Arc<Self>, _thread: usize, _rng: Rng) -> Slow {
+        Slow
+    }
+}
+
+impl Source for Slow {
+    fn plan(&mut self) -> Option<Planned> {
+        Some(Planned { class: Class::Write, ticket: None })
+    }
+
+    fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<Ending, StoreError> {
+        let begun = Instant::now();
+        while begun.elapsed() < SLOW {
+            std::hint::spin_loop();
+        }
+        transaction.put(b"key", b"value")?;
+        Ok(Ending::Commit)
+    }
+}
+
+#[test]
+fn what_comes_before_a_commit_counts_if_asked_for() {
+    let store = MemoryStore::default();
+    for in_flight in [1, 4] {
+        let plan = Plan { in_flight, transactions: Some(3), ..Default::default() };
+        let plan = Plan { commits_from: CommitsFrom::Begin, ..plan };
+        let outcome = run(&store, &Arc::new(Slow), &plan).unwrap();
+        // The histogram keeps three digits.
+        assert!(outcome.latencies.commits.min() as f64 >= 0.99 * SLOW.as_nanos() as f64);
+    }
+}

@@ -4,7 +4,7 @@
 //! the watching thread empties now and then: hence its latch, which is practically never contended.
 
 use super::pacing::Pacing;
-use super::{Class, Ending, Plan, Planned, Shared, Source, Workload};
+use super::{Class, CommitsFrom, Ending, Plan, Planned, Shared, Source, Workload};
 use crate::measure::{self, Latencies};
 use crate::store::{Client, Intent, StoreError, Transaction};
 use crate::ycsb::LatencyFrom;
@@ -248,13 +248,11 @@ impl<'r, C: Client, S: Source, W: Workload> Worker<'r, C, S, W> {
     }
 
     fn request(&mut self, planned: Planned, measured_from: Option<Instant>) -> Result<(), StoreError> {
-        let read_from = match planned.class {
-            Class::Read => Some(measured_from.unwrap_or_else(Instant::now)),
-            Class::Write => measured_from,
-        };
+        let from_begin = planned.class == Class::Read || self.plan.commits_from == CommitsFrom::Begin;
+        let from = if from_begin { Some(measured_from.unwrap_or_else(Instant::now)) } else { measured_from };
         let (mut conflicts, mut doubts, mut failures) = (0, 0, 0);
         loop {
-            match self.attempt(planned, read_from) {
+            match self.attempt(planned, from) {
                 Ok(()) => return Ok(()),
                 Err(error) if error.is_retryable() || error.is_doubtful() => {
                     self.sink.conflicts.fetch_add(1, Ordering::Relaxed);

@@ -1,5 +1,6 @@
 //! The logs, each behind the same two traits and used as its documentation says.
 
+use crate::Result;
 use okaywal::{Configuration, Entry, EntryId, LogManager, SegmentReader, WriteAheadLog};
 use protobuf::well_known_types::BytesValue;
 use raft_engine::{Config, Engine, LogBatch, MessageExt, ReadableSize};
@@ -7,8 +8,6 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
-
-pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// An open log, shared by all threads.
 pub trait Log: Sync {
@@ -162,7 +161,7 @@ impl Appender for RaftAppender<'_> {
         entry.value[..8].copy_from_slice(&self.index.to_le_bytes());
         self.batch.add_entries::<Indexed>(self.group, &[entry])?;
         self.engine.write(&mut self.batch, true)?;
-        if self.index % KEPT == 0 {
+        if self.index.is_multiple_of(KEPT) {
             self.engine.compact_to(self.group, self.index - 1);
         }
         Ok(())
@@ -213,6 +212,7 @@ impl LogManager for Forget {
 
 /// The median of durable writes of 4 KiB to a file of zeros, one after the other, in microseconds: no log's append can be quicker on this
 /// device but by going past the page cache, which `katydid-wal` does and this does not.
+#[expect(clippy::disallowed_methods, reason = "this is the device as any program has it")]
 pub fn raw_write_us(dir: &Path, time: Duration) -> Result<f64> {
     const BLOCKS: usize = 1024;
     let path = dir.join("raw");

@@ -1,0 +1,40 @@
+//! Finds the libraries of the stores that are not Rust, where their features ask for them.
+
+use std::path::PathBuf;
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    if std::env::var_os("CARGO_FEATURE_ROCKSDB").is_some() {
+        rocksdb();
+    }
+}
+
+/// The folder named by the first of these variables that is set.
+fn folder(variables: &[&str]) -> Option<PathBuf> {
+    variables.iter().find_map(|variable| {
+        println!("cargo:rerun-if-env-changed={variable}");
+        std::env::var_os(variable).map(PathBuf::from)
+    })
+}
+
+/// Where the library is the linker finds out itself, unless ROCKSDB_LIB_DIR says; the header tells its version.
+fn rocksdb() {
+    let include = folder(&["ROCKSDB_INCLUDE_DIR"]).unwrap_or_else(|| "/usr/include".into());
+    let header = include.join("rocksdb/version.h");
+    let Ok(text) = std::fs::read_to_string(&header) else {
+        panic!(
+            "feature rocksdb: there is no {}: install librocksdb-dev, or set ROCKSDB_INCLUDE_DIR and ROCKSDB_LIB_DIR",
+            header.display()
+        );
+    };
+    let part = |name: &str| {
+        let rest = text.lines().find_map(|line| line.strip_prefix("#define ")?.strip_prefix(name));
+        rest.unwrap_or("?").trim().to_owned()
+    };
+    let version = ["ROCKSDB_MAJOR", "ROCKSDB_MINOR", "ROCKSDB_PATCH"].map(part).join(".");
+    println!("cargo:rustc-env=KATYDID_ROCKSDB_VERSION={version}");
+    if let Some(folder) = folder(&["ROCKSDB_LIB_DIR"]) {
+        println!("cargo:rustc-link-search=native={}", folder.display());
+        println!("cargo:rustc-link-arg=-Wl,-rpath,{}", folder.display());
+    }
+}

@@ -1,0 +1,27 @@
+//! Katydid itself; the adapter is that of katydid-workload.
+//!
+//! Durable: the default. The log is written past the page cache, durable write by durable write (`pwritev2` with `RWF_DSYNC`), each for
+//! all commits that wait. Unsafe: a commit is acknowledged when its record is in the log's memory.
+//!
+//! Transactions are serializable: strict two-phase locking in the paged engine, optimistic and multi-version in the one in memory.
+
+use super::{Commits, Options, Rival, failed};
+use katydid::{Database, Durability, EngineKind};
+use katydid_workload::{KatydidStore, Result};
+use std::path::Path;
+
+pub fn open(place: &Path, engine: EngineKind, options: &Options) -> Result<KatydidStore> {
+    let durability = match options.commits {
+        Commits::Durable => Durability::Durable,
+        Commits::Unsafe => Durability::Buffered,
+    };
+    let cache_bytes = usize::try_from(options.cache_bytes).map_err(failed)?;
+    let options = katydid::Options { engine, durability, cache_bytes, ..katydid::Options::default() };
+    Ok(KatydidStore::new(Database::open_with(place, options).map_err(failed)?))
+}
+
+impl Rival for KatydidStore {
+    fn close(self) -> Result<()> {
+        self.database().close().map_err(failed)
+    }
+}

@@ -1,0 +1,133 @@
+//! Stores behind the `Store` trait of katydid-workload, one file each. Every file's head says which setting makes an acknowledged commit
+//! survive power loss, which syncs that takes, and what transactions guarantee.
+//!
+//! 1. With [`Commits::Durable`] a commit is acknowledged only when it is on the device.
+//! 2. What a store reports as a conflict that another try may not meet is `StoreError::Conflict`; a store that lets one writer in at a
+//!    time makes the others wait.
+//! 3. A store without callbacks runs the callback of `commit_with` before that returns, on the thread that commits.
+
+mod fjall;
+mod katydid;
+mod lmdb;
+mod prefixes;
+mod redb;
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
+mod sqlite;
+mod surrealkv;
+#[cfg(test)]
+mod tests;
+
+use katydid_workload::{Keys, Result, Store, StoreError};
+use std::ops::Bound;
+use std::path::Path;
+
+/// What an acknowledged commit has survived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Commits {
+    /// The loss of power.
+    Durable,
+    /// Nothing that can be relied on: the fastest way the store has.
+    Unsafe,
+}
+
+/// How a store is to be opened.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    pub commits: Commits,
+    /// Bytes of pages or blocks that it may keep in memory, beside what it has not written yet.
+    pub cache_bytes: u64,
+    /// How many clients there will be.
+    pub clients: usize,
+}
+
+impl Options {
+    fn durable(&self) -> bool {
+        self.commits == Commits::Durable
+    }
+}
+
+/// A store that can be closed.
+pub trait Rival: Store {
+    /// Closes it; what was committed is found when it is opened again.
+    fn close(self) -> Result<()>;
+}
+
+/// What is to be done with a store of whatever type.
+pub trait Visit {
+    type Output;
+    fn visit<S: Rival>(self, store: &S) -> Result<Self::Output>;
+}
+
+/// A store that can be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known {
+    pub name: &'static str,
+    /// Whether it acknowledges commits by callbacks, so that a thread may have many in flight.
+    pub callbacks: bool,
+    /// Whether this build has it.
+    pub built: bool,
+}
+
+const fn known(name: &'static str, callbacks: bool) -> Known {
+    Known { name, callbacks, built: true }
+}
+
+/// All of them; the first is what the others are compared with.
+pub const ALL: [Known; 10] = [
+    known("katydid", true),
+    known("katydid-memory", true),
+    known("surrealkv", true),
+    Known { name: "rocksdb", callbacks: false, built: cfg!(feature = "rocksdb") },
+    Known { name: "rocksdb-optimistic", callbacks: false, built: cfg!(feature = "rocksdb") },
+    known("fjall", false),
+    known("fjall-optimistic", false),
+    known("lmdb", false),
+    known("redb", false),
+    known("sqlite", false),
+];
+
+/// Opens the store called `name` in `place`, which is a folder that exists, lets `visit` work on it and closes it.
+pub fn with<V: Visit>(name: &str, place: &Path, options: &Options, visit: V) -> Result<V::Output> {
+    match name {
+        "katydid" => run(katydid::open(place, ::katydid::EngineKind::Paged, options)?, visit),
+        "katydid-memory" => run(katydid::open(place, ::katydid::EngineKind::Memory, options)?, visit),
+        "surrealkv" => run(surrealkv::SurrealKv::open(place, options)?, visit),
+        "fjall" => run(fjall::Fjall::<fjall::SingleWriter>::open(place, options)?, visit),
+        "fjall-optimistic" => run(fjall::Fjall::<fjall::Optimistic>::open(place, options)?, visit),
+        "lmdb" => run(lmdb::Lmdb::open(place, options)?, visit),
+        "redb" => run(redb::Redb::open(place, options)?, visit),
+        "sqlite" => run(sqlite::Sqlite::open(place, options)?, visit),
+        #[cfg(feature = "rocksdb")]
+        "rocksdb" => run(rocksdb::RocksDb::open(place, rocksdb::Kind::Locking, options)?, visit),
+        #[cfg(feature = "rocksdb")]
+        "rocksdb-optimistic" => {
+            run(rocksdb::RocksDb::open(place, rocksdb::Kind::Optimistic, options)?, visit)
+        }
+        _ => Err(StoreError::Failed(format!("this build has no store {name:?}").into())),
+    }
+}
+
+fn run<S: Rival, V: Visit>(store: S, visit: V) -> Result<V::Output> {
+    let output = visit.visit(&store)?;
+    store.close()?;
+    Ok(output)
+}
+
+/// An error of a store that another try would meet too.
+fn failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> StoreError {
+    StoreError::Failed(error.into())
+}
+
+fn bounds(keys: Keys<'_>) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    (Bound::Included(keys.from), keys.to.map_or(Bound::Unbounded, Bound::Excluded))
+}
+
+fn exists(key: &[u8]) -> StoreError {
+    StoreError::KeyExists(key.escape_ascii().to_string())
+}
+
+/// A write in a transaction that was begun to read.
+fn read_only() -> StoreError {
+    failed("a transaction that was begun to read only was asked to write")
+}

@@ -1,0 +1,59 @@
+//! Tables in stores that have none: the keys of a table begin with a byte of its own, as SurrealDB and MyRocks have it. The byte of each
+//! table is kept in the store, under a key that begins with 0.
+
+use katydid_workload::{Result, StoreError};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// The bytes that are known, by the names of their tables.
+#[derive(Debug, Default)]
+pub struct Prefixes(Mutex<HashMap<String, u8>>);
+
+/// Where a store keeps them.
+pub trait Kept {
+    /// What is kept under this key.
+    fn read(&self, key: &[u8]) -> Result<Option<Vec<u8>>>;
+    /// Keeps it.
+    fn write(&self, key: &[u8], value: &[u8]) -> Result<()>;
+}
+
+/// The key under which the number of tables is kept; no table has an empty name.
+const MANY: &[u8] = &[0];
+
+impl Prefixes {
+    /// The byte of a table, which is made if it is not there. One thread at a time does so, since `kept` is under the lock.
+    pub fn of(&self, name: &str, kept: &impl Kept) -> Result<u8> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(prefix) = known.get(name) {
+            return Ok(*prefix);
+        }
+        let key = [MANY, name.as_bytes()].concat();
+        let prefix = match kept.read(&key)?.as_deref() {
+            Some([prefix]) => *prefix,
+            Some(_) => return Err(StoreError::Inconsistent(format!("the entry of table {name} is none"))),
+            None => {
+                let many = kept.read(MANY)?.and_then(|value| value.first().copied()).unwrap_or(0);
+                let prefix = many.checked_add(1).filter(|prefix| *prefix < u8::MAX);
+                let prefix = prefix.ok_or_else(|| StoreError::Failed("there are too many tables".into()))?;
+                kept.write(MANY, &[prefix])?;
+                kept.write(&key, &[prefix])?;
+                prefix
+            }
+        };
+        known.insert(name.to_owned(), prefix);
+        Ok(prefix)
+    }
+}
+
+/// A key with its table's byte before it.
+pub fn full(prefix: u8, key: &[u8]) -> Vec<u8> {
+    let mut full = Vec::with_capacity(key.len() + 1);
+    full.push(prefix);
+    full.extend_from_slice(key);
+    full
+}
+
+/// Where keys end that lie before `to`, or the table's.
+pub fn end(prefix: u8, to: Option<&[u8]>) -> Vec<u8> {
+    to.map_or_else(|| vec![prefix + 1], |to| full(prefix, to))
+}

@@ -1,0 +1,197 @@
+//! Measures durable appends of several logs, in turn within each round, in one folder.
+//!
+//! Every append is durable before the same thread makes the next; no record is lost to a warm-up.
+
+mod rivals;
+
+pub use rivals::raw_write_us;
+
+use crate::Result;
+use crate::flags;
+use crate::statistics::{extremes, median, times_as_much};
+use rivals::Appender;
+use std::path::{Path, PathBuf};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const HELP: &str = "\
+Measure durable appends by blocking threads, of katydid-wal and of other logs, in turn
+
+Usage: katydid-compare logs [--dir DIR] [--threads LIST] [--logs NAMES] [--payload BYTES] [--seconds S] [--rounds N]
+
+  --dir DIR        Folder to work in; must be new or empty [default: katydid-compare]
+  --threads LIST   Numbers of threads [default: 1,2,8,32,64,128]
+  --logs NAMES     Of katydid-wal, raft-engine, raft-engine-prefilled, okaywal, okaywal-large [default: all]
+  --payload BYTES  Bytes of a record without the log's own header [default: 120]
+  --seconds S      Of each run [default: 0.6]
+  --rounds N       Runs of each [default: 3]
+
+A row has the median round's rate, the slowest and the fastest, how many times as
+fast katydid-wal was (the median of each round's ratio), and the latencies of all rounds.";
+
+struct Settings {
+    dir: PathBuf,
+    threads: Vec<usize>,
+    logs: Vec<&'static str>,
+    payload: usize,
+    time: Duration,
+    rounds: usize,
+}
+
+fn settings(arguments: Vec<String>) -> Result<Option<Settings>> {
+    let mut settings = Settings {
+        dir: "katydid-compare".into(),
+        threads: vec![1, 2, 8, 32, 64, 128],
+        logs: rivals::NAMES.to_vec(),
+        payload: 120,
+        time: Duration::from_millis(600),
+        rounds: 3,
+    };
+    let Some(pairs) = flags::pairs(arguments)? else { return Ok(None) };
+    for (flag, value) in &pairs {
+        match flag.as_str() {
+            "--dir" => settings.dir = flags::value(flag, value)?,
+            "--threads" => settings.threads = flags::list(flag, value, flags::many)?,
+            "--logs" => settings.logs = flags::list(flag, value, rivals::known)?,
+            "--payload" => settings.payload = flags::value(flag, value)?,
+            "--seconds" => settings.time = Duration::try_from_secs_f64(flags::value(flag, value)?)?,
+            "--rounds" => settings.rounds = flags::value(flag, value)?,
+            _ => return Err(format!("unknown: {flag}; see --help").into()),
+        }
+    }
+    if settings.rounds == 0 {
+        return Err("there must be at least one round".into());
+    }
+    Ok(Some(settings))
+}
+
+/// One run of one log.
+struct Run {
+    per_second: f64,
+    /// Nanoseconds of each append.
+    times: Vec<u64>,
+}
+
+/// A log at a number of threads, and its rounds.
+struct Row {
+    log: &'static str,
+    threads: usize,
+    rounds: Vec<Run>,
+}
+
+impl Row {
+    fn rates(&self) -> Vec<f64> {
+        self.rounds.iter().map(|run| run.per_second).collect()
+    }
+
+    /// Microseconds.
+    fn at(&self, quantile: f64) -> f64 {
+        let mut all: Vec<u64> = self.rounds.iter().flat_map(|run| run.times.iter().copied()).collect();
+        all.sort_unstable();
+        let last = all.len().saturating_sub(1);
+        all.get((last as f64 * quantile) as usize).map_or(0.0, |nanos| *nanos as f64 / 1000.0)
+    }
+}
+
+pub fn main(arguments: Vec<String>) -> Result<()> {
+    let Some(settings) = settings(arguments)? else {
+        println!("{HELP}");
+        return Ok(());
+    };
+    let measured = flags::in_new_folder(&settings.dir, || measure(&settings))?;
+    print(&settings, &measured);
+    Ok(())
+}
+
+fn measure(settings: &Settings) -> Result<Vec<Row>> {
+    let mut rows: Vec<Row> = Vec::new();
+    for &threads in &settings.threads {
+        rows.extend(settings.logs.iter().map(|&log| Row { log, threads, rounds: Vec::new() }));
+    }
+    let mut raw = Vec::new();
+    for round in 0..settings.rounds {
+        raw.push(rivals::raw_write_us(&settings.dir, settings.time / 2)?);
+        let order: Vec<usize> = (0..rows.len()).collect();
+        let order = if round % 2 == 0 { order } else { order.into_iter().rev().collect() };
+        for at in order {
+            let row = &mut rows[at];
+            eprintln!("round {} of {}: {}, {} threads", round + 1, settings.rounds, row.log, row.threads);
+            let place = settings.dir.join("log");
+            let run = one(row.log, &place, row.threads, settings);
+            std::fs::remove_dir_all(&place)?;
+            row.rounds.push(run?);
+        }
+    }
+    println!("raw durable 4 KiB write: {:.1} us (median round)", median(raw));
+    Ok(rows)
+}
+
+fn one(name: &str, place: &Path, threads: usize, settings: &Settings) -> Result<Run> {
+    let log = rivals::open(name, place)?;
+    let appenders: Vec<Box<dyn Appender + '_>> =
+        (0..threads).map(|thread| log.appender(thread)).collect::<Result<_>>()?;
+    let (begin, stop) = (Barrier::new(threads + 1), AtomicBool::new(false));
+    let payload = vec![7; settings.payload];
+    let (done, elapsed) = std::thread::scope(|scope| {
+        let (begin, stop, payload) = (&begin, &stop, &payload);
+        let workers: Vec<_> = appenders
+            .into_iter()
+            .map(|mut appender| scope.spawn(move || work(appender.as_mut(), payload, begin, stop)))
+            .collect();
+        begin.wait();
+        let since = Instant::now();
+        while let Some(left) = settings.time.checked_sub(since.elapsed()).filter(|left| !left.is_zero()) {
+            std::thread::sleep(left.min(Duration::from_millis(10)));
+            log.housekeeping();
+        }
+        stop.store(true, Ordering::Relaxed);
+        let done: Vec<_> =
+            workers.into_iter().map(|worker| worker.join().expect("no worker panics")).collect();
+        (done, since.elapsed())
+    });
+    let mut times = Vec::new();
+    for mine in done {
+        times.extend(mine?);
+    }
+    log.close()?;
+    Ok(Run { per_second: times.len() as f64 / elapsed.as_secs_f64(), times })
+}
+
+fn work(appender: &mut dyn Appender, payload: &[u8], begin: &Barrier, stop: &AtomicBool) -> Result<Vec<u64>> {
+    let mut times = Vec::new();
+    begin.wait();
+    while !stop.load(Ordering::Relaxed) {
+        let since = Instant::now();
+        appender.append(payload)?;
+        times.push(since.elapsed().as_nanos() as u64);
+    }
+    Ok(times)
+}
+
+fn print(settings: &Settings, rows: &[Row]) {
+    println!("{} bytes, {} s, {} rounds", settings.payload, settings.time.as_secs_f64(), settings.rounds);
+    println!(
+        "{:<24}{:>8}{:>12}{:>12}{:>12}{:>10}{:>10}{:>10}{:>11}",
+        "log", "threads", "appends/s", "slowest", "fastest", "ours is", "p50 us", "p99 us", "p99.9 us"
+    );
+    for row in rows {
+        let ours = rows.iter().find(|other| other.log == rivals::NAMES[0] && other.threads == row.threads);
+        let rates = row.rates();
+        let (slowest, fastest) = extremes(&rates);
+        let ratio =
+            ours.map_or(String::new(), |ours| format!("{:.2} x", times_as_much(&ours.rates(), &rates)));
+        println!(
+            "{:<24}{:>8}{:>12.0}{:>12.0}{:>12.0}{:>10}{:>10.1}{:>10.1}{:>11.1}",
+            row.log,
+            row.threads,
+            median(rates),
+            slowest,
+            fastest,
+            ratio,
+            row.at(0.5),
+            row.at(0.99),
+            row.at(0.999)
+        );
+    }
+}

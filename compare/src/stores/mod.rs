@@ -1,0 +1,154 @@
+//! Measures transactions of Katydid and of other stores, in turn within each round, in one folder.
+//!
+//! 1. Every run has a store of its own, loaded anew; what it holds is checked afterwards, and what does not add up is a failure.
+//! 2. A store that fails is named and left out of further rounds, the others go on; the program then fails.
+
+mod report;
+mod settings;
+mod work;
+
+#[cfg(test)]
+pub use work::load;
+
+use crate::Result;
+use crate::adapters::{self, ALL, Known};
+use crate::flags;
+use crate::logs::raw_write_us;
+use crate::statistics::median;
+use katydid_workload::measure::Latencies;
+use settings::{Case, HELP, Settings};
+use std::time::Duration;
+
+/// What came of one run.
+pub struct Run {
+    pub per_second: f64,
+    pub transactions: u64,
+    pub conflicts: u64,
+    pub latencies: Latencies,
+    /// Durable writes of the store's log, if it counts them.
+    pub syncs: Option<u64>,
+    pub version: String,
+}
+
+/// A store in one case, and its rounds.
+pub struct Row {
+    pub store: Known,
+    pub case: Case,
+    pub rounds: Vec<Run>,
+    pub failure: Option<String>,
+}
+
+impl Row {
+    /// Transactions a second in each round.
+    pub fn rates(&self) -> Vec<f64> {
+        self.rounds.iter().map(|run| run.per_second).collect()
+    }
+
+    /// Of all rounds.
+    pub fn latencies(&self) -> Latencies {
+        let mut all = Latencies::default();
+        self.rounds.iter().for_each(|run| all.add(&run.latencies));
+        all
+    }
+
+    pub fn transactions(&self) -> u64 {
+        self.rounds.iter().map(|run| run.transactions).sum()
+    }
+
+    pub fn conflicts(&self) -> u64 {
+        self.rounds.iter().map(|run| run.conflicts).sum()
+    }
+
+    /// Durable writes of all rounds, if the store counts them.
+    pub fn syncs(&self) -> Option<u64> {
+        self.rounds.iter().map(|run| run.syncs).sum()
+    }
+}
+
+/// All that was measured.
+pub struct Measured {
+    pub rows: Vec<Row>,
+    /// The raw durable write of 4 KiB, in microseconds, of the middle round.
+    pub raw_us: f64,
+}
+
+pub fn main(arguments: Vec<String>) -> Result<()> {
+    let Some(settings) = Settings::read(arguments)? else {
+        println!("{HELP}");
+        return Ok(());
+    };
+    let measured = flags::in_new_folder(&settings.dir, || measure(&settings))?;
+    report::print(&settings, &measured);
+    if let Some(file) = &settings.csv {
+        std::fs::write(file, report::csv(&settings, &measured))?;
+    }
+    if let Some(file) = &settings.json {
+        std::fs::write(file, report::json(&settings, &measured))?;
+    }
+    match measured.rows.iter().find_map(|row| Some((row, row.failure.as_ref()?))) {
+        Some((row, failure)) => Err(format!("{}, {}: {failure}", row.store.name, row.case).into()),
+        None => Ok(()),
+    }
+}
+
+fn rows(settings: &Settings) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for &case in &settings.cases {
+        let can = settings.stores.iter().filter(|store| case.in_flight == 1 || store.callbacks);
+        rows.extend(can.map(|&store| Row { store, case, rounds: Vec::new(), failure: None }));
+    }
+    rows
+}
+
+fn measure(settings: &Settings) -> Result<Measured> {
+    let mut rows = rows(settings);
+    let mut raw = Vec::new();
+    for round in 0..settings.rounds {
+        raw.push(raw_write_us(&settings.dir, Duration::from_millis(300))?);
+        let order: Vec<usize> = (0..rows.len()).collect();
+        let order = if round % 2 == 0 { order } else { order.into_iter().rev().collect() };
+        for at in order {
+            let row = &mut rows[at];
+            if row.failure.is_some() {
+                continue;
+            }
+            eprintln!("round {} of {}: {}, {}", round + 1, settings.rounds, row.store.name, row.case);
+            match one(row, settings, round) {
+                Ok(run) => row.rounds.push(run),
+                Err(error) => {
+                    eprintln!("  failed: {error}");
+                    row.failure = Some(error.to_string());
+                }
+            }
+        }
+    }
+    Ok(Measured { rows, raw_us: median(raw) })
+}
+
+fn one(row: &Row, settings: &Settings, round: usize) -> Result<Run> {
+    let place = settings.dir.join("store");
+    std::fs::create_dir_all(&place)?;
+    let options = adapters::Options {
+        commits: settings.commits,
+        cache_bytes: settings.cache_bytes,
+        clients: row.case.threads,
+    };
+    let run = adapters::with(row.store.name, &place, &options, work::One { settings, case: row.case, round });
+    std::fs::remove_dir_all(&place)?;
+    Ok(run?)
+}
+
+/// The store called so, if this build has it.
+fn known(name: &str) -> Result<Known> {
+    match ALL.into_iter().find(|known| known.name == name) {
+        Some(known) if known.built => Ok(known),
+        Some(known) => {
+            let feature = known.name.split('-').next().unwrap_or(known.name);
+            Err(format!("this build has no {name}: install its library and build with --features {feature}, see README.md").into())
+        }
+        None => {
+            let names: Vec<&str> = ALL.iter().map(|known| known.name).collect();
+            Err(format!("no store {name:?}; there are {}", names.join(", ")).into())
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What was measured, as a table, as CSV and as JSON. Pure, but for the look at the machine.
+
+use super::settings::Settings;
+use super::{Measured, Row};
+use crate::adapters::Commits;
+use crate::statistics::{extremes, median, times_as_much};
+use katydid_workload::measure::Summary;
+use serde_json::{Value, json};
+
+/// What the other stores are compared with: the first row of the same case.
+fn ratio(row: &Row, rows: &[Row]) -> Option<f64> {
+    let first = rows.iter().find(|other| other.case == row.case)?;
+    let comparable = !row.rounds.is_empty() && !first.rounds.is_empty();
+    comparable.then(|| times_as_much(&first.rates(), &row.rates()))
+}
+
+fn per(part: u64, of: u64) -> f64 {
+    part as f64 / of.max(1) as f64
+}
+
+fn commits(settings: &Settings) -> &'static str {
+    match settings.commits {
+        Commits::Durable => "durable",
+        Commits::Unsafe => "unsafe",
+    }
+}
+
+pub fn print(settings: &Settings, measured: &Measured) {
+    println!(
+        "{}, {} commits, {} s, {} rounds; raw durable 4 KiB write: {:.1} us (median round)",
+        settings.work,
+        commits(settings),
+        settings.time.as_secs_f64(),
+        settings.rounds,
+        measured.raw_us
+    );
+    let first = settings.stores.first().map_or("", |store| store.name);
+    println!(
+        "{:<20}{:>8}{:>11}{:>11}{:>11}{:>10}{:>10}{:>11}{:>10}{:>11}{:>9}{:>10}",
+        "store",
+        "threads",
+        "per s",
+        "slowest",
+        "fastest",
+        format!("{} is", &first[..first.len().min(7)]),
+        "write p50",
+        "p99",
+        "read p50",
+        "p99",
+        "per sync",
+        "conflicts"
+    );
+    for row in &measured.rows {
+        print_row(row, &measured.rows);
+    }
+}
+
+fn print_row(row: &Row, rows: &[Row]) {
+    let name = row.store.name;
+    if let Some(failure) = &row.failure {
+        println!("{name:<20}{:>8}  failed: {failure}", row.case);
+        return;
+    }
+    let rates = row.rates();
+    let (slowest, fastest) = extremes(&rates);
+    let ratio = ratio(row, rows).map_or(String::new(), |ratio| format!("{ratio:.2} x"));
+    let latencies = row.latencies();
+    let times = |summary: Summary| match summary.count {
+        0 => (String::from("-"), String::from("-")),
+        _ => (format!("{:.1}", summary.p50_us), format!("{:.1}", summary.p99_us)),
+    };
+    let (write, write_99) = times(Summary::of(&latencies.commits));
+    let (read, read_99) = times(Summary::of(&latencies.reads));
+    let syncs = match row.syncs() {
+        Some(syncs) if syncs > 0 => format!("{:.1}", per(latencies.commits.len(), syncs)),
+        _ => String::from("-"),
+    };
+    println!(
+        "{name:<20}{:>8}{:>11.0}{slowest:>11.0}{fastest:>11.0}{ratio:>10}{write:>10}{write_99:>11}{read:>10}{read_99:>11}{syncs:>9}{:>10.2}",
+        row.case,
+        median(rates),
+        1000.0 * per(row.conflicts(), row.transactions()),
+    );
+}
+
+pub fn csv(settings: &Settings, measured: &Measured) -> String {
+    let mut lines = String::from(
+        "workload,commits,store,version,threads,in_flight,round,per_second,transactions,conflicts,syncs,\
+         write_p50_us,write_p99_us,read_p50_us,read_p99_us\n",
+    );
+    for row in &measured.rows {
+        for (round, run) in row.rounds.iter().enumerate() {
+            let (write, read) = (Summary::of(&run.latencies.commits), Summary::of(&run.latencies.reads));
+            lines += &format!(
+                "{},{},{},\"{}\",{},{},{},{:.1},{},{},{},{:.1},{:.1},{:.1},{:.1}\n",
+                settings.work,
+                commits(settings),
+                row.store.name,
+                run.version,
+                row.case.threads,
+                row.case.in_flight,
+                round + 1,
+                run.per_second,
+                run.transactions,
+                run.conflicts,
+                run.syncs.map_or(String::new(), |syncs| syncs.to_string()),
+                write.p50_us,
+                write.p99_us,
+                read.p50_us,
+                read.p99_us,
+            );
+        }
+    }
+    lines
+}
+
+fn summary(summary: Summary) -> Value {
+    json!({
+        "count": summary.count, "mean_us": summary.mean_us, "p50_us": summary.p50_us, "p95_us": summary.p95_us,
+        "p99_us": summary.p99_us, "p999_us": summary.p999_us, "max_us": summary.max_us,
+    })
+}
+
+pub fn json(settings: &Settings, measured: &Measured) -> String {
+    let rows: Vec<Value> = measured.rows.iter().map(|row| json_row(row, &measured.rows)).collect();
+    let all = json!({
+        "workload": settings.work.to_string(),
+        "commits": commits(settings),
+        "seconds": settings.time.as_secs_f64(),
+        "rounds": settings.rounds,
+        "records": settings.records,
+        "branches": settings.branches,
+        "warehouses": settings.warehouses,
+        "cache_bytes": settings.cache_bytes,
+        "raw_durable_4kib_write_us": measured.raw_us,
+        "machine": machine(),
+        "rows": rows,
+    });
+    format!("{all:#}\n")
+}
+
+fn json_row(row: &Row, rows: &[Row]) -> Value {
+    let latencies = row.latencies();
+    json!({
+        "store": row.store.name,
+        "version": row.rounds.first().map(|run| &run.version),
+        "threads": row.case.threads,
+        "in_flight": row.case.in_flight,
+        "failure": row.failure,
+        "per_second": row.rates(),
+        "per_second_median": median(row.rates()),
+        "first_is_times_as_fast": ratio(row, rows),
+        "transactions": row.transactions(),
+        "conflicts": row.conflicts(),
+        "syncs": row.syncs(),
+        "writes": summary(Summary::of(&latencies.commits)),
+        "reads": summary(Summary::of(&latencies.reads)),
+    })
+}
+
+/// What a figure needs to be understood; empty where the system does not tell.
+fn machine() -> Value {
+    let read = |file| std::fs::read_to_string(file).unwrap_or_default();
+    let cpus = read("/proc/cpuinfo");
+    let model = cpus.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
+    json!({
+        "processors": std::thread::available_parallelism().map_or(0, usize::from),
+        "model": model.trim_start_matches([' ', '\t', ':']),
+        "kernel": read("/proc/sys/kernel/osrelease").trim(),
+    })
+}

@@ -1,0 +1,138 @@
+//! The command line of `stores`.
+
+use super::known;
+use super::work::Work;
+use crate::Result;
+use crate::adapters::{ALL, Commits, Known};
+use crate::flags;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub const HELP: &str = "\
+Measure transactions of Katydid and of other stores, in turn within each round
+
+Usage: katydid-compare stores [FLAGS]
+
+  --workload NAME  insert: one new key of 20 bytes with a value of 100 in each transaction
+                   ycsb-a to ycsb-f: YCSB's, records of 10 fields of 100 bytes
+                   tpcb: transfers between accounts, see --branches
+                   tpcc: orders, payments and deliveries, see --warehouses [default: insert]
+  --stores NAMES   Of katydid, katydid-memory, surrealkv, rocksdb, rocksdb-optimistic, fjall, fjall-optimistic, lmdb, redb,
+                   sqlite [default: all of this build]
+  --threads LIST   Numbers of threads that block in each commit; none for none [default: 1,8,32,64]
+  --callbacks LIST Threads with many commits in flight each, as 2x256, of the stores that can [default: none]
+  --seconds S      Of each run, loading apart [default: 1]
+  --rounds N       Runs of each [default: 3]
+  --records N      Records that YCSB loads [default: 50000]
+  --branches N     Branches of the bank, with 1,000 accounts each [default: 64]
+  --warehouses N   Warehouses of TPC-C, with a tenth of its items and customers [default: 4]
+  --cache MIB      Pages or blocks that a store may keep in memory [default: 256]
+  --dir DIR        Folder to work in, on the disk to measure; must be new or empty [default: katydid-compare]
+  --unsafe         Acknowledge commits that are not durable, in each store's fastest way
+  --csv FILE       Write a line for each round of each row
+  --json FILE      Write everything
+
+Every store is opened and loaded anew for each run. A row has the median round's rate, the slowest and the fastest, how
+many times as fast the first store of the row's threads was (the median of each round's ratio), the latencies of all rounds
+in microseconds, of writing transactions and of those that only read, each from its beginning until it was acknowledged;
+transactions for each durable write of the log, where the store counts them; and conflicts for 1,000 transactions.";
+
+/// How many threads, and how many transactions of each are in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Case {
+    pub threads: usize,
+    pub in_flight: usize,
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.in_flight {
+            1 => f.pad(&self.threads.to_string()),
+            many => f.pad(&format!("{}x{many}", self.threads)),
+        }
+    }
+}
+
+pub struct Settings {
+    pub work: Work,
+    pub stores: Vec<Known>,
+    pub cases: Vec<Case>,
+    pub time: Duration,
+    pub rounds: usize,
+    pub records: u64,
+    pub branches: u64,
+    pub warehouses: u32,
+    pub cache_bytes: u64,
+    pub dir: PathBuf,
+    pub commits: Commits,
+    pub csv: Option<PathBuf>,
+    pub json: Option<PathBuf>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            work: Work::Insert,
+            stores: ALL.into_iter().filter(|store| store.built).collect(),
+            cases: Vec::new(),
+            time: Duration::from_secs(1),
+            rounds: 3,
+            records: 50_000,
+            branches: 64,
+            warehouses: 4,
+            cache_bytes: 256 << 20,
+            dir: "katydid-compare".into(),
+            commits: Commits::Durable,
+            csv: None,
+            json: None,
+        }
+    }
+}
+
+impl Settings {
+    /// `None` if help was asked for.
+    pub fn read(arguments: Vec<String>) -> Result<Option<Settings>> {
+        let Some(pairs) = flags::pairs(arguments)? else { return Ok(None) };
+        let mut settings = Settings::default();
+        let (mut threads, mut callbacks) = (vec![1, 8, 32, 64], Vec::new());
+        for (flag, value) in &pairs {
+            match flag.as_str() {
+                "--workload" => settings.work = flags::value(flag, value)?,
+                "--stores" => settings.stores = flags::list(flag, value, known)?,
+                "--threads" if value.as_deref() == Some("none") => threads.clear(),
+                "--threads" => threads = flags::list(flag, value, flags::many)?,
+                "--callbacks" => callbacks = flags::list(flag, value, case)?,
+                "--seconds" => settings.time = Duration::try_from_secs_f64(flags::value(flag, value)?)?,
+                "--rounds" => settings.rounds = flags::value(flag, value)?,
+                "--records" => settings.records = flags::value(flag, value)?,
+                "--branches" => settings.branches = flags::value(flag, value)?,
+                "--warehouses" => settings.warehouses = flags::value(flag, value)?,
+                "--cache" => settings.cache_bytes = flags::value::<u64>(flag, value)?.saturating_mul(1 << 20),
+                "--dir" => settings.dir = flags::value(flag, value)?,
+                "--unsafe" if value.is_none() => settings.commits = Commits::Unsafe,
+                "--csv" => settings.csv = Some(flags::value(flag, value)?),
+                "--json" => settings.json = Some(flags::value(flag, value)?),
+                _ => {
+                    return Err(
+                        format!("unknown: {flag} {}; see --help", value.as_deref().unwrap_or("")).into()
+                    );
+                }
+            }
+        }
+        let blocking = threads.into_iter().map(|threads| Case { threads, in_flight: 1 });
+        settings.cases = blocking.chain(callbacks).collect();
+        let Settings { rounds, records, branches, warehouses, ref cases, .. } = settings;
+        if [rounds as u64, records, branches, warehouses.into(), cases.len() as u64].contains(&0) {
+            return Err(
+                "there must be at least one round, record, branch, warehouse and number of threads".into()
+            );
+        }
+        Ok(Some(settings))
+    }
+}
+
+fn case(text: &str) -> Result<Case> {
+    let (threads, in_flight) = text.split_once('x').ok_or_else(|| format!("{text} is not like 2x256"))?;
+    Ok(Case { threads: flags::many(threads)?, in_flight: flags::many(in_flight)? })
+}

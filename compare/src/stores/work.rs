@@ -1,0 +1,220 @@
+//! The workloads: what is loaded, what is measured, what must be so afterwards.
+//!
+//! 1. Loading is not measured: one thread, many records in a transaction, as durable as the run.
+//! 2. Between loading and measuring every store has the same time for what it prepares in the background.
+//! 3. After a run the store holds what was acknowledged, and nothing else.
+
+use super::Run;
+use super::settings::{Case, Settings};
+use crate::adapters::{Rival, Visit};
+use katydid_workload::drive::{CommitsFrom, Outcome, Plan, Source, Workload, drive};
+use katydid_workload::insert::{Inserts, KeyOrder};
+use katydid_workload::properties::Properties;
+use katydid_workload::tpcb::{self, Totals, TpcbLoad, TpcbRun};
+use katydid_workload::tpcc::{self, Kind, Mix, State, TpccLoad, TpccRun};
+use katydid_workload::ycsb::{self, YcsbLoad, YcsbRun};
+use katydid_workload::{Client, Intent, Keys, Result, Store, StoreError, Transaction};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// How long a store has between being loaded and being measured.
+const SETTLE: Duration = Duration::from_millis(300);
+
+/// How often a transaction that conflicts is run again: not to be reached.
+const RETRIES: u32 = 1_000_000;
+
+/// Planned records in a transaction that loads.
+const BATCH: usize = 100;
+
+/// Accounts of a branch: 100,000 in TPC-B.
+const ACCOUNTS_OF_BRANCH: u64 = 1000;
+
+/// Items, and customers of a district: 100,000 and 3,000 in TPC-C.
+const ITEMS: u32 = 10_000;
+const CUSTOMERS_OF_DISTRICT: u32 = 300;
+
+/// Requests a second that are assumed where their number decides how zipfian keys are spread over records to come.
+const ASSUMED_RATE: f64 = 50_000.0;
+
+/// YCSB's workloads, by their letters.
+const YCSB: [(&str, &str); 6] = [
+    ("ycsb-a", include_str!("../../../workloads/ycsb/workloada")),
+    ("ycsb-b", include_str!("../../../workloads/ycsb/workloadb")),
+    ("ycsb-c", include_str!("../../../workloads/ycsb/workloadc")),
+    ("ycsb-d", include_str!("../../../workloads/ycsb/workloadd")),
+    ("ycsb-e", include_str!("../../../workloads/ycsb/workloade")),
+    ("ycsb-f", include_str!("../../../workloads/ycsb/workloadf")),
+];
+
+/// A workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    Insert,
+    /// The name and the properties.
+    Ycsb(&'static str, &'static str),
+    Tpcb,
+    Tpcc,
+}
+
+impl FromStr for Work {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text {
+            "insert" => Ok(Work::Insert),
+            "tpcb" => Ok(Work::Tpcb),
+            "tpcc" => Ok(Work::Tpcc),
+            text => match YCSB.iter().find(|(name, _)| *name == text) {
+                Some((name, properties)) => Ok(Work::Ycsb(name, properties)),
+                None => Err("no such workload; see --help".to_owned()),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Work::Insert => "insert",
+            Work::Ycsb(name, _) => name,
+            Work::Tpcb => "tpcb",
+            Work::Tpcc => "tpcc",
+        })
+    }
+}
+
+/// One run of the workload on one store.
+pub struct One<'a> {
+    pub settings: &'a Settings,
+    pub case: Case,
+    pub round: usize,
+}
+
+impl Visit for One<'_> {
+    type Output = Run;
+
+    fn visit<S: Rival>(self, store: &S) -> Result<Run> {
+        let outcome = match self.settings.work {
+            Work::Insert => self.inserts(store),
+            Work::Ycsb(_, properties) => self.ycsb(store, properties),
+            Work::Tpcb => self.tpcb(store),
+            Work::Tpcc => self.tpcc(store),
+        }?;
+        Ok(Run {
+            per_second: outcome.transactions_per_second(),
+            transactions: outcome.transactions,
+            conflicts: outcome.conflicts,
+            latencies: outcome.latencies,
+            syncs: outcome.counters.syncs,
+            version: store.describe(),
+        })
+    }
+}
+
+impl One<'_> {
+    fn inserts<S: Store>(&self, store: &S) -> Result<Outcome> {
+        const TABLE: [&str; 1] = ["inserts"];
+        // Made here and not by all clients at once.
+        drop(store.client(&TABLE)?);
+        let outcome = self.measure(store, &TABLE, &Inserts::new(20, 100, KeyOrder::Ascending, 0))?;
+        check_count(store, TABLE[0], outcome.transactions)?;
+        Ok(outcome)
+    }
+
+    fn ycsb<S: Store>(&self, store: &S, properties: &str) -> Result<Outcome> {
+        let mut properties = Properties::parse(properties).map_err(failed)?;
+        properties.set("recordcount", self.settings.records.to_string());
+        let settings = ycsb::Settings::from_properties(&properties).map_err(failed)?;
+        let table = [settings.table.as_str()];
+        load(store, &table, &YcsbLoad::new(&settings))?;
+        let expected = self.settings.time.as_secs_f64() * ASSUMED_RATE;
+        let run = YcsbRun::new(&settings, self.settings.records, expected as u64);
+        let outcome = self.measure(store, &table, &run)?;
+        check_count(store, table[0], run.next_record())?;
+        Ok(outcome)
+    }
+
+    fn tpcb<S: Store>(&self, store: &S) -> Result<Outcome> {
+        let settings = tpcb::Settings {
+            branches: self.settings.branches,
+            accounts_of_branch: ACCOUNTS_OF_BRANCH,
+            skew: 0.0,
+        };
+        let tables = tpcb::tables("history");
+        load(store, &tables, &TpcbLoad::new(&settings))?;
+        let outcome = self.measure(store, &tables, &TpcbRun::new(&settings, 0))?;
+        let totals = Totals::read(store, &tables)?;
+        totals.check(0)?;
+        check(outcome.transactions, totals.transfers, "notes of transfers")?;
+        Ok(outcome)
+    }
+
+    fn tpcc<S: Store>(&self, store: &S) -> Result<Outcome> {
+        let settings = tpcc::Settings {
+            warehouses: self.settings.warehouses,
+            items: ITEMS,
+            customers_of_district: CUSTOMERS_OF_DISTRICT,
+        };
+        load(store, &tpcc::TABLES, &TpccLoad::new(&settings, 1))?;
+        let run = TpccRun::new(&settings, Mix::Standard, 0);
+        let outcome = self.measure(store, &tpcc::TABLES, &run)?;
+        let state = State::read(store)?;
+        state.check(&settings).map_err(|condition| StoreError::Inconsistent(condition.to_string()))?;
+        check(settings.orders() + run.acknowledged(Kind::NewOrder), state.orders(), "orders")?;
+        Ok(outcome)
+    }
+
+    fn measure<S: Store, W: Workload>(&self, store: &S, tables: &[&str], work: &Arc<W>) -> Result<Outcome> {
+        std::thread::sleep(SETTLE);
+        let plan = Plan {
+            threads: self.case.threads,
+            in_flight: self.case.in_flight,
+            time: Some(self.settings.time),
+            seed: self.round as u64 + 1,
+            conflict_retries: RETRIES,
+            commits_from: CommitsFrom::Begin,
+            ..Plan::default()
+        };
+        drive(store, tables, work, &plan, &AtomicBool::new(false), &mut |_| ()).map_err(failed)
+    }
+}
+
+/// Loads all that a workload has, from one thread: nothing conflicts.
+pub fn load<S: Store, W: Workload>(store: &S, tables: &[&str], work: &Arc<W>) -> Result<()> {
+    let mut client = store.client(tables)?;
+    let mut source = work.source(0, fastrand::Rng::with_seed(1));
+    loop {
+        let mut transaction = client.begin(Intent::ReadWrite)?;
+        let mut done = 0;
+        while done < BATCH && source.plan().is_some() {
+            source.run(&mut transaction)?;
+            done += 1;
+        }
+        transaction.commit()?;
+        if done < BATCH {
+            return Ok(());
+        }
+    }
+}
+
+fn check_count<S: Store>(store: &S, table: &str, expected: u64) -> Result<()> {
+    let mut client = store.client(&[table])?;
+    let mut transaction = client.begin(Intent::ReadOnly)?;
+    let found = transaction.range(Keys::ALL, usize::MAX, &mut |_, _| ())?;
+    transaction.commit()?;
+    check(expected, found as u64, "keys")
+}
+
+fn check(expected: u64, found: u64, of: &str) -> Result<()> {
+    if expected == found {
+        return Ok(());
+    }
+    Err(StoreError::Inconsistent(format!("there are {found} {of}, but {expected} were acknowledged")))
+}
+
+fn failed(error: impl std::error::Error + Send + Sync + 'static) -> StoreError {
+    StoreError::Failed(Box::new(error))
+}
