@@ -35,20 +35,23 @@ pub fn print(settings: &Settings, measured: &Measured) {
         measured.raw_us
     );
     let first = settings.stores.first().map_or("", |store| store.name);
+    let ours = format!("{first} is");
     println!(
-        "{:<20}{:>8}{:>11}{:>11}{:>11}{:>10}{:>10}{:>11}{:>10}{:>11}{:>9}{:>10}",
-        "store",
-        "threads",
-        "per s",
-        "slowest",
-        "fastest",
-        format!("{} is", &first[..first.len().min(7)]),
-        "write p50",
-        "p99",
-        "read p50",
-        "p99",
-        "per sync",
-        "conflicts"
+        "{}",
+        line([
+            "store",
+            "threads",
+            "per s",
+            "slowest",
+            "fastest",
+            &ours,
+            "write p50",
+            "p99",
+            "read p50",
+            "p99",
+            "per sync",
+            "conflicts",
+        ])
     );
     for row in &measured.rows {
         print_row(row, &measured.rows);
@@ -66,21 +69,35 @@ fn print_row(row: &Row, rows: &[Row]) {
     let ratio = ratio(row, rows).map_or(String::new(), |ratio| format!("{ratio:.2} x"));
     let latencies = row.latencies();
     let times = |summary: Summary| match summary.count {
-        0 => (String::from("-"), String::from("-")),
-        _ => (format!("{:.1}", summary.p50_us), format!("{:.1}", summary.p99_us)),
+        0 => ["-".to_owned(), "-".to_owned()],
+        _ => [format!("{:.1}", summary.p50_us), format!("{:.1}", summary.p99_us)],
     };
-    let (write, write_99) = times(Summary::of(&latencies.commits));
-    let (read, read_99) = times(Summary::of(&latencies.reads));
+    let write = times(Summary::of(&latencies.commits));
+    let read = times(Summary::of(&latencies.reads));
     let syncs = match row.syncs() {
         Some(syncs) if syncs > 0 => format!("{:.1}", per(latencies.commits.len(), syncs)),
-        _ => String::from("-"),
+        _ => "-".to_owned(),
     };
+    let threads = row.case.to_string();
+    let [median, slowest, fastest] = [median(rates), slowest, fastest].map(|rate| format!("{rate:.0}"));
+    let conflicts = format!("{:.2}", 1000.0 * per(row.conflicts(), row.transactions()));
     println!(
-        "{name:<20}{:>8}{:>11.0}{slowest:>11.0}{fastest:>11.0}{ratio:>10}{write:>10}{write_99:>11}{read:>10}{read_99:>11}{syncs:>9}{:>10.2}",
-        row.case,
-        median(rates),
-        1000.0 * per(row.conflicts(), row.transactions()),
+        "{}",
+        line([
+            name, &threads, &median, &slowest, &fastest, &ratio, &write[0], &write[1], &read[0], &read[1],
+            &syncs, &conflicts,
+        ])
     );
+}
+
+/// One line of the table.
+fn line(cells: [&str; 12]) -> String {
+    const WIDTHS: [usize; 12] = [19, 8, 10, 10, 10, 12, 10, 10, 10, 10, 10, 11];
+    let mut line = format!("{:<1$}", cells[0], WIDTHS[0]);
+    for (cell, width) in cells.iter().zip(WIDTHS).skip(1) {
+        line += &format!("{cell:>width$}");
+    }
+    line
 }
 
 pub fn csv(settings: &Settings, measured: &Measured) -> String {
