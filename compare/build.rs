@@ -7,6 +7,8 @@ fn main() {
     if std::env::var_os("CARGO_FEATURE_ROCKSDB").is_some() {
         rocksdb();
     }
+    #[cfg(feature = "wiredtiger")]
+    wiredtiger();
 }
 
 /// The folder named by the first of these variables that is set.
@@ -36,5 +38,28 @@ fn rocksdb() {
     if let Some(folder) = folder(&["ROCKSDB_LIB_DIR"]) {
         println!("cargo:rustc-link-search=native={}", folder.display());
         println!("cargo:rustc-link-arg=-Wl,-rpath,{}", folder.display());
+    }
+}
+
+/// What WIREDTIGER_DIR names is a build of WiredTiger's, with its static library and its header in `include`.
+#[cfg(feature = "wiredtiger")]
+fn wiredtiger() {
+    const SHIM: &str = "src/adapters/wiredtiger/shim.c";
+    println!("cargo:rerun-if-changed={SHIM}");
+    let built = folder(&["WIREDTIGER_DIR"]);
+    let include = built.as_ref().map_or_else(|| "/usr/include".into(), |folder| folder.join("include"));
+    if !include.join("wiredtiger.h").exists() {
+        panic!(
+            "feature wiredtiger: there is no wiredtiger.h in {}: install libwiredtiger-dev, or set WIREDTIGER_DIR to a build",
+            include.display()
+        );
+    }
+    cc::Build::new().file(SHIM).include(include).compile("katydid_wiredtiger_shim");
+    match built {
+        Some(folder) => {
+            println!("cargo:rustc-link-search=native={}", folder.display());
+            println!("cargo:rustc-link-lib=static=wiredtiger");
+        }
+        None => println!("cargo:rustc-link-lib=wiredtiger"),
     }
 }

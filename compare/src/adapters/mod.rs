@@ -17,6 +17,8 @@ mod sqlite;
 mod surrealkv;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "wiredtiger")]
+mod wiredtiger;
 
 use katydid_workload::{Keys, Result, Store, StoreError};
 use std::ops::Bound;
@@ -74,7 +76,7 @@ const fn known(name: &'static str, callbacks: bool) -> Known {
 }
 
 /// All of them; the first is what the others are compared with.
-pub const ALL: [Known; 10] = [
+pub const ALL: [Known; 11] = [
     known("katydid", true),
     known("katydid-memory", true),
     known("surrealkv", true),
@@ -85,6 +87,7 @@ pub const ALL: [Known; 10] = [
     known("lmdb", false),
     known("redb", false),
     known("sqlite", false),
+    Known { name: "wiredtiger", callbacks: false, built: cfg!(feature = "wiredtiger") },
 ];
 
 /// Opens the store called `name` in `place`, which is a folder that exists, lets `visit` work on it and closes it.
@@ -104,6 +107,8 @@ pub fn with<V: Visit>(name: &str, place: &Path, options: &Options, visit: V) -> 
         "rocksdb-optimistic" => {
             run(rocksdb::RocksDb::open(place, rocksdb::Kind::Optimistic, options)?, visit)
         }
+        #[cfg(feature = "wiredtiger")]
+        "wiredtiger" => run(wiredtiger::WiredTiger::open(place, options)?, visit),
         _ => Err(StoreError::Failed(format!("this build has no store {name:?}").into())),
     }
 }

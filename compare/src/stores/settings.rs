@@ -19,7 +19,7 @@ Usage: katydid-compare stores [FLAGS]
                    tpcb: transfers between accounts, see --branches
                    tpcc: orders, payments and deliveries, see --warehouses [default: insert]
   --stores NAMES   Of katydid, katydid-memory, surrealkv, rocksdb, rocksdb-optimistic, fjall, fjall-optimistic, lmdb, redb,
-                   sqlite [default: all of this build]
+                   sqlite, wiredtiger [default: all of this build]
   --threads LIST   Numbers of threads that block in each commit; none for none [default: 1,8,32,64]
   --callbacks LIST Threads with many commits in flight each, as 2x256, of the stores that can [default: none]
   --seconds S      Of each run, loading apart [default: 1]

@@ -162,7 +162,7 @@ impl One<'_> {
         let run = TpccRun::new(&settings, Mix::Standard, 0);
         let outcome = self.measure(store, &tpcc::TABLES, &run)?;
         let state = State::read(store)?;
-        state.check(&settings).map_err(|condition| StoreError::Inconsistent(condition.to_string()))?;
+        state.check(&settings)?;
         check(settings.orders() + run.acknowledged(Kind::NewOrder), state.orders(), "orders")?;
         Ok(outcome)
     }

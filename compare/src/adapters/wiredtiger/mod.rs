@@ -1,0 +1,307 @@
+//! WiredTiger: a B-tree with a write-ahead log, the store below MongoDB.
+//!
+//! Durable: `log=(enabled)` and `transaction_sync=(enabled,method=fsync)`, one `fdatasync` of the log for all commits that were written
+//! when it began. Unsafe: no log.
+//!
+//! Snapshot isolation: who writes or reserves what another one has written since it began is refused at once. What is read for update is
+//! reserved.
+//!
+//! Safety rules:
+//! 1. A connection outlives its sessions, and those their cursors: clients borrow the store, transactions their client.
+//! 2. A connection is shared by threads, as WiredTiger documents; a session and its cursors are one client's and never used by two threads
+//!    at once.
+//! 3. Bytes that a cursor hands out are copied, or shown, before it is used again.
+
+mod ffi;
+
+use super::{Options, Rival, exists, failed, read_only};
+use katydid_workload::{Client, Counters, Intent, Keys, Result, Store, StoreError, Transaction};
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr;
+
+/// Sessions beside the clients': its own and those that check.
+const OTHER_SESSIONS: usize = 64;
+
+fn text(code: c_int) -> String {
+    // SAFETY: the text of a code is a constant.
+    unsafe { CStr::from_ptr(ffi::katydid_wt_text(code)).to_string_lossy().into_owned() }
+}
+
+fn done(code: c_int) -> Result<()> {
+    // SAFETY: constants.
+    let conflict = unsafe { ffi::katydid_wt_conflict };
+    match code {
+        0 => Ok(()),
+        code if code == conflict => Err(StoreError::Conflict(text(code).into())),
+        code => Err(failed(format!("wiredtiger: {} ({code})", text(code)))),
+    }
+}
+
+/// Whether something was found.
+fn found(code: c_int) -> Result<bool> {
+    // SAFETY: a constant.
+    if code == unsafe { ffi::katydid_wt_not_found } {
+        return Ok(false);
+    }
+    done(code).map(|()| true)
+}
+
+/// # Safety
+/// As for `slice::from_raw_parts`, but `at` may be null where there are no bytes.
+unsafe fn bytes<'b>(at: *const c_void, length: usize) -> &'b [u8] {
+    if length == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(at.cast(), length) }
+}
+
+pub struct WiredTiger {
+    connection: *mut ffi::Connection,
+}
+
+// SAFETY: rule 2.
+unsafe impl Send for WiredTiger {}
+// SAFETY: rule 2.
+unsafe impl Sync for WiredTiger {}
+
+impl WiredTiger {
+    pub fn open(place: &Path, options: &Options) -> Result<WiredTiger> {
+        let log = match options.durable() {
+            true => "log=(enabled=true),transaction_sync=(enabled=true,method=fsync)",
+            false => "",
+        };
+        let sessions = options.clients + OTHER_SESSIONS;
+        let config = format!("create,cache_size={},session_max={sessions},{log}", options.cache_bytes);
+        let (home, config) = (CString::new(place.as_os_str().as_bytes()), CString::new(config));
+        let (home, config) = (home.map_err(failed)?, config.map_err(failed)?);
+        let mut connection = ptr::null_mut();
+        // SAFETY: the texts live for the call, and the connection is this store's.
+        done(unsafe { ffi::katydid_wt_open(home.as_ptr(), config.as_ptr(), &mut connection) })?;
+        Ok(WiredTiger { connection })
+    }
+}
+
+impl Drop for WiredTiger {
+    fn drop(&mut self) {
+        if !self.connection.is_null() {
+            // A store that is dropped and not closed has failed, and this cannot tell more.
+            // SAFETY: rule 1: nobody uses it any more.
+            unsafe { ffi::katydid_wt_close(self.connection) };
+        }
+    }
+}
+
+impl Store for WiredTiger {
+    type Client<'s> = WiredClient<'s>;
+
+    fn client(&self, tables: &[&str]) -> Result<WiredClient<'_>> {
+        let mut session = ptr::null_mut();
+        // SAFETY: the session is closed when the client is dropped, before the connection.
+        done(unsafe { ffi::katydid_wt_session(self.connection, &mut session) })?;
+        let mut client = WiredClient { _store: self, session, tables: Vec::new() };
+        for name in tables {
+            client.tables.push(client.table(name)?);
+        }
+        Ok(client)
+    }
+
+    fn counters(&self) -> Result<Counters> {
+        Ok(Counters::default())
+    }
+
+    fn describe(&self) -> String {
+        // SAFETY: the text is a constant.
+        unsafe { CStr::from_ptr(ffi::katydid_wt_version()).to_string_lossy().into_owned() }
+    }
+}
+
+impl Rival for WiredTiger {
+    fn close(mut self) -> Result<()> {
+        let connection = std::mem::replace(&mut self.connection, ptr::null_mut());
+        // SAFETY: rule 1, and nobody closes it again.
+        done(unsafe { ffi::katydid_wt_close(connection) })
+    }
+}
+
+/// A table's cursors.
+#[derive(Clone, Copy)]
+struct Table {
+    any: *mut ffi::Cursor,
+    /// Which refuses to insert a key that is there.
+    new: *mut ffi::Cursor,
+}
+
+pub struct WiredClient<'s> {
+    _store: &'s WiredTiger,
+    session: *mut ffi::Session,
+    tables: Vec<Table>,
+}
+
+impl WiredClient<'_> {
+    fn table(&self, name: &str) -> Result<Table> {
+        let uri = CString::new(format!("table:{name}")).map_err(failed)?;
+        let cursor = |config: &CStr| -> Result<*mut ffi::Cursor> {
+            let mut cursor = ptr::null_mut();
+            // SAFETY: the session is open, and closes its cursors with itself.
+            done(unsafe {
+                ffi::katydid_wt_cursor(self.session, uri.as_ptr(), config.as_ptr(), &mut cursor)
+            })?;
+            Ok(cursor)
+        };
+        // SAFETY: as above. A table that is there with the same formats is left as it is.
+        done(unsafe {
+            ffi::katydid_wt_create(self.session, uri.as_ptr(), c"key_format=u,value_format=u".as_ptr())
+        })?;
+        Ok(Table { any: cursor(c"overwrite=true")?, new: cursor(c"overwrite=false")? })
+    }
+}
+
+impl Drop for WiredClient<'_> {
+    fn drop(&mut self) {
+        // What is open is rolled back.
+        // SAFETY: rule 2: nobody else has the session or its cursors.
+        unsafe { ffi::katydid_wt_session_close(self.session) };
+    }
+}
+
+impl Client for WiredClient<'_> {
+    type Transaction<'c>
+        = WiredTransaction<'c>
+    where
+        Self: 'c;
+
+    fn begin(&mut self, intent: Intent) -> Result<WiredTransaction<'_>> {
+        // SAFETY: the session is open and has no transaction: the one before ended when it was dropped.
+        done(unsafe { ffi::katydid_wt_begin(self.session) })?;
+        let (table, tables) = (self.tables[0], &self.tables[..]);
+        Ok(WiredTransaction { session: self.session, table, tables, intent, open: true })
+    }
+
+    fn poll(&mut self) -> usize {
+        0
+    }
+
+    fn pending(&self) -> usize {
+        0
+    }
+
+    fn wait_below(&mut self, _limit: usize) -> Result<()> {
+        Ok(())
+    }
+}
+
+pub struct WiredTransaction<'c> {
+    session: *mut ffi::Session,
+    table: Table,
+    tables: &'c [Table],
+    intent: Intent,
+    /// Whether it is to be rolled back when it is dropped.
+    open: bool,
+}
+
+type Get =
+    unsafe extern "C" fn(*mut ffi::Cursor, *const c_void, usize, *mut *const c_void, *mut usize) -> c_int;
+
+impl WiredTransaction<'_> {
+    fn find(&mut self, key: &[u8], get: Get) -> Result<Option<Vec<u8>>> {
+        let (mut value, mut length) = (ptr::null(), 0);
+        // SAFETY: the cursor is open; the key lives until it is reset, the value is copied before (rule 3).
+        unsafe {
+            let code = get(self.table.any, key.as_ptr().cast(), key.len(), &mut value, &mut length);
+            let copy = found(code)?.then(|| bytes(value, length).to_vec());
+            done(ffi::katydid_wt_reset(self.table.any))?;
+            Ok(copy)
+        }
+    }
+
+    fn insert_by(&mut self, cursor: *mut ffi::Cursor, key: &[u8], value: &[u8]) -> Result<()> {
+        if self.intent == Intent::ReadOnly {
+            return Err(read_only());
+        }
+        // SAFETY: the cursor is open, and what is inserted is copied.
+        let code = unsafe {
+            ffi::katydid_wt_insert(cursor, key.as_ptr().cast(), key.len(), value.as_ptr().cast(), value.len())
+        };
+        // SAFETY: a constant.
+        if code == unsafe { ffi::katydid_wt_duplicate_key } {
+            return Err(exists(key));
+        }
+        done(code)
+    }
+}
+
+impl Drop for WiredTransaction<'_> {
+    fn drop(&mut self) {
+        if self.open {
+            // What cannot be rolled back stops the session, and the next beginning tells.
+            // SAFETY: the session is open and in a transaction.
+            unsafe { ffi::katydid_wt_rollback(self.session) };
+        }
+    }
+}
+
+impl Transaction for WiredTransaction<'_> {
+    fn on(&mut self, table: usize) -> &mut Self {
+        self.table = self.tables[table];
+        self
+    }
+
+    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.find(key, ffi::katydid_wt_get)
+    }
+
+    fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.find(key, ffi::katydid_wt_get_for_update)
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.insert_by(self.table.any, key, value)
+    }
+
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.insert_by(self.table.new, key, value)
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<bool> {
+        if self.intent == Intent::ReadOnly {
+            return Err(read_only());
+        }
+        // SAFETY: the cursor is open, the key is for the call. This cursor tells what was not there.
+        found(unsafe { ffi::katydid_wt_remove(self.table.new, key.as_ptr().cast(), key.len()) })
+    }
+
+    fn range(&mut self, keys: Keys<'_>, limit: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<usize> {
+        let (cursor, from, mut seen) = (self.table.any, keys.from, 0);
+        // SAFETY: the cursor is open; what it shows is used before it moves (rule 3).
+        unsafe {
+            let mut more = found(ffi::katydid_wt_seek(cursor, from.as_ptr().cast(), from.len()))?;
+            while more && seen < limit {
+                let (mut key, mut length, mut value, mut value_length) = (ptr::null(), 0, ptr::null(), 0);
+                done(ffi::katydid_wt_entry(cursor, &mut key, &mut length, &mut value, &mut value_length))?;
+                let key = bytes(key, length);
+                if keys.to.is_some_and(|to| key >= to) {
+                    break;
+                }
+                visit(key, bytes(value, value_length));
+                seen += 1;
+                more = found(ffi::katydid_wt_next(cursor))?;
+            }
+            done(ffi::katydid_wt_reset(cursor))?;
+        }
+        Ok(seen)
+    }
+
+    fn commit(mut self) -> Result<()> {
+        // A commit that fails has rolled back.
+        self.open = false;
+        // SAFETY: the session is open and in a transaction.
+        done(unsafe { ffi::katydid_wt_commit(self.session) })
+    }
+
+    fn commit_with(self, done: impl FnOnce(Result<()>) + Send + 'static) {
+        done(self.commit());
+    }
+}
