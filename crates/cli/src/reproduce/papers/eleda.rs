@@ -153,7 +153,8 @@ fn fifteen(rows: &Rows) -> Judged {
     let mut told = Vec::new();
     for work in rows.all().words("work") {
         let of = |threads: &str, log: &str| rows.with(&[("work", &work), ("threads", threads), ("log", log)]);
-        let to = rows.with(&[("work", &work)]).words("threads").iter().filter_map(|threads| {
+        let counts = rows.with(&[("work", &work)]).words("threads");
+        let to = counts.iter().filter_map(|threads| {
             let nvram = ["nv_logging", "nv_direct", "nv_ring"]
                 .iter()
                 .filter_map(|log| of(threads, log).with("delay_us", "0.4").most("commits_per_second"));

@@ -13,7 +13,14 @@ use super::experiment::{Experiment, Left};
 
 /// All experiments, in the order of the report.
 pub fn experiments() -> Vec<Experiment> {
-    [aether::EXPERIMENTS, eleda::EXPERIMENTS, flushing::EXPERIMENTS, nvlogging::EXPERIMENTS, cicada::EXPERIMENTS].concat()
+    [
+        aether::EXPERIMENTS,
+        eleda::EXPERIMENTS,
+        flushing::EXPERIMENTS,
+        nvlogging::EXPERIMENTS,
+        cicada::EXPERIMENTS,
+    ]
+    .concat()
 }
 
 /// What is not run.

@@ -90,10 +90,7 @@ fn seven_and_eight(rows: &Rows) -> Judged {
     let of = |log: &str, threads: &str, column| rows.with(&[("log", log), ("threads", threads)]).only(column);
     judged.ask_times(
         "nv_logging at most clients to itself at 20: at least 0.8",
-        ratio(
-            of("nv_logging", &most, "commits_per_second"),
-            of("nv_logging", "20", "commits_per_second"),
-        ),
+        ratio(of("nv_logging", &most, "commits_per_second"), of("nv_logging", "20", "commits_per_second")),
         0.8,
     );
     judged.ask_times(
@@ -101,7 +98,10 @@ fn seven_and_eight(rows: &Rows) -> Judged {
         ratio(of("disk", &most, "transaction_us"), of("nv_logging", &most, "transaction_us")),
         1.0,
     );
-    judged.ours = format!("nv_logging {} at its best", rate(rows.with(&[("log", "nv_logging")]).most("commits_per_second")));
+    judged.ours = format!(
+        "nv_logging {} at its best",
+        rate(rows.with(&[("log", "nv_logging")]).most("commits_per_second"))
+    );
     judged
 }
 
