@@ -247,6 +247,8 @@ impl Machine {
             options.log.ring_bytes = 128 << 10;
             options.log.run_ahead_bytes = 64 << 10;
             options.log.chunk_bytes = [512, 2048, 8192][seed as usize % 3];
+            // The transactions of all of them are open at once, and none may be refused.
+            options.log.nvram.bytes = 1 << 20;
         }
         options.log.log = self.log;
         Database::open_in(Arc::new(directory), options)
