@@ -1,0 +1,151 @@
+//! The run phase: transactions of a script.
+//!
+//! Running a planned transaction again (after a conflict) does the same: what is random was drawn when it was planned.
+
+use super::load::draw_k;
+use super::rows::{self, Row};
+use super::{BY_K, ROWS, Settings, TABLES};
+use crate::drive::{Class, Ending, Planned, Source, Workload};
+use crate::generate::Zipfian;
+use crate::store::{Keys, Result, Shown, StoreError, Transaction};
+use fastrand::Rng;
+use std::sync::Arc;
+
+/// Rows of a range.
+const RANGE: usize = 100;
+
+/// What a transaction does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Script {
+    /// Ten rows, four ranges, a `k`, a text, and a row deleted and inserted: `oltp_read_write`.
+    #[default]
+    ReadWrite,
+    /// The same without what only reads: `oltp_write_only`.
+    WriteOnly,
+    /// A `k`: `oltp_update_index`.
+    UpdateIndex,
+}
+
+/// Transactions, until the driver has enough.
+#[derive(Debug)]
+pub struct SysbenchRun {
+    settings: Settings,
+    script: Script,
+    numbers: Zipfian,
+}
+
+impl SysbenchRun {
+    /// Transactions on a table that is loaded.
+    pub fn new(settings: &Settings, script: Script) -> Arc<Self> {
+        let numbers = Zipfian::new(settings.rows, settings.skew);
+        Arc::new(SysbenchRun { settings: *settings, script, numbers })
+    }
+}
+
+impl Workload for SysbenchRun {
+    type Source = SysbenchSource;
+
+    fn source(self: &Arc<Self>, _thread: usize, rng: Rng) -> SysbenchSource {
+        SysbenchSource { run: Arc::clone(self), rng, planned: Request::default() }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Request {
+    points: Vec<u64>,
+    ranges: Vec<u64>,
+    /// The row whose `k` grows.
+    index: u64,
+    others: Option<Others>,
+}
+
+#[derive(Debug)]
+struct Others {
+    /// The row that gets another text, and what that comes from.
+    text: (u64, u64),
+    /// The row that is deleted and inserted, and its new content.
+    replaced: (u64, Box<Row>),
+}
+
+/// The transactions of one thread.
+#[derive(Debug)]
+pub struct SysbenchSource {
+    run: Arc<SysbenchRun>,
+    rng: Rng,
+    planned: Request,
+}
+
+impl Source for SysbenchSource {
+    fn plan(&mut self) -> Option<Planned> {
+        let SysbenchSource { run, rng, planned } = self;
+        let (points, ranges) = if run.script == Script::ReadWrite { (10, 4) } else { (0, 0) };
+        planned.points = (0..points).map(|_| run.numbers.next(rng)).collect();
+        planned.ranges = (0..ranges).map(|_| run.numbers.next(rng)).collect();
+        planned.index = run.numbers.next(rng);
+        planned.others = (run.script != Script::UpdateIndex).then(|| {
+            let k = draw_k(rng, &run.settings);
+            let text = (run.numbers.next(rng), rng.u64(..));
+            Others { text, replaced: (run.numbers.next(rng), Box::new(rows::row(k, rng))) }
+        });
+        Some(Planned { class: Class::Write, ticket: None })
+    }
+
+    fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<Ending> {
+        let Request { points, ranges, index, others } = &self.planned;
+        for number in points {
+            let key = rows::key(*number);
+            let found = transaction.on(ROWS).get(&key)?;
+            found.and_then(|row| rows::k(&row)).ok_or_else(|| wrong(&key))?;
+        }
+        for from in ranges {
+            let key = rows::key(*from);
+            let expected = (self.run.settings.rows - from).min(RANGE as u64) as usize;
+            let found = transaction.on(ROWS).range(Keys::from(&key), RANGE, &mut |_, _| ())?;
+            if found != expected {
+                let text = format!("{found} rows from {} on, not {expected}", Shown(&key));
+                return Err(StoreError::Inconsistent(text));
+            }
+        }
+        let (mut row, k) = take(transaction, *index)?;
+        rows::set_k(&mut row, k.wrapping_add(1));
+        transaction.on(ROWS).put(&rows::key(*index), &row)?;
+        move_entry(transaction, *index, k, k.wrapping_add(1))?;
+        if let Some(Others { text: (text, seed), replaced: (replaced, new) }) = others {
+            let (mut row, _) = take(transaction, *text)?;
+            rows::set_c(&mut row, &rows::c(&mut Rng::with_seed(*seed)));
+            transaction.on(ROWS).put(&rows::key(*text), &row)?;
+            let (_, k) = take(transaction, *replaced)?;
+            let (key, new_k) = (rows::key(*replaced), rows::k(&new[..]).unwrap_or_default());
+            if !transaction.on(ROWS).delete(&key)? {
+                return Err(wrong(&key));
+            }
+            transaction.on(ROWS).insert(&key, &new[..])?;
+            move_entry(transaction, *replaced, k, new_k)?;
+        }
+        Ok(Ending::Commit)
+    }
+}
+
+/// The row of a number, to be changed, and its `k`.
+fn take<T: Transaction>(transaction: &mut T, number: u64) -> Result<(Row, u32)> {
+    let key = rows::key(number);
+    let found = transaction.on(ROWS).get_for_update(&key)?;
+    let row: Row = found.and_then(|row| row.try_into().ok()).ok_or_else(|| wrong(&key))?;
+    Ok((row, rows::k(&row).unwrap_or_default()))
+}
+
+/// Leads the index from another `k` to a row.
+fn move_entry<T: Transaction>(transaction: &mut T, number: u64, from: u32, to: u32) -> Result<()> {
+    if from == to {
+        return Ok(());
+    }
+    let old = rows::index_key(from, number);
+    match transaction.on(BY_K).delete(&old)? {
+        true => transaction.insert(&rows::index_key(to, number), &[]),
+        false => Err(StoreError::Inconsistent(format!("{} of {} is missing", Shown(&old), TABLES[BY_K]))),
+    }
+}
+
+fn wrong(key: &[u8]) -> StoreError {
+    StoreError::Inconsistent(format!("{} of {} is missing or cut", Shown(key), TABLES[ROWS]))
+}
