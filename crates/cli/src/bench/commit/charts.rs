@@ -204,8 +204,12 @@ fn named(
     let (x_name, y_name) = (x_name.to_owned(), y_name.to_owned());
     let title = format!("{}: {}", of.of.name(), of.setting.machine);
     let mut same = of.constants();
-    if let Some(form) = of.forms().first() {
+    let forms = of.forms();
+    if let Some(form) = forms.first() {
         same += &format!(", {form}");
+    }
+    if forms.len() > 1 {
+        same += "; with other delays, those are added";
     }
     let picture = Picture { title, subtitle: same, x_name, y_name, x_scale, y_scale, lines };
     Named { name: format!("{}-{name}", of.of.name()), picture }
