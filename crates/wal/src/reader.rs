@@ -200,11 +200,11 @@ impl Reader {
     /// The physical record at the position, which stays; afterwards the window holds all of it.
     #[inline]
     fn next_header(&mut self) -> Result<Option<Header>, ReadError> {
-        let mut wanted = HEADER_BYTES;
+        let (mut wanted, layout) = (HEADER_BYTES, self.source.layout());
         loop {
             // What the window has was written when it was read, so the frontier need be asked only for more.
             let bytes = self.window.peek(self.at);
-            let reason = match record::decode(bytes, self.at) {
+            let reason = match record::decode(bytes, self.at, layout) {
                 Ok(decoded) if self.incarnation.is_none_or(|last| follows(&decoded.header, last)) => {
                     return Ok(Some(decoded.header));
                 }
@@ -319,7 +319,7 @@ fn read_piece<'b>(
     };
     bytes.resize(room, 0);
     let got = source.read(at, bytes)?;
-    match record::decode(&bytes[..got], at) {
+    match record::decode(&bytes[..got], at, source.layout()) {
         Ok(decoded) => Ok((decoded.header, decoded.body)),
         Err(invalid) => Err(damage(source, extent, at, invalid.reason())),
     }

@@ -312,8 +312,9 @@ impl Invalid {
     }
 }
 
-/// Decodes the physical record at the start of `bytes`, which were read at `at`.
-pub(crate) fn decode(bytes: &[u8], at: Lsn) -> Result<Decoded<'_>, Invalid> {
+/// Decodes the physical record at the start of `bytes`, which were read at `at` where records lie so. One that says that it lies otherwise is
+/// none: what follows it would be looked for elsewhere.
+pub(crate) fn decode(bytes: &[u8], at: Lsn, layout: Layout) -> Result<Decoded<'_>, Invalid> {
     let Some(head) = bytes.first_chunk::<HEADER_BYTES>() else { return Err(Invalid::Short(HEADER_BYTES)) };
     // First the test that nearly everything fails which is no record: it makes searching for records fast.
     if read_u64(head, 8) != at.get() {
@@ -335,7 +336,11 @@ pub(crate) fn decode(bytes: &[u8], at: Lsn) -> Result<Decoded<'_>, Invalid> {
     let flags = head[Layout::FLAGS_AT];
     let Some(part) = Part::from_flags(flags & !Layout::APART) else { return Err(Invalid::Field) };
     let link_bytes = if part == Part::Whole { 0 } else { Link::BYTES };
-    if kind.get() == 0 || head[22..24] != [0, 0] || wanted < HEADER_BYTES + link_bytes {
+    if Layout::from_flags(flags) != layout
+        || kind.get() == 0
+        || head[22..24] != [0, 0]
+        || wanted < HEADER_BYTES + link_bytes
+    {
         return Err(Invalid::Field);
     }
     let header = Header {
@@ -347,7 +352,7 @@ pub(crate) fn decode(bytes: &[u8], at: Lsn) -> Result<Decoded<'_>, Invalid> {
         txn: read_u64(head, 24),
         prev: Lsn::new(read_u64(head, 32)),
         durable: Lsn::new(read_u64(head, 40)),
-        layout: Layout::from_flags(flags),
+        layout,
     };
     Ok(Decoded { header, body: &record[HEADER_BYTES..] })
 }
@@ -385,7 +390,7 @@ mod tests {
             let (left, right) = payload.split_at(size / 3);
             let bytes = whole(&[left, right], lsn);
             assert_eq!(bytes.len() % 8, 0);
-            let decoded = decode(&bytes, lsn).unwrap();
+            let decoded = decode(&bytes, lsn, Layout::InLine).unwrap();
             assert_eq!(decoded.body, &payload[..]);
             assert_eq!(decoded.header.end(), Lsn::new(4096 + bytes.len() as u64));
             assert_eq!(
@@ -404,11 +409,14 @@ mod tests {
         for bit in 0..len * 8 {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert!(decode(&damaged, lsn).is_err(), "bit {bit}");
+            assert!(decode(&damaged, lsn, Layout::InLine).is_err(), "bit {bit}");
         }
-        assert_eq!(decode(&bytes, Lsn::new(808)).unwrap_err(), Invalid::Position);
+        assert_eq!(decode(&bytes, Lsn::new(808), Layout::InLine).unwrap_err(), Invalid::Position);
         for cut in 0..len {
-            assert!(matches!(decode(&bytes[..cut], lsn), Err(Invalid::Short(_))), "cut at {cut}");
+            assert!(
+                matches!(decode(&bytes[..cut], lsn, Layout::InLine), Err(Invalid::Short(_))),
+                "cut at {cut}"
+            );
         }
     }
 
@@ -418,22 +426,23 @@ mod tests {
         let prepared = prepare_header(&draft, Part::Whole, None, std::iter::once(&b"payload"[..]));
         let mut bytes = prepared.head(Lsn::new(800));
         bytes.extend_from_slice(b"payload");
-        let header = decode(&bytes, Lsn::new(800)).unwrap().header;
+        let header = decode(&bytes, Lsn::new(800), Layout::Apart).unwrap().header;
         assert_eq!((header.layout, header.part, header.end()), (Layout::Apart, Part::Whole, Lsn::new(808)));
         assert_eq!((header.len, header.padded()), (55, 56));
+        assert_eq!(decode(&bytes, Lsn::new(800), Layout::InLine).unwrap_err(), Invalid::Field);
     }
 
     #[test]
     fn an_unknown_flag_under_a_good_sum_is_refused() {
         let lsn = Lsn::new(8);
-        for (at, value) in [(21, 8), (22, 1), (20, 0)] {
+        for (at, value) in [(21, 4), (21, 8), (22, 1), (20, 0)] {
             let mut bytes = whole(&[b"x"], lsn);
             bytes[at] = value;
             let mut sum = Sum::new();
             sum.update(&bytes[0..4]);
             sum.update(&bytes[16..49]);
             bytes[4..8].copy_from_slice(&sum.finish().to_le_bytes());
-            assert_eq!(decode(&bytes, lsn).unwrap_err(), Invalid::Field);
+            assert_eq!(decode(&bytes, lsn, Layout::InLine).unwrap_err(), Invalid::Field);
         }
     }
 }

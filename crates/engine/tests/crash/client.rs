@@ -72,6 +72,9 @@ impl<'a> Client<'a> {
         until: usize,
     ) -> Result<(), Error> {
         while *done < until {
+            if self.machine.has_crashed_silently() {
+                return Err(Error::Closed);
+            }
             if self.random.u32(0..3) == 0 {
                 run_background(database);
             }

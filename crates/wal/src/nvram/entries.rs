@@ -251,14 +251,17 @@ mod tests {
         let (memory, entries) = entries();
         let (first, later) = (Lsn::new(40), Lsn::new(40 + 5 * 64 * 8));
         put(&entries, first, 72, b"first");
-        assert_eq!(decode(&read(&entries, first), first).expect("valid").body, b"first");
-        assert_eq!(decode(&read(&entries, later), later).unwrap_err(), crate::record::Invalid::Position);
+        assert_eq!(decode(&read(&entries, first), first, Layout::Apart).expect("valid").body, b"first");
+        assert_eq!(
+            decode(&read(&entries, later), later, Layout::Apart).unwrap_err(),
+            crate::record::Invalid::Position
+        );
         put(&entries, later, 2048, b"later");
-        assert_eq!(decode(&read(&entries, later), later).expect("valid").body, b"later");
+        assert_eq!(decode(&read(&entries, later), later, Layout::Apart).expect("valid").body, b"later");
         assert_eq!(entries.named(first), Named::Nothing);
         let kept = memory.reopen_after_crash(1);
         let entries = Entries::new(Arc::new(kept.region()), 64, 16 << 10);
-        assert_eq!(decode(&read(&entries, later), later).expect("persisted").body, b"later");
+        assert_eq!(decode(&read(&entries, later), later, Layout::Apart).expect("persisted").body, b"later");
         entries.reset(later);
         assert_eq!(entries.named(later), Named::Nothing);
     }
@@ -276,7 +279,8 @@ mod tests {
     fn what_an_entry_says_is_not_believed_outside_the_heap() {
         let (_, entries) = entries();
         let lsn = Lsn::new(16);
-        let decoded = |entries: &Entries| decode(&read(entries, lsn), lsn).map(|found| found.header.len);
+        let decoded =
+            |entries: &Entries| decode(&read(entries, lsn), lsn, Layout::Apart).map(|found| found.header.len);
         for at in [16 << 10, u64::from(u32::MAX) * 8, 2048 - 40] {
             entries.name(lsn, at);
             assert_eq!(entries.named(lsn), Named::Nowhere);

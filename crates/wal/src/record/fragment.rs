@@ -153,7 +153,7 @@ mod tests {
                 assert!(prepared.len() <= limit);
                 let mut record = prepared.head(at);
                 fragment.slices().for_each(|slice| record.extend_from_slice(slice));
-                let decoded = decode(&record, at).unwrap();
+                let decoded = decode(&record, at, Layout::InLine).unwrap();
                 assert_eq!(decoded.header.part, fragment.part);
                 if count == 1 {
                     assert_eq!(fragment.part, Part::Whole);

@@ -93,7 +93,7 @@ pub(crate) fn walk(
     let mut wanted = record::HEADER_BYTES;
     loop {
         let bytes = window.at(source, walk.end, wanted, limit)?;
-        match record::decode(bytes, walk.end) {
+        match record::decode(bytes, walk.end, source.layout()) {
             Ok(decoded) if follows(&decoded.header, walk.incarnation) => {
                 let header = decoded.header;
                 if header.incarnation != walk.incarnation {
@@ -161,11 +161,11 @@ pub(crate) fn next_valid(
         };
         at = at.plus(skipped);
         let bytes = &bytes[(skipped as usize).min(bytes.len())..];
-        let bytes = match record::decode(bytes, at) {
+        let bytes = match record::decode(bytes, at, source.layout()) {
             Err(Invalid::Short(needed)) => window.at(source, at, needed, limit)?,
             _ => bytes,
         };
-        match record::decode(bytes, at) {
+        match record::decode(bytes, at, source.layout()) {
             Ok(decoded) if counts(&decoded.header) => return Ok(Some(decoded.header)),
             Err(Invalid::Short(_)) if bytes.len() < record::HEADER_BYTES => break,
             _ => at = at.plus(RECORD_ALIGNMENT as u64),

@@ -283,7 +283,7 @@ impl SegmentStore {
 pub(crate) fn incarnation_at(source: &dyn Source, at: Lsn) -> Result<u32> {
     let mut bytes = vec![0; PIECE_BYTES_MAX];
     let got = source.read(at, &mut bytes)?;
-    match record::decode(&bytes[..got], at) {
+    match record::decode(&bytes[..got], at, source.layout()) {
         Ok(decoded) => Ok(decoded.header.incarnation),
         Err(invalid) => {
             let file = source.file_name(at);
