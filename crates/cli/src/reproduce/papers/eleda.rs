@@ -83,7 +83,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         ran: "the share of bytes by which GRASSHOPPER crawls and hops, over threads and hopping distances",
         here: "the same on a simulated machine of two sockets of 18 cores, distances of 16 KiB and 4 MiB",
         headline: "few threads crawl; many hop; a shorter distance hops more",
-        command: "manycore run --machine eleda --sweep crawl --threads 1,2,4,8,16,36 --csv {csv} --svg {svg}",
+        command: "manycore run --machine eleda --sweep crawl --threads 1,2,4,8,16,32 --csv {csv} --svg {svg}",
         judge: twenty,
         ..VIRTUAL
     },
