@@ -35,7 +35,7 @@ use std::time::{Instant, SystemTime};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  katydid reproduce --quick                       all figures in about ten minutes
+  katydid reproduce --quick                       all figures in some minutes
   katydid reproduce aether --figure 3             one figure, at full length
   katydid reproduce cicada --out cicada-report    one paper
   katydid reproduce --list                        what there is, and what is not run and why")]
@@ -46,7 +46,7 @@ pub struct Reproduce {
     /// Figures of that paper, such as 3 or 8-left
     #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "paper")]
     figure: Vec<String>,
-    /// Short runs: everything in about ten minutes on two cores
+    /// Short runs: everything in some minutes on two cores
     #[arg(long)]
     quick: bool,
     /// Folder for the report and all rows and charts

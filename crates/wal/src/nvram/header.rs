@@ -4,7 +4,8 @@
 //! a sealed block (see `checksum`), magic "KATYDNVL": 12 .. 16 zero u32 | 16 log id u128 | 32 ring bytes u64 | 40 entries u64 | zeros
 //! ```
 //!
-//! The ring follows; or of `nv_logging` the entries, and then the heap, whose bytes stand for those of a ring. Only that kind has entries. The header is written when the log is made, before the control file has an incarnation above 0, and never again.
+//! The ring follows; or of `nv_logging` the entries, and then the heap, whose bytes stand for those of a ring. Only that kind has entries. The
+//! header is written when the log is made, before the control file has an incarnation above 0, and never again.
 
 use crate::checksum::{self, Block, SEALED_BYTES, SealFault, read_u64, read_u128};
 use crate::control::FORMAT_VERSION;
