@@ -10,7 +10,8 @@
 //! at most a quarter of what the round took; not if that is so much that it keeps the device busy in any case.
 //!
 //! Where very many committers wait, they keep the processors busy by waking: who leads next would wait for a processor before it could
-//! write. In such a throng the syncer leads, a thread that sleeps in the device most of the time and gets a processor at once.
+//! write. In such a throng the syncer leads, a thread that sleeps in the device most of the time and gets a processor at once. And it
+//! does not wait for company: all of it would have to run first, while the device is idle; two convoys in turn keep both busy.
 //!
 //! Written only by the holder of the baton; relaxed, for these are guesses, and the baton's own hand-over orders them.
 
@@ -30,7 +31,7 @@ const SERVED_BYTES_MAX: u64 = 384 << 10;
 /// How often a waiter yields in a crowd.
 const YIELDS: u32 = 30;
 /// A throng: so many committers for each processor.
-const THRONG: u64 = 24;
+const THRONG: u64 = 20;
 /// What is remembered of the largest number of committers decays by this part each round: a throng splits into convoys now and then.
 const FADES: u64 = 16;
 /// After waits in vain, at most this many rounds go by without one.
@@ -109,7 +110,7 @@ impl Gather {
         }
         let start = Instant::now();
         let expected = self.expected.load(Ordering::Relaxed);
-        if !may_wait || baton.pending() + leaders >= expected {
+        if !may_wait || self.is_throng() || baton.pending() + leaders >= expected {
             return (Round { start: Some(start) }, wishes);
         }
         let Some(limit) = self.limit(WAITING_SHARE) else { return (Round { start: Some(start) }, wishes) };
