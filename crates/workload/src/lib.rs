@@ -1,6 +1,6 @@
 //! Workloads, and a driver that runs them on anything behind the [`Store`] trait.
 //!
-//! A workload ([`ycsb`], [`tpcb`], [`tpcc`], [`sysbench`], [`tuples`], [`insert`]) plans requests; the driver ([`drive::drive`]) runs them
+//! A workload ([`ycsb`], [`tpcb`], [`tpcc`], [`tatp`], [`sysbench`], [`tuples`], [`insert`]) plans requests; the driver ([`drive::drive`]) runs them
 //! from several threads, blocking in each commit or with many in flight, and measures reads and durable commits apart. Katydid itself
 //! stands behind the trait as [`KatydidStore`]; other stores can be put there too.
 #![forbid(unsafe_code)]
@@ -11,8 +11,10 @@ pub mod insert;
 mod katydid_store;
 pub mod measure;
 pub mod properties;
+mod row;
 mod store;
 pub mod sysbench;
+pub mod tatp;
 pub mod tpcb;
 pub mod tpcc;
 pub mod tuples;

@@ -4,9 +4,11 @@
 mod counter;
 mod hash;
 mod keys;
+mod non_uniform;
 mod zipfian;
 
 pub use counter::AcknowledgedCounter;
 pub use hash::fnv64;
 pub use keys::{KeyChooser, KeyDistribution};
+pub(crate) use non_uniform::non_uniform;
 pub use zipfian::{ZIPFIAN_CONSTANT, Zipfian};

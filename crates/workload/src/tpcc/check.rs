@@ -1,10 +1,10 @@
 //! The consistency conditions 1 to 4 of the standard (3.3.2), of all warehouses and districts, read in one transaction.
 
-use super::codec::Row;
 use super::keys::{self, Of};
 use super::rows::{District, Order, Warehouse};
 use super::run::inconsistent;
 use super::{DISTRICT, NEW_ORDER, ORDER_LINE, ORDERS, Settings, TABLES, WAREHOUSE};
+use crate::row::Row;
 use crate::store::{Client, Intent, Keys, Result, Store, StoreError, Transaction};
 use std::collections::BTreeMap;
 

@@ -3,8 +3,9 @@
 use super::keys::{self, Of};
 use super::payment::Who;
 use super::rows::{Customer, District, Order, OrderLine, Stock};
-use super::run::{Terminal, inconsistent, read};
+use super::run::{Terminal, inconsistent};
 use super::{ORDER_BY_CUSTOMER, ORDER_LINE};
+use crate::row::read;
 use crate::store::{Keys, Result, Transaction};
 use std::collections::BTreeSet;
 
@@ -56,7 +57,7 @@ pub(super) fn lines<T: Transaction>(
     from: u32,
     to: u32,
 ) -> Result<Vec<(Vec<u8>, OrderLine)>> {
-    use super::codec::Row;
+    use crate::row::Row;
     let (from, to) = (keys::line(of, from, 0), keys::line(of, to, 0));
     let (mut lines, mut wrong) = (Vec::new(), None);
     transaction.on(ORDER_LINE).range(Keys::between(&from, &to), usize::MAX, &mut |key, row| {

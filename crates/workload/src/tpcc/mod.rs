@@ -16,7 +16,6 @@
 //! 5. The constants of the non-uniform choices are the same in all runs, so that a seed repeats a run.
 
 mod check;
-mod codec;
 mod delivery;
 mod keys;
 mod load;

@@ -2,9 +2,10 @@
 
 use super::keys::{self, Of};
 use super::rows::{Customer, District, Item, Order, OrderLine, Stock, Warehouse};
-use super::run::{Terminal, add, change, find, now, read};
+use super::run::{Terminal, now};
 use super::{NEW_ORDER, ORDER_BY_CUSTOMER, random};
 use crate::drive::Ending;
+use crate::row::{add, change, find, read};
 use crate::store::{Result, Transaction};
 
 /// One item of an order.

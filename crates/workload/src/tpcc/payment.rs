@@ -2,8 +2,9 @@
 
 use super::keys::{self, Of};
 use super::rows::{Customer, District, History, Warehouse};
-use super::run::{Terminal, add, change, inconsistent, now};
+use super::run::{Terminal, inconsistent, now};
 use super::{CUSTOMER_BY_NAME, random};
+use crate::row::{add, change};
 use crate::store::{Keys, Result, Transaction};
 
 /// How a customer is asked for: of a hundred, 60 by last name.

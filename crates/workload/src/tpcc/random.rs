@@ -1,8 +1,9 @@
 //! The standard's random numbers and texts (2.1.6, 4.3.2, 4.3.3). Pure: all randomness comes from the caller's generator.
 
 use super::Settings;
-use super::codec::Text;
 use super::rows::Address;
+use crate::generate::non_uniform;
+use crate::row::Text;
 use fastrand::Rng;
 
 /// Added to the non-uniform choices of customers' numbers and of items.
@@ -14,11 +15,6 @@ const C_LAST_RUN: u32 = 86;
 
 /// Last names that are told apart.
 const LAST_NAMES: u32 = 1000;
-
-/// A number from 1 to `of`, some far oftener than others.
-fn non_uniform(rng: &mut Rng, a: u32, c: u32, of: u32) -> u32 {
-    ((rng.u32(0..=a) | rng.u32(1..=of)).wrapping_add(c) % of) + 1
-}
 
 pub(super) fn customer(rng: &mut Rng, settings: &Settings) -> u32 {
     non_uniform(rng, 1023, C_CUSTOMER, settings.customers_of_district)

@@ -4,7 +4,6 @@
 //! 2. A request whose commit conflicts when others were planned already is replaced by one of its kind, so that the mix stays.
 //! 3. A payment has a number that no other of any thread and run has.
 
-use super::codec::Row;
 use super::delivery::Delivery;
 use super::keys::Of;
 use super::load::LOADED;
@@ -14,7 +13,8 @@ use super::payment::Payment;
 use super::{DISTRICTS, Settings, TABLES};
 use crate::drive::{Class, Ending, Planned, Source, Workload};
 use crate::insert::first_number;
-use crate::store::{Result, Shown, StoreError, Transaction};
+use crate::row::wrong;
+use crate::store::{Result, StoreError, Transaction};
 use fastrand::Rng;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -195,52 +195,7 @@ pub(super) fn now() -> u64 {
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn decode<R: Row>(key: &[u8], bytes: &[u8]) -> Result<R> {
-    R::read(bytes).ok_or_else(|| inconsistent(R::TABLE, key, "is cut"))
-}
-
-fn missing<R: Row>(key: &[u8]) -> StoreError {
-    inconsistent(R::TABLE, key, "is missing")
-}
-
 /// What is wrong with a row.
 pub(super) fn inconsistent(table: usize, key: &[u8], how: &str) -> StoreError {
-    StoreError::Inconsistent(format!("{} of {} {how}", Shown(key), TABLES[table]))
-}
-
-/// The row of a key, which must be there.
-pub(super) fn read<R: Row, T: Transaction>(transaction: &mut T, key: &[u8]) -> Result<R> {
-    find(transaction, key)?.ok_or_else(|| missing::<R>(key))
-}
-
-/// The row of a key, if it is there.
-pub(super) fn find<R: Row, T: Transaction>(transaction: &mut T, key: &[u8]) -> Result<Option<R>> {
-    let bytes = transaction.on(R::TABLE).get(key)?;
-    bytes.map(|bytes| decode(key, &bytes)).transpose()
-}
-
-/// Changes the row of a key, which must be there; the row as it is then.
-pub(super) fn change<R: Row, T: Transaction>(
-    transaction: &mut T,
-    key: &[u8],
-    change: impl FnOnce(&mut R),
-) -> Result<R> {
-    let bytes = transaction.on(R::TABLE).get_for_update(key)?;
-    let mut row: R = decode(key, &bytes.ok_or_else(|| missing::<R>(key))?)?;
-    change(&mut row);
-    put(transaction, key, &row)?;
-    Ok(row)
-}
-
-fn put<R: Row, T: Transaction>(transaction: &mut T, key: &[u8], row: &R) -> Result<()> {
-    let mut bytes = Vec::with_capacity(128);
-    row.write(&mut bytes);
-    transaction.on(R::TABLE).put(key, &bytes)
-}
-
-/// Inserts a row, which must not be there.
-pub(super) fn add<R: Row, T: Transaction>(transaction: &mut T, key: &[u8], row: &R) -> Result<()> {
-    let mut bytes = Vec::with_capacity(128);
-    row.write(&mut bytes);
-    transaction.on(R::TABLE).insert(key, &bytes)
+    wrong(TABLES[table], key, how)
 }

@@ -1,6 +1,5 @@
 //! The company on the store in memory.
 
-use super::codec::Row;
 use super::keys::Of;
 use super::new_order::NewOrder;
 use super::payment::Payment;
@@ -8,6 +7,7 @@ use super::run::Terminal;
 use super::*;
 use crate::drive::{Class, Outcome, Plan, Source, Workload, drive};
 use crate::memory_store::MemoryStore;
+use crate::row::Row;
 use crate::store::StoreError;
 use fastrand::Rng;
 use std::sync::Arc;

@@ -1,9 +1,12 @@
-//! How rows are written: their fields one after the other, numbers little-endian, texts with their length before them. Pure.
+//! How rows of several fields are written, and how transactions find and change them: their fields one after the other, numbers
+//! little-endian, texts with their length before them.
 //!
 //! A row that is cut, or too long, is none. Nothing is allocated for a length that is not there.
 
+use crate::store::{Result, Shown, StoreError, Transaction};
+
 /// Something that a row is made of.
-pub(super) trait Field: Sized {
+pub(crate) trait Field: Sized {
     /// Appends it.
     fn write(&self, out: &mut Vec<u8>);
 
@@ -12,9 +15,10 @@ pub(super) trait Field: Sized {
 }
 
 /// A row of one table.
-pub(super) trait Row: Sized {
-    /// The table it belongs to.
+pub(crate) trait Row: Sized {
+    /// The table it belongs to: its number among those of the workload, and its name.
     const TABLE: usize;
+    const NAME: &'static str;
 
     /// Appends its bytes.
     fn write(&self, out: &mut Vec<u8>);
@@ -55,7 +59,7 @@ impl<const N: usize> Field for [u8; N] {
 
 /// Text of up to 65,535 bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Text(pub(super) Vec<u8>);
+pub(crate) struct Text(pub(crate) Vec<u8>);
 
 impl Field for Text {
     fn write(&self, out: &mut Vec<u8>) {
@@ -81,22 +85,78 @@ macro_rules! rows {
             $($(#[$of_field])* pub(super) $field: $kind,)*
         }
 
-        impl Row for $row {
+        impl $crate::row::Row for $row {
             const TABLE: usize = super::$table;
+            const NAME: &'static str = super::TABLES[super::$table];
 
             fn write(&self, out: &mut Vec<u8>) {
-                $(self.$field.write(out);)*
+                $($crate::row::Field::write(&self.$field, out);)*
             }
 
             fn read(mut bytes: &[u8]) -> Option<Self> {
-                let row = $row { $($field: Field::read(&mut bytes)?,)* };
+                let row = $row { $($field: $crate::row::Field::read(&mut bytes)?,)* };
                 bytes.is_empty().then_some(row)
             }
         }
     )*};
 }
 
-pub(super) use rows;
+pub(crate) use rows;
+
+fn decode<R: Row>(key: &[u8], bytes: &[u8]) -> Result<R> {
+    R::read(bytes).ok_or_else(|| wrong(R::NAME, key, "is cut"))
+}
+
+fn missing<R: Row>(key: &[u8]) -> StoreError {
+    wrong(R::NAME, key, "is missing")
+}
+
+/// What is wrong with a row of a table.
+pub(crate) fn wrong(table: &str, key: &[u8], how: &str) -> StoreError {
+    StoreError::Inconsistent(format!("{} of {table} {how}", Shown(key)))
+}
+
+/// The row of a key, which must be there.
+pub(crate) fn read<R: Row, T: Transaction>(transaction: &mut T, key: &[u8]) -> Result<R> {
+    find(transaction, key)?.ok_or_else(|| missing::<R>(key))
+}
+
+/// The row of a key, if it is there.
+pub(crate) fn find<R: Row, T: Transaction>(transaction: &mut T, key: &[u8]) -> Result<Option<R>> {
+    let bytes = transaction.on(R::TABLE).get(key)?;
+    bytes.map(|bytes| decode(key, &bytes)).transpose()
+}
+
+/// Changes the row of a key, which must be there; the row as it is then.
+pub(crate) fn change<R: Row, T: Transaction>(
+    transaction: &mut T,
+    key: &[u8],
+    change: impl FnOnce(&mut R),
+) -> Result<R> {
+    try_change(transaction, key, change)?.ok_or_else(|| missing::<R>(key))
+}
+
+/// Changes the row of a key, if it is there; the row as it is then.
+pub(crate) fn try_change<R: Row, T: Transaction>(
+    transaction: &mut T,
+    key: &[u8],
+    change: impl FnOnce(&mut R),
+) -> Result<Option<R>> {
+    let Some(mut bytes) = transaction.on(R::TABLE).get_for_update(key)? else { return Ok(None) };
+    let mut row: R = decode(key, &bytes)?;
+    change(&mut row);
+    bytes.clear();
+    row.write(&mut bytes);
+    transaction.on(R::TABLE).put(key, &bytes)?;
+    Ok(Some(row))
+}
+
+/// Inserts a row, which must not be there.
+pub(crate) fn add<R: Row, T: Transaction>(transaction: &mut T, key: &[u8], row: &R) -> Result<()> {
+    let mut bytes = Vec::with_capacity(128);
+    row.write(&mut bytes);
+    transaction.on(R::TABLE).insert(key, &bytes)
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,158 @@
+//! What must be so after any number of transactions: rows belong to each other, and none is missing or too many.
+
+use super::population::{Counts, START_TIMES};
+use super::rows::{self, AccessInfo, CallForwarding, SpecialFacility, Subscriber};
+use super::{
+    ACCESS_INFO, CALL_FORWARDING, SPECIAL_FACILITY, SUBSCRIBER, SUBSCRIBER_BY_NUMBER, Settings, TABLES,
+};
+use crate::row::Row;
+use crate::store::{Client, Intent, Keys, Result, Shown, Store, StoreError, Transaction};
+
+/// All tables, read in one transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    /// Rows of each table.
+    rows: [u64; TABLES.len()],
+    fault: Option<Fault>,
+}
+
+/// What is wrong with a register.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// There are not as many rows as were loaded, inserted and not deleted.
+    #[error("table {table} has {found} rows, not {expected}")]
+    Rows {
+        /// The table.
+        table: &'static str,
+        /// How many there are.
+        found: u64,
+        /// How many there should be.
+        expected: u64,
+    },
+    /// A row is none, or belongs to nothing.
+    #[error("{key} of {table} {how}")]
+    Row {
+        /// The table.
+        table: &'static str,
+        /// The row's key.
+        key: String,
+        /// What is wrong with it.
+        how: &'static str,
+    },
+}
+
+impl From<Fault> for StoreError {
+    fn from(fault: Fault) -> Self {
+        StoreError::Inconsistent(fault.to_string())
+    }
+}
+
+const CUT: &str = "is no row";
+const OF_NOBODY: &str = "is of no subscriber";
+
+/// What a row is wrong with, if anything.
+type Verdict = std::result::Result<(), &'static str>;
+
+fn ensure(holds: bool, how: &'static str) -> Verdict {
+    if holds { Ok(()) } else { Err(how) }
+}
+
+impl State {
+    /// Reads everything.
+    ///
+    /// # Errors
+    /// Those of the store. What is wrong with rows is for [`check`](Self::check) to say.
+    pub fn read<S: Store>(store: &S, settings: &Settings) -> Result<State> {
+        let mut client = store.client(&TABLES)?;
+        let mut transaction = client.begin(Intent::ReadOnly)?;
+        let mut state = State { rows: [0; TABLES.len()], fault: None };
+        let known = 1..=settings.subscribers;
+        // Of each subscriber, a bit for each type of special facility.
+        let mut facilities = vec![0_u8; settings.subscribers as usize + 1];
+        state.each(&mut transaction, SUBSCRIBER, |key, row| {
+            let subscriber = rows::read_subscriber(key).ok_or(CUT)?;
+            let row = Subscriber::read(row).ok_or(CUT)?;
+            ensure(known.contains(&subscriber), "was never loaded")?;
+            ensure(row.number == rows::number(subscriber), "has the number of another one")?;
+            let small = row.bits.iter().all(|bit| *bit < 2) && row.hexes.iter().all(|hex| *hex < 16);
+            ensure(small && row.msc_location > 0 && row.vlr_location > 0, "has values out of range")
+        })?;
+        state.each(&mut transaction, SUBSCRIBER_BY_NUMBER, |key, row| {
+            let subscriber = rows::read_subscriber(row).ok_or(CUT)?;
+            ensure(known.contains(&subscriber), "leads to nobody")?;
+            ensure(key == rows::number(subscriber), "leads to one who has another number")
+        })?;
+        state.each(&mut transaction, ACCESS_INFO, |key, row| {
+            let (subscriber, [kind]) = rows::split(key).ok_or(CUT)? else { return Err(CUT) };
+            AccessInfo::read(row).ok_or(CUT)?;
+            ensure(known.contains(&subscriber), OF_NOBODY)?;
+            ensure((1..=4).contains(kind), "is of no known type")
+        })?;
+        state.each(&mut transaction, SPECIAL_FACILITY, |key, row| {
+            let (subscriber, [kind]) = rows::split(key).ok_or(CUT)? else { return Err(CUT) };
+            let row = SpecialFacility::read(row).ok_or(CUT)?;
+            ensure(known.contains(&subscriber), OF_NOBODY)?;
+            ensure((1..=4).contains(kind) && row.active < 2, "is of no known type")?;
+            facilities[subscriber as usize] |= 1 << kind;
+            Ok(())
+        })?;
+        state.each(&mut transaction, CALL_FORWARDING, |key, row| {
+            let (subscriber, [kind, start]) = rows::split(key).ok_or(CUT)? else { return Err(CUT) };
+            let row = CallForwarding::read(row).ok_or(CUT)?;
+            ensure(known.contains(&subscriber), OF_NOBODY)?;
+            let there = *kind < 8 && facilities[subscriber as usize] & (1 << kind) != 0;
+            ensure(there, "is of a special facility that is not there")?;
+            ensure(START_TIMES.contains(start) && (1..=24).contains(&row.end_time), "is at no known time")?;
+            ensure(row.number.iter().all(u8::is_ascii_digit), "leads to no number")
+        })?;
+        transaction.commit()?;
+        Ok(state)
+    }
+
+    /// Call forwardings that there are.
+    pub fn call_forwardings(&self) -> u64 {
+        self.rows[CALL_FORWARDING]
+    }
+
+    /// Checks that no row is wrong, and that there are as many as there should be.
+    ///
+    /// # Errors
+    /// The first fault that is found.
+    pub fn check(&self, expected: &Counts) -> std::result::Result<(), Fault> {
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone());
+        }
+        // Keys are told apart by the store, and each was found to be of a subscriber: so none is missing if there are as many.
+        let expected = [
+            expected.subscribers,
+            expected.access_infos,
+            expected.special_facilities,
+            expected.call_forwardings,
+            expected.subscribers,
+        ];
+        for ((table, found), expected) in TABLES.into_iter().zip(self.rows).zip(expected) {
+            if found != expected {
+                return Err(Fault::Rows { table, found, expected });
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows `judge` every row of a table, and keeps the first fault.
+    fn each<T: Transaction>(
+        &mut self,
+        transaction: &mut T,
+        table: usize,
+        mut judge: impl FnMut(&[u8], &[u8]) -> Verdict,
+    ) -> Result<()> {
+        let fault = &mut self.fault;
+        let seen = transaction.on(table).range(Keys::ALL, usize::MAX, &mut |key, row| {
+            if let (Err(how), None) = (judge(key, row), &fault) {
+                *fault = Some(Fault::Row { table: TABLES[table], key: Shown(key).to_string(), how });
+            }
+        })?;
+        self.rows[table] = seen as u64;
+        Ok(())
+    }
+}

@@ -1,0 +1,85 @@
+//! The load phase: all of some subscribers in each transaction.
+
+use super::population::{Facility, OfSubscriber};
+use super::{SUBSCRIBER_BY_NUMBER, Settings, rows};
+use crate::drive::{Class, Ending, Planned, Source, Workload};
+use crate::row::add;
+use crate::store::{Result, Transaction};
+use fastrand::Rng;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Subscribers in a transaction; each has about eleven rows.
+const BATCH: u64 = 10;
+
+/// Inserts what a register begins with.
+#[derive(Debug)]
+pub struct TatpLoad {
+    settings: Settings,
+    seed: u64,
+    next: AtomicU64,
+}
+
+impl TatpLoad {
+    /// The load phase of a register that is not there yet.
+    pub fn new(settings: &Settings, seed: u64) -> Arc<Self> {
+        Arc::new(TatpLoad { settings: *settings, seed, next: AtomicU64::new(0) })
+    }
+}
+
+impl Workload for TatpLoad {
+    type Source = TatpLoadSource;
+
+    fn source(self: &Arc<Self>, _thread: usize, _rng: Rng) -> TatpLoadSource {
+        TatpLoadSource { load: Arc::clone(self), from: 0 }
+    }
+
+    fn transactions(&self) -> Option<u64> {
+        Some(u64::from(self.settings.subscribers).div_ceil(BATCH))
+    }
+}
+
+/// The inserts of one thread.
+#[derive(Debug)]
+pub struct TatpLoadSource {
+    load: Arc<TatpLoad>,
+    /// Subscribers before those to be loaded.
+    from: u64,
+}
+
+impl Source for TatpLoadSource {
+    fn plan(&mut self) -> Option<Planned> {
+        let from = self.load.next.fetch_add(BATCH, Ordering::Relaxed);
+        (from < self.load.settings.subscribers.into()).then(|| self.again(from))
+    }
+
+    fn again(&mut self, ticket: u64) -> Planned {
+        self.from = ticket;
+        Planned { class: Class::Write, ticket: Some(ticket) }
+    }
+
+    fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<Ending> {
+        // As many as there are fit.
+        let to = (self.from + BATCH).min(self.load.settings.subscribers.into());
+        for subscriber in self.from as u32 + 1..=to as u32 {
+            insert(transaction, subscriber, &OfSubscriber::new(self.load.seed, subscriber))?;
+        }
+        Ok(Ending::Commit)
+    }
+}
+
+fn insert<T: Transaction>(transaction: &mut T, subscriber: u32, all: &OfSubscriber) -> Result<()> {
+    let key = rows::subscriber(subscriber);
+    add(transaction, &key, &all.subscriber)?;
+    transaction.on(SUBSCRIBER_BY_NUMBER).insert(&all.subscriber.number, &key)?;
+    for (kind, row) in &all.access {
+        add(transaction, &rows::of_subscriber(subscriber, *kind), row)?;
+    }
+    for Facility { kind, row, forwardings } in &all.facilities {
+        add(transaction, &rows::of_subscriber(subscriber, *kind), row)?;
+        for (start, row) in forwardings {
+            add(transaction, &rows::forwarding(subscriber, *kind, *start), row)?;
+        }
+    }
+    Ok(())
+}

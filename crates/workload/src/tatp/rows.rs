@@ -1,0 +1,100 @@
+//! Keys and rows. Pure.
+//!
+//! Keys are a subscriber, 4 bytes, big-endian, then the type and the start time, a byte each; or a number, 15 digits.
+
+use crate::row::rows;
+
+/// A telephone number.
+pub(super) type Number = [u8; 15];
+
+rows! {
+    /// By its identity, from 1.
+    Subscriber in SUBSCRIBER {
+        number: Number,
+        /// Each 0 or 1.
+        bits: [u8; 10],
+        /// Each less than 16.
+        hexes: [u8; 10],
+        bytes: [u8; 10],
+        /// Not 0; nor is the next.
+        msc_location: u32,
+        vlr_location: u32,
+    }
+
+    /// By subscriber and type, from 1 to 4.
+    AccessInfo in ACCESS_INFO {
+        data1: u8,
+        data2: u8,
+        data3: [u8; 3],
+        data4: [u8; 5],
+    }
+
+    /// By subscriber and type, from 1 to 4.
+    SpecialFacility in SPECIAL_FACILITY {
+        /// 1, or 0.
+        active: u8,
+        error_control: u8,
+        data_a: u8,
+        data_b: [u8; 5],
+    }
+
+    /// By special facility and start time: 0, 8 or 16.
+    CallForwarding in CALL_FORWARDING {
+        /// From 1 to 24.
+        end_time: u8,
+        number: Number,
+    }
+}
+
+/// The number of a subscriber: its identity.
+pub(super) fn number(subscriber: u32) -> Number {
+    let mut rest = subscriber;
+    let mut number = [b'0'; 15];
+    for digit in number.iter_mut().rev() {
+        *digit += (rest % 10) as u8;
+        rest /= 10;
+    }
+    number
+}
+
+pub(super) fn subscriber(subscriber: u32) -> [u8; 4] {
+    subscriber.to_be_bytes()
+}
+
+/// Of an access info, or of a special facility.
+pub(super) fn of_subscriber(subscriber: u32, kind: u8) -> [u8; 5] {
+    let [a, b, c, d] = subscriber.to_be_bytes();
+    [a, b, c, d, kind]
+}
+
+pub(super) fn forwarding(subscriber: u32, facility: u8, start_time: u8) -> [u8; 6] {
+    let [a, b, c, d] = subscriber.to_be_bytes();
+    [a, b, c, d, facility, start_time]
+}
+
+/// The subscriber that these bytes are.
+pub(super) fn read_subscriber(bytes: &[u8]) -> Option<u32> {
+    Some(u32::from_be_bytes(bytes.try_into().ok()?))
+}
+
+/// The subscriber that a key begins with, and the rest.
+pub(super) fn split(key: &[u8]) -> Option<(u32, &[u8])> {
+    let (subscriber, rest) = key.split_first_chunk()?;
+    Some((u32::from_be_bytes(*subscriber), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_keys_is_that_of_what_they_say() {
+        assert_eq!(&number(1_234_567_890), b"000001234567890");
+        assert!([number(9), number(10), number(u32::MAX)].is_sorted());
+        let keys =
+            [forwarding(255, 4, 16), forwarding(256, 1, 0), forwarding(256, 1, 8), forwarding(256, 2, 0)];
+        assert!(keys.is_sorted());
+        assert_eq!(split(&keys[2]), Some((256, &[1, 8][..])));
+        assert_eq!((split(&keys[2][..3]), read_subscriber(&keys[0])), (None, None));
+    }
+}

@@ -1,0 +1,184 @@
+//! The run phase: requests of the network, which the driver has run.
+//!
+//! 1. Running a planned request again (after a conflict) does the same: what is random was drawn when it was planned.
+//! 2. A request whose commit conflicts when others were planned already is replaced by one of its kind, so that the mix stays.
+//! 3. A request counts either as acknowledged or as failed, once; one that a failure of the store ends, as neither.
+
+use super::Settings;
+use super::request::Request;
+use crate::drive::{Class, Ending, Planned, Source, Workload};
+use crate::generate::non_uniform;
+use crate::store::{Result, Transaction};
+use fastrand::Rng;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The seven transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Reads a subscriber.
+    GetSubscriberData,
+    /// Reads where a call is forwarded to; fails if it is not.
+    GetNewDestination,
+    /// Reads an access info; fails if there is none.
+    GetAccessData,
+    /// Changes a subscriber and a special facility; fails if there is none.
+    UpdateSubscriberData,
+    /// Changes where the subscriber of a number is.
+    UpdateLocation,
+    /// Inserts a call forwarding; fails if it is there, or its special facility is not.
+    InsertCallForwarding,
+    /// Deletes a call forwarding; fails if there is none.
+    DeleteCallForwarding,
+}
+
+impl Kind {
+    /// All, in the order of the standard.
+    pub const ALL: [Kind; 7] = [
+        Kind::GetSubscriberData,
+        Kind::GetNewDestination,
+        Kind::GetAccessData,
+        Kind::UpdateSubscriberData,
+        Kind::UpdateLocation,
+        Kind::InsertCallForwarding,
+        Kind::DeleteCallForwarding,
+    ];
+
+    fn class(self) -> Class {
+        match self {
+            Kind::GetSubscriberData | Kind::GetNewDestination | Kind::GetAccessData => Class::Read,
+            _ => Class::Write,
+        }
+    }
+}
+
+/// Which transactions there are, and how many of each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Mix {
+    /// The standard's: of a hundred 35, 10, 35, 2, 14, 2 and 2, in the order of [`Kind::ALL`].
+    #[default]
+    Standard,
+    /// UpdateLocation only, as Aether has it.
+    UpdateLocation,
+}
+
+impl Mix {
+    fn draw(self, rng: &mut Rng) -> Kind {
+        if self == Mix::UpdateLocation {
+            return Kind::UpdateLocation;
+        }
+        match rng.u32(..100) {
+            0..35 => Kind::GetSubscriberData,
+            35..45 => Kind::GetNewDestination,
+            45..80 => Kind::GetAccessData,
+            80..82 => Kind::UpdateSubscriberData,
+            82..96 => Kind::UpdateLocation,
+            96..98 => Kind::InsertCallForwarding,
+            _ => Kind::DeleteCallForwarding,
+        }
+    }
+}
+
+/// Requests, until the driver has enough.
+#[derive(Debug)]
+pub struct TatpRun {
+    settings: Settings,
+    mix: Mix,
+    /// Written by callbacks and by sources, read when the run is over: no ordering is needed beyond that of the threads' ends.
+    acknowledged: [AtomicU64; Kind::ALL.len()],
+    failed: [AtomicU64; Kind::ALL.len()],
+}
+
+impl TatpRun {
+    /// Requests to a register that is loaded.
+    pub fn new(settings: &Settings, mix: Mix) -> Arc<Self> {
+        Arc::new(TatpRun {
+            settings: *settings,
+            mix,
+            acknowledged: Default::default(),
+            failed: Default::default(),
+        })
+    }
+
+    /// How many transactions of a kind were acknowledged.
+    pub fn acknowledged(&self, kind: Kind) -> u64 {
+        self.acknowledged[kind as usize].load(Ordering::Relaxed)
+    }
+
+    /// How many transactions of a kind failed as the standard expects of some; known when the run is over.
+    pub fn failed(&self, kind: Kind) -> u64 {
+        self.failed[kind as usize].load(Ordering::Relaxed)
+    }
+
+    /// How many call forwardings there are after the run, of as many as there were before.
+    pub fn call_forwardings(&self, before: u64) -> u64 {
+        let inserted = self.acknowledged(Kind::InsertCallForwarding);
+        (before + inserted).saturating_sub(self.acknowledged(Kind::DeleteCallForwarding))
+    }
+}
+
+impl Workload for TatpRun {
+    type Source = TatpSource;
+
+    fn source(self: &Arc<Self>, _thread: usize, rng: Rng) -> TatpSource {
+        TatpSource { run: Arc::clone(self), rng, planned: None, failed: None }
+    }
+
+    fn acknowledged(&self, ticket: u64) {
+        if let Some(count) = usize::try_from(ticket).ok().and_then(|kind| self.acknowledged.get(kind)) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The requests of one thread.
+#[derive(Debug)]
+pub struct TatpSource {
+    run: Arc<TatpRun>,
+    rng: Rng,
+    planned: Option<(Kind, Request)>,
+    /// What the last run came to, until it is known to be over: another plan is asked for, or none any more.
+    failed: Option<Kind>,
+}
+
+impl TatpSource {
+    fn plan_kind(&mut self, kind: Kind) -> Planned {
+        self.count_failed();
+        let Settings { subscribers } = self.run.settings;
+        let subscriber = non_uniform(&mut self.rng, self.run.settings.a(), 0, subscribers);
+        self.planned = Some((kind, Request::draw(kind, subscriber, &mut self.rng)));
+        Planned { class: kind.class(), ticket: Some(kind as u64) }
+    }
+
+    fn count_failed(&mut self) {
+        if let Some(kind) = self.failed.take() {
+            self.run.failed[kind as usize].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for TatpSource {
+    fn drop(&mut self) {
+        self.count_failed();
+    }
+}
+
+impl Source for TatpSource {
+    fn plan(&mut self) -> Option<Planned> {
+        let kind = self.run.mix.draw(&mut self.rng);
+        Some(self.plan_kind(kind))
+    }
+
+    fn again(&mut self, ticket: u64) -> Planned {
+        let known = Kind::ALL.into_iter().find(|kind| *kind as u64 == ticket);
+        self.plan_kind(known.unwrap_or(Kind::GetSubscriberData))
+    }
+
+    fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<Ending> {
+        self.failed = None;
+        let Some((kind, request)) = &self.planned else { return Ok(Ending::Commit) };
+        let ending = request.run(transaction)?;
+        self.failed = (ending == Ending::RollBack).then_some(*kind);
+        Ok(ending)
+    }
+}
