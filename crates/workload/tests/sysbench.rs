@@ -3,15 +3,17 @@
 use katydid::{Database, EngineKind, Options};
 use katydid_workload::KatydidStore;
 use katydid_workload::drive::{Plan, Workload, drive};
-use katydid_workload::sysbench::{Script, Settings, State, SysbenchLoad, SysbenchRun, TABLES};
+use katydid_workload::sysbench::{Script, Settings, State, SysbenchLoad, SysbenchRun};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-const SMALL: Settings = Settings { rows: 2000, skew: 0.5 };
+const SMALL: Settings = Settings { tables: 2, rows: 1000, skew: 0.5 };
 
 fn run<W: Workload>(store: &KatydidStore, workload: &Arc<W>, plan: &Plan) -> u64 {
     let never = AtomicBool::new(false);
-    drive(store, &TABLES, workload, plan, &never, &mut |_| ()).unwrap().transactions
+    let names = SMALL.table_names();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    drive(store, &names, workload, plan, &never, &mut |_| ()).unwrap().transactions
 }
 
 #[test]
@@ -27,7 +29,7 @@ fn rows_and_index_agree_on_both_engines() {
         for (script, threads, in_flight) in
             [(Script::ReadWrite, 3, 1), (Script::WriteOnly, 2, 20), (Script::UpdateIndex, 4, 5)]
         {
-            let before = State::read(&store).unwrap().sum();
+            let before = State::read(&store, &SMALL).unwrap().sum();
             let plan = Plan {
                 threads,
                 in_flight,
@@ -36,16 +38,16 @@ fn rows_and_index_agree_on_both_engines() {
                 ..Plan::default()
             };
             assert_eq!(run(&store, &SysbenchRun::new(&SMALL, script), &plan), 300, "{engine}, {script:?}");
-            let state = State::read(&store).unwrap();
+            let state = State::read(&store, &SMALL).unwrap();
             state.check(&SMALL).unwrap();
             assert!(
                 script != Script::UpdateIndex || state.sum() == before + 300,
                 "{engine}: an update is lost"
             );
         }
-        let before = State::read(&store).unwrap();
+        let before = State::read(&store, &SMALL).unwrap();
         store.database().close().unwrap();
         drop(store);
-        assert_eq!(State::read(&open()).unwrap(), before, "{engine}");
+        assert_eq!(State::read(&open(), &SMALL).unwrap(), before, "{engine}");
     }
 }

@@ -1,12 +1,18 @@
-//! What must be so after any number of transactions: all rows are there, and the index leads to each and to nothing else.
+//! What must be so after any number of transactions: all rows are there, and the indexes lead to each and to nothing else.
 
-use super::{BY_K, ROWS, Settings, TABLES, rows};
-use crate::store::{Client, Intent, Keys, Result, Shown, Store, StoreError, Transaction};
+use super::{Settings, Table, rows};
+use crate::row;
+use crate::store::{Client, Intent, Keys, Result, Store, StoreError, Transaction};
 use std::collections::HashMap;
 
-/// The table and its index, read in one transaction.
+/// The tables and their indexes, read in one transaction.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct State {
+    tables: Vec<OfTable>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct OfTable {
     /// `k` of each row.
     rows: HashMap<u64, u32>,
     /// What the index says.
@@ -18,24 +24,30 @@ pub struct State {
 #[non_exhaustive]
 pub enum Fault {
     /// There are not as many rows as were loaded.
-    #[error("there are {found} rows, but {loaded} were loaded")]
+    #[error("table {table} has {found} rows, but {loaded} were loaded")]
     Rows {
+        /// The table, counted from 1.
+        table: u32,
         /// How many there are.
         found: u64,
         /// How many there should be.
         loaded: u64,
     },
     /// There are not as many entries in the index as rows.
-    #[error("the index has {found} entries, but there are {rows} rows")]
+    #[error("the index of table {table} has {found} entries, but there are {rows} rows")]
     Entries {
+        /// The table, counted from 1.
+        table: u32,
         /// How many there are.
         found: u64,
         /// How many there should be.
         rows: u64,
     },
     /// An entry leads to a row that has another `k`, or is not there.
-    #[error("the index leads from {k} to row {number}, which has {found:?}")]
+    #[error("the index of table {table} leads from {k} to row {number}, which has {found:?}")]
     Entry {
+        /// The table, counted from 1.
+        table: u32,
         /// What the entry says.
         k: u32,
         /// The row it leads to.
@@ -50,53 +62,66 @@ impl State {
     ///
     /// # Errors
     /// Those of the store; [`StoreError::Inconsistent`] names a row that is none.
-    pub fn read<S: Store>(store: &S) -> Result<State> {
-        let mut client = store.client(&TABLES)?;
+    pub fn read<S: Store>(store: &S, settings: &Settings) -> Result<State> {
+        let names = settings.table_names();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut client = store.client(&names)?;
         let mut transaction = client.begin(Intent::ReadOnly)?;
-        let (mut state, mut wrong) = (State::default(), None);
-        transaction.on(ROWS).range(Keys::ALL, usize::MAX, &mut |key, row| match rows::number(key)
-            .zip(rows::k(row))
-        {
-            Some((number, k)) => drop(state.rows.insert(number, k)),
-            None => wrong = Some((ROWS, key.to_vec())),
-        })?;
-        transaction.on(BY_K).range(Keys::ALL, usize::MAX, &mut |key, _| match rows::entry(key) {
-            Some(entry) => state.entries.push(entry),
-            None => wrong = Some((BY_K, key.to_vec())),
-        })?;
+        let tables = (0..settings.tables).map(|table| OfTable::read(&mut transaction, Table(table)));
+        let state = State { tables: tables.collect::<Result<_>>()? };
         transaction.commit()?;
-        match wrong {
-            None => Ok(state),
-            Some((table, key)) => {
-                let text = format!("{} of {} is no row", Shown(&key), TABLES[table]);
-                Err(StoreError::Inconsistent(text))
-            }
-        }
+        Ok(state)
+    }
+
+    /// Rows of all tables.
+    pub fn rows(&self) -> u64 {
+        self.tables.iter().map(|table| table.rows.len() as u64).sum()
     }
 
     /// The sum of all `k`.
     pub fn sum(&self) -> u64 {
-        self.rows.values().map(|k| u64::from(*k)).sum()
+        self.tables.iter().flat_map(|table| table.rows.values()).map(|k| u64::from(*k)).sum()
     }
 
-    /// Checks that rows and index agree, and that all are there.
+    /// Checks that rows and indexes agree, and that all are there.
     ///
     /// # Errors
     /// The first fault that is found.
     pub fn check(&self, settings: &Settings) -> std::result::Result<(), Fault> {
+        (1..).zip(&self.tables).try_for_each(|(table, of)| of.check(table, settings.rows))
+    }
+}
+
+impl OfTable {
+    fn read<T: Transaction>(transaction: &mut T, table: Table) -> Result<OfTable> {
+        let (mut of, mut wrong) = (OfTable::default(), None);
+        transaction.on(table.rows()).range(Keys::ALL, usize::MAX, &mut |key, row| match rows::number(key)
+            .zip(rows::k(row))
+        {
+            Some((number, k)) => drop(of.rows.insert(number, k)),
+            None => wrong = Some(row::wrong(&table.name(), key, "is no row")),
+        })?;
+        transaction.on(table.by_k()).range(Keys::ALL, usize::MAX, &mut |key, _| match rows::entry(key) {
+            Some(entry) => of.entries.push(entry),
+            None => wrong = Some(row::wrong(&format!("the index of {}", table.name()), key, "is no entry")),
+        })?;
+        wrong.map_or(Ok(of), Err)
+    }
+
+    fn check(&self, table: u32, loaded: u64) -> std::result::Result<(), Fault> {
         let (found, entries) = (self.rows.len() as u64, self.entries.len() as u64);
-        if found != settings.rows {
-            return Err(Fault::Rows { found, loaded: settings.rows });
+        if found != loaded {
+            return Err(Fault::Rows { table, found, loaded });
         }
         for &(k, number) in &self.entries {
             let found = self.rows.get(&number).copied();
             if found != Some(k) {
-                return Err(Fault::Entry { k, number, found });
+                return Err(Fault::Entry { table, k, number, found });
             }
         }
         match entries == found {
             true => Ok(()),
-            false => Err(Fault::Entries { found: entries, rows: found }),
+            false => Err(Fault::Entries { table, found: entries, rows: found }),
         }
     }
 }

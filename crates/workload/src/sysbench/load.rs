@@ -1,9 +1,10 @@
-//! The load phase: all rows, many in a transaction. What one loads follows from the seed and its ticket.
+//! The load phase: all rows, many of one table in a transaction. What one loads follows from the seed and its ticket.
 
-use super::{BY_K, ROWS, Settings, rows};
+use super::{Settings, Table, rows};
 use crate::drive::{Class, Ending, Planned, Source, Workload};
 use crate::store::{Result, Transaction};
 use fastrand::Rng;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,9 +20,23 @@ pub struct SysbenchLoad {
 }
 
 impl SysbenchLoad {
-    /// The load phase of a table that is not there yet.
+    /// The load phase of tables that are not there yet.
     pub fn new(settings: &Settings, seed: u64) -> Arc<Self> {
         Arc::new(SysbenchLoad { settings: *settings, seed, next: AtomicU64::new(0) })
+    }
+}
+
+impl SysbenchLoad {
+    fn batches(&self) -> u64 {
+        u64::from(self.settings.tables) * self.settings.rows.div_ceil(BATCH)
+    }
+
+    /// The table and the rows in it of a batch, of all counted through.
+    fn batch(&self, number: u64) -> (Table, Range<u64>) {
+        let of_table = self.settings.rows.div_ceil(BATCH);
+        let from = number % of_table * BATCH;
+        // There are no more tables than fit.
+        (Table((number / of_table) as u32), from..(from + BATCH).min(self.settings.rows))
     }
 }
 
@@ -29,11 +44,11 @@ impl Workload for SysbenchLoad {
     type Source = SysbenchLoadSource;
 
     fn source(self: &Arc<Self>, _thread: usize, _rng: Rng) -> SysbenchLoadSource {
-        SysbenchLoadSource { load: Arc::clone(self), from: 0 }
+        SysbenchLoadSource { load: Arc::clone(self), batch: 0 }
     }
 
     fn transactions(&self) -> Option<u64> {
-        Some(self.settings.rows.div_ceil(BATCH))
+        Some(self.batches())
     }
 }
 
@@ -41,27 +56,28 @@ impl Workload for SysbenchLoad {
 #[derive(Debug)]
 pub struct SysbenchLoadSource {
     load: Arc<SysbenchLoad>,
-    from: u64,
+    batch: u64,
 }
 
 impl Source for SysbenchLoadSource {
     fn plan(&mut self) -> Option<Planned> {
-        let from = self.load.next.fetch_add(BATCH, Ordering::Relaxed);
-        (from < self.load.settings.rows).then(|| self.again(from))
+        let number = self.load.next.fetch_add(1, Ordering::Relaxed);
+        (number < self.load.batches()).then(|| self.again(number))
     }
 
     fn again(&mut self, ticket: u64) -> Planned {
-        self.from = ticket;
+        self.batch = ticket;
         Planned { class: Class::Write, ticket: Some(ticket) }
     }
 
     fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<Ending> {
         let SysbenchLoad { settings, seed, .. } = &*self.load;
-        let mut rng = Rng::with_seed(seed ^ self.from.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-        for number in self.from..(self.from + BATCH).min(settings.rows) {
+        let mut rng = Rng::with_seed(seed ^ self.batch.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let (table, numbers) = self.load.batch(self.batch);
+        for number in numbers {
             let k = draw_k(&mut rng, settings);
-            transaction.on(ROWS).insert(&rows::key(number), &rows::row(k, &mut rng))?;
-            transaction.on(BY_K).insert(&rows::index_key(k, number), &[])?;
+            transaction.on(table.rows()).insert(&rows::key(number), &rows::row(k, &mut rng))?;
+            transaction.on(table.by_k()).insert(&rows::index_key(k, number), &[])?;
         }
         Ok(Ending::Commit)
     }

@@ -4,9 +4,10 @@
 
 use super::load::draw_k;
 use super::rows::{self, Row};
-use super::{BY_K, ROWS, Settings, TABLES};
+use super::{Settings, Table};
 use crate::drive::{Class, Ending, Planned, Source, Workload};
 use crate::generate::Zipfian;
+use crate::row;
 use crate::store::{Keys, Result, Shown, StoreError, Transaction};
 use fastrand::Rng;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ pub struct SysbenchRun {
 }
 
 impl SysbenchRun {
-    /// Transactions on a table that is loaded.
+    /// Transactions on tables that are loaded.
     pub fn new(settings: &Settings, script: Script) -> Arc<Self> {
         let numbers = Zipfian::new(settings.rows, settings.skew);
         Arc::new(SysbenchRun { settings: *settings, script, numbers })
@@ -53,18 +54,20 @@ impl Workload for SysbenchRun {
 #[derive(Debug, Default)]
 struct Request {
     points: Vec<u64>,
-    ranges: Vec<u64>,
+    points_of: Table,
+    /// Each of one table.
+    ranges: Vec<(Table, u64)>,
     /// The row whose `k` grows.
-    index: u64,
+    index: (Table, u64),
     others: Option<Others>,
 }
 
 #[derive(Debug)]
 struct Others {
     /// The row that gets another text, and what that comes from.
-    text: (u64, u64),
+    text: (Table, u64, u64),
     /// The row that is deleted and inserted, and its new content.
-    replaced: (u64, Box<Row>),
+    replaced: (Table, u64, Box<Row>),
 }
 
 /// The transactions of one thread.
@@ -75,77 +78,99 @@ pub struct SysbenchSource {
     planned: Request,
 }
 
+impl SysbenchRun {
+    fn table(&self, rng: &mut Rng) -> Table {
+        Table(rng.u32(..self.settings.tables))
+    }
+
+    /// A row of any table.
+    fn row(&self, rng: &mut Rng) -> (Table, u64) {
+        (self.table(rng), self.numbers.next(rng))
+    }
+}
+
 impl Source for SysbenchSource {
     fn plan(&mut self) -> Option<Planned> {
         let SysbenchSource { run, rng, planned } = self;
         let (points, ranges) = if run.script == Script::ReadWrite { (10, 4) } else { (0, 0) };
+        planned.points_of = run.table(rng);
         planned.points = (0..points).map(|_| run.numbers.next(rng)).collect();
-        planned.ranges = (0..ranges).map(|_| run.numbers.next(rng)).collect();
-        planned.index = run.numbers.next(rng);
+        planned.ranges = (0..ranges).map(|_| run.row(rng)).collect();
+        planned.index = run.row(rng);
         planned.others = (run.script != Script::UpdateIndex).then(|| {
             let k = draw_k(rng, &run.settings);
-            let text = (run.numbers.next(rng), rng.u64(..));
-            Others { text, replaced: (run.numbers.next(rng), Box::new(rows::row(k, rng))) }
+            let ((text_of, text), (replaced_of, replaced)) = (run.row(rng), run.row(rng));
+            Others {
+                text: (text_of, text, rng.u64(..)),
+                replaced: (replaced_of, replaced, Box::new(rows::row(k, rng))),
+            }
         });
         Some(Planned { class: Class::Write, ticket: None })
     }
 
     fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<Ending> {
-        let Request { points, ranges, index, others } = &self.planned;
+        let Request { points, points_of, ranges, index: (table, index), others } = &self.planned;
         for number in points {
             let key = rows::key(*number);
-            let found = transaction.on(ROWS).get(&key)?;
-            found.and_then(|row| rows::k(&row)).ok_or_else(|| wrong(&key))?;
+            let found = transaction.on(points_of.rows()).get(&key)?;
+            found.and_then(|row| rows::k(&row)).ok_or_else(|| wrong(*points_of, &key))?;
         }
-        for from in ranges {
+        for (table, from) in ranges {
             let key = rows::key(*from);
             let expected = (self.run.settings.rows - from).min(RANGE as u64) as usize;
-            let found = transaction.on(ROWS).range(Keys::from(&key), RANGE, &mut |_, _| ())?;
+            let found = transaction.on(table.rows()).range(Keys::from(&key), RANGE, &mut |_, _| ())?;
             if found != expected {
-                let text = format!("{found} rows from {} on, not {expected}", Shown(&key));
+                let text =
+                    format!("{found} rows of {} from {} on, not {expected}", table.name(), Shown(&key));
                 return Err(StoreError::Inconsistent(text));
             }
         }
-        let (mut row, k) = take(transaction, *index)?;
+        let (mut row, k) = take(transaction, *table, *index)?;
         rows::set_k(&mut row, k.wrapping_add(1));
-        transaction.on(ROWS).put(&rows::key(*index), &row)?;
-        move_entry(transaction, *index, k, k.wrapping_add(1))?;
-        if let Some(Others { text: (text, seed), replaced: (replaced, new) }) = others {
-            let (mut row, _) = take(transaction, *text)?;
+        transaction.on(table.rows()).put(&rows::key(*index), &row)?;
+        move_entry(transaction, *table, *index, k, k.wrapping_add(1))?;
+        if let Some(Others { text: (text_of, text, seed), replaced: (table, replaced, new) }) = others {
+            let (mut row, _) = take(transaction, *text_of, *text)?;
             rows::set_c(&mut row, &rows::c(&mut Rng::with_seed(*seed)));
-            transaction.on(ROWS).put(&rows::key(*text), &row)?;
-            let (_, k) = take(transaction, *replaced)?;
+            transaction.on(text_of.rows()).put(&rows::key(*text), &row)?;
+            let (_, k) = take(transaction, *table, *replaced)?;
             let (key, new_k) = (rows::key(*replaced), rows::k(&new[..]).unwrap_or_default());
-            if !transaction.on(ROWS).delete(&key)? {
-                return Err(wrong(&key));
+            if !transaction.on(table.rows()).delete(&key)? {
+                return Err(wrong(*table, &key));
             }
-            transaction.on(ROWS).insert(&key, &new[..])?;
-            move_entry(transaction, *replaced, k, new_k)?;
+            transaction.on(table.rows()).insert(&key, &new[..])?;
+            move_entry(transaction, *table, *replaced, k, new_k)?;
         }
         Ok(Ending::Commit)
     }
 }
 
 /// The row of a number, to be changed, and its `k`.
-fn take<T: Transaction>(transaction: &mut T, number: u64) -> Result<(Row, u32)> {
+fn take<T: Transaction>(transaction: &mut T, table: Table, number: u64) -> Result<(Row, u32)> {
     let key = rows::key(number);
-    let found = transaction.on(ROWS).get_for_update(&key)?;
-    let row: Row = found.and_then(|row| row.try_into().ok()).ok_or_else(|| wrong(&key))?;
+    let found = transaction.on(table.rows()).get_for_update(&key)?;
+    let row: Row = found.and_then(|row| row.try_into().ok()).ok_or_else(|| wrong(table, &key))?;
     Ok((row, rows::k(&row).unwrap_or_default()))
 }
 
 /// Leads the index from another `k` to a row.
-fn move_entry<T: Transaction>(transaction: &mut T, number: u64, from: u32, to: u32) -> Result<()> {
+fn move_entry<T: Transaction>(
+    transaction: &mut T,
+    table: Table,
+    number: u64,
+    from: u32,
+    to: u32,
+) -> Result<()> {
     if from == to {
         return Ok(());
     }
     let old = rows::index_key(from, number);
-    match transaction.on(BY_K).delete(&old)? {
+    match transaction.on(table.by_k()).delete(&old)? {
         true => transaction.insert(&rows::index_key(to, number), &[]),
-        false => Err(StoreError::Inconsistent(format!("{} of {} is missing", Shown(&old), TABLES[BY_K]))),
+        false => Err(row::wrong(&format!("the index of {}", table.name()), &old, "is missing")),
     }
 }
 
-fn wrong(key: &[u8]) -> StoreError {
-    StoreError::Inconsistent(format!("{} of {} is missing or cut", Shown(key), TABLES[ROWS]))
+fn wrong(table: Table, key: &[u8]) -> StoreError {
+    row::wrong(&table.name(), key, "is missing or cut")
 }

@@ -6,16 +6,18 @@ use crate::memory_store::MemoryStore;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-const SMALL: Settings = Settings { rows: 350, skew: 0.5 };
+const SMALL: Settings = Settings { tables: 2, rows: 350, skew: 0.5 };
 const SCRIPTS: [Script; 3] = [Script::ReadWrite, Script::WriteOnly, Script::UpdateIndex];
 
 fn run<W: Workload>(store: &MemoryStore, workload: &Arc<W>, plan: &Plan) -> Outcome {
-    drive(store, &TABLES, workload, plan, &AtomicBool::new(false), &mut |_| ()).unwrap()
+    let names = SMALL.table_names();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    drive(store, &names, workload, plan, &AtomicBool::new(false), &mut |_| ()).unwrap()
 }
 
 fn state(store: &MemoryStore) -> State {
     // This store refuses some transactions by design.
-    let read = || State::read(store).map_err(|error| assert!(error.is_retryable(), "{error}"));
+    let read = || State::read(store, &SMALL).map_err(|error| assert!(error.is_retryable(), "{error}"));
     read().or_else(|()| read()).unwrap()
 }
 
@@ -25,7 +27,7 @@ fn rows_and_index_agree_whoever_runs_it() {
         let store = MemoryStore { conflict_every: 7, refuse_every: 11, ..Default::default() };
         let plan = Plan { threads, in_flight, ..Default::default() };
         run(&store, &SysbenchLoad::new(&SMALL, 3), &plan);
-        assert_eq!(store.len(), 700);
+        assert_eq!(store.len(), 1400);
         for script in SCRIPTS {
             let before = state(&store).sum();
             let plan = Plan { transactions: Some(600), ..plan.clone() };
@@ -33,6 +35,7 @@ fn rows_and_index_agree_whoever_runs_it() {
             assert_eq!((outcome.transactions, outcome.latencies.reads.len()), (600, 0));
             let state = state(&store);
             state.check(&SMALL).unwrap();
+            assert_eq!(state.rows(), SMALL.all_rows());
             let grown = state.sum().wrapping_sub(before);
             assert_eq!(grown == 600, script == Script::UpdateIndex, "{script:?}: k grew by {grown}");
         }
@@ -50,21 +53,21 @@ fn a_damage_is_noticed_and_named() {
     };
     let lost_row = damaged(|store| {
         let map = store.map.get_mut().unwrap();
-        map.remove(&[b"sbtest/", &rows::key(5)[..]].concat()).unwrap();
+        map.remove(&[b"sbtest2/", &rows::key(5)[..]].concat()).unwrap();
     });
-    assert_eq!(lost_row, Fault::Rows { found: 349, loaded: 350 });
+    assert_eq!(lost_row, Fault::Rows { table: 2, found: 349, loaded: 350 });
     let lost_entry = damaged(|store| {
         let map = store.map.get_mut().unwrap();
-        let entry = map.keys().find(|key| key.starts_with(b"sbtest_by_k/")).unwrap().clone();
+        let entry = map.keys().find(|key| key.starts_with(b"sbtest1_by_k/")).unwrap().clone();
         map.remove(&entry);
     });
-    assert_eq!(lost_entry, Fault::Entries { found: 349, rows: 350 });
+    assert_eq!(lost_entry, Fault::Entries { table: 1, found: 349, rows: 350 });
     let lost_update = damaged(|store| {
-        let row = store.map.get_mut().unwrap().get_mut(&[b"sbtest/", &rows::key(5)[..]].concat()).unwrap();
+        let row = store.map.get_mut().unwrap().get_mut(&[b"sbtest2/", &rows::key(5)[..]].concat()).unwrap();
         row[3] ^= 1;
     });
     assert!(
-        matches!(lost_update, Fault::Entry { number: 5, k, found: Some(found) } if k != found),
+        matches!(lost_update, Fault::Entry { table: 2, number: 5, k, found: Some(found) } if k != found),
         "{lost_update}"
     );
 }

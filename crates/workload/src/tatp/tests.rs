@@ -90,13 +90,15 @@ fn an_update_of_a_location_is_of_the_subscriber_with_that_number() {
 #[test]
 fn transactions_are_drawn_and_fail_as_the_standard_says() {
     const DRAWS: u64 = 60_000;
-    let store = loaded();
-    let tatp = TatpRun::new(&SMALL, Mix::Standard);
+    let (store, many) = (MemoryStore::default(), Settings { subscribers: 6000 });
+    run(&store, &TatpLoad::new(&many, SEED), &Plan::default());
+    let tatp = TatpRun::new(&many, Mix::Standard);
     run(&store, &tatp, &Plan { transactions: Some(DRAWS), ..Plan::default() });
-    // Of a hundred transactions so many are of this kind, and of a hundred of those so many succeed; how many call forwardings
-    // there are moves towards a balance, which the standard's figures leave alone.
+    // Of a hundred transactions so many are of this kind, and of a hundred of those so many succeed. The standard tells 23.9 for
+    // GetNewDestination, but what it says of call forwardings and of what is asked for makes 14.8, and about 20 after many
+    // insertions.
     let expected =
-        [(35.0, 100.0), (10.0, 23.9), (35.0, 62.5), (2.0, 62.5), (14.0, 100.0), (2.0, 31.25), (2.0, 31.25)];
+        [(35.0, 100.0), (10.0, 14.8), (35.0, 62.5), (2.0, 62.5), (14.0, 100.0), (2.0, 31.25), (2.0, 31.25)];
     for (kind, (share, succeed)) in Kind::ALL.into_iter().zip(expected) {
         let (acknowledged, failed) = (tatp.acknowledged(kind) as f64, tatp.failed(kind) as f64);
         let drawn = 100.0 * (acknowledged + failed) / DRAWS as f64;
@@ -146,7 +148,10 @@ fn a_damage_is_noticed_and_named() {
             Fault::Rows { table, found, expected } => assert!((table, found + 1) == (name, expected)),
             fault => assert!(table == SPECIAL_FACILITY && expected.contains("not there"), "{fault}"),
         }
-        let cut = damaged(&|map| drop(map.get_mut(&first_of(map, table)).unwrap().pop()));
+        let cut = damaged(&|map| {
+            let row = map.get_mut(&first_of(map, table)).unwrap();
+            row.truncate(row.len() - 1);
+        });
         assert!(cut.to_string().ends_with(&format!("of {name} is no row")), "{cut}");
     }
     let foreign = rows::forwarding(SMALL.subscribers + 1, 1, 8);

@@ -3,7 +3,7 @@
 //!
 //! Money is in cents, taxes and discounts in hundredths of a per cent, dates in microseconds since 1970; 0 is no date and no carrier.
 
-use crate::row::{Field, Row, Text, rows};
+use crate::row::{Field, Text, rows};
 
 /// Where something is.
 #[derive(Debug, Clone, PartialEq, Eq)]
