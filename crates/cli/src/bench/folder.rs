@@ -1,6 +1,7 @@
 //! The folder a bench works in, and what earlier runs left there.
 //!
-//! A bench keeps a table of its own (`katydid_bench`) that says, for each table it filled, with what and how far.
+//! A bench keeps a table of its own (`katydid_bench`) that says, for each workload or table it filled, with what and how
+//! far.
 //!
 //! 1. A folder that is neither empty nor a database is refused and left alone.
 //! 2. An entry says `finished` only while no run is under way: a bench that was killed is noticed by the next.
@@ -50,14 +51,18 @@ pub fn remove(dir: &Path, before: Found) -> Result<()> {
     }
 }
 
-/// What earlier runs left of one table.
+/// What earlier runs left of one table, or of the tables of one workload.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Entry {
-    /// What the table was filled with, in words: another filling has other words.
+    /// What was filled in, in words: another filling has other words.
     pub shape: String,
+    /// The tables, where there are others than the one it is called by.
+    pub tables: Vec<String>,
+    /// What random content came from.
+    pub seed: u64,
     /// Where new keys go on.
     pub next: u64,
-    /// How many keys there are.
+    /// How many keys there are, or what else is counted.
     pub count: u64,
     /// Whether the last run came to its end.
     pub finished: bool,
@@ -78,7 +83,7 @@ impl Ledger {
         Ok(Ledger { table: database.table(LEDGER)?, database: database.clone() })
     }
 
-    /// What is known of the table called `name`.
+    /// What is known of what is called `name`.
     pub fn read(&self, name: &str) -> Result<Option<Entry>> {
         let Some(bytes) = self.database.get(&self.table, name)? else { return Ok(None) };
         let value: Value = serde_json::from_slice(&bytes).map_err(|error| {
@@ -86,26 +91,38 @@ impl Ledger {
         })?;
         Ok(Some(Entry {
             shape: value["shape"].as_str().unwrap_or_default().to_owned(),
+            tables: names(&value["tables"]),
+            seed: value["seed"].as_u64().unwrap_or_default(),
             next: value["next"].as_u64().unwrap_or_default(),
             count: value["count"].as_u64().unwrap_or_default(),
             finished: value["finished"].as_bool().unwrap_or_default(),
         }))
     }
 
-    /// Writes what is known of the table called `name`, durably.
+    /// Writes what is known of what is called `name`, durably.
     pub fn write(&self, name: &str, entry: &Entry) -> Result<()> {
-        let Entry { shape, next, count, finished } = entry;
-        let value = json!({ "shape": shape, "next": next, "count": count, "finished": finished });
+        let Entry { shape, tables, seed, next, count, finished } = entry;
+        let value = json!({
+            "shape": shape, "tables": tables, "seed": seed, "next": next, "count": count, "finished": finished,
+        });
         self.database.put(&self.table, name, value.to_string())?;
         Ok(self.database.sync().map(drop)?)
     }
 
-    /// Drops the table called `name` and what is known of it.
-    pub fn forget(&self, name: &str) -> Result<()> {
+    /// Drops these tables, and those of what is called `name`, and forgets it. Whatever a crash leaves, the tables are not used again.
+    pub fn forget(&self, name: &str, tables: &[&str]) -> Result<()> {
+        let known = self.read(name).ok().flatten().unwrap_or_default();
         self.database.delete(&self.table, name)?;
-        self.database.drop_table(name)?;
+        for table in tables.iter().copied().chain(known.tables.iter().map(String::as_str)) {
+            self.database.drop_table(table)?;
+        }
         Ok(())
     }
+}
+
+fn names(value: &Value) -> Vec<String> {
+    let names = value.as_array().into_iter().flatten();
+    names.filter_map(|name| Some(name.as_str()?.to_owned())).collect()
 }
 
 /// Counts the keys of a table.

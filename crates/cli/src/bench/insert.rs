@@ -1,13 +1,12 @@
 //! `bench insert`.
 
-use super::Runner;
 use super::folder::Entry;
-use super::report::{Loaded, Measured};
+use super::report::{Kinds, Loaded, Measured};
 use super::setup::{Setup, THREADS, name_of};
+use super::{Runner, TIME};
 use crate::failure::{Failure, Result};
 use clap::{Args, ValueEnum};
 use katydid_workload::insert::{Inserts, KEY_BYTES_MIN, KeyOrder, RUNS_MAX};
-use std::time::Duration;
 
 /// How the keys of one thread follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -57,7 +56,6 @@ fn value_bytes(text: &str) -> std::result::Result<usize, String> {
 }
 
 const TABLE: &str = "inserts";
-const TIME: Duration = Duration::from_secs(10);
 
 impl Insert {
     pub fn run(self) -> Result<()> {
@@ -71,7 +69,7 @@ impl Insert {
         }
         let runner = Runner::new(setup)?;
         if setup.fresh {
-            runner.ledger.forget(TABLE)?;
+            runner.ledger.forget(TABLE, &[TABLE])?;
         }
         let before = runner.ledger.read(TABLE)?.unwrap_or(Entry { finished: true, ..Entry::default() });
         let number = before.next;
@@ -89,7 +87,7 @@ impl Insert {
             Order::Hashed => KeyOrder::Hashed,
         };
         let inserts = Inserts::new(self.key_bytes, self.value_bytes, order, number);
-        let (outcome, cpu) = runner.phase("run", TABLE, &inserts, &plan)?;
+        let (outcome, cpu) = runner.phase("run", &[TABLE], &inserts, &plan)?;
         let count = before.count + outcome.transactions;
         // After a run that was killed nobody knows how many keys it left.
         let counted = if before.finished { runner.count(setup, TABLE, count)? } else { None };
@@ -101,6 +99,7 @@ impl Insert {
         options.push(("order", name_of(self.order).into()));
         let workload = format!("single inserts of {} + {} bytes", self.key_bytes, self.value_bytes);
         let loaded = Loaded::NotNeeded;
-        runner.finish(setup, Measured { workload, loaded, outcome, cpu, options, counted })
+        let kinds = Kinds::default();
+        runner.finish(setup, Measured { workload, loaded, outcome, cpu, kinds, options, counted })
     }
 }

@@ -11,6 +11,7 @@ mod log_commit;
 mod log_insert;
 pub mod machine;
 mod nvram;
+mod oltp;
 mod report;
 mod setup;
 mod split;
@@ -21,10 +22,10 @@ use crate::failure::{Failure, Result};
 use crate::progress::Progress;
 use crate::signals;
 use clap::Subcommand;
-use folder::Ledger;
+use folder::{Entry, Ledger};
 use katydid_workload::KatydidStore;
 use katydid_workload::drive::{self, DriveError, Outcome, Plan, Workload};
-use report::{Measured, Report};
+use report::{Counted, Measured, Report};
 pub use setup::{Device, MethodName};
 use setup::{Opened, Setup};
 use std::sync::Arc;
@@ -36,6 +37,10 @@ use std::time::Duration;
 pub enum Bench {
     Ycsb(ycsb::Ycsb),
     Insert(insert::Insert),
+    Tpcb(oltp::tpcb::Tpcb),
+    Tpcc(oltp::tpcc::Tpcc),
+    Tatp(oltp::tatp::Tatp),
+    Sysbench(oltp::sysbench::Sysbench),
     Commit(Box<commit::Commit>),
     Cicada(Box<cicada::Cicada>),
     Nvram(Box<nvram::Nvram>),
@@ -46,11 +51,32 @@ pub enum Bench {
 /// Tables with more keys than this are not counted afterwards.
 const COUNTED_MAX: u64 = 5_000_000;
 
+/// How long to run if nothing says how long.
+const TIME: Duration = Duration::from_secs(10);
+
+/// Transactions in flight per thread while loading, at least.
+const LOAD_IN_FLIGHT: usize = 256;
+
+/// How to load, where a run is planned so.
+fn load_plan(run: &Plan) -> Plan {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    Plan {
+        threads: run.threads.min(2 * cores),
+        in_flight: run.in_flight.max(LOAD_IN_FLIGHT),
+        seed: run.seed.wrapping_add(1),
+        ..Plan::default()
+    }
+}
+
 impl Bench {
     pub fn run(self) -> Result<()> {
         match self {
             Bench::Ycsb(command) => command.run(),
             Bench::Insert(command) => command.run(),
+            Bench::Tpcb(command) => command.run(),
+            Bench::Tpcc(command) => command.run(),
+            Bench::Tatp(command) => command.run(),
+            Bench::Sysbench(command) => command.run(),
             Bench::Commit(command) => command.run(),
             Bench::Cicada(command) => command.run(),
             Bench::Nvram(command) => command.run(),
@@ -82,7 +108,7 @@ impl Runner {
     fn phase<W: Workload>(
         &self,
         name: &str,
-        table: &str,
+        tables: &[&str],
         workload: &Arc<W>,
         plan: &Plan,
     ) -> Result<(Outcome, Duration)> {
@@ -90,7 +116,7 @@ impl Runner {
         let mut last = (Duration::ZERO, 0);
         let mut rate = 0.0;
         let before = processor_time();
-        let outcome = drive::drive(&self.store, &[table], workload, plan, &self.stop, &mut |now| {
+        let outcome = drive::drive(&self.store, tables, workload, plan, &self.stop, &mut |now| {
             let time = (now.elapsed.saturating_sub(last.0)).as_secs_f64();
             if time > 0.1 {
                 rate = (now.transactions - last.1) as f64 / time;
@@ -108,12 +134,57 @@ impl Runner {
         }
     }
 
+    /// What an earlier run left of what is called `name`, to go on with, or `None` if it is to be loaded. `shape` says what is wanted in
+    /// these tables; they are dropped before if something new is asked for.
+    fn earlier(&self, setup: &Setup, name: &str, tables: &[&str], shape: &str) -> Result<Option<Entry>> {
+        if setup.fresh {
+            self.ledger.forget(name, tables)?;
+        }
+        let advice = format!("use --fresh to load it anew, or another --dir than {}", setup.dir.display());
+        let refuse = |why: std::fmt::Arguments<'_>| Err(Failure::failed(format_args!("{why}; {advice}")));
+        match self.ledger.read(name)? {
+            Some(entry) if !entry.finished => {
+                return refuse(format_args!("an earlier run on {name:?} did not finish"));
+            }
+            Some(entry) if entry.shape != shape => {
+                return refuse(format_args!("{name:?} was loaded for other records ({})", entry.shape));
+            }
+            Some(entry) => return Ok(Some(entry)),
+            None => {}
+        }
+        for table in tables {
+            if self.opened.database.open_table(table)?.is_some() {
+                return refuse(format_args!("table {table:?} was not made by this bench"));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Loads to the end, or says that it was stopped.
+    fn load<W: Workload>(
+        &self,
+        tables: &[&str],
+        workload: &Arc<W>,
+        plan: &Plan,
+    ) -> Result<(Outcome, Duration)> {
+        let loaded = self.phase("load", tables, workload, plan)?;
+        if loaded.0.stopped {
+            let all = workload.transactions().map_or(String::new(), |all| format!(" of {all}"));
+            let done = loaded.0.transactions;
+            return Err(Failure::failed(format_args!(
+                "stopped by a signal after {done}{all} transactions that load"
+            )));
+        }
+        Ok(loaded)
+    }
+
     /// Counts the keys of a table, unless there are very many.
-    fn count(&self, setup: &Setup, table: &str, expected: u64) -> Result<Option<(u64, u64)>> {
+    fn count(&self, setup: &Setup, table: &str, expected: u64) -> Result<Option<Counted>> {
         if setup.no_check || expected > COUNTED_MAX {
             return Ok(None);
         }
-        Ok(Some((folder::count(&self.opened.database, table)?, expected)))
+        let found = folder::count(&self.opened.database, table)?;
+        Ok(Some(Counted { what: "keys", found, expected, also: None }))
     }
 
     /// Closes the database, writes and prints the report; fails if what was counted is not what was acknowledged.
@@ -133,9 +204,9 @@ impl Runner {
         }
         report.print()?;
         match measured.counted {
-            Some((found, expected)) if found != expected => Err(Failure::failed(format_args!(
-                "the table holds {found} keys, but {expected} were acknowledged: this is a bug"
-            ))),
+            Some(Counted { what, found, expected, .. }) if found != expected => Err(Failure::failed(
+                format_args!("there are {found} {what}, but {expected} were acknowledged: this is a bug"),
+            )),
             _ if measured.outcome.stopped => Err(Failure::failed("stopped by a signal")),
             _ => Ok(()),
         }

@@ -140,10 +140,10 @@ pub struct Setup {
     /// Write latencies to a file, as an HdrHistogram log
     #[arg(long, value_name = "FILE")]
     pub hdr: Option<PathBuf>,
-    /// Drop what an earlier bench left in the table
+    /// Drop what an earlier bench left in the tables
     #[arg(long)]
     pub fresh: bool,
-    /// Do not count the keys afterwards
+    /// Do not check afterwards what is there
     #[arg(long)]
     pub no_check: bool,
     /// Do not measure the raw device before

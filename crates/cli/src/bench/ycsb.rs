@@ -1,9 +1,9 @@
 //! `bench ycsb`.
 
-use super::Runner;
 use super::folder::Entry;
-use super::report::{Loaded, Measured};
+use super::report::{Kinds, Loaded, Measured};
 use super::setup::{Setup, THREADS};
+use super::{Runner, TIME, load_plan};
 use crate::failure::{Failure, Result};
 use clap::Args;
 use katydid_workload::drive::{Outcome, Plan};
@@ -39,9 +39,6 @@ pub struct Ycsb {
     setup: Setup,
 }
 
-/// How long to run if nothing says how long.
-const TIME: Duration = Duration::from_secs(10);
-
 /// Requests a second that are assumed when the number of requests is not known, only to spread a zipfian over the
 /// records to come.
 const ASSUMED_RATE: f64 = 50_000.0;
@@ -62,7 +59,7 @@ impl Ycsb {
 
         let (mut entry, load) = self.load(setup, &runner, &settings, &plan)?;
         let loaded = match &load {
-            Some((outcome, _)) => Loaded::Now(outcome.transactions, outcome.elapsed),
+            Some((outcome, _)) => Loaded::Now(outcome.transactions, "records", outcome.elapsed),
             None => Loaded::Before,
         };
         let (outcome, cpu) = if settings.do_transactions {
@@ -70,7 +67,7 @@ impl Ycsb {
             let assumed = || (plan.time.unwrap_or(TIME).as_secs_f64() * ASSUMED_RATE) as u64;
             let expected = plan.transactions.unwrap_or_else(assumed);
             let run = YcsbRun::new(&settings, entry.next, expected);
-            let (outcome, cpu) = runner.phase("run", table, &run, &plan)?;
+            let (outcome, cpu) = runner.phase("run", &[table], &run, &plan)?;
             entry.count += run.next_record() - entry.next;
             entry.next = run.next_record();
             (outcome, cpu)
@@ -86,7 +83,8 @@ impl Ycsb {
         options.insert(0, ("workload", self.name().into()));
         options.extend(described(&settings));
         let workload = format!("YCSB {}", self.name());
-        runner.finish(setup, Measured { workload, loaded, outcome, cpu, options, counted })
+        let kinds = Kinds::default();
+        runner.finish(setup, Measured { workload, loaded, outcome, cpu, kinds, options, counted })
     }
 
     fn name(&self) -> String {
@@ -143,59 +141,25 @@ impl Ycsb {
         plan: &Plan,
     ) -> Result<(Entry, Option<(Outcome, Duration)>)> {
         let (table, shape) = (settings.table.as_str(), shape(settings));
-        if setup.fresh {
-            runner.ledger.forget(table)?;
-        }
-        let advice = format!("use --fresh to load it anew, or another --dir than {}", setup.dir.display());
-        match runner.ledger.read(table)? {
-            Some(entry) if !entry.finished => {
-                return Err(Failure::failed(format_args!(
-                    "an earlier run on table {table:?} did not finish; {advice}"
-                )));
-            }
-            Some(entry) if entry.shape != shape => {
-                return Err(Failure::failed(format_args!(
-                    "table {table:?} was loaded for other records ({}); {advice}",
-                    entry.shape
-                )));
-            }
-            Some(entry) => return Ok((entry, None)),
-            None if runner.opened.database.open_table(table)?.is_some() => {
-                return Err(Failure::failed(format_args!(
-                    "table {table:?} was not made by this bench; {advice}"
-                )));
-            }
-            None => {}
+        if let Some(entry) = runner.earlier(setup, table, &[table], &shape)? {
+            return Ok((entry, None));
         }
         let mut entry = Entry {
             shape,
             next: settings.insert_start + settings.insert_count,
             count: settings.insert_count,
-            finished: false,
+            ..Entry::default()
         };
         runner.ledger.write(table, &entry)?;
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let load_plan = Plan {
-            threads: plan.threads.min(2 * cores),
-            in_flight: plan.in_flight.max(LOAD_IN_FLIGHT),
+        let plan = Plan {
             failure_retries: (settings.insertion_retries, settings.insertion_retry_wait),
-            seed: plan.seed.wrapping_add(1),
-            ..Plan::default()
+            ..load_plan(plan)
         };
-        let (outcome, cpu) = runner.phase("load", table, &YcsbLoad::new(settings), &load_plan)?;
-        if outcome.stopped {
-            return Err(Failure::failed(format_args!(
-                "stopped by a signal after {} of {} records",
-                outcome.transactions, settings.insert_count
-            )));
-        }
+        let loaded = runner.load(&[table], &YcsbLoad::new(settings), &plan)?;
         entry.finished = true;
-        Ok((entry, Some((outcome, cpu))))
+        Ok((entry, Some(loaded)))
     }
 }
-
-/// Transactions in flight per thread while loading, at least.
-const LOAD_IN_FLIGHT: usize = 256;
 
 /// What makes loaded records different from others.
 fn shape(settings: &Settings) -> String {

@@ -1,5 +1,7 @@
 //! What a bench found: a table for people, one object for programs.
 
+mod kinds;
+
 use super::machine::Machine;
 use crate::bytes::grouped;
 use crate::disk::{Limit, Writes, method_name};
@@ -9,6 +11,7 @@ use crate::whole_file;
 use katydid_wal::Form;
 use katydid_workload::drive::Outcome;
 use katydid_workload::measure::Summary;
+pub use kinds::{Kind, Kinds, Score};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::time::Duration;
@@ -20,8 +23,36 @@ pub enum Loaded {
     NotNeeded,
     /// An earlier run had loaded the records.
     Before,
-    /// So many records were loaded in so much time.
-    Now(u64, Duration),
+    /// So many records, or what else this word says, were loaded in so much time.
+    Now(u64, &'static str, Duration),
+}
+
+/// What was counted afterwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counted {
+    /// What, in the plural.
+    pub what: &'static str,
+    /// How many there are.
+    pub found: u64,
+    /// How many there should be.
+    pub expected: u64,
+    /// What else was found to hold.
+    pub also: Option<&'static str>,
+}
+
+impl Counted {
+    fn line(&self) -> String {
+        let Counted { what, found, expected, also } = *self;
+        let also = also.map_or(String::new(), |also| format!("; {also}"));
+        match found == expected {
+            true => format!("{} {what}, as many as were acknowledged{also}", grouped(found)),
+            false => format!("{} {what}, but {} were acknowledged{also}", grouped(found), grouped(expected)),
+        }
+    }
+
+    fn json(self) -> Value {
+        json!({ self.what.replace(' ', "_"): self.found, "expected": self.expected })
+    }
 }
 
 /// What one bench found.
@@ -35,10 +66,12 @@ pub struct Measured {
     pub outcome: Outcome,
     /// Processor time of the whole process during the run.
     pub cpu: Duration,
+    /// What the transactions were, where there are kinds of them.
+    pub kinds: Kinds,
     /// All options, in the order they are shown.
     pub options: Vec<(&'static str, Value)>,
-    /// Keys counted afterwards, and how many there should be; `None` if not counted.
-    pub counted: Option<(u64, u64)>,
+    /// What was counted afterwards; `None` if nothing was.
+    pub counted: Option<Counted>,
 }
 
 /// All that is reported.
@@ -67,10 +100,10 @@ impl Report {
         match self.measured.loaded {
             Loaded::NotNeeded => {}
             Loaded::Before => out.line("the records were loaded by an earlier run")?,
-            Loaded::Now(records, time) => {
-                let rate = records as f64 / time.as_secs_f64().max(1e-9);
+            Loaded::Now(many, what, time) => {
+                let rate = many as f64 / time.as_secs_f64().max(1e-9);
                 let (seconds, rate) = (time.as_secs_f64(), grouped(rate as u64));
-                out.line(format!("loaded {} records in {seconds:.2} s, {rate} a second", grouped(records)))?;
+                out.line(format!("loaded {} {what} in {seconds:.2} s, {rate} a second", grouped(many)))?;
             }
         }
         let outcome = &self.measured.outcome;
@@ -102,6 +135,7 @@ impl Report {
             ))?;
         }
         out.line("")?;
+        self.measured.kinds.print(outcome, &mut out)?;
         for (name, text) in self.lines(&commits) {
             out.line(format!("{name:<10}{text}"))?;
         }
@@ -161,15 +195,8 @@ impl Report {
                 lines.push(("", format!("the median commit took {times:.2} times the median raw write")));
             }
         }
-        if let Some((found, expected)) = self.measured.counted {
-            lines.push((
-                "check",
-                if found == expected {
-                    format!("{} keys, as many as were acknowledged", grouped(found))
-                } else {
-                    format!("{} keys, but {} were acknowledged", grouped(found), grouped(expected))
-                },
-            ));
+        if let Some(counted) = self.measured.counted {
+            lines.push(("check", counted.line()));
         }
         lines.push(("machine", self.machine.line()));
         let options: Vec<String> = self
@@ -205,10 +232,10 @@ impl Report {
             "commit": option_env!("KATYDID_COMMIT"),
             "nvram": self.nvram.map(|form| form.to_string()),
             "load": match self.measured.loaded {
-                Loaded::Now(records, time) => json!({
-                    "records": records,
+                Loaded::Now(many, what, time) => json!({
+                    what: many,
                     "seconds": time.as_secs_f64(),
-                    "records_per_second": records as f64 / time.as_secs_f64().max(1e-9),
+                    format!("{what}_per_second"): many as f64 / time.as_secs_f64().max(1e-9),
                 }),
                 Loaded::Before | Loaded::NotNeeded => Value::Null,
             },
@@ -216,6 +243,9 @@ impl Report {
             "transactions": outcome.transactions,
             "transactions_per_second": outcome.transactions_per_second(),
             "conflicts": outcome.conflicts,
+            "rolled_back": outcome.rolled_back,
+            "kinds": self.measured.kinds.json(outcome),
+            "score": self.measured.kinds.score.map(Score::json),
             "stopped": outcome.stopped,
             "reads": summary_json(&reads),
             "commits": summary_json(&commits),
@@ -225,7 +255,7 @@ impl Report {
             "commits_per_sync": syncs.map(|syncs| ratio(commits.count, syncs)),
             "cpu_seconds": self.measured.cpu.as_secs_f64(),
             "device_limit": self.limit.as_ref().map(limit_json),
-            "check": self.measured.counted.map(|(found, expected)| json!({ "keys": found, "expected": expected })),
+            "check": self.measured.counted.map(Counted::json),
             "options": self.measured.options.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect::<Map<_, _>>(),
             "machine": self.machine.json(),
         })
