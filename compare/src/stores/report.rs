@@ -148,6 +148,7 @@ pub fn json(settings: &Settings, measured: &Measured) -> String {
         "records": settings.records,
         "branches": settings.branches,
         "warehouses": settings.warehouses,
+        "subscribers": settings.subscribers,
         "cache_bytes": settings.cache_bytes,
         "raw_durable_4kib_write_us": measured.raw_us,
         "machine": machine(),

@@ -17,16 +17,20 @@ Usage: katydid-compare stores [FLAGS]
   --workload NAME  insert: one new key of 20 bytes with a value of 100 in each transaction
                    ycsb-a to ycsb-f: YCSB's, records of 10 fields of 100 bytes
                    tpcb: transfers between accounts, see --branches
-                   tpcc: orders, payments and deliveries, see --warehouses [default: insert]
+                   tpcc: orders, payments and deliveries, see --warehouses
+                   tatp, tatp-update-location: a register of subscribers, see --subscribers
+                   sysbench-read-write, sysbench-write-only, sysbench-update-index: its OLTP scripts, see --records
+                   [default: insert]
   --stores NAMES   Of katydid, katydid-memory, surrealkv, rocksdb, rocksdb-optimistic, fjall, fjall-optimistic, lmdb, redb,
                    sqlite, wiredtiger [default: all of this build]
   --threads LIST   Numbers of threads that block in each commit; none for none [default: 1,8,32,64]
   --callbacks LIST Threads with many commits in flight each, as 2x256, of the stores that can [default: none]
   --seconds S      Of each run, loading apart [default: 1]
   --rounds N       Runs of each [default: 3]
-  --records N      Records that YCSB loads [default: 50000]
+  --records N      Records that YCSB loads, or rows of sysbench's table [default: 50000]
   --branches N     Branches of the bank, with 1,000 accounts each [default: 64]
   --warehouses N   Warehouses of TPC-C, with a tenth of its items and customers [default: 4]
+  --subscribers N  Subscribers of TATP [default: 20000]
   --cache MIB      Pages or blocks that a store may keep in memory [default: 256]
   --dir DIR        Folder to work in, on the disk to measure; must be new or empty [default: katydid-compare]
   --unsafe         Acknowledge commits that are not durable, in each store's fastest way
@@ -63,6 +67,7 @@ pub struct Settings {
     pub records: u64,
     pub branches: u64,
     pub warehouses: u32,
+    pub subscribers: u32,
     pub cache_bytes: u64,
     pub dir: PathBuf,
     pub commits: Commits,
@@ -81,6 +86,7 @@ impl Default for Settings {
             records: 50_000,
             branches: 64,
             warehouses: 4,
+            subscribers: 20_000,
             cache_bytes: 256 << 20,
             dir: "katydid-compare".into(),
             commits: Commits::Durable,
@@ -108,6 +114,7 @@ impl Settings {
                 "--records" => settings.records = flags::value(flag, value)?,
                 "--branches" => settings.branches = flags::value(flag, value)?,
                 "--warehouses" => settings.warehouses = flags::value(flag, value)?,
+                "--subscribers" => settings.subscribers = flags::value(flag, value)?,
                 "--cache" => settings.cache_bytes = flags::value::<u64>(flag, value)?.saturating_mul(1 << 20),
                 "--dir" => settings.dir = flags::value(flag, value)?,
                 "--unsafe" if value.is_none() => settings.commits = Commits::Unsafe,
@@ -122,10 +129,12 @@ impl Settings {
         }
         let blocking = threads.into_iter().map(|threads| Case { threads, in_flight: 1 });
         settings.cases = blocking.chain(callbacks).collect();
-        let Settings { rounds, records, branches, warehouses, ref cases, .. } = settings;
-        if [rounds as u64, records, branches, warehouses.into(), cases.len() as u64].contains(&0) {
+        let Settings { rounds, records, branches, warehouses, subscribers, ref cases, .. } = settings;
+        let many =
+            [rounds as u64, records, branches, warehouses.into(), subscribers.into(), cases.len() as u64];
+        if many.contains(&0) {
             return Err(
-                "there must be at least one round, record, branch, warehouse and number of threads".into()
+                "there must be at least one round, record, branch, warehouse, subscriber and number of threads".into()
             );
         }
         Ok(Some(settings))

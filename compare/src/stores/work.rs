@@ -10,6 +10,8 @@ use crate::adapters::{Rival, Visit};
 use katydid_workload::drive::{CommitsFrom, Outcome, Plan, Source, Workload, drive};
 use katydid_workload::insert::{Inserts, KeyOrder};
 use katydid_workload::properties::Properties;
+use katydid_workload::sysbench::{self, Script, SysbenchLoad, SysbenchRun};
+use katydid_workload::tatp::{self, Counts, TatpLoad, TatpRun};
 use katydid_workload::tpcb::{self, Totals, TpcbLoad, TpcbRun};
 use katydid_workload::tpcc::{self, Kind, Mix, State, TpccLoad, TpccRun};
 use katydid_workload::ycsb::{self, YcsbLoad, YcsbRun};
@@ -39,6 +41,20 @@ const CUSTOMERS_OF_DISTRICT: u32 = 300;
 /// Requests a second that are assumed where their number decides how zipfian keys are spread over records to come.
 const ASSUMED_RATE: f64 = 50_000.0;
 
+/// What subscribers, rows and the company are made from.
+const SEED: u64 = 1;
+
+/// TATP's mixes.
+const TATP: [(&str, tatp::Mix); 2] =
+    [("tatp", tatp::Mix::Standard), ("tatp-update-location", tatp::Mix::UpdateLocation)];
+
+/// Sysbench's scripts.
+const SYSBENCH: [(&str, Script); 3] = [
+    ("sysbench-read-write", Script::ReadWrite),
+    ("sysbench-write-only", Script::WriteOnly),
+    ("sysbench-update-index", Script::UpdateIndex),
+];
+
 /// YCSB's workloads, by their letters.
 const YCSB: [(&str, &str); 6] = [
     ("ycsb-a", include_str!("../../../workloads/ycsb/workloada")),
@@ -57,6 +73,13 @@ pub enum Work {
     Ycsb(&'static str, &'static str),
     Tpcb,
     Tpcc,
+    Tatp(&'static str, tatp::Mix),
+    Sysbench(&'static str, Script),
+}
+
+/// What is called so in a list of names.
+fn named<T: Copy>(list: &[(&'static str, T)], name: &str) -> Option<(&'static str, T)> {
+    list.iter().find(|(known, _)| *known == name).copied()
 }
 
 impl FromStr for Work {
@@ -67,10 +90,13 @@ impl FromStr for Work {
             "insert" => Ok(Work::Insert),
             "tpcb" => Ok(Work::Tpcb),
             "tpcc" => Ok(Work::Tpcc),
-            text => match YCSB.iter().find(|(name, _)| *name == text) {
-                Some((name, properties)) => Ok(Work::Ycsb(name, properties)),
-                None => Err("no such workload; see --help".to_owned()),
-            },
+            text => {
+                let ycsb = || named(&YCSB, text).map(|(name, properties)| Work::Ycsb(name, properties));
+                let tatp = || named(&TATP, text).map(|(name, mix)| Work::Tatp(name, mix));
+                let sysbench = || named(&SYSBENCH, text).map(|(name, script)| Work::Sysbench(name, script));
+                let known = ycsb().or_else(tatp).or_else(sysbench);
+                known.ok_or_else(|| "no such workload; see --help".to_owned())
+            }
         }
     }
 }
@@ -79,7 +105,7 @@ impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Work::Insert => "insert",
-            Work::Ycsb(name, _) => name,
+            Work::Ycsb(name, _) | Work::Tatp(name, _) | Work::Sysbench(name, _) => name,
             Work::Tpcb => "tpcb",
             Work::Tpcc => "tpcc",
         })
@@ -102,6 +128,8 @@ impl Visit for One<'_> {
             Work::Ycsb(_, properties) => self.ycsb(store, properties),
             Work::Tpcb => self.tpcb(store),
             Work::Tpcc => self.tpcc(store),
+            Work::Tatp(_, mix) => self.tatp(store, mix),
+            Work::Sysbench(_, script) => self.sysbench(store, script),
         }?;
         Ok(Run {
             per_second: outcome.transactions_per_second(),
@@ -158,12 +186,38 @@ impl One<'_> {
             items: ITEMS,
             customers_of_district: CUSTOMERS_OF_DISTRICT,
         };
-        load(store, &tpcc::TABLES, &TpccLoad::new(&settings, 1))?;
+        load(store, &tpcc::TABLES, &TpccLoad::new(&settings, SEED))?;
         let run = TpccRun::new(&settings, Mix::Standard, 0);
         let outcome = self.measure(store, &tpcc::TABLES, &run)?;
         let state = State::read(store)?;
         state.check(&settings)?;
         check(settings.orders() + run.acknowledged(Kind::NewOrder), state.orders(), "orders")?;
+        Ok(outcome)
+    }
+
+    fn tatp<S: Store>(&self, store: &S, mix: tatp::Mix) -> Result<Outcome> {
+        let settings = tatp::Settings { subscribers: self.settings.subscribers };
+        load(store, &tatp::TABLES, &TatpLoad::new(&settings, SEED))?;
+        let run = TatpRun::new(&settings, mix);
+        let outcome = self.measure(store, &tatp::TABLES, &run)?;
+        let loaded = Counts::loaded(&settings, SEED);
+        let expected = Counts { call_forwardings: run.call_forwardings(loaded.call_forwardings), ..loaded };
+        tatp::State::read(store, &settings)?.check(&expected)?;
+        Ok(outcome)
+    }
+
+    fn sysbench<S: Store>(&self, store: &S, script: Script) -> Result<Outcome> {
+        let settings = sysbench::Settings { tables: 1, rows: self.settings.records, skew: 0.0 };
+        let names = settings.table_names();
+        let tables: Vec<&str> = names.iter().map(String::as_str).collect();
+        load(store, &tables, &SysbenchLoad::new(&settings, SEED))?;
+        let before = sysbench::State::read(store, &settings)?.sum();
+        let outcome = self.measure(store, &tables, &SysbenchRun::new(&settings, script))?;
+        let state = sysbench::State::read(store, &settings)?;
+        state.check(&settings)?;
+        if script == Script::UpdateIndex {
+            check(outcome.transactions, state.sum().saturating_sub(before), "updates")?;
+        }
         Ok(outcome)
     }
 
