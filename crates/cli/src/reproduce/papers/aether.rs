@@ -1,32 +1,12 @@
 //! Aether's figures.
 
+use super::{real, simulated};
 use crate::reproduce::experiment::{Experiment, Judged, Left, Paper, Threads, rate, ratio};
 use crate::reproduce::rows::Rows;
 
-const REAL: Experiment = Experiment {
-    paper: Paper::Aether,
-    figure: "",
-    title: "",
-    ran: "",
-    here: "",
-    headline: "",
-    threads: Threads::Real,
-    command: "",
-    full: "",
-    quick: "--rounds 1 --seconds 0.15",
-    seconds: 60.0,
-    quick_seconds: 20.0,
-    judge: |_| Judged::default(),
-};
+const REAL: Experiment = Experiment { seconds: 60.0, quick_seconds: 20.0, ..real(Paper::Aether) };
 
-const VIRTUAL: Experiment = Experiment {
-    threads: Threads::Virtual,
-    full: "--millis 10 --rounds 3",
-    quick: "--millis 2",
-    seconds: 30.0,
-    quick_seconds: 4.0,
-    ..REAL
-};
+const VIRTUAL: Experiment = Experiment { seconds: 30.0, quick_seconds: 4.0, ..simulated(Paper::Aether) };
 
 pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {

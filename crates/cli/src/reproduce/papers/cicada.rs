@@ -1,22 +1,14 @@
 //! The figures of Cicada with parallel write-ahead logs.
 
-use crate::reproduce::experiment::{Experiment, Judged, Left, Paper, Threads, rate, ratio};
+use super::real;
+use crate::reproduce::experiment::{Experiment, Judged, Left, Paper, rate, ratio};
 use crate::reproduce::rows::Rows;
 
 const REAL: Experiment = Experiment {
-    paper: Paper::Cicada,
-    figure: "",
-    title: "",
-    ran: "",
-    here: "",
-    headline: "",
-    threads: Threads::Real,
-    command: "",
-    full: "",
     quick: "--rounds 1 --seconds 0.15 --tuples 100000 --threads 1,2,16",
     seconds: 240.0,
     quick_seconds: 25.0,
-    judge: |_| Judged::default(),
+    ..real(Paper::Cicada)
 };
 
 pub const EXPERIMENTS: &[Experiment] = &[

@@ -1,32 +1,12 @@
 //! ELEDA's figures.
 
-use crate::reproduce::experiment::{Experiment, Judged, Left, Paper, Threads, rate, ratio};
+use super::{real, simulated};
+use crate::reproduce::experiment::{Experiment, Judged, Left, Paper, rate, ratio};
 use crate::reproduce::rows::Rows;
 
-const REAL: Experiment = Experiment {
-    paper: Paper::Eleda,
-    figure: "",
-    title: "",
-    ran: "",
-    here: "",
-    headline: "",
-    threads: Threads::Real,
-    command: "",
-    full: "",
-    quick: "--rounds 1 --seconds 0.15",
-    seconds: 45.0,
-    quick_seconds: 15.0,
-    judge: |_| Judged::default(),
-};
+const REAL: Experiment = Experiment { seconds: 45.0, quick_seconds: 15.0, ..real(Paper::Eleda) };
 
-const VIRTUAL: Experiment = Experiment {
-    threads: Threads::Virtual,
-    full: "--millis 10 --rounds 3",
-    quick: "--millis 2",
-    seconds: 20.0,
-    quick_seconds: 3.0,
-    ..REAL
-};
+const VIRTUAL: Experiment = Experiment { seconds: 20.0, quick_seconds: 3.0, ..simulated(Paper::Eleda) };
 
 pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {

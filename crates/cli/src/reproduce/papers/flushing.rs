@@ -1,23 +1,10 @@
 //! The figures of efficient flushing for key-value stores.
 
-use crate::reproduce::experiment::{Experiment, Judged, Left, Paper, Threads, rate, ratio};
+use super::real;
+use crate::reproduce::experiment::{Experiment, Judged, Left, Paper, rate, ratio};
 use crate::reproduce::rows::Rows;
 
-const REAL: Experiment = Experiment {
-    paper: Paper::Flushing,
-    figure: "",
-    title: "",
-    ran: "",
-    here: "",
-    headline: "",
-    threads: Threads::Real,
-    command: "",
-    full: "",
-    quick: "--rounds 1 --seconds 0.15",
-    seconds: 40.0,
-    quick_seconds: 15.0,
-    judge: |_| Judged::default(),
-};
+const REAL: Experiment = Experiment { seconds: 40.0, quick_seconds: 15.0, ..real(Paper::Flushing) };
 
 pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {

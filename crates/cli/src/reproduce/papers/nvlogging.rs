@@ -1,22 +1,14 @@
 //! The figures of the report on NV-Logging.
 
-use crate::reproduce::experiment::{Experiment, Judged, Left, Paper, Threads, rate, ratio};
+use super::real;
+use crate::reproduce::experiment::{Experiment, Judged, Left, Paper, rate, ratio};
 use crate::reproduce::rows::Rows;
 
 const REAL: Experiment = Experiment {
-    paper: Paper::NvLogging,
-    figure: "",
-    title: "",
-    ran: "",
-    here: "",
-    headline: "",
-    threads: Threads::Real,
-    command: "",
-    full: "",
     quick: "--rounds 1 --seconds 0.2",
     seconds: 60.0,
     quick_seconds: 12.0,
-    judge: |_| Judged::default(),
+    ..real(Paper::NvLogging)
 };
 
 pub const EXPERIMENTS: &[Experiment] = &[
