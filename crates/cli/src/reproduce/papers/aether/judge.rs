@@ -1,133 +1,11 @@
-//! Aether's figures.
+//! What each figure of Aether is asked.
+//!
+//! Pure.
 
-use super::{real, simulated};
-use crate::reproduce::experiment::{Experiment, Judged, Left, Paper, Threads, rate, ratio};
+use crate::reproduce::experiment::{Judged, rate, ratio};
 use crate::reproduce::rows::Rows;
 
-const REAL: Experiment = Experiment { seconds: 60.0, quick_seconds: 20.0, ..real(Paper::Aether) };
-
-const VIRTUAL: Experiment = Experiment { seconds: 30.0, quick_seconds: 4.0, ..simulated(Paper::Aether) };
-
-pub const EXPERIMENTS: &[Experiment] = &[
-    Experiment {
-        figure: "3",
-        title: "What early lock release gains over skew and device latency",
-        ran: "TPC-B in Shore-MT with 60 clients, log devices of 0 to 10 ms, zipfian skews of 0 to 5; speed-up of early lock release",
-        here: "TPC-B in the paged engine with 128 clients that block, delays of 0, 100 us, 1 ms and 10 ms added to each durable write, four skews",
-        headline: "no gain without contention; up to 35 times at 10 ms with a skew around 1; about 2 times at 100 us",
-        command: "bench commit --figure aether3 --dir {dir} --csv {csv} --svg {svg}",
-        quick_seconds: 35.0,
-        seconds: 75.0,
-        judge: three,
-        ..REAL
-    },
-    Experiment {
-        figure: "4",
-        title: "Context switches and processor use, without and with flush pipelining",
-        ran: "TPC-B over client threads; context switches a second, and total and system processor use",
-        here: "TPC-B over 1 to 64 clients, blocking in each commit or with 100 commits in flight",
-        headline: "without pipelining switches grow with the clients and processors idle; with it they stay nearly constant and low",
-        command: "bench commit --figure aether4 --dir {dir} --csv {csv} --svg {svg}",
-        seconds: 40.0,
-        quick_seconds: 14.0,
-        judge: four,
-        ..REAL
-    },
-    Experiment {
-        figure: "5",
-        title: "Flush pipelining beside asynchronous commit",
-        ran: "TPC-B over client threads: baseline, asynchronous commit, flush pipelining",
-        here: "TPC-B over 1 to 64 clients: one sync a commit, ours blocking, 100 in flight, and the unsafe commits `written` and `buffered`",
-        headline: "flush pipelining matches asynchronous commit, up to 22 % above the baseline",
-        command: "bench commit --figure aether5 --dir {dir} --csv {csv} --svg {svg}",
-        seconds: 45.0,
-        quick_seconds: 14.0,
-        judge: five,
-        ..REAL
-    },
-    Experiment {
-        figure: "7",
-        title: "The share of time lost to one log as threads grow",
-        ran: "TATP UpdateLocation in Shore-MT with early release and flush pipelining; a breakdown of time over load",
-        here: "transactions of 1 us and one record of 120 bytes on 64 simulated contexts, with the log's real code; what one log behind a lock loses \
-               against none",
-        headline: "the log buffer takes more than 35 % of the time at full load",
-        threads: Threads::Virtual,
-        command: "manycore txn --machine aether --record 120 --csv {csv} --svg {svg}/txn.svg",
-        full: "--millis 20",
-        quick: "",
-        seconds: 10.0,
-        quick_seconds: 2.0,
-        judge: seven,
-        ..REAL
-    },
-    Experiment {
-        figure: "8-left",
-        title: "Designs of the log buffer over threads",
-        ran: "threads that insert records of 120 bytes into the log buffer, 1 to 64 hardware contexts",
-        here: "the same on a simulated machine of 64 contexts, with the inserters' real code",
-        headline: "the baseline saturates at about 140 MB/s; the hybrid scales nearly linearly",
-        command: "manycore run --machine aether --sweep threads --csv {csv} --svg {svg}",
-        judge: eight_left,
-        ..VIRTUAL
-    },
-    Experiment {
-        figure: "8-right",
-        title: "Designs of the log buffer over sizes of records",
-        ran: "64 threads, records of 48 bytes to 12 kB; once more into storage that stays in the cache",
-        here: "the same on a simulated machine of 64 contexts",
-        headline: "the hybrid is best at every size; 21 GB/s with storage in the cache",
-        command: "manycore run --machine aether --sweep size,size-cached --csv {csv} --svg {svg}",
-        seconds: 60.0,
-        quick_seconds: 6.0,
-        judge: eight_right,
-        ..VIRTUAL
-    },
-    Experiment {
-        figure: "11",
-        title: "One large record among small ones",
-        ran: "one record of 64 bytes to 64 kB and more after every 60 of 48 bytes: in-order release (CD) against delegated release (CDME)",
-        here: "the same on a simulated machine of 64 contexts, outliers up to 256 KiB",
-        headline: "delegated release stays flat where in-order release falls behind",
-        command: "manycore run --machine aether --sweep outlier --csv {csv} --svg {svg}",
-        seconds: 50.0,
-        quick_seconds: 5.0,
-        judge: eleven,
-        ..VIRTUAL
-    },
-    Experiment {
-        figure: "12",
-        title: "How many slots the consolidation array needs",
-        ran: "throughput over the number of slots and threads",
-        here: "1 to 10 slots at 4, 16 and 64 threads on a simulated machine of 64 contexts",
-        headline: "three or four slots are enough; more gain little",
-        command: "manycore run --machine aether --sweep slots --csv {csv} --svg {svg}",
-        seconds: 40.0,
-        quick_seconds: 5.0,
-        judge: twelve,
-        ..VIRTUAL
-    },
-];
-
-pub const LEFT: &[Left] = &[
-    Left {
-        paper: Paper::Aether,
-        figures: "Figures 1, 6, 10",
-        why: "drawings of timelines, designs and states: nothing is measured",
-    },
-    Left {
-        paper: Paper::Aether,
-        figures: "Figure 2",
-        why: "a profile of Shore-MT with 60 clients as parts of it are taken away; Figures 3, 4, 5 and 7 show what each part costs here",
-    },
-    Left {
-        paper: Paper::Aether,
-        figures: "Figure 13",
-        why: "dependences between eight logs in a trace of Shore-MT; what they cost the memory engine's streams is Cicada's Figure 4",
-    },
-];
-
-fn three(rows: &Rows) -> Judged {
+pub fn three(rows: &Rows) -> Judged {
     let mut judged = Judged::default();
     let early = |delay: &str| rows.with(&[("lock_release", "early"), ("delay_us", delay)]);
     let calm = early("0").with("skew", "0").only("speed_up");
@@ -150,7 +28,7 @@ fn three(rows: &Rows) -> Judged {
     judged
 }
 
-fn four(rows: &Rows) -> Judged {
+pub fn four(rows: &Rows) -> Judged {
     let mut judged = Judged::default();
     let most = rows.all().most("threads").unwrap_or_default().to_string();
     let of = |sync: &str, flight: &str| {
@@ -182,7 +60,7 @@ fn four(rows: &Rows) -> Judged {
     judged
 }
 
-fn five(rows: &Rows) -> Judged {
+pub fn five(rows: &Rows) -> Judged {
     let mut judged = Judged::default();
     let most = rows.all().most("threads").unwrap_or_default().to_string();
     let at = || rows.with(&[("threads", &most)]);
@@ -203,7 +81,7 @@ fn five(rows: &Rows) -> Judged {
     judged
 }
 
-fn seven(rows: &Rows) -> Judged {
+pub fn seven(rows: &Rows) -> Judged {
     let mut judged = Judged::default();
     let lost = |threads: Option<f64>, log: &str| {
         let at = rows.with(&[("threads", &threads?.to_string())]);
@@ -229,7 +107,7 @@ fn seven(rows: &Rows) -> Judged {
     judged
 }
 
-fn eight_left(rows: &Rows) -> Judged {
+pub fn eight_left(rows: &Rows) -> Judged {
     let mut judged = Judged::default();
     let most = rows.all().most("threads").unwrap_or_default();
     let at = |design, threads: f64| {
@@ -264,7 +142,7 @@ fn eight_left(rows: &Rows) -> Judged {
     judged
 }
 
-fn eight_right(rows: &Rows) -> Judged {
+pub fn eight_right(rows: &Rows) -> Judged {
     let mut judged = Judged::default();
     let of = |design: &str, record: &str| {
         rows.with(&[("sweep", "size"), ("inserter", design), ("record", record)]).only("megabytes_per_second")
@@ -296,7 +174,7 @@ fn eight_right(rows: &Rows) -> Judged {
     judged
 }
 
-fn eleven(rows: &Rows) -> Judged {
+pub fn eleven(rows: &Rows) -> Judged {
     let mut judged = Judged::default();
     let of = |design: &str| rows.with(&[("inserter", design)]).over("outlier", "megabytes_per_second");
     let (hybrid, delegated) = (of("hybrid"), of("delegated"));
@@ -321,7 +199,7 @@ fn eleven(rows: &Rows) -> Judged {
     judged
 }
 
-fn twelve(rows: &Rows) -> Judged {
+pub fn twelve(rows: &Rows) -> Judged {
     let mut judged = Judged::default();
     let most = rows.all().most("threads").unwrap_or_default().to_string();
     let at = |slots: &str| {
