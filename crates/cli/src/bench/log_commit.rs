@@ -7,8 +7,7 @@ use super::commit::columns::Of;
 use super::commit::flags::{self, Common};
 use crate::failure::{Failure, Result};
 use clap::Args;
-use katydid::LockRelease;
-use katydid_wal::{Durability, InserterKind, SyncKind};
+use katydid_wal::{InserterKind, SyncKind};
 use std::time::Duration;
 
 /// Commit records durably to the log alone, with every sync protocol, beside the raw device
@@ -80,19 +79,14 @@ impl LogCommit {
                     for &io_unit in &units {
                         for &(threads, in_flight) in &clients {
                             let case = |log, sync| Case {
-                                work: Work::Log { payload },
                                 log,
-                                entries: None,
                                 sync,
                                 inserter,
                                 threads,
                                 in_flight,
-                                durability: Durability::Durable,
-                                release: LockRelease::Early,
                                 delay,
                                 io_unit,
-                                streams: None,
-                                group: None,
+                                ..Case::new(Work::Log { payload })
                             };
                             for &log in &logs {
                                 // In NVRAM there is no protocol: a commit is durable when it is there.

@@ -2,14 +2,13 @@
 
 use super::commit::Session;
 use super::commit::columns::Of;
-use super::commit::company::Companies;
+use super::commit::company::{Companies, CompanyFlags, shown};
 use super::commit::flags::{self, Common};
 use super::commit::nvram::{Given, NvramFigure};
 use super::commit::store::Scale;
 use crate::failure::{Failure, Result};
 use clap::Args;
 use katydid_wal::{InserterKind, LogKind};
-use katydid_workload::tpcc::Settings;
 use std::time::Duration;
 
 /// Measure logs in NVRAM as the report on NV-Logging and ELEDA did: their figures, on this machine
@@ -52,15 +51,8 @@ pub struct Nvram {
     /// How records get into the log; the baseline has mutex
     #[arg(long, value_name = "KIND", default_value = "marks", value_parser = flags::inserter)]
     inserter: InserterKind,
-    /// Warehouses of TPC-C, with 10 districts each
-    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    warehouses: u32,
-    /// Items of TPC-C: 100000 in the standard
-    #[arg(long, value_name = "N", default_value = "2000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    items: u32,
-    /// Customers of a district of TPC-C: 3000 in the standard
-    #[arg(long, value_name = "N", default_value = "60", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    customers: u32,
+    #[command(flatten)]
+    companies: CompanyFlags,
     /// Keys of the table whose keys are updated
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     keys: u64,
@@ -93,17 +85,11 @@ impl Nvram {
             inserter: self.inserter,
             quick: self.common.quick,
         };
-        let settings = Settings {
-            warehouses: self.warehouses,
-            items: self.items,
-            customers_of_district: self.customers,
-        };
+        let settings = self.companies.settings(4);
         let options = format!(
-            "{} engine=paged warehouses={} items={} customers={} keys={} seed={}",
+            "{} engine=paged {} keys={} seed={}",
             self.common.options(),
-            self.warehouses,
-            self.items,
-            self.customers,
+            shown(&settings),
             self.keys,
             self.seed
         );

@@ -1,6 +1,7 @@
 //! What is measured of commits, and what came of it: the same for the log alone and for the store.
 
 use super::raw::Raw;
+use crate::bench::Device;
 use crate::failure::Result;
 use crate::sweep::case;
 use hdrhistogram::Histogram;
@@ -19,8 +20,8 @@ pub enum Work {
     Inserts { value: usize },
     /// Updates of single keys of 20 bytes with values of about 100.
     Updates,
-    /// Half updates, half searches of single keys of 20 bytes with values of about 100.
-    UpdateSearch,
+    /// Half updates, half searches of single keys of 20 bytes with values of so many.
+    UpdateSearch { value: usize },
     /// Several reads and writes of small tuples, so many of a hundred reads.
     Tuples { reads_percent: u8 },
     /// Read-only transactions of such reads, beside so many threads that write.
@@ -29,6 +30,8 @@ pub enum Work {
     Tpcb { skew: f64 },
     /// NewOrders and Payments of TPC-C, half each.
     Pair,
+    /// sysbench's updates, a delete and an insert in each transaction, on a table with a secondary index.
+    Sysbench,
 }
 
 impl Work {
@@ -38,18 +41,21 @@ impl Work {
             Work::Log { .. } => "log",
             Work::Inserts { .. } => "insert",
             Work::Updates => "update",
-            Work::UpdateSearch => "update-search",
+            Work::UpdateSearch { .. } => "update-search",
             Work::Tuples { .. } => "tuples",
             Work::Readers { .. } => "readers",
             Work::Tpcb { .. } => "tpcb",
             Work::Pair => "tpcc-pair",
+            Work::Sysbench => "sysbench-write",
         }
     }
 
     /// Bytes of a payload or value, where they are chosen.
     pub fn payload(self) -> Option<usize> {
         match self {
-            Work::Log { payload } | Work::Inserts { value: payload } => Some(payload),
+            Work::Log { payload }
+            | Work::Inserts { value: payload }
+            | Work::UpdateSearch { value: payload } => Some(payload),
             _ => None,
         }
     }
@@ -82,6 +88,10 @@ impl Work {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     pub work: Work,
+    /// What it stands for in a figure that sets several systems beside each other.
+    pub system: Option<&'static str>,
+    /// Where its log is, if not where those of all others are.
+    pub device: Option<Device>,
     /// What the log is kept in; in NVRAM it has no device, no protocol and no I/O unit.
     pub log: LogKind,
     /// Of a log in NVRAM, if they vary: for so many it has room.
@@ -104,6 +114,27 @@ pub struct Case {
 }
 
 impl Case {
+    /// One client that blocks, with everything else by default.
+    pub fn new(work: Work) -> Case {
+        Case {
+            work,
+            system: None,
+            device: None,
+            log: LogKind::Disk,
+            entries: None,
+            sync: SyncKind::default(),
+            inserter: InserterKind::default(),
+            threads: 1,
+            in_flight: 1,
+            durability: Durability::Durable,
+            release: LockRelease::Early,
+            delay: Duration::ZERO,
+            io_unit: None,
+            streams: None,
+            group: None,
+        }
+    }
+
     /// Threads, and how many of their commits may wait.
     pub fn clients(&self) -> String {
         match self.in_flight {
@@ -125,6 +156,9 @@ impl Case {
     /// In a few words, for whoever waits.
     pub fn words(&self) -> String {
         let mut words = format!("{}, {}, {} clients", self.work.name(), self.sync, self.clients());
+        if let Some(system) = self.system {
+            words += &format!(", {system}");
+        }
         if self.log.in_nvram() {
             words += &format!(", {}", self.log);
         }

@@ -24,6 +24,11 @@ struct Trait {
     number: fn(&Case) -> Option<f64>,
 }
 
+/// Tells lines apart by itself, with the work and the number of threads.
+const SYSTEM: Trait =
+    Trait { name: "system", word: |case| case.system.unwrap_or_default().to_owned(), number: NONE };
+const WORK: usize = 6;
+
 const NONE: fn(&Case) -> Option<f64> = |_| None;
 
 const TRAITS: [Trait; 16] = [
@@ -109,10 +114,19 @@ fn varies(rows: &[Row], of: &Trait) -> bool {
     words.any(|word| Some(&word) != first.as_ref())
 }
 
+/// What tells rows apart.
+fn apart(rows: &[Row]) -> Vec<&'static Trait> {
+    const OF_SYSTEMS: [&Trait; 3] = [&TRAITS[THREADS], &TRAITS[WORK], &SYSTEM];
+    let all: Vec<&Trait> = match rows.iter().any(|row| row.case.system.is_some()) {
+        true => OF_SYSTEMS.to_vec(),
+        false => TRAITS.iter().chain([&INSERTER]).collect(),
+    };
+    all.into_iter().filter(|of| varies(rows, of)).collect()
+}
+
 /// Lines of `height` over a trait.
 fn lines(rows: &[Row], over: &Trait, height: impl Fn(&Row) -> Option<f64>) -> Vec<Line> {
-    let apart: Vec<&Trait> =
-        TRAITS.iter().chain([&INSERTER]).filter(|of| of.name != over.name && varies(rows, of)).collect();
+    let apart: Vec<&Trait> = apart(rows).into_iter().filter(|of| of.name != over.name).collect();
     let mut lines: Vec<Line> = Vec::new();
     for row in rows {
         let (Some(x), Some(y)) = ((over.number)(&row.case), height(row)) else { continue };
@@ -163,8 +177,16 @@ pub fn pictures(of: &Rows<'_>) -> Vec<Named> {
             }),
         ],
         Of::Figure(Figure::Eleda18) => {
-            let scales = (Scale::Logarithmic, Scale::Linear);
-            vec![named(of, "latency", "commit latency in us", "% of commits", scales, distributions(of.rows))]
+            vec![latency(of, of.rows)]
+        }
+        Of::Figure(Figure::Eleda8 | Figure::Eleda10) => {
+            let most = of.rows.iter().map(|row| row.case.threads).max();
+            let rows: Vec<Row> =
+                of.rows.iter().filter(|row| Some(row.case.threads) == most).cloned().collect();
+            vec![chart("rate", "transactions/s", THREADS, Scale::Logarithmic, &rate), latency(of, &rows)]
+        }
+        Of::Figure(Figure::Aether9 | Figure::Eleda12 | Figure::Eleda13 | Figure::Eleda19) => {
+            vec![chart("rate", "transactions/s", THREADS, Scale::Logarithmic, &rate)]
         }
         Of::Nvram(NvramFigure::Latency) => vec![
             chart("speed-up", "to the disk log", DELAY, Scale::Linear, &|row| to_disk(of.rows, row)),
@@ -185,10 +207,12 @@ pub fn pictures(of: &Rows<'_>) -> Vec<Named> {
         Of::LogCommit
         | Of::Nvram(NvramFigure::BesideDisk | NvramFigure::Append)
         | Of::Cicada(_)
-        | Of::Figure(Figure::Aether5 | Figure::Flushing5 | Figure::FlushingTable1) => vec![
-            chart("rate", "commits/s", THREADS, Scale::Logarithmic, &rate),
-            chart("p99", "p99 us", THREADS, Scale::Logarithmic, &p99),
-        ],
+        | Of::Figure(Figure::Aether5 | Figure::Flushing5 | Figure::Flushing6 | Figure::FlushingTable1) => {
+            vec![
+                chart("rate", "commits/s", THREADS, Scale::Logarithmic, &rate),
+                chart("p99", "p99 us", THREADS, Scale::Logarithmic, &p99),
+            ]
+        }
     }
 }
 
@@ -215,11 +239,17 @@ fn named(
     Named { name: format!("{}-{name}", of.of.name()), picture }
 }
 
+/// The distributions of these rows.
+fn latency(of: &Rows<'_>, rows: &[Row]) -> Named {
+    let scales = (Scale::Logarithmic, Scale::Linear);
+    named(of, "latency", "commit latency in us", "% of commits", scales, distributions(rows))
+}
+
 /// For each row, how many of a hundred commits were told within a time.
 fn distributions(rows: &[Row]) -> Vec<Line> {
     const SHARES: [f64; 15] =
         [0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999];
-    let apart: Vec<&Trait> = TRAITS.iter().filter(|of| varies(rows, of)).collect();
+    let apart = apart(rows);
     let line = |row: &Row| {
         let times = row.times().ok().filter(|times| !times.is_empty())?;
         let at = |share: f64| (times.value_at_quantile(share) as f64 / 1e3, share * 100.0);

@@ -7,7 +7,7 @@ use super::figures::{Axis, Spec};
 use super::tuples::LOGGING_OFF;
 use crate::bench::{Device, MethodName};
 use katydid::LockRelease;
-use katydid_wal::{Durability, Group, InserterKind, LogKind, SyncKind};
+use katydid_wal::{Group, InserterKind, SyncKind};
 use std::time::Duration;
 
 /// A figure of the paper, or ours beside them.
@@ -144,19 +144,11 @@ const FOUR: &str = "early or after-durable; single (per-commit) or group (pipeli
 /// Adaptive on a log of one stream for each processor, writing only, after `delay`.
 fn ours(threads: usize, in_flight: usize, given: &Given, delay: Duration) -> Case {
     Case {
-        work: Work::Tuples { reads_percent: 0 },
-        log: LogKind::Disk,
-        entries: None,
-        sync: SyncKind::default(),
-        inserter: InserterKind::default(),
         threads,
         in_flight,
-        durability: Durability::Durable,
-        release: LockRelease::Early,
         delay: given.delay.unwrap_or(delay),
-        io_unit: None,
         streams: Some(given.processors),
-        group: None,
+        ..Case::new(Work::Tuples { reads_percent: 0 })
     }
 }
 

@@ -2,12 +2,13 @@
 //!
 //! Pure. It leaves out what does not vary.
 
-use super::case::{Delay, Row, Run};
+use super::case::{Delay, Row, Run, Work};
 use super::cicada::CicadaFigure;
 use super::compare::{speed_up, to_adaptive, to_alone, to_alone_by_cpu, to_disk, to_logging_off, to_serial};
 use super::figures::{Figure, Spec};
 use super::nvram::NvramFigure;
 use super::quantities::*;
+use crate::bench::Device;
 use crate::bytes::{grouped, shown};
 use crate::table;
 use katydid_wal::Form;
@@ -67,7 +68,9 @@ pub struct Rows<'a> {
 pub type Text = fn(&Rows<'_>, &Row) -> String;
 
 /// What can vary, as a column of the table: only if it does.
-const VARYING: [(&str, Text); 15] = [
+const VARYING: [(&str, Text); 17] = [
+    ("system", |_, row| optional(row.case.system)),
+    ("on", on),
     ("log", |_, row| row.case.log.to_string()),
     ("entries", |_, row| optional(row.case.entries)),
     ("work", |_, row| row.case.work.name().to_owned()),
@@ -84,6 +87,14 @@ const VARYING: [(&str, Text); 15] = [
     ("reads %", |_, row| optional(row.case.work.reads_percent())),
     ("writers", |_, row| optional(row.case.work.writers())),
 ];
+
+/// Where the log is, if that is not the same in all rows.
+fn on(of: &Rows<'_>, row: &Row) -> String {
+    match of.rows.iter().any(|row| row.case.device.is_some()) {
+        true => row.case.device.map_or(of.setting.device, Device::name).to_owned(),
+        false => String::new(),
+    }
+}
 
 impl Rows<'_> {
     fn varies(&self, text: Text) -> bool {
@@ -150,7 +161,9 @@ impl Rows<'_> {
                 cpu,
                 per_sync,
             ]),
-            Of::Figure(Figure::Flushing5) => columns.extend([mean, per_sync, bytes, cpu, adaptive]),
+            Of::Figure(Figure::Flushing5 | Figure::Flushing6) => {
+                columns.extend([mean, per_sync, bytes, cpu, adaptive])
+            }
             Of::Figure(Figure::FlushingTable1) => columns.extend([
                 mean,
                 ("lock us", |_, row| places::<2>(row.median(lock_us))),
@@ -199,6 +212,16 @@ impl Rows<'_> {
                 ("to serial", |of, row| optional(to_serial(of.rows, row).map(places::<2>))),
                 ("speed-up", |of, row| optional(speed_up(of.rows, row).map(places::<2>))),
             ]),
+            Of::Figure(
+                Figure::Aether9
+                | Figure::Eleda8
+                | Figure::Eleda10
+                | Figure::Eleda12
+                | Figure::Eleda13
+                | Figure::Eleda19,
+            ) => {
+                columns.extend([mean, megabytes, per_sync, bytes, voluntary, cpu, busy]);
+            }
             Of::Figure(Figure::Eleda14 | Figure::Eleda18) => {
                 columns.extend([p999, megabytes, to_best, per_sync, bytes, cpu]);
             }
@@ -238,7 +261,7 @@ impl Rows<'_> {
     pub fn check(&self) -> Option<String> {
         let transfers: u64 = self.rows.iter().filter_map(checked).sum();
         let any = self.rows.iter().any(|row| checked(row).is_some());
-        if let Of::Nvram(_) = self.of {
+        if self.rows.iter().any(|row| row.case.work == Work::Pair) {
             return any.then(|| {
                 format!(
                     "check: the conditions of TPC-C held after every run, {} transactions",
@@ -257,11 +280,13 @@ impl Rows<'_> {
     /// What the device does by itself, at each delay.
     pub fn limits(&self) -> Vec<String> {
         let mut measured: Vec<_> =
-            self.rows.iter().map(|row| (row.case.delay, row.case.record_in_nvram())).collect();
+            self.rows.iter().map(|row| (row.case.delay, row.case.record_in_nvram(), on(self, row))).collect();
         measured.sort();
         measured.dedup();
-        let line = |(delay, record)| {
-            let of = |row: &&Row| (row.case.delay, row.case.record_in_nvram()) == (delay, record);
+        let line = |(delay, record, device): (_, Option<u64>, String)| {
+            let of = |row: &&Row| {
+                (row.case.delay, row.case.record_in_nvram()) == (delay, record) && on(self, row) == device
+            };
             let row = self.rows.iter().find(of)?;
             if let Some(bytes) = record {
                 let us = row.median(|run| run.raw.write_us);
@@ -271,7 +296,8 @@ impl Rows<'_> {
                 ));
             }
             Some(format!(
-                "device, delay {}: raw durable 4 KiB write {:.1} us, best sequential {:.0} MB/s (median round)",
+                "device{}{device}, delay {}: raw durable 4 KiB write {:.1} us, best sequential {:.0} MB/s (median round)",
+                if device.is_empty() { "" } else { " " },
                 Delay(delay),
                 row.median(|run| run.raw.write_us),
                 row.median(|run| run.raw.best_megabytes)

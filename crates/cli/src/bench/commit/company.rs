@@ -12,6 +12,7 @@ use super::store::{CACHE_BYTES, CHECKPOINT_BYTES, Scale, counted, run, warm};
 use crate::bench::split::Split;
 use crate::failure::{Failure, Result};
 use crate::place;
+use clap::Args;
 use katydid::{Database, Options};
 use katydid_wal::LogKind;
 use katydid_workload::KatydidStore;
@@ -26,6 +27,34 @@ use std::time::Duration;
 const GROWN_MAX: u64 = 40_000;
 /// Transactions in flight of each thread that loads.
 const LOAD_IN_FLIGHT: usize = 16;
+
+/// How large a company is.
+#[derive(Debug, Args)]
+pub struct CompanyFlags {
+    /// Warehouses of TPC-C, with 10 districts each [default: 4 in the figures of NVRAM, 32 in ELEDA's 12]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    warehouses: Option<u32>,
+    /// Items of TPC-C: 100000 in the standard
+    #[arg(long, value_name = "N", default_value = "2000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    items: u32,
+    /// Customers of a district of TPC-C: 3000 in the standard
+    #[arg(long, value_name = "N", default_value = "60", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    customers: u32,
+}
+
+impl CompanyFlags {
+    /// With so many warehouses, if nothing else was asked for.
+    pub fn settings(&self, warehouses: u32) -> Settings {
+        let warehouses = self.warehouses.unwrap_or(warehouses);
+        Settings { warehouses, items: self.items, customers_of_district: self.customers }
+    }
+}
+
+/// What is said of a company.
+pub fn shown(settings: &Settings) -> String {
+    let Settings { warehouses, items, customers_of_district: customers } = settings;
+    format!("warehouses={warehouses} items={items} customers={customers}")
+}
 
 /// See the head of this file.
 #[derive(Debug)]

@@ -6,6 +6,7 @@ use super::case::Run;
 use super::columns::{Rows, Text};
 use super::compare::{speed_up, to_adaptive, to_alone, to_alone_by_cpu, to_disk, to_logging_off, to_serial};
 use super::quantities::*;
+use crate::bench::Device;
 use crate::table;
 
 /// All columns of the CSV file.
@@ -16,10 +17,11 @@ const CSV: &[(&str, Text)] = &[
     ("entries", |_, row| optional(row.case.entries)),
     ("commit", |of, _| optional(of.setting.commit)),
     ("machine", |of, _| of.setting.machine.clone()),
-    ("device", |of, _| of.setting.device.to_owned()),
+    ("device", |of, row| row.case.device.map_or(of.setting.device, Device::name).to_owned()),
     ("method", |of, _| of.setting.method.clone()),
     ("millis", |of, _| of.setting.millis.to_string()),
     ("branches", |of, row| optional(of.setting.branches.filter(|_| is_store(&row.case)))),
+    ("system", |_, row| optional(row.case.system)),
     ("work", |_, row| row.case.work.name().to_owned()),
     ("payload", |_, row| optional(row.case.work.payload())),
     ("skew", |_, row| optional(row.case.work.skew())),

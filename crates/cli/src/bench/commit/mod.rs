@@ -33,7 +33,7 @@ use crate::whole_file;
 use case::{Case, Row, Work};
 use clap::Args;
 use columns::{Of, Rows, Setting};
-use company::Companies;
+use company::{Companies, CompanyFlags, shown};
 use csv::csv;
 use figures::{Figure, Given};
 use flags::Common;
@@ -52,7 +52,8 @@ use tuples::Tuples;
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct Commit {
-    /// Figures, or `all`: aether3, aether4, aether5, flushing5, flushing-table1, eleda14, eleda18
+    /// Figures, or `all`: aether3, aether4, aether5, aether9, flushing5, flushing6, flushing-table1, eleda8, eleda10, eleda12, eleda13,
+    /// eleda14, eleda18, eleda19
     #[arg(long, alias = "sweep", value_name = "NAMES", default_value = "aether3", value_delimiter = ',')]
     figure: Vec<String>,
     /// Numbers of client threads
@@ -88,9 +89,11 @@ pub struct Commit {
     /// Accounts of a branch
     #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     accounts: u64,
-    /// Keys that are updated and searched
+    /// Keys that are updated and searched, and rows of sysbench
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     keys: u64,
+    #[command(flatten)]
+    companies: CompanyFlags,
     /// What all random choices come from
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
@@ -105,11 +108,17 @@ What the papers saw:
   aether4          without flush pipelining context switches grow with the clients while processors idle; with it
                    they stay nearly constant and all processors are used
   aether5          flush pipelining does as well as asynchronous commit, which is unsafe: up to 22 % above the baseline
+  aether9          flush pipelining gains most, 68 % over the baseline; a scalable log buffer another 7 %
   flushing5        aggregated over grouped, inserts: 3.9, 5.5, 1.83, 1.72, 1.3 times at 8, 16, 32, 64, 128 threads
+  flushing6        the same on sysbench's writing transactions: 6.4, 3.3, 2.3, 1.7, 1.4 times
   flushing-table1  grouped spends 82 % of an insert waiting for the lock at 8 threads; aggregated takes a quarter of
                    the locks and syncs there
+  eleda8, 10       before, after and ours on YCSB A and sysbench: 71 and 32 times as many at 32 threads, told later
+  eleda12          TPC-C grows with the threads and does not collapse
+  eleda13          the same in an engine of many versions
   eleda14          throughput falls as payloads grow from 512 bytes to 5 KiB, bandwidth grows to what the devices can do
   eleda18          with I/O units of 64 KiB commits are told ten times sooner, with 512 KiB twice the bytes are moved
+  eleda19          hiding the latency gains nearly all with few threads, GRASSHOPPER the rest with many
 
 Examples:
   katydid bench commit --figure aether3 --csv aether3.csv --svg charts
@@ -128,16 +137,19 @@ impl Commit {
             keys: self.keys,
             seed: self.seed,
         };
+        let company = self.companies.settings(32);
         let options = format!(
-            "{} branches={} accounts={} keys={} seed={}",
+            "{} branches={} accounts={} keys={} {} seed={}",
             self.common.options(),
             self.branches,
             self.accounts,
             self.keys,
+            shown(&company),
             self.seed
         );
         let mut session =
-            Session::new(&self.common, Some(scale), "commits of the store and of the log", &options)?;
+            Session::new(&self.common, Some(scale), "commits of the store and of the log", &options)?
+                .with_companies(Companies::new(company, scale));
         let mut done = Ok(());
         for (figure, cases) in figures.into_iter().zip(cases) {
             let spec = figure.spec();
@@ -267,7 +279,7 @@ impl<'a> Session<'a> {
                 (Work::Tuples { .. } | Work::Readers { .. }, _, Some(tuples)) => {
                     tuples.measure(case, stage, raw, time)
                 }
-                (Work::Pair | Work::Updates, ..) if companies.is_some() => match companies.as_mut() {
+                (Work::Pair, ..) | (Work::Updates, None, _) => match companies.as_mut() {
                     Some(companies) => companies.measure(case, stage, raw, time),
                     None => Err(Failure::failed("there is no company")),
                 },

@@ -7,8 +7,7 @@
 use super::case::{Case, Work};
 use super::figures::{Axis, Spec};
 use crate::bench::{Device, MethodName};
-use katydid::LockRelease;
-use katydid_wal::{Durability, InserterKind, LogKind, SyncKind};
+use katydid_wal::{InserterKind, LogKind};
 use std::time::Duration;
 
 /// A figure.
@@ -137,21 +136,8 @@ impl NvramFigure {
 
     /// The cases, given what the command line says.
     pub fn cases(self, given: &Given) -> Vec<Case> {
-        let plain = Case {
-            work: Work::Pair,
-            log: LogKind::Disk,
-            entries: None,
-            sync: SyncKind::default(),
-            inserter: given.inserter,
-            threads: CLIENTS,
-            in_flight: 1,
-            durability: Durability::Durable,
-            release: LockRelease::Early,
-            delay: LATENCY,
-            io_unit: None,
-            streams: None,
-            group: None,
-        };
+        let plain =
+            Case { inserter: given.inserter, threads: CLIENTS, delay: LATENCY, ..Case::new(Work::Pair) };
         let central = Case { inserter: InserterKind::Mutex, ..plain.clone() };
         let in_nvram = |case: &Case| -> Vec<Case> {
             given.kinds.iter().map(|&log| Case { log, ..case.clone() }).collect()

@@ -33,6 +33,9 @@ pub struct Tuned {
     pub waiting: Waiting,
 }
 
+/// What is measured by itself: a device at a delay, or NVRAM with records of so many bytes.
+type Bare = (Device, Duration, Option<u64>);
+
 /// See the head of this file.
 #[derive(Debug)]
 pub struct Stage {
@@ -46,8 +49,8 @@ pub struct Stage {
     /// Of the rounds under way.
     method: MethodName,
     pub tuned: Tuned,
-    /// Of the round under way: what the device does by itself at each delay, or NVRAM with records of so many bytes.
-    raw: Vec<(Duration, Option<u64>, Raw)>,
+    /// Of the round under way.
+    raw: Vec<(Bare, Raw)>,
     round: Option<usize>,
 }
 
@@ -85,18 +88,23 @@ impl Stage {
         &self.files
     }
 
-    /// A folder called `name` on the log's device, which takes `delay` longer.
-    pub fn on_device(&self, name: &str, delay: Duration) -> Result<Arc<dyn Directory>> {
-        let device = match self.device {
+    /// Where the log of a case is.
+    fn device_of(&self, case: &Case) -> Device {
+        case.device.unwrap_or(self.device)
+    }
+
+    /// A folder called `name` on the device of the case's log, which takes the case's delay longer.
+    pub fn on_device(&self, name: &str, case: &Case) -> Result<Arc<dyn Directory>> {
+        let device = match self.device_of(case) {
             Device::File => &self.files,
             Device::Memory => &self.memory,
         };
-        Ok(Arc::new(DelayedDirectory::new(device.subdirectory(name)?, delay, self.tuned.waiting)))
+        Ok(Arc::new(DelayedDirectory::new(device.subdirectory(name)?, case.delay, self.tuned.waiting)))
     }
 
-    /// An empty folder called `name` on the log's device, which takes `delay` longer: what an earlier call has made is gone.
-    pub fn anew(&self, name: &str, delay: Duration) -> Result<Arc<dyn Directory>> {
-        let directory = match self.device {
+    /// An empty folder called `name` there: what an earlier call has made is gone.
+    pub fn anew(&self, name: &str, case: &Case) -> Result<Arc<dyn Directory>> {
+        let directory = match self.device_of(case) {
             Device::Memory => Arc::new(MemoryDirectory::new()),
             Device::File => {
                 let path = self.path.join(name);
@@ -106,13 +114,13 @@ impl Stage {
                 self.files.subdirectory(name)?
             }
         };
-        Ok(Arc::new(DelayedDirectory::new(directory, delay, self.tuned.waiting)))
+        Ok(Arc::new(DelayedDirectory::new(directory, case.delay, self.tuned.waiting)))
     }
 
     /// The name of the folder that all cases share whose logs are of this one's kind, size and device.
     pub fn name_of(&self, what: &str, case: &Case) -> String {
         match (case.log, case.entries) {
-            (LogKind::Disk, _) => format!("{what}-{}", self.device.name()),
+            (LogKind::Disk, _) => format!("{what}-{}", self.device_of(case).name()),
             (kind, None) => format!("{what}-{kind}"),
             (kind, Some(entries)) => format!("{what}-{kind}-{entries}"),
         }
@@ -121,7 +129,7 @@ impl Stage {
     /// A folder called `name` for a case's log: on the log's device, or in NVRAM.
     pub fn for_log(&self, name: &str, case: &Case) -> Result<Arc<dyn Directory>> {
         match case.log.in_nvram() {
-            false => self.on_device(name, case.delay),
+            false => self.on_device(name, case),
             true => Ok(FileDirectory::open(&self.nvram.0)?.subdirectory(name)?),
         }
     }
@@ -185,18 +193,18 @@ impl Stage {
             self.round = Some(round);
             self.raw.clear();
         }
-        let (delay, record) = (case.delay, case.record_in_nvram());
-        if let Some((.., raw)) = self.raw.iter().find(|(at, of, _)| (*at, *of) == (delay, record)) {
+        let of = (self.device_of(case), case.delay, case.record_in_nvram());
+        if let Some((_, raw)) = self.raw.iter().find(|(known, _)| *known == of) {
             return Ok(*raw);
         }
-        let raw = match record {
-            None => Raw::measure(self.on_device("raw", delay)?.as_ref(), self.method.method(), time)?,
+        let raw = match of.2 {
+            None => Raw::measure(self.on_device("raw", case)?.as_ref(), self.method.method(), time)?,
             Some(bytes) => {
                 let directory = FileDirectory::open(&self.nvram.0)?.subdirectory("raw")?;
                 Raw::of_nvram(directory.as_ref(), self.nvram_options(case).want, bytes, time)?
             }
         };
-        self.raw.push((delay, record, raw));
+        self.raw.push((of, raw));
         Ok(raw)
     }
 }

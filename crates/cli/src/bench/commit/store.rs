@@ -1,10 +1,12 @@
 //! Runs a case on the store, through the workload crate's driver.
 //!
-//! 1. One database for all cases, opened anew for each with the case's options. What is only read or updated is loaded once, by whoever
-//!    needs it first, without delay; what a run inserts goes into a table of its own, which is dropped after it, so that cases do not
-//!    slow each other down.
+//! 1. One database for all cases of an engine and a device, opened anew for each with the case's options. What is only read or updated is
+//!    loaded once, by whoever needs it first, without delay; what a run inserts goes into a table of its own, which is dropped after it, so
+//!    that cases do not slow each other down.
 //! 2. What a run reads is in memory when it begins.
-//! 3. After every run of TPC-B everything must add up, and there must be as many notes as transfers were acknowledged.
+//! 3. After every run of TPC-B everything must add up, and there must be as many notes as transfers were acknowledged. After every run of
+//!    sysbench all rows are there, and the index leads to each of them and to nothing else.
+//! 4. A checkpoint of the memory engine is taken before it is closed: it reads all of its log when it is opened.
 
 use super::case::{Case, Run, Work};
 use super::raw::Raw;
@@ -14,14 +16,15 @@ use crate::bench::split::Split;
 use crate::failure::{Failure, Result};
 use crate::place;
 use crate::sweep::case;
-use katydid::{Database, LockRelease, Options};
-use katydid_wal::{Durability, SyncKind};
+use katydid::{Database, EngineKind, Options};
 use katydid_workload::drive::{Outcome, Plan, Workload, drive};
 use katydid_workload::insert::{Inserts, KeyOrder};
 use katydid_workload::properties::Properties;
+use katydid_workload::sysbench::{self, Script, SysbenchLoad, SysbenchRun};
 use katydid_workload::tpcb::{self, Totals, TpcbLoad, TpcbRun};
 use katydid_workload::ycsb::{Settings, YcsbLoad, YcsbRun};
 use katydid_workload::{Client, Intent, KatydidStore, Keys, Store, Transaction};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -48,20 +51,24 @@ impl Scale {
         tpcb::Settings { branches: self.branches, accounts_of_branch: self.accounts_of_branch, skew }
     }
 
-    /// Keys of 20 bytes and a field of 100, all alike.
-    fn records(&self) -> Result<Settings> {
-        self.table("readproportion=0.5\nupdateproportion=0.5")
+    fn sysbench(&self) -> sysbench::Settings {
+        sysbench::Settings { rows: self.keys, skew: 0.0 }
     }
 
-    /// The same, to be updated only.
+    /// Keys of 20 bytes and a field of `value`, all alike, to be read and updated.
+    fn records(&self, value: usize) -> Result<Settings> {
+        self.table(value, "readproportion=0.5\nupdateproportion=0.5")
+    }
+
+    /// Keys of 20 bytes and a field of 100, to be updated only.
     pub fn updates(&self) -> Result<Settings> {
-        self.table("readproportion=0\nupdateproportion=1")
+        self.table(100, "readproportion=0\nupdateproportion=1")
     }
 
-    fn table(&self, proportions: &str) -> Result<Settings> {
+    fn table(&self, value: usize, proportions: &str) -> Result<Settings> {
         let text = format!(
-            "recordcount={}\nfieldcount=1\nfieldlength=100\ninsertorder=ordered\nzeropadding=16\nrequestdistribution=uniform\n\
-             {proportions}\nwriteallfields=true\ntable=records",
+            "recordcount={}\nfieldcount=1\nfieldlength={value}\ninsertorder=ordered\nzeropadding=16\nrequestdistribution=uniform\n\
+             {proportions}\nwriteallfields=true\ntable=records_{value}",
             self.keys
         );
         let properties = Properties::parse(&text).map_err(Failure::failed)?;
@@ -69,27 +76,38 @@ impl Scale {
     }
 }
 
-/// The database that all cases share.
+/// The databases that the cases share.
 #[derive(Debug)]
 pub struct Shop {
     scale: Scale,
-    bank: bool,
-    records: bool,
-    /// What the histories that are dropped added up to.
-    carried: i64,
+    /// By the name of the folder.
+    known: HashMap<String, Loaded>,
     /// Runs so far.
     runs: u64,
 }
 
+/// What is in one database.
+#[derive(Debug, Default)]
+struct Loaded {
+    bank: bool,
+    /// What the histories that are dropped added up to.
+    carried: i64,
+    sysbench: bool,
+    /// Tables of keys, by name.
+    records: Vec<String>,
+}
+
 impl Shop {
     pub fn new(scale: Scale) -> Shop {
-        Shop { scale, bank: false, records: false, carried: 0, runs: 0 }
+        Shop { scale, known: HashMap::new(), runs: 0 }
     }
 
     /// Runs a case.
     pub fn measure(&mut self, case: &Case, stage: &Stage, raw: Raw, time: Duration) -> Result<Run> {
-        self.load(case, stage)?;
-        let store = open(case, stage)?;
+        let name = name(case, stage);
+        let loaded = self.known.entry(name.clone()).or_default();
+        loaded.load(&self.scale, &name, case, stage)?;
+        let store = open(case, &name, stage)?;
         self.runs += 1;
         let own = format!("own_{}", self.runs);
         let plan = Plan {
@@ -97,62 +115,73 @@ impl Shop {
             in_flight: case.in_flight,
             time: Some(time),
             seed: self.scale.seed.wrapping_add(self.runs),
+            conflict_retries: u32::MAX,
             ..Plan::default()
         };
         let measured = match case.work {
             Work::Tpcb { skew } => {
                 let (bank, tables) = (TpcbRun::new(&self.scale.bank(skew), 0), tpcb::tables(&own));
                 let measured = watched(&store, &tables, &bank, &plan, raw)?;
-                let checked = Some(self.add_up(&store, &tables, measured.commits)?);
+                let checked = Some(loaded.add_up(&store, &tables, measured.commits)?);
+                store.database().drop_table(&own)?;
                 Run { checked, ..measured }
             }
-            Work::UpdateSearch => {
-                let records = self.scale.records()?;
+            Work::UpdateSearch { .. } | Work::Updates => {
+                let records = records(case.work, &self.scale)?;
                 let run = YcsbRun::new(&records, self.scale.keys, 0);
                 watched(&store, &[&records.table], &run, &plan, raw)?
             }
             Work::Inserts { value } => {
-                watched(&store, &[&own], &Inserts::new(20, value, KeyOrder::Ascending, 0), &plan, raw)?
+                let inserts = Inserts::new(20, value, KeyOrder::Ascending, 0);
+                let measured = watched(&store, &[&own], &inserts, &plan, raw)?;
+                store.database().drop_table(&own)?;
+                measured
             }
-            Work::Log { .. } | Work::Tuples { .. } | Work::Readers { .. } | Work::Updates | Work::Pair => {
+            Work::Sysbench => {
+                let run = SysbenchRun::new(&self.scale.sysbench(), Script::WriteOnly);
+                let measured = watched(&store, &sysbench::TABLES, &run, &plan, raw)?;
+                sysbench::State::read(&store)?.check(&self.scale.sysbench()).map_err(Failure::failed)?;
+                measured
+            }
+            Work::Log { .. } | Work::Tuples { .. } | Work::Readers { .. } | Work::Pair => {
                 return Err(Failure::failed("this work has no table here"));
             }
         };
-        store.database().drop_table(&own)?;
-        store.database().close()?;
+        close(case, &store)?;
         Ok(measured)
     }
+}
 
-    fn load(&mut self, case: &Case, stage: &Stage) -> Result<()> {
-        let needs_bank = matches!(case.work, Work::Tpcb { .. }) && !self.bank;
-        let needs_records = case.work == Work::UpdateSearch && !self.records;
-        if !needs_bank && !needs_records {
+impl Loaded {
+    fn load(&mut self, scale: &Scale, name: &str, case: &Case, stage: &Stage) -> Result<()> {
+        let records = match case.work {
+            Work::UpdateSearch { .. } | Work::Updates => Some(records(case.work, scale)?),
+            _ => None,
+        };
+        let records = records.filter(|records| !self.records.contains(&records.table));
+        let bank = matches!(case.work, Work::Tpcb { .. }) && !self.bank;
+        let sysbench = case.work == Work::Sysbench && !self.sysbench;
+        if records.is_none() && !bank && !sysbench {
             return Ok(());
         }
-        let quick = Case {
-            sync: SyncKind::default(),
-            durability: Durability::Durable,
-            release: LockRelease::Early,
-            delay: Duration::ZERO,
-            io_unit: None,
-            group: None,
-            ..case.clone()
-        };
-        let store = open(&quick, stage)?;
+        let quick =
+            Case { device: case.device, streams: case.streams, log: case.log, ..Case::new(case.work) };
+        let store = open(&quick, name, stage)?;
         let plan = Plan { threads: 2, in_flight: LOAD_IN_FLIGHT, ..Plan::default() };
-        if needs_bank {
-            let bank = TpcbLoad::new(&self.scale.bank(0.0));
+        if bank {
             // The tables alone: without a history there is nothing to drop.
-            run(&store, &tpcb::tables("own_0"), &bank, &plan)?;
+            run(&store, &tpcb::tables("own_0"), &TpcbLoad::new(&scale.bank(0.0)), &plan)?;
             self.bank = true;
         }
-        if needs_records {
-            let records = self.scale.records()?;
+        if let Some(records) = records {
             run(&store, &[&records.table], &YcsbLoad::new(&records), &plan)?;
-            self.records = true;
+            self.records.push(records.table);
         }
-        store.database().close()?;
-        Ok(())
+        if sysbench {
+            run(&store, &sysbench::TABLES, &SysbenchLoad::new(&scale.sysbench(), scale.seed), &plan)?;
+            self.sysbench = true;
+        }
+        close(case, &store)
     }
 
     /// How many transfers there are.
@@ -170,10 +199,22 @@ impl Shop {
     }
 }
 
-fn open(case: &Case, stage: &Stage) -> Result<KatydidStore> {
-    let name = stage.name_of("store", case);
-    let files = stage.files().subdirectory(&name)?;
-    let directory = Arc::new(Split::new(files, stage.for_log(&name, case)?));
+/// The table of keys of a work that has one.
+fn records(work: Work, scale: &Scale) -> Result<Settings> {
+    match work {
+        Work::UpdateSearch { value } => scale.records(value),
+        _ => scale.updates(),
+    }
+}
+
+/// The name of the folder that all cases share whose engine and log's device are this one's.
+fn name(case: &Case, stage: &Stage) -> String {
+    stage.name_of(if case.streams.is_some() { "memory-engine" } else { "store" }, case)
+}
+
+fn open(case: &Case, name: &str, stage: &Stage) -> Result<KatydidStore> {
+    let files = stage.files().subdirectory(name)?;
+    let directory = Arc::new(Split::new(files, stage.for_log(name, case)?));
     let options = Options {
         cache_bytes: CACHE_BYTES,
         lock_release: case.release,
@@ -183,10 +224,21 @@ fn open(case: &Case, stage: &Stage) -> Result<KatydidStore> {
         log: stage.options(case),
         ..Options::default()
     };
+    let options = match case.streams {
+        None => options,
+        Some(streams) => Options { engine: EngineKind::Memory, streams, memory_bytes: u64::MAX, ..options },
+    };
     let database = place::open_showing(options, Some(case.log), |options| {
         Database::open_in(directory.clone(), options)
     })?;
     Ok(KatydidStore::new(database))
+}
+
+fn close(case: &Case, store: &KatydidStore) -> Result<()> {
+    if case.streams.is_some() {
+        store.database().checkpoint()?;
+    }
+    Ok(store.database().close()?)
 }
 
 pub fn run<W: Workload>(

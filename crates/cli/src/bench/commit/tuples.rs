@@ -39,7 +39,7 @@ pub struct Tuples {
 impl Tuples {
     /// Runs a case.
     pub fn measure(&self, case: &Case, stage: &Stage, raw: Raw, time: Duration) -> Result<Run> {
-        let database = Database::open_in(stage.anew(FOLDER, case.delay)?, self.options(case, stage))?;
+        let database = Database::open_in(stage.anew(FOLDER, case)?, self.options(case, stage))?;
         let store = KatydidStore::new(database);
         let measured = self.on(&store, case, raw, time);
         // Closed whatever came of it: the folder's lock must be free.

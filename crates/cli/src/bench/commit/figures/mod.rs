@@ -5,12 +5,12 @@
 mod aether;
 mod eleda;
 mod flushing;
+mod systems;
 
 use super::case::{Case, Work};
 use crate::bench::{Device, MethodName};
 use crate::failure::{Failure, Result};
-use katydid::LockRelease;
-use katydid_wal::{Durability, InserterKind, LogKind, SyncKind};
+use katydid_wal::{InserterKind, LogKind, SyncKind};
 use std::time::Duration;
 
 /// A figure or table of a paper.
@@ -19,10 +19,19 @@ pub enum Figure {
     Aether3,
     Aether4,
     Aether5,
+    Aether9,
     Flushing5,
+    Flushing6,
     FlushingTable1,
+    /// And 9, of the same runs.
+    Eleda8,
+    /// And 11.
+    Eleda10,
+    Eleda12,
+    Eleda13,
     Eleda14,
     Eleda18,
+    Eleda19,
 }
 
 /// What can be given as a list.
@@ -92,14 +101,21 @@ const BLOCKING: usize = 1;
 const IN_FLIGHT: &[usize] = &[100];
 
 impl Figure {
-    pub const ALL: [Figure; 7] = [
+    pub const ALL: [Figure; 14] = [
         Figure::Aether3,
         Figure::Aether4,
         Figure::Aether5,
+        Figure::Aether9,
         Figure::Flushing5,
+        Figure::Flushing6,
         Figure::FlushingTable1,
+        Figure::Eleda8,
+        Figure::Eleda10,
+        Figure::Eleda12,
+        Figure::Eleda13,
         Figure::Eleda14,
         Figure::Eleda18,
+        Figure::Eleda19,
     ];
 
     pub fn spec(self) -> Spec {
@@ -107,10 +123,17 @@ impl Figure {
             Figure::Aether3 => aether::THREE,
             Figure::Aether4 => aether::FOUR,
             Figure::Aether5 => aether::FIVE,
+            Figure::Aether9 => aether::NINE,
             Figure::Flushing5 => flushing::FIVE,
+            Figure::Flushing6 => flushing::SIX,
             Figure::FlushingTable1 => flushing::TABLE_ONE,
+            Figure::Eleda8 => systems::EIGHT,
+            Figure::Eleda10 => systems::TEN,
+            Figure::Eleda12 => systems::TWELVE,
+            Figure::Eleda13 => systems::THIRTEEN,
             Figure::Eleda14 => eleda::FOURTEEN,
             Figure::Eleda18 => eleda::EIGHTEEN,
+            Figure::Eleda19 => systems::NINETEEN,
         }
     }
 
@@ -121,31 +144,28 @@ impl Figure {
     /// The cases, given what the command line says.
     pub fn cases(self, given: &Given) -> Result<Vec<Case>> {
         self.check(given)?;
-        let plain = Case {
-            work: Work::Tpcb { skew: 0.0 },
-            log: given.log,
-            entries: None,
-            sync: SyncKind::default(),
-            inserter: given.inserter,
-            threads: 1,
-            in_flight: BLOCKING,
-            durability: Durability::Durable,
-            release: LockRelease::Early,
-            delay: Duration::ZERO,
-            io_unit: None,
-            streams: None,
-            group: None,
-        };
+        let plain = Case { log: given.log, inserter: given.inserter, ..Case::new(Work::Tpcb { skew: 0.0 }) };
         Ok(match self {
             Figure::Aether3 => aether::three(given, &plain),
             Figure::Aether4 => aether::four(given, &plain),
             Figure::Aether5 => aether::five(given, &plain),
-            Figure::Flushing5 => {
-                flushing::inserts(given, &plain, &[Work::Inserts { value: 100 }, Work::UpdateSearch])
+            Figure::Aether9 => aether::nine(given, &plain),
+            Figure::Flushing5 => flushing::threads_and_syncs(
+                given,
+                &plain,
+                &[Work::Inserts { value: 100 }, Work::UpdateSearch { value: 100 }],
+            ),
+            Figure::FlushingTable1 => {
+                flushing::threads_and_syncs(given, &plain, &[Work::Inserts { value: 100 }])
             }
-            Figure::FlushingTable1 => flushing::inserts(given, &plain, &[Work::Inserts { value: 100 }]),
+            Figure::Flushing6 => flushing::threads_and_syncs(given, &plain, &[Work::Sysbench]),
+            Figure::Eleda8 => systems::side_by_side(given, &plain, systems::KEY_VALUE),
+            Figure::Eleda10 => systems::side_by_side(given, &plain, Work::Sysbench),
+            Figure::Eleda12 => systems::side_by_side(given, &plain, Work::Pair),
+            Figure::Eleda13 => systems::thirteen(given, &plain),
             Figure::Eleda14 => eleda::fourteen(given, &plain),
             Figure::Eleda18 => eleda::eighteen(given, &plain),
+            Figure::Eleda19 => systems::nineteen(given, &plain),
         })
     }
 
