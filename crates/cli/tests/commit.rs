@@ -147,10 +147,17 @@ fn every_other_figure_has_its_rows_and_charts() {
     for (name, flags, rows, charts) in [
         ("aether4", "--threads 1,3 --in-flight 5", None, &["cpu", "rate", "switches"][..]),
         ("aether5", "--threads 2 --in-flight 5", None, &["p99", "rate"]),
+        ("aether9", "--threads 2 --in-flight 5", Some(5), &["rate"]),
         ("flushing5", "--threads 2,3", Some(2 * 2 * SYNCS), &["p99", "rate"]),
+        ("flushing6", "--threads 3", Some(SYNCS), &["p99", "rate"]),
         ("flushing-table1", "--threads 3 --sync all", Some(SYNCS), &["p99", "rate"]),
+        ("eleda8", "--threads 1,2 --in-flight 5", Some(2 * 5), &["latency", "rate"]),
+        ("eleda10", "--threads 2 --in-flight 5", Some(5), &["latency", "rate"]),
+        ("eleda12", "--threads 2 --in-flight 5 --warehouses 2 --items 10 --customers 3", Some(5), &["rate"]),
+        ("eleda13", "--threads 2 --in-flight 5", Some(2 * 5), &["rate"]),
         ("eleda14", "--payload 100,5000 --sync adaptive", Some(2 * 3), &["bandwidth", "rate"]),
         ("eleda18", "--payload 100 --sync adaptive,pipelined", None, &["latency"]),
+        ("eleda19", "--threads 2 --in-flight 5", Some(2 * 4), &["rate"]),
     ] {
         let dir = tempfile::tempdir().unwrap();
         let out = figure(dir.path(), &format!("--figure {name} {flags} --rounds 1")).expect(0);
@@ -166,6 +173,16 @@ fn every_other_figure_has_its_rows_and_charts() {
             "aether4" => assert!(has("in_flight", "1") && has("in_flight", "5")),
             "aether5" => {
                 assert!(["written", "buffered", "durable"].iter().all(|word| has("durability", word)))
+            }
+            "aether9" => assert!(has("lock_release", "after-durable") && has("system", "+ log buffer")),
+            "eleda8" | "eleda10" | "eleda12" | "eleda13" => {
+                assert!(has("system", "vanilla") && has("system", "ELEDA") && has("system", "ours"));
+                // Only what is said to be in memory is.
+                let memory = |row: &Row| row["device"] == "memory";
+                assert!(found.iter().all(|row| memory(row) == (row["system"] == "vanilla in memory")));
+                assert!(name != "eleda12" || found.iter().all(|row| row["checked"] == row["commits"]));
+                // The memory engine beside the paged one.
+                assert!(name != "eleda13" || (has("streams", "1") && has("streams", "")));
             }
             "flushing5" => assert!(has("work", "insert") && has("work", "update-search")),
             "eleda14" => assert!(has("work", "insert") && has("work", "log")),

@@ -75,7 +75,16 @@ fn an_interrupted_run_leaves_a_report_that_says_how_to_go_on() {
 fn what_there_is_is_listed_and_what_there_is_not_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let out = reproduce(dir.path(), "--list").expect(0);
-    for name in ["aether-3", "eleda-18", "flushing-table-1", "cicada-5", "Not run:"] {
+    for name in [
+        "aether-3",
+        "aether-9-cores",
+        "eleda-8-9",
+        "eleda-18",
+        "flushing-6",
+        "flushing-table-1",
+        "cicada-5",
+        "Not run:",
+    ] {
         assert!(out.contains(name), "{out}");
     }
     reproduce(dir.path(), "spanner").expect_error(2, "there are aether, eleda, flushing");

@@ -1,0 +1,205 @@
+//! What ELEDA's figures are asked that set systems beside each other.
+//!
+//! Pure.
+
+use crate::reproduce::experiment::{Judged, rate, ratio};
+use crate::reproduce::rows::Rows;
+
+/// Rows of one work in a file with several systems.
+struct Systems<'a> {
+    rows: &'a Rows,
+    work: &'a str,
+}
+
+impl Systems<'_> {
+    fn threads(&self) -> Vec<String> {
+        self.rows.with(&[("work", self.work)]).words("threads")
+    }
+
+    fn most(&self) -> String {
+        self.threads().last().cloned().unwrap_or_default()
+    }
+
+    fn fewest(&self) -> String {
+        self.threads().first().cloned().unwrap_or_default()
+    }
+
+    fn of(&self, system: &str, threads: &str, column: &str) -> Option<f64> {
+        self.rows.with(&[("work", self.work), ("system", system), ("threads", threads)]).only(column)
+    }
+
+    fn rate(&self, system: &str, threads: &str) -> Option<f64> {
+        self.of(system, threads, "commits_per_second")
+    }
+
+    /// One system's rate to another's.
+    fn to(&self, system: &str, other: &str, threads: &str) -> Option<f64> {
+        ratio(self.rate(system, threads), self.rate(other, threads))
+    }
+}
+
+fn times(times: f64) -> String {
+    format!("{times:.2} times")
+}
+
+/// Figures 8 and 9, or 10 and 11, with so many times at few threads and at most.
+fn throughput_and_latency(rows: &Rows, work: &str, few: f64, many: f64) -> Judged {
+    let mut judged = Judged::default();
+    let systems = Systems { rows, work };
+    let (fewest, most) = (systems.fewest(), systems.most());
+    judged.ask_times(
+        format!("{fewest} threads, ELEDA to vanilla on disk: at least {few}"),
+        systems.to("ELEDA", "vanilla", &fewest),
+        few,
+    );
+    judged.ask_times(
+        format!("{most} threads, ELEDA to vanilla on disk: at least {many}"),
+        systems.to("ELEDA", "vanilla", &most),
+        many,
+    );
+    let mean = |system| systems.of(system, &most, "mean_us");
+    judged.ask_times(
+        format!("{most} threads, its commits are told later, mean time to vanilla's: at least 1.5"),
+        ratio(mean("ELEDA"), mean("vanilla")),
+        1.5,
+    );
+    judged.ours = format!(
+        "ELEDA {:.1} and {:.1} times vanilla with {fewest} and {most} threads, ours {:.1} and {:.1}; ours blocking {:.1} times with {most}, told in {:.2} \
+         ms instead of {:.2}",
+        systems.to("ELEDA", "vanilla", &fewest).unwrap_or_default(),
+        systems.to("ELEDA", "vanilla", &most).unwrap_or_default(),
+        systems.to("ours", "vanilla", &fewest).unwrap_or_default(),
+        systems.to("ours", "vanilla", &most).unwrap_or_default(),
+        systems.to("ours, blocking", "vanilla", &most).unwrap_or_default(),
+        mean("ours, blocking").unwrap_or_default() / 1e3,
+        mean("vanilla").unwrap_or_default() / 1e3
+    );
+    judged
+}
+
+pub fn key_value(rows: &Rows) -> Judged {
+    throughput_and_latency(rows, "update-search", 10.0, 6.3)
+}
+
+pub fn oltp(rows: &Rows) -> Judged {
+    throughput_and_latency(rows, "sysbench-write", 5.0, 2.0)
+}
+
+pub fn key_value_on_cores(rows: &Rows) -> Judged {
+    let mut judged = Judged::default();
+    let most = rows.all().most("threads").unwrap_or_default().to_string();
+    let at = |design: &str, threads: &str| {
+        rows.with(&[("inserter", design), ("threads", threads)]).only("megabytes_per_second")
+    };
+    let best = |design: &str| rows.with(&[("inserter", design)]).most("megabytes_per_second");
+    judged.ask(
+        "consolidated collapses: at most threads to its best at most 0.7",
+        ratio(at("consolidated", &most), best("consolidated")),
+        times,
+        |to| to <= 0.7,
+    );
+    judged.ask_times(
+        "grasshopper grows: at most threads to one, at least 16",
+        ratio(at("grasshopper", &most), at("grasshopper", "1")),
+        16.0,
+    );
+    judged.ask_times(
+        "and is ahead there: at least 5 times consolidated",
+        ratio(at("grasshopper", &most), at("consolidated", &most)),
+        5.0,
+    );
+    judged.ours = format!(
+        "grasshopper {:.1} times consolidated at {most} threads, marks {:.1} times; the paper 71 with the device's latency",
+        ratio(at("grasshopper", &most), at("consolidated", &most)).unwrap_or_default(),
+        ratio(at("marks", &most), at("consolidated", &most)).unwrap_or_default()
+    );
+    judged
+}
+
+pub fn twelve(rows: &Rows) -> Judged {
+    let mut judged = Judged::default();
+    let systems = Systems { rows, work: "tpcc-pair" };
+    let most = systems.most();
+    let best = |system: &str| rows.with(&[("system", system)]).most("commits_per_second");
+    judged.ask_times(
+        "ELEDA does not collapse: at most threads to its best at least 0.8",
+        ratio(systems.rate("ELEDA", &most), best("ELEDA")),
+        0.8,
+    );
+    judged.ask_times(
+        "with the fewest threads it is ahead of vanilla on disk: at least 1.5",
+        systems.to("ELEDA", "vanilla", &systems.fewest()),
+        1.5,
+    );
+    judged.ask_times(
+        "at most threads ELEDA to vanilla in memory: at least 1",
+        systems.to("ELEDA", "vanilla in memory", &most),
+        1.0,
+    );
+    let per_minute = |system: &str| best(system).unwrap_or_default() * 60.0 / 2.0 / 1e3;
+    judged.ours = format!(
+        "thousand NewOrders a minute at the best number of threads: vanilla {:.0}, in memory {:.0}, ELEDA {:.0}, ours {:.0}",
+        per_minute("vanilla"),
+        per_minute("vanilla in memory"),
+        per_minute("ELEDA"),
+        per_minute("ours")
+    );
+    judged
+}
+
+pub fn thirteen(rows: &Rows) -> Judged {
+    let mut judged = Judged::default();
+    let mut told = Vec::new();
+    for work in rows.all().words("work") {
+        let systems = Systems { rows, work: &work };
+        let most = systems.most();
+        judged.ask_times(
+            format!("{work}: ELEDA to vanilla on disk, most threads, at least 2"),
+            systems.to("ELEDA", "vanilla", &most),
+            2.0,
+        );
+        judged.ask_times(
+            format!("{work}: vanilla in memory to vanilla on disk, which waits for the device, fewest threads, at least 5"),
+            systems.to("vanilla in memory", "vanilla", &systems.fewest()),
+            5.0,
+        );
+        told.push(format!(
+            "{work}: many versions {:.2} times locks at {most} threads, {}",
+            systems.to("ours", "ours, locks", &most).unwrap_or_default(),
+            rate(systems.rate("ours", &most))
+        ));
+    }
+    judged.ours = told.join("; ");
+    judged
+}
+
+pub fn nineteen(rows: &Rows) -> Judged {
+    let mut judged = Judged::default();
+    let mut told = Vec::new();
+    for work in rows.all().words("work") {
+        let systems = Systems { rows, work: &work };
+        let fewest = systems.fewest();
+        let hiding = systems.to("hiding", "vanilla", &fewest);
+        let grasshopper = systems.to("ELEDA", "hiding", &fewest);
+        judged.ask_times(
+            format!("{work}: hiding the latency gains, fewest threads: at least 4 times"),
+            hiding,
+            4.0,
+        );
+        judged.ask(
+            format!("{work}: where few threads meet, GRASSHOPPER adds little to it (0.6 to 1.5 times)"),
+            grasshopper,
+            times,
+            |times| (0.6..=1.5).contains(&times),
+        );
+        told.push(format!(
+            "{work}: hiding {:.1} times, GRASSHOPPER {:.2} on top with {fewest} threads and {:.2} with {}",
+            hiding.unwrap_or_default(),
+            grasshopper.unwrap_or_default(),
+            systems.to("ELEDA", "hiding", &systems.most()).unwrap_or_default(),
+            systems.most()
+        ));
+    }
+    judged.ours = told.join("; ");
+    judged
+}
