@@ -90,7 +90,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         ran: "TATP UpdateLocation in Shore-MT over client threads: the baseline, then flush pipelining and the scalable log buffer on top",
         here: "updates of single keys over 1 to 64 clients in the paged engine: a flusher that groups, one mutex around the log buffer and clients \
                that block; then early release, 100 commits in flight and the hybrid log buffer, one by one. What the buffer adds on 64 \
-               contexts is 9-cores",
+               contexts is 9-cores; where threads outnumber processors the hybrid waits for those that are preempted",
         headline: "flush pipelining is the largest step, 68 %; the log buffer adds 7 %",
         command: "bench commit --figure aether9 --keys 20000 --dir {dir} --csv {csv} --svg {svg}",
         quick: "--rounds 1 --seconds 0.15 --threads 1,16",

