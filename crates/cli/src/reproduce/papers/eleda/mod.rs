@@ -178,8 +178,8 @@ pub const LEFT: &[Left] = &[
     },
     Left {
         paper: Paper::Eleda,
-        figures: "Figures 8(b), 10(b), 11(b)",
-        why: "the same in a second store, Shore-MT; there is one paged engine here, and 8-9 and 10-11 are of it",
+        figures: "Figures 8 to 11 in Shore-MT",
+        why: "the same in a second store; there is one paged engine here, and 8-9 and 10-11 are of it",
     },
     Left {
         paper: Paper::Eleda,

@@ -208,3 +208,35 @@ pub fn nineteen(rows: &Rows) -> Judged {
     judged.ours = told.join("; ");
     judged
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::experiment::Verdict;
+
+    /// Rates of vanilla, hiding and ELEDA with one thread and with 32, of both works.
+    fn rows(few: [u32; 3], many: [u32; 3]) -> Rows {
+        let mut text = "work,system,threads,commits_per_second,mean_us\n".to_owned();
+        for work in ["update-search", "sysbench-write"] {
+            for (threads, rates) in [(1, few), (32, many)] {
+                for (system, rate) in ["vanilla", "hiding", "ELEDA"].iter().zip(rates) {
+                    let mean_us = if *system == "vanilla" { 500 } else { 1300 };
+                    text += &format!("{work},{system},{threads},{rate},{mean_us}\n");
+                }
+            }
+        }
+        Rows::parse(&text)
+    }
+
+    #[test]
+    fn the_papers_rates_have_its_shape_and_flat_ones_have_another() {
+        let paper = rows([20_000, 190_000, 200_000], [55_000, 700_000, 3_900_000]);
+        let flat = rows([20_000; 3], [20_000; 3]);
+        for judge in [key_value, oltp, nineteen] {
+            let judged = judge(&paper);
+            assert_eq!(judged.verdict(), Verdict::Same, "{judged:?}");
+            assert_ne!(judge(&flat).verdict(), Verdict::Same);
+            assert_eq!(judge(&Rows::default()).verdict(), Verdict::Another);
+        }
+    }
+}
