@@ -52,7 +52,7 @@ impl Scale {
     }
 
     fn sysbench(&self) -> sysbench::Settings {
-        sysbench::Settings { rows: self.keys, skew: 0.0 }
+        sysbench::Settings { tables: 1, rows: self.keys, skew: 0.0 }
     }
 
     /// Keys of 20 bytes and a field of `value`, all alike, to be read and updated.
@@ -138,9 +138,12 @@ impl Shop {
                 measured
             }
             Work::Sysbench => {
-                let run = SysbenchRun::new(&self.scale.sysbench(), Script::WriteOnly);
-                let measured = watched(&store, &sysbench::TABLES, &run, &plan, raw)?;
-                sysbench::State::read(&store)?.check(&self.scale.sysbench()).map_err(Failure::failed)?;
+                let settings = self.scale.sysbench();
+                let names = settings.table_names();
+                let tables: Vec<&str> = names.iter().map(String::as_str).collect();
+                let run = SysbenchRun::new(&settings, Script::WriteOnly);
+                let measured = watched(&store, &tables, &run, &plan, raw)?;
+                sysbench::State::read(&store, &settings)?.check(&settings).map_err(Failure::failed)?;
                 measured
             }
             Work::Log { .. } | Work::Tuples { .. } | Work::Readers { .. } | Work::Pair => {
@@ -178,7 +181,10 @@ impl Loaded {
             self.records.push(records.table);
         }
         if sysbench {
-            run(&store, &sysbench::TABLES, &SysbenchLoad::new(&scale.sysbench(), scale.seed), &plan)?;
+            let settings = scale.sysbench();
+            let names = settings.table_names();
+            let tables: Vec<&str> = names.iter().map(String::as_str).collect();
+            run(&store, &tables, &SysbenchLoad::new(&settings, scale.seed), &plan)?;
             self.sysbench = true;
         }
         close(case, &store)
