@@ -351,7 +351,8 @@ fn a_seed_gives_the_same_calls_and_the_same_outcome_again(engine: EngineKind) {
     let first = common::seed(3000);
     // All designs are among so many seeds.
     let seeds = if common::log().in_nvram() { 4 } else { 12 };
-    for seed in first..first + seeds {
+    // The last one has rows of several tables in one checkpoint, which once were in the order of a hash map.
+    for seed in (first..first + seeds).chain([5]) {
         let workload = Workload { engine, log: common::log(), seed, units: 80, background: Caller };
         let steps = workload.steps();
         assert_eq!(steps, workload.steps());

@@ -9,7 +9,7 @@ use super::{LogView, Settings, Store, Table};
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{TableId, TxnId};
 use parking_lot::{Mutex, RwLock};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +58,7 @@ pub(super) struct Bytes {
 #[derive(Debug)]
 pub(crate) struct Loader {
     pub(super) settings: Settings,
-    pub(super) tables: RwLock<HashMap<TableId, Arc<Table>>>,
+    pub(super) tables: RwLock<BTreeMap<TableId, Arc<Table>>>,
     pub(super) limit: Limit,
     /// Of keys that were deleted, some of which may be there again. A leaf latch.
     deleted: Mutex<Vec<Arc<Record>>>,

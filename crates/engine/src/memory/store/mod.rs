@@ -52,7 +52,7 @@ use katydid_wal::Place;
 use limit::Limit;
 use parking_lot::RwLock;
 use slots::Slots;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -142,7 +142,7 @@ impl std::ops::Deref for Entrance {
 pub(crate) struct Store {
     clock: Clock,
     slots: Slots,
-    tables: RwLock<HashMap<TableId, Arc<Table>>>,
+    tables: RwLock<BTreeMap<TableId, Arc<Table>>>,
     collector: Collector,
     limit: Limit,
     backoff: Backoff,
@@ -164,7 +164,7 @@ impl Store {
 
     fn of(
         settings: Settings,
-        tables: HashMap<TableId, Arc<Table>>,
+        tables: BTreeMap<TableId, Arc<Table>>,
         limit: Limit,
         log: Arc<dyn LogView>,
     ) -> Arc<Self> {
@@ -194,7 +194,7 @@ impl Store {
         self.tables.read().get(&id).cloned()
     }
 
-    /// All tables, in no order.
+    /// All tables, by their numbers: a checkpoint of the same rows has the same bytes.
     pub(crate) fn tables(&self) -> Vec<Arc<Table>> {
         self.tables.read().values().cloned().collect()
     }
