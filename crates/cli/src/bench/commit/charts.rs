@@ -177,13 +177,17 @@ pub fn pictures(of: &Rows<'_>) -> Vec<Named> {
             }),
         ],
         Of::Figure(Figure::Eleda18) => {
-            vec![latency(of, of.rows)]
+            vec![latency(of, of.rows, "commit latency in us")]
         }
         Of::Figure(Figure::Eleda8 | Figure::Eleda10) => {
             let most = of.rows.iter().map(|row| row.case.threads).max();
             let rows: Vec<Row> =
                 of.rows.iter().filter(|row| Some(row.case.threads) == most).cloned().collect();
-            vec![chart("rate", "transactions/s", THREADS, Scale::Logarithmic, &rate), latency(of, &rows)]
+            let x_name = format!("commit latency in us with {} threads", most.unwrap_or_default());
+            vec![
+                chart("rate", "transactions/s", THREADS, Scale::Logarithmic, &rate),
+                latency(of, &rows, &x_name),
+            ]
         }
         Of::Figure(Figure::Aether9 | Figure::Eleda12 | Figure::Eleda13 | Figure::Eleda19) => {
             vec![chart("rate", "transactions/s", THREADS, Scale::Logarithmic, &rate)]
@@ -240,9 +244,9 @@ fn named(
 }
 
 /// The distributions of these rows.
-fn latency(of: &Rows<'_>, rows: &[Row]) -> Named {
+fn latency(of: &Rows<'_>, rows: &[Row], x_name: &str) -> Named {
     let scales = (Scale::Logarithmic, Scale::Linear);
-    named(of, "latency", "commit latency in us", "% of commits", scales, distributions(rows))
+    named(of, "latency", x_name, "% of commits", scales, distributions(rows))
 }
 
 /// For each row, how many of a hundred commits were told within a time.
