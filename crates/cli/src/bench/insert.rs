@@ -100,6 +100,9 @@ impl Insert {
         let workload = format!("single inserts of {} + {} bytes", self.key_bytes, self.value_bytes);
         let loaded = Loaded::NotNeeded;
         let kinds = Kinds::default();
-        runner.finish(setup, Measured { workload, loaded, outcome, cpu, kinds, options, counted })
+        runner.finish(
+            setup,
+            Measured { workload, loaded, outcome, cpu, kinds, lock_waits: None, options, counted },
+        )
     }
 }

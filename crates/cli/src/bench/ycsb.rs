@@ -84,7 +84,10 @@ impl Ycsb {
         options.extend(described(&settings));
         let workload = format!("YCSB {}", self.name());
         let kinds = Kinds::default();
-        runner.finish(setup, Measured { workload, loaded, outcome, cpu, kinds, options, counted })
+        runner.finish(
+            setup,
+            Measured { workload, loaded, outcome, cpu, kinds, lock_waits: None, options, counted },
+        )
     }
 
     fn name(&self) -> String {

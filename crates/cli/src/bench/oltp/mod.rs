@@ -100,7 +100,9 @@ fn on<B: Benchmark>(setup: &Setup, benchmark: &B) -> Result<()> {
     runner.ledger.write(B::NAME, &entry)?;
 
     let work = benchmark.start(before.next);
+    let waits_before = lock_waits(&runner)?;
     let (outcome, cpu) = runner.phase("run", &tables, &work, &plan)?;
+    let waits = lock_waits(&runner)?;
     let expected = benchmark.expected(entry.count, &work, &outcome);
     let counted = match setup.no_check {
         true => None,
@@ -122,10 +124,17 @@ fn on<B: Benchmark>(setup: &Setup, benchmark: &B) -> Result<()> {
         kinds: benchmark.kinds(&work, &outcome),
         outcome,
         cpu,
+        lock_waits: waits.zip(waits_before).map(|(now, before)| (now.0 - before.0, now.1 - before.1)),
         options,
         counted,
     };
     runner.finish(setup, measured)
+}
+
+/// Waits for locks and deadlocks so far, if the engine has locks.
+fn lock_waits(runner: &Runner) -> Result<Option<(u64, u64)>> {
+    let stat = runner.opened.database.stat()?;
+    Ok(stat.paged().map(|paged| (paged.lock_waits, paged.deadlocks)))
 }
 
 /// Loads what a benchmark begins with, unless an earlier run did.

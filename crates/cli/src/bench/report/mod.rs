@@ -68,6 +68,8 @@ pub struct Measured {
     pub cpu: Duration,
     /// What the transactions were, where there are kinds of them.
     pub kinds: Kinds,
+    /// Waits for locks, and of those the ones that a deadlock ended, where the engine has locks and the bench asked.
+    pub lock_waits: Option<(u64, u64)>,
     /// All options, in the order they are shown.
     pub options: Vec<(&'static str, Value)>,
     /// What was counted afterwards; `None` if nothing was.
@@ -178,6 +180,13 @@ impl Report {
             "cpu",
             format!("{:.2} s, {per_transaction:.2} us a transaction", self.measured.cpu.as_secs_f64()),
         ));
+        if let Some((waits, deadlocks)) = self.measured.lock_waits {
+            let of = ratio(waits, self.measured.outcome.transactions);
+            lines.push((
+                "locks",
+                format!("{} waits, {of:.2} a transaction; {} deadlocks", grouped(waits), grouped(deadlocks)),
+            ));
+        }
         if let Some(limit) = &self.limit {
             lines.push((
                 "device",
@@ -253,6 +262,8 @@ impl Report {
             "bytes_synced": bytes_synced,
             "bytes_per_sync": syncs.zip(bytes_synced).map(|(syncs, bytes)| ratio(bytes, syncs)),
             "commits_per_sync": syncs.map(|syncs| ratio(commits.count, syncs)),
+            "lock_waits": self.measured.lock_waits.map(|(waits, _)| waits),
+            "deadlocks": self.measured.lock_waits.map(|(_, deadlocks)| deadlocks),
             "cpu_seconds": self.measured.cpu.as_secs_f64(),
             "device_limit": self.limit.as_ref().map(limit_json),
             "check": self.measured.counted.map(Counted::json),
