@@ -33,8 +33,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The names of the tables, in the order in which the workload knows them: a table, then its index, which has `k` and the number of each
-    /// row as keys and nothing in them.
+    /// The names of the tables, in the order in which the workload knows them: a table, then its index, whose keys are `k` and the number
+    /// of each row, with nothing in them.
     pub fn table_names(&self) -> Vec<String> {
         (1..=self.tables)
             .flat_map(|table| [format!("sbtest{table}"), format!("sbtest{table}_by_k")])
