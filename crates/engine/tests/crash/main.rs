@@ -294,7 +294,7 @@ fn crashes_beside_background_threads(engine: EngineKind) {
 
 fn some_steps_of_many(engine: EngineKind, background: Background, first: u64, crashes: usize) {
     let log = common::log();
-    let seeds = if log.in_nvram() { 5 } else { some(engine, 30, 24) };
+    let seeds = if log.in_nvram() { 3 } else { some(engine, 20, 16) };
     for seed in first..first + seeds {
         let workload = Workload { engine, log, seed, units: 120, background };
         let steps = workload.steps();
@@ -327,7 +327,7 @@ fn release_crashes_at_every_sync_take_back_nothing_that_was_relied_on(engine: En
 fn crashes_while_clients_take_turns(engine: EngineKind) {
     let workers = turns::workers();
     let first = common::seed(4000);
-    let seeds = if common::log().in_nvram() { 5 } else { some(engine, 40, 20) };
+    let seeds = if common::log().in_nvram() { 3 } else { some(engine, 30, 15) };
     for seed in first..first + seeds {
         turns(engine, seed, InserterKind::Chunked, 10, &workers);
     }
