@@ -32,6 +32,7 @@ use crate::insert::{self, Admission, Image, Inserter, Limiter, Piece, Stalled, T
 use crate::lsn::{BLOCK_BYTES, Lsn};
 use crate::maintenance::{Maintenance, Refusal};
 use crate::nvram::apart::ApartInserter;
+use crate::nvram::commit::Committer;
 use crate::nvram::store::NvStore;
 use crate::options::Background;
 use crate::options::{Durability, Options};
@@ -74,6 +75,7 @@ pub(crate) struct Core {
     tail: Mutex<AlignedBuffer>,
     /// Held through a sync. Before `leader`.
     syncing: Mutex<()>,
+    committer: Committer,
     write_bytes_max: u64,
     slots: Mutex<Slots>,
     /// Guards slot [`OWN_SLOT`].
@@ -119,7 +121,7 @@ impl Core {
             Store::Nvram(store) => {
                 let (of_memory, ring) = store.memory().arrange(options);
                 effective = of_memory;
-                (&effective, ring, Box::new(sync::Persisted) as Box<dyn SyncProtocol>)
+                (&effective, ring, options.background.arrange(Box::new(sync::Persisted::new())))
             }
         };
         let apart = start.store.nvram().and_then(NvStore::apart);
@@ -153,6 +155,7 @@ impl Core {
             leader: Mutex::new(LeaderState::new(start.end)),
             tail: Mutex::new(AlignedBuffer::new_zeroed(BLOCK_BYTES as usize)),
             syncing: Mutex::new(()),
+            committer: Committer::new(),
             // So that one half can be filled while the other is written.
             write_bytes_max: (options.write_bytes_max as u64).min(options.ring_bytes as u64 / 2),
             slots: Mutex::new(Slots { free: Vec::new(), next: OWN_SLOT + 1, most: options.sessions_max }),
@@ -415,7 +418,7 @@ impl Core {
     /// Makes sure that `end` gets to `level` without anybody waiting for it.
     #[inline]
     pub(crate) fn request(&self, end: Lsn, level: Durability) {
-        if !self.image.frontiers.reached(end, level) {
+        if !self.image.frontiers.reached(end, level) && !self.met_here(end, level) {
             self.protocol.request(self, level);
         }
     }

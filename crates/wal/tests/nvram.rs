@@ -239,6 +239,7 @@ fn a_heap_without_room_can_be_opened() {
         for size in [300, 40, 0] {
             appended += fill(&mut session, size, Admission::Critical).len();
         }
+        log.sync().expect("durable");
         crash(&log);
     }
     let log = Log::open_in(directory, apart(16 << 10, 1 << 10, 0)).expect("opened");

@@ -1,14 +1,18 @@
-//! What a log in NVRAM does instead of writing: it finds out what is filled, for that is persisted.
+//! What a log in NVRAM does instead of writing: it finds out what is filled, and persists that.
 //!
-//! Any thread; there is no leader. Invariants:
+//! Any thread; there is no leader. `filled` says what was copied. `written` and `durable` say the same: what is persisted. Invariants:
 //!
-//! 1. A record is filled only after it was persisted (`nvram/ring.rs`), so `written` and `durable` are what a scan found, as `filled` is.
+//! 1. Of `nv_direct` a record is filled only after it was persisted (`nvram/ring.rs`), so both are what a scan found, as `filled` is. Of the
+//!    others whoever waits for more, or asks for it, persists what is filled (`nvram/commit.rs`): itself, or it waits for whoever is at it.
+//!    Those who only look find what was persisted.
 //! 2. The frontiers move by `fetch_max`, the later ones first: whoever reads the smaller first finds them in order.
 //! 3. Of `nv_direct`, if records lie in the order of their appends, who waits for what has been appended need not wait: each append persisted its own record, and so did those of
 //!    the records it depends on, before they ended. Opening finds them all, whatever holes lie below. With `chunked` everybody waits for
 //!    the holes: who is told that a record is durable need not name it as what a later one depends on, which must not lie below it then.
-//! 4. A simulated memory that has crashed is asked after the scan, and before anybody is told: what was persisted too late is not
-//!    acknowledged.
+//! 4. A simulated memory that has crashed is asked after the scan or the last fence, and before anybody is told: what was persisted too
+//!    late is not acknowledged.
+//! 5. Who asks and does not wait persists on the spot, if nobody is at it and nobody copies below. Otherwise it tries a moment and leaves it to
+//!    the syncer, for those who copy persist nothing, and nobody else may come.
 //!
 //! A crash leaves what opening is described to find (`nvram/recover.rs`).
 
@@ -19,8 +23,11 @@ use crate::lsn::Lsn;
 use crate::nvram::apart::Apart;
 use crate::nvram::entries::ENTRY;
 use crate::nvram::store::NvStore;
-use crate::options::Durability;
-use crate::sync_shim::rest;
+use crate::options::{Background, Durability};
+use crate::sync_shim::{pause, rest};
+
+/// How often whoever does not wait looks again; it does not give up the processor meanwhile.
+const TRIES: u32 = 16;
 
 impl Core {
     /// Finds out how far the log is filled, if it is in NVRAM, where only this moves the frontiers.
@@ -31,14 +38,56 @@ impl Core {
         }
     }
 
+    /// Where appends persist, moves the other frontiers too.
     pub(super) fn look_in(&self, store: &NvStore) {
         let filled = Lsn::new(self.inserter.scan(&self.image).filled);
-        if self.has_crashed(store) || filled <= self.image.frontiers.durable() {
+        if self.has_crashed(store) || !store.is_direct() || filled <= self.image.frontiers.durable() {
             return;
         }
         // Before: whoever has waited for it reads it.
         store.let_read(filled);
         self.image.frontiers.advance_persisted(filled);
+    }
+
+    /// One step towards `own` being durable.
+    pub(super) fn commit_in(&self, store: &NvStore, own: Lsn) {
+        let mut step = 0;
+        // Copies below are about to end: then one pass is enough.
+        while self.inserter.scan(&self.image).filled < own.get() && step < TRIES {
+            pause(step);
+            step += 1;
+        }
+        if store.is_direct() {
+            return self.look_in(store);
+        }
+        self.committer.pass(&self.image.frontiers, |from, to| {
+            store.memory().persist(from, to);
+            let kept = !self.has_crashed(store);
+            if kept {
+                // Before: whoever has waited for it reads it.
+                store.let_read(to);
+            }
+            kept
+        });
+    }
+
+    /// Whether what is requested was done here and now (invariant 5), or needs nobody.
+    pub(super) fn met_here(&self, end: Lsn, level: Durability) -> bool {
+        let Store::Nvram(store) = &self.store else { return false };
+        if store.is_direct() {
+            return true;
+        }
+        if self.background == Background::Caller {
+            return false;
+        }
+        for step in 0..TRIES {
+            self.commit_in(store, end);
+            if self.image.frontiers.reached(end, level) || self.is_over() {
+                return true;
+            }
+            pause(step);
+        }
+        false
     }
 
     /// Fails the log if its memory is simulated and has crashed (invariant 4).

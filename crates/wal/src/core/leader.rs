@@ -241,7 +241,7 @@ impl Core {
 impl Rounds for Core {
     fn plan(&self, ask: Ask) -> Plan {
         if let Store::Nvram(store) = &self.store {
-            self.look_in(store);
+            self.commit_in(store, ask.own);
             return Plan::Nothing { all: true, under_way: false, needs_sync: false };
         }
         let scan = self.filled(ask.own);

@@ -76,7 +76,7 @@ impl Piece<'_> {
         put(&[0; 8][..self.prepared.padded() - self.prepared.len()]);
     }
 
-    /// Copies the record, stamped with its position, into the ring; in NVRAM it is persisted when this returns.
+    /// Copies the record, stamped with its position, into the ring; of `nv_direct` it is persisted when this returns.
     ///
     /// # Safety
     /// As for [`Ring::fill`], for [`Piece::bytes`] at `start`.
@@ -84,7 +84,7 @@ impl Piece<'_> {
     pub(crate) unsafe fn copy_to(&self, ring: &Ring, start: Lsn) {
         if let Some(nvram) = ring.nvram() {
             // SAFETY: passed on.
-            return unsafe { self.persist_to(nvram, start) };
+            return unsafe { self.copy_to_nvram(nvram, start) };
         }
         let (header, link) = (self.prepared.header(start), self.prepared.link());
         let padding = self.prepared.padded() - self.prepared.len();
@@ -104,14 +104,14 @@ impl Piece<'_> {
     /// # Safety
     /// As there.
     #[inline(never)]
-    unsafe fn persist_to(&self, ring: &NvRing, start: Lsn) {
+    unsafe fn copy_to_nvram(&self, ring: &NvRing, start: Lsn) {
         let mut at = start;
         self.each_part(start, |part| {
             // SAFETY: passed on; the parts are together `bytes()` long.
             unsafe { ring.write(at, part) };
             at = at.plus(part.len() as u64);
         });
-        ring.persist(start, at);
+        ring.copied(start, at);
     }
 }
 

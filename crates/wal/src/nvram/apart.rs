@@ -5,18 +5,18 @@
 //! | step | who else sees it |
 //! |---|---|
 //! | 1. admission, and a place in the heap: an arena is held until the end | nobody |
-//! | 2. the object is copied there, written back and fenced | nobody |
+//! | 2. the object is copied there | nobody |
 //! | 3. the session's mark announces, and one `fetch_add` gives the position | scans see a hole |
-//! | 4. the entry is stored, written back and fenced | the next opening sees the record |
-//! | 5. the mark says that it is filled | scans pass it |
+//! | 4. the entry is stored, not set | nobody |
+//! | 5. the mark says that it is filled | scans pass it, and who commits persists object and entry (`commit.rs`) |
 //!
-//! 1. Everything that may be refused or take long is done before step 3. So the hole between reservation and "filled" is as long as one word
-//!    takes to persist, whatever the record's size, and nobody waits, allocates or takes a lock in it.
-//! 2. The marks, not the entries, say what is filled (`insert/marks/kernel.rs`): an entry is visible before its fence is over, and what is told to
-//!    anybody must be persisted. Only opening looks at entries.
-//! 3. There is no lock around the position, and none for moving the tail: both were in the report.
+//! 1. Everything that may be refused or take long is done before step 3. So the hole between reservation and "filled" is as long as one store
+//!    takes, whatever the record's size, and nobody waits, allocates or takes a lock in it.
+//! 2. The marks, not the entries, say what is filled (`insert/marks/kernel.rs`), and what they said is what somebody who commits may
+//!    read of others: their Release comes after object and entry. Only opening goes by entries that are set.
+//! 3. There is no lock around the position: it was in the report.
 //!
-//! A crash before the entry is persisted leaves an object that nobody names; one after it, a record.
+//! A crash before a commit has persisted the entry leaves an object that nobody names; one after it, a record.
 
 use super::arena::{Arenas, Full};
 use super::entries::{ENTRY, Entries};
@@ -83,7 +83,9 @@ impl Apart {
         let place = self.arenas.place_own(piece.bytes(), at.get() + ENTRY)?;
         // SAFETY: the place is this thread's.
         unsafe { self.entries.put(place, piece) };
-        self.entries.name(at, place);
+        self.entries.announce(at, place);
+        // SAFETY: just done, and nobody else has the region.
+        unsafe { self.entries.persist(at, at.plus(ENTRY)) };
         Ok(())
     }
 
@@ -161,7 +163,7 @@ impl Inserter for ApartInserter {
         unsafe { entries.put(place.at(), piece) };
         let start = Lsn::new(self.reserve(image, slot, admission)?);
         place.keep(start.get() + ENTRY);
-        entries.name(start, place.at());
+        entries.announce(start, place.at());
         self.marks.finish(slot, start.get() + ENTRY);
         Ok(start)
     }

@@ -12,12 +12,14 @@
 //! `lap` is the report's persistent flag. It says which use of the entry this is: 1 and how often positions have gone round before `p`,
 //! modulo 2^32 - 1, hence never 0. So an entry of an earlier lap, or of none, reads as not set, and nothing is reset when the start moves.
 //!
-//! 1. An object is written only by the one that has its place from `arena`, and has been persisted before the entry is stored that names it. So
-//!    an entry of its lap names a whole record, whichever of both is looked at first after a crash.
-//! 2. An entry is stored by the one that reserved its position, once in each lap, and persisted before the position counts as filled.
-//!    It is one word, so a crash leaves it or what was there before.
-//! 3. Entries and objects are read only where they are filled, and not below the start; or by who has the region alone.
-//! 4. Whatever an entry says, what is read lies in one chunk of the heap.
+//! 1. An object is written only by the one that has its place from `arena`, before its position counts as filled.
+//! 2. The one that reserved a position stores its entry without a lap, once: which object it is, for those who commit. That is not persisted, and
+//!    counts for nobody else.
+//! 3. Whoever commits gives entries their laps ([`Entries::persist`]), after their objects were persisted. So an entry of its lap names a
+//!    whole record, whichever of both is looked at first after a crash. It is one word, so a crash leaves it or one that is not set.
+//! 4. Entries and objects are read only where they are persisted, and not below the start; by who commits, above that; or by who has the
+//!    region alone.
+//! 5. Whatever an entry says, what is read lies in one chunk of the heap.
 
 use super::ring::RING_AT;
 use crate::checksum::read_u32;
@@ -113,7 +115,7 @@ impl Entries {
         (lsn.get() >> self.bytes().trailing_zeros()) % u64::from(u32::MAX) + 1
     }
 
-    /// Puts an object into the heap and persists it.
+    /// Puts an object into the heap. It is not persisted by it.
     ///
     /// # Safety
     /// The caller has [`Piece::bytes`] at `at` for itself (rule 1).
@@ -126,16 +128,50 @@ impl Entries {
             unsafe { self.region.write(to, part) };
             to += part.len() as u64;
         });
-        self.region.persist(from, to - from);
     }
 
-    /// Makes the entry of `lsn` name the object at `at`, and persists it (rule 2).
+    /// Says in the entry of `lsn`, without setting it, that its object is at `at` (rule 2).
     #[inline(always)]
-    pub(crate) fn name(&self, lsn: Lsn, at: u64) {
-        let entry = self.entry_at(lsn);
-        let word = self.lap(lsn) | (at / ENTRY) << 32;
-        self.region.word(entry).store(word.to_le(), Ordering::Release);
-        self.region.persist(entry, ENTRY);
+    pub(crate) fn announce(&self, lsn: Lsn, at: u64) {
+        let word = (at / ENTRY) << 32;
+        self.region.word(self.entry_at(lsn)).store(word.to_le(), Ordering::Release);
+    }
+
+    /// Persists the records of `[from, to)`: their objects, then their entries, which it sets in between (rule 3). Two fences.
+    ///
+    /// # Safety
+    /// Their entries were announced and their objects put, and nobody writes to them, or to memory that was theirs, meanwhile.
+    pub(crate) unsafe fn persist(&self, from: Lsn, to: Lsn) {
+        let entries = (from.get()..to.get()).step_by(ENTRY as usize).map(Lsn::new);
+        // What is to be written back next. Appenders put one object behind the other: lines that two share are written back once.
+        let (mut begin, mut end) = (0, 0);
+        for lsn in entries.clone() {
+            let at = self.announced(lsn);
+            if at != end {
+                self.region.write_back(self.heap_at(begin), end - begin);
+                begin = at;
+            }
+            // SAFETY: passed on.
+            end = at + unsafe { self.object_bytes(at) };
+        }
+        self.region.write_back(self.heap_at(begin), end - begin);
+        self.region.fence();
+        for lsn in entries {
+            let word = self.lap(lsn) | (self.announced(lsn) / ENTRY) << 32;
+            self.region.word(self.entry_at(lsn)).store(word.to_le(), Ordering::Release);
+        }
+        let len = to.since(from);
+        let first = len.min(self.bytes() - (from.get() & self.mask));
+        self.region.write_back(self.entry_at(from), first);
+        self.region.write_back(RING_AT, len - first);
+        self.region.fence();
+    }
+
+    /// Where the object of `lsn` is, which was announced.
+    #[inline(always)]
+    fn announced(&self, lsn: Lsn) -> u64 {
+        let word = u64::from_le(self.region.word(self.entry_at(lsn)).load(Ordering::Acquire));
+        (word >> 32) * ENTRY
     }
 
     /// What the entry of `lsn` names.
@@ -157,7 +193,7 @@ impl Entries {
     /// is no valid record: of another position if the entry is not set, else damaged.
     ///
     /// # Safety
-    /// The entry and its object are not written meanwhile (rule 3).
+    /// The entry and its object are not written meanwhile (rule 4).
     pub(crate) unsafe fn read(&self, lsn: Lsn, buffer: &mut [u8]) -> usize {
         let mut head = [0; HEADER_BYTES];
         let mut object: &[u8] = &[];
@@ -235,7 +271,16 @@ mod tests {
         let piece = Piece { prepared: &prepared, payload: &[body], after: Lsn::ZERO };
         // SAFETY: one thread.
         unsafe { entries.put(at, &piece) };
-        entries.name(lsn, at);
+        entries.announce(lsn, at);
+        assert_eq!(entries.named(lsn), Named::Nothing, "who recovers does not count it");
+        // SAFETY: one thread.
+        unsafe { entries.persist(lsn, lsn.plus(ENTRY)) };
+    }
+
+    /// An entry as only damage makes it.
+    fn set(entries: &Entries, lsn: Lsn, at: u64) {
+        let word = entries.lap(lsn) | (at / ENTRY) << 32;
+        entries.region.word(entries.entry_at(lsn)).store(word.to_le(), Ordering::Release);
     }
 
     fn read(entries: &Entries, lsn: Lsn) -> Vec<u8> {
@@ -282,12 +327,12 @@ mod tests {
         let decoded =
             |entries: &Entries| decode(&read(entries, lsn), lsn, Layout::Apart).map(|found| found.header.len);
         for at in [16 << 10, u64::from(u32::MAX) * 8, 2048 - 40] {
-            entries.name(lsn, at);
+            set(&entries, lsn, at);
             assert_eq!(entries.named(lsn), Named::Nowhere);
             assert_eq!(decoded(&entries), Err(crate::record::Invalid::Length));
         }
         // A record that does not lie apart, and one that would reach into the next chunk.
-        entries.name(lsn, 0);
+        set(&entries, lsn, 0);
         assert_eq!(decoded(&entries), Err(crate::record::Invalid::Length));
         put(&entries, lsn, 2048 - 56, &[7; 100]);
         assert!(matches!(decoded(&entries), Err(crate::record::Invalid::Short(148))));

@@ -35,6 +35,7 @@
 
 pub(crate) mod apart;
 pub(crate) mod arena;
+pub(crate) mod commit;
 pub(crate) mod entries;
 pub(crate) mod header;
 pub(crate) mod recover;

@@ -22,7 +22,7 @@ use super::arena::Full;
 use super::entries::Entries;
 use super::header::RegionHeader;
 use super::reopen::reopen;
-use super::ring::{NvRing, RING_AT};
+use super::ring::{NvRing, RING_AT, When};
 use super::store::{Memory, NvStore};
 use crate::checksum::{SEALED_BYTES, SealFault};
 use crate::control::{Control, ControlState, FORMAT_VERSION};
@@ -203,9 +203,11 @@ pub(crate) fn region(
         // Nothing was ever appended: the header may have been cut by a crash.
         Ok(_) | Err(SealFault::Blank | SealFault::Broken) => {}
     }
+    let ring = |region, when| FoundMemory::Ring(NvRing::new(region, bytes, when));
     let memory = match state.log {
         LogKind::NvLogging => FoundMemory::Apart(Entries::new(region, entries, bytes)),
-        LogKind::Disk | LogKind::NvDirect | LogKind::NvRing => FoundMemory::Ring(NvRing::new(region, bytes)),
+        LogKind::NvDirect => ring(region, When::Appended),
+        LogKind::Disk | LogKind::NvRing => ring(region, When::Committed),
     };
     Ok(Found { memory, start: state.start })
 }

@@ -4,11 +4,12 @@
 //! memory (`ring.rs`), with the start of the log for the written frontier:
 //!
 //! 1. Bytes `[start, end)` are written only by the one that reserved them, between its reservation and the moment it says that they are
-//!    filled. Before that moment it has persisted them.
-//! 2. Bytes are read only where they are filled, and not below the start.
-//! 3. Position `p + size` is reserved only when the log's start, durably, is above `p`.
+//!    filled. Of `nv_direct` it has persisted them before that moment. Of `nv_ring` whoever makes a commit durable persists them after it,
+//!    whoever copied them (`commit.rs`): what writes a line back does not care who stored to it.
+//! 2. Bytes are read only where they are persisted, and not below the start.
+//! 3. Position `p + size` is reserved only when the log's start, durably, is above `p`. The start never passes what is persisted.
 //!
-//! A crash leaves every record whole that was persisted. Of one that was being written any of its words may have arrived.
+//! A crash leaves every record whole that was persisted. Of any other, also of a filled one, any words may have arrived: its sum tells.
 
 use crate::lsn::Lsn;
 use katydid_device::nvram::NvRegion;
@@ -17,18 +18,28 @@ use std::sync::Arc;
 /// Bytes of the region before the ring.
 pub(crate) const RING_AT: u64 = 4096;
 
+/// When a record is persisted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    /// By its appender, before it counts as filled.
+    Appended,
+    /// By whoever makes it durable.
+    Committed,
+}
+
 /// The ring. Clones are the same one.
 #[derive(Debug, Clone)]
 pub(crate) struct NvRing {
     region: Arc<NvRegion>,
     mask: u64,
+    when: When,
 }
 
 impl NvRing {
     /// The ring of `bytes`, a power of two, in a region that has so many more than [`RING_AT`].
-    pub(crate) fn new(region: Arc<NvRegion>, bytes: u64) -> Self {
+    pub(crate) fn new(region: Arc<NvRegion>, bytes: u64, when: When) -> Self {
         debug_assert!(bytes.is_power_of_two() && region.len() >= RING_AT + bytes, "it was made so");
-        NvRing { region, mask: bytes - 1 }
+        NvRing { region, mask: bytes - 1, when }
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -63,7 +74,15 @@ impl NvRing {
         }
     }
 
-    /// Persists `[from, to)`.
+    /// `[from, to)` was copied, and is about to count as filled.
+    #[inline(always)]
+    pub(crate) fn copied(&self, from: Lsn, to: Lsn) {
+        if self.when == When::Appended {
+            self.persist(from, to);
+        }
+    }
+
+    /// Persists `[from, to)`, whoever has stored it before (in the sense of happens-before).
     #[inline(always)]
     pub(crate) fn persist(&self, from: Lsn, to: Lsn) {
         let len = to.since(from);
@@ -98,10 +117,12 @@ mod tests {
     #[test]
     fn a_record_wraps_is_persisted_and_comes_back() {
         let memory = SimNvram::new(RING_AT + 4096);
-        let ring = NvRing::new(Arc::new(memory.region()), 4096);
+        let ring = NvRing::new(Arc::new(memory.region()), 4096, When::Committed);
         let at = Lsn::new(3 * 4096 - 10);
         // SAFETY: one thread.
         unsafe { ring.write(at, b"0123456789abcdef") };
+        ring.copied(at, at.plus(16));
+        assert_eq!(memory.steps(), 0, "that is for who commits");
         ring.persist(at, at.plus(16));
         let kept = memory.durable_image();
         assert_eq!(&kept[RING_AT as usize + 4086..], b"0123456789");

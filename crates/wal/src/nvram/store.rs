@@ -6,7 +6,7 @@
 //!    admitted, or memory of records below it used again. So a crash within a trim leaves the log untrimmed or trimmed, and no byte of it
 //!    overwritten.
 //! 2. Bytes are copied out under `start`, which trimming takes exclusively: nobody overwrites what is being read.
-//! 3. Readers see `[start, readable)`, all of which is filled and stays as it is; other positions read as zeros.
+//! 3. Readers see `[start, readable)`, all of which is persisted and stays as it is; other positions read as zeros.
 
 use super::apart::Apart;
 use super::arena::Full;
@@ -68,10 +68,20 @@ impl Memory {
             Memory::Ring(ring) => {
                 // SAFETY: passed on.
                 unsafe { piece.copy_to(&Ring::in_nvram(ring.clone()), at) };
+                ring.persist(at, at.plus(piece.bytes()));
                 Ok(())
             }
             // SAFETY: passed on.
             Memory::Apart(apart) => unsafe { apart.put_own(at, piece) },
+        }
+    }
+
+    /// Persists what lies in `[from, to)`, which is filled and was not persisted. One thread at a time, for a log that is open.
+    pub(crate) fn persist(&self, from: Lsn, to: Lsn) {
+        match self {
+            Memory::Ring(ring) => ring.persist(from, to),
+            // SAFETY: filled, and nobody trims what is not persisted.
+            Memory::Apart(apart) => unsafe { apart.entries.persist(from, to) },
         }
     }
 
@@ -112,7 +122,7 @@ pub(crate) struct NvStore {
     kind: LogKind,
     /// Held to read the ring, and exclusively to move the start.
     start: RwLock<Lsn>,
-    /// Written by whoever finds out what is filled, by `fetch_max` (Release); read by readers (Acquire).
+    /// Written by whoever has persisted it, or found out that it is, by `fetch_max` (Release); read by readers (Acquire).
     readable: AtomicU64,
     control: Mutex<Control>,
 }
@@ -205,9 +215,9 @@ impl NvStore {
         self.memory.bytes() + RING_AT + 2 * SEALED_BYTES as u64
     }
 
-    /// Everything below is filled, hence persisted.
-    pub(crate) fn let_read(&self, filled: Lsn) {
-        self.readable.fetch_max(filled.get(), Ordering::Release);
+    /// Everything below is persisted.
+    pub(crate) fn let_read(&self, persisted: Lsn) {
+        self.readable.fetch_max(persisted.get(), Ordering::Release);
     }
 
     /// Drops the log below `to`, as [`SegmentStore::trim`](crate::segment::SegmentStore::trim) does.

@@ -1,8 +1,10 @@
-//! Stage three of a log in NVRAM: there is nothing to write. Whoever waits looks whether the holes below are filled, until they are.
+//! Stage three of a log in NVRAM: nothing is written. Whoever waits looks whether the holes below are filled, and persists what is, until it
+//! is done, by whomever (`core/in_nvram.rs`).
 //!
-//! A hole is filled by a thread that is copying, so the wait is as short as a copy, or as that thread's turn on the processor. Nothing is done for
-//! those who do not wait: they look when they ask.
+//! A hole is filled by a thread that is copying, and somebody else persists for as long as a fence takes: the wait is that short, or as
+//! long as that thread's turn on the processor. What is requested and could not be done at once a thread waits for.
 
+use super::requests::Requests;
 use super::{Ask, Rounds, SyncProtocol};
 use crate::lsn::Lsn;
 use crate::options::Durability;
@@ -10,13 +12,21 @@ use crate::sync_shim::pause;
 
 /// See the head of this file.
 #[derive(Debug)]
-pub(crate) struct Persisted;
+pub(crate) struct Persisted {
+    requests: Requests,
+}
+
+impl Persisted {
+    pub(crate) fn new() -> Self {
+        Persisted { requests: Requests::new() }
+    }
+}
 
 impl SyncProtocol for Persisted {
     fn wait(&self, rounds: &dyn Rounds, end: Lsn, level: Durability) {
         let mut step = 0;
         while !rounds.settled(end, level) {
-            // It only looks.
+            // It does what can be done, so there is no write to perform.
             let _plan = rounds.plan(Ask { level, own: end, only_own: false, depth: 1 });
             if rounds.settled(end, level) {
                 return;
@@ -26,13 +36,19 @@ impl SyncProtocol for Persisted {
         }
     }
 
-    fn request(&self, _: &dyn Rounds, _: Durability) {}
+    fn request(&self, rounds: &dyn Rounds, level: Durability) {
+        self.requests.make(rounds, level, |end, level| self.wait(rounds, end, level));
+    }
 
-    fn serve(&self, _: &dyn Rounds, _: usize) {}
+    fn serve(&self, rounds: &dyn Rounds, number: usize) {
+        self.requests.run(rounds, number, |end, level| self.wait(rounds, end, level));
+    }
 
-    fn stop(&self) {}
+    fn stop(&self) {
+        self.requests.stop();
+    }
 
     fn syncer_wakeups(&self) -> u64 {
-        0
+        self.requests.wakeups()
     }
 }

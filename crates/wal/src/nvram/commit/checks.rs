@@ -1,0 +1,183 @@
+//! Persist at commit under the checkers: what the durable frontier says is persisted, one thread at a time persists it, and only what is
+//! nobody else's yet.
+//!
+//! One unit is one "byte". Each position has a plain cell that its appender writes, a pass reads, and whoever uses the memory again writes; and
+//! one that a pass writes and whoever was told reads. So a pass over what is not filled, two at once, one over what was trimmed, and a
+//! frontier that tells too early are data races, or a cell found empty. Nobody waits: a pass that finds the turn taken is given up.
+
+use super::*;
+use crate::insert::Marks;
+use crate::sync_shim::PlainAccess;
+use crate::sync_shim::checking::{checked, spawn};
+use std::cell::Cell;
+use std::sync::Arc;
+
+const CELLS: usize = 2;
+
+struct Model {
+    frontiers: Frontiers,
+    marks: Marks,
+    committer: Committer,
+    copied: [(PlainAccess, Cell<bool>); CELLS],
+    kept: [(PlainAccess, Cell<bool>); CELLS],
+}
+
+// SAFETY: each cell is accessed as the frontiers allow, which is what is being checked; the checker itself sees every access.
+unsafe impl Sync for Model {}
+// SAFETY: as above.
+unsafe impl Send for Model {}
+
+/// One step to leave out.
+#[cfg_attr(not(any(loom, katydid_explore)), allow(dead_code, reason = "only checkers are shown mutants"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mutant {
+    None,
+    /// The frontier moves before the fence.
+    TellFirst,
+    /// Nobody takes turns.
+    NoTurn,
+    /// What is durable is read before the turn is taken.
+    OldFrontier,
+    /// It persists what is reserved.
+    NotFilled,
+}
+
+impl Model {
+    fn new() -> Arc<Self> {
+        let cells = || std::array::from_fn(|_| (PlainAccess::new(), Cell::new(false)));
+        let model = Model {
+            frontiers: Frontiers::at(Lsn::ZERO),
+            marks: Marks::new(CELLS),
+            committer: Committer::new(),
+            copied: cells(),
+            kept: cells(),
+        };
+        (0..CELLS).for_each(|slot| model.marks.open(slot));
+        Arc::new(model)
+    }
+
+    fn append(&self, slot: usize) {
+        let reserved = &self.frontiers.reserved;
+        let bound = self.frontiers.reserved().get();
+        self.marks.announce(slot, bound);
+        let start = self.marks.reserve(slot, bound, reserved, 1);
+        set(&self.copied[start as usize]);
+        self.marks.finish(slot, start + 1);
+    }
+
+    fn persist(&self, from: Lsn, to: Lsn) -> bool {
+        for at in from.get() as usize..to.get() as usize {
+            assert!(get(&self.copied[at]), "it is not filled");
+            set(&self.kept[at]);
+        }
+        true
+    }
+
+    fn pass(&self, mutant: Mutant) {
+        let frontiers = &self.frontiers;
+        frontiers.advance_filled(self.marks.scan(&frontiers.reserved).filled);
+        match mutant {
+            Mutant::None => self.committer.pass(frontiers, |from, to| self.persist(from, to)),
+            Mutant::TellFirst => self.committer.pass(frontiers, |from, to| {
+                frontiers.advance_persisted(to);
+                self.persist(from, to)
+            }),
+            Mutant::NoTurn => {
+                let (from, to) = (frontiers.durable(), frontiers.filled());
+                self.persist(from, to);
+                frontiers.advance_persisted(to);
+            }
+            Mutant::OldFrontier => {
+                let from = frontiers.durable();
+                self.committer.pass(frontiers, |_, to| self.persist(from, to));
+            }
+            Mutant::NotFilled => {
+                self.committer.pass(frontiers, |from, _| self.persist(from, frontiers.reserved()));
+            }
+        }
+    }
+
+    /// Whoever was told that something is durable finds it so; the memory of the first may be used again then.
+    fn told(&self) -> Lsn {
+        let durable = self.frontiers.durable();
+        for kept in &self.kept[..durable.get() as usize] {
+            assert!(get(kept), "it was not persisted");
+        }
+        durable
+    }
+}
+
+fn set((access, cell): &(PlainAccess, Cell<bool>)) {
+    access.write();
+    cell.set(true);
+}
+
+fn get((access, cell): &(PlainAccess, Cell<bool>)) -> bool {
+    access.read();
+    cell.get()
+}
+
+fn two_commit(mutant: Mutant) {
+    let model = Model::new();
+    let other = model.clone();
+    let other = spawn(move || {
+        other.append(1);
+        other.pass(mutant);
+        other.told();
+    });
+    model.append(0);
+    model.pass(mutant);
+    model.told();
+    other.join().expect("no panic");
+    model.pass(Mutant::None);
+    assert_eq!(model.told(), Lsn::new(2), "a pass that nobody is in the way of covers everything");
+}
+
+checked!(
+    /// Two threads append, and make durable what is there.
+    loom_two_commit explore_two_commit miri_two_commit,
+    Some(3),
+    || two_commit(Mutant::None)
+);
+
+/// One appends and commits; another commits too, and uses the memory of what is durable again.
+fn one_covers_the_other(mutant: Mutant) {
+    let model = Model::new();
+    model.append(0);
+    let other = model.clone();
+    let other = spawn(move || {
+        other.pass(mutant);
+        if other.told() > Lsn::ZERO {
+            set(&other.copied[0]);
+        }
+    });
+    model.append(1);
+    model.pass(mutant);
+    model.told();
+    other.join().expect("no panic");
+}
+
+checked!(
+    /// Memory is used again as soon as it is durable, while somebody else commits.
+    loom_one_covers_the_other explore_one_covers_the_other miri_one_covers_the_other,
+    Some(3),
+    || one_covers_the_other(Mutant::None)
+);
+
+/// The checkers notice each mutant.
+#[cfg(any(loom, katydid_explore))]
+mod mutants {
+    use super::*;
+    use crate::sync_shim::checking::{By, catches, noticed};
+
+    noticed!(
+        loom_catches_mutants_of_commits explore_catches_mutants_of_commits,
+        [
+            (Mutant::TellFirst, By::Both),
+            (Mutant::NoTurn, By::Both),
+            (Mutant::OldFrontier, By::Both),
+            (Mutant::NotFilled, By::Both)
+        ],
+        |mutant| catches(3, move || two_commit(mutant)) || catches(3, move || one_covers_the_other(mutant))
+    );
+}

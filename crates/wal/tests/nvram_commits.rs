@@ -1,0 +1,282 @@
+//! Logs in NVRAM whose appends only copy: what one commit persists is everybody's, and nothing else is told to be durable.
+//!
+//! Steps of the simulated memory are write-backs and fences; a crash that drops all keeps nothing but what was fenced.
+
+use katydid_device::nvram::SimNvram;
+use katydid_device::testing::seed;
+use katydid_device::{SimDevice, Survival};
+use katydid_wal::testing::crash;
+use katydid_wal::{
+    Append, Appended, Background, Completions, Durability, InserterKind, Kind, Log, LogKind, Lsn,
+    NvramOptions, Options, Session,
+};
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+/// Those whose appends persist nothing.
+const KINDS: [LogKind; 2] = [LogKind::NvRing, LogKind::NvLogging];
+const DURABLE: Durability = Durability::Durable;
+
+fn options(log: LogKind) -> Options {
+    let nvram = NvramOptions { bytes: 32 << 10, ..NvramOptions::default() };
+    Options { log, nvram, reserve_bytes: 1 << 10, sessions_max: 8, log_id: Some(7), ..Options::default() }
+}
+
+fn made(options: Options) -> (SimDevice, SimNvram, Log) {
+    let device = SimDevice::new(1);
+    let log = Log::open_in(device.directory(), options).expect("made");
+    let memory = device.nvram("log.nvram").expect("it was made");
+    (device, memory, log)
+}
+
+/// A payload that says whose record of which number it is.
+fn payload(number: u64, who: u64) -> Vec<u8> {
+    let mut payload = [number.to_le_bytes(), who.to_le_bytes()].concat();
+    payload.extend((0..number * 13 % 150).map(|at| (at ^ number ^ who << 4) as u8));
+    payload
+}
+
+fn append(session: &mut Session, who: u64, number: u64) -> Appended {
+    session.append(&Append::new(Kind::USER, &[&payload(number, who)]).txn(who)).expect("append")
+}
+
+/// How many records each of `N` has; they must be whole, and begin with the first.
+fn found<const N: usize>(log: &Log, context: &str) -> [u64; N] {
+    let mut counts = [0; N];
+    for record in log.reader(log.start()).expect("reader") {
+        let record = record.unwrap_or_else(|error| panic!("{context}: {error}"));
+        let count = &mut counts[record.txn as usize];
+        assert_eq!(record.payload, payload(*count, record.txn), "{context}: of {}", record.txn);
+        *count += 1;
+    }
+    counts
+}
+
+/// What is there if nothing survives that was not fenced.
+fn kept<const N: usize>(device: &SimDevice, options: &Options, context: &str) -> [u64; N] {
+    let device = device.reopen_with(0, Survival::DropAll);
+    found(&Log::open_in(device.directory(), options.clone()).expect(context), context)
+}
+
+#[test]
+fn a_commit_covers_records_whose_appenders_persisted_nothing() {
+    for (kind, inserter) in KINDS.into_iter().flat_map(|kind| InserterKind::ALL.map(|it| (kind, it))) {
+        let context = format!("{kind}, {inserter}");
+        let options = Options { inserter, ..options(kind) };
+        let (device, memory, log) = made(options.clone());
+        let [mut first, mut second] = [log.session().expect("session"), log.session().expect("session")];
+        let before = memory.steps();
+        for number in 0..20 {
+            append(&mut second, 1, number);
+        }
+        let own = append(&mut first, 0, 0);
+        assert_eq!(memory.steps(), before, "{context}: appends only copy");
+        log.wait(own.end, DURABLE).expect("wait");
+        let counts = memory.counts();
+        // Nobody whose record was covered takes another step.
+        log.wait(own.lsn, DURABLE).expect("wait");
+        log.request(own.lsn, DURABLE);
+        let mut queue = Completions::new(&log);
+        queue.push(own.end, DURABLE, ());
+        assert_eq!(queue.poll_with(|(), outcome| outcome.expect("durable")), 1, "{context}");
+        assert_eq!(memory.counts(), counts, "{context}");
+        crash(&log);
+        drop((first, second, queue, log));
+        assert_eq!(kept(&device, &options, &context), [1, 20], "{context}");
+    }
+}
+
+/// Once for the records, and of those that lie apart once more for the entries; however many records there are.
+#[test]
+fn a_commit_takes_one_fence_or_two() {
+    for (kind, fences) in [(LogKind::NvRing, 1), (LogKind::NvLogging, 2)] {
+        let (_device, memory, log) = made(options(kind));
+        let mut session = log.session().expect("session");
+        for records in [1, 2, 30] {
+            let before = memory.counts().fences;
+            let end = (0..records).map(|number| append(&mut session, 0, number).end).last().expect("some");
+            log.wait(end, DURABLE).expect("wait");
+            assert_eq!(memory.counts().fences - before, fences, "{kind}, {records} records");
+        }
+    }
+}
+
+/// Crashes at each step of a commit: of those that lie apart nothing counts before the records are persisted, and some of them if the
+/// crash comes between the fences.
+#[test]
+fn a_crash_within_a_commit_keeps_whole_records_up_to_the_first_that_is_not() {
+    let seed = seed();
+    println!("seed {seed}");
+    for kind in KINDS {
+        let parts = (0..6).map(|round| {
+            let seed = seed.wrapping_add(round);
+            let steps = (0..).map(|step| crash_within_a_commit(kind, seed, step));
+            steps.map_while(|parts| parts).sum::<u64>()
+        });
+        assert!(parts.sum::<u64>() > 0, "{kind}: no crash left a part of a commit");
+    }
+}
+
+/// How many of some crashes at the step left a part of the commit; none if it has no such step.
+fn crash_within_a_commit(kind: LogKind, seed: u64, step: u64) -> Option<u64> {
+    let context = format!("seed {seed}, {kind}, step {step}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let (device, memory, log) = made(options(kind));
+    let mut sessions = [0, 1].map(|_| log.session().expect("session"));
+    let mut counts = [0; 2];
+    let mut some = |count: u64| {
+        let append = |_| {
+            let who = rng.usize(0..2);
+            counts[who] += 1;
+            append(&mut sessions[who], who as u64, counts[who] - 1).end
+        };
+        ((0..count).map(append).last().expect("some"), counts)
+    };
+    let (end, told) = some(12);
+    log.wait(end, DURABLE).expect("wait");
+    let (end, all) = some(18);
+    let fences = memory.counts().fences;
+    memory.crash_at(memory.steps() + step);
+    let waited = log.wait(end, DURABLE);
+    assert_eq!(waited.is_err(), memory.is_crashed(), "{context}");
+    let fences = memory.counts().fences - fences;
+    drop(sessions);
+    crash(&log);
+    drop(log);
+    if waited.is_ok() {
+        assert_eq!(kept(&device, &options(kind), &context), all, "{context}");
+        return None;
+    }
+    assert_eq!(kept(&device, &options(kind), &context), told, "{context}");
+    let mut parts = 0;
+    for _ in 0..20 {
+        let device = device.reopen_after_crash(rng.u64(..));
+        let log = Log::open_in(device.directory(), options(kind)).expect(&context);
+        let here: [u64; 2] = found(&log, &context);
+        let all_here = (0..2).all(|who| (told[who]..=all[who]).contains(&here[who]));
+        assert!(all_here, "{context}: {here:?} is not between {told:?} and {all:?}");
+        if kind == LogKind::NvLogging && fences == 0 {
+            assert_eq!(here, told, "{context}: an entry was set before its record was persisted");
+        }
+        parts += u64::from(here != told && here != all);
+        // What was believed is persisted, whatever the crash before had left of it in caches.
+        let mut session = log.session().expect("session");
+        (here[0]..here[0] + 3).for_each(|number| _ = append(&mut session, 0, number));
+        log.sync().expect("sync");
+        drop(session);
+        crash(&log);
+        drop(log);
+        assert_eq!(kept(&device, &options(kind), &context), [here[0] + 3, here[1]], "{context}");
+    }
+    Some(parts)
+}
+
+/// A request is met though nobody waits, and nothing is asked of callers later.
+#[test]
+fn what_is_requested_is_durable_without_anybody_who_waits() {
+    for kind in KINDS {
+        for background in [Background::Threads, Background::Caller] {
+            let options = Options { background, ..options(kind) };
+            let (device, _, log) = made(options.clone());
+            let mut session = log.session().expect("session");
+            let asks: [fn(&Log, Lsn); 3] = [
+                |log, end| log.request(end, DURABLE),
+                |log, end| drop(log.wait_async(end, DURABLE)),
+                |log, end| Completions::new(log).push(end, DURABLE, ()),
+            ];
+            for (number, ask) in asks.into_iter().enumerate() {
+                let end = append(&mut session, 0, number as u64).end;
+                ask(&log, end);
+                if background == Background::Caller {
+                    assert!(log.durable() < end, "{kind}");
+                    log.run_background();
+                }
+                assert!(log.durable() >= end, "{kind}, {background:?}");
+            }
+            // What nobody has asked for is not.
+            append(&mut session, 0, 3);
+            drop(session);
+            crash(&log);
+            drop(log);
+            assert_eq!(kept(&device, &options, "kept"), [3], "{kind}, {background:?}");
+        }
+    }
+}
+
+/// Threads append, and wait, ask and poll as they like, until the memory crashes: whoever was told of something, by whichever way and
+/// whosever commit it was, finds it.
+#[test]
+fn whatever_was_told_to_anybody_is_there() {
+    const THREADS: usize = 4;
+    let seed = seed();
+    println!("seed {seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    for round in 0..200 {
+        let inserter = InserterKind::ALL[round / KINDS.len() % InserterKind::ALL.len()];
+        let options = Options { inserter, ..options(KINDS[round % KINDS.len()]) };
+        let context = format!("seed {seed}, round {round}, {}, {inserter}", options.log);
+        let (device, memory, log) = made(options.clone());
+        memory.crash_at(memory.steps() + rng.u64(0..100));
+        let seeds: [u64; THREADS] = std::array::from_fn(|_| rng.u64(..));
+        let told: Vec<u64> = std::thread::scope(|scope| {
+            let threads = seeds.into_iter().enumerate().map(|(who, seed)| {
+                let log = &log;
+                scope.spawn(move || client(log, who as u64, seed))
+            });
+            let threads: Vec<_> = threads.collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
+        crash(&log);
+        drop(log);
+        for survival in [Survival::DropAll, Survival::Random, Survival::KeepAll] {
+            let device = device.reopen_with(rng.u64(..), survival);
+            let log = Log::open_in(device.directory(), options.clone()).expect(&context);
+            let here: [u64; THREADS] = found(&log, &context);
+            let lost = here.iter().zip(&told).any(|(here, told)| here < told);
+            assert!(!lost, "{context}: {here:?} of {told:?} that were told");
+        }
+    }
+}
+
+/// Appends up to thirty records; of how many it was told.
+fn client(log: &Log, who: u64, seed: u64) -> u64 {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut session = log.session().expect("session");
+    let mut queue = Completions::new(log);
+    let (mut told, mut number) = (0, 0);
+    let is_told = |told: &mut u64, number: u64| *told = (*told).max(number);
+    while number < 30 {
+        let payload = payload(number, who);
+        let Ok(appended) = session.append(&Append::new(Kind::USER, &[&payload]).txn(who)) else { break };
+        number += 1;
+        let outcome = match rng.u8(0..6) {
+            0 => log.wait(appended.end, DURABLE),
+            1 => match pin!(log.wait_async(appended.end, DURABLE))
+                .poll(&mut Context::from_waker(Waker::noop()))
+            {
+                Poll::Ready(outcome) => outcome,
+                Poll::Pending => continue,
+            },
+            2 | 3 => {
+                queue.push(appended.end, DURABLE, number);
+                queue.poll_with(|number, outcome| _ = outcome.map(|()| is_told(&mut told, number)));
+                continue;
+            }
+            4 => {
+                log.request(appended.end, DURABLE);
+                if log.durable() < appended.end {
+                    continue;
+                }
+                Ok(())
+            }
+            _ => continue,
+        };
+        if outcome.is_err() {
+            break;
+        }
+        is_told(&mut told, number);
+    }
+    queue.drain_with(|number, outcome| _ = outcome.map(|()| is_told(&mut told, number)));
+    told
+}
