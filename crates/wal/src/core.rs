@@ -573,7 +573,10 @@ impl Extent for Core {
             Store::Disk(_) => Lsn::new(self.readable.load(Ordering::Acquire)),
             Store::Nvram(store) => {
                 self.look_in(store);
-                self.image.frontiers.written()
+                let written = self.image.frontiers.written();
+                // Who was told of it may read it.
+                store.let_read(written);
+                written
             }
         }
     }

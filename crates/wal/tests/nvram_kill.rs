@@ -50,7 +50,7 @@ fn child() {
             Ok(appended) => {
                 live.push_back((number, appended.first));
                 // Of some it is told with those above.
-                if number % 3 != 0 {
+                if !number.is_multiple_of(3) {
                     log.wait(appended.end, Durability::Durable).expect("wait");
                     writeln!(out, "\ntold {number}").expect("a parent");
                 }

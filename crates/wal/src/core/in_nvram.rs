@@ -5,7 +5,7 @@
 //! 1. Of `nv_direct` a record is filled only after it was persisted (`nvram/ring.rs`), so both are what a scan found, as `filled` is. Of the
 //!    others whoever waits for more, or asks for it, persists what is filled (`nvram/commit.rs`): itself, or it waits for whoever is at it.
 //!    Those who only look find what was persisted.
-//! 2. The frontiers move by `fetch_max`, the later ones first: whoever reads the smaller first finds them in order.
+//! 2. The later frontiers move first: whoever reads the smaller first finds them in order. Those of `nv_direct` move by `fetch_max`.
 //! 3. Of `nv_direct`, if records lie in the order of their appends, who waits for what has been appended need not wait: each append persisted its own record, and so did those of
 //!    the records it depends on, before they ended. Opening finds them all, whatever holes lie below. With `chunked` everybody waits for
 //!    the holes: who is told that a record is durable need not name it as what a later one depends on, which must not lie below it then.
@@ -44,13 +44,14 @@ impl Core {
         if self.has_crashed(store) || !store.is_direct() || filled <= self.image.frontiers.durable() {
             return;
         }
-        // Before: whoever has waited for it reads it.
-        store.let_read(filled);
         self.image.frontiers.advance_persisted(filled);
     }
 
     /// One step towards `own` being durable.
     pub(super) fn commit_in(&self, store: &NvStore, own: Lsn) {
+        if self.committer.is_taken() {
+            return;
+        }
         let mut step = 0;
         // Copies below are about to end: then one pass is enough.
         while self.inserter.scan(&self.image).filled < own.get() && step < TRIES {
@@ -62,12 +63,7 @@ impl Core {
         }
         self.committer.pass(&self.image.frontiers, |from, to| {
             store.memory().persist(from, to);
-            let kept = !self.has_crashed(store);
-            if kept {
-                // Before: whoever has waited for it reads it.
-                store.let_read(to);
-            }
-            kept
+            !self.has_crashed(store)
         });
     }
 
@@ -111,7 +107,12 @@ impl Core {
         {
             return Some(Ok(()));
         }
-        self.look_in(store);
+        if store.is_direct() {
+            self.look_in(store);
+        } else {
+            // There is nothing to find out but this.
+            self.has_crashed(store);
+        }
         if self.image.frontiers.reached(end, level) {
             return Some(Ok(()));
         }

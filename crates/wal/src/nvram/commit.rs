@@ -2,8 +2,8 @@
 //!
 //! Of `nv_ring` and `nv_logging`. An append only copies. Run by waits, by requests, and by an appender without room, on their own threads.
 //!
-//! 1. One thread at a time persists: the one that has the turn. Who finds it taken goes on waiting for the frontier, and tries again: so
-//!    nobody depends on one particular thread, and what a pass did not cover the next one does.
+//! 1. One thread at a time persists, and moves `written` and `durable`: the one that has the turn. Who finds it taken goes on waiting for
+//!    the frontier, and tries again: so nobody depends on one particular thread, and what a pass did not cover the next one does.
 //! 2. Under the turn it reads the durable frontier, and then the filled one (Acquire), whose Release came after the copies of everybody below. So
 //!    all stores below happened before it writes their lines back. A fence ends only its own thread's write-backs: it writes back
 //!    itself what others have stored.
@@ -13,12 +13,15 @@
 //!
 //! A crash within a pass leaves any words of what it was writing back: records whole or torn, entries set or not. The log ends before the
 //! first that is not whole; nobody was told of it.
+//!
+//! | atomic | written by | read by | ordering |
+//! |---|---|---|---|
+//! | `taken` | who takes the turn and gives it back | the same | Acquire to Release: who has it sees the frontiers as the one before left them |
 
 use crate::frontier::Frontiers;
 use crate::lsn::Lsn;
-use crate::sync_shim::Mutex;
+use crate::sync_shim::{AtomicBool, Ordering};
 use crossbeam_utils::CachePadded;
-use std::sync::TryLockError;
 
 #[cfg(test)]
 mod checks;
@@ -26,27 +29,40 @@ mod checks;
 /// See the head of this file.
 #[derive(Debug)]
 pub(crate) struct Committer {
-    /// A leaf latch; nobody blocks on it.
-    turn: CachePadded<Mutex<()>>,
+    taken: CachePadded<AtomicBool>,
+}
+
+/// The turn, given back when it is dropped.
+struct Turn<'a>(&'a AtomicBool);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 impl Committer {
     pub(crate) fn new() -> Self {
-        Committer { turn: CachePadded::new(Mutex::new(())) }
+        Committer { taken: CachePadded::new(AtomicBool::new(false)) }
+    }
+
+    /// Whether somebody is at it: then there is nothing to do but to wait for him.
+    #[inline]
+    pub(crate) fn is_taken(&self) -> bool {
+        self.taken.load(Ordering::Relaxed)
     }
 
     /// Has `persist` persist what is filled and not durable, and says then that it is; not if somebody else is at it. `persist` says
     /// whether it did.
     pub(crate) fn pass(&self, frontiers: &Frontiers, persist: impl FnOnce(Lsn, Lsn) -> bool) {
-        let _turn = match self.turn.try_lock() {
-            Ok(turn) => turn,
-            // A panic leaves nothing half changed.
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
-        };
+        if self.taken.swap(true, Ordering::Acquire) {
+            return;
+        }
+        let _turn = Turn(&self.taken);
         let (from, to) = (frontiers.durable(), frontiers.filled());
         if from < to && persist(from, to) {
-            frontiers.advance_persisted(to);
+            frontiers.advance_written(to);
+            frontiers.advance_durable(to);
         }
     }
 }

@@ -122,7 +122,7 @@ pub(crate) struct NvStore {
     kind: LogKind,
     /// Held to read the ring, and exclusively to move the start.
     start: RwLock<Lsn>,
-    /// Written by whoever has persisted it, or found out that it is, by `fetch_max` (Release); read by readers (Acquire).
+    /// Written by whoever asks how far he may read, or trims, by `fetch_max` (Release); read by readers (Acquire).
     readable: AtomicU64,
     control: Mutex<Control>,
 }
@@ -229,6 +229,7 @@ impl NvStore {
         if to <= self.start() {
             return Ok(());
         }
+        self.let_read(durable);
         let state = *control.state();
         let start_incarnation = if to == durable { state.incarnation } else { incarnation_at(self, to)? };
         control.update(ControlState { start: to, start_incarnation, durable, ..state })?;
