@@ -8,7 +8,7 @@
 //! 1. A waker is registered under the lock and the frontiers are looked at once more under it; whoever moves a frontier takes
 //!    the lock afterwards. So either the waker is seen, or the movement is.
 //! 2. Wakers are called outside the lock. They must not block on this log.
-//!    A log in NVRAM has no wakers: what is asked for is so at once, or when a copy has ended that is being made.
+//!    A log in NVRAM has no wakers: who polls persists what is missing himself, when a copy has ended that is being made.
 //! 3. The callbacks of one queue run in the order they were queued: one that waits for less may wait behind one that
 //!    waits for more.
 
@@ -117,7 +117,7 @@ impl Future for Completion {
             return Poll::Ready(outcome);
         }
         if this.log.core().store.nvram().is_some() {
-            // As long as somebody else takes for a copy: nobody would wake this future then.
+            // As long as copies and fences take: nobody would wake this future then.
             return Poll::Ready(this.log.core().wait(this.end, this.level));
         }
         // Cloned before and dropped after the lock: a waker's code is not ours (invariant 2).

@@ -13,7 +13,8 @@
 //! | `written` | whoever has performed a write, under the latch `leader` | admission, readers, waiters | Release after the write; Acquire before ring bytes are used again |
 //! | `durable` | the same, or the one thread that syncs | everybody | Release after the sync; Acquire in whoever acknowledges |
 //!
-//! Of a log in NVRAM `written` and `durable` are advanced as `filled` is: by scans, by `fetch_max`.
+//! Of a log in NVRAM `written` and `durable` are the same: what is persisted. Of `nv_direct` they are advanced as `filled` is, by scans, by
+//! `fetch_max`; of the others by whoever has the turn (`nvram/commit.rs`).
 //!
 //! A crash loses them all; recovery finds the durable frontier again from the records (`recover/`).
 
@@ -110,7 +111,7 @@ impl Frontiers {
         self.validate();
     }
 
-    /// What a scan of a log in NVRAM found; any thread.
+    /// What a scan found of a log whose appends persist; any thread.
     pub(crate) fn advance_persisted(&self, to: Lsn) {
         self.written.fetch_max(to.get(), Ordering::AcqRel);
         self.durable.fetch_max(to.get(), Ordering::AcqRel);

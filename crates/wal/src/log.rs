@@ -232,13 +232,13 @@ impl Log {
         self.core().frontiers().filled()
     }
 
-    /// Everything below was handed to the operating system.
+    /// Everything below was handed to the operating system. In NVRAM the same as [`Log::durable`].
     pub fn written(&self) -> Lsn {
         self.core().look();
         self.core().frontiers().written()
     }
 
-    /// Everything below is on the device.
+    /// Everything below is on the device, or persisted. It moves when somebody waits or asks for it.
     pub fn durable(&self) -> Lsn {
         self.core().look();
         self.core().frontiers().durable()

@@ -33,11 +33,11 @@ pub enum LogKind {
     /// A ring in NVRAM, filled in place. A commit waits for its own records only, and holes below it are looked for when the log is
     /// opened (Fang et al., after ELEDA 6.4.3). With [`InserterKind::Chunked`] a commit waits as in `NvRing`.
     NvDirect,
-    /// A ring in NVRAM, filled in place. A commit waits until there is no hole below it, as on disk. Ours.
+    /// A ring in NVRAM, filled in place. A commit waits until there is no hole below it, as on disk, and persists what all have filled. Ours.
     NvRing,
-    /// Records in a heap in NVRAM, each persisted before it gets its position, and a ring of entries that name their places (`NV-Logging`).
-    /// Positions count entries, each 8, not bytes; the inserter is without meaning. A commit waits until there is no hole below it, and a
-    /// hole is one word that is being persisted.
+    /// Records in a heap in NVRAM, and a ring of entries that name their places, set when the records are persisted (`NV-Logging`).
+    /// Positions count entries, each 8, not bytes; the inserter is without meaning. A commit does as in `NvRing`, and a
+    /// hole is as long as one store.
     NvLogging,
 }
 

@@ -11,12 +11,15 @@ const TURNS: &[&str] = &["-p", "katydid", "--test", "crash", "turns"];
 const RELEASE: &[&str] = &["-p", "katydid", "--test", "crash", "release_"];
 const TRUST: &[&str] = &["-p", "katydid", "--test", "trust"];
 const LOCKS: &[&str] = &["-p", "katydid", "--lib", "lock::"];
+const NVRAM_COMMITS: &[&str] = &["-p", "katydid-wal", "--test", "nvram_commits"];
 
 const CHECKPOINTS: &[&str] = &["-p", "katydid", "--lib", "memory::checkpoint"];
 const CHECKPOINT_WRITE: &str = "crates/engine/src/memory/checkpoint/write.rs";
 const CHECKPOINT: &str = "crates/engine/src/paged/checkpoint.rs";
 const DOUBLE_WRITE: &str = "crates/engine/src/paged/double_write.rs";
 const LEADER: &str = "crates/wal/src/core/leader.rs";
+const IN_NVRAM: &str = "crates/wal/src/core/in_nvram.rs";
+const ENTRIES: &str = "crates/wal/src/nvram/entries.rs";
 const TRANSACTION: &str = "crates/engine/src/paged/transaction.rs";
 const ROLLBACK: &str = "crates/engine/src/paged/rollback.rs";
 
@@ -24,7 +27,7 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "pages are written before their log records are durable",
         file: "crates/engine/src/paged/engine.rs",
-        old: "Ok(self.0.wait(end, Durability::Durable)?)",
+        old: "Ok(self.log.wait(end, Durability::Durable)?)",
         new: "let _ = (end, Durability::Durable);\n        Ok(())",
         tests: CRASH,
     },
@@ -94,8 +97,8 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "redo begins at the checkpoint, whatever was dirty",
         file: CHECKPOINT,
-        old: ".map(|(page, lsn)| (page.get(), lsn)).collect();",
-        new: ".map(|(page, lsn)| (page.get(), lsn)).take(0).collect();",
+        old: ".map(|(page, lsn)| (page.get(), lsn.max(start))).collect();",
+        new: ".map(|(page, lsn)| (page.get(), lsn.max(start))).take(0).collect();",
         tests: CRASH,
     },
     Mutant {
@@ -237,6 +240,41 @@ pub const LIST: &[Mutant] = &[
         old: "        self.file.sync()?;\n        Ok(PartSummary",
         new: "        Ok(PartSummary",
         tests: CHECKPOINTS,
+    },
+    Mutant {
+        name: "nvram: a commit persists nothing",
+        file: IN_NVRAM,
+        old: "            store.memory().persist(from, to);\n",
+        new: "            let _ = (from, to);\n",
+        tests: NVRAM_COMMITS,
+    },
+    Mutant {
+        name: "nvram: a crash of the memory is not asked for before a commit is told",
+        file: IN_NVRAM,
+        old: "            !self.has_crashed(store)\n",
+        new: "            true\n",
+        tests: NVRAM_COMMITS,
+    },
+    Mutant {
+        name: "nvram: entries are set before their records are persisted",
+        file: ENTRIES,
+        old: "        self.region.fence();\n        for lsn in entries {",
+        new: "        for lsn in entries {",
+        tests: NVRAM_COMMITS,
+    },
+    Mutant {
+        name: "nvram: appenders set their entries",
+        file: ENTRIES,
+        old: "        let word = (at / ENTRY) << 32;\n",
+        new: "        let word = self.lap(lsn) | (at / ENTRY) << 32;\n",
+        tests: NVRAM_COMMITS,
+    },
+    Mutant {
+        name: "nvram: what is requested is left to whoever comes",
+        file: "crates/wal/src/core.rs",
+        old: "!self.image.frontiers.reached(end, level) && !self.met_here(end, level)",
+        new: "false && !self.met_here(end, level)",
+        tests: NVRAM_COMMITS,
     },
     Mutant {
         name: "memory: a checkpoint counts before the names of its files are durable",

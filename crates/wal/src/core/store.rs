@@ -1,6 +1,6 @@
 //! What an open log is kept in, for the rest of it.
 //!
-//! Any thread. In NVRAM an append has persisted its own bytes: nothing is written or synced, and nothing prepared.
+//! Any thread. In NVRAM nothing is written or synced here, and nothing prepared: `core/in_nvram.rs` has what persists.
 
 use crate::error::Result;
 use crate::lsn::Lsn;

@@ -55,7 +55,7 @@ impl Committer {
     /// Has `persist` persist what is filled and not durable, and says then that it is; not if somebody else is at it. `persist` says
     /// whether it did.
     pub(crate) fn pass(&self, frontiers: &Frontiers, persist: impl FnOnce(Lsn, Lsn) -> bool) {
-        if self.taken.swap(true, Ordering::Acquire) {
+        if self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return;
         }
         let _turn = Turn(&self.taken);

@@ -9,7 +9,7 @@
 //! | `aggregated` | Efficient flushing, 3.1 | `requests` |
 //! | `pipelined` | Aether 4, ELEDA 3.3 | `waiters`, `leading`, `syncer`, `grouping` |
 //! | `adaptive` | ours | `waiters`, `leading`, `syncer`, `gather`, `inflight`, `depth` |
-//! | `persisted` | of logs in NVRAM, whatever the options name | |
+//! | `persisted` | of logs in NVRAM, whatever the options name | `requests` |
 //!
 //! Rules for every design:
 //!

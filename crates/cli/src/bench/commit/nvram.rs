@@ -203,10 +203,11 @@ impl NvramFigure {
     }
 }
 
-const NOTE: &str = "p50 and p99 are of the commit alone, txn of the whole transaction: in NVRAM each record is persisted when it is \
-                    appended, on disk all are when it commits. `to disk` is to the disk log with inserter mutex on a device in memory \
-                    whose durable writes take the latency longer, beside the same clients. No checkpoint falls into a run. After each \
-                    run the conditions 1 to 4 of TPC-C held, with as many orders as were acknowledged";
+const NOTE: &str = "p50 and p99 are of the commit alone, txn of the whole transaction: nv_direct persists each record when it is \
+                    appended, the others all of them when it commits, as on disk. `to disk` is to the disk log with inserter \
+                    mutex on a device in memory whose durable writes take the latency longer, beside the same clients. No \
+                    checkpoint falls into a run. After each run the conditions 1 to 4 of TPC-C held, with as many orders as were \
+                    acknowledged";
 
 fn or<'a, T>(given: &'a [T], own: &'a [T]) -> &'a [T] {
     if given.is_empty() { own } else { given }
