@@ -7,11 +7,12 @@ use katydid_device::testing::seed;
 use katydid_device::{SimDevice, Survival};
 use katydid_wal::testing::crash;
 use katydid_wal::{
-    Append, Appended, Background, Completions, Durability, InserterKind, Kind, Log, LogKind, Lsn,
+    Append, Appended, Background, Completions, Durability, Finding, InserterKind, Kind, Log, LogKind, Lsn,
     NvramOptions, Options, Session,
 };
 use std::future::Future;
 use std::pin::pin;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
 
 /// Those whose appends persist nothing.
@@ -202,6 +203,33 @@ fn what_is_requested_is_durable_without_anybody_who_waits() {
             assert_eq!(kept(&device, &options, "kept"), [3], "{kind}, {background:?}");
         }
     }
+}
+
+/// A crash leaves torn records of which an opening cuts the log off. Where it is closed then, one of them may lie just behind its end.
+#[test]
+fn a_log_that_was_closed_is_clean_whatever_a_crash_before_has_left_behind_its_end() {
+    let options = options(LogKind::NvRing);
+    let (device, memory, log) = made(options.clone());
+    let mut session = log.session().expect("session");
+    let places = [0; 4].map(|_| session.append(&Append::new(Kind::USER, &[])).expect("append"));
+    crash(&log);
+    drop((session, log, memory));
+    let device = device.reopen_after_kill();
+    let region = device.nvram("log.nvram").expect("it was made").region();
+    for torn in [places[0], places[2]] {
+        // Its length is there, its sum is not.
+        region.word(4096 + torn.lsn.get() % options.nvram.bytes).fetch_xor((1_u64 << 40).to_le(), Relaxed);
+    }
+    region.persist(0, region.len());
+    drop(region);
+    // Restart and closing take the places of the first two.
+    let log = Log::open_in(device.directory(), options.clone()).expect("opened");
+    assert!(matches!(log.recovery().finding, Finding::TornTail { dropped: 2, .. }), "{:?}", log.recovery());
+    log.close().expect("close");
+    assert_eq!(log.durable(), places[2].lsn);
+    drop(log);
+    let log = Log::open_in(device.directory(), options).expect("opened");
+    assert!(matches!(log.recovery().finding, Finding::CleanEnd { closed: true }), "{:?}", log.recovery());
 }
 
 /// Threads append, and wait, ask and poll as they like, until the memory crashes: whoever was told of something, by whichever way and

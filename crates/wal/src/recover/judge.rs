@@ -2,7 +2,7 @@
 //!
 //! One thread; reads only. Used by opening and by inspecting, which therefore judge alike.
 
-use super::decide::{DurableFound, EndVerdict, Survivors, judge_end};
+use super::decide::{DurableFound, EndVerdict, StopFound, Survivors, judge_end};
 use super::report::Finding;
 use super::scan::{Onlooker, Search, Walk, search, walk};
 use crate::control::ControlState;
@@ -48,7 +48,9 @@ pub(crate) fn judge(
     let search =
         if finished { Search::default() } else { search(source, &mut window, walk.end, walk.incarnation)? };
     let durable = state.durable.max(state.start).max(walk.durable).max(search.durable);
-    let outcome = decide(source, state, &walk, &search, durable);
+    // What is there then is of an earlier use of the place, also if it looks torn: of a record that an opening before has cut off.
+    let stop = if finished { StopFound::Blank } else { walk.stop };
+    let outcome = decide(source, state, &walk, stop, &search, durable);
     Ok(Judgement { walk, durable, scanned_bytes: window.read_bytes(), outcome })
 }
 
@@ -56,6 +58,7 @@ fn decide(
     source: &dyn Source,
     state: &ControlState,
     walk: &Walk,
+    stop: StopFound,
     search: &Search,
     durable: Lsn,
 ) -> Result<Outcome, OpenError> {
@@ -65,7 +68,7 @@ fn decide(
         _ => DurableFound::BeyondSegments,
     };
     let survivors = if search.records == 0 { Survivors::None } else { Survivors::Some };
-    let finding = match judge_end(walk.stop, survivors, reached) {
+    let finding = match judge_end(stop, survivors, reached) {
         EndVerdict::CleanEnd if state.incarnation == 0 => Finding::Created,
         EndVerdict::CleanEnd => Finding::CleanEnd { closed: walk.closed },
         EndVerdict::TornTail => Finding::TornTail { at: walk.end, dropped: search.records },
