@@ -160,7 +160,7 @@ impl Reader {
     #[must_use]
     pub fn read_ahead(mut self) -> Self {
         // What lies apart is in memory.
-        if self.source.layout() == Layout::InLine {
+        if self.source.layout().is_in_line() {
             self.source = Arc::new(ReadAhead::new(self.source, self.at, self.extent.written()));
         }
         self
@@ -314,7 +314,9 @@ fn read_piece<'b>(
         return Err(ReadError::BeyondEnd { at, end });
     }
     let room = match source.layout() {
-        Layout::InLine => usize::try_from(end.since(at)).unwrap_or(usize::MAX).min(PIECE_BYTES_MAX),
+        Layout::InLine | Layout::InMemory => {
+            usize::try_from(end.since(at)).unwrap_or(usize::MAX).min(PIECE_BYTES_MAX)
+        }
         Layout::Apart => PIECE_BYTES_MAX,
     };
     bytes.resize(room, 0);

@@ -13,7 +13,9 @@
 //!    recovery uses it only as a lower bound.
 //! 3. Only the position remains to be written between reservation and copy.
 //! 4. `len` is checked against [`PIECE_BYTES_MAX`] before anything is read or allocated by it.
-//! 5. A record that lies apart (bit 2 of `flags`; bits 0 and 1 say which part it is) takes one step of 8 of the positions, however long it
+//! 5. In memory (bit 3 of `flags`) the sum is bound to the position: single words of what was being written may arrive, and the word with the
+//!    position alone would otherwise make a valid record of an old one that lies there. On a device it arrives with its neighbours.
+//! 6. A record that lies apart (bit 2 of `flags`; bits 0 and 1 say which part it is) takes one step of 8 of the positions, however long it
 //!    is, and its `lsn` is zero where it is kept: readers put in the position that they came by (`nvram/entries.rs`).
 
 mod fragment;
@@ -116,37 +118,48 @@ pub(crate) enum Layout {
     /// At its position, and it takes as many positions as it has bytes.
     #[default]
     InLine,
-    /// Elsewhere. What lies at its position names the place, and is [`RECORD_ALIGNMENT`] long (rule 5).
+    /// The same, in memory of which single words may arrive (rule 5).
+    InMemory,
+    /// Elsewhere. What lies at its position names the place, and is [`RECORD_ALIGNMENT`] long (rule 6).
     Apart,
 }
 
 impl Layout {
-    /// The flag of [`Layout::Apart`], where `flags` lies in a header.
+    /// The flags, where `flags` lies in a header.
     const APART: u8 = 1 << 2;
+    const IN_MEMORY: u8 = 1 << 3;
+    const FLAGS: u8 = Self::APART | Self::IN_MEMORY;
     /// Where `flags` lies.
     const FLAGS_AT: usize = 21;
 
     const fn to_flags(self) -> u8 {
         match self {
             Layout::InLine => 0,
+            Layout::InMemory => Self::IN_MEMORY,
             Layout::Apart => Self::APART,
         }
     }
 
-    const fn from_flags(flags: u8) -> Self {
-        if flags & Self::APART == 0 { Layout::InLine } else { Layout::Apart }
+    /// What these flags say of it, whatever else they say.
+    const fn is_in(self, flags: u8) -> bool {
+        flags & Self::FLAGS == self.to_flags()
     }
 
-    /// Of a record whose header begins with `head`.
-    pub(crate) fn of(head: &[u8; HEADER_BYTES]) -> Self {
-        Self::from_flags(head[Self::FLAGS_AT])
+    /// Whether a header that begins with `head` says so.
+    pub(crate) fn is_of(self, head: &[u8; HEADER_BYTES]) -> bool {
+        self.is_in(head[Self::FLAGS_AT])
+    }
+
+    /// Whether records lie one behind the other.
+    pub(crate) const fn is_in_line(self) -> bool {
+        matches!(self, Layout::InLine | Layout::InMemory)
     }
 
     /// How many positions a record of so many bytes takes, padding included.
     #[inline(always)]
     pub(crate) const fn positions(self, padded: u64) -> u64 {
         match self {
-            Layout::InLine => padded,
+            Layout::InLine | Layout::InMemory => padded,
             Layout::Apart => RECORD_ALIGNMENT as u64,
         }
     }
@@ -155,6 +168,14 @@ impl Layout {
 /// `bytes` rounded up to where the next record may start.
 pub(crate) const fn padded_len(bytes: usize) -> usize {
     bytes.next_multiple_of(RECORD_ALIGNMENT)
+}
+
+/// What the sum of a record in memory is mixed with (rule 5). Positions that are a multiple of the ring apart have different ones, as long as
+/// that is less than 32 GiB: more laps than one do not lie in between, for each overwrites the one before.
+#[inline(always)]
+fn bound_to(lsn: Lsn) -> u32 {
+    let step = lsn.get() / RECORD_ALIGNMENT as u64;
+    ((step ^ step >> 32) as u32).wrapping_mul(0x9e37_79b1)
 }
 
 /// What a header says that its writer chooses; the rest follows from the payload and the position.
@@ -183,7 +204,10 @@ impl PreparedRecord {
     /// The header, once the position is known.
     #[inline(always)]
     pub(crate) fn header(&self, lsn: Lsn) -> [u8; HEADER_BYTES] {
-        let [front, what, txn, prev, durable] = self.words;
+        let [mut front, what, txn, prev, durable] = self.words;
+        if what & u64::from(Layout::IN_MEMORY) << 40 != 0 {
+            front ^= u64::from(bound_to(lsn)) << 32;
+        }
         let mut header = [0; HEADER_BYTES];
         let fields = header.as_chunks_mut().0.iter_mut().zip([front, lsn.get(), what, txn, prev, durable]);
         fields.for_each(|(field, word)| *field = word.to_le_bytes());
@@ -329,17 +353,15 @@ pub(crate) fn decode(bytes: &[u8], at: Lsn, layout: Layout) -> Result<Decoded<'_
     let mut sum = Sum::new();
     sum.update(&record[0..4]);
     sum.update(&record[SUMMED_FROM..]);
-    if sum.finish() != read_u32(head, 4) {
+    let bound = if layout == Layout::InMemory { bound_to(at) } else { 0 };
+    if sum.finish() ^ bound != read_u32(head, 4) {
         return Err(Invalid::Sum);
     }
     let kind = Kind(head[20]);
     let flags = head[Layout::FLAGS_AT];
-    let Some(part) = Part::from_flags(flags & !Layout::APART) else { return Err(Invalid::Field) };
+    let Some(part) = Part::from_flags(flags & !Layout::FLAGS) else { return Err(Invalid::Field) };
     let link_bytes = if part == Part::Whole { 0 } else { Link::BYTES };
-    if Layout::from_flags(flags) != layout
-        || kind.get() == 0
-        || head[22..24] != [0, 0]
-        || wanted < HEADER_BYTES + link_bytes
+    if !layout.is_in(flags) || kind.get() == 0 || head[22..24] != [0, 0] || wanted < HEADER_BYTES + link_bytes
     {
         return Err(Invalid::Field);
     }
@@ -433,9 +455,29 @@ mod tests {
     }
 
     #[test]
+    fn the_position_alone_makes_no_valid_record_of_an_old_one_in_memory() {
+        let draft = Draft { layout: Layout::InMemory, ..draft() };
+        let prepared = prepare_header(&draft, Part::Whole, None, std::iter::once(&b"payload!"[..]));
+        let ring = 1 << 20;
+        let old = Lsn::new(800);
+        let mut bytes = prepared.head(old);
+        bytes.extend_from_slice(b"payload!");
+        let header = decode(&bytes, old, Layout::InMemory).expect("valid where it is").header;
+        assert_eq!((header.layout, header.end()), (Layout::InMemory, Lsn::new(856)));
+        for laps in [1, 2, 3, 1000, 1 << 11] {
+            let new = Lsn::new(800 + laps * ring);
+            bytes[8..16].copy_from_slice(&new.get().to_le_bytes());
+            assert_eq!(decode(&bytes, new, Layout::InMemory).unwrap_err(), Invalid::Sum, "{laps} laps");
+        }
+        // Nor is one of memory valid elsewhere, or one of a device in memory.
+        assert!(decode(&prepared.head(old), old, Layout::InLine).is_err());
+        assert!(decode(&whole(&[b"x"], old), old, Layout::InMemory).is_err());
+    }
+
+    #[test]
     fn an_unknown_flag_under_a_good_sum_is_refused() {
         let lsn = Lsn::new(8);
-        for (at, value) in [(21, 4), (21, 8), (22, 1), (20, 0)] {
+        for (at, value) in [(21, 4), (21, 8), (21, 12), (21, 16), (22, 1), (20, 0)] {
             let mut bytes = whole(&[b"x"], lsn);
             bytes[at] = value;
             let mut sum = Sum::new();

@@ -17,6 +17,7 @@
 
 use crate::lsn::Lsn;
 use crate::nvram::ring::NvRing;
+use crate::record::Layout;
 use crate::sync_shim::copy_bytes;
 use katydid_device::AlignedBuffer;
 
@@ -49,6 +50,11 @@ impl Ring {
     #[inline(always)]
     pub(crate) fn nvram(&self) -> Option<&NvRing> {
         self.nvram.as_ref()
+    }
+
+    /// How records lie in it.
+    pub(crate) fn layout(&self) -> Layout {
+        if self.nvram.is_some() { Layout::InMemory } else { Layout::InLine }
     }
 
     pub(crate) fn size(&self) -> u64 {

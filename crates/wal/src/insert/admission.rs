@@ -116,7 +116,7 @@ impl Limiter {
     /// Positions that are kept for so many bytes of critical appends.
     fn kept(&self, bytes: u64) -> u64 {
         match self.layout {
-            Layout::InLine => bytes,
+            Layout::InLine | Layout::InMemory => bytes,
             Layout::Apart => self.layout.positions(0).saturating_mul(bytes.div_ceil(HEADER_BYTES as u64)),
         }
     }

@@ -205,7 +205,7 @@ impl Entries {
                 // SAFETY: passed on.
                 let found = unsafe { self.region.slice(self.heap_at(at), room) };
                 if let Some(start) = found.first_chunk::<HEADER_BYTES>()
-                    && Layout::of(start) == Layout::Apart
+                    && Layout::Apart.is_of(start)
                 {
                     let len = (read_u32(start, 0) as usize).clamp(HEADER_BYTES, found.len());
                     (head, object) = (*start, &found[HEADER_BYTES..len]);

@@ -1,7 +1,7 @@
 //! How the region of a log in NVRAM begins. Pure.
 //!
 //! ```text
-//! a sealed block (see `checksum`), magic "KATYDNVL": 12 .. 16 zero u32 | 16 log id u128 | 32 ring bytes u64 | 40 entries u64 | zeros
+//! a sealed block (see `checksum`), magic "KATYDNV2": 12 .. 16 zero u32 | 16 log id u128 | 32 ring bytes u64 | 40 entries u64 | zeros
 //! ```
 //!
 //! The ring follows; or of `nv_logging` the entries, and then the heap, whose bytes stand for those of a ring. Only that kind has entries. The
@@ -10,7 +10,7 @@
 use crate::checksum::{self, Block, SEALED_BYTES, SealFault, read_u64, read_u128};
 use crate::control::FORMAT_VERSION;
 
-const MAGIC: &[u8; 8] = b"KATYDNVL";
+const MAGIC: &[u8; 8] = b"KATYDNV2";
 
 /// What it says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -108,7 +108,7 @@ impl Source for Found {
 
     fn layout(&self) -> Layout {
         match &self.memory {
-            FoundMemory::Ring(_) => Layout::InLine,
+            FoundMemory::Ring(_) => Layout::InMemory,
             FoundMemory::Apart(_) => Layout::Apart,
         }
     }

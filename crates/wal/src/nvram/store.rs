@@ -87,7 +87,7 @@ impl Memory {
 
     pub(crate) fn layout(&self) -> Layout {
         match self {
-            Memory::Ring(_) => Layout::InLine,
+            Memory::Ring(_) => Layout::InMemory,
             Memory::Apart(_) => Layout::Apart,
         }
     }

@@ -156,7 +156,7 @@ pub(crate) fn next_valid(
     while at < limit {
         let bytes = window.at(source, at, record::HEADER_BYTES, limit)?;
         let skipped = match source.layout() {
-            Layout::InLine => steps_to_candidate(bytes, at) * RECORD_ALIGNMENT as u64,
+            Layout::InLine | Layout::InMemory => steps_to_candidate(bytes, at) * RECORD_ALIGNMENT as u64,
             Layout::Apart => 0,
         };
         at = at.plus(skipped);

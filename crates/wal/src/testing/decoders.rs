@@ -86,7 +86,7 @@ fn decode_record(input: &[u8]) {
     let mut input = input.to_vec();
     for _ in 0..2 {
         let at = Lsn::new(read_u64(&input, 8));
-        for layout in [Layout::InLine, Layout::Apart] {
+        for layout in [Layout::InLine, Layout::InMemory, Layout::Apart] {
             if let Ok(decoded) = record::decode(&input, at, layout) {
                 assert!(decoded.body.len() + HEADER_BYTES <= input.len() && decoded.header.layout == layout);
                 let _link = Link::decode(decoded.header.part, decoded.body);

@@ -13,7 +13,7 @@ use super::{Admission, Effort, Image, Inserter, Piece, Scan, Stalled};
 use crate::counters::Counter;
 use crate::lsn::Lsn;
 use crate::options::Options;
-use crate::record::{Draft, HEADER_BYTES, Kind, Layout, PIECE_BYTES_MAX, Part, prepare_header};
+use crate::record::{Draft, HEADER_BYTES, Kind, PIECE_BYTES_MAX, Part, prepare_header};
 use crate::sync_shim::AtomicU64;
 use kernel::{Chunks, Ground, Wanted};
 
@@ -71,7 +71,7 @@ impl Ground for OnImage<'_> {
             txn: 0,
             prev: Lsn::ZERO,
             durable: self.image.frontiers.durable(),
-            layout: Layout::InLine,
+            layout: self.image.ring.layout(),
         };
         let prepared = prepare_header(&draft, Part::Whole, None, std::iter::once(body));
         let piece = Piece { prepared: &prepared, payload: &[body], after: Lsn::ZERO };
