@@ -159,8 +159,8 @@ impl Reader {
     /// Reads what has been written so far ahead, on threads that end with the reader: for whoever reads much of the log.
     #[must_use]
     pub fn read_ahead(mut self) -> Self {
-        // What lies apart is in memory.
-        if self.source.layout().is_in_line() {
+        // All else is in memory.
+        if self.source.layout() == Layout::InLine {
             self.source = Arc::new(ReadAhead::new(self.source, self.at, self.extent.written()));
         }
         self

@@ -150,11 +150,6 @@ impl Layout {
         self.is_in(head[Self::FLAGS_AT])
     }
 
-    /// Whether records lie one behind the other.
-    pub(crate) const fn is_in_line(self) -> bool {
-        matches!(self, Layout::InLine | Layout::InMemory)
-    }
-
     /// How many positions a record of so many bytes takes, padding included.
     #[inline(always)]
     pub(crate) const fn positions(self, padded: u64) -> u64 {
