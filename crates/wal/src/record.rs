@@ -165,8 +165,8 @@ pub(crate) const fn padded_len(bytes: usize) -> usize {
     bytes.next_multiple_of(RECORD_ALIGNMENT)
 }
 
-/// What the sum of a record in memory is mixed with (rule 5). Positions that are a multiple of the ring apart have different ones, as long as
-/// that is less than 32 GiB: more laps than one do not lie in between, for each overwrites the one before.
+/// What the sum of a record in memory is mixed with (rule 5). Positions that are the size of a ring apart, a power of two up to 16 GiB,
+/// have different ones; and what a ring has at a place is of the lap before, for each lap overwrites the one before it.
 #[inline(always)]
 fn bound_to(lsn: Lsn) -> u32 {
     let step = lsn.get() / RECORD_ALIGNMENT as u64;
