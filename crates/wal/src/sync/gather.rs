@@ -28,8 +28,10 @@ const SERVING_SHARE: u64 = 4;
 const SERVED_NS_MIN: u64 = 800_000;
 /// Callers that do not wait and fill more than this meanwhile keep the device busy anyway.
 const SERVED_BYTES_MAX: u64 = 384 << 10;
-/// How often a waiter yields in a crowd.
-const YIELDS: u32 = 30;
+/// How often a waiter in a crowd yields, at most, before it parks.
+const YIELDS: u32 = 300;
+/// Nobody yields if a round takes longer: sleeping and being woken cost little beside it.
+const YIELDED_NS_MAX: u64 = 1_000_000;
 /// A throng: so many committers for each processor.
 const THRONG: u64 = 20;
 /// What is remembered of the largest number of committers decays by this part each round: a throng splits into convoys now and then.
@@ -75,16 +77,21 @@ impl Gather {
             round_ns: number(0),
             rest: number(0),
             next_rest: number(1),
-            crowd: 2 * cores + 1,
+            crowd: cores + 1,
             throng: if CHECKED { u64::MAX } else { THRONG * cores },
         }
     }
 
-    /// How often a waiter yields before it parks. With many more threads than processors a yield lets another committer
-    /// run, and is over when the sync is; a futex sleep and its wake-up would cost both sides more. With few there is
-    /// nobody to yield to.
+    /// How often a waiter yields before it parks. With more committers than processors a yield lets another
+    /// run, and is over when the sync is; a futex sleep and its wake-up would cost both sides more, the most where the processor went to
+    /// sleep as well. With fewer there is nobody to yield to.
     pub(super) fn yields(&self) -> u32 {
-        if !CHECKED && self.expected.load(Ordering::Relaxed) >= self.crowd { YIELDS } else { 0 }
+        if CHECKED {
+            return 0;
+        }
+        let crowded = self.expected.load(Ordering::Relaxed) >= self.crowd;
+        let short = self.round_ns.load(Ordering::Relaxed) <= YIELDED_NS_MAX;
+        if crowded && short { YIELDS } else { 0 }
     }
 
     /// Whether so many wait that the syncer should lead.
