@@ -9,7 +9,7 @@ use crate::options::Durability::{Durable, Written};
 use crate::sync_shim::checking::{JoinHandle, checked, spawn};
 use crate::sync_shim::{AtomicU64, Ordering, PlainAccess, yield_now};
 use std::collections::VecDeque;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, LazyLock, OnceLock, Weak};
 
 /// A log of records of one block each.
 struct Model {
@@ -39,7 +39,9 @@ impl Model {
     }
 
     fn with_depth(sync: SyncKind, direct: bool, threads: bool, depth_max: u32) -> Arc<Model> {
-        Model::with(choose(&Options { sync, depth_max, ..Options::default() }), direct, threads)
+        // Made once: they count the processors, which reads files.
+        static DEFAULTS: LazyLock<Options> = LazyLock::new(Options::default);
+        Model::with(choose(&Options { sync, depth_max, ..DEFAULTS.clone() }), direct, threads)
     }
 
     /// In which so many active committers are a throng.

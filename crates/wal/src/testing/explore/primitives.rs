@@ -195,7 +195,11 @@ impl PlainAccess {
         });
     }
 
-    fn access(&self, what: &str, access: impl FnOnce(&mut World, usize, usize) -> Result<(), String>) {
+    fn access(
+        &self,
+        what: &'static str,
+        access: impl FnOnce(&mut World, usize, usize) -> Result<(), String>,
+    ) {
         with(|execution, me| {
             execution.step(me, what, |world| {
                 let cell = *self.0.get_or_init(|| world.memory.cell());
@@ -270,17 +274,16 @@ fn take_token(world: &mut World, me: usize) -> bool {
 pub struct JoinHandle<T> {
     id: usize,
     result: Arc<std::sync::Mutex<Option<T>>>,
-    handle: std::thread::JoinHandle<()>,
 }
 
 /// Starts a thread of the execution.
 pub fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     let result = Arc::new(std::sync::Mutex::new(None));
     let into = Arc::clone(&result);
-    let (id, handle) = with(|execution, me| {
+    let id = with(|execution, me| {
         execution.spawn(me, Box::new(move || *into.lock().expect("not poisoned") = Some(body())))
     });
-    JoinHandle { id, result, handle }
+    JoinHandle { id, result }
 }
 
 impl<T> JoinHandle<T> {
@@ -290,7 +293,6 @@ impl<T> JoinHandle<T> {
     /// Never: a panic of the thread fails the execution.
     pub fn join(self) -> std::thread::Result<T> {
         with(|execution, me| execution.block(me, "join", Status::Joining(self.id)));
-        self.handle.join()?;
         Ok(self.result.lock().expect("not poisoned").take().expect("the thread has ended"))
     }
 }

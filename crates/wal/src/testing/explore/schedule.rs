@@ -1,10 +1,11 @@
 //! Picking who runs next, repeating runs, and finding the next untried path.
 
+use super::fibers::{Body, Fibers, suspend};
 use super::memory::{Memory, ThreadViews};
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Why an execution failed, and the picks that lead there again.
 #[derive(Debug, Clone)]
@@ -84,7 +85,8 @@ pub(super) struct World {
     position: usize,
     preemptions: u32,
     steps: u32,
-    trace: Vec<String>,
+    /// Who did what.
+    trace: Vec<(usize, &'static str)>,
     failure: Option<String>,
 }
 
@@ -129,7 +131,6 @@ impl World {
 #[derive(Debug)]
 pub(super) struct Execution {
     world: Mutex<World>,
-    moved: Condvar,
     preemptions_max: Option<u32>,
     steps_max: u32,
 }
@@ -138,14 +139,19 @@ pub(super) struct Execution {
 struct Abandoned;
 
 thread_local! {
-    static CURRENT: RefCell<Option<(Arc<Execution>, usize)>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<Arc<Execution>>> = const { RefCell::new(None) };
+    /// The running thread's number.
+    static ME: Cell<usize> = const { Cell::new(0) };
+    /// Bodies of threads that are to be started.
+    static SPAWNED: RefCell<Vec<Body>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Runs `body` in the current execution.
 pub(super) fn with<R>(body: impl FnOnce(&Arc<Execution>, usize) -> R) -> R {
-    let (execution, me) =
-        CURRENT.with_borrow(|current| current.clone()).expect("used outside of Explorer::check's body");
-    body(&execution, me)
+    // Borrowed while others run too; it changes only between executions.
+    CURRENT.with_borrow(|current| {
+        body(current.as_ref().expect("used outside of Explorer::check's body"), ME.get())
+    })
 }
 
 impl Execution {
@@ -154,7 +160,7 @@ impl Execution {
     }
 
     /// One shared access by thread `me`: lets the explorer run others first, then performs `access`.
-    pub(super) fn step<R>(&self, me: usize, what: &str, access: impl FnOnce(&mut World) -> R) -> R {
+    pub(super) fn step<R>(&self, me: usize, what: &'static str, access: impl FnOnce(&mut World) -> R) -> R {
         if std::thread::panicking() {
             return access(&mut self.lock());
         }
@@ -164,7 +170,7 @@ impl Execution {
             world.fail(format!("more than {} steps: does a loop spin without saying so?", self.steps_max));
         }
         world = self.reschedule(world, me);
-        world.trace.push(format!("{me}: {what}"));
+        world.trace.push((me, what));
         let result = access(&mut world);
         if world.failure.is_some() {
             self.abandon(world);
@@ -173,16 +179,15 @@ impl Execution {
     }
 
     /// Sets thread `me` aside until its status says it may run again.
-    pub(super) fn block(&self, me: usize, what: &str, status: Status) {
+    pub(super) fn block(&self, me: usize, what: &'static str, status: Status) {
         let mut world = self.lock();
-        world.trace.push(format!("{me}: {what}"));
+        world.trace.push((me, what));
         world.threads[me].status = status;
         drop(self.reschedule(world, me));
     }
 
     fn abandon(&self, world: MutexGuard<'_, World>) -> ! {
         drop(world);
-        self.moved.notify_all();
         resume_unwind(Box::new(Abandoned));
     }
 
@@ -190,12 +195,12 @@ impl Execution {
     fn reschedule<'a>(&'a self, mut world: MutexGuard<'a, World>, me: usize) -> MutexGuard<'a, World> {
         if world.failure.is_none() {
             self.choose(&mut world, me);
-            if world.running != me {
-                self.moved.notify_all();
+            if world.failure.is_none() && world.running != me {
+                drop(world);
+                suspend();
+                ME.set(me);
+                world = self.lock();
             }
-        }
-        while world.failure.is_none() && world.running != me {
-            world = self.moved.wait(world).unwrap_or_else(PoisonError::into_inner);
         }
         if world.failure.is_some() {
             self.abandon(world);
@@ -246,11 +251,7 @@ impl Execution {
     }
 
     /// Adds a thread that begins with its creator's views.
-    pub(super) fn spawn(
-        self: &Arc<Self>,
-        me: usize,
-        body: Box<dyn FnOnce() + Send>,
-    ) -> (usize, std::thread::JoinHandle<()>) {
+    pub(super) fn spawn(self: &Arc<Self>, me: usize, body: Box<dyn FnOnce() + Send>) -> usize {
         let id = self.step(me, "spawn", |world| {
             let views = ThreadViews::starting_from(&world.threads[me].views);
             world.threads.push(VirtualThread {
@@ -263,23 +264,17 @@ impl Execution {
             world.threads.len() - 1
         });
         let execution = Arc::clone(self);
-        let handle = std::thread::spawn(move || execution.run(id, body));
-        (id, handle)
+        SPAWNED.with_borrow_mut(|spawned| spawned.push(Box::new(move || execution.run(id, body))));
+        id
     }
 
     /// The life of one thread of the execution.
-    fn run(self: &Arc<Self>, id: usize, body: Box<dyn FnOnce() + Send>) {
-        CURRENT.set(Some((Arc::clone(self), id)));
+    fn run(&self, id: usize, body: Box<dyn FnOnce() + Send>) {
+        ME.set(id);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            let mut world = self.lock();
-            while world.failure.is_none() && world.running != id {
-                world = self.moved.wait(world).unwrap_or_else(PoisonError::into_inner);
+            if self.lock().failure.is_none() {
+                body();
             }
-            if world.failure.is_some() {
-                self.abandon(world);
-            }
-            drop(world);
-            body();
         }));
         let mut world = self.lock();
         if let Err(panic) = outcome
@@ -292,9 +287,13 @@ impl Execution {
         if world.failure.is_none() {
             self.choose(&mut world, id);
         }
-        drop(world);
-        self.moved.notify_all();
-        CURRENT.set(None);
+    }
+
+    /// Who is to go on, until all have ended. After a failure all the others, so that they unwind.
+    fn next(&self) -> Option<usize> {
+        let world = self.lock();
+        let unfinished = world.threads.iter().position(|t| t.status != Status::Finished)?;
+        Some(if world.failure.is_some() { unfinished } else { world.running })
     }
 }
 
@@ -325,10 +324,11 @@ impl Explorer {
     /// The [`Failure`] with the path that [`Explorer::replay`] takes.
     pub fn check(&self, body: impl Fn() + Send + Sync + 'static) -> Result<Report, Failure> {
         let body: Arc<dyn Fn() + Send + Sync> = Arc::new(body);
+        let mut fibers = Fibers::default();
         let mut path = Vec::new();
         let mut executions = 0;
         loop {
-            path = self.once(path, &body)?;
+            path = self.once(path, &body, &mut fibers)?;
             executions += 1;
             if !advance(&mut path) {
                 return Ok(Report { executions, complete: true });
@@ -345,19 +345,25 @@ impl Explorer {
     /// The same [`Failure`], if it is still there.
     pub fn replay(&self, path: &[u32], body: impl Fn() + Send + Sync + 'static) -> Result<(), Failure> {
         // The numbers of alternatives are found again by running: unknown ones are taken as "whatever is there".
+        let mut fibers = Fibers::default();
         let mut known: Vec<Pick> = Vec::new();
         let body: Arc<dyn Fn() + Send + Sync> = Arc::new(body);
         for &taken in path {
-            let run = self.once(known.clone(), &body)?;
+            let run = self.once(known.clone(), &body, &mut fibers)?;
             match run.get(known.len()) {
                 Some(next) if taken < next.of => known.push(Pick { taken, of: next.of }),
                 _ => break,
             }
         }
-        self.once(known, &body).map(|_| ())
+        self.once(known, &body, &mut fibers).map(|_| ())
     }
 
-    fn once(&self, path: Vec<Pick>, body: &Arc<dyn Fn() + Send + Sync>) -> Result<Vec<Pick>, Failure> {
+    fn once(
+        &self,
+        path: Vec<Pick>,
+        body: &Arc<dyn Fn() + Send + Sync>,
+        fibers: &mut Fibers,
+    ) -> Result<Vec<Pick>, Failure> {
         let root = VirtualThread {
             status: Status::Runnable,
             views: ThreadViews::default(),
@@ -368,24 +374,28 @@ impl Explorer {
         let world = World { path, threads: vec![root], ..World::default() };
         let execution = Arc::new(Execution {
             world: Mutex::new(world),
-            moved: Condvar::new(),
             preemptions_max: self.preemptions,
             steps_max: self.steps_max,
         });
-        // The body runs on a thread of its own so that its thread-local state is new each time.
         let (body, on) = (Arc::clone(body), Arc::clone(&execution));
-        let root = std::thread::spawn(move || on.run(0, Box::new(move || body())));
-        root.join().expect("the root catches its panics");
-        let mut world = execution.lock();
-        while world.failure.is_none() && world.threads.iter().any(|t| t.status != Status::Finished) {
-            world = execution.moved.wait(world).unwrap_or_else(PoisonError::into_inner);
+        fibers.start(Box::new(move || on.run(0, Box::new(move || body()))));
+        CURRENT.set(Some(Arc::clone(&execution)));
+        while let Some(next) = execution.next() {
+            fibers.resume(next);
+            for body in SPAWNED.take() {
+                fibers.start(body);
+            }
         }
+        fibers.clear();
+        CURRENT.set(None);
+        let mut world = execution.lock();
         match world.failure.take() {
             None => Ok(std::mem::take(&mut world.path)),
             Some(message) => {
                 let position = world.position;
                 let path = world.path[..position].iter().map(|p| p.taken).collect();
-                Err(Failure { message, path, trace: std::mem::take(&mut world.trace) })
+                let trace = world.trace.iter().map(|(thread, what)| format!("{thread}: {what}")).collect();
+                Err(Failure { message, path, trace })
             }
         }
     }
