@@ -10,17 +10,12 @@ fn special(cfg: &str) -> (String, String) {
     (format!("--cfg {cfg}"), root().join("target").join(cfg).display().to_string())
 }
 
-/// What is run once need not be the quickest there is.
-fn quick_to_build(command: &mut Command) -> &mut Command {
-    command.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
-}
-
 /// The kernels under loom.
 pub fn loom() -> Outcome {
     let (flags, target) = special("loom");
     run(
         "loom",
-        quick_to_build(&mut cargo(["test", "--release", "-p", "katydid-wal", "--lib", "loom_"]))
+        cargo(["test", "--profile", "checkers", "-p", "katydid-wal", "--lib", "loom_"])
             .env("RUSTFLAGS", flags)
             .env("CARGO_TARGET_DIR", target)
             .env("LOOM_MAX_PREEMPTIONS", "3"),
@@ -32,8 +27,7 @@ pub fn explore() -> Outcome {
     let (flags, target) = special("katydid_explore");
     run(
         "explorer",
-        quick_to_build(&mut cargo(["test", "--release", "--lib", "-p", "katydid-wal", "-p", "katydid"]))
-            .arg("explore_")
+        cargo(["test", "--profile", "checkers", "--lib", "-p", "katydid-wal", "-p", "katydid", "explore_"])
             .env("RUSTFLAGS", flags)
             .env("CARGO_TARGET_DIR", target),
     )
