@@ -78,7 +78,9 @@ impl Locks {
                 graph.begin(me, blockers, space.resource(key), parker.clone(), &mut wakes);
             }
             if granted || jumps {
-                retrace(entry, key, &ranges, &mut graph, &mut wakes);
+                retrace(entry, key, &ranges, &mut graph);
+                // All new edges lead to this transaction, and so does every cycle that they close; there is none if it does not wait.
+                graph.break_cycles(me, &mut wakes);
             }
             if granted {
                 drop((graph, shard, ranges));
@@ -128,7 +130,8 @@ impl Locks {
                     entry.forget_waiter(me);
                     entry.holders_against(me, mode, &mut holders);
                     grant_next(entry, key, Some(&mut ranges), &mut graph, &mut wakes);
-                    retrace(entry, key, &ranges, &mut graph, &mut wakes);
+                    retrace(entry, key, &ranges, &mut graph);
+                    break_cycles_behind(entry, &mut graph, &mut wakes);
                 }
                 drop(graph);
                 shard.tidy(key);
@@ -158,7 +161,8 @@ impl Locks {
                 let mut graph = self.graph.lock();
                 grant_next(entry, key, Some(ranges), &mut graph, wakes);
                 if edges == Edges::New {
-                    retrace(entry, key, ranges, &mut graph, wakes);
+                    retrace(entry, key, ranges, &mut graph);
+                    break_cycles_behind(entry, &mut graph, wakes);
                 }
             }
             shard.tidy(key);
@@ -211,8 +215,8 @@ pub(super) fn grant_next(
     }
 }
 
-/// Makes the edges of all waiters of an entry anew, and breaks the cycles that shows.
-pub(super) fn retrace(entry: &Entry, key: &[u8], ranges: &Ranges, graph: &mut Graph, wakes: &mut Wakes) {
+/// Makes the edges of all waiters of an entry anew.
+fn retrace(entry: &Entry, key: &[u8], ranges: &Ranges, graph: &mut Graph) {
     for (place, waiter) in entry.queue().iter().enumerate() {
         let mut blockers = Vec::new();
         entry.holders_against(waiter.txn, waiter.mode, &mut blockers);
@@ -220,6 +224,10 @@ pub(super) fn retrace(entry: &Entry, key: &[u8], ranges: &Ranges, graph: &mut Gr
         ranges_against(ranges, key, waiter, &mut blockers);
         graph.redirect(waiter.txn, blockers);
     }
+}
+
+/// Breaks the cycles that new edges of any waiter of an entry may have closed.
+fn break_cycles_behind(entry: &Entry, graph: &mut Graph, wakes: &mut Wakes) {
     for waiter in entry.queue() {
         graph.break_cycles(waiter.txn, wakes);
     }

@@ -80,12 +80,16 @@ pub(super) struct Node {
     pub(super) blockers: Vec<TxnId>,
     pub(super) wanted: Resource,
     parker: Arc<Parker>,
+    /// The last search that came by.
+    seen: u64,
 }
 
 /// Who waits for whom.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
     nodes: BTreeMap<TxnId, Node>,
+    /// Searches so far.
+    searches: u64,
     tally: Tally,
 }
 
@@ -107,29 +111,20 @@ impl Graph {
         parker: Arc<Parker>,
         wakes: &mut Wakes,
     ) {
-        let before = self.nodes.insert(txn, Node { blockers, wanted, parker });
+        let before = self.nodes.insert(txn, Node { blockers, wanted, parker, seen: 0 });
         debug_assert!(before.is_none(), "transaction {txn} waits twice");
         self.tally.waits += 1;
         self.break_cycles(txn, wakes);
     }
 
     /// Whether `to` is reached from `from`.
-    pub(super) fn leads_to(&self, from: TxnId, to: TxnId) -> bool {
-        let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
-        while let Some(txn) = next.pop() {
-            if txn == to {
-                return true;
-            }
-            if let Some(node) = self.nodes.get(&txn).filter(|_| seen.insert(txn)) {
-                next.extend_from_slice(&node.blockers);
-            }
-        }
-        false
+    pub(super) fn leads_to(&mut self, from: TxnId, to: TxnId) -> bool {
+        self.reaches(vec![from], to)
     }
 
     /// Ends all waits as if their time was over.
     pub(super) fn end_all(&mut self, wakes: &mut Wakes) {
-        for (victim, Node { blockers, wanted, parker }) in std::mem::take(&mut self.nodes) {
+        for (victim, Node { blockers, wanted, parker, .. }) in std::mem::take(&mut self.nodes) {
             self.tally.timeouts += 1;
             let kind = ConflictKind::Timeout;
             parker.tell(Outcome::Victim(Conflict { victim, blockers, wanted, kind }));
@@ -160,20 +155,23 @@ impl Graph {
     }
 
     /// Whether one of `from` waits, over any number of others, for `txn`.
-    pub(super) fn any_reaches(&self, from: &[TxnId], txn: TxnId) -> bool {
-        if from.is_empty() || !self.is_waited_for(txn) {
-            return false;
-        }
-        let mut seen = BTreeSet::new();
-        let mut open = from.to_vec();
+    pub(super) fn any_reaches(&mut self, from: &[TxnId], txn: TxnId) -> bool {
+        !from.is_empty() && self.is_waited_for(txn) && self.reaches(from.to_vec(), txn)
+    }
+
+    /// Whether `txn` is one of `open` or reached from there. Each node is marked and looked at once: with hundreds of waits the queues of hot
+    /// keys are long, and all of it happens under one mutex.
+    fn reaches(&mut self, mut open: Vec<TxnId>, txn: TxnId) -> bool {
+        self.searches += 1;
         while let Some(next) = open.pop() {
             if next == txn {
                 return true;
             }
-            if seen.insert(next)
-                && let Some(node) = self.nodes.get(&next)
+            if let Some(node) = self.nodes.get_mut(&next)
+                && node.seen != self.searches
             {
-                open.extend(&node.blockers);
+                node.seen = self.searches;
+                open.extend_from_slice(&node.blockers);
             }
         }
         false
@@ -188,7 +186,7 @@ impl Graph {
             let Some(at) = (0..cycle.len()).max_by_key(|at| cycle[*at]) else { return };
             let victim = cycle[at];
             let Some(node) = self.nodes.remove(&victim) else { return };
-            let Node { mut blockers, wanted, parker } = node;
+            let Node { mut blockers, wanted, parker, .. } = node;
             // Name the one in the cycle first.
             let next = cycle[(at + 1) % cycle.len()];
             blockers.sort_by_key(|blocker| *blocker != next);
@@ -205,7 +203,11 @@ impl Graph {
     }
 
     /// A cycle that `txn` is in, in the order of the waits. Depth-first without recursion: the depth is the number of waiting threads.
-    fn cycle_through(&self, txn: TxnId) -> Option<Vec<TxnId>> {
+    fn cycle_through(&mut self, txn: TxnId) -> Option<Vec<TxnId>> {
+        // Hardly ever.
+        if !self.reaches(self.nodes.get(&txn)?.blockers.clone(), txn) {
+            return None;
+        }
         let mut seen = BTreeSet::new();
         let mut path = vec![(txn, self.nodes.get(&txn)?, 0)];
         while let Some((_, node, edge)) = path.last_mut() {
