@@ -4,6 +4,8 @@
 //! 2. Each run has a new folder that is removed after it. What is prepared when something is opened is not measured.
 
 mod adapters;
+mod chart;
+mod everything;
 mod flags;
 mod logs;
 mod statistics;
@@ -19,6 +21,7 @@ Measure Katydid beside others, in turn within each round
 
 Usage: katydid-compare logs [FLAGS]    durable appends of katydid-wal and of other logs
        katydid-compare stores [FLAGS]  transactions of Katydid and of other stores
+       katydid-compare all [FLAGS]     both, with every workload, and one table of it
 
 Each has a --help of its own.";
 
@@ -28,6 +31,7 @@ fn main() -> ExitCode {
     let done = match arguments.first().map(String::as_str) {
         Some("logs") => logs::main(rest),
         Some("stores") => stores::main(rest),
+        Some("all") => everything::main(rest),
         Some("--help" | "-h") | None => {
             println!("{HELP}");
             Ok(())

@@ -14,9 +14,10 @@ use crate::Result;
 use crate::adapters::{self, ALL, Known};
 use crate::flags;
 use crate::logs::raw_write_us;
-use crate::statistics::median;
+use crate::statistics::{median, times_as_much};
 use katydid_workload::measure::Latencies;
-use settings::{Case, HELP, Settings};
+pub use settings::Settings;
+use settings::{Case, HELP};
 use std::time::Duration;
 
 /// What came of one run.
@@ -42,6 +43,16 @@ impl Row {
     /// Transactions a second in each round.
     pub fn rates(&self) -> Vec<f64> {
         self.rounds.iter().map(|run| run.per_second).collect()
+    }
+
+    /// Of the median round.
+    pub fn median(&self) -> f64 {
+        median(self.rates())
+    }
+
+    /// How many times as fast as `other` it was: the median of each round's ratio.
+    pub fn times(&self, other: &Row) -> f64 {
+        times_as_much(&self.rates(), &other.rates())
     }
 
     /// Of all rounds.
@@ -72,23 +83,37 @@ pub struct Measured {
     pub raw_us: f64,
 }
 
+impl Measured {
+    /// Which stores failed, in which case, and how.
+    pub fn failures(&self) -> impl Iterator<Item = String> {
+        self.rows
+            .iter()
+            .filter_map(|row| Some(format!("{}, {}: {}", row.store.name, row.case, row.failure.as_ref()?)))
+    }
+}
+
 pub fn main(arguments: Vec<String>) -> Result<()> {
     let Some(settings) = Settings::read(arguments)? else {
         println!("{HELP}");
         return Ok(());
     };
-    let measured = flags::in_new_folder(&settings.dir, || measure(&settings))?;
-    report::print(&settings, &measured);
-    if let Some(file) = &settings.csv {
-        std::fs::write(file, report::csv(&settings, &measured))?;
-    }
-    if let Some(file) = &settings.json {
-        std::fs::write(file, report::json(&settings, &measured))?;
-    }
-    match measured.rows.iter().find_map(|row| Some((row, row.failure.as_ref()?))) {
-        Some((row, failure)) => Err(format!("{}, {}: {failure}", row.store.name, row.case).into()),
+    match measure_and_tell(&settings)?.failures().next() {
+        Some(failure) => Err(failure.into()),
         None => Ok(()),
     }
+}
+
+/// Measures, prints the table, writes the files.
+pub fn measure_and_tell(settings: &Settings) -> Result<Measured> {
+    let measured = flags::in_new_folder(&settings.dir, || measure(settings))?;
+    report::print(settings, &measured);
+    if let Some(file) = &settings.csv {
+        std::fs::write(file, report::csv(settings, &measured))?;
+    }
+    if let Some(file) = &settings.json {
+        std::fs::write(file, report::json(settings, &measured))?;
+    }
+    Ok(measured)
 }
 
 fn rows(settings: &Settings) -> Vec<Row> {

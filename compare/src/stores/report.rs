@@ -3,7 +3,7 @@
 use super::settings::Settings;
 use super::{Measured, Row};
 use crate::adapters::Commits;
-use crate::statistics::{extremes, median, times_as_much};
+use crate::statistics::{extremes, median};
 use katydid_workload::measure::Summary;
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 fn ratio(row: &Row, rows: &[Row]) -> Option<f64> {
     let first = rows.iter().find(|other| other.case == row.case)?;
     let comparable = !row.rounds.is_empty() && !first.rounds.is_empty();
-    comparable.then(|| times_as_much(&first.rates(), &row.rates()))
+    comparable.then(|| first.times(row))
 }
 
 fn per(part: u64, of: u64) -> f64 {
