@@ -2,11 +2,11 @@
 //!
 //! Runs on the transaction's thread. Between `low` and `high` lies what has not been fetched; a fetch from one end (1) looks at
 //! the next entries without locks, to learn how far they reach, (2) locks the interval up to there, which may wait, (3)
-//! reads it again: now nobody can change it. Entries that came meanwhile are in what was locked, those that went are not
+//! sees that their leaves have not changed since, or reads it again: now nobody can change it. Entries that came meanwhile are in what was locked, those that went are not
 //! missed. Invariants:
 //!
-//! 1. Everything given out, and every place passed over as empty, is inside a locked interval, and was read after the lock
-//!    was granted.
+//! 1. Everything given out, and every place passed over as empty, is inside a locked interval, and was read, or seen to be as it had been
+//!    read, after the lock was granted.
 //! 2. `front` holds what is fetched below `low`, ascending; `back` what is fetched above `high`, descending. So no entry
 //!    is in both.
 //!
@@ -24,6 +24,8 @@ use std::sync::Arc;
 
 /// Entries fetched at once at most.
 const BATCH_MAX: usize = 128;
+/// No further leaf is fetched behind so many bytes.
+const BATCH_BYTES_MAX: usize = 16 << 10;
 /// Entries of the second fetch; the first one is a single entry.
 const BATCH_SECOND: usize = 8;
 
@@ -102,14 +104,32 @@ impl<'t> PagedRange<'t> {
         }
     }
 
-    /// Reads entries from one end of what is not fetched into the batch.
-    fn look(&mut self, end: End) -> Result<Option<Bound<Vec<u8>>>> {
+    /// Reads entries from one end of what is not fetched into the batch; whether there may be more behind.
+    fn look(&mut self, end: End) -> Result<bool> {
         let tree = self.table.tree;
         let pool = &self.transaction.engine().pool;
-        match end {
-            End::Front => tree.scan_up(pool, slice(&self.low), self.wanted, &mut self.batch),
-            End::Back => tree.scan_down(pool, slice(&self.high), self.wanted, &mut self.batch),
+        let batch = &mut self.batch;
+        batch.clear();
+        let mut from = match end {
+            End::Front => tree.scan_up(pool, slice(&self.low), self.wanted, batch)?,
+            End::Back => tree.scan_down(pool, slice(&self.high), self.wanted, batch)?,
+        };
+        while let Some(bound) = &from {
+            let (Bound::Included(key) | Bound::Excluded(key)) = bound else { break };
+            let inside = match end {
+                End::Front => is_below_high(key, slice(&self.high)),
+                End::Back => is_above_low(key, slice(&self.low)),
+            };
+            if !inside || batch.len() >= self.wanted || batch.bytes() >= BATCH_BYTES_MAX {
+                break;
+            }
+            let more = self.wanted - batch.len();
+            from = match end {
+                End::Front => tree.scan_on_up(pool, slice(bound), more, batch)?,
+                End::Back => tree.scan_on_down(pool, slice(bound), more, batch)?,
+            };
         }
+        Ok(from.is_some())
     }
 
     /// How far, from one end, what is in the batch reaches: the last key of it, or all the rest.
@@ -153,10 +173,12 @@ impl<'t> PagedRange<'t> {
             self.transaction.enter(&self.table)?;
             self.entered = true;
         }
-        let goes_on = self.look(end)?.is_some();
+        let mut goes_on = self.look(end)?;
         let reach = self.reach(end, goes_on);
         let depends_on = self.lock(end, &reach)?;
-        let goes_on = self.look(end)?.is_some();
+        if !self.table.tree.is_unchanged(&self.transaction.engine().pool, &self.batch) {
+            goes_on = self.look(end)?;
+        }
         self.transaction.show(depends_on)?;
         self.take(end, &reach, goes_on)?;
         self.wanted = (self.wanted * 2).clamp(BATCH_SECOND, BATCH_MAX);
@@ -167,7 +189,7 @@ impl<'t> PagedRange<'t> {
     fn take(&mut self, end: End, reach: &Bound<Vec<u8>>, goes_on: bool) -> Result<()> {
         let shared = &self.table;
         let pool = &self.transaction.engine().pool;
-        let mut last = None;
+        let mut taken = 0_usize;
         let mut all = true;
         for (key, value) in self.batch.iter() {
             let is_locked = match end {
@@ -182,15 +204,16 @@ impl<'t> PagedRange<'t> {
                 BatchValue::Inline(value) => value.to_vec(),
                 BatchValue::Chain(chain) => read_chain(pool, shared.tree.table, chain)?,
             };
-            last = Some(key.to_vec());
+            taken += 1;
             match end {
                 End::Front => self.front.push_back((key.to_vec(), value)),
                 End::Back => self.back.push_back((key.to_vec(), value)),
             }
         }
         // Either the batch was cut by its size, then the last entry is how far we are; or all that is locked was seen.
+        let last = taken.checked_sub(1).and_then(|last| self.batch.get(last));
         let cursor = match last {
-            Some(key) if all && goes_on => Bound::Excluded(key),
+            Some((key, _)) if all && goes_on => Bound::Excluded(key.to_vec()),
             _ => match reach {
                 Bound::Included(key) => Bound::Excluded(key.clone()),
                 Bound::Excluded(key) => Bound::Included(key.clone()),

@@ -187,6 +187,16 @@ impl Pool {
         }
     }
 
+    /// The page with its latch held shared, if it is in memory and that takes no waiting.
+    #[inline]
+    pub(crate) fn try_read(&self, page: PageId) -> Option<PageRead> {
+        let body = self.shard(page).with(page, |frame| {
+            frame.touch();
+            frame.latch.try_read_arc()
+        })??;
+        body.loaded.then_some(PageRead { body })
+    }
+
     /// The page with its latch held exclusively, if it is in memory and that takes no waiting.
     #[inline]
     pub(crate) fn try_write(&self, page: PageId) -> Option<PageWrite> {

@@ -2,12 +2,16 @@
 //!
 //! No latch is held between two batches. What happens to the pages meanwhile does not matter: the next batch is found from the
 //! root, by the last key or the leaf's fence. Keys that come or go between two batches are the business of locks.
+//!
+//! Who has locked what a batch covers has to know that it is still so. Every change of a leaf raises its page LSN, under its latch, and
+//! a leaf that is merged away is formatted as a free page; so a leaf of the same LSN has the same entries, and is the leaf of its keys.
+//! Leaves may be looked at one after the other: what is locked no longer changes, only where it lies.
 
-use super::descend::Target;
+use super::descend::{Target, expect_node};
 use super::{Chain, Tree};
-use crate::Result;
-use crate::paged::page::{LeafRef, Value};
-use crate::paged::pool::Pool;
+use crate::paged::page::{LeafRef, PageId, Value};
+use crate::paged::pool::{PageRead, Pool};
+use crate::{Lsn, Result};
 use std::ops::{Bound, Range};
 
 /// A value in a batch.
@@ -30,6 +34,8 @@ enum Stored {
 pub(crate) struct Batch {
     bytes: Vec<u8>,
     entries: Vec<(Range<usize>, Stored)>,
+    /// The leaves that the scan came to, and their page LSNs then.
+    leaves: Vec<(PageId, Lsn)>,
 }
 
 impl Batch {
@@ -58,9 +64,20 @@ impl Batch {
         (0..self.len()).filter_map(|index| self.get(index))
     }
 
-    fn clear(&mut self) {
+    /// Bytes of its keys and values.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Forgets the entries.
+    pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.entries.clear();
+        self.leaves.clear();
+    }
+
+    fn came_to(&mut self, page: &PageRead) {
+        self.leaves.push((page.id(), page.lsn()));
     }
 
     fn store(&mut self, bytes: &[u8]) -> Range<usize> {
@@ -104,8 +121,8 @@ fn slots_below(leaf: LeafRef<'_>, bound: Bound<&[u8]>) -> Range<usize> {
 }
 
 impl Tree {
-    /// Fills `batch` with up to `limit` (at least one) entries from `from` upwards. Returns the bound to go on from; `None` if the
-    /// scan has seen the last key. A batch is empty only at the end.
+    /// Fills `batch` with up to `limit` (at least one) entries from `from` upwards, of one leaf. Returns the bound to go on from; `None` if
+    /// the scan has seen the last key. A batch is empty only at the end.
     pub(crate) fn scan_up(
         &self,
         pool: &Pool,
@@ -114,10 +131,23 @@ impl Tree {
         batch: &mut Batch,
     ) -> Result<Option<Bound<Vec<u8>>>> {
         batch.clear();
+        self.scan_on_up(pool, from, limit, batch)
+    }
+
+    /// As [`Tree::scan_up`], behind the entries that `batch` has from before.
+    pub(crate) fn scan_on_up(
+        &self,
+        pool: &Pool,
+        from: Bound<&[u8]>,
+        limit: usize,
+        batch: &mut Batch,
+    ) -> Result<Option<Bound<Vec<u8>>>> {
+        let before = batch.len();
         let mut bound = from.map(<[u8]>::to_vec);
         loop {
             let from = bound.as_ref().map(Vec::as_slice);
             let page = self.leaf_for_read(pool, Target::ascending(from))?;
+            batch.came_to(&page);
             let leaf = page.leaf()?;
             let slots = slots_above(leaf, from);
             let cut = slots.len() > limit.max(1);
@@ -127,7 +157,7 @@ impl Tree {
             }
             let Some(fence) = leaf.upper_fence() else { return Ok(None) };
             bound = Bound::Included(fence.to_vec());
-            if !batch.is_empty() {
+            if batch.len() > before {
                 return Ok(Some(bound));
             }
         }
@@ -142,10 +172,32 @@ impl Tree {
         batch: &mut Batch,
     ) -> Result<Option<Bound<Vec<u8>>>> {
         batch.clear();
+        self.scan_on_down(pool, from, limit, batch)
+    }
+
+    /// Whether the scans that filled `batch` would do so again; false also where that is not seen at once.
+    pub(crate) fn is_unchanged(&self, pool: &Pool, batch: &Batch) -> bool {
+        let same = |leaf, lsn| {
+            pool.try_read(leaf)
+                .is_some_and(|page| page.lsn() == lsn && expect_node(&page, self.table, 0).is_ok())
+        };
+        batch.leaves.iter().all(|(leaf, lsn)| same(*leaf, *lsn))
+    }
+
+    /// As [`Tree::scan_down`], behind the entries that `batch` has from before.
+    pub(crate) fn scan_on_down(
+        &self,
+        pool: &Pool,
+        from: Bound<&[u8]>,
+        limit: usize,
+        batch: &mut Batch,
+    ) -> Result<Option<Bound<Vec<u8>>>> {
+        let before = batch.len();
         let mut bound = from.map(<[u8]>::to_vec);
         loop {
             let from = bound.as_ref().map(Vec::as_slice);
             let page = self.leaf_for_read(pool, Target::descending(from))?;
+            batch.came_to(&page);
             let leaf = page.leaf()?;
             let slots = slots_below(leaf, from);
             let cut = slots.len() > limit.max(1);
@@ -158,7 +210,7 @@ impl Tree {
                 return Ok(None);
             }
             bound = Bound::Excluded(fence.to_vec());
-            if !batch.is_empty() {
+            if batch.len() > before {
                 return Ok(Some(bound));
             }
         }

@@ -4,8 +4,10 @@ use super::rig::{Rig, Sizes, TREE, assert_same, key, some_key, value};
 use crate::Error;
 use crate::paged::page::key_bytes_max;
 use crate::paged::page::tests::for_seeds;
+use crate::paged::tree::{Batch, BatchValue};
 use fastrand::Rng;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -65,6 +67,60 @@ fn random_changes_match_a_map() {
             let report = rig.verify(&[TREE]);
             assert_eq!(report.keys, model.len() as u64);
         }
+    });
+}
+
+/// Entries of some leaves from a key on, upwards or downwards, as a range of a transaction reads them.
+fn look(rig: &Rig, up: bool, from: &[u8], leaves: usize, limit: usize, batch: &mut Batch) {
+    batch.clear();
+    let mut bound = Some(Bound::Included(from.to_vec()));
+    for _ in 0..leaves {
+        let Some(from) = bound else { return };
+        let from = from.as_ref().map(Vec::as_slice);
+        bound = if up {
+            TREE.scan_on_up(&rig.pool, from, limit, batch).expect("a scan")
+        } else {
+            TREE.scan_on_down(&rig.pool, from, limit, batch).expect("a scan")
+        };
+    }
+}
+
+fn keys_and_values(batch: &Batch) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+    let value = |value| match value {
+        BatchValue::Inline(bytes) => Some(<[u8]>::to_vec(bytes)),
+        BatchValue::Chain(_) => None,
+    };
+    batch.iter().map(|(key, stored)| (key.to_vec(), value(stored))).collect()
+}
+
+#[test]
+fn what_is_said_to_be_unchanged_is_what_another_scan_finds() {
+    for_seeds(12, |rng| {
+        let rig = Rig::new(4096, 64);
+        let sizes = Sizes { keys: 600, key_bytes_max: 8, value_bytes_max: [40, 600][rng.usize(0..2)] };
+        let mut model = Model::new();
+        for _ in 0..500 {
+            change(&rig, rng, sizes, &mut model, 1);
+        }
+        let (mut batch, mut again) = (Batch::default(), Batch::default());
+        let (mut same, mut other) = (0, 0);
+        // Grows and shrinks, so that leaves are split and merged.
+        for round in 0..900 {
+            let (up, from) = (rng.bool(), key(rng, sizes));
+            let (leaves, limit) = (rng.usize(1..5), rng.usize(1..40));
+            look(&rig, up, &from, leaves, limit, &mut batch);
+            assert!(TREE.is_unchanged(&rig.pool, &batch), "nobody has changed anything");
+            for _ in 0..rng.usize(0..6) {
+                change(&rig, rng, sizes, &mut model, if round / 150 % 2 == 0 { 9 } else { 2 });
+            }
+            look(&rig, up, &from, leaves, limit, &mut again);
+            let is_same = keys_and_values(&batch) == keys_and_values(&again);
+            let unchanged = TREE.is_unchanged(&rig.pool, &batch);
+            assert!(is_same || !unchanged, "a changed batch was told to be as before");
+            same += u32::from(unchanged);
+            other += u32::from(!is_same);
+        }
+        assert!(same > 100 && other > 20, "{same} unchanged and {other} others: both have to occur");
     });
 }
 
