@@ -1,7 +1,6 @@
 //! All rows of a run as one picture: how fast each store was beside Katydid, on a logarithmic scale. Pure.
 
 use crate::stores::Row;
-use std::fmt::Write;
 
 /// A line of the picture: what ran, and each store's rate as a part of Katydid's.
 pub struct Line {
@@ -59,9 +58,8 @@ pub fn svg(lines: &[Line]) -> String {
         .filter(|(name, _)| lines.iter().any(|line| line.stores.iter().any(|(store, _)| store == name)));
     for (number, (name, colour)) in used.enumerate() {
         let (x, y) = (18.0 + 134.0 * (number % 6) as f64, 38.0 + 16.0 * (number / 6) as f64);
-        let _ = writeln!(
-            svg,
-            "<circle cx=\"{x}\" cy=\"{y}\" r=\"5\" fill=\"{colour}\"/><text x=\"{}\" y=\"{}\">{name}</text>",
+        svg += &format!(
+            "<circle cx=\"{x}\" cy=\"{y}\" r=\"5\" fill=\"{colour}\"/><text x=\"{}\" y=\"{}\">{name}</text>\n",
             x + 9.0,
             y + 4.0
         );
@@ -69,9 +67,8 @@ pub fn svg(lines: &[Line]) -> String {
     for (ratio, label) in
         [(0.01, "1/100"), (0.03, ""), (0.1, "1/10"), (0.3, ""), (0.5, "1/2"), (1.0, "1"), (2.0, "2")]
     {
-        let _ = writeln!(
-            svg,
-            "<line x1=\"{0:.1}\" x2=\"{0:.1}\" y1=\"{1}\" y2=\"{bottom}\" stroke=\"#ddd\"/><text x=\"{0:.1}\" y=\"{2}\" text-anchor=\"middle\">{label}</text>",
+        svg += &format!(
+            "<line x1=\"{0:.1}\" x2=\"{0:.1}\" y1=\"{1}\" y2=\"{bottom}\" stroke=\"#ddd\"/><text x=\"{0:.1}\" y=\"{2}\" text-anchor=\"middle\">{label}</text>\n",
             x(ratio),
             TOP - 8.0,
             bottom + 18.0
@@ -79,9 +76,8 @@ pub fn svg(lines: &[Line]) -> String {
     }
     for (number, line) in lines.iter().enumerate() {
         let y = TOP + STEP * number as f64 + 4.0;
-        let _ = writeln!(
-            svg,
-            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
+        svg += &format!(
+            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n",
             LEFT - 8.0,
             y + 4.0,
             line.title
@@ -89,9 +85,8 @@ pub fn svg(lines: &[Line]) -> String {
         // Katydid's own on top.
         for (name, ratio) in line.stores.iter().rev() {
             let colour = COLOURS.iter().find(|(store, _)| store == name).map_or("#000", |(_, colour)| colour);
-            let _ = writeln!(
-                svg,
-                "<circle cx=\"{:.1}\" cy=\"{y}\" r=\"5\" fill=\"{colour}\"><title>{name}: {ratio:.2}</title></circle>",
+            svg += &format!(
+                "<circle cx=\"{:.1}\" cy=\"{y}\" r=\"5\" fill=\"{colour}\"><title>{name}: {ratio:.2}</title></circle>\n",
                 x(*ratio)
             );
         }

@@ -7,7 +7,6 @@
 use crate::chart::{self, Line};
 use crate::stores::{self, Measured, Row, Settings};
 use crate::{Result, flags, logs};
-use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -158,9 +157,8 @@ fn add_rows(table: &mut String, lines: &mut Vec<Line>, part: &str, measured: &Me
         let ours = ours.map_or(String::new(), |row| format!("{:.1}", row.median() / 1000.0));
         let others: Vec<String> =
             others.iter().map(|row| format!("{} {:.1}", row.store.name, row.median() / 1000.0)).collect();
-        let _ = writeln!(
-            table,
-            "| {part} | {} | {:.0} | {ours} | {ratio} | {} |",
+        *table += &format!(
+            "| {part} | {} | {:.0} | {ours} | {ratio} | {} |\n",
             first.case,
             measured.raw_us,
             others.join(", ")

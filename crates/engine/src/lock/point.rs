@@ -5,7 +5,7 @@
 //! shard, which rules ranges out as long as the shard stays locked.
 //!
 //! 1. After a waiter left the queue without a grant, or went in front of others, or a request was granted past
-//!    waiters, the edges of all that wait behind are made anew ([`Locks::retrace`]). A release needs no new edges: its
+//!    waiters, the edges of all that wait behind are made anew ([`retrace`]). A release needs no new edges: its
 //!    transaction is gone, and who was next in line for others is now the holder, under the same name.
 //! 2. An exclusive grant while ranges are registered is told to the waiting ones around it (`range` 2).
 

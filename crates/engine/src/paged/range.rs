@@ -2,8 +2,8 @@
 //!
 //! Runs on the transaction's thread. Between `low` and `high` lies what has not been fetched; a fetch from one end (1) looks at
 //! the next entries without locks, to learn how far they reach, (2) locks the interval up to there, which may wait, (3)
-//! sees that their leaves have not changed since, or reads it again: now nobody can change it. Entries that came meanwhile are in what was locked, those that went are not
-//! missed. Invariants:
+//! sees that their leaves have not changed since, or reads them again: now nobody can change them. Entries that came meanwhile
+//! are in what was locked, those that went are not missed. Invariants:
 //!
 //! 1. Everything given out, and every place passed over as empty, is inside a locked interval, and was read, or seen to be as it had been
 //!    read, after the lock was granted.
