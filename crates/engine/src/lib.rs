@@ -6,6 +6,7 @@ mod bell;
 mod commit;
 mod control;
 mod database;
+mod direction;
 mod dump;
 mod error;
 mod fullness;

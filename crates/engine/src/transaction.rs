@@ -126,7 +126,7 @@ impl Transaction {
             }
             (_, _) => RangeOf::Refused(Some(foreign(table))),
         };
-        Range { of }
+        Range::new(of)
     }
 
     /// A point to come back to.

@@ -3,9 +3,10 @@
 //! Two walks of the store, one from each end; each gets shorter as the other one comes nearer, so that nothing is given twice and what is
 //! passed over is remembered once.
 
-use super::store::{Direction, Running, Scan};
+use super::store::{Running, Scan};
 use super::table::MemoryTable;
 use super::transaction::MemoryTransaction;
+use crate::direction::Direction;
 use crate::error::Result;
 use std::fmt;
 use std::ops::Bound;
@@ -36,7 +37,8 @@ impl<'t> MemoryRange<'t> {
         MemoryRange { transaction, table, low, high, up: None, down: None, ended: false }
     }
 
-    fn step(&mut self, direction: Direction) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
+    /// The next entry from one end.
+    pub(crate) fn step(&mut self, direction: Direction) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
         if self.ended {
             return None;
         }
@@ -79,20 +81,6 @@ impl<'t> MemoryRange<'t> {
 
 fn next(scan: &mut Scan, running: &mut Running) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
     Ok(scan.next(running)?.map(|(key, value)| (key.to_vec(), value.to_vec())))
-}
-
-impl Iterator for MemoryRange<'_> {
-    type Item = Result<(Vec<u8>, Vec<u8>)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.step(Direction::Up)
-    }
-}
-
-impl DoubleEndedIterator for MemoryRange<'_> {
-    fn next_back(&mut self) -> Option<Self::Item> {
-        self.step(Direction::Down)
-    }
 }
 
 impl fmt::Debug for MemoryRange<'_> {

@@ -7,6 +7,7 @@
 //! 2. A table in `tables` is in the catalog.
 //! 3. A table is dropped only with its exclusive lock held, until the drop is durable and the handles are marked.
 
+use crate::direction::Direction;
 use crate::error::{Error, Result};
 use crate::lock::{TableMode, TxnLocks};
 use crate::options::{Options, TransactionOptions};
@@ -17,7 +18,7 @@ use crate::paged::pool::Pool;
 use crate::paged::session::PagedSession;
 use crate::paged::table::PagedTable;
 use crate::paged::transaction::PagedTransaction;
-use crate::paged::tree::{Batch, BatchValue, LeafHints, Tree};
+use crate::paged::tree::{Batch, BatchValue, LeafHints, Stretch, Tree};
 use crate::paged::writer::Forward;
 use crate::shard::{SHARDS, shard_of_thread};
 use crate::{Durability, Lsn, TableId};
@@ -237,8 +238,15 @@ pub(crate) fn read_catalog(pool: &Pool) -> Result<Vec<(String, Tree)>> {
     let mut batch = Batch::default();
     let mut from = Some(Bound::Unbounded);
     while let Some(bound) = from {
-        from = CATALOG.scan_up(pool, bound.as_ref().map(Vec::as_slice), 64, &mut batch)?;
-        for (name, entry) in batch.iter() {
+        let stretch = Stretch {
+            low: bound.as_ref().map(Vec::as_slice),
+            high: Bound::Unbounded,
+            direction: Direction::Up,
+            entries: 64,
+            bytes: usize::MAX,
+        };
+        from = CATALOG.scan(pool, stretch, &mut batch)?;
+        for (name, entry) in batch.entries() {
             let BatchValue::Inline(entry) = entry else {
                 return Err(Error::Internal("a catalog entry is too long for its page"));
             };

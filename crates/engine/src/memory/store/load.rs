@@ -2,10 +2,11 @@
 
 use super::clock::Timestamp;
 use super::collect::version_bytes;
-use super::index::{Direction, Index, Reached};
+use super::index::{Index, Reached};
 use super::limit::{Limit, RECORD_BYTES, VERSION_BYTES};
 use super::record::{Key, Obstacle, Record, Value};
 use super::{LogView, Settings, Store, Table};
+use crate::direction::Direction;
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{TableId, TxnId};
 use parking_lot::{Mutex, RwLock};

@@ -33,7 +33,6 @@ mod value;
 #[cfg(test)]
 pub(crate) use clock::HandClock;
 pub(crate) use clock::{SLOTS_MAX, Source, Timestamp};
-pub(crate) use index::Direction;
 pub(crate) use load::{Found, Loader, Row};
 pub(crate) use record::Key;
 pub(crate) use transaction::{Mark, Running};

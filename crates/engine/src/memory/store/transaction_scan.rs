@@ -5,9 +5,10 @@
 //! savepoint it may not be hidden any more.
 
 use super::Table;
-use super::index::{Direction, Reached};
+use super::index::Reached;
 use super::record::{Key, Record, Value};
 use super::transaction::{Passed, Running};
+use crate::direction::Direction;
 use crate::error::Result;
 use std::collections::VecDeque;
 use std::ops::Bound;

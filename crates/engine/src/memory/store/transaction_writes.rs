@@ -4,8 +4,8 @@
 //! puts them in order. What is overwritten while a savepoint is in force is kept to be put back.
 
 use super::clock::Timestamp;
-use super::index::Direction;
 use super::record::{Key, Record, Value};
+use crate::direction::Direction;
 use crate::ids::TableId;
 use std::collections::BTreeMap;
 use std::ops::Bound;

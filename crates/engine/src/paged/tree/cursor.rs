@@ -1,7 +1,9 @@
-//! Scanning in both directions: a batch of entries of one leaf at a time, copied under its latch, and the bound to go on from.
+//! Scanning in both directions: a batch of entries of some leaves at a time, copied under their latches, and the bound to go on from.
 //!
-//! No latch is held between two batches. What happens to the pages meanwhile does not matter: the next batch is found from the
-//! root, by the last key or the leaf's fence. Keys that come or go between two batches are the business of locks.
+//! A scan goes down from the root once and then along the leaves of one parent, whose latch it holds meanwhile, so that they are each
+//! other's neighbours. It waits for none of them but the first: what is not in memory or is being changed is found again from the root,
+//! by the fence. No latch is held between two batches. What happens to the pages meanwhile does not matter: the next batch
+//! is found from the root, by the last key or the leaf's fence. Keys that come or go between two batches are the business of locks.
 //!
 //! Who has locked what a batch covers has to know that it is still so. Every change of a leaf raises its page LSN, under its latch, and
 //! a leaf that is merged away is formatted as a free page; so a leaf of the same LSN has the same entries, and is the leaf of its keys.
@@ -9,70 +11,79 @@
 
 use super::descend::{Target, expect_node};
 use super::{Chain, Tree};
-use crate::paged::page::{LeafRef, PageId, Value};
+use crate::direction::Direction;
+use crate::paged::page::{LeafRef, PageId, Value, header};
 use crate::paged::pool::{PageRead, Pool};
 use crate::{Lsn, Result};
-use std::ops::{Bound, Range};
+use std::ops::Bound;
+
+/// What to scan, and how much of it at once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stretch<'a> {
+    pub(crate) low: Bound<&'a [u8]>,
+    pub(crate) high: Bound<&'a [u8]>,
+    /// From `low` or from `high`.
+    pub(crate) direction: Direction,
+    /// Entries at most; at least one.
+    pub(crate) entries: usize,
+    /// No further entry behind so many bytes.
+    pub(crate) bytes: usize,
+}
 
 /// A value in a batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BatchValue<'b> {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum BatchValue {
     /// The value.
-    Inline(&'b [u8]),
+    Inline(Vec<u8>),
     /// To be read with [`super::read_chain`].
     Chain(Chain),
 }
 
-#[derive(Debug, Clone)]
-enum Stored {
-    Inline(Range<usize>),
-    Chain(Chain),
-}
-
-/// Some entries of a tree, in the order of the scan that filled it. Used again, it allocates nothing new.
-#[derive(Debug, Default, Clone)]
+/// Some entries of a tree, in the order of the scan that filled it.
+#[derive(Debug, Default)]
 pub(crate) struct Batch {
-    bytes: Vec<u8>,
-    entries: Vec<(Range<usize>, Stored)>,
+    entries: Vec<(Vec<u8>, BatchValue)>,
+    /// Bytes of keys and values, those in chains included.
+    bytes: usize,
     /// The leaves that the scan came to, and their page LSNs then.
     leaves: Vec<(PageId, Lsn)>,
 }
 
-impl Batch {
-    /// Entries in it.
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
+/// Where a scan stands behind a leaf, or inside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stand {
+    /// The batch is full; more of the stretch may be in the leaf.
+    Full,
+    /// The leaf has no more of it.
+    Behind,
+    /// No leaf has more of it.
+    Over,
+}
 
-    /// Whether it has none: then the scan is at its end.
+impl Batch {
+    /// Whether it has none: then the scan has seen everything.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Entry number `index`; `None` behind the last.
-    pub(crate) fn get(&self, index: usize) -> Option<(&[u8], BatchValue<'_>)> {
-        let (key, value) = self.entries.get(index)?;
-        let value = match value {
-            Stored::Inline(range) => BatchValue::Inline(&self.bytes[range.clone()]),
-            Stored::Chain(chain) => BatchValue::Chain(*chain),
-        };
-        Some((&self.bytes[key.clone()], value))
+    /// Its entries.
+    pub(crate) fn entries(&self) -> &[(Vec<u8>, BatchValue)] {
+        &self.entries
     }
 
-    /// All entries.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], BatchValue<'_>)> {
-        (0..self.len()).filter_map(|index| self.get(index))
+    /// Takes its entries out.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (Vec<u8>, BatchValue)> {
+        self.entries.drain(..)
     }
 
-    /// Bytes of its keys and values.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes.len()
+    /// The last key, in the order of the scan.
+    pub(crate) fn last_key(&self) -> Option<&[u8]> {
+        self.entries.last().map(|(key, _)| key.as_slice())
     }
 
-    /// Forgets the entries.
-    pub(crate) fn clear(&mut self) {
-        self.bytes.clear();
+    fn clear(&mut self) {
         self.entries.clear();
+        self.bytes = 0;
         self.leaves.clear();
     }
 
@@ -80,139 +91,179 @@ impl Batch {
         self.leaves.push((page.id(), page.lsn()));
     }
 
-    fn store(&mut self, bytes: &[u8]) -> Range<usize> {
-        let from = self.bytes.len();
-        self.bytes.extend_from_slice(bytes);
-        from..self.bytes.len()
-    }
-
-    fn push(&mut self, (key, value): (&[u8], Value<'_>)) {
-        let key = self.store(key);
+    fn push(&mut self, key: &[u8], value: Value<'_>) {
+        self.bytes += key.len() + value.bytes();
         let value = match value {
-            Value::Inline(bytes) => Stored::Inline(self.store(bytes)),
-            Value::Overflow { head, length } => Stored::Chain(Chain { head, length }),
+            Value::Inline(bytes) => BatchValue::Inline(bytes.to_vec()),
+            Value::Overflow { head, length } => BatchValue::Chain(Chain { head, length }),
         };
-        self.entries.push((key, value));
-    }
-
-    fn last_key(&self) -> Vec<u8> {
-        self.entries.last().map_or(Vec::new(), |(key, _)| self.bytes[key.clone()].to_vec())
+        self.entries.push((key.to_vec(), value));
     }
 }
 
-/// The slots of a leaf that a scan from `bound` upwards covers.
-fn slots_above(leaf: LeafRef<'_>, bound: Bound<&[u8]>) -> Range<usize> {
-    let from = match bound {
+/// The first slot of a leaf at or behind the bound.
+fn slot_above(leaf: LeafRef<'_>, low: Bound<&[u8]>) -> usize {
+    match low {
         Bound::Unbounded => 0,
         Bound::Included(key) => leaf.search(key).unwrap_or_else(|slot| slot),
         Bound::Excluded(key) => leaf.search(key).map_or_else(|slot| slot, |slot| slot + 1),
-    };
-    from..leaf.len()
+    }
 }
 
-/// The slots of a leaf that a scan from `bound` downwards covers.
-fn slots_below(leaf: LeafRef<'_>, bound: Bound<&[u8]>) -> Range<usize> {
-    let to = match bound {
+/// One more than the last slot of a leaf at or before the bound.
+fn slot_below(leaf: LeafRef<'_>, high: Bound<&[u8]>) -> usize {
+    match high {
         Bound::Unbounded => leaf.len(),
         Bound::Included(key) => leaf.search(key).map_or_else(|slot| slot, |slot| slot + 1),
         Bound::Excluded(key) => leaf.search(key).unwrap_or_else(|slot| slot),
-    };
-    0..to
+    }
 }
 
-impl Tree {
-    /// Fills `batch` with up to `limit` (at least one) entries from `from` upwards, of one leaf. Returns the bound to go on from; `None` if
-    /// the scan has seen the last key. A batch is empty only at the end.
-    pub(crate) fn scan_up(
-        &self,
-        pool: &Pool,
-        from: Bound<&[u8]>,
-        limit: usize,
-        batch: &mut Batch,
-    ) -> Result<Option<Bound<Vec<u8>>>> {
-        batch.clear();
-        self.scan_on_up(pool, from, limit, batch)
-    }
-
-    /// As [`Tree::scan_up`], behind the entries that `batch` has from before.
-    pub(crate) fn scan_on_up(
-        &self,
-        pool: &Pool,
-        from: Bound<&[u8]>,
-        limit: usize,
-        batch: &mut Batch,
-    ) -> Result<Option<Bound<Vec<u8>>>> {
-        let before = batch.len();
-        let mut bound = from.map(<[u8]>::to_vec);
-        loop {
-            let from = bound.as_ref().map(Vec::as_slice);
-            let page = self.leaf_for_read(pool, Target::ascending(from))?;
-            batch.came_to(&page);
-            let leaf = page.leaf()?;
-            let slots = slots_above(leaf, from);
-            let cut = slots.len() > limit.max(1);
-            slots.take(limit.max(1)).for_each(|slot| batch.push((leaf.key(slot), leaf.value(slot))));
-            if cut {
-                return Ok(Some(Bound::Excluded(batch.last_key())));
-            }
-            let Some(fence) = leaf.upper_fence() else { return Ok(None) };
-            bound = Bound::Included(fence.to_vec());
-            if batch.len() > before {
-                return Ok(Some(bound));
-            }
+impl<'a> Stretch<'a> {
+    fn target(&self) -> Target<'a> {
+        match self.direction {
+            Direction::Up => Target::ascending(self.low),
+            Direction::Down => Target::descending(self.high),
         }
     }
 
-    /// As [`Tree::scan_up`], downwards from `from`.
-    pub(crate) fn scan_down(
+    /// Where it begins, in the direction of the scan.
+    #[cfg(test)]
+    pub(super) fn begin(&self) -> Bound<&'a [u8]> {
+        match self.direction {
+            Direction::Up => self.low,
+            Direction::Down => self.high,
+        }
+    }
+
+    /// The stretch from here on.
+    pub(super) fn from(mut self, bound: Bound<&'a [u8]>) -> Self {
+        match self.direction {
+            Direction::Up => self.low = bound,
+            Direction::Down => self.high = bound,
+        }
+        self
+    }
+
+    /// Whether it ends in this leaf or before it.
+    fn ends_in(&self, leaf: LeafRef<'_>) -> bool {
+        match self.direction {
+            Direction::Up => match (leaf.upper_fence(), self.high) {
+                (None, _) => true,
+                (Some(fence), Bound::Included(high)) => fence > high,
+                (Some(fence), Bound::Excluded(high)) => fence >= high,
+                (Some(_), Bound::Unbounded) => false,
+            },
+            Direction::Down => match (leaf.lower_fence(), self.low) {
+                ([], _) => true,
+                (fence, Bound::Included(low) | Bound::Excluded(low)) => fence <= low,
+                (_, Bound::Unbounded) => false,
+            },
+        }
+    }
+
+    /// Copies what `leaf` has of it, while there is room.
+    fn copy(&self, leaf: LeafRef<'_>, batch: &mut Batch) -> Stand {
+        let ends = self.ends_in(leaf);
+        let far = |bound| if ends { bound } else { Bound::Unbounded };
+        let (low, high) = match self.direction {
+            Direction::Up => (self.low, far(self.high)),
+            Direction::Down => (far(self.low), self.high),
+        };
+        let mut slots = slot_above(leaf, low)..slot_below(leaf, high);
+        loop {
+            let next = match self.direction {
+                Direction::Up => slots.next(),
+                Direction::Down => slots.next_back(),
+            };
+            let Some(slot) = next else { return if ends { Stand::Over } else { Stand::Behind } };
+            if self.is_full(batch) {
+                return Stand::Full;
+            }
+            batch.push(leaf.key(slot), leaf.value(slot));
+        }
+    }
+
+    fn is_full(&self, batch: &Batch) -> bool {
+        !batch.is_empty() && (batch.entries.len() >= self.entries || batch.bytes >= self.bytes)
+    }
+
+    /// The bound to go on from, behind the last leaf the scan came to.
+    fn onward(&self, stand: Stand, leaf: LeafRef<'_>, batch: &Batch) -> Option<Bound<Vec<u8>>> {
+        match (stand, self.direction) {
+            (Stand::Over, _) => None,
+            (Stand::Full, _) => batch.last_key().map(|key| Bound::Excluded(key.to_vec())),
+            (Stand::Behind, Direction::Up) => leaf.upper_fence().map(|fence| Bound::Included(fence.to_vec())),
+            (Stand::Behind, Direction::Down) => Some(Bound::Excluded(leaf.lower_fence().to_vec())),
+        }
+    }
+}
+
+impl Tree {
+    /// Fills `batch` with entries of `stretch`. Returns the bound to go on from; `None` if all was seen. A batch is empty only then.
+    pub(crate) fn scan(
         &self,
         pool: &Pool,
-        from: Bound<&[u8]>,
-        limit: usize,
+        stretch: Stretch<'_>,
         batch: &mut Batch,
     ) -> Result<Option<Bound<Vec<u8>>>> {
         batch.clear();
-        self.scan_on_down(pool, from, limit, batch)
+        let mut onward = self.scan_siblings(pool, stretch, batch)?;
+        while let Some(bound) = &onward
+            && !stretch.is_full(batch)
+        {
+            onward = self.scan_siblings(pool, stretch.from(bound.as_ref().map(Vec::as_slice)), batch)?;
+        }
+        Ok(onward)
     }
 
-    /// Whether the scans that filled `batch` would do so again; false also where that is not seen at once.
+    /// Copies what the leaves of one parent have of `stretch`, from its beginning on.
+    fn scan_siblings(
+        &self,
+        pool: &Pool,
+        stretch: Stretch<'_>,
+        batch: &mut Batch,
+    ) -> Result<Option<Bound<Vec<u8>>>> {
+        let target = stretch.target();
+        let parent = self.page_for_read(pool, target, 1)?;
+        if header::level(&parent) == 0 {
+            batch.came_to(&parent);
+            let leaf = parent.leaf()?;
+            return Ok(stretch.onward(stretch.copy(leaf, batch), leaf, batch));
+        }
+        let inner = parent.inner()?;
+        let mut index = target.child_index(inner);
+        let mut page = pool.read(inner.child(index))?;
+        let mut rest = stretch;
+        loop {
+            expect_node(&page, self.table, 0)?;
+            batch.came_to(&page);
+            let leaf = page.leaf()?;
+            let stand = rest.copy(leaf, batch);
+            let sibling = match stretch.direction {
+                Direction::Up => index.checked_add(1).filter(|index| *index <= inner.len()),
+                Direction::Down => index.checked_sub(1),
+            };
+            let next = match sibling {
+                Some(at) if stand == Stand::Behind && !stretch.is_full(batch) => {
+                    index = at;
+                    pool.try_read(inner.child(at))
+                }
+                _ => None,
+            };
+            let Some(next) = next else { return Ok(stretch.onward(stand, leaf, batch)) };
+            page = next;
+            // All of it lies behind the stretch's beginning.
+            rest = stretch.from(Bound::Unbounded);
+        }
+    }
+
+    /// Whether the scan that filled `batch` would do so again; false also where that is not seen at once.
     pub(crate) fn is_unchanged(&self, pool: &Pool, batch: &Batch) -> bool {
         let same = |leaf, lsn| {
             pool.try_read(leaf)
                 .is_some_and(|page| page.lsn() == lsn && expect_node(&page, self.table, 0).is_ok())
         };
         batch.leaves.iter().all(|(leaf, lsn)| same(*leaf, *lsn))
-    }
-
-    /// As [`Tree::scan_down`], behind the entries that `batch` has from before.
-    pub(crate) fn scan_on_down(
-        &self,
-        pool: &Pool,
-        from: Bound<&[u8]>,
-        limit: usize,
-        batch: &mut Batch,
-    ) -> Result<Option<Bound<Vec<u8>>>> {
-        let before = batch.len();
-        let mut bound = from.map(<[u8]>::to_vec);
-        loop {
-            let from = bound.as_ref().map(Vec::as_slice);
-            let page = self.leaf_for_read(pool, Target::descending(from))?;
-            batch.came_to(&page);
-            let leaf = page.leaf()?;
-            let slots = slots_below(leaf, from);
-            let cut = slots.len() > limit.max(1);
-            slots.rev().take(limit.max(1)).for_each(|slot| batch.push((leaf.key(slot), leaf.value(slot))));
-            if cut {
-                return Ok(Some(Bound::Excluded(batch.last_key())));
-            }
-            let fence = leaf.lower_fence();
-            if fence.is_empty() {
-                return Ok(None);
-            }
-            bound = Bound::Excluded(fence.to_vec());
-            if batch.len() > before {
-                return Ok(Some(bound));
-            }
-        }
     }
 }

@@ -97,9 +97,15 @@ impl Tree {
     /// The leaf of `target`, latched shared.
     #[inline]
     pub(super) fn leaf_for_read(&self, pool: &Pool, target: Target<'_>) -> Result<PageRead> {
+        self.page_for_read(pool, target, 0)
+    }
+
+    /// The page on the way to `target` at this level, or the root if that is lower; latched shared.
+    #[inline]
+    pub(super) fn page_for_read(&self, pool: &Pool, target: Target<'_>, above: u8) -> Result<PageRead> {
         let mut page = self.read_root(pool)?;
         let mut level = header::level(&page);
-        while level > 0 {
+        while level > above {
             let inner = page.inner()?;
             let child = inner.child(target.child_index(inner));
             let next = pool.read(child)?;

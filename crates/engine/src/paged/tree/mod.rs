@@ -38,7 +38,7 @@ mod verify;
 mod write;
 
 pub(crate) use chain::{Chain, read_chain};
-pub(crate) use cursor::{Batch, BatchValue};
+pub(crate) use cursor::{Batch, BatchValue, Stretch};
 pub(crate) use hint::{LeafHint, LeafHints};
 pub(crate) use lifecycle::free_after_commit;
 pub(crate) use undo::apply_undo;

@@ -14,6 +14,7 @@ mod tests;
 use super::clock::Timestamp;
 use super::load::{Bytes, Found};
 use super::record::{Key, Record};
+use crate::direction::Direction;
 use crate::ids::TableId;
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 use fence::Fence;
@@ -33,13 +34,6 @@ pub(super) enum Reached {
     End,
     /// Before this fence: upwards the rest begins with it, downwards it is all below.
     Fence(Key),
-}
-
-/// Which way a walk goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
-    Up,
-    Down,
 }
 
 /// A later transaction found the key's gap empty.

@@ -2,6 +2,7 @@
 
 use super::super::record::Obstacle;
 use super::*;
+use crate::direction::Direction;
 
 fn key(number: u64) -> Vec<u8> {
     format!("{number:04}").into_bytes()

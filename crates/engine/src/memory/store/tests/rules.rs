@@ -1,9 +1,8 @@
 //! What a user of the kernels may rely on, one rule each.
 
-use super::super::{
-    Direction, Found, HandClock, Loader, Scan, Settings, Source, Store, Timestamp, Validated,
-};
+use super::super::{Found, HandClock, Loader, Scan, Settings, Source, Store, Timestamp, Validated};
 use super::*;
+use crate::direction::Direction;
 use crate::error::{ConflictKind, Error};
 use crate::ids::{TableId, TxnId};
 use katydid_wal::{Lsn, Place, StreamId};

@@ -2,9 +2,8 @@
 //! must see exactly what it saw. And what was acknowledged before another began lies before it.
 
 use super::super::testing::FakeLog;
-use super::super::{
-    Direction, HandClock, Mark, Running, Scan, Settings, Source, Store, Table, Timestamp, Validated,
-};
+use super::super::{HandClock, Mark, Running, Scan, Settings, Source, Store, Table, Timestamp, Validated};
+use crate::direction::Direction;
 use crate::error::{ConflictKind, Error};
 use crate::ids::TableId;
 use crate::options::Access;

@@ -2,12 +2,13 @@
 
 use super::rig::{Rig, Sizes, TREE, assert_same, key, some_key, value};
 use crate::Error;
+use crate::direction::Direction;
 use crate::paged::page::key_bytes_max;
 use crate::paged::page::tests::for_seeds;
-use crate::paged::tree::{Batch, BatchValue};
+use crate::paged::tree::{Batch, Stretch};
 use fastrand::Rng;
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -70,27 +71,52 @@ fn random_changes_match_a_map() {
     });
 }
 
-/// Entries of some leaves from a key on, upwards or downwards, as a range of a transaction reads them.
-fn look(rig: &Rig, up: bool, from: &[u8], leaves: usize, limit: usize, batch: &mut Batch) {
-    batch.clear();
-    let mut bound = Some(Bound::Included(from.to_vec()));
-    for _ in 0..leaves {
-        let Some(from) = bound else { return };
-        let from = from.as_ref().map(Vec::as_slice);
-        bound = if up {
-            TREE.scan_on_up(&rig.pool, from, limit, batch).expect("a scan")
-        } else {
-            TREE.scan_on_down(&rig.pool, from, limit, batch).expect("a scan")
-        };
+fn bound(key: &[u8], rng: &mut Rng) -> Bound<Vec<u8>> {
+    match rng.u32(0..5) {
+        0 => Bound::Unbounded,
+        1 | 2 => Bound::Included(key.to_vec()),
+        _ => Bound::Excluded(key.to_vec()),
     }
 }
 
-fn keys_and_values(batch: &Batch) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
-    let value = |value| match value {
-        BatchValue::Inline(bytes) => Some(<[u8]>::to_vec(bytes)),
-        BatchValue::Chain(_) => None,
-    };
-    batch.iter().map(|(key, stored)| (key.to_vec(), value(stored))).collect()
+/// Two random bounds around keys in order, which the first one may be beyond.
+fn bounds(rng: &mut Rng, sizes: Sizes) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    let (a, b) = (key(rng, sizes), key(rng, sizes));
+    let (low, high) = if a < b { (a, b) } else { (b, a) };
+    (bound(&low, rng), bound(&high, rng))
+}
+
+fn slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    bound.as_ref().map(Vec::as_slice)
+}
+
+fn direction(rng: &mut Rng) -> Direction {
+    if rng.bool() { Direction::Up } else { Direction::Down }
+}
+
+#[test]
+fn scans_of_stretches_match_a_map() {
+    for_seeds(12, |rng| {
+        let rig = Rig::new(4096, [16, 64][rng.usize(0..2)]);
+        let sizes = Sizes { keys: 900, key_bytes_max: 12, value_bytes_max: [40, 600, 5000][rng.usize(0..3)] };
+        let mut model = Model::new();
+        for _ in 0..600 {
+            change(&rig, rng, sizes, &mut model, 2);
+        }
+        for _ in 0..300 {
+            let (low, high) = bounds(rng, sizes);
+            let inside = |key: &[u8]| (slice(&low), slice(&high)).contains(key);
+            let mut expected: Vec<_> = model.iter().filter(|(key, _)| inside(key)).collect();
+            let direction = direction(rng);
+            if direction == Direction::Down {
+                expected.reverse();
+            }
+            let (entries, bytes) = (rng.usize(1..40), [1, 3000, 20_000][rng.usize(0..3)]);
+            let stretch = Stretch { low: slice(&low), high: slice(&high), direction, entries, bytes };
+            let found = rig.scan(TREE, stretch);
+            assert!(found.iter().map(|(key, value)| (key, value)).eq(expected), "{stretch:?}");
+        }
+    });
 }
 
 #[test]
@@ -106,15 +132,16 @@ fn what_is_said_to_be_unchanged_is_what_another_scan_finds() {
         let (mut same, mut other) = (0, 0);
         // Grows and shrinks, so that leaves are split and merged.
         for round in 0..900 {
-            let (up, from) = (rng.bool(), key(rng, sizes));
-            let (leaves, limit) = (rng.usize(1..5), rng.usize(1..40));
-            look(&rig, up, &from, leaves, limit, &mut batch);
+            let ((low, high), direction) = (bounds(rng, sizes), direction(rng));
+            let (entries, bytes) = (rng.usize(1..40), [500, 5000][rng.usize(0..2)]);
+            let stretch = Stretch { low: slice(&low), high: slice(&high), direction, entries, bytes };
+            TREE.scan(&rig.pool, stretch, &mut batch).expect("a scan");
             assert!(TREE.is_unchanged(&rig.pool, &batch), "nobody has changed anything");
             for _ in 0..rng.usize(0..6) {
                 change(&rig, rng, sizes, &mut model, if round / 150 % 2 == 0 { 9 } else { 2 });
             }
-            look(&rig, up, &from, leaves, limit, &mut again);
-            let is_same = keys_and_values(&batch) == keys_and_values(&again);
+            TREE.scan(&rig.pool, stretch, &mut again).expect("a scan");
+            let is_same = batch.entries() == again.entries();
             let unchanged = TREE.is_unchanged(&rig.pool, &batch);
             assert!(is_same || !unchanged, "a changed batch was told to be as before");
             same += u32::from(unchanged);

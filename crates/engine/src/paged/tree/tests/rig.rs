@@ -1,14 +1,15 @@
 //! What the tree's tests run on: files in memory, and a log that is a list of records, with transactions and recovery just big
 //! enough to show that the records suffice.
 
+use crate::direction::Direction;
 use crate::paged::change::{ChangeKind, Place, decode_chain_free, pages_of, redo_at, undo_of};
 use crate::paged::double_write::DoubleWrite;
 use crate::paged::page::PageId;
 use crate::paged::pool::{Pool, WalBarrier};
 use crate::paged::space::{self, AllocClass, Space};
 use crate::paged::tree::{
-    Batch, BatchValue, ChangeWriter, Logged, Pages, Reached, Tree, apply_undo, free_after_commit, read_chain,
-    verify_maps,
+    Batch, BatchValue, ChangeWriter, Logged, Pages, Reached, Stretch, Tree, apply_undo, free_after_commit,
+    read_chain, verify_maps,
 };
 use crate::{Error, Lsn, Result, TableId, VerifyReport};
 use fastrand::Rng;
@@ -291,36 +292,46 @@ impl Rig {
 
     /// All keys and values of a tree, read upwards; read downwards they must be the same.
     pub(super) fn contents(&self, tree: Tree) -> BTreeMap<Vec<u8>, Vec<u8>> {
-        let up = self.scan(tree, true, 7);
-        let mut down = self.scan(tree, false, usize::MAX);
+        let up = self.scan(tree, Stretch { entries: 7, ..EVERYTHING });
+        let mut down = self.scan(tree, Stretch { direction: Direction::Down, ..EVERYTHING });
         down.reverse();
         assert!(up == down, "upwards {} entries, downwards {}", up.len(), down.len());
         assert!(up.is_sorted_by(|a, b| a.0 < b.0));
         up.into_iter().collect()
     }
 
-    pub(super) fn scan(&self, tree: Tree, upwards: bool, limit: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
+    /// All keys and values of a stretch, batch by batch.
+    pub(super) fn scan(&self, tree: Tree, stretch: Stretch<'_>) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut found = Vec::new();
         let mut batch = Batch::default();
-        let mut bound = Some(Bound::Unbounded);
-        while let Some(from) = bound {
-            let from = from.as_ref().map(Vec::as_slice);
-            bound = if upwards {
-                tree.scan_up(&self.pool, from, limit, &mut batch).expect("a scan")
-            } else {
-                tree.scan_down(&self.pool, from, limit, &mut batch).expect("a scan")
-            };
-            for (key, value) in batch.iter() {
+        let mut bound = stretch.begin().map(<[u8]>::to_vec);
+        loop {
+            let rest = stretch.from(bound.as_ref().map(Vec::as_slice));
+            let onward = tree.scan(&self.pool, rest, &mut batch).expect("a scan");
+            assert!(batch.entries().len() <= stretch.entries && (onward.is_none() || !batch.is_empty()));
+            for (key, value) in batch.drain() {
                 let value = match value {
-                    BatchValue::Inline(bytes) => bytes.to_vec(),
+                    BatchValue::Inline(value) => value,
                     BatchValue::Chain(chain) => read_chain(&self.pool, tree.table, chain).expect("a value"),
                 };
-                found.push((key.to_vec(), value));
+                found.push((key, value));
+            }
+            match onward {
+                Some(onward) => bound = onward,
+                None => return found,
             }
         }
-        found
     }
 }
+
+/// All of a tree, upwards, a leaf at least at a time.
+pub(super) const EVERYTHING: Stretch<'static> = Stretch {
+    low: Bound::Unbounded,
+    high: Bound::Unbounded,
+    direction: Direction::Up,
+    entries: usize::MAX,
+    bytes: usize::MAX,
+};
 
 /// What a checkpoint remembers.
 #[derive(Debug)]

@@ -1,11 +1,11 @@
 //! Several threads in one tree.
 
-use super::rig::{Rig, TREE, assert_same};
+use super::rig::{EVERYTHING, Rig, TREE, assert_same};
+use crate::direction::Direction;
 use crate::paged::page::tests::for_seeds;
-use crate::paged::tree::Batch;
+use crate::paged::tree::Stretch;
 use fastrand::Rng;
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const THREADS: u8 = 4;
@@ -45,21 +45,12 @@ fn work(rig: &Rig, rng: &mut Rng, thread: u8) -> BTreeMap<Vec<u8>, Vec<u8>> {
 
 /// Scans while others change the tree: keys come in order, and those that nobody touches are all there.
 fn scan(rig: &Rig, rng: &mut Rng, fixed: &[Vec<u8>], stop: &AtomicBool) {
-    let mut batch = Batch::default();
     while !stop.load(Ordering::Relaxed) {
-        let upwards = rng.bool();
-        let mut keys: Vec<Vec<u8>> = Vec::new();
-        let mut bound = Some(Bound::Unbounded);
-        while let Some(from) = bound {
-            let (from, limit) = (from.as_ref().map(Vec::as_slice), rng.usize(1..50));
-            bound = if upwards {
-                TREE.scan_up(&rig.pool, from, limit, &mut batch).expect("a scan")
-            } else {
-                TREE.scan_down(&rig.pool, from, limit, &mut batch).expect("a scan")
-            };
-            keys.extend(batch.iter().map(|(key, _)| key.to_vec()));
-        }
-        if !upwards {
+        let direction = if rng.bool() { Direction::Up } else { Direction::Down };
+        let (entries, bytes) = (rng.usize(1..50), [1, 5_000, 50_000][rng.usize(0..3)]);
+        let found = rig.scan(TREE, Stretch { direction, entries, bytes, ..EVERYTHING });
+        let mut keys: Vec<Vec<u8>> = found.into_iter().map(|(key, _)| key).collect();
+        if direction == Direction::Down {
             keys.reverse();
         }
         assert!(keys.is_sorted_by(|a, b| a < b));

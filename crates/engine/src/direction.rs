@@ -1,0 +1,8 @@
+//! Which way a scan goes.
+
+/// Towards greater keys, or towards lesser ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Up,
+    Down,
+}
