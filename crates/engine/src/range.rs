@@ -46,19 +46,47 @@ impl<'t> Range<'t> {
         self
     }
 
-    fn step(&mut self, direction: Direction) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
-        if self.limit == Some(0) {
-            return None;
+    /// The next key and its value, not copied: they last until the next call. As `next` otherwise.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = katydid::Database::open(dir.path())?;
+    /// # let stock = db.create_table("stock")?;
+    /// # let mut tx = db.begin()?;
+    /// # for key in ["apple", "banana", "cherry"] { tx.put(&stock, key, "7")?; }
+    /// let mut bytes = 0;
+    /// let mut range = tx.range(&stock, "b"..);
+    /// while let Some((key, value)) = range.next_ref()? {
+    ///     bytes += key.len() + value.len();
+    /// }
+    /// assert_eq!(bytes, 14);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn next_ref(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        self.step(Direction::Up)
+    }
+
+    /// As [`Range::next_ref`], from the other end.
+    pub fn next_back_ref(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        self.step(Direction::Down)
+    }
+
+    fn step(&mut self, direction: Direction) -> Result<Option<(&[u8], &[u8])>> {
+        let before = self.limit;
+        if let Some(limit) = &mut self.limit {
+            let Some(left) = limit.checked_sub(1) else { return Ok(None) };
+            *limit = left;
         }
-        let entry = match &mut self.of {
-            RangeOf::Paged(range) => range.step(direction, self.limit),
+        match &mut self.of {
+            RangeOf::Paged(range) => range.step(direction, before),
             RangeOf::Memory(range) => range.step(direction),
-            RangeOf::Refused(error) => error.take().map(Err),
-        };
-        if let (Some(limit), Some(Ok(_))) = (&mut self.limit, &entry) {
-            *limit -= 1;
+            RangeOf::Refused(error) => error.take().map_or(Ok(None), Err),
         }
-        entry
+    }
+
+    fn copy(&mut self, direction: Direction) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
+        let entry = self.step(direction).transpose()?;
+        Some(entry.map(|(key, value)| (key.to_vec(), value.to_vec())))
     }
 }
 
@@ -66,13 +94,13 @@ impl Iterator for Range<'_> {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.step(Direction::Up)
+        self.copy(Direction::Up)
     }
 }
 
 impl DoubleEndedIterator for Range<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.step(Direction::Down)
+        self.copy(Direction::Down)
     }
 }
 

@@ -3,7 +3,7 @@
 //! Two walks of the store, one from each end; each gets shorter as the other one comes nearer, so that nothing is given twice and what is
 //! passed over is remembered once.
 
-use super::store::{Running, Scan};
+use super::store::{Key, Scan, Value};
 use super::table::MemoryTable;
 use super::transaction::MemoryTransaction;
 use crate::direction::Direction;
@@ -21,6 +21,8 @@ pub(crate) struct MemoryRange<'t> {
     up: Option<Scan>,
     down: Option<Scan>,
     ended: bool,
+    /// What was given out last.
+    given: Option<(Key, Value)>,
 }
 
 fn slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
@@ -34,28 +36,22 @@ impl<'t> MemoryRange<'t> {
         low: Bound<Vec<u8>>,
         high: Bound<Vec<u8>>,
     ) -> Self {
-        MemoryRange { transaction, table, low, high, up: None, down: None, ended: false }
+        MemoryRange { transaction, table, low, high, up: None, down: None, ended: false, given: None }
     }
 
-    /// The next entry from one end.
-    pub(crate) fn step(&mut self, direction: Direction) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
+    /// The next entry from one end, if there is one.
+    pub(crate) fn step(&mut self, direction: Direction) -> Result<Option<(&[u8], &[u8])>> {
         if self.ended {
-            return None;
+            return Ok(None);
         }
-        match self.fetch(direction) {
-            Ok(Some(row)) => Some(Ok(row)),
-            Ok(None) => {
-                self.ended = true;
-                None
-            }
-            Err(error) => {
-                self.ended = true;
-                Some(Err(error))
-            }
-        }
+        // Ended, should that fail.
+        self.ended = true;
+        self.given = self.fetch(direction)?;
+        self.ended = self.given.is_none();
+        Ok(self.given.as_ref().map(|(key, value)| (key.as_slice(), &**value)))
     }
 
-    fn fetch(&mut self, direction: Direction) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    fn fetch(&mut self, direction: Direction) -> Result<Option<(Key, Value)>> {
         let running = self.transaction.enter(&self.table)?;
         let (own, other) = match direction {
             Direction::Up => (&mut self.up, &mut self.down),
@@ -64,10 +60,10 @@ impl<'t> MemoryRange<'t> {
         let scan = own.get_or_insert_with(|| {
             Scan::new(&self.table.rows, slice(&self.low), slice(&self.high), direction)
         });
-        let found = next(scan, running);
+        let found = scan.next(running);
         let Some((key, value)) = self.transaction.told(found)? else { return Ok(None) };
         self.transaction.show()?;
-        let reached = Bound::Excluded(key.clone());
+        let reached = Bound::Excluded(key.to_vec());
         if let Some(other) = other {
             other.narrow(slice(&reached));
         }
@@ -77,10 +73,6 @@ impl<'t> MemoryRange<'t> {
         }
         Ok(Some((key, value)))
     }
-}
-
-fn next(scan: &mut Scan, running: &mut Running) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-    Ok(scan.next(running)?.map(|(key, value)| (key.to_vec(), value.to_vec())))
 }
 
 impl fmt::Debug for MemoryRange<'_> {

@@ -246,7 +246,7 @@ pub(crate) fn read_catalog(pool: &Pool) -> Result<Vec<(String, Tree)>> {
             bytes: usize::MAX,
         };
         from = CATALOG.scan(pool, stretch, &mut batch)?;
-        for (name, entry) in batch.entries() {
+        for (name, entry) in batch.iter() {
             let BatchValue::Inline(entry) = entry else {
                 return Err(Error::Internal("a catalog entry is too long for its page"));
             };

@@ -7,8 +7,8 @@
 //!
 //! 1. Everything given out, and every place passed over as empty, is inside a locked interval, and was read, or seen to be as it had been
 //!    read, after the lock was granted.
-//! 2. `front` holds what is fetched below `low`, ascending; `back` what is fetched above `high`, descending. So no entry
-//!    is in both.
+//! 2. `front` holds what was fetched last below `low`, ascending; `back` what was fetched last above `high`, descending. So no
+//!    entry is in both.
 //!
 //! Fetches grow from one entry to [`BATCH_MAX`]: whoever takes only the first entry locks no more than that. Whoever says how many will
 //! be taken gets all of them by the first.
@@ -19,9 +19,8 @@ use crate::error::{Error, Result};
 use crate::paged::table::PagedTable;
 use crate::paged::transaction::PagedTransaction;
 use crate::paged::tree::{Batch, BatchValue, Stretch, read_chain};
-use std::collections::VecDeque;
 use std::fmt;
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 /// Entries fetched at once at most.
@@ -31,7 +30,24 @@ const BATCH_BYTES_MAX: usize = 128 << 10;
 /// Entries of the second fetch; the first one is a single entry.
 const BATCH_SECOND: usize = 8;
 
-type Row = (Vec<u8>, Vec<u8>);
+/// A key and its value.
+pub(crate) type Entry<'r> = (&'r [u8], &'r [u8]);
+
+/// An entry that was fetched: from which end, and its number.
+type Place = (Direction, usize);
+
+/// What was fetched from one end; those entries are left that nobody has taken.
+#[derive(Debug, Default)]
+struct Fetched {
+    batch: Batch,
+    left: Range<usize>,
+}
+
+impl Drop for Fetched {
+    fn drop(&mut self) {
+        std::mem::take(&mut self.batch).keep();
+    }
+}
 
 /// What is inside a [`crate::Range`].
 pub(crate) struct PagedRange<'t> {
@@ -39,14 +55,15 @@ pub(crate) struct PagedRange<'t> {
     table: Arc<PagedTable>,
     low: Bound<Vec<u8>>,
     high: Bound<Vec<u8>>,
-    front: VecDeque<Row>,
-    back: VecDeque<Row>,
+    front: Fetched,
+    back: Fetched,
     /// Nothing is left between `low` and `high`.
     exhausted: bool,
     entered: bool,
     /// Entries of the next fetch.
     wanted: usize,
-    batch: Batch,
+    /// The value that was given out last, if it is a long one.
+    long: Vec<u8>,
 }
 
 fn slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
@@ -76,15 +93,22 @@ impl<'t> PagedRange<'t> {
             exhausted: is_empty(&low, &high),
             low,
             high,
-            front: VecDeque::new(),
-            back: VecDeque::new(),
+            front: Fetched::default(),
+            back: Fetched::default(),
             entered: false,
             wanted: 1,
-            batch: Batch::default(),
+            long: Vec::new(),
         }
     }
 
-    /// Copies entries from one end of what is not fetched, up to `reach`, into the batch; whether there may be more behind them.
+    fn fetched(&mut self, end: Direction) -> &mut Fetched {
+        match end {
+            Direction::Up => &mut self.front,
+            Direction::Down => &mut self.back,
+        }
+    }
+
+    /// Copies entries from one end of what is not fetched, up to `reach`; whether there may be more behind them.
     fn look(&mut self, end: Direction, reach: Option<&Bound<Vec<u8>>>) -> Result<bool> {
         let (low, high) = match end {
             Direction::Up => (&self.low, reach.unwrap_or(&self.high)),
@@ -97,7 +121,11 @@ impl<'t> PagedRange<'t> {
             entries: self.wanted,
             bytes: BATCH_BYTES_MAX,
         };
-        let onward = self.table.tree.scan(&self.transaction.engine().pool, stretch, &mut self.batch)?;
+        let fetched = match end {
+            Direction::Up => &mut self.front,
+            Direction::Down => &mut self.back,
+        };
+        let onward = self.table.tree.scan(&self.transaction.engine().pool, stretch, &mut fetched.batch)?;
         Ok(onward.is_some())
     }
 
@@ -127,74 +155,104 @@ impl<'t> PagedRange<'t> {
         } else {
             self.transaction.enter(&self.table)?;
             self.entered = true;
+            self.fetched(end).batch = Batch::spare();
         }
         let more = self.look(end, None)?;
-        let reach = match self.batch.last_key() {
+        let reach = match self.fetched(end).batch.last_key() {
             Some(last) if more => Bound::Included(last.to_vec()),
             _ if end == Direction::Up => self.high.clone(),
             _ => self.low.clone(),
         };
         let depends_on = self.lock(end, &reach)?;
-        let unchanged = self.table.tree.is_unchanged(&self.transaction.engine().pool, &self.batch);
-        let more = !unchanged && self.look(end, Some(&reach))?;
+        let more = !self.is_unchanged(end) && self.look(end, Some(&reach))?;
         self.transaction.show(depends_on)?;
-        self.take(end, reach, more)?;
+        self.take_over(end, reach, more);
         self.wanted = (self.wanted * 2).clamp(BATCH_SECOND, BATCH_MAX);
         Ok(())
     }
 
-    /// Takes over the batch; there may be more behind it, up to `reach`.
-    fn take(&mut self, end: Direction, reach: Bound<Vec<u8>>, more: bool) -> Result<()> {
-        let cursor = match (self.batch.last_key(), reach) {
+    fn is_unchanged(&self, end: Direction) -> bool {
+        self.table.tree.is_unchanged(&self.transaction.engine().pool, self.batch(end))
+    }
+
+    /// Makes what was copied what is fetched; there may be more behind it, up to `reach`.
+    fn take_over(&mut self, end: Direction, reach: Bound<Vec<u8>>, more: bool) {
+        let fetched = self.fetched(end);
+        fetched.left = 0..fetched.batch.len();
+        let cursor = match (fetched.batch.last_key(), reach) {
             (Some(last), _) if more => Bound::Excluded(last.to_vec()),
             (_, Bound::Included(key)) => Bound::Excluded(key),
             (_, Bound::Excluded(key)) => Bound::Included(key),
             (_, Bound::Unbounded) => {
                 self.exhausted = true;
-                Bound::Unbounded
+                return;
             }
         };
-        let (fetched, bound) = match end {
-            Direction::Up => (&mut self.front, &mut self.low),
-            Direction::Down => (&mut self.back, &mut self.high),
-        };
-        let pool = &self.transaction.engine().pool;
-        for (key, value) in self.batch.drain() {
-            let value = match value {
-                BatchValue::Inline(value) => value,
-                BatchValue::Chain(chain) => read_chain(pool, self.table.tree.table, chain)?,
-            };
-            fetched.push_back((key, value));
+        match end {
+            Direction::Up => self.low = cursor,
+            Direction::Down => self.high = cursor,
         }
-        *bound = cursor;
-        self.exhausted |= is_empty(&self.low, &self.high);
-        Ok(())
+        self.exhausted = is_empty(&self.low, &self.high);
     }
 
-    /// The next entry from one end; the caller will take at most `limit`.
-    pub(crate) fn step(&mut self, end: Direction, limit: Option<usize>) -> Option<Result<Row>> {
+    /// Fetches until there is an entry at one end: which of which end's. The caller will take at most `limit` more.
+    fn next_place(&mut self, end: Direction, limit: Option<usize>) -> Result<Option<Place>> {
         loop {
-            let (own, other) = match end {
-                Direction::Up => (&mut self.front, &mut self.back),
-                Direction::Down => (&mut self.back, &mut self.front),
+            let (own, other, far) = match end {
+                Direction::Up => (&mut self.front, &mut self.back, Direction::Down),
+                Direction::Down => (&mut self.back, &mut self.front, Direction::Up),
             };
-            let row = own.pop_front().or_else(|| if self.exhausted { other.pop_back() } else { None });
-            if let Some(row) = row {
-                return Some(Ok(row));
+            if let Some(index) = own.left.next() {
+                return Ok(Some((end, index)));
             }
             if self.exhausted {
-                return None;
+                return Ok(other.left.next_back().map(|index| (far, index)));
             }
             if let Some(limit) = limit {
-                self.wanted = limit.saturating_sub(self.front.len() + self.back.len()).clamp(1, BATCH_MAX);
+                self.wanted = limit.saturating_sub(other.left.len()).clamp(1, BATCH_MAX);
             }
-            if let Err(error) = self.fetch(end) {
+            self.fetch(end)?;
+        }
+    }
+
+    /// The next entry from one end, if there is one. The caller will take at most `limit` more.
+    pub(crate) fn step(&mut self, end: Direction, limit: Option<usize>) -> Result<Option<Entry<'_>>> {
+        let outcome = self.next_place(end, limit).and_then(|place| self.long_value(place));
+        match outcome {
+            Ok(place) => Ok(place.map(|place| self.entry(place))),
+            Err(error) => {
                 self.exhausted = true;
-                self.front.clear();
-                self.back.clear();
-                return Some(Err(error));
+                self.front.left = 0..0;
+                self.back.left = 0..0;
+                Err(error)
             }
         }
+    }
+
+    fn batch(&self, end: Direction) -> &Batch {
+        match end {
+            Direction::Up => &self.front.batch,
+            Direction::Down => &self.back.batch,
+        }
+    }
+
+    /// Reads the entry's value if it is a long one.
+    fn long_value(&mut self, place: Option<Place>) -> Result<Option<Place>> {
+        if let Some((end, index)) = place
+            && let BatchValue::Chain(chain) = self.batch(end).value(index)
+        {
+            self.long = read_chain(&self.transaction.engine().pool, self.table.tree.table, chain)?;
+        }
+        Ok(place)
+    }
+
+    fn entry(&self, (end, index): Place) -> Entry<'_> {
+        let batch = self.batch(end);
+        let value = match batch.value(index) {
+            BatchValue::Inline(value) => value,
+            BatchValue::Chain(_) => &self.long,
+        };
+        (batch.key(index), value)
     }
 }
 

@@ -34,7 +34,7 @@ mod value;
 pub(crate) use clock::HandClock;
 pub(crate) use clock::{SLOTS_MAX, Source, Timestamp};
 pub(crate) use load::{Found, Loader, Row};
-pub(crate) use record::Key;
+pub(crate) use record::{Key, Value};
 pub(crate) use transaction::{Mark, Running};
 pub(crate) use transaction_scan::Scan;
 pub(crate) use validate::Validated;

@@ -10,11 +10,11 @@
 //! Leaves may be looked at one after the other: what is locked no longer changes, only where it lies.
 
 use super::descend::{Target, expect_node};
-use super::{Chain, Tree};
+use super::{Batch, Tree};
+use crate::Result;
 use crate::direction::Direction;
-use crate::paged::page::{LeafRef, PageId, Value, header};
-use crate::paged::pool::{PageRead, Pool};
-use crate::{Lsn, Result};
+use crate::paged::page::{LeafRef, header};
+use crate::paged::pool::Pool;
 use std::ops::Bound;
 
 /// What to scan, and how much of it at once.
@@ -30,25 +30,6 @@ pub(crate) struct Stretch<'a> {
     pub(crate) bytes: usize,
 }
 
-/// A value in a batch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum BatchValue {
-    /// The value.
-    Inline(Vec<u8>),
-    /// To be read with [`super::read_chain`].
-    Chain(Chain),
-}
-
-/// Some entries of a tree, in the order of the scan that filled it.
-#[derive(Debug, Default)]
-pub(crate) struct Batch {
-    entries: Vec<(Vec<u8>, BatchValue)>,
-    /// Bytes of keys and values, those in chains included.
-    bytes: usize,
-    /// The leaves that the scan came to, and their page LSNs then.
-    leaves: Vec<(PageId, Lsn)>,
-}
-
 /// Where a scan stands behind a leaf, or inside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stand {
@@ -58,47 +39,6 @@ enum Stand {
     Behind,
     /// No leaf has more of it.
     Over,
-}
-
-impl Batch {
-    /// Whether it has none: then the scan has seen everything.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    /// Its entries.
-    pub(crate) fn entries(&self) -> &[(Vec<u8>, BatchValue)] {
-        &self.entries
-    }
-
-    /// Takes its entries out.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (Vec<u8>, BatchValue)> {
-        self.entries.drain(..)
-    }
-
-    /// The last key, in the order of the scan.
-    pub(crate) fn last_key(&self) -> Option<&[u8]> {
-        self.entries.last().map(|(key, _)| key.as_slice())
-    }
-
-    fn clear(&mut self) {
-        self.entries.clear();
-        self.bytes = 0;
-        self.leaves.clear();
-    }
-
-    fn came_to(&mut self, page: &PageRead) {
-        self.leaves.push((page.id(), page.lsn()));
-    }
-
-    fn push(&mut self, key: &[u8], value: Value<'_>) {
-        self.bytes += key.len() + value.bytes();
-        let value = match value {
-            Value::Inline(bytes) => BatchValue::Inline(bytes.to_vec()),
-            Value::Overflow { head, length } => BatchValue::Chain(Chain { head, length }),
-        };
-        self.entries.push((key.to_vec(), value));
-    }
 }
 
 /// The first slot of a leaf at or behind the bound.
@@ -185,7 +125,7 @@ impl<'a> Stretch<'a> {
     }
 
     fn is_full(&self, batch: &Batch) -> bool {
-        !batch.is_empty() && (batch.entries.len() >= self.entries || batch.bytes >= self.bytes)
+        !batch.is_empty() && (batch.len() >= self.entries || batch.weight() >= self.bytes)
     }
 
     /// The bound to go on from, behind the last leaf the scan came to.
@@ -264,6 +204,6 @@ impl Tree {
             pool.try_read(leaf)
                 .is_some_and(|page| page.lsn() == lsn && expect_node(&page, self.table, 0).is_ok())
         };
-        batch.leaves.iter().all(|(leaf, lsn)| same(*leaf, *lsn))
+        batch.leaves().iter().all(|(leaf, lsn)| same(*leaf, *lsn))
     }
 }

@@ -1,7 +1,7 @@
 //! The B+tree of one table: keys to values, on pages of the pool, every change logged before it is made.
 //!
 //! Threads: any; a tree has no state of its own but the id of its root, which never moves. Parts: `descend` (from the root
-//! to a leaf), `hint` (past the root), `read` and `cursor`, `write` (one key), `room` (splitting), `shrink` (merging), `structure` (one record for
+//! to a leaf), `hint` (past the root), `read`, `cursor` and `batch` (scanning), `write` (one key), `room` (splitting), `shrink` (merging), `structure` (one record for
 //! several pages), `chain` (long values), `lifecycle` (creating and dropping trees), `undo`, `verify`.
 //!
 //! Invariants:
@@ -22,6 +22,7 @@
 //! What a crash leaves: the state after some prefix of the log's records, by redo; keys of unfinished transactions are taken
 //! back by `undo`. A page reserved but not logged is free again.
 
+mod batch;
 mod chain;
 mod cursor;
 mod descend;
@@ -37,8 +38,9 @@ mod undo;
 mod verify;
 mod write;
 
+pub(crate) use batch::{Batch, BatchValue};
 pub(crate) use chain::{Chain, read_chain};
-pub(crate) use cursor::{Batch, BatchValue, Stretch};
+pub(crate) use cursor::Stretch;
 pub(crate) use hint::{LeafHint, LeafHints};
 pub(crate) use lifecycle::free_after_commit;
 pub(crate) use undo::apply_undo;

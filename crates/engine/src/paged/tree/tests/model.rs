@@ -141,7 +141,7 @@ fn what_is_said_to_be_unchanged_is_what_another_scan_finds() {
                 change(&rig, rng, sizes, &mut model, if round / 150 % 2 == 0 { 9 } else { 2 });
             }
             TREE.scan(&rig.pool, stretch, &mut again).expect("a scan");
-            let is_same = batch.entries() == again.entries();
+            let is_same = batch.iter().eq(again.iter());
             let unchanged = TREE.is_unchanged(&rig.pool, &batch);
             assert!(is_same || !unchanged, "a changed batch was told to be as before");
             same += u32::from(unchanged);

@@ -308,13 +308,13 @@ impl Rig {
         loop {
             let rest = stretch.from(bound.as_ref().map(Vec::as_slice));
             let onward = tree.scan(&self.pool, rest, &mut batch).expect("a scan");
-            assert!(batch.entries().len() <= stretch.entries && (onward.is_none() || !batch.is_empty()));
-            for (key, value) in batch.drain() {
+            assert!(batch.len() <= stretch.entries && (onward.is_none() || !batch.is_empty()));
+            for (key, value) in batch.iter() {
                 let value = match value {
-                    BatchValue::Inline(value) => value,
+                    BatchValue::Inline(value) => value.to_vec(),
                     BatchValue::Chain(chain) => read_chain(&self.pool, tree.table, chain).expect("a value"),
                 };
-                found.push((key, value));
+                found.push((key.to_vec(), value));
             }
             match onward {
                 Some(onward) => bound = onward,
