@@ -2,10 +2,13 @@
 
 mod common;
 
-use common::{contents, key, small_options};
-use katydid::{Database, Error, Options};
-use katydid_device::{Directory, MemoryDirectory};
+use common::{block_on, contents, key, small_options};
+use katydid::{CommitFuture, Database, Error, Options, Table};
+use katydid_device::{Directory, MemoryDirectory, SimDevice};
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 fn in_memory() -> (Arc<dyn Directory>, Database) {
@@ -173,4 +176,54 @@ fn a_thread_that_comes_back_to_a_changed_tree_writes_to_the_right_leaf() {
     fill(&a, 3);
     assert_eq!((keys(&a), keys(&b)), (expected(3), expected(2)));
     common::assert_sound(&database.verify(None).unwrap());
+}
+
+/// Commits a transaction that reads some keys, and whether that has to wait for the device.
+fn read_waits(database: &Database, table: &Table, keys: std::ops::Range<u64>) -> (CommitFuture, bool) {
+    let mut txn = database.begin().unwrap();
+    txn.range(table, key(keys.start)..key(keys.end)).for_each(|entry| drop(entry.unwrap()));
+    let mut commit = txn.commit_async();
+    let waits = Pin::new(&mut commit).poll(&mut Context::from_waker(Waker::noop())).is_pending();
+    (commit, waits)
+}
+
+/// Locks are released before commits are durable: who has seen one waits for it, who reads elsewhere does not.
+#[test]
+fn a_range_waits_for_the_commits_it_has_read_and_hardly_for_others() {
+    let device = SimDevice::new(1);
+    let database = Database::open_in(device.directory(), small_options()).unwrap();
+    let table = database.table("t").unwrap();
+    for number in (0..400).filter(|number| *number != 105) {
+        database.put(&table, key(number), "durable").unwrap();
+    }
+    device.stall_writes(true);
+    let mut commits = Vec::new();
+    let mut write = |number: u64, value: Option<&str>| {
+        let mut txn = database.begin().unwrap();
+        match value {
+            Some(value) => txn.put(&table, key(number), value).unwrap(),
+            None => assert!(txn.delete(&table, key(number)).unwrap()),
+        }
+        commits.push(txn.commit_async());
+    };
+    write(100, Some("changed"));
+    write(105, Some("new"));
+    let mut reads = Vec::new();
+    for seen in [90..101, 100..101, 100..110, 103..107] {
+        let (commit, waits) = read_waits(&database, &table, seen.clone());
+        assert!(waits, "{seen:?} was told before it was durable");
+        reads.push(commit);
+    }
+    // A key may share a bucket with one that was written.
+    let others = (20..40).filter(|part| !read_waits(&database, &table, part * 10..part * 10 + 10).1);
+    assert!(others.count() > 15, "ranges of keys that nobody has written wait");
+    write(200, None);
+    let (commit, waits) = read_waits(&database, &table, 195..205);
+    assert!(waits, "that a key is gone was told before it was durable");
+    reads.push(commit);
+    device.stall_writes(false);
+    for commit in commits.into_iter().chain(reads) {
+        block_on(commit).unwrap();
+    }
+    assert!(!read_waits(&database, &table, 0..400).1, "everything is durable");
 }

@@ -25,6 +25,12 @@
 //! bookkeeping here: W's records lie above the commit records it depended on when it appended them (`Writer::depend_on`), so durable up
 //! to e includes those.
 //!
+//! A table's newest commit end is far more than most intervals depend on. Once its holder has read it, it may ask for less: for the buckets
+//! of the keys that it has found, and for the newest commit that has removed a key (`LockSpace::dependence_of`). That is enough as well: what
+//! W has done to k is seen as k's value, or as its absence. If k is there, its bucket was published before W let go of it. If
+//! it is not, somebody W' has removed it, later or W itself, who published that before letting go; and durable up to its commit end is durable
+//! up to W's, which it depended on.
+//!
 //! Nothing survives a crash, and nothing need: after recovery everything visible is durable.
 
 use crate::Lsn;

@@ -28,6 +28,8 @@ struct HeldSpace {
     ranges: Vec<HeldRange>,
     /// An exclusive point is held here.
     writes: bool,
+    /// A key was removed here.
+    removes: bool,
 }
 
 /// A granted range.
@@ -104,7 +106,12 @@ impl TxnLocks {
     pub(super) fn enter(&mut self, space: &Arc<LockSpace>) -> u32 {
         // Latest first: a transaction mostly stays with a table for a while.
         let at = self.spaces.iter().rposition(|held| Arc::ptr_eq(&held.space, space)).unwrap_or_else(|| {
-            self.spaces.push(HeldSpace { space: space.clone(), ranges: Vec::new(), writes: false });
+            self.spaces.push(HeldSpace {
+                space: space.clone(),
+                ranges: Vec::new(),
+                writes: false,
+                removes: false,
+            });
             self.spaces.len() - 1
         });
         at as u32
@@ -117,6 +124,17 @@ impl TxnLocks {
     /// The spaces in use with the flag whether an exclusive point or a range is held there.
     pub(super) fn spaces(&self) -> impl Iterator<Item = (&Arc<LockSpace>, bool, bool)> {
         self.spaces.iter().map(|held| (&held.space, held.writes, !held.ranges.is_empty()))
+    }
+
+    /// Says that a key that is locked here was removed.
+    pub(crate) fn removed_from(&mut self, space: &Arc<LockSpace>) {
+        let at = self.enter(space);
+        self.spaces[at as usize].removes = true;
+    }
+
+    /// The spaces where a key was removed.
+    pub(super) fn spaces_removed_from(&self) -> impl Iterator<Item = &Arc<LockSpace>> {
+        self.spaces.iter().filter(|held| held.removes).map(|held| &held.space)
     }
 
     pub(super) fn points(&self) -> &[HeldPoint] {
@@ -201,6 +219,7 @@ impl TxnLocks {
         for held in &mut self.spaces {
             held.ranges = Vec::new();
             held.writes = false;
+            held.removes = false;
         }
         self.points.clear();
         self.keys.clear();

@@ -16,6 +16,9 @@ impl Locks {
     /// before that is durable; it becomes what later holders of the written keys depend on. `None` if there is nothing
     /// to depend on: rolled back, durable already, or nothing written. Does nothing the second time.
     pub(crate) fn release_all(&self, txn: &mut TxnLocks, commit_end: Option<Lsn>) {
+        if let Some(commit_end) = commit_end {
+            txn.spaces_removed_from().for_each(|space| space.publish_removal(commit_end));
+        }
         for point in txn.points() {
             let space = txn.space(point.space);
             self.release_point(txn, space, point, commit_end);

@@ -24,7 +24,7 @@ use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Shards of a table; a power of two. Enough that 64 threads rarely meet a preempted one in its shard, few enough that
 /// visiting them all for a range costs less than reading a page.
@@ -97,6 +97,9 @@ pub(crate) struct LockSpace {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     pub(super) ranges: Mutex<Ranges>,
     range_count: AtomicUsize,
+    /// The greatest commit end of a transaction that removed a key. Written before its locks go, so whoever has seen in the key's shard
+    /// that they went reads it; the shard's mutex orders the two.
+    removed: AtomicU64,
 }
 
 impl LockSpace {
@@ -107,6 +110,7 @@ impl LockSpace {
             shards: (0..1 << SHARD_BITS).map(|_| CachePadded::default()).collect(),
             ranges: Mutex::default(),
             range_count: AtomicUsize::new(0),
+            removed: AtomicU64::new(0),
         }
     }
 
@@ -228,6 +232,18 @@ impl LockSpace {
     /// What a holder of any interval depends on, after a wait.
     pub(super) fn interval_dependence(&self) -> Lsn {
         self.shards.iter().map(|shard| shard.lock().dependence.of_interval()).max().unwrap_or_default()
+    }
+
+    /// What a holder of an interval that has these keys, and no others, depends on: on those who wrote them, and on whoever removed
+    /// any, for nobody sees where a key was. Nearer than what the grant of the interval has told.
+    pub(crate) fn dependence_of<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> Lsn {
+        let removed = Lsn::new(self.removed.load(Ordering::Acquire));
+        keys.map(|key| self.point_dependence(self.hash(key))).fold(removed, Lsn::max)
+    }
+
+    /// Leaves behind the commit end of a transaction that removed a key and is about to release its locks.
+    pub(super) fn publish_removal(&self, commit_end: Lsn) {
+        self.removed.fetch_max(commit_end.get(), Ordering::AcqRel);
     }
 
     /// Whether nothing is held or waited for.

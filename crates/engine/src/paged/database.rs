@@ -153,7 +153,7 @@ impl PagedDatabase {
         let Some(table) = self.open_table(name)? else { return Ok(false) };
         self.engine().check_writable(Stage::First, Waiter::NEVER)?;
         let mut txn = self.begin_durable()?;
-        let Some((engine, locks, _)) = txn.parts() else { return Err(Error::Closed) };
+        let Some((engine, locks)) = txn.parts() else { return Err(Error::Closed) };
         let tree = table.tree;
         engine
             .locks

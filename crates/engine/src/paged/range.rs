@@ -135,12 +135,9 @@ impl<'t> PagedRange<'t> {
             Direction::Up => (slice(&self.low), slice(reach)),
             Direction::Down => (slice(reach), slice(&self.high)),
         };
-        let Some((engine, locks, depends)) = self.transaction.parts() else { return Err(Error::Closed) };
+        let Some((engine, locks)) = self.transaction.parts() else { return Err(Error::Closed) };
         match engine.locks.acquire_range(locks, &self.table.space, low, high) {
-            Ok(grant) => {
-                *depends = (*depends).max(grant.depends_on);
-                Ok(grant.depends_on)
-            }
+            Ok(grant) => Ok(grant.depends_on),
             Err(conflict) => {
                 let error = engine.conflict(conflict);
                 Err(self.transaction.fail(error))
@@ -163,12 +160,22 @@ impl<'t> PagedRange<'t> {
             _ if end == Direction::Up => self.high.clone(),
             _ => self.low.clone(),
         };
-        let depends_on = self.lock(end, &reach)?;
+        let newest = self.lock(end, &reach)?;
         let more = !self.is_unchanged(end) && self.look(end, Some(&reach))?;
+        let depends_on = self.depends_on(end, newest);
+        self.transaction.depend_on(depends_on);
         self.transaction.show(depends_on)?;
         self.take_over(end, reach, more);
         self.wanted = (self.wanted * 2).clamp(BATCH_SECOND, BATCH_MAX);
         Ok(())
+    }
+
+    /// What the holder of the interval depends on now that it has read it; `newest` is what anybody would.
+    fn depends_on(&self, end: Direction, newest: Lsn) -> Lsn {
+        if newest <= self.transaction.engine().log.durable() {
+            return newest;
+        }
+        self.table.space.dependence_of(self.batch(end).iter().map(|(key, _)| key))
     }
 
     fn is_unchanged(&self, end: Direction) -> bool {

@@ -126,6 +126,11 @@ impl PagedTransaction {
         let previous = self.write(table, key, |engine, writer| {
             table.tree.delete(engine.pages(), key, &mut Forward { engine, writer })
         })?;
+        if previous.existed
+            && let Some(locks) = &mut self.locks
+        {
+            locks.removed_from(&table.space);
+        }
         Ok(previous.existed)
     }
 
@@ -259,9 +264,14 @@ impl PagedTransaction {
     }
 
     /// The transaction's locks, for a range.
-    pub(crate) fn parts(&mut self) -> Option<(&Engine, &mut TxnLocks, &mut Lsn)> {
+    pub(crate) fn parts(&mut self) -> Option<(&Engine, &mut TxnLocks)> {
         let locks = self.locks.as_mut()?;
-        Some((&self.inner.engine, locks, &mut self.depends))
+        Some((&self.inner.engine, locks))
+    }
+
+    /// Makes the transaction depend on a commit that ends at `end`.
+    pub(crate) fn depend_on(&mut self, end: Lsn) {
+        self.depends = self.depends.max(end);
     }
 
     fn write(

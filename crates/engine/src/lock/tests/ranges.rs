@@ -305,3 +305,29 @@ fn a_transaction_with_many_ranges_locks_too_much_rather_than_many() {
     assert!(rig.waits(2, "400", Exclusive, || rig.end(&mut txn)));
     rig.assert_vacant();
 }
+
+#[test]
+fn who_has_read_an_interval_depends_on_its_keys_and_on_removals() {
+    let rig = Rig::new(LONG);
+    let dependence = |keys: &[&str]| rig.space.dependence_of(keys.iter().map(|key| key.as_bytes()));
+    let (mut writer, mut remover, mut gave_up) = (rig.txn(1), rig.txn(2), rig.txn(3));
+    rig.point(&mut writer, "b", Exclusive).unwrap();
+    rig.locks.release_all(&mut writer, Some(Lsn::new(70)));
+    assert_eq!(dependence(&["a", "b", "c"]), Lsn::new(70));
+    assert_eq!(dependence(&["a", "c", "d"]), Lsn::ZERO);
+    assert_eq!(dependence(&[]), Lsn::ZERO);
+    rig.point(&mut gave_up, "d", Exclusive).unwrap();
+    gave_up.removed_from(&rig.space);
+    rig.end(&mut gave_up);
+    assert_eq!(dependence(&[]), Lsn::ZERO);
+    rig.point(&mut remover, "c", Exclusive).unwrap();
+    remover.removed_from(&rig.space);
+    rig.locks.release_all(&mut remover, Some(Lsn::new(90)));
+    assert_eq!(dependence(&[]), Lsn::new(90), "nobody sees where the key was");
+    assert_eq!(dependence(&["b"]), Lsn::new(90));
+    let mut later = rig.txn(4);
+    rig.point(&mut later, "b", Exclusive).unwrap();
+    rig.locks.release_all(&mut later, Some(Lsn::new(120)));
+    assert_eq!((dependence(&["b"]), dependence(&[])), (Lsn::new(120), Lsn::new(90)));
+    rig.assert_vacant();
+}
