@@ -31,12 +31,14 @@ impl<'t> Range<'t> {
     /// and locks them at once (up to 128 entries, or 128 KiB), and nothing behind them, where else it would feel its way.
     ///
     /// ```
-    /// # let dir = tempfile::tempdir()?;
-    /// # let db = katydid::Database::open(dir.path())?;
-    /// # let stock = db.create_table("stock")?;
-    /// # let mut tx = db.begin()?;
-    /// # for key in ["apple", "banana", "cherry"] { tx.put(&stock, key, "7")?; }
-    /// let first: Vec<_> = tx.range(&stock, "b"..).limit(1).collect::<katydid::Result<_>>()?;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let database = katydid::Database::open(folder.path().join("db"))?;
+    /// # let fruit = database.table("fruit")?;
+    /// # let mut txn = database.begin()?;
+    /// for name in ["apple", "banana", "cherry"] {
+    ///     txn.put(&fruit, name, "7")?;
+    /// }
+    /// let first: Vec<_> = txn.range(&fruit, "b"..).limit(1).collect::<katydid::Result<_>>()?;
     /// assert_eq!(first, [(b"banana".to_vec(), b"7".to_vec())]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -49,13 +51,15 @@ impl<'t> Range<'t> {
     /// The next key and its value, not copied: they last until the next call. As `next` otherwise.
     ///
     /// ```
-    /// # let dir = tempfile::tempdir()?;
-    /// # let db = katydid::Database::open(dir.path())?;
-    /// # let stock = db.create_table("stock")?;
-    /// # let mut tx = db.begin()?;
-    /// # for key in ["apple", "banana", "cherry"] { tx.put(&stock, key, "7")?; }
+    /// # let folder = tempfile::tempdir()?;
+    /// # let database = katydid::Database::open(folder.path().join("db"))?;
+    /// # let fruit = database.table("fruit")?;
+    /// # let mut txn = database.begin()?;
+    /// for name in ["apple", "banana", "cherry"] {
+    ///     txn.put(&fruit, name, "7")?;
+    /// }
     /// let mut bytes = 0;
-    /// let mut range = tx.range(&stock, "b"..);
+    /// let mut range = txn.range(&fruit, "b"..);
     /// while let Some((key, value)) = range.next_ref()? {
     ///     bytes += key.len() + value.len();
     /// }

@@ -177,6 +177,17 @@ fn ranges_go_both_ways_and_meet(engine: EngineKind) {
     assert!(range.next().is_none() && range.next_back().is_none());
     front.extend(back.into_iter().rev());
     assert_eq!(front, expected);
+    let mut range = txn.range(&table, key(100)..).limit(300).limit(60);
+    let mut ends = (100, 499);
+    for turn in 0..60 {
+        let (row, expected) =
+            if turn % 3 == 0 { (range.next_back(), &mut ends.1) } else { (range.next(), &mut ends.0) };
+        assert_eq!(row.unwrap().unwrap().0, key(*expected));
+        if turn % 3 == 0 { *expected -= 1 } else { *expected += 1 }
+    }
+    assert!(range.next().is_none() && range.next_back().is_none());
+    assert_eq!(txn.range(&table, key(490)..).limit(60).count(), 10);
+    assert_eq!(txn.range(&table, key(490)..).limit(0).count(), 0);
     assert_eq!(txn.range(&table, key(5)..key(5)).count(), 0);
     assert_eq!(txn.range(&table, key(6)..key(5)).count(), 0);
     assert_eq!(txn.range::<&[u8]>(&table, ..).count(), 500);

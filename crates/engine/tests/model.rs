@@ -15,7 +15,7 @@
 mod common;
 
 use common::{Rng, chunked, key, options_for, seed};
-use katydid::{Database, EngineKind, Error, LockRelease, Lsn, Options, Table};
+use katydid::{Database, EngineKind, Error, LockRelease, Lsn, Options, Range, Table};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -83,6 +83,17 @@ fn value(random: &mut Rng, tag: u64) -> Vec<u8> {
     value
 }
 
+type Row = (Vec<u8>, Vec<u8>);
+
+/// The entries of a range, one by one as they are lent.
+fn lent(mut range: Range<'_>, back: bool) -> Result<Vec<Row>, Error> {
+    let mut entries = Vec::new();
+    while let Some((key, value)) = if back { range.next_back_ref()? } else { range.next_ref()? } {
+        entries.push((key.to_vec(), value.to_vec()));
+    }
+    Ok(entries)
+}
+
 fn range_bound(random: &mut Rng, keys: u64) -> Bound<Vec<u8>> {
     match random.u32(0..5) {
         0 => Bound::Unbounded,
@@ -145,8 +156,13 @@ fn run_one(database: &Database, table: &Table, random: &mut Rng, keys: u64, tag:
                 let (from, to) = (range_bound(random, keys), range_bound(random, keys));
                 let (back, limit) = (random.bool(), random.usize(1..12));
                 let range = txn.range(table, (from.clone(), to.clone()));
-                let found: Result<Vec<_>, Error> =
-                    if back { range.rev().take(limit).collect() } else { range.take(limit).collect() };
+                let found: Result<Vec<_>, Error> = match random.u32(0..3) {
+                    0 if back => range.rev().take(limit).collect(),
+                    0 => range.take(limit).collect(),
+                    1 if back => range.limit(limit).rev().collect(),
+                    1 => range.limit(limit).collect(),
+                    _ => lent(range.limit(limit), back),
+                };
                 match found {
                     Ok(found) => {
                         let taken = if found.len() < limit { usize::MAX } else { limit };

@@ -53,7 +53,7 @@ fn encode((client, number): Version, length: usize) -> Vec<u8> {
     value
 }
 
-fn decode(value: Option<&Vec<u8>>) -> Version {
+fn decode(value: Option<&[u8]>) -> Version {
     let word = |value: &[u8], at: usize| u64::from_le_bytes(value[at..at + 8].try_into().expect("a word"));
     value.map_or((0, 0), |value| (word(value, 0), word(value, 8)))
 }
@@ -90,7 +90,7 @@ fn body(txn: &mut Transaction, table: &Table, random: &mut Rng, version: Version
             }
             5..8 => {
                 let key = shared(random.u64(0..SHARED));
-                let before = decode(txn.get_for_update(table, &key)?.as_ref());
+                let before = decode(txn.get_for_update(table, &key)?.as_deref());
                 txn.put(table, &key, encode(version, random.usize(0..100)))?;
                 if before != version {
                     attempt.read.push(before);
@@ -99,7 +99,7 @@ fn body(txn: &mut Transaction, table: &Table, random: &mut Rng, version: Version
             }
             8 => {
                 let found = txn.get(table, shared(random.u64(0..SHARED)))?;
-                attempt.read.push(decode(found.as_ref()));
+                attempt.read.push(decode(found.as_deref()));
             }
             _ => {
                 let rows: Result<Vec<_>, Error> = txn.range(table, shared(0)..=shared(SHARED)).collect();
@@ -112,10 +112,17 @@ fn body(txn: &mut Transaction, table: &Table, random: &mut Rng, version: Version
     Ok(attempt)
 }
 
-fn reader(txn: &mut Transaction, table: &Table) -> Result<Vec<Version>, Error> {
+fn reader(txn: &mut Transaction, table: &Table, random: &mut Rng) -> Result<Vec<Version>, Error> {
     let mut seen = Vec::new();
-    for number in 0..SHARED {
-        seen.push(decode(txn.get(table, shared(number))?.as_ref()));
+    if random.bool() {
+        let mut range = txn.range(table, shared(0)..=shared(SHARED));
+        while let Some((_, value)) = range.next_ref()? {
+            seen.push(decode(Some(value)));
+        }
+    } else {
+        for number in 0..SHARED {
+            seen.push(decode(txn.get(table, shared(number))?.as_deref()));
+        }
     }
     seen.retain(|version| version.1 != 0);
     Ok(seen)
@@ -222,7 +229,7 @@ fn client(
                 let access = if random.bool() { Access::ReadOnly } else { Access::ReadWrite };
                 let mut txn =
                     database.begin_with(TransactionOptions { read, access, ..Default::default() })?;
-                match reader(&mut txn, table) {
+                match reader(&mut txn, table, random) {
                     Ok(seen) if read == Read::Durable => {
                         // However it ends: it was shown nothing else.
                         log.shown.extend(seen);
@@ -326,7 +333,7 @@ fn check(rows: &BTreeMap<Vec<u8>, Vec<u8>>, logs: &[Log], engine: EngineKind) {
             }
         }
         let mut seen = BTreeSet::new();
-        let mut at = decode(rows.get(&key));
+        let mut at = decode(rows.get(&key).map(Vec::as_slice));
         while at.1 != 0 {
             assert!(seen.insert(at), "a circle of versions");
             let next = before.get(&at);

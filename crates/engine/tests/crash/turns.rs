@@ -242,8 +242,25 @@ impl<'a> Turns<'a> {
             Ok(rows)
         })?;
         assert!(found == expected, "a reader was shown something else than was committed");
-        self.shown.extend(self.writers.iter().filter(|((table, _), _)| table == shared).map(|(_, n)| *n));
+        self.shown.extend(self.authors(shared));
         Ok(())
+    }
+
+    /// Who made the table what it is. Nobody can see that somebody removed a key that was not there.
+    fn authors(&self, table: &str) -> Vec<usize> {
+        let mut there: BTreeSet<_> = self.base.get(table).into_iter().flat_map(BTreeMap::keys).collect();
+        let mut authors = BTreeMap::new();
+        for (number, attempt) in self.attempts.iter().enumerate() {
+            let Unit::Commit(writes) = &attempt.unit else { continue };
+            for (_, key, value) in writes.iter().filter(|(name, ..)| name == table) {
+                let was_there = there.remove(key);
+                there.extend(value.is_some().then_some(key));
+                if was_there || value.is_some() {
+                    authors.insert(key, number);
+                }
+            }
+        }
+        authors.into_values().collect()
     }
 
     fn step(&mut self, database: &Database, client: usize) -> Result<(), Error> {
