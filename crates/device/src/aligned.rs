@@ -5,13 +5,15 @@
 //! Invariants:
 //!
 //! 1. `base` comes from `alloc_zeroed` with [`AlignedBuffer::layout`] of `len`, or is dangling (but aligned) when `len`
-//!    is 0. It is freed once, in `drop`, with the same layout.
+//!    is 0; then it is freed once, in `drop`, with the same layout. Or it is a piece of `chunk`, which nobody else has.
 //! 2. All `len` bytes are initialised from the start (zeros), so that a slice over them is always valid.
 
+use crate::slab::Chunk;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// The alignment, in bytes, that [`AlignedBuffer`] has and direct files ask for.
 pub const ALIGNMENT: usize = 4096;
@@ -20,6 +22,7 @@ pub const ALIGNMENT: usize = 4096;
 pub struct AlignedBuffer {
     base: NonNull<u8>,
     len: usize,
+    chunk: Option<Arc<Chunk>>,
 }
 
 // SAFETY: by invariant 1 the buffer owns its memory alone, as `Box<[u8]>` does; bytes have no thread affinity.
@@ -35,13 +38,22 @@ impl AlignedBuffer {
     /// If `len` is above `isize::MAX` less one block. Check a length that comes from a device before it gets here.
     pub fn new_zeroed(len: usize) -> Self {
         if len == 0 {
-            return AlignedBuffer { base: Self::dangling(), len };
+            return AlignedBuffer { base: Self::dangling(), len, chunk: None };
         }
         let layout = Self::layout(len);
         // SAFETY: `len` is not 0, so the layout is not of size 0.
         let raw = unsafe { alloc_zeroed(layout) };
         let Some(base) = NonNull::new(raw) else { handle_alloc_error(layout) };
-        AlignedBuffer { base, len }
+        AlignedBuffer { base, len, chunk: None }
+    }
+
+    /// A piece of a chunk.
+    ///
+    /// # Safety
+    ///
+    /// `len` initialised bytes at `base`, aligned to [`ALIGNMENT`], lie in the chunk, and nobody else has access to them.
+    pub(crate) unsafe fn in_chunk(base: NonNull<u8>, len: usize, chunk: Arc<Chunk>) -> Self {
+        AlignedBuffer { base, len, chunk: Some(chunk) }
     }
 
     /// A copy of `bytes`.
@@ -68,7 +80,7 @@ impl AlignedBuffer {
 
 impl Drop for AlignedBuffer {
     fn drop(&mut self) {
-        if self.len != 0 {
+        if self.len != 0 && self.chunk.is_none() {
             // SAFETY: invariant 1: allocated with this layout, freed only here.
             unsafe { dealloc(self.base.as_ptr(), Self::layout(self.len)) }
         }

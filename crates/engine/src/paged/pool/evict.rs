@@ -9,6 +9,7 @@ use super::frame::Frame;
 use super::{Pool, SHARDS};
 use crate::error::Result;
 use crate::paged::double_write;
+use katydid_device::AlignedBuffer;
 use std::sync::atomic::Ordering;
 
 /// Frames looked at per clock step: bounds how long a shard's latch is held.
@@ -35,7 +36,8 @@ impl Pool {
         }
         let below = |resident: usize| (resident < self.capacity).then_some(resident + 1);
         if self.resident.fetch_update(Ordering::Relaxed, Ordering::Relaxed, below).is_ok() {
-            return Ok(Some(Frame::new(self.page_bytes, &self.ties)));
+            let bytes = self.slab.lock().take();
+            return Ok(Some(Frame::new(bytes, &self.ties)));
         }
         for _ in 0..ROUNDS {
             let mut dirty = Vec::new();
@@ -60,7 +62,7 @@ impl Pool {
             }
         }
         self.resident.fetch_add(1, Ordering::Relaxed);
-        Ok(Some(Frame::new(self.page_bytes, &self.ties)))
+        Ok(Some(Frame::new(AlignedBuffer::new_zeroed(self.page_bytes), &self.ties)))
     }
 
     /// A clean frame, or else, in `dirty`, the cold dirty pages met on the way.

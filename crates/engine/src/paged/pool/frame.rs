@@ -117,19 +117,14 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    pub(super) fn new(page_bytes: usize, ties: &Arc<Ties>) -> Self {
+    pub(super) fn new(bytes: AlignedBuffer, ties: &Arc<Ties>) -> Self {
         let meta = Arc::new(Meta {
             page: AtomicU64::new(0),
             rec_lsn: AtomicU64::new(NONE),
             flushing: AtomicU64::new(NONE),
         });
-        let body = Body {
-            bytes: AlignedBuffer::new_zeroed(page_bytes),
-            change_end: Lsn::ZERO,
-            loaded: false,
-            meta: meta.clone(),
-            ties: ties.clone(),
-        };
+        let body =
+            Body { bytes, change_end: Lsn::ZERO, loaded: false, meta: meta.clone(), ties: ties.clone() };
         Frame { meta, latch: Arc::new(RwLock::new(body)), referenced: AtomicBool::new(true) }
     }
 

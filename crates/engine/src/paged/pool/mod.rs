@@ -38,7 +38,7 @@ use crate::Lsn;
 use crate::error::Result;
 use crossbeam_utils::CachePadded;
 use frame::{Frame, Ties};
-use katydid_device::File;
+use katydid_device::{File, Slab};
 use parking_lot::Mutex;
 use shard::Shard;
 use std::collections::VecDeque;
@@ -60,6 +60,8 @@ pub(crate) struct Pool {
     ties: Arc<Ties>,
     /// Frames allocated. Relaxed: each change is a read-modify-write, and it orders nothing.
     resident: AtomicUsize,
+    /// The memory of frames that are not over the limit.
+    slab: Mutex<Slab>,
     /// Frames that belong to no page.
     spare: Mutex<Vec<Frame>>,
     /// Pages just written back because they were cold: where eviction looks first.
@@ -117,6 +119,7 @@ impl Pool {
             shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
             ties: Arc::new(Ties { wal, dirty: AtomicUsize::new(0) }),
             resident: AtomicUsize::new(0),
+            slab: Mutex::new(Slab::new(page_bytes, capacity)),
             spare: Mutex::default(),
             ready: Mutex::default(),
             turn: AtomicUsize::new(0),

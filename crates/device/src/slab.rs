@@ -1,0 +1,139 @@
+//! Aligned memory in large chunks, handed out in pieces of one length: for a cache of very many pages.
+//!
+//! The kernel is asked to back the chunks with huge pages: whoever goes from page to page all over a cache spends much of its time
+//! on finding where each lies, under a hypervisor more than elsewhere. It may ignore that. A chunk's memory is touched as its pieces
+//! are handed out, and freed when the last of them is dropped.
+//!
+//! Invariants:
+//!
+//! 1. A piece lies in a chunk that it keeps alive, and overlaps no other: `used` only grows, by a piece.
+//! 2. A piece is zeroed before it is handed out.
+
+use crate::aligned::{ALIGNMENT, AlignedBuffer};
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// What the processor maps at once, where it does.
+const HUGE_PAGE: usize = 2 << 20;
+/// Bytes of a chunk at most.
+const CHUNK_MAX: usize = 16 << 20;
+
+/// Memory that pieces lie in.
+pub(crate) struct Chunk {
+    base: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: it owns its memory alone and gives nobody access to it but through pieces, which do not overlap.
+unsafe impl Send for Chunk {}
+// SAFETY: as above.
+unsafe impl Sync for Chunk {}
+
+impl Chunk {
+    fn new(bytes: usize) -> Self {
+        let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { ALIGNMENT };
+        let layout = Layout::from_size_align(bytes, align).expect("length of a chunk fits the address space");
+        // SAFETY: a chunk has at least one piece, which is not of size 0.
+        let raw = unsafe { alloc(layout) };
+        let Some(base) = NonNull::new(raw) else { handle_alloc_error(layout) };
+        if align == HUGE_PAGE {
+            ask_for_huge_pages(base, bytes);
+        }
+        Chunk { base, layout }
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout, freed only here.
+        unsafe { dealloc(self.base.as_ptr(), self.layout) }
+    }
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+fn ask_for_huge_pages(base: NonNull<u8>, bytes: usize) {
+    // A kernel without huge pages refuses, and nothing is lost.
+    // SAFETY: the range was just allocated; the advice changes no contents.
+    let _advised =
+        unsafe { rustix::mm::madvise(base.as_ptr().cast(), bytes, rustix::mm::Advice::LinuxHugepage) };
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+fn ask_for_huge_pages(_base: NonNull<u8>, _bytes: usize) {}
+
+/// Hands out aligned buffers of one length.
+pub struct Slab {
+    piece: usize,
+    chunk_bytes: usize,
+    chunk: Option<Arc<Chunk>>,
+    /// Bytes of the chunk that were handed out.
+    used: usize,
+}
+
+impl Slab {
+    /// Pieces of `piece` bytes, a multiple of [`ALIGNMENT`]; about so many will be taken.
+    ///
+    /// # Panics
+    ///
+    /// If `piece` is 0 or no multiple of [`ALIGNMENT`].
+    pub fn new(piece: usize, pieces: usize) -> Self {
+        assert!(piece > 0 && piece.is_multiple_of(ALIGNMENT), "pieces of {piece} bytes");
+        let chunk_bytes = (CHUNK_MAX / piece).min(pieces).max(1) * piece;
+        Slab { piece, chunk_bytes, chunk: None, used: 0 }
+    }
+
+    /// One more piece, zeroed. Aborts, as every allocation of the standard library does, when there is no memory.
+    pub fn take(&mut self) -> AlignedBuffer {
+        let full = self.used + self.piece > self.chunk_bytes;
+        let chunk = match &self.chunk {
+            Some(chunk) if !full => chunk,
+            _ => {
+                self.used = 0;
+                self.chunk.insert(Arc::new(Chunk::new(self.chunk_bytes)))
+            }
+        };
+        // SAFETY: `used + piece` is at most the chunk's length, so the piece lies inside it; nobody else has it (invariant 1).
+        let base = unsafe {
+            let base = chunk.base.add(self.used);
+            base.write_bytes(0, self.piece);
+            base
+        };
+        self.used += self.piece;
+        // SAFETY: as above; zeroed, aligned because the chunk and all pieces are, and the chunk goes along.
+        unsafe { AlignedBuffer::in_chunk(base, self.piece, chunk.clone()) }
+    }
+}
+
+impl fmt::Debug for Slab {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slab").field("piece", &self.piece).field("used", &self.used).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_zeroed_aligned_apart_and_outlive_the_slab() {
+        for (piece, count) in [(4096, 3), (8192, 700), (65536, 300)] {
+            let mut slab = Slab::new(piece, count);
+            // More than it was told of.
+            let mut pieces: Vec<_> = (0..count + 5).map(|_| slab.take()).collect();
+            for (number, piece) in pieces.iter_mut().enumerate() {
+                assert!(piece.iter().all(|byte| *byte == 0), "piece {number}");
+                assert_eq!(piece.base().as_ptr() as usize % ALIGNMENT, 0);
+                piece.fill(number as u8);
+            }
+            drop(slab);
+            let taken = pieces.split_off(count / 2);
+            drop(pieces);
+            for (number, piece) in taken.iter().enumerate() {
+                let byte = (number + count / 2) as u8;
+                assert!(piece.len() == taken[0].len() && piece.iter().all(|found| *found == byte));
+            }
+        }
+    }
+}
