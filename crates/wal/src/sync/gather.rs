@@ -24,10 +24,8 @@ const WAIT_NS_MAX: u64 = 500_000;
 /// And no longer than this part of what the last round took: for those who wait, and for those who do not.
 const WAITING_SHARE: u64 = 2;
 const SERVING_SHARE: u64 = 4;
-/// A round as short as this is not made longer for callers that do not wait.
-const SERVED_NS_MIN: u64 = 800_000;
 /// Callers that do not wait and fill more than this meanwhile keep the device busy anyway.
-const SERVED_BYTES_MAX: u64 = 384 << 10;
+const SERVED_BYTES_MAX: u64 = 128 << 10;
 /// How often a waiter in a crowd yields, at most, before it parks.
 const YIELDS: u32 = 300;
 /// Nobody yields if a round takes longer: sleeping and being woken cost little beside it.
@@ -149,7 +147,6 @@ impl Gather {
         let start = Instant::now();
         let expected = self.expected_bytes.load(Ordering::Relaxed);
         if bytes() < expected
-            && self.round_ns.load(Ordering::Relaxed) >= SERVED_NS_MIN
             && let Some(limit) = self.limit(SERVING_SHARE)
         {
             loop {
