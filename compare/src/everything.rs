@@ -46,10 +46,10 @@ const PARTS: [Part; 18] = [
     part("tpcb", "--workload tpcb --threads 1,8,32"),
     part("tatp", "--workload tatp --threads 1,8,32"),
     part("tatp-update-location", "--workload tatp-update-location --threads 8,32"),
-    // A warehouse for each thread.
+    // A warehouse for each thread; 32 fill 400 MB.
     part("tpcc-1", "--workload tpcc --warehouses 1 --threads 1"),
     part("tpcc-8", "--workload tpcc --warehouses 8 --threads 8"),
-    part("tpcc-32", "--workload tpcc --warehouses 32 --threads 32"),
+    part("tpcc-32", "--workload tpcc --warehouses 32 --threads 32 --cache 1024"),
     part("sysbench-read-write", "--workload sysbench-read-write --threads 8"),
     part("sysbench-write-only", "--workload sysbench-write-only --threads 8"),
     part("sysbench-update-index", "--workload sysbench-update-index --threads 8"),

@@ -66,12 +66,13 @@ impl Scan {
         printed
     }
 
-    fn print(&self, mut range: Range<'_>, out: &mut Output) -> Result<()> {
-        for _ in 0..self.limit.unwrap_or(u64::MAX) {
-            let next = if self.reverse { range.next_back() } else { range.next() };
-            let Some(entry) = next else { break };
-            let (key, value) = entry?;
-            print_entry(out, &key, &value, self.json)?;
+    fn print(&self, range: Range<'_>, out: &mut Output) -> Result<()> {
+        let mut range = match self.limit {
+            Some(limit) => range.limit(usize::try_from(limit).unwrap_or(usize::MAX)),
+            None => range,
+        };
+        while let Some((key, value)) = if self.reverse { range.next_back_ref()? } else { range.next_ref()? } {
+            print_entry(out, key, value, self.json)?;
         }
         Ok(())
     }
