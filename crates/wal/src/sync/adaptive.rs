@@ -3,7 +3,7 @@
 //! No thread switch for a lone committer. A leader writes everything filled, durable as it is written where the device can,
 //! then appoints one
 //! uncovered waiter, wakes it first, then the covered. Non-blocking requests are served by syncer threads, one more waiter as it
-//! were; and in a throng it is the syncer who leads (`gather`). Where several writes under way serve committers better (`depth`), the baton is passed on before a write is performed.
+//! were; and in a throng, and where hand-overs are slow, it is the syncer who leads (`gather`). Where several writes under way serve committers better (`depth`), the baton is passed on before a write is performed.
 
 use super::leading::{Leader, Stage, Succession};
 use super::waiters::{Arrival, Signal, Waiter, Wishes};
@@ -26,7 +26,7 @@ impl Adaptive {
     /// Whether `waiter` has to lead itself, now; otherwise it is queued.
     fn leads_at_once(&self, rounds: &dyn Rounds, waiter: &Waiter) -> bool {
         let stage = &self.stage;
-        if !stage.gather.is_throng() {
+        if !stage.gather.syncer_leads() {
             return stage.baton.arrive(waiter) == Arrival::Leads;
         }
         if stage.baton.enqueue(waiter) && !stage.syncers.give(rounds, stage.depth.now()) {
@@ -50,6 +50,7 @@ impl SyncProtocol for Adaptive {
             if !leads {
                 return;
             }
+            stage.gather.takes_over();
         }
         let waiter = Waiter::new(end.get(), level);
         stage.lead(rounds, Leader::Waiting(&waiter));

@@ -13,12 +13,21 @@
 //! write. In such a throng the syncer leads, a thread that sleeps in the device most of the time and gets a processor at once. And it
 //! does not wait for company: all of it would have to run first, while the device is idle; two convoys in turn keep both busy.
 //!
+//! Where transactions take time themselves, a waiter who is told to lead may have to wait for a processor that another's transaction has,
+//! while the device is idle. A syncer has just been woken by the device. So when hand-overs turn out slow, the syncer leads for a while.
+//!
 //! Written only by the holder of the baton; relaxed, for these are guesses, and the baton's own hand-over orders them.
 
 use super::waiters::{Baton, Wishes};
 use crate::sync_shim::{AtomicU64, CHECKED, Ordering, yield_now};
 use std::time::{Duration, Instant};
 
+/// What hand-overs and rounds take is averaged over about so many.
+const AVERAGED: u64 = 16;
+/// Hand-overs that take more than this part of the time from round to round are slow.
+const SLOW_SHARE: u64 = 6;
+/// So many rounds are led by the syncer then.
+const RELIEF: u64 = 4096;
 /// Longest wait.
 const WAIT_NS_MAX: u64 = 500_000;
 /// And no longer than this part of what the last round took: for those who wait, and for those who do not.
@@ -52,10 +61,27 @@ pub(super) struct Gather {
     rest: AtomicU64,
     /// What `rest` becomes after the next wait in vain.
     next_rest: AtomicU64,
+    /// When the baton was last handed to a waiter, and how long it takes on average until that one runs.
+    handed_ns: AtomicU64,
+    hand_over_ns: AtomicU64,
+    /// When the last round was over, and the average from one to the next.
+    ended_ns: AtomicU64,
+    cycle_ns: AtomicU64,
+    /// Rounds that the syncer leads because hand-overs were slow.
+    relief: AtomicU64,
+    epoch: Instant,
     /// From so many active committers on, those who wait yield before they park.
     crowd: u64,
     /// From so many on the syncer leads.
     pub(super) throng: u64,
+}
+
+/// Takes one more value into an average; returns what that is now.
+fn average(of: &AtomicU64, value: u64) -> u64 {
+    let before = of.load(Ordering::Relaxed);
+    let now = before - before / AVERAGED + value / AVERAGED;
+    of.store(now, Ordering::Relaxed);
+    now
 }
 
 /// A round under way.
@@ -77,6 +103,12 @@ impl Gather {
             round_ns: number(0),
             rest: number(0),
             next_rest: number(1),
+            handed_ns: number(0),
+            hand_over_ns: number(0),
+            ended_ns: number(0),
+            cycle_ns: number(0),
+            relief: number(0),
+            epoch: Instant::now(),
             crowd: cores + 1,
             throng: if CHECKED { u64::MAX } else { THRONG * cores },
         }
@@ -98,6 +130,51 @@ impl Gather {
     pub(super) fn is_throng(&self) -> bool {
         // Not so much as a look where there can be none: fewer steps for the checkers.
         self.throng != u64::MAX && self.most.load(Ordering::Relaxed) >= self.throng
+    }
+
+    /// Whether the syncer should lead: in a throng, and where hand-overs were slow lately.
+    pub(super) fn syncer_leads(&self) -> bool {
+        self.is_throng() || !CHECKED && self.relief.load(Ordering::Relaxed) > 0
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// The baton is about to be handed to a waiter.
+    pub(super) fn hands_over(&self) {
+        if !CHECKED {
+            self.handed_ns.store(self.now_ns(), Ordering::Relaxed);
+        }
+    }
+
+    /// The waiter runs.
+    pub(super) fn takes_over(&self) {
+        if CHECKED {
+            return;
+        }
+        let took = self.now_ns().saturating_sub(self.handed_ns.load(Ordering::Relaxed));
+        let took = average(&self.hand_over_ns, took);
+        let crowded = self.expected.load(Ordering::Relaxed) >= self.crowd;
+        if crowded && took > self.cycle_ns.load(Ordering::Relaxed) / SLOW_SHARE {
+            self.relief.store(RELIEF, Ordering::Relaxed);
+            self.hand_over_ns.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// A round is over.
+    fn count_round(&self) {
+        if CHECKED {
+            return;
+        }
+        let now = self.now_ns();
+        average(&self.cycle_ns, now.saturating_sub(self.ended_ns.load(Ordering::Relaxed)));
+        self.ended_ns.store(now, Ordering::Relaxed);
+        let relief = self.relief.load(Ordering::Relaxed);
+        if relief > 0 {
+            let left = if self.most.load(Ordering::Relaxed) >= self.crowd { relief - 1 } else { 0 };
+            self.relief.store(left, Ordering::Relaxed);
+        }
     }
 
     fn remember(&self, active: u64) {
@@ -198,6 +275,7 @@ impl Gather {
     /// The round is over: so many were released, so many are left.
     pub(super) fn end(&self, round: Round, released: u64, left: u64) {
         self.remember(released + left);
+        self.count_round();
         if let Some(start) = round.start {
             let took = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
             self.round_ns.store(took, Ordering::Relaxed);

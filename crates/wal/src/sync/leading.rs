@@ -8,7 +8,7 @@
 //! 1. A leader whose own wait is over starts no further write or sync: it hands the baton to one uncovered waiter, or, if
 //!    only wishes are left, to a syncer.
 //! 2. The one who leads next is woken before those who are done: its write overlaps with their waking.
-//!    In a throng (`gather`) that is a syncer in any case, and it goes on as long as anybody waits.
+//!    In a throng, and where hand-overs are slow (`gather`), that is a syncer in any case, and it goes on as long as anybody waits.
 //! 3. The baton is released only when nobody is queued and nothing is wished.
 //! 4. While further writes may be planned beside a write, nobody holds the baton for that write's sake: it is passed on before,
 //!    and those it
@@ -135,9 +135,9 @@ impl Stage {
                 // longer, and who wishes
                 // has other work when it waits for once.
                 let syncer_only = self.succession == Succession::Syncer;
-                let throng = self.gather.is_throng();
+                let syncer_leads = self.gather.syncer_leads();
                 let serves = leader.serves() && (wishes.any() || syncer_only || since_wish < SERVED_ROUNDS);
-                let appoint = !own_open && !serves && !syncer_only && !throng;
+                let appoint = !own_open && !serves && !syncer_only && !syncer_leads;
                 let found = self.baton.settle(appoint, |waiter| settled(rounds, waiter));
                 rounds.tally().told(found.covered.count());
                 if let Some(begun) = begun.take() {
@@ -146,6 +146,7 @@ impl Stage {
                 }
                 if let Some(next) = found.next {
                     self.baton.keep(wishes);
+                    self.gather.hands_over();
                     next.hand_over();
                     found.covered.finish();
                     return;
@@ -244,6 +245,7 @@ impl Stage {
         loop {
             if let Some(next) = found.next {
                 self.baton.keep(*wishes);
+                self.gather.hands_over();
                 next.hand_over();
                 return true;
             }
