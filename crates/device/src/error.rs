@@ -79,6 +79,8 @@ pub enum Cause {
     Stripes(StripesFault),
     /// A file is not the region of non-volatile memory that was asked for, or cannot be one.
     Nvram(NvramFault),
+    /// The code of the directory or file panicked; its message. The call's effect is unknown, as after an I/O error.
+    Panicked(Arc<str>),
     /// Any other failure of the operating system or of the simulated device.
     Io(Arc<io::Error>),
 }
@@ -262,6 +264,7 @@ impl fmt::Display for Error {
             Cause::Poisoned(first) => write!(f, "the device was shut off by an earlier failure ({first})"),
             Cause::Stripes(fault) => write!(f, "{fault}"),
             Cause::Nvram(fault) => write!(f, "{fault}"),
+            Cause::Panicked(said) => write!(f, "the code behind it panicked: {said}"),
             Cause::Io(error) => write!(f, "{error}"),
         }
     }

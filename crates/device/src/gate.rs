@@ -14,6 +14,7 @@
 //! 4. Of one open file, only one call at a time is in a sync of the page cache. The kernel reports a write-back error
 //!    once for each open file, to whichever sync comes first; a second one running beside it could otherwise see
 //!    success before the first has latched the failure.
+//! 5. A call that panics has failed (`caught.rs`), and is latched like any other failure.
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|
@@ -24,6 +25,7 @@
 //!
 //! A crash leaves nothing of the gate: the next open starts with a new one and recovers.
 
+use crate::caught;
 use crate::directory::{Create, Directory, DirectoryLock, File, Method, WriteMode};
 use crate::error::{Cause, Error, Result, Verb};
 use crate::nvram::{NvRegion, Persistence};
@@ -46,7 +48,7 @@ impl Gate {
 
     /// Puts this gate before one more directory, so that one failure shuts both.
     pub fn before(&self, directory: Arc<dyn Directory>) -> Arc<dyn Directory> {
-        Arc::new(GatedDirectory { gate: self.clone(), inner: directory })
+        Arc::new(GatedDirectory { gate: self.clone(), inner: caught::before(directory) })
     }
 
     /// The failure that shut it.

@@ -17,6 +17,7 @@
 //! [`Device::auto`] finds out how to use the device that a folder is on.
 
 mod aligned;
+mod caught;
 mod delayed;
 mod directory;
 mod error;

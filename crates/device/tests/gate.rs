@@ -1,7 +1,7 @@
 //! The gate: what shuts it, what a shut gate refuses, and what goes on.
 
 use katydid_device::{
-    Cause, Create, Directory, Error, Fault, File, Gate, Method, SimDevice, Verb, WriteMode,
+    Cause, Create, Directory, DirectoryLock, Error, Fault, File, Gate, Method, SimDevice, Verb, WriteMode,
 };
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -160,4 +160,101 @@ fn one_gate_may_stand_before_several_directories() {
     gate.shut(one.sync().expect_err("shut"));
     assert_eq!(gate.failure().expect("shut").verb, Verb::SyncDirectory);
     assert!(format!("{gate:?}").contains("shut"), "{gate:?}");
+}
+
+/// A directory and a file whose every call is a bug.
+#[derive(Debug)]
+struct Bug;
+
+impl Directory for Bug {
+    fn open(&self, _: &str, _: Create, _: Method) -> Result<Arc<dyn File>, Error> {
+        Ok(Arc::new(Bug))
+    }
+    fn open_read_only(&self, _: &str) -> Result<Arc<dyn File>, Error> {
+        panic!("open_read_only's bug")
+    }
+    fn list(&self) -> Result<Vec<String>, Error> {
+        panic!("list's bug")
+    }
+    fn rename(&self, _: &str, _: &str) -> Result<(), Error> {
+        panic!("rename's bug")
+    }
+    fn remove(&self, _: &str) -> Result<(), Error> {
+        panic!("remove's bug")
+    }
+    fn sync(&self) -> Result<(), Error> {
+        panic!("sync's bug")
+    }
+    fn lock(&self) -> Result<Box<dyn DirectoryLock>, Error> {
+        panic!("lock's bug")
+    }
+    fn subdirectory(&self, _: &str) -> Result<Arc<dyn Directory>, Error> {
+        panic!("subdirectory's bug")
+    }
+    fn existing_subdirectory(&self, _: &str) -> Result<Option<Arc<dyn Directory>>, Error> {
+        panic!("existing_subdirectory's bug")
+    }
+    fn describe(&self) -> String {
+        "a bug".to_owned()
+    }
+}
+
+impl File for Bug {
+    fn read_at(&self, _: &mut [u8], _: u64) -> Result<usize, Error> {
+        panic!("{}", format!("read_at's {}", "bug"))
+    }
+    fn write_at(&self, _: &[IoSlice<'_>], _: u64, _: WriteMode) -> Result<(), Error> {
+        panic!("write_at's bug")
+    }
+    fn sync(&self) -> Result<(), Error> {
+        panic!("sync's bug")
+    }
+    fn len(&self) -> Result<u64, Error> {
+        panic!("len's bug")
+    }
+    fn prepare(&self, _: u64, _: u64) -> Result<(), Error> {
+        panic!("prepare's bug")
+    }
+    fn truncate(&self, _: u64) -> Result<(), Error> {
+        panic!("truncate's bug")
+    }
+    fn drop_cache(&self) -> Result<(), Error> {
+        panic!("drop_cache's bug")
+    }
+    fn method(&self) -> Method {
+        Method::Buffered
+    }
+    fn alignment(&self) -> usize {
+        512
+    }
+}
+
+#[test]
+fn a_call_that_panics_is_an_error_and_shuts_what_its_failure_shuts() {
+    type Attempt = fn(&dyn Directory, &dyn File) -> Result<(), Error>;
+    let attempts: [(&str, bool, Attempt); 14] = [
+        ("write_at", true, |_, file| write(file, WriteMode::Written)),
+        ("write_at", true, |_, file| write(file, WriteMode::Durable)),
+        ("sync", true, |_, file| file.sync()),
+        ("sync", true, |directory, _| directory.sync()),
+        ("prepare", true, |_, file| file.prepare(0, 4096)),
+        ("subdirectory", true, |directory, _| directory.subdirectory("d").map(drop)),
+        ("read_at", false, |_, file| file.read_at(&mut [0], 0).map(drop)),
+        ("len", false, |_, file| file.len().map(drop)),
+        ("list", false, |directory, _| directory.list().map(drop)),
+        ("rename", false, |directory, _| directory.rename("a", "b")),
+        ("remove", false, |directory, _| directory.remove("a")),
+        ("lock", false, |directory, _| directory.lock().map(drop)),
+        ("open_read_only", false, |directory, _| directory.open_read_only("a").map(drop)),
+        ("existing_subdirectory", false, |directory, _| directory.existing_subdirectory("d").map(drop)),
+    ];
+    for (what, shuts, attempt) in attempts {
+        let (directory, gate) = Gate::wrap(Arc::new(Bug));
+        let file = directory.open("a", Create::New, Method::Buffered).expect("no bug there");
+        let error = attempt(&*directory, &*file).expect_err(what);
+        let Cause::Panicked(said) = &error.cause else { panic!("{what}: {error}") };
+        assert_eq!(**said, *format!("{what}'s bug"));
+        assert!(error.to_string().contains(&format!("panicked: {what}'s bug")), "{error}");
+        assert_eq!(gate.is_shut(), shuts, "{what}");
+    }
 }

@@ -1,0 +1,148 @@
+//! Turns a panic of a directory's or file's code into an error.
+//!
+//! [`Directory`] and [`File`] can be implemented by anybody. A panic that unwound out of such a call would pass through the threads of
+//! the log and of the engine, and leave what they hold (the lead of a round, a write under way, a latch) held for ever. So the gate
+//! (`gate.rs`) puts this before each directory it guards.
+//!
+//! Any thread. Invariant: no call returns by unwinding, but [`File::method`], [`File::alignment`] and [`Directory::describe`], which cannot
+//! fail. A program that is built to abort on a panic ends as before.
+//!
+//! A crash leaves nothing of this.
+
+use crate::directory::{Create, Directory, DirectoryLock, File, Method, WriteMode};
+use crate::error::{Cause, Error, Result, Verb};
+use crate::nvram::{NvRegion, Persistence};
+use std::any::Any;
+use std::io::IoSlice;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+impl Cause {
+    /// The cause that names what a caught panic said.
+    pub fn from_panic(payload: Box<dyn Any + Send>) -> Cause {
+        let said = match payload.downcast_ref::<&str>() {
+            Some(said) => said,
+            None => payload.downcast_ref::<String>().map_or("a panic without a message", String::as_str),
+        };
+        let cause = Cause::Panicked(said.into());
+        // Dropping it may panic again: it is what the code that panicked has chosen.
+        std::mem::forget(payload);
+        cause
+    }
+}
+
+/// Runs one call.
+fn caught<T>(verb: Verb, subject: &str, call: impl FnOnce() -> Result<T>) -> Result<T> {
+    // What the call has left half done is behind the directory or the file, whose code has to see to it; the callers look at nothing of it.
+    catch_unwind(AssertUnwindSafe(call))
+        .unwrap_or_else(|payload| Err(Error::new(verb, subject, Cause::from_panic(payload))))
+}
+
+/// Makes the directory's calls, and those of the files opened through it, return an error where they panic. Its subdirectories are handed out as
+/// they are.
+pub(crate) fn before(inner: Arc<dyn Directory>) -> Arc<dyn Directory> {
+    Arc::new(CaughtDirectory { inner })
+}
+
+#[derive(Debug)]
+struct CaughtDirectory {
+    inner: Arc<dyn Directory>,
+}
+
+#[derive(Debug)]
+struct CaughtFile {
+    name: String,
+    inner: Arc<dyn File>,
+}
+
+impl CaughtDirectory {
+    fn file(name: &str, inner: Arc<dyn File>) -> Arc<dyn File> {
+        Arc::new(CaughtFile { name: name.to_owned(), inner })
+    }
+}
+
+impl Directory for CaughtDirectory {
+    fn open(&self, name: &str, create: Create, method: Method) -> Result<Arc<dyn File>> {
+        caught(Verb::Open, name, || self.inner.open(name, create, method))
+            .map(|inner| Self::file(name, inner))
+    }
+
+    fn open_read_only(&self, name: &str) -> Result<Arc<dyn File>> {
+        caught(Verb::Open, name, || self.inner.open_read_only(name)).map(|inner| Self::file(name, inner))
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        caught(Verb::List, "the directory", || self.inner.list())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        caught(Verb::Rename, from, || self.inner.rename(from, to))
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        caught(Verb::Remove, name, || self.inner.remove(name))
+    }
+
+    fn sync(&self) -> Result<()> {
+        caught(Verb::SyncDirectory, "its files", || self.inner.sync())
+    }
+
+    fn lock(&self) -> Result<Box<dyn DirectoryLock>> {
+        caught(Verb::Lock, "the directory", || self.inner.lock())
+    }
+
+    fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>> {
+        // It may be made by this call: nobody knows whether the name is durable then.
+        caught(Verb::SyncDirectory, name, || self.inner.subdirectory(name))
+    }
+
+    fn existing_subdirectory(&self, name: &str) -> Result<Option<Arc<dyn Directory>>> {
+        caught(Verb::Open, name, || self.inner.existing_subdirectory(name))
+    }
+
+    fn nvram(&self, name: &str, bytes: u64, want: Persistence) -> Result<Arc<NvRegion>> {
+        caught(Verb::Map, name, || self.inner.nvram(name, bytes, want))
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
+
+impl File for CaughtFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        caught(Verb::Read, &self.name, || self.inner.read_at(buffer, offset))
+    }
+
+    fn write_at(&self, parts: &[IoSlice<'_>], offset: u64, mode: WriteMode) -> Result<()> {
+        caught(Verb::Write, &self.name, || self.inner.write_at(parts, offset, mode))
+    }
+
+    fn sync(&self) -> Result<()> {
+        caught(Verb::Sync, &self.name, || self.inner.sync())
+    }
+
+    fn len(&self) -> Result<u64> {
+        caught(Verb::Length, &self.name, || self.inner.len())
+    }
+
+    fn prepare(&self, from: u64, to: u64) -> Result<()> {
+        caught(Verb::Prepare, &self.name, || self.inner.prepare(from, to))
+    }
+
+    fn truncate(&self, length: u64) -> Result<()> {
+        caught(Verb::Length, &self.name, || self.inner.truncate(length))
+    }
+
+    fn drop_cache(&self) -> Result<()> {
+        caught(Verb::Read, &self.name, || self.inner.drop_cache())
+    }
+
+    fn method(&self) -> Method {
+        self.inner.method()
+    }
+
+    fn alignment(&self) -> usize {
+        self.inner.alignment()
+    }
+}
