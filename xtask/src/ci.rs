@@ -1,23 +1,37 @@
 //! What CI runs, in the order that fails soonest.
 
-use crate::run::{Outcome, cargo, root, run};
-use crate::{browser, layers, long};
+use crate::run::{Outcome, Steps, cargo, root, run};
+use crate::watchdog::{End, Limits, Output, TEST, watch};
+use crate::{browser, layers, long, mutants};
 use std::fs;
+use std::ops::ControlFlow;
 use std::process::Command;
 
-/// Runs every check. Each is also a task or a cargo command of its own.
+/// Runs every check, then says what each took. Each is also a task or a cargo command of its own.
 pub fn all() -> Outcome {
-    run("format", &mut cargo(["fmt", "--all", "--check"]))?;
-    layers::check()?;
-    run("lints", &mut cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
-    run("docs", cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
-    readme_test()?;
-    browser::look()?;
-    long::explore()?;
-    long::loom()
+    let mut steps = Steps::default();
+    let outcome = each(&mut steps);
+    steps.print();
+    outcome
 }
 
-/// Runs the command that the README gives for the tests, word by word, so that it cannot rot.
+fn each(steps: &mut Steps) -> Outcome {
+    steps.step("format", || run("format", &mut cargo(["fmt", "--all", "--check"])))?;
+    steps.step("layers", layers::check)?;
+    steps.step("lints", || {
+        run("lints", &mut cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+    })?;
+    steps.step("docs", || {
+        run("docs", cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+    })?;
+    steps.step("tests", readme_test)?;
+    steps.step("browser", browser::look)?;
+    steps.step("explorer", long::explore)?;
+    steps.step("loom", long::loom)?;
+    steps.step("mutants", || mutants::run(&mutants::Arguments::of_ci(90)))
+}
+
+/// Runs the command that the README gives for the tests, word by word, so that it cannot rot. A test that hangs is named and ended.
 fn readme_test() -> Outcome {
     let readme = fs::read_to_string(root().join("README.md"))?;
     let line = readme
@@ -25,5 +39,15 @@ fn readme_test() -> Outcome {
         .map(str::trim)
         .find(|line| line.starts_with("cargo test"))
         .ok_or("README.md names no test command (a line that begins with `cargo test`)")?;
-    run(&format!("the README's tests: {line}"), Command::new("sh").args(["-c", line]).current_dir(root()))
+    println!("== the README's tests: {line}");
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).current_dir(root());
+    match watch(&mut command, Limits { test: TEST, total: None }, Output::Shown, |_| {
+        ControlFlow::Continue(())
+    })? {
+        End::Exited(status) if status.success() => Ok(()),
+        End::Exited(status) => Err(format!("{line}: failed ({status})").into()),
+        End::Hung(test) => Err(format!("{line}: killed, because this hangs: {test}").into()),
+        End::TimedOut | End::Stopped => Err(format!("{line}: not done in time").into()),
+    }
 }

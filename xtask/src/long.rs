@@ -1,9 +1,8 @@
 //! The campaigns: model checkers, fuzzing, crashes. Each is a test target run with a setting, so that a failure seen
 //! here is replayed by the same test.
 
+use crate::nightly::steps;
 use crate::run::{Outcome, cargo, root, run};
-use std::path::PathBuf;
-use std::process::Command;
 
 /// Separate target folders keep the special builds from evicting the ordinary one.
 fn special(cfg: &str) -> (String, String) {
@@ -33,53 +32,16 @@ pub fn explore() -> Outcome {
     )
 }
 
-/// The kernels' ordinary tests under Miri.
+/// The log's and the device layer's tests under Miri.
 pub fn miri(seeds: u32) -> Outcome {
-    let has = Command::new("cargo").args(["+nightly", "miri", "--version"]).output();
-    if !has.is_ok_and(|output| output.status.success()) {
-        println!(
-            "== miri: not here (rustup component add miri rust-src --toolchain nightly); nothing was checked"
-        );
-        return Ok(());
-    }
-    let target = root().join("target").join("miri");
-    run(
-        "miri",
-        Command::new("cargo")
-            .args(["+nightly", "miri", "test", "-p", "katydid-wal", "--lib", "miri_"])
-            .current_dir(root())
-            .env("MIRIFLAGS", format!("-Zmiri-disable-isolation -Zmiri-many-seeds=0..{seeds}"))
-            .env("CARGO_TARGET_DIR", target),
-    )
+    run("miri: the log", &mut steps::miri_of_the_log(seeds)?)?;
+    run("miri: the device layer", &mut steps::miri_of_the_device()?)
 }
 
-/// The log's own tests and the conformance suite, on real threads, under ThreadSanitizer. It watches the bytes of the ring, which no
-/// model of a kernel has. It understands no fences: the kernels have none.
-pub fn tsan(seconds: u64) -> Outcome {
-    const TARGET: &str = "x86_64-unknown-linux-gnu";
-    let sysroot = Command::new("rustc").args(["+nightly", "--print", "sysroot"]).output();
-    let sysroot = sysroot.ok().filter(|output| output.status.success());
-    // The standard library has to be built with it too; otherwise its locks look like races.
-    let sources = sysroot.map(|output| {
-        let sysroot = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        PathBuf::from(sysroot).join("lib/rustlib/src/rust/library/Cargo.lock")
-    });
-    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) || !sources.is_some_and(|file| file.exists()) {
-        println!(
-            "== tsan: not here (Linux on x86-64; rustup component add rust-src --toolchain nightly); nothing was checked"
-        );
-        return Ok(());
-    }
-    run(
-        "tsan",
-        Command::new("timeout")
-            .arg(seconds.to_string())
-            .args(["cargo", "+nightly", "test", "-Zbuild-std", "--target", TARGET, "-p", "katydid-wal"])
-            .args(["--lib", "--test", "conformance", "--test", "tracker"])
-            .current_dir(root())
-            .env("RUSTFLAGS", "-Zsanitizer=thread")
-            .env("CARGO_TARGET_DIR", root().join("target").join("tsan")),
-    )
+/// The log and the store, on real threads, under ThreadSanitizer.
+pub fn tsan() -> Outcome {
+    run("tsan: the log", &mut steps::thread_sanitizer(steps::TSAN_OF_THE_LOG)?)?;
+    run("tsan: the store", &mut steps::thread_sanitizer(steps::TSAN_OF_THE_ENGINE)?)
 }
 
 /// Mutated bytes into every decoder.

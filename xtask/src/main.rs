@@ -2,10 +2,14 @@
 
 mod browser;
 mod ci;
+mod evidence;
 mod layers;
 mod long;
 mod mutants;
+mod nightly;
 mod run;
+mod tools;
+mod watchdog;
 
 use clap::{Parser, Subcommand};
 use run::Outcome;
@@ -29,17 +33,28 @@ enum Task {
     Loom,
     /// Runs the log's kernels under the explorer of all interleavings.
     Explore,
-    /// Runs the kernels' tests under Miri with several seeds; says so where the toolchain has no Miri.
+    /// Runs the log's and the device layer's tests under Miri. Fails where the toolchain has no Miri.
     Miri {
-        /// How many seeds.
+        /// How many seeds for the log's kernels.
         #[arg(long, default_value_t = 8)]
         seeds: u32,
     },
-    /// Runs the log's tests on real threads under ThreadSanitizer; says so where the toolchain has none.
-    Tsan {
-        /// For how long it may build and run, in seconds.
-        #[arg(long, default_value_t = 1800)]
-        seconds: u64,
+    /// Runs the log's and the store's tests on real threads under ThreadSanitizer. Fails where the toolchain has none.
+    Tsan,
+    /// Runs everything that CI does not, and appends a row for each step to docs/evidence.md. Goes on after a failure, and fails at the end.
+    Nightly {
+        /// How long all steps together may take, in hours. The checks take what they need; the campaigns divide the rest.
+        #[arg(long, default_value_t = 1.0)]
+        hours: f64,
+        /// Only the step of this name.
+        #[arg(long)]
+        only: Option<String>,
+        /// Start the campaigns from this seed instead of random ones.
+        #[arg(long)]
+        seed: Option<u64>,
+        /// Print the steps and run none.
+        #[arg(long)]
+        list: bool,
     },
     /// Feeds mutated bytes to every decoder.
     Fuzz {
@@ -60,14 +75,7 @@ enum Task {
         seed: Option<u64>,
     },
     /// Puts known faults into a copy of the tree, one at a time, and fails if the tests do not notice one.
-    Mutants {
-        /// For how long each may build, and run, in seconds.
-        #[arg(long, default_value_t = 300)]
-        seconds: u64,
-        /// Only mutants whose names contain this.
-        #[arg(long)]
-        only: Option<String>,
-    },
+    Mutants(mutants::Arguments),
     /// Kills the real process under load, again and again, and compares with what it had acknowledged.
     Kill9 {
         /// How many rounds.
@@ -84,10 +92,15 @@ fn main() -> Outcome {
         Task::Loom => long::loom(),
         Task::Explore => long::explore(),
         Task::Miri { seeds } => long::miri(seeds),
-        Task::Tsan { seconds } => long::tsan(seconds),
+        Task::Tsan => long::tsan(),
+        Task::Nightly { list: true, .. } => {
+            nightly::list();
+            Ok(())
+        }
+        Task::Nightly { hours, only, seed, list: false } => nightly::run(hours, only.as_deref(), seed),
         Task::Fuzz { seconds, seed } => long::fuzz(seconds, seed),
         Task::Crash { seconds, seed } => long::crash(seconds, seed),
-        Task::Mutants { seconds, only } => mutants::run(seconds, only.as_deref()),
+        Task::Mutants(arguments) => mutants::run(&arguments),
         Task::Kill9 { rounds } => long::kill9(rounds),
     }
 }

@@ -1,9 +1,9 @@
-//! Starting other programs and saying what failed.
+//! Starting other programs, saying what failed, and what each step took.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The result of a task: the message of what failed.
 pub type Outcome = Result<(), Box<dyn std::error::Error>>;
@@ -11,6 +11,11 @@ pub type Outcome = Result<(), Box<dyn std::error::Error>>;
 /// The workspace's root folder.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_owned()
+}
+
+/// The folder that builds go to.
+pub fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 /// A cargo command in the workspace's root.
@@ -30,4 +35,27 @@ pub fn run(title: &str, command: &mut Command) -> Outcome {
     }
     println!("== {title}: done in {:.0} s", start.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// Steps that run one after the other, and what each took.
+#[derive(Default)]
+pub struct Steps(Vec<(&'static str, Duration, &'static str)>);
+
+impl Steps {
+    /// Runs one step and notes its time, also if it fails.
+    pub fn step(&mut self, name: &'static str, step: impl FnOnce() -> Outcome) -> Outcome {
+        let start = Instant::now();
+        let outcome = step();
+        self.0.push((name, start.elapsed(), if outcome.is_ok() { "" } else { "FAILED" }));
+        outcome
+    }
+
+    /// A table of all steps so far.
+    pub fn print(&self) {
+        println!("== what each step took");
+        let sum: Duration = self.0.iter().map(|(_, time, _)| time).sum();
+        for (name, time, mark) in self.0.iter().chain([&("together", sum, "")]) {
+            println!("{:6.0} s  {name} {mark}", time.as_secs_f64());
+        }
+    }
 }

@@ -23,7 +23,7 @@ const ENTRIES: &str = "crates/wal/src/nvram/entries.rs";
 const TRANSACTION: &str = "crates/engine/src/paged/transaction.rs";
 const ROLLBACK: &str = "crates/engine/src/paged/rollback.rs";
 
-pub const LIST: &[Mutant] = &[
+const LIST: &[Mutant] = &[
     Mutant {
         name: "pages are written before their log records are durable",
         file: "crates/engine/src/paged/engine.rs",
@@ -305,3 +305,8 @@ pub const LIST: &[Mutant] = &[
         tests: CHECKPOINTS,
     },
 ];
+
+/// All mutants.
+pub fn all() -> impl Iterator<Item = &'static Mutant> {
+    LIST.iter()
+}

@@ -1,18 +1,20 @@
-//! Faults put into a copy of the tree, one at a time, to see that the tests notice. Not in CI: each costs a build.
+//! Faults put into a copy of the tree, one at a time, to see that the tests notice.
 //!
-//! A mutant is a file, a text that must occur in it exactly once, and what replaces it. The copy lies in the target
-//! folder, so the working tree is never touched; it is of the files as they are, committed or not.
+//! A mutant is a file, a text that occurs in it exactly once, and what replaces it. The copy lies in the target folder, so the working
+//! tree is never touched; it is of the files as they are, committed or not. All mutants share the copy and its builds.
+//!
+//! 1. A mutant is caught when a test fails, and by nothing else. One that does not compile is an error of the list.
+//! 2. A mutant that ends in an abort or hangs is reported as such, and fails the run, unless its [`Sign`] says that this is how it shows.
+//! 3. Before the first mutant of some tests, these tests must pass without any: a test that fails anyway would catch everything.
 
+mod bench;
 mod list;
 
-use crate::run::{Outcome, cargo, root};
-use list::LIST;
+use crate::run::Outcome;
+use bench::{Bench, Verdict};
+use list::all;
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// One fault.
 pub struct Mutant {
@@ -25,139 +27,140 @@ pub struct Mutant {
     tests: &'static [&'static str],
 }
 
-/// Exit status of `timeout` when the time was over.
-const TIMED_OUT: i32 = 124;
-
-/// Runs the tests against every mutant whose name contains `only`; fails if one survives.
-pub fn run(seconds: u64, only: Option<&str>) -> Outcome {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    let bench = Bench { tree: target.join("mutants").join("tree"), target: target.join("mutants"), seconds };
-    copy_tree(&bench.tree)?;
-    let wanted = || LIST.iter().filter(|mutant| only.is_none_or(|only| mutant.name.contains(only)));
-    // A test that fails anyway would catch everything.
-    let tests: BTreeSet<_> = wanted().map(|mutant| mutant.tests).collect();
-    for tests in tests {
-        bench.build(tests)?;
-        if let Some(by) = bench.test(tests)? {
-            return Err(format!("without any mutant: caught by {by}").into());
-        }
-    }
-    let mut survivors = Vec::new();
-    for mutant in wanted() {
-        let start = Instant::now();
-        let verdict = bench.try_mutant(mutant)?;
-        let seconds = start.elapsed().as_secs();
-        match verdict {
-            Some(by) => println!("{seconds:4} s  {}: caught by {by}", mutant.name),
-            None => {
-                println!("{seconds:4} s  {}: SURVIVED", mutant.name);
-                survivors.push(mutant.name);
-            }
-        }
-    }
-    if survivors.is_empty() { Ok(()) } else { Err(format!("survived: {}", survivors.join(", ")).into()) }
+/// How a mutant shows, if not by a failed test.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sign {
+    Abort,
+    Hang,
 }
 
-struct Bench {
-    tree: PathBuf,
-    target: PathBuf,
+/// Mutants that do not show by a failed test, and why no test can say so.
+const OTHERWISE: &[(&str, Sign)] = &[];
+
+/// Which mutants are tried, and for how long.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// For how long the tests of one mutant may run, in seconds.
+    #[arg(long, default_value_t = 300)]
     seconds: u64,
+    /// Only mutants whose name, file or tests contain this.
+    #[arg(long)]
+    only: Option<String>,
+    /// In random order.
+    #[arg(long)]
+    random: bool,
+    /// The order's seed, instead of a random one.
+    #[arg(long, requires = "random")]
+    seed: Option<u64>,
+    /// Begin no other mutant after so many seconds. The first is always tried.
+    #[arg(long)]
+    seconds_total: Option<u64>,
+    /// Only mutants whose tests are those of a library, which take the least time to build and run.
+    #[arg(long)]
+    quick: bool,
+    /// Print the mutants and try none.
+    #[arg(long)]
+    list: bool,
 }
 
-impl Bench {
-    /// What noticed the mutant; `None` if nothing did.
-    fn try_mutant(&self, mutant: &Mutant) -> Result<Option<String>, Box<dyn std::error::Error>> {
-        let original = root().join(mutant.file);
-        let text = fs::read_to_string(&original)?;
-        if text.matches(mutant.old).count() != 1 {
-            let old = mutant.old;
-            return Err(format!("{}: not exactly once in {}: {old}", mutant.name, mutant.file).into());
-        }
-        let place = self.tree.join(mutant.file);
-        fs::write(&place, text.replacen(mutant.old, mutant.new, 1))?;
-        let verdict = self.build(mutant.tests).and_then(|()| self.test(mutant.tests));
-        fs::write(&place, &text)?;
-        verdict.map_err(|error| format!("{}: {error}", mutant.name).into())
+impl Arguments {
+    /// What CI tries: random mutants with quick tests.
+    pub fn of_ci(seconds: u64) -> Self {
+        let seconds_total = Some(seconds);
+        Self { seconds: 120, only: None, random: true, seed: None, seconds_total, quick: true, list: false }
     }
 
-    fn build(&self, tests: &[&str]) -> Outcome {
-        let built = self.cargo(tests).arg("--no-run").output()?;
-        if built.status.success() {
-            return Ok(());
-        }
-        let errors = String::from_utf8_lossy(&built.stderr).into_owned();
-        Err(format!("does not build:\n{errors}").into())
+    fn chooses(&self, mutant: &Mutant) -> bool {
+        let is_named = |only: &String| {
+            mutant.name.contains(only) || mutant.file.contains(only) || mutant.tests.join(" ").contains(only)
+        };
+        self.only.as_ref().is_none_or(is_named) && (!self.quick || mutant.tests.contains(&"--lib"))
     }
+}
 
-    /// Runs the tests until the first of them fails.
-    fn test(&self, tests: &[&str]) -> Result<Option<String>, Box<dyn std::error::Error>> {
-        let mut command = self.cargo(tests);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-        let printed = child.stdout.take().ok_or("no output to read")?;
-        for line in BufReader::new(printed).lines() {
-            let line = line?;
-            if let Some(test) = line.strip_prefix("test ").and_then(|line| line.strip_suffix(" ... FAILED")) {
-                // `timeout` passes it on to cargo and the tests.
-                Command::new("kill").arg(child.id().to_string()).status()?;
-                child.wait()?;
-                return Ok(Some(test.to_owned()));
+/// Runs the tests against every mutant that is chosen; fails if one is not caught.
+pub fn run(arguments: &Arguments) -> Outcome {
+    let start = Instant::now();
+    let mut wanted: Vec<&Mutant> = all().filter(|mutant| arguments.chooses(mutant)).collect();
+    if arguments.list {
+        wanted
+            .iter()
+            .for_each(|mutant| println!("{} ({}; {})", mutant.name, mutant.file, mutant.tests.join(" ")));
+        println!("{} mutants", wanted.len());
+        return Ok(());
+    }
+    if wanted.is_empty() {
+        return Err("no such mutant: see --list".into());
+    }
+    if arguments.random {
+        let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
+        println!(
+            "again: cargo xtask mutants --random --seed {seed}{}",
+            if arguments.quick { " --quick" } else { "" }
+        );
+        fastrand::Rng::with_seed(seed).shuffle(&mut wanted);
+    }
+    let bench = Bench::new(Duration::from_secs(arguments.seconds))?;
+    let mut sound = BTreeSet::new();
+    let (mut tried, mut wrong) = (0, Vec::new());
+    for mutant in wanted {
+        let is_over = arguments.seconds_total.is_some_and(|total| start.elapsed().as_secs() >= total);
+        if tried > 0 && is_over {
+            break;
+        }
+        if sound.insert(mutant.tests) {
+            bench.without_any(mutant.tests)?;
+        }
+        let began = Instant::now();
+        let verdict = bench.try_mutant(mutant)?;
+        tried += 1;
+        println!("{:4} s  {}: {verdict}", began.elapsed().as_secs(), mutant.name);
+        let expected = OTHERWISE.iter().find(|(name, _)| *name == mutant.name).map(|(_, sign)| *sign);
+        let is_caught = match verdict {
+            Verdict::Caught(_) => expected.is_none(),
+            Verdict::Aborted(_) => expected == Some(Sign::Abort),
+            Verdict::Hung(_) => expected == Some(Sign::Hang),
+            Verdict::Survived => false,
+        };
+        if !is_caught {
+            wrong.push(format!("{}: {verdict}", mutant.name));
+        }
+    }
+    println!("evidence: {tried} mutants");
+    if wrong.is_empty() { Ok(()) } else { Err(format!("not caught:\n  {}", wrong.join("\n  ")).into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::root;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn the_text_of_each_mutant_occurs_exactly_once() {
+        let mut texts = BTreeMap::new();
+        let mut wrong = Vec::new();
+        for mutant in all() {
+            let text = texts
+                .entry(mutant.file)
+                .or_insert_with(|| std::fs::read_to_string(root().join(mutant.file)).unwrap_or_default());
+            let found = text.matches(mutant.old).count();
+            if found != 1 {
+                wrong.push(format!("{}: {found} times in {}", mutant.name, mutant.file));
             }
         }
-        let status = child.wait()?;
-        Ok(match status.code() {
-            Some(0) => None,
-            Some(TIMED_OUT) => Some(format!("the time limit of {} s", self.seconds)),
-            _ => Some("an abort".to_owned()),
-        })
+        assert!(wrong.is_empty(), "mend these in xtask/src/mutants/list:\n{}", wrong.join("\n"));
     }
 
-    fn cargo(&self, tests: &[&str]) -> Command {
-        let mut command = Command::new("timeout");
-        command
-            .arg(self.seconds.to_string())
-            .arg(cargo([""; 0]).get_program())
-            .arg("test")
-            .args(tests)
-            .current_dir(&self.tree)
-            .env("CARGO_TARGET_DIR", &self.target)
-            .env_remove("KATYDID_SECONDS");
-        command
-    }
-}
-
-/// A copy of every file that version control knows, and of nothing else: a file that was moved since the last copy would be there
-/// twice.
-fn copy_tree(to: &Path) -> Outcome {
-    let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output()?;
-    if !listed.status.success() {
-        return Err("git lists no files".into());
-    }
-    let mut wanted = BTreeSet::new();
-    for name in String::from_utf8(listed.stdout)?.split_terminator('\0') {
-        let (from, to) = (root().join(name), to.join(name));
-        let Ok(bytes) = fs::read(&from) else { continue };
-        wanted.insert(to.clone());
-        // What is the same is not built again.
-        if fs::read(&to).is_ok_and(|known| known == bytes) {
-            continue;
+    #[test]
+    fn each_mutant_has_a_name_of_its_own_and_changes_something() {
+        let names: BTreeSet<_> = all().map(|mutant| mutant.name).collect();
+        assert_eq!(names.len(), all().count(), "two mutants have one name");
+        for mutant in all() {
+            assert_ne!(mutant.old, mutant.new, "{}", mutant.name);
         }
-        if let Some(folder) = to.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        fs::write(&to, bytes)?;
-    }
-    remove_others(to, &wanted)
-}
-
-/// Removes all files below `folder` that are not `wanted`.
-fn remove_others(folder: &Path, wanted: &BTreeSet<PathBuf>) -> Outcome {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            remove_others(&entry.path(), wanted)?;
-        } else if !wanted.contains(&entry.path()) {
-            fs::remove_file(entry.path())?;
+        for (name, _) in OTHERWISE {
+            assert!(names.contains(name), "no mutant is called: {name}");
         }
     }
-    Ok(())
 }

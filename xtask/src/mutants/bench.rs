@@ -1,0 +1,156 @@
+//! The copy of the tree that mutants are put into, and what its tests say.
+
+use super::Mutant;
+use crate::run::{Outcome, cargo, root, target};
+use crate::watchdog::{End, Limits, Output, watch};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// What became of a mutant.
+pub enum Verdict {
+    /// This test failed.
+    Caught(String),
+    /// The tests ended otherwise than by a failed test.
+    Aborted(String),
+    /// This did not end.
+    Hung(String),
+    /// All tests passed.
+    Survived,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Caught(by) => write!(to, "caught by {by}"),
+            Self::Aborted(how) => write!(to, "ABORTED, {how}"),
+            Self::Hung(what) => write!(to, "HUNG, {what}"),
+            Self::Survived => to.write_str("SURVIVED"),
+        }
+    }
+}
+
+/// The copy.
+pub struct Bench {
+    tree: PathBuf,
+    target: PathBuf,
+    /// How long tests may run.
+    limit: Duration,
+}
+
+impl Bench {
+    /// Makes or renews the copy.
+    pub fn new(limit: Duration) -> Result<Self, Box<dyn std::error::Error>> {
+        let target = target().join("mutants");
+        let bench = Self { tree: target.join("tree"), target, limit };
+        copy_tree(&bench.tree)?;
+        Ok(bench)
+    }
+
+    /// Fails unless these tests pass without any mutant.
+    pub fn without_any(&self, tests: &[&str]) -> Outcome {
+        self.build(tests)?;
+        match self.test(tests)? {
+            Verdict::Survived => Ok(()),
+            verdict => Err(format!("without any mutant: {verdict}").into()),
+        }
+    }
+
+    pub fn try_mutant(&self, mutant: &Mutant) -> Result<Verdict, Box<dyn std::error::Error>> {
+        let text = fs::read_to_string(root().join(mutant.file))?;
+        if text.matches(mutant.old).count() != 1 {
+            return Err(format!("{}: not exactly once in {}", mutant.name, mutant.file).into());
+        }
+        let place = self.tree.join(mutant.file);
+        fs::write(&place, text.replacen(mutant.old, mutant.new, 1))?;
+        let verdict = self.build(mutant.tests).and_then(|()| self.test(mutant.tests));
+        fs::write(&place, &text)?;
+        verdict.map_err(|error| format!("{}: {error}", mutant.name).into())
+    }
+
+    fn build(&self, tests: &[&str]) -> Outcome {
+        let built = self.cargo(tests).arg("--no-run").output()?;
+        if built.status.success() {
+            return Ok(());
+        }
+        let errors = String::from_utf8_lossy(&built.stderr).into_owned();
+        Err(format!("does not build:\n{errors}").into())
+    }
+
+    /// Runs the tests until the first of them fails.
+    fn test(&self, tests: &[&str]) -> Result<Verdict, Box<dyn std::error::Error>> {
+        let mut failed = None;
+        let limits = Limits { test: self.limit, total: Some(self.limit) };
+        let log = self.target.join("tests.log");
+        fs::write(&log, "")?;
+        let end = watch(&mut self.cargo(tests), limits, Output::Kept(&log), |line| {
+            if let Some(test) = line.strip_prefix("test ").and_then(|line| line.strip_suffix(" ... FAILED")) {
+                failed = Some(test.to_owned());
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(match (failed, end) {
+            (Some(test), _) => Verdict::Caught(test),
+            (None, End::Exited(status)) if status.success() => Verdict::Survived,
+            (None, End::Exited(status)) => Verdict::Aborted(status.to_string()),
+            (None, End::Hung(test)) => Verdict::Hung(test),
+            (None, End::TimedOut | End::Stopped) => {
+                Verdict::Hung(format!("not done in {} s", self.limit.as_secs()))
+            }
+        })
+    }
+
+    fn cargo(&self, tests: &[&str]) -> Command {
+        let mut command = cargo(["test"]);
+        command
+            .args(tests)
+            .current_dir(&self.tree)
+            .env("CARGO_TARGET_DIR", &self.target)
+            // Each mutant changes one file: what is built for the last one serves the next.
+            .env("CARGO_INCREMENTAL", "1")
+            .env_remove("KATYDID_SECONDS")
+            .env_remove("KATYDID_SEED");
+        command
+    }
+}
+
+/// Copies every file that version control knows, and removes all others: a file that was moved since the last copy would be there twice.
+fn copy_tree(to: &Path) -> Outcome {
+    let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output()?;
+    if !listed.status.success() {
+        return Err("git lists no files".into());
+    }
+    let mut wanted = BTreeSet::new();
+    for name in String::from_utf8(listed.stdout)?.split_terminator('\0') {
+        let (from, to) = (root().join(name), to.join(name));
+        let Ok(bytes) = fs::read(&from) else { continue };
+        wanted.insert(to.clone());
+        // What is the same is not built again.
+        if fs::read(&to).is_ok_and(|known| known == bytes) {
+            continue;
+        }
+        if let Some(folder) = to.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        fs::write(&to, bytes)?;
+    }
+    remove_others(to, &wanted)
+}
+
+/// Removes all files below `folder` that are not `wanted`.
+fn remove_others(folder: &Path, wanted: &BTreeSet<PathBuf>) -> Outcome {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            remove_others(&entry.path(), wanted)?;
+        } else if !wanted.contains(&entry.path()) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}

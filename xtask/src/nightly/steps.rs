@@ -1,0 +1,249 @@
+//! What a nightly run consists of.
+
+use crate::run::{cargo, root, target};
+use crate::tools;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// One step.
+pub struct Step {
+    pub name: &'static str,
+    /// What it looks for, in one line.
+    pub about: &'static str,
+    pub work: Work,
+}
+
+type Commands = Result<Vec<Command>, Box<dyn std::error::Error>>;
+
+/// What a step does.
+pub enum Work {
+    /// Commands that run to their end, one after the other.
+    Check(fn() -> Commands),
+    /// Commands of which one is known to fail. That they all pass is a failure: the step has to become a check.
+    KnownToFail(fn() -> Commands),
+    /// Tests in the release profile, again and again with another `KATYDID_SEED`, and `KATYDID_SECONDS` for those that take a time.
+    Tests { weight: u32, arguments: &'static [&'static str], filter: &'static [&'static str] },
+    /// A program that gets a seed and a time, again and again until its time is over.
+    Program { weight: u32, command: fn(u64, Duration) -> Command },
+}
+
+impl Work {
+    /// The share of the campaigns' time; 0 for a check.
+    pub fn weight(&self) -> u32 {
+        match *self {
+            Self::Check(_) | Self::KnownToFail(_) => 0,
+            Self::Tests { weight, .. } | Self::Program { weight, .. } => weight,
+        }
+    }
+}
+
+/// All steps, in the order in which they run.
+pub const STEPS: &[Step] = &[
+    Step {
+        name: "locked",
+        about: "the lock file is complete, and everything builds with it",
+        work: Work::Check(|| {
+            Ok(vec![cargo(["check", "--workspace", "--all-targets", "--locked", "--quiet"])])
+        }),
+    },
+    Step {
+        name: "msrv",
+        about: "the oldest supported compiler builds the libraries and the program",
+        work: Work::Check(msrv),
+    },
+    Step {
+        name: "aarch64",
+        about: "Linux on aarch64 compiles (it is not run)",
+        work: Work::Check(|| check_for("aarch64-unknown-linux-gnu")),
+    },
+    Step {
+        name: "macos",
+        about: "macOS compiles: it does not yet",
+        work: Work::KnownToFail(|| check_for("aarch64-apple-darwin")),
+    },
+    Step {
+        name: "release",
+        about: "all tests in the release profile: other timing, no debug assertions",
+        work: Work::Check(|| {
+            Ok(vec![cargo(["test", "--workspace", "--release", "--locked", "--no-fail-fast"])])
+        }),
+    },
+    Step {
+        name: "compare",
+        about: "the comparison with other stores builds and passes its tests, with RocksDB and WiredTiger where they are installed",
+        work: Work::Check(compare),
+    },
+    Step {
+        name: "miri-wal",
+        about: "undefined behaviour in the log's kernels",
+        work: Work::Check(|| Ok(vec![miri_of_the_log(8)?])),
+    },
+    Step {
+        name: "miri-device",
+        about: "undefined behaviour in the device layer",
+        work: Work::Check(|| Ok(vec![miri_of_the_device()?])),
+    },
+    Step {
+        name: "tsan-wal",
+        about: "data races in the log, on real threads",
+        work: Work::Check(|| Ok(vec![thread_sanitizer(TSAN_OF_THE_LOG)?])),
+    },
+    Step {
+        name: "tsan-engine",
+        about: "data races in both engines, on real threads",
+        work: Work::Check(|| Ok(vec![thread_sanitizer(TSAN_OF_THE_ENGINE)?])),
+    },
+    Step {
+        name: "crash",
+        about: "the store crashes at calls of the simulated device: clients, crowds, turns",
+        work: Work::Tests {
+            weight: 4,
+            arguments: &["-p", "katydid", "--test", "crash"],
+            filter: &["campaign"],
+        },
+    },
+    Step {
+        name: "store",
+        about: "the store's other random tests: trust, faults, models, serializability, logs in NVRAM",
+        work: Work::Tests {
+            weight: 3,
+            arguments: &[
+                "-p", "katydid", "--lib", "--test", "trust", "--test", "faults", "--test", "model", "--test",
+                "serial", "--test", "nvram", "--test", "memory",
+            ],
+            filter: &[],
+        },
+    },
+    Step {
+        name: "log",
+        about: "the log's random tests: crashes, faults, parallel logs, NVRAM",
+        work: Work::Tests { weight: 3, arguments: &["-p", "katydid-wal", "--lib", "--tests"], filter: &[] },
+    },
+    Step {
+        name: "device",
+        about: "the device layer's random tests",
+        work: Work::Tests {
+            weight: 1,
+            arguments: &["-p", "katydid-device", "--lib", "--tests"],
+            filter: &[],
+        },
+    },
+    Step {
+        name: "kill9",
+        about: "the real program is killed under load",
+        work: Work::Tests { weight: 2, arguments: &["-p", "katydid-cli", "--test", "kill9"], filter: &[] },
+    },
+    Step {
+        name: "fuzz",
+        about: "mutated bytes for every decoder",
+        work: Work::Program { weight: 2, command: fuzz },
+    },
+    Step {
+        name: "mutants",
+        about: "rules broken on purpose are noticed by the tests",
+        work: Work::Program { weight: 4, command: mutants },
+    },
+];
+
+/// `cargo test` in the release profile.
+pub fn tests(arguments: &[&str], more: &[&str]) -> Command {
+    cargo(["test", "--release", "--locked"].iter().chain(arguments).chain(more))
+}
+
+fn msrv() -> Commands {
+    let version = rust_version()?;
+    tools::need_toolchain(&version)?;
+    let mut command = Command::new("cargo");
+    command.arg(format!("+{version}")).args(["check", "--workspace", "--locked", "--quiet"]);
+    command.current_dir(root()).env("CARGO_TARGET_DIR", target().join("msrv"));
+    Ok(vec![command])
+}
+
+/// `rust-version` of the workspace.
+fn rust_version() -> Result<String, Box<dyn std::error::Error>> {
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml"))?;
+    let line = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
+    Ok(line.ok_or("Cargo.toml names no rust-version")?.trim_matches('"').to_owned())
+}
+
+fn check_for(target: &'static str) -> Commands {
+    tools::need_target(target)?;
+    Ok(vec![cargo(["check", "--workspace", "--locked", "--quiet", "--target", target])])
+}
+
+fn compare() -> Commands {
+    tools::need_c_compiler()?;
+    let mut features = Vec::new();
+    for (feature, header) in [("rocksdb", "rocksdb/version.h"), ("wiredtiger", "wiredtiger.h")] {
+        if Path::new("/usr/include").join(header).exists() {
+            features.push(feature);
+        } else {
+            println!("   without {feature}: there is no /usr/include/{header}");
+        }
+    }
+    let one = |task: &[&str]| {
+        let mut command = cargo(task);
+        command.args(["--locked", "--features", &features.join(",")]);
+        command.current_dir(root().join("compare")).env("CARGO_TARGET_DIR", target().join("compare"));
+        command
+    };
+    Ok(vec![one(&["build"]), one(&["test"])])
+}
+
+/// The log's tests that are written for Miri, each with so many seeds.
+pub fn miri_of_the_log(seeds: u32) -> Result<Command, Box<dyn std::error::Error>> {
+    let mut command = miri()?;
+    command.args(["-p", "katydid-wal", "--lib", "miri_"]);
+    command.env("MIRIFLAGS", format!("-Zmiri-disable-isolation -Zmiri-many-seeds=0..{seeds}"));
+    Ok(command)
+}
+
+/// All tests of the device layer that Miri can run.
+pub fn miri_of_the_device() -> Result<Command, Box<dyn std::error::Error>> {
+    let mut command = miri()?;
+    command.args(["-p", "katydid-device", "--lib", "--tests"]);
+    command.env("MIRIFLAGS", "-Zmiri-disable-isolation");
+    Ok(command)
+}
+
+fn miri() -> Result<Command, Box<dyn std::error::Error>> {
+    tools::need_miri()?;
+    let mut command = Command::new("cargo");
+    command.args(["+nightly", "miri", "test"]).current_dir(root());
+    command.env("CARGO_TARGET_DIR", target().join("miri"));
+    Ok(command)
+}
+
+/// The log's own tests and the conformance suite. ThreadSanitizer watches the bytes of the ring, which no model of a kernel has. It
+/// understands no fences: the kernels have none.
+pub const TSAN_OF_THE_LOG: &[&str] =
+    &["-p", "katydid-wal", "--lib", "--test", "conformance", "--test", "tracker"];
+
+/// The engine's tests that run many threads.
+pub const TSAN_OF_THE_ENGINE: &[&str] =
+    &["-p", "katydid", "--test", "serial", "--test", "api", "--test", "memory"];
+
+/// Tests under ThreadSanitizer.
+pub fn thread_sanitizer(arguments: &[&str]) -> Result<Command, Box<dyn std::error::Error>> {
+    tools::need_thread_sanitizer()?;
+    let mut command = Command::new("cargo");
+    command.args(["+nightly", "test", "-Zbuild-std", "--target", "x86_64-unknown-linux-gnu"]);
+    command.args(arguments).current_dir(root());
+    command.env("RUSTFLAGS", "-Zsanitizer=thread").env("CARGO_TARGET_DIR", target().join("tsan"));
+    Ok(command)
+}
+
+fn fuzz(seed: u64, left: Duration) -> Command {
+    // Of a second for each decoder, so that a round is short and the next has another seed.
+    let seconds = (left.as_secs() / 20).clamp(1, 10);
+    let mut command = cargo(["run", "--release", "--locked", "-p", "katydid-fuzz", "--"]);
+    command.args(["--seconds", &seconds.to_string(), "--seed", &seed.to_string()]);
+    command
+}
+
+fn mutants(seed: u64, left: Duration) -> Command {
+    let mut command = cargo(["run", "--quiet", "--package", "xtask", "--", "mutants"]);
+    command.args(["--seconds-total", &left.as_secs().to_string(), "--random", "--seed", &seed.to_string()]);
+    command
+}

@@ -1,0 +1,60 @@
+//! What a task needs beyond the pinned toolchain. A tool that is missing fails the task, with the command that installs it: a check that
+//! did not run must not look like one that passed.
+
+use crate::run::Outcome;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Fails unless nightly has Miri.
+pub fn need_miri() -> Outcome {
+    let found = Command::new("cargo").args(["+nightly", "miri", "--version"]).output();
+    found
+        .is_ok_and(|output| output.status.success())
+        .then_some(())
+        .ok_or_else(|| "Miri is missing: rustup toolchain install nightly --component miri,rust-src".into())
+}
+
+/// Fails unless this machine can run ThreadSanitizer: Linux on x86-64, and nightly with the standard library's sources, because the
+/// library has to be built with the sanitizer too; otherwise its locks look like races.
+pub fn need_thread_sanitizer() -> Outcome {
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+        return Err("ThreadSanitizer is run on Linux on x86-64 only".into());
+    }
+    let sysroot = Command::new("rustc").args(["+nightly", "--print", "sysroot"]).output();
+    let sources = sysroot.ok().filter(|output| output.status.success()).map(|output| {
+        let sysroot = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        PathBuf::from(sysroot).join("lib/rustlib/src/rust/library/Cargo.lock")
+    });
+    sources.filter(|file| file.exists()).map(|_| ()).ok_or_else(|| {
+        "the standard library's sources are missing: rustup toolchain install nightly --component rust-src".into()
+    })
+}
+
+/// Fails unless this toolchain is installed.
+pub fn need_toolchain(version: &str) -> Outcome {
+    let found = Command::new("cargo").args([&format!("+{version}"), "--version"]).output();
+    found.is_ok_and(|output| output.status.success()).then_some(()).ok_or_else(|| {
+        format!("Rust {version} is missing: rustup toolchain install {version} --profile minimal").into()
+    })
+}
+
+/// Fails unless the toolchain in use has the standard library of this target.
+pub fn need_target(target: &str) -> Outcome {
+    let found = Command::new("rustc").args(["--print", "target-libdir", "--target", target]).output();
+    let folder = found.ok().filter(|output| output.status.success());
+    let folder =
+        folder.map(|output| PathBuf::from(String::from_utf8_lossy(&output.stdout).trim().to_owned()));
+    folder
+        .filter(|folder| folder.exists())
+        .map(|_| ())
+        .ok_or_else(|| format!("the target {target} is missing: rustup target add {target}").into())
+}
+
+/// Fails unless there is a C compiler, which some rivals' libraries are built with.
+pub fn need_c_compiler() -> Outcome {
+    let found = Command::new("cc").arg("--version").output();
+    found
+        .is_ok_and(|output| output.status.success())
+        .then_some(())
+        .ok_or_else(|| "a C compiler (cc) is missing: apt-get install gcc".into())
+}

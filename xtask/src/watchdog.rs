@@ -1,0 +1,252 @@
+//! Runs a test command under limits, and names the test that hangs.
+//!
+//! libtest prints a line when a test has run for 60 seconds, and one when a test ends. The watchdog reads both: a test that has not ended
+//! [`Limits::test`] after the first of these lines hangs. A command that prints nothing at all for [`SILENCE`] hangs too, which is how a
+//! hang shows where libtest runs one test at a time. The watchdog then kills the command with all its descendants.
+//!
+//! The calling thread judges; two threads read the command's output, line by line, and hand the lines on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a test may still run after libtest has said that it runs for 60 seconds. Together: five minutes.
+pub const TEST: Duration = Duration::from_secs(240);
+
+/// How long a command may print nothing. Longer than any crate takes to build.
+const SILENCE: Duration = Duration::from_secs(600);
+
+/// What a command is held to.
+#[derive(Clone, Copy)]
+pub struct Limits {
+    /// How long a test may run beyond 60 seconds.
+    pub test: Duration,
+    /// How long the command may run in all.
+    pub total: Option<Duration>,
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub enum End {
+    /// By itself.
+    Exited(ExitStatus),
+    /// It was killed, because this hung: the name of the test, or of the last program that cargo started.
+    Hung(String),
+    /// It was killed, because [`Limits::total`] was over.
+    TimedOut,
+    /// It was killed, because a line of it was enough.
+    Stopped,
+}
+
+/// Where the output goes.
+pub enum Output<'a> {
+    /// To this program's own.
+    Shown,
+    /// To the end of a file.
+    Kept(&'a Path),
+}
+
+/// Runs a command to its end under limits; each line of its output is given to `seen`, which may end the command.
+///
+/// # Errors
+/// The command cannot be started, or its output cannot be kept.
+pub fn watch(
+    command: &mut Command,
+    limits: Limits,
+    output: Output<'_>,
+    mut seen: impl FnMut(&str) -> ControlFlow<()>,
+) -> Result<End, Box<dyn std::error::Error>> {
+    let mut kept = match output {
+        Output::Shown => None,
+        Output::Kept(path) => Some(OpenOptions::new().create(true).append(true).open(path)?),
+    };
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("cannot start {command:?}: {error}"))?;
+    let (sender, lines) = channel();
+    hand_on(child.stdout.take(), false, sender.clone());
+    hand_on(child.stderr.take(), true, sender);
+    let start = Instant::now();
+    let mut judge = Judge::new(start);
+    let killed = loop {
+        match lines.recv_timeout(Duration::from_millis(500)) {
+            Ok((is_error, line)) => {
+                judge.line(&line, Instant::now());
+                match &mut kept {
+                    Some(file) => writeln!(file, "{line}")?,
+                    None if is_error => eprintln!("{line}"),
+                    None => println!("{line}"),
+                }
+                if seen(&line).is_break() {
+                    break Some(End::Stopped);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break None,
+        }
+        let now = Instant::now();
+        if let Some(name) = judge.hung(now, limits.test) {
+            break Some(End::Hung(name));
+        }
+        if limits.total.is_some_and(|total| now - start > total) {
+            break Some(End::TimedOut);
+        }
+    };
+    if killed.is_some() {
+        kill_all(child.id());
+    }
+    let status = child.wait()?;
+    Ok(killed.unwrap_or(End::Exited(status)))
+}
+
+fn hand_on(from: Option<impl Read + Send + 'static>, is_error: bool, to: Sender<(bool, String)>) {
+    let Some(from) = from else { return };
+    thread::spawn(move || {
+        let mut from = BufReader::new(from);
+        let mut line = Vec::new();
+        while from.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+            let text = String::from_utf8_lossy(&line).trim_end_matches('\n').to_owned();
+            if to.send((is_error, text)).is_err() {
+                return;
+            }
+            line.clear();
+        }
+    });
+}
+
+/// What the lines so far say about who runs.
+struct Judge {
+    /// Tests that run for more than 60 seconds, and when libtest said so.
+    long: BTreeMap<String, Instant>,
+    /// When the last line came.
+    last: Instant,
+    /// The last program that cargo said it runs.
+    program: String,
+}
+
+impl Judge {
+    fn new(now: Instant) -> Self {
+        Self { long: BTreeMap::new(), last: now, program: "the build".to_owned() }
+    }
+
+    fn line(&mut self, line: &str, now: Instant) {
+        self.last = now;
+        let line = line.trim();
+        if line.starts_with("Running ") || line.starts_with("Doc-tests ") {
+            line.clone_into(&mut self.program);
+            self.long.clear();
+        } else if let Some(test) = line.strip_prefix("test ") {
+            if let Some(test) = test.strip_suffix(" has been running for over 60 seconds") {
+                self.long.insert(test.to_owned(), now);
+            } else if let Some((test, _)) = test.rsplit_once(" ... ") {
+                self.long.remove(test);
+            }
+        }
+    }
+
+    fn hung(&self, now: Instant, limit: Duration) -> Option<String> {
+        let over: Vec<&str> = self
+            .long
+            .iter()
+            .filter(|(_, since)| now - **since > limit)
+            .map(|(test, _)| test.as_str())
+            .collect();
+        if !over.is_empty() {
+            return Some(format!("{} of {}", over.join(", "), self.program));
+        }
+        (now - self.last > SILENCE).then(|| self.program.clone())
+    }
+}
+
+/// Kills a process with all its descendants: parents first, so that none starts another.
+fn kill_all(id: u32) {
+    let parents = parents();
+    let mut family = vec![id];
+    let mut at = 0;
+    while let Some(&parent) = family.get(at) {
+        let known: BTreeSet<u32> = family.iter().copied().collect();
+        family.extend(
+            parents
+                .iter()
+                .filter(|(child, of)| *of == parent && !known.contains(child))
+                .map(|(child, _)| *child),
+        );
+        at += 1;
+    }
+    let ids: Vec<String> = family.iter().map(u32::to_string).collect();
+    if !Command::new("kill").arg("-KILL").args(&ids).status().is_ok_and(|status| status.success()) {
+        eprintln!("cannot kill all of {}", ids.join(", "));
+    }
+}
+
+/// Each process and its parent; empty where the system does not tell.
+fn parents() -> Vec<(u32, u32)> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries
+        .flatten()
+        .filter_map(|entry| {
+            let id = entry.file_name().to_str()?.parse().ok()?;
+            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+            // The name, in parentheses, may hold anything.
+            let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
+            Some((id, parent))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_that_does_not_end_is_named_and_one_that_ends_is_not() {
+        let start = Instant::now();
+        let second = Duration::from_secs(1);
+        let mut judge = Judge::new(start);
+        judge.line("     Running tests/crash/main.rs (target/debug/deps/crash-00)", start);
+        judge.line("test turns has been running for over 60 seconds", start);
+        judge.line("test crowd has been running for over 60 seconds", start);
+        judge.line("test turns ... ok", start + second);
+        assert_eq!(judge.hung(start + 5 * second, 9 * second), None);
+        let hung = judge.hung(start + 10 * second, 9 * second).expect("one hangs");
+        assert!(hung.contains("crowd") && hung.contains("tests/crash") && !hung.contains("turns"), "{hung}");
+    }
+
+    #[test]
+    fn a_program_that_prints_nothing_is_named() {
+        let start = Instant::now();
+        let mut judge = Judge::new(start);
+        judge.line("   Doc-tests katydid", start);
+        assert_eq!(judge.hung(start + SILENCE / 2, TEST), None);
+        assert_eq!(judge.hung(start + SILENCE * 2, TEST).as_deref(), Some("Doc-tests katydid"));
+    }
+
+    #[test]
+    fn a_command_beyond_its_time_is_killed_with_its_children() {
+        let limits = Limits { test: TEST, total: Some(Duration::ZERO) };
+        let mut command = Command::new("sh");
+        // A child that holds the output open: reading it to its end would take as long.
+        command.args(["-c", "sleep 1000 & echo $!; wait"]);
+        let mut child = None;
+        let end = watch(&mut command, limits, Output::Shown, |line| {
+            child = line.parse::<u32>().ok();
+            ControlFlow::Continue(())
+        });
+        assert!(matches!(end, Ok(End::TimedOut)), "{end:?}");
+        if let Some(child) = child {
+            let left = parents().into_iter().find(|(id, _)| *id == child);
+            // Killed, but perhaps not yet collected by the process that adopts it.
+            let state = left.and_then(|_| fs::read_to_string(format!("/proc/{child}/stat")).ok());
+            assert!(state.is_none_or(|stat| stat.contains(") Z ") || stat.contains(") X ")), "still there");
+        }
+    }
+}
