@@ -75,6 +75,8 @@ pub enum Cause {
     Crashed,
     /// An earlier write or sync failed and shut the gate; that first failure.
     Poisoned(Arc<Error>),
+    /// The gate that the call goes through was closed: the directory may be another opening's by now.
+    Closed,
     /// A directory or file does not belong where it was found in a striped set.
     Stripes(StripesFault),
     /// A file is not the region of non-volatile memory that was asked for, or cannot be one.
@@ -262,6 +264,7 @@ impl fmt::Display for Error {
             Cause::Locked(None) => f.write_str("it is in use by another process"),
             Cause::Crashed => f.write_str("the simulated device has crashed"),
             Cause::Poisoned(first) => write!(f, "the device was shut off by an earlier failure ({first})"),
+            Cause::Closed => f.write_str("what it belongs to was closed"),
             Cause::Stripes(fault) => write!(f, "{fault}"),
             Cause::Nvram(fault) => write!(f, "{fault}"),
             Cause::Panicked(said) => write!(f, "the code behind it panicked: {said}"),

@@ -1,34 +1,45 @@
-//! The gate: after the first failed write or sync, nothing is acknowledged again until the store is opened anew.
+//! The gate: nothing is acknowledged after the first failed write or sync, and nothing is changed after the gate was closed.
 //!
 //! Any thread. After a failed `fdatasync` the kernel marks the pages clean, so a second one succeeds without having
-//! written anything: whoever retries, or merely syncs after somebody else's failure, acknowledges what was lost. So every
-//! call that could acknowledge something goes through here.
+//! written anything: a caller that tries again, or that syncs after another caller's failure, acknowledges what was lost. So every
+//! call that could acknowledge or change something goes through here.
 //!
 //! Invariants:
 //!
 //! 1. The first failure of a write, a sync or a directory sync is latched for good. A preparation that failed for any
 //!    reason but a lack of room, or whose sync failed for any reason, counts as one.
-//! 2. A shut gate lets no write, sync, preparation, truncation, creation, rename or removal begin. Reads, lengths and
-//!    listings go on.
+//! 2. A shut gate lets no write, sync, preparation, truncation, creation, rename, removal, mapping of NVRAM or taking of the
+//!    directory's lock begin. Reads, lengths and listings go on.
 //! 3. A sync, or a durable write, that ended after the gate was shut does not report success, whatever the device said.
 //! 4. Of one open file, only one call at a time is in a sync of the page cache. The kernel reports a write-back error
 //!    once for each open file, to whichever sync comes first; a second one running beside it could otherwise see
 //!    success before the first has latched the failure.
 //! 5. A call that panics has failed (`caught.rs`), and is latched like any other failure.
+//! 6. A closed gate refuses what a shut gate refuses. [`Gate::close`] returns when the calls that were inside have returned, so a
+//!    directory's lock that is given back afterwards is given back for good (`gate/calls.rs` counts the calls).
+//!
+//! Gates may stand in series, as the log's own before the database's. Each counts the calls that pass it and is closed by itself. A refusal
+//! of the inner gate is no failure to the outer one.
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|
-//! | `first` (a `OnceLock`) | the first failing caller, once | every call, before and, where it acknowledges, after the device's | release by `set`, acquire by `get`: who sees it shut sees the whole cause |
+//! | `first` (a `OnceLock`) | the first failing caller, once | every call, before and, where it acknowledges, after the device's | release by `set`, acquire by `get`: the thread that sees it shut sees the whole cause |
 //!
 //! `turn` (leaf rank, held across a sync) is invariant 4's latch; aligned durable writes past the page cache do not take
-//! it, their errors come back with the write itself (Linux 4.7 and later, which have `RWF_DSYNC`).
+//! it, their errors come back with the write itself (Linux 4.7 and later, which have `RWF_DSYNC`). A call that waits for its turn
+//! is not inside yet, so a gate that is closed meanwhile refuses it.
 //!
 //! A crash leaves nothing of the gate: the next open starts with a new one and recovers.
+
+mod calls;
+
+pub(crate) use calls::InsideThread;
 
 use crate::caught;
 use crate::directory::{Create, Directory, DirectoryLock, File, Method, WriteMode};
 use crate::error::{Cause, Error, Result, Verb};
 use crate::nvram::{NvRegion, Persistence};
+use calls::{Call, Calls};
 use std::fmt;
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -36,7 +47,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// One latch for everything opened through one directory. Clones are the same gate.
 #[derive(Clone, Default)]
 pub struct Gate {
-    first: Arc<OnceLock<Arc<Error>>>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    first: OnceLock<Arc<Error>>,
+    calls: Calls,
 }
 
 impl Gate {
@@ -53,25 +70,50 @@ impl Gate {
 
     /// The failure that shut it.
     pub fn failure(&self) -> Option<Error> {
-        self.first.get().map(|first| Error::clone(first))
+        self.shared.first.get().map(|first| Error::clone(first))
     }
 
     /// Whether it is shut: one load.
     pub fn is_shut(&self) -> bool {
-        self.first.get().is_some()
+        self.shared.first.get().is_some()
     }
 
     /// Shuts it for a reason found above the device. The first reason stays.
     pub fn shut(&self, error: Error) {
-        // A refusal by the gate itself is not a new cause.
-        if !matches!(error.cause, Cause::Poisoned(_)) {
-            self.first.get_or_init(|| Arc::new(error));
+        // A refusal by a gate is not a new cause.
+        if !matches!(error.cause, Cause::Poisoned(_) | Cause::Closed) {
+            self.shared.first.get_or_init(|| Arc::new(error));
         }
+    }
+
+    /// Refuses, from now on, every call that changes something, with [`Cause::Closed`]; waits until those inside have returned; then drops
+    /// `lock`. Reads, lengths and listings go on. Closing again is allowed, waits as the first does, and drops its own `lock`.
+    ///
+    /// A thread that is itself inside a call, as a logger or a panic hook run by the device is, does not wait for itself: the last call
+    /// inside drops `lock` when it returns.
+    pub fn close(&self, lock: Option<Box<dyn DirectoryLock>>) {
+        self.shared.calls.close(lock);
+    }
+
+    /// Whether [`Gate::close`] was called.
+    pub fn is_closed(&self) -> bool {
+        self.shared.calls.is_closed()
+    }
+
+    /// Whether this thread is inside a call of any gate: it may not wait for calls to return then.
+    pub fn is_inside() -> bool {
+        calls::is_inside()
+    }
+
+    /// Lets a call in, unless the gate is shut or closed.
+    fn enter(&self, verb: Verb, subject: impl Fn() -> String) -> Result<Call<'_>> {
+        self.check(verb, &subject)?;
+        self.shared.calls.enter().ok_or_else(|| Error::new(verb, subject(), Cause::Closed))
     }
 
     /// Refuses if shut.
     fn check(&self, verb: Verb, subject: impl FnOnce() -> String) -> Result<()> {
-        match self.first.get() {
+        match self.shared.first.get() {
             None => Ok(()),
             Some(first) => Err(Error::new(verb, subject(), Cause::Poisoned(first.clone()))),
         }
@@ -90,6 +132,7 @@ impl Gate {
 impl fmt::Debug for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.failure() {
+            None if self.is_closed() => f.write_str("Gate(closed)"),
             None => f.write_str("Gate(open)"),
             Some(first) => write!(f, "Gate(shut: {first})"),
         }
@@ -111,18 +154,16 @@ impl GatedDirectory {
 
 impl Directory for GatedDirectory {
     fn open(&self, name: &str, create: Create, method: Method) -> Result<Arc<dyn File>> {
-        let create = match (self.gate.check(Verb::Open, || name.to_owned()), create) {
-            (Ok(()), create) => create,
+        let refused = match (self.gate.enter(Verb::Open, || name.to_owned()), create) {
+            (Ok(_call), create) => return Ok(self.file(name, self.inner.open(name, create, method)?)),
             (Err(refused), Create::New) => return Err(refused),
-            // Reading what exists goes on; creating does not.
-            (Err(refused), _) => {
-                return match self.inner.open(name, Create::Never, method) {
-                    Err(Error { cause: Cause::NotFound, .. }) if create == Create::IfMissing => Err(refused),
-                    other => Ok(self.file(name, other?)),
-                };
-            }
+            (Err(refused), _) => refused,
         };
-        Ok(self.file(name, self.inner.open(name, create, method)?))
+        // Reading what exists goes on; creating does not.
+        match self.inner.open(name, Create::Never, method) {
+            Err(Error { cause: Cause::NotFound, .. }) if create == Create::IfMissing => Err(refused),
+            other => Ok(self.file(name, other?)),
+        }
     }
 
     fn open_read_only(&self, name: &str) -> Result<Arc<dyn File>> {
@@ -134,29 +175,31 @@ impl Directory for GatedDirectory {
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.gate.check(Verb::Rename, || format!("{from} to {to}"))?;
+        let _call = self.gate.enter(Verb::Rename, || format!("{from} to {to}"))?;
         self.inner.rename(from, to)
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        self.gate.check(Verb::Remove, || name.to_owned())?;
+        let _call = self.gate.enter(Verb::Remove, || name.to_owned())?;
         self.inner.remove(name)
     }
 
     fn sync(&self) -> Result<()> {
-        self.gate.check(Verb::SyncDirectory, || self.inner.describe())?;
+        let _call = self.gate.enter(Verb::SyncDirectory, || self.inner.describe())?;
         self.gate.latch(self.inner.sync(), |_| true)?;
         self.gate.check(Verb::SyncDirectory, || self.inner.describe())
     }
 
     fn lock(&self) -> Result<Box<dyn DirectoryLock>> {
+        let _call = self.gate.enter(Verb::Lock, || self.inner.describe())?;
         self.inner.lock()
     }
 
     fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>> {
-        if let Err(refused) = self.gate.check(Verb::Open, || name.to_owned()) {
-            return self.existing_subdirectory(name)?.ok_or(refused);
-        }
+        let _call = match self.gate.enter(Verb::Open, || name.to_owned()) {
+            Ok(call) => call,
+            Err(refused) => return self.existing_subdirectory(name)?.ok_or(refused),
+        };
         let is_sync = |error: &Error| error.verb == Verb::SyncDirectory;
         Ok(self.gate.before(self.gate.latch(self.inner.subdirectory(name), is_sync)?))
     }
@@ -166,7 +209,7 @@ impl Directory for GatedDirectory {
     }
 
     fn nvram(&self, name: &str, bytes: u64, want: Persistence) -> Result<Arc<NvRegion>> {
-        self.gate.check(Verb::Map, || name.to_owned())?;
+        let _call = self.gate.enter(Verb::Map, || name.to_owned())?;
         self.inner.nvram(name, bytes, want)
     }
 
@@ -184,6 +227,11 @@ struct GatedFile {
 }
 
 impl GatedFile {
+    fn enter(&self, verb: Verb) -> Result<Call<'_>> {
+        self.gate.enter(verb, || self.name.clone())
+    }
+
+    /// Refuses if shut.
     fn check(&self, verb: Verb) -> Result<()> {
         self.gate.check(verb, || self.name.clone())
     }
@@ -204,7 +252,7 @@ impl GatedFile {
         call: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        self.check(verb)?;
+        let _call = self.enter(verb)?;
         self.gate.latch(call(), is_fatal)?;
         self.check(verb)
     }
@@ -220,12 +268,12 @@ impl File for GatedFile {
         match mode {
             WriteMode::Durable if self.is_cached(parts, offset) => self.in_turn(Verb::Write, |_| true, write),
             WriteMode::Durable => {
-                self.check(Verb::Write)?;
+                let _call = self.enter(Verb::Write)?;
                 self.gate.latch(write(), |_| true)?;
                 self.check(Verb::Write)
             }
             WriteMode::Written => {
-                self.check(Verb::Write)?;
+                let _call = self.enter(Verb::Write)?;
                 self.gate.latch(write(), |_| true)
             }
         }
@@ -245,7 +293,7 @@ impl File for GatedFile {
     }
 
     fn truncate(&self, length: u64) -> Result<()> {
-        self.check(Verb::Length)?;
+        let _call = self.enter(Verb::Length)?;
         self.inner.truncate(length)
     }
 

@@ -257,6 +257,7 @@ impl From<device::Error> for Error {
     fn from(error: device::Error) -> Self {
         match error.cause {
             device::Cause::Poisoned(first) => Error::poisoned_by(device::Error::clone(&first)),
+            device::Cause::Closed => Error::Closed,
             device::Cause::Locked(pid) => Error::Locked { place: error.subject, pid },
             _ => Error::Device(error),
         }

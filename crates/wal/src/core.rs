@@ -43,7 +43,7 @@ use crate::segment::SegmentStore;
 use crate::session::{Append, Appended};
 use crate::sync::{self, SyncProtocol};
 use crate::sync_shim::{AtomicBool, AtomicU64, Ordering, rest};
-use katydid_device::{self as device, AlignedBuffer};
+use katydid_device::{self as device, AlignedBuffer, Cause};
 use leader::LeaderState;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -445,8 +445,11 @@ impl Core {
     /// Shuts the log: invariant 2.
     #[cold]
     pub(crate) fn fail(&self, error: device::Error) {
-        // Only the first counts, also of those that the device's gate has refused.
-        let _first = self.cause.set(error.into_first());
+        // Only the first counts, also of those that the device's gate has refused. A gate that was closed is no failure: the log
+        // has ended without one.
+        if !matches!(error.cause, Cause::Closed) {
+            let _first = self.cause.set(error.into_first());
+        }
         self.over.store(true, Ordering::Release);
         self.image.limiter.shut(&self.image.frontiers);
         self.maintenance.stop();
@@ -498,7 +501,9 @@ impl Core {
     pub(crate) fn trim(&self, to: Lsn) -> Result<()> {
         self.settle(to);
         let trimmed = self.store.trim(to, self.image.frontiers.durable());
-        if let (Err(Error::Device(error)), Some(_)) = (&trimmed, self.store.nvram()) {
+        if let (Err(Error::Device(error) | Error::Poisoned { cause: error }), Some(_)) =
+            (&trimmed, self.store.nvram())
+        {
             // The gate is shut, and no write comes that would meet it.
             self.fail(error.clone());
         }

@@ -56,7 +56,7 @@ pub enum Error {
     },
     /// A device call failed without shutting the log.
     #[error(transparent)]
-    Device(#[from] device::Error),
+    Device(device::Error),
     /// Reading the log failed.
     #[error(transparent)]
     Read(#[from] ReadError),
@@ -93,6 +93,17 @@ pub enum AppendError {
     /// The log was closed.
     #[error("the log is closed")]
     Closed,
+}
+
+impl From<device::Error> for Error {
+    /// A call that the gate refused says why the gate did.
+    fn from(error: device::Error) -> Self {
+        match error.cause {
+            device::Cause::Closed => Error::Closed,
+            device::Cause::Poisoned(_) => Error::Poisoned { cause: error.into_first() },
+            _ => Error::Device(error),
+        }
+    }
 }
 
 impl From<AppendError> for Error {

@@ -13,6 +13,7 @@
 //! during a call.
 
 use crate::error::{Error, Result};
+use crate::gate::InsideThread;
 use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
@@ -72,7 +73,10 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Task {
     fn run(self) {
+        // The caller that waits for this may be inside a gate: then this thread is, too.
+        let inside = InsideThread::mark();
         let outcome = catch_unwind(AssertUnwindSafe(|| (self.call)(self.nth)));
+        drop(inside);
         self.group.report(self.nth, outcome);
     }
 }

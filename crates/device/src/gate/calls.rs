@@ -1,0 +1,242 @@
+//! Counts the calls inside a gate, so that closing it can refuse new ones and wait for the others.
+//!
+//! Any thread. A call enters before it reaches the device and leaves when it has returned, also by a panic.
+//!
+//! Invariants:
+//!
+//! 1. After [`Calls::close`] was called, no call is let in. A call that entered before is waited for.
+//! 2. The directory locks handed to [`Calls::close`] are released only when no call is inside, and before any
+//!    [`Calls::close`] that waits returns. So a call that was let in ends before another opening can take the lock.
+//! 3. A thread that is inside a call does not wait in [`Calls::close`], for it would wait for itself. It hands over its lock, and the
+//!    last call that leaves releases it. Such a thread runs code of others there: a directory that is not ours, a logger, a
+//!    panic hook. Threads that make calls for a caller (`stripes/crew.rs`) count as inside while they do.
+//! 4. Nothing is waited for while `end` is held, but what dropping a directory lock does.
+//!
+//! | atomic | written by | read by | ordering |
+//! |---|---|---|---|
+//! | `state`: bit 0 is set once closed, the rest counts calls inside in steps of [`CALL`] | each call when it enters and when it leaves; `close` sets bit 0, for good | the same operations: each is one read-modify-write, and acts on what it found | acquire and release: the thread that finds the count at 0 sees everything that the calls did |
+//!
+//! Why no call slips through: the operations on `state` have one order. A call whose addition comes before `close`'s bit is in the count
+//! that `close` finds, so `close` waits for it; one whose addition comes later finds the bit, and is refused. What can meet:
+//!
+//! | step of a call | before `close`'s bit | after it |
+//! |---|---|---|
+//! | enters | let in and counted | refused; counted until it leaves, which lets nothing in and delays `close` by a few instructions |
+//! | leaves, others inside | - | - |
+//! | leaves as the last | - | finds exactly bit 0 and itself, takes `end`, releases the locks, notifies |
+//! | `close` finds the count at 0 | - | releases the locks itself |
+//! | `close` finds calls inside | - | has put its lock into `end` before the bit, and waits for `drained` under `end`: the last call cannot notify between |
+//!
+//! `end` is a leaf latch. A crash leaves nothing: the kernel releases the locks of a process that ends.
+
+use crate::directory::DirectoryLock;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+const CLOSED: u64 = 1;
+const CALL: u64 = 2;
+
+thread_local! {
+    /// How many calls of any gate this thread is inside of.
+    static INSIDE: Cell<u32> = const { Cell::new(0) };
+}
+
+/// See the head of this file.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    state: AtomicU64,
+    end: Mutex<End>,
+    drained: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct End {
+    /// What to release when no call is inside any more.
+    locks: Vec<Box<dyn DirectoryLock>>,
+    drained: bool,
+}
+
+/// A call that was let in; dropping it lets the call leave.
+pub(super) struct Call<'a> {
+    // In this order: the thread has left before `close` returns.
+    _thread: InsideThread,
+    _counted: Counted<'a>,
+}
+
+struct Counted<'a>(&'a Calls);
+
+impl Calls {
+    /// Lets a call in, unless this was closed.
+    pub(super) fn enter(&self) -> Option<Call<'_>> {
+        let before = self.state.fetch_add(CALL, Ordering::AcqRel);
+        let counted = Counted(self);
+        (before & CLOSED == 0).then(|| Call { _thread: InsideThread::mark(), _counted: counted })
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.state.load(Ordering::Acquire) & CLOSED != 0
+    }
+
+    /// Refuses calls from now on, waits for those inside (but see invariant 3), and then releases `lock`. May be called more than once.
+    pub(super) fn close(&self, lock: Option<Box<dyn DirectoryLock>>) {
+        let mut end = self.end();
+        end.locks.extend(lock);
+        if self.state.fetch_or(CLOSED, Ordering::AcqRel) & !CLOSED == 0 {
+            return self.drain(end);
+        }
+        if is_inside() {
+            return;
+        }
+        while !end.drained {
+            end = self.drained.wait(end).unwrap_or_else(PoisonError::into_inner);
+        }
+        // A second caller's own lock, if calls that were refused made it wait.
+        self.drain(end);
+    }
+
+    /// No call is inside, and none ever will be.
+    #[cold]
+    fn drain(&self, mut end: MutexGuard<'_, End>) {
+        end.locks.clear();
+        end.drained = true;
+        self.drained.notify_all();
+    }
+
+    fn end(&self) -> MutexGuard<'_, End> {
+        // A panic of a lock's drop leaves nothing half changed.
+        self.end.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        let Counted(calls) = self;
+        if calls.state.fetch_sub(CALL, Ordering::AcqRel) == CLOSED | CALL {
+            calls.drain(calls.end());
+        }
+    }
+}
+
+/// Whether this thread is inside a call of any gate.
+pub(super) fn is_inside() -> bool {
+    INSIDE.get() > 0
+}
+
+/// Marks this thread as inside a call, until dropped.
+pub(crate) struct InsideThread(());
+
+impl InsideThread {
+    pub(crate) fn mark() -> InsideThread {
+        INSIDE.set(INSIDE.get() + 1);
+        InsideThread(())
+    }
+}
+
+impl Drop for InsideThread {
+    fn drop(&mut self) {
+        INSIDE.set(INSIDE.get() - 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+    use std::sync::{Arc, Barrier};
+    use std::thread;
+
+    /// A lock that says when it was released.
+    #[derive(Debug)]
+    struct Told(Arc<AtomicBool>);
+
+    impl DirectoryLock for Told {}
+
+    impl Drop for Told {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+
+    fn lock() -> (Arc<AtomicBool>, Option<Box<dyn DirectoryLock>>) {
+        let released = Arc::new(AtomicBool::new(false));
+        (released.clone(), Some(Box::new(Told(released))))
+    }
+
+    #[test]
+    fn a_closed_gate_lets_nothing_in_and_may_be_closed_again() {
+        let calls = Calls::default();
+        drop(calls.enter().expect("open"));
+        for _ in 0..2 {
+            let (released, lock) = lock();
+            calls.close(lock);
+            assert!(released.load(Ordering::SeqCst), "nothing is inside");
+            assert!(calls.is_closed() && calls.enter().is_none());
+        }
+        calls.close(None);
+    }
+
+    #[test]
+    fn a_thread_that_is_inside_does_not_wait_for_itself() {
+        let calls = Calls::default();
+        let (outer, inner) = (calls.enter().expect("open"), calls.enter().expect("open"));
+        let (released, lock) = lock();
+        calls.close(lock);
+        drop(inner);
+        assert!(!released.load(Ordering::SeqCst), "a call is inside");
+        drop(outer);
+        assert!(released.load(Ordering::SeqCst), "the last one has released it");
+    }
+
+    /// For Miri, whose schedules and weak memory stand in for many runs: what a call wrote plainly is seen after `close`, and
+    /// nothing is written later.
+    #[test]
+    fn miri_no_call_is_inside_after_any_close_returned() {
+        for _ in 0..if cfg!(miri) { 20 } else { 200 } {
+            let (calls, start) = (Calls::default(), Barrier::new(4));
+            let (under_way, locked) = (AtomicU64::new(0), AtomicBool::new(true));
+            thread::scope(|scope| {
+                for _ in 0..2 {
+                    scope.spawn(|| {
+                        start.wait();
+                        while let Some(_call) = calls.enter() {
+                            under_way.fetch_add(1, Ordering::Relaxed);
+                            assert!(locked.load(Ordering::Relaxed), "the directory is another opening's");
+                            under_way.fetch_sub(1, Ordering::Relaxed);
+                        }
+                    });
+                }
+                for _ in 0..2 {
+                    scope.spawn(|| {
+                        start.wait();
+                        calls.close(None);
+                        assert_eq!(under_way.load(Ordering::Relaxed), 0);
+                        locked.store(false, Ordering::Relaxed);
+                    });
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn the_lock_is_released_when_the_last_call_has_left_and_every_close_waits_for_that() {
+        for _ in 0..if cfg!(miri) { 5 } else { 100 } {
+            let calls = Calls::default();
+            let (released, lock) = lock();
+            let inside = calls.enter().expect("open");
+            thread::scope(|scope| {
+                let closers = [scope.spawn(|| calls.close(lock)), scope.spawn(|| calls.close(None))];
+                while !calls.is_closed() {
+                    thread::yield_now();
+                }
+                assert!(calls.enter().is_none());
+                assert!(!released.load(Ordering::SeqCst));
+                drop(inside);
+                for closer in closers {
+                    closer.join().expect("no panic");
+                }
+            });
+            assert!(released.load(Ordering::SeqCst));
+        }
+    }
+}
