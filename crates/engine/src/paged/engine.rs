@@ -4,8 +4,8 @@
 //!
 //! 1. After the gate has shut nothing is written. Changes that are in memory only and cannot be undone any more stay
 //!    behind their transactions' locks, which are then kept until the database is opened again (`stuck`).
-//! 2. After a bug was found in the middle of a change (`shut_off`) the gate is shut, and what is in memory may be wrong:
-//!    not even reads begin.
+//! 2. After a bug was found in the middle of a change, or a thread panicked there (`shut_off`), the gate is shut, and what is in memory
+//!    may be wrong: not even reads begin.
 //! 3. A transaction that is given up because its rollback failed keeps its locks and its slot: nobody sees its changes,
 //!    and the log is kept for recovery to undo them.
 
@@ -66,8 +66,6 @@ pub(crate) struct Engine {
     pub(crate) closed: AtomicBool,
     /// Locks that are never released: invariants 1 and 3.
     pub(crate) stuck: Mutex<Vec<TxnLocks>>,
-    /// The bug for which the database was shut off. Set (once, release) before the gate is shut, read (acquire) by every call.
-    pub(crate) broken: OnceLock<&'static str>,
     /// The directory's lock. Dropped last.
     pub(crate) directory_lock: Mutex<Option<Box<dyn DirectoryLock>>>,
 }
@@ -80,13 +78,28 @@ pub(crate) struct LogBarrier {
     /// not keep the order of appends, or this would be its reserved frontier. Raised (Release) after a barrier of the log was
     /// passed, read (Acquire) before an append.
     floor: Option<AtomicU64>,
+    gate: Gate,
+    place: String,
+    /// The bug for which the database was shut off. Set (once, release) before the gate is shut, read (acquire) by every call.
+    broken: OnceLock<&'static str>,
 }
 
 impl LogBarrier {
     /// Of a log that nothing was appended to since it was opened.
-    pub(crate) fn new(log: Log, keeps_order: bool) -> Self {
+    pub(crate) fn new(log: Log, keeps_order: bool, gate: Gate, place: String) -> Self {
         let floor = (!keeps_order).then(|| AtomicU64::new(log.reserved().get()));
-        LogBarrier { log, floor }
+        LogBarrier { log, floor, gate, place, broken: OnceLock::new() }
+    }
+
+    /// What every call fails with after the gate has shut.
+    fn poison(&self) -> Error {
+        if let Some(what) = self.broken.get() {
+            return Error::Poisoned { cause: Arc::new(Error::Internal(what)) };
+        }
+        match self.gate.failure() {
+            Some(first) => Error::poisoned_by(first),
+            None => Error::Internal("the gate is open"),
+        }
     }
 
     /// When this returns, everything that is appended later lies above `record`, which was appended before.
@@ -113,6 +126,15 @@ impl WalBarrier for LogBarrier {
             None => self.log.reserved(),
         }
     }
+
+    /// Invariant 2; the error of whoever found the bug.
+    #[cold]
+    fn shut_off(&self, what: &'static str) -> Error {
+        self.broken.get_or_init(|| what);
+        let cause = Cause::Io(Arc::new(std::io::Error::other(format!("internal error: {what}"))));
+        self.gate.shut(katydid_device::Error::new(Verb::Write, self.place.clone(), cause));
+        self.poison()
+    }
 }
 
 impl Engine {
@@ -126,18 +148,16 @@ impl Engine {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::Closed);
         }
-        if self.broken.get().is_some() { Err(self.poison()) } else { Ok(()) }
+        if self.barrier.broken.get().is_some() { Err(self.poison()) } else { Ok(()) }
     }
 
-    /// Invariant 2; the error of whoever found the bug.
+    /// Invariant 2; the error of the call that found the bug.
     #[cold]
     pub(crate) fn shut_off(&self, what: &'static str) -> Error {
-        self.broken.get_or_init(|| what);
-        let cause = Cause::Io(Arc::new(std::io::Error::other(format!("internal error: {what}"))));
-        self.gate.shut(katydid_device::Error::new(Verb::Write, self.place.clone(), cause));
+        let error = self.barrier.shut_off(what);
         // Locks of transactions that cannot be rolled back are never released.
         self.locks.shut();
-        self.poison()
+        error
     }
 
     /// Fails if nothing may be written: closed, poisoned, or no room in the log.
@@ -175,13 +195,7 @@ impl Engine {
 
     /// What every call fails with after the gate has shut.
     pub(crate) fn poison(&self) -> Error {
-        if let Some(what) = self.broken.get() {
-            return Error::Poisoned { cause: Arc::new(Error::Internal(what)) };
-        }
-        match self.gate.failure() {
-            Some(first) => Error::poisoned_by(first),
-            None => Error::Internal("the gate is open"),
-        }
+        self.barrier.poison()
     }
 
     /// Bytes between the log's start and its end.

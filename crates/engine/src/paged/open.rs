@@ -22,8 +22,8 @@ use crate::paged::undo_room::UndoRoom;
 use katydid_device::{self as device, Create, Directory, File, Verb, Watch};
 use katydid_wal::{Background, Log};
 use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 
 /// The log's control file: if it is gone, so is the log.
 const LOG_CONTROL: &str = "log.control";
@@ -129,7 +129,8 @@ fn restart(
     let begin = control.get().checkpoint;
     let page_bytes = control.get().page_bytes as usize;
     let background = options.log.background;
-    let barrier = Arc::new(LogBarrier::new(log.clone(), options.log.inserter.keeps_order()));
+    let keeps_order = options.log.inserter.keeps_order();
+    let barrier = Arc::new(LogBarrier::new(log.clone(), keeps_order, gate.clone(), place.clone()));
     let pool = Arc::new(Pool::new(pages, double_write, page_bytes, options.cache_bytes, barrier.clone()));
     let checkpoint = recovery::read_checkpoint(&log, begin, progress)?;
     let analysis = recovery::repeat(&log, &pool, &checkpoint, Analysis::new(begin), background, progress)?;
@@ -155,7 +156,6 @@ fn restart(
         ender: Ender::default(),
         closed: AtomicBool::new(false),
         stuck: Mutex::default(),
-        broken: OnceLock::new(),
         directory_lock: Mutex::new(Some(directory_lock)),
     });
     let total = analysis.active.len() as u64;

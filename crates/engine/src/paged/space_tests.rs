@@ -22,6 +22,10 @@ impl WalBarrier for NoLog {
     fn reserved(&self) -> Lsn {
         Lsn::new(1)
     }
+
+    fn shut_off(&self, what: &'static str) -> Error {
+        Error::Internal(what)
+    }
 }
 
 fn pool(directory: &dyn Directory) -> Result<Pool> {

@@ -113,6 +113,10 @@ impl WalBarrier for NoLog {
     fn reserved(&self) -> Lsn {
         Lsn::ZERO
     }
+
+    fn shut_off(&self, what: &'static str) -> Error {
+        Error::Internal(what)
+    }
 }
 
 fn verify_trees(

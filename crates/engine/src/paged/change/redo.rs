@@ -11,7 +11,7 @@ use super::apply::{apply_leaf, apply_part};
 use super::leaf::LeafChange;
 use super::parts::{PartRef, decode_chain_free, decode_parts};
 use super::{ChangeKind, Malformed};
-use crate::paged::page::{Kind, PageId};
+use crate::paged::page::PageId;
 use crate::paged::pool::{PageWrite, Pool};
 use crate::{Error, Lsn};
 
@@ -84,16 +84,10 @@ fn misfit(malformed: Malformed, page: PageId, lsn: Lsn) -> Error {
     }
 }
 
-/// Whether the page was wiped for a change that then got no place in the log. It was free at that time, so what is redone
-/// before the part that overwrites it again is not missed.
-fn is_wiped(page: &PageWrite) -> bool {
-    page.kind() == Some(Kind::Free) && page.lsn() == Lsn::ZERO
-}
-
 fn redo_leaf(pool: &Pool, change: &LeafChange<'_>, place: Place) -> Result<bool, Error> {
     let Place { first, lsn, end } = place;
     let mut page = pool.write(change.page)?;
-    if page.lsn() >= lsn || is_wiped(&page) {
+    if page.lsn() >= lsn {
         return Ok(false);
     }
     page.begin_redo(first);
@@ -103,9 +97,16 @@ fn redo_leaf(pool: &Pool, change: &LeafChange<'_>, place: Place) -> Result<bool,
 }
 
 fn redo_part(pool: &Pool, part: &PartRef<'_>, place: Place) -> Result<bool, Error> {
+    if part.part.overwrites() {
+        redo_part_in(&mut *pool.create(part.page)?, part, place)
+    } else {
+        redo_part_in(&mut pool.write(part.page)?, part, place)
+    }
+}
+
+fn redo_part_in(page: &mut PageWrite, part: &PartRef<'_>, place: Place) -> Result<bool, Error> {
     let Place { first, lsn, end } = place;
-    let mut page = if part.part.overwrites() { pool.create(part.page)? } else { pool.write(part.page)? };
-    if page.lsn() >= lsn || (!part.part.overwrites() && is_wiped(&page)) {
+    if page.lsn() >= lsn {
         return Ok(false);
     }
     page.begin_redo(first);

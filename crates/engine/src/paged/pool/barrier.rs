@@ -1,7 +1,7 @@
 //! What the pool asks of the log.
 
 use crate::Lsn;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use std::fmt::Debug;
 
 /// The write-ahead rule's other side. The pool calls [`WalBarrier::make_durable`] in one place (`flush`), before it writes
@@ -12,6 +12,10 @@ pub(crate) trait WalBarrier: Send + Sync + Debug {
 
     /// Everything appended so far lies below (loaded with Acquire or stronger).
     fn reserved(&self) -> Lsn;
+
+    /// Shuts the engine off because of a bug: nothing is written any more, and what is in memory may be wrong. The error of every
+    /// call from now on.
+    fn shut_off(&self, what: &'static str) -> Error;
 
     /// A place from which the log can be read, below every record appended after this call by the caller (loaded with Acquire or
     /// stronger): the reserved frontier, where order of appends is order of LSNs.

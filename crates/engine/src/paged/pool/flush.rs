@@ -102,6 +102,7 @@ impl Pool {
             });
             let Some(body) = latched.flatten() else { continue };
             if !body.loaded || body.meta.recovery_lsn().is_none() {
+                body.check_whole()?;
                 continue;
             }
             batch.push(&body.bytes);

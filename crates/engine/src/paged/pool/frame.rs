@@ -20,6 +20,7 @@
 
 use super::barrier::WalBarrier;
 use crate::Lsn;
+use crate::error::Result;
 use crate::paged::page::PageId;
 use katydid_device::AlignedBuffer;
 use parking_lot::RwLock;
@@ -83,6 +84,14 @@ impl Meta {
         }
     }
 
+    /// The holder of the exclusive latch has changed nothing after `begin_change`, and takes the frame out of its table: the page is
+    /// what it is on the device.
+    pub(super) fn forget_change(&self, ties: &Ties) {
+        if self.rec_lsn.swap(NONE, Ordering::AcqRel) != NONE {
+            ties.dirty.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
     /// The copy is durable in place.
     pub(super) fn finish_flush(&self) {
         self.flushing.store(NONE, Ordering::Release);
@@ -101,10 +110,31 @@ pub(super) struct Body {
     pub(super) bytes: AlignedBuffer,
     /// The exclusive end of the last record that changed the page since it was loaded.
     pub(super) change_end: Lsn,
-    /// Whether `bytes` are the page. Not while it is being read from the device, nor after that failed.
+    /// Whether `bytes` are the page. Not while it is being read from the device or made anew, nor after that failed, nor if it is
+    /// `torn`.
     pub(super) loaded: bool,
+    /// A thread panicked in the middle of a change: `bytes` are neither what they were nor what the log says. Never unset.
+    pub(super) torn: bool,
     pub(super) meta: Arc<Meta>,
     pub(super) ties: Arc<Ties>,
+}
+
+/// Why the engine is shut off after a panic.
+const TORN: &str = "a panic in the middle of a change of a page";
+
+impl Body {
+    /// Fails if a panic left the page half changed.
+    pub(super) fn check_whole(&self) -> Result<()> {
+        if self.torn { Err(self.ties.wal.shut_off(TORN)) } else { Ok(()) }
+    }
+
+    /// The holder of the exclusive latch panicked in the middle of a change: nobody may read the page or write it back.
+    #[cold]
+    pub(super) fn tear(&mut self) {
+        self.torn = true;
+        self.loaded = false;
+        let _told = self.ties.wal.shut_off(TORN);
+    }
 }
 
 pub(super) type Latch = Arc<RwLock<Body>>;
@@ -123,8 +153,14 @@ impl Frame {
             rec_lsn: AtomicU64::new(NONE),
             flushing: AtomicU64::new(NONE),
         });
-        let body =
-            Body { bytes, change_end: Lsn::ZERO, loaded: false, meta: meta.clone(), ties: ties.clone() };
+        let body = Body {
+            bytes,
+            change_end: Lsn::ZERO,
+            loaded: false,
+            torn: false,
+            meta: meta.clone(),
+            ties: ties.clone(),
+        };
         Frame { meta, latch: Arc::new(RwLock::new(body)), referenced: AtomicBool::new(true) }
     }
 

@@ -1,13 +1,15 @@
 //! A page in memory with its latch held. The guard owns what it needs: it borrows nothing, and may outlive the pool.
 
+use super::Pool;
 use super::frame::Body;
+use super::load::Exclusive;
 use crate::Lsn;
 use crate::paged::page::{
     InnerMut, InnerRef, Kind, LeafMut, LeafRef, MapMut, MapRef, OverflowRef, PageFault, PageId, header,
 };
-use parking_lot::{ArcRwLockReadGuard, ArcRwLockWriteGuard, RawRwLock};
+use parking_lot::{ArcRwLockReadGuard, RawRwLock};
 use std::fmt;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 
 /// A page, its latch held shared. Derefs to the page's bytes.
 pub(crate) struct PageRead {
@@ -17,9 +19,19 @@ pub(crate) struct PageRead {
 /// A page, its latch held exclusively. Derefs to the page's bytes.
 ///
 /// To change the page: [`PageWrite::begin_change`], append the log record, edit, [`PageWrite::finish_change`]. Nothing may be
-/// edited if the append failed.
+/// edited if the append failed. A panic in between shuts the engine off: the page may be half changed.
 pub(crate) struct PageWrite {
-    pub(super) body: ArcRwLockWriteGuard<RawRwLock, Body>,
+    body: Exclusive,
+    /// Between `begin_change` and `finish_change`.
+    changing: bool,
+}
+
+/// A page about to be made anew, its latch held exclusively: what [`Pool::create`] gives. Dropped before
+/// [`PageWrite::finish_change`], it leaves the page as it was before.
+#[derive(Debug)]
+pub(crate) struct NewPage<'p> {
+    pool: &'p Pool,
+    page: PageWrite,
 }
 
 macro_rules! reading {
@@ -91,10 +103,15 @@ reading!(PageRead);
 reading!(PageWrite);
 
 impl PageWrite {
+    pub(super) fn new(body: Exclusive) -> Self {
+        PageWrite { body, changing: false }
+    }
+
     /// Says that a record which changes this page is about to be appended. Before the append, or a checkpoint that begins
     /// between the two would not see the page as dirty.
     #[inline]
     pub(crate) fn begin_change(&mut self) {
+        self.changing = true;
         self.body.meta.begin_change(&self.body.ties);
     }
 
@@ -113,6 +130,8 @@ impl PageWrite {
         self.body.meta.lower_recovery_lsn(lsn);
         header::set_page_lsn(&mut self.body.bytes, lsn);
         self.body.change_end = self.body.change_end.max(end);
+        self.body.loaded = true;
+        self.changing = false;
     }
 
     /// The page's bytes, between `begin_change` and `finish_change`.
@@ -139,9 +158,43 @@ impl PageWrite {
         header::expect(&self.body.bytes, Kind::Map)?;
         Ok(MapMut::new(&mut self.body.bytes))
     }
+}
 
-    /// Holds the latch shared from now on, without letting go of it in between.
-    pub(crate) fn downgrade(self) -> PageRead {
-        PageRead { body: ArcRwLockWriteGuard::downgrade(self.body) }
+impl Drop for PageWrite {
+    fn drop(&mut self) {
+        // The latch does not remember that its holder panicked.
+        if self.changing && std::thread::panicking() {
+            self.body.tear();
+        }
+    }
+}
+
+impl<'p> NewPage<'p> {
+    pub(super) fn new(pool: &'p Pool, body: Exclusive) -> Self {
+        NewPage { pool, page: PageWrite::new(body) }
+    }
+}
+
+impl Deref for NewPage<'_> {
+    type Target = PageWrite;
+
+    fn deref(&self) -> &PageWrite {
+        &self.page
+    }
+}
+
+impl DerefMut for NewPage<'_> {
+    fn deref_mut(&mut self) -> &mut PageWrite {
+        &mut self.page
+    }
+}
+
+impl Drop for NewPage<'_> {
+    fn drop(&mut self) {
+        let body = &self.page.body;
+        if !body.loaded {
+            body.meta.forget_change(&body.ties);
+            self.pool.reject(self.page.id(), body);
+        }
     }
 }

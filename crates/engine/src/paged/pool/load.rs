@@ -4,9 +4,9 @@
 //! it wait for the latch. If reading fails the frame leaves the table before its latch is released; who waited finds `loaded`
 //! unset and tries again by itself, so that everybody gets an error of their own.
 
+use super::Pool;
 use super::evict::Need;
 use super::frame::Body;
-use super::{PageWrite, Pool};
 use crate::error::{Error, Result};
 use crate::paged::page::{FaultReason, PageFault, PageId, check};
 use katydid_device::AlignedBuffer;
@@ -48,28 +48,27 @@ impl Pool {
         self.shard(page).with(page, |frame| Arc::ptr_eq(&frame.meta, &body.meta)).unwrap_or(false)
     }
 
-    /// Takes a frame whose page could not be read out of its table; its latch is still held.
-    fn reject(&self, page: PageId, body: Exclusive) {
-        let latch = ArcRwLockWriteGuard::rwlock(&body).clone();
+    /// Takes a frame that has not got its page out of its table. The caller holds its latch, and lets it go afterwards.
+    pub(super) fn reject(&self, page: PageId, body: &Exclusive) {
+        let latch = ArcRwLockWriteGuard::rwlock(body);
         // Others may wait for its latch: the frame is theirs to drop, not ours to use again.
-        if self.shard(page).remove(page, &latch).is_some() {
+        if self.shard(page).remove(page, latch).is_some() {
             self.resident.fetch_sub(1, Ordering::Relaxed);
         }
-        drop(body);
     }
 
     /// Reads a page from the device. `None` if somebody else did, or does, at the same time.
     #[cold]
-    pub(super) fn load(&self, page: PageId) -> Result<Option<PageWrite>> {
+    pub(super) fn load(&self, page: PageId) -> Result<Option<Exclusive>> {
         let Some(mut body) = self.admit(page, Need::Must)? else { return Ok(None) };
         match self.read_page(page, &mut body.bytes) {
             Ok(()) => {
                 body.loaded = true;
                 self.counters.loaded.fetch_add(1, Ordering::Relaxed);
-                Ok(Some(PageWrite { body }))
+                Ok(Some(body))
             }
             Err(error) => {
-                self.reject(page, body);
+                self.reject(page, &body);
                 Err(error)
             }
         }
@@ -154,7 +153,7 @@ impl Pool {
                     body.loaded = true;
                     loaded += 1;
                 }
-                None => self.reject(page, body),
+                None => self.reject(page, &body),
             }
         }
         self.counters.loaded.fetch_add(loaded as u64, Ordering::Relaxed);

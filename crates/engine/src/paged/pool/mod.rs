@@ -30,7 +30,7 @@ mod shard;
 mod tests;
 
 pub(crate) use barrier::WalBarrier;
-pub(crate) use guard::{PageRead, PageWrite};
+pub(crate) use guard::{NewPage, PageRead, PageWrite};
 
 use super::double_write::DoubleWrite;
 use super::page::PageId;
@@ -39,6 +39,7 @@ use crate::error::Result;
 use crossbeam_utils::CachePadded;
 use frame::{Frame, Ties};
 use katydid_device::{File, Slab};
+use load::Exclusive;
 use parking_lot::Mutex;
 use shard::Shard;
 use std::collections::VecDeque;
@@ -158,13 +159,14 @@ impl Pool {
                 Some(Ok(body)) => body,
                 Some(Err(latch)) => latch.read_arc(),
                 None => match self.load(page)? {
-                    Some(loaded) => return Ok(loaded.downgrade()),
+                    Some(body) => return Ok(PageRead { body: Exclusive::downgrade(body) }),
                     None => continue,
                 },
             };
             if body.loaded {
                 return Ok(PageRead { body });
             }
+            body.check_whole()?;
         }
     }
 
@@ -180,13 +182,14 @@ impl Pool {
                 Some(Ok(body)) => body,
                 Some(Err(latch)) => latch.write_arc(),
                 None => match self.load(page)? {
-                    Some(loaded) => return Ok(loaded),
+                    Some(body) => return Ok(PageWrite::new(body)),
                     None => continue,
                 },
             };
             if body.loaded {
-                return Ok(PageWrite { body });
+                return Ok(PageWrite::new(body));
             }
+            body.check_whole()?;
         }
     }
 
@@ -207,12 +210,13 @@ impl Pool {
             frame.touch();
             frame.latch.try_write_arc()
         })??;
-        body.loaded.then_some(PageWrite { body })
+        body.loaded.then(|| PageWrite::new(body))
     }
 
-    /// A page about to be made anew, its latch held exclusively: not read from the device, whatever is there. Its bytes are
-    /// those of a free page with page LSN zero; the caller formats it, between `begin_change` and `finish_change`.
-    pub(crate) fn create(&self, page: PageId) -> Result<PageWrite> {
+    /// A page about to be made anew, its latch held exclusively: not read from the device, whatever is there. The caller sets
+    /// all of its bytes, between `begin_change` and `finish_change`. Until then the page keeps what it held: what freed it may not
+    /// be durable yet, and after a crash those bytes are wanted again.
+    pub(crate) fn create(&self, page: PageId) -> Result<NewPage<'_>> {
         loop {
             let found = self.shard(page).with(page, |frame| {
                 frame.touch();
@@ -221,8 +225,12 @@ impl Pool {
             let mut body = match found {
                 Some(latch) => {
                     let body = latch.write_arc();
+                    if body.loaded {
+                        return Ok(NewPage::new(self, body));
+                    }
+                    body.check_whole()?;
                     // A frame whose load failed is out of the table: what is done to it would be lost.
-                    if !body.loaded && !self.holds(page, &body) {
+                    if !self.holds(page, &body) {
                         continue;
                     }
                     body
@@ -232,9 +240,9 @@ impl Pool {
                     None => continue,
                 },
             };
+            // For whoever asks for its LSN and kind. Not `loaded`: so it is not written back, and `NewPage` drops the frame.
             super::page::header::format_free(&mut body.bytes, page);
-            body.loaded = true;
-            return Ok(PageWrite { body });
+            return Ok(NewPage::new(self, body));
         }
     }
 

@@ -6,7 +6,7 @@
 use super::{ChangeWriter, LOGGED_BELOW, Logged, Pages};
 use crate::paged::change::{ChangeKind, Part, PartsWriter, apply_part, decode_parts, encode_chain_free};
 use crate::paged::page::{PageId, map};
-use crate::paged::pool::PageWrite;
+use crate::paged::pool::{NewPage, PageWrite};
 use crate::paged::space::Reserved;
 use crate::{Error, Lsn, Result};
 
@@ -28,6 +28,7 @@ pub(super) struct Structure<'p> {
     pages: Pages<'p>,
     parts: PartsWriter,
     latched: Vec<PageWrite>,
+    created: Vec<NewPage<'p>>,
     reserved: Vec<Reserved>,
     freed: Vec<PageId>,
 }
@@ -38,6 +39,7 @@ impl<'p> Structure<'p> {
             pages,
             parts: PartsWriter::new(),
             latched: Vec::new(),
+            created: Vec::new(),
             reserved: Vec::new(),
             freed: Vec::new(),
         }
@@ -49,10 +51,10 @@ impl<'p> Structure<'p> {
         self.latched.push(page);
     }
 
-    /// Adds a reserved page: the record marks it as in use. A part must fill it.
+    /// Adds a reserved page: the record marks it as in use. A part must set all of its bytes.
     pub(super) fn add_new(&mut self, reserved: Reserved) -> Result<PageId> {
         let id = reserved.page();
-        self.latched.push(self.pages.pool.create(id)?);
+        self.created.push(self.pages.pool.create(id)?);
         self.reserved.push(reserved);
         Ok(id)
     }
@@ -106,7 +108,8 @@ impl<'p> Structure<'p> {
     pub(super) fn commit(mut self, kind: RecordFor, writer: &mut dyn ChangeWriter) -> Result<Logged> {
         self.add_maps()?;
         let mut after = Lsn::ZERO;
-        for page in &mut self.latched {
+        let created = self.created.iter_mut().map(|page| &mut **page);
+        for page in self.latched.iter_mut().chain(created) {
             page.begin_change();
             after = after.max(page.lsn());
         }
@@ -131,7 +134,8 @@ impl<'p> Structure<'p> {
     fn make(&mut self, logged: Logged) -> std::result::Result<(), &'static str> {
         for part in decode_parts(self.parts.payload()) {
             let part = part.map_err(|_| "a record was encoded wrongly")?;
-            let page = self.latched.iter_mut().find(|page| page.id() == part.page);
+            let created = self.created.iter_mut().map(|page| &mut **page);
+            let page = created.chain(&mut self.latched).find(|page| page.id() == part.page);
             let page = page.ok_or("a page to be changed is not latched")?;
             if page.lsn() >= logged.lsn {
                 return Err(LOGGED_BELOW);

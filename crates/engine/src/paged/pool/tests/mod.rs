@@ -1,5 +1,6 @@
 //! Tests of the pool.
 
+mod anew;
 mod crash;
 mod faults;
 mod rig;

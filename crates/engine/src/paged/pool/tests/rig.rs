@@ -4,7 +4,7 @@
 use super::super::{Pool, WalBarrier};
 use crate::Lsn;
 use crate::TableId;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::paged::double_write::{self, DoubleWrite};
 use crate::paged::page::{LeafMut, PageId, Value, header};
 use crate::paged::space;
@@ -50,6 +50,10 @@ impl WalBarrier for CountingLog {
 
     fn reserved(&self) -> Lsn {
         Lsn::new(self.reserved.load(Ordering::Acquire))
+    }
+
+    fn shut_off(&self, what: &'static str) -> Error {
+        Error::Internal(what)
     }
 }
 

@@ -89,6 +89,10 @@ impl WalBarrier for TestLog {
     fn reserved(&self) -> Lsn {
         Lsn::new(self.position.load(Ordering::Acquire))
     }
+
+    fn shut_off(&self, what: &'static str) -> Error {
+        Error::Internal(what)
+    }
 }
 
 /// A transaction: what it changed, latest last.
