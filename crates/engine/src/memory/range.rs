@@ -61,8 +61,10 @@ impl<'t> MemoryRange<'t> {
             Scan::new(&self.table.rows, slice(&self.low), slice(&self.high), direction)
         });
         let found = scan.next(running);
-        let Some((key, value)) = self.transaction.told(found)? else { return Ok(None) };
+        let found = self.transaction.told(found)?;
+        // Also at the end: that nothing more is there may be the work of a deletion that is not durable.
         self.transaction.show()?;
+        let Some((key, value)) = found else { return Ok(None) };
         let reached = Bound::Excluded(key.to_vec());
         if let Some(other) = other {
             other.narrow(slice(&reached));

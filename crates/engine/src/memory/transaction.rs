@@ -83,12 +83,18 @@ impl MemoryTransaction {
 
     pub(crate) fn insert(&mut self, table: &Arc<MemoryTable>, key: &[u8], value: &[u8]) -> Result<()> {
         let outcome = self.enter_to_write(table)?.insert(&table.rows, key, value);
-        self.written(outcome)
+        let outcome = self.written(outcome);
+        if matches!(outcome, Ok(()) | Err(Error::KeyExists)) {
+            self.show()?;
+        }
+        outcome
     }
 
     pub(crate) fn delete(&mut self, table: &Arc<MemoryTable>, key: &[u8]) -> Result<bool> {
         let outcome = self.enter_to_write(table)?.delete(&table.rows, key);
-        self.written(outcome)
+        let was_there = self.written(outcome)?;
+        self.show()?;
+        Ok(was_there)
     }
 
     pub(crate) fn range(

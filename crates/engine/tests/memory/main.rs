@@ -1,6 +1,8 @@
 //! What only the memory engine promises: its limit, what becomes of old versions, and its readers.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod durable_reads;
 
 use common::{key, options_for};
 use katydid::{
