@@ -165,7 +165,14 @@ impl Database {
     }
 
     /// Runs `body` in a transaction and commits it; runs it again after a conflict, at most `Options::retries` times.
-    /// Any other error of `body` rolls back and is returned.
+    ///
+    /// Any other error of `body` rolls back and is returned, after a check: what `body` has read must have held at one time, and be as
+    /// durable as a commit would be. If it did not hold, which only the memory engine lets happen, `body` is run again. So an error that
+    /// `body` concludes from its reads is as true as what it returns.
+    ///
+    /// # Errors
+    /// What `body` or the commit fails with; `Error::Poisoned` also in place of an error of `body` that rests on commits which may not
+    /// survive.
     pub fn transact<T>(&self, mut body: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
         let mut left = self.options().retries;
         loop {
@@ -175,11 +182,8 @@ impl Database {
                     Ok(_) => return Ok(done),
                     Err(error) => error,
                 },
-                Err(error) => {
-                    // Undone before the next try, which would meet its locks.
-                    drop(txn);
-                    error
-                }
+                // Undone before the next try, which would meet its locks.
+                Err(error) => txn.conclude(error),
             };
             if left == 0 || !failed.is_retryable() {
                 return Err(failed);

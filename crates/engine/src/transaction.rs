@@ -17,6 +17,11 @@ use std::fmt;
 use std::ops::{Bound, RangeBounds};
 
 /// Reads and writes that happen all or not at all, as if alone. Dropping it rolls it back.
+///
+/// In the memory engine a transaction that may write checks what it has read only when it commits. Until then its reads may belong to two
+/// states, and its commit then fails with `Error::Conflict`. So act on what was read after the commit, of a transaction that wrote nothing
+/// too; or read with [`Access::ReadOnly`]; or use [`Database::transact`](crate::Database::transact), which checks the reads also before it
+/// returns an error.
 pub struct Transaction {
     of: TransactionOf,
     access: Access,
@@ -89,7 +94,8 @@ impl Transaction {
         }
     }
 
-    /// Sets the value of `key`; `Error::KeyExists` if it has one, and the transaction may go on.
+    /// Sets the value of `key`; `Error::KeyExists` if it has one, and the transaction may go on. The memory engine checks everything that
+    /// the transaction has read before it says so: `Error::Conflict` if that was not there at one time.
     pub fn insert(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.check_access()?;
         let (key, value) = (check_key(key.as_ref())?, check_value(value.as_ref())?);
@@ -182,6 +188,19 @@ impl Transaction {
             // The commit waits for its own log: another database's session would wait for another one.
             (_, _) => session.refuse(Box::new(done), Error::ForeignSession),
         }
+    }
+
+    /// Rolls back because `failed` ended it; what to tell the caller: another error if `failed` rests on reads that do not hold any more,
+    /// or that will not survive.
+    pub(crate) fn conclude(mut self, failed: Error) -> Error {
+        if failed.is_retryable() || failed.is_poisoned() {
+            return failed;
+        }
+        let outcome = match &mut self.of {
+            TransactionOf::Paged(txn) => txn.conclude(),
+            TransactionOf::Memory(txn) => txn.conclude(),
+        };
+        outcome.err().unwrap_or(failed)
     }
 
     /// Undoes everything the transaction wrote.

@@ -8,7 +8,7 @@ use common::{block_on, contents, key, options_for};
 use katydid::{
     Access, Database, Durability, EngineKind, Error, LockRelease, Lsn, Options, Read, TransactionOptions,
 };
-use katydid_device::{Directory, MemoryDirectory};
+use katydid_device::{Directory, MemoryDirectory, SimDevice, Survival};
 use std::sync::Arc;
 
 suite! {
@@ -25,6 +25,7 @@ suite! {
     foreign_directories_are_refused_and_left_alone,
     options_out_of_range_are_named,
     transact_retries_conflicts_and_passes_other_errors_on,
+    an_error_that_transact_hands_out_rests_on_nothing_that_a_crash_takes_back,
     every_way_to_commit_yields_the_same_order_of_lsns,
     durability_and_durable_reads,
     a_transaction_moves_between_threads,
@@ -50,6 +51,7 @@ suite! {
     foreign_directories_are_refused_and_left_alone,
     options_out_of_range_are_named,
     transact_retries_conflicts_and_passes_other_errors_on,
+    an_error_that_transact_hands_out_rests_on_nothing_that_a_crash_takes_back,
     every_way_to_commit_yields_the_same_order_of_lsns,
     durability_and_durable_reads,
     a_transaction_moves_between_threads,
@@ -330,6 +332,27 @@ fn transact_retries_conflicts_and_passes_other_errors_on(engine: EngineKind) {
     });
     assert!(matches!(refused, Err(Error::KeyExists)));
     assert_eq!(database.get(&table, "n").unwrap(), Some(200u64.to_le_bytes().to_vec()));
+}
+
+fn an_error_that_transact_hands_out_rests_on_nothing_that_a_crash_takes_back(engine: EngineKind) {
+    let device = SimDevice::new(1);
+    let database = Database::open_in(device.directory(), options_for(engine)).unwrap();
+    let table = database.table("t").unwrap();
+    let buffered = TransactionOptions { durability: Durability::Buffered, ..TransactionOptions::default() };
+    let mut writer = database.begin_with(buffered).unwrap();
+    writer.put(&table, "k", "not durable yet").unwrap();
+    writer.commit().unwrap();
+    let told = database.transact(|txn| {
+        txn.put(&table, "other", "rolled back")?;
+        txn.insert(&table, "k", "mine")
+    });
+    assert!(matches!(told, Err(Error::KeyExists)), "{told:?}");
+    let device = device.reopen_with(1, Survival::DropAll);
+    drop((table, database));
+    let database = Database::open_in(device.directory(), options_for(engine)).unwrap();
+    let table = database.open_table("t").unwrap().unwrap();
+    assert!(database.get(&table, "k").unwrap().is_some(), "it was said to exist");
+    assert_eq!(database.get(&table, "other").unwrap(), None);
 }
 
 fn every_way_to_commit_yields_the_same_order_of_lsns(engine: EngineKind) {

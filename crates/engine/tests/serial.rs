@@ -5,6 +5,9 @@
 //! deleted here (an absent key would not say which delete it saw; `model.rs` covers deletes), but they are created by
 //! inserts all the time, so that ranges meet phantoms. The versions of a key are in the order of their writers' commit
 //! LSNs; a wrong order would itself show as a cycle with the reads that were made before the writes.
+//!
+//! A transaction that `insert` tells of a key that exists counts as one more reader at that moment, whatever becomes of it: what it was
+//! told and all it had read must belong to one state. In the end the table holds the last version of each key.
 
 #[macro_use]
 mod common;
@@ -34,13 +37,15 @@ suite! {
 
 type Tag = (u64, u32);
 
-/// One committed transaction.
+/// One transaction that has committed, or was told that a key exists.
 #[derive(Debug, Default, Clone)]
 struct Done {
     id: u64,
     end: Lsn,
     /// Key and the version seen; none for an absent key.
     reads: Vec<(Vec<u8>, Option<Tag>)>,
+    /// Keys that it was told exist, in whatever version.
+    exists: Vec<Vec<u8>>,
     /// Key and the last version written.
     writes: BTreeMap<Vec<u8>, Tag>,
 }
@@ -72,9 +77,21 @@ fn body(
     keys: u64,
     reads_only: bool,
     done: &mut Done,
+    told: &mut Vec<Done>,
 ) -> Result<(), Error> {
     let mut nth = 0;
+    let mut in_force = None;
     for _ in 0..random.usize(1..6) {
+        match random.u32(0..8) {
+            0 => in_force = Some((txn.savepoint(), done.writes.clone())),
+            1 => {
+                if let Some((savepoint, writes)) = &in_force {
+                    txn.rollback_to(savepoint)?;
+                    done.writes.clone_from(writes);
+                }
+            }
+            _ => {}
+        }
         let key = key(random.u64(0..keys));
         match random.u32(0..10) {
             0..3 => {
@@ -115,7 +132,12 @@ fn body(
                         done.reads.push((key.clone(), None));
                         done.writes.insert(key, (done.id, nth));
                     }
-                    Err(Error::KeyExists) => {}
+                    Err(Error::KeyExists) => {
+                        if !done.writes.contains_key(&key) {
+                            done.exists.push(key);
+                        }
+                        told.push(Done { writes: BTreeMap::new(), ..done.clone() });
+                    }
                     Err(error) => return Err(error),
                 }
             }
@@ -136,6 +158,7 @@ fn worker(database: &Database, table: &Table, setting: &Setting, seed: u64, thre
     let mut random = Rng::with_seed(seed.wrapping_mul(31) + thread);
     let session: Session = database.session();
     let finished: Arc<Mutex<Vec<Done>>> = Arc::default();
+    let mut told = Vec::new();
     for nth in 0..setting.transactions {
         let mut done = Done { id: thread * setting.transactions + nth + 1, ..Done::default() };
         let reads_only = random.u32(0..4) == 0;
@@ -143,7 +166,7 @@ fn worker(database: &Database, table: &Table, setting: &Setting, seed: u64, thre
         let access = if reads_only && random.bool() { Access::ReadOnly } else { Access::ReadWrite };
         let options = TransactionOptions { read: setting.read, access, ..TransactionOptions::default() };
         let mut txn = database.begin_with(options).expect("begin");
-        match body(&mut txn, table, &mut random, setting.keys, reads_only, &mut done) {
+        match body(&mut txn, table, &mut random, setting.keys, reads_only, &mut done, &mut told) {
             Ok(()) => {}
             Err(error) => {
                 assert!(error.is_retryable(), "{error}");
@@ -165,12 +188,19 @@ fn worker(database: &Database, table: &Table, setting: &Setting, seed: u64, thre
         }
     }
     session.drain().expect("drain");
-    Arc::into_inner(finished).expect("all callbacks ran").into_inner().unwrap()
+    let mut finished = Arc::into_inner(finished).expect("all callbacks ran").into_inner().unwrap();
+    // Readers of their own, with numbers that no writer has.
+    let first = (setting.threads + 1 + thread * setting.transactions) * 1000;
+    for (mut reader, number) in told.into_iter().zip(first..) {
+        reader.reads.retain(|(_, seen)| seen.is_none_or(|(writer, _)| writer != reader.id));
+        reader.id = number;
+        finished.push(reader);
+    }
+    finished
 }
 
-/// Panics with the reason if the history is not serializable.
-fn check(history: &[Done]) {
-    let place: HashMap<u64, usize> = history.iter().enumerate().map(|(at, done)| (done.id, at)).collect();
+/// All versions of each key, in their order.
+fn versions_of(history: &[Done]) -> HashMap<&[u8], Vec<(Lsn, Tag)>> {
     let mut versions: HashMap<&[u8], Vec<(Lsn, Tag)>> = HashMap::new();
     for done in history {
         for (key, tag) in &done.writes {
@@ -180,6 +210,23 @@ fn check(history: &[Done]) {
     for list in versions.values_mut() {
         list.sort();
     }
+    versions
+}
+
+/// Panics if the table does not hold the last version of each key.
+fn check_last(history: &[Done], rows: &BTreeMap<Vec<u8>, Vec<u8>>) {
+    let versions = versions_of(history);
+    let last = versions.iter().map(|(key, list)| (key.to_vec(), list[list.len() - 1].1)).collect();
+    let found: BTreeMap<Vec<u8>, Tag> =
+        rows.iter().map(|(key, value)| (key.clone(), decode(value))).collect();
+    assert_eq!(found, last, "the last versions");
+}
+
+/// Panics with the reason if the history is not serializable.
+fn check(history: &[Done]) {
+    let place: HashMap<u64, usize> = history.iter().enumerate().map(|(at, done)| (done.id, at)).collect();
+    assert_eq!(place.len(), history.len(), "each has a number of its own");
+    let versions = versions_of(history);
     let mut edges: Vec<Vec<(usize, &'static str)>> = vec![Vec::new(); history.len()];
     for list in versions.values() {
         for pair in list.windows(2) {
@@ -187,6 +234,13 @@ fn check(history: &[Done]) {
         }
     }
     for (reader, done) in history.iter().enumerate() {
+        for key in &done.exists {
+            let first = versions.get(key.as_slice()).and_then(|list| list.first());
+            let (_, tag) = first.unwrap_or_else(|| panic!("{} was told of a key that none wrote", done.id));
+            if tag.0 != done.id {
+                edges[place[&tag.0]].push((reader, "wr"));
+            }
+        }
         for (key, seen) in &done.reads {
             let list = versions.get(key.as_slice()).map_or(&[][..], Vec::as_slice);
             let next = match seen {
@@ -259,6 +313,7 @@ fn run(seed: u64, setting: &Setting) {
     println!("{} of {} committed", history.len(), setting.threads * setting.transactions);
     assert!(history.len() as u64 > setting.threads * setting.transactions / 10);
     check(&history);
+    check_last(&history, &common::contents(&database, &table));
 }
 
 fn setting(engine: EngineKind, keys: u64, lock_release: LockRelease, read: Read) -> Setting {
@@ -305,6 +360,7 @@ fn the_checker_finds_a_lost_update_and_write_skew() {
         end: Lsn::new(end),
         reads: reads.into_iter().map(|(key, seen)| (key.to_vec(), seen)).collect(),
         writes: writes.into_iter().map(|(key, tag)| (key.to_vec(), tag)).collect(),
+        exists: Vec::new(),
     };
     let lost = [
         done(1, 10, vec![(b"a", None)], vec![(b"a", (1, 1))]),
@@ -322,4 +378,12 @@ fn the_checker_finds_a_lost_update_and_write_skew() {
         assert!(std::panic::catch_unwind(|| check(bad)).is_err());
     }
     check(&serial);
+    let rows = |nth| BTreeMap::from([(b"a".to_vec(), encode((nth, 1), &mut Rng::with_seed(1)))]);
+    check_last(&serial, &rows(2));
+    assert!(std::panic::catch_unwind(|| check_last(&serial, &rows(1))).is_err());
+    assert!(std::panic::catch_unwind(|| check_last(&serial, &BTreeMap::new())).is_err());
+    // Both keys are always written together, so whoever is told of `b` must not have missed `a`.
+    let told = Done { exists: vec![b"b".to_vec()], ..done(7, 0, vec![(b"a", None)], Vec::new()) };
+    let both = done(1, 10, Vec::new(), vec![(b"a", (1, 1)), (b"b", (1, 1))]);
+    assert!(std::panic::catch_unwind(|| check(&[told, both])).is_err());
 }

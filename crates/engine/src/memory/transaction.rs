@@ -157,6 +157,21 @@ impl MemoryTransaction {
         Ok(())
     }
 
+    /// Ends a transaction whose caller gives up, and makes sure of what it has read: as the commit of one that wrote nothing.
+    ///
+    /// # Errors
+    /// A conflict if what it has read does not hold any more.
+    pub(crate) fn conclude(&mut self) -> Result<()> {
+        if let Some(running) = &mut self.running {
+            running.forget_writes();
+        }
+        self.commit()?;
+        if self.wrote {
+            self.engine().tally.rollbacks.up();
+        }
+        Ok(())
+    }
+
     /// Gives the transaction its place in the log.
     fn pre_commit(&mut self) -> Result<(Committed, Option<Validated>)> {
         if let Some(cause) = self.failure.clone() {

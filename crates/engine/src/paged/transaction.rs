@@ -193,6 +193,19 @@ impl PagedTransaction {
         self.undo_all()
     }
 
+    /// Ends a transaction whose caller gives up, when all it has seen is as durable as its commit would be. Its locks kept what it has
+    /// read as it was.
+    ///
+    /// # Errors
+    /// A conflict that the caller has not passed on.
+    pub(crate) fn conclude(&mut self) -> Result<()> {
+        self.give_up();
+        match self.failure.clone() {
+            Some(cause) => Err(Error::MustRollBack { cause }),
+            None => Ok(self.inner.engine.log.wait(self.depends, self.options.durability)?),
+        }
+    }
+
     // ---- the steps
 
     /// Fails if the transaction can only roll back.

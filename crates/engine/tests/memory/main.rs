@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod doomed;
 mod durable_reads;
 
 use common::{key, options_for};

@@ -6,7 +6,8 @@
 //!    nothing else was), or in the `expected` of a write. A transaction that only reads needs none of them: nothing below its bound changes.
 //! 2. `depends` names every place that is not durable yet of those whose versions it has seen.
 //! 3. It waits only for fates of lower timestamps, with no latch held, and at most `lock_wait` each.
-//! 4. What it has seen need not be consistent before it is validated; so nothing here relies on it.
+//! 4. What it has seen need not be consistent before it is validated, so nothing here relies on it. One answer is given only after all
+//!    that was seen so far was made sure of: `KeyExists`, on which callers give up.
 
 use super::clock::Timestamp;
 use super::fate::Fate;
@@ -81,6 +82,15 @@ pub(crate) struct Running {
     compact_at: usize,
     pub(super) passed: Vec<Passed>,
     pub(super) writes: WriteSet,
+    pub(super) sure: Sure,
+}
+
+/// How much of what a transaction has seen was made sure of at its timestamp already. It stays so at that timestamp.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Sure {
+    pub(super) reads: usize,
+    pub(super) passed: usize,
+    pub(super) writes: usize,
 }
 
 /// Reads look through this many others for their own kind before they are dropped.
@@ -114,6 +124,7 @@ impl Running {
             compact_at: COMPACT_FIRST,
             passed: Vec::new(),
             writes: WriteSet::default(),
+            sure: Sure::default(),
         })
     }
 
@@ -215,6 +226,7 @@ impl Running {
             let what = |read: &ReadEntry| (Arc::as_ptr(&read.record), read.expected, read.seen_in);
             self.reads.sort_unstable_by_key(what);
             self.reads.dedup_by(|left, right| what(left) == what(right));
+            self.sure.reads = 0;
             self.compact_at = COMPACT_FIRST.max(2 * self.reads.len());
         }
     }
@@ -239,12 +251,13 @@ impl Running {
         self.add_write(table, (hash, key), Some(value), record, expected)
     }
 
-    /// Sets the value of `key`, or fails if it has one.
+    /// Sets the value of `key`, or fails if it has one: with `KeyExists` if all it has seen was there at one time, this key included.
     pub(crate) fn insert(&mut self, table: &Arc<Table>, key: &[u8], value: &[u8]) -> Result<()> {
         self.check_writable()?;
         let hash = table.index.hash(key);
         if let Some(at) = self.writes.find(table.id, hash, key) {
             if self.writes.get(table.id, hash, key).is_some_and(Option::is_some) {
+                self.make_sure_so_far()?;
                 return Err(Error::KeyExists);
             }
             return self.replace(at, value);
@@ -252,6 +265,7 @@ impl Running {
         let (record, (found, expected)) = self.look(table, hash, key)?;
         if found.is_some() {
             self.saw(table, key, record, expected);
+            self.make_sure_so_far()?;
             return Err(Error::KeyExists);
         }
         self.add_write(table, (hash, key), Some(value), record, Some(None))
@@ -354,6 +368,18 @@ impl Running {
     pub(crate) fn rollback_to(&mut self, mark: Mark) {
         let mut dropped = Vec::new();
         self.writes.rewind(mark.0, |write| dropped.push(write));
+        self.sure.writes = self.sure.writes.min(self.writes.entries().len());
+        self.keep_what_was_seen_by(dropped);
+    }
+
+    /// Undoes all that was written; what was read stays read.
+    pub(crate) fn forget_writes(&mut self) {
+        let dropped = std::mem::take(&mut self.writes).into_entries();
+        self.keep_what_was_seen_by(dropped);
+    }
+
+    /// Writes that are no more have read what they would have replaced.
+    fn keep_what_was_seen_by(&mut self, dropped: Vec<Write>) {
         for write in dropped {
             let Some(expected) = write.expected else { continue };
             match (write.record, self.open.store.find_table(write.table)) {

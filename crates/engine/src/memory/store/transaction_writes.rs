@@ -228,6 +228,11 @@ impl WriteSet {
         }
     }
 
+    /// In the order of the first writes.
+    pub(super) fn entries(&self) -> &[Write] {
+        &self.entries
+    }
+
     pub(super) fn into_entries(self) -> Vec<Write> {
         self.entries
     }

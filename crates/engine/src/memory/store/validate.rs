@@ -15,8 +15,8 @@ use super::clock::Timestamp;
 use super::fate::{Fate, State};
 use super::index::Reached;
 use super::limit::{RECORD_BYTES, VERSION_BYTES};
-use super::record::{Obstacle, Record};
-use super::transaction::{Open, Passed, Running};
+use super::record::{Key, Obstacle, Record};
+use super::transaction::{Open, Passed, ReadEntry, Running, Sure};
 use super::transaction_writes::Write;
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::TableId;
@@ -160,7 +160,49 @@ impl Running {
     fn make_sure(&mut self) -> Result<()> {
         let reads = std::mem::take(&mut self.reads);
         let passed = std::mem::take(&mut self.passed);
-        for read in &reads {
+        self.make_sure_of_all(&reads, &passed, 0)
+    }
+
+    /// Makes sure of all that was seen so far and was not made sure of before: at the transaction's timestamp there was all of it. The
+    /// transaction goes on.
+    ///
+    /// What is made sure of has its `rts` raised, so it need not be looked at again for the same timestamp.
+    pub(super) fn make_sure_so_far(&mut self) -> Result<()> {
+        if self.is_read_only() {
+            return Ok(());
+        }
+        let (reads, passed) = (std::mem::take(&mut self.reads), std::mem::take(&mut self.passed));
+        let sure = self.sure;
+        let outcome = self.make_sure_of_all(&reads[sure.reads..], &passed[sure.passed..], sure.passed);
+        (self.reads, self.passed) = (reads, passed);
+        outcome?;
+        let writes = std::mem::take(&mut self.writes);
+        let mut replaced = writes.entries()[sure.writes..].iter();
+        let outcome = replaced.try_for_each(|write| match (&write.record, write.expected) {
+            (_, None) => Ok(()),
+            (Some(record), Some(expected)) => self.make_sure_of(record, expected),
+            (None, Some(_)) => self.make_sure_of_absence(write.table, &write.key),
+        });
+        self.writes = writes;
+        outcome?;
+        self.sure =
+            Sure { reads: self.reads.len(), passed: self.passed.len(), writes: self.writes.entries().len() };
+        Ok(())
+    }
+
+    /// A key that had no record has no value.
+    fn make_sure_of_absence(&mut self, table: TableId, key: &Key) -> Result<()> {
+        let Some(table) = self.open.store.find_table(table) else {
+            return Err(self.conflict(None, ConflictKind::Changed));
+        };
+        let at = || Bound::Included(key.clone());
+        let interval = Passed { table, from: at(), to: at(), is_passed: true };
+        self.make_sure_of_interval(&interval, |_| false)
+    }
+
+    /// `first` is the place of the first interval among all that the transaction has passed.
+    fn make_sure_of_all(&mut self, reads: &[ReadEntry], passed: &[Passed], first: usize) -> Result<()> {
+        for read in reads {
             self.make_sure_of(&read.record, read.expected)?;
         }
         if passed.is_empty() {
@@ -169,7 +211,7 @@ impl Running {
         let in_scans = reads.iter().filter_map(|read| Some((read.seen_in?, Arc::as_ptr(&read.record))));
         let mut seen: Vec<(usize, *const Record)> = in_scans.collect();
         seen.sort_unstable();
-        for (at, interval) in passed.iter().enumerate().filter(|(_, interval)| interval.is_passed) {
+        for (at, interval) in (first..).zip(passed).filter(|(_, interval)| interval.is_passed) {
             self.make_sure_of_interval(interval, |record| {
                 seen.binary_search(&(at, Arc::as_ptr(record))).is_ok()
             })?;

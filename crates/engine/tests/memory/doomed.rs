@@ -1,0 +1,286 @@
+//! Transactions that have read two states: what they conclude from that is handed to no caller.
+//!
+//! The memory engine checks reads when a transaction ends. Until then one may have seen a part of another's writes that commits with an
+//! earlier timestamp. The deterministic cases begin such a writer first, and let it commit between two reads of the victim.
+
+use super::common::options_for;
+use katydid::{Database, EngineKind, Error, Result, Table, Transaction};
+use katydid_device::MemoryDirectory;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+fn open() -> Database {
+    Database::open_in(Arc::new(MemoryDirectory::new()), options_for(EngineKind::Memory)).unwrap()
+}
+
+/// A caller's own error: out of stock.
+fn none() -> Error {
+    Error::Option { option: "stock", reason: "there is none".to_owned() }
+}
+
+/// A queue: each job is in one of two tables, never in both.
+struct Jobs {
+    database: Database,
+    ready: Table,
+    leased: Table,
+}
+
+impl Jobs {
+    fn new(names: impl IntoIterator<Item = u64>) -> Self {
+        let database = open();
+        let (ready, leased) = (database.table("ready").unwrap(), database.table("leased").unwrap());
+        let jobs = Jobs { database, ready, leased };
+        let mut txn = jobs.database.begin().unwrap();
+        names.into_iter().for_each(|name| txn.put(&jobs.ready, name.to_be_bytes(), "job").unwrap());
+        txn.commit().unwrap();
+        jobs
+    }
+
+    /// Takes a job over; `KeyExists` would mean that it is in both tables.
+    fn lease(&self, txn: &mut Transaction, name: u64) -> Result<bool> {
+        let key = name.to_be_bytes();
+        Ok(txn.delete(&self.ready, key)? && txn.insert(&self.leased, key, "lease").map(|()| true)?)
+    }
+}
+
+#[test]
+fn transact_runs_again_instead_of_telling_of_a_key_that_its_reads_exclude() {
+    let jobs = Jobs::new([7]);
+    let mut earlier = Some(jobs.database.begin().unwrap());
+    let outcome = jobs.database.transact(|txn| {
+        let is_ready = txn.get(&jobs.ready, 7u64.to_be_bytes())?.is_some();
+        if let Some(mut earlier) = earlier.take() {
+            assert!(jobs.lease(&mut earlier, 7)?);
+            earlier.commit()?;
+        }
+        match is_ready {
+            true => txn.insert(&jobs.leased, 7u64.to_be_bytes(), "lease").map(|()| true),
+            false => Ok(false),
+        }
+    });
+    assert!(!outcome.expect("a job is never in both tables"), "the second run finds it taken");
+}
+
+#[test]
+fn insert_tells_an_explicit_transaction_of_a_conflict_instead_of_a_key_that_its_reads_exclude() {
+    type Before = fn(&Jobs, &mut Transaction);
+    let key = 7u64.to_be_bytes();
+    let looks: [Before; 4] = [
+        |jobs, txn| assert!(txn.get(&jobs.ready, 7u64.to_be_bytes()).unwrap().is_some()),
+        |jobs, txn| assert_eq!(txn.range::<&[u8]>(&jobs.ready, ..).count(), 1),
+        |jobs, txn| assert!(txn.delete(&jobs.ready, 7u64.to_be_bytes()).unwrap()),
+        // It is a deletion undone that has read the job.
+        |jobs, txn| {
+            let savepoint = txn.savepoint();
+            assert!(txn.delete(&jobs.ready, 7u64.to_be_bytes()).unwrap());
+            txn.rollback_to(&savepoint).unwrap();
+        },
+    ];
+    for look in looks {
+        let jobs = Jobs::new([7]);
+        let mut earlier = jobs.database.begin().unwrap();
+        let mut txn = jobs.database.begin().unwrap();
+        look(&jobs, &mut txn);
+        assert!(jobs.lease(&mut earlier, 7).unwrap());
+        earlier.commit().unwrap();
+        let told = txn.insert(&jobs.leased, key, "lease").unwrap_err();
+        assert!(told.is_retryable(), "{told}");
+        assert!(txn.commit().unwrap_err().is_retryable(), "it can only roll back");
+    }
+}
+
+#[test]
+fn an_absence_that_does_not_hold_any_more_is_noticed_before_a_key_is_said_to_exist() {
+    type Before = fn(&Table, &mut Transaction);
+    let looks: [Before; 3] = [
+        |table, txn| assert_eq!(txn.get(table, "a").unwrap(), None),
+        |table, txn| assert_eq!(txn.range(table, .."b").count(), 0),
+        |table, txn| txn.insert(table, "a", "mine").unwrap(),
+    ];
+    for look in looks {
+        let database = open();
+        let table = database.table("t").unwrap();
+        let mut earlier = database.begin().unwrap();
+        let mut txn = database.begin().unwrap();
+        look(&table, &mut txn);
+        // Only together, so whoever finds no `a` finds no `b`.
+        earlier.put(&table, "a", "1").unwrap();
+        earlier.put(&table, "b", "1").unwrap();
+        earlier.commit().unwrap();
+        let told = txn.insert(&table, "b", "mine").unwrap_err();
+        assert!(told.is_retryable(), "{told}");
+    }
+}
+
+#[test]
+fn a_key_that_exists_beside_all_that_was_read_is_told_of_and_the_transaction_goes_on() {
+    let database = open();
+    let table = database.table("t").unwrap();
+    (0..50u64).for_each(|number| database.put(&table, number.to_be_bytes(), "there").unwrap());
+    let mut txn = database.begin().unwrap();
+    // Often, so that what was made sure of once is left out and added to.
+    for number in 0..50u64 {
+        assert_eq!(
+            txn.range(&table, number.to_be_bytes()..50u64.to_be_bytes()).limit(3).count() as u64,
+            3.min(50 - number)
+        );
+        txn.put(&table, (1000 + number).to_be_bytes(), "new").unwrap();
+        assert_eq!(txn.get(&table, (2000 + number).to_be_bytes()).unwrap(), None);
+        let told = txn.insert(&table, number.to_be_bytes(), "mine");
+        assert!(matches!(told, Err(Error::KeyExists)), "{told:?}");
+        assert!(txn.delete(&table, number.to_be_bytes()).unwrap());
+        txn.insert(&table, number.to_be_bytes(), "again").unwrap();
+    }
+    txn.commit().unwrap();
+    assert_eq!(database.get(&table, 49u64.to_be_bytes()).unwrap().as_deref(), Some(&b"again"[..]));
+    assert_eq!(database.get(&table, 1049u64.to_be_bytes()).unwrap().as_deref(), Some(&b"new"[..]));
+}
+
+#[test]
+fn transact_runs_again_instead_of_handing_out_an_error_made_of_two_states() {
+    let database = open();
+    let stock = database.table("stock").unwrap();
+    let amount = |txn: &mut Transaction, place: &str| -> Result<u8> {
+        Ok(txn.get(&stock, place)?.map_or(0, |value| value[0]))
+    };
+    database.put(&stock, "east", [1]).unwrap();
+    let mut earlier = Some(database.begin().unwrap());
+    let mut runs = 0;
+    let outcome = database.transact(|txn| {
+        runs += 1;
+        txn.put(&stock, "note", [runs])?;
+        let west = amount(txn, "west")?;
+        if let Some(mut mover) = earlier.take() {
+            mover.put(&stock, "east", [0])?;
+            mover.put(&stock, "west", [1])?;
+            mover.commit()?;
+        }
+        match west + amount(txn, "east")? {
+            0 => Err(none()),
+            there => Ok(there),
+        }
+    });
+    assert_eq!(outcome.expect("there is always one"), 1);
+    assert_eq!(runs, 2);
+}
+
+#[test]
+fn a_body_that_hides_a_conflict_behind_its_own_error_is_run_again() {
+    let database = open();
+    let table = database.table("t").unwrap();
+    database.put(&table, "k", "1").unwrap();
+    let mut runs = 0;
+    let outcome = database.transact(|txn| {
+        runs += 1;
+        let _seen = txn.get(&table, "k")?;
+        if runs == 1 {
+            database.put(&table, "k", "2")?;
+            // It is refused already, and the body makes something else of it.
+            return txn.put(&table, "k", "3").map_err(|_| Error::KeyExists);
+        }
+        txn.put(&table, "k", "4")
+    });
+    outcome.expect("what the conflict was turned into is not an outcome");
+    assert_eq!(runs, 2);
+}
+
+#[test]
+fn what_a_failed_body_has_written_is_rolled_back_and_counted() {
+    let database = open();
+    let table = database.table("t").unwrap();
+    database.put(&table, "there", "1").unwrap();
+    let before = database.stat().unwrap();
+    let outcome = database.transact(|txn| {
+        txn.put(&table, "new", "1")?;
+        txn.insert(&table, "there", "2")
+    });
+    assert!(matches!(outcome, Err(Error::KeyExists)), "{outcome:?}");
+    assert_eq!(database.get(&table, "new").unwrap(), None);
+    let after = database.stat().unwrap();
+    assert_eq!(after.rollbacks, before.rollbacks + 1);
+    assert_eq!(after.commits, before.commits);
+    assert_eq!(after.transactions_active, 0);
+}
+
+/// More than processors, so that they stop in the middle.
+const THREADS: u64 = 8;
+
+#[test]
+fn threads_that_claim_jobs_are_never_told_that_one_is_claimed_which_they_saw_ready() {
+    const JOBS: u64 = 1500;
+    let jobs = Jobs::new(0..JOBS);
+    let claimed = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                loop {
+                    let outcome = jobs.database.transact(|txn| {
+                        let first = txn.range::<&[u8]>(&jobs.ready, ..).limit(1).next().transpose()?;
+                        let Some((key, _)) = first else { return Ok(false) };
+                        // Time for others to commit what this one has half seen.
+                        std::thread::yield_now();
+                        txn.delete(&jobs.ready, &key)?;
+                        txn.insert(&jobs.leased, &key, "lease")?;
+                        Ok(true)
+                    });
+                    match outcome {
+                        Ok(true) => drop(claimed.fetch_add(1, Relaxed)),
+                        Ok(false) => return,
+                        // All its tries met others.
+                        Err(error) if error.is_retryable() => {}
+                        Err(error) => panic!("no serial order gives this: {error}"),
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(claimed.into_inner(), JOBS);
+}
+
+#[test]
+fn threads_that_look_for_stock_are_never_told_that_there_is_none() {
+    const PLACES: u64 = 6;
+    let database = open();
+    let stock = database.table("stock").unwrap();
+    database.put(&stock, 0u64.to_be_bytes(), "the only one").unwrap();
+    let looking = AtomicU64::new(THREADS);
+    let look = || {
+        database.transact(|txn| {
+            for place in 0..PLACES {
+                if txn.get(&stock, place.to_be_bytes())?.is_some() {
+                    return Ok(());
+                }
+                std::thread::yield_now();
+            }
+            Err(none())
+        })
+    };
+    let outcomes: Vec<Result<()>> = std::thread::scope(|scope| {
+        let lookers: Vec<_> = (0..THREADS)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut outcomes = (0..500).map(|_| look());
+                    let wrong =
+                        outcomes.find(|outcome| matches!(outcome, Err(error) if !error.is_retryable()));
+                    looking.fetch_sub(1, Relaxed);
+                    wrong.unwrap_or(Ok(()))
+                })
+            })
+            .collect();
+        let mut place = 0u64;
+        while looking.load(Relaxed) > 0 {
+            let to = (place + 5) % PLACES;
+            let moved = database.transact(|txn| {
+                txn.delete(&stock, place.to_be_bytes())?;
+                txn.insert(&stock, to.to_be_bytes(), "the only one")?;
+                std::thread::yield_now();
+                Ok(())
+            });
+            if moved.is_ok() {
+                place = to;
+            }
+        }
+        lookers.into_iter().map(|looker| looker.join().expect("no panic")).collect()
+    });
+    assert!(outcomes.iter().all(Result::is_ok), "no serial order gives this: {outcomes:?}");
+}
