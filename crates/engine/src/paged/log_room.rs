@@ -116,7 +116,8 @@ impl Engine {
                 return Err(Error::LogFull { pinned_by: self.pinned_by(), used, limit });
             }
             // Nobody wakes it: who ends should not have to look for those who wait, who are few.
-            std::thread::park_timeout(LOOK);
+            // (Not a park with a limit, which would take a token of the program's own executor.)
+            std::thread::sleep(LOOK);
         }
         Ok(())
     }

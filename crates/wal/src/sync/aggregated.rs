@@ -21,7 +21,7 @@ use super::requests::Requests;
 use super::{Rounds, Stopwatch, SyncProtocol};
 use crate::lsn::Lsn;
 use crate::options::Durability;
-use crate::sync_shim::{AtomicU32, Mutex, Ordering, Thread, current, park};
+use crate::sync_shim::{AtomicU32, Mutex, Ordering, Thread, current, park, return_token};
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Arc, PoisonError};
@@ -42,15 +42,23 @@ const DONE: u32 = 2;
 impl Request {
     /// Blocks until there may be something to win; whether it is completed instead.
     fn wait(&self) -> bool {
-        loop {
+        let mut parked = false;
+        let is_completed = loop {
             match self.signal.load(Ordering::Acquire) {
-                DONE => return true,
+                DONE => break true,
                 // Back to WAITING, unless it was completed in the meantime.
-                TRY if self.change(TRY, WAITING) => return false,
+                TRY if self.change(TRY, WAITING) => break false,
                 TRY => {}
-                _ => park(),
+                _ => {
+                    park();
+                    parked = true;
+                }
             }
+        };
+        if parked {
+            return_token();
         }
+        is_completed
     }
 
     fn change(&self, from: u32, to: u32) -> bool {

@@ -16,7 +16,7 @@
 use super::Rounds;
 use super::waiters::{Covered, Waiter};
 use crate::lsn::Lsn;
-use crate::sync_shim::{AtomicU64, Mutex, MutexGuard, Ordering, Thread, current, park};
+use crate::sync_shim::{AtomicU64, Mutex, MutexGuard, Ordering, Thread, current, park, return_token};
 use std::collections::VecDeque;
 use std::sync::PoisonError;
 
@@ -102,16 +102,21 @@ impl InFlight {
 
     /// Holder of the baton only: blocks until more than `before` have ended, or nothing is under way.
     pub(super) fn wait_for_an_end(&self, before: u64) {
+        let mut parked = false;
         loop {
             {
                 let mut state = self.lock();
                 if state.groups.is_empty() || self.ended.load(Ordering::Acquire) != before {
                     state.next = None;
-                    return;
+                    break;
                 }
                 state.next = Some(current());
             }
             park();
+            parked = true;
+        }
+        if parked {
+            return_token();
         }
     }
 

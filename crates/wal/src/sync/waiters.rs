@@ -16,7 +16,8 @@
 //! 1. `state != 0` exactly while one thread holds the baton (or it is being handed over through a `signal`).
 //! 2. A waiter is reachable from exactly one of: `state`, the holder's `pending` list, a [`Covered`] list. It does not
 //!    leave [`Waiter::wait`] before its `signal` is set, and nobody touches it after setting that (the thread handle is
-//!    taken out before). So the borrowed, stack-allocated waiter outlives every use.
+//!    taken out before). So the borrowed, stack-allocated waiter outlives every use. Should a panic unwind its frame before, the process
+//!    aborts.
 //! 3. `pending`, `kept` and `count` are touched only by the holder. They pass to the next one through `signal` (Release to
 //!    Acquire), or
 //!    through `state` (a release of the baton to the next taking of it).
@@ -25,7 +26,9 @@
 //! A crash leaves nothing of this behind.
 
 use crate::options::Durability;
-use crate::sync_shim::{AtomicU32, AtomicUsize, Ordering, PlainAccess, Thread, current, park, yield_now};
+use crate::sync_shim::{
+    AtomicU32, AtomicUsize, CHECKED, Ordering, PlainAccess, Thread, current, park, return_token, yield_now,
+};
 use crossbeam_utils::CachePadded;
 use std::cell::{Cell, UnsafeCell};
 use std::ptr;
@@ -102,6 +105,8 @@ pub(crate) struct Waiter {
     pub(crate) level: Durability,
     next: Cell<*const Waiter>,
     thread: Cell<Option<Thread>>,
+    /// Whether it was ever queued. Touched by its own thread only.
+    queued: Cell<bool>,
     plain: PlainAccess,
     // Written once by the holder of the baton (Release), read by the waiter (Acquire).
     signal: AtomicU32,
@@ -114,6 +119,7 @@ impl Waiter {
             level,
             next: Cell::new(ptr::null()),
             thread: Cell::new(None),
+            queued: Cell::new(false),
             plain: PlainAccess::new(),
             signal: AtomicU32::new(WAITING),
         }
@@ -121,17 +127,35 @@ impl Waiter {
 
     /// Blocks until signalled: yields up to `yields` times, then parks.
     pub(crate) fn wait(&self, yields: u32) -> Signal {
-        let mut tried = 0;
-        loop {
+        let (mut tried, mut parked) = (0, false);
+        let signal = loop {
             match self.signal.load(Ordering::Acquire) {
-                DONE => return Signal::Done,
-                LEAD => return Signal::Lead,
+                DONE => break Signal::Done,
+                LEAD => break Signal::Lead,
                 _ if tried < yields => {
                     tried += 1;
                     yield_now();
                 }
-                _ => park(),
+                _ => {
+                    park();
+                    parked = true;
+                }
             }
+        };
+        if parked {
+            return_token();
+        }
+        signal
+    }
+}
+
+/// Invariant 2 does not hold for a thread that unwinds: its waiter would be gone while others reach it. Nothing on the way is known to panic (the steps
+/// of a leader are guarded), so that is a bug of ours, and the process ends before it becomes one in memory.
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        // Checkers end a failed run by unwinding.
+        if !CHECKED && self.queued.get() && self.signal.load(Ordering::Acquire) == WAITING {
+            std::process::abort();
         }
     }
 }
@@ -171,6 +195,7 @@ impl Covered {
     /// One more, who is queued nowhere else; the caller is its thread and calls [`Waiter::wait`] next.
     pub(crate) fn push(&mut self, waiter: &Waiter) {
         waiter.thread.set(Some(current()));
+        waiter.queued.set(true);
         waiter.next.set(self.head);
         waiter.plain.write();
         self.head = waiter;
@@ -282,6 +307,7 @@ impl Baton {
         let address = ptr::from_ref(waiter).expose_provenance();
         loop {
             let free = seen == 0;
+            waiter.queued.set(!(free && may_lead));
             let new = if free && may_lead {
                 LED
             } else {
@@ -452,5 +478,49 @@ fn without(head: *const Waiter, gone: *const Waiter) -> *const Waiter {
             at = next;
         }
         head
+    }
+}
+
+#[cfg(all(test, not(any(loom, katydid_explore, miri))))]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::process::{Command, Stdio};
+
+    /// In a process of its own, which is to end by it.
+    #[test]
+    fn a_queued_waiter_whose_frame_unwinds_ends_the_process() {
+        const CHILD: &str = "KATYDID_TEST_UNWINDS_A_WAITER";
+        if std::env::var_os(CHILD).is_some() {
+            let baton = Baton::new();
+            let unwinds = catch_unwind(AssertUnwindSafe(|| {
+                let waiter = Waiter::new(1, Durability::Durable);
+                assert!(baton.enqueue(&waiter), "the baton is free");
+                panic!("a bug below the queued waiter");
+            }));
+            println!("it went on: {unwinds:?}");
+            return;
+        }
+        let name = "sync::waiters::tests::a_queued_waiter_whose_frame_unwinds_ends_the_process";
+        let child = Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", name, "--nocapture"])
+            .env(CHILD, "1")
+            .stderr(Stdio::null())
+            .output()
+            .expect("a child");
+        let said = String::from_utf8_lossy(&child.stdout);
+        assert!(said.contains("running 1 test"), "{said}");
+        assert!(!child.status.success() && !said.contains("it went on"), "{said}");
+    }
+
+    #[test]
+    fn a_waiter_that_never_queued_may_unwind() {
+        let baton = Baton::new();
+        catch_unwind(AssertUnwindSafe(|| {
+            let waiter = Waiter::new(1, Durability::Durable);
+            assert_eq!(baton.arrive(&waiter), Arrival::Leads);
+            panic!("a bug of a leader");
+        }))
+        .expect_err("it unwinds");
     }
 }

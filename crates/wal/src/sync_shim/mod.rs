@@ -41,13 +41,22 @@ pub(crate) unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
     unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) }
 }
 
+/// Ends a wait in which this thread has parked. The token that [`park`] took may have been left by somebody else than the log: by the waker of a
+/// program's own executor that runs on this thread and parks too. It would never wake up again; a token too many makes it look once more.
+pub(crate) fn return_token() {
+    // A token more would be a step more for the checkers, in which only the log parks.
+    #[cfg(not(any(loom, katydid_explore)))]
+    current().unpark();
+}
+
 /// One step of waiting for a thread that is running, or about to: first yields, then, should that take long, short
-/// timed sleeps. Nothing that is idle calls this.
+/// sleeps. Nothing that is idle calls this.
 pub(crate) fn rest(step: u32) {
     if CHECKED || step < 200 {
         yield_now();
     } else {
-        std::thread::park_timeout(std::time::Duration::from_micros(50));
+        // Not a park with a limit: that takes a token (`return_token`).
+        std::thread::sleep(std::time::Duration::from_micros(50));
     }
 }
 
