@@ -1,79 +1,28 @@
 //! Being told later: a future, and queues of callbacks.
 //!
-//! Futures are woken by the holder of the baton; callbacks run only on the thread that owns their queue, when it calls
+//! Futures are woken by a worker thread of the log (`wakers.rs`). Callbacks run only on the thread that owns their queue, when it calls
 //! [`Completions::poll`] and the like. Either may be dropped at any time without changing what becomes durable.
 //!
-//! Invariants:
-//!
-//! 1. A waker is registered under the lock and the frontiers are looked at once more under it; whoever moves a frontier takes
-//!    the lock afterwards. So either the waker is seen, or the movement is.
-//! 2. Wakers are called outside the lock. They must not block on this log.
-//!    A log in NVRAM has no wakers: who polls persists what is missing himself, when a copy has ended that is being made.
-//! 3. The callbacks of one queue run in the order they were queued: one that waits for less may wait behind one that
-//!    waits for more.
+//! Invariant: the callbacks of one queue run in the order they were queued. One that waits for less may wait behind one that waits for more.
 
-use crate::core::{Core, locked};
+use crate::core::Core;
 use crate::error::Result;
 use crate::log::Log;
 use crate::lsn::Lsn;
 use crate::options::Durability;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
-
-/// Wakers of futures that are waiting.
-#[derive(Debug, Default)]
-pub(crate) struct Wakers {
-    /// Held for a few instructions by pollers and by the holder of the baton. A leaf latch.
-    waiting: Mutex<Waiting>,
-}
-
-#[derive(Debug, Default)]
-struct Waiting {
-    written: BTreeMap<(Lsn, u64), Waker>,
-    durable: BTreeMap<(Lsn, u64), Waker>,
-    next: u64,
-}
-
-impl Waiting {
-    fn of(&mut self, level: Durability) -> &mut BTreeMap<(Lsn, u64), Waker> {
-        match level {
-            Durability::Buffered | Durability::Written => &mut self.written,
-            Durability::Durable => &mut self.durable,
-        }
-    }
-}
-
-impl Wakers {
-    /// Wakes those for whose end and level `settled` holds. It must be monotone in the end.
-    pub(crate) fn release(&self, settled: impl Fn(Lsn, Durability) -> bool) {
-        let mut ready = Vec::new();
-        {
-            let mut waiting = locked(&self.waiting);
-            for level in [Durability::Written, Durability::Durable] {
-                let waiting = waiting.of(level);
-                while let Some(first) = waiting.first_entry()
-                    && settled(first.key().0, level)
-                {
-                    ready.push(first.remove());
-                }
-            }
-        }
-        for waker in ready {
-            // Whoever wakes holds the baton: a panic of somebody's waker, which has been reported by itself, must not
-            // leave everybody else waiting for ever.
-            let _panicked = catch_unwind(AssertUnwindSafe(|| waker.wake()));
-        }
-    }
-}
 
 /// A future that resolves when a position has got to a level. Made by [`Log::wait_async`].
 ///
 /// The request was made when the future was: dropping it, before or after it was polled, changes nothing about the log.
+///
+/// Wakers are called by a worker thread of the log, which leads nothing and holds nothing, one after another. A waker may use the log, wait for
+/// it, or drop its last handle. One that blocks delays the wakers behind it, on this log only, and no commit. One that panics delays
+/// nothing. The first future that has to wait starts the thread; polling blocks instead if the system has no thread left.
 #[must_use = "a future does nothing unless polled; drop it to not be told"]
 pub struct Completion {
     log: Log,
@@ -103,7 +52,7 @@ impl Completion {
 
     fn forget(&mut self) -> Option<Waker> {
         let ticket = self.ticket.take()?;
-        locked(&self.log.core().wakers.waiting).of(self.level).remove(&(self.end, ticket))
+        self.log.core().wakers.forget(ticket, (self.end, self.level))
     }
 }
 
@@ -116,29 +65,22 @@ impl Future for Completion {
             drop(this.forget());
             return Poll::Ready(outcome);
         }
-        if this.log.core().store.nvram().is_some() {
-            // As long as copies and fences take: nobody would wake this future then.
-            return Poll::Ready(this.log.core().wait(this.end, this.level));
+        let core = this.log.core();
+        // In NVRAM a wait lasts no longer than copies and fences take, and no leader comes by that would have this future woken. And without
+        // a thread to wake it, blocking is all that is left.
+        if core.store.nvram().is_some() || core.wakers.ensure_thread().is_err() {
+            return Poll::Ready(core.wait(this.end, this.level));
         }
-        // Cloned before and dropped after the lock: a waker's code is not ours (invariant 2).
+        // Cloned before, and what is left over is dropped after the latch was held: a waker's code is not ours.
         let waker = context.waker().clone();
-        let replaced = {
-            let mut waiting = locked(&this.log.core().wakers.waiting);
-            let ticket = *this.ticket.get_or_insert_with(|| {
-                waiting.next += 1;
-                waiting.next
-            });
-            let replaced = waiting.of(this.level).insert((this.end, ticket), waker);
-            if this.settled().is_none() {
-                drop(waiting);
-                drop(replaced);
-                return Poll::Pending;
-            }
-            replaced
-        };
-        drop(replaced);
-        drop(this.forget());
-        this.settled().map_or(Poll::Pending, Poll::Ready)
+        let (end, level) = (this.end, this.level);
+        let left =
+            core.wakers.register(&mut this.ticket, (end, level), waker, || core.poll(end, level).is_some());
+        drop(left);
+        match this.ticket {
+            Some(_) => Poll::Pending,
+            None => this.settled().map_or(Poll::Pending, Poll::Ready),
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 //!    ended without a gap.
 //! 2. After a failed write or sync, `cause` is set, nothing more is admitted or written, neither frontier moves, and
 //!    everybody who waits is released.
+//!    A panic in a step of a leader or in a background thread counts as such a failure.
 //! 3. A durable write is used alone only if everything before it is durable already, or in such a write that is under way; otherwise a
 //!    sync follows.
 //!
@@ -24,7 +25,6 @@ mod threads;
 
 pub(crate) use store::Store;
 
-use crate::completion::Wakers;
 use crate::counters::{Counters, Tally};
 use crate::error::{AppendError, Error, Result};
 use crate::frontier::Frontiers;
@@ -43,8 +43,10 @@ use crate::segment::SegmentStore;
 use crate::session::{Append, Appended};
 use crate::sync::{self, SyncProtocol};
 use crate::sync_shim::{AtomicBool, AtomicU64, Ordering, rest};
-use katydid_device::{self as device, AlignedBuffer, Cause};
+use crate::wakers::Wakers;
+use katydid_device::{self as device, AlignedBuffer, Cause, Verb};
 use leader::LeaderState;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::JoinHandle;
 
@@ -143,7 +145,7 @@ impl Core {
             layout,
             store: start.store,
             maintenance: Maintenance::default(),
-            wakers: Wakers::default(),
+            wakers: Wakers::new(options.background),
             tally: Tally::default(),
             in_order: layout == Layout::Apart || options.inserter.keeps_order(),
             inserter,
@@ -458,6 +460,19 @@ impl Core {
         // Whoever is queued is released by the holder of the baton, and while somebody is queued there is one.
     }
 
+    /// Runs a step of one of the log's own threads or of a leader; `None` if it panics, and then the log has failed with that as the cause. A
+    /// panic of the device's code does not come so far: the gate has made an error of it.
+    pub(crate) fn guarded<T>(&self, verb: Verb, step: impl FnOnce() -> T) -> Option<T> {
+        // Nothing that the step has left half done is used after the failure: the frontiers stand still.
+        match catch_unwind(AssertUnwindSafe(step)) {
+            Ok(value) => Some(value),
+            Err(payload) => {
+                self.fail(device::Error::new(verb, "the log", Cause::from_panic(payload)));
+                None
+            }
+        }
+    }
+
     /// Refuses appends from now on.
     pub(crate) fn shut(&self) {
         self.closed.store(true, Ordering::Release);
@@ -473,7 +488,7 @@ impl Core {
     pub(crate) fn end(&self) {
         self.over.store(true, Ordering::Release);
         self.wait_for_writes();
-        self.wakers.release(|_, _| true);
+        self.wakers.end();
     }
 
     // ---- space

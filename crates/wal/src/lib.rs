@@ -25,6 +25,7 @@ mod session;
 mod sync;
 mod sync_shim;
 pub mod testing;
+mod wakers;
 
 pub use completion::{Callback, Completion, Completions};
 pub use control::FORMAT_VERSION;

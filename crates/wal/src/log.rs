@@ -182,7 +182,7 @@ impl Log {
         self.core().wait(end, durability)
     }
 
-    /// As [`Log::wait`], as a future. The request is made now.
+    /// As [`Log::wait`], as a future. The request is made now. Wakers are called by a worker thread of the log: see [`Completion`].
     pub fn wait_async(&self, end: Lsn, durability: Durability) -> Completion {
         Completion::new(self.clone(), end, durability)
     }
@@ -366,7 +366,9 @@ impl Log {
     /// # Errors
     /// [`Error::Poisoned`] if not everything could be made durable.
     pub fn close(&self) -> Result<(), Error> {
-        self.handle.close(true)
+        let outcome = self.handle.close(true);
+        self.core().wakers.call_due();
+        outcome
     }
 
     /// Ends the log as a crash of the process would: what is only in memory is lost.
@@ -417,6 +419,7 @@ impl Drop for Handle {
             // Nobody is left to be told; `close` tells.
             let _outcome = self.close(false);
         }
+        self.core.wakers.call_due();
     }
 }
 

@@ -26,7 +26,7 @@ use crate::options::Durability;
 use crate::record::padded_len;
 use crate::sync::{Ask, Plan, Planned, Rounds};
 use crate::sync_shim::{Ordering, rest};
-use katydid_device::{self as device, Method, WriteMode};
+use katydid_device::{self as device, Method, Verb, WriteMode};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::time::Instant;
@@ -238,8 +238,8 @@ impl Core {
     }
 }
 
-impl Rounds for Core {
-    fn plan(&self, ask: Ask) -> Plan {
+impl Core {
+    fn plan_write(&self, ask: Ask) -> Plan {
         if let Store::Nvram(store) = &self.store {
             self.commit_in(store, ask.own);
             return Plan::Nothing { all: true, under_way: false, needs_sync: false };
@@ -260,7 +260,7 @@ impl Rounds for Core {
         plan
     }
 
-    fn perform(&self, write: &Planned) {
+    fn perform_write(&self, write: &Planned) {
         let begun = write.durable.then(Instant::now);
         let outcome = self.write(write);
         if let Some(begun) = begun {
@@ -275,7 +275,7 @@ impl Rounds for Core {
         }
     }
 
-    fn sync(&self, again: bool) {
+    fn sync_written(&self, again: bool) {
         let turn = locked(&self.syncing);
         if self.is_over() {
             return;
@@ -307,6 +307,26 @@ impl Rounds for Core {
             Ok(()) => self.tally.syncs.add(1),
             Err(error) => self.fail(error),
         }
+    }
+}
+
+/// A panic in one of these steps fails the log (`Core::guarded`). It must not unwind through the protocol, which would leave the lead taken and
+/// every waiter queued.
+impl Rounds for Core {
+    fn plan(&self, ask: Ask) -> Plan {
+        let nothing = Plan::Nothing { all: true, under_way: false, needs_sync: false };
+        self.guarded(Verb::Write, || self.plan_write(ask)).unwrap_or(nothing)
+    }
+
+    fn perform(&self, write: &Planned) {
+        if self.guarded(Verb::Write, || self.perform_write(write)).is_none() {
+            // Unless it was taken off the list before.
+            self.end_flight(write);
+        }
+    }
+
+    fn sync(&self, again: bool) {
+        self.guarded(Verb::Sync, || self.sync_written(again));
     }
 
     fn settled(&self, end: Lsn, level: Durability) -> bool {

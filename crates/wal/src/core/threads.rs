@@ -5,6 +5,7 @@
 use super::{Core, locked};
 use crate::insert;
 use crate::options::Background;
+use katydid_device::Verb;
 
 impl Core {
     /// Starts those that a log always has; the syncer comes when it is first needed.
@@ -28,7 +29,9 @@ impl Core {
 
     pub(super) fn spawn(&self, name: &str, body: impl FnOnce(&Core) + Send + 'static) -> std::io::Result<()> {
         let Some(core) = self.me.upgrade() else { return Err(std::io::ErrorKind::NotFound.into()) };
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || body(&core))?;
+        let thread = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || core.guarded(Verb::Write, || body(&core)).unwrap_or(()))?;
         locked(&self.threads).push(thread);
         Ok(())
     }
@@ -40,7 +43,8 @@ impl Core {
         self.stop_tracker();
         let threads = std::mem::take(&mut *locked(&self.threads));
         for thread in threads {
-            // A waker that drops the last handle runs on one of these threads, which cannot wait for itself.
+            // A thread cannot wait for itself, should the code of a directory or a logger that runs on it drop the last handle. Wakers run on none
+            // of these (`wakers.rs`).
             if thread.thread().id() != std::thread::current().id() {
                 // A panic there has been reported by the thread itself.
                 let _panicked = thread.join();
@@ -66,6 +70,7 @@ impl Core {
         if self.background == Background::Caller {
             self.protocol.serve(self, 0);
             self.maintain_here();
+            self.wakers.call_due();
         }
     }
 }

@@ -8,6 +8,8 @@
 //! | `stalls` | nothing, for a long time |
 //! | `futures` | nothing; the caller loses interest |
 //! | `beside` | threads, wakers and callbacks beside the way of a commit |
+//! | `wakers` | nothing, or a write; a waker drops the last handle, waits for the log, stands still |
+//! | `panics` | one call, which does not return but panics |
 //!
 //! What must hold is the same everywhere: whoever was told of success finds it after the next opening, whatever becomes of the
 //! machine; after a failed write or sync nobody is told of success any more, and all are told the first cause; and what is found
@@ -17,9 +19,11 @@ mod beside;
 mod calls;
 mod futures;
 mod opening;
+mod panics;
 mod places;
 mod stalls;
 mod steps;
+mod wakers;
 
 use katydid_wal::{Append, Kind, Log, Options, SyncKind};
 use places::Place;

@@ -40,10 +40,23 @@ impl Place {
         match self.kind {
             Kind::Simulated => Device::Simulated(SimDevice::new(1)),
             Kind::Files => {
-                let folder = Arc::new(tempfile::tempdir().expect("a folder"));
+                let folder = tempfile::tempdir().expect("a folder");
                 let inner: Arc<dyn Directory> = Arc::new(FileDirectory::open(folder.path()).expect("open"));
-                Device::Files { _folder: folder, inner, plan: Arc::default() }
+                Device::Files { _folder: Arc::new(Some(folder)), inner, plan: Arc::default() }
             }
+        }
+    }
+}
+
+impl Place {
+    /// An empty device of this kind whose faults are panics.
+    pub fn make_panicking(&self) -> Device {
+        let plan = Arc::new(Plan { panics: true, ..Plan::default() });
+        match self.make() {
+            Device::Simulated(device) => {
+                Device::Files { _folder: Arc::default(), inner: device.directory(), plan }
+            }
+            Device::Files { _folder, inner, .. } => Device::Files { _folder, inner, plan },
         }
     }
 }
@@ -51,7 +64,7 @@ impl Place {
 #[derive(Debug, Clone)]
 pub enum Device {
     Simulated(SimDevice),
-    Files { _folder: Arc<tempfile::TempDir>, inner: Arc<dyn Directory>, plan: Arc<Plan> },
+    Files { _folder: Arc<Option<tempfile::TempDir>>, inner: Arc<dyn Directory>, plan: Arc<Plan> },
 }
 
 impl Device {
@@ -71,7 +84,7 @@ impl Device {
     }
 
     /// Makes the next call fail that `choose` picks by its verb and the file's name; one call only.
-    pub fn fail_once(&self, choose: impl Fn(Verb, &str) -> Option<Fault> + Send + 'static) {
+    pub fn fail_once(&self, mut choose: impl FnMut(Verb, &str) -> Option<Fault> + Send + 'static) {
         let mut left = true;
         let mut once = move |verb: Verb, name: &str| {
             let fault = if left { choose(verb, name) } else { None };
@@ -144,6 +157,8 @@ type Predicate = Box<dyn FnMut(Verb, &str) -> Option<Fault> + Send>;
 
 #[derive(Default)]
 pub struct Plan {
+    /// Whether a call panics that is to fail.
+    panics: bool,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -177,7 +192,10 @@ impl Plan {
             }
             state.stalled -= 1;
         }
-        state.predicate.as_mut().and_then(|predicate| predicate(verb, name))
+        let fault = state.predicate.as_mut().and_then(|predicate| predicate(verb, name));
+        drop(state);
+        assert!(!self.panics || fault.is_none(), "the device's own bug");
+        fault
     }
 }
 
@@ -311,6 +329,10 @@ impl File for Faulty<dyn File> {
     }
 
     fn method(&self) -> Method {
+        // It cannot fail, but its code may panic.
+        if self.plan.panics {
+            self.plan.meet(Verb::Map, &self.name);
+        }
         self.inner.method()
     }
 

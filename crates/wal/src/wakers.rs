@@ -1,0 +1,203 @@
+//! Wakers of futures that wait, and the thread that calls them.
+//!
+//! A waker is a program's code, and so is what it drops: a task, its future, perhaps the last handle of the log. A thread that leads, writes, or
+//! appends for a caller that holds latches must not run it. So the leader only collects the wakers that are due and notifies the worker
+//! thread `katydid-log-wakers`, once a round. The first future that waits starts that thread. It sleeps while no waker is due.
+//!
+//! Run by pollers, by leaders, and by the worker thread. Invariants:
+//!
+//! 1. A waker is registered under `state`, and the poller looks at the frontiers once more under it. A leader takes `state` after it has moved a
+//!    frontier. So either the leader finds the waker, or the poller finds the frontier moved.
+//! 2. No waker is called, dropped or cloned while `state` is held. The worker thread holds nothing while it calls one, and it keeps nothing of the
+//!    log alive but this file's `Shared`: a waker may drop the last handle, which closes the log on the worker thread like on any other.
+//! 3. Each waker that was registered and not taken back is called once: when its position is at its level, or when the log has failed or is
+//!    closed. A waker that panics is called too, and the next ones after it.
+//! 4. The log never waits for the worker thread, nor for a waker. Closing does not join it: the closing thread may hold what a waker waits for.
+//! 5. Without threads of the log ([`Background::Caller`]) wakers are called by [`Wakers::call_due`] only: from [`Log::run_background`] and at
+//!    the end of closing. No other call of the log is known to be made with nothing held.
+//!
+//! Wakers are called one after another: one that blocks delays those behind it, and no commit.
+//!
+//! A log in NVRAM has no wakers: a poller persists what is missing itself, as soon as a copy has ended that is being made.
+//!
+//! A crash leaves nothing of this behind.
+//!
+//! [`Log::run_background`]: crate::Log::run_background
+
+use crate::lsn::Lsn;
+use crate::options::{Background, Durability};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(crate) struct Wakers {
+    shared: Arc<Shared>,
+    background: Background,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Held for a few instructions by pollers, leaders and the worker thread; by one poller also while it starts that thread. A leaf latch.
+    state: Mutex<State>,
+    /// Notified when wakers have become due, or the thread is to end.
+    due: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    written: BTreeMap<(Lsn, u64), Waker>,
+    durable: BTreeMap<(Lsn, u64), Waker>,
+    /// The last ticket given out.
+    ticket: u64,
+    /// To be called, in this order.
+    due: Vec<Waker>,
+    thread: Thread,
+}
+
+/// The worker thread's life.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Thread {
+    #[default]
+    Absent,
+    /// It calls wakers, or is about to look for some.
+    Busy,
+    /// It waits for a notification.
+    Asleep,
+    /// It ends when nothing is due. No waker is registered any more.
+    Over,
+}
+
+impl State {
+    fn of(&mut self, level: Durability) -> &mut BTreeMap<(Lsn, u64), Waker> {
+        match level {
+            Durability::Buffered | Durability::Written => &mut self.written,
+            Durability::Durable => &mut self.durable,
+        }
+    }
+}
+
+impl Wakers {
+    pub(crate) fn new(background: Background) -> Self {
+        Wakers { shared: Arc::default(), background }
+    }
+
+    /// Makes sure that registered wakers will be called.
+    ///
+    /// # Errors
+    /// If the system has no thread for it.
+    pub(crate) fn ensure_thread(&self) -> std::io::Result<()> {
+        if self.background == Background::Caller {
+            return Ok(());
+        }
+        let mut state = self.shared.lock();
+        if state.thread == Thread::Absent {
+            let shared = self.shared.clone();
+            let thread = std::thread::Builder::new().name("katydid-log-wakers".to_owned());
+            // It is not joined (invariant 4).
+            let _detached = thread.spawn(move || shared.run())?;
+            state.thread = Thread::Busy;
+        }
+        Ok(())
+    }
+
+    /// Registers `waker`, in place of the one that `ticket` stands for, unless `settled` holds. The waker that is not needed any more, if any,
+    /// is returned for the caller to drop.
+    pub(crate) fn register(
+        &self,
+        ticket: &mut Option<u64>,
+        (end, level): (Lsn, Durability),
+        waker: Waker,
+        settled: impl Fn() -> bool,
+    ) -> Option<Waker> {
+        let mut state = self.shared.lock();
+        let number = *ticket.get_or_insert_with(|| {
+            state.ticket += 1;
+            state.ticket
+        });
+        let replaced = state.of(level).insert((end, number), waker);
+        if settled() {
+            *ticket = None;
+            let own = state.of(level).remove(&(end, number));
+            drop(state);
+            drop(replaced);
+            return own;
+        }
+        replaced
+    }
+
+    /// Takes a registered waker back, unless it is due already; for the caller to drop.
+    pub(crate) fn forget(&self, ticket: u64, (end, level): (Lsn, Durability)) -> Option<Waker> {
+        self.shared.lock().of(level).remove(&(end, ticket))
+    }
+
+    /// Has those called for whose end and level `settled` holds. It must be monotone in the end. Calls none itself.
+    pub(crate) fn release(&self, settled: impl Fn(Lsn, Durability) -> bool) {
+        let mut state = self.shared.lock();
+        let state = &mut *state;
+        for (waiting, level) in
+            [(&mut state.written, Durability::Written), (&mut state.durable, Durability::Durable)]
+        {
+            while let Some(first) = waiting.first_entry()
+                && settled(first.key().0, level)
+            {
+                state.due.push(first.remove());
+            }
+        }
+        if !state.due.is_empty() && state.thread == Thread::Asleep {
+            state.thread = Thread::Busy;
+            self.shared.due.notify_one();
+        }
+    }
+
+    /// Calls the wakers that are due, if the log has no threads. The caller must hold nothing.
+    pub(crate) fn call_due(&self) {
+        if self.background == Background::Caller {
+            let due = std::mem::take(&mut self.shared.lock().due);
+            due.into_iter().for_each(call);
+        }
+    }
+
+    /// Has all wakers called, and the worker thread end after that. The log is over: no waker is registered any more.
+    pub(crate) fn end(&self) {
+        self.release(|_, _| true);
+        self.shared.lock().thread = Thread::Over;
+        self.shared.due.notify_one();
+    }
+}
+
+impl Shared {
+    /// The worker thread's body.
+    fn run(&self) {
+        let mut due = Vec::new();
+        let mut state = self.lock();
+        loop {
+            if !state.due.is_empty() {
+                // What `due` was goes back, for its memory.
+                std::mem::swap(&mut state.due, &mut due);
+                drop(state);
+                due.drain(..).for_each(call);
+                state = self.lock();
+            } else if state.thread == Thread::Over {
+                return;
+            } else {
+                state.thread = Thread::Asleep;
+                state = self.due.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    /// Nothing that can panic happens under it, so a poisoned latch is taken as it is.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn call(waker: Waker) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+        // The panic has been reported. Dropping what it carries might be another one.
+        std::mem::forget(payload);
+    }
+}
