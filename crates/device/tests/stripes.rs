@@ -176,6 +176,39 @@ fn a_damaged_header_is_an_error_and_its_parts_are_kept() {
     assert_eq!(device.image().keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
 }
 
+#[test]
+fn the_parts_of_a_lost_file_stay_until_the_next_file_gets_parts() {
+    let device = SimDevice::new(1);
+    let striped = simulated(&device, 2).expect("make");
+    write(&striped, "a", &[1; 3 * UNIT as usize]).expect("write");
+    striped.sync().expect("sync");
+    drop(striped);
+    let kept = device.image()["0/a"].clone();
+    device.directory().existing_subdirectory("0").expect("list").expect("there").remove("a").expect("lose");
+    let before = device.image();
+    // The next opening finds that a file is missing, and refuses.
+    let striped = simulated(&device, 2).expect("open");
+    drop((striped.lock().expect("lock"), striped));
+    assert!(device.image() == before, "the other half was removed");
+    // Put back.
+    let first = device.directory().existing_subdirectory("0").expect("list").expect("there");
+    let file = first.open("a", Create::New, Method::Buffered).expect("create");
+    file.write_at(&[std::io::IoSlice::new(&kept)], 0, katydid_device::WriteMode::Durable).expect("write");
+    let striped = simulated(&device, 2).expect("open");
+    let _lock = striped.lock().expect("lock");
+    spread(&striped).expect("the next file");
+    let mut bytes = vec![0; 3 * UNIT as usize];
+    assert_eq!(striped.open_read_only("a").expect("open").read_at(&mut bytes, 0).expect("read"), bytes.len());
+    assert!(bytes.iter().all(|byte| *byte == 1));
+    check_parts(&device, 2, "after all");
+}
+
+/// Makes a file with parts. The first one of an opening collects the parts that no file names.
+fn spread(striped: &StripedDirectory) -> Result<(), Error> {
+    striped.open("spread", Create::IfMissing, Method::Direct)?.prepare(0, 3 * UNIT)?;
+    striped.sync()
+}
+
 /// Steps of the workload with their effect on what must be there afterwards.
 #[derive(Debug, Default)]
 struct Model {
@@ -285,8 +318,10 @@ fn check_parts(device: &SimDevice, count: usize, what: &str) {
 fn recover(device: &SimDevice, count: usize, model: &Model, what: &str) {
     let striped = simulated(device, count).unwrap_or_else(|error| panic!("{what}: {error}"));
     let lock = striped.lock().unwrap_or_else(|error| panic!("{what}: {error}"));
-    check_parts(device, count, what);
     model.check(&striped, what);
+    spread(&striped).unwrap_or_else(|error| panic!("{what}: {error}"));
+    check_parts(device, count, what);
+    striped.remove("spread").and_then(|()| striped.sync()).unwrap_or_else(|error| panic!("{what}: {error}"));
     drop((lock, striped));
 }
 
@@ -408,6 +443,5 @@ fn no_room_in_one_directory_gives_back_what_the_others_took() {
     assert!(!gate.is_shut());
     device.heal();
     fresh.prepare(0, 3 * UNIT).expect("there is room");
-    drop(striped.lock().expect("lock"));
     check_parts(&device, 3, "after all");
 }

@@ -47,6 +47,11 @@ pub enum Foreign {
     },
     /// The file belongs to another database.
     Identity(String),
+    /// A creation with another kind of log was interrupted. It can be gone on with by that kind only.
+    InterruptedCreation {
+        /// What it keeps its log in.
+        log: wal::LogKind,
+    },
 }
 
 /// A failed call.
@@ -360,6 +365,10 @@ impl fmt::Display for ForeignText<'_> {
                 write!(f, "{file:?} has format version {found}; this program reads up to {known}")
             }
             Foreign::Identity(name) => write!(f, "{name:?} belongs to another database"),
+            Foreign::InterruptedCreation { log } => write!(
+                f,
+                "its creation was interrupted after it had made a log of kind {log}; open it with that kind, or remove its files"
+            ),
         }
     }
 }

@@ -5,6 +5,7 @@ mod after_durable;
 mod bell;
 mod commit;
 mod control;
+mod creation;
 mod database;
 mod direction;
 mod dump;

@@ -4,13 +4,14 @@
 //! goes on from there, and only when it is done do others see the database.
 //!
 //! Names and files are synced, and cached bytes dropped, before they are believed. A process that died may have left them in the
-//! page cache only: a crash of the machine would take back what was acknowledged on top of them, or even all of it (without
-//! its control file a database is an unfinished creation, which the next open begins again).
+//! page cache only: a crash of the machine would take back what was acknowledged on top of them.
 //!
 //! A new database is everything but its control file, each part durable, and then the control file. A crash before
-//! leaves files without one: the next open, which finds only files a creation makes, begins again.
+//! leaves files without one. The next open begins again if it finds only what a creation makes ([`crate::creation`]); it refuses a
+//! database that has lost its control file.
 
 use crate::control::{self, ControlFile};
+use crate::creation::{self, refuse_lost_control};
 use crate::database::{Database, DatabaseOf};
 use crate::error::{Error, Foreign, Result};
 use crate::memory;
@@ -62,7 +63,12 @@ pub(crate) fn open_watched(
     let name = directory.describe();
     // Next to the device: what waits at the gate does not stall.
     let (directory, gate) = Gate::wrap(watch.before(directory));
-    refuse_foreign(directory.as_ref(), &name)?;
+    let has_control = refuse_foreign(directory.as_ref(), &name)?;
+    if !has_control && !options.create {
+        // Before the lock, whose file would be left there.
+        refuse_lost_control(directory.as_ref())?;
+        return Err(Error::NotFound { place: name });
+    }
     let directory_lock = directory.lock()?;
     directory.sync()?;
     let control = ControlFile::open(directory.as_ref(), options.log.method)?;
@@ -74,31 +80,37 @@ pub(crate) fn open_watched(
     } else {
         // Once more, now that nobody else can put a file there.
         refuse_foreign(directory.as_ref(), &name)?;
+        refuse_lost_control(directory.as_ref())?;
         if !options.create {
             return Err(Error::NotFound { place: name });
         }
     }
-    let place = Place { directory, name, guards: Guards { gate, watch, directory_lock } };
-    let of = match options.engine {
-        EngineKind::Paged => {
-            DatabaseOf::Paged(PagedDatabase::new(paged::open::open(place, options, control)?))
-        }
-        EngineKind::Memory => DatabaseOf::Memory(memory::open(place, options, control)?),
+    let is_new = control.is_none();
+    let place = Place { directory, name: name.clone(), guards: Guards { gate, watch, directory_lock } };
+    let opened = match options.engine {
+        EngineKind::Paged => paged::open::open(place, options, control)
+            .map(|engine| DatabaseOf::Paged(PagedDatabase::new(engine))),
+        EngineKind::Memory => memory::open(place, options, control).map(DatabaseOf::Memory),
     };
-    Ok(Database { of })
+    match opened {
+        Ok(of) => Ok(Database { of }),
+        Err(error) if is_new => Err(creation::explain(error, &name)),
+        Err(error) => Err(error),
+    }
 }
 
-/// Fails if the directory holds no database but something else: before the lock, whose file would be left there.
-fn refuse_foreign(directory: &dyn Directory, place: &str) -> Result<()> {
+/// Fails if the directory holds no database but something else: before the lock, whose file would be left there. Whether there is
+/// a control file.
+fn refuse_foreign(directory: &dyn Directory, place: &str) -> Result<bool> {
     let names = directory.list()?;
     if names.iter().any(|name| name == control::FILE_NAME) {
-        return Ok(());
+        return Ok(true);
     }
     // An interrupted creation leaves some of them.
     let ours = [&[control::FILE_NAME, control::NEW_FILE_NAME][..], &paged::open::FILES].concat();
     match names.into_iter().find(|name| !ours.contains(&name.as_str())) {
         Some(name) => Err(Error::Foreign { place: place.to_owned(), what: Foreign::File(name) }),
-        None => Ok(()),
+        None => Ok(false),
     }
 }
 

@@ -9,8 +9,9 @@
 //!
 //! 1. A file's header that names parts is durable only after the parts exist durably in every other directory. No byte is
 //!    in a part of a file whose header does not name it, durably.
-//! 2. A part is removed only when it is durable that no file names it: after the first directory was synced, and under the
-//!    directory's lock or by whoever took the last name away.
+//! 2. A part is removed only when it is durable that no file names it: after the first directory was synced, and by the opening that
+//!    took the last name away, or by a later one, before that makes its first part. An opening that makes none changes nothing: a
+//!    file whose header was lost can be put back.
 //! 3. The labels of a set are made in this order: the first directory's (making), the others', the first's (complete).
 //!    Each is durable before the next is begun, and the last before the set is used. A directory that is not empty gets no label.
 //! 4. Whatever is asked to be durable is reported only when it is in every directory that it touches.
@@ -18,7 +19,7 @@
 //! | crash while | leaves |
 //! |---|---|
 //! | a set is made | some labels; the next opening goes on where it stopped |
-//! | a file gets parts | parts that no header names: garbage, removed by whoever takes the lock next |
+//! | a file gets parts | parts that no header names: garbage, removed before a later opening makes its first part |
 //! | a file is removed, or replaced by renaming | it, with all parts; or not, and its parts are garbage |
 //! | bytes are written, zeros prepared | what un-synced bytes are anywhere: each directory keeps its own choice of them |
 //! | a file is cut | the old length with zeros instead of some of what was to be cut, or the new one |
@@ -189,9 +190,7 @@ impl Directory for StripedDirectory {
 
     fn lock(&self) -> Result<Box<dyn DirectoryLock>> {
         let locks = self.set.directories.iter().map(|directory| directory.lock()).collect::<Result<_>>()?;
-        let lock = StripedLock { _locks: locks };
-        self.set.collect_garbage()?;
-        Ok(Box::new(lock))
+        Ok(Box::new(StripedLock { _locks: locks }))
     }
 
     fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>> {

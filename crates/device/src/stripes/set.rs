@@ -208,7 +208,10 @@ impl Set {
         }
         let id = match *ids {
             Some(id) => id,
-            None => self.next_id()?,
+            None => {
+                self.collect_garbage()?;
+                self.next_id()?
+            }
         };
         *ids = Some(id + 1);
         let made = self.begin_parts(id, first, method, verb);
@@ -276,9 +279,9 @@ impl Set {
         Ok(ids)
     }
 
-    /// Removes parts that no file names (invariant 2). The caller holds the directories' locks.
-    pub(super) fn collect_garbage(&self) -> Result<()> {
-        let _ids = self.ids();
+    /// Removes parts that no file names (invariant 2). Only under `ids`, before this opening makes its first part: not earlier, because
+    /// then the caller may still refuse what it finds, and the parts of a file whose header was lost must stay.
+    fn collect_garbage(&self) -> Result<()> {
         let named = match self.named_ids() {
             // Whose parts they are cannot be told then: all stay, and whoever opens the file is told.
             Err(Error { cause: Cause::Stripes(_), .. }) => return Ok(()),

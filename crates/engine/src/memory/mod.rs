@@ -33,6 +33,7 @@ mod threads;
 mod transaction;
 pub(crate) mod verify;
 
+pub(crate) use checkpoint::any as has_checkpoint;
 pub(crate) use commit::MemoryCommit;
 pub(crate) use database::MemoryDatabase;
 pub(crate) use open::open;

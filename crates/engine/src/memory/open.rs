@@ -21,6 +21,9 @@ use std::sync::Arc;
 const RING_BYTES_MIN: u64 = 1 << 20;
 const SEGMENT_BYTES_MIN: u64 = 4 << 20;
 
+/// The file that names the log's streams: if it is gone, so is the log.
+const LOG_STREAMS: &str = "streams.control";
+
 /// Opens the database, creating it if there is no control file.
 pub(crate) fn open(place: Place, options: Options, control: Option<ControlFile>) -> Result<MemoryDatabase> {
     let Place { directory, name, guards: Guards { gate, watch, directory_lock } } = place;
@@ -31,8 +34,9 @@ pub(crate) fn open(place: Place, options: Options, control: Option<ControlFile>)
     let folder = match &control {
         // Before anything is made there: the next opening would take an empty log for this database's.
         Some(_) => match directory.existing_subdirectory(LOG_FOLDER)? {
-            Some(folder) if !folder.list()?.is_empty() => folder,
-            _ => return Err(missing(LOG_FOLDER)),
+            Some(folder) if folder.list()?.iter().any(|name| name == LOG_STREAMS) => folder,
+            Some(_) => return Err(missing(LOG_STREAMS)),
+            None => return Err(missing(LOG_FOLDER)),
         },
         None => directory.subdirectory(LOG_FOLDER)?,
     };
@@ -131,6 +135,6 @@ fn missing(name: &str) -> Error {
     Error::Corrupt {
         place: name.to_owned(),
         page: None,
-        finding: "it is missing or empty, without which the database cannot be read".to_owned(),
+        finding: "it is missing, and without it the database cannot be read".to_owned(),
     }
 }

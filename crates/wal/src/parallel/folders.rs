@@ -3,8 +3,10 @@
 //! One thread, at open. Nothing that is there is changed.
 
 use super::control::{Making, STREAMS_NAME, StreamsState};
+use super::opening::of_stream;
 use crate::control::{CONTROL_NAME, read as read_control};
 use crate::error::OpenError;
+use crate::recover::check_complete;
 use crate::recover::survey::Survey;
 use katydid_device::{self as device, Directory};
 use std::sync::Arc;
@@ -25,6 +27,8 @@ pub(super) fn existing(
             return Err(OpenError::MissingStream { directory: stream_name(index) });
         };
         check_owner(folder.as_ref(), state, index)?;
+        // Opening a stream changes it: what another one lacks is found before.
+        check_complete(folder.as_ref()).map_err(|error| of_stream(index, error))?;
         folders.push(folder);
     }
     Ok(folders)

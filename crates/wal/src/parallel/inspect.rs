@@ -166,6 +166,7 @@ impl Iterator for ParallelRecords<'_> {
 /// be looked at. What else is wrong with a stream is in its [`Inspection`].
 pub fn inspect_parallel(directory: &dyn Directory) -> Result<ParallelInspection, OpenError> {
     let Some(state) = StreamsState::read(directory)? else {
+        folders::refuse_any(directory, 1)?;
         let missing = katydid_device::Error::new(
             katydid_device::Verb::Open,
             super::control::STREAMS_NAME,

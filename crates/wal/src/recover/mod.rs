@@ -32,11 +32,11 @@ pub(crate) use judge::{Judgement, Outcome, judge};
 pub(crate) use refuse::{refuse, unusable_control};
 pub use report::{Finding, RecoveryReport};
 
-use crate::control::{Control, ControlState};
+use crate::control::{CONTROL_NAME, Control, ControlState, read as read_control};
 use crate::core::Store;
 use crate::error::OpenError;
 use crate::lsn::{BLOCK_BYTES, Lsn};
-use crate::nvram;
+use crate::nvram::{self, REGION_NAME};
 use crate::options::{LogKind, Options};
 use crate::record::{self, Draft, Kind, Layout, Part};
 use crate::segment::ahead::ReadAhead;
@@ -115,6 +115,28 @@ pub(crate) fn open(
     };
     let store = Store::Disk(Arc::new(store));
     Ok(Opened { store, report, eras: walk.eras, incarnation, end, tail })
+}
+
+/// Refuses a log that lacks files which its control file knows of. Reads the control file, and no others, and changes nothing.
+pub(crate) fn check_complete(directory: &dyn Directory) -> Result<(), OpenError> {
+    let survey = Survey::of(&directory.list()?);
+    if !survey.control {
+        return refuse(None, &survey, None);
+    }
+    let control = read_control(directory.open_read_only(CONTROL_NAME)?.as_ref())?;
+    let state = control.map_err(unusable_control)?;
+    if !state.log.in_nvram() {
+        refuse(Some(&state), &survey, None)?;
+        // A file in several directories may have lost its part in one of them.
+        for &index in survey.live(Geometry::new(state.segment_bytes).index(state.start)) {
+            directory.open_read_only(&name(index))?;
+        }
+        return Ok(());
+    }
+    match state.incarnation > 0 && !survey.region {
+        true => Err(OpenError::MissingSegment { file: REGION_NAME.to_owned(), from: state.start }),
+        false => Ok(()),
+    }
 }
 
 /// Opens the control file, or makes one if there is nothing of a log.

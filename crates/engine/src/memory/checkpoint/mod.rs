@@ -59,6 +59,12 @@ fn number_of(name: &str) -> Option<u64> {
     number.parse().ok()
 }
 
+/// Whether a database's `directory` has any file of a checkpoint.
+pub(crate) fn any(directory: &dyn Directory) -> Result<bool> {
+    let Some(folder) = directory.existing_subdirectory(FOLDER)? else { return Ok(false) };
+    Ok(folder.list()?.iter().any(|name| number_of(name).is_some()))
+}
+
 /// Where a database's checkpoints are. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct CheckpointFolder {

@@ -1,0 +1,125 @@
+//! Telling an interrupted creation from a database that has lost its control file.
+//!
+//! Runs on the thread that opens, with the directory's lock, and reads only. Both have no control file, which a creation makes last.
+//! The first may be begun again, which writes over everything; of the second every byte must stay.
+//!
+//! 1. A creation makes the log before anything else, and appends nothing to it. So files of an engine without a log, a record
+//!    of the engine, and a log that was trimmed are each proof of a database.
+//! 2. What cannot be read is no proof of an interrupted creation: it is refused with the failure.
+//!
+//! A database that was created and never used is not told from an interrupted creation. It holds nothing, and nothing is lost.
+
+use crate::control;
+use crate::error::{Error, Foreign, Result};
+use crate::memory;
+use crate::open::LOG_FOLDER;
+use crate::paged::space;
+use katydid_device::Directory;
+use katydid_wal::{Inspection, Kind, Lsn, OpenError, inspect, inspect_parallel};
+
+/// Refuses a directory without a control file that holds anything which no creation leaves.
+///
+/// # Errors
+/// `Error::Corrupt` names the control file and what was found; `Error::LogOpen` if the log has lost a file too.
+pub(crate) fn refuse_lost_control(directory: &dyn Directory) -> Result<()> {
+    let Some(evidence) = evidence(directory)? else { return Ok(()) };
+    Err(Error::Corrupt {
+        place: directory.describe(),
+        page: None,
+        finding: format!(
+            "{} is missing, and this is no interrupted creation: {evidence}",
+            control::FILE_NAME
+        ),
+    })
+}
+
+/// What shows that a database was here.
+fn evidence(directory: &dyn Directory) -> Result<Option<String>> {
+    if memory::has_checkpoint(directory)? {
+        return Ok(Some("there is a checkpoint".to_owned()));
+    }
+    let pages = match directory.open_read_only(space::FILE_NAME) {
+        Ok(file) if space::is_blank(file.as_ref())? => None,
+        Ok(file) => Some(file),
+        Err(error) if error.is_not_found() => None,
+        Err(error) => return Err(error.into()),
+    };
+    let log = match directory.existing_subdirectory(LOG_FOLDER)? {
+        Some(folder) => log_evidence(folder.as_ref())?,
+        None => LogEvidence::NoLog,
+    };
+    Ok(match (pages, log) {
+        (_, LogEvidence::Used(evidence)) => Some(evidence),
+        (Some(_), LogEvidence::NoLog) => Some(format!("{} was written", space::FILE_NAME)),
+        (Some(pages), LogEvidence::Unused) if !space::is_as_created(pages.as_ref())? => {
+            Some(format!("{} was changed after its creation", space::FILE_NAME))
+        }
+        _ => None,
+    })
+}
+
+enum LogEvidence {
+    /// There is none, of either engine's form.
+    NoLog,
+    /// One that was made, and nothing else.
+    Unused,
+    /// What shows that it was used.
+    Used(String),
+}
+
+fn log_evidence(folder: &dyn Directory) -> Result<LogEvidence> {
+    let parallel = match inspect_parallel(folder) {
+        Err(OpenError::Device(error)) if error.is_not_found() => None,
+        found => Some(found?),
+    };
+    if let Some(found) = parallel {
+        if let Some(evidence) = found.streams.iter().find_map(was_trimmed) {
+            return Ok(LogEvidence::Used(evidence));
+        }
+        let unreadable = |error: katydid_wal::ParallelReadError| Error::Corrupt {
+            place: LOG_FOLDER.to_owned(),
+            page: None,
+            finding: format!("{} is missing, and the log cannot be read: {error}", control::FILE_NAME),
+        };
+        return Ok(match found.records(None).map_err(unreadable)?.next() {
+            Some(record) => {
+                let record = record.map_err(unreadable)?;
+                LogEvidence::Used(format!("the log has a record at {}", record.record.lsn))
+            }
+            None => LogEvidence::Unused,
+        });
+    }
+    let found = match inspect(folder) {
+        Err(OpenError::Device(error)) if error.is_not_found() => return Ok(LogEvidence::NoLog),
+        found => found?,
+    };
+    if let Some(evidence) = was_trimmed(&found) {
+        return Ok(LogEvidence::Used(evidence));
+    }
+    let mut records = found.records().map_err(Error::from)?;
+    while let Some(record) = records.next_record().map_err(Error::from)? {
+        if record.kind >= Kind::USER {
+            return Ok(LogEvidence::Used(format!("the log has a record at {}", record.lsn)));
+        }
+    }
+    Ok(LogEvidence::Unused)
+}
+
+fn was_trimmed(log: &Inspection) -> Option<String> {
+    (log.start > Lsn::ZERO).then(|| format!("the log was trimmed up to {}", log.start))
+}
+
+/// The error of opening a directory without a control file, whose interrupted creation had begun with another kind of log.
+pub(crate) fn explain(error: Error, place: &str) -> Error {
+    let Error::LogOpen(cause) = &error else { return error };
+    let mut cause = cause.as_ref();
+    while let OpenError::Stream { source, .. } = cause {
+        cause = source;
+    }
+    match cause {
+        OpenError::OtherKind { found, .. } => {
+            Error::Foreign { place: place.to_owned(), what: Foreign::InterruptedCreation { log: *found } }
+        }
+        _ => error,
+    }
+}
