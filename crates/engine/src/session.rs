@@ -1,17 +1,22 @@
 //! A queue of commit callbacks, run on the thread that owns it.
 //!
+//! A commit waits in its engine's queue until it is as durable as it asked, and then in `ready` until its callback's turn comes.
+//!
 //! Invariants:
 //!
 //! 1. Callbacks run in the order of their commits, each once, from `poll`, `wait_below` or `drain`, never from inside
-//!    `commit_with`.
-//! 2. A callback may use its session: nothing is borrowed while it runs.
-//! 3. Callbacks still queued when the session is dropped are dropped without running. The commits go on.
+//!    `commit_with`. Commits that were refused have their place in that order.
+//! 2. A callback may use its session: nothing is borrowed while it runs. A callback that polls or waits runs those behind it,
+//!    inside itself; the order is the same.
+//! 3. A callback is out of the queue before it runs. If it panics, the panic goes to the caller, and those behind it are still pending.
+//! 4. Callbacks still queued when the session is dropped are dropped without running. The commits go on.
 
 use crate::Lsn;
 use crate::error::{Error, Result};
 use crate::memory::MemorySession;
 use crate::paged::session::PagedSession;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::fmt;
 
 pub(crate) type Callback = Box<dyn FnOnce(Result<Lsn>) + Send>;
@@ -29,9 +34,8 @@ pub(crate) struct Told {
 /// thread. It keeps the database open.
 pub struct Session {
     pub(crate) of: SessionOf,
-    /// Callbacks taken out of the queue to be run.
-    ready: RefCell<Vec<(Told, Outcome)>>,
-    running: Cell<usize>,
+    /// Commits that are done, in their order, whose callbacks are to run next. Borrowed for a moment, never while a callback runs.
+    ready: RefCell<VecDeque<(Told, Outcome)>>,
 }
 
 /// The queue of commits, as their engine waits for them.
@@ -42,17 +46,23 @@ pub(crate) enum SessionOf {
 
 impl Session {
     pub(crate) fn new(of: SessionOf) -> Self {
-        Session { of, ready: RefCell::default(), running: Cell::new(0) }
+        Session { of, ready: RefCell::default() }
     }
 
-    /// Lets `callback` be told of `error` when its turn comes.
+    /// Queues `callback` to be told of `error`.
     pub(crate) fn refuse(&self, callback: Callback, error: Error) {
-        self.ready.borrow_mut().push((Told { callback, result: Err(error) }, Ok(())));
+        match &self.of {
+            SessionOf::Paged(session) => session.push(Err(error), callback),
+            SessionOf::Memory(session) => session.push(Err(error), callback),
+        }
     }
 
-    /// Runs the callbacks of all commits that are done; how many. Never blocks.
+    /// Runs the callbacks of all commits that are done when it is called, and returns how many it ran itself. Never blocks.
+    ///
+    /// # Panics
+    /// If a callback does. Those behind it stay pending.
     pub fn poll(&self) -> usize {
-        let ready = |told, outcome| self.ready.borrow_mut().push((told, outcome));
+        let ready = |told, outcome| self.ready.borrow_mut().push_back((told, outcome));
         match &self.of {
             SessionOf::Paged(session) => session.poll_with(ready),
             SessionOf::Memory(session) => session.poll_with(ready),
@@ -60,55 +70,63 @@ impl Session {
         self.run_ready()
     }
 
-    /// Commits whose callbacks have not run.
+    /// Commits whose callbacks have not begun to run.
     pub fn pending(&self) -> usize {
         let queued = match &self.of {
             SessionOf::Paged(session) => session.pending(),
             SessionOf::Memory(session) => session.pending(),
         };
-        queued + self.ready.borrow().len() + self.running.get()
+        queued + self.ready.borrow().len()
     }
 
     /// Blocks until fewer than `limit` (at least 1) commits are pending, running callbacks. Each is told its own
-    /// outcome.
+    /// outcome. Commits that the callbacks make count as well, so it does not return while each callback makes another one.
     ///
     /// # Errors
-    /// `Error::Closed` if the database was closed.
+    /// `Error::Closed` if the database was closed. The callbacks have run all the same.
+    ///
+    /// # Panics
+    /// If a callback does. Those behind it stay pending.
     pub fn wait_below(&self, limit: usize) -> Result<()> {
-        let ready = |told, outcome| self.ready.borrow_mut().push((told, outcome));
-        match &self.of {
-            SessionOf::Paged(session) => session.wait_below_with(limit, ready),
-            SessionOf::Memory(session) => session.wait_below_with(limit, ready),
+        let limit = limit.max(1);
+        loop {
+            let ready = |told, outcome| self.ready.borrow_mut().push_back((told, outcome));
+            match &self.of {
+                SessionOf::Paged(session) => session.wait_below_with(limit, ready),
+                SessionOf::Memory(session) => session.wait_below_with(limit, ready),
+            }
+            self.run_ready();
+            if self.pending() < limit {
+                break;
+            }
         }
-        self.run_ready();
         match &self.of {
             SessionOf::Paged(session) => session.check_open(),
             SessionOf::Memory(session) => session.check_open(),
         }
     }
 
-    /// Blocks until no commit is pending, running callbacks. Errors as [`Session::wait_below`].
+    /// Blocks until no commit is pending, running callbacks. Errors and panics as [`Session::wait_below`].
     pub fn drain(&self) -> Result<()> {
         self.wait_below(1)
     }
 
+    /// Runs the callbacks that are ready now, but those that a callback has run meanwhile; how many.
     fn run_ready(&self) -> usize {
-        let mut batch = self.ready.take();
-        let count = batch.len();
-        self.running.set(self.running.get() + count);
-        for (told, outcome) in batch.drain(..) {
-            self.running.set(self.running.get() - 1);
+        let most = self.ready.borrow().len();
+        let mut ran = 0;
+        while ran < most {
+            // Not in the loop's head: it would be borrowed while the callback runs.
+            let next = self.ready.borrow_mut().pop_front();
+            let Some((told, outcome)) = next else { break };
+            ran += 1;
             let result = match outcome {
                 Ok(()) => told.result,
                 Err(error) => told.result.and(Err(Error::from(error))),
             };
             (told.callback)(result);
         }
-        // Its room is for the next time, unless a callback has polled as well.
-        if self.ready.borrow().capacity() == 0 {
-            *self.ready.borrow_mut() = batch;
-        }
-        count
+        ran
     }
 }
 

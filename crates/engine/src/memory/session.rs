@@ -24,7 +24,7 @@ impl MemorySession {
         MemorySession { completions, seen_to: Cell::new(Timestamp::ZERO), inner }
     }
 
-    pub(super) fn push(&self, committed: Result<Committed>, callback: Callback) {
+    pub(crate) fn push(&self, committed: Result<Committed>, callback: Callback) {
         let mut completions = self.completions.borrow_mut();
         match committed {
             Ok(committed) => {
