@@ -1,7 +1,7 @@
 //! The future of a commit.
 
 use crate::Lsn;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::MemoryCommit;
 use crate::paged::commit::PagedCommit;
 use std::fmt;
@@ -19,6 +19,8 @@ pub struct CommitFuture {
 pub(crate) enum CommitOf {
     Paged(PagedCommit),
     Memory(MemoryCommit),
+    /// The commit did not begin: its error.
+    Refused(Error),
 }
 
 impl Future for CommitFuture {
@@ -28,6 +30,7 @@ impl Future for CommitFuture {
         match &mut self.get_mut().of {
             CommitOf::Paged(commit) => Pin::new(commit).poll(context),
             CommitOf::Memory(commit) => Pin::new(commit).poll(context),
+            CommitOf::Refused(error) => Poll::Ready(Err(error.clone())),
         }
     }
 }
@@ -37,6 +40,7 @@ impl fmt::Debug for CommitFuture {
         match &self.of {
             CommitOf::Paged(commit) => commit.fmt(f),
             CommitOf::Memory(commit) => commit.fmt(f),
+            CommitOf::Refused(error) => write!(f, "CommitFuture({error:?})"),
         }
     }
 }

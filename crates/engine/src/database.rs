@@ -5,11 +5,12 @@ use crate::control;
 use crate::error::{Error, Result};
 use crate::memory::MemoryDatabase;
 use crate::open;
+use crate::opening::{Call, Opened, Opening};
 use crate::options::{Access, EngineKind, Options, TransactionOptions};
 use crate::paged::database::PagedDatabase;
 use crate::session::{Session, SessionOf};
 use crate::stat::Stat;
-use crate::table::Table;
+use crate::table::{Table, TableOf};
 use crate::transaction::{Transaction, TransactionOf};
 use crate::verify::{VerifyProgress, VerifyReport};
 use katydid_device::{Directory, FileDirectory, Watch};
@@ -48,6 +49,15 @@ pub struct Database {
 pub(crate) enum DatabaseOf {
     Paged(PagedDatabase),
     Memory(MemoryDatabase),
+}
+
+impl Opened for DatabaseOf {
+    fn opening(&self) -> &Opening {
+        match self {
+            DatabaseOf::Paged(database) => &database.engine().opening,
+            DatabaseOf::Memory(database) => &database.engine().opening,
+        }
+    }
 }
 
 impl Database {
@@ -108,18 +118,24 @@ impl Database {
 
     /// The table called `name`, created if there is none. A creation is durable when this returns.
     pub fn table(&self, name: &str) -> Result<Table> {
-        match &self.of {
-            DatabaseOf::Paged(database) => Ok(database.table(name)?.into()),
-            DatabaseOf::Memory(database) => Ok(database.table(name)?.into()),
-        }
+        let of = match &*Call::enter(&self.of)? {
+            DatabaseOf::Paged(database) => TableOf::Paged(database.table(name)?),
+            DatabaseOf::Memory(database) => TableOf::Memory(database.table(name)?),
+        };
+        Ok(self.handle(of))
+    }
+
+    fn handle(&self, of: TableOf) -> Table {
+        Table::new(self.of.opening().id(), of)
     }
 
     /// The table called `name`, if there is one.
     pub fn open_table(&self, name: &str) -> Result<Option<Table>> {
-        match &self.of {
-            DatabaseOf::Paged(database) => Ok(database.open_table(name)?.map(Table::from)),
-            DatabaseOf::Memory(database) => Ok(database.open_table(name)?.map(Table::from)),
-        }
+        let of = match &self.of {
+            DatabaseOf::Paged(database) => database.open_table(name)?.map(TableOf::Paged),
+            DatabaseOf::Memory(database) => database.open_table(name)?.map(TableOf::Memory),
+        };
+        Ok(of.map(|of| self.handle(of)))
     }
 
     /// The names of all tables, sorted.
@@ -136,7 +152,7 @@ impl Database {
     /// # Errors
     /// `Error::Conflict` if they did not end in time; nothing is changed then.
     pub fn drop_table(&self, name: &str) -> Result<bool> {
-        match &self.of {
+        match &*Call::enter(&self.of)? {
             DatabaseOf::Paged(database) => database.drop_table(name),
             DatabaseOf::Memory(database) => database.drop_table(name),
         }
@@ -154,7 +170,7 @@ impl Database {
             DatabaseOf::Paged(database) => TransactionOf::Paged(database.begin(options)?),
             DatabaseOf::Memory(database) => TransactionOf::Memory(database.begin(options)?),
         };
-        Ok(Transaction::new(of, options.access))
+        Ok(Transaction::new(of, self.of.opening().id(), options.access))
     }
 
     /// Begins a transaction that only reads, with the database's durability. See [`Access::ReadOnly`](crate::Access::ReadOnly).
@@ -195,10 +211,11 @@ impl Database {
 
     /// A queue of commit callbacks, one per thread that commits with [`Transaction::commit_with`].
     pub fn session(&self) -> Session {
-        Session::new(match &self.of {
+        let of = match &self.of {
             DatabaseOf::Paged(database) => SessionOf::Paged(database.session()),
             DatabaseOf::Memory(database) => SessionOf::Memory(database.session()),
-        })
+        };
+        Session::new(self.of.opening().id(), of)
     }
 
     /// Reads one value in a transaction of its own.
@@ -225,7 +242,7 @@ impl Database {
     /// `Error::Poisoned` after any failed write, also if nothing is left to be made durable: the caller may have seen a commit
     /// fail, and must not take this for its success.
     pub fn sync(&self) -> Result<Lsn> {
-        match &self.of {
+        match &*Call::enter(&self.of)? {
             DatabaseOf::Paged(database) => database.sync(),
             DatabaseOf::Memory(database) => database.sync(),
         }
@@ -233,17 +250,25 @@ impl Database {
 
     /// Takes a checkpoint now and trims the log; where it began: its LSN, or, in the memory engine, a timestamp up to which all is in it.
     pub fn checkpoint(&self) -> Result<Lsn> {
-        match &self.of {
+        match &*Call::enter(&self.of)? {
             DatabaseOf::Paged(database) => database.checkpoint(),
             DatabaseOf::Memory(database) => database.checkpoint(),
         }
     }
 
-    /// Takes a checkpoint, closes the log and the files. Later calls on any clone fail with `Error::Closed`. Transactions
-    /// that have not committed are lost. Closing twice is no error.
+    /// Ends the database: waits for the calls of other threads that are under way, takes a checkpoint, closes the log and gives the
+    /// directory back. Nothing of this opening changes the directory after that.
+    ///
+    /// Calls that begin later, on any clone, fail with `Error::Closed`. So do calls that wait for a transaction that is still open, at once,
+    /// however long `Options::lock_wait` is. Transactions that have not committed are lost. Commits whose callbacks or futures are still
+    /// pending are durable, if they asked for that; they are told when the session or future is polled.
+    ///
+    /// A second call, also on another clone or at the same time, returns when the first is done, with the same outcome. It may be called
+    /// from a callback of a commit, from the body of [`Database::transact`], and from a waker. Dropping the last handle does the same.
     ///
     /// # Errors
-    /// What kept the checkpoint from being taken; the database is closed all the same, and the next open recovers it.
+    /// What kept the checkpoint from being taken, or the log from becoming durable. The database is closed all the same, and the next open
+    /// recovers it.
     pub fn close(&self) -> Result<()> {
         match &self.of {
             DatabaseOf::Paged(database) => database.close(),
@@ -274,7 +299,9 @@ impl Database {
 
     /// What background threads would have been asked to do by now, if there are none.
     pub(crate) fn run_background(&self) {
+        // No call: the log calls wakers here, which may close the database.
         match &self.of {
+            _ if self.of.opening().is_closing() => {}
             DatabaseOf::Paged(database) => database.run_background(),
             DatabaseOf::Memory(database) => database.run_background(),
         }

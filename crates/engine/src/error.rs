@@ -99,16 +99,17 @@ pub enum Error {
         /// Its name.
         name: String,
     },
-    /// The table handle belongs to another database.
-    #[error("table {name:?} belongs to another database")]
+    /// The table handle was made by another database, or by another opening of this one. Ask the open database for the table. Nothing
+    /// was done.
+    #[error("the handle of table {name:?} was made by another database, or by another opening of this one")]
     ForeignTable {
         /// Its name.
         name: String,
     },
-    /// The session belongs to a database of another engine. The transaction is rolled back.
-    #[error("the session belongs to another database")]
+    /// The session was made by another database, or by another opening of this one. The transaction is rolled back.
+    #[error("the session was made by another database, or by another opening of this one")]
     ForeignSession,
-    /// The savepoint belongs to another transaction, or was undone by a rollback to an earlier one.
+    /// The savepoint belongs to another transaction, of this or another database, or was undone by a rollback to an earlier one.
     #[error("the savepoint is not one of this transaction's, or was rolled back")]
     Savepoint,
     /// An earlier call on this transaction failed in a way that leaves only `rollback`.

@@ -15,6 +15,7 @@ mod ids;
 mod lock;
 mod memory;
 mod open;
+mod opening;
 mod options;
 mod paged;
 mod range;

@@ -15,10 +15,11 @@ use crate::creation::{self, refuse_lost_control};
 use crate::database::{Database, DatabaseOf};
 use crate::error::{Error, Foreign, Result};
 use crate::memory;
+use crate::opening::Opening;
 use crate::options::{EngineKind, Options};
 use crate::paged;
 use crate::paged::database::PagedDatabase;
-use katydid_device::{self as device, Directory, DirectoryLock, Gate, Verb, Watch};
+use katydid_device::{self as device, Directory, Gate, Verb, Watch};
 use katydid_wal::Background;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -38,7 +39,8 @@ pub(crate) struct Place {
 pub(crate) struct Guards {
     pub(crate) gate: Gate,
     pub(crate) watch: Watch,
-    pub(crate) directory_lock: Box<dyn DirectoryLock>,
+    /// Has the directory's lock, from here on until it is closed or dropped.
+    pub(crate) opening: Arc<Opening>,
 }
 
 /// Opens the database in `directory`, creating it if there is none and the options say so.
@@ -69,7 +71,7 @@ pub(crate) fn open_watched(
         refuse_lost_control(directory.as_ref())?;
         return Err(Error::NotFound { place: name });
     }
-    let directory_lock = directory.lock()?;
+    let opening = Arc::new(Opening::new(gate.clone(), directory.lock()?));
     directory.sync()?;
     let control = ControlFile::open(directory.as_ref(), options.log.method)?;
     if let Some(control) = &control {
@@ -86,7 +88,7 @@ pub(crate) fn open_watched(
         }
     }
     let is_new = control.is_none();
-    let place = Place { directory, name: name.clone(), guards: Guards { gate, watch, directory_lock } };
+    let place = Place { directory, name: name.clone(), guards: Guards { gate, watch, opening } };
     let opened = match options.engine {
         EngineKind::Paged => paged::open::open(place, options, control)
             .map(|engine| DatabaseOf::Paged(PagedDatabase::new(engine))),

@@ -14,6 +14,7 @@
 use crate::Lsn;
 use crate::error::{Error, Result};
 use crate::memory::MemorySession;
+use crate::opening::OpeningId;
 use crate::paged::session::PagedSession;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -31,8 +32,9 @@ pub(crate) struct Told {
 }
 
 /// Runs the callbacks of [`crate::Transaction::commit_with`] on the thread that calls it. `Send`, not `Sync`: make one for each
-/// thread. It keeps the database open.
+/// thread. It keeps the database open. It takes commits of the opening that made it, and refuses others with `Error::ForeignSession`.
 pub struct Session {
+    pub(crate) opening: OpeningId,
     pub(crate) of: SessionOf,
     /// Commits that are done, in their order, whose callbacks are to run next. Borrowed for a moment, never while a callback runs.
     ready: RefCell<VecDeque<(Told, Outcome)>>,
@@ -45,8 +47,8 @@ pub(crate) enum SessionOf {
 }
 
 impl Session {
-    pub(crate) fn new(of: SessionOf) -> Self {
-        Session { of, ready: RefCell::default() }
+    pub(crate) fn new(opening: OpeningId, of: SessionOf) -> Self {
+        Session { opening, of, ready: RefCell::default() }
     }
 
     /// Queues `callback` to be told of `error`.

@@ -1,15 +1,20 @@
 //! A handle on a named table.
 
+use crate::error::{Error, Result};
 use crate::ids::TableId;
 use crate::memory::MemoryTable;
+use crate::opening::OpeningId;
 use crate::paged::table::PagedTable;
 use std::fmt;
 use std::sync::Arc;
 
-/// A named table of one database. Cheap to clone; stays valid until the table is dropped. It does not keep the database
-/// open.
+/// A named table of an open database. Cheap to clone; valid until the table is dropped or the database is closed. It does not keep the
+/// database open. After opening again, ask for the table again: a handle of another opening is refused with
+/// [`Error::ForeignTable`](crate::Error::ForeignTable), also one of the same directory or of a copy of it.
 #[derive(Clone)]
 pub struct Table {
+    /// The opening that it is a table of: a handle of another one brings that one's locks, pages or rows.
+    opening: OpeningId,
     pub(crate) of: TableOf,
 }
 
@@ -21,6 +26,22 @@ pub(crate) enum TableOf {
 }
 
 impl Table {
+    pub(crate) fn new(opening: OpeningId, of: TableOf) -> Self {
+        Table { opening, of }
+    }
+
+    /// Fails if it is not a table of `opening`.
+    #[inline]
+    pub(crate) fn check(&self, opening: OpeningId) -> Result<()> {
+        if self.opening == opening { Ok(()) } else { Err(self.foreign()) }
+    }
+
+    /// The error for a table of another opening.
+    #[cold]
+    pub(crate) fn foreign(&self) -> Error {
+        Error::ForeignTable { name: self.name().to_owned() }
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         match &self.of {
@@ -35,18 +56,6 @@ impl Table {
             TableOf::Paged(table) => table.tree.table,
             TableOf::Memory(table) => table.rows.id(),
         }
-    }
-}
-
-impl From<Arc<PagedTable>> for Table {
-    fn from(table: Arc<PagedTable>) -> Self {
-        Table { of: TableOf::Paged(table) }
-    }
-}
-
-impl From<Arc<MemoryTable>> for Table {
-    fn from(table: Arc<MemoryTable>) -> Self {
-        Table { of: TableOf::Memory(table) }
     }
 }
 

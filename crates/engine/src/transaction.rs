@@ -1,16 +1,24 @@
 //! A transaction: reads, writes, and the ways to end it.
 //!
-//! Used by one thread at a time; it may move between threads. What isolates it is its engine's; what is refused before any
-//! engine is asked (sizes, writes of a transaction that only reads) is decided here.
+//! Used by one thread at a time; it may move between threads. What isolates it is its engine's. What is refused before any engine is asked is
+//! decided here: sizes, writes of a transaction that only reads, handles of another opening, and calls after the database was closed.
+//!
+//! Invariants:
+//!
+//! 1. No engine is given a table, session or savepoint of another opening.
+//! 2. What may change the log or a file enters as a call ([`crate::opening`]): commits, rollbacks, and, inside the paged engine, writes. A
+//!    transaction whose call is refused is abandoned: what it wrote is undone by the next opening.
+//! 3. The user's code runs outside of calls: keys and values are asked for before, callbacks run later, on the thread that polls.
 
 use crate::commit::{CommitFuture, CommitOf};
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
 use crate::memory::MemoryTransaction;
+use crate::opening::{Call, Opened, Opening, OpeningId};
 use crate::options::Access;
 use crate::paged::transaction::PagedTransaction;
 use crate::range::{Range, RangeOf};
-use crate::session::{Session, SessionOf};
+use crate::session::{Callback, Session, SessionOf};
 use crate::table::{Table, TableOf};
 use crate::{KEY_BYTES_MAX, Lsn, VALUE_BYTES_MAX};
 use std::fmt;
@@ -24,6 +32,7 @@ use std::ops::{Bound, RangeBounds};
 /// returns an error.
 pub struct Transaction {
     of: TransactionOf,
+    opening: OpeningId,
     access: Access,
 }
 
@@ -33,16 +42,74 @@ pub(crate) enum TransactionOf {
     Memory(MemoryTransaction),
 }
 
+impl TransactionOf {
+    /// Whether ending it takes more than forgetting it.
+    fn has_changes(&self) -> bool {
+        match self {
+            TransactionOf::Paged(txn) => txn.has_changes(),
+            TransactionOf::Memory(txn) => txn.has_changes(),
+        }
+    }
+
+    fn commit(&mut self) -> Result<Lsn> {
+        match self {
+            TransactionOf::Paged(txn) => txn.commit(),
+            TransactionOf::Memory(txn) => txn.commit(),
+        }
+    }
+
+    fn rollback(&mut self) -> Result<()> {
+        match self {
+            TransactionOf::Paged(txn) => txn.rollback(),
+            TransactionOf::Memory(txn) => txn.rollback(),
+        }
+    }
+
+    fn conclude(&mut self) -> Result<()> {
+        match self {
+            TransactionOf::Paged(txn) => txn.conclude(),
+            TransactionOf::Memory(txn) => txn.conclude(),
+        }
+    }
+
+    /// Forgets it after the database was closed.
+    fn abandon(&mut self) {
+        match self {
+            TransactionOf::Paged(txn) => txn.abandon(),
+            // Nothing of it is anywhere but in memory.
+            TransactionOf::Memory(txn) => drop(txn.rollback()),
+        }
+    }
+}
+
+impl Opened for TransactionOf {
+    fn opening(&self) -> &Opening {
+        match self {
+            TransactionOf::Paged(txn) => &txn.engine().opening,
+            TransactionOf::Memory(txn) => &txn.engine().opening,
+        }
+    }
+}
+
 /// A point in a transaction to roll back to.
 #[derive(Debug, Clone, Copy)]
 pub struct Savepoint {
+    pub(crate) opening: OpeningId,
     pub(crate) txn: TxnId,
     pub(crate) serial: u64,
 }
 
 impl Transaction {
-    pub(crate) fn new(of: TransactionOf, access: Access) -> Self {
-        Transaction { of, access }
+    pub(crate) fn new(of: TransactionOf, opening: OpeningId, access: Access) -> Self {
+        Transaction { of, opening, access }
+    }
+
+    /// Begins the call that ends it. Fails if the database is being closed or was; then it is abandoned.
+    fn enter_last(&mut self) -> Result<Call<&mut TransactionOf>> {
+        Call::try_enter(&mut self.of).map_err(|refused| {
+            refused.abandon();
+            Error::Closed
+        })
     }
 
     fn check_access(&self) -> Result<()> {
@@ -62,11 +129,12 @@ impl Transaction {
 
     /// The value of `key`.
     pub fn get(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        table.check(self.opening)?;
         let key = check_key(key.as_ref())?;
         match (&mut self.of, &table.of) {
             (TransactionOf::Paged(txn), TableOf::Paged(table)) => txn.get(table, key),
             (TransactionOf::Memory(txn), TableOf::Memory(table)) => txn.get(table, key),
-            (_, _) => Err(foreign(table)),
+            (_, _) => Err(table.foreign()),
         }
     }
 
@@ -74,46 +142,50 @@ impl Transaction {
     /// one cannot write it either, and it may go on. The memory engine locks nothing: there it is the same as [`Transaction::get`], and of
     /// two transactions that change what both have read the commit of one fails with `Error::Conflict`.
     pub fn get_for_update(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        table.check(self.opening)?;
         self.check_access()?;
         let key = check_key(key.as_ref())?;
         match (&mut self.of, &table.of) {
             (TransactionOf::Paged(txn), TableOf::Paged(table)) => txn.get_for_update(table, key),
             (TransactionOf::Memory(txn), TableOf::Memory(table)) => txn.get(table, key),
-            (_, _) => Err(foreign(table)),
+            (_, _) => Err(table.foreign()),
         }
     }
 
     /// Sets the value of `key`, whether or not it has one.
     pub fn put(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        table.check(self.opening)?;
         self.check_access()?;
         let (key, value) = (check_key(key.as_ref())?, check_value(value.as_ref())?);
         match (&mut self.of, &table.of) {
             (TransactionOf::Paged(txn), TableOf::Paged(table)) => txn.put(table, key, value),
             (TransactionOf::Memory(txn), TableOf::Memory(table)) => txn.put(table, key, value),
-            (_, _) => Err(foreign(table)),
+            (_, _) => Err(table.foreign()),
         }
     }
 
     /// Sets the value of `key`; `Error::KeyExists` if it has one, and the transaction may go on. The memory engine checks everything that
     /// the transaction has read before it says so: `Error::Conflict` if that was not there at one time.
     pub fn insert(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        table.check(self.opening)?;
         self.check_access()?;
         let (key, value) = (check_key(key.as_ref())?, check_value(value.as_ref())?);
         match (&mut self.of, &table.of) {
             (TransactionOf::Paged(txn), TableOf::Paged(table)) => txn.insert(table, key, value),
             (TransactionOf::Memory(txn), TableOf::Memory(table)) => txn.insert(table, key, value),
-            (_, _) => Err(foreign(table)),
+            (_, _) => Err(table.foreign()),
         }
     }
 
     /// Removes `key`; whether it was there.
     pub fn delete(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
+        table.check(self.opening)?;
         self.check_access()?;
         let key = check_key(key.as_ref())?;
         match (&mut self.of, &table.of) {
             (TransactionOf::Paged(txn), TableOf::Paged(table)) => txn.delete(table, key),
             (TransactionOf::Memory(txn), TableOf::Memory(table)) => txn.delete(table, key),
-            (_, _) => Err(foreign(table)),
+            (_, _) => Err(table.foreign()),
         }
     }
 
@@ -124,30 +196,39 @@ impl Transaction {
         let bound = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
         let (low, high) = (bound(bounds.start_bound()), bound(bounds.end_bound()));
         let of = match (&mut self.of, &table.of) {
+            _ if table.check(self.opening).is_err() => RangeOf::Refused(Some(table.foreign())),
             (TransactionOf::Paged(txn), TableOf::Paged(table)) => {
                 RangeOf::Paged(txn.range(table.clone(), low, high))
             }
             (TransactionOf::Memory(txn), TableOf::Memory(table)) => {
                 RangeOf::Memory(txn.range(table.clone(), low, high))
             }
-            (_, _) => RangeOf::Refused(Some(foreign(table))),
+            (_, _) => RangeOf::Refused(Some(table.foreign())),
         };
         Range::new(of)
     }
 
     /// A point to come back to.
     pub fn savepoint(&mut self) -> Savepoint {
-        match &mut self.of {
+        let (txn, opening) = (self.id(), self.opening);
+        let serial = match &mut self.of {
             TransactionOf::Paged(txn) => txn.savepoint(),
             TransactionOf::Memory(txn) => txn.savepoint(),
-        }
+        };
+        Savepoint { opening, txn, serial }
     }
 
     /// Undoes everything written since `savepoint`, which stays valid; later ones do not. Locks are kept.
+    ///
+    /// # Errors
+    /// `Error::Savepoint` if it is of another transaction, also one of another database that has the same number.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
-        match &mut self.of {
-            TransactionOf::Paged(txn) => txn.rollback_to(savepoint),
-            TransactionOf::Memory(txn) => txn.rollback_to(savepoint),
+        if (savepoint.opening, savepoint.txn) != (self.opening, self.id()) {
+            return Err(Error::Savepoint);
+        }
+        match &mut *Call::enter(&mut self.of)? {
+            TransactionOf::Paged(txn) => txn.rollback_to(savepoint.serial),
+            TransactionOf::Memory(txn) => txn.rollback_to(savepoint.serial),
         }
     }
 
@@ -159,35 +240,50 @@ impl Transaction {
     /// `Error::Poisoned`: whether the transaction is committed will be known when the database is opened again. Any other error: it
     /// is rolled back; among them, from the memory engine, `Error::Conflict`.
     pub fn commit(mut self) -> Result<Lsn> {
-        match &mut self.of {
-            TransactionOf::Paged(txn) => txn.commit(),
-            TransactionOf::Memory(txn) => txn.commit(),
+        if !self.of.has_changes() {
+            // It waits in the log at most, whose own end it may wait for.
+            self.of.opening().check()?;
+            return self.of.commit();
         }
+        self.enter_last()?.commit()
     }
 
     /// Commits; the future is ready when the commit is as durable as the transaction asks. Dropping the future changes
     /// nothing about the outcome. Errors as [`Transaction::commit`].
     pub fn commit_async(mut self) -> CommitFuture {
-        let of = match &mut self.of {
-            TransactionOf::Paged(txn) => CommitOf::Paged(txn.commit_async()),
-            TransactionOf::Memory(txn) => CommitOf::Memory(txn.commit_async()),
+        let of = match self.enter_last() {
+            Ok(mut call) => match &mut *call {
+                TransactionOf::Paged(txn) => CommitOf::Paged(txn.commit_async()),
+                TransactionOf::Memory(txn) => CommitOf::Memory(txn.commit_async()),
+            },
+            Err(closed) => CommitOf::Refused(closed),
         };
         CommitFuture { of }
     }
 
     /// Commits; `done` runs on the thread that polls `session`, once the commit is as durable as the transaction asks.
-    /// It is given what [`Transaction::commit`] would return.
+    /// It is given what [`Transaction::commit`] would return. A session of another database, or of another opening of this one, waits for
+    /// another log: then the transaction is rolled back here, and that session tells `done` of `Error::ForeignSession`,
+    /// when its turn there comes.
     pub fn commit_with(mut self, session: &Session, done: impl FnOnce(Result<Lsn>) + Send + 'static) {
-        match (&mut self.of, &session.of) {
-            (TransactionOf::Paged(txn), SessionOf::Paged(session)) => {
-                txn.commit_with(session, Box::new(done));
+        let done: Callback = Box::new(done);
+        let refused = if session.opening == self.opening {
+            match (self.enter_last().as_deref_mut(), &session.of) {
+                (Ok(TransactionOf::Paged(txn)), SessionOf::Paged(session)) => {
+                    return txn.commit_with(session, done);
+                }
+                (Ok(TransactionOf::Memory(txn)), SessionOf::Memory(session)) => {
+                    return txn.commit_with(session, done);
+                }
+                (Err(closed), _) => closed.clone(),
+                (Ok(_), _) => Error::ForeignSession,
             }
-            (TransactionOf::Memory(txn), SessionOf::Memory(session)) => {
-                txn.commit_with(session, Box::new(done));
-            }
-            // The commit waits for its own log: another database's session would wait for another one.
-            (_, _) => session.refuse(Box::new(done), Error::ForeignSession),
-        }
+        } else {
+            Error::ForeignSession
+        };
+        // Before it is told.
+        drop(self);
+        session.refuse(done, refused);
     }
 
     /// Rolls back because `failed` ended it; what to tell the caller: another error if `failed` rests on reads that do not hold any more,
@@ -196,24 +292,35 @@ impl Transaction {
         if failed.is_retryable() || failed.is_poisoned() {
             return failed;
         }
-        let outcome = match &mut self.of {
-            TransactionOf::Paged(txn) => txn.conclude(),
-            TransactionOf::Memory(txn) => txn.conclude(),
+        let outcome = match self.of.has_changes() {
+            true => self.enter_last().and_then(|mut call| call.conclude()),
+            false => self.of.opening().check().and_then(|()| self.of.conclude()),
         };
         outcome.err().unwrap_or(failed)
     }
 
     /// Undoes everything the transaction wrote.
+    ///
+    /// # Errors
+    /// `Error::Closed` if the database is being closed or was: then the next opening undoes it.
     pub fn rollback(mut self) -> Result<()> {
-        match &mut self.of {
-            TransactionOf::Paged(txn) => txn.rollback(),
-            TransactionOf::Memory(txn) => txn.rollback(),
+        if !self.of.has_changes() {
+            self.of.opening().check()?;
+            return self.of.rollback();
         }
+        self.enter_last()?.rollback()
     }
 }
 
-fn foreign(table: &Table) -> Error {
-    Error::ForeignTable { name: table.name().to_owned() }
+impl Drop for Transaction {
+    /// Rolls it back, if it has not ended. The next opening undoes what cannot be undone now.
+    fn drop(&mut self) {
+        if self.of.has_changes()
+            && let Ok(mut call) = self.enter_last()
+        {
+            let _outcome = call.rollback();
+        }
+    }
 }
 
 fn check_key(key: &[u8]) -> Result<&[u8]> {

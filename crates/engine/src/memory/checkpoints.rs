@@ -20,6 +20,7 @@ use super::engine::Engine;
 use super::store::{Key, Row, Table};
 use crate::Lsn;
 use crate::bell::Bell;
+use crate::control::Shutdown;
 use crate::error::{Error, Result};
 use crate::fullness::Share;
 use crate::ids::TableId;
@@ -141,11 +142,27 @@ impl Engine {
 
     /// Takes a checkpoint, if that is still needed when it is this caller's turn.
     pub(crate) fn checkpoint_if(&self, is_needed: impl FnOnce() -> bool) -> Result<()> {
+        // A write of this engine is no call: only its commit is.
+        let _visit = self.opening.visit()?;
         let _turn = self.checkpoints.turn.lock();
         if is_needed() {
             self.take_and_collect()?;
         }
         Ok(())
+    }
+
+    /// Takes the last checkpoint of a closing, if there is anything that is in none, and marks the database as closed cleanly. Nothing else
+    /// runs.
+    pub(super) fn last_checkpoint(&self) -> Result<()> {
+        let _turn = self.checkpoints.turn.lock();
+        if self.checkpoints.has_more(&self.log) {
+            self.take_and_collect()?;
+        }
+        let is_all = !self.checkpoints.has_more(&self.log);
+        debug_assert!(is_all, "a record behind the last checkpoint");
+        self.control.update(|control| {
+            control.shutdown = if is_all { Shutdown::Clean } else { Shutdown::Unclean };
+        })
     }
 
     /// Keeps checkpoints from being taken, and so the log from being trimmed, until dropped.

@@ -36,7 +36,6 @@ pub(crate) type Entrance = Arc<CachePadded<Arc<Inner>>>;
 /// What all handles share; dropping it closes the database.
 pub(crate) struct Inner {
     pub(crate) engine: Arc<Engine>,
-    pub(crate) id: u128,
     /// Invariant 1. Taken before `tables`; no transaction is waited for under it.
     ddl: Mutex<()>,
     tables: RwLock<BTreeMap<String, Arc<MemoryTable>>>,
@@ -46,13 +45,12 @@ pub(crate) struct Inner {
 impl MemoryDatabase {
     /// The handle on an engine that is open, with these tables.
     pub(crate) fn new(engine: Arc<Engine>, tables: &BTreeMap<String, TableId>) -> MemoryDatabase {
-        let id = engine.control.get().database;
         let handle = |(name, table): (&String, &TableId)| {
-            (name.clone(), MemoryTable::new(name, engine.store.table(*table), id))
+            (name.clone(), MemoryTable::new(name, engine.store.table(*table)))
         };
         let tables = RwLock::new(tables.iter().map(handle).collect());
         let catalog = engine.store.table(TableId::CATALOG);
-        let inner = Arc::new(Inner { engine, id, ddl: Mutex::new(()), tables, catalog });
+        let inner = Arc::new(Inner { engine, ddl: Mutex::new(()), tables, catalog });
         let entrances = (0..SHARDS).map(|_| Arc::new(CachePadded::new(inner.clone()))).collect();
         MemoryDatabase { inner, entrances }
     }
@@ -87,7 +85,7 @@ impl MemoryDatabase {
         })?;
         self.change_catalog(|running, catalog| running.put(catalog, name.as_bytes(), &number.to_le_bytes()))?;
         let rows = engine.store.table(TableId::new(number));
-        let table = MemoryTable::new(name, rows, self.inner.id);
+        let table = MemoryTable::new(name, rows);
         self.inner.tables.write().insert(name.to_owned(), table.clone());
         Ok(table)
     }
@@ -118,9 +116,10 @@ impl MemoryDatabase {
         let engine = self.engine();
         engine.check_writable()?;
         // Before the latch: a transaction that is waited for may want another table.
-        match table.close(engine.options.lock_wait) {
+        match table.close(engine.options.lock_wait, || engine.opening.is_closing()) {
             Closing::Closed => {}
             Closing::Dropped => return Ok(false),
+            Closing::Busy if engine.opening.is_closing() => return Err(Error::Closed),
             Closing::Busy => {
                 engine.tally.conflicts.up();
                 let kind = ConflictKind::Timeout;
@@ -182,7 +181,7 @@ impl MemoryDatabase {
     }
 
     pub(crate) fn close(&self) -> Result<()> {
-        self.engine().close()
+        self.inner.engine.opening.close(self.engine())
     }
 
     pub(crate) fn run_background(&self) {
@@ -193,6 +192,6 @@ impl MemoryDatabase {
 impl Drop for Inner {
     fn drop(&mut self) {
         // Nobody is left to be told; `close` tells. What was acknowledged is durable, and recovery does the rest.
-        let _outcome = self.engine.close();
+        let _outcome = self.engine.opening.close(&*self.engine);
     }
 }

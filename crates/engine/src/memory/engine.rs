@@ -14,21 +14,22 @@ use super::checkpoints::Checkpoints;
 use super::log_record::{self, LoggedWrite};
 use super::store::{Entrance, LogView, Running, Store, Timestamp, Validated};
 use crate::after_durable::{Ender, EndsLater};
-use crate::control::{ControlFile, Shutdown};
+use crate::control::ControlFile;
 use crate::error::{Error, Result};
+use crate::opening::{Closes, Opening};
 use crate::options::{Access, DependenceRule, LockRelease, Options};
 use crate::shard::{SHARDS, shard_of_thread};
 use crate::stat::Pin;
 use crate::{Durability, Lsn};
 use crossbeam_utils::CachePadded;
-use katydid_device::{DirectoryLock, Gate, Watch};
+use katydid_device::{Gate, Watch};
 use katydid_wal::{
     Admission, AppendError, Background, Dependences, Log, ParallelLog, ParallelSession, Place, StreamId,
 };
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A larger buffer is not kept for the next record.
 const BUFFER_BYTES_KEPT: usize = 1 << 20;
@@ -40,6 +41,7 @@ pub(crate) struct Engine {
     pub(crate) place: String,
     pub(crate) gate: Gate,
     pub(crate) watch: Watch,
+    pub(crate) opening: Arc<Opening>,
     pub(crate) log: ParallelLog,
     pub(crate) store: Arc<Store>,
     /// Where transactions of each shard of threads come in.
@@ -51,10 +53,6 @@ pub(crate) struct Engine {
     pub(crate) tally: Tally,
     /// Idle writers, by the shard of the thread that used them. Leaf latches.
     writers: Box<[CachePadded<Mutex<Vec<Writer>>>]>,
-    /// Set by `close`, read by every call; the log's own state decides races.
-    closed: AtomicBool,
-    /// The directory's lock. Dropped last.
-    directory_lock: Mutex<Option<Box<dyn DirectoryLock>>>,
 }
 
 /// What the engine counts, by the shard of the thread. Relaxed: counters.
@@ -169,7 +167,7 @@ pub(crate) struct Parts {
     pub(crate) place: String,
     pub(crate) gate: Gate,
     pub(crate) watch: Watch,
-    pub(crate) directory_lock: Box<dyn DirectoryLock>,
+    pub(crate) opening: Arc<Opening>,
     pub(crate) log: ParallelLog,
     pub(crate) store: Arc<Store>,
     pub(crate) control: ControlFile,
@@ -178,11 +176,12 @@ pub(crate) struct Parts {
 
 impl Engine {
     pub(crate) fn new(parts: Parts) -> Arc<Engine> {
-        let Parts { options, place, gate, watch, directory_lock, log, store, control, folder } = parts;
+        let Parts { options, place, gate, watch, opening, log, store, control, folder } = parts;
         Arc::new(Engine {
             place,
             gate,
             watch,
+            opening,
             checkpoints: Checkpoints::new(&log, &options),
             options,
             log,
@@ -193,14 +192,12 @@ impl Engine {
             ender: Ender::default(),
             tally: Tally::default(),
             writers: (0..SHARDS).map(|_| CachePadded::default()).collect(),
-            closed: AtomicBool::new(false),
-            directory_lock: Mutex::new(Some(directory_lock)),
         })
     }
 
     /// Fails if the database was closed.
     pub(crate) fn check_open(&self) -> Result<()> {
-        if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+        self.opening.check()
     }
 
     /// Begins a transaction on the store.
@@ -365,27 +362,23 @@ impl Engine {
         self.log.run_background();
         self.look_after();
     }
+}
 
-    /// Takes a checkpoint if there is anything to keep, and closes the files. A second call does nothing.
-    pub(crate) fn close(&self) -> Result<()> {
-        if self.closed.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
-        self.checkpoints.bell.stop();
-        self.ender.stop();
-        let outcome = if self.gate.is_shut() { Err(self.poison()) } else { self.leave() };
-        self.writers.iter().for_each(|writers| writers.lock().clear());
-        let closed = self.log.close().map_err(Error::from);
-        // The next open may come before the last handle is gone.
-        drop(self.directory_lock.lock().take());
-        outcome.and(closed)
+impl Closes for Engine {
+    fn end_waits(&self) {
+        self.store.end_waits();
     }
 
-    fn leave(&self) -> Result<()> {
-        if self.checkpoints.has_more(&self.log) {
-            self.checkpoint()?;
-        }
-        self.control.update(|control| control.shutdown = Shutdown::Clean)
+    fn stop_threads(&self) {
+        self.checkpoints.bell.stop();
+        self.ender.stop();
+    }
+
+    /// Takes a checkpoint if there is anything to keep.
+    fn finish(&self) -> Result<()> {
+        let outcome = if self.gate.is_shut() { Err(self.poison()) } else { self.last_checkpoint() };
+        self.writers.iter().for_each(|writers| writers.lock().clear());
+        outcome.and(self.log.close().map_err(Error::from))
     }
 }
 

@@ -26,7 +26,7 @@ const LOG_STREAMS: &str = "streams.control";
 
 /// Opens the database, creating it if there is no control file.
 pub(crate) fn open(place: Place, options: Options, control: Option<ControlFile>) -> Result<MemoryDatabase> {
-    let Place { directory, name, guards: Guards { gate, watch, directory_lock } } = place;
+    let Place { directory, name, guards: Guards { gate, watch, opening } } = place;
     let streams = match &control {
         Some(control) => control.get().streams,
         None => streams_of(&options),
@@ -97,7 +97,7 @@ pub(crate) fn open(place: Place, options: Options, control: Option<ControlFile>)
         })?;
     }
     let engine =
-        Engine::new(Parts { options, place: name, gate, watch, directory_lock, log, store, control, folder });
+        Engine::new(Parts { options, place: name, gate, watch, opening, log, store, control, folder });
     if report.records + report.dropped > 0 {
         engine.checkpoints.has_replayed();
     }

@@ -21,8 +21,6 @@ const DROPPED: u8 = 2;
 pub(crate) struct MemoryTable {
     pub(crate) name: String,
     pub(crate) rows: Arc<Table>,
-    /// The id of the database, for telling tables of another one.
-    pub(crate) database: u128,
     /// Transactions that use it, by the shard they began to in. Sequentially consistent, as is `state`: see above.
     users: Box<[Arc<CachePadded<AtomicU64>>]>,
     /// Written by the dropper, one at a time.
@@ -64,9 +62,9 @@ fn rest(step: u32) {
 }
 
 impl MemoryTable {
-    pub(crate) fn new(name: &str, rows: Arc<Table>, database: u128) -> Arc<Self> {
+    pub(crate) fn new(name: &str, rows: Arc<Table>) -> Arc<Self> {
         let users = (0..SHARDS).map(|_| Arc::default()).collect();
-        Arc::new(MemoryTable { name: name.to_owned(), rows, database, users, state: AtomicU8::new(USED) })
+        Arc::new(MemoryTable { name: name.to_owned(), rows, users, state: AtomicU8::new(USED) })
     }
 
     /// Counts a transaction in. Waits while somebody tries to drop the table.
@@ -90,7 +88,8 @@ impl MemoryTable {
     }
 
     /// Keeps transactions out, and waits for those within. Whoever is told `Closed` ends that by `reopen` or `dropped`.
-    pub(crate) fn close(&self, at_most: Duration) -> Closing {
+    /// Gives up at once when `is_closing`.
+    pub(crate) fn close(&self, at_most: Duration, is_closing: impl Fn() -> bool) -> Closing {
         let until = Instant::now() + at_most;
         let mut is_ours = false;
         for step in 0.. {
@@ -104,7 +103,7 @@ impl MemoryTable {
             if is_ours && self.users.iter().all(|users| users.load(SeqCst) == 0) {
                 return Closing::Closed;
             }
-            if Instant::now() >= until {
+            if is_closing() || Instant::now() >= until {
                 break;
             }
             rest(step);

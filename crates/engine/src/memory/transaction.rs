@@ -18,7 +18,6 @@ use crate::error::{Error, Result};
 use crate::ids::TxnId;
 use crate::options::{Read, TransactionOptions};
 use crate::session::Callback;
-use crate::transaction::Savepoint;
 use crate::{Durability, Lsn};
 use smallvec::SmallVec;
 use std::fmt;
@@ -44,7 +43,15 @@ impl MemoryTransaction {
     pub(crate) fn new(inner: Entrance, options: TransactionOptions) -> Result<Self> {
         inner.engine.check_open()?;
         let begun = inner.engine.begin(options.access);
-        let running = begun.inspect_err(|_| inner.engine.tally.conflicts.up())?;
+        let running = match begun {
+            Ok(running) => running,
+            // What it waited for are open transactions, which do not end any more.
+            Err(_) if inner.engine.opening.is_closing() => return Err(Error::Closed),
+            Err(error) => {
+                inner.engine.tally.conflicts.up();
+                return Err(error);
+            }
+        };
         Ok(MemoryTransaction {
             id: running.id(),
             inner,
@@ -62,7 +69,7 @@ impl MemoryTransaction {
         self.id
     }
 
-    fn engine(&self) -> &Arc<Engine> {
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.inner.engine
     }
 
@@ -106,18 +113,19 @@ impl MemoryTransaction {
         MemoryRange::new(self, table, low, high)
     }
 
-    pub(crate) fn savepoint(&mut self) -> Savepoint {
+    /// Remembers where it is, by a serial number of its own.
+    pub(crate) fn savepoint(&mut self) -> u64 {
         self.savepoints += 1;
         if let Some(running) = &mut self.running {
             self.in_force.push((self.savepoints, running.savepoint()));
         }
-        Savepoint { txn: self.id, serial: self.savepoints }
+        self.savepoints
     }
 
-    pub(crate) fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
+    pub(crate) fn rollback_to(&mut self, savepoint: u64) -> Result<()> {
         self.check()?;
-        let place = self.in_force.iter().position(|(serial, _)| *serial == savepoint.serial);
-        let Some(place) = place.filter(|_| savepoint.txn == self.id) else { return Err(Error::Savepoint) };
+        let place = self.in_force.iter().position(|(serial, _)| *serial == savepoint);
+        let Some(place) = place else { return Err(Error::Savepoint) };
         self.in_force.truncate(place + 1);
         let (_, mark) = self.in_force[place];
         self.running.as_mut().ok_or(Error::Closed)?.rollback_to(mark);
@@ -172,6 +180,11 @@ impl MemoryTransaction {
         Ok(())
     }
 
+    /// Whether it has written and not ended.
+    pub(crate) fn has_changes(&self) -> bool {
+        self.wrote && self.running.is_some()
+    }
+
     /// Gives the transaction its place in the log.
     fn pre_commit(&mut self) -> Result<(Committed, Option<Validated>)> {
         if let Some(cause) = self.failure.clone() {
@@ -222,9 +235,6 @@ impl MemoryTransaction {
     /// Begins to use the table.
     pub(super) fn enter(&mut self, table: &Arc<MemoryTable>) -> Result<&mut Running> {
         self.check()?;
-        if table.database != self.inner.id {
-            return Err(Error::ForeignTable { name: table.name.clone() });
-        }
         if !self.uses.iter().any(|known| known.table == table.rows.id()) {
             let entered = table.enter(self.id, self.inner.engine.options.lock_wait);
             let entered = self.told(entered)?;

@@ -49,6 +49,8 @@ impl MemoryDatabase {
                 from = next.map(Bound::Included);
             }
         }
+        // Closing waits for it.
+        let _visit = engine.opening.visit()?;
         let _untrimmed = engine.without_checkpoints();
         for (index, log) in engine.log.streams().iter().enumerate() {
             log.wait(log.reserved(), Durability::Written)?;

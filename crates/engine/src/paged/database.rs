@@ -43,7 +43,6 @@ pub(crate) type Entrance = Arc<CachePadded<Arc<Inner>>>;
 /// What all handles share; dropping it closes the database.
 pub(crate) struct Inner {
     pub(crate) engine: Arc<Engine>,
-    pub(crate) id: u128,
     /// Invariant 1. Taken before `tables`.
     ddl: Mutex<()>,
     tables: RwLock<HashMap<String, Arc<PagedTable>>>,
@@ -52,8 +51,7 @@ pub(crate) struct Inner {
 impl PagedDatabase {
     /// The handle on an engine that is open.
     pub(crate) fn new(engine: Arc<Engine>) -> PagedDatabase {
-        let id = engine.control.get().database;
-        let inner = Inner { engine, id, ddl: Mutex::new(()), tables: RwLock::default() };
+        let inner = Inner { engine, ddl: Mutex::new(()), tables: RwLock::default() };
         let inner = Arc::new(inner);
         let entrances = (0..SHARDS).map(|_| Arc::new(CachePadded::new(inner.clone()))).collect();
         PagedDatabase { inner, entrances }
@@ -126,7 +124,6 @@ impl PagedDatabase {
             tree,
             space: self.engine().locks.space(tree.table),
             hints: LeafHints::new(),
-            database: self.inner.id,
             dropped: AtomicBool::new(false),
         });
         self.inner.tables.write().insert(name.to_owned(), table.clone());
@@ -218,7 +215,7 @@ impl PagedDatabase {
     }
 
     pub(crate) fn close(&self) -> Result<()> {
-        self.engine().close()
+        self.inner.engine.opening.close(self.engine())
     }
 
     pub(crate) fn run_background(&self) {
@@ -259,6 +256,6 @@ pub(crate) fn read_catalog(pool: &Pool) -> Result<Vec<(String, Tree)>> {
 impl Drop for Inner {
     fn drop(&mut self) {
         // Nobody is left to be told; `close` tells. What was acknowledged is durable, and recovery does the rest.
-        let _outcome = self.engine.close();
+        let _outcome = self.engine.opening.close(&*self.engine);
     }
 }

@@ -14,6 +14,7 @@ use crate::after_durable::{Ender, EndsLater};
 use crate::control::ControlFile;
 use crate::error::{ConflictKind, Error, Result};
 use crate::lock::{Conflict, Locks, TxnLocks};
+use crate::opening::{Opening, Visit};
 use crate::options::Options;
 use crate::paged::active::ActiveTable;
 use crate::paged::checkpoint::Checkpoints;
@@ -24,10 +25,10 @@ use crate::paged::transaction::Committed;
 use crate::paged::tree::Pages;
 use crate::paged::undo_room::UndoRoom;
 use crate::stat::Pin;
-use katydid_device::{Cause, DirectoryLock, Gate, Verb, Watch};
+use katydid_device::{Cause, Gate, Verb, Watch};
 use katydid_wal::{Admission, Append, Appended, Durability, Kind, Log};
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A commit, and the locks that its transaction keeps until it is durable.
@@ -52,6 +53,7 @@ pub(crate) struct Engine {
     pub(crate) place: String,
     pub(crate) gate: Gate,
     pub(crate) watch: Watch,
+    pub(crate) opening: Arc<Opening>,
     pub(crate) log: Log,
     pub(crate) barrier: Arc<LogBarrier>,
     pub(crate) pool: Arc<Pool>,
@@ -62,18 +64,15 @@ pub(crate) struct Engine {
     pub(crate) control: ControlFile,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) ender: Ender<PendingLocks>,
-    /// Set by `close`, read by every call; the log's own state decides races, so relaxed would do, but it is not hot.
-    pub(crate) closed: AtomicBool,
     /// Locks that are never released: invariants 1 and 3.
     pub(crate) stuck: Mutex<Vec<TxnLocks>>,
-    /// The directory's lock. Dropped last.
-    pub(crate) directory_lock: Mutex<Option<Box<dyn DirectoryLock>>>,
 }
 
 /// The write-ahead rule, as the pool asks for it.
 #[derive(Debug)]
 pub(crate) struct LogBarrier {
     log: Log,
+    opening: Arc<Opening>,
     /// Start of a record, or end of the log as it was opened, below everything that is appended from now on; only if the log does
     /// not keep the order of appends, or this would be its reserved frontier. Raised (Release) after a barrier of the log was
     /// passed, read (Acquire) before an append.
@@ -86,9 +85,9 @@ pub(crate) struct LogBarrier {
 
 impl LogBarrier {
     /// Of a log that nothing was appended to since it was opened.
-    pub(crate) fn new(log: Log, keeps_order: bool, gate: Gate, place: String) -> Self {
+    pub(crate) fn new(log: Log, keeps_order: bool, opening: Arc<Opening>, gate: Gate, place: String) -> Self {
         let floor = (!keeps_order).then(|| AtomicU64::new(log.reserved().get()));
-        LogBarrier { log, floor, gate, place, broken: OnceLock::new() }
+        LogBarrier { log, floor, opening, gate, place, broken: OnceLock::new() }
     }
 
     /// What every call fails with after the gate has shut.
@@ -135,6 +134,10 @@ impl WalBarrier for LogBarrier {
         self.gate.shut(katydid_device::Error::new(Verb::Write, self.place.clone(), cause));
         self.poison()
     }
+
+    fn visit(&self) -> Result<Option<Visit<'_>>> {
+        self.opening.visit().map(Some)
+    }
 }
 
 impl Engine {
@@ -145,9 +148,7 @@ impl Engine {
 
     /// Fails if the database was closed, or shut off for a bug.
     pub(crate) fn check_open(&self) -> Result<()> {
-        if self.closed.load(Ordering::Acquire) {
-            return Err(Error::Closed);
-        }
+        self.opening.check()?;
         if self.barrier.broken.get().is_some() { Err(self.poison()) } else { Ok(()) }
     }
 
@@ -235,11 +236,14 @@ impl Engine {
         self.active.append(&self.log, &append)
     }
 
-    /// Turns a refused lock into the caller's error. After the gate has shut some locks are kept for good, and waiting
-    /// for one of them is not the other transaction's fault.
+    /// Turns a refused lock into the caller's error. After the gate has shut, or when the database is being closed, some locks are kept
+    /// for good, and waiting for one of them is not the other transaction's fault.
     pub(crate) fn conflict(&self, conflict: Conflict) -> Error {
         if conflict.kind == ConflictKind::Timeout && self.gate.is_shut() {
             return self.poison();
+        }
+        if conflict.kind == ConflictKind::Timeout && self.opening.is_closing() {
+            return Error::Closed;
         }
         self.active.count_conflict();
         Error::Conflict {

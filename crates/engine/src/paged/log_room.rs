@@ -102,6 +102,10 @@ impl Engine {
     ) -> Result<()> {
         let mut begun = None;
         while is_needed() {
+            if self.opening.is_closing() {
+                // The transaction that is in the way may never end any more.
+                return Err(Error::Closed);
+            }
             let before = self.log.start();
             self.checkpoint_if(|| is_needed() && helps() && self.head().is_none())?;
             if self.log.start() > before || !is_needed() {

@@ -1,4 +1,4 @@
-//! Opening a paged database: creation, restart, and closing.
+//! Opening a paged database: creation, restart, and the end.
 //!
 //! Runs on the thread that opens or closes. The order is the order of trust, begun in [`crate::open`]: identity of the other
 //! files, torn pages, log, analysis, redo, free pages, undo, checkpoint; only then do others see the database.
@@ -10,6 +10,7 @@ use crate::error::{Error, Foreign, Result};
 use crate::ids::TxnId;
 use crate::lock::Locks;
 use crate::open::{Guards, LOG_FOLDER, Place, random_id};
+use crate::opening::Closes;
 use crate::options::Options;
 use crate::paged::active::ActiveTable;
 use crate::paged::checkpoint::Checkpoints;
@@ -23,7 +24,6 @@ use katydid_device::{self as device, Create, Directory, File, Verb, Watch};
 use katydid_wal::{Background, Log};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The log's control file: if it is gone, so is the log.
 const LOG_CONTROL: &str = "log.control";
@@ -125,12 +125,13 @@ fn restart(
     progress: &Progress,
 ) -> Result<Arc<Engine>> {
     let Files { control, pages, double_write, log } = files;
-    let Guards { gate, watch, directory_lock } = guards;
+    let Guards { gate, watch, opening } = guards;
     let begin = control.get().checkpoint;
     let page_bytes = control.get().page_bytes as usize;
     let background = options.log.background;
     let keeps_order = options.log.inserter.keeps_order();
-    let barrier = Arc::new(LogBarrier::new(log.clone(), keeps_order, gate.clone(), place.clone()));
+    let barrier = LogBarrier::new(log.clone(), keeps_order, opening.clone(), gate.clone(), place.clone());
+    let barrier = Arc::new(barrier);
     let pool = Arc::new(Pool::new(pages, double_write, page_bytes, options.cache_bytes, barrier.clone()));
     let checkpoint = recovery::read_checkpoint(&log, begin, progress)?;
     let analysis = recovery::repeat(&log, &pool, &checkpoint, Analysis::new(begin), background, progress)?;
@@ -147,6 +148,7 @@ fn restart(
         place,
         gate,
         watch,
+        opening,
         log,
         barrier,
         pool,
@@ -154,9 +156,7 @@ fn restart(
         active: ActiveTable::new(TxnId::new(next_txn)),
         control,
         ender: Ender::default(),
-        closed: AtomicBool::new(false),
         stuck: Mutex::default(),
-        directory_lock: Mutex::new(Some(directory_lock)),
     });
     let total = analysis.active.len() as u64;
     let mut done = 0;
@@ -171,20 +171,21 @@ fn restart(
     Ok(engine)
 }
 
-impl Engine {
-    /// Writes everything back and closes the files. A second call does nothing.
-    pub(crate) fn close(&self) -> Result<()> {
-        if self.closed.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
+impl Closes for Engine {
+    fn end_waits(&self) {
+        self.locks.shut();
+    }
+
+    fn stop_threads(&self) {
         self.checkpoints.bell.stop();
+        self.ender.stop();
+    }
+
+    /// Writes everything back.
+    fn finish(&self) -> Result<()> {
         let outcome =
             if self.gate.is_shut() { Err(self.poison()) } else { self.checkpoint_all().map(|_| ()) };
-        self.ender.stop();
         self.active.drop_sessions();
-        let closed = self.log.close().map_err(Error::from);
-        // The next open may come before the last handle is gone.
-        drop(self.directory_lock.lock().take());
-        outcome.and(closed)
+        outcome.and(self.log.close().map_err(Error::from))
     }
 }

@@ -12,8 +12,6 @@ pub(crate) struct PagedTable {
     pub(crate) tree: Tree,
     pub(crate) space: Arc<LockSpace>,
     pub(crate) hints: LeafHints,
-    /// The id of the database, for telling tables of another one.
-    pub(crate) database: u128,
     /// Set by the dropper before it releases the table's exclusive lock, read by users after they got theirs: the lock
     /// orders the two.
     pub(crate) dropped: AtomicBool,

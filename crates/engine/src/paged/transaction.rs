@@ -15,6 +15,7 @@ use crate::after_durable::Ender;
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
 use crate::lock::{PointMode, TableMode, TxnLocks};
+use crate::opening::{Call, Opened, Opening};
 use crate::options::{LockRelease, Read, TransactionOptions};
 use crate::paged::commit::PagedCommit;
 use crate::paged::database::Entrance;
@@ -26,7 +27,6 @@ use crate::paged::table::PagedTable;
 use crate::paged::tree::{Pages, Previous};
 use crate::paged::writer::{Forward, Writer};
 use crate::session::Callback;
-use crate::transaction::Savepoint;
 use katydid_wal::Background;
 use std::fmt;
 use std::ops::Bound;
@@ -48,6 +48,12 @@ pub(crate) struct PagedTransaction {
     /// Serial numbers of the savepoints that are in force, with what they remember.
     in_force: Vec<(u64, Lsn)>,
     failure: Option<Arc<Error>>,
+}
+
+impl Opened for PagedTransaction {
+    fn opening(&self) -> &Opening {
+        &self.inner.engine.opening
+    }
 }
 
 /// A committed transaction that may not be durable yet.
@@ -143,17 +149,18 @@ impl PagedTransaction {
         PagedRange::new(self, table, low, high)
     }
 
-    pub(crate) fn savepoint(&mut self) -> Savepoint {
+    /// Remembers where it is, by a serial number of its own.
+    pub(crate) fn savepoint(&mut self) -> u64 {
         self.savepoints += 1;
         let at = self.writer.as_ref().map_or(Lsn::ZERO, |writer| writer.undo_next());
         self.in_force.push((self.savepoints, at));
-        Savepoint { txn: self.id(), serial: self.savepoints }
+        self.savepoints
     }
 
-    pub(crate) fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
+    pub(crate) fn rollback_to(&mut self, savepoint: u64) -> Result<()> {
         self.check()?;
-        let place = self.in_force.iter().position(|(serial, _)| *serial == savepoint.serial);
-        let Some(place) = place.filter(|_| savepoint.txn == self.id()) else { return Err(Error::Savepoint) };
+        let place = self.in_force.iter().position(|(serial, _)| *serial == savepoint);
+        let Some(place) = place else { return Err(Error::Savepoint) };
         self.in_force.truncate(place + 1);
         let (_, at) = self.in_force[place];
         self.undo_to(at)
@@ -206,6 +213,20 @@ impl PagedTransaction {
         }
     }
 
+    /// Whether it has begun to write and has not ended.
+    pub(crate) fn has_changes(&self) -> bool {
+        self.writer.is_some()
+    }
+
+    /// Forgets it when the database is being closed or was. What it wrote stays behind its locks, and its slot keeps the log: recovery undoes
+    /// it.
+    pub(crate) fn abandon(&mut self) {
+        drop(self.writer.take());
+        if let Some(locks) = self.locks.take() {
+            self.inner.engine.keep_locks(locks);
+        }
+    }
+
     // ---- the steps
 
     /// Fails if the transaction can only roll back.
@@ -225,9 +246,6 @@ impl PagedTransaction {
     /// Locks the table in shared mode.
     pub(crate) fn enter(&mut self, table: &PagedTable) -> Result<()> {
         self.check()?;
-        if table.database != self.inner.id {
-            return Err(Error::ForeignTable { name: table.name.clone() });
-        }
         let engine = &self.inner.engine;
         let Some(locks) = &mut self.locks else { return Err(Error::Closed) };
         // What a creator or dropper of the table did was durable before its lock was released.
@@ -293,10 +311,11 @@ impl PagedTransaction {
         key: &[u8],
         mut change: impl FnMut(&Engine, &mut Writer) -> Result<Previous>,
     ) -> Result<Previous> {
-        self.enter(table)?;
-        self.inner.engine.check_writable(self.stage(), self.waiter())?;
-        self.lock_key(table, key, PointMode::Exclusive)?;
-        self.statement(|engine, writer| {
+        let mut call = Call::enter(self)?;
+        call.enter(table)?;
+        call.inner.engine.check_writable(call.stage(), call.waiter())?;
+        call.lock_key(table, key, PointMode::Exclusive)?;
+        call.statement(|engine, writer| {
             let previous = change(engine, writer)?;
             if let Some(chain) = previous.chain {
                 writer.let_go(chain.head);

@@ -64,6 +64,7 @@ impl PagedDatabase {
         let pages = engine.space.stat().pages;
         verify_trees(&engine.pool, pages, &tables, progress, &mut report)?;
         engine.verify_log(&mut report)?;
+        engine.check_open()?;
         Ok(Some(report))
     }
 }
@@ -234,6 +235,8 @@ fn verify_log_in(directory: &dyn Directory, report: &mut VerifyReport) -> Result
 impl Engine {
     /// Reads the whole log.
     fn verify_log(&self, report: &mut VerifyReport) -> Result<()> {
+        // Closing waits for it.
+        let _visit = self.opening.visit()?;
         loop {
             let start = self.log.start();
             report.log_start = start;

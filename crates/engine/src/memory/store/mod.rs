@@ -206,6 +206,11 @@ impl Store {
         Entrance::new(self).begin(access, lock_wait)
     }
 
+    /// Ends the waits of transactions that begin while too many are open, now and from now on.
+    pub(crate) fn end_waits(&self) {
+        self.slots.shut();
+    }
+
     /// A transaction is about to be acknowledged that has seen or written up to `timestamp` ([`Validated::seen_to`]): who begins to read from
     /// now on sees that too. What is never acknowledged is never collected.
     pub(crate) fn acknowledge(&self, timestamp: Timestamp) {

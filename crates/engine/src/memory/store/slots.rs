@@ -86,6 +86,8 @@ pub(super) struct Slots {
     /// The greatest horizon computed. Only grows.
     horizon: AtomicU64,
     waiting: AtomicUsize,
+    /// No transaction waits for a slot any more. Set with `latch` held, read under it.
+    is_shut: AtomicBool,
     /// Guards nothing but the sleep of who waits for a slot; taken with nothing held.
     latch: Mutex<()>,
     freed: Condvar,
@@ -98,6 +100,7 @@ impl Slots {
             used: AtomicUsize::new(1),
             horizon: AtomicU64::new(0),
             waiting: AtomicUsize::new(0),
+            is_shut: AtomicBool::new(false),
             latch: Mutex::new(()),
             freed: Condvar::new(),
         }
@@ -135,6 +138,7 @@ impl Slots {
         let slot = loop {
             match self.take_any() {
                 Some(slot) => break Some(slot),
+                None if self.is_shut.load(SeqCst) => break None,
                 None if self.freed.wait_until(&mut latch, until).timed_out() => break self.take_any(),
                 None => {}
             }
@@ -142,6 +146,13 @@ impl Slots {
         drop(latch);
         self.waiting.fetch_sub(1, SeqCst);
         slot
+    }
+
+    /// Ends every wait for a slot, now and from now on, as if its time was over: open transactions may never end any more.
+    pub(super) fn shut(&self) {
+        let _asleep_or_awake = self.latch.lock();
+        self.is_shut.store(true, SeqCst);
+        self.freed.notify_all();
     }
 
     /// Gives the slot back: its owner reads and writes nothing any more.

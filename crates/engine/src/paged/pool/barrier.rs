@@ -2,6 +2,7 @@
 
 use crate::Lsn;
 use crate::error::{Error, Result};
+use crate::opening::Visit;
 use std::fmt::Debug;
 
 /// The write-ahead rule's other side. The pool calls [`WalBarrier::make_durable`] in one place (`flush`), before it writes
@@ -21,5 +22,11 @@ pub(crate) trait WalBarrier: Send + Sync + Debug {
     /// stronger): the reserved frontier, where order of appends is order of LSNs.
     fn floor(&self) -> Lsn {
         self.reserved()
+    }
+
+    /// Lets a page be read from the device, and others be written back to make room for it, until what is returned is dropped. Fails when
+    /// the database was closed. `None` where closing is nothing to wait for.
+    fn visit(&self) -> Result<Option<Visit<'_>>> {
+        Ok(None)
     }
 }

@@ -1,0 +1,136 @@
+//! Counts the calls in flight on one opening, so that closing it can refuse new ones and wait for the others.
+//!
+//! Any thread. The count is spread over shards of threads: a call touches a line that few threads share.
+//!
+//! Invariants:
+//!
+//! 1. After [`Calls::refuse`] with [`CLOSING`] no call enters. After [`Calls::refuse`] with [`ENDING`] no visit begins either.
+//! 2. A call or visit that entered before is counted until it leaves, by a panic as well. [`Calls::drain`] waits for it.
+//! 3. Nothing is waited for while `asleep` is held.
+//!
+//! | atomic | written by | read by | ordering |
+//! |---|---|---|---|
+//! | a shard: bits [`CLOSING`] and [`ENDING`], set for good, and calls in flight in steps of [`CALL`] | each call when it enters and when it leaves; `refuse` sets the bits | the same operations, each a read-modify-write that acts on what it found; `drain` | acquire and release: the thread that finds no call in flight sees everything that the calls did |
+//!
+//! Why no call slips through: the operations on one shard have one order. A call whose addition comes before the bit is in the count that
+//! `drain` finds. A call whose addition comes later finds the bit and is refused. Why `drain` is notified: it looks at the shards under
+//! `asleep`, and a call that leaves and finds a bit takes `asleep` before it notifies.
+
+use crate::shard::{SHARDS, shard_of_thread};
+use crossbeam_utils::CachePadded;
+use parking_lot::{Condvar, Mutex};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// No call enters any more.
+pub(super) const CLOSING: u64 = 1;
+/// No visit begins any more.
+pub(super) const ENDING: u64 = 2;
+const CALL: u64 = 4;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(super) struct Calls {
+    shards: Box<[CachePadded<AtomicU64>]>,
+    /// Guards nothing but the sleep of `drain`. A leaf latch.
+    asleep: Mutex<()>,
+    left: Condvar,
+}
+
+/// The shard that a call in flight is counted in.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shard(usize);
+
+impl Calls {
+    pub(super) fn new() -> Calls {
+        let shards = (0..SHARDS).map(|_| CachePadded::default()).collect();
+        Calls { shards, asleep: Mutex::new(()), left: Condvar::new() }
+    }
+
+    /// Counts a call in, unless one of the bits `refused_by` is set.
+    #[inline]
+    pub(super) fn enter(&self, refused_by: u64) -> Option<Shard> {
+        let shard = Shard(shard_of_thread());
+        let before = self.shards[shard.0].fetch_add(CALL, Ordering::AcqRel);
+        if before & refused_by != 0 {
+            self.leave(shard);
+            return None;
+        }
+        Some(shard)
+    }
+
+    /// Counts a call out.
+    #[inline]
+    pub(super) fn leave(&self, Shard(shard): Shard) {
+        let before = self.shards[shard].fetch_sub(CALL, Ordering::AcqRel);
+        if before & (CLOSING | ENDING) != 0 {
+            self.notify();
+        }
+    }
+
+    #[cold]
+    fn notify(&self) {
+        let _asleep_or_awake = self.asleep.lock();
+        self.left.notify_all();
+    }
+
+    /// Sets a bit for good.
+    pub(super) fn refuse(&self, bit: u64) {
+        self.shards.iter().for_each(|shard| {
+            shard.fetch_or(bit, Ordering::AcqRel);
+        });
+    }
+
+    /// Waits until each shard was seen without a call in flight.
+    pub(super) fn drain(&self) {
+        let mut asleep = self.asleep.lock();
+        for shard in &self.shards {
+            while shard.load(Ordering::Acquire) >= CALL {
+                self.left.wait(&mut asleep);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn what_is_refused_is_not_counted() {
+        let calls = Calls::new();
+        let inside = calls.enter(CLOSING).expect("it is open");
+        calls.refuse(CLOSING);
+        assert!(calls.enter(CLOSING).is_none());
+        let visit = calls.enter(ENDING).expect("visits go on");
+        calls.leave(visit);
+        calls.leave(inside);
+        calls.drain();
+        calls.refuse(ENDING);
+        assert!(calls.enter(ENDING).is_none());
+        calls.drain();
+    }
+
+    #[test]
+    fn no_call_is_under_way_after_draining() {
+        for _ in 0..200 {
+            let (calls, closed) = (Calls::new(), AtomicBool::new(false));
+            std::thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| {
+                        while let Some(shard) = calls.enter(CLOSING) {
+                            assert!(
+                                !closed.load(Ordering::Relaxed),
+                                "a call entered that draining did not see"
+                            );
+                            calls.leave(shard);
+                        }
+                    });
+                }
+                calls.refuse(CLOSING);
+                calls.drain();
+                closed.store(true, Ordering::Relaxed);
+            });
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! One opening of a database: its identity, its calls in flight, and its end. Both engines share it.
+//!
+//! Any thread. **Identity.** Each opening has a number that no other opening of this process has. Tables, sessions, savepoints and transactions
+//! carry it, and the public handles compare it wherever one is given to another. A database's own id does not tell openings apart: it
+//! is stored in the directory, so the next opening and a copy of the directory have it too.
+//!
+//! **End.** [`Opening::close`] goes through these phases, on one thread:
+//!
+//! | phase | who is let in | what the closing thread does |
+//! |---|---|---|
+//! | open | calls, visits | - |
+//! | closing | visits | ends waits for what open transactions hold; waits for the calls in flight; ends the engine's threads |
+//! | ending | nobody | waits for the visits in flight; then it is alone: last checkpoint, end of the log, end of the gate, directory lock |
+//!
+//! A *call* may append to the log, change pages or files, or acknowledge something. A *visit* is a shorter stretch inside any operation
+//! that may reach the device: reading a page that is not in memory, with the write-back that makes room for it, or a checkpoint
+//! that a writer needs. Reads from memory are not counted, for they would pay most: they touch no file, and what
+//! they wait for is ended. Commit futures and sessions wait in the log only, whose own `close` ends that.
+//!
+//! Invariants:
+//!
+//! 1. When [`Opening::close`] returns, nothing of this opening changes the directory any more, and the directory's lock is released. The
+//!    gate's own end, which refuses and drains the device's calls, backs this up.
+//! 2. Every call of [`Opening::close`] returns when the first one is done, with its outcome. Only a call from inside the closing thread,
+//!    which cannot wait for itself, returns `Error::Closed` at once.
+//! 3. A call that entered goes on to its end: nothing refuses it halfway because of the closing. Only its waits for open transactions end.
+//! 4. Code of the user (bodies of `transact`, callbacks, progress reports) never runs in a call or visit, so it may close the database.
+//! 5. A panic while closing leaves the gate closed, the lock released, and an error for the other callers.
+//!
+//! | atomic | written by | read by | ordering |
+//! |---|---|---|---|
+//! | `phase` | the closing thread | every operation | release and acquire: a hint for operations that are not counted; `calls` decides the races of those that are |
+//!
+//! `end` is a leaf latch, and not held while the database is being closed. A crash leaves what a crash of the process leaves anywhere: the
+//! next opening recovers.
+
+mod calls;
+
+use crate::error::{Error, Result};
+use calls::{CLOSING, Calls, ENDING, Shard};
+use katydid_device::{DirectoryLock, Gate};
+use parking_lot::{Condvar, Mutex};
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::thread::ThreadId;
+
+/// Tells one opening from all others of this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct OpeningId(u64);
+
+impl OpeningId {
+    fn next() -> OpeningId {
+        // Relaxed: only that no two get the same matters.
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        OpeningId(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// How far closing has come; see the head of this file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+enum Phase {
+    Open,
+    Closing,
+    Ending,
+}
+
+/// What the other callers of `close` wait for.
+#[derive(Debug)]
+enum End {
+    Open,
+    /// The thread that closes.
+    Closing(ThreadId),
+    Closed(Result<()>),
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    id: OpeningId,
+    phase: AtomicU8,
+    calls: Calls,
+    gate: Gate,
+    directory_lock: Mutex<Option<Box<dyn DirectoryLock>>>,
+    end: Mutex<End>,
+    ended: Condvar,
+}
+
+/// What an engine does when its database is closed. The three are called once each, in this order, on the closing thread.
+pub(crate) trait Closes {
+    /// Ends the waits for open transactions, which may never end, now and from now on.
+    fn end_waits(&self);
+    /// Ends the threads that work for transactions, after their work. No call is in flight.
+    fn stop_threads(&self);
+    /// Takes the last checkpoint and closes the log. Nothing else of the opening runs.
+    fn finish(&self) -> Result<()>;
+}
+
+/// A handle on something that belongs to an opening.
+pub(crate) trait Opened {
+    /// The opening.
+    fn opening(&self) -> &Opening;
+}
+
+impl Opening {
+    /// The opening of the directory that `gate` stands before, whose lock is held.
+    pub(crate) fn new(gate: Gate, directory_lock: Box<dyn DirectoryLock>) -> Opening {
+        Opening {
+            id: OpeningId::next(),
+            phase: AtomicU8::new(Phase::Open as u8),
+            calls: Calls::new(),
+            gate,
+            directory_lock: Mutex::new(Some(directory_lock)),
+            end: Mutex::new(End::Open),
+            ended: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn id(&self) -> OpeningId {
+        self.id
+    }
+
+    fn is_at_least(&self, phase: Phase) -> bool {
+        self.phase.load(Ordering::Acquire) >= phase as u8
+    }
+
+    fn enter_phase(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Release);
+    }
+
+    /// Whether closing has begun. Calls in flight go on, but do not wait for open transactions.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_at_least(Phase::Closing)
+    }
+
+    /// Whether nothing but the closing thread runs, or even that is done.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_at_least(Phase::Ending)
+    }
+
+    /// Fails if the database was closed. For operations that are not counted, and inside those that are.
+    #[inline]
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.is_ending() { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Begins a visit; see the head of this file. Fails if the database was closed.
+    pub(crate) fn visit(&self) -> Result<Visit<'_>> {
+        let shard = self.calls.enter(ENDING).ok_or(Error::Closed)?;
+        Ok(Visit { opening: self, shard })
+    }
+
+    /// Closes the database, or waits until it is closed.
+    pub(crate) fn close(&self, engine: &impl Closes) -> Result<()> {
+        let this = std::thread::current().id();
+        let mut end = self.end.lock();
+        loop {
+            match &*end {
+                End::Open => break,
+                End::Closed(outcome) => return outcome.clone(),
+                End::Closing(thread) if *thread == this => return Err(Error::Closed),
+                End::Closing(_) => self.ended.wait(&mut end),
+            }
+        }
+        *end = End::Closing(this);
+        drop(end);
+        let outcome = Err(Error::Internal("a panic while the database was being closed"));
+        let mut last = LastStep { opening: self, outcome };
+        self.enter_phase(Phase::Closing);
+        self.calls.refuse(CLOSING);
+        engine.end_waits();
+        self.calls.drain();
+        engine.stop_threads();
+        self.enter_phase(Phase::Ending);
+        self.calls.refuse(ENDING);
+        self.calls.drain();
+        last.outcome = engine.finish();
+        let outcome = last.outcome.clone();
+        drop(last);
+        outcome
+    }
+
+    /// Ends the gate, then gives the directory back.
+    fn give_back(&self) {
+        let lock = self.directory_lock.lock().take();
+        self.gate.close(lock);
+    }
+}
+
+/// A database that could not be opened, or was never closed, gives its directory back as well.
+impl Drop for Opening {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+/// The end of closing, also by a panic (invariant 5).
+struct LastStep<'a> {
+    opening: &'a Opening,
+    outcome: Result<()>,
+}
+
+impl Drop for LastStep<'_> {
+    fn drop(&mut self) {
+        self.opening.give_back();
+        self.opening.enter_phase(Phase::Ending);
+        *self.opening.end.lock() = End::Closed(self.outcome.clone());
+        self.opening.ended.notify_all();
+    }
+}
+
+/// A stretch of an operation that may reach the device, until dropped.
+#[derive(Debug)]
+pub(crate) struct Visit<'a> {
+    opening: &'a Opening,
+    shard: Shard,
+}
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        self.opening.calls.leave(self.shard);
+    }
+}
+
+/// A call in flight on a handle, which is used through it; until dropped.
+pub(crate) struct Call<H: Deref<Target: Opened>> {
+    handle: H,
+    shard: Shard,
+}
+
+impl<H: Deref<Target: Opened>> Call<H> {
+    /// Begins a call. Fails if the database is being closed or was.
+    #[inline]
+    pub(crate) fn enter(handle: H) -> Result<Self> {
+        Self::try_enter(handle).map_err(|_refused| Error::Closed)
+    }
+
+    /// Begins a call, or gives the handle back if the database is being closed or was.
+    #[inline]
+    pub(crate) fn try_enter(handle: H) -> std::result::Result<Self, H> {
+        match handle.opening().calls.enter(CLOSING) {
+            Some(shard) => Ok(Call { handle, shard }),
+            None => Err(handle),
+        }
+    }
+}
+
+impl<H: Deref<Target: Opened>> Drop for Call<H> {
+    #[inline]
+    fn drop(&mut self) {
+        self.handle.opening().calls.leave(self.shard);
+    }
+}
+
+impl<H: Deref<Target: Opened>> Deref for Call<H> {
+    type Target = H::Target;
+
+    fn deref(&self) -> &H::Target {
+        &self.handle
+    }
+}
+
+impl<H: DerefMut<Target: Opened>> DerefMut for Call<H> {
+    fn deref_mut(&mut self) -> &mut H::Target {
+        &mut self.handle
+    }
+}
