@@ -105,12 +105,12 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "store",
-        about: "the store's other random tests: trust, faults, models, serializability, logs in NVRAM",
+        about: "the store's other random tests: trust, faults, models, serializability, logs in NVRAM, system calls",
         work: Work::Tests {
             weight: 3,
             arguments: &[
                 "-p", "katydid", "--lib", "--test", "trust", "--test", "faults", "--test", "model", "--test",
-                "serial", "--test", "nvram", "--test", "memory",
+                "serial", "--test", "nvram", "--test", "memory", "--test", "syscalls",
             ],
             filter: &[],
         },
