@@ -33,7 +33,7 @@
 
 mod calls;
 
-pub(crate) use calls::InsideThread;
+pub(crate) use calls::Caller;
 
 use crate::caught;
 use crate::directory::{Create, Directory, DirectoryLock, File, Method, WriteMode};
@@ -100,9 +100,9 @@ impl Gate {
         self.shared.calls.is_closed()
     }
 
-    /// Whether this thread is inside a call of any gate: it may not wait for calls to return then.
-    pub fn is_inside() -> bool {
-        calls::is_inside()
+    /// Whether this thread is inside a call of this gate: it must not wait for its calls to return then.
+    pub fn is_inside(&self) -> bool {
+        self.shared.calls.is_inside()
     }
 
     /// Lets a call in, unless the gate is shut or closed.

@@ -197,7 +197,7 @@ impl File for HookedFile {
     }
     fn write_at(&self, parts: &[IoSlice<'_>], offset: u64, mode: WriteMode) -> Result<(), Error> {
         if let Some(gate) = self.1.gate.get() {
-            assert!(Gate::is_inside());
+            assert!(gate.is_inside());
             gate.close(self.1.lock.lock().expect("no panic").take());
             self.1.runs.fetch_add(1, Ordering::Relaxed);
         }

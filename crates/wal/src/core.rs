@@ -44,7 +44,7 @@ use crate::session::{Append, Appended};
 use crate::sync::{self, SyncProtocol};
 use crate::sync_shim::{AtomicBool, AtomicU64, Ordering, rest};
 use crate::wakers::Wakers;
-use katydid_device::{self as device, AlignedBuffer, Cause, Verb};
+use katydid_device::{self as device, AlignedBuffer, Cause, Gate, Verb};
 use leader::LeaderState;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -484,10 +484,13 @@ impl Core {
     }
 
     /// After this nothing is written any more: not by a leader that was under way, nor by an append that was let in
-    /// before [`Core::shut`]. The directory may then be given to somebody else.
-    pub(crate) fn end(&self) {
+    /// before [`Core::shut`]. Other calls, as one that trims, end with the gate, and then the directory may be given to another opening.
+    pub(crate) fn end(&self, gate: &Gate) {
         self.over.store(true, Ordering::Release);
-        self.wait_for_writes();
+        // A thread that is inside a write would wait for itself: the gate waits for that write instead.
+        if !gate.is_inside() {
+            self.wait_for_writes();
+        }
         self.wakers.end();
     }
 

@@ -2,6 +2,7 @@
 
 mod background;
 mod checksum;
+mod closing;
 mod completion;
 mod control;
 mod core;

@@ -1,7 +1,8 @@
 //! The log as its users see it.
 
+use crate::closing::{self, Closing};
 use crate::completion::Completion;
-use crate::core::{Core, Start, locked};
+use crate::core::{Core, Start};
 use crate::counters::Counters;
 use crate::error::{AppendError, Error, OpenError, ReadError};
 use crate::lsn::Lsn;
@@ -13,10 +14,10 @@ use crate::recover::scan::{Nobody, Onlooker};
 use crate::recover::{self, Eras, RecoveryReport};
 use crate::session::Session;
 use katydid_device::nvram::Form;
-use katydid_device::{self as device, Cause, Directory, DirectoryLock, FileDirectory, Gate, Verb, Watch};
+use katydid_device::{self as device, Cause, Directory, FileDirectory, Gate, Verb, Watch};
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// An open log. Clones share it; it is closed when the last clone, session and future is dropped.
 ///
@@ -32,8 +33,9 @@ struct Handle {
     eras: Eras,
     method: device::Method,
     directory: String,
-    /// Taken once, by whoever ends the log.
-    lock: Mutex<Option<Box<dyn DirectoryLock>>>,
+    /// Before all files of the log. Closed before the directory's lock is given back.
+    gate: Gate,
+    closing: Closing,
     watch: Watch,
 }
 
@@ -97,8 +99,8 @@ impl Log {
         onlooker: &mut dyn Onlooker,
     ) -> Result<Log, OpenError> {
         options.validate()?;
-        // After a failed write or sync nothing of this log reaches the device again.
-        let (directory, _gate) = Gate::wrap(directory);
+        // After a failed write or sync, or once it is closed, nothing of this log reaches the device again.
+        let (directory, gate) = Gate::wrap(directory);
         let lock = directory.lock()?;
         let opened = recover::open(&directory, &options, onlooker)?;
         let start = Start {
@@ -118,7 +120,8 @@ impl Log {
                 eras: opened.eras,
                 method,
                 directory: directory.describe(),
-                lock: Mutex::new(Some(lock)),
+                gate,
+                closing: Closing::new(lock),
                 watch,
             }),
         };
@@ -360,12 +363,18 @@ impl Log {
 
     /// Refuses further appends, makes everything appended durable, remembers that, ends the background threads, and gives
     /// the directory back (a log in NVRAM keeps its memory, and can be opened again, when the last handle, session, reader and future of this one
-    /// is dropped). Reading goes on. Closing twice is no error. What other threads are appending at this very moment may
-    /// or may not be in the log; they are told.
+    /// is dropped). Reading goes on. What other threads are appending at this very moment may or may not be in the log; they are told.
+    ///
+    /// When this returns, no call of this log reaches the directory any more: those under way have ended, later ones get
+    /// [`Error::Closed`]. A second call waits for the first and has its outcome.
     ///
     /// # Errors
-    /// [`Error::Poisoned`] if not everything could be made durable.
+    /// [`Error::Poisoned`] if not everything could be made durable. [`Error::Device`] if this thread is inside a device call of the log, as
+    /// a logger or a panic hook may be: it would wait for itself, and nothing is closed.
     pub fn close(&self) -> Result<(), Error> {
+        if self.handle.gate.is_inside() {
+            return Err(closing::from_inside(&self.handle.directory).into());
+        }
         let outcome = self.handle.close(true);
         self.core().wakers.call_due();
         outcome
@@ -373,23 +382,33 @@ impl Log {
 
     /// Ends the log as a crash of the process would: what is only in memory is lost.
     pub(crate) fn abandon(&self) {
-        self.core().fail(device::Error::new(Verb::Write, self.handle.directory.clone(), Cause::Crashed));
-        self.core().shut();
-        self.core().stop_threads();
-        self.core().end();
-        drop(locked(&self.handle.lock).take());
+        let crash = device::Error::new(Verb::Write, self.handle.directory.clone(), Cause::Crashed);
+        // Abandoned; or closed before, which is as good.
+        let _outcome = self.handle.end(|| {
+            self.core().fail(crash.clone());
+            Err(Error::Poisoned { cause: crash })
+        });
     }
 }
 
 impl Handle {
     fn close(&self, mark: bool) -> Result<(), Error> {
-        let core = &self.core;
-        let outcome = self.finish(mark && !core.is_closed());
-        core.shut();
-        core.stop_threads();
-        core.end();
-        drop(locked(&self.lock).take());
-        outcome
+        self.end(|| self.finish(mark))
+    }
+
+    /// Runs `finish`, and ends the log, whatever came of that; only once.
+    fn end(&self, finish: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        self.closing.once(|lock| {
+            let outcome = finish();
+            self.core.shut();
+            self.core.stop_threads();
+            if !self.gate.is_inside() {
+                self.core.join_threads();
+            }
+            self.core.end(&self.gate);
+            self.gate.close(lock);
+            outcome
+        })
     }
 
     fn finish(&self, mark: bool) -> Result<(), Error> {
@@ -415,10 +434,17 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if !self.core.is_closed() {
-            // Nobody is left to be told; `close` tells.
-            let _outcome = self.close(false);
-        }
+        // Nobody is left to be told; `close` tells. If it was called, this does nothing.
+        let _outcome = if self.gate.is_inside() {
+            // Waiting for writes would be waiting for itself. What was not acknowledged may be lost.
+            self.end(|| {
+                let inside = closing::from_inside(&self.directory);
+                self.core.fail(inside.clone());
+                Err(inside.into())
+            })
+        } else {
+            self.close(false)
+        };
         self.core.wakers.call_due();
     }
 }

@@ -7,9 +7,10 @@
 //! 1. After [`Calls::close`] was called, no call is let in. A call that entered before is waited for.
 //! 2. The directory locks handed to [`Calls::close`] are released only when no call is inside, and before any
 //!    [`Calls::close`] that waits returns. So a call that was let in ends before another opening can take the lock.
-//! 3. A thread that is inside a call does not wait in [`Calls::close`], for it would wait for itself. It hands over its lock, and the
-//!    last call that leaves releases it. Such a thread runs code of others there: a directory that is not ours, a logger, a
-//!    panic hook. Threads that make calls for a caller (`stripes/crew.rs`) count as inside while they do.
+//! 3. A thread that is inside a call of this gate does not wait in [`Calls::close`], for it would wait for itself. It hands over its lock,
+//!    and the last call that leaves releases it. Such a thread runs code of others there: a directory that is not ours, a logger, a
+//!    panic hook. Each thread has a list of the gates that it is inside of. Threads that make calls for a caller (`stripes/crew.rs`)
+//!    take over the caller's list while they do. A thread inside more than [`DEPTH_MAX`] calls counts as inside every gate.
 //! 4. Nothing is waited for while `end` is held, but what dropping a directory lock does.
 //!
 //! | atomic | written by | read by | ordering |
@@ -37,9 +38,14 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 const CLOSED: u64 = 1;
 const CALL: u64 = 2;
 
+/// Gates in series, and a few logs whose directories use one another.
+const DEPTH_MAX: usize = 8;
+
 thread_local! {
-    /// How many calls of any gate this thread is inside of.
-    static INSIDE: Cell<u32> = const { Cell::new(0) };
+    // Without a destructor, so that it can be used while a thread ends.
+    /// The gates that this thread is inside of, by their addresses.
+    static INSIDE: [Cell<usize>; DEPTH_MAX] = const { [const { Cell::new(0) }; DEPTH_MAX] };
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
 /// See the head of this file.
@@ -60,7 +66,7 @@ struct End {
 /// A call that was let in; dropping it lets the call leave.
 pub(super) struct Call<'a> {
     // In this order: the thread has left before `close` returns.
-    _thread: InsideThread,
+    _thread: Inside,
     _counted: Counted<'a>,
 }
 
@@ -71,7 +77,7 @@ impl Calls {
     pub(super) fn enter(&self) -> Option<Call<'_>> {
         let before = self.state.fetch_add(CALL, Ordering::AcqRel);
         let counted = Counted(self);
-        (before & CLOSED == 0).then(|| Call { _thread: InsideThread::mark(), _counted: counted })
+        (before & CLOSED == 0).then(|| Call { _thread: Inside::of(self.address()), _counted: counted })
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -85,7 +91,7 @@ impl Calls {
         if self.state.fetch_or(CLOSED, Ordering::AcqRel) & !CLOSED == 0 {
             return self.drain(end);
         }
-        if is_inside() {
+        if self.is_inside() {
             return;
         }
         while !end.drained {
@@ -93,6 +99,17 @@ impl Calls {
         }
         // A second caller's own lock, if calls that were refused made it wait.
         self.drain(end);
+    }
+
+    /// Whether this thread is inside a call of this gate.
+    pub(super) fn is_inside(&self) -> bool {
+        let depth = DEPTH.get();
+        depth > DEPTH_MAX
+            || INSIDE.with(|gates| gates[..depth].iter().any(|gate| gate.get() == self.address()))
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 
     /// No call is inside, and none ever will be.
@@ -118,24 +135,50 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// Whether this thread is inside a call of any gate.
-pub(super) fn is_inside() -> bool {
-    INSIDE.get() > 0
-}
+/// This thread is inside one more gate, until dropped.
+struct Inside(());
 
-/// Marks this thread as inside a call, until dropped.
-pub(crate) struct InsideThread(());
-
-impl InsideThread {
-    pub(crate) fn mark() -> InsideThread {
-        INSIDE.set(INSIDE.get() + 1);
-        InsideThread(())
+impl Inside {
+    fn of(gate: usize) -> Inside {
+        let depth = DEPTH.replace(DEPTH.get() + 1);
+        if depth < DEPTH_MAX {
+            INSIDE.with(|gates| gates[depth].set(gate));
+        }
+        Inside(())
     }
 }
 
-impl Drop for InsideThread {
+impl Drop for Inside {
     fn drop(&mut self) {
-        INSIDE.set(INSIDE.get() - 1);
+        // The last one in is the first one out.
+        DEPTH.set(DEPTH.get() - 1);
+    }
+}
+
+/// The gates that a thread is inside of, for threads that make calls for it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Caller {
+    gates: [usize; DEPTH_MAX],
+    depth: usize,
+}
+
+impl Caller {
+    pub(crate) fn this_thread() -> Caller {
+        Caller { gates: INSIDE.with(|gates| gates.each_ref().map(Cell::get)), depth: DEPTH.get() }
+    }
+
+    /// Runs `call` on a thread that is inside nothing else as if this were its caller's. It must not unwind.
+    pub(crate) fn lend<T>(&self, call: impl FnOnce() -> T) -> T {
+        let before = Caller::this_thread();
+        self.take_on();
+        let outcome = call();
+        before.take_on();
+        outcome
+    }
+
+    fn take_on(&self) {
+        INSIDE.with(|gates| gates.iter().zip(self.gates).for_each(|(gate, address)| gate.set(address)));
+        DEPTH.set(self.depth);
     }
 }
 
@@ -179,13 +222,25 @@ mod tests {
     #[test]
     fn a_thread_that_is_inside_does_not_wait_for_itself() {
         let calls = Calls::default();
-        let (outer, inner) = (calls.enter().expect("open"), calls.enter().expect("open"));
+        let other = Calls::default();
+        let (outer, _between) = (calls.enter().expect("open"), other.enter().expect("open"));
+        let inner = calls.enter().expect("open");
+        assert!(calls.is_inside() && other.is_inside() && !Calls::default().is_inside());
         let (released, lock) = lock();
         calls.close(lock);
         drop(inner);
         assert!(!released.load(Ordering::SeqCst), "a call is inside");
         drop(outer);
         assert!(released.load(Ordering::SeqCst), "the last one has released it");
+    }
+
+    #[test]
+    fn a_thread_inside_more_calls_than_are_listed_counts_as_inside_all() {
+        let calls = Calls::default();
+        let mut deep: Vec<_> = (0..=DEPTH_MAX).map(|_| calls.enter().expect("open")).collect();
+        assert!(Calls::default().is_inside());
+        while deep.pop().is_some() {}
+        assert!(!calls.is_inside() && !Calls::default().is_inside());
     }
 
     /// For Miri, whose schedules and weak memory stand in for many runs: what a call wrote plainly is seen after `close`, and

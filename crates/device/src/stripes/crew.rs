@@ -13,7 +13,7 @@
 //! during a call.
 
 use crate::error::{Error, Result};
-use crate::gate::InsideThread;
+use crate::gate::Caller;
 use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
@@ -56,6 +56,7 @@ struct Task {
 }
 
 struct Group {
+    caller: Caller,
     left: Mutex<Left>,
     settled: Condvar,
 }
@@ -73,10 +74,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Task {
     fn run(self) {
-        // The caller that waits for this may be inside a gate: then this thread is, too.
-        let inside = InsideThread::mark();
-        let outcome = catch_unwind(AssertUnwindSafe(|| (self.call)(self.nth)));
-        drop(inside);
+        // The caller waits for this: what it must not wait for, this thread must not either.
+        let outcome = self.group.caller.lend(|| catch_unwind(AssertUnwindSafe(|| (self.call)(self.nth))));
         self.group.report(self.nth, outcome);
     }
 }
@@ -123,7 +122,8 @@ impl Crew {
             return (0..count).try_for_each(call);
         }
         let left = Left { tasks: count - 1, failure: None, panic: None };
-        let group = Arc::new(Group { left: Mutex::new(left), settled: Condvar::new() });
+        let (caller, left) = (Caller::this_thread(), Mutex::new(left));
+        let group = Arc::new(Group { caller, left, settled: Condvar::new() });
         // SAFETY: only the lifetime changes, and nobody uses the call after this function (invariant 1): `ending` waits
         // for all tasks that have it.
         let lasting = unsafe { std::mem::transmute::<&Call<'_>, &'static Call<'static>>(call) };

@@ -36,15 +36,19 @@ impl Core {
         Ok(())
     }
 
-    /// Ends the background threads and waits for their end.
+    /// Tells the background threads to end.
     pub(crate) fn stop_threads(&self) {
         self.protocol.stop();
         self.maintenance.stop();
         self.stop_tracker();
+    }
+
+    /// Waits for the end of the background threads.
+    pub(crate) fn join_threads(&self) {
         let threads = std::mem::take(&mut *locked(&self.threads));
         for thread in threads {
-            // A thread cannot wait for itself, should the code of a directory or a logger that runs on it drop the last handle. Wakers run on none
-            // of these (`wakers.rs`).
+            // A thread cannot wait for itself, should the code of a directory that runs on it drop the last handle. Wakers run on none of these
+            // (`wakers.rs`).
             if thread.thread().id() != std::thread::current().id() {
                 // A panic there has been reported by the thread itself.
                 let _panicked = thread.join();

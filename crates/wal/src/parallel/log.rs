@@ -4,17 +4,17 @@ use super::completion::ParallelCompletion;
 use super::dependences::{Dependences, Place, StreamId};
 use super::opening::{OpenStream, check_count, open_streams};
 use super::session::ParallelSession;
-use crate::core::locked;
+use crate::closing::{self, Closing};
 use crate::counters::Counters;
 use crate::error::{Error, OpenError};
 use crate::log::{Log, Space};
 use crate::lsn::Lsn;
 use crate::options::{Background, Durability, Options};
 use crate::recover::Eras;
-use katydid_device::{self as device, Directory, DirectoryLock, FileDirectory, Gate, Verb, Watch};
+use katydid_device::{self as device, Directory, FileDirectory, Gate, Verb, Watch};
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// Several open logs that commit as one. Clones share it; it is closed when the last clone, session and future is dropped.
 ///
@@ -52,8 +52,7 @@ struct Shared {
     background: Background,
     gate: Gate,
     watch: Watch,
-    /// Taken once, by whoever closes the log. A leaf latch.
-    lock: Mutex<Option<Box<dyn DirectoryLock>>>,
+    closing: Closing,
 }
 
 impl ParallelLog {
@@ -117,8 +116,8 @@ impl ParallelLog {
         let eras = streams.iter().map(|log| log.eras().clone()).collect();
         let incarnations = streams.iter().map(|log| log.recovery().incarnation).collect();
         let directory = directory.describe();
-        let (background, lock) = (options.background, Mutex::new(Some(lock)));
-        let shared = Shared { id, streams, eras, incarnations, directory, background, gate, watch, lock };
+        let (background, closing) = (options.background, Closing::new(lock));
+        let shared = Shared { id, streams, eras, incarnations, directory, background, gate, watch, closing };
         Ok(ParallelLog { shared: Arc::new(shared) })
     }
 
@@ -286,17 +285,22 @@ impl ParallelLog {
         self.streams().iter().for_each(Log::run_background);
     }
 
-    /// Closes every stream; see [`Log::close`].
+    /// Closes every stream, and gives the directory back; see [`Log::close`]. A second call waits for the first and has its outcome.
     ///
     /// # Errors
     /// The first stream's that could not be made durable; the others are closed all the same.
     pub fn close(&self) -> Result<(), Error> {
-        let mut outcome = Ok(());
-        for log in self.streams() {
-            outcome = outcome.and(log.close());
+        if self.shared.gate.is_inside() {
+            return Err(closing::from_inside(&self.shared.directory).into());
         }
-        drop(locked(&self.shared.lock).take());
-        outcome
+        self.shared.closing.once(|lock| {
+            let mut outcome = Ok(());
+            for log in self.streams() {
+                outcome = outcome.and(log.close());
+            }
+            self.shared.gate.close(lock);
+            outcome
+        })
     }
 
     /// The first failure of any stream, after which nothing is acknowledged any more.

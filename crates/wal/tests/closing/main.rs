@@ -1,0 +1,69 @@
+//! Closing a log beside every other call on it: when the directory's lock was given back, nothing of the old opening reaches the directory.
+//!
+//! | file | what |
+//! |---|---|
+//! | `held` | a directory that holds up one call, and notices calls that come too late |
+//! | `asleep` | waiting until nothing moves any more, without a clock |
+//! | `pairs` | each call of a log held up at each of its device calls, while another thread closes; and the other way round |
+//! | `beside` | many threads, unordered |
+//! | `inside` | closing from inside a device call |
+
+#![cfg(not(miri))] // It asks the kernel which threads sleep.
+
+mod asleep;
+mod beside;
+mod held;
+mod inside;
+mod pairs;
+
+use katydid_wal::{
+    Append, Background, Durability, Error, Kind, Log, LogKind, Lsn, NvramOptions, Options, Record,
+};
+
+/// Small files, so that few records make segments, and no thread with a timer.
+pub fn options(log: LogKind, background: Background) -> Options {
+    Options {
+        log,
+        nvram: NvramOptions { bytes: 256 << 10, ..NvramOptions::default() },
+        segment_bytes: 16 << 10,
+        ring_bytes: 16 << 10,
+        run_ahead_bytes: 4 << 10,
+        reserve_bytes: 4 << 10,
+        spare_segments: 1,
+        stall_after: std::time::Duration::ZERO,
+        log_id: Some(1),
+        background,
+        ..Options::default()
+    }
+}
+
+/// Bytes of a record's payload.
+pub const PAYLOAD: usize = 1000;
+
+/// Appends records of which the first four bytes say their number; where the last one ends.
+pub fn append(log: &Log, numbers: std::ops::Range<u32>) -> Result<Lsn, Error> {
+    let mut session = log.session()?;
+    let mut end = log.reserved();
+    for number in numbers {
+        let payload = [&number.to_le_bytes()[..], &[7; PAYLOAD]];
+        end = session.append(&Append::new(Kind::USER, &payload))?.end;
+    }
+    Ok(end)
+}
+
+/// The number of a record that [`append`] made.
+pub fn number(record: &Record) -> u32 {
+    assert_eq!(record.payload.len(), 4 + PAYLOAD);
+    u32::from_le_bytes(record.payload[..4].try_into().expect("four bytes"))
+}
+
+/// Whether this is how a call on a log ends that another thread closes: well, or told so.
+pub fn is_fine(outcome: &Result<(), Error>) -> bool {
+    matches!(outcome, Ok(()) | Err(Error::Closed))
+}
+
+/// Appends, and waits until it is durable.
+pub fn make_durable(log: &Log, numbers: std::ops::Range<u32>) -> Result<(), Error> {
+    let end = append(log, numbers)?;
+    log.wait(end, Durability::Durable)
+}

@@ -1,0 +1,281 @@
+//! One call is held up at each device call that it makes, in turn, while another thread makes a second call; one of the two closes.
+
+use crate::asleep::{alone, wait_until_all_sleep};
+use crate::held::{Opening, Whose, enlist};
+use crate::{append, is_fine, make_durable, number, options};
+use katydid_device::{Directory, MemoryDirectory};
+use katydid_wal::{
+    Admission, Append, Background, Dependences, Durability, Error, Kind, Log, LogKind, ParallelLog, StreamId,
+};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// What a thread does to an open log.
+type Call<L> = (&'static str, fn(&L) -> Result<(), Error>);
+
+/// A log of one kind: how it is opened and filled, what can be called, and what must be there afterwards.
+struct Subject<L> {
+    name: String,
+    open: Box<dyn Fn(Arc<dyn Directory>) -> L>,
+    /// Leaves acknowledged records, which calls may trim, and some that are in memory only.
+    fill: fn(&L),
+    check: fn(&L),
+    close: Call<L>,
+    others: Vec<Call<L>>,
+}
+
+/// Acknowledged before anything else happens.
+const KEPT: u32 = 40;
+
+impl<L: Clone + Send + Sync> Subject<L> {
+    /// Holds up the device call number `passing` of `first` while another thread makes the `second` call. Whether there is such a call.
+    fn attempt(&self, whose: Whose, first: Call<L>, second: Call<L>, passing: usize) -> bool {
+        let memory = MemoryDirectory::new();
+        let opening = Opening::of(&memory);
+        let log = (self.open)(Arc::new(opening.clone()));
+        (self.fill)(&log);
+        wait_until_all_sleep();
+        let reached = opening.hold(whose, passing);
+        let found = std::thread::scope(|scope| {
+            let (log, opening) = (&log, &opening);
+            let one = scope.spawn(move || {
+                enlist();
+                let outcome = first.1(log);
+                if whose != Whose::Enlisted {
+                    // Another thread may be about to do what this one has asked for.
+                    wait_until_all_sleep();
+                }
+                opening.expect_nothing();
+                outcome
+            });
+            let Ok(held) = reached.recv() else {
+                assert!(is_fine(&one.join().expect("no panic")));
+                return None;
+            };
+            let what = format!(
+                "{}: {} held up at its call {passing}, {}; {}",
+                self.name, first.0, held.call, second.0
+            );
+            let two = scope.spawn(|| {
+                let outcome = second.1(log);
+                // When a call to close returns, also the second one, the directory is free.
+                let is_free = second.0 != "close" || memory.lock().is_ok();
+                (outcome, is_free)
+            });
+            wait_until_all_sleep();
+            held.let_go();
+            let (one, (two, is_free)) = (one.join().expect("no panic"), two.join().expect("no panic"));
+            assert!(is_fine(&one) && is_fine(&two), "{what}: {one:?}, {two:?}");
+            assert!(is_free, "{what}: told that it is closed, and the directory is not free");
+            Some(what)
+        });
+        (self.close.1)(&log).expect("closed, or closed again");
+        drop(log);
+        assert!(opening.is_ended());
+        let what = found.as_deref().unwrap_or(&self.name);
+        assert!(opening.faults().is_empty(), "{what}: {:?}", opening.faults());
+        let next = (self.open)(Arc::new(Opening::of(&memory)));
+        (self.check)(&next);
+        (self.close.1)(&next).expect("nothing fails");
+        found.is_some()
+    }
+
+    fn at_each_call(&self, whose: Whose, first: Call<L>, second: Call<L>) -> usize {
+        (0..200).find(|passing| !self.attempt(whose, first, second, *passing)).expect("it ends")
+    }
+
+    fn all_pairs(&self) {
+        let _alone = alone();
+        let mut held = 0;
+        for &other in &self.others {
+            held += self.at_each_call(Whose::Enlisted, other, self.close);
+            held += self.at_each_call(Whose::Enlisted, self.close, other);
+        }
+        held += self.at_each_call(Whose::Enlisted, self.close, self.close);
+        assert!(held > 0, "{}: no call was held up", self.name);
+    }
+}
+
+fn poll(log: &Log) -> Result<(), Error> {
+    let end = append(log, KEPT..KEPT + 3)?;
+    let mut future = std::pin::pin!(log.wait_async(end, Durability::Durable));
+    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(outcome) => outcome,
+        Poll::Pending => {
+            // With the caller's own threads there is no other.
+            log.run_background();
+            log.wait(end, Durability::Durable)
+        }
+    }
+}
+
+fn large(log: &Log) -> Result<(), Error> {
+    let end = match log.session()?.append(&Append::new(Kind::USER, &[&[3; 30_000]])) {
+        Err(katydid_wal::AppendError::NoSpace | katydid_wal::AppendError::TooLarge { .. })
+            if log.kind().in_nvram() =>
+        {
+            return Ok(());
+        }
+        other => other?.end,
+    };
+    log.wait(end, Durability::Durable)
+}
+
+fn calls() -> Vec<Call<Log>> {
+    vec![
+        ("append and wait", |log| make_durable(log, KEPT..KEPT + 5)),
+        ("append more than is prepared", large),
+        ("append a critical record", |log| {
+            let append = Append::new(Kind::USER, &[&[1; 100]]).admission(Admission::Critical);
+            let end = log.session()?.append(&append)?.end;
+            log.wait(end, Durability::Written)
+        }),
+        ("wait_async", poll),
+        ("request", |log| {
+            log.request(append(log, KEPT..KEPT + 3)?, Durability::Durable);
+            log.run_background();
+            Ok(())
+        }),
+        ("sync", |log| log.sync().map(drop)),
+        ("barrier", |log| {
+            log.barrier();
+            Ok(())
+        }),
+        ("reader", |log| {
+            log.reader(log.start())?.try_for_each(|record| record.map(drop))?;
+            Ok(())
+        }),
+        ("trim", |log| log.trim(log.durable())),
+        ("trim twice", |log| {
+            log.trim(log.durable())?;
+            make_durable(log, KEPT..KEPT + 3)?;
+            log.trim(log.durable())
+        }),
+        ("raise_reserve", |log| match log.raise_reserve(64 << 10) {
+            Err(Error::NoSpace) if log.kind().in_nvram() => Ok(()),
+            other => other.map(drop),
+        }),
+    ]
+}
+
+fn of_log(kind: LogKind, background: Background) -> Subject<Log> {
+    Subject {
+        name: format!("{kind}, {background:?}"),
+        open: Box::new(move |directory| {
+            Log::open_in(directory, options(kind, background)).expect("it can be opened")
+        }),
+        fill: |log| {
+            make_durable(log, 0..KEPT).expect("nothing fails");
+            append(log, KEPT..KEPT + 2).expect("nothing fails");
+        },
+        check: |log| {
+            let found: Vec<_> = log.reader(log.start()).expect("a reader").collect();
+            let small = found.iter().flatten().filter(|record| record.payload.len() == 1004).map(number);
+            let small: Vec<u32> = small.collect();
+            assert!(found.iter().all(Result::is_ok), "{found:?}");
+            // A call that trims leaves none of those that were acknowledged, the others all.
+            let is_trimmed =
+                log.start() > log.recovery().start || small.first().is_none_or(|first| *first >= KEPT);
+            assert!(is_trimmed || small.starts_with(&(0..KEPT + 2).collect::<Vec<_>>()), "{small:?}");
+        },
+        close: ("close", Log::close),
+        others: calls(),
+    }
+}
+
+#[test]
+fn no_call_reaches_the_directory_after_close() {
+    for background in [Background::Threads, Background::Caller] {
+        of_log(LogKind::Disk, background).all_pairs();
+    }
+}
+
+#[test]
+fn no_call_of_a_log_in_nvram_reaches_the_directory_after_close() {
+    for kind in LogKind::ALL.into_iter().filter(|kind| kind.in_nvram()) {
+        of_log(kind, Background::Threads).all_pairs();
+    }
+}
+
+/// What the log's own threads do for others is waited for as well.
+#[test]
+fn no_thread_of_the_log_reaches_the_directory_after_close() {
+    let _alone = alone();
+    let subject = of_log(LogKind::Disk, Background::Threads);
+    for name in ["katydid-log-maintenance", "katydid-log-syncer"] {
+        let calls = calls().into_iter().filter(|(name, _)| ["request", "raise_reserve"].contains(name));
+        let held: usize =
+            calls.map(|call| subject.at_each_call(Whose::Named(name), call, subject.close)).sum();
+        assert!(held > 0, "{name} was never held up");
+    }
+}
+
+fn of_parallel() -> Subject<ParallelLog> {
+    fn commit(log: &ParallelLog, count: u64) -> Result<(), Error> {
+        let mut depends = Dependences::default();
+        for timestamp in 0..count {
+            let mut session = log.session(StreamId::new((timestamp % 2) as u16))?;
+            let place = session.append(timestamp, &depends, Kind::USER, &[&[9; 1000]])?;
+            log.wait(place, &depends, Durability::Durable)?;
+            depends = Dependences::from_iter([place]);
+        }
+        Ok(())
+    }
+    Subject {
+        name: "parallel".to_owned(),
+        open: Box::new(|directory| {
+            let options = options(LogKind::Disk, Background::Threads);
+            ParallelLog::open_in(directory, 2, options).expect("it can be opened")
+        }),
+        fill: |log| commit(log, KEPT.into()).expect("nothing fails"),
+        check: |log| {
+            let from: Vec<_> = log.streams().iter().map(Log::start).collect();
+            let report = log.replay(&from, &|_| Ok::<(), ()>(()), &|_| {}).expect("all can be read");
+            // Perhaps not all streams before the others were closed.
+            let is_trimmed = from.iter().any(|start| start.get() > 0);
+            assert!(is_trimmed || report.records >= u64::from(KEPT), "{report:?}");
+        },
+        close: ("close", ParallelLog::close),
+        others: vec![
+            ("append and wait", |log| commit(log, 4)),
+            ("sync", |log| {
+                log.session(StreamId::new(1))?.append(
+                    100,
+                    &Dependences::default(),
+                    Kind::USER,
+                    &[&[8; 5000]],
+                )?;
+                log.sync()
+            }),
+            ("trim", |log| log.trim(&log.streams().iter().map(Log::durable).collect::<Vec<_>>())),
+            ("close a stream", |log| log.streams()[1].close()),
+        ],
+    }
+}
+
+#[test]
+fn no_call_of_a_parallel_log_reaches_the_directory_after_close() {
+    of_parallel().all_pairs();
+}
+
+/// Appenders in NVRAM store past the gate, but no other opening gets the memory while one of them may.
+#[test]
+fn memory_is_given_back_when_no_session_is_left_that_could_store_there() {
+    let _alone = alone();
+    for kind in LogKind::ALL.into_iter().filter(|kind| kind.in_nvram()) {
+        let memory = MemoryDirectory::new();
+        let open = || Log::open_in(Arc::new(memory.clone()), options(kind, Background::Threads));
+        let log = open().expect("it can be opened");
+        make_durable(&log, 0..3).expect("nothing fails");
+        let session = log.session().expect("there is one");
+        log.close().expect("nothing fails");
+        drop(log);
+        let refused = open().expect_err("its memory is in use");
+        assert!(refused.to_string().contains("in use"), "{kind}: {refused}");
+        drop(session);
+        let next = open().expect("it is free");
+        let found: Vec<u32> =
+            next.reader(next.start()).expect("a reader").flatten().map(|record| number(&record)).collect();
+        assert_eq!(found, [0, 1, 2], "{kind}: and the refused opening has changed nothing");
+    }
+}
