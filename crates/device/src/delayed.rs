@@ -43,7 +43,7 @@ impl Waiting {
     pub const TAIL: Duration = Duration::from_micros(50);
 
     fn wait(self, delay: Duration) {
-        let end = Instant::now() + delay;
+        let begun = Instant::now();
         let asleep = match self {
             Waiting::Spin => Duration::ZERO,
             Waiting::Timer => delay,
@@ -53,7 +53,7 @@ impl Waiting {
             lower_timer_slack();
             std::thread::sleep(asleep);
         }
-        while Instant::now() < end {
+        while begun.elapsed() < delay {
             std::hint::spin_loop();
         }
     }

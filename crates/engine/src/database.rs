@@ -159,12 +159,17 @@ impl Database {
     }
 
     /// Begins a transaction with the database's durability.
+    ///
+    /// # Errors
+    /// `Error::Closed`. `Error::TooManyTransactions` from the memory engine, in which at most 4,095 transactions are open at a time: the
+    /// next one waits, at most `Options::lock_wait`, for one of them to end.
     pub fn begin(&self) -> Result<Transaction> {
         let durability = self.options().durability;
         self.begin_with(TransactionOptions { durability, ..TransactionOptions::default() })
     }
 
-    /// Begins a transaction.
+    /// Begins a transaction. Errors as [`Database::begin`]; and `Error::Conflict` from the memory engine if a commit that a transaction
+    /// which only reads must wait for takes longer than `Options::lock_wait`.
     pub fn begin_with(&self, options: TransactionOptions) -> Result<Transaction> {
         let of = match &self.of {
             DatabaseOf::Paged(database) => TransactionOf::Paged(database.begin(options)?),
@@ -173,7 +178,8 @@ impl Database {
         Ok(Transaction::new(of, self.of.opening().id(), options.access))
     }
 
-    /// Begins a transaction that only reads, with the database's durability. See [`Access::ReadOnly`](crate::Access::ReadOnly).
+    /// Begins a transaction that only reads, with the database's durability. See [`Access::ReadOnly`](crate::Access::ReadOnly). Errors as
+    /// [`Database::begin_with`].
     pub fn begin_read_only(&self) -> Result<Transaction> {
         let durability = self.options().durability;
         let access = Access::ReadOnly;

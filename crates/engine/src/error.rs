@@ -147,6 +147,12 @@ pub enum Error {
         /// The oldest open transaction, if old versions are kept for it.
         held_by: Option<TxnId>,
     },
+    /// The memory engine: as many transactions are open as there can be, and for `Options::lock_wait` none of them ended. None was begun.
+    #[error("{limit} transactions are open, and there cannot be more")]
+    TooManyTransactions {
+        /// The limit: 4,095.
+        limit: usize,
+    },
     /// The transaction was begun to read only.
     #[error("the transaction was begun to read only")]
     ReadOnly,

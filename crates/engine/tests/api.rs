@@ -6,10 +6,12 @@ mod common;
 
 use common::{block_on, contents, key, options_for};
 use katydid::{
-    Access, Database, Durability, EngineKind, Error, LockRelease, Lsn, Options, Read, TransactionOptions,
+    Access, Database, Durability, EngineKind, Error, LockRelease, LogKind, Lsn, Options, Persistence, Read,
+    TransactionOptions,
 };
 use katydid_device::{Directory, MemoryDirectory, SimDevice, Survival};
 use std::sync::Arc;
+use std::time::Duration;
 
 suite! {
     what_is_put_is_there_after_opening_again,
@@ -25,6 +27,7 @@ suite! {
     foreign_directories_are_refused_and_left_alone,
     options_out_of_range_are_named,
     transact_retries_conflicts_and_passes_other_errors_on,
+    every_duration_may_be_the_longest_there_is,
     an_error_that_transact_hands_out_rests_on_nothing_that_a_crash_takes_back,
     every_way_to_commit_yields_the_same_order_of_lsns,
     durability_and_durable_reads,
@@ -332,6 +335,53 @@ fn transact_retries_conflicts_and_passes_other_errors_on(engine: EngineKind) {
     });
     assert!(matches!(refused, Err(Error::KeyExists)));
     assert_eq!(database.get(&table, "n").unwrap(), Some(200u64.to_le_bytes().to_vec()));
+}
+
+fn every_duration_may_be_the_longest_there_is(engine: EngineKind) {
+    // Options with a duration, all of them: a new one is added here.
+    let mut options = Options { lock_wait: Duration::MAX, ..options_for(engine) };
+    options.log.stall_after = Duration::MAX;
+    options.validate().unwrap();
+    let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
+    for round in 0..2u64 {
+        let database = Database::open_in(directory.clone(), options.clone()).unwrap();
+        let table = database.table("t").unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                let (database, table) = (&database, &table);
+                scope.spawn(move || {
+                    for number in 0..50 {
+                        // All of them want the same keys, so that some wait.
+                        let put = database.transact(|txn| {
+                            txn.get_for_update(table, key(number % 3))?;
+                            txn.put(table, key(number % 3), key(thread))?;
+                            txn.put(table, key(100 + thread), key(number))
+                        });
+                        assert!(put.is_ok() || put.is_err_and(|error| error.is_retryable()));
+                    }
+                });
+            }
+        });
+        assert_eq!(database.get(&table, key(103)).unwrap(), Some(key(49)));
+        let mut user = database.begin().unwrap();
+        user.put(&table, "user", [round as u8]).unwrap();
+        std::thread::scope(|scope| {
+            let dropper = scope.spawn(|| database.drop_table("t"));
+            user.commit().unwrap();
+            assert!(dropper.join().unwrap().unwrap());
+        });
+        let reader = database.begin_read_only().unwrap();
+        reader.commit().unwrap();
+        database.checkpoint().unwrap();
+        drop(table);
+        database.close().unwrap();
+    }
+    // A latency is waited out at each persist, so it has a limit, which is named.
+    let log = LogKind::ALL.into_iter().find(|kind| kind.in_nvram()).unwrap();
+    let mut options = common::with_log(options, log);
+    options.log.nvram.want = Persistence::Emulated { latency: Duration::MAX };
+    let refused = options.validate().unwrap_err();
+    assert!(matches!(refused, Error::Option { option: "nvram.want", .. }), "{refused}");
 }
 
 fn an_error_that_transact_hands_out_rests_on_nothing_that_a_crash_takes_back(engine: EngineKind) {

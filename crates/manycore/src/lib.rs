@@ -59,6 +59,7 @@ mod sizes;
 #[path = "../../engine/src/memory/store"]
 mod store {
     pub(crate) mod clock;
+    pub(crate) mod deadline;
     pub(crate) mod slots;
     #[path = "../../../../manycore/src/txn.rs"]
     pub(crate) mod txn;

@@ -50,7 +50,7 @@ pub struct NvramOptions {
     /// Entries of `NvLogging`, of 8 bytes each beside the heap: most physical records that the log holds between two trims. Default 0: one
     /// for each 64 bytes of the heap. A power of two from 64 to 268,435,456. Only a new log takes it.
     pub entries: u64,
-    /// What memory to ask for. Default `Auto`: real where there is such, else emulated.
+    /// What memory to ask for. Default `Auto`: real where there is such, else emulated. An emulated latency is at most 1 s.
     pub want: Persistence,
 }
 
@@ -436,6 +436,11 @@ impl Options {
             let bytes = self.nvram.bytes;
             let good = bytes.is_power_of_two() && (16 << 10..=16 << 30).contains(&bytes);
             check(good, "nvram.bytes", bytes, "a power of two from 16384 to 17179869184")?;
+            if let Persistence::Emulated { latency } = self.nvram.want {
+                let seconds = latency.as_secs();
+                let good = latency <= Duration::from_secs(1);
+                check(good, "nvram.want", seconds, "at most 1 second of latency")?;
+            }
             if self.log == LogKind::NvLogging {
                 let entries = self.nvram.entries();
                 check(

@@ -122,8 +122,9 @@ impl MemoryDatabase {
             Closing::Busy if engine.opening.is_closing() => return Err(Error::Closed),
             Closing::Busy => {
                 engine.tally.conflicts.up();
-                let kind = ConflictKind::Timeout;
-                return Err(Error::Conflict { victim: TxnId::NONE, holder: None, kind });
+                // The transaction that would have dropped it.
+                let victim = engine.begin(Access::ReadWrite).map_or(TxnId::NONE, |running| running.id());
+                return Err(Error::Conflict { victim, holder: None, kind: ConflictKind::Timeout });
             }
         }
         let _ddl = self.inner.ddl.lock();

@@ -3,14 +3,14 @@
 //! A table is dropped only when no transaction uses it. Who uses it counts himself in before he looks whether it is being dropped, and
 //! the dropper says so before it counts them: one of the two sees the other.
 
-use super::store::Table;
+use super::store::{Deadline, Table};
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{TableId, TxnId};
 use crate::shard::{SHARDS, shard_of_thread};
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const USED: u8 = 0;
 const DROPPING: u8 = 1;
@@ -79,7 +79,7 @@ impl MemoryTable {
                 DROPPING => drop(entered),
                 _ => return Err(Error::TableDropped { name: self.name.clone() }),
             }
-            if Instant::now() >= *until.get_or_insert_with(|| Instant::now() + at_most) {
+            if until.get_or_insert_with(|| Deadline::after(at_most)).is_over() {
                 break;
             }
             rest(step);
@@ -90,7 +90,7 @@ impl MemoryTable {
     /// Keeps transactions out, and waits for those within. Whoever is told `Closed` ends that by `reopen` or `dropped`.
     /// Gives up at once when `is_closing`.
     pub(crate) fn close(&self, at_most: Duration, is_closing: impl Fn() -> bool) -> Closing {
-        let until = Instant::now() + at_most;
+        let until = Deadline::after(at_most);
         let mut is_ours = false;
         for step in 0.. {
             if !is_ours {
@@ -103,7 +103,7 @@ impl MemoryTable {
             if is_ours && self.users.iter().all(|users| users.load(SeqCst) == 0) {
                 return Closing::Closed;
             }
-            if is_closing() || Instant::now() >= until {
+            if is_closing() || until.is_over() {
                 break;
             }
             rest(step);

@@ -4,6 +4,7 @@
 mod common;
 mod doomed;
 mod durable_reads;
+mod limits;
 
 use common::{key, options_for};
 use katydid::{

@@ -10,11 +10,12 @@
 
 use super::LogView;
 use super::clock::Timestamp;
+use super::deadline::Deadline;
 use katydid_wal::{Dependences, Lsn, Place, StreamId};
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Yields before a waiter parks: a validation takes less, and waking costs more.
 const YIELDS: u32 = 20;
@@ -190,11 +191,11 @@ impl Fate {
         }
         // The other may wait for a group of which records of this thread are a part (paper, section III-B.2).
         log.before_wait();
-        let until = Instant::now() + at_most;
+        let deadline = Deadline::after(at_most);
         self.waiters.fetch_add(1, Ordering::SeqCst);
         let mut latch = self.latch.lock();
         let mut state = self.state();
-        while state == State::Pending && !self.decided.wait_until(&mut latch, until).timed_out() {
+        while state == State::Pending && !deadline.sleep(&self.decided, &mut latch) {
             state = self.state();
         }
         drop(latch);

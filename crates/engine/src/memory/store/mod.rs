@@ -13,6 +13,7 @@
 mod backoff;
 mod clock;
 mod collect;
+mod deadline;
 mod fate;
 mod index;
 mod limit;
@@ -33,6 +34,7 @@ mod value;
 #[cfg(test)]
 pub(crate) use clock::HandClock;
 pub(crate) use clock::{SLOTS_MAX, Source, Timestamp};
+pub(crate) use deadline::Deadline;
 pub(crate) use load::{Found, Loader, Row};
 pub(crate) use record::{Key, Value};
 pub(crate) use transaction::{Mark, Running};
@@ -123,7 +125,8 @@ impl Entrance {
     /// Begins a transaction. `lock_wait` bounds each single wait for another.
     ///
     /// # Errors
-    /// `Error::Conflict` if too many are open for that long, or if a reader had to wait that long for one that is being validated.
+    /// `Error::TooManyTransactions` if as many as there can be are open for that long. `Error::Conflict` if a reader had to wait that long
+    /// for one that is being validated.
     pub(crate) fn begin(&self, access: Access, lock_wait: Duration) -> Result<Running> {
         Running::begin(self.clone(), access, lock_wait)
     }

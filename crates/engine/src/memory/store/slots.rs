@@ -13,11 +13,12 @@
 
 use super::LogView;
 use super::clock::{Clock, SLOTS_MAX, Timestamp};
+use super::deadline::Deadline;
 use super::sync_shim::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst, yield_now};
 use crossbeam_utils::CachePadded;
 use parking_lot::{Condvar, Mutex};
 use std::cell::Cell;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const PHASE_BITS: u32 = 12;
 
@@ -126,20 +127,25 @@ impl Slots {
         Some(free)
     }
 
+    /// How many transactions may be open at a time.
+    pub(super) fn count(&self) -> usize {
+        self.slots.len()
+    }
+
     /// Takes a slot; none if none gets free in time.
     pub(super) fn take(&self, at_most: Duration, log: &dyn LogView) -> Option<usize> {
         if let Some(slot) = self.take_any() {
             return Some(slot);
         }
         log.before_wait();
-        let until = Instant::now() + at_most;
+        let deadline = Deadline::after(at_most);
         self.waiting.fetch_add(1, SeqCst);
         let mut latch = self.latch.lock();
         let slot = loop {
             match self.take_any() {
                 Some(slot) => break Some(slot),
                 None if self.is_shut.load(SeqCst) => break None,
-                None if self.freed.wait_until(&mut latch, until).timed_out() => break self.take_any(),
+                None if deadline.sleep(&self.freed, &mut latch) => break self.take_any(),
                 None => {}
             }
         };
@@ -213,15 +219,17 @@ impl Slots {
 
     // ---- readers
 
-    /// The number of a reader that begins in `slot`, and the bound below which it reads (invariant 2). None if a writer that it must wait
-    /// for does not come to an end in time.
+    /// The number of a reader that begins in `slot`, and the bound below which it reads (invariant 2).
+    ///
+    /// # Errors
+    /// A writer that it must wait for does not come to an end in time.
     pub(super) fn begin_read(
         &self,
         slot: usize,
         clock: &Clock,
         at_most: Duration,
         log: &dyn LogView,
-    ) -> Option<(Timestamp, Timestamp)> {
+    ) -> Result<(Timestamp, Timestamp), Stuck> {
         let own = &self.slots[slot];
         own.reads_at.store(self.horizon.load(SeqCst), SeqCst);
         let acknowledged = self.acknowledged();
@@ -236,13 +244,16 @@ impl Slots {
                 match self.meet(at, acknowledged, bound) {
                     Meeting::Passed => break,
                     Meeting::Below(lower) => bound = lower,
-                    Meeting::Again if wait.is_over(log) => return None,
+                    Meeting::Again if wait.is_over(log) => {
+                        let writer = Timestamp::of(parts(self.slots[at].word.load(SeqCst)).0, at);
+                        return Err(Stuck { reader: Timestamp::of(tick, slot), writer });
+                    }
                     Meeting::Again => {}
                 }
             }
         }
         own.reads_at.store(bound.get(), SeqCst);
-        Some((Timestamp::of(tick, slot), bound))
+        Ok((Timestamp::of(tick, slot), bound))
     }
 
     /// What a reader that begins makes of a slot.
@@ -316,6 +327,13 @@ impl Slots {
     }
 }
 
+/// A reader that could not begin, and the writer that it waited for.
+#[derive(Debug)]
+pub(super) struct Stuck {
+    pub(super) reader: Timestamp,
+    pub(super) writer: Timestamp,
+}
+
 /// What a reader that begins makes of a slot.
 enum Meeting {
     /// Nothing below its bound will come from there, or what comes is in place.
@@ -329,7 +347,7 @@ enum Meeting {
 struct Patience {
     at_most: Duration,
     turns: u32,
-    until: Option<Instant>,
+    until: Option<Deadline>,
 }
 
 impl Patience {
@@ -345,9 +363,9 @@ impl Patience {
         }
         let until = *self.until.get_or_insert_with(|| {
             log.before_wait();
-            Instant::now() + self.at_most
+            Deadline::after(self.at_most)
         });
-        Instant::now() >= until
+        until.is_over()
     }
 }
 

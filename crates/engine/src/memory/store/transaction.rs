@@ -13,6 +13,7 @@ use super::clock::Timestamp;
 use super::fate::Fate;
 use super::limit::{RECORD_BYTES, VERSION_BYTES};
 use super::record::{Key, Obstacle, Record, Value, Version};
+use super::slots::Stuck;
 use super::transaction_writes::{Write, WriteSet};
 use super::{Entrance, Table};
 use crate::error::{ConflictKind, Error, Result};
@@ -98,8 +99,8 @@ const COMPACT_FIRST: usize = 1024;
 
 impl Running {
     pub(super) fn begin(store: Entrance, access: Access, lock_wait: Duration) -> Result<Self> {
-        let timeout = || Error::Conflict { victim: TxnId::NONE, holder: None, kind: ConflictKind::Timeout };
-        let slot = store.slots.take(lock_wait, store.log.as_ref()).ok_or_else(timeout)?;
+        let too_many = || Error::TooManyTransactions { limit: store.slots.count() };
+        let slot = store.slots.take(lock_wait, store.log.as_ref()).ok_or_else(too_many)?;
         let open = Open { store, slot, charged: 0 };
         let store = &open.store;
         let (timestamp, bound) = match access {
@@ -109,7 +110,11 @@ impl Running {
             }
             Access::ReadOnly => {
                 let begun = store.slots.begin_read(slot, &store.clock, lock_wait, store.log.as_ref());
-                begun.ok_or_else(timeout)?
+                begun.map_err(|Stuck { reader, writer }| Error::Conflict {
+                    victim: TxnId::new(reader.get()),
+                    holder: Some(TxnId::new(writer.get())),
+                    kind: ConflictKind::Timeout,
+                })?
             }
         };
         Ok(Running {
