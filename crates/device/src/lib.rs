@@ -28,6 +28,7 @@ mod memory;
 mod name;
 pub mod nvram;
 pub mod probe;
+mod publish;
 mod sim;
 mod slab;
 mod stripes;
@@ -43,6 +44,8 @@ pub use file::FileDirectory;
 pub use gate::Gate;
 pub use memory::MemoryDirectory;
 pub use probe::Device;
+#[doc(hidden)]
+pub use publish::publish_stores;
 pub use sim::{Fault, SimDevice, Survival};
 pub use slab::Slab;
 pub use stripes::StripedDirectory;

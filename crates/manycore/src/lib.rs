@@ -69,6 +69,9 @@ mod store {
             AtomicBool, AtomicU64, AtomicUsize, Ordering, spin_loop, yield_now,
         };
         pub(crate) use crate::vm::Instant;
+
+        /// The virtual clock is read after the stores before it.
+        pub(crate) fn publish_stores() {}
     }
 
     /// What slots ask of the log.

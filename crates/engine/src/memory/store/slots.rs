@@ -3,7 +3,8 @@
 //! A slot is written by its owner; readers that begin may set it from reading to overtaken; all scan it. Invariants:
 //!
 //! 1. A writer says that it reads before it reads the clock for its timestamp. So who has read the clock and then found nothing in
-//!    the slot knows: what is written from there has a timestamp of its own tick or later.
+//!    the slot knows: what is written from there has a timestamp of its own tick or later. Language and processors order atomics by
+//!    each other, but not by the clock, so the writer waits until its word is visible (`publish_stores`).
 //! 2. A reader's bound is greater than every acknowledged timestamp when it began, and no version below it can come into being any
 //!    more: each writer of a lower timestamp has ended, has been overtaken and will take a new timestamp, or has all its
 //!    versions in place, to be waited for where they are met. So it reads a consistent state and raises nothing.
@@ -14,7 +15,7 @@
 use super::LogView;
 use super::clock::{Clock, SLOTS_MAX, Timestamp};
 use super::deadline::Deadline;
-use super::sync_shim::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst, yield_now};
+use super::sync_shim::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst, publish_stores, yield_now};
 use crossbeam_utils::CachePadded;
 use parking_lot::{Condvar, Mutex};
 use std::cell::Cell;
@@ -191,6 +192,7 @@ impl Slots {
             let last = own.last.load(SeqCst);
             let bound = word(last, Phase::Reading);
             own.word.store(bound, SeqCst); // invariant 1
+            publish_stores();
             let tick = clock.after(last);
             own.last.store(tick, SeqCst);
             // Fails if a reader came by in between, which may have read the clock after us.
@@ -235,7 +237,8 @@ impl Slots {
         let acknowledged = self.acknowledged();
         let tick = clock.after(acknowledged.tick().max(own.last.load(SeqCst)));
         own.last.store(tick, SeqCst);
-        // The exchange takes the tick's value, so the scan below cannot begin before the clock was read.
+        // The exchange takes the tick's value, so the scan below cannot begin before the clock was read: its loads come after the
+        // exchange's store, both being sequentially consistent.
         own.word.swap(word(tick, Phase::ReadOnly), SeqCst);
         let mut bound = Timestamp::of(tick, 0);
         for at in 0..self.used.load(SeqCst) {

@@ -13,4 +13,11 @@ pub(super) use katydid_wal::testing::explore::{
     AtomicBool, AtomicU64, AtomicUsize, Ordering, spin_loop, yield_now,
 };
 
+#[cfg(not(katydid_explore))]
+pub(super) use katydid_device::publish_stores;
+
+/// The explorer's clock is an atomic like the others.
+#[cfg(katydid_explore)]
+pub(super) fn publish_stores() {}
+
 pub(super) use std::time::Instant;
