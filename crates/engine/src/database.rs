@@ -263,7 +263,8 @@ impl Database {
     }
 
     /// Ends the database: waits for the calls of other threads that are under way, takes a checkpoint, closes the log and gives the
-    /// directory back. Nothing of this opening changes the directory after that.
+    /// directory back. Nothing of this opening changes the directory after that. The memory engine takes no checkpoint if nothing was
+    /// committed, if the log is short beside what the database holds, or if the device has no room: the next open reads the log.
     ///
     /// Calls that begin later, on any clone, fail with `Error::Closed`. So do calls that wait for a transaction that is still open, at once,
     /// however long `Options::lock_wait` is. Transactions that have not committed are lost. Commits whose callbacks or futures are still

@@ -13,7 +13,8 @@
 //!    in what is kept of another stream brings it back.
 //! 3. A version that (3) saw is durable with all it depends on before (6), or there is no checkpoint: no lost transaction is in one.
 //!
-//! A crash before (6) leaves the former checkpoint with all of the log it needs; after it, more log and files than needed.
+//! A crash before (6) leaves the former checkpoint with all of the log it needs; after it, more log and files than needed. A failure before
+//! (6) leaves no files of the attempt: on a full device they would keep the room that commits need.
 
 use super::checkpoint::{Manifest, PARTS_MAX, PartWriter, Row as FileRow};
 use super::engine::Engine;
@@ -34,6 +35,9 @@ use std::time::Duration;
 
 /// Longest wait for one undecided version; then the checkpoint is given up, and taken later.
 const WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// Closing takes a checkpoint if the log that the next opening would read is at least one part in so many of what rows take in memory.
+const LOG_SHARE: u64 = 16;
 
 /// Where checkpoints stand, and the bell of the thread that takes them.
 #[derive(Debug)]
@@ -79,9 +83,13 @@ impl Checkpoints {
 
     /// Whether there is anything that is in no checkpoint.
     pub(crate) fn has_more(&self, log: &ParallelLog) -> bool {
+        self.replayed.load(Ordering::Relaxed) || self.has_appended(log)
+    }
+
+    /// Whether anything was committed since the last checkpoint that this opening has taken, or since it began.
+    fn has_appended(&self, log: &ParallelLog) -> bool {
         let mut ends = log.streams().iter().zip(&self.last);
-        self.replayed.load(Ordering::Relaxed)
-            || ends.any(|(log, last)| log.reserved().get() > last.load(Ordering::Relaxed))
+        ends.any(|(log, last)| log.reserved().get() > last.load(Ordering::Relaxed))
     }
 
     /// Called with the place of each commit: wakes the thread when there is something for it to do.
@@ -151,18 +159,28 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes the last checkpoint of a closing, if there is anything that is in none, and marks the database as closed cleanly. Nothing else
-    /// runs.
+    /// Takes the last checkpoint of a closing, if that is worth it, and marks the database as closed cleanly if all is in a checkpoint.
+    ///
+    /// No promise needs this checkpoint: the log has everything, and the next opening reads it. What the checkpoint saves is that reading,
+    /// and it costs a second copy of all rows until the former one is removed. So none is taken by an opening that has only read, nor for
+    /// a log that is short beside the rows ([`LOG_SHARE`]); and if the device has no room for it, that is no failure to close.
+    /// Nothing else runs.
     pub(super) fn last_checkpoint(&self) -> Result<()> {
-        let _turn = self.checkpoints.turn.lock();
-        if self.checkpoints.has_more(&self.log) {
-            self.take_and_collect()?;
+        let checkpoints = &self.checkpoints;
+        let _turn = checkpoints.turn.lock();
+        let is_worth_it = checkpoints.has_appended(&self.log)
+            && self.log_bytes().saturating_mul(LOG_SHARE) >= self.store.used();
+        if is_worth_it {
+            match self.take_and_collect() {
+                Err(error) if error.is_no_space() && !self.gate.is_shut() => {}
+                outcome => drop(outcome?),
+            }
         }
-        let is_all = !self.checkpoints.has_more(&self.log);
-        debug_assert!(is_all, "a record behind the last checkpoint");
-        self.control.update(|control| {
-            control.shutdown = if is_all { Shutdown::Clean } else { Shutdown::Unclean };
-        })
+        let shutdown = if checkpoints.has_more(&self.log) { Shutdown::Unclean } else { Shutdown::Clean };
+        if self.control.get().shutdown != shutdown {
+            self.control.update(|control| control.shutdown = shutdown)?;
+        }
+        Ok(())
     }
 
     /// Keeps checkpoints from being taken, and so the log from being trimmed, until dropped.
@@ -198,6 +216,21 @@ impl Engine {
         let begun = self.store.now();
         let from = self.log.barrier();
         let number = self.control.get().checkpoint_number + 1;
+        self.write(number, &from).inspect_err(|_| self.folder.discard(number))?;
+        self.control.update(|control| control.checkpoint_number = number)?;
+        for (last, from) in self.checkpoints.last.iter().zip(&from) {
+            last.store(from.get(), Ordering::Relaxed);
+        }
+        self.checkpoints.replayed.store(false, Ordering::Relaxed);
+        self.checkpoints.taken.fetch_add(1, Ordering::Relaxed);
+        self.set_due(&from);
+        self.log.trim(&from)?;
+        self.folder.remove_all_but(number)?;
+        Ok(Lsn::new(begun.get()))
+    }
+
+    /// Writes the files of checkpoint `number`, which goes with the log from `from` on.
+    fn write(&self, number: u64, from: &[Lsn]) -> Result<()> {
         let writer = self.folder.begin(number)?;
         let tables = self.store.tables();
         let walk = Mutex::new(Walk { tables, from: Bound::Unbounded });
@@ -231,17 +264,7 @@ impl Engine {
         }
         let next_table = self.control.get().next_table;
         let greatest = self.store.now().get();
-        writer.finish(Manifest { next_table, greatest, from: from.clone(), parts })?;
-        self.control.update(|control| control.checkpoint_number = number)?;
-        for (last, from) in self.checkpoints.last.iter().zip(&from) {
-            last.store(from.get(), Ordering::Relaxed);
-        }
-        self.checkpoints.replayed.store(false, Ordering::Relaxed);
-        self.checkpoints.taken.fetch_add(1, Ordering::Relaxed);
-        self.set_due(&from);
-        self.log.trim(&from)?;
-        self.folder.remove_all_but(number)?;
-        Ok(Lsn::new(begun.get()))
+        writer.finish(Manifest { next_table, greatest, from: from.to_vec(), parts })
     }
 
     /// Takes batches and writes them until nothing is left.

@@ -374,7 +374,7 @@ impl Closes for Engine {
         self.ender.stop();
     }
 
-    /// Takes a checkpoint if there is anything to keep.
+    /// Takes a checkpoint if that is worth it.
     fn finish(&self) -> Result<()> {
         let outcome = if self.gate.is_shut() { Err(self.poison()) } else { self.last_checkpoint() };
         self.writers.iter().for_each(|writers| writers.lock().clear());

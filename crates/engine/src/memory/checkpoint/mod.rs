@@ -95,6 +95,12 @@ impl CheckpointFolder {
         Ok(CheckpointWriter::new(self.clone(), Identity { database: self.database, number }))
     }
 
+    /// Removes what there is of checkpoint `number`, which the control file does not name: it will not be finished. Best effort: `begin`
+    /// and the next opening remove it as well.
+    pub(crate) fn discard(&self, number: u64) {
+        let _removed = self.remove_if(|found| found == number);
+    }
+
     /// Reads checkpoint `number`, which the control file names: everything of it must be there. The bytes are read from the device,
     /// not taken from what a process that died has left in memory.
     pub(crate) fn read(&self, number: u64) -> Result<CheckpointReader> {
