@@ -18,6 +18,7 @@ mod open;
 mod opening;
 mod options;
 mod paged;
+mod pause;
 mod range;
 mod session;
 mod shard;

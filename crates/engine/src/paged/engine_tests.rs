@@ -1,8 +1,11 @@
-//! A bug found in the middle of a change, after its record got into the log: the database must shut itself off.
+//! A bug found, or a panic, in the middle of a change, after its record got into the log: the database must shut itself off.
 
 use crate::paged::page::Value;
+use crate::pause::{Place, with_hook};
 use crate::{Database, Error, Options, Result, Table};
-use katydid_device::SimDevice;
+use katydid_device::{SimDevice, Survival};
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 static LONG: [u8; 20_000] = [7; 20_000];
 
@@ -62,4 +65,78 @@ fn a_change_that_is_logged_and_cannot_be_made_shuts_the_database_off() {
     assert_eq!(database.get(&table, "third").expect("get"), None);
     let report = database.verify(None).expect("verify");
     assert!(report.is_sound(), "{:#?}", report.faults);
+}
+
+/// Panics the thread where it comes to `place` for the `nth` time. Whether it did.
+fn panics_at(place: Place, nth: u32, work: impl FnOnce()) -> bool {
+    let left = Cell::new(nth);
+    let hook = move |at| {
+        if at == place {
+            left.set(left.get() - 1);
+            assert_ne!(left.get(), 0, "planted");
+        }
+    };
+    catch_unwind(AssertUnwindSafe(|| with_hook(hook, work))).is_err()
+}
+
+/// Puts, splits, long values, merges, a rollback and a clean-up after a commit.
+fn changes(database: &Database, table: &Table) {
+    for number in 0..60u32 {
+        database.put(table, number.to_be_bytes(), [3; 300]).expect("put");
+    }
+    database.put(table, "long", "short").expect("put");
+    let mut txn = database.begin().expect("begin");
+    txn.put(table, "other", LONG).expect("put");
+    txn.delete(table, "third").expect("delete");
+    txn.rollback().expect("rollback");
+    for number in 0..60u32 {
+        database.delete(table, number.to_be_bytes()).expect("delete");
+    }
+}
+
+#[test]
+fn a_panic_in_the_middle_of_a_change_shuts_the_database_off() {
+    for place in [Place::Logged, Place::Edited] {
+        let mut shown = 0;
+        for nth in (1..).step_by(7) {
+            let device = SimDevice::new(1);
+            let database = open(&device);
+            let table = database.table("t").expect("table");
+            database.put(&table, "long", LONG).expect("put");
+            for key in ["other", "third"] {
+                database.put(&table, key, "before").expect("put");
+            }
+            if !panics_at(place, nth, || changes(&database, &table)) {
+                break;
+            }
+            shown += 1;
+            let shut = |outcome: Result<()>| {
+                let error = outcome.expect_err("nothing may succeed any more");
+                assert!(
+                    error.is_poisoned() && error.to_string().contains("a panic"),
+                    "{place:?} {nth}: {error}"
+                );
+            };
+            shut(database.get(&table, "other").map(drop));
+            shut(database.put(&table, "other", "after"));
+            shut(database.checkpoint().map(drop));
+            shut(database.begin().map(drop));
+            let engine = database.paged().engine();
+            assert!(engine.pool.flush_all().is_err(), "what is half changed may be written back");
+            shut(database.close());
+            // What is in place and in the log is whole, of the process that went on as of the machine that crashed.
+            for survival in [Survival::KeepAll, Survival::DropAll] {
+                let device = device.reopen_with(u64::from(nth), survival);
+                let database = open(&device);
+                let table = database.table("t").expect("table");
+                let get = |key: &str| database.get(&table, key).expect("get").expect("the key is there");
+                let long = get("long");
+                assert!(long == LONG || long == b"short", "{place:?} {nth}: {} bytes", long.len());
+                assert_eq!((get("other"), get("third")), (b"before".to_vec(), b"before".to_vec()));
+                let report = database.verify(None).expect("verify");
+                assert!(report.is_sound(), "{place:?} {nth}: {:#?}", report.faults);
+            }
+        }
+        assert!(shown > 3, "{place:?}: {shown} panics: the test shows nothing");
+    }
 }

@@ -9,7 +9,7 @@
 //! by then; the error goes to the caller.
 
 use super::Pool;
-use super::frame::Meta;
+use super::meta::Meta;
 use crate::Lsn;
 use crate::error::Result;
 use crate::paged::double_write::{Batch, DoubleWrite};
@@ -107,7 +107,7 @@ impl Pool {
             }
             batch.push(&body.bytes);
             log_end = log_end.max(body.change_end);
-            body.meta.begin_flush(&self.ties);
+            body.begin_flush();
             marked.push(body.meta.clone());
         }
         if batch.is_empty() {

@@ -5,30 +5,24 @@
 //! | field | written by | read by | ordering |
 //! |---|---|---|---|
 //! | `Body` | holder of the exclusive latch | holder of the latch | the latch |
-//! | `Meta::page` | sole owner of the frame (not in a table) | anybody who found the frame in a table | the shard's latch |
-//! | `Meta::rec_lsn` | `begin_change` (exclusive latch): none -> LSN; redo: lowers it; flusher (shared latch and flusher mutex): LSN -> none | checkpoint, eviction, flusher | stores Release, loads Acquire |
-//! | `Meta::flushing` | flusher (its mutex): LSN before it clears `rec_lsn`, none after the sync in place | checkpoint, eviction | stores Release, loads Acquire |
+//! | `Meta` | see `meta` | see `meta` | see `meta` |
 //! | `Frame::referenced` | every access: true; the clock: false | the clock | Relaxed: a hint. In the table's entry: a hit touches no other line for it |
 //!
 //! Invariants:
 //!
-//! 1. A page whose bytes differ from the device's has `rec_lsn` or `flushing` set. The flusher sets `flushing` before it clears
-//!    `rec_lsn`, a reader loads `rec_lsn` first: nobody sees both unset in between.
-//! 2. `rec_lsn` is set before the record of the page's first change is appended, to a lower bound of that record's LSN.
+//! 1. A page whose bytes differ from the device's is dirty or being written back (`meta`).
+//! 2. A page is dirty before the record of its first change is appended.
 //! 3. A frame is pinned while somebody beside its table entry holds its latch's `Arc`; only unpinned frames are evicted,
 //!    under the shard's exclusive latch, which everybody needs to get at the `Arc`.
 
 use super::barrier::WalBarrier;
+use super::meta::Meta;
 use crate::Lsn;
 use crate::error::Result;
-use crate::paged::page::PageId;
 use katydid_device::AlignedBuffer;
 use parking_lot::RwLock;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-
-/// No LSN: the page is clean, or not being written back.
-const NONE: u64 = u64::MAX;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// What all frames of a pool share.
 #[derive(Debug)]
@@ -36,72 +30,6 @@ pub(super) struct Ties {
     pub(super) wal: Arc<dyn WalBarrier>,
     /// Frames with `rec_lsn` set. Relaxed: a gauge.
     pub(super) dirty: AtomicUsize,
-}
-
-#[derive(Debug)]
-pub(super) struct Meta {
-    page: AtomicU64,
-    rec_lsn: AtomicU64,
-    flushing: AtomicU64,
-}
-
-impl Meta {
-    pub(super) fn page(&self) -> PageId {
-        PageId::new(self.page.load(Ordering::Relaxed))
-    }
-
-    /// The recovery LSN, if the page is dirty or being written back.
-    pub(super) fn recovery_lsn(&self) -> Option<Lsn> {
-        let rec_lsn = self.rec_lsn.load(Ordering::Acquire);
-        let lowest = rec_lsn.min(self.flushing.load(Ordering::Acquire));
-        (lowest != NONE).then(|| Lsn::new(lowest))
-    }
-
-    /// The holder of the exclusive latch is about to append a record that changes the page.
-    pub(super) fn begin_change(&self, ties: &Ties) {
-        if self.rec_lsn.load(Ordering::Relaxed) == NONE {
-            self.rec_lsn.store(ties.wal.floor().get(), Ordering::Release);
-            ties.dirty.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// The holder of the exclusive latch, after `begin_change`, knows that the record begins at `lsn`.
-    #[inline]
-    pub(super) fn lower_recovery_lsn(&self, lsn: Lsn) {
-        debug_assert_ne!(self.rec_lsn.load(Ordering::Relaxed), NONE, "a change that was not begun");
-        if self.rec_lsn.load(Ordering::Relaxed) > lsn.get() {
-            self.rec_lsn.store(lsn.get(), Ordering::Release);
-        }
-    }
-
-    /// The flusher has copied the page under its latch.
-    pub(super) fn begin_flush(&self, ties: &Ties) {
-        let rec_lsn = self.rec_lsn.load(Ordering::Acquire);
-        self.flushing.fetch_min(rec_lsn, Ordering::AcqRel);
-        if rec_lsn != NONE {
-            self.rec_lsn.store(NONE, Ordering::Release);
-            ties.dirty.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-
-    /// The holder of the exclusive latch has changed nothing after `begin_change`, and takes the frame out of its table: the page is
-    /// what it is on the device.
-    pub(super) fn forget_change(&self, ties: &Ties) {
-        if self.rec_lsn.swap(NONE, Ordering::AcqRel) != NONE {
-            ties.dirty.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-
-    /// The copy is durable in place.
-    pub(super) fn finish_flush(&self) {
-        self.flushing.store(NONE, Ordering::Release);
-    }
-
-    /// Gives an unpinned clean frame that is in no table to another page.
-    pub(super) fn reassign(&self, page: PageId) {
-        debug_assert!(self.recovery_lsn().is_none());
-        self.page.store(page.get(), Ordering::Relaxed);
-    }
 }
 
 /// What the latch guards.
@@ -120,9 +48,32 @@ pub(super) struct Body {
 }
 
 /// Why the engine is shut off after a panic.
-const TORN: &str = "a panic in the middle of a change of a page";
+pub(super) const TORN: &str = "a panic in the middle of a change of a page";
 
 impl Body {
+    /// The holder of the exclusive latch is about to append a record that changes the page.
+    #[inline]
+    pub(super) fn begin_change(&self) {
+        if self.meta.begin_change(|| self.ties.wal.floor()) {
+            self.ties.dirty.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The flusher has copied the page, and holds its latch.
+    pub(super) fn begin_flush(&self) {
+        if self.meta.begin_flush() {
+            self.ties.dirty.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The holder of the exclusive latch has changed nothing after `begin_change`, and takes the frame out of its table: the page is
+    /// what it is on the device.
+    pub(super) fn forget_change(&self) {
+        if self.meta.forget_change() {
+            self.ties.dirty.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
     /// Fails if a panic left the page half changed.
     pub(super) fn check_whole(&self) -> Result<()> {
         if self.torn { Err(self.ties.wal.shut_off(TORN)) } else { Ok(()) }
@@ -148,11 +99,7 @@ pub(super) struct Frame {
 
 impl Frame {
     pub(super) fn new(bytes: AlignedBuffer, ties: &Arc<Ties>) -> Self {
-        let meta = Arc::new(Meta {
-            page: AtomicU64::new(0),
-            rec_lsn: AtomicU64::new(NONE),
-            flushing: AtomicU64::new(NONE),
-        });
+        let meta = Arc::new(Meta::new());
         let body = Body {
             bytes,
             change_end: Lsn::ZERO,

@@ -112,7 +112,7 @@ impl PageWrite {
     #[inline]
     pub(crate) fn begin_change(&mut self) {
         self.changing = true;
-        self.body.meta.begin_change(&self.body.ties);
+        self.body.begin_change();
     }
 
     /// As [`PageWrite::begin_change`], for a record that is in the log already and begins (with its first fragment) at
@@ -193,7 +193,7 @@ impl Drop for NewPage<'_> {
     fn drop(&mut self) {
         let body = &self.page.body;
         if !body.loaded {
-            body.meta.forget_change(&body.ties);
+            body.forget_change();
             self.pool.reject(self.page.id(), body);
         }
     }

@@ -1,7 +1,7 @@
 //! The buffer pool: pages in memory, at most so many, written back by the write-ahead rule.
 //!
 //! Threads: every caller of the store reads and changes pages here; whoever needs room, the page writer and the checkpointer
-//! write them back, one batch at a time. Parts: `frame` (room for a page), `guard` (a latched page), `shard` (page tables and
+//! write them back, one batch at a time. Parts: `frame` (room for a page), `meta` (what is known of it without its latch), `guard` (a latched page), `shard` (page tables and
 //! clock), `load` (from the device), `evict` (making room), `flush` (to the device).
 //!
 //! Invariants:
@@ -25,7 +25,9 @@ mod flush;
 mod frame;
 mod guard;
 mod load;
+mod meta;
 mod shard;
+mod sync_shim;
 #[cfg(test)]
 mod tests;
 
@@ -262,6 +264,12 @@ impl Pool {
             });
         }
         dirty
+    }
+
+    /// Shuts the engine off: the calling thread panics in the middle of a change.
+    #[cold]
+    pub(crate) fn shut_off_torn(&self) {
+        let _told = self.ties.wal.shut_off(frame::TORN);
     }
 
     /// What the pool has and has done.

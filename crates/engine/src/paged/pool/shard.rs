@@ -2,7 +2,8 @@
 //!
 //! Its latch (rank: after page latches) is held for a lookup or one clock step, never across I/O or a wait.
 
-use super::frame::{Frame, Latch, Meta};
+use super::frame::{Frame, Latch};
+use super::meta::Meta;
 use crate::paged::page::PageId;
 use parking_lot::RwLock;
 use std::collections::HashMap;

@@ -8,6 +8,7 @@ use crate::paged::change::{ChangeKind, Part, PartsWriter, apply_part, decode_par
 use crate::paged::page::{PageId, map};
 use crate::paged::pool::{NewPage, PageWrite};
 use crate::paged::space::Reserved;
+use crate::pause::{self, Place};
 use crate::{Error, Lsn, Result};
 
 /// What kind of record the pages are changed by.
@@ -31,6 +32,8 @@ pub(super) struct Structure<'p> {
     created: Vec<NewPage<'p>>,
     reserved: Vec<Reserved>,
     freed: Vec<PageId>,
+    /// The record is in the log, and what it says is not made yet.
+    is_due: bool,
 }
 
 impl<'p> Structure<'p> {
@@ -42,6 +45,7 @@ impl<'p> Structure<'p> {
             created: Vec::new(),
             reserved: Vec::new(),
             freed: Vec::new(),
+            is_due: false,
         }
     }
 
@@ -124,7 +128,10 @@ impl<'p> Structure<'p> {
                 writer.append(ChangeKind::ChainFree, after, &[&encode_chain_free(head), payload])?
             }
         };
-        match self.make(logged) {
+        self.is_due = true;
+        let made = self.make(logged);
+        self.is_due = false;
+        match made {
             Ok(()) => Ok(logged),
             Err(what) => Err(writer.half_made(what)),
         }
@@ -132,6 +139,7 @@ impl<'p> Structure<'p> {
 
     /// Makes the change, which is in the log. The latches are kept: if it fails nobody may look before all is shut off.
     fn make(&mut self, logged: Logged) -> std::result::Result<(), &'static str> {
+        pause::at(Place::Logged);
         for part in decode_parts(self.parts.payload()) {
             let part = part.map_err(|_| "a record was encoded wrongly")?;
             let created = self.created.iter_mut().map(|page| &mut **page);
@@ -144,6 +152,7 @@ impl<'p> Structure<'p> {
                 return Err("a logged change does not fit its page");
             }
             page.finish_change(logged.lsn, logged.end);
+            pause::at(Place::Edited);
         }
         for reserved in std::mem::take(&mut self.reserved) {
             reserved.keep();
@@ -154,6 +163,15 @@ impl<'p> Structure<'p> {
             }
         }
         Ok(())
+    }
+}
+
+impl Drop for Structure<'_> {
+    fn drop(&mut self) {
+        // The pages may all be changed, and the map of free pages in memory not.
+        if self.is_due && std::thread::panicking() {
+            self.pages.pool.shut_off_torn();
+        }
     }
 }
 

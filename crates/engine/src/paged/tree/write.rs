@@ -7,6 +7,7 @@ use super::{Chain, ChangeWriter, LOGGED_BELOW, Logged, Pages, Tree};
 use crate::paged::change::{Diff, LeafChange, LeafOp, UndoPart, apply_leaf};
 use crate::paged::page::{PageId, Value, fits_inline, key_bytes_max};
 use crate::paged::pool::PageWrite;
+use crate::pause::{self, Place};
 use crate::{Error, Lsn, Result, VALUE_BYTES_MAX};
 
 /// What a key was before a change.
@@ -251,6 +252,7 @@ fn finish(
     logged: Logged,
     writer: &mut dyn ChangeWriter,
 ) -> Result<()> {
+    pause::at(Place::Logged);
     if page.lsn() >= logged.lsn {
         return Err(writer.half_made(LOGGED_BELOW));
     }

@@ -86,6 +86,9 @@ macro_rules! atomic {
             pub fn fetch_max(&self, value: $type, order: Ordering) -> $type {
                 self.0.modify(order, order, |old| Some((old as $type).max(value) as u64)) as $type
             }
+            pub fn fetch_min(&self, value: $type, order: Ordering) -> $type {
+                self.0.modify(order, order, |old| Some((old as $type).min(value) as u64)) as $type
+            }
             pub fn fetch_or(&self, value: $type, order: Ordering) -> $type {
                 self.0.modify(order, order, |old| Some(old | value as u64)) as $type
             }

@@ -1,7 +1,7 @@
 //! Crashes at every step of writing pages back: what is in place afterwards is whole, and not older than what was durable.
 
 use super::super::PAGES_MIN;
-use super::rig::{self, CountingLog, PAGE_BYTES};
+use super::rig::{self, CountingLog};
 use crate::error::Result;
 use crate::paged::page::tests::for_seeds;
 use crate::paged::page::{PageId, check};
@@ -15,6 +15,7 @@ const PAGES: u64 = 24;
 /// Counters of all pages: when they were last known to be durable in place, and now.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Counts {
+    page_bytes: usize,
     durable: Vec<Option<u64>>,
     newest: Vec<u64>,
 }
@@ -23,7 +24,7 @@ struct Counts {
 fn work(directory: &dyn Directory, log: &Arc<CountingLog>, rng: &mut Rng, counts: &mut Counts) -> Result<()> {
     counts.durable = vec![None; PAGES as usize];
     counts.newest = vec![0; PAGES as usize];
-    let pool = rig::create(directory, log, PAGES_MIN)?;
+    let pool = rig::create_with(directory, log, PAGES_MIN, counts.page_bytes)?;
     for page in 0..PAGES {
         rig::make(&pool, log, PageId::new(FIRST + page))?;
     }
@@ -49,9 +50,10 @@ fn check_pages(device: &SimDevice, counts: &Counts, what: &str) {
     for (index, (durable, newest)) in counts.durable.iter().zip(&counts.newest).enumerate() {
         let Some(durable) = durable else { continue };
         let page = PageId::new(FIRST + index as u64);
-        let mut bytes = vec![0; PAGE_BYTES];
-        let read = file.read_at(&mut bytes, page.offset(PAGE_BYTES).expect("an offset")).expect("a read");
-        check(&bytes[..read], page, PAGE_BYTES).unwrap_or_else(|fault| panic!("{what}: {fault}"));
+        let mut bytes = vec![0; counts.page_bytes];
+        let offset = page.offset(counts.page_bytes).expect("an offset");
+        let read = file.read_at(&mut bytes, offset).expect("a read");
+        check(&bytes[..read], page, counts.page_bytes).unwrap_or_else(|fault| panic!("{what}: {fault}"));
         let found = rig::counter(&bytes);
         assert!(
             (*durable..=*newest).contains(&found),
@@ -60,67 +62,80 @@ fn check_pages(device: &SimDevice, counts: &Counts, what: &str) {
     }
 }
 
-#[test]
-fn torn_pages_are_put_back_at_every_crash_step() {
-    for_seeds(2, |rng| {
+/// At each crash step of work on pages of this size.
+fn torn_pages_are_put_back(seeds: u64, page_bytes: usize) {
+    for_seeds(seeds, |rng| {
         let seed = rng.u64(..);
+        let none = Counts { page_bytes, ..Counts::default() };
+        let run = |device: &SimDevice, counts: &mut Counts| {
+            let log = CountingLog::from(100);
+            work(device.directory().as_ref(), &log, &mut Rng::with_seed(seed), counts)
+        };
         let steps = {
             let device = SimDevice::new(seed);
-            let mut counts = Counts::default();
-            work(
-                device.directory().as_ref(),
-                &CountingLog::from(100),
-                &mut Rng::with_seed(seed),
-                &mut counts,
-            )
-            .expect("no crash");
+            run(&device, &mut none.clone()).expect("no crash");
             device.steps()
         };
         let mut torn = 0;
         for step in 0..steps {
             let device = SimDevice::new(seed);
             device.crash_at(step);
-            let (log, mut counts) = (CountingLog::from(100), Counts::default());
-            let done = work(device.directory().as_ref(), &log, &mut Rng::with_seed(seed), &mut counts);
-            assert!(done.is_err(), "step {step} of {steps} was not reached");
+            let mut counts = none.clone();
+            assert!(run(&device, &mut counts).is_err(), "step {step} of {steps} was not reached");
             for crash_seed in 0..3 {
-                torn += usize::from(recover(
-                    &device,
-                    crash_seed,
-                    &counts,
-                    &format!("step {step}, crash {crash_seed}"),
-                ));
+                let what = format!("pages of {page_bytes}, step {step}, crash {crash_seed}");
+                torn += usize::from(recover(&device, crash_seed, &counts, &what));
             }
         }
         assert!(torn > 0, "no crash tore a page: the test shows nothing");
     });
 }
 
+#[test]
+fn torn_pages_are_put_back_at_every_crash_step() {
+    torn_pages_are_put_back(2, 4096);
+}
+
+#[test]
+fn torn_pages_of_8_kib_are_put_back_at_every_crash_step() {
+    torn_pages_are_put_back(1, 8192);
+}
+
+#[test]
+fn torn_pages_of_16_kib_are_put_back_at_every_crash_step() {
+    torn_pages_are_put_back(1, 16_384);
+}
+
+#[test]
+fn torn_pages_of_32_kib_are_put_back_at_every_crash_step() {
+    torn_pages_are_put_back(1, 32_768);
+}
+
 /// Returns whether something had to be put back.
 fn recover(crashed: &SimDevice, crash_seed: u64, counts: &Counts, what: &str) -> bool {
     let device = crashed.reopen_after_crash(crash_seed);
     let log = CountingLog::from(1 << 30);
+    let reopen = |device: &SimDevice| {
+        rig::reopen_with(device.directory().as_ref(), &log, PAGES_MIN, counts.page_bytes)
+    };
     if counts.durable.iter().all(Option::is_none) {
         return false;
     }
     // Crash again at every step of restoring; then let it finish.
     let steps = {
         let trial = crashed.reopen_after_crash(crash_seed);
-        rig::reopen(trial.directory().as_ref(), &log, PAGES_MIN)
-            .unwrap_or_else(|error| panic!("{what}: {error}"));
+        reopen(&trial).unwrap_or_else(|error| panic!("{what}: {error}"));
         trial.steps()
     };
     for step in 0..steps {
         let trial = crashed.reopen_after_crash(crash_seed);
         trial.crash_at(step);
-        rig::reopen(trial.directory().as_ref(), &log, PAGES_MIN).expect_err("the device crashes");
+        reopen(&trial).expect_err("the device crashes");
         let again = trial.reopen_after_crash(crash_seed + 1);
-        rig::reopen(again.directory().as_ref(), &log, PAGES_MIN)
-            .unwrap_or_else(|error| panic!("{what}: {error}"));
+        reopen(&again).unwrap_or_else(|error| panic!("{what}: {error}"));
         check_pages(&again, counts, what);
     }
-    rig::reopen(device.directory().as_ref(), &log, PAGES_MIN)
-        .unwrap_or_else(|error| panic!("{what}: {error}"));
+    reopen(&device).unwrap_or_else(|error| panic!("{what}: {error}"));
     check_pages(&device, counts, what);
     steps > 0
 }

@@ -170,20 +170,40 @@ impl File for WatchedFile {
 
 /// A new database file in `directory`, and a pool over it.
 pub(super) fn create(directory: &dyn Directory, log: &Arc<CountingLog>, cache_pages: usize) -> Result<Pool> {
+    create_with(directory, log, cache_pages, PAGE_BYTES)
+}
+
+/// A new database file in `directory` with pages of this size, and a pool over it.
+pub(super) fn create_with(
+    directory: &dyn Directory,
+    log: &Arc<CountingLog>,
+    cache_pages: usize,
+    page_bytes: usize,
+) -> Result<Pool> {
     let file = directory.open(space::FILE_NAME, Create::IfMissing, Method::Direct)?;
-    space::create(file.as_ref(), DATABASE, PAGE_BYTES)?;
-    let area = DoubleWrite::open(directory, Method::Direct, DATABASE, PAGE_BYTES)?;
+    space::create(file.as_ref(), DATABASE, page_bytes)?;
+    let area = DoubleWrite::open(directory, Method::Direct, DATABASE, page_bytes)?;
     directory.sync()?;
-    Ok(Pool::new(file, area, PAGE_BYTES, cache_pages * PAGE_BYTES, log.clone()))
+    Ok(Pool::new(file, area, page_bytes, cache_pages * page_bytes, log.clone()))
 }
 
 /// The database file of `directory` after a crash, torn pages put back.
 pub(super) fn reopen(directory: &dyn Directory, log: &Arc<CountingLog>, cache_pages: usize) -> Result<Pool> {
+    reopen_with(directory, log, cache_pages, PAGE_BYTES)
+}
+
+/// The database file of `directory`, of pages of this size, after a crash, torn pages put back.
+pub(super) fn reopen_with(
+    directory: &dyn Directory,
+    log: &Arc<CountingLog>,
+    cache_pages: usize,
+    page_bytes: usize,
+) -> Result<Pool> {
     let file = directory.open(space::FILE_NAME, Create::Never, Method::Direct)?;
-    space::check_file(file.as_ref(), "here", DATABASE, PAGE_BYTES)?;
-    let area = DoubleWrite::open(directory, Method::Direct, DATABASE, PAGE_BYTES)?;
+    space::check_file(file.as_ref(), "here", DATABASE, page_bytes)?;
+    let area = DoubleWrite::open(directory, Method::Direct, DATABASE, page_bytes)?;
     area.restore(file.as_ref())?;
-    Ok(Pool::new(file, area, PAGE_BYTES, cache_pages * PAGE_BYTES, log.clone()))
+    Ok(Pool::new(file, area, page_bytes, cache_pages * page_bytes, log.clone()))
 }
 
 /// Makes `page` a leaf whose one value, 3,000 bytes long, begins with the counter 0.

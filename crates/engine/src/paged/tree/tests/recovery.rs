@@ -132,7 +132,7 @@ fn recovery_that_crashes_is_repeated() {
     });
 }
 
-/// A refused record leaves a page wiped that is free; it may reach the device in that state.
+/// A refused record leaves the pages that it was to change dirty and as they were; they may reach the device in that state.
 #[test]
 fn refused_records_do_not_harm_recovery() {
     for_seeds(12, |rng| {

@@ -1,0 +1,101 @@
+//! What is known of a page in memory without its latch: which one it is, and from where on the log is needed for it.
+//!
+//! Threads: the holder of the page's latch, the flusher, checkpoints, eviction.
+//!
+//! | field | written by | read by | ordering |
+//! |---|---|---|---|
+//! | `page` | sole owner of the frame (not in a table) | any thread that found the frame in a table | the shard's latch |
+//! | `rec_lsn` | `begin_change` (exclusive latch): none -> LSN; redo: lowers it; flusher (shared latch and flusher mutex): LSN -> none | checkpoint, eviction, flusher | stores Release, loads Acquire |
+//! | `flushing` | flusher (its mutex): LSN before it clears `rec_lsn`, none after the sync in place | checkpoint, eviction | stores Release, loads Acquire |
+//!
+//! Invariants:
+//!
+//! 1. A page whose bytes differ from the device's has `rec_lsn` or `flushing` set. The flusher sets `flushing` before it clears
+//!    `rec_lsn`, a reader loads `rec_lsn` first: no reader finds both unset in between.
+//! 2. `rec_lsn` is set before the record of the page's first change is appended, to a lower bound of that record's LSN.
+//!
+//! `checks` runs this file under the explorer.
+
+#[cfg(all(test, katydid_explore))]
+mod checks;
+
+use super::sync_shim::{AtomicU64, Ordering};
+use crate::Lsn;
+use crate::paged::page::PageId;
+use crate::pause::{self, Place};
+
+/// No LSN: the page is clean, or not being written back.
+const NONE: u64 = u64::MAX;
+
+#[derive(Debug)]
+pub(super) struct Meta {
+    page: AtomicU64,
+    rec_lsn: AtomicU64,
+    flushing: AtomicU64,
+}
+
+impl Meta {
+    /// Of a frame without a page.
+    pub(super) fn new() -> Self {
+        Meta { page: AtomicU64::new(0), rec_lsn: AtomicU64::new(NONE), flushing: AtomicU64::new(NONE) }
+    }
+
+    pub(super) fn page(&self) -> PageId {
+        PageId::new(self.page.load(Ordering::Relaxed))
+    }
+
+    /// The recovery LSN, if the page is dirty or being written back.
+    pub(super) fn recovery_lsn(&self) -> Option<Lsn> {
+        let rec_lsn = self.rec_lsn.load(Ordering::Acquire);
+        let lowest = rec_lsn.min(self.flushing.load(Ordering::Acquire));
+        (lowest != NONE).then(|| Lsn::new(lowest))
+    }
+
+    /// The holder of the exclusive latch is about to append a record that changes the page; it will lie above `floor`. Whether the page
+    /// was clean.
+    #[inline]
+    pub(super) fn begin_change(&self, floor: impl FnOnce() -> Lsn) -> bool {
+        let was_clean = self.rec_lsn.load(Ordering::Relaxed) == NONE;
+        if was_clean {
+            self.rec_lsn.store(floor().get(), Ordering::Release);
+        }
+        was_clean
+    }
+
+    /// The holder of the exclusive latch, after `begin_change`, knows that the record begins at `lsn`.
+    #[inline]
+    pub(super) fn lower_recovery_lsn(&self, lsn: Lsn) {
+        debug_assert_ne!(self.rec_lsn.load(Ordering::Relaxed), NONE, "a change that was not begun");
+        if self.rec_lsn.load(Ordering::Relaxed) > lsn.get() {
+            self.rec_lsn.store(lsn.get(), Ordering::Release);
+        }
+    }
+
+    /// The holder of the exclusive latch takes a change back that it has begun and not made, if the page was clean. Whether it was.
+    pub(super) fn forget_change(&self) -> bool {
+        self.rec_lsn.swap(NONE, Ordering::AcqRel) != NONE
+    }
+
+    /// The flusher has copied the page, and holds its latch. Whether it was dirty.
+    pub(super) fn begin_flush(&self) -> bool {
+        let rec_lsn = self.rec_lsn.load(Ordering::Acquire);
+        self.flushing.fetch_min(rec_lsn, Ordering::AcqRel);
+        // A checkpoint or eviction that comes here must find `flushing`.
+        pause::at(Place::FlushBegun);
+        if rec_lsn != NONE {
+            self.rec_lsn.store(NONE, Ordering::Release);
+        }
+        rec_lsn != NONE
+    }
+
+    /// The copy is durable in place.
+    pub(super) fn finish_flush(&self) {
+        self.flushing.store(NONE, Ordering::Release);
+    }
+
+    /// Gives an unpinned clean frame that is in no table to another page.
+    pub(super) fn reassign(&self, page: PageId) {
+        debug_assert!(self.recovery_lsn().is_none());
+        self.page.store(page.get(), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,147 @@
+//! A page's `Meta` under the explorer: what a checkpoint or eviction concludes from it beside a change and a write-back.
+//!
+//! The page's latch, the log's frontier and the device are stand-ins: words of the explorer. The mutants take one step too early, and show
+//! that the explorer would notice.
+
+use super::*;
+use katydid_wal::testing::explore::{AtomicBool, Explorer, catches, spawn, yield_now};
+use std::sync::Arc;
+
+/// One step at the wrong time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mutant {
+    None,
+    /// The flusher says that the page is clean before it says that it is being written back.
+    CleanFirst,
+    /// The writer appends its record before it says that the page is dirty.
+    AppendFirst,
+    /// The flusher says that the page is in place before it is.
+    InPlaceEarly,
+    /// A checkpoint looks for the write-back first.
+    FlushingFirst,
+}
+
+struct Model {
+    meta: Meta,
+    latched: AtomicBool,
+    /// The log's frontier: LSNs are counted up by one.
+    reserved: AtomicU64,
+    /// LSN of the newest change in memory, and in place.
+    page: AtomicU64,
+    place: AtomicU64,
+}
+
+impl Model {
+    fn new() -> Arc<Self> {
+        let zero = || AtomicU64::new(0);
+        Arc::new(Model {
+            meta: Meta::new(),
+            latched: AtomicBool::new(false),
+            reserved: AtomicU64::new(10),
+            page: zero(),
+            place: zero(),
+        })
+    }
+
+    fn latch(&self) {
+        while self.latched.swap(true, Ordering::AcqRel) {
+            yield_now();
+        }
+    }
+
+    fn unlatch(&self) {
+        self.latched.store(false, Ordering::Release);
+    }
+
+    fn change(&self, mutant: Mutant) {
+        self.latch();
+        let floor = || Lsn::new(self.reserved.load(Ordering::Acquire));
+        let lsn = if mutant == Mutant::AppendFirst {
+            let lsn = self.reserved.fetch_add(1, Ordering::AcqRel);
+            self.meta.begin_change(floor);
+            lsn
+        } else {
+            self.meta.begin_change(floor);
+            self.reserved.fetch_add(1, Ordering::AcqRel)
+        };
+        self.page.store(lsn, Ordering::Relaxed);
+        self.meta.lower_recovery_lsn(Lsn::new(lsn));
+        self.unlatch();
+    }
+
+    fn flush(&self, mutant: Mutant) {
+        self.latch();
+        let is_dirty = self.meta.recovery_lsn().is_some();
+        let copy = self.page.load(Ordering::Relaxed);
+        if is_dirty {
+            if mutant == Mutant::CleanFirst {
+                let rec_lsn = self.meta.rec_lsn.swap(NONE, Ordering::AcqRel);
+                self.meta.flushing.fetch_min(rec_lsn, Ordering::AcqRel);
+            } else {
+                self.meta.begin_flush();
+            }
+        }
+        self.unlatch();
+        if !is_dirty {
+            return;
+        }
+        if mutant == Mutant::InPlaceEarly {
+            self.meta.finish_flush();
+        }
+        self.place.store(copy, Ordering::Release);
+        self.meta.finish_flush();
+    }
+
+    /// What a checkpoint relies on: a change below its begin record is in place, or the page is said to be dirty from there on or earlier.
+    fn checkpoint(&self, mutant: Mutant) {
+        let begin = self.reserved.fetch_add(1, Ordering::AcqRel);
+        let dirty = if mutant == Mutant::FlushingFirst {
+            let flushing = self.meta.flushing.load(Ordering::Acquire);
+            let lowest = flushing.min(self.meta.rec_lsn.load(Ordering::Acquire));
+            (lowest != NONE).then(|| Lsn::new(lowest))
+        } else {
+            self.meta.recovery_lsn()
+        };
+        let from = dirty.map_or(begin, Lsn::get).min(begin);
+        let place = self.place.load(Ordering::Acquire);
+        // The page's newest change; those before it are in place with it, or needed from `from` on as well.
+        self.latch();
+        let newest = self.page.load(Ordering::Relaxed);
+        self.unlatch();
+        assert!(
+            newest >= from || newest <= place,
+            "change {newest} is lost: in place is {place}, redone from {from}"
+        );
+    }
+}
+
+/// A change beside a checkpoint, before and during a write-back.
+fn captured(mutant: Mutant) {
+    let model = Model::new();
+    let (writer, flusher) = (model.clone(), model.clone());
+    let threads = [spawn(move || writer.change(mutant)), spawn(move || flusher.flush(mutant))];
+    model.checkpoint(mutant);
+    threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+}
+
+fn explorer() -> Explorer {
+    Explorer { preemptions: Some(3), ..Default::default() }
+}
+
+#[test]
+fn explore_a_checkpoint_misses_no_dirty_page() {
+    match explorer().check(|| captured(Mutant::None)) {
+        Ok(report) => {
+            println!("{report:?}");
+            assert!(report.complete, "not everything was tried");
+        }
+        Err(failure) => panic!("{}\npath {:?}\n{}", failure.message, failure.path, failure.trace.join("\n")),
+    }
+}
+
+#[test]
+fn explore_every_mutant_of_a_pages_meta_is_noticed() {
+    for mutant in [Mutant::CleanFirst, Mutant::AppendFirst, Mutant::InPlaceEarly, Mutant::FlushingFirst] {
+        assert!(catches(&explorer(), move || captured(mutant)), "{mutant:?} was not noticed");
+    }
+}
