@@ -188,6 +188,16 @@ pub enum Error {
         /// The directory.
         place: String,
     },
+    /// A device error keeps another transaction from being ended: from being rolled back, or from freeing what its commit let go of. It
+    /// keeps its locks and its part of the log, which this call needed. It is tried again by each call that needs them: when the device
+    /// works again, so does the same call.
+    #[error("transaction {txn} is in the way, which could not be ended so far: {cause}")]
+    Unended {
+        /// The other transaction.
+        txn: TxnId,
+        /// Why the last try to end it failed.
+        cause: Arc<Error>,
+    },
     /// An earlier write or sync failed. A commit that reports this may or may not survive; nothing is written until
     /// the database is opened again.
     #[error("the database was shut off by an earlier failure: {cause}")]

@@ -167,8 +167,8 @@ const LIST: &[Mutant] = &[
     Mutant {
         name: "a read of only what is durable does not wait",
         file: TRANSACTION,
-        old: "if self.options.read == Read::Durable && depends_on != Lsn::ZERO {",
-        new: "if self.options.read == Read::Durable && depends_on == Lsn::ZERO {",
+        old: "if self.options.read == Read::Durable && self.depends != Lsn::ZERO {",
+        new: "if self.options.read == Read::Durable && self.depends == Lsn::ZERO {",
         tests: RELEASE,
     },
     Mutant {

@@ -9,7 +9,8 @@
 //! 2. For the same reason a transaction whose commit record lies before the begin record is never captured as active.
 //! 3. `first` of an occupied slot is at or below every record of its transaction, so a log kept from the least `first`
 //!    on can undo everything.
-//! 4. Records that one thread appends are in the log in that order: a thread always appends through its shard's session.
+//! 4. Records that one thread appends are in the log in that order: a thread always appends through the same session. With fewer sessions
+//!    than shards several shards share one, and a thread waits for it while another appends: no thread is ever refused a session.
 //! 5. A slot is free exactly when its `txn` is `TxnId::NONE`. Slots are never removed, only used again.
 //!
 //! Log sessions, free slots and counters are in shards that threads are spread over. Nothing here survives a crash; analysis rebuilds it.
@@ -20,6 +21,7 @@ use crate::ids::TxnId;
 use crate::lock::TxnLocks;
 use crate::paged::log_record::{ActiveEntry, State};
 use crate::paged::writer::Writer;
+use crate::pause::{self, Place};
 use crate::shard::{SHARDS, shard_of_thread};
 use crossbeam_utils::CachePadded;
 use katydid_wal as wal;
@@ -73,6 +75,7 @@ struct Shard {
     idle: Mutex<Vec<Box<Writer>>>,
     /// Empty lists of locks.
     locks: Mutex<Vec<TxnLocks>>,
+    /// Opened by the first append. Used only in the first `ActiveTable::sessions` shards.
     session: Mutex<Option<wal::Session>>,
     // Counters, relaxed: they are reported, nothing depends on them.
     commits: AtomicU64,
@@ -92,12 +95,14 @@ pub(crate) struct Tally {
 #[derive(Debug)]
 pub(crate) struct ActiveTable {
     shards: Box<[CachePadded<Shard>]>,
+    /// Shards whose sessions are used: all, or as many as the log allows.
+    sessions: usize,
     slots: Mutex<Vec<Arc<Slot>>>,
 }
 
 impl ActiveTable {
-    /// A table whose transaction ids start above `after`.
-    pub(crate) fn new(after: TxnId) -> Self {
+    /// A table whose transaction ids start above `after`, with at most so many sessions of the log.
+    pub(crate) fn new(after: TxnId, sessions_max: usize) -> Self {
         let next = after.get() / SHARDS as u64 + 1;
         let shard = || Shard {
             next: AtomicU64::new(next),
@@ -110,6 +115,7 @@ impl ActiveTable {
         };
         ActiveTable {
             shards: (0..SHARDS).map(|_| CachePadded::new(shard())).collect(),
+            sessions: sessions_max.clamp(1, SHARDS),
             slots: Mutex::new(Vec::new()),
         }
     }
@@ -203,18 +209,23 @@ impl ActiveTable {
         })
     }
 
-    /// Appends through the calling thread's log session.
+    /// Appends through the calling thread's log session; waits while another thread appends through it.
     pub(crate) fn append(
         &self,
         log: &wal::Log,
         append: &wal::Append<'_>,
     ) -> Result<wal::Appended, crate::Error> {
-        let mut session = self.shards[shard_of_thread()].session.lock();
+        pause::at(Place::Append);
+        let shard = shard_of_thread();
+        let shard = if shard < self.sessions { shard } else { shard % self.sessions };
+        let mut session = self.shards[shard].session.lock();
         let session = match &mut *session {
             Some(session) => session,
             none => none.insert(log.session().map_err(crate::Error::from)?),
         };
-        session.append(append).map_err(|error| match error {
+        let appended = session.append(append);
+        pause::at(Place::Appended);
+        appended.map_err(|error| match error {
             wal::AppendError::NoSpace if log.kind().in_nvram() => no_room(log),
             error => error.into(),
         })

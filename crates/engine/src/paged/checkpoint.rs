@@ -37,6 +37,7 @@ use crate::paged::log_record::{
     CHECKPOINT_ACTIVE, CHECKPOINT_BEGIN, CHECKPOINT_END, CHECKPOINT_PAGES, CheckpointEnd, PAGES_PER_RECORD,
     encode_active, encode_checkpoint_end, encode_pages,
 };
+use crate::pause::{self, Place};
 use katydid_wal::{Admission, Append, Appended, Background, Durability, Kind};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -63,9 +64,6 @@ pub(crate) struct Checkpoints {
     pub(crate) share: Share,
     taken: AtomicU64,
     pub(crate) bell: Bell,
-    /// Lets a test act between the capture of a checkpoint and its parts: it is told, and gives leave.
-    #[cfg(test)]
-    pause: Mutex<Option<(std::sync::mpsc::Sender<()>, std::sync::mpsc::Receiver<()>)>>,
 }
 
 impl Checkpoints {
@@ -78,8 +76,6 @@ impl Checkpoints {
             share: Share::new(options),
             taken: AtomicU64::new(0),
             bell: Bell::default(),
-            #[cfg(test)]
-            pause: Mutex::new(None),
         }
     }
 
@@ -135,6 +131,8 @@ impl Engine {
 
     /// What the thread does each time it is woken.
     fn look_after(&self) {
+        // What cannot be ended yet is tried again when the thread is woken next, or by a thread that needs it.
+        self.end_unended();
         if self.space.is_short() {
             // No space is told to whoever needs a page; any other failure has shut the gate.
             let _grown = self.space.grow_ahead();
@@ -179,7 +177,10 @@ impl Engine {
     fn checkpoint_is_due(&self) -> bool {
         self.log.reserved().get() >= self.checkpoints.due.load(Ordering::Relaxed)
             || self.is_share_taken()
-            || !self.log.kind().in_nvram() && self.log_bytes() > self.options.log_soft_bytes
+            || !self.log.kind().in_nvram()
+                && self.log_bytes() > self.options.log_soft_bytes
+                // Otherwise a checkpoint would make the log only longer.
+                && self.head().is_none()
     }
 
     /// Takes a checkpoint; where it began.
@@ -222,7 +223,7 @@ impl Engine {
         self.capture()
     }
 
-    /// Appends a part of the checkpoint that begins at `begin`. The parts are in order: one thread appends them.
+    /// Appends a part of the checkpoint that begins at `begin`. The parts are in order: one thread appends them (`active`, rule 4).
     fn append_part(&self, part: Part, payload: &[&[u8]]) -> Result<Appended> {
         let Part { kind, begin, admission } = part;
         let append =
@@ -240,11 +241,7 @@ impl Engine {
         let start = self.log.start();
         let dirty: Vec<(u64, Lsn)> =
             self.pool.dirty_pages().into_iter().map(|(page, lsn)| (page.get(), lsn.max(start))).collect();
-        #[cfg(test)]
-        if let Some((captured, leave)) = self.checkpoints.pause.lock().take() {
-            captured.send(()).expect("the test waits");
-            leave.recv().expect("the test gives leave");
-        }
+        pause::at(Place::Captured);
         for pages in dirty.chunks(PAGES_PER_RECORD) {
             let payload = encode_pages(pages);
             self.append_part(part(CHECKPOINT_PAGES), &[&payload])?;

@@ -1,5 +1,6 @@
 //! What is appended after a checkpoint has captured, by a thread whose session has room lower in the log.
 
+use crate::pause::{Place, with_hook};
 use crate::{Database, InserterKind, Options};
 use katydid_device::{SimDevice, Survival};
 use katydid_wal::Background;
@@ -28,7 +29,6 @@ fn what_is_appended_after_the_capture_is_above_the_checkpoint() {
         database.paged().engine().checkpoint_all().expect("a checkpoint");
         let (captured, has_captured) = channel();
         let (leave, has_leave) = channel();
-        *database.paged().engine().checkpoints.pause.lock() = Some((captured, has_leave));
         std::thread::scope(|scope| {
             let (began, has_begun) = channel();
             let (database, early, late) = (&database, &early, &late);
@@ -46,7 +46,13 @@ fn what_is_appended_after_the_capture_is_above_the_checkpoint() {
                 std::mem::forget(loser);
             });
             has_begun.recv().expect("the transaction");
-            database.checkpoint().expect("a checkpoint");
+            let hook = move |place| {
+                if place == Place::Captured {
+                    captured.send(()).expect("the other thread waits");
+                    has_leave.recv().expect("the other thread gives leave");
+                }
+            };
+            with_hook(hook, || database.checkpoint().expect("a checkpoint"));
         });
         let device = device.reopen_with(1, Survival::DropAll);
         let database = open(&device, inserter);

@@ -23,7 +23,7 @@ use crate::paged::writer::Forward;
 use crate::shard::{SHARDS, shard_of_thread};
 use crate::{Durability, Lsn, TableId};
 use crossbeam_utils::CachePadded;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl PagedDatabase {
         if let Some(table) = self.open_table(name)? {
             return Ok(table);
         }
-        let _ddl = self.inner.ddl.lock();
+        let _ddl = self.freeze_catalog()?;
         if let Some(table) = self.find(name)? {
             return Ok(table);
         }
@@ -105,7 +105,7 @@ impl PagedDatabase {
         if let Some(table) = self.inner.tables.read().get(name) {
             return Ok(Some(table.clone()));
         }
-        let _ddl = self.inner.ddl.lock();
+        let _ddl = self.freeze_catalog()?;
         self.find(name)
     }
 
@@ -132,7 +132,7 @@ impl PagedDatabase {
 
     pub(crate) fn tables(&self) -> Result<Vec<String>> {
         self.engine().check_open()?;
-        let _ddl = self.inner.ddl.lock();
+        let _ddl = self.freeze_catalog()?;
         Ok(self.catalog()?.into_iter().map(|(name, _)| name).collect())
     }
 
@@ -141,9 +141,11 @@ impl PagedDatabase {
         read_catalog(&self.engine().pool)
     }
 
-    /// The latch on the catalog, for whoever must not meet a table that comes or goes.
-    pub(crate) fn freeze_catalog(&self) -> parking_lot::MutexGuard<'_, ()> {
-        self.inner.ddl.lock()
+    /// The latch on the catalog: no table comes or goes while it is held.
+    pub(crate) fn freeze_catalog(&self) -> Result<MutexGuard<'_, ()>> {
+        let ddl = self.inner.ddl.lock();
+        self.engine().settle_catalog()?;
+        Ok(ddl)
     }
 
     pub(crate) fn drop_table(&self, name: &str) -> Result<bool> {
@@ -152,14 +154,11 @@ impl PagedDatabase {
         let mut txn = self.begin_durable()?;
         let Some((engine, locks)) = txn.parts() else { return Err(Error::Closed) };
         let tree = table.tree;
-        engine
-            .locks
-            .acquire_table(locks, tree.table, TableMode::Exclusive)
-            .map_err(|conflict| engine.conflict(conflict))?;
+        engine.granted(|| engine.locks.acquire_table(locks, tree.table, TableMode::Exclusive))?;
         // Whoever used the table has committed or rolled back, and that must lie below the drop: there is nothing to undo it in
         // afterwards. The lock does not tell which of them are durable.
         engine.log.barrier();
-        let _ddl = self.inner.ddl.lock();
+        let _ddl = self.freeze_catalog()?;
         if table.dropped.load(Ordering::Acquire) {
             return Ok(false);
         }
@@ -168,7 +167,7 @@ impl PagedDatabase {
             writer.let_go(tree.root);
             Ok(())
         })?;
-        let mut locks = txn.take_locks();
+        let (id, mut locks) = (txn.id(), txn.take_locks());
         let outcome = txn.commit();
         let engine = self.engine();
         match &outcome {
@@ -179,7 +178,7 @@ impl PagedDatabase {
                 engine.locks.forget(tree.table);
             }
             Err(error) if error.is_poisoned() => locks.into_iter().for_each(|locks| engine.keep_locks(locks)),
-            Err(_) => release(engine, &mut locks),
+            Err(_) => locks.into_iter().for_each(|locks| engine.release_or_return(id, locks)),
         }
         outcome.map(|_| true)
     }
@@ -191,8 +190,7 @@ impl PagedDatabase {
     fn begin_durable(&self) -> Result<PagedTransaction> {
         let durability = Durability::Durable;
         let txn = self.begin(TransactionOptions { durability, ..TransactionOptions::default() })?;
-        // It holds `ddl`, which others may want in the middle of a transaction.
-        Ok(txn.impatient())
+        Ok(txn.of_catalog())
     }
 
     pub(crate) fn session(&self) -> PagedSession {

@@ -6,8 +6,9 @@
 //!    behind their transactions' locks, which are then kept until the database is opened again (`stuck`).
 //! 2. After a bug was found in the middle of a change, or a thread panicked there (`shut_off`), the gate is shut, and what is in memory
 //!    may be wrong: not even reads begin.
-//! 3. A transaction that is given up because its rollback failed keeps its locks and its slot: nobody sees its changes,
-//!    and the log is kept for recovery to undo them.
+//! 3. A transaction whose rollback failed keeps its locks and its slot: no transaction sees its changes, and the log is kept for what
+//!    undoes them. While the gate is open the rollback is tried again until it succeeds (`unfinished`); then the locks are released.
+//!    After the gate has shut recovery undoes it.
 
 use crate::Lsn;
 use crate::after_durable::{Ender, EndsLater};
@@ -24,6 +25,7 @@ use crate::paged::space::Space;
 use crate::paged::transaction::Committed;
 use crate::paged::tree::Pages;
 use crate::paged::undo_room::UndoRoom;
+use crate::paged::unfinished::Unfinished;
 use crate::stat::Pin;
 use katydid_device::{Cause, Gate, Verb, Watch};
 use katydid_wal::{Admission, Append, Appended, Durability, Kind, Log};
@@ -64,8 +66,10 @@ pub(crate) struct Engine {
     pub(crate) control: ControlFile,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) ender: Ender<PendingLocks>,
-    /// Locks that are never released: invariants 1 and 3.
+    /// Locks that are never released: invariant 1.
     pub(crate) stuck: Mutex<Vec<TxnLocks>>,
+    /// Invariant 3.
+    pub(crate) unfinished: Unfinished,
 }
 
 /// The write-ahead rule, as the pool asks for it.
@@ -182,16 +186,30 @@ impl Engine {
         Ok(())
     }
 
-    /// At the hard limit whoever wants to write helps to make room, and is refused only if that did not help.
+    /// At the hard limit a thread that wants to write helps to make room, and is refused only if that did not help. It takes no
+    /// checkpoint that cannot move the log's start: refusals would make the log longer by a checkpoint's records each.
     #[cold]
     fn make_log_room(&self) -> Result<()> {
         let limit = self.options.log_hard_bytes;
-        self.checkpoint_if(|| self.log_bytes() > limit)?;
+        self.end_unended();
+        self.checkpoint_if(|| self.log_bytes() > limit && self.head().is_none())?;
         let used = self.log_bytes();
         if used > limit {
-            return Err(Error::LogFull { pinned_by: self.pinned_by(), used, limit });
+            return Err(self.log_full(used, limit));
         }
         Ok(())
+    }
+
+    /// The error of a call that finds the log full.
+    #[cold]
+    pub(crate) fn log_full(&self, used: u64, limit: u64) -> Error {
+        let pinned_by = self.pinned_by();
+        if let Pin::Transaction(txn, _) = pinned_by
+            && let Some(error) = self.unfinished.error_of(&[txn])
+        {
+            return error;
+        }
+        Error::LogFull { pinned_by, used, limit }
     }
 
     /// What every call fails with after the gate has shut.
@@ -215,12 +233,16 @@ impl Engine {
     /// released.
     pub(crate) fn keep_locks(&self, locks: TxnLocks) {
         self.stuck.lock().push(locks);
-        // A log in NVRAM may have failed without a device call.
-        if let Some(katydid_wal::Error::Poisoned { cause }) = self.log.poisoned() {
-            self.gate.shut(cause);
-        }
+        self.hear_of_log();
         if self.gate.is_shut() {
             self.locks.shut();
+        }
+    }
+
+    /// Shuts the gate if the log has failed: one in NVRAM may have done so without a device call.
+    pub(crate) fn hear_of_log(&self) {
+        if let Some(katydid_wal::Error::Poisoned { cause }) = self.log.poisoned() {
+            self.gate.shut(cause);
         }
     }
 
@@ -237,13 +259,16 @@ impl Engine {
     }
 
     /// Turns a refused lock into the caller's error. After the gate has shut, or when the database is being closed, some locks are kept
-    /// for good, and waiting for one of them is not the other transaction's fault.
+    /// for good, and waiting for one of them is not the other transaction's fault; nor is it if that one could not be rolled back so far.
     pub(crate) fn conflict(&self, conflict: Conflict) -> Error {
         if conflict.kind == ConflictKind::Timeout && self.gate.is_shut() {
             return self.poison();
         }
         if conflict.kind == ConflictKind::Timeout && self.opening.is_closing() {
             return Error::Closed;
+        }
+        if let Some(error) = self.unfinished.error_of(&conflict.blockers) {
+            return error;
         }
         self.active.count_conflict();
         Error::Conflict {

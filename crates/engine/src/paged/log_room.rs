@@ -106,6 +106,7 @@ impl Engine {
                 // The transaction that is in the way may never end any more.
                 return Err(Error::Closed);
             }
+            self.end_unended();
             let before = self.log.start();
             self.checkpoint_if(|| is_needed() && helps() && self.head().is_none())?;
             if self.log.start() > before || !is_needed() {
@@ -117,7 +118,7 @@ impl Engine {
             let is_circle = oldest.is_some_and(|txn| txn != who.txn && self.locks.leads_to(txn, who.txn));
             if waited >= patience || is_circle {
                 let (used, limit) = used_and_limit(&self.log);
-                return Err(Error::LogFull { pinned_by: self.pinned_by(), used, limit });
+                return Err(self.log_full(used, limit));
             }
             // Nobody wakes it: who ends should not have to look for those who wait, who are few.
             // (Not a park with a limit, which would take a token of the program's own executor.)
@@ -127,7 +128,7 @@ impl Engine {
     }
 
     /// The transaction that has not ended with a record of which the log begins, if there is one.
-    fn head(&self) -> Option<TxnId> {
+    pub(crate) fn head(&self) -> Option<TxnId> {
         let start = self.log.start();
         self.active.oldest_of_all().filter(|(_, first)| *first <= start).map(|(txn, _)| txn)
     }

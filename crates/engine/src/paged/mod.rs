@@ -18,6 +18,8 @@ pub(crate) mod open;
 pub(crate) mod page;
 #[allow(dead_code)] // the page formats' and trees' full vocabulary
 pub(crate) mod pool;
+#[cfg(test)]
+mod races_tests;
 pub(crate) mod range;
 pub(crate) mod recovery;
 pub(crate) mod rollback;
@@ -30,5 +32,8 @@ pub(crate) mod transaction;
 #[allow(dead_code)] // the page formats' and trees' full vocabulary
 pub(crate) mod tree;
 mod undo_room;
+mod unfinished;
+#[cfg(test)]
+mod unfinished_tests;
 pub(crate) mod verify;
 pub(crate) mod writer;

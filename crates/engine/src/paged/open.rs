@@ -20,6 +20,7 @@ use crate::paged::pool::Pool;
 use crate::paged::recovery::{self, Analysis, Progress};
 use crate::paged::space::{self, Space};
 use crate::paged::undo_room::UndoRoom;
+use crate::paged::unfinished::Unfinished;
 use katydid_device::{self as device, Create, Directory, File, Verb, Watch};
 use katydid_wal::{Background, Log};
 use parking_lot::Mutex;
@@ -137,6 +138,7 @@ fn restart(
     let analysis = recovery::repeat(&log, &pool, &checkpoint, Analysis::new(begin), background, progress)?;
     let space = Space::load(&pool)?;
     let next_txn = analysis.next_txn.max(control.get().next_transaction);
+    let sessions_max = options.log_options().sessions_max;
     let engine = Arc::new(Engine {
         locks: match background {
             Background::Threads => Locks::new(options.lock_wait),
@@ -153,10 +155,11 @@ fn restart(
         barrier,
         pool,
         space,
-        active: ActiveTable::new(TxnId::new(next_txn)),
+        active: ActiveTable::new(TxnId::new(next_txn), sessions_max),
         control,
         ender: Ender::default(),
         stuck: Mutex::default(),
+        unfinished: Unfinished::default(),
     });
     let total = analysis.active.len() as u64;
     let mut done = 0;
@@ -179,6 +182,8 @@ impl Closes for Engine {
     fn stop_threads(&self) {
         self.checkpoints.bell.stop();
         self.ender.stop();
+        // What still cannot be ended is left to recovery.
+        self.end_unended();
     }
 
     /// Writes everything back.

@@ -136,12 +136,9 @@ impl<'t> PagedRange<'t> {
             Direction::Down => (slice(reach), slice(&self.high)),
         };
         let Some((engine, locks)) = self.transaction.parts() else { return Err(Error::Closed) };
-        match engine.locks.acquire_range(locks, &self.table.space, low, high) {
+        match engine.granted(|| engine.locks.acquire_range(locks, &self.table.space, low, high)) {
             Ok(grant) => Ok(grant.depends_on),
-            Err(conflict) => {
-                let error = engine.conflict(conflict);
-                Err(self.transaction.fail(error))
-            }
+            Err(error) => Err(self.transaction.fail(error)),
         }
     }
 
@@ -164,7 +161,7 @@ impl<'t> PagedRange<'t> {
         let more = !self.is_unchanged(end) && self.look(end, Some(&reach))?;
         let depends_on = self.depends_on(end, newest);
         self.transaction.depend_on(depends_on);
-        self.transaction.show(depends_on)?;
+        self.transaction.show()?;
         self.take_over(end, reach, more);
         self.wanted = (self.wanted * 2).clamp(BATCH_SECOND, BATCH_MAX);
         Ok(())

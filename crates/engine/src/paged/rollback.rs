@@ -10,7 +10,7 @@
 //! A crash in the middle leaves compensation records; recovery goes on where the last one points.
 
 use crate::Lsn;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::paged::change::{ChangeKind, UndoOp, undo_of};
 use crate::paged::engine::Engine;
 use crate::paged::log_record::{
@@ -19,7 +19,7 @@ use crate::paged::log_record::{
 use crate::paged::page::PageId;
 use crate::paged::recovery::malformed;
 use crate::paged::tree::{apply_undo, free_after_commit};
-use crate::paged::writer::{Afterwards, Backward, Writer};
+use crate::paged::writer::{Afterwards, Backward, Change, Writer};
 use katydid_wal::{Admission, Append, Kind};
 use std::sync::Arc;
 
@@ -28,17 +28,13 @@ impl Engine {
     pub(crate) fn roll_back(&self, writer: &mut Writer, to: Lsn) -> Result<()> {
         let mut at = writer.undo_next();
         while at > to {
-            let (kind, next, payload) = match writer.recall(at) {
-                Some(remembered) => remembered,
-                None => {
-                    let record = writer.fetch(&self.log, at)?;
-                    (record.kind, record.prev, record.payload)
-                }
-            };
+            let change = writer.change_at(&self.log, at).map_err(|error| self.unless_failed(error))?;
+            let Change { kind, next, payload, cost } = change;
             let failed = |fault| malformed(at, fault);
             if kind == COMPENSATION {
                 at = decode_compensation(&payload).map_err(failed)?.0;
-                writer.undone(at);
+                // What it undid costs nothing any more.
+                writer.undone(at, 0);
                 continue;
             }
             let kind = ChangeKind::decode(kind)
@@ -49,12 +45,19 @@ impl Engine {
                 apply_undo(self.pages(), &op, &mut backward)?;
             }
             at = next;
-            writer.undone(at);
+            writer.undone(at, cost);
         }
         Ok(())
     }
 
-    /// Undoes everything and ends the transaction.
+    /// The error of a record that could not be read back. After a failed write of the log its end is not there, which is no damage.
+    #[cold]
+    fn unless_failed(&self, error: Error) -> Error {
+        self.hear_of_log();
+        if self.gate.is_shut() { self.poison() } else { error }
+    }
+
+    /// Undoes everything and ends the transaction. If it fails it can be called again, and goes on where it was.
     pub(crate) fn roll_back_all(&self, writer: &mut Writer) -> Result<()> {
         self.roll_back(writer, Lsn::ZERO)?;
         self.append_end(writer)
@@ -103,7 +106,7 @@ impl Engine {
     }
 
     /// Frees what a committed transaction let go of. Nobody can reach it any more: the transaction held the keys
-    /// exclusively until after its commit. If it fails the slot stays, and with it the log, for recovery to do it.
+    /// exclusively until after its commit. If it fails the slot stays, and with it the log: it can be called again.
     pub(crate) fn finish_commit(&self, writer: &mut Writer) -> Result<()> {
         let chains = writer.slot.lock().chains.clone();
         for chain in chains {

@@ -7,7 +7,8 @@
 //! 2. A call that fails leaves the transaction as it was before the call, or in a state in which it can only roll back.
 //! 3. `depends` is at least the commit end of every transaction whose writes were seen or replaced and whose commit may not be
 //!    durable. A transaction that wrote puts its records above that, so whoever waits for its own commit record waits for theirs.
-//! 4. A transaction whose changes can neither be committed nor undone keeps its locks until the database is opened again.
+//! 4. A transaction whose changes can neither be committed nor undone keeps its locks until they can be undone (`unfinished`), or, after
+//!    the gate has shut, until the database is opened again.
 
 use crate::Durability;
 use crate::Lsn;
@@ -25,6 +26,7 @@ use crate::paged::range::PagedRange;
 use crate::paged::session::PagedSession;
 use crate::paged::table::PagedTable;
 use crate::paged::tree::{Pages, Previous};
+use crate::paged::unfinished::{Ending, Unended};
 use crate::paged::writer::{Forward, Writer};
 use crate::session::Callback;
 use katydid_wal::Background;
@@ -44,6 +46,10 @@ pub(crate) struct PagedTransaction {
     locks: Option<TxnLocks>,
     writer: Option<Box<Writer>>,
     depends: Lsn,
+    /// End of the commit record, once that has its place: for locks that are still held when a panic ends the transaction.
+    pre_committed: Option<Lsn>,
+    /// How it is ended later if its rollback fails.
+    ending: Ending,
     savepoints: u64,
     /// Serial numbers of the savepoints that are in force, with what they remember.
     in_force: Vec<(u64, Lsn)>,
@@ -91,6 +97,8 @@ impl PagedTransaction {
             locks: Some(locks),
             writer: None,
             depends: Lsn::ZERO,
+            pre_committed: None,
+            ending: Ending::Rollback,
             savepoints: 0,
             in_force: Vec::new(),
             failure: None,
@@ -208,8 +216,9 @@ impl PagedTransaction {
     pub(crate) fn conclude(&mut self) -> Result<()> {
         self.give_up();
         match self.failure.clone() {
-            Some(cause) => Err(Error::MustRollBack { cause }),
-            None => Ok(self.inner.engine.log.wait(self.depends, self.options.durability)?),
+            // Whatever the caller made of it.
+            Some(cause) if cause.is_retryable() || cause.is_poisoned() => Err(Error::MustRollBack { cause }),
+            _ => Ok(self.inner.engine.log.wait(self.depends, self.options.durability)?),
         }
     }
 
@@ -249,42 +258,40 @@ impl PagedTransaction {
         let engine = &self.inner.engine;
         let Some(locks) = &mut self.locks else { return Err(Error::Closed) };
         // What a creator or dropper of the table did was durable before its lock was released.
-        if let Err(conflict) = engine.locks.acquire_table(locks, table.tree.table, TableMode::Shared) {
-            let error = engine.conflict(conflict);
+        let acquire = || engine.locks.acquire_table(locks, table.tree.table, TableMode::Shared);
+        if let Err(error) = engine.granted(acquire) {
             return Err(self.fail(error));
         }
         table.check()
     }
 
-    fn lock_key(&mut self, table: &PagedTable, key: &[u8], mode: PointMode) -> Result<Lsn> {
+    fn lock_key(&mut self, table: &PagedTable, key: &[u8], mode: PointMode) -> Result<()> {
         let engine = &self.inner.engine;
         let Some(locks) = &mut self.locks else { return Err(Error::Closed) };
-        match engine.locks.acquire_point(locks, &table.space, key, mode) {
+        match engine.granted(|| engine.locks.acquire_point(locks, &table.space, key, mode)) {
             Ok(grant) => {
-                self.depends = self.depends.max(grant.depends_on);
-                Ok(grant.depends_on)
+                self.depend_on(grant.depends_on);
+                Ok(())
             }
-            Err(conflict) => {
-                let error = engine.conflict(conflict);
-                Err(self.fail(error))
-            }
+            Err(error) => Err(self.fail(error)),
         }
     }
 
     fn read(&mut self, table: &PagedTable, key: &[u8], mode: PointMode) -> Result<Option<Vec<u8>>> {
         self.enter(table)?;
-        let depends_on = self.lock_key(table, key, mode)?;
+        self.lock_key(table, key, mode)?;
         let value = table.tree.get_copy(&self.inner.engine.pool, key)?;
-        self.show(depends_on)?;
+        self.show()?;
         Ok(value)
     }
 
-    /// Waits until what was read and is about to be shown is durable, if the transaction asks for that. Fails if the database
-    /// was shut off meanwhile: what was read may be a page that a bug left half changed.
-    pub(crate) fn show(&self, depends_on: Lsn) -> Result<()> {
+    /// Waits until what was read and is about to be shown is durable, if the transaction asks for that: all that it depends on, since
+    /// the key may have been locked, and its value not shown, by an earlier call. Fails if the database was shut off meanwhile: what was
+    /// read may be a page that a bug left half changed.
+    pub(crate) fn show(&self) -> Result<()> {
         self.inner.engine.check_open()?;
-        if self.options.read == Read::Durable && depends_on != Lsn::ZERO {
-            self.inner.engine.log.wait(depends_on, Durability::Durable)?;
+        if self.options.read == Read::Durable && self.depends != Lsn::ZERO {
+            self.inner.engine.log.wait(self.depends, Durability::Durable)?;
         }
         Ok(())
     }
@@ -324,9 +331,11 @@ impl PagedTransaction {
         })
     }
 
-    /// The same, but that it does not wait for others where the log is full.
-    pub(crate) fn impatient(mut self) -> Self {
+    /// The same for a transaction that changes the catalog. It holds `ddl`, which others may want in the middle of a transaction: so it
+    /// does not wait for others where the log is full.
+    pub(crate) fn of_catalog(mut self) -> Self {
         self.patience = Duration::ZERO;
+        self.ending = Ending::CatalogRollback;
         self
     }
 
@@ -406,10 +415,15 @@ impl PagedTransaction {
             }
         };
         engine.active.count_commit();
-        // Before the locks go: whoever has the table to himself finds no page that nothing leads to. If this fails
-        // recovery does it; the commit stands.
-        if !writer.has_chains() || engine.finish_commit(&mut writer).is_ok() {
-            engine.active.give_writer(writer);
+        self.pre_committed = Some(end);
+        // Before the locks go: a transaction that has the table to itself finds no page that nothing leads to. If this fails it is done
+        // later; the commit stands.
+        let cleaned = if writer.has_chains() { engine.finish_commit(&mut writer) } else { Ok(()) };
+        match cleaned {
+            Ok(()) => engine.active.give_writer(writer),
+            Err(cause) => {
+                engine.set_aside(Unended { writer, locks: None, ending: Ending::CleanUp, cause });
+            }
         }
         let release_now =
             engine.options.lock_release == LockRelease::Early || durability == Durability::Buffered;
@@ -451,17 +465,16 @@ impl PagedTransaction {
                         engine.active.count_rollback();
                         engine.active.give_writer(writer);
                     }
-                    Err(_) => {
-                        // Its changes stay in memory, behind its locks; its slot keeps the log for recovery.
-                        if let Some(locks) = self.locks.take() {
-                            engine.keep_locks(locks);
-                        }
+                    Err(cause) => {
+                        // Its changes stay in memory, behind its locks; its slot keeps the log for what undoes them.
+                        let (locks, ending, cause) = (self.locks.take(), self.ending, cause.clone());
+                        engine.set_aside(Unended { writer, locks, ending, cause });
                     }
                 }
             }
         }
         if let Some(locks) = self.locks.take() {
-            engine.release_locks(locks, None);
+            engine.release_locks(locks, self.pre_committed);
         }
         outcome
     }

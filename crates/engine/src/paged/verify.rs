@@ -49,14 +49,13 @@ impl PagedDatabase {
     ) -> Result<Option<VerifyReport>> {
         let engine = self.engine();
         let tables = {
-            let _catalog = self.freeze_catalog();
+            let _catalog = self.freeze_catalog()?;
             self.catalog()?
         };
         for (_, tree) in &tables {
-            let granted = engine.locks.acquire_table(locks, tree.table, TableMode::Exclusive);
-            granted.map_err(|conflict| engine.conflict(conflict))?;
+            engine.granted(|| engine.locks.acquire_table(locks, tree.table, TableMode::Exclusive))?;
         }
-        let _catalog = self.freeze_catalog();
+        let _catalog = self.freeze_catalog()?;
         if self.catalog()? != tables {
             return Ok(None);
         }

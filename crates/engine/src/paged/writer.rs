@@ -34,11 +34,11 @@ pub(crate) const MARK_BYTES: u64 = 256 << 10;
 
 /// A record read back from the log.
 #[derive(Debug)]
-pub(crate) struct Fetched {
-    pub(crate) lsn: Lsn,
-    pub(crate) prev: Lsn,
-    pub(crate) kind: u8,
-    pub(crate) payload: Vec<u8>,
+struct Fetched {
+    lsn: Lsn,
+    prev: Lsn,
+    kind: u8,
+    payload: Vec<u8>,
 }
 
 /// A change that is remembered for undo.
@@ -49,6 +49,19 @@ struct Remembered {
     kind: u8,
     from: usize,
     to: usize,
+    /// Of `to_undo`.
+    cost: u64,
+}
+
+/// A change that is to be undone next.
+#[derive(Debug)]
+pub(crate) struct Change {
+    pub(crate) kind: u8,
+    /// The change to undo after it.
+    pub(crate) next: Lsn,
+    pub(crate) payload: Vec<u8>,
+    /// What undoing it was expected to take, of `to_undo`.
+    pub(crate) cost: u64,
 }
 
 /// An overflow chain that a change let go of: freed after commit, kept if that change is undone.
@@ -73,8 +86,10 @@ pub(crate) struct Writer {
     marks: Vec<Lsn>,
     /// Records read back and not used yet, ascending.
     fetched: Vec<Fetched>,
-    /// Bytes of log that undoing everything may take, about half of them.
+    /// Bytes of log that undoing everything that is not undone may take, about half of them.
     to_undo: u64,
+    /// Something of the transaction is in the log.
+    logged: bool,
     reserved: u64,
     reserves: Vec<ReserveGuard>,
 }
@@ -92,6 +107,7 @@ impl Writer {
             marks: Vec::new(),
             fetched: Vec::new(),
             to_undo: 0,
+            logged: false,
             reserved: 0,
             reserves: Vec::new(),
         }
@@ -115,6 +131,7 @@ impl Writer {
         self.marks = Vec::new();
         self.fetched = Vec::new();
         self.to_undo = 0;
+        self.logged = false;
         self.reserved = 0;
         self.reserves.clear();
     }
@@ -181,6 +198,7 @@ impl Writer {
         }
         self.undo_next = appended.lsn;
         self.to_undo += undo_bytes(kind, payload);
+        self.logged = true;
         Ok(appended)
     }
 
@@ -211,25 +229,20 @@ impl Writer {
         Ok(appended)
     }
 
-    /// The change at `lsn`, if it is remembered: its kind, the change to undo after it, and its payload.
-    pub(crate) fn recall(&mut self, lsn: Lsn) -> Option<(u8, Lsn, Vec<u8>)> {
-        while let Some(last) = self.remembered.last().copied() {
-            if last.lsn < lsn {
-                return None;
-            }
-            self.remembered.pop();
-            let payload = (last.lsn == lsn).then(|| self.bytes[last.from..last.to].to_vec());
-            self.bytes.truncate(last.from);
-            if let Some(payload) = payload {
-                return Some((last.kind, last.next, payload));
-            }
+    /// The change at `lsn`, the newest that is not undone: as it is remembered, or read back from the log.
+    pub(crate) fn change_at(&mut self, log: &Log, lsn: Lsn) -> Result<Change> {
+        if let Some(last) = self.remembered.last().filter(|last| last.lsn == lsn) {
+            let payload = self.bytes[last.from..last.to].to_vec();
+            return Ok(Change { kind: last.kind, next: last.next, payload, cost: last.cost });
         }
-        None
+        let Fetched { kind, prev, payload, .. } = self.fetch(log, lsn)?;
+        let cost = undo_bytes(kind, &[&payload]);
+        Ok(Change { kind, next: prev, payload, cost })
     }
 
     /// The record at `lsn`, read back from the log. Reading one by one backwards would cost a device call each; so from a
     /// place not far below all of the transaction's records are read in log order, and kept for the next calls.
-    pub(crate) fn fetch(&mut self, log: &Log, lsn: Lsn) -> Result<Fetched> {
+    fn fetch(&mut self, log: &Log, lsn: Lsn) -> Result<Fetched> {
         while let Some(last) = self.fetched.pop_if(|last| last.lsn >= lsn) {
             if last.lsn == lsn {
                 return Ok(last);
@@ -262,9 +275,13 @@ impl Writer {
         }
     }
 
-    /// Everything above `to` is undone.
-    pub(crate) fn undone(&mut self, to: Lsn) {
+    /// Everything above `to` is undone, which was expected to take `cost`.
+    pub(crate) fn undone(&mut self, to: Lsn, cost: u64) {
         self.undo_next = to;
+        self.to_undo = self.to_undo.saturating_sub(cost);
+        while let Some(last) = self.remembered.pop_if(|last| last.lsn > to) {
+            self.bytes.truncate(last.from);
+        }
         while self.let_go.last().is_some_and(|let_go| let_go.lsn > to) {
             self.let_go.pop();
         }
@@ -276,7 +293,7 @@ impl Writer {
             [pages] if kind == ChangeKind::ChainWrite.number() => Some(without_contents(pages)),
             _ => None,
         };
-        let from = self.bytes.len();
+        let (from, cost) = (self.bytes.len(), undo_bytes(kind, payload));
         let kept = kept.as_ref().map(PartsWriter::payload);
         let payload = kept.as_ref().map_or(payload, std::slice::from_ref);
         let length: usize = payload.iter().map(|piece| piece.len()).sum();
@@ -286,13 +303,14 @@ impl Writer {
         for piece in payload {
             self.bytes.extend_from_slice(piece);
         }
-        self.remembered.push(Remembered { lsn, next: self.undo_next, kind, from, to: self.bytes.len() });
+        let (next, to) = (self.undo_next, self.bytes.len());
+        self.remembered.push(Remembered { lsn, next, kind, from, to, cost });
         true
     }
 
     /// Whether anything of it is in the log.
     pub(crate) fn has_logged(&self) -> bool {
-        self.to_undo > 0
+        self.logged
     }
 
     fn make_reserve(&mut self, engine: &Engine) -> Result<()> {

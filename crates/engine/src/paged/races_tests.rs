@@ -1,0 +1,93 @@
+//! Checkpoints beside writers and write-back, in orders that a seed picks, up to a crash: what a checkpoint relies on when it captures.
+
+use crate::pause::scheduler::{Task, for_seeds, run};
+use crate::{Database, Durability, Lsn, Options, Table, TransactionOptions};
+use katydid_device::{SimDevice, Survival};
+use katydid_wal::Background;
+
+fn open(device: &SimDevice) -> Database {
+    let mut options = Options { page_bytes: 4096, cache_bytes: 64 * 4096, ..Options::default() };
+    options.log.segment_bytes = 64 << 10;
+    options.log.reserve_bytes = 64 << 10;
+    options.log.ring_bytes = 16 << 10;
+    options.log.run_ahead_bytes = 8 << 10;
+    options.log.spare_segments = 1;
+    options.log.background = Background::Caller;
+    Database::open_in(device.directory(), options).expect("open")
+}
+
+/// A database with keys "k" and "other", both "old" and in place.
+fn made(device: &SimDevice) -> (Database, Table) {
+    let database = open(device);
+    let table = database.table("t").expect("table");
+    for key in ["k", "other"] {
+        database.put(&table, key, "old").expect("put");
+    }
+    database.paged().engine().checkpoint_all().expect("checkpoint");
+    (database, table)
+}
+
+/// What "k" and "other" are after a crash that leaves what is durable.
+fn after_crash(device: &SimDevice) -> [Option<Vec<u8>>; 2] {
+    let device = device.reopen_with(1, Survival::DropAll);
+    let database = open(&device);
+    let table = database.open_table("t").expect("open table").expect("the table");
+    assert!(database.verify(None).expect("verify").is_sound());
+    ["k", "other"].map(|key| database.get(&table, key).expect("get"))
+}
+
+const OLD: Option<&[u8]> = Some(b"old");
+const NEW: Option<&[u8]> = Some(b"new");
+
+/// A transaction writes its first record while a checkpoint begins, and has not ended at the crash after it.
+#[test]
+fn a_checkpoint_beside_a_first_record_leaves_no_loser() {
+    for_seeds(120, |seed| {
+        let device = SimDevice::new(seed);
+        let (database, table) = made(&device);
+        let loser = || {
+            let mut txn = database.begin().expect("begin");
+            txn.put(&table, "k", "lost").expect("put");
+            // Neither committed nor rolled back when the machine crashes.
+            std::mem::forget(txn);
+        };
+        let winner = || {
+            let buffered =
+                TransactionOptions { durability: Durability::Buffered, ..TransactionOptions::default() };
+            let mut txn = database.begin_with(buffered).expect("begin");
+            txn.put(&table, "other", "new").expect("put");
+            txn.commit().expect("commit");
+        };
+        let checkpoint = || {
+            database.checkpoint().expect("checkpoint");
+        };
+        let tasks: Vec<Task<'_>> = vec![Box::new(checkpoint), Box::new(loser), Box::new(winner)];
+        let order = run(seed, tasks);
+        database.sync().expect("sync");
+        device.freeze();
+        let [k, other] = after_crash(&device);
+        assert_eq!((k.as_deref(), other.as_deref()), (OLD, NEW), "seed {seed}: {order:?}");
+    });
+}
+
+/// A page is being written back while a checkpoint captures, and the machine crashes when the checkpoint is done.
+#[test]
+fn a_checkpoint_beside_a_write_back_keeps_the_log_of_its_pages() {
+    for_seeds(120, |seed| {
+        let device = SimDevice::new(seed);
+        let (database, table) = made(&device);
+        database.put(&table, "k", "new").expect("put");
+        let write_back = || {
+            // The device may be gone by then.
+            let _written = database.paged().engine().pool.flush_batch(usize::MAX, Lsn::new(u64::MAX));
+        };
+        let checkpoint = || {
+            database.checkpoint().expect("checkpoint");
+            device.freeze();
+        };
+        let tasks: Vec<Task<'_>> = vec![Box::new(checkpoint), Box::new(write_back)];
+        let order = run(seed, tasks);
+        let [k, other] = after_crash(&device);
+        assert_eq!((k.as_deref(), other.as_deref()), (NEW, OLD), "seed {seed}: {order:?}");
+    });
+}

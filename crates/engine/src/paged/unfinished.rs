@@ -1,0 +1,205 @@
+//! Rollbacks, and clean-ups after commits, that a device error interrupted: they are tried again until they succeed.
+//!
+//! A rollback reads pages and appends to the log, and so does the freeing of long values after a commit. Either can meet an error that
+//! does not shut the gate: a page that cannot be read at the moment, or no space. Such a transaction is set aside here. It is tried again
+//! by the checkpoint thread, by each thread that meets its locks or the part of the log that it keeps, and by `close`.
+//!
+//! Threads: the transaction's own thread sets it aside; any of the above takes a turn. Invariants:
+//!
+//! 1. A transaction that is set aside keeps its slot, so the log keeps all records that ending it needs; a rollback keeps its locks too.
+//!    No transaction sees its changes, and a checkpoint captures it.
+//! 2. One thread at a time works on what is set aside. It holds `list` meanwhile (rank: after `ddl`, before the checkpoint's turn
+//!    and page latches), so a thread that finds the list empty knows that all is ended.
+//! 3. A transaction leaves the list when it is ended, or when the gate has shut: then its locks go to `Engine::stuck`.
+//!
+//! After a crash recovery ends what was set aside: for it these are transactions like any that had not ended.
+
+use crate::error::{ConflictKind, Error, Result};
+use crate::ids::TxnId;
+use crate::lock::{Conflict, LockGrant, TxnLocks};
+use crate::paged::engine::Engine;
+use crate::paged::writer::Writer;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+/// At most this many calls pass between two tries.
+const CALLS_MAX: u32 = 1024;
+
+/// What the lock manager answers.
+type Granted = std::result::Result<LockGrant, Conflict>;
+
+/// What is left to do for a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Undo it.
+    Rollback,
+    /// Undo it. It has changed the catalog, which no lock guards.
+    CatalogRollback,
+    /// Free what it let go of: it is committed.
+    CleanUp,
+}
+
+/// A transaction that is set aside.
+#[derive(Debug)]
+pub(crate) struct Unended {
+    pub(crate) writer: Box<Writer>,
+    pub(crate) locks: Option<TxnLocks>,
+    pub(crate) ending: Ending,
+    /// Why the last try failed.
+    pub(crate) cause: Error,
+}
+
+impl Unended {
+    fn error(&self) -> Error {
+        Error::Unended { txn: self.writer.txn, cause: Arc::new(self.cause.clone()) }
+    }
+}
+
+/// Everything that is set aside.
+#[derive(Debug, Default)]
+pub(crate) struct Unfinished {
+    /// Entries of `list`. Written with `list` held, read by every call on a table: relaxed, a hint.
+    count: AtomicUsize,
+    /// Calls on tables that pass before the next one helps, and how often helping has failed in a row: a device that stays bad must
+    /// not be asked by each call. Relaxed, hints.
+    pass: AtomicU32,
+    failures: AtomicU32,
+    list: Mutex<Vec<Unended>>,
+}
+
+impl Unfinished {
+    /// Whether anything is set aside: one load.
+    #[inline]
+    pub(crate) fn is_any(&self) -> bool {
+        self.count.load(Ordering::Relaxed) != 0
+    }
+
+    /// The error of a call that needs what one of `holders` keeps, if that one is set aside.
+    pub(crate) fn error_of(&self, holders: &[TxnId]) -> Option<Error> {
+        if !self.is_any() {
+            return None;
+        }
+        let list = self.list.lock();
+        list.iter().find(|unended| holders.contains(&unended.writer.txn)).map(Unended::error)
+    }
+
+    /// The error of a call that needs the catalog, if a transaction that changed it is set aside.
+    fn error_of_catalog(&self) -> Option<Error> {
+        let list = self.list.lock();
+        list.iter().find(|unended| unended.ending == Ending::CatalogRollback).map(Unended::error)
+    }
+}
+
+impl Engine {
+    /// Sets a transaction aside whose rollback or clean-up has failed. After the gate has shut it is left to recovery instead.
+    pub(crate) fn set_aside(&self, unended: Unended) {
+        if self.gate.is_shut() || self.check_open().is_err() {
+            unended.locks.into_iter().for_each(|locks| self.keep_locks(locks));
+            return;
+        }
+        {
+            let mut list = self.unfinished.list.lock();
+            list.push(unended);
+            self.unfinished.count.store(list.len(), Ordering::Relaxed);
+            self.unfinished.pass.store(0, Ordering::Relaxed);
+            self.unfinished.failures.store(0, Ordering::Relaxed);
+        }
+        self.checkpoints.bell.ring();
+    }
+
+    /// Releases locks that were taken over from `txn`, which has rolled back; if it is set aside it gets them back.
+    pub(crate) fn release_or_return(&self, txn: TxnId, locks: TxnLocks) {
+        let mut list = self.unfinished.list.lock();
+        match list.iter_mut().find(|unended| unended.writer.txn == txn) {
+            Some(unended) => unended.locks = Some(locks),
+            None => self.release_locks(locks, None),
+        }
+    }
+
+    /// Tries to end what is set aside, unless other calls have failed to lately. The caller holds no latch.
+    #[cold]
+    fn help_unended(&self) {
+        let Unfinished { pass, failures, .. } = &self.unfinished;
+        if pass.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+            return;
+        }
+        if !self.end_unended() {
+            let failures = failures.fetch_add(1, Ordering::Relaxed);
+            pass.store(1 << failures.min(CALLS_MAX.ilog2()), Ordering::Relaxed);
+        }
+    }
+
+    /// Tries to end what is set aside, now. Whether nothing is left. The caller holds no latch.
+    pub(crate) fn end_unended(&self) -> bool {
+        if !self.unfinished.is_any() {
+            return true;
+        }
+        let mut list = self.unfinished.list.lock();
+        for mut unended in std::mem::take(&mut *list) {
+            match self.try_to_end(&mut unended) {
+                Ok(()) => self.give_back(unended),
+                Err(_) if self.gate.is_shut() => {
+                    unended.locks.into_iter().for_each(|locks| self.keep_locks(locks));
+                }
+                Err(cause) => list.push(Unended { cause, ..unended }),
+            }
+        }
+        self.unfinished.count.store(list.len(), Ordering::Relaxed);
+        list.is_empty()
+    }
+
+    fn try_to_end(&self, unended: &mut Unended) -> Result<()> {
+        if self.gate.is_shut() {
+            return Err(self.poison());
+        }
+        match unended.ending {
+            Ending::Rollback | Ending::CatalogRollback => self.roll_back_all(&mut unended.writer),
+            Ending::CleanUp => self.finish_commit(&mut unended.writer),
+        }
+    }
+
+    fn give_back(&self, unended: Unended) {
+        if unended.ending != Ending::CleanUp {
+            self.active.count_rollback();
+        }
+        self.active.give_writer(unended.writer);
+        if let Some(locks) = unended.locks {
+            self.release_locks(locks, None);
+        }
+    }
+
+    /// Acquires a lock; once more if a transaction that is set aside held it, and could be ended now.
+    #[inline]
+    pub(crate) fn granted(&self, mut acquire: impl FnMut() -> Granted) -> Result<LockGrant> {
+        if self.unfinished.is_any() {
+            self.help_unended();
+        }
+        acquire().or_else(|conflict| self.granted_after(conflict, acquire))
+    }
+
+    #[cold]
+    fn granted_after(
+        &self,
+        mut conflict: Conflict,
+        mut acquire: impl FnMut() -> Granted,
+    ) -> Result<LockGrant> {
+        let is_timeout = conflict.kind == ConflictKind::Timeout;
+        if is_timeout && self.unfinished.error_of(&conflict.blockers).is_some() {
+            self.end_unended();
+            match acquire() {
+                Ok(grant) => return Ok(grant),
+                Err(again) => conflict = again,
+            }
+        }
+        Err(self.conflict(conflict))
+    }
+
+    /// Ends what has changed the catalog and was set aside. The caller holds `ddl`, and may use the catalog if this succeeds.
+    pub(crate) fn settle_catalog(&self) -> Result<()> {
+        if self.end_unended() {
+            return Ok(());
+        }
+        self.unfinished.error_of_catalog().map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,237 @@
+//! Transactions that a device error keeps from being ended, for as long as it lasts.
+
+use crate::{Database, Error, Options, Table, TransactionOptions};
+use katydid_device::{SimDevice, Survival};
+use katydid_wal::Background;
+use std::time::Duration;
+
+static LONG: [u8; 20_000] = [7; 20_000];
+
+fn options() -> Options {
+    let mut options = Options {
+        page_bytes: 4096,
+        cache_bytes: 16 * 4096,
+        checkpoint_bytes: 64 << 10,
+        log_soft_bytes: 256 << 10,
+        log_hard_bytes: 1 << 20,
+        undo_bytes: 4 << 10,
+        retries: 0,
+        // A wait for a lock that nothing releases fails at once.
+        lock_wait: Duration::ZERO,
+        ..Options::default()
+    };
+    options.log.segment_bytes = 64 << 10;
+    options.log.reserve_bytes = 64 << 10;
+    options.log.background = Background::Caller;
+    options
+}
+
+fn open(device: &SimDevice) -> (Database, Table) {
+    let database = Database::open_in(device.directory(), options()).expect("open");
+    let table = database.table("t").expect("table");
+    (database, table)
+}
+
+fn key(number: u32) -> String {
+    format!("{number:04}")
+}
+
+/// Puts more than the cache holds, so that what was there before leaves it.
+fn fill(database: &Database, table: &Table) {
+    for number in 0..600 {
+        database.put(table, key(number), [1; 200]).expect("put");
+    }
+    for _ in 0..3 {
+        database.checkpoint().expect("checkpoint");
+    }
+    for number in 100..600 {
+        database.get(table, key(number)).expect("get");
+    }
+}
+
+fn fail_reads_of_pages(device: &SimDevice) {
+    device.fail_reads_when(|path, _| path.ends_with("katydid.pages"));
+}
+
+/// A transaction that has changed key 0, and whose rollback has failed.
+fn half_rolled_back(device: &SimDevice, database: &Database, table: &Table) {
+    database.put(table, key(0), [1; 200]).expect("put");
+    let mut txn = database.begin().expect("begin");
+    txn.put(table, key(0), [2; 200]).expect("put");
+    fill_cache(database, table);
+    fail_reads_of_pages(device);
+    let refused = txn.rollback().expect_err("its page cannot be read");
+    assert!(matches!(refused, Error::Device(_)), "{refused}");
+}
+
+/// Reads other pages until the cache holds no page of low keys. Writes them back before, so that they can leave.
+fn fill_cache(database: &Database, table: &Table) {
+    for _ in 0..3 {
+        database.checkpoint().expect("checkpoint");
+    }
+    for number in 100..600 {
+        database.get(table, key(number)).expect("get");
+    }
+}
+
+fn unended(database: &Database) -> bool {
+    database.paged().engine().unfinished.is_any()
+}
+
+fn is_device_error(error: &Error) -> bool {
+    matches!(error, Error::Unended { cause, .. } if matches!(**cause, Error::Device(_)))
+}
+
+#[test]
+fn a_rollback_that_met_a_read_error_is_done_when_its_keys_are_wanted() {
+    let device = SimDevice::new(1);
+    let (database, table) = open(&device);
+    fill(&database, &table);
+    half_rolled_back(&device, &database, &table);
+    // A page that is cached can be read; that key cannot be locked, and the error says why.
+    let refused = database.get(&table, key(0)).expect_err("its page cannot be read");
+    assert!(is_device_error(&refused), "{refused}");
+    assert!(!refused.is_retryable());
+    assert!(unended(&database));
+    device.heal();
+    assert_eq!(database.get(&table, key(0)).expect("get").as_deref(), Some(&[1; 200][..]));
+    assert!(!unended(&database));
+    assert_eq!(database.stat().expect("stat").transactions_active, 0);
+}
+
+#[test]
+fn a_rollback_that_met_a_read_error_is_done_by_the_next_checkpoint_thread_run() {
+    let device = SimDevice::new(1);
+    let (database, table) = open(&device);
+    fill(&database, &table);
+    half_rolled_back(&device, &database, &table);
+    database.run_background();
+    assert!(unended(&database), "the device still fails");
+    device.heal();
+    database.paged().engine().checkpoints.bell.ring();
+    database.run_background();
+    assert!(!unended(&database));
+}
+
+#[test]
+fn a_rollback_that_met_a_read_error_is_done_by_closing() {
+    let device = SimDevice::new(1);
+    let (database, table) = open(&device);
+    fill(&database, &table);
+    half_rolled_back(&device, &database, &table);
+    device.heal();
+    database.close().expect("close");
+    drop((database, table));
+    let report = Database::verify_in(device.directory().as_ref(), None).expect("verify");
+    assert!(report.clean && report.is_sound(), "{report:?}");
+    let (database, table) = open(&device);
+    assert_eq!(database.get(&table, key(0)).expect("get").as_deref(), Some(&[1; 200][..]));
+}
+
+#[test]
+fn a_rollback_that_met_a_read_error_is_done_by_recovery() {
+    let device = SimDevice::new(1);
+    let (database, table) = open(&device);
+    fill(&database, &table);
+    half_rolled_back(&device, &database, &table);
+    // What the failed rollback and the checkpoint after it say of the transaction is enough.
+    database.put(&table, key(5), "after").expect_err("its page cannot be read");
+    device.heal();
+    database.paged().engine().checkpoint_all().expect("checkpoint");
+    let device = device.reopen_with(1, Survival::DropAll);
+    let (database, table) = open(&device);
+    assert_eq!(database.get(&table, key(0)).expect("get").as_deref(), Some(&[1; 200][..]));
+}
+
+#[test]
+fn a_commit_that_could_not_free_what_it_let_go_of_does_not_keep_the_log() {
+    let device = SimDevice::new(1);
+    let (database, table) = open(&device);
+    database.put(&table, "long", LONG).expect("put");
+    fill(&database, &table);
+    let mut txn = database.begin().expect("begin");
+    txn.put(&table, "long", "short").expect("put");
+    fail_reads_of_pages(&device);
+    txn.commit().expect("the commit stands");
+    assert!(unended(&database), "the test shows nothing");
+    device.heal();
+    // Three times what the log may hold.
+    for number in 0..12_000u32 {
+        database.put(&table, key(number % 600), [number as u8; 200]).expect("nothing keeps the log");
+        database.run_background();
+    }
+    assert!(!unended(&database));
+    let report = database.verify(None).expect("verify");
+    assert!(report.is_sound(), "{:#?}", report.faults);
+}
+
+#[test]
+fn a_table_whose_creation_could_not_be_rolled_back_is_not_seen() {
+    let device = SimDevice::new(1);
+    let (database, table) = open(&device);
+    fill(&database, &table);
+    let engine = database.paged().engine();
+    // What a failed creation leaves: a changed catalog, and a rollback that fails.
+    let mut txn = database.paged().begin(TransactionOptions::default()).expect("begin").of_catalog();
+    txn.statement(|engine, writer| {
+        let (pages, id) = (engine.pages(), crate::TableId::new(77));
+        let writer = &mut crate::paged::writer::Forward { engine, writer };
+        let tree = crate::paged::tree::Tree::create(pages, id, writer)?;
+        crate::paged::catalog::CATALOG.insert(pages, b"half", &crate::paged::catalog::encode(tree), writer)
+    })
+    .expect("room");
+    fill_cache(&database, &table);
+    fail_reads_of_pages(&device);
+    txn.rollback().expect_err("the catalog's page cannot be read");
+    drop(txn);
+    for refused in [database.open_table("half").map(drop), database.tables().map(drop)] {
+        assert!(is_device_error(&refused.expect_err("the catalog is not settled")));
+    }
+    device.heal();
+    assert!(database.open_table("half").expect("open table").is_none());
+    assert_eq!(database.tables().expect("tables"), ["t"]);
+    assert!(!engine.unfinished.is_any());
+}
+
+#[test]
+fn going_back_to_a_savepoint_again_and_again_sets_no_more_room_aside() {
+    let device = SimDevice::new(1);
+    let (database, table) = open(&device);
+    let reserve = || database.paged().engine().log.space().reserve;
+    let before = reserve();
+    let mut txn = database.begin().expect("begin");
+    txn.put(&table, "kept", "value").expect("put");
+    let savepoint = txn.savepoint();
+    for round in 0..60u32 {
+        for number in 0..4 {
+            txn.put(&table, key(number), [round as u8; 1000]).expect("put");
+        }
+        txn.rollback_to(&savepoint).expect("rollback to the savepoint");
+        assert_eq!(reserve(), before, "round {round}");
+    }
+    txn.commit().expect("commit");
+    assert_eq!(database.get(&table, "kept").expect("get").as_deref(), Some(&b"value"[..]));
+    assert_eq!(database.get(&table, key(0)).expect("get"), None);
+}
+
+#[test]
+fn what_cannot_be_read_back_after_a_failed_write_of_the_log_is_no_corruption() {
+    let device = SimDevice::new(1);
+    let (database, table) = open(&device);
+    let mut txn = database.begin().expect("begin");
+    let savepoint = txn.savepoint();
+    // More than is remembered, and in the log's memory only.
+    for number in 0..40 {
+        txn.put(&table, key(number), [2; 300]).expect("put");
+    }
+    device.fail_when(|verb, path, _| {
+        let fails = verb == katydid_device::Verb::Write && path.contains("log/");
+        fails.then_some(katydid_device::Fault::Io)
+    });
+    let failed = database.sync().expect_err("the log cannot be written");
+    assert!(failed.is_poisoned(), "{failed}");
+    let refused = txn.rollback_to(&savepoint).expect_err("what it has done cannot be read back");
+    assert!(refused.is_poisoned(), "{refused}");
+    let refused = txn.rollback().expect_err("nothing can be logged");
+    assert!(refused.is_poisoned(), "{refused}");
+}
