@@ -342,4 +342,11 @@ impl Database {
             DatabaseOf::Memory(_) => unreachable!("the test has opened it as a paged one"),
         }
     }
+
+    pub(crate) fn memory(&self) -> &MemoryDatabase {
+        match &self.of {
+            DatabaseOf::Memory(database) => database,
+            DatabaseOf::Paged(_) => unreachable!("the test has opened it as one in memory"),
+        }
+    }
 }

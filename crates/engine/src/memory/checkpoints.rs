@@ -26,6 +26,7 @@ use crate::error::{Error, Result};
 use crate::fullness::Share;
 use crate::ids::TableId;
 use crate::options::Options;
+use crate::pause;
 use katydid_wal::{Background, Log, ParallelLog, Place};
 use parking_lot::Mutex;
 use std::ops::Bound;
@@ -214,7 +215,11 @@ impl Engine {
         }
         let _tombstones = self.store.keep_tombstones();
         let begun = self.store.now();
-        let from = self.log.barrier();
+        let noted = self.log.streams().iter().map(|log| {
+            pause::at(pause::Place::StreamNoted);
+            log.barrier()
+        });
+        let from: Vec<Lsn> = noted.collect();
         let number = self.control.get().checkpoint_number + 1;
         self.write(number, &from).inspect_err(|_| self.folder.discard(number))?;
         self.control.update(|control| control.checkpoint_number = number)?;
@@ -286,6 +291,7 @@ impl Engine {
 
     /// The next batch of rows, and its table.
     fn next_batch(&self, walk: &Mutex<Walk>, rows: &mut Vec<Row>) -> Result<Option<TableId>> {
+        pause::at(pause::Place::Rows);
         let mut walk = walk.lock();
         let Some(table) = walk.tables.last().cloned() else { return Ok(None) };
         let from = walk.from.as_ref().map(Key::as_slice);

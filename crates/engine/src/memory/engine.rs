@@ -13,26 +13,21 @@ use super::checkpoint::CheckpointFolder;
 use super::checkpoints::Checkpoints;
 use super::log_record::{self, LoggedWrite};
 use super::store::{Entrance, LogView, Running, Store, Timestamp, Validated};
+use super::writers::Writers;
 use crate::after_durable::{Ender, EndsLater};
 use crate::control::ControlFile;
 use crate::error::{Error, Result};
 use crate::opening::{Closes, Opening};
 use crate::options::{Access, DependenceRule, LockRelease, Options};
+use crate::pause;
 use crate::shard::{SHARDS, shard_of_thread};
 use crate::stat::Pin;
 use crate::{Durability, Lsn};
 use crossbeam_utils::CachePadded;
 use katydid_device::{Gate, Watch};
-use katydid_wal::{
-    Admission, AppendError, Background, Dependences, Log, ParallelLog, ParallelSession, Place, StreamId,
-};
-use parking_lot::Mutex;
-use std::fmt;
+use katydid_wal::{Admission, AppendError, Background, Dependences, Log, ParallelLog, Place, StreamId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// A larger buffer is not kept for the next record.
-const BUFFER_BYTES_KEPT: usize = 1 << 20;
 
 /// An open database.
 #[derive(Debug)]
@@ -51,8 +46,7 @@ pub(crate) struct Engine {
     pub(crate) checkpoints: Checkpoints,
     pub(crate) ender: Ender<PendingVersions>,
     pub(crate) tally: Tally,
-    /// Idle writers, by the shard of the thread that used them. Leaf latches.
-    writers: Box<[CachePadded<Mutex<Vec<Writer>>>]>,
+    writers: Writers,
 }
 
 /// What the engine counts, by the shard of the thread. Relaxed: counters.
@@ -85,17 +79,6 @@ impl Counter {
 
     pub(crate) fn get(&self) -> u64 {
         self.0.iter().fold(0, |sum, part| sum.wrapping_add(part.load(Ordering::Relaxed)))
-    }
-}
-
-struct Writer {
-    session: ParallelSession,
-    buffer: Vec<u8>,
-}
-
-impl fmt::Debug for Writer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.session.fmt(f)
     }
 }
 
@@ -184,6 +167,7 @@ impl Engine {
             opening,
             checkpoints: Checkpoints::new(&log, &options),
             options,
+            writers: Writers::new(log.streams().len()),
             log,
             entrances: (0..SHARDS).map(|_| Entrance::new(&store)).collect(),
             store,
@@ -191,7 +175,6 @@ impl Engine {
             folder,
             ender: Ender::default(),
             tally: Tally::default(),
-            writers: (0..SHARDS).map(|_| CachePadded::default()).collect(),
         })
     }
 
@@ -251,12 +234,8 @@ impl Engine {
         Pin::Checkpoint(self.stream_of_thread().start())
     }
 
-    fn stream_index(&self) -> usize {
-        shard_of_thread() % self.log.streams().len()
-    }
-
     pub(super) fn stream_of_thread(&self) -> &Log {
-        &self.log.streams()[self.stream_index()]
+        &self.log.streams()[self.writers.stream()]
     }
 
     // ---- commit
@@ -296,27 +275,15 @@ impl Engine {
     }
 
     fn append(&self, validated: &Validated, admission: Admission) -> Result<Place> {
-        let idle = &self.writers[shard_of_thread()];
-        let writer = idle.lock().pop();
-        let mut writer = match writer {
-            Some(writer) => writer,
-            None => {
-                let stream = StreamId::new(self.stream_index() as u16);
-                Writer { session: self.log.session(stream)?, buffer: Vec::new() }
+        pause::at(pause::Place::Append);
+        let place = self.writers.with(&self.log, |session, buffer| {
+            for (table, key, value) in validated.writes() {
+                log_record::encode(&LoggedWrite { table, key, value }, buffer);
             }
-        };
-        writer.buffer.clear();
-        for (table, key, value) in validated.writes() {
-            log_record::encode(&LoggedWrite { table, key, value }, &mut writer.buffer);
-        }
-        let timestamp = validated.timestamp().get();
-        let (depends, payload) = (validated.depends(), [writer.buffer.as_slice()]);
-        let kind = log_record::WRITES;
-        let place = writer.session.append_admitted(timestamp, depends, kind, &payload, admission);
-        if writer.buffer.capacity() > BUFFER_BYTES_KEPT {
-            writer.buffer = Vec::new();
-        }
-        idle.lock().push(writer);
+            let timestamp = validated.timestamp().get();
+            let (depends, payload) = (validated.depends(), [buffer.as_slice()]);
+            session.append_admitted(timestamp, depends, log_record::WRITES, &payload, admission)
+        })?;
         place.map_err(|error| match error {
             // A log in NVRAM may have failed without a device call.
             AppendError::Poisoned { cause } => {
@@ -377,7 +344,7 @@ impl Closes for Engine {
     /// Takes a checkpoint if that is worth it.
     fn finish(&self) -> Result<()> {
         let outcome = if self.gate.is_shut() { Err(self.poison()) } else { self.last_checkpoint() };
-        self.writers.iter().for_each(|writers| writers.lock().clear());
+        self.writers.clear();
         outcome.and(self.log.close().map_err(Error::from))
     }
 }

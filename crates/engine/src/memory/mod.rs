@@ -10,6 +10,7 @@
 //! | `checkpoint/`, `checkpoints` | the files of a checkpoint; taking one |
 //! | `verify`, `dump`, `stat` | looking at it |
 //! | `open`, `recovery` | opening: the last checkpoint, then the log |
+//! | `writers` | the sessions of the log |
 //! | `threads` | doing something on several threads |
 //!
 //! What is durable, and what a crash leaves, is argued in `docs/recovery.md`.
@@ -23,6 +24,8 @@ mod engine;
 mod log_record;
 mod log_room;
 mod open;
+#[cfg(test)]
+mod races_tests;
 mod range;
 mod recovery;
 mod session;
@@ -32,6 +35,7 @@ mod table;
 mod threads;
 mod transaction;
 pub(crate) mod verify;
+mod writers;
 
 pub(crate) use checkpoint::any as has_checkpoint;
 pub(crate) use commit::MemoryCommit;

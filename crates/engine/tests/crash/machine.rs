@@ -129,6 +129,19 @@ fn options(seed: u64, kind: Kind, background: Background) -> Options {
     options
 }
 
+/// The page sizes there are, of which the seed picks one. In NVRAM the smallest: a log for others would hold so much that it never goes
+/// round.
+const PAGE_BYTES: [usize; 4] = [4096, 8192, 16_384, 32_768];
+
+fn with_pages_of(mut options: Options, seed: u64) -> Options {
+    if !options.log.log.in_nvram() {
+        // By the highest bits of a product, so that it goes with no other choice.
+        options.page_bytes = PAGE_BYTES[(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62) as usize];
+        options.cache_bytes = 16 * options.page_bytes;
+    }
+    options
+}
+
 fn survival(random: &mut Rng) -> Survival {
     match random.u32(0..10) {
         0 => Survival::DropAll,
@@ -251,7 +264,7 @@ impl Machine {
             options.log.nvram.bytes = 1 << 20;
         }
         options.log.log = self.log;
-        Database::open_in(Arc::new(directory), options)
+        Database::open_in(Arc::new(directory), with_pages_of(options, seed))
     }
 
     /// Directories of one device, so that they crash together.
