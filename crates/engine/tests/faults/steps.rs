@@ -1,7 +1,7 @@
 //! Any one call that changes the device fails, by its number: in creating, committing, checkpoints, rotation, closing and opening.
 //! And any read of recovery. All work is done on the test's thread, so a number names the same call in every run.
 
-use crate::common::{assert_sound, block_on, contents};
+use crate::common::{assert_sound, block_on, contents, seed};
 use crate::{Setting, later};
 use katydid::testing::{Background, run_background};
 use katydid::{Database, EngineKind, Error, Options};
@@ -128,7 +128,8 @@ fn steps(options: &Options) -> u64 {
 
 /// Runs a life in which call number `step` fails.
 fn fail_at(options: &Options, step: u64, fault: Fault) {
-    let device = SimDevice::new(step);
+    // It decides which sectors a failing sync loses.
+    let device = SimDevice::new(seed(0).wrapping_add(step));
     let struck = Arc::new(Mutex::new(None));
     let seen = struck.clone();
     device.fail_when(move |verb, path, number| {
