@@ -58,6 +58,19 @@ pub fn seed(default: u64) -> u64 {
     std::env::var("KATYDID_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
+/// The seeds of a test: `fixed` ones from `first` on, which are the same in every run, and `fresh` new ones, the first of which is printed.
+/// `KATYDID_SEED` replaces both by as many from there on.
+pub fn seeds(first: u64, fixed: u64, fresh: u64) -> impl Iterator<Item = u64> {
+    let told = std::env::var("KATYDID_SEED").is_ok();
+    let new = if told { seed(first).wrapping_add(fixed) } else { fastrand::u64(..) };
+    if !told && fresh > 0 {
+        println!("new seeds: KATYDID_SEED={new}");
+    }
+    let first = seed(first);
+    let all = (0..fixed).map(move |nth| first.wrapping_add(nth));
+    all.chain((0..fresh).map(move |nth| new.wrapping_add(nth)))
+}
+
 pub fn key(number: u64) -> Vec<u8> {
     format!("key-{number:06}").into_bytes()
 }

@@ -97,7 +97,7 @@ impl Kind {
 }
 
 /// Options under which everything happens often: eviction, checkpoints, segment changes.
-fn options(seed: u64, kind: Kind, background: Background) -> Options {
+pub fn options(seed: u64, kind: Kind, background: Background) -> Options {
     let mut options = crate::common::small_options();
     options.engine = kind.engine;
     options.streams = kind.streams;

@@ -7,13 +7,15 @@
 //! |---|---|
 //! | one client, all work on its thread | exactly, on a thread whose number has the same rest (`worker::on_number`): seed, step and units name one sequence of device calls and one outcome |
 //! | one client beside the database's own threads | roughly: the seed gives the same transactions, a step is a time |
+//! | one client, any of whose device calls may fail, over several processes | exactly, but for which thread meets a failing read: see `lives` |
 //! | several clients that take turns | exactly, but for what the number of a thread changes: see `turns` |
 //! | several clients, also at every sync of the log | roughly: the seed gives each client's choices, not how they meet |
 //!
 //! Over logs in NVRAM the steps of their memories, write-backs and fences, are steps too, and a crash leaves any of the words that were not
 //! persisted.
 //!
-//! A failure prints the line that replays it (`one_crash`). `KATYDID_SEED` alone sets the first seed of each test,
+//! A failure prints the line that replays it (`one_crash`). Each test has seeds that are always the same, and some new ones;
+//! `KATYDID_SEED` alone sets the first seed of each,
 //! `KATYDID_ENGINE` picks the engine of a replay and of the campaign, `KATYDID_SECONDS` runs new seeds for so long (`cargo xtask crash --seconds N`).
 
 #[macro_use]
@@ -23,6 +25,7 @@ mod common;
 mod client;
 mod crowd;
 mod history;
+mod lives;
 mod machine;
 mod order;
 mod turns;
@@ -254,6 +257,7 @@ suite! {
     crashes_under_several_threads,
     release_crashes_at_every_sync_take_back_nothing_that_was_relied_on,
     crashes_while_clients_take_turns,
+    lives_in_which_any_call_may_fail_lose_nothing,
     a_seed_gives_the_same_calls_and_the_same_outcome_again,
 }
 
@@ -285,17 +289,17 @@ fn a_crash_at_every_step(engine: EngineKind) {
 }
 
 fn crashes_at_some_steps_of_many_workloads(engine: EngineKind) {
-    some_steps_of_many(engine, Caller, common::seed(1000), 12);
+    some_steps_of_many(engine, Caller, 1000, 12);
 }
 
 fn crashes_beside_background_threads(engine: EngineKind) {
-    some_steps_of_many(engine, Threads, common::seed(2000), 6);
+    some_steps_of_many(engine, Threads, 2000, 6);
 }
 
 fn some_steps_of_many(engine: EngineKind, background: Background, first: u64, crashes: usize) {
     let log = common::log();
     let seeds = if log.in_nvram() { 3 } else { some(engine, 20, 16) };
-    for seed in first..first + seeds {
+    for seed in common::seeds(first, seeds, 2) {
         let workload = Workload { engine, log, seed, units: 120, background };
         let steps = workload.steps();
         let mut random = Rng::with_seed(seed);
@@ -306,9 +310,9 @@ fn some_steps_of_many(engine: EngineKind, background: Background, first: u64, cr
 }
 
 fn crashes_under_several_threads(engine: EngineKind) {
-    let (first, log) = (common::seed(500), common::log());
+    let log = common::log();
     let seeds = if log.in_nvram() { 12 } else { 30 };
-    for seed in first..first + seeds {
+    for seed in common::seeds(500, seeds, 4) {
         crowd(engine, log, seed);
     }
 }
@@ -326,14 +330,31 @@ fn release_crashes_at_every_sync_take_back_nothing_that_was_relied_on(engine: En
 
 fn crashes_while_clients_take_turns(engine: EngineKind) {
     let workers = turns::workers();
-    let first = common::seed(4000);
+    let first = 4000;
     let seeds = if common::log().in_nvram() { 3 } else { some(engine, 30, 15) };
-    for seed in first..first + seeds {
+    for seed in common::seeds(first, seeds, 2) {
         turns(engine, seed, InserterKind::Chunked, 10, &workers);
     }
-    for (seed, inserter) in (first..).zip(InserterKind::ALL) {
+    for (seed, inserter) in (common::seed(first)..).zip(InserterKind::ALL) {
         turns(engine, seed, inserter, 4, &workers);
     }
+}
+
+/// The same seeds as ever, which may have found something once, and new ones.
+fn lives_in_which_any_call_may_fail_lose_nothing(engine: EngineKind) {
+    let mut met = lives::Met::default();
+    for seed in common::seeds(7000, 100, 60) {
+        lives::live(engine, seed, &mut met);
+    }
+    println!("{met:?}");
+    assert!(met.faults > 100 && met.failed_openings > 20 && met.kills > 100 && met.crashes > 100, "{met:?}");
+}
+
+/// The life that a failure named. Does nothing unless it is told which.
+#[test]
+fn one_life() {
+    let Some(seed) = setting("KATYDID_SEED") else { return };
+    lives::live(engine(), seed, &mut lives::Met::default());
 }
 
 /// The crash of clients that take turns that a failure named. Does nothing unless it is told which.
@@ -415,7 +436,7 @@ fn one_sync() {
 fn campaign() {
     let Some(length) = setting("KATYDID_SECONDS").map(Duration::from_secs) else { return };
     let start = Instant::now();
-    let mut seed = common::seed(start.elapsed().as_nanos() as u64 ^ u64::from(std::process::id()) << 20);
+    let mut seed = common::seed(fastrand::u64(..));
     let (mut points, mut seen) = (0u64, 0u64);
     let only = std::env::var_os("KATYDID_ENGINE");
     let workers = turns::workers();
@@ -440,6 +461,11 @@ fn campaign() {
         turns(engine, seed, InserterKind::Chunked, 10, &workers);
         turns(engine, seed, InserterKind::ALL[(seed % 9) as usize], 2, &workers);
         points += 13 + at_every_sync(seed, (seed, Kind::of(engine, seed)));
+        let mut met = lives::Met::default();
+        for nth in 0..40 {
+            lives::live(engine, seed.wrapping_add(nth << 32), &mut met);
+        }
+        points += met.kills + met.crashes;
         seen += 1;
         seed = seed.wrapping_add(1);
     }
@@ -447,4 +473,5 @@ fn campaign() {
     println!(
         "{points} crash points in {seconds} s, over {seen} kinds of database, of both engines unless one was named"
     );
+    println!("evidence: {points} crash points");
 }
