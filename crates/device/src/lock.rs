@@ -6,6 +6,8 @@
 //!    only and may be missing for an instant after the lock was taken.
 //! 2. `flock` belongs to the open file, so a second attempt in the same process, which opens the file anew, is refused
 //!    too; and the kernel releases it when the process ends in any way, so a crash never leaves a directory locked.
+//!    A child process shares the open file from its fork until its exec, so closing alone would release the lock only after that:
+//!    dropping the lock unlocks the open file, whichever processes share it.
 //! 3. The file is never removed: removing it would let two processes hold locks on two files of the same name.
 
 use crate::directory::DirectoryLock;
@@ -22,11 +24,17 @@ pub(crate) const LOCK_NAME: &str = "LOCK";
 /// Held while the directory is in use.
 #[derive(Debug)]
 pub(crate) struct FileLock {
-    // Closing it releases the lock (invariant 2).
-    _fd: OwnedFd,
+    fd: OwnedFd,
 }
 
 impl DirectoryLock for FileLock {}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        // If it fails, closing does it, later perhaps (invariant 2).
+        rustix::fs::flock(&self.fd, FlockOperation::Unlock).ok();
+    }
+}
 
 /// Takes the lock of the directory open as `directory`, or says who holds it.
 pub(crate) fn take(directory: impl AsFd, path: &Path) -> Result<FileLock> {
@@ -52,11 +60,35 @@ pub(crate) fn take(directory: impl AsFd, path: &Path) -> Result<FileLock> {
     {
         return Err(fail(Errno::IO));
     }
-    Ok(FileLock { _fd: fd })
+    Ok(FileLock { fd })
 }
 
 fn holder(fd: &OwnedFd) -> Option<u32> {
     let mut line = [0u8; 16];
     let count = rustix::io::pread(fd, &mut line[..], 0).ok()?;
     std::str::from_utf8(&line[..count]).ok()?.trim().parse().ok()
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_child_process_that_shares_the_open_file_does_not_keep_the_lock() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = File::open(folder.path()).expect("it was made");
+        let lock = take(&directory, folder.path()).expect("nobody has it");
+        // As every child has it until it begins its own program; this one keeps it until its input ends.
+        let shared = rustix::io::dup(&lock.fd).expect("a number is left");
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(shared).spawn().expect("cat");
+        let refused = take(&directory, folder.path()).expect_err("it is held");
+        assert!(matches!(refused.cause, Cause::Locked(Some(pid)) if pid == std::process::id()), "{refused}");
+        drop(lock);
+        let again = take(&directory, folder.path());
+        drop(child.stdin.take());
+        child.wait().expect("it ends with its input");
+        drop(again.expect("given back, though the child still has the open file"));
+    }
 }
