@@ -128,6 +128,8 @@ impl Handle {
     }
 
     pub(super) fn sync(&self) -> Result<()> {
+        // A failed sync is never repeated. An interrupted one has not failed: Linux tells each open file of a write-back error once, and an
+        // interruption does not take that away, so the next call still tells of it.
         retry(|| rustix::fs::fdatasync(&self.fd)).map_err(|errno| self.fail(Verb::Sync, errno))
     }
 

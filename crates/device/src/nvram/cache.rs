@@ -9,6 +9,10 @@
 //! | `clflush` | out of the cache, one line after the other | itself |
 //! | `dc cvap` (Armv8.2), else `dc cvac` | still in the cache, clean | `dsb` |
 //!
+//! What is written back may have been stored by other threads. On x86 a write-back follows all older loads, by which this thread has
+//! learned of those stores. On Arm an instruction of `dc` is ordered with accesses to its own line only, so that a `dmb` comes before the first of
+//! a call: without it a line could be written back as it was before the load that said that it is filled.
+//!
 //! On Arm `dc cvac` reaches what all that access memory see, which need not be what survives; it stands for persistence only where
 //! a processor has nothing better, as in Linux itself.
 
@@ -132,6 +136,7 @@ impl Instruction {
     /// They are mapped, and [`Instruction::detect`] has given this instruction.
     #[inline(always)]
     pub(super) unsafe fn write_back_all(self, address: *const u8, bytes: usize) {
+        after_loads();
         let line = LINE_BYTES as usize;
         let within = address.addr() % line;
         for nth in 0..(within + bytes).div_ceil(line) {
@@ -146,6 +151,16 @@ impl Instruction {
 impl fmt::Display for Instruction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
+    }
+}
+
+/// Orders the write-backs that follow behind this thread's loads and stores before.
+#[inline(always)]
+fn after_loads() {
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    // SAFETY: it changes nothing.
+    unsafe {
+        std::arch::asm!("dmb sy", options(nostack, preserves_flags))
     }
 }
 

@@ -5,7 +5,8 @@
 //! 1. One thread at a time persists, and moves `written` and `durable`: the one that has the turn. Who finds it taken goes on waiting for
 //!    the frontier, and tries again: so nobody depends on one particular thread, and what a pass did not cover the next one does.
 //! 2. Under the turn it reads the durable frontier, and then the filled one (Acquire), whose Release came after the copies of everybody below. So
-//!    all stores below happened before it writes their lines back. A fence ends only its own thread's write-backs: it writes back
+//!    all stores below happened before it writes their lines back, for a write-back of a region follows the thread's earlier loads
+//!    on every processor (`device/nvram/cache.rs`). A fence ends only its own thread's write-backs: it writes back
 //!    itself what others have stored.
 //! 3. The frontiers move after the fence, and only where the memory has not crashed: what is below the durable frontier is persisted,
 //!    whoever reads it.
