@@ -250,11 +250,20 @@ impl Log {
     /// A reader of the records from `from` on: everything that was appended before this call, and what is written later.
     ///
     /// # Errors
-    /// [`Error::Poisoned`] if what is in memory cannot be written; [`Error::Read`] if `from` is outside the log.
+    /// [`Error::Poisoned`] or [`Error::Closed`] if `from` was appended and never written because the log failed or was closed before;
+    /// [`Error::Read`] if it is outside the log.
     pub fn reader(&self, from: Lsn) -> Result<Reader, Error> {
         self.make_readable(self.reserved())?;
         let core = &self.handle.core;
-        Ok(Reader::new(core.store.source(), core.clone(), from, Show::Users)?)
+        Reader::new(core.store.source(), core.clone(), from, Show::Users).map_err(|error| self.unread(error))
+    }
+
+    /// A record that was appended and cannot be read because the log failed, or was closed, before it was written is not missing.
+    fn unread(&self, error: ReadError) -> Error {
+        match (error, self.core().poll(self.reserved(), Durability::Written)) {
+            (ReadError::BeyondEnd { at, .. }, Some(Err(ended))) if at < self.reserved() => ended,
+            (error, _) => error.into(),
+        }
     }
 
     /// Which incarnation wrote what of the log that this opening found.
@@ -278,7 +287,8 @@ impl Log {
             self.make_readable(self.reserved())?;
         }
         let core = &self.handle.core;
-        Ok(reader::read_record(core.store.source().as_ref(), core.as_ref(), lsn)?)
+        reader::read_record(core.store.source().as_ref(), core.as_ref(), lsn)
+            .map_err(|error| self.unread(error))
     }
 
     fn make_readable(&self, end: Lsn) -> Result<(), Error> {

@@ -5,6 +5,7 @@
 //! | `calls` | one write or sync on the way of a commit, while callers of every kind wait for it |
 //! | `steps` | any one call that changes the device, by its number, in a whole life of a log |
 //! | `opening` | reads of recovery |
+//! | `reads` | reads of what a failed write lost |
 //! | `stalls` | nothing, for a long time |
 //! | `futures` | nothing; the caller loses interest |
 //! | `beside` | threads, wakers and callbacks beside the way of a commit |
@@ -21,6 +22,7 @@ mod futures;
 mod opening;
 mod panics;
 mod places;
+mod reads;
 mod stalls;
 mod steps;
 mod wakers;
