@@ -208,13 +208,15 @@ fn random_stores_survive_as_the_model_allows() {
         // Nothing of what is done after the crash survives.
         write(&region, 0, &[0xff; 512]);
         region.persist(0, 512);
-        for survival in [Survival::Random, Survival::DropAll, Survival::KeepAll, Survival::Prefix] {
+        for survival in
+            [Survival::Random, Survival::DropAll, Survival::KeepAll, Survival::Prefix, Survival::Trash]
+        {
             for crash in 0..10 {
                 let found = words(&memory.reopen_with(crash, survival));
                 for (nth, value) in found.iter().enumerate() {
                     let allowed = &model.words[nth];
                     let ok = match survival {
-                        Survival::Random => allowed.contains(value),
+                        Survival::Random | Survival::Trash => allowed.contains(value),
                         Survival::DropAll => allowed[0] == *value,
                         Survival::KeepAll => allowed.last() == Some(value),
                         Survival::Prefix => allowed[0] == *value || allowed.last() == Some(value),

@@ -1,7 +1,9 @@
 //! What a crash, a fault and a stall of the simulated device leave behind.
 
 use katydid_device::testing::seed;
-use katydid_device::{Cause, Create, Error, Fault, File, Method, SimDevice, Survival, Verb, WriteMode};
+use katydid_device::{
+    AlignedBuffer, Cause, Create, Error, Fault, File, Method, SimDevice, Survival, Verb, WriteMode,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -534,4 +536,92 @@ fn stalled_writers_wait_until_released_or_crashed() {
         device.freeze();
         assert!(is_crashed(writer.join().expect("join")));
     });
+}
+
+/// Sectors of a file that are neither the old ones nor the new ones.
+fn garbage(bytes: &[u8], versions: &[u8]) -> usize {
+    let is_whole = |sector: &&[u8]| versions.iter().any(|version| sector.iter().all(|byte| byte == version));
+    bytes.chunks(512).filter(|sector| !is_whole(sector)).count()
+}
+
+#[test]
+fn sectors_of_interrupted_calls_may_become_garbage_and_no_others() {
+    let mut damaged = [0; 3];
+    for seed in 0..SEEDS {
+        let device = SimDevice::new(1);
+        let directory = device.directory();
+        let file = directory.open("a", Create::New, Method::Direct).expect("create");
+        directory.sync().expect("sync");
+        file.write_at(&[IoSlice::new(&[1; 16384])], 0, WriteMode::Durable).expect("write");
+        // Un-synced, and not under way.
+        file.write_at(&[IoSlice::new(&[2; 4096])], 8192, WriteMode::Written).expect("write");
+        device.crash_at(device.steps());
+        file.write_at(&[IoSlice::new(&[3; 4096])], 4096, WriteMode::Durable).expect_err("planned");
+        for (survival, is_trash) in [(Survival::Random, false), (Survival::Trash, true)] {
+            let after = device.reopen_with(seed, survival).image().remove("a").expect("it is durable");
+            assert_eq!(garbage(&after[..4096], &[1]) + garbage(&after[12288..], &[1]), 0, "seed {seed}");
+            assert_eq!(garbage(&after[8192..12288], &[1, 2]), 0, "seed {seed}");
+            let count = garbage(&after[4096..8192], &[1, 3]);
+            assert!(is_trash || count == 0, "seed {seed}");
+            damaged[0] += count;
+        }
+
+        // A sync that is interrupted was writing all that is dirty.
+        let device = SimDevice::new(1);
+        let file = device.directory().open("a", Create::New, Method::Buffered).expect("create");
+        device.directory().sync().expect("sync");
+        file.write_at(&[IoSlice::new(&[1; 8192])], 0, WriteMode::Durable).expect("write");
+        file.write_at(&[IoSlice::new(&[2; 4096])], 0, WriteMode::Written).expect("write");
+        device.crash_at(device.steps());
+        file.sync().expect_err("planned");
+        let after = device.reopen_with(seed, Survival::Trash).image().remove("a").expect("it is durable");
+        damaged[1] += garbage(&after[..4096], &[1, 2]);
+        assert_eq!(garbage(&after[4096..], &[1]), 0, "seed {seed}");
+        let killed = device.reopen_after_kill().reopen_with(seed, Survival::Trash);
+        let after = killed.image().remove("a").expect("it is durable");
+        assert_eq!(garbage(&after, &[1, 2]), 0, "seed {seed}: it was over when the machine crashed");
+    }
+
+    // Several calls at once, each in part.
+    for seed in 0..SEEDS {
+        let device = SimDevice::new(1);
+        let file = device.directory().open("a", Create::New, Method::Direct).expect("create");
+        device.directory().sync().expect("sync");
+        file.write_at(&[IoSlice::new(&[1; 12288])], 0, WriteMode::Durable).expect("write");
+        device.stall_writes(true);
+        std::thread::scope(|scope| {
+            for nth in 0..2u64 {
+                let file = &file;
+                scope.spawn(move || {
+                    let bytes = [2 + nth as u8; 4096];
+                    file.write_at(&[IoSlice::new(&bytes)], nth * 8192, WriteMode::Durable).expect_err("crash")
+                });
+            }
+            device.wait_stalled(2);
+            device.freeze();
+        });
+        let after = device.reopen_with(seed, Survival::Trash).image().remove("a").expect("it is durable");
+        assert_eq!(garbage(&after[4096..8192], &[1]), 0, "seed {seed}");
+        let (first, second) = (garbage(&after[..4096], &[1, 2]), garbage(&after[8192..], &[1, 3]));
+        damaged[2] += usize::from(first > 0 && second > 0);
+        let old = device.reopen_with(seed, Survival::Random).image().remove("a").expect("it is durable");
+        assert!(old.iter().all(|byte| *byte == 1), "seed {seed}: a call that waits has no effect otherwise");
+    }
+    assert!(damaged.iter().all(|count| *count > 0), "{damaged:?}");
+}
+
+#[test]
+fn direct_writes_that_a_real_device_would_not_take_are_counted() {
+    let device = SimDevice::new(1);
+    let aligned = AlignedBuffer::new_zeroed(8192);
+    for (method, expected) in [(Method::Buffered, 0), (Method::Direct, 3), (Method::Uring, 6)] {
+        let file = device.directory().open(method.name(), Create::New, method).expect("create");
+        let write = |part: &[u8], at| file.write_at(&[IoSlice::new(part)], at, WriteMode::Written);
+        write(&aligned, 4096).expect("as a device takes it");
+        write(&aligned[..4096], 0).expect("as a device takes it");
+        write(&aligned[..100], 0).expect("its length is odd");
+        write(&aligned[..4096], 512).expect("its offset is odd");
+        write(&aligned[8..4104], 0).expect("its address is odd");
+        assert_eq!(device.unaligned_writes(), expected, "{method}");
+    }
 }

@@ -130,7 +130,7 @@ impl Directory for SimDirectory {
     }
 
     fn sync(&self) -> Result<()> {
-        let mut world = self.shared().enter(Verb::SyncDirectory, || self.prefix.clone())?;
+        let mut world = self.shared().enter(Verb::SyncDirectory, || self.prefix.clone(), || None)?;
         match self.shared().step(&mut world, Verb::SyncDirectory, &self.prefix) {
             Outcome::Succeed => {
                 self.folder(&mut world).names.sync();

@@ -20,6 +20,10 @@ pub enum Survival {
     /// Of each file's un-synced sectors the first ones survive, the seed decides how many: so each place of a long write that is
     /// cut is as likely as any other. Of names as with `Random`.
     Prefix,
+    /// As `Random`, on a device that does not write sectors whole or not at all: a sector of a call that was under way at the crash may also hold
+    /// bytes that nobody has written, or bytes of both versions. Under way are the call that the device crashed at, and those that waited
+    /// because of [`SimDevice::stall_writes`](super::SimDevice::stall_writes), which take partial effect.
+    Trash,
 }
 
 /// How one call fails.

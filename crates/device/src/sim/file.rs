@@ -1,8 +1,8 @@
 //! One open file of a simulated device.
 
 use super::faults::Fault;
-use super::image::{Reach, short_end};
-use super::world::{FILE_BYTES_MAX, Inode, Outcome, Shared, World, failure};
+use super::image::{Image, Reach, short_end};
+use super::world::{FILE_BYTES_MAX, Inode, Outcome, Shared, Stalled, World, failure};
 use crate::aligned::ALIGNMENT;
 use crate::directory::{File, Method, WriteMode};
 use crate::error::{Cause, Error, Result, Verb};
@@ -48,7 +48,16 @@ impl SimFile {
 
     /// Waits out a stall and takes the step.
     fn step(&self, verb: Verb) -> Result<(MutexGuard<'_, World>, Outcome)> {
-        let mut world = self.shared.enter(verb, || self.path())?;
+        self.step_of(verb, || None)
+    }
+
+    /// Waits out a stall and takes the step; `write` is what it writes.
+    fn step_of(
+        &self,
+        verb: Verb,
+        write: impl FnOnce() -> Option<Stalled>,
+    ) -> Result<(MutexGuard<'_, World>, Outcome)> {
+        let mut world = self.shared.enter(verb, || self.path(), write)?;
         let outcome = self.shared.step(&mut world, verb, &self.path());
         Ok((world, outcome))
     }
@@ -81,7 +90,11 @@ impl File for SimFile {
             }
         };
         let up_to = |stop: u64| &bytes[..(stop.min(end) - offset) as usize];
-        let (mut world, outcome) = self.step(Verb::Write)?;
+        let stalled = || Some(Stalled { inode: self.inode.id, offset, bytes: bytes.to_vec() });
+        let (mut world, outcome) = self.step_of(Verb::Write, stalled)?;
+        if self.method != Method::Buffered && !is_aligned(parts, offset) {
+            world.unaligned += 1;
+        }
         let room = world.room_to(self.inode.content().image.len(), end);
         if room < end {
             // As the kernel does: what fits is written, then there is no space.
@@ -101,7 +114,10 @@ impl File for SimFile {
                 Ok(())
             }
             (Outcome::Crash, _) => {
-                self.inode.change(|image| image.write(&bytes, offset, Reach::Cache));
+                self.inode.change(|image| {
+                    image.write(&bytes, offset, Reach::Cache);
+                    image.interrupt(offset, end);
+                });
                 Err(self.crashed(Verb::Write))
             }
             (Outcome::Fail(fault), _) => {
@@ -127,7 +143,10 @@ impl File for SimFile {
                 self.inode.change(|image| image.sync());
                 Ok(())
             }
-            Outcome::Crash => Err(self.crashed(Verb::Sync)),
+            Outcome::Crash => {
+                self.inode.change(Image::interrupt_sync);
+                Err(self.crashed(Verb::Sync))
+            }
             Outcome::Fail(fault) => {
                 self.inode.change(|image| image.fail_sync(0, FILE_BYTES_MAX, &mut world.rng));
                 Err(failure(fault, Verb::Sync, self.path()))
@@ -152,7 +171,10 @@ impl File for SimFile {
         let partly = |stop: u64| self.inode.change(|image| image.zero(from, stop.min(length), Reach::Cache));
         match outcome {
             Outcome::Crash => {
-                self.inode.change(|image| image.zero(from, room, Reach::Cache));
+                self.inode.change(|image| {
+                    image.zero(from, room, Reach::Cache);
+                    image.interrupt(from, room);
+                });
                 Err(self.crashed(Verb::Prepare))
             }
             Outcome::Fail(Fault::SyncIo) => {
@@ -211,6 +233,12 @@ impl File for SimFile {
             Method::Buffered => 1,
         }
     }
+}
+
+/// Whether a direct write needs no copy and does not go through the page cache.
+fn is_aligned(parts: &[IoSlice<'_>], offset: u64) -> bool {
+    let of_part = |part: &IoSlice<'_>| (part.as_ptr().addr() | part.len()).is_multiple_of(ALIGNMENT);
+    offset.is_multiple_of(ALIGNMENT as u64) && parts.iter().all(of_part)
 }
 
 impl fmt::Debug for SimFile {

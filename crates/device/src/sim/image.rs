@@ -8,6 +8,7 @@
 //!    failed, the kernel marked it clean, and no later sync will keep it). Dirty and lost exclude each other.
 //! 2. Every sector in `pending[..].dirty` may, after a crash, hold what is kept, any version remembered for it, or what
 //!    is seen. Older versions are forgotten beyond [`VERSIONS_MAX`] a page, what is seen never.
+//!    So are those of a call that was under way at a crash (`under_way`), which [`Survival::Trash`] may make garbage.
 //! 3. `seen` is zeros from `length` on, `kept` from `kept_length` on.
 //!
 //! A crash replaces the file by [`Image::survivor`].
@@ -46,6 +47,8 @@ pub(super) struct Image {
     lengths: Vec<u64>,
     pending: BTreeMap<usize, Pending>,
     lost: BTreeMap<usize, Sectors>,
+    /// Dirty sectors of calls that the crash has interrupted.
+    under_way: BTreeMap<usize, Sectors>,
 }
 
 impl Image {
@@ -98,6 +101,23 @@ impl Image {
             self.touched(page, sectors(inside, inside + count), reach);
         });
         self.reached(to, reach);
+    }
+
+    /// A crash has interrupted a call that was writing `[from, to)`.
+    pub(super) fn interrupt(&mut self, from: u64, to: u64) {
+        each_page(from, to.saturating_sub(from), |page, inside, _, count| {
+            *self.under_way.entry(page).or_default() |= sectors(inside, inside + count);
+        });
+    }
+
+    /// What the process that was killed leaves: the calls that it had made were made.
+    pub(super) fn after_kill(&self) -> Image {
+        Image { under_way: BTreeMap::new(), ..self.clone() }
+    }
+
+    /// A crash has interrupted a sync.
+    pub(super) fn interrupt_sync(&mut self) {
+        self.under_way = self.pending.iter().map(|(page, pending)| (*page, pending.dirty)).collect();
     }
 
     /// Cuts the file. Durable with the next sync.
@@ -266,7 +286,7 @@ impl Image {
         let length = match survival {
             Survival::KeepAll | Survival::Prefix => self.length,
             Survival::DropAll => self.kept_length,
-            Survival::Random => match rng.usize(0..self.lengths.len() + 2) {
+            Survival::Random | Survival::Trash => match rng.usize(0..self.lengths.len() + 2) {
                 0 => self.kept_length,
                 1 => self.length,
                 other => self.lengths[other - 2],
@@ -294,12 +314,12 @@ impl Image {
                 Survival::KeepAll => each(pending.dirty)
                     .for_each(|sector| kept.copy_sector(*page, sector, self.seen.page(*page))),
                 // Half the whole pages go as one, as devices and file systems mostly do; and it is quicker.
-                Survival::Random if pending.dirty == ALL_SECTORS && rng.bool() => {
+                Survival::Random | Survival::Trash if pending.dirty == ALL_SECTORS && rng.bool() => {
                     if rng.u8(0..100) < mood {
                         kept.set_page(*page, self.seen.page(*page).cloned());
                     }
                 }
-                Survival::Random => {
+                Survival::Random | Survival::Trash => {
                     for sector in each(pending.dirty) {
                         if rng.u8(0..100) >= mood {
                             continue;
@@ -310,6 +330,24 @@ impl Image {
                         let seen = self.seen.page(*page);
                         let chosen = old.map(|(bytes, _)| bytes.as_ref()).nth(pick).unwrap_or(seen);
                         kept.copy_sector(*page, sector, chosen);
+                    }
+                }
+            }
+        }
+        if survival == Survival::Trash {
+            for (page, set) in &self.under_way {
+                for sector in each(*set) {
+                    let at = sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES;
+                    match rng.u8(0..4) {
+                        0 => rng.fill(&mut kept.page_mut(*page)[at]),
+                        // Up to some byte of it the new one.
+                        1 => {
+                            let count = rng.usize(0..SECTOR_BYTES);
+                            let new = self.seen.page(*page).map_or([0; PAGE_BYTES], |page| **page);
+                            let at = at.start..at.start + count;
+                            kept.page_mut(*page)[at.clone()].copy_from_slice(&new[at]);
+                        }
+                        _ => {}
                     }
                 }
             }

@@ -14,6 +14,8 @@
 //! | creating, renaming, removing a file | as an un-synced name change |
 //! | creating a subdirectory, or a region of NVRAM | it exists or it does not |
 //!
+//! A sector is kept or dropped whole, but with [`Survival::Trash`], which makes garbage of sectors that were being written.
+//!
 //! Steps are numbered from 0, so a test runs its workload once, asks [`SimDevice::steps`], and runs it again for each
 //! number below that with [`SimDevice::crash_at`].
 //!
@@ -207,6 +209,12 @@ impl SimDevice {
     /// Calls now waiting because of [`SimDevice::stall_writes`].
     pub fn stalled(&self) -> usize {
         self.shared.lock().stalled
+    }
+
+    /// Writes to files of [`Method::Direct`](crate::Method::Direct) or `Uring` whose offset, or whose parts' address or length, was no
+    /// multiple of [`File::alignment`](crate::File::alignment): correct, but a real device would not have taken them as they were.
+    pub fn unaligned_writes(&self) -> u64 {
+        self.shared.lock().unaligned
     }
 
     /// Changes a byte of the file with this path, as a decaying device would: cached and durable. `false` if there is no

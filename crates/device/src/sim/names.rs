@@ -97,8 +97,10 @@ impl Names {
         let prefix = match survival {
             Survival::DropAll => 0,
             Survival::KeepAll => self.changes.len(),
-            Survival::Random | Survival::Prefix if rng.bool() => rng.usize(0..=self.changes.len()),
-            Survival::Random | Survival::Prefix => {
+            Survival::Random | Survival::Prefix | Survival::Trash if rng.bool() => {
+                rng.usize(0..=self.changes.len())
+            }
+            Survival::Random | Survival::Prefix | Survival::Trash => {
                 self.changes.iter().filter(|_| rng.bool()).for_each(|change| change.apply(&mut entries));
                 0
             }

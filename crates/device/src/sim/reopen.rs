@@ -3,9 +3,9 @@
 //! Pure but for the old device's latch, which the caller holds.
 
 use super::faults::Survival;
-use super::image::Image;
+use super::image::{Image, Reach};
 use super::names::Names;
-use super::world::{Folder, Inode, SubFolder, World};
+use super::world::{Folder, Inode, Stalled, SubFolder, World};
 use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,9 +26,17 @@ impl Ending {
         }
     }
 
-    fn image(&mut self, image: &Image) -> Image {
+    fn image(&mut self, inode: u64, image: &Image, stalled: &[Stalled]) -> Image {
         match self {
-            Ending::Kill => image.clone(),
+            Ending::Kill => image.after_kill(),
+            Ending::Crash(Survival::Trash, rng) => {
+                let mut image = image.clone();
+                for write in stalled.iter().filter(|write| write.inode == inode) {
+                    image.write(&write.bytes, write.offset, Reach::Cache);
+                    image.interrupt(write.offset, write.offset + write.bytes.len() as u64);
+                }
+                image.survivor(Survival::Trash, rng)
+            }
             Ending::Crash(survival, rng) => image.survivor(*survival, rng),
         }
     }
@@ -41,7 +49,7 @@ impl Ending {
                 let survives = match survival {
                     Survival::KeepAll => true,
                     Survival::DropAll => entry.kept,
-                    Survival::Random | Survival::Prefix => rng.bool() || entry.kept,
+                    Survival::Random | Survival::Prefix | Survival::Trash => rng.bool() || entry.kept,
                 };
                 survives.then_some(SubFolder { kept: true, ..entry })
             }
@@ -69,7 +77,7 @@ fn copy(
     let names = ending.names(&folder.names).map(|inode| {
         let fresh = || {
             let content = inode.content();
-            new.inode(content.path.clone(), ending.image(&content.image))
+            new.inode(content.path.clone(), ending.image(inode.id, &content.image, &old.stalled_writes))
         };
         copies.entry(inode.id).or_insert_with(fresh).clone()
     });

@@ -88,9 +88,21 @@ pub(super) struct World {
     pub(super) capacity: u64,
     pub(super) stalling: bool,
     pub(super) stalled: usize,
+    /// Writes that wait because the device is stalled, or waited when it crashed.
+    pub(super) stalled_writes: Vec<Stalled>,
+    /// Writes of direct files that were not aligned.
+    pub(super) unaligned: u64,
     pub(super) folders: Vec<Folder>,
     pub(super) used: Arc<AtomicU64>,
     pub(super) inodes: u64,
+}
+
+/// A write that the device has been given and has not done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stalled {
+    pub(super) inode: u64,
+    pub(super) offset: u64,
+    pub(super) bytes: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -122,20 +134,29 @@ impl Shared {
         Ok(world)
     }
 
-    /// Access for a call that moves bytes: waits while the device is stalled.
+    /// Access for a call that moves bytes: waits while the device is stalled. `write` is what it writes, if it is a write.
     pub(super) fn enter(
         &self,
         verb: Verb,
         subject: impl FnOnce() -> String,
+        write: impl FnOnce() -> Option<Stalled>,
     ) -> Result<MutexGuard<'_, World>> {
         let mut world = self.lock();
         if world.stalling && !world.crashed {
+            let write = write();
+            world.stalled_writes.extend(write.clone());
             world.stalled += 1;
             self.changed.notify_all();
             while world.stalling && !world.crashed {
                 world = self.changed.wait(world).unwrap_or_else(PoisonError::into_inner);
             }
             world.stalled -= 1;
+            if let Some(write) = write
+                && !world.crashed
+                && let Some(at) = world.stalled_writes.iter().position(|other| *other == write)
+            {
+                world.stalled_writes.swap_remove(at);
+            }
         }
         if world.crashed {
             return Err(Error::new(verb, subject(), Cause::Crashed));
@@ -175,6 +196,8 @@ impl World {
             capacity: u64::MAX,
             stalling: false,
             stalled: 0,
+            stalled_writes: Vec::new(),
+            unaligned: 0,
             folders: Vec::new(),
             used: Arc::new(AtomicU64::new(0)),
             inodes: 0,

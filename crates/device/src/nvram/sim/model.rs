@@ -118,7 +118,7 @@ impl Lines {
         let (written_back, stored) = (mood(), mood());
         let mut left = match survival {
             Survival::Prefix => rng.usize(0..=self.recent.len() * WORDS),
-            Survival::Random | Survival::DropAll | Survival::KeepAll => 0,
+            Survival::Random | Survival::DropAll | Survival::KeepAll | Survival::Trash => 0,
         };
         for (index, versions) in &self.recent {
             let kept = &mut lines[*index];
@@ -130,7 +130,8 @@ impl Lines {
                     kept[..count].copy_from_slice(&self.newest(*index)[..count]);
                     left -= count;
                 }
-                Survival::Random => {
+                // A word is stored whole or not at all.
+                Survival::Random | Survival::Trash => {
                     let whole = rng.bool();
                     let mut from = None;
                     for (nth, word) in kept.iter_mut().enumerate() {
