@@ -218,7 +218,8 @@ pub struct Options {
     /// at least 64 pages, or 64 KiB in the memory engine, whose streams share it out (at least 1 MiB each, if it is so large; each a
     /// power of two), and
     /// `reserve_bytes` at most a sixteenth of it. Such a log can be opened again only after every handle, table and transaction of the
-    /// database is dropped, also if it was closed.
+    /// database is dropped, also if it was closed. With fewer sessions (`sessions_max`) than threads that write at once, threads wait for each
+    /// other.
     pub log: wal::Options,
     /// Told of recovery's progress. Default: nobody.
     pub on_recovery: Option<RecoveryProgress>,

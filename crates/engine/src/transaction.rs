@@ -302,7 +302,8 @@ impl Transaction {
     /// Undoes everything the transaction wrote.
     ///
     /// # Errors
-    /// `Error::Closed` if the database is being closed or was: then the next opening undoes it.
+    /// `Error::Closed` if the database is being closed or was: then the next opening undoes it. An error of the device: in the paged engine
+    /// it keeps its locks, and is tried again by each call that needs them (`Error::Unended`).
     pub fn rollback(mut self) -> Result<()> {
         if !self.of.has_changes() {
             self.of.opening().check()?;
