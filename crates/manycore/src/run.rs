@@ -117,10 +117,11 @@ pub fn run(machine: &Machine, plan: &Plan) -> Result<Outcome, RunError> {
             // Large records come at another time in each thread.
             let mut number = session as u64 * 7;
             let (mut records, mut bytes) = (0, 0);
+            let mut inserts = rig.session(session);
             while vm::now() < deadline {
                 let size = sizes.of(number);
                 vm::insert();
-                rig.insert(session, &payload[..size - HEADER_BYTES]);
+                inserts.insert(&payload[..size - HEADER_BYTES]);
                 vm::work(work);
                 number += 1;
                 records += 1;

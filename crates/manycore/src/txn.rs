@@ -9,7 +9,7 @@ use super::slots::Slots;
 use crate::machine::Machine;
 use crate::options::{InserterKind, Options};
 use crate::record::HEADER_BYTES;
-use crate::rig::Rig;
+use crate::rig::{Rig, RigSession};
 use crate::run::{RunError, in_range};
 use crate::sync_shim::{AtomicU64, Ordering};
 use crate::vm::{self, Body};
@@ -145,11 +145,20 @@ impl Store {
         }
     }
 
-    fn commit(&self, design: TxnDesign, thread: usize, slot: usize, payload: &[u8]) {
-        let insert = || match design.log {
-            Logs::None => {}
-            Logs::One(_) => self.logs[0].insert(thread, payload),
-            Logs::Each => self.logs[thread].insert(0, payload),
+    /// The session in which this thread logs, if it does.
+    fn session(&self, design: TxnDesign, thread: usize) -> Option<RigSession<'_>> {
+        match design.log {
+            Logs::None => None,
+            Logs::One(_) => Some(self.logs[0].session(thread)),
+            Logs::Each => Some(self.logs[thread].session(0)),
+        }
+    }
+
+    fn commit(&self, design: TxnDesign, session: &mut Option<RigSession<'_>>, slot: usize, payload: &[u8]) {
+        let mut insert = || {
+            if let Some(session) = session {
+                session.insert(payload);
+            }
         };
         match design.clock {
             Times::Counter => {
@@ -192,10 +201,11 @@ pub fn run_txns(machine: &Machine, plan: &TxnPlan) -> Result<TxnOutcome, RunErro
             Box::new(move || {
                 let payload = vec![thread as u8; record - HEADER_BYTES];
                 let mut transactions = 0;
+                let mut session = store.session(design, thread);
                 while vm::now() < deadline {
                     vm::work(work);
                     vm::insert();
-                    store.commit(design, thread, slot, &payload);
+                    store.commit(design, &mut session, slot, &payload);
                     transactions += 1;
                 }
                 let mut done = done.borrow_mut();

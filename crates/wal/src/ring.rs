@@ -10,8 +10,9 @@
 //! 4. The block that holds the filled frontier is never read in place as a whole, for its upper part may be being
 //!    written: its filled part is copied out.
 //!
-//! 5. Of a log in NVRAM the ring lies there (`nvram/ring.rs`). Then rule 3 holds with "the start of the log" for "written", and
-//!    none of the functions below is called but `size`.
+//! 5. Of a log in NVRAM the ring lies there (`nvram/ring.rs`). Then rule 3 holds with "the start of the log" for "written". It has no bytes
+//!    here, and neither has the ring of a log whose records lie apart: the functions that touch bytes panic then.
+//! 6. No access leaves the buffer, whatever the caller says: a length beyond the ring's size is a panic, in release builds too.
 //!
 //! A crash loses the ring: what was not written is gone, and nobody was told that it was not.
 
@@ -24,41 +25,61 @@ use katydid_device::AlignedBuffer;
 /// The ring.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    bytes: AlignedBuffer,
+    place: Place,
     mask: u64,
-    /// Where the bytes are instead, if the log is in NVRAM.
-    nvram: Option<NvRing>,
+}
+
+/// Where its bytes are.
+#[derive(Debug)]
+enum Place {
+    /// Here: as many as its size.
+    Memory(AlignedBuffer),
+    Nvram(NvRing),
+    /// There are none: only its size counts.
+    Apart,
 }
 
 impl Ring {
     /// A ring of `size` bytes, a power of two and a multiple of 4,096.
     pub(crate) fn new(size: usize) -> Self {
         assert!(size.is_power_of_two() && size >= 4096, "options are validated before");
-        Ring { bytes: AlignedBuffer::new_zeroed(size), mask: size as u64 - 1, nvram: None }
+        Ring { place: Place::Memory(AlignedBuffer::new_zeroed(size)), mask: size as u64 - 1 }
     }
 
     /// The ring of a log in NVRAM. Nothing is read back from it: records are put into it by [`NvRing`]'s own calls.
     pub(crate) fn in_nvram(nvram: NvRing) -> Self {
-        Ring { bytes: AlignedBuffer::new_zeroed(0), mask: nvram.bytes() - 1, nvram: Some(nvram) }
+        Ring { mask: nvram.bytes() - 1, place: Place::Nvram(nvram) }
     }
 
     /// What stands for the ring of a log whose records lie apart: only its size counts.
     pub(crate) fn of_entries(size: u64) -> Self {
-        Ring { bytes: AlignedBuffer::new_zeroed(0), mask: size - 1, nvram: None }
+        Ring { place: Place::Apart, mask: size - 1 }
     }
 
     #[inline(always)]
     pub(crate) fn nvram(&self) -> Option<&NvRing> {
-        self.nvram.as_ref()
+        match &self.place {
+            Place::Nvram(nvram) => Some(nvram),
+            Place::Memory(_) | Place::Apart => None,
+        }
     }
 
     /// How records lie in it.
     pub(crate) fn layout(&self) -> Layout {
-        if self.nvram.is_some() { Layout::InMemory } else { Layout::InLine }
+        if self.nvram().is_some() { Layout::InMemory } else { Layout::InLine }
     }
 
     pub(crate) fn size(&self) -> u64 {
         self.mask + 1
+    }
+
+    /// The first byte of the buffer, which is as long as the ring's size (rule 5).
+    #[inline(always)]
+    fn base(&self) -> *mut u8 {
+        match &self.place {
+            Place::Memory(bytes) => bytes.base().as_ptr(),
+            Place::Nvram(_) | Place::Apart => has_no_bytes(),
+        }
     }
 
     /// Copies `parts`, one after the other, to position `at`, and `zeros` zero bytes behind them.
@@ -83,9 +104,9 @@ impl Ring {
     unsafe fn copy_in(&self, at: u64, from: &[u8]) {
         let size = self.mask as usize + 1;
         let offset = (at & self.mask) as usize;
-        debug_assert!(from.len() <= size, "a reservation is never larger than the ring");
-        let base = self.bytes.base().as_ptr();
-        // SAFETY: both copies stay inside the buffer, which no slice borrows where the caller owns it (rules 1 to 3); `from` is not
+        assert!(from.len() <= size, "a reservation is never larger than the ring");
+        let base = self.base();
+        // SAFETY: both copies stay inside the buffer, which is `size` long (rule 6) and which no slice borrows where the caller owns it (rules 1 to 3); `from` is not
         // part of the buffer.
         unsafe {
             if from.len() <= size - offset {
@@ -106,10 +127,10 @@ impl Ring {
     pub(crate) unsafe fn slices(&self, from: Lsn, to: Lsn) -> (&[u8], &[u8]) {
         let length = to.since(from) as usize;
         let size = self.mask as usize + 1;
-        debug_assert!(length <= size, "the ring holds no more than its size");
+        assert!(length <= size, "the ring holds no more than its size");
         let offset = (from.get() & self.mask) as usize;
         let first = length.min(size - offset);
-        let base = self.bytes.base().as_ptr().cast_const();
+        let base = self.base().cast_const();
         // SAFETY: in bounds as in `copy_in`; initialised since the buffer was zeroed; nobody writes them (rules 2 and 3).
         unsafe {
             (
@@ -131,9 +152,44 @@ impl Ring {
     }
 }
 
+#[cold]
+#[inline(never)]
+fn has_no_bytes() -> ! {
+    panic!("the log's records do not lie in this ring");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    /// Also in a release build, where it wrote behind the buffer.
+    #[test]
+    fn what_is_longer_than_the_ring_is_refused() {
+        let ring = Ring::new(4096);
+        for at in [0, 8, 4088] {
+            let too_long = vec![1; 4097];
+            // SAFETY: one thread, nothing borrowed.
+            let fills = || unsafe { ring.fill(Lsn::new(at), &[&too_long], 0) };
+            catch_unwind(AssertUnwindSafe(fills)).expect_err("it is larger than the ring");
+            // SAFETY: as above.
+            let reads = || unsafe { ring.slices(Lsn::new(at), Lsn::new(at + 4097)).0.len() };
+            catch_unwind(AssertUnwindSafe(reads)).expect_err("it is larger than the ring");
+        }
+    }
+
+    #[test]
+    fn a_ring_without_bytes_here_is_neither_filled_nor_read() {
+        let ring = Ring::of_entries(4096);
+        for bytes in [&b"x"[..], b""] {
+            // SAFETY: one thread, nothing borrowed.
+            let fills = || unsafe { ring.fill(Lsn::new(8192), &[bytes], 0) };
+            catch_unwind(AssertUnwindSafe(fills)).expect_err("there is nothing to be filled");
+        }
+        // SAFETY: as above.
+        let reads = || unsafe { ring.slices(Lsn::ZERO, Lsn::new(8)).0.len() };
+        catch_unwind(AssertUnwindSafe(reads)).expect_err("there is nothing to be read");
+    }
 
     #[test]
     fn miri_a_record_wraps_and_comes_back() {

@@ -4,14 +4,18 @@
 
 use super::rate::{Tally, batch, on_threads};
 use crate::lsn::Lsn;
-use crate::record::{Draft, HEADER_BYTES, Kind, Layout, Part, prepare_header};
+use crate::record::{Draft, HEADER_BYTES, Kind, Layout, Part, padded_len, prepare_header};
 use crate::ring::Ring;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Each of `threads` threads puts records into a ring of its own: no word is shared.
+///
+/// # Panics
+/// If a record is larger than the ring.
 pub fn private_rings(ring_bytes: usize, threads: usize, record: usize, time: Duration) -> Tally {
+    assert!(padded_len(record) <= ring_bytes, "a record of {record} bytes in a ring of {ring_bytes}");
     on_threads(threads, time, |number| {
         let (ring, payload) = (Ring::new(ring_bytes), payload(number, record));
         let mut at = Lsn::ZERO;
@@ -30,7 +34,11 @@ pub fn private_rings(ring_bytes: usize, threads: usize, record: usize, time: Dur
 }
 
 /// One thread reserves by adding to a word, without admission, and puts records into a ring.
+///
+/// # Panics
+/// If a record is larger than the ring.
 pub fn bare_word(ring_bytes: usize, record: usize, time: Duration) -> Tally {
+    assert!(padded_len(record) <= ring_bytes, "a record of {record} bytes in a ring of {ring_bytes}");
     let reserved = AtomicU64::new(0);
     on_threads(1, time, |number| {
         let (ring, payload) = (Ring::new(ring_bytes), payload(number, record));
@@ -62,7 +70,7 @@ fn put(ring: &Ring, payload: &[u8], reserve: impl FnOnce(u64) -> Lsn) {
     let at = reserve(prepared.padded() as u64);
     let head = prepared.header(at);
     let padding = prepared.padded() - prepared.len();
-    // SAFETY: the ring is this thread's own, and nobody reads it.
+    // SAFETY: the ring is this thread's own, nothing reads it, and the record is no larger (the callers look).
     unsafe {
         ring.fill(at, &[&head], 0);
         ring.fill(at.plus(head.len() as u64), &[payload], padding);
@@ -72,6 +80,18 @@ fn put(ring: &Ring, payload: &[u8], reserve: impl FnOnce(u64) -> Lsn) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// It wrote behind the ring, in a release build.
+    #[test]
+    fn a_record_larger_than_the_ring_is_refused() {
+        let time = Duration::from_millis(1);
+        for record in [4097, 60_000] {
+            std::panic::catch_unwind(|| private_rings(4096, 1, record, time)).expect_err("too large");
+            std::panic::catch_unwind(|| bare_word(4096, record, time)).expect_err("too large");
+            std::panic::catch_unwind(|| super::super::rate::alone(4096, 1, record, 1))
+                .expect_err("too large");
+        }
+    }
 
     #[test]
     fn counts_what_it_does() {

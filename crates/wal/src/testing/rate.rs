@@ -4,7 +4,7 @@ use super::rig::Rig;
 use super::sizes::Sizes;
 use crate::lsn::Lsn;
 use crate::options::Options;
-use crate::record::{Draft, HEADER_BYTES, Kind, Layout, Part, prepare_header};
+use crate::record::{Draft, HEADER_BYTES, Kind, Layout, Part, padded_len, prepare_header};
 use crate::ring::Ring;
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -57,11 +57,12 @@ pub fn run(options: &Options, load: &Load, look: impl Fn(&Rig, u64) + Sync) -> T
         // Large records come at another time in each thread.
         let mut number = session as u64 * 7;
         let (rig, look) = (&rig, &look);
+        let mut inserts = rig.session(session);
         move || {
             let mut bytes = 0;
             for _ in 0..batch {
                 let size = sizes.of(number);
-                rig.insert(session, &payload[..size - HEADER_BYTES]);
+                inserts.insert(&payload[..size - HEADER_BYTES]);
                 look(rig, number);
                 if work > 0 {
                     other_work(work);
@@ -179,7 +180,11 @@ pub struct Alone {
 }
 
 /// Measures that, `times` times over, each of `threads` threads with a ring of its own; the means.
+///
+/// # Panics
+/// If a record is larger than the ring.
 pub fn alone(ring_bytes: usize, threads: usize, record: usize, times: u64) -> Alone {
+    assert!(padded_len(record) <= ring_bytes, "a record of {record} bytes in a ring of {ring_bytes}");
     let one = |begin: &Barrier| {
         let ring = Ring::new(ring_bytes);
         let payload = vec![7_u8; record.saturating_sub(HEADER_BYTES)];
@@ -207,7 +212,7 @@ pub fn alone(ring_bytes: usize, threads: usize, record: usize, times: u64) -> Al
         let mut at = Lsn::ZERO;
         for _ in 0..times {
             let head = black_box(&prepared).header(at);
-            // SAFETY: the ring is this thread's own, and nobody reads it.
+            // SAFETY: the ring is this thread's own, nothing reads it, and the record is no larger (looked at above).
             unsafe {
                 ring.fill(at, &[&head], 0);
                 ring.fill(at.plus(head.len() as u64), black_box(&[&payload[..]]), 0);
@@ -249,10 +254,14 @@ mod tests {
             );
             let rig = Rig::new(&options, 1);
             // More than the ring holds, and one record larger than a physical one may be.
+            let mut session = rig.session(0);
+            let again =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| rig.session(0).insert(&[7; 72])));
+            again.expect_err("a session that two threads may use");
             for _ in 0..1000 {
-                rig.insert(0, &[7; 72]);
+                session.insert(&[7; 72]);
             }
-            rig.insert(0, &[7; 20_000]);
+            session.insert(&[7; 20_000]);
             // The first look only sees which chunks are open.
             rig.filled();
             assert_eq!(rig.filled(), rig.bytes(), "{inserter}");

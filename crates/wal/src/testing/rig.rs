@@ -14,6 +14,7 @@ use crate::record::{Draft, HEADER_BYTES, Kind, Layout, Part, PreparedRecord, pre
 use crate::ring::Ring;
 use crate::sync_shim::{AtomicBool, Ordering, pause};
 use crossbeam_utils::CachePadded;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// See the head of this file.
 #[derive(Debug)]
@@ -23,6 +24,15 @@ pub struct Rig {
     piece_bytes_max: usize,
     /// Held while somebody makes room.
     draining: CachePadded<AtomicBool>,
+    /// Which sessions are in use. A leaf latch, taken before and after measuring only.
+    used: Mutex<Box<[bool]>>,
+}
+
+/// A session of a [`Rig`], which is used by one thread at a time: two would write over each other's records.
+#[derive(Debug)]
+pub struct RigSession<'a> {
+    rig: &'a Rig,
+    number: usize,
 }
 
 impl Rig {
@@ -37,27 +47,25 @@ impl Rig {
             inserter: insert::choose(options, 1, Lsn::ZERO),
             piece_bytes_max: options.piece_bytes_max(),
             draining: CachePadded::new(AtomicBool::new(false)),
+            used: Mutex::new(vec![false; sessions].into()),
         };
         (0..sessions).for_each(|session| rig.inserter.open(session));
         rig.image.limiter.refresh(&rig.image.frontiers, Lsn::LIMIT);
         rig
     }
 
-    /// Inserts a record with this payload; what does not fit one physical record goes as fragments, as in the log. A session is used by
-    /// one thread at a time.
-    pub fn insert(&self, session: usize, payload: &[u8]) {
-        if HEADER_BYTES + payload.len() <= self.piece_bytes_max {
-            let prepared = prepare_header(&self.draft(), Part::Whole, None, std::iter::once(payload));
-            self.insert_piece(session, &prepared, &[payload]);
-            return;
-        }
-        let parts = [payload];
-        let fragments = split(&parts, self.piece_bytes_max).expect("a payload within the log's limit");
-        let mut previous = Lsn::ZERO;
-        for fragment in fragments {
-            let slices: Vec<&[u8]> = fragment.slices().collect();
-            previous = self.insert_piece(session, &fragment.prepare(&self.draft(), previous), &slices);
-        }
+    /// The session of this number, until it is dropped.
+    ///
+    /// # Panics
+    /// If there is no such session, or it is in use.
+    pub fn session(&self, number: usize) -> RigSession<'_> {
+        let used = self.used().get_mut(number).map(|used| std::mem::replace(used, true));
+        assert_eq!(used, Some(false), "session {number} is there and not in use");
+        RigSession { rig: self, number }
+    }
+
+    fn used(&self) -> MutexGuard<'_, Box<[bool]>> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Bytes reserved so far, headers and paddings included.
@@ -100,6 +108,7 @@ impl Rig {
         Draft { incarnation: 1, kind: Kind::USER, txn: 1, prev: Lsn::ZERO, durable, layout: Layout::InLine }
     }
 
+    /// One thread at a time for each session, hence private: [`RigSession`] sees to it.
     fn insert_piece(&self, session: usize, prepared: &PreparedRecord, payload: &[&[u8]]) -> Lsn {
         let mut piece = Piece { prepared, payload, after: Lsn::ZERO };
         let mut step = 0;
@@ -141,5 +150,30 @@ impl Rig {
             self.image.limiter.refresh(frontiers, Lsn::LIMIT);
         }
         moved
+    }
+}
+
+impl RigSession<'_> {
+    /// Inserts a record with this payload; what does not fit one physical record goes as fragments, as in the log.
+    pub fn insert(&mut self, payload: &[u8]) {
+        let (rig, number) = (self.rig, self.number);
+        if HEADER_BYTES + payload.len() <= rig.piece_bytes_max {
+            let prepared = prepare_header(&rig.draft(), Part::Whole, None, std::iter::once(payload));
+            rig.insert_piece(number, &prepared, &[payload]);
+            return;
+        }
+        let parts = [payload];
+        let fragments = split(&parts, rig.piece_bytes_max).expect("a payload within the log's limit");
+        let mut previous = Lsn::ZERO;
+        for fragment in fragments {
+            let slices: Vec<&[u8]> = fragment.slices().collect();
+            previous = rig.insert_piece(number, &fragment.prepare(&rig.draft(), previous), &slices);
+        }
+    }
+}
+
+impl Drop for RigSession<'_> {
+    fn drop(&mut self) {
+        self.rig.used()[self.number] = false;
     }
 }
