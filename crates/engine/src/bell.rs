@@ -19,7 +19,8 @@ struct Alarm {
 /// See the head of this file.
 #[derive(Debug, Default)]
 pub(crate) struct Bell {
-    /// Whether it was rung and not yet heard. Relaxed hint that spares the latch; the latch decides.
+    /// Whether it was rung and not yet heard. Swapped (AcqRel) by ringers and by the thread when it hears: a ringer that finds a ring not yet heard
+    /// leaves without the latch, so this word alone has to show the thread what that ringer has changed.
     rung: AtomicBool,
     // Leaf latch.
     alarm: Mutex<Alarm>,
@@ -74,7 +75,8 @@ impl Bell {
     }
 
     fn heard(&self, alarm: &mut Alarm) -> bool {
-        self.rung.store(false, Ordering::Release);
+        // A plain store would show it nothing, and what it looks at next might be older than the ring.
+        self.rung.swap(false, Ordering::AcqRel);
         std::mem::take(&mut alarm.rung)
     }
 
