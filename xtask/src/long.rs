@@ -16,8 +16,7 @@ pub fn loom() -> Outcome {
         "loom",
         cargo(["test", "--profile", "checkers", "-p", "katydid-wal", "--lib", "loom_"])
             .env("RUSTFLAGS", flags)
-            .env("CARGO_TARGET_DIR", target)
-            .env("LOOM_MAX_PREEMPTIONS", "3"),
+            .env("CARGO_TARGET_DIR", target),
     )
 }
 

@@ -63,6 +63,9 @@ impl Opened for DatabaseOf {
 impl Database {
     /// Opens the database in directory `path`, creating it if there is none, and recovering it if needed.
     ///
+    /// A process that has a database open must not go on without `exec` in a child of `fork`: the child has the database's memory and lock, but
+    /// none of its threads, and a call there may wait for ever.
+    ///
     /// # Errors
     /// `Error::Locked` if it is open elsewhere, `Error::Foreign` if the directory holds something else, `Error::Corrupt` if it is
     /// damaged; nothing is changed then.

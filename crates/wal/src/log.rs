@@ -56,6 +56,9 @@ pub struct Space {
 impl Log {
     /// Opens the log in the folder at `path`, which is created if missing, and recovers it.
     ///
+    /// A process that has a log open must not go on without `exec` in a child of `fork`: the child has the log's memory and lock, but none of its
+    /// threads, and a call there may wait for ever.
+    ///
     /// # Errors
     /// See [`OpenError`]. `Cause::Locked` inside [`OpenError::Device`] if another handle has it open.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Log, OpenError> {

@@ -7,12 +7,14 @@ use katydid_device::{MemoryDirectory, Method, SimDevice};
 use std::sync::Arc;
 
 /// Threads, and records of each.
-const SIZE: (u64, u8) = if cfg!(miri) { (2, 4) } else { (3, 8) };
+const SIZE: (u64, u8) = if cfg!(miri) { (2, 7) } else { (3, 12) };
+
+const RING_BYTES: usize = 16 << 10;
 
 fn threads_append_and_wait(inserter: InserterKind, sync: SyncKind) {
     let options = Options {
         segment_bytes: 32 << 10,
-        ring_bytes: 16 << 10,
+        ring_bytes: RING_BYTES,
         run_ahead_bytes: 4 << 10,
         sessions_max: 4,
         spare_segments: 1,
@@ -28,8 +30,8 @@ fn threads_append_and_wait(inserter: InserterKind, sync: SyncKind) {
             scope.spawn(move || {
                 let mut session = log.session().expect("session");
                 for number in 0..SIZE.1 {
-                    // Small ones are added, large ones swapped in; together they wrap the ring.
-                    let bytes = vec![number; if number % 3 == 0 { 1200 } else { 100 }];
+                    // Small ones are added, large ones swapped in.
+                    let bytes = vec![number; if number % 3 == 0 { 3000 } else { 100 }];
                     let end =
                         session.append(&Append::new(Kind::USER, &[&bytes]).txn(thread)).expect("append").end;
                     match number % 4 {
@@ -45,6 +47,7 @@ fn threads_append_and_wait(inserter: InserterKind, sync: SyncKind) {
             });
         }
     });
+    assert!(log.reserved().since(log.start()) > RING_BYTES as u64, "the ring's bytes were used again");
     let records: Vec<_> =
         log.reader(log.start()).expect("reader").map(|record| record.expect("record")).collect();
     assert_eq!(records.len() as u64, SIZE.0 * u64::from(SIZE.1));

@@ -9,8 +9,9 @@
 //! 2. The limits that appenders see lie `slack` below those: so much may be added by reservations that were checked against an
 //!    older `reserved`. Only slots below `adders` may so add, each at most `add_bytes` and one at a time, hence
 //!    `slack = adders * add_bytes`, about a quarter of the ring. All others reserve by compare-and-swap from the value they checked.
-//! 3. Limits are computed and stored under `reserve`'s lock from frontiers read there, so the last one stored is the newest.
-//!    A limit that is too low is harmless: whoever is refused refreshes.
+//! 3. Limits are computed and stored under `reserve`'s lock from frontiers read there, so the last one stored is the newest. But the prepared
+//!    end is read by the caller, before it takes the lock: a limit may be computed from an older one and stored last. A limit that is
+//!    too low is harmless: an appender that is refused refreshes.
 //! 4. The run-ahead limit bounds where a reservation starts, is measured from `filled`, and is soft by `slack`.
 //! 5. Where records lie apart, positions are those of entries, a step of 8 for each record: a reservation ends at or below the prepared end,
 //!    for nothing else limits entries, each adder adds one, and the reserve is kept for as many records as its bytes may be. Who keeps the
@@ -18,6 +19,8 @@
 
 use super::Stalled;
 use crate::frontier::Frontiers;
+#[cfg(test)]
+use crate::lsn::BLOCK_BYTES;
 use crate::lsn::Lsn;
 use crate::options::Options;
 use crate::record::{HEADER_BYTES, Layout, RECORD_ALIGNMENT};
@@ -86,6 +89,14 @@ impl Limiter {
     pub(crate) fn of_entries(options: &Options) -> Self {
         const ENTRY: usize = RECORD_ALIGNMENT;
         Self::of(options, Layout::Apart, Lsn::LIMIT.get(), options.ring_bytes / 16 / ENTRY, ENTRY as u64)
+    }
+
+    /// For a model of the log: a ring of so many blocks, and so many slots that add at most so many blocks at a time.
+    #[cfg(test)]
+    pub(super) fn of_blocks(blocks: usize, adders: usize, add_blocks: u64) -> Self {
+        let ring_bytes = blocks * BLOCK_BYTES as usize;
+        let options = Options { reserve_bytes: 0, run_ahead_bytes: ring_bytes, ..Options::default() };
+        Self::of(&options, Layout::InLine, ring_bytes as u64, adders, add_blocks * BLOCK_BYTES)
     }
 
     fn of(options: &Options, layout: Layout, ring_bytes: u64, adders: usize, add_bytes: u64) -> Self {

@@ -23,6 +23,8 @@ mod hybrid;
 mod marks;
 mod mutants;
 mod mutex;
+#[cfg(test)]
+mod small_log;
 mod tracker;
 
 pub use admission::Admission;
@@ -36,7 +38,7 @@ use crate::nvram::ring::NvRing;
 use crate::options::{InserterKind, Options};
 use crate::record::PreparedRecord;
 use crate::ring::Ring;
-use crate::sync_shim::{Ordering, spin_loop};
+use crate::sync_shim::{AtomicU64, Ordering, spin_loop};
 use std::fmt::Debug;
 
 /// The record was not admitted: the ring, the prepared space or the run-ahead is used up. Nothing was reserved.
@@ -115,6 +117,40 @@ impl Piece<'_> {
     }
 }
 
+/// What designs reserve in: the log, for records of one slot that are admitted in one way; by small models in tests.
+pub(crate) trait Admitted {
+    fn reserved(&self) -> &AtomicU64;
+    /// Whether so much may be reserved by adding, without a compare-and-swap.
+    fn may_add(&self, bytes: u64) -> bool;
+    /// Whether so much may be reserved there.
+    fn admit(&self, start: u64, bytes: u64) -> Result<(), Stalled>;
+}
+
+/// The log itself.
+#[derive(Debug)]
+pub(crate) struct OnImage<'a> {
+    pub(crate) image: &'a Image,
+    pub(crate) slot: usize,
+    pub(crate) admission: Admission,
+}
+
+impl Admitted for OnImage<'_> {
+    #[inline(always)]
+    fn reserved(&self) -> &AtomicU64 {
+        &self.image.frontiers.reserved
+    }
+
+    #[inline(always)]
+    fn may_add(&self, bytes: u64) -> bool {
+        self.image.limiter.may_add(self.slot, bytes)
+    }
+
+    #[inline(always)]
+    fn admit(&self, start: u64, bytes: u64) -> Result<(), Stalled> {
+        self.image.limiter.admit(start, bytes, self.admission)
+    }
+}
+
 /// A design of putting records into the ring.
 pub(crate) trait Inserter: Send + Sync + Debug {
     /// Slot `slot` is going to be used. The caller serialises these calls.
@@ -172,6 +208,10 @@ pub(crate) fn choose(options: &Options, incarnation: u32, end: Lsn) -> Box<dyn I
 
 /// Admission and reservation for designs that announce nothing before: small records of the first slots by addition, others by
 /// compare-and-swap.
+///
+/// Both must at least acquire and release (rule 3 of the ring). A record that is added may have been admitted against an older limit than the
+/// one that allows its place. It learns that the device has read the bytes there from the records reserved before it, one of
+/// which was admitted against that newer limit.
 #[inline]
 fn reserve(image: &Image, slot: usize, bytes: u64, admission: Admission) -> Result<u64, Stalled> {
     let reserved = &image.frontiers.reserved;

@@ -32,6 +32,10 @@ pub(super) enum Mutant {
     RelaxedBusy,
     /// `chunked`: a chunk is reserved without publishing that its session is busy.
     RelaxedChunk,
+    /// `chunked`: a chunk is reserved without acquiring what the records before it were admitted against.
+    ReleaseOnlyChunk,
+    /// `chunked`: a session that was refused stays busy.
+    RefusedBusy,
     /// `chunked`: a record is finished without publishing its copy.
     RelaxedOpen,
     /// `chunked`: a sealed chunk's padding is not published.
@@ -56,6 +60,20 @@ pub(super) enum Mutant {
     FirstBitFirst,
     /// `bitmap`: bits are cleared after the frontier is known, when their places may be in use again.
     ClearedLate,
+    /// `marks`: a session announces without publishing its record before.
+    RelaxedAnnounce,
+    /// `marks`: a session does not announce.
+    NoAnnounce,
+    /// `marks`: a record is reserved without publishing its announcement.
+    RelaxedReserve,
+    /// `marks`: a record is reserved without acquiring what the records before it were admitted against.
+    ReleaseOnlyReserve,
+    /// `marks`: a record is finished without publishing its copy.
+    RelaxedFinish,
+    /// `marks`: a session that was refused leaves its announcement.
+    NeverWithdrawn,
+    /// `marks`: the cutoff is read after the marks.
+    MarksCutoffLast,
     /// `tracker`: an owner rings without publishing what it has filled.
     RelaxedRing,
     /// `tracker`: it sleeps without a look after saying so.
@@ -93,5 +111,11 @@ impl Built {
     #[inline(always)]
     pub(super) fn order(self, mutant: Mutant, sound: Ordering) -> Ordering {
         if self.is(mutant) { Ordering::Relaxed } else { sound }
+    }
+
+    /// The ordering of a reservation: one mutant weakens it altogether, the other leaves out the acquire.
+    #[inline(always)]
+    pub(super) fn reserves(self, relaxed: Mutant, release_only: Mutant) -> Ordering {
+        if self.is(release_only) { Ordering::Release } else { self.order(relaxed, Ordering::SeqCst) }
     }
 }

@@ -20,9 +20,9 @@
 
 use super::arena::{Arenas, Full};
 use super::entries::{ENTRY, Entries};
-use crate::insert::{Admission, Image, Inserter, Marks, Piece, Scan, Stalled};
+use crate::insert::{Admission, Image, Inserter, Marks, OnImage, Piece, Scan, Stalled};
 use crate::lsn::Lsn;
-use crate::sync_shim::{Ordering, spin_loop};
+use crate::sync_shim::Ordering;
 use std::sync::Arc;
 
 /// Entries that only openings may use, for their Restart records; an eighth of all at most.
@@ -115,30 +115,6 @@ impl ApartInserter {
     pub(crate) fn new(slots: usize, apart: Arc<Apart>) -> Self {
         ApartInserter { marks: Marks::new(slots), apart }
     }
-
-    /// Steps 3 up to the position, as the inserter `marks` does it.
-    #[inline]
-    fn reserve(&self, image: &Image, slot: usize, admission: Admission) -> Result<u64, Stalled> {
-        let reserved = &image.frontiers.reserved;
-        if image.limiter.may_add(slot, ENTRY) {
-            let bound = reserved.load(Ordering::Acquire);
-            image.limiter.admit(bound, ENTRY, admission)?;
-            self.marks.announce(slot, bound);
-            return Ok(self.marks.reserve(slot, bound, reserved, ENTRY));
-        }
-        loop {
-            let start = reserved.load(Ordering::Acquire);
-            if let Err(stalled) = image.limiter.admit(start, ENTRY, admission) {
-                self.marks.withdraw(slot);
-                return Err(stalled);
-            }
-            self.marks.announce(slot, start);
-            if self.marks.reserve_at(reserved, start, ENTRY) {
-                return Ok(start);
-            }
-            spin_loop();
-        }
-    }
 }
 
 impl Inserter for ApartInserter {
@@ -161,7 +137,8 @@ impl Inserter for ApartInserter {
         let mut place = arenas.place(slot, piece.bytes(), kept).map_err(|_| Stalled)?;
         // SAFETY: the place is this thread's (rule 1 of the arenas).
         unsafe { entries.put(place.at(), piece) };
-        let start = Lsn::new(self.reserve(image, slot, admission)?);
+        let log = OnImage { image, slot, admission };
+        let start = Lsn::new(self.marks.reserve(&log, slot, ENTRY)?);
         place.keep(start.get() + ENTRY);
         entries.announce(start, place.at());
         self.marks.finish(slot, start.get() + ENTRY);

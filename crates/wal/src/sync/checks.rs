@@ -4,7 +4,7 @@
 //! every plan and every sync writes show two leaders at once as a race.
 
 use super::*;
-use crate::insert::Marks;
+use crate::insert::{Admitted, Marks, Stalled};
 use crate::options::Durability::{Durable, Written};
 use crate::sync_shim::checking::{JoinHandle, checked, spawn};
 use crate::sync_shim::{AtomicU64, Ordering, PlainAccess, yield_now};
@@ -460,11 +460,24 @@ impl Rounds for Marked {
     }
 }
 
+/// Everything is admitted, and added.
+impl Admitted for Marked {
+    fn reserved(&self) -> &AtomicU64 {
+        &self.reserved
+    }
+
+    fn may_add(&self, _bytes: u64) -> bool {
+        true
+    }
+
+    fn admit(&self, _start: u64, _bytes: u64) -> std::result::Result<(), Stalled> {
+        Ok(())
+    }
+}
+
 impl Marked {
     fn append_and_ask(&self, slot: usize) {
-        let bound = self.reserved.load(Ordering::Acquire);
-        self.marks.announce(slot, bound);
-        let start = self.marks.reserve(slot, bound, &self.reserved, 1);
+        let start = self.marks.reserve(self, slot, 1).expect("admitted");
         self.marks.finish(slot, start + 1);
         self.protocol.request(self, Durable);
     }

@@ -11,20 +11,50 @@ pub(crate) use loom::thread::{JoinHandle, spawn};
 pub(crate) use std::thread::{JoinHandle, spawn};
 
 /// Checks `body`; `preemptions` bounds what the explorer tries (none: everything).
+///
+/// Everything within the bound has to be tried, and at least half as many runs as `explored.txt` says: fewer means that the body does not do any
+/// more what it did. `KATYDID_EXPLORED=FILE` writes down the numbers of a run: one line for each body.
 #[cfg(katydid_explore)]
 pub(crate) fn check(preemptions: Option<u32>, body: impl Fn() + Send + Sync + 'static) {
     let explorer = crate::testing::explore::Explorer { preemptions, ..Default::default() };
-    match explorer.check(body) {
-        Ok(report) => println!("{report:?}"),
+    let report = match explorer.check(body) {
+        Ok(report) => report,
         Err(failure) => panic!("{}\npath {:?}\n{}", failure.message, failure.path, failure.trace.join("\n")),
-    }
+    };
+    assert!(
+        report.complete,
+        "{} runs were not all there are: lower the bound, or make the body smaller",
+        report.executions
+    );
+    let thread = std::thread::current();
+    written_down(thread.name().expect("a test's thread has the test's name"), report.executions);
 }
 
-/// As above, under loom.
+/// What each body took when it was last written down, in the order of the names.
+#[cfg(katydid_explore)]
+const EXPLORED: &str = include_str!("explored.txt");
+
+#[cfg(katydid_explore)]
+fn written_down(name: &str, runs: u64) {
+    use std::io::Write;
+    println!("{name} {runs}");
+    if let Some(path) = std::env::var_os("KATYDID_EXPLORED") {
+        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).expect("open");
+        file.write_all(format!("{name} {runs}\n").as_bytes()).expect("write");
+        return;
+    }
+    let known = EXPLORED.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    let known: u64 = known.and_then(|known| known.parse().ok()).unwrap_or_else(|| {
+        panic!("{name} took {runs} runs, and is not in explored.txt: see the head of that function")
+    });
+    assert!(runs >= known / 2, "{name} took {runs} runs, and {known} when that was written down");
+}
+
+/// As above, under loom. `LOOM_MAX_PREEMPTIONS` replaces every body's own bound.
 #[cfg(all(loom, not(katydid_explore)))]
 pub(crate) fn check(preemptions: Option<u32>, body: impl Fn() + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = preemptions.map(|most| most as usize);
+    model.preemption_bound = model.preemption_bound.or(preemptions.map(|most| most as usize));
     model.check(body);
 }
 

@@ -170,7 +170,7 @@ const SOUND: fn() -> Built = Built::default;
 checked!(
     /// C: a group's total is reserved, and the last of it passes it on.
     loom_consolidated_a_group_forms explore_consolidated_a_group_forms miri_consolidated_a_group_forms,
-    Some(1),
+    Some(2),
     || a_group_forms(&consolidated(3, SOUND()), 2)
 );
 
@@ -198,8 +198,15 @@ checked!(
 checked!(
     /// CD: groups overlap, and slots are used again.
     loom_hybrid_a_group_forms explore_hybrid_a_group_forms miri_hybrid_a_group_forms,
-    Some(1),
+    Some(2),
     || a_group_forms(&hybrid(3, SOUND()), 2)
+);
+
+checked!(
+    /// CDME: a range is left to the owner before, or not.
+    loom_delegated_two_append explore_delegated_two_append miri_delegated_two_append,
+    Some(2),
+    || two_append(&delegated(u64::MAX, SOUND()))
 );
 
 checked!(
@@ -212,7 +219,7 @@ checked!(
 checked!(
     /// CDME: owners that keep their nodes wait for their turn.
     loom_delegated_keepers_wait explore_delegated_keepers_wait miri_delegated_keepers_wait,
-    Some(1),
+    Some(2),
     || two_append(&delegated(1, SOUND()))
 );
 
@@ -226,7 +233,6 @@ checked!(
     }
 );
 
-/// The checker notices each mutant of these designs.
 /// The checkers notice each mutant.
 #[cfg(any(loom, katydid_explore))]
 mod mutants {

@@ -38,7 +38,7 @@
 //! ones by compare-and-swap, with longer and longer pauses: among many threads nearly every attempt fails otherwise.
 
 use super::super::mutants::{Built, Mutant};
-use super::super::{Scan, Stalled};
+use super::super::{Admitted, Scan, Stalled};
 use crate::sync_shim::{AtomicU64, AtomicUsize, CHECKED, Ordering, pause, spin_loop};
 use crossbeam_utils::CachePadded;
 
@@ -61,12 +61,7 @@ const FIRST: u64 = 1024;
 const ATTEMPTS: u32 = 7;
 
 /// What the algorithm needs from the log; by small models in tests.
-pub(super) trait Ground {
-    fn reserved(&self) -> &AtomicU64;
-    /// Whether so much may be reserved by adding, without a compare-and-swap.
-    fn may_add(&self, bytes: u64) -> bool;
-    /// Whether so much may be reserved there.
-    fn admit(&self, start: u64, bytes: u64) -> Result<(), Stalled>;
+pub(super) trait Ground: Admitted {
     /// Fills `[from, to)` with a padding record.
     fn pad(&self, from: u64, to: u64);
 }
@@ -209,12 +204,13 @@ impl Chunks {
         } else {
             self.reserve(ground, session, wanted)?
         };
-        debug_assert!(start > wanted.after || wanted.after == 0, "log order respects `after`");
         fill(start);
         let (cursor, end) = (start + wanted.bytes, session.end.load(Ordering::Relaxed));
         let (word, left) = if cursor == end { (CLEAN, 0) } else { (OPEN | cursor, cursor) };
         session.left.store(left, Ordering::Relaxed);
         session.word.store(word, self.built.order(Mutant::RelaxedOpen, Ordering::Release));
+        // Only now: a panic with a hole would leave it open for ever.
+        debug_assert!(start > wanted.after || wanted.after == 0, "log order respects `after`");
         Ok(start)
     }
 
@@ -269,14 +265,18 @@ impl Chunks {
         let size = self.size(session, wanted);
         let reserved = ground.reserved();
         let announced = self.built.order(Mutant::RelaxedBusy, Ordering::Release);
-        let success = self.built.order(Mutant::RelaxedChunk, Ordering::SeqCst);
+        // At least AcqRel, as in `marks`: the release shows the announcement, and the acquire is what rule 3 of the ring needs where bytes are added
+        // against an older limit.
+        let success = self.built.reserves(Mutant::RelaxedChunk, Mutant::ReleaseOnlyChunk);
         let mut attempts = 0;
         loop {
             let lowest = reserved.load(Ordering::Acquire);
             let bytes = if ground.admit(lowest, size).is_ok() {
                 size
             } else if let Err(stalled) = ground.admit(lowest, wanted.bytes) {
-                session.word.store(CLEAN, Ordering::Release);
+                if !self.built.is(Mutant::RefusedBusy) {
+                    session.word.store(CLEAN, Ordering::Release);
+                }
                 return Err(stalled);
             } else {
                 wanted.bytes

@@ -9,7 +9,7 @@
 mod kernel;
 
 use super::mutants::Built;
-use super::{Admission, Effort, Image, Inserter, Piece, Scan, Stalled};
+use super::{Admission, Admitted, Effort, Image, Inserter, OnImage, Piece, Scan, Stalled};
 use crate::counters::Counter;
 use crate::lsn::Lsn;
 use crate::options::Options;
@@ -40,29 +40,32 @@ impl ChunkedInserter {
     }
 }
 
-/// The log itself, for a record so admitted.
-struct OnImage<'a> {
-    image: &'a Image,
+/// The log itself, with the paddings of this inserter.
+struct Padded<'a> {
+    log: OnImage<'a>,
     inserter: &'a ChunkedInserter,
-    slot: usize,
-    admission: Admission,
 }
 
 static ZEROS: [u8; PIECE_BYTES_MAX] = [0; PIECE_BYTES_MAX];
 
-impl Ground for OnImage<'_> {
+impl Admitted for Padded<'_> {
+    #[inline(always)]
     fn reserved(&self) -> &AtomicU64 {
-        &self.image.frontiers.reserved
+        self.log.reserved()
     }
 
+    #[inline(always)]
     fn may_add(&self, bytes: u64) -> bool {
-        self.image.limiter.may_add(self.slot, bytes)
+        self.log.may_add(bytes)
     }
 
+    #[inline(always)]
     fn admit(&self, start: u64, bytes: u64) -> Result<(), Stalled> {
-        self.image.limiter.admit(start, bytes, self.admission)
+        self.log.admit(start, bytes)
     }
+}
 
+impl Ground for Padded<'_> {
     fn pad(&self, from: u64, to: u64) {
         let body = &ZEROS[..(to - from) as usize - HEADER_BYTES];
         let draft = Draft {
@@ -70,13 +73,13 @@ impl Ground for OnImage<'_> {
             kind: Kind::PADDING,
             txn: 0,
             prev: Lsn::ZERO,
-            durable: self.image.frontiers.durable(),
-            layout: self.image.ring.layout(),
+            durable: self.log.image.frontiers.durable(),
+            layout: self.log.image.ring.layout(),
         };
         let prepared = prepare_header(&draft, Part::Whole, None, std::iter::once(body));
         let piece = Piece { prepared: &prepared, payload: &[body], after: Lsn::ZERO };
         // SAFETY: the caller owns the rest of a chunk (invariant 2 of the kernel), which was reserved and admitted with it.
-        unsafe { piece.copy_to(&self.image.ring, Lsn::new(from)) };
+        unsafe { piece.copy_to(&self.log.image.ring, Lsn::new(from)) };
         self.inserter.padding.add(to - from);
     }
 }
@@ -104,7 +107,7 @@ impl Inserter for ChunkedInserter {
             // The reserve is for records, not for room beside them.
             exactly: admission != Admission::Normal,
         };
-        let ground = OnImage { image, inserter: self, slot, admission };
+        let ground = Padded { log: OnImage { image, slot, admission }, inserter: self };
         let start = self.chunks.insert(&ground, slot, wanted, |start| {
             // SAFETY: the session owns `[start, start + bytes)` of its chunk (invariant 2 of the kernel); admission let it in.
             unsafe { piece.copy_to(&image.ring, Lsn::new(start)) };
@@ -114,7 +117,8 @@ impl Inserter for ChunkedInserter {
 
     fn scan(&self, image: &Image) -> Scan {
         // Scans reserve nothing.
-        let ground = OnImage { image, inserter: self, slot: usize::MAX, admission: Admission::Normal };
+        let log = OnImage { image, slot: usize::MAX, admission: Admission::Normal };
+        let ground = Padded { log, inserter: self };
         let scan = self.chunks.scan(&ground);
         let filled = image.frontiers.advance_filled(scan.filled).get();
         // Another scan may have got further than this one's cutoff.

@@ -7,9 +7,16 @@ use std::sync::{Arc, Mutex as Notes};
 type Outcomes = BTreeSet<(u64, u64)>;
 
 fn outcomes(body: impl Fn() -> (u64, u64) + Send + Sync + 'static) -> Outcomes {
+    outcomes_within(None, body)
+}
+
+fn outcomes_within(
+    preemptions: Option<u32>,
+    body: impl Fn() -> (u64, u64) + Send + Sync + 'static,
+) -> Outcomes {
     let seen = Arc::new(Notes::new(BTreeSet::new()));
     let into = Arc::clone(&seen);
-    let report = Explorer::default()
+    let report = Explorer { preemptions, ..Explorer::default() }
         .check(move || {
             let outcome = body();
             into.lock().expect("not poisoned").insert(outcome);
@@ -42,6 +49,79 @@ fn explore_store_buffering_is_forbidden_only_when_sequentially_consistent() {
     assert_eq!(store_buffering(Ordering::Relaxed, Ordering::Relaxed).len(), 4);
     let strict = store_buffering(Ordering::SeqCst, Ordering::SeqCst);
     assert_eq!(strict, BTreeSet::from([(0, 1), (1, 0), (1, 1)]));
+}
+
+/// Two threads store to one location each; two others load both, in opposite orders. What each of these found, as a number of two digits.
+fn independent_reads(store: Ordering, load: Ordering) -> Outcomes {
+    // Four threads: within two preemptions both readers may stand between their loads.
+    outcomes_within(Some(2), move || {
+        let both = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+        let writers = [0, 1].map(|mine| {
+            let both = Arc::clone(&both);
+            spawn(move || both[mine].store(1, store))
+        });
+        let readers = [0, 1].map(|first| {
+            let both = Arc::clone(&both);
+            spawn(move || {
+                let seen = both[first].load(load);
+                seen * 10 + both[1 - first].load(load)
+            })
+        });
+        writers.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        let [a, b] = readers.map(|thread| thread.join().expect("no panic"));
+        (a, b)
+    })
+}
+
+#[test]
+fn explore_readers_agree_on_an_order_only_when_sequentially_consistent() {
+    assert!(independent_reads(Ordering::Release, Ordering::Acquire).contains(&(10, 10)));
+    assert!(!independent_reads(Ordering::SeqCst, Ordering::SeqCst).contains(&(10, 10)));
+}
+
+/// As [`store_buffering`], relaxed, with a fence between the store and the load.
+#[test]
+fn explore_store_buffering_is_forbidden_by_fences() {
+    for (fenced, forbidden) in [(Ordering::SeqCst, true), (Ordering::AcqRel, false)] {
+        let found = outcomes(move || {
+            let both = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+            let threads = [0, 1].map(|mine| {
+                let both = Arc::clone(&both);
+                spawn(move || {
+                    both[mine].store(1, Ordering::Relaxed);
+                    fence(fenced);
+                    both[1 - mine].load(Ordering::Relaxed)
+                })
+            });
+            let [a, b] = threads.map(|thread| thread.join().expect("no panic"));
+            (a, b)
+        });
+        assert_eq!(!found.contains(&(0, 0)), forbidden, "{fenced:?}");
+    }
+}
+
+/// The explorer once had every two sequentially consistent operations synchronise, which hid what Acquire was missing beside them.
+#[test]
+fn explore_a_sequentially_consistent_operation_publishes_its_own_location_only() {
+    let found = outcomes(|| {
+        let words = Arc::new([AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)]);
+        let theirs = Arc::clone(&words);
+        let writer = spawn(move || {
+            theirs[0].store(1, Ordering::Relaxed);
+            theirs[1].store(1, Ordering::SeqCst);
+        });
+        let theirs = Arc::clone(&words);
+        let reader = spawn(move || {
+            let flag = theirs[1].load(Ordering::Relaxed);
+            // Behind the writer's in their one order, and of another location.
+            theirs[2].store(1, Ordering::SeqCst);
+            theirs[2].load(Ordering::SeqCst);
+            (flag, theirs[0].load(Ordering::Relaxed))
+        });
+        writer.join().expect("no panic");
+        reader.join().expect("no panic")
+    });
+    assert!(found.contains(&(1, 0)), "nothing was acquired from the writer: {found:?}");
 }
 
 /// One thread stores a value and then a flag; the other loads the flag and then the value.

@@ -6,9 +6,13 @@
 //! placed ordering shows as a load that legally returns an old value, and a missing edge as a race on plain bytes.
 //!
 //! What is modelled: coherence, release/acquire, release sequences through read-modify-writes, fences, and sequentially
-//! consistent operations as if all of them went through one extra location (slightly stronger than C++20). What is
-//! not: stores to one location taking effect in another order than they ran, and reads of values stored later
-//! (load buffering). Miri and loom, run beside this, cover other corners.
+//! consistent operations as in C++20. Their one order S is the order in which they run. An operation in S reads its location no older than what
+//! an operation before it in S has read or stored there; it learns nothing of other locations by being in S. A fence in S carries
+//! all that its thread knows of locations to each later operation and fence in S, and takes the same from earlier ones.
+//!
+//! What is not modelled: stores to one location taking effect in another order than they ran, orders S other than that of the run, reads of
+//! values stored later (load buffering), read-modify-writes that fail on an older value or spuriously, and returns from `park` without a
+//! reason. Miri and loom, run beside this, cover other corners.
 
 use std::sync::atomic::Ordering;
 
@@ -105,7 +109,8 @@ struct PlainCell {
 pub(super) struct Memory {
     atomics: Vec<Location>,
     plain: Vec<PlainCell>,
-    sequential: View,
+    /// Per location: the oldest value that a sequentially consistent operation may read now.
+    sequential: Vec<u32>,
 }
 
 fn acquires(order: Ordering) -> bool {
@@ -133,7 +138,7 @@ impl Memory {
     pub(super) fn readable(&self, location: usize, views: &ThreadViews, order: Ordering) -> usize {
         let mut oldest = views.now.oldest(location);
         if order == Ordering::SeqCst {
-            oldest = oldest.max(self.sequential.oldest(location));
+            oldest = oldest.max(self.sequential.get(location).copied().unwrap_or(0) as usize);
         }
         self.atomics[location].history.len() - oldest
     }
@@ -148,11 +153,16 @@ impl Memory {
     ) -> u64 {
         let index = self.atomics[location].history.len() - 1 - age;
         self.take(location, index, views, order);
-        if order == Ordering::SeqCst {
-            views.now.join(&self.sequential);
-            self.sequential.join(&views.now);
-        }
+        self.place_in_s(location, index, order);
         self.atomics[location].history[index].value
+    }
+
+    /// An operation of this order has read or stored the value at `index`.
+    fn place_in_s(&mut self, location: usize, index: usize, order: Ordering) {
+        if order == Ordering::SeqCst {
+            let seen = slot(&mut self.sequential, location);
+            *seen = (*seen).max(u32::try_from(index).expect("few stores per run"));
+        }
     }
 
     fn take(&self, location: usize, index: usize, views: &mut ThreadViews, order: Ordering) {
@@ -186,7 +196,10 @@ impl Memory {
                 let sequence = self.atomics[location].history[index].view.clone();
                 self.append(location, new, views, order, Some(sequence));
             }
-            None => self.take(location, index, views, failure),
+            None => {
+                self.take(location, index, views, failure);
+                self.place_in_s(location, index, failure);
+            }
         }
         old
     }
@@ -199,9 +212,6 @@ impl Memory {
         order: Ordering,
         sequence: Option<View>,
     ) {
-        if order == Ordering::SeqCst {
-            views.now.join(&self.sequential);
-        }
         let index = self.atomics[location].history.len();
         views.now.saw(location, index);
         let mut view = if releases(order) { views.now.clone() } else { views.released.clone() };
@@ -210,9 +220,7 @@ impl Memory {
             view.join(&sequence);
         }
         self.atomics[location].history.push(Message { value, view });
-        if order == Ordering::SeqCst {
-            self.sequential.join(&views.now);
-        }
+        self.place_in_s(location, index, order);
     }
 
     /// A memory fence.
@@ -222,8 +230,8 @@ impl Memory {
             views.now.join(&acquirable);
         }
         if order == Ordering::SeqCst {
-            views.now.join(&self.sequential);
-            self.sequential.join(&views.now);
+            join(&mut views.now.locations, &self.sequential);
+            join(&mut self.sequential, &views.now.locations);
         }
         if releases(order) {
             views.released = views.now.clone();

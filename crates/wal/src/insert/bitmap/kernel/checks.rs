@@ -105,7 +105,7 @@ checked!(
 checked!(
     /// One session goes round the ring.
     loom_bitmap_goes_round explore_bitmap_goes_round miri_bitmap_goes_round,
-    Some(1),
+    Some(2),
     || sessions_and_a_scanner(&[3, 2, 1], 0, Built::default())
 );
 

@@ -1,97 +1,104 @@
 //! Chunks under the checkers: no scan claims bytes that are neither copied nor padded, nobody fills what another fills, and what is
 //! left open is always filled by whoever looks.
 //!
-//! One unit is one "byte"; each position has a plain cell that whoever fills it writes and a scan's reader reads.
+//! Production's reservation, admission and frontiers, on a ring of a few blocks (`insert/small_log.rs`).
 
 use super::*;
-use crate::sync_shim::PlainAccess;
+use crate::insert::small_log::{self, BLOCK, SmallLog};
 use crate::sync_shim::checking::{checked, spawn};
-use std::cell::Cell;
+use crate::sync_shim::{Mutex, yield_now};
 use std::sync::Arc;
 
-const CELLS: usize = 8;
-
-struct Log {
-    reserved: AtomicU64,
-    /// Most bytes that are added.
-    adds: u64,
-    cells: [(PlainAccess, Cell<bool>); CELLS],
-}
-
 struct Model {
-    log: Log,
+    log: SmallLog,
     chunks: Chunks,
 }
 
-// SAFETY: each cell is accessed as the chunks allow, which is what is being checked; the checker itself sees every access.
-unsafe impl Sync for Model {}
-// SAFETY: as above.
-unsafe impl Send for Model {}
-
-impl Log {
-    fn fill(&self, at: u64) {
-        let (access, cell) = &self.cells[at as usize];
-        access.write();
-        assert!(!cell.replace(true), "filled twice");
-    }
-}
-
-impl Ground for Log {
+impl Admitted for Slot<'_> {
     fn reserved(&self) -> &AtomicU64 {
-        &self.reserved
+        self.0.reserved()
     }
 
     fn may_add(&self, bytes: u64) -> bool {
-        bytes <= self.adds
+        self.0.may_add(bytes)
     }
 
     fn admit(&self, start: u64, bytes: u64) -> Result<(), Stalled> {
-        if start + bytes <= CELLS as u64 { Ok(()) } else { Err(Stalled) }
+        self.0.admit(start, bytes)
     }
+}
 
+/// The log for one session's records.
+struct Slot<'a>(small_log::Slot<'a>);
+
+impl Ground for Slot<'_> {
     fn pad(&self, from: u64, to: u64) {
-        assert!(from < to, "no padding of nothing");
-        (from..to).for_each(|at| self.fill(at));
+        self.0.log.fill(from, to);
     }
 }
 
 impl Model {
-    /// Sessions that are given chunks of two records. Positions begin at 1: 0 is nobody's.
+    /// Sessions that are given chunks of two records, in a ring of 8 blocks. With `adds` they add chunks of so many blocks, otherwise they compare
+    /// and swap.
     fn new(sessions: usize, adds: u64, built: Built) -> Arc<Self> {
-        let log = Log {
-            reserved: AtomicU64::new(1),
-            adds,
-            cells: std::array::from_fn(|at| (PlainAccess::new(), Cell::new(at == 0))),
-        };
-        let chunks = Chunks::new(sessions, 1, 2, CELLS as u64, built);
-        for index in 0..sessions {
-            chunks.open(index);
-            chunks.sessions[index].since.store(2 * SHARE, Ordering::Relaxed);
-            chunks.sessions[index].size.store(1, Ordering::Relaxed);
+        Self::with_ring(8, sessions, if adds > 0 { (sessions, adds) } else { (0, 1) }, built)
+    }
+
+    fn with_ring(blocks: usize, sessions: usize, adds: (usize, u64), built: Built) -> Arc<Self> {
+        let chunks = Chunks::new(sessions, BLOCK, 2 * BLOCK, 8 * BLOCK, built);
+        let model = Model { log: SmallLog::new(blocks, adds), chunks };
+        (0..sessions).for_each(|session| model.open(session));
+        Arc::new(model)
+    }
+
+    fn open(&self, session: usize) {
+        self.chunks.open(session);
+        self.chunks.sessions[session].since.store(2 * SHARE * BLOCK, Ordering::Relaxed);
+        self.chunks.sessions[session].size.store(BLOCK, Ordering::Relaxed);
+    }
+
+    fn slot(&self, session: usize) -> Slot<'_> {
+        Slot(self.log.slot(session))
+    }
+
+    /// Appends a record of one block, if it is admitted.
+    fn try_append(&self, session: usize, wanted: Wanted) -> Result<u64, Stalled> {
+        self.chunks.insert(&self.slot(session), session, wanted, |at| self.log.fill(at, at + BLOCK))
+    }
+
+    /// Appends it, and makes room as long as it is refused.
+    fn append_as(&self, session: usize, wanted: Wanted) -> u64 {
+        loop {
+            if let Ok(at) = self.try_append(session, wanted) {
+                return at;
+            }
+            let before = self.log.frontiers.written();
+            self.lead();
+            if self.log.frontiers.written() == before {
+                // Another thread is at it, or has a hole to fill.
+                yield_now();
+            }
         }
-        Arc::new(Model { log, chunks })
     }
 
     fn append(&self, session: usize, after: u64) -> u64 {
-        let wanted = Wanted { bytes: 1, after, exactly: false };
-        self.chunks.insert(&self.log, session, wanted, |at| self.log.fill(at)).expect("there is room")
+        self.append_as(session, Wanted { bytes: BLOCK, after, exactly: false })
     }
 
-    fn scan(&self) -> Scan {
-        let scan = self.chunks.scan(&self.log);
-        assert!(scan.filled <= scan.cutoff);
-        for (access, cell) in &self.log.cells[..scan.filled as usize] {
-            access.read();
-            assert!(cell.get(), "claimed before it was filled");
-        }
-        scan
+    fn look(&self) {
+        self.log.look(|| self.chunks.scan(&self.slot(usize::MAX)));
     }
 
-    /// With nobody appending.
+    fn lead(&self) -> Scan {
+        self.log.lead(|| self.chunks.scan(&self.slot(usize::MAX)))
+    }
+
+    /// With nothing appending.
     fn all_filled(&self) {
-        self.scan();
-        let scan = self.scan();
-        assert_eq!(scan.filled, scan.cutoff, "what is left open is filled by whoever looks");
+        self.lead();
+        let scan = self.lead();
+        assert_eq!(scan.filled, scan.cutoff, "what is left open is filled by the next two scans");
+        assert_eq!(scan.cutoff, self.log.end());
     }
 }
 
@@ -102,7 +109,7 @@ fn two_appenders_and_a_scan(adds: u64, built: Built) {
         let model = model.clone();
         spawn(move || model.append(session, 0))
     });
-    model.scan();
+    model.lead();
     for appender in appenders {
         appender.join().expect("appender");
     }
@@ -117,8 +124,23 @@ fn a_chunk_is_sealed_under_its_owner(built: Built) {
         let first = theirs.append(0, 0);
         assert!(theirs.append(0, 0) > first, "records of a session are in order");
     });
-    model.scan();
-    model.scan();
+    model.lead();
+    model.lead();
+    appender.join().expect("appender");
+    model.all_filled();
+}
+
+/// One session appends twice, each time into a chunk of its own.
+fn two_full_chunks(built: Built) {
+    let model = Model::new(1, 0, built);
+    let theirs = model.clone();
+    let wanted = Wanted { bytes: BLOCK, after: 0, exactly: true };
+    let appender = spawn(move || {
+        theirs.append_as(0, wanted);
+        theirs.append_as(0, wanted);
+    });
+    model.lead();
+    model.lead();
     appender.join().expect("appender");
     model.all_filled();
 }
@@ -127,12 +149,12 @@ fn a_chunk_is_sealed_under_its_owner(built: Built) {
 fn two_scanners(built: Built) {
     let model = Model::new(1, 0, built);
     model.append(0, 0);
-    model.scan();
+    model.look();
     let theirs = model.clone();
     let scanner = spawn(move || {
-        theirs.scan();
+        theirs.lead();
     });
-    model.scan();
+    model.look();
     model.append(0, 0);
     scanner.join().expect("scanner");
     model.all_filled();
@@ -141,14 +163,14 @@ fn two_scanners(built: Built) {
 checked!(
     /// Sessions and a scan.
     loom_chunked_two_appenders_and_a_scan explore_chunked_two_appenders_and_a_scan miri_chunked_two_appenders_and_a_scan,
-    Some(1),
+    Some(2),
     || two_appenders_and_a_scan(0, Built::default())
 );
 
 checked!(
     /// The same where chunks are reserved by addition.
     loom_chunked_by_addition explore_chunked_by_addition miri_chunked_by_addition,
-    Some(1),
+    Some(2),
     || two_appenders_and_a_scan(2, Built::default())
 );
 
@@ -157,6 +179,13 @@ checked!(
     loom_chunked_a_chunk_is_sealed_under_its_owner explore_chunked_a_chunk_is_sealed_under_its_owner miri_chunked_a_chunk_is_sealed_under_its_owner,
     Some(2),
     || a_chunk_is_sealed_under_its_owner(Built::default())
+);
+
+checked!(
+    /// That a session is busy with a chunk publishes the records of the chunk before.
+    loom_chunked_two_full_chunks explore_chunked_two_full_chunks miri_chunked_two_full_chunks,
+    Some(2),
+    || two_full_chunks(Built::default())
 );
 
 checked!(
@@ -186,6 +215,87 @@ checked!(
     }
 );
 
+/// As in `marks`: a session that was admitted when nothing was written yet adds its record when the ring has gone round.
+fn the_ring_goes_round(built: Built) {
+    let model = Model::with_ring(3, 2, (2, 1), built);
+    let wanted = Wanted { bytes: BLOCK, after: 0, exactly: true };
+    let theirs = model.clone();
+    let slow = spawn(move || theirs.append_as(1, wanted));
+    for _ in 0..3 {
+        model.append_as(0, wanted);
+        model.lead();
+    }
+    slow.join().expect("slow");
+    model.all_filled();
+    assert_eq!(model.log.end(), model.log.begin() + 4 * BLOCK, "four records and no padding");
+}
+
+checked!(
+    /// Bytes of the ring are used again only by those who know that they were written out.
+    loom_chunked_the_ring_goes_round explore_chunked_the_ring_goes_round miri_chunked_the_ring_goes_round,
+    Some(1),
+    || the_ring_goes_round(Built::default())
+);
+
+checked!(
+    /// Chunks are sealed, refused and taken anew while the ring goes round.
+    loom_chunked_chunks_go_round explore_chunked_chunks_go_round miri_chunked_chunks_go_round,
+    Some(2),
+    || {
+        let model = Model::with_ring(2, 1, (0, 1), Built::default());
+        let theirs = model.clone();
+        let appender = spawn(move || (0..3).map(|_| theirs.append(0, 0)).collect::<Vec<_>>());
+        model.lead();
+        model.lead();
+        let ends = appender.join().expect("appender");
+        assert!(ends.is_sorted(), "records of a session are in order: {ends:?}");
+        model.all_filled();
+    }
+);
+
+/// One block is left, and two sessions want it; each would rather have two.
+fn one_is_refused(built: Built) {
+    let model = Model::with_ring(1, 2, (0, 1), built);
+    let wanted = Wanted { bytes: BLOCK, after: 0, exactly: false };
+    let theirs = model.clone();
+    let other = spawn(move || theirs.try_append(1, wanted).is_ok());
+    let own = model.try_append(0, wanted).is_ok();
+    assert!(own != other.join().expect("other"), "one block, one record");
+    model.all_filled();
+    assert_eq!(model.log.end(), model.log.begin() + BLOCK);
+}
+
+checked!(
+    /// A session that is refused after it has said that it is busy holds up no scan.
+    loom_chunked_one_is_refused explore_chunked_one_is_refused miri_chunked_one_is_refused,
+    Some(2),
+    || one_is_refused(Built::default())
+);
+
+checked!(
+    /// A session ends with its chunk open, and another thread gets its slot, and the chunk's rest unless a scan has sealed it.
+    loom_chunked_a_slot_is_handed_on explore_chunked_a_slot_is_handed_on miri_chunked_a_slot_is_handed_on,
+    Some(2),
+    || {
+        let model = Model::with_ring(8, 2, (0, 1), Built::default());
+        let free = Arc::new(Mutex::new(None));
+        let (theirs, given) = (model.clone(), free.clone());
+        let first = spawn(move || {
+            theirs.append(0, 0);
+            *given.lock().expect("not poisoned") = Some(0);
+        });
+        let theirs = model.clone();
+        let second = spawn(move || {
+            let slot = free.lock().expect("not poisoned").take().unwrap_or(1);
+            theirs.append(slot, 0);
+        });
+        model.lead();
+        first.join().expect("first");
+        second.join().expect("second");
+        model.all_filled();
+    }
+);
+
 /// The checkers notice each mutant.
 #[cfg(any(loom, katydid_explore))]
 mod mutants {
@@ -197,6 +307,8 @@ mod mutants {
         [
             (Mutant::RelaxedBusy, By::Both),
             (Mutant::RelaxedChunk, By::Both),
+            (Mutant::ReleaseOnlyChunk, By::Explorer),
+            (Mutant::RefusedBusy, By::Both),
             (Mutant::RelaxedOpen, By::Both),
             (Mutant::RelaxedSeal, By::Both),
             (Mutant::ClaimedUnasked, By::Both),
@@ -204,10 +316,18 @@ mod mutants {
             (Mutant::ChunkCutoffLast, By::Both),
         ],
         |mutant| {
-            catches(2, move || a_chunk_is_sealed_under_its_owner(Built::with(mutant)))
-                || catches(2, move || two_scanners(Built::with(mutant)))
-                || catches(2, move || two_appenders_and_a_scan(0, Built::with(mutant)))
-                || catches(2, move || two_appenders_and_a_scan(2, Built::with(mutant)))
+            let built = move || Built::with(mutant);
+            match mutant {
+                Mutant::RelaxedBusy => catches(2, move || two_full_chunks(built())),
+                Mutant::ReleaseOnlyChunk => catches(1, move || the_ring_goes_round(built())),
+                Mutant::RefusedBusy => catches(2, move || one_is_refused(built())),
+                _ => {
+                    catches(2, move || a_chunk_is_sealed_under_its_owner(built()))
+                        || catches(2, move || two_scanners(built()))
+                        || catches(2, move || two_appenders_and_a_scan(0, built()))
+                        || catches(2, move || two_appenders_and_a_scan(2, built()))
+                }
+            }
         }
     );
 }

@@ -1,141 +1,99 @@
-//! The marks under the checkers: no scan may claim bytes that are not filled, and none may be forgotten.
+//! The marks under the checkers: no scan may claim bytes that are not filled, none may be forgotten, and no byte of the ring is used again before
+//! it was written out.
 //!
-//! One unit is one "byte"; each position has a plain cell that its owner writes and a scan's reader reads, so that a claim too
-//! much is a data race, or a cell found empty. The mutants show that the checkers would notice.
+//! Production's reservation, admission and frontiers, on a ring of a few blocks (`insert/small_log.rs`). The mutants show that the checkers would
+//! notice.
 
 use super::*;
-use crate::sync_shim::PlainAccess;
+use crate::insert::small_log::{BLOCK, SmallLog};
 use crate::sync_shim::checking::{checked, spawn};
-use std::cell::Cell;
+use crate::sync_shim::{Mutex, yield_now};
 use std::sync::Arc;
 
-const CELLS: usize = 4;
-
 struct Model {
-    reserved: AtomicU64,
+    log: SmallLog,
     marks: Marks,
-    cells: [(PlainAccess, Cell<bool>); CELLS],
-}
-
-// SAFETY: each cell is accessed as the marks allow, which is what is being checked; the checker itself sees every access.
-unsafe impl Sync for Model {}
-// SAFETY: as above.
-unsafe impl Send for Model {}
-
-/// One step to weaken.
-#[cfg_attr(not(any(loom, katydid_explore)), allow(dead_code, reason = "only checkers are shown mutants"))]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mutant {
-    None,
-    RelaxedAnnounce,
-    NoAnnounce,
-    RelaxedReserve,
-    CutoffLast,
 }
 
 impl Model {
-    fn new(slots: usize) -> Arc<Self> {
-        let model = Model {
-            reserved: AtomicU64::new(0),
-            marks: Marks::new(slots),
-            cells: std::array::from_fn(|_| (PlainAccess::new(), Cell::new(false))),
-        };
+    /// With so many sessions open, all of which may add unless `adders` says how many.
+    fn new(blocks: usize, sessions: usize, adders: usize, built: Built) -> Arc<Self> {
+        let model =
+            Model { log: SmallLog::new(blocks, (adders, 1)), marks: Marks::built(sessions.max(2), built) };
+        (0..sessions).for_each(|session| model.marks.open(session));
         Arc::new(model)
     }
 
-    fn append(&self, slot: usize, mutant: Mutant) {
-        let bound = self.reserved.load(Ordering::Acquire);
-        match mutant {
-            Mutant::NoAnnounce => {}
-            Mutant::RelaxedAnnounce => self.marks.marks[slot].store(BUSY | bound, Ordering::Relaxed),
-            _ => self.marks.announce(slot, bound),
-        }
-        let start = match mutant {
-            Mutant::RelaxedReserve => self.reserved.fetch_add(1, Ordering::Relaxed),
-            _ => self.marks.reserve(slot, bound, &self.reserved, 1),
-        };
-        self.fill(start);
-        self.marks.finish(slot, start + 1);
+    /// Appends a record of one block, if it is admitted.
+    fn try_append(&self, session: usize) -> Result<(), Stalled> {
+        let start = self.marks.reserve(&self.log.slot(session), session, BLOCK)?;
+        self.log.fill(start, start + BLOCK);
+        self.marks.finish(session, start + BLOCK);
+        Ok(())
     }
 
-    /// As records do that are too large to be added.
-    fn append_exactly(&self, slot: usize) {
-        let start = loop {
-            let start = self.reserved.load(Ordering::Acquire);
-            self.marks.announce(slot, start);
-            if self.marks.reserve_at(&self.reserved, start, 1) {
-                break start;
+    /// Appends it, and makes room as long as it is refused.
+    fn append(&self, session: usize) {
+        while self.try_append(session).is_err() {
+            let before = self.log.frontiers.written();
+            self.lead();
+            if self.log.frontiers.written() == before {
+                // Another thread is at it, or has a hole to fill.
+                yield_now();
             }
-        };
-        self.fill(start);
-        self.marks.finish(slot, start + 1);
+        }
     }
 
-    fn fill(&self, at: u64) {
-        let (access, cell) = &self.cells[at as usize];
-        access.write();
-        cell.set(true);
+    fn lead(&self) -> Scan {
+        self.log.lead(|| self.marks.scan(&self.log.frontiers.reserved))
     }
 
-    fn scan(&self, mutant: Mutant) -> u64 {
-        let mut scan = self.marks.scan(&self.reserved);
-        if mutant == Mutant::CutoffLast {
-            let used = self.marks.used.load(Ordering::Acquire);
-            let busy = self.marks.marks[..used].iter().map(|mark| mark.load(Ordering::Acquire));
-            let lowest = busy.filter(|mark| mark & BUSY != 0).map(|mark| mark & !BUSY).min();
-            scan.cutoff = self.reserved.load(Ordering::SeqCst);
-            scan.filled = lowest.map_or(scan.cutoff, |lowest| lowest.min(scan.cutoff));
-        }
-        assert!(scan.filled <= scan.cutoff);
-        for (access, cell) in &self.cells[..scan.filled as usize] {
-            access.read();
-            assert!(cell.get(), "claimed before it was filled");
-        }
-        scan.filled
+    /// With nothing appending: so many records are there, and all are filled.
+    fn ends_with(&self, records: u64) {
+        let scan = self.lead();
+        assert_eq!((scan.filled, scan.cutoff), (self.log.end(), self.log.end()), "a mark was left behind");
+        assert_eq!(self.log.end(), self.log.begin() + records * BLOCK, "records");
     }
 }
 
-fn two_appenders_and_a_scan(mutant: Mutant) {
-    let model = Model::new(2);
-    model.marks.open(0);
-    model.marks.open(1);
-    let appenders = [0, 1].map(|slot| {
+fn two_appenders_and_a_scan(built: Built) {
+    let model = Model::new(4, 2, 2, built);
+    let appenders = [0, 1].map(|session| {
         let model = model.clone();
-        spawn(move || model.append(slot, mutant))
+        spawn(move || model.append(session))
     });
-    model.scan(mutant);
+    model.lead();
     for appender in appenders {
         appender.join().expect("appender");
     }
-    assert_eq!(model.scan(Mutant::None), 2, "everything is filled in the end");
+    model.ends_with(2);
 }
 
 checked!(
     /// Two sessions append while a third thread scans.
     loom_two_appenders_and_a_scan explore_two_appenders_and_a_scan miri_two_appenders_and_a_scan,
     Some(2),
-    || two_appenders_and_a_scan(Mutant::None)
+    || two_appenders_and_a_scan(Built::default())
 );
 
-fn two_appends_and_scans(mutant: Mutant) {
-    let model = Model::new(1);
-    model.marks.open(0);
+fn two_appends_and_scans(built: Built) {
+    let model = Model::new(4, 1, 1, built);
     let theirs = model.clone();
     let appender = spawn(move || {
-        theirs.append(0, mutant);
-        theirs.append(0, mutant);
+        theirs.append(0);
+        theirs.append(0);
     });
-    model.scan(mutant);
-    model.scan(mutant);
+    model.lead();
+    model.lead();
     appender.join().expect("appender");
-    assert_eq!(model.scan(Mutant::None), 2);
+    model.ends_with(2);
 }
 
 checked!(
     /// One session appends twice: its second announcement must publish its first copy.
     loom_a_second_append_publishes_the_first explore_a_second_append_publishes_the_first miri_a_second_append_publishes_the_first,
     Some(2),
-    || two_appends_and_scans(Mutant::None)
+    || two_appends_and_scans(Built::default())
 );
 
 checked!(
@@ -143,17 +101,16 @@ checked!(
     loom_a_session_comes_during_a_scan explore_a_session_comes_during_a_scan miri_a_session_comes_during_a_scan,
     Some(2),
     || {
-        let model = Model::new(2);
-        model.marks.open(0);
+        let model = Model::new(4, 1, 2, Built::default());
         let theirs = model.clone();
         let newcomer = spawn(move || {
             theirs.marks.open(1);
-            theirs.append(1, Mutant::None);
+            theirs.append(1);
         });
-        model.append(0, Mutant::None);
-        model.scan(Mutant::None);
+        model.append(0);
+        model.lead();
         newcomer.join().expect("newcomer");
-        assert_eq!(model.scan(Mutant::None), 2);
+        model.ends_with(2);
     }
 );
 
@@ -162,21 +119,86 @@ checked!(
     loom_adding_and_swapping explore_adding_and_swapping miri_adding_and_swapping,
     Some(2),
     || {
-        let model = Model::new(2);
-        model.marks.open(0);
-        model.marks.open(1);
+        let model = Model::new(4, 2, 1, Built::default());
         let theirs = model.clone();
-        let large = spawn(move || theirs.append_exactly(1));
+        let large = spawn(move || theirs.append(1));
         let theirs = model.clone();
-        let scanner = spawn(move || theirs.scan(Mutant::None));
-        model.append(0, Mutant::None);
+        let scanner = spawn(move || {
+            theirs.lead();
+        });
+        model.append(0);
         large.join().expect("large");
         scanner.join().expect("scanner");
-        assert_eq!(model.scan(Mutant::None), 2);
+        model.ends_with(2);
     }
 );
 
-/// The checker notices each mutant; otherwise what it says about the real thing is worth little.
+/// A session that was admitted when nothing was written yet stands still, and adds its record when the ring has gone round.
+fn the_ring_goes_round(built: Built) {
+    let model = Model::new(3, 2, 2, built);
+    let theirs = model.clone();
+    let slow = spawn(move || theirs.append(1));
+    for _ in 0..3 {
+        model.append(0);
+        model.lead();
+    }
+    slow.join().expect("slow");
+    model.ends_with(4);
+}
+
+checked!(
+    /// Bytes of the ring are used again only by those who know that they were written out.
+    loom_the_ring_goes_round explore_the_ring_goes_round miri_the_ring_goes_round,
+    Some(2),
+    || the_ring_goes_round(Built::default())
+);
+
+/// Two sessions want the last block, by compare-and-swap.
+fn one_is_refused(built: Built) {
+    let model = Model::new(1, 2, 0, built);
+    let theirs = model.clone();
+    let other = spawn(move || theirs.try_append(1).is_ok());
+    let own = model.try_append(0).is_ok();
+    let other = other.join().expect("other");
+    assert!(own != other, "one block, one record");
+    model.ends_with(1);
+}
+
+checked!(
+    /// A session that is refused after its announcement takes it back, and holds up no scan.
+    loom_one_is_refused explore_one_is_refused miri_one_is_refused,
+    Some(2),
+    || one_is_refused(Built::default())
+);
+
+/// A session ends, and another thread gets its slot.
+fn a_slot_is_handed_on(built: Built) {
+    let model = Model::new(4, 1, 2, built);
+    let free = Arc::new(Mutex::new(None));
+    let (theirs, given) = (model.clone(), free.clone());
+    let first = spawn(move || {
+        theirs.append(0);
+        *given.lock().expect("not poisoned") = Some(0);
+    });
+    let theirs = model.clone();
+    let second = spawn(move || {
+        let slot = free.lock().expect("not poisoned").take().unwrap_or(1);
+        theirs.marks.open(slot);
+        theirs.append(slot);
+    });
+    model.lead();
+    first.join().expect("first");
+    second.join().expect("second");
+    model.ends_with(2);
+}
+
+checked!(
+    /// A mark that another thread uses after its first owner covers both.
+    loom_a_slot_is_handed_on explore_a_slot_is_handed_on miri_a_slot_is_handed_on,
+    Some(2),
+    || a_slot_is_handed_on(Built::default())
+);
+
 /// The checkers notice each mutant.
 #[cfg(any(loom, katydid_explore))]
 mod mutants {
@@ -189,11 +211,19 @@ mod mutants {
             (Mutant::RelaxedAnnounce, By::Both),
             (Mutant::NoAnnounce, By::Explorer),
             (Mutant::RelaxedReserve, By::Explorer),
-            (Mutant::CutoffLast, By::Both),
+            (Mutant::ReleaseOnlyReserve, By::Explorer),
+            (Mutant::RelaxedFinish, By::Both),
+            (Mutant::NeverWithdrawn, By::Both),
+            (Mutant::MarksCutoffLast, By::Both),
         ],
-        |mutant| match mutant {
-            Mutant::RelaxedAnnounce => catches(2, move || two_appends_and_scans(mutant)),
-            _ => catches(2, move || two_appenders_and_a_scan(mutant)),
+        |mutant| {
+            let built = move || Built::with(mutant);
+            match mutant {
+                Mutant::RelaxedAnnounce => catches(2, move || two_appends_and_scans(built())),
+                Mutant::ReleaseOnlyReserve => catches(2, move || the_ring_goes_round(built())),
+                Mutant::NeverWithdrawn => catches(2, move || one_is_refused(built())),
+                _ => catches(2, move || two_appenders_and_a_scan(built())),
+            }
         }
     );
 }
