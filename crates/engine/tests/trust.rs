@@ -135,7 +135,7 @@ fn has(device: &SimDevice, expected: &Rows, (engine, method): (EngineKind, Metho
 suite! {
     what_a_dead_process_never_synced_is_made_durable_before_it_is_built_on,
     what_a_failed_sync_left_in_the_cache_is_not_built_on,
-    a_control_file_that_a_failed_sync_left_survives_a_crash_of_the_next_opening,
+    what_a_failed_sync_left_of_a_control_file_survives_a_crash_of_the_next_opening,
 }
 
 fn what_a_dead_process_never_synced_is_made_durable_before_it_is_built_on(engine: EngineKind) {
@@ -169,7 +169,7 @@ fn what_a_failed_sync_left_in_the_cache_is_not_built_on(engine: EngineKind) {
 
 /// A control file has two slots. If one is lost on the device, and only the cache shows it, the next opening must write that one, not the
 /// sound one.
-fn a_control_file_that_a_failed_sync_left_survives_a_crash_of_the_next_opening(engine: EngineKind) {
+fn what_a_failed_sync_left_of_a_control_file_survives_a_crash_of_the_next_opening(engine: EngineKind) {
     let (method, first) = (Method::Direct, common::seed(0));
     let whole = SimDevice::new(1);
     live(&whole, engine, method);
