@@ -3,6 +3,8 @@
 //! Call [`conformance`] with something that makes empty directories. A broken rule panics with its name. Rules about
 //! crashes need a device that can crash, and are tested with the simulated one.
 
+pub mod memory;
+
 use crate::aligned::AlignedBuffer;
 use crate::directory::{Create, Directory, File, Method, WriteMode};
 use crate::error::{Cause, Verb};

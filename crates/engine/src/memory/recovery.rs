@@ -14,10 +14,10 @@ use super::checkpoint::{CheckpointFolder, CheckpointReader, Manifest, PartSummar
 use super::log_record::{self, LoggedWrite};
 use super::store::{Found, Key, Loader, LogView, Settings, Store, Timestamp};
 use super::threads::{on_threads, threads};
-use crate::Phase;
 use crate::error::{Error, Result};
 use crate::ids::TableId;
 use crate::options::RecoveryProgress;
+use crate::{Lsn, Phase};
 use katydid_device::{Directory, Watch};
 use katydid_wal::{
     Background, Batch, OpenError, Options as LogOptions, ParallelLog, Replay, ReplayError, ReplayReport,
@@ -63,6 +63,8 @@ pub(super) struct Recovery {
     receiver: Option<RecoveryProgress>,
     /// Of the checkpoint.
     manifest: Option<Manifest>,
+    /// Where each stream of the log is read from; `None`: from its start, wherever that is, in a database that is being created.
+    from: Option<Vec<Lsn>>,
 }
 
 impl Recovery {
@@ -72,12 +74,14 @@ impl Recovery {
         background: Background,
         receiver: Option<RecoveryProgress>,
     ) -> Self {
-        Recovery { loader: Loader::new(settings), background, receiver, manifest: None }
+        Recovery { loader: Loader::new(settings), background, receiver, manifest: None, from: None }
     }
 
-    /// Reads checkpoint `number`, of a log of so many streams. Zero: there is none.
+    /// Reads checkpoint `number`, of a log of so many streams. Zero: there is none, so the log must reach back to its first byte. One
+    /// that was trimmed belongs to a checkpoint, and the control file's slot that named it is damaged.
     pub(super) fn checkpoint(&mut self, folder: &CheckpointFolder, number: u64, streams: u16) -> Result<()> {
         if number == 0 {
+            self.from = Some(vec![Lsn::ZERO; usize::from(streams)]);
             return Ok(());
         }
         let manifest = self.load_checkpoint(folder, number)?;
@@ -88,6 +92,7 @@ impl Recovery {
                 finding: format!("it is of {} streams, the log has {streams}", manifest.from.len()),
             });
         }
+        self.from = Some(manifest.from.clone());
         self.manifest = Some(manifest);
         Ok(())
     }
@@ -141,7 +146,7 @@ impl Recovery {
                 receiver(Phase::Redo, done, total);
             }
         };
-        let from = self.manifest.as_ref().map(|manifest| &manifest.from[..]);
+        let from = self.from.as_deref();
         let visit = |batch: &Batch| self.apply(batch);
         let replay = Replay { from, visit: &visit, progress: &progress };
         let (log, outcome) = ParallelLog::open_replaying(directory, streams, options, watch, replay)?;

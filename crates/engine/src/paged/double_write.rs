@@ -11,6 +11,9 @@
 //! 2. The area is written again only after the sync of the database file that follows a batch returned.
 //! 3. Every page of the database file but the file's header and new maps (`space`) is written this way. So a valid copy in the area is
 //!    the newest version of its page that was ever begun to be written.
+//! 4. A valid header names an end of the log that was durable before it was written, at or above every record that this opening's batches
+//!    contain. So a log that ends below it is damaged. The log's own recovery cannot tell: damage to the last records of a log that was not
+//!    closed looks like a torn write.
 //!
 //! A crash leaves, by where it strikes:
 //!
@@ -25,6 +28,7 @@
 //! a page counts as dirty until 3 returned. `restore` can be interrupted and repeated: it only replaces what is invalid.
 
 use super::page::{PageId, check, header};
+use crate::Lsn;
 use crate::error::{Error, Foreign, Result};
 use katydid_device::{AlignedBuffer, Create, Directory, File, Method, WriteMode};
 use std::io::IoSlice;
@@ -36,8 +40,9 @@ pub(crate) const FILE_NAME: &str = "doublewrite";
 const MAGIC: [u8; 8] = *b"KTYDDBLW";
 const VERSION: u32 = 1;
 /// Bytes of the header block: magic, version u32, checksum u32 (of the block without itself), database id u128, page bytes
-/// u32, count u32, then per page: id u64, checksum u32.
+/// u32, count u32, then per page: id u64, checksum u32; in the last eight bytes how far the pages need the log, u64.
 const BLOCK: usize = 4096;
+const LOG_NEEDED: usize = BLOCK - 8;
 const ENTRIES: usize = 40;
 const ENTRY: usize = 12;
 /// The most pages in a batch.
@@ -56,6 +61,8 @@ pub(crate) struct Batch {
     buffer: AlignedBuffer,
     pages: Vec<PageId>,
     page_bytes: usize,
+    /// The largest end of a record that a page of this batch, or of one before it, contains.
+    log_needed: Lsn,
 }
 
 impl Batch {
@@ -66,6 +73,7 @@ impl Batch {
             buffer: AlignedBuffer::new_zeroed(BLOCK + pages * page_bytes),
             pages: Vec::with_capacity(pages),
             page_bytes,
+            log_needed: Lsn::ZERO,
         }
     }
 
@@ -82,6 +90,11 @@ impl Batch {
     /// Pages in it.
     pub(crate) fn len(&self) -> usize {
         self.pages.len()
+    }
+
+    /// Its pages contain changes whose records end at `end` at most. The log is durable up to there before the batch is written.
+    pub(crate) fn needs_log(&mut self, end: Lsn) {
+        self.log_needed = self.log_needed.max(end);
     }
 
     /// Forgets its pages.
@@ -123,6 +136,7 @@ impl Batch {
             block[at..at + 8].copy_from_slice(&page.get().to_le_bytes());
             block[at + 8..at + 12].copy_from_slice(&sum.to_le_bytes());
         }
+        block[LOG_NEEDED..].copy_from_slice(&self.log_needed.get().to_le_bytes());
         let sum = block_checksum(block);
         block[12..16].copy_from_slice(&sum.to_le_bytes());
     }
@@ -156,8 +170,8 @@ enum Header {
     Newer(u32),
     /// Valid, of another database or page size.
     OtherDatabase,
-    /// Pages and checksums of the copies that follow.
-    Pages(Vec<(PageId, u32)>),
+    /// Pages and checksums of the copies that follow, and how far all pages written so far need the log.
+    Pages(Vec<(PageId, u32)>, Lsn),
 }
 
 fn decode(block: &[u8], database: u128, page_bytes: usize) -> Header {
@@ -183,7 +197,45 @@ fn decode(block: &[u8], database: u128, page_bytes: usize) -> Header {
     let count = (word(block, 36) as usize).min(batch_pages(page_bytes));
     let entry =
         |index| (PageId::new(long(block, ENTRIES + index * ENTRY)), word(block, ENTRIES + index * ENTRY + 8));
-    Header::Pages((0..count).map(entry).collect())
+    Header::Pages((0..count).map(entry).collect(), Lsn::new(long(block, LOG_NEEDED)))
+}
+
+/// Pages and checksums of the copies in the area, and how far pages in place need the log. Nothing, and zero, if it does not say.
+fn read_header(
+    file: &dyn File,
+    place: &str,
+    database: u128,
+    page_bytes: usize,
+) -> Result<(Vec<(PageId, u32)>, Lsn)> {
+    let mut block = AlignedBuffer::new_zeroed(BLOCK);
+    let read = file.read_at(&mut block, 0)?;
+    let name = || FILE_NAME.to_owned();
+    let what = match decode(&block[..read], database, page_bytes) {
+        Header::Nothing => return Ok((Vec::new(), Lsn::ZERO)),
+        Header::Pages(entries, log_needed) => return Ok((entries, log_needed)),
+        Header::OtherMagic => Foreign::Magic(name()),
+        Header::OtherDatabase => Foreign::Identity(name()),
+        Header::Newer(found) => Foreign::NewerVersion { file: name(), found, known: VERSION },
+    };
+    Err(Error::Foreign { place: place.to_owned(), what })
+}
+
+/// What an opening would find in the area, without changing anything: how far pages in place need the log.
+///
+/// # Errors
+/// As an opening would refuse it.
+pub(crate) fn examine(directory: &dyn Directory, database: u128, page_bytes: usize) -> Result<Lsn> {
+    match directory.open_read_only(FILE_NAME) {
+        Ok(file) => Ok(read_header(file.as_ref(), &directory.describe(), database, page_bytes)?.1),
+        // An opening makes it anew.
+        Err(error) if error.is_not_found() => Ok(Lsn::ZERO),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Why a log that ends at `end` is refused.
+pub(crate) fn log_too_short(end: Lsn, needed: Lsn) -> String {
+    format!("it ends at {end}, and pages were written that need it up to {needed}")
 }
 
 /// The area's file.
@@ -221,22 +273,7 @@ impl DoubleWrite {
     pub(crate) fn restore(&self, pages_file: &dyn File) -> Result<usize> {
         self.file.sync()?;
         self.file.drop_cache()?;
-        let mut block = AlignedBuffer::new_zeroed(BLOCK);
-        let read = self.file.read_at(&mut block, 0)?;
-        let foreign = |what| Error::Foreign { place: self.place.clone(), what };
-        let entries = match decode(&block[..read], self.database, self.page_bytes) {
-            Header::Nothing => return Ok(0),
-            Header::OtherMagic => return Err(foreign(Foreign::Magic(FILE_NAME.to_owned()))),
-            Header::OtherDatabase => return Err(foreign(Foreign::Identity(FILE_NAME.to_owned()))),
-            Header::Newer(found) => {
-                return Err(foreign(Foreign::NewerVersion {
-                    file: FILE_NAME.to_owned(),
-                    found,
-                    known: VERSION,
-                }));
-            }
-            Header::Pages(entries) => entries,
-        };
+        let (entries, _) = read_header(self.file.as_ref(), &self.place, self.database, self.page_bytes)?;
         let mut copy = AlignedBuffer::new_zeroed(self.page_bytes);
         let mut place = AlignedBuffer::new_zeroed(self.page_bytes);
         let mut restored = 0;
@@ -256,6 +293,11 @@ impl DoubleWrite {
             pages_file.sync()?;
         }
         Ok(restored)
+    }
+
+    /// How far the pages in place need the log: a log that ends before has lost what was durable. Zero if the area does not say.
+    pub(crate) fn log_needed(&self) -> Result<Lsn> {
+        Ok(read_header(self.file.as_ref(), &self.place, self.database, self.page_bytes)?.1)
     }
 
     /// Writes a batch to the area, then in place, and syncs. The pages are sorted by id, without duplicates. When this

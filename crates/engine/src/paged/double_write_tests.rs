@@ -42,6 +42,18 @@ fn area_bytes(directory: &MemoryDirectory) -> Arc<dyn File> {
 }
 
 #[test]
+fn the_area_remembers_the_most_that_its_pages_have_needed_of_the_log() {
+    let (_directory, area, file) = files();
+    assert_eq!(area.log_needed().expect("never written"), Lsn::ZERO);
+    let mut batch = batch(&[3], 1);
+    for end in [700, 300] {
+        batch.needs_log(Lsn::new(end));
+        area.write(&mut batch, file.as_ref()).expect("a write");
+        assert_eq!(area.log_needed().expect("a header"), Lsn::new(700));
+    }
+}
+
+#[test]
 fn only_damaged_pages_are_put_back() {
     let (_directory, area, file) = files();
     area.write(&mut batch(&[3, 4, 5, 9], 1), file.as_ref()).expect("a write");

@@ -100,6 +100,15 @@ fn existing(
             what: Foreign::Identity(LOG_FOLDER.to_owned()),
         });
     }
+    // Its own recovery takes damage to the last records for a torn write. If pages rely on them, it was none.
+    let (end, needed) = (log.recovery().end, double_write.log_needed()?);
+    if end < needed {
+        return Err(Error::Corrupt {
+            place: LOG_FOLDER.to_owned(),
+            page: None,
+            finding: double_write::log_too_short(end, needed),
+        });
+    }
     Ok(Files { control, pages, double_write, log })
 }
 

@@ -7,7 +7,7 @@ use crate::lock::{TableMode, TxnLocks};
 use crate::open::LOG_FOLDER;
 use crate::paged::catalog::CATALOG;
 use crate::paged::database::{PagedDatabase, read_catalog};
-use crate::paged::double_write::DoubleWrite;
+use crate::paged::double_write::{self, DoubleWrite};
 use crate::paged::engine::Engine;
 use crate::paged::page::PageId;
 use crate::paged::pool::{Pool, WalBarrier};
@@ -78,6 +78,14 @@ pub(crate) fn verify_in(
     let mut report = VerifyReport { clean: control.shutdown == Shutdown::Clean, ..VerifyReport::default() };
     verify_log_in(directory, &mut report)?;
     let page_bytes = control.page_bytes as usize;
+    match double_write::examine(directory, control.database, page_bytes) {
+        Ok(needed) if report.is_sound() && report.log_end < needed => {
+            report.fault(LOG_FOLDER, double_write::log_too_short(report.log_end, needed));
+        }
+        Ok(_) => {}
+        Err(error @ Error::Foreign { .. }) => report.fault(double_write::FILE_NAME, error.to_string()),
+        Err(error) => return Err(error),
+    }
     let file = directory.open_read_only(space::FILE_NAME)?;
     let checked = check_file(file.as_ref(), &place, control.database, page_bytes);
     report.note(checked)?;

@@ -115,6 +115,7 @@ impl Pool {
         }
         // The write-ahead rule.
         self.ties.wal.make_durable(log_end)?;
+        batch.needs_log(log_end);
         double_write.write(batch, self.file.as_ref())?;
         for meta in &marked {
             meta.finish_flush();

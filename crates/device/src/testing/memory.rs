@@ -1,0 +1,60 @@
+//! Counts what is allocated, so that a test sees a length that was read from damaged bytes and believed.
+//!
+//! A test target makes [`Counting`] its `#[global_allocator]`. The counts are of all threads together: what is measured runs alone.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes allocated now, and the most since [`begin`]. Statistics, hence relaxed: they are read when the threads that were measured have
+/// ended.
+static NOW: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+/// The system's allocator, counted.
+#[derive(Debug)]
+pub struct Counting;
+
+// SAFETY: every call is handed on to the system's allocator as it is; counting touches atomics only.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size);
+        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.realloc(block, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+fn count(bytes: usize) {
+    let now = NOW.fetch_add(bytes, Ordering::Relaxed).wrapping_add(bytes);
+    MOST.fetch_max(now, Ordering::Relaxed);
+}
+
+/// Begins to measure. Returns the bytes allocated now.
+pub fn begin() -> usize {
+    let now = NOW.load(Ordering::Relaxed);
+    MOST.store(now, Ordering::Relaxed);
+    now
+}
+
+/// The most that was allocated beyond `before` at any moment since [`begin`] returned that, in bytes.
+pub fn most_since(before: usize) -> usize {
+    MOST.load(Ordering::Relaxed).saturating_sub(before)
+}

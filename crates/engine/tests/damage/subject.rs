@@ -1,0 +1,148 @@
+//! The databases that are damaged: what they hold after each of their commits, and their bytes at several moments.
+
+use crate::common::{self, Rng, options_for, with_log};
+use crate::disk::{Disk, Image};
+use katydid::testing::Background;
+use katydid::{Database, EngineKind, LogKind, Options, Table};
+use katydid_device::{Directory, StripedDirectory};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// All tables by name, with their rows.
+pub type State = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
+
+/// Commits of each database. Half of them come before its last checkpoint.
+pub const UNITS: usize = 40;
+
+/// No value is as long.
+pub const VALUE_BYTES_MAX: usize = 20_000;
+
+/// What each value begins with that the commit after so many others wrote.
+pub fn marker(unit: usize) -> String {
+    format!("unit {unit}, ")
+}
+
+/// How the database was left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Left {
+    /// As a crash leaves it: a checkpoint, and a log beyond it.
+    Open,
+    Closed,
+}
+
+/// Which database.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kind {
+    pub engine: EngineKind,
+    pub log: LogKind,
+    /// Directories that it is striped over; 1: not striped.
+    pub stripes: usize,
+    pub left: Left,
+}
+
+/// One database.
+pub struct Subject {
+    pub kind: Kind,
+    /// What it holds after so many commits.
+    pub states: Vec<State>,
+    /// Its bytes as it was left.
+    pub image: Image,
+    /// Its bytes at earlier moments, oldest first.
+    pub earlier: Vec<Image>,
+    /// How many of `earlier` lie before the last checkpoint.
+    pub before_checkpoint: usize,
+}
+
+impl Kind {
+    pub fn options(self) -> Options {
+        let mut options = with_log(options_for(self.engine), self.log);
+        options.streams = 2;
+        options.log.segment_bytes = 64 << 10;
+        options.log.reserve_bytes = 64 << 10;
+        options.log.ring_bytes = 256 << 10;
+        options.log.run_ahead_bytes = 64 << 10;
+        options.log.nvram.bytes = 256 << 10;
+        options.log.sessions_max = 16;
+        options.log.background = Background::Caller;
+        options
+    }
+
+    /// The directory of the database on a device.
+    pub fn directory(self, disk: &Disk, create: bool) -> katydid_device::Result<Arc<dyn Directory>> {
+        if self.stripes == 1 {
+            return Ok(Arc::new(disk.clone()));
+        }
+        let directories: Result<Vec<_>, _> =
+            (0..self.stripes).map(|nth| disk.subdirectory(&format!("stripe-{nth}"))).collect();
+        let directory = match create {
+            true => StripedDirectory::open(directories?, 8 << 10)?,
+            false => StripedDirectory::open_existing(directories?)?,
+        };
+        Ok(Arc::new(directory))
+    }
+}
+
+impl Subject {
+    pub fn new(kind: Kind, seed: u64) -> Subject {
+        let disk = Disk::new(&Image::default(), u64::MAX);
+        let directory = kind.directory(&disk, true).expect("a directory");
+        let database = Database::open_in(directory, kind.options()).expect("create");
+        let tables = ["long", "short"].map(|name| database.table(name).expect("a table"));
+        let mut state: State =
+            tables.iter().map(|table| (table.name().to_owned(), BTreeMap::new())).collect();
+        let mut random = Rng::with_seed(seed);
+        let checkpoints = || database.stat().expect("stat").checkpoints;
+        // Each with how many checkpoints there had been.
+        let mut earlier = vec![(disk.image(), checkpoints())];
+        let mut states = vec![state.clone()];
+        for unit in 0..UNITS {
+            if unit == UNITS / 2 {
+                earlier.push((disk.image(), checkpoints()));
+                database.checkpoint().expect("a checkpoint");
+            }
+            commit(&database, &tables, unit, &mut state, &mut random);
+            states.push(state.clone());
+            if unit % 7 == 6 {
+                earlier.push((disk.image(), checkpoints()));
+            }
+        }
+        let (mut image, mut last) = (disk.image(), checkpoints());
+        if kind.left == Left::Closed {
+            earlier.push((image, last));
+            last += 1;
+            common::closed(database);
+            image = disk.image();
+        }
+        // A log in NVRAM that is full makes checkpoints of its own.
+        let before_checkpoint = earlier.partition_point(|(_, checkpoints)| *checkpoints < last);
+        let earlier = earlier.into_iter().map(|(image, _)| image).collect();
+        Subject { kind, states, image, earlier, before_checkpoint }
+    }
+
+    /// What it has to hold.
+    pub fn last(&self) -> &State {
+        self.states.last().expect("a state")
+    }
+}
+
+/// One durable transaction: rows of both tables, each value another than any before.
+fn commit(database: &Database, tables: &[Table; 2], unit: usize, state: &mut State, random: &mut Rng) {
+    let mut txn = database.begin().expect("begin");
+    for nth in 0..random.usize(2..6) {
+        let is_long = random.u8(..5) == 0;
+        let table = &tables[usize::from(!is_long)];
+        let rows = state.get_mut(table.name()).expect("a table");
+        let key = common::key(random.u64(0..if is_long { 6 } else { 60 }));
+        if random.u8(..5) == 0 {
+            txn.delete(table, &key).expect("delete");
+            rows.remove(&key);
+            continue;
+        }
+        let length = if is_long { random.usize(3000..VALUE_BYTES_MAX) } else { random.usize(20..300) };
+        let mut value = format!("{}row {nth}: ", marker(unit)).into_bytes();
+        value.resize(length, unit as u8);
+        txn.put(table, &key, &value).expect("put");
+        rows.insert(key, value);
+    }
+    txn.commit().expect("commit");
+}
