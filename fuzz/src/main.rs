@@ -1,13 +1,35 @@
 //! Feeds mutated bytes to every decoder that reads what a device holds. A decoder may refuse; it must not panic, hang
 //! or allocate without bound. A failure prints the seed and the input, and the command that runs it again.
 //!
+//! 1. A panic is caught.
+//! 2. All allocations are counted: one input may take [`MEMORY_MAX`] and [`MEMORY_TIMES`] its length, far less than the lengths that
+//!    mutation puts into headers.
+//! 3. A thread looks every second which input is fed. The same one for [`HANG`] ends the program. A test that hangs is ended by
+//!    `cargo xtask ci`.
+//!
 //! Coverage is not guided: the decoders are small, and the samples that are mutated are valid, so that most mutants get
 //! past the first check. Sums are often mended after a mutation by the targets themselves, for the same reason.
 
 use clap::Parser;
+use katydid_device::testing::memory;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+#[global_allocator]
+static ALLOCATOR: memory::Counting = memory::Counting;
+
+/// Bytes that a decoder may allocate for one input: its working buffers, and files in memory for those that read files.
+const MEMORY_MAX: usize = 4 << 20;
+/// How often the input's length may be allocated beside that.
+const MEMORY_TIMES: usize = 64;
+
+/// How long one input may take.
+const HANG: Duration = Duration::from_secs(30);
+
+/// Inputs fed so far, of all decoders. Relaxed: only that it changes is looked at.
+static FED: AtomicU64 = AtomicU64::new(0);
 
 /// Feeds mutated bytes to every decoder.
 #[derive(Parser)]
@@ -35,34 +57,60 @@ fn targets() -> Vec<Target> {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
-    let mut sound = true;
+    std::thread::spawn(move || end_a_hang(seed));
+    let (mut sound, mut fed) = (true, 0);
     for target in targets() {
         if arguments.target.as_deref().is_some_and(|only| only != target.0) {
             continue;
         }
         let end = Instant::now() + Duration::from_secs(arguments.seconds);
-        sound &= feed(&target, seed, |_| Instant::now() >= end);
+        let outcome = feed(&target, seed, |_| Instant::now() >= end);
+        sound &= outcome.is_some();
+        fed += outcome.unwrap_or_default();
     }
+    println!("evidence: {fed} inputs");
     if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Feeds one decoder until there were inputs enough; whether it took all of them.
-fn feed((name, samples, call): &Target, seed: u64, is_enough: impl Fn(u64) -> bool) -> bool {
+/// Ends the program if an input takes too long; which decoder has it was not printed as done yet.
+fn end_a_hang(seed: u64) {
+    let (mut last, mut since) = (0, Instant::now());
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+        let now = FED.load(Ordering::Relaxed);
+        if now != last {
+            (last, since) = (now, Instant::now());
+        } else if since.elapsed() > HANG {
+            eprintln!(
+                "the decoder after the last one printed hangs at its input, number {now} of all, of seed {seed}"
+            );
+            std::process::exit(1);
+        }
+    }
+}
+
+/// Feeds one decoder until there were inputs enough. Returns how many; `None` if it failed at one.
+fn feed((name, samples, call): &Target, seed: u64, is_enough: impl Fn(u64) -> bool) -> Option<u64> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut inputs = 0;
     while !is_enough(inputs) {
         let input = mutate(samples, &mut random);
-        if catch_unwind(AssertUnwindSafe(|| call(&input))).is_err() {
-            eprintln!("{name} panicked at input {inputs} of seed {seed}: {input:02x?}");
+        let before = memory::begin();
+        let panicked = catch_unwind(AssertUnwindSafe(|| call(&input))).is_err();
+        let allocated = memory::most_since(before);
+        FED.fetch_add(1, Ordering::Relaxed);
+        if panicked || allocated > MEMORY_MAX + MEMORY_TIMES * input.len() {
+            let what = if panicked { "panicked".to_owned() } else { format!("allocated {allocated} bytes") };
+            eprintln!("{name} {what} at input {inputs} of seed {seed}: {input:02x?}");
             eprintln!(
                 "again: cargo run --release -p katydid-fuzz -- --seed {seed} --target '{name}' --seconds 600"
             );
-            return false;
+            return None;
         }
         inputs += 1;
     }
     println!("{name}: {inputs} inputs, seed {seed}");
-    true
+    Some(inputs)
 }
 
 /// A valid sample with a few changes, or noise.
@@ -102,10 +150,10 @@ fn mutate(samples: &[Vec<u8>], random: &mut fastrand::Rng) -> Vec<u8> {
 mod tests {
     /// As many as every change is worth; `cargo xtask fuzz` feeds more.
     #[test]
-    fn no_decoder_panics() {
+    fn no_decoder_panics_or_allocates_without_bound() {
         let seed = fastrand::u64(..);
         for target in super::targets() {
-            assert!(super::feed(&target, seed, |inputs| inputs == 10_000), "see above");
+            assert!(super::feed(&target, seed, |inputs| inputs == 10_000).is_some(), "see above");
         }
     }
 }
