@@ -1,14 +1,50 @@
-//! Finds the libraries of the stores that are not Rust, where their features ask for them.
+//! Finds the libraries of the stores that are not Rust, where their features ask for them; tells the program Katydid's commit, whether
+//! its files differed from that, and the compiler.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    built_from();
     if std::env::var_os("CARGO_FEATURE_ROCKSDB").is_some() {
         rocksdb();
     }
     #[cfg(feature = "wiredtiger")]
     wiredtiger();
+}
+
+/// The commit and the compiler; nothing of a tree without a repository.
+fn built_from() {
+    for path in [
+        "../.git/logs/HEAD",
+        "../crates/device/src",
+        "../crates/wal/src",
+        "../crates/engine/src",
+        "../crates/workload/src",
+        "src",
+    ] {
+        if Path::new(path).exists() {
+            println!("cargo:rerun-if-changed={path}");
+        }
+    }
+    let told = |program: &std::ffi::OsStr, arguments: &[&str]| {
+        let output =
+            Command::new(program).args(arguments).output().ok().filter(|output| output.status.success());
+        output.and_then(|output| String::from_utf8(output.stdout).ok()).map(|text| text.trim().to_owned())
+    };
+    let git = std::ffi::OsStr::new("git");
+    if let Some(commit) = told(git, &["rev-parse", "--short=12", "HEAD"]) {
+        println!("cargo:rustc-env=KATYDID_COMMIT={commit}");
+    }
+    if let Some(changes) = told(git, &["status", "--porcelain", "--", "../crates", "../Cargo.toml", "."]) {
+        println!("cargo:rustc-env=KATYDID_DIRTY={}", !changes.is_empty());
+    }
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    if let Some(version) = told(&rustc, &["--version"]) {
+        println!("cargo:rustc-env=KATYDID_RUSTC={version}");
+    }
+    println!("cargo:rustc-env=KATYDID_PROFILE={}", std::env::var("PROFILE").unwrap_or_default());
 }
 
 /// The folder named by the first of these variables that is set.

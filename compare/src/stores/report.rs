@@ -138,9 +138,19 @@ fn summary(summary: Summary) -> Value {
     })
 }
 
+/// The version of the JSON object. Raised when a field goes away or means something else.
+const SCHEMA: u32 = 1;
+
 pub fn json(settings: &Settings, measured: &Measured) -> String {
     let rows: Vec<Value> = measured.rows.iter().map(|row| json_row(row, &measured.rows)).collect();
     let all = json!({
+        "schema": SCHEMA,
+        "commit": option_env!("KATYDID_COMMIT"),
+        "dirty": option_env!("KATYDID_DIRTY").map(|dirty| dirty == "true"),
+        "rustc": option_env!("KATYDID_RUSTC"),
+        "profile": option_env!("KATYDID_PROFILE"),
+        // Each round has its own: its number.
+        "seed": "round",
         "workload": settings.work.to_string(),
         "commits": commits(settings),
         "seconds": settings.time.as_secs_f64(),

@@ -76,6 +76,9 @@ pub struct Measured {
     pub counted: Option<Counted>,
 }
 
+/// The version of the report's JSON object. Raised when a field goes away or means something else; not when one is added.
+const SCHEMA: u32 = 1;
+
 /// All that is reported.
 #[derive(Debug)]
 pub struct Report {
@@ -235,10 +238,17 @@ impl Report {
         let (reads, commits) = self.summaries();
         let outcome = &self.measured.outcome;
         let (syncs, bytes_synced) = (outcome.counters.syncs, outcome.counters.bytes_synced);
+        let seed =
+            self.measured.options.iter().find(|(name, _)| *name == "seed").map(|(_, seed)| seed.clone());
         json!({
+            "schema": SCHEMA,
             "workload": self.measured.workload,
             "version": env!("CARGO_PKG_VERSION"),
             "commit": option_env!("KATYDID_COMMIT"),
+            "dirty": option_env!("KATYDID_DIRTY").map(|dirty| dirty == "true"),
+            "rustc": option_env!("KATYDID_RUSTC"),
+            "profile": option_env!("KATYDID_PROFILE"),
+            "seed": seed,
             "nvram": self.nvram.map(|form| form.to_string()),
             "load": match self.measured.loaded {
                 Loaded::Now(many, what, time) => json!({
