@@ -236,6 +236,13 @@ mod tests {
     }
 
     #[test]
+    fn a_slot_holds_high_positions() {
+        let high = |nth: u64| Lsn::new((1 << 61) + 8 * nth);
+        let state = ControlState { start: high(1), durable: high(2), prepared_end: high(3), ..state(9) };
+        assert_eq!(ControlState::decode(&state.encode()), Ok(state));
+    }
+
+    #[test]
     fn every_kind_of_log_is_read_back_and_an_unknown_one_is_newer() {
         for log in LogKind::ALL {
             let entries = if log == LogKind::NvLogging { 1 << 10 } else { 0 };

@@ -85,6 +85,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn distances_reach_over_high_positions() {
+        assert_eq!(Lsn::LIMIT.since(Lsn::new(8)), (1 << 62) - 8);
+        assert_eq!(Lsn::new((1 << 40) + 16).since(Lsn::new(8)), (1 << 40) + 8);
+    }
+
+    #[test]
     fn arithmetic_stays_inside_the_log() {
         assert_eq!(Lsn::new(5).checked_add(3), Some(Lsn::new(8)));
         assert_eq!(Lsn::LIMIT.checked_add(1), None);

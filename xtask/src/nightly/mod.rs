@@ -1,6 +1,6 @@
 //! `cargo xtask nightly`: everything that CI does not run.
 //!
-//! 1. The checks run first, each to its end. The campaigns divide among them what is left of the time, by weight, each at least
+//! 1. The checks run first, each to its end, at most [`CHECK`] for a command. The campaigns divide among them what is left of the time, by weight, each at least
 //!    [`LEAST`].
 //! 2. A step that fails does not stop the others. The run fails if any step failed.
 //! 3. A tool that is missing fails its step; see `tools`.
@@ -29,6 +29,9 @@ const LEAST: Duration = Duration::from_secs(20);
 
 /// How much longer than its time a campaign may take in all: for its last round, and for building.
 const SLACK: Duration = Duration::from_secs(1800);
+
+/// How long a command of a check may take.
+const CHECK: Duration = Duration::from_secs(3600);
 
 /// How many of the last lines of a failed step are shown.
 const SHOWN: usize = 40;
@@ -144,7 +147,7 @@ fn do_step(step: &Step, time: Duration, seed: u64, log: &Path) -> Done {
 
 /// Runs commands one after the other, each to its end.
 fn check(commands: Vec<Command>, log: &Path, counts: &mut Counts) -> Outcome {
-    let limits = Limits { test: TEST, total: None };
+    let limits = Limits { test: TEST, total: Some(CHECK) };
     commands.into_iter().try_for_each(|mut command| command_under(&mut command, limits, log, counts))
 }
 

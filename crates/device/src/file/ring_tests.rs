@@ -9,6 +9,7 @@ fn errno(errno: Errno) -> Option<i32> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "megabytes, one byte after the other")]
 fn a_write_is_cut_into_pieces_without_losing_a_byte() {
     let bytes: Vec<u8> = (0..3 * PIECE_BYTES + 8192).map(|at| (at / 4096) as u8).collect();
     let lists: [Vec<IoSlice<'_>>; 4] = [

@@ -151,6 +151,16 @@ mod tests {
     }
 
     #[test]
+    fn places_follow_from_high_positions() {
+        let geometry = Geometry::new(16 << 10);
+        for index in [1 << 20, 1 << 40] {
+            let at = Lsn::new((12 << 10) * index + 5000);
+            assert_eq!((geometry.index(at), geometry.offset(at)), (index, 4096 + 5000));
+            assert_eq!(geometry.base(index).plus(5000), at);
+        }
+    }
+
+    #[test]
     fn a_header_is_read_back_and_damage_noticed() {
         let header = SegmentHeader::new(Geometry::new(1 << 20), 77, 5, 3);
         let block = header.encode();

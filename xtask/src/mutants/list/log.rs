@@ -1,0 +1,77 @@
+//! The log: writing, syncing, acknowledging, logs in NVRAM.
+
+use super::tests::{CRASH, LEADING, NVRAM_COMMITS};
+use crate::mutants::Mutant;
+
+pub const LIST: &[Mutant] = &[
+    Mutant {
+        name: "a commit is acknowledged when it is written",
+        file: "crates/wal/src/core.rs",
+        old: "        if self.image.frontiers.reached(end, level) {\n            return Some(Ok(()));",
+        new: "        if self.image.frontiers.reached(end, level.min(Durability::Written)) {\n            return Some(Ok(()));",
+        tests: CRASH,
+    },
+    Mutant {
+        name: "the log's sync does nothing",
+        file: "crates/wal/src/core/leader.rs",
+        old: "            self.store.sync(from, to)\n        } else if again",
+        new: "            Ok(())\n        } else if again",
+        tests: CRASH,
+    },
+    Mutant {
+        name: "the frontiers pass a write that is under way",
+        file: "crates/wal/src/core/leader.rs",
+        old: "while leader.flights.front().is_some_and(|first| first.ended) {",
+        new: "while leader.flights.front().is_some() {",
+        tests: CRASH,
+    },
+    Mutant {
+        name: "the place within a record where a sync ends is remembered as durable",
+        file: "crates/wal/src/core/leader.rs",
+        old: "(leader.durable, self.image.frontiers.written(), self.readable())",
+        new: "(leader.durable, self.image.frontiers.written(), self.image.frontiers.written())",
+        tests: LEADING,
+    },
+    Mutant {
+        name: "a durable write of the log is an ordinary one",
+        file: "crates/wal/src/core/leader.rs",
+        old: "let mode = if write.durable { WriteMode::Durable } else { WriteMode::Written };",
+        new: "let mode = WriteMode::Written;",
+        tests: CRASH,
+    },
+    Mutant {
+        name: "nvram: a commit persists nothing",
+        file: "crates/wal/src/core/in_nvram.rs",
+        old: "            store.memory().persist(from, to);\n",
+        new: "            let _ = (from, to);\n",
+        tests: NVRAM_COMMITS,
+    },
+    Mutant {
+        name: "nvram: a crash of the memory is not asked for before a commit is told",
+        file: "crates/wal/src/core/in_nvram.rs",
+        old: "            !self.has_crashed(store)\n",
+        new: "            true\n",
+        tests: NVRAM_COMMITS,
+    },
+    Mutant {
+        name: "nvram: entries are set before their records are persisted",
+        file: "crates/wal/src/nvram/entries.rs",
+        old: "        self.region.fence();\n        for lsn in entries {",
+        new: "        for lsn in entries {",
+        tests: NVRAM_COMMITS,
+    },
+    Mutant {
+        name: "nvram: appenders set their entries",
+        file: "crates/wal/src/nvram/entries.rs",
+        old: "        let word = (at / ENTRY) << 32;\n",
+        new: "        let word = self.lap(lsn) | (at / ENTRY) << 32;\n",
+        tests: NVRAM_COMMITS,
+    },
+    Mutant {
+        name: "nvram: what is requested is left to whoever comes",
+        file: "crates/wal/src/core.rs",
+        old: "!self.image.frontiers.reached(end, level) && !self.met_here(end, level)",
+        new: "false && !self.met_here(end, level)",
+        tests: NVRAM_COMMITS,
+    },
+];

@@ -1,0 +1,30 @@
+//! The tests that are to notice, as arguments of `cargo test`.
+
+pub const ANALYSIS: &[&str] = &["-p", "katydid", "--lib", "analysis_tests"];
+pub const CAPTURE: &[&str] = &["-p", "katydid", "--lib", "checkpoint::"];
+pub const CHECKPOINTS: &[&str] = &["-p", "katydid", "--lib", "memory::checkpoint"];
+pub const CONTROL: &[&str] = &["-p", "katydid-wal", "--lib", "control::"];
+pub const CRASH: &[&str] = &["-p", "katydid", "--test", "crash"];
+pub const DAMAGE: &[&str] = &["-p", "katydid", "--test", "damage"];
+pub const ERAS: &[&str] = &["-p", "katydid-wal", "--lib", "eras::"];
+pub const FAILED_SYNCS: &[&str] = &["-p", "katydid", "--test", "trust", "what_a_failed_sync"];
+pub const GATE: &[&str] = &["-p", "katydid-device", "--test", "gate"];
+pub const LEADING: &[&str] = &["-p", "katydid-wal", "--lib", "core::checks"];
+pub const LOCKS: &[&str] = &["-p", "katydid", "--lib", "lock::"];
+pub const MEMORY: &[&str] = &["-p", "katydid", "--test", "memory"];
+pub const NVRAM_COMMITS: &[&str] = &["-p", "katydid-wal", "--test", "nvram_commits"];
+pub const NVRAM_SIM: &[&str] = &["-p", "katydid-device", "--test", "nvram_sim"];
+pub const ORDER: &[&str] = &["-p", "katydid", "--test", "crash", "order::"];
+pub const PARALLEL: &[&str] = &["-p", "katydid-wal", "--test", "parallel"];
+pub const POOL: &[&str] = &["-p", "katydid", "--lib", "paged::pool"];
+pub const POSITIONS: &[&str] = &["-p", "katydid-wal", "--lib", "_positions"];
+pub const RECOVER: &[&str] = &["-p", "katydid-wal", "--lib", "recover::"];
+pub const RELEASE: &[&str] = &["-p", "katydid", "--test", "crash", "release_"];
+pub const ROTATION: &[&str] = &["-p", "katydid-wal", "--test", "rotation"];
+pub const SPACE: &[&str] = &["-p", "katydid", "--lib", "paged::space"];
+pub const STORE: &[&str] = &["-p", "katydid", "--lib", "memory::store"];
+pub const STRIPES: &[&str] = &["-p", "katydid-device", "--test", "stripes"];
+pub const SYSCALLS: &[&str] = &["-p", "katydid", "--test", "syscalls"];
+pub const TREE: &[&str] = &["-p", "katydid", "--lib", "paged::tree"];
+pub const TRUST: &[&str] = &["-p", "katydid", "--test", "trust"];
+pub const TURNS: &[&str] = &["-p", "katydid", "--test", "crash", "turns"];
