@@ -3,17 +3,23 @@
 use super::LogView;
 use crate::error::Error;
 use katydid_wal::Place;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 #[derive(Debug)]
 pub(super) struct FakeLog {
     durable: AtomicU64,
     pub(super) waits: AtomicU64,
+    /// Panic when asked what is durable.
+    pub(super) panics: AtomicBool,
 }
 
 impl Default for FakeLog {
     fn default() -> Self {
-        FakeLog { durable: AtomicU64::new(u64::MAX), waits: AtomicU64::new(0) }
+        FakeLog {
+            durable: AtomicU64::new(u64::MAX),
+            waits: AtomicU64::new(0),
+            panics: AtomicBool::new(false),
+        }
     }
 }
 
@@ -25,6 +31,7 @@ impl FakeLog {
 
 impl LogView for FakeLog {
     fn is_durable(&self, place: Place) -> bool {
+        assert!(!self.panics.load(SeqCst), "a panic that the test has planted");
         place.end.get() <= self.durable.load(SeqCst)
     }
 

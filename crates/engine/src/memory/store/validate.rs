@@ -7,10 +7,11 @@
 //! 1. A transaction is validated at one timestamp: all its versions carry it, and all it has read is what is there below it.
 //! 2. If it is too late for its timestamp it may take a new one as long as nothing of it is in place; its reads are only looked at after
 //!    the last time it did.
-//! 3. A [`Validated`] transaction can end either way; dropped, it has never been. The clock has passed its timestamp, so whoever begins
+//! 3. Versions in place have an owner that takes them away when it is dropped, also by a panic: [`Installing`], then [`Validated`]. Others
+//!    would wait for their fate for ever.
+//! 4. A [`Validated`] transaction can end either way; dropped, it has never been. The clock has passed its timestamp, so whoever begins
 //!    after it was acknowledged has a greater one.
 
-use super::Store;
 use super::clock::Timestamp;
 use super::fate::{Fate, State};
 use super::index::Reached;
@@ -18,6 +19,7 @@ use super::limit::{RECORD_BYTES, VERSION_BYTES};
 use super::record::{Key, Obstacle, Record};
 use super::transaction::{Open, Passed, ReadEntry, Running, Sure};
 use super::transaction_writes::Write;
+use super::{Entrance, Store};
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::TableId;
 use crate::options::Access;
@@ -73,18 +75,16 @@ impl Running {
                 by_heat.then_with(|| (left.table, &left.key).cmp(&(right.table, &right.key)))
             });
         }
-        let fate = self.install(&mut writes)?;
+        let mut installing = Installing { store: self.open.store.clone(), fate: None, tried: 0, writes };
+        self.install(&mut installing)?;
         self.open.store.slots.installed(self.timestamp);
-        if let Err(error) = self.make_sure() {
-            undo(&self.open.store, &fate, &writes);
-            return Err(error);
-        }
-        Ok((Some(fate), writes))
+        self.make_sure()?;
+        Ok((installing.fate.take(), std::mem::take(&mut installing.writes)))
     }
 
     // ---- versions
 
-    fn install(&mut self, writes: &mut [Write]) -> Result<Arc<Fate>> {
+    fn install(&mut self, installing: &mut Installing) -> Result<()> {
         let mut renewed = 0;
         loop {
             if self.is_late || !self.open.store.slots.may_install(self.timestamp) {
@@ -92,19 +92,19 @@ impl Running {
                 self.is_late = false;
                 continue;
             }
-            let fate = Arc::new(Fate::new(self.timestamp));
-            let mut done = 0;
-            let failed = loop {
-                let Some(write) = writes.get_mut(done) else { return Ok(fate) };
-                match self.install_one(write, &fate) {
-                    Ok(()) => done += 1,
-                    Err(obstacle) => break obstacle,
+            let fate = installing.fate.insert(Arc::new(Fate::new(self.timestamp)));
+            installing.tried = 0;
+            let (failed, at) = loop {
+                let Some(write) = installing.writes.get_mut(installing.tried) else { return Ok(()) };
+                installing.tried += 1;
+                if let Err(obstacle) = self.install_one(write, fate) {
+                    break (obstacle, installing.tried - 1);
                 }
             };
-            if let Some(record) = &writes[done].record {
+            if let Some(record) = &installing.writes[at].record {
                 record.heat_up();
             }
-            undo(&self.open.store, &fate, &writes[..=done]);
+            installing.undo();
             match failed {
                 Refused::By(Obstacle::Overtaken(_)) if renewed < NEW_TIMESTAMPS => {
                     renewed += 1;
@@ -298,6 +298,30 @@ impl Running {
         store.slots.read_all(open.slot);
         store.backoff.count();
         Validated { open, timestamp, seen_to, depends, fate, writes }
+    }
+}
+
+/// Versions that a transaction is putting in place, or has, before it is validated. Dropped, they are taken away.
+struct Installing {
+    store: Entrance,
+    /// Their fate; none if none is in place.
+    fate: Option<Arc<Fate>>,
+    /// How many of the writes may be in place.
+    tried: usize,
+    writes: Vec<Write>,
+}
+
+impl Installing {
+    fn undo(&mut self) {
+        if let Some(fate) = self.fate.take() {
+            undo(&self.store, &fate, &self.writes[..self.tried]);
+        }
+    }
+}
+
+impl Drop for Installing {
+    fn drop(&mut self) {
+        self.undo();
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests of the kernels together, over a log that only says what is durable.
 
 mod figures;
+mod panics;
 mod rules;
 mod serial;
 
