@@ -8,6 +8,7 @@
 //! | [`MemoryDirectory`] | the limit in benchmarks, and quick tests |
 //! | [`DelayedDirectory`] | any of them, slower: the papers' experiments |
 //! | [`StripedDirectory`] | several of any of them, large files spread over all |
+//! | [`OverlayDirectory`] | any of them, read only: what is written goes to memory |
 //! | [`Gate`] | in front of any of them: latches the first failure |
 //! | [`Watch`] | in front of any of them: reports calls that take too long |
 //! | [`SimDevice`] | crashes, faults and stalls from a seed |
@@ -27,6 +28,7 @@ mod lock;
 mod memory;
 mod name;
 pub mod nvram;
+mod overlay;
 pub mod probe;
 mod publish;
 mod sim;
@@ -43,6 +45,7 @@ pub use error::{Cause, Error, NvramFault, Result, StripesFault, Verb};
 pub use file::FileDirectory;
 pub use gate::Gate;
 pub use memory::MemoryDirectory;
+pub use overlay::OverlayDirectory;
 pub use probe::Device;
 #[doc(hidden)]
 pub use publish::publish_stores;
