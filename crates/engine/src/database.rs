@@ -1,7 +1,9 @@
 //! The handle of an open database: opening, tables, transactions. What a call does is its engine's.
 
 use crate::Lsn;
+use crate::body::{Body, DatabaseKey};
 use crate::control;
+use crate::creation::refuse_lost_control;
 use crate::error::{Error, Result};
 use crate::memory::MemoryDatabase;
 use crate::open;
@@ -89,7 +91,8 @@ impl Database {
     /// Which engine made the database in directory `path`. Reads its control file and nothing else.
     ///
     /// # Errors
-    /// `Error::NotFound` if there is none, or one whose creation was interrupted: opening begins it again, with any engine.
+    /// `Error::NotFound` if there is none, or one whose creation was interrupted: opening begins it again, with any engine. `Error::Corrupt`
+    /// if the control file was lost.
     pub fn engine_at(path: impl AsRef<Path>) -> Result<EngineKind> {
         let path = path.as_ref();
         Self::engine_in(&existing(path)?)
@@ -99,7 +102,10 @@ impl Database {
     pub fn engine_in(directory: &dyn Directory) -> Result<EngineKind> {
         match control::read(directory)? {
             Some(control) => Ok(control.engine),
-            None => Err(Error::NotFound { place: directory.describe() }),
+            None => {
+                refuse_lost_control(directory)?;
+                Err(Error::NotFound { place: directory.describe() })
+            }
         }
     }
 
@@ -153,7 +159,8 @@ impl Database {
     /// use the table.
     ///
     /// # Errors
-    /// `Error::Conflict` if they did not end in time; nothing is changed then.
+    /// `Error::Conflict` if they did not end in time; `Error::WaitsForItself` if one of them is the calling thread's. Nothing is changed
+    /// then.
     pub fn drop_table(&self, name: &str) -> Result<bool> {
         match &*Call::enter(&self.of)? {
             DatabaseOf::Paged(database) => database.drop_table(name),
@@ -189,19 +196,25 @@ impl Database {
         self.begin_with(TransactionOptions { durability, access, ..TransactionOptions::default() })
     }
 
-    /// Runs `body` in a transaction and commits it; runs it again after a conflict, at most `Options::retries` times.
+    /// Runs `body` in a transaction and commits it; runs it again after a conflict, at most `Options::retries` times, but not after a
+    /// time-out: all runs together wait for other transactions at most `Options::lock_wait`.
+    ///
+    /// Use the transaction inside of `body`, not the database: [`Database::get`], [`Database::put`], [`Database::delete`] and `transact` are
+    /// refused there. For a transaction apart from this one, on purpose, there is [`Database::begin`].
     ///
     /// Any other error of `body` rolls back and is returned, after a check: what `body` has read must have held at one time, and be as
     /// durable as a commit would be. If it did not hold, which only the memory engine lets happen, `body` is run again. So an error that
     /// `body` concludes from its reads is as true as what it returns.
     ///
     /// # Errors
-    /// What `body` or the commit fails with; `Error::Poisoned` also in place of an error of `body` that rests on commits which may not
+    /// `Error::Nested` inside of another `body`. What `body` or the commit fails with; `Error::Poisoned` also in place of an error of `body` that rests on commits which may not
     /// survive.
     pub fn transact<T>(&self, mut body: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
+        let body_of = Body::begin(self.key(), self.options().lock_wait)?;
         let mut left = self.options().retries;
         loop {
             let mut txn = self.begin()?;
+            body_of.runs_in(txn.id());
             let failed = match body(&mut txn) {
                 Ok(done) => match txn.commit() {
                     Ok(_) => return Ok(done),
@@ -210,11 +223,18 @@ impl Database {
                 // Undone before the next try, which would meet its locks.
                 Err(error) => txn.conclude(error),
             };
-            if left == 0 || !failed.is_retryable() {
+            if left == 0 || !failed.asks_to_run_again() {
                 return Err(failed);
             }
             left -= 1;
             std::thread::yield_now();
+        }
+    }
+
+    fn key(&self) -> DatabaseKey {
+        match &self.of {
+            DatabaseOf::Paged(database) => database.engine().locks.key(),
+            DatabaseOf::Memory(database) => database.key(),
         }
     }
 
@@ -227,7 +247,7 @@ impl Database {
         Session::new(self.of.opening().id(), of)
     }
 
-    /// Reads one value in a transaction of its own.
+    /// Reads one value in a transaction of its own. Errors as [`Database::transact`], also of the next two.
     pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let key = key.as_ref();
         self.transact(|txn| txn.get(table, key))
@@ -299,7 +319,8 @@ impl Database {
     /// up.
     ///
     /// # Errors
-    /// `Error::Conflict` if it did not get all tables, and failures of the device. What is wrong with the store is in the report.
+    /// `Error::Conflict` if it did not get all tables, `Error::WaitsForItself` if a transaction of the calling thread keeps one from
+    /// it, and failures of the device. What is wrong with the store is in the report.
     pub fn verify(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport> {
         match &self.of {
             DatabaseOf::Paged(database) => database.verify(progress),

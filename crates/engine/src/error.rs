@@ -68,6 +68,23 @@ pub enum Error {
         /// Deadlock or a wait that took too long.
         kind: ConflictKind,
     },
+    /// The thread waited for itself: for a transaction that it has used last and that no other thread took over meanwhile, or for a
+    /// transaction of another thread that waits for that one. A transaction that gets this error can only roll back. Running it again
+    /// does not help before the thread has ended the holder.
+    #[error("the call waits for transaction {holder}, which is open on the same thread: end that one first")]
+    WaitsForItself {
+        /// The other transaction of the thread.
+        holder: TxnId,
+    },
+    /// A call that runs a transaction of its own was made inside a body of `Database::transact` for the same database, by the same
+    /// thread. It would neither see what the body has written nor be rolled back with it.
+    #[error(
+        "inside the body of transaction {outer} use the transaction that the body is given, not the database"
+    )]
+    Nested {
+        /// The transaction that the body runs in.
+        outer: TxnId,
+    },
     /// `insert` found the key present.
     #[error("the key exists already")]
     KeyExists,
@@ -241,11 +258,31 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same transaction, run again from its beginning, may succeed.
+    /// Whether the same transaction, run again from its beginning, may succeed. That is so for every conflict. `Database::transact` does
+    /// not run a transaction again after a time-out (`ConflictKind::Timeout`): it has waited for as long as `Options::lock_wait` allows by
+    /// then. A program that wants to wait longer may.
     pub fn is_retryable(&self) -> bool {
         match self {
             Error::Conflict { .. } => true,
             Error::MustRollBack { cause } => cause.is_retryable(),
+            _ => false,
+        }
+    }
+
+    /// Whether `Database::transact` runs the transaction again: after each conflict but a time-out.
+    pub(crate) fn asks_to_run_again(&self) -> bool {
+        match self {
+            Error::Conflict { kind, .. } => *kind != ConflictKind::Timeout,
+            Error::MustRollBack { cause } => cause.asks_to_run_again(),
+            _ => false,
+        }
+    }
+
+    /// Whether the thread waited for itself.
+    pub(crate) fn is_own_wait(&self) -> bool {
+        match self {
+            Error::WaitsForItself { .. } => true,
+            Error::MustRollBack { cause } => cause.is_own_wait(),
             _ => false,
         }
     }

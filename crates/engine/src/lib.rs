@@ -3,6 +3,7 @@
 
 mod after_durable;
 mod bell;
+mod body;
 mod commit;
 mod control;
 mod creation;

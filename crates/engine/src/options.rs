@@ -188,9 +188,10 @@ pub struct Options {
     pub lock_release: LockRelease,
     /// How far a commit must have come to be reported. Default: durable. What less means: [`TransactionOptions::durability`].
     pub durability: Durability,
-    /// The longest wait for one lock, or, in the memory engine, for another transaction to be decided; then `Error::Conflict`. Default 10 s.
+    /// The longest wait for one lock, or, in the memory engine, for another transaction to be decided; then `Error::Conflict`. Of
+    /// `Database::transact`, `get`, `put` and `delete`: the longest time that a call waits for other transactions in all. Default 10 s.
     pub lock_wait: Duration,
-    /// How often `Database::transact` runs a transaction again after a conflict. Default 100.
+    /// How often `Database::transact` runs a transaction again after a conflict that is no time-out. Default 100.
     pub retries: u32,
     /// Bytes of log after which a checkpoint is taken. At least 64 KiB, default 256 MiB: about a
     /// second of restart, and few enough checkpoints that they do not get in the way of commits.

@@ -13,8 +13,13 @@ thread_local! {
     static THREAD: usize = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
 }
 
+/// The number of the calling thread, which no other thread ever had.
+pub(crate) fn thread_number() -> usize {
+    // While a thread's locals are being destroyed it has none.
+    THREAD.try_with(|thread| *thread).unwrap_or(usize::MAX)
+}
+
 /// The shard of the calling thread.
 pub(crate) fn shard_of_thread() -> usize {
-    // While a thread's locals are being destroyed any shard will do.
-    THREAD.try_with(|thread| *thread).unwrap_or(0) % SHARDS
+    thread_number() % SHARDS
 }

@@ -5,15 +5,19 @@
 //! allocation here on average. Memory is bounded by what is held, and given back when a large transaction ends. An emptied list
 //! goes to the next transaction with the tables it has met, whose counters of references are thus not touched each time.
 
+use super::OWN_AFTER;
 use super::mode::PointMode;
+use super::owner::Owner;
 use super::range::{Interval, RangeId};
 use super::resource::Resource;
 use super::space::LockSpace;
 use super::wait::Parker;
 use crate::Lsn;
 use crate::ids::TxnId;
+use crossbeam_utils::CachePadded;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Up to so many points a look at each is quicker than an index.
 const UNINDEXED: usize = 8;
@@ -63,6 +67,10 @@ pub(crate) struct TxnLocks {
     /// Open addressing: positions in `points`, a power of two of them, at most half in use; empty while few are held.
     index: Vec<u32>,
     parker: Option<Arc<Parker>>,
+    /// Kept for the next transaction, as the rest.
+    owner: Option<Arc<CachePadded<Owner>>>,
+    /// Whether a wait looks for its own thread before it sleeps.
+    asks_at_once: bool,
 }
 
 impl TxnLocks {
@@ -75,12 +83,43 @@ impl TxnLocks {
             keys: Vec::new(),
             index: Vec::new(),
             parker: None,
+            owner: None,
+            asks_at_once: false,
         }
     }
 
     /// Whose locks they are.
     pub(crate) fn id(&self) -> TxnId {
         self.id
+    }
+
+    pub(super) fn begin(&mut self, enlist: impl FnOnce() -> Arc<CachePadded<Owner>>) {
+        self.owner.get_or_insert_with(enlist).begin(self.id);
+    }
+
+    /// The transaction is used by the calling thread.
+    #[inline]
+    pub(crate) fn used(&self) {
+        if let Some(owner) = &self.owner {
+            owner.used();
+        }
+    }
+
+    /// The transaction has ended but for its locks, which the database will release, whatever the thread does that used it last.
+    pub(crate) fn disown(&self) {
+        if let Some(owner) = &self.owner {
+            owner.end();
+        }
+    }
+
+    /// From now on a wait looks at once whether it is for its own thread.
+    pub(super) fn ask_at_once(&mut self) {
+        self.asks_at_once = true;
+    }
+
+    /// How long a wait lasts before it looks whether it is for its own thread.
+    pub(super) fn asks_after(&self) -> Duration {
+        if self.asks_at_once { Duration::ZERO } else { OWN_AFTER }
     }
 
     /// What is held, in the order of acquisition, ranges last.
@@ -213,6 +252,8 @@ impl TxnLocks {
 
     /// Nothing is held any more.
     pub(super) fn clear(&mut self) {
+        self.disown();
+        self.asks_at_once = false;
         if self.spaces.len() > KEPT_SPACES {
             self.spaces.clear();
         }

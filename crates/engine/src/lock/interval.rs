@@ -119,7 +119,7 @@ impl Locks {
             (id, parker)
         };
         wakes.send();
-        match self.sleep(me, &parker) {
+        match self.sleep(txn, &parker) {
             Ok(()) => {
                 let depends_on = space.interval_dependence();
                 let id = settle(space, &mut space.ranges.lock(), id, into);

@@ -17,6 +17,7 @@
 //! | `point`, `interval` | the slow paths: waiting for a point, for a range |
 //! | `release` | letting go of everything |
 //! | `wait` | waits-for graph, victims, sleeping and waking |
+//! | `owner` | which thread a transaction is on, for waiters that wait for themselves |
 //! | `held` | what a transaction holds |
 //! | `dependence` | what readers of early-released locks depend on |
 //!
@@ -38,6 +39,7 @@ mod entry;
 mod held;
 mod interval;
 mod mode;
+mod owner;
 mod point;
 mod range;
 mod release;
@@ -53,8 +55,10 @@ pub(crate) use resource::{Conflict, Resource};
 pub(crate) use space::LockSpace;
 
 use crate::Lsn;
+use crate::body::{self, DatabaseKey};
 use crate::error::ConflictKind;
 use crate::ids::{TableId, TxnId};
+use owner::Owners;
 use parking_lot::Mutex;
 use space::{Keys, STRIPES};
 use std::collections::HashMap;
@@ -64,6 +68,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wait::{Graph, Node, Outcome, Parker};
+
+/// After so long a waiter looks whether it waits for its own thread. Long for a transaction that is handed from thread to thread to be
+/// idle, and short for a programmer to wait for the message.
+pub(crate) const OWN_AFTER: Duration = Duration::from_millis(100);
 
 /// A granted lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +107,7 @@ pub(crate) struct Locks {
     tables: Arc<LockSpace>,
     spaces: Mutex<HashMap<TableId, Arc<LockSpace>>>,
     graph: Mutex<Graph>,
+    owners: Owners,
     /// Written by `shut`, before it takes the graph's mutex; read by a waiter after it had that mutex.
     is_shut: AtomicBool,
 }
@@ -117,6 +126,7 @@ impl Locks {
             tables: Arc::new(LockSpace::new(Keys::Tables, seed)),
             spaces: Mutex::default(),
             graph: Mutex::default(),
+            owners: Owners::default(),
             is_shut: AtomicBool::new(false),
         }
     }
@@ -133,7 +143,17 @@ impl Locks {
         self.spaces.lock().remove(&table);
     }
 
-    /// Locks a table; exclusively only to drop it. Cheap if `txn` has it already.
+    /// The database, for what a thread's calls of `transact` may wait.
+    pub(crate) fn key(&self) -> DatabaseKey {
+        DatabaseKey::of(self)
+    }
+
+    /// A transaction begins on the calling thread: from now on a waiter of the same thread can tell that it waits for itself.
+    pub(crate) fn begin(&self, txn: &mut TxnLocks) {
+        txn.begin(|| self.owners.enlist());
+    }
+
+    /// Locks a table; exclusively only to drop or check it. Cheap if `txn` has it already.
     pub(crate) fn acquire_table(
         &self,
         txn: &mut TxnLocks,
@@ -147,7 +167,10 @@ impl Locks {
                 let mine = (txn.id().get() % u64::from(STRIPES)) as u8;
                 (mine..mine + 1, PointMode::Shared)
             }
-            TableMode::Exclusive => (0..STRIPES, PointMode::Exclusive),
+            TableMode::Exclusive => {
+                txn.ask_at_once();
+                (0..STRIPES, PointMode::Exclusive)
+            }
         };
         let mut grant = LockGrant::HELD;
         for stripe in stripes {
@@ -219,25 +242,48 @@ impl Locks {
         wakes.send();
     }
 
-    /// Sleeps until the wait that `txn` has begun is over.
-    fn sleep(&self, txn: TxnId, parker: &Parker) -> Result<(), Conflict> {
-        let limit = if self.is_shut.load(Ordering::Acquire) { Duration::ZERO } else { self.lock_wait };
-        let deadline = Instant::now().checked_add(limit);
-        let outcome = match parker.park(deadline) {
-            Some(outcome) => outcome,
-            None => {
-                let given_up = self.graph.lock().give_up(txn);
-                if let Some(Node { blockers, wanted, .. }) = given_up {
-                    return Err(Conflict { victim: txn, blockers, wanted, kind: ConflictKind::Timeout });
-                }
-                // Somebody ended the wait between the deadline and now; the outcome is there (`wait` 1).
-                parker.park(None).expect("parking without a deadline ends with an outcome")
+    /// Sleeps until the wait that `txn` has begun is over. It looks now and then whether it waits for a transaction that its own thread
+    /// has used last: that one has then been idle for as long, and if this thread is to end it, the wait is in vain.
+    fn sleep(&self, txn: &TxnLocks, parker: &Parker) -> Result<(), Conflict> {
+        let me = txn.id();
+        let patience = body::patience(self.key(), self.lock_wait);
+        let limit = if self.is_shut.load(Ordering::Acquire) { Duration::ZERO } else { patience };
+        let begun = Instant::now();
+        let deadline = begun.checked_add(limit);
+        let mut look_after = txn.asks_after();
+        let outcome = loop {
+            let look_at = begun.checked_add(look_after);
+            let is_last = deadline.is_some_and(|deadline| look_at.is_none_or(|look_at| deadline <= look_at));
+            if let Some(outcome) = parker.park(if is_last { deadline } else { look_at }) {
+                break outcome;
             }
+            if let Some(conflict) = self.give_up(me, is_last) {
+                body::has_waited(self.key(), begun.elapsed());
+                return Err(conflict);
+            }
+            look_after = (look_after * 2).max(OWN_AFTER);
         };
+        body::has_waited(self.key(), begun.elapsed());
         match outcome {
             Outcome::Granted => Ok(()),
             Outcome::Victim(conflict) => Err(conflict),
         }
+    }
+
+    /// Ends the caller's wait if its time is over or it waits for its own thread. `None` if it goes on, or another thread has ended
+    /// it meanwhile: then the outcome is there (`wait` 1).
+    fn give_up(&self, me: TxnId, is_time_over: bool) -> Option<Conflict> {
+        let own = self.owners.of_this_thread(me);
+        if own.is_empty() && !is_time_over {
+            return None;
+        }
+        let mut graph = self.graph.lock();
+        let own = graph.first_waited_for(me, &own);
+        if own.is_none() && !is_time_over {
+            return None;
+        }
+        let Node { blockers, wanted, .. } = graph.give_up(me)?;
+        Some(Conflict { victim: me, blockers, wanted, kind: ConflictKind::Timeout, own })
     }
 }
 

@@ -89,7 +89,7 @@ impl Locks {
             }
         }
         wakes.send();
-        let outcome = self.sleep(me, &parker);
+        let outcome = self.sleep(txn, &parker);
         match outcome {
             Ok(()) => {
                 if mode == PointMode::Exclusive {

@@ -29,6 +29,8 @@ pub(crate) struct Conflict {
     pub(crate) wanted: Resource,
     /// Deadlock or a wait that took too long.
     pub(crate) kind: ConflictKind,
+    /// The transaction of the waiter's own thread that the wait was for, if that is why it was ended.
+    pub(crate) own: Option<TxnId>,
 }
 
 struct By<'a>(&'a [TxnId]);

@@ -127,7 +127,7 @@ impl Graph {
         for (victim, Node { blockers, wanted, parker, .. }) in std::mem::take(&mut self.nodes) {
             self.tally.timeouts += 1;
             let kind = ConflictKind::Timeout;
-            parker.tell(Outcome::Victim(Conflict { victim, blockers, wanted, kind }));
+            parker.tell(Outcome::Victim(Conflict { victim, blockers, wanted, kind, own: None }));
             wakes.0.push(parker);
         }
     }
@@ -145,6 +145,12 @@ impl Graph {
         node.parker.tell(Outcome::Granted);
         wakes.0.push(node.parker);
         true
+    }
+
+    /// The first of `own` that `txn` waits for, over any number of others; none if it does not wait.
+    pub(super) fn first_waited_for(&mut self, txn: TxnId, own: &[TxnId]) -> Option<TxnId> {
+        let blockers = self.nodes.get(&txn)?.blockers.clone();
+        own.iter().copied().find(|own| self.reaches(blockers.clone(), *own))
     }
 
     /// Ends the caller's own wait at its deadline; `None` if another thread was faster.
@@ -192,7 +198,7 @@ impl Graph {
             blockers.sort_by_key(|blocker| *blocker != next);
             self.tally.deadlocks += 1;
             let kind = ConflictKind::Deadlock;
-            parker.tell(Outcome::Victim(Conflict { victim, blockers, wanted, kind }));
+            parker.tell(Outcome::Victim(Conflict { victim, blockers, wanted, kind, own: None }));
             wakes.0.push(parker);
         }
     }

@@ -11,6 +11,7 @@ use super::session::MemorySession;
 use super::store::{Running, Table};
 use super::table::{Closing, MemoryTable};
 use super::transaction::MemoryTransaction;
+use crate::body::DatabaseKey;
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::TxnId;
 use crate::options::{Access, Options, TransactionOptions};
@@ -53,6 +54,11 @@ impl MemoryDatabase {
         let inner = Arc::new(Inner { engine, ddl: Mutex::new(()), tables, catalog });
         let entrances = (0..SHARDS).map(|_| Arc::new(CachePadded::new(inner.clone()))).collect();
         MemoryDatabase { inner, entrances }
+    }
+
+    /// See [`DatabaseKey`].
+    pub(crate) fn key(&self) -> DatabaseKey {
+        DatabaseKey::of(&*self.engine().store)
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -120,6 +126,7 @@ impl MemoryDatabase {
             Closing::Closed => {}
             Closing::Dropped => return Ok(false),
             Closing::Busy if engine.opening.is_closing() => return Err(Error::Closed),
+            Closing::Own(holder) => return Err(Error::WaitsForItself { holder }),
             Closing::Busy => {
                 engine.tally.conflicts.up();
                 // The transaction that would have dropped it.

@@ -6,10 +6,13 @@
 use super::store::{Deadline, Table};
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{TableId, TxnId};
-use crate::shard::{SHARDS, shard_of_thread};
+use crate::shard::{SHARDS, shard_of_thread, thread_number};
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{
+    AtomicU8, AtomicU64, AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+};
 use std::time::Duration;
 
 const USED: u8 = 0;
@@ -22,9 +25,32 @@ pub(crate) struct MemoryTable {
     pub(crate) name: String,
     pub(crate) rows: Arc<Table>,
     /// Transactions that use it, by the shard they began to in. Sequentially consistent, as is `state`: see above.
-    users: Box<[Arc<CachePadded<AtomicU64>>]>,
+    users: Box<[Arc<CachePadded<Users>>]>,
     /// Written by the dropper, one at a time.
     state: AtomicU8,
+}
+
+/// The transactions of one shard's threads that use a table.
+#[derive(Debug, Default)]
+struct Users {
+    count: AtomicU64,
+    /// The one that was counted in last, and its thread: written by that thread, read by a dropper, relaxed. A dropper that reads a pair of
+    /// two transactions, or of one that has ended, or that was moved to another thread, refuses to drop the table; nothing else depends
+    /// on it.
+    last: AtomicU64,
+    thread: AtomicUsize,
+}
+
+impl Users {
+    fn count(&self) -> u64 {
+        self.count.load(SeqCst)
+    }
+
+    /// The one that was counted in last, if the calling thread did it and not all have ended.
+    fn of_this_thread(&self) -> Option<TxnId> {
+        let is_own = self.count() > 0 && self.thread.load(Relaxed) == thread_number();
+        is_own.then(|| TxnId::new(self.last.load(Relaxed)))
+    }
 }
 
 /// What came of trying to keep transactions out.
@@ -34,6 +60,8 @@ pub(crate) enum Closing {
     Closed,
     /// They did not end in time; all goes on as before.
     Busy,
+    /// This transaction uses it, and was begun on the dropper's own thread.
+    Own(TxnId),
     /// Somebody else has dropped it.
     Dropped,
 }
@@ -42,12 +70,12 @@ pub(crate) enum Closing {
 #[derive(Debug)]
 pub(crate) struct Use {
     pub(crate) table: TableId,
-    users: Arc<CachePadded<AtomicU64>>,
+    users: Arc<CachePadded<Users>>,
 }
 
 impl Drop for Use {
     fn drop(&mut self) {
-        self.users.fetch_sub(1, SeqCst);
+        self.users.count.fetch_sub(1, SeqCst);
     }
 }
 
@@ -72,10 +100,14 @@ impl MemoryTable {
         let users = &self.users[shard_of_thread()];
         let mut until = None;
         for step in 0.. {
-            users.fetch_add(1, SeqCst);
+            users.count.fetch_add(1, SeqCst);
             let entered = Use { table: self.rows.id(), users: users.clone() };
             match self.state.load(SeqCst) {
-                USED => return Ok(entered),
+                USED => {
+                    users.last.store(victim.get(), Relaxed);
+                    users.thread.store(thread_number(), Relaxed);
+                    return Ok(entered);
+                }
                 DROPPING => drop(entered),
                 _ => return Err(Error::TableDropped { name: self.name.clone() }),
             }
@@ -100,8 +132,12 @@ impl MemoryTable {
                     Err(_) => {}
                 }
             }
-            if is_ours && self.users.iter().all(|users| users.load(SeqCst) == 0) {
+            if is_ours && self.users.iter().all(|users| users.count() == 0) {
                 return Closing::Closed;
+            }
+            if is_ours && let Some(own) = self.users[shard_of_thread()].of_this_thread() {
+                self.reopen();
+                return Closing::Own(own);
             }
             if is_closing() || until.is_over() {
                 break;

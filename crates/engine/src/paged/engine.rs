@@ -232,6 +232,7 @@ impl Engine {
     /// Keeps locks for good. After the gate has shut nobody is made to wait for locks any more: most will never be
     /// released.
     pub(crate) fn keep_locks(&self, locks: TxnLocks) {
+        locks.disown();
         self.stuck.lock().push(locks);
         self.hear_of_log();
         if self.gate.is_shut() {
@@ -271,6 +272,9 @@ impl Engine {
             return error;
         }
         self.active.count_conflict();
+        if let Some(holder) = conflict.own {
+            return Error::WaitsForItself { holder };
+        }
         Error::Conflict {
             victim: conflict.victim,
             holder: conflict.blockers.first().copied(),

@@ -83,7 +83,8 @@ impl PagedTransaction {
     pub(crate) fn new(inner: Entrance, options: TransactionOptions) -> Result<Self> {
         inner.engine.check_open()?;
         let txn = inner.engine.active.next_txn();
-        let locks = inner.engine.active.take_locks(txn);
+        let mut locks = inner.engine.active.take_locks(txn);
+        inner.engine.locks.begin(&mut locks);
         let patience = match inner.engine.options.log.background {
             Background::Threads => inner.engine.options.lock_wait,
             // There may be nobody else.
@@ -257,6 +258,7 @@ impl PagedTransaction {
         self.check()?;
         let engine = &self.inner.engine;
         let Some(locks) = &mut self.locks else { return Err(Error::Closed) };
+        locks.used();
         // What a creator or dropper of the table did was durable before its lock was released.
         let acquire = || engine.locks.acquire_table(locks, table.tree.table, TableMode::Shared);
         if let Err(error) = engine.granted(acquire) {
@@ -304,6 +306,7 @@ impl PagedTransaction {
     /// The transaction's locks, for a range.
     pub(crate) fn parts(&mut self) -> Option<(&Engine, &mut TxnLocks)> {
         let locks = self.locks.as_mut()?;
+        locks.used();
         Some((&self.inner.engine, locks))
     }
 
@@ -447,6 +450,7 @@ impl PagedTransaction {
     /// Hands locks that are to be held until the commit is durable to the thread that waits for that.
     fn release_later(&mut self, committed: Committed) {
         if let Some(locks) = self.locks.take() {
+            locks.disown();
             let engine = &self.inner.engine;
             Ender::end_later(engine, engine.options.log.background, PendingLocks { committed, locks });
         }

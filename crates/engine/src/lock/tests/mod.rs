@@ -2,6 +2,7 @@
 //! number of waiting transactions, never by sleeping.
 
 mod deadlocks;
+mod own;
 mod points;
 mod ranges;
 mod stress;

@@ -15,14 +15,15 @@ use super::limit::{RECORD_BYTES, VERSION_BYTES};
 use super::record::{Key, Obstacle, Record, Value, Version};
 use super::slots::Stuck;
 use super::transaction_writes::{Write, WriteSet};
-use super::{Entrance, Table};
+use super::{Entrance, Store, Table};
+use crate::body::{self, DatabaseKey};
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::TxnId;
 use crate::options::Access;
 use katydid_wal::Dependences;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A slot in a store and memory charged to it, until dropped.
 #[derive(Debug)]
@@ -410,7 +411,11 @@ impl Running {
 
     fn wait(&self, fate: &Fate) -> Result<()> {
         debug_assert!(self.is_read_only() || fate.timestamp() < self.timestamp, "invariant 3");
-        match fate.wait(self.lock_wait, self.open.store.log.as_ref()) {
+        let database = DatabaseKey::of::<Store>(&self.open.store);
+        let (patience, begun) = (body::patience(database, self.lock_wait), Instant::now());
+        let decided = fate.wait(patience, self.open.store.log.as_ref());
+        body::has_waited(database, begun.elapsed());
+        match decided {
             Some(_) => Ok(()),
             None => Err(self.conflict(Some(fate.timestamp()), ConflictKind::Timeout)),
         }
