@@ -112,14 +112,8 @@ fn was_trimmed(log: &Inspection) -> Option<String> {
 /// The error of opening a directory without a control file, whose interrupted creation had begun with another kind of log.
 pub(crate) fn explain(error: Error, place: &str) -> Error {
     let Error::LogOpen(cause) = &error else { return error };
-    let mut cause = cause.as_ref();
-    while let OpenError::Stream { source, .. } = cause {
-        cause = source;
-    }
-    match cause {
-        OpenError::OtherKind { found, .. } => {
-            Error::Foreign { place: place.to_owned(), what: Foreign::InterruptedCreation { log: *found } }
-        }
-        _ => error,
+    match cause.other_kind() {
+        Some(log) => Error::Foreign { place: place.to_owned(), what: Foreign::InterruptedCreation { log } },
+        None => error,
     }
 }

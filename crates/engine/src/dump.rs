@@ -49,7 +49,7 @@ pub struct LogEntry {
 }
 
 /// Reads the log of the database in directory `path`, changing nothing, and calls `visit` for each record from `from`
-/// (or the start) on, until the end or until `visit` breaks. How the log ends, in words.
+/// (or the start) on, until the end or until `visit` breaks. How the log ends, in words; or, if `visit` broke, that more follows.
 pub fn dump_log(
     path: impl AsRef<Path>,
     from: Option<Lsn>,

@@ -1,19 +1,24 @@
 //! Checking a database, open or not: what is found. How it is found is its engine's.
 
 use crate::Lsn;
-use crate::control;
+use crate::control::{self, Control};
+use crate::creation;
 use crate::database::{Database, existing};
 use crate::error::{Error, Result};
 use crate::memory;
-use crate::options::EngineKind;
+use crate::options::{EngineKind, Options};
 use crate::paged;
-use katydid_device::Directory;
+use katydid_device::{Directory, OverlayDirectory};
+use katydid_wal::{Background, LogKind};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
 /// Faults listed at most.
 const FAULTS_MAX: usize = 1000;
+/// Bytes of pages kept in memory while a database is checked that is not open.
+pub(crate) const CACHE_BYTES: usize = 64 << 20;
+
 /// Told how many pages of how many are checked.
 pub type VerifyProgress = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
@@ -36,8 +41,7 @@ impl fmt::Display for Fault {
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct VerifyReport {
-    /// Whether the database had been closed cleanly. If not, and it is not open, pages that recovery would still change
-    /// were not judged by the tree they are in.
+    /// Whether the database had been closed cleanly. If not, and it is not open, what recovery would make of it was checked.
     pub clean: bool,
     /// Pages read.
     pub pages: u64,
@@ -55,12 +59,14 @@ pub struct VerifyReport {
     pub faults: Vec<Fault>,
     /// Remarks that are no faults, such as a torn tail that recovery will cut.
     pub notes: Vec<String>,
+    /// Why it was not found out whether the database can be opened, if it was not. Then it may be sound or not.
+    pub unchecked: Option<String>,
 }
 
 impl VerifyReport {
-    /// Whether nothing is wrong.
+    /// Whether everything was checked and nothing is wrong.
     pub fn is_sound(&self) -> bool {
-        self.faults.is_empty()
+        self.faults.is_empty() && self.unchecked.is_none()
     }
 }
 
@@ -84,19 +90,93 @@ impl VerifyReport {
 }
 
 impl Database {
-    /// The same without opening the database and without changing anything. A database that was not closed cleanly is
-    /// checked as it lies there: its log, and its pages one by one; how they hang together is known only after recovery.
+    /// Checks a database that is not open, and changes nothing: its files as they lie there, and then what an opening would make of them.
+    /// For that it is opened in memory: what recovery writes goes there, 4 KiB for each block of 4 KiB that it changes; the memory engine
+    /// takes as much memory as it does when it is open.
+    ///
+    /// What keeps the database from being opened is among the faults. Where the attempt cannot be made, [`VerifyReport::unchecked`] says
+    /// why.
+    ///
+    /// # Errors
+    /// `Error::NotFound` if there is no database; failures of the device.
     pub fn verify_path(path: impl AsRef<Path>, progress: Option<VerifyProgress>) -> Result<VerifyReport> {
-        Self::verify_in(&existing(path.as_ref())?, progress)
+        Self::verify_in(Arc::new(existing(path.as_ref())?), progress)
     }
 
     /// As [`Database::verify_path`], in a directory of any device.
-    pub fn verify_in(directory: &dyn Directory, progress: Option<VerifyProgress>) -> Result<VerifyReport> {
-        let place = directory.describe();
-        let Some(control) = control::read(directory)? else { return Err(Error::NotFound { place }) };
-        match control.engine {
-            EngineKind::Paged => paged::verify::verify_in(directory, &control, progress),
-            EngineKind::Memory => memory::verify::verify_in(directory, &control, progress),
+    pub fn verify_in(
+        directory: Arc<dyn Directory>,
+        progress: Option<VerifyProgress>,
+    ) -> Result<VerifyReport> {
+        let Some(control) = control::read(directory.as_ref())? else {
+            creation::refuse_lost_control(directory.as_ref())?;
+            return Err(Error::NotFound { place: directory.describe() });
+        };
+        let mut report = match control.engine {
+            EngineKind::Paged => paged::verify::verify_in(directory.as_ref(), &control, progress.clone())?,
+            EngineKind::Memory => memory::verify::verify_in(directory.as_ref(), &control, progress.clone())?,
+        };
+        let overlay = OverlayDirectory::over(directory);
+        let opened = Database::open_in(Arc::new(overlay.clone()), options_to_recover(&control));
+        let checked = opened.and_then(|database| {
+            let checked = if report.clean { None } else { Some(database.verify(progress)?) };
+            // What closing would write is thrown away.
+            overlay.seal();
+            Ok(checked)
+        });
+        match checked {
+            Ok(None) => {}
+            Ok(Some(recovered)) => report.take_over(recovered),
+            Err(error) => report.could_not_open(error)?,
+        }
+        Ok(report)
+    }
+}
+
+/// As the database is opened to be checked only.
+fn options_to_recover(control: &Control) -> Options {
+    let mut options = Options {
+        create: false,
+        engine: control.engine,
+        cache_bytes: CACHE_BYTES,
+        // It fitted before.
+        memory_bytes: 1 << 60,
+        ..Options::default()
+    };
+    options.log.background = Background::Caller;
+    options
+}
+
+impl VerifyReport {
+    /// What recovery would make of a database that was not closed cleanly.
+    fn take_over(&mut self, recovered: VerifyReport) {
+        self.notes.push(
+            "the database was not closed cleanly: what recovery makes of it was checked, in memory"
+                .to_owned(),
+        );
+        (self.pages, self.tables, self.keys) = (recovered.pages, recovered.tables, recovered.keys);
+        for Fault { place, finding } in recovered.faults {
+            self.fault(place, finding);
         }
     }
+
+    /// Why the attempt to open it failed: a fault of the database, or of the attempt.
+    fn could_not_open(&mut self, error: Error) -> Result<()> {
+        match &error {
+            Error::Device(cause) if !cause.is_not_found() => return Err(error),
+            Error::Poisoned { cause } if matches!(**cause, Error::Device(_)) => return Err(error),
+            _ if let Some(log) = other_kind(&error) => {
+                self.unchecked = Some(format!("a log of kind {log} cannot be recovered in memory"));
+            }
+            Error::Corrupt { place, finding, .. } => self.fault(place.clone(), finding.clone()),
+            _ => self.fault("opening", error.to_string()),
+        }
+        Ok(())
+    }
+}
+
+/// The kind of log that is there, if that is why opening failed.
+fn other_kind(error: &Error) -> Option<LogKind> {
+    let Error::LogOpen(error) = error else { return None };
+    error.other_kind()
 }

@@ -146,7 +146,7 @@ fn the_dump_of_the_log_names_every_record() {
     let end =
         katydid::dump_log_in(directory.as_ref(), None, |_| std::ops::ControlFlow::Continue(())).unwrap();
     assert!(end.starts_with("closed"), "{end}");
-    let report = Database::verify_in(directory.as_ref(), None).unwrap();
+    let report = Database::verify_in(directory.clone(), None).unwrap();
     assert!(report.clean && report.is_sound() && report.keys == 1, "{report:?}");
 }
 

@@ -235,6 +235,17 @@ pub enum OpenError {
     IncarnationsExhausted,
 }
 
+impl OpenError {
+    /// The kind of log that is there, if another one was asked for and that is why opening failed.
+    pub fn other_kind(&self) -> Option<LogKind> {
+        match self {
+            OpenError::OtherKind { found, .. } => Some(*found),
+            OpenError::Stream { source, .. } => source.other_kind(),
+            _ => None,
+        }
+    }
+}
+
 /// A record that could not be read.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]

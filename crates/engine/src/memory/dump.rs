@@ -30,7 +30,7 @@ pub(crate) fn dump_log_in(
     for record in records {
         let record = record.map_err(|error| corrupt(error.to_string()))?;
         if record.record.txn >= from && visit(&entry(&record)).is_break() {
-            return Ok("stopped".to_owned());
+            return Ok(format!("more records follow, from {} on", record.record.txn));
         }
     }
     let ends = found.streams.iter().enumerate().map(|(index, stream)| match &stream.finding {

@@ -36,7 +36,7 @@ pub(crate) fn dump_log_in(
     let mut reader = inspection.records()?;
     while let Some(record) = reader.next_record()? {
         if record.lsn >= from && visit(&entry(&record)).is_break() {
-            return Ok("stopped".to_owned());
+            return Ok(format!("more records follow, from {} on", record.lsn));
         }
     }
     Ok(match &inspection.finding {

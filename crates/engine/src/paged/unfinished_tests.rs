@@ -122,7 +122,7 @@ fn a_rollback_that_met_a_read_error_is_done_by_closing() {
     device.heal();
     database.close().expect("close");
     drop((database, table));
-    let report = Database::verify_in(device.directory().as_ref(), None).expect("verify");
+    let report = Database::verify_in(device.directory(), None).expect("verify");
     assert!(report.clean && report.is_sound(), "{report:?}");
     let (database, table) = open(&device);
     assert_eq!(database.get(&table, key(0)).expect("get").as_deref(), Some(&[1; 200][..]));

@@ -13,13 +13,10 @@ use crate::paged::page::PageId;
 use crate::paged::pool::{Pool, WalBarrier};
 use crate::paged::space::{self, check_file};
 use crate::paged::tree::{Reached, Tree, verify_maps};
-use crate::verify::{VerifyProgress, VerifyReport};
+use crate::verify::{CACHE_BYTES, VerifyProgress, VerifyReport};
 use katydid_device::Directory;
 use katydid_wal::{Finding, Reader, inspect};
 use std::sync::Arc;
-
-/// Bytes of pages kept in memory while a database is checked that is not open.
-const CACHE_BYTES: usize = 64 << 20;
 
 impl PagedDatabase {
     /// See [`crate::Database::verify`].
@@ -34,7 +31,7 @@ impl PagedDatabase {
             match outcome {
                 Ok(Some(report)) => return Ok(report),
                 Ok(None) => {}
-                Err(error) if error.is_retryable() && left > 0 => left -= 1,
+                Err(error) if error.asks_to_run_again() && left > 0 => left -= 1,
                 Err(error) => return Err(error),
             }
             std::thread::yield_now();
@@ -91,11 +88,8 @@ pub(crate) fn verify_in(
     report.note(checked)?;
     let pages = file.len()? / page_bytes as u64;
     if !report.clean {
-        report.notes.push(
-            "the database was not closed cleanly: pages were checked one by one, not how they hang together"
-                .to_owned(),
-        );
-        return verify_pages(file.as_ref(), pages, page_bytes, progress.as_ref(), report);
+        // How the pages hang together is known only after recovery.
+        return Ok(report);
     }
     // An area of its own, which stays empty: nothing is written.
     let nowhere = katydid_device::MemoryDirectory::new();
@@ -160,41 +154,6 @@ fn verify_trees(
     verify_maps(pool, &reached, report)?;
     tell(pages);
     Ok(())
-}
-
-/// Checks each page by itself.
-fn verify_pages(
-    file: &dyn katydid_device::File,
-    pages: u64,
-    page_bytes: usize,
-    progress: Option<&VerifyProgress>,
-    mut report: VerifyReport,
-) -> Result<VerifyReport> {
-    let mut page = katydid_device::AlignedBuffer::new_zeroed(page_bytes);
-    let mut torn = 0u64;
-    for number in 1..pages {
-        if number % 1024 == 0
-            && let Some(progress) = progress
-        {
-            progress(number, pages);
-        }
-        let id = PageId::new(number);
-        let Some(offset) = id.offset(page_bytes) else { break };
-        let read = file.read_at(&mut page, offset)?;
-        if page[..read].iter().all(|byte| *byte == 0) {
-            continue;
-        }
-        report.pages += 1;
-        match crate::paged::page::check(&page[..read], id, page_bytes) {
-            Ok(_) => {}
-            // The crash may have torn it; recovery puts it back from the double-write area or by redo.
-            Err(_) => torn += 1,
-        }
-    }
-    if torn > 0 {
-        report.notes.push(format!("{torn} pages are torn or damaged; recovery will mend the torn ones"));
-    }
-    Ok(report)
 }
 
 fn walk_log(mut reader: Reader, report: &mut VerifyReport) -> Result<()> {

@@ -252,7 +252,7 @@ fn look_at(subject: &Subject, disk: &Disk, writes: bool) -> Seen {
         .kind
         .directory(disk, false)
         .map_err(Error::from)
-        .and_then(|directory| Database::verify_in(directory.as_ref(), None));
+        .and_then(|directory| Database::verify_in(directory, None));
     let database = match open() {
         Ok(database) => database,
         Err(error) => {

@@ -32,7 +32,7 @@ fn a_creation_that_ended_anywhere_is_finished_by_the_next_opening() {
                 database.put(&table, "key", "value").expect("put");
                 database.close().expect("close");
                 drop((table, database));
-                let report = Database::verify_in(device.directory().as_ref(), None).expect(&what);
+                let report = Database::verify_in(device.directory(), None).expect(&what);
                 assert_sound(&report);
             }
         }

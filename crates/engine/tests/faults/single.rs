@@ -213,7 +213,7 @@ fn a_damaged_page_names_itself_and_is_found_by_verify() {
     drop((table, database));
     let page = find(&device, b"value-000500-here");
     assert!(device.corrupt("katydid.pages", page * 4096 + 2000, 0x40));
-    let report = Database::verify_in(device.directory().as_ref(), None).unwrap();
+    let report = Database::verify_in(device.directory(), None).unwrap();
     assert!(report.clean && report.faults[0].place.contains(&format!("page {page}")), "{report:?}");
     let database = Database::open_in(device.directory(), options()).unwrap();
     let table = database.open_table("t").unwrap().unwrap();
@@ -248,7 +248,7 @@ fn a_damaged_log_is_refused_and_never_cut_silently() {
     assert!(device.corrupt(&file, at, 1));
     let refused = Database::open_in(device.directory(), options());
     assert!(matches!(refused, Err(Error::LogOpen(_))), "{refused:?}");
-    let report = Database::verify_in(device.directory().as_ref(), None).unwrap();
+    let report = Database::verify_in(device.directory(), None).unwrap();
     assert!(!report.is_sound());
 }
 
