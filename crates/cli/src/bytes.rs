@@ -32,6 +32,11 @@ pub fn shown(bytes: u64) -> String {
     format!("{value:.1} TiB")
 }
 
+/// `1 line`, `2 lines`: so many of something.
+pub fn counted(number: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
 /// A whole number with its digits in groups of three.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();

@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 
 /// Print the log, one JSON object per record, without opening the database or changing anything
 ///
-/// Standard error says how the log ends.
+/// Standard error says how the log ends, or where what was not printed begins.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  katydid dump-log --dir ./db --limit 20")]
 pub struct DumpLog {
@@ -54,7 +54,7 @@ impl DumpLog {
             Some(failure) => return Err(failure),
             None => out.flush()?,
         }
-        eprintln!("{end}");
+        eprintln!("the log: {end}");
         Ok(())
     }
 }

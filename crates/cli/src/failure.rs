@@ -15,6 +15,8 @@ pub enum Failure {
     Usage(String),
     /// What was looked for is not there, or is faulty, and that is said already. Exit code 1.
     Said,
+    /// It could not be found out what was asked; why is said already. Exit code 3.
+    Unchecked,
     /// Nobody reads the output any more (`katydid scan | head`). Exit code 0, silently.
     NobodyReads,
 }
@@ -42,6 +44,7 @@ impl Failure {
                 ExitCode::from(2)
             }
             Failure::Said => ExitCode::from(1),
+            Failure::Unchecked => ExitCode::from(3),
             Failure::NobodyReads => ExitCode::SUCCESS,
         }
     }

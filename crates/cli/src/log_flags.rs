@@ -7,7 +7,7 @@ use crate::bytes;
 use crate::failure::{Failure, Result};
 use crate::place::word;
 use clap::{Args, ValueEnum};
-use katydid_wal::{LogKind, NvramOptions, OpenError, Options, Persistence};
+use katydid_wal::{LogKind, NvramOptions, Options, Persistence};
 use std::time::Duration;
 
 /// What a log is kept in.
@@ -77,14 +77,7 @@ impl NvramFlags {
 /// The kind of log that a database has, where it was opened as another.
 pub fn kind_found(error: &katydid::Error) -> Option<LogKind> {
     let katydid::Error::LogOpen(error) = error else { return None };
-    let mut error: &OpenError = error;
-    while let OpenError::Stream { source, .. } = error {
-        error = source;
-    }
-    match error {
-        OpenError::OtherKind { found, .. } => Some(*found),
-        _ => None,
-    }
+    error.other_kind()
 }
 
 fn nvram_bytes(text: &str) -> std::result::Result<u64, String> {

@@ -1,7 +1,7 @@
 //! The `katydid` command: runs benchmarks, fills and reads databases, checks and shows them.
 //!
 //! Exit codes: 0 all went well; 1 something was found or failed, with the reason on standard error; 2 the command line
-//! or a workload file is wrong.
+//! or a workload file is wrong; 3 `verify` could not check the database.
 #![forbid(unsafe_code)]
 
 mod bench;
@@ -45,7 +45,7 @@ Examples:
   katydid scan --dir ./db unicode --prefix 1F4 --limit 3
   katydid verify --dir ./db
 
-Exit codes: 0 all went well, 1 something was found or failed, 2 wrong usage.")]
+Exit codes: 0 all went well, 1 something was found or failed, 2 wrong usage, 3 verify could not check the database.")]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -10,6 +10,7 @@ use crate::progress::Progress;
 use clap::Args;
 use katydid::{Database, DependenceRule, EngineKind, Options, Table};
 use katydid_wal::LogKind;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -97,19 +98,42 @@ impl Place {
 
     /// Fails if there is no database in the folder.
     pub fn must_exist(&self) -> Result<()> {
-        let why = match self.dir.is_dir() {
-            true if holds_database(&self.dir) => return Ok(()),
-            true => "the folder holds something else, or nothing",
-            false => "no such folder",
+        let why = match is_folder(&self.dir) {
+            Ok(()) if holds_database(&self.dir) || may_have_lost_control(&self.dir) => return Ok(()),
+            Ok(()) => "the folder holds something else, or nothing".to_owned(),
+            Err(why) => why,
         };
         Err(Failure::failed(format_args!("there is no database in {}: {why}", self.dir.display())))
     }
 }
 
-/// Whether a folder holds a database, told by its control file (`docs/page-format.md`). Asked before the store is, because
-/// opening takes the folder's lock first and so would leave a lock file in a folder of somebody else's.
+/// Fails, with the reason, if there is no folder there that can be read.
+pub fn is_folder(dir: &Path) -> std::result::Result<(), String> {
+    match std::fs::read_dir(dir) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(match error.kind() {
+            ErrorKind::NotFound => "no such folder".to_owned(),
+            ErrorKind::NotADirectory => "it is not a folder".to_owned(),
+            _ => format!("the folder cannot be read: {error}"),
+        }),
+    }
+}
+
+/// Whether a folder holds a database, told by its control file (`docs/page-format.md`), perhaps one whose creation was interrupted.
 pub fn holds_database(dir: &Path) -> bool {
     ["katydid.control", "katydid.control.new"].iter().any(|name| dir.join(name).is_file())
+}
+
+/// Whether a folder may hold a database that has lost its control file: opening tells, and changes nothing.
+fn may_have_lost_control(dir: &Path) -> bool {
+    dir.join("katydid.pages").is_file() || ["log", "checkpoints"].iter().any(|name| dir.join(name).is_dir())
+}
+
+/// Closes the database after the output, so that what was found is told first. The failure of the output, or else of closing.
+pub fn close_after(database: &Database, told: Result<()>) -> Result<()> {
+    let closed = database.close();
+    told?;
+    Ok(closed?)
 }
 
 /// A word that one of the libraries reads.

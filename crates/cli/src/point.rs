@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Result};
 use crate::output::Output;
-use crate::place::{self, Engine, Place};
+use crate::place::{self, Engine, Place, close_after};
 use crate::text;
 use clap::Args;
 use serde_json::{Map, Value};
@@ -38,11 +38,14 @@ impl Get {
         let database = self.place.open()?;
         let table = place::table(&database, &self.table)?;
         let value = database.get(&table, &key)?;
-        database.close()?;
-        let Some(value) = value else { return Err(not_found(&self.table, &self.key)) };
-        let mut out = Output::new();
-        print_entry(&mut out, &key, &value, self.json)?;
-        out.flush()
+        let printed = match value {
+            Some(value) => {
+                let mut out = Output::new();
+                print_entry(&mut out, &key, &value, self.json).and_then(|()| out.flush())
+            }
+            None => Err(not_found(&self.table, &self.key)),
+        };
+        close_after(&database, printed)
     }
 }
 
@@ -118,7 +121,7 @@ impl Delete {
         let database = self.place.open()?;
         let table = place::table(&database, &self.table)?;
         let was_there = database.delete(&table, key)?;
-        database.close()?;
-        if was_there { Ok(()) } else { Err(not_found(&self.table, &self.key)) }
+        let told = if was_there { Ok(()) } else { Err(not_found(&self.table, &self.key)) };
+        close_after(&database, told)
     }
 }

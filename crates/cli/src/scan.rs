@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Result};
 use crate::output::Output;
-use crate::place::{self, Place};
+use crate::place::{self, Place, close_after};
 use crate::point::print_entry;
 use crate::text;
 use clap::Args;
@@ -54,16 +54,15 @@ impl Scan {
         let database = self.place.open()?;
         let table = place::table(&database, &self.table)?;
         if end.as_ref().is_some_and(|end| *end <= start) {
-            return Ok(database.close()?);
+            return close_after(&database, Ok(()));
         }
         let mut out = Output::new();
         let mut transaction = database.begin()?;
         let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let range = transaction.range::<&[u8]>(&table, (Bound::Included(start.as_slice()), end));
         let printed = self.print(range, &mut out).and_then(|()| out.flush());
-        transaction.rollback()?;
-        database.close()?;
-        printed
+        let ended = transaction.rollback().map_err(Failure::from);
+        close_after(&database, printed.and(ended))
     }
 
     fn print(&self, range: Range<'_>, out: &mut Output) -> Result<()> {

@@ -1,9 +1,9 @@
 //! `tables`, `stat` and `checkpoint`.
 
-use crate::bytes::{grouped, shown};
+use crate::bytes::{counted, grouped, shown};
 use crate::failure::Result;
 use crate::output::{Output, say};
-use crate::place::Place;
+use crate::place::{Place, close_after};
 use crate::text;
 use clap::Args;
 use katydid::{EngineKind, EngineStat, Lsn, MemoryStat, PagedStat, Stalls, Stat, StreamStat, TxnId};
@@ -20,13 +20,10 @@ pub struct Tables {
 impl Tables {
     pub fn run(self) -> Result<()> {
         let database = self.place.open()?;
-        let names = database.tables()?;
-        database.close()?;
         let mut out = Output::new();
-        for name in names {
-            out.line(text::escaped(name.as_bytes()))?;
-        }
-        out.flush()
+        let lines = database.tables()?;
+        let printed = lines.iter().try_for_each(|name| out.line(text::escaped(name.as_bytes())));
+        close_after(&database, printed.and_then(|()| out.flush()))
     }
 }
 
@@ -47,16 +44,15 @@ impl StatCommand {
     pub fn run(self) -> Result<()> {
         let database = self.place.open()?;
         let stat = database.stat()?;
-        database.close()?;
         let mut out = Output::new();
-        if self.json {
-            out.json(&as_json(&stat))?;
-        } else {
-            for (name, value) in as_lines(&stat) {
-                out.line(format!("{name:<20}{value}"))?;
+        let printed = match self.json {
+            true => out.json(&as_json(&stat)),
+            false => {
+                let mut lines = as_lines(&stat).into_iter();
+                lines.try_for_each(|(name, value)| out.line(format!("{name:<20}{value}")))
             }
-        }
-        out.flush()
+        };
+        close_after(&database, printed.and_then(|()| out.flush()))
     }
 }
 
@@ -89,7 +85,7 @@ fn as_lines(stat: &Stat) -> Lines {
         // The engine may learn to say more than this program knows.
         _ => {}
     }
-    line("active", format!("{} transactions", grouped(stat.transactions_active)));
+    line("active", counted(stat.transactions_active, "transaction"));
     line("commits", grouped(stat.commits));
     line("rollbacks", grouped(stat.rollbacks));
     line("conflicts", grouped(stat.conflicts));
@@ -247,7 +243,7 @@ impl Checkpoint {
         let database = self.place.open()?;
         let lsn = database.checkpoint()?;
         let stat = database.stat()?;
-        database.close()?;
-        say(format!("checkpoint at {lsn}; the log holds {}", shown(stat.log.bytes)))
+        let said = say(format!("checkpoint at {lsn}; the log holds {}", shown(stat.log.bytes)));
+        close_after(&database, said)
     }
 }

@@ -15,10 +15,10 @@ pub enum EscapeError {
     #[error("\\x must be followed by two hexadecimal digits")]
     Hex,
     /// A backslash before anything else.
-    #[error("unknown escape \\{0}: a backslash is written \\\\ (or use --raw, where it stands for itself)")]
+    #[error("unknown escape \\{0}: a backslash is written \\\\")]
     Unknown(char),
     /// A backslash at the end.
-    #[error("a backslash at the end: a backslash is written \\\\ (or use --raw, where it stands for itself)")]
+    #[error("a backslash at the end: a backslash is written \\\\")]
     Trailing,
 }
 

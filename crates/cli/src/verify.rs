@@ -1,6 +1,6 @@
 //! `verify`: reads everything, changes nothing.
 
-use crate::bytes::{grouped, shown};
+use crate::bytes::{counted, grouped, shown};
 use crate::failure::{Failure, Result};
 use crate::output::say;
 use crate::place::Place;
@@ -10,10 +10,10 @@ use katydid::{Database, EngineKind, VerifyReport};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Check every page and the order of every tree, or the last checkpoint, and the log, without opening the database or changing anything
+/// Check every page and the order of every tree, or the last checkpoint, and the log, without changing anything
 ///
-/// Faults go to standard error, the place first; then the exit code is 1. A database that was not closed cleanly is checked
-/// as it lies there.
+/// Faults go to standard error, the place first; then the exit code is 1. A database that was not closed cleanly is recovered in memory,
+/// and checked there. What cannot be opened is never sound. Exit code 3: it could not be found out whether it can be opened.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  katydid verify --dir ./db && echo sound")]
 pub struct Verify {
@@ -54,7 +54,14 @@ impl Verify {
         } else if report.is_sound() && !self.quiet {
             say(summary(&report, engine))?;
         }
-        if report.is_sound() { Ok(()) } else { Err(Failure::Said) }
+        match &report.unchecked {
+            _ if !report.faults.is_empty() => Err(Failure::Said),
+            Some(why) => {
+                eprintln!("not checked: {why}");
+                Err(Failure::Unchecked)
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -63,13 +70,13 @@ fn summary(report: &VerifyReport, engine: EngineKind) -> String {
     let (pages, log) = match engine {
         // It has no pages, and its streams no positions in common.
         EngineKind::Memory => (String::new(), String::new()),
-        _ => (format!("{} pages, ", grouped(report.pages)), format!(" ({})", shown(log))),
+        _ => (format!("{}, ", counted(report.pages, "page")), format!(" ({})", shown(log))),
     };
     format!(
-        "sound: {pages}{} tables, {} keys, {} log records{log}, {}",
-        grouped(report.tables),
-        grouped(report.keys),
-        grouped(report.log_records),
+        "sound: {pages}{}, {}, {}{log}, {}",
+        counted(report.tables, "table"),
+        counted(report.keys, "key"),
+        counted(report.log_records, "log record"),
         if report.clean { "closed cleanly" } else { "not closed cleanly" },
     )
 }
@@ -88,5 +95,6 @@ fn as_json(report: &VerifyReport) -> Value {
         "log_end": report.log_end.get(),
         "faults": faults,
         "notes": report.notes,
+        "unchecked": report.unchecked,
     })
 }

@@ -188,7 +188,8 @@ fn load_survives(engine: &str, seed: u64) {
         let acks = lines_until_killed(child, rng.usize(1..200));
         let last = acks.last().unwrap();
         let acknowledged: usize = last.split(' ').nth(1).unwrap().parse().unwrap();
-        assert_eq!(*last, format!("acknowledged {acknowledged} lines"));
+        let plural = if acknowledged == 1 { "" } else { "s" };
+        assert_eq!(*last, format!("acknowledged {acknowledged} line{plural}"));
         run_in(&db, "verify").expect(0);
         let scanned = run_in(&db, "scan t").expect(0);
         let there = scanned.lines().count();

@@ -3,8 +3,9 @@
 mod found;
 mod measure;
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::output::say;
+use crate::place::is_folder;
 use crate::progress::Progress;
 use clap::Args;
 use found::{Found, Row};
@@ -24,7 +25,7 @@ use std::time::Duration;
     after_help = "Example:\n  katydid bench-disk --dir /mnt/fast\n  katydid bench-disk --dir . --quick --json"
 )]
 pub struct BenchDisk {
-    /// A folder on the device; created if it is missing
+    /// A folder on the device
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
     /// Seconds for each of the 22 measurements (those of fresh blocks end with the file)
@@ -62,15 +63,27 @@ const SYNCS: [usize; 5] = [1, 2, 4, 8, 16];
 
 impl BenchDisk {
     pub fn run(self) -> Result<()> {
-        let place = FileDirectory::open(&self.dir)?.describe();
-        let found = self.measure(place)?;
+        let cannot = |why: &dyn std::fmt::Display| {
+            Failure::failed(format_args!("cannot measure {}: {why}", self.dir.display()))
+        };
+        is_folder(&self.dir).map_err(|why| cannot(&why))?;
+        let place = FileDirectory::open_existing(&self.dir)?.describe();
+        let found = match self.measure(place) {
+            // The folder is there: it is the file that cannot be made, as in /proc.
+            Err(MeasureError::Device(error)) if error.is_not_found() => {
+                return Err(cannot(&"no file can be made in this folder"));
+            }
+            Err(MeasureError::Device(error)) => return Err(cannot(&error)),
+            Err(MeasureError::Other(failure)) => return Err(failure),
+            Ok(found) => found,
+        };
         if self.json {
             return say(found.json().to_string());
         }
         found.print()
     }
 
-    fn measure(&self, place: String) -> Result<Found> {
+    fn measure(&self, place: String) -> std::result::Result<Found, MeasureError> {
         let mut progress = Progress::new("bench-disk");
         let time = Duration::from_secs_f64(if self.quick { 0.1 } else { self.seconds });
         let trials = Trials::run(&self.dir, self.file_bytes, time, |done, what| {
@@ -102,7 +115,25 @@ impl BenchDisk {
             let samples = scratch.measure(&load(Method::Buffered, Way::Synced, depth))?;
             syncs.push(Row::new(depth, &samples, BLOCK)?);
         }
-        Found::new(place, &trials, states, syncs)
+        Ok(Found::new(place, &trials, states, syncs)?)
+    }
+}
+
+/// Why nothing was measured.
+enum MeasureError {
+    Device(Error),
+    Other(Failure),
+}
+
+impl From<Error> for MeasureError {
+    fn from(error: Error) -> Self {
+        MeasureError::Device(error)
+    }
+}
+
+impl From<Failure> for MeasureError {
+    fn from(failure: Failure) -> Self {
+        MeasureError::Other(failure)
     }
 }
 

@@ -6,7 +6,7 @@
 mod lines;
 mod parse;
 
-use crate::bytes::{grouped, shown};
+use crate::bytes::{counted, grouped, shown};
 use crate::failure::{Failure, Result};
 use crate::output::say;
 use crate::place::{Engine, Place};
@@ -188,7 +188,7 @@ impl Loading<'_> {
             let fraction = (self.length > 0).then(|| batch.bytes_read as f64 / self.length as f64);
             self.progress.show(fraction, || {
                 let rate = lines as f64 / started.elapsed().as_secs_f64().max(1e-9);
-                format!("acknowledged {} lines, {} a second", grouped(lines), grouped(rate as u64))
+                format!("acknowledged {}, {} a second", counted(lines, "line"), grouped(rate as u64))
             });
         }
         match bad {
@@ -207,25 +207,35 @@ impl Loading<'_> {
         self.lines += entries.len() as u64;
         self.bytes += entries.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
         if self.acks {
-            say(format!("acknowledged {} lines", self.lines))?;
+            say(format!("acknowledged {}", plain(self.lines)))?;
         }
         Ok(())
     }
 
     fn bad_line(&self, line: u64, why: &str) -> Failure {
         Failure::failed(format_args!(
-            "{}: line {line}: {why}; the {} lines before it are durable",
-            self.name, self.lines
+            "{}: line {line}: {why}; {}",
+            self.name,
+            match self.lines {
+                0 => "nothing was put".to_owned(),
+                1 => "the line before it is durable".to_owned(),
+                lines => format!("the {lines} lines before it are durable"),
+            }
         ))
     }
 
     fn report(&self) -> String {
         format!(
-            "acknowledged {} lines ({}) in {:.2} s: durable in table {:?}",
-            self.lines,
+            "acknowledged {} ({}) in {:.2} s: durable in table {:?}",
+            plain(self.lines),
             shown(self.bytes),
             self.started.elapsed().as_secs_f64(),
             self.table.name(),
         )
     }
+}
+
+/// So many lines, without separators in the number: for programs that read it.
+fn plain(lines: u64) -> String {
+    format!("{lines} line{}", if lines == 1 { "" } else { "s" })
 }

@@ -23,6 +23,14 @@ impl Format {
     }
 }
 
+/// What `load` has to offer for text with backslashes in it.
+fn raw_hint(error: &EscapeError) -> &'static str {
+    match error {
+        EscapeError::Hex => "",
+        EscapeError::Unknown(_) | EscapeError::Trailing => " (or use --raw, where it stands for itself)",
+    }
+}
+
 /// Why a line cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
@@ -32,7 +40,7 @@ pub enum LineError {
     NoSeparator(String),
     #[error("it has {found} fields; the key should be number {wanted}")]
     NoKeyColumn { wanted: usize, found: usize },
-    #[error("{0}")]
+    #[error("{0}{hint}", hint = raw_hint(.0))]
     Escape(#[from] EscapeError),
     #[error("not a JSON object: {0}")]
     Json(String),
