@@ -9,11 +9,14 @@
 //! Invariants:
 //!
 //! 1. What is pending is given to the engine's `end_pending`, which waits for the log, once, in the order of the calls.
-//! 2. The queue is drained before the thread ends, and nothing is put in it after that: who comes later ends its own.
+//! 2. The queue is drained before the thread ends, and nothing is put in it after that: a later committing thread ends its own.
+//! 3. A panic while one transaction is ended shuts the engine off, for what that transaction holds may never be released. The thread goes
+//!    on with the others.
 
 use katydid_wal::Background;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
@@ -24,7 +27,12 @@ pub(crate) trait EndsLater: Send + Sync + 'static {
     fn ender(&self) -> &Ender<Self::Pending>;
     /// Waits until the log has come as far as the transaction asked, or never will, and ends it accordingly.
     fn end_pending(&self, pending: Self::Pending);
+    /// Shuts the engine off, for the reason given: `end_pending` panicked.
+    fn end_panicked(&self, what: &'static str);
 }
+
+/// Why the engine is shut off after a panic.
+const PANICKED: &str = "a panic while a durable transaction was ended";
 
 #[derive(Debug)]
 struct State<P> {
@@ -111,6 +119,52 @@ impl<P> Ender<P> {
 fn run<E: EndsLater>(weak: &Weak<E>) {
     let Some(engine) = weak.upgrade() else { return };
     while let Some(pending) = engine.ender().next() {
-        pending.into_iter().for_each(|pending| engine.end_pending(pending));
+        for pending in pending {
+            // The panic itself has been reported by the hook.
+            if catch_unwind(AssertUnwindSafe(|| engine.end_pending(pending))).is_err() {
+                engine.end_panicked(PANICKED);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Panics when it ends the transaction numbered 2.
+    #[derive(Default)]
+    struct Panics {
+        ender: Ender<u32>,
+        ended: Mutex<Vec<u32>>,
+        shut_off: Mutex<Option<&'static str>>,
+    }
+
+    impl EndsLater for Panics {
+        type Pending = u32;
+
+        fn ender(&self) -> &Ender<u32> {
+            &self.ender
+        }
+
+        fn end_pending(&self, pending: u32) {
+            assert_ne!(pending, 2, "planted");
+            self.ended.lock().push(pending);
+        }
+
+        fn end_panicked(&self, what: &'static str) {
+            *self.shut_off.lock() = Some(what);
+        }
+    }
+
+    #[test]
+    fn a_panic_while_one_transaction_ends_shuts_off_the_engine_and_ends_the_others() {
+        let engine = Arc::new(Panics::default());
+        for pending in 1..=4 {
+            Ender::end_later(&engine, Background::Threads, pending);
+        }
+        engine.ender.stop();
+        assert_eq!(*engine.ended.lock(), [1, 3, 4]);
+        assert_eq!(*engine.shut_off.lock(), Some(PANICKED));
     }
 }

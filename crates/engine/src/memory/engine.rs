@@ -24,7 +24,7 @@ use crate::shard::{SHARDS, shard_of_thread};
 use crate::stat::Pin;
 use crate::{Durability, Lsn};
 use crossbeam_utils::CachePadded;
-use katydid_device::{Gate, Watch};
+use katydid_device::{Cause, Gate, Verb, Watch};
 use katydid_wal::{Admission, AppendError, Background, Dependences, Log, ParallelLog, Place, StreamId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -359,5 +359,10 @@ impl EndsLater for Engine {
     fn end_pending(&self, PendingVersions { committed, held }: PendingVersions) {
         let outcome = self.wait(&committed);
         self.end(&committed, held, &outcome);
+    }
+
+    fn end_panicked(&self, what: &'static str) {
+        let cause = Cause::Io(Arc::new(std::io::Error::other(format!("internal error: {what}"))));
+        self.gate.shut(katydid_device::Error::new(Verb::Write, self.place.clone(), cause));
     }
 }

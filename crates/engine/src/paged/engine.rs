@@ -314,4 +314,8 @@ impl EndsLater for Engine {
             Err(_) => self.keep_locks(locks),
         }
     }
+
+    fn end_panicked(&self, what: &'static str) {
+        let _every_later_call_fails_with_it = self.shut_off(what);
+    }
 }
