@@ -328,6 +328,11 @@ impl Database {
         }
     }
 
+    /// The opening, for tests.
+    pub(crate) fn opening(&self) -> &Opening {
+        self.of.opening()
+    }
+
     /// What background threads would have been asked to do by now, if there are none.
     pub(crate) fn run_background(&self) {
         // No call: the log calls wakers here, which may close the database.

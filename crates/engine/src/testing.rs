@@ -29,6 +29,11 @@ pub fn run_background(database: &Database) {
     database.run_background();
 }
 
+/// Whether a thread that closes the database sleeps because calls of others are under way.
+pub fn close_waits(database: &Database) -> bool {
+    database.opening().close_waits()
+}
+
 /// A number of the calling thread that says, among other things, which stream of a log its transactions go to: the rest of its division
 /// by the number of streams.
 pub fn number_of_thread() -> usize {

@@ -289,7 +289,8 @@ impl Transaction {
     /// Rolls back because `failed` ended it; what to tell the caller: another error if `failed` rests on reads that do not hold any more,
     /// or that will not survive.
     pub(crate) fn conclude(mut self, failed: Error) -> Error {
-        if failed.is_retryable() || failed.is_own_wait() || failed.is_poisoned() {
+        let is_told = failed.is_own_wait() || failed.is_poisoned() || matches!(failed, Error::Closed);
+        if is_told || failed.is_retryable() {
             return failed;
         }
         let outcome = match self.of.has_changes() {

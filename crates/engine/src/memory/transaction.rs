@@ -226,9 +226,10 @@ impl MemoryTransaction {
 
     /// Fails if the transaction can only roll back.
     pub(super) fn check(&self) -> Result<()> {
+        self.inner.engine.check_open()?;
         match &self.failure {
             Some(cause) => Err(Error::MustRollBack { cause: cause.clone() }),
-            None => self.inner.engine.check_open(),
+            None => Ok(()),
         }
     }
 

@@ -31,8 +31,8 @@ const CALL: u64 = 4;
 #[derive(Debug)]
 pub(super) struct Calls {
     shards: Box<[CachePadded<AtomicU64>]>,
-    /// Guards nothing but the sleep of `drain`. A leaf latch.
-    asleep: Mutex<()>,
+    /// Whether `drain` sleeps. A leaf latch.
+    asleep: Mutex<bool>,
     left: Condvar,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Shard(usize);
 impl Calls {
     pub(super) fn new() -> Calls {
         let shards = (0..SHARDS).map(|_| CachePadded::default()).collect();
-        Calls { shards, asleep: Mutex::new(()), left: Condvar::new() }
+        Calls { shards, asleep: Mutex::new(false), left: Condvar::new() }
     }
 
     /// Counts a call in, unless one of the bits `refused_by` is set.
@@ -85,9 +85,16 @@ impl Calls {
         let mut asleep = self.asleep.lock();
         for shard in &self.shards {
             while shard.load(Ordering::Acquire) >= CALL {
+                *asleep = true;
                 self.left.wait(&mut asleep);
+                *asleep = false;
             }
         }
+    }
+
+    /// Whether `drain` sleeps because of calls in flight.
+    pub(super) fn is_draining(&self) -> bool {
+        *self.asleep.lock()
     }
 }
 

@@ -144,6 +144,11 @@ impl Opening {
         if self.is_ending() { Err(Error::Closed) } else { Ok(()) }
     }
 
+    /// Whether the closing thread sleeps because calls or visits are in flight. For tests.
+    pub(crate) fn close_waits(&self) -> bool {
+        self.calls.is_draining()
+    }
+
     /// Begins a visit; see the head of this file. Fails if the database was closed.
     pub(crate) fn visit(&self) -> Result<Visit<'_>> {
         let shard = self.calls.enter(ENDING).ok_or(Error::Closed)?;

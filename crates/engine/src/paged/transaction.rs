@@ -241,15 +241,18 @@ impl PagedTransaction {
 
     /// Fails if the transaction can only roll back.
     pub(crate) fn check(&self) -> Result<()> {
+        self.inner.engine.check_open()?;
         match &self.failure {
             Some(cause) => Err(Error::MustRollBack { cause: cause.clone() }),
-            None => self.inner.engine.check_open(),
+            None => Ok(()),
         }
     }
 
-    /// Remembers a failure after which only rolling back is left.
+    /// Remembers a failure after which only rolling back is left. After the database was closed every call says that anyway.
     pub(crate) fn fail(&mut self, error: Error) -> Error {
-        self.failure = Some(Arc::new(error.clone()));
+        if !matches!(error, Error::Closed) {
+            self.failure = Some(Arc::new(error.clone()));
+        }
         error
     }
 

@@ -1,0 +1,308 @@
+//! Each public call, held up at each of its device calls while another thread closes; and pairs of calls, both held up.
+//!
+//! What must hold each time: no device call of the old opening ends after `close` has returned, no error but `Closed`, the database that
+//! was closed is sound and marked as closed cleanly if no transaction was open, and what was acknowledged is there.
+//!
+//! When is the call released? When `close` has returned, which it must not do before; or when the closing thread sleeps because calls are in
+//! flight (`testing::close_waits`). A closing thread may also wait inside the log or for a latch: then after a while, which
+//! only makes the test weaker.
+
+use crate::common::{self, Rng, options_for};
+use crate::device::{At, Held, Watched, held_up};
+use katydid::{Database, EngineKind, Error, Options, Result, Table, Transaction};
+use katydid_device::MemoryDirectory;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Longest wait for a state that may never come.
+const A_WHILE: Duration = Duration::from_millis(100);
+
+/// A database with something in it, as a call finds it.
+#[derive(Clone)]
+struct World {
+    database: Database,
+    rows: Table,
+    wide: Table,
+}
+
+/// What a call leaves behind, if it was acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    Nothing,
+    /// The value of this key of `rows` has so many bytes.
+    Value(&'static str, usize),
+    /// This key of `rows` is gone.
+    NoValue(&'static str),
+    Table(&'static str),
+    NoTable(&'static str),
+}
+
+/// A public call: its name, what it needs done before, itself, and what it leaves.
+struct Operation {
+    name: &'static str,
+    /// Begins the transaction that the call ends or goes on with.
+    prepare: fn(&World) -> Option<Transaction>,
+    run: fn(&World, Option<Transaction>) -> Result<()>,
+    effect: Effect,
+}
+
+impl Operation {
+    /// Whether its transaction is `long`.
+    fn is_long(&self) -> bool {
+        ["commit", "commit_async", "commit_with", "rollback", "drop of a transaction"].contains(&self.name)
+    }
+}
+
+fn none(_: &World) -> Option<Transaction> {
+    None
+}
+
+fn begun(world: &World) -> Option<Transaction> {
+    Some(world.database.begin().unwrap())
+}
+
+/// A transaction that has changed more than the cache holds, and whose undo is only in the log.
+fn long(world: &World) -> Option<Transaction> {
+    let mut txn = world.database.begin().unwrap();
+    for number in 0..60 {
+        txn.put(&world.wide, format!("{number:04}"), vec![2; 210]).unwrap();
+    }
+    txn.put(&world.rows, "long", vec![b'l'; 7]).unwrap();
+    Some(txn)
+}
+
+fn operation(
+    name: &'static str,
+    prepare: fn(&World) -> Option<Transaction>,
+    effect: Effect,
+    run: fn(&World, Option<Transaction>) -> Result<()>,
+) -> Operation {
+    Operation { name, prepare, run, effect }
+}
+
+fn operations() -> Vec<Operation> {
+    use Effect::{NoTable, NoValue, Nothing, Value};
+    vec![
+        operation("get", none, Nothing, |at, _| at.database.get(&at.wide, "0075").map(drop)),
+        operation("put", none, Value("put", 3), |at, _| at.database.put(&at.rows, "put", "new")),
+        operation("put of a long value", none, Value("huge", 50_000), |at, _| {
+            at.database.put(&at.rows, "huge", vec![3; 50_000])
+        }),
+        operation("delete of a long value", none, NoValue("old"), |at, _| {
+            at.database.delete(&at.rows, "old").map(drop)
+        }),
+        operation("insert and commit", begun, Value("insert", 1), |at, txn| {
+            let mut txn = txn.expect("begun");
+            txn.insert(&at.rows, "insert", "v")?;
+            txn.commit().map(drop)
+        }),
+        operation("get_for_update", begun, Nothing, |at, txn| {
+            txn.expect("begun").get_for_update(&at.wide, "0140").map(drop)
+        }),
+        operation("range", begun, Nothing, |at, txn| {
+            txn.expect("begun").range::<&str>(&at.wide, ..).try_for_each(|entry| entry.map(drop))
+        }),
+        operation("commit", long, Value("long", 7), |_, txn| txn.expect("begun").commit().map(drop)),
+        operation("commit_async", long, Value("long", 7), |_, txn| {
+            common::block_on(txn.expect("begun").commit_async()).map(drop)
+        }),
+        operation("commit_with", long, Value("long", 7), |at, txn| {
+            let (told, is_told) = std::sync::mpsc::channel();
+            let session = at.database.session();
+            txn.expect("begun").commit_with(&session, move |outcome| told.send(outcome.map(drop)).unwrap());
+            // It says `Closed` if the database was closed meanwhile; the callback has run all the same.
+            let _closed = session.drain();
+            is_told.try_recv().expect("a callback of a drained session has run")
+        }),
+        operation("rollback", long, NoValue("long"), |_, txn| txn.expect("begun").rollback()),
+        operation("drop of a transaction", long, Nothing, |_, txn| {
+            drop(txn);
+            Ok(())
+        }),
+        operation("rollback_to", begun, Value("before", 1), |at, txn| {
+            let mut txn = txn.expect("begun");
+            txn.put(&at.rows, "before", "v")?;
+            let savepoint = txn.savepoint();
+            txn.put(&at.wide, "0100", vec![4; 300])?;
+            txn.rollback_to(&savepoint)?;
+            txn.commit().map(drop)
+        }),
+        operation("sync", none, Nothing, |at, _| at.database.sync().map(drop)),
+        operation("checkpoint", none, Nothing, |at, _| at.database.checkpoint().map(drop)),
+        operation(
+            "checkpoint with nothing new",
+            |at| {
+                at.database.checkpoint().unwrap();
+                None
+            },
+            Nothing,
+            |at, _| at.database.checkpoint().map(drop),
+        ),
+        operation("table", none, Effect::Table("made"), |at, _| at.database.table("made").map(drop)),
+        operation("open_table", none, Nothing, |at, _| at.database.open_table("unused").map(drop)),
+        operation("tables", none, Nothing, |at, _| at.database.tables().map(drop)),
+        operation("drop_table", none, NoTable("dropped"), |at, _| {
+            at.database.drop_table("dropped").map(drop)
+        }),
+        operation("verify", none, Nothing, |at, _| {
+            common::assert_sound(&at.database.verify(None)?);
+            Ok(())
+        }),
+        operation("stat", none, Nothing, |at, _| at.database.stat().map(drop)),
+        operation("close", none, Nothing, |at, _| at.database.close()),
+    ]
+}
+
+fn options(engine: EngineKind) -> Options {
+    let mut options = Options { undo_bytes: 0, ..options_for(engine) };
+    options.log.segment_bytes = 64 << 10;
+    options.log.reserve_bytes = 64 << 10;
+    options.log.ring_bytes = 64 << 10;
+    options.log.run_ahead_bytes = 16 << 10;
+    options
+}
+
+/// A database that was filled, closed and opened again, so that its pages are not in memory.
+fn world(engine: EngineKind) -> (World, Watched, MemoryDirectory) {
+    let memory = MemoryDirectory::new();
+    let database = Database::open_in(Arc::new(memory.clone()), options(engine)).unwrap();
+    for name in ["rows", "wide", "unused", "dropped"] {
+        let table = database.table(name).unwrap();
+        let mut txn = database.begin().unwrap();
+        (0..100).for_each(|number| txn.put(&table, format!("{number:04}"), vec![1; 200]).unwrap());
+        txn.put(&table, "old", vec![5; 20_000]).unwrap();
+        txn.commit().unwrap();
+    }
+    database.close().unwrap();
+    drop(database);
+    let watched = Watched::new(Arc::new(memory.clone()));
+    let database = Database::open_in(Arc::new(watched.clone()), options(engine)).unwrap();
+    let table = |name| database.open_table(name).unwrap().unwrap();
+    let (rows, wide) = (table("rows"), table("wide"));
+    database.put(&rows, "news", "1").unwrap();
+    (World { database, rows, wide }, watched, memory)
+}
+
+/// An operation on a thread of its own, held up.
+struct Running {
+    held: Held,
+    thread: JoinHandle<Result<()>>,
+    effect: Effect,
+    name: &'static str,
+}
+
+fn run(world: &World, operation: &Operation, txn: Option<Transaction>, at: usize) -> Running {
+    let (world, body) = (world.clone(), operation.run);
+    let (held, thread) = held_up(At::Nth(at), move || body(&world, txn));
+    Running { held, thread, effect: operation.effect, name: operation.name }
+}
+
+/// Closes the database while `running` are held up, lets them go, and checks what is left.
+fn close_beside(
+    engine: EngineKind,
+    opened: (World, Watched, MemoryDirectory),
+    running: Vec<Running>,
+    what: &str,
+) {
+    let (World { database, .. }, watched, memory) = opened;
+    let (closing, watch) = (database.clone(), watched.clone());
+    let close = std::thread::spawn(move || {
+        let outcome = closing.close();
+        watch.is_closed();
+        outcome
+    });
+    let until = Instant::now() + A_WHILE;
+    while !close.is_finished() && !katydid::testing::close_waits(&database) && Instant::now() < until {
+        std::thread::yield_now();
+    }
+    let mut effects = Vec::new();
+    let is_pair = running.len() > 1;
+    running.iter().for_each(|running| running.held.release());
+    for Running { thread, effect, name, .. } in running {
+        match thread.join().expect("no call panics") {
+            Ok(()) => effects.push(effect),
+            Err(Error::Closed) => {}
+            // The other one was first.
+            Err(error) if is_pair && (error.is_retryable() || matches!(error, Error::KeyExists)) => {}
+            Err(error) => panic!("{what}: {name} failed: {error}"),
+        }
+    }
+    close
+        .join()
+        .expect("close does not panic")
+        .unwrap_or_else(|error| panic!("{what}: close failed: {error}"));
+    assert_eq!(watched.late(), Vec::<String>::new(), "{what}: device calls that outlive close");
+    drop(database);
+    let report = Database::verify_in(Arc::new(memory.clone()), None).unwrap();
+    assert!(report.is_sound(), "{what}: {:#?}", report.faults);
+    let next = Database::open_in(Arc::new(memory), options(engine)).unwrap();
+    let rows = next.open_table("rows").unwrap().expect("it was there");
+    let mut found: BTreeMap<_, _> =
+        common::contents(&next, &rows).into_iter().map(|(key, value)| (key, value.len())).collect();
+    assert_eq!(found.remove(&b"news"[..]), Some(1), "{what}: an acknowledged commit is lost");
+    for effect in effects {
+        match effect {
+            Effect::Nothing => {}
+            Effect::Value(key, length) => {
+                assert_eq!(found.get(key.as_bytes()), Some(&length), "{what}: {key:?} was acknowledged");
+            }
+            Effect::NoValue(key) => assert_eq!(found.get(key.as_bytes()), None, "{what}: {key:?} is gone"),
+            Effect::Table(name) => assert!(next.open_table(name).unwrap().is_some(), "{what}: {name:?}"),
+            Effect::NoTable(name) => assert!(next.open_table(name).unwrap().is_none(), "{what}: {name:?}"),
+        }
+    }
+    common::assert_sound(&next.verify(None).unwrap());
+}
+
+pub fn each_call_held_up_at_each_device_call(engine: EngineKind) {
+    let mut held = 0;
+    for operation in operations() {
+        for at in 0.. {
+            let opened = world(engine);
+            let txn = (operation.prepare)(&opened.0);
+            let running = run(&opened.0, &operation, txn, at);
+            let Ok(call) = running.held.reached.recv() else {
+                // It has ended before.
+                close_beside(engine, opened, vec![running], operation.name);
+                break;
+            };
+            held += 1;
+            let what = format!("{engine}: {}, held up at call {at}, {call}", operation.name);
+            close_beside(engine, opened, vec![running], &what);
+        }
+    }
+    // Else the device is not where calls are held up.
+    assert!(held > 30, "only {held} device calls were held up");
+}
+
+pub fn pairs_of_calls_held_up(engine: EngineKind) {
+    let seed = common::seed(fastrand::u64(..));
+    println!("replay with KATYDID_SEED={seed}");
+    let mut rng = Rng::with_seed(seed);
+    let operations = operations();
+    for first in &operations {
+        for second in &operations {
+            let (one, two) = (rng.usize(..4), rng.usize(..4));
+            let what = format!("{engine}, seed {seed}: {} at {one} and {} at {two}", first.name, second.name);
+            let opened = world(engine);
+            // Two that have changed the same keys would wait for each other here.
+            if first.is_long() && second.is_long() {
+                continue;
+            }
+            // Before the first is held up, which may be in the way.
+            let (txn_of_first, txn_of_second) = ((first.prepare)(&opened.0), (second.prepare)(&opened.0));
+            let mut running = vec![run(&opened.0, first, txn_of_first, one)];
+            // Or it waits for the second one's transaction.
+            let _reached_or_ended = running[0].held.reached.recv_timeout(A_WHILE);
+            running.push(run(&opened.0, second, txn_of_second, two));
+            // Or it waits for the first.
+            let _reached_or_ended = running[1].held.reached.recv_timeout(A_WHILE / 20);
+            if rng.bool() {
+                running.reverse();
+            }
+            close_beside(engine, opened, running, &what);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! A directory that holds up one device call of one thread, and knows which calls an opening makes after it was closed.
+
+use katydid_device::{Create, Directory, DirectoryLock, File, Method, Result, WriteMode};
+use std::cell::RefCell;
+use std::io::IoSlice;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+/// Where a thread's device call is to be held up.
+struct HoldUp {
+    at: At,
+    reached: Sender<String>,
+    leave: Receiver<()>,
+}
+
+/// Which device call of a thread.
+#[derive(Debug, Clone, Copy)]
+pub enum At {
+    /// Its nth, counted from zero.
+    Nth(usize),
+    /// The first write of a file of this name.
+    Write(&'static str),
+}
+
+thread_local! {
+    static HOLD_UP: RefCell<Option<HoldUp>> = const { RefCell::new(None) };
+}
+
+/// The other side of a thread that is to be held up.
+pub struct Held {
+    /// Which call it was; an error if the thread ends before it gets there.
+    pub reached: Receiver<String>,
+    leave: Sender<()>,
+}
+
+impl Held {
+    /// Lets the thread go on, now or whenever it gets there.
+    pub fn release(&self) {
+        let _ended = self.leave.send(());
+    }
+}
+
+/// Runs `work` on a thread of its own, one device call of which is held up until it is released.
+pub fn held_up<T: Send + 'static>(
+    at: At,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> (Held, std::thread::JoinHandle<T>) {
+    let ((reached, is_reached), (leave, may_leave)) = (channel(), channel());
+    let thread = std::thread::spawn(move || {
+        HOLD_UP.with(|slot| *slot.borrow_mut() = Some(HoldUp { at, reached, leave: may_leave }));
+        let done = work();
+        // Drops the sender: there is no such call.
+        HOLD_UP.with(|slot| slot.borrow_mut().take());
+        done
+    });
+    (Held { reached: is_reached, leave }, thread)
+}
+
+/// What one opening does with the directory.
+#[derive(Debug, Default)]
+struct Watch {
+    /// `close` has returned.
+    closed: AtomicBool,
+    /// Calls that ended after that.
+    late: Mutex<Vec<String>>,
+}
+
+impl Watch {
+    /// Makes a call, perhaps late.
+    fn call<T>(&self, verb: &str, name: &str, call: impl FnOnce() -> Result<T>) -> Result<T> {
+        let due = HOLD_UP.with(|slot| {
+            let mut slot = slot.borrow_mut();
+            let is_due = match slot.as_mut()?.at {
+                At::Nth(0) => true,
+                At::Nth(ref mut more) => {
+                    *more -= 1;
+                    false
+                }
+                At::Write(wanted) => verb == "write" && name == wanted,
+            };
+            if is_due { slot.take() } else { None }
+        });
+        if let Some(HoldUp { reached, leave, .. }) = due {
+            let _gone = reached.send(format!("{verb} {name}"));
+            let _gone = leave.recv();
+        }
+        let outcome = call();
+        if self.closed.load(Ordering::SeqCst) {
+            self.late.lock().unwrap().push(format!("{verb} {name}"));
+        }
+        outcome
+    }
+}
+
+/// The directory, as one opening sees it.
+#[derive(Debug, Clone)]
+pub struct Watched {
+    inner: Arc<dyn Directory>,
+    path: String,
+    watch: Arc<Watch>,
+}
+
+impl Watched {
+    pub fn new(inner: Arc<dyn Directory>) -> Watched {
+        Watched { inner, path: String::new(), watch: Arc::default() }
+    }
+
+    /// To be called when `close` has returned: from now on each call is late.
+    pub fn is_closed(&self) {
+        self.watch.closed.store(true, Ordering::SeqCst);
+    }
+
+    /// Calls that ended after that.
+    pub fn late(&self) -> Vec<String> {
+        self.watch.late.lock().unwrap().clone()
+    }
+
+    fn file(&self, name: &str, inner: Arc<dyn File>) -> Arc<dyn File> {
+        let name = format!("{}{name}", self.path);
+        Arc::new(WatchedFile { inner, name, watch: self.watch.clone() })
+    }
+
+    fn folder(&self, name: &str, inner: Arc<dyn Directory>) -> Arc<dyn Directory> {
+        Arc::new(Watched { inner, path: format!("{}{name}/", self.path), watch: self.watch.clone() })
+    }
+
+    fn call<T>(&self, verb: &str, name: &str, call: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.watch.call(verb, &format!("{}{name}", self.path), call)
+    }
+}
+
+#[derive(Debug)]
+struct WatchedFile {
+    inner: Arc<dyn File>,
+    name: String,
+    watch: Arc<Watch>,
+}
+
+impl Directory for Watched {
+    fn open(&self, name: &str, create: Create, method: Method) -> Result<Arc<dyn File>> {
+        self.call("open", name, || Ok(self.file(name, self.inner.open(name, create, method)?)))
+    }
+
+    fn open_read_only(&self, name: &str) -> Result<Arc<dyn File>> {
+        self.call("open", name, || Ok(self.file(name, self.inner.open_read_only(name)?)))
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        self.call("list", "", || self.inner.list())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.call("rename", to, || self.inner.rename(from, to))
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.call("remove", name, || self.inner.remove(name))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.call("sync", "", || self.inner.sync())
+    }
+
+    fn lock(&self) -> Result<Box<dyn DirectoryLock>> {
+        self.inner.lock()
+    }
+
+    fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>> {
+        self.call("open", name, || Ok(self.folder(name, self.inner.subdirectory(name)?)))
+    }
+
+    fn existing_subdirectory(&self, name: &str) -> Result<Option<Arc<dyn Directory>>> {
+        let inner = self.call("open", name, || self.inner.existing_subdirectory(name))?;
+        Ok(inner.map(|inner| self.folder(name, inner)))
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
+
+impl File for WatchedFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        self.watch.call("read", &self.name, || self.inner.read_at(buffer, offset))
+    }
+
+    fn write_at(&self, parts: &[IoSlice<'_>], offset: u64, mode: WriteMode) -> Result<()> {
+        self.watch.call("write", &self.name, || self.inner.write_at(parts, offset, mode))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.watch.call("sync", &self.name, || self.inner.sync())
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.inner.len()
+    }
+
+    fn prepare(&self, from: u64, to: u64) -> Result<()> {
+        self.watch.call("prepare", &self.name, || self.inner.prepare(from, to))
+    }
+
+    fn truncate(&self, length: u64) -> Result<()> {
+        self.watch.call("truncate", &self.name, || self.inner.truncate(length))
+    }
+
+    fn drop_cache(&self) -> Result<()> {
+        self.watch.call("drop the cache of", &self.name, || self.inner.drop_cache())
+    }
+
+    fn method(&self) -> Method {
+        self.inner.method()
+    }
+
+    fn alignment(&self) -> usize {
+        self.inner.alignment()
+    }
+}

@@ -1,0 +1,317 @@
+//! What closing does not wait for, from where it may be called, and what callers that close at the same time are told.
+//!
+//! A waiter that is not told would wait for hours: then the test does not end.
+
+use crate::common::{self, options_for};
+use crate::device::{At, Watched, held_up};
+use katydid::{Database, EngineKind, Error, Options, Result, Table};
+use katydid_device::{Fault, MemoryDirectory, SimDevice, Verb};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+const FOR_EVER: Duration = Duration::from_secs(1_000_000);
+
+fn patient(engine: EngineKind) -> Options {
+    Options { lock_wait: FOR_EVER, retries: 1_000_000, ..options_for(engine) }
+}
+
+fn open(memory: &MemoryDirectory, options: Options) -> (Database, Table) {
+    let database = Database::open_in(Arc::new(memory.clone()), options).unwrap();
+    let table = database.table("t").unwrap();
+    (database, table)
+}
+
+/// Waits for a state that must come.
+fn until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        std::thread::yield_now();
+    }
+}
+
+fn assert_closed<T: std::fmt::Debug>(outcome: Result<T>) {
+    assert!(matches!(outcome, Err(Error::Closed)), "{outcome:?}");
+}
+
+// ---- waiters
+
+pub fn a_waiter_for_a_lock_is_told(engine: EngineKind) {
+    let memory = MemoryDirectory::new();
+    let (database, table) = open(&memory, patient(engine));
+    let mut holder = database.begin().unwrap();
+    holder.put(&table, "k", "v").unwrap();
+    let waiting = |count| until(|| database.stat().unwrap().paged().unwrap().lock_waits == count);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| database.put(&table, "k", "w"));
+        waiting(1);
+        let reader = scope.spawn(|| database.get(&table, "k"));
+        waiting(2);
+        let ranger =
+            scope.spawn(|| database.begin().unwrap().range::<&str>(&table, ..).next().unwrap().map(drop));
+        waiting(3);
+        let checker = scope.spawn(|| database.verify(None).map(drop));
+        waiting(4);
+        database.close().unwrap();
+        assert_closed(writer.join().unwrap());
+        assert_closed(reader.join().unwrap());
+        assert_closed(ranger.join().unwrap());
+        assert_closed(checker.join().unwrap());
+    });
+    assert_closed(holder.commit());
+}
+
+pub fn a_drop_that_waits_for_a_transaction_is_told(engine: EngineKind) {
+    let memory = MemoryDirectory::new();
+    let (database, table) = open(&memory, patient(engine));
+    let mut user = database.begin().unwrap();
+    user.put(&table, "k", "v").unwrap();
+    let other = database.clone();
+    let dropper = std::thread::spawn(move || other.drop_table("t"));
+    if engine == EngineKind::Paged {
+        until(|| database.stat().unwrap().paged().unwrap().lock_waits == 1);
+    }
+    database.close().unwrap();
+    assert_closed(dropper.join().unwrap());
+    drop((user, table, database));
+    let (next, table) = open(&memory, patient(engine));
+    assert_eq!(next.get(&table, "k").unwrap(), None);
+}
+
+/// Of the memory engine there are 4,095 slots for open transactions.
+pub fn a_begin_that_waits_for_a_slot_is_told(engine: EngineKind) {
+    let memory = MemoryDirectory::new();
+    let (database, _) = open(&memory, patient(engine));
+    let open: Vec<_> = (0..4095).map(|_| database.begin().unwrap()).collect();
+    let (begins, has_begun) = channel();
+    let other = database.clone();
+    let beginner = std::thread::spawn(move || {
+        begins.send(()).unwrap();
+        other.begin().map(drop)
+    });
+    has_begun.recv().unwrap();
+    database.close().unwrap();
+    match beginner.join().unwrap() {
+        // It was told before it had begun, or begins without waiting.
+        Err(Error::Closed) => {}
+        Ok(()) => assert_eq!(engine, EngineKind::Paged),
+        other => panic!("{other:?}"),
+    }
+    drop(open);
+}
+
+// ---- callers
+
+/// A closing that is held up at its last write of the control file, on a thread of its own; `work` runs meanwhile.
+fn beside_a_slow_close(
+    engine: EngineKind,
+    work: impl FnOnce(&Database, Sender<Result<()>>),
+) -> Vec<Result<()>> {
+    let memory = MemoryDirectory::new();
+    let watched = Watched::new(Arc::new(memory.clone()));
+    let database = Database::open_in(Arc::new(watched), options_for(engine)).unwrap();
+    let table = database.table("t").unwrap();
+    database.put(&table, "k", "v").unwrap();
+    let closing = database.clone();
+    let (held, first) = held_up(At::Write("katydid.control"), move || closing.close());
+    held.reached.recv().unwrap();
+    let (told, is_told) = channel();
+    work(&database, told);
+    // None is told while the first is at it. (Given a moment; without it the test could only see less.)
+    assert!(is_told.recv_timeout(Duration::from_millis(50)).is_err(), "a closer was told too early");
+    held.release();
+    let mut outcomes = vec![first.join().unwrap()];
+    outcomes.extend(is_told.iter());
+    drop((table, database));
+    open(&memory, options_for(engine));
+    outcomes
+}
+
+pub fn closers_at_the_same_time_return_when_it_is_done(engine: EngineKind) {
+    let outcomes = beside_a_slow_close(engine, |database, told| {
+        for _ in 0..2 {
+            let (told, database) = (told.clone(), database.clone());
+            std::thread::spawn(move || told.send(database.close()).unwrap());
+        }
+    });
+    assert_eq!(outcomes.len(), 3);
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+}
+
+/// Not the very last one here, which the closing thread has: one that is dropped meanwhile waits for nothing, and the drop of the last one closes
+/// no second time.
+pub fn the_last_handle_waits_as_well(engine: EngineKind) {
+    let memory = MemoryDirectory::new();
+    let watched = Watched::new(Arc::new(memory.clone()));
+    let database = Database::open_in(Arc::new(watched), options_for(engine)).unwrap();
+    let table = database.table("t").unwrap();
+    database.put(&table, "k", "v").unwrap();
+    let (held, last) = held_up(At::Write("katydid.control"), move || drop(database));
+    held.reached.recv().unwrap();
+    match Database::open_in(Arc::new(memory.clone()), options_for(engine)) {
+        Err(Error::Locked { .. }) => {}
+        other => panic!("the directory was given back too early: {other:?}"),
+    }
+    held.release();
+    last.join().unwrap();
+    let (next, table) = open(&memory, options_for(engine));
+    assert_eq!(next.get(&table, "k").unwrap().as_deref(), Some(&b"v"[..]));
+}
+
+pub fn a_failure_is_told_to_every_closer(engine: EngineKind) {
+    let device = SimDevice::new(1);
+    let database = Database::open_in(device.directory(), options_for(engine)).unwrap();
+    let table = database.table("t").unwrap();
+    database.put(&table, "k", "v").unwrap();
+    device.fail_when(|verb, _, _| matches!(verb, Verb::Write | Verb::Sync).then_some(Fault::Io));
+    let first = database.close();
+    assert!(first.is_err(), "the device failed");
+    let second = database.clone().close();
+    assert_eq!(format!("{first:?}"), format!("{second:?}"));
+    assert_closed(database.begin().map(drop));
+}
+
+pub fn every_call_on_a_closed_database_says_so(engine: EngineKind) {
+    let memory = MemoryDirectory::new();
+    let (database, table) = open(&memory, options_for(engine));
+    let session = database.session();
+    let begin = || database.begin().unwrap();
+    let (mut txn, unused) = (begin(), [begin(), begin(), begin()]);
+    let savepoint = txn.savepoint();
+    txn.put(&table, "k", "lost").unwrap();
+    let written = || {
+        let mut txn = begin();
+        txn.put(&table, fastrand::u64(..).to_le_bytes(), "lost").unwrap();
+        txn
+    };
+    let (for_commit, for_async, for_session, for_rollback) = (written(), written(), written(), written());
+    let future = {
+        let mut txn = begin();
+        txn.put(&table, "kept", "1").unwrap();
+        txn.commit_async()
+    };
+    database.close().unwrap();
+
+    assert_closed(database.table("t"));
+    assert_closed(database.open_table("t"));
+    assert_closed(database.tables());
+    assert_closed(database.drop_table("t"));
+    assert_closed(database.begin().map(drop));
+    assert_closed(database.begin_read_only().map(drop));
+    assert_closed(database.transact(|_| Ok(())));
+    assert_closed(database.get(&table, "k"));
+    assert_closed(database.put(&table, "k", "1"));
+    assert_closed(database.delete(&table, "k"));
+    assert_closed(database.sync());
+    assert_closed(database.checkpoint());
+    assert_closed(database.stat().map(drop));
+    assert_closed(database.verify(None).map(drop));
+    assert_closed(txn.get(&table, "k"));
+    assert_closed(txn.get_for_update(&table, "k"));
+    assert_closed(txn.put(&table, "k", "1"));
+    assert_closed(txn.insert(&table, "l", "1"));
+    assert_closed(txn.delete(&table, "k"));
+    assert_closed(txn.range::<&str>(&table, ..).next().unwrap());
+    assert_closed(txn.rollback_to(&savepoint));
+    let [commit, rollback, with] = unused;
+    assert_closed(commit.commit());
+    assert_closed(rollback.rollback());
+    assert_closed(for_commit.commit());
+    assert_closed(common::block_on(for_async.commit_async()));
+    assert_closed(for_rollback.rollback());
+    let told: Arc<Mutex<Vec<Result<_>>>> = Arc::default();
+    for txn in [with, for_session] {
+        let told = told.clone();
+        txn.commit_with(&session, move |outcome| told.lock().unwrap().push(outcome));
+    }
+    assert_eq!(session.poll(), 2);
+    std::mem::take(&mut *told.lock().unwrap()).into_iter().for_each(assert_closed);
+    assert_closed(session.drain());
+    // It was committed before.
+    common::block_on(future).unwrap();
+
+    drop((txn, session, table, database));
+    let (next, table) = open(&memory, options_for(engine));
+    assert_eq!(common::contents(&next, &table).into_keys().collect::<Vec<_>>(), [b"kept"]);
+    common::assert_sound(&next.verify(None).unwrap());
+}
+
+// ---- places
+
+pub fn a_body_may_close(engine: EngineKind) {
+    let memory = MemoryDirectory::new();
+    let (database, table) = open(&memory, patient(engine));
+    assert_closed(database.transact(|txn| {
+        txn.put(&table, "k", "lost")?;
+        database.close()
+    }));
+    drop((table, database));
+    let (next, table) = open(&memory, patient(engine));
+    assert_eq!(next.get(&table, "k").unwrap(), None);
+}
+
+pub fn a_callback_may_close(engine: EngineKind) {
+    let memory = MemoryDirectory::new();
+    let (database, table) = open(&memory, patient(engine));
+    let session = database.session();
+    let told: Arc<Mutex<Vec<_>>> = Arc::default();
+    for number in 0..3 {
+        let mut txn = database.begin().unwrap();
+        txn.put(&table, [number], "kept").unwrap();
+        let (told, database) = (told.clone(), database.clone());
+        txn.commit_with(&session, move |outcome| {
+            told.lock().unwrap().push((outcome.is_ok(), database.close().is_ok()))
+        });
+    }
+    assert_closed(session.drain());
+    assert_eq!(*told.lock().unwrap(), [(true, true); 3]);
+}
+
+pub fn a_check_may_be_closed_from_its_progress(engine: EngineKind) {
+    let memory = MemoryDirectory::new();
+    let (database, table) = open(&memory, patient(engine));
+    database.put(&table, "k", "v").unwrap();
+    let closing = database.clone();
+    let outcome = database.verify(Some(Arc::new(move |_, _| closing.close().unwrap())));
+    assert_closed(outcome.map(drop));
+    drop((table, database));
+    let (next, table) = open(&memory, patient(engine));
+    assert_eq!(next.get(&table, "k").unwrap().as_deref(), Some(&b"v"[..]));
+}
+
+/// Closes the database when it is called, and says how that went.
+struct Closer(Database, Mutex<Sender<Result<()>>>);
+
+impl Wake for Closer {
+    fn wake(self: Arc<Self>) {
+        let outcome = self.0.close();
+        let _gone = self.1.lock().unwrap().send(outcome);
+    }
+}
+
+pub fn a_waker_may_close(engine: EngineKind) {
+    let memory = MemoryDirectory::new();
+    let watched = Watched::new(Arc::new(memory.clone()));
+    let database = Database::open_in(Arc::new(watched), patient(engine)).unwrap();
+    let table = database.table("t").unwrap();
+    let (told, is_told) = channel();
+    let waker = Waker::from(Arc::new(Closer(database.clone(), Mutex::new(told))));
+    let mut waits = false;
+    for number in 0..1000_u32 {
+        let mut txn = database.begin().unwrap();
+        txn.put(&table, number.to_be_bytes(), "kept").unwrap();
+        let mut future = txn.commit_async();
+        let polled = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
+        waits = polled.is_pending();
+        if waits {
+            is_told.recv().expect("the waker is called").unwrap();
+            let again = Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop()));
+            assert!(matches!(again, Poll::Ready(Ok(_))), "{again:?}");
+            break;
+        }
+    }
+    assert!(waits, "no commit was pending when it was polled");
+    assert_closed(database.begin().map(drop));
+}
