@@ -278,7 +278,7 @@ pub fn each_call_held_up_at_each_device_call(engine: EngineKind) {
 }
 
 pub fn pairs_of_calls_held_up(engine: EngineKind) {
-    let seed = common::seed(fastrand::u64(..));
+    let seed = common::seed(common::fresh_seed());
     println!("replay with KATYDID_SEED={seed}");
     let mut rng = Rng::with_seed(seed);
     let operations = operations();

@@ -54,7 +54,7 @@ fn work(database: &Database, table: &Table, thread: u64, opening: u64, seed: u64
 }
 
 pub fn committers_beside_close_leave_a_true_mark(engine: EngineKind) {
-    let seed = common::seed(fastrand::u64(..));
+    let seed = common::seed(common::fresh_seed());
     println!("replay with KATYDID_SEED={seed}");
     let mut rng = Rng::with_seed(seed);
     let memory = MemoryDirectory::new();

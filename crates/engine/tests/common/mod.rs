@@ -58,11 +58,16 @@ pub fn seed(default: u64) -> u64 {
     std::env::var("KATYDID_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
+/// A seed that no run had before. It leaves room above itself, because tests add numbers to seeds.
+pub fn fresh_seed() -> u64 {
+    fastrand::u64(..1 << 48)
+}
+
 /// The seeds of a test: `fixed` ones from `first` on, which are the same in every run, and `fresh` new ones, the first of which is printed.
 /// `KATYDID_SEED` replaces both by as many from there on.
 pub fn seeds(first: u64, fixed: u64, fresh: u64) -> impl Iterator<Item = u64> {
     let told = std::env::var("KATYDID_SEED").is_ok();
-    let new = if told { seed(first).wrapping_add(fixed) } else { fastrand::u64(..) };
+    let new = if told { seed(first).wrapping_add(fixed) } else { fresh_seed() };
     if !told && fresh > 0 {
         println!("new seeds: KATYDID_SEED={new}");
     }

@@ -436,7 +436,7 @@ fn one_sync() {
 fn campaign() {
     let Some(length) = setting("KATYDID_SECONDS").map(Duration::from_secs) else { return };
     let start = Instant::now();
-    let mut seed = common::seed(fastrand::u64(..));
+    let mut seed = common::seed(common::fresh_seed());
     let (mut points, mut seen) = (0u64, 0u64);
     let only = std::env::var_os("KATYDID_ENGINE");
     let workers = turns::workers();

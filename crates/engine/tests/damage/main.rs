@@ -370,7 +370,7 @@ fn damage_is_refused_or_changes_nothing_that_is_read() {
     let _alone = alone();
     let setting = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let length = Duration::from_secs(setting("KATYDID_SECONDS").unwrap_or(0));
-    let mut seeds = Rng::with_seed(setting("KATYDID_SEED").unwrap_or_else(|| fastrand::u64(..)));
+    let mut seeds = Rng::with_seed(setting("KATYDID_SEED").unwrap_or_else(common::fresh_seed));
     let mut seed = setting("KATYDID_SEED").unwrap_or_else(|| seeds.u64(..));
     let (start, mut table, mut tried) = (Instant::now(), Table::default(), 0);
     loop {
@@ -387,7 +387,7 @@ fn damage_is_refused_or_changes_nothing_that_is_read() {
 /// Tries one kind of damage at each sector of each file that is named so.
 fn every(kind: Kind, file: &str, harms: impl Fn(&Subject) -> Vec<Harm>) -> Vec<(Case, Seen)> {
     let _alone = alone();
-    let seed = common::seed(fastrand::u64(..));
+    let seed = common::seed(common::fresh_seed());
     println!("replay with KATYDID_SEED={seed}");
     let (subject, other) = (Subject::new(kind, seed), Subject::new(kind, seed ^ 1));
     let (_, sound) = look(&subject, &subject.image, true, None);

@@ -330,7 +330,7 @@ fn lives(engine: EngineKind, method: Method, is_striped: bool) {
     if !is_permitted() {
         return;
     }
-    let seed = common::seed(fastrand::u64(..));
+    let seed = common::seed(common::fresh_seed());
     println!("KATYDID_SEED={seed}");
     let seen = live(Case::Store(Life { engine, method, seed, units: 12 }), is_striped);
     expect(method, &seen);
@@ -378,7 +378,7 @@ fn what_a_log_alone_keeps_is_what_was_acknowledged() {
     if !is_permitted() {
         return;
     }
-    let seed = common::seed(fastrand::u64(..));
+    let seed = common::seed(common::fresh_seed());
     println!("KATYDID_SEED={seed}");
     for (nth, sync) in SyncKind::ALL.into_iter().enumerate() {
         let method = Method::ALL[(nth + seed as usize % 3) % 3];
