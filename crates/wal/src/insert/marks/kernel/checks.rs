@@ -212,7 +212,7 @@ mod mutants {
             (Mutant::NoAnnounce, By::Explorer),
             (Mutant::RelaxedReserve, By::Explorer),
             (Mutant::ReleaseOnlyReserve, By::Explorer),
-            (Mutant::RelaxedFinish, By::Both),
+            (Mutant::RelaxedFinish, By::Explorer),
             (Mutant::NeverWithdrawn, By::Both),
             (Mutant::MarksCutoffLast, By::Both),
         ],
