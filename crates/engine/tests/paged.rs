@@ -3,7 +3,7 @@
 mod common;
 
 use common::{block_on, contents, key, small_options};
-use katydid::{CommitFuture, Database, Error, Options, Table};
+use katydid::{CommitFuture, Database, Error, Options, Table, Transaction};
 use katydid_device::{Directory, MemoryDirectory, SimDevice};
 use std::future::Future;
 use std::pin::Pin;
@@ -31,14 +31,26 @@ fn sizes_out_of_range_are_named() {
     assert_eq!(bad(|o| o.cache_bytes = 4096), "cache_bytes");
 }
 
+/// An open transaction that another thread has used last: a thread that waits for it does not wait for itself.
+fn of_another_thread(
+    database: &Database,
+    does: impl FnOnce(&mut Transaction) -> katydid::Result<()> + Send,
+) -> Transaction {
+    let begin = || {
+        let mut txn = database.begin().unwrap();
+        does(&mut txn).unwrap();
+        txn
+    };
+    std::thread::scope(|scope| scope.spawn(begin).join().expect("no panic"))
+}
+
 #[test]
 fn a_drop_waits_for_the_tables_users() {
     let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
     let options = Options { lock_wait: Duration::from_millis(20), ..small_options() };
     let database = Database::open_in(directory, options).unwrap();
     let table = database.table("t").unwrap();
-    let mut txn = database.begin().unwrap();
-    txn.put(&table, "a", "1").unwrap();
+    let txn = of_another_thread(&database, |txn| txn.put(&table, "a", "1"));
     assert!(matches!(database.drop_table("t"), Err(Error::Conflict { .. })));
     txn.commit().unwrap();
     assert!(database.drop_table("t").unwrap());
@@ -49,8 +61,7 @@ fn a_conflict_names_both_and_leaves_only_rollback() {
     let options = Options { lock_wait: Duration::from_millis(20), ..small_options() };
     let database = Database::open_in(Arc::new(MemoryDirectory::new()), options).unwrap();
     let table = database.table("t").unwrap();
-    let mut first = database.begin().unwrap();
-    first.put(&table, "a", "1").unwrap();
+    let first = of_another_thread(&database, |txn| txn.put(&table, "a", "1"));
     let mut second = database.begin().unwrap();
     second.put(&table, "b", "1").unwrap();
     match second.get(&table, "a") {
