@@ -256,6 +256,7 @@ fn wrong_workloads_are_refused_by_name() {
 fn a_disk_is_measured_and_left_clean() {
     let dir = tempfile::tempdir().unwrap();
     let place = dir.path().join("disk");
+    fs::create_dir(&place).unwrap();
     let path = place.to_str().unwrap();
     let out =
         run(["bench-disk", "--dir", path, "--seconds", "0.02", "--file-bytes", "1MiB", "--json"]).expect(0);

@@ -229,7 +229,8 @@ fn a_signal_ends_a_load_that_waits_for_input() {
             writeln!(stdin, "k{number}\tv").unwrap();
             let mut line = String::new();
             stdout.read_line(&mut line).unwrap();
-            assert_eq!(line, format!("acknowledged {number} lines\n"));
+            let lines = if number == 1 { "line" } else { "lines" };
+            assert_eq!(line, format!("acknowledged {number} {lines}\n"));
         }
         // Standard input stays open.
         let pid = rustix::process::Pid::from_child(&child);

@@ -59,7 +59,8 @@ pub struct VerifyReport {
     pub faults: Vec<Fault>,
     /// Remarks that are no faults, such as a torn tail that recovery will cut.
     pub notes: Vec<String>,
-    /// Why it was not found out whether the database can be opened, if it was not. Then it may be sound or not.
+    /// Why it was not found out what recovery makes of the database, if it was not: it was not closed cleanly, and its log is in NVRAM. Then
+    /// it may be sound or not.
     pub unchecked: Option<String>,
 }
 
@@ -165,6 +166,12 @@ impl VerifyReport {
         match &error {
             Error::Device(cause) if !cause.is_not_found() => return Err(error),
             Error::Poisoned { cause } if matches!(**cause, Error::Device(_)) => return Err(error),
+            // What lies there was checked, and needs no recovery.
+            _ if let Some(log) = other_kind(&error)
+                && self.clean =>
+            {
+                self.notes.push(format!("opening was not tried: the log is of kind {log}"));
+            }
             _ if let Some(log) = other_kind(&error) => {
                 self.unchecked = Some(format!("a log of kind {log} cannot be recovered in memory"));
             }
