@@ -64,7 +64,7 @@ impl Kind {
     pub fn of(engine: EngineKind, seed: u64) -> Kind {
         let round = seed / Self::without_inserters(engine);
         let methods = METHODS.len() as u64;
-        let inserter = InserterKind::ALL[pick(seed / methods + round, InserterKind::ALL.len())];
+        let inserter = InserterKind::ALL[pick((seed / methods).wrapping_add(round), InserterKind::ALL.len())];
         let method = METHODS[pick(seed, METHODS.len())];
         if engine == EngineKind::Paged {
             let releases = RELEASES.len() as u64;
@@ -87,7 +87,7 @@ impl Kind {
             engine,
             sync,
             group,
-            streams: 1 + pick(seed + round, STREAMS_MAX) as u16,
+            streams: 1 + pick(seed.wrapping_add(round), STREAMS_MAX) as u16,
             dependences: RULES[pick(seed / 12, RULES.len())],
             lock_release: MEMORY_RELEASES[pick(seed / methods, MEMORY_RELEASES.len())],
             method,

@@ -8,6 +8,9 @@
 //!
 //! Memory engine: a transaction that writes what it has not read depends on nobody, and one that reads sees what was committed when it
 //! began. So its steps also pass over what was committed since, unless they write blindly. A commit's end is its timestamp.
+//!
+//! A rollback to a savepoint takes writes back, and neither locks nor reads: a transaction goes on needing what it has read and, where
+//! writes are ordered, what it had replaced. A reader that rolls back what it has read was still shown it.
 
 use crate::common::{Rng, key};
 use crate::history::{Model, Unit, apply};
@@ -15,8 +18,8 @@ use crate::machine::{Machine, Point, Steps};
 use crate::worker::Worker;
 use katydid::testing::{Background, run_background};
 use katydid::{
-    CommitFuture, Database, Durability, EngineKind, Error, InserterKind, LogKind, Lsn, Transaction,
-    TransactionOptions,
+    Access, CommitFuture, Database, Durability, EngineKind, Error, InserterKind, LogKind, Lsn, Savepoint,
+    Transaction, TransactionOptions,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -26,6 +29,8 @@ use std::task::{Context, Poll, Waker};
 const CLIENTS: usize = 3;
 /// Tables, hence pages, that all use.
 const SHARED: [&str; 4] = ["s0", "s1", "s2", "s3"];
+/// Of each table.
+const KEYS: u64 = 6;
 /// A table that comes and goes.
 const BRIEF: &str = "brief";
 
@@ -51,6 +56,10 @@ struct Open {
     /// Number of its mark, the first key it wrote.
     mark: u64,
     writes: Vec<(String, Vec<u8>, Option<Vec<u8>>)>,
+    /// Its savepoints, each with the number of writes before it.
+    savepoints: Vec<(Savepoint, usize)>,
+    /// What it wrote and took back.
+    taken_back: BTreeSet<Cell>,
     needs: BTreeSet<usize>,
     read: BTreeSet<Cell>,
     /// Attempts before it.
@@ -62,8 +71,29 @@ impl Open {
         self.writes.iter().any(|(table, key, _)| (table, key) == (&cell.0, &cell.1))
     }
 
+    /// Whether it has locked the cell to write it: a rollback to a savepoint keeps the lock.
+    fn holds(&self, cell: &Cell) -> bool {
+        self.wrote(cell) || self.taken_back.contains(cell)
+    }
+
+    /// Whether it has locked a cell of the table to write it.
+    fn holds_any_of(&self, table: &str) -> bool {
+        let mut cells =
+            self.writes.iter().map(|(name, ..)| name).chain(self.taken_back.iter().map(|(name, _)| name));
+        cells.any(|name| name == table)
+    }
+
     fn entered(&self, table: &str) -> bool {
-        self.writes.iter().any(|(name, ..)| name == table) || self.read.iter().any(|(name, _)| name == table)
+        self.holds_any_of(table) || self.read.iter().any(|(name, _)| name == table)
+    }
+
+    /// Rolls back to one of its savepoints, after which the later ones are not valid.
+    fn take_back(&mut self, nth: usize) -> Result<(), Error> {
+        self.savepoints.truncate(nth + 1);
+        let (savepoint, length) = &self.savepoints[nth];
+        self.txn.rollback_to(savepoint)?;
+        self.taken_back.extend(self.writes.drain(length..).map(|(table, key, _)| (table, key)));
+        Ok(())
     }
 }
 
@@ -112,6 +142,11 @@ impl<'a> Turns<'a> {
     fn run(&mut self, steps: usize, crash_in_sync: bool) -> Result<(), Error> {
         let database = self.machine.open(self.seed)?;
         let mut result = self.run_open(&database, steps);
+        if crash_in_sync && result.is_ok() && self.random.u32(0..3) == 0 {
+            // What the reader was told must not be lost in the sync.
+            let client = self.random.usize(..CLIENTS);
+            result = self.show(&database, client);
+        }
         if crash_in_sync && result.is_ok() {
             let device = &self.machine.device;
             // Usually the write of the log, sometimes a sync.
@@ -152,7 +187,7 @@ impl<'a> Turns<'a> {
                 }
                 3 => run_background(database),
                 4..7 => self.come_or_go(database, client)?,
-                7..9 => self.show(database, client)?,
+                7..13 => self.show(database, client)?,
                 _ => self.step(database, client)?,
             }
         }
@@ -162,10 +197,13 @@ impl<'a> Turns<'a> {
     /// Finds out which commits have become durable.
     fn settle(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
-        let attempts = &mut self.attempts;
+        let (attempts, device) = (&mut self.attempts, &self.machine.device);
         self.pending.retain_mut(|(number, future)| match Pin::new(future).poll(&mut context) {
             Poll::Ready(outcome) => {
-                assert!(!outcome.as_ref().is_err_and(Error::is_retryable), "no two are in each other's way");
+                if let Err(error) = &outcome {
+                    assert!(!error.is_retryable(), "no two are in each other's way: {error}");
+                    assert!(device.is_crashed(), "a commit failed without a crash: {error}");
+                }
                 attempts[*number].acknowledged |= outcome.is_ok();
                 attempts[*number].end = outcome.ok();
                 false
@@ -225,29 +263,52 @@ impl<'a> Turns<'a> {
         Ok(())
     }
 
-    /// A transaction that reads all that is shared and says so.
+    /// A transaction that reads a shared table, or deletes a key of it and takes that back. Its success says that what it was shown is
+    /// durable, also what it was shown behind a savepoint that it went back to.
     fn show(&mut self, database: &Database, client: usize) -> Result<(), Error> {
         let shared = SHARED[self.random.usize(..SHARED.len())];
-        if self.open.iter().flatten().any(|open| open.writes.iter().any(|(table, ..)| table == shared)) {
+        if self.open.iter().flatten().any(|open| open.holds_any_of(shared)) {
             return Ok(());
         }
         let expected = self.state()[shared].clone();
+        let mut authors = self.authors(shared);
+        let access = if self.random.bool() { Access::ReadOnly } else { Access::ReadWrite };
+        let options = TransactionOptions { access, ..TransactionOptions::default() };
+        let goes_back = self.random.bool();
+        let is_read = self.open.iter().flatten().any(|open| open.entered(shared));
+        let deletes = goes_back && access == Access::ReadWrite && !is_read && self.random.bool();
+        let key = key(self.random.u64(0..KEYS));
+        // Of the memory engine, a transaction that only reads may be shown an older state, if no more was acknowledged.
+        let may_be_older = access == Access::ReadOnly && !self.machine.orders_writes();
+        authors.retain(|author, _| match deletes {
+            true => *author == key,
+            // That a key is absent does not say since when.
+            false => !may_be_older || expected.contains_key(author),
+        });
         let database = database.clone();
-        let found = self.workers[client].run(move || -> Result<BTreeMap<_, _>, Error> {
+        let is_current = self.workers[client].run(move || -> Result<bool, Error> {
             let table = database.open_table(shared)?.expect("a table that was created");
-            let mut txn = database.begin()?;
-            let rows: Result<_, Error> = txn.range::<&[u8]>(&table, ..).collect();
-            let rows = rows?;
+            let mut txn = database.begin_with(options)?;
+            let savepoint = goes_back.then(|| txn.savepoint());
+            let is_current = if deletes {
+                txn.delete(&table, &key)? == expected.contains_key(&key)
+            } else {
+                let rows: Result<BTreeMap<_, _>, Error> = txn.range::<&[u8]>(&table, ..).collect();
+                rows? == expected
+            };
+            if let Some(savepoint) = savepoint {
+                txn.rollback_to(&savepoint)?;
+            }
             txn.commit()?;
-            Ok(rows)
+            Ok(is_current)
         })?;
-        assert!(found == expected, "a reader was shown something else than was committed");
-        self.shown.extend(self.authors(shared));
+        assert!(is_current || may_be_older, "a reader was shown something else than was committed");
+        self.shown.extend(authors.into_values().filter(|_| is_current));
         Ok(())
     }
 
-    /// Who made the table what it is. Nobody can see that somebody removed a key that was not there.
-    fn authors(&self, table: &str) -> Vec<usize> {
+    /// The attempts that made each key of the table what it is. No transaction can see that another removed a key that was not there.
+    fn authors(&self, table: &str) -> BTreeMap<Vec<u8>, usize> {
         let mut there: BTreeSet<_> = self.base.get(table).into_iter().flat_map(BTreeMap::keys).collect();
         let mut authors = BTreeMap::new();
         for (number, attempt) in self.attempts.iter().enumerate() {
@@ -256,11 +317,11 @@ impl<'a> Turns<'a> {
                 let was_there = there.remove(key);
                 there.extend(value.is_some().then_some(key));
                 if was_there || value.is_some() {
-                    authors.insert(key, number);
+                    authors.insert(key.clone(), number);
                 }
             }
         }
-        authors.into_values().collect()
+        authors
     }
 
     fn step(&mut self, database: &Database, client: usize) -> Result<(), Error> {
@@ -277,15 +338,27 @@ impl<'a> Turns<'a> {
             let writes = vec![(own(client), mark.clone(), Some(Vec::new()))];
             let mut txn = database.begin_with(options)?;
             let txn = self.workers[client].run(move || txn.put(&handle, mark, []).map(|()| txn))?;
-            let (needs, read) = Default::default();
-            let begun = self.attempts.len();
-            self.open[client] = Some(Open { txn, durability, mark: self.marks, writes, needs, read, begun });
+            let (savepoints, taken_back, needs, read) = Default::default();
+            let (mark, begun) = (self.marks, self.attempts.len());
+            self.open[client] =
+                Some(Open { txn, durability, mark, writes, savepoints, taken_back, needs, read, begun });
             return Ok(());
         };
-        match self.random.u32(0..24) {
+        // A transaction may go over to another thread, and another session of the log, for one step.
+        let moves = self.random.u32(0..16) == 0;
+        let worker = &self.workers[if moves { self.random.usize(..CLIENTS) } else { client }];
+        match self.random.u32(0..28) {
             0..5 => return self.commit(client, open),
-            5 => {
-                return self.workers[client].run(move || open.txn.rollback());
+            5 => return worker.run(move || open.txn.rollback()),
+            6..8 => {
+                open.savepoints.push((open.txn.savepoint(), open.writes.len()));
+                self.open[client] = Some(open);
+                return Ok(());
+            }
+            8..10 if !open.savepoints.is_empty() => {
+                let nth = self.random.usize(..open.savepoints.len());
+                self.open[client] = Some(worker.run(move || open.take_back(nth).map(|()| open))?);
+                return Ok(());
             }
             _ => {}
         }
@@ -294,7 +367,7 @@ impl<'a> Turns<'a> {
             3 if self.state().contains_key(BRIEF) => BRIEF.to_owned(),
             _ => SHARED[self.random.usize(..SHARED.len())].to_owned(),
         };
-        let cell = (table, key(self.random.u64(0..6)));
+        let cell = (table, key(self.random.u64(0..KEYS)));
         let mut others = self.open.iter().flatten();
         let writes = self.random.u32(0..3) != 0 || cell.0 == own(client);
         let puts = writes && self.random.u32(0..4) != 0;
@@ -304,7 +377,7 @@ impl<'a> Turns<'a> {
             self.open[client] = Some(open);
             return Ok(());
         }
-        if others.any(|other| other.wrote(&cell) || writes && other.read.contains(&cell)) {
+        if others.any(|other| other.holds(&cell) || writes && other.read.contains(&cell)) {
             self.open[client] = Some(open);
             return Ok(());
         }
@@ -322,7 +395,7 @@ impl<'a> Turns<'a> {
             let value = puts.then(|| vec![self.random.u8(..); length]);
             let write = (name, key.clone(), value.clone());
             let is_there;
-            (open, is_there) = self.workers[client].run(move || -> Result<(Open, bool), Error> {
+            (open, is_there) = worker.run(move || -> Result<(Open, bool), Error> {
                 let is_there = match value {
                     Some(value) => open.txn.put(&handle, &key, value).map(|()| true)?,
                     None => open.txn.delete(&handle, &key)?,
@@ -343,7 +416,7 @@ impl<'a> Turns<'a> {
             };
             open.read.insert(cell);
             let found;
-            (open, found) = self.workers[client].run(move || {
+            (open, found) = worker.run(move || {
                 let found = open.txn.get(&handle, &key);
                 (open, found)
             });
