@@ -2,7 +2,7 @@
 
 use crate::run::{Outcome, Steps, cargo, root, run};
 use crate::watchdog::{End, Limits, Output, TEST, watch};
-use crate::{browser, layers, long, mutants};
+use crate::{browser, layers, long};
 use std::fs;
 use std::ops::ControlFlow;
 use std::process::Command;
@@ -27,8 +27,7 @@ fn each(steps: &mut Steps) -> Outcome {
     steps.step("tests", readme_test)?;
     steps.step("browser", browser::look)?;
     steps.step("explorer", long::explore)?;
-    steps.step("loom", long::loom)?;
-    steps.step("mutants", || mutants::run(&mutants::Arguments::of_ci(90)))
+    steps.step("loom", long::loom)
 }
 
 /// Runs the command that the README gives for the tests, word by word, so that it cannot rot. A test that hangs is named and ended.

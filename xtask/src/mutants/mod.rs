@@ -64,12 +64,6 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// What CI tries: random mutants with quick tests.
-    pub fn of_ci(seconds: u64) -> Self {
-        let seconds_total = Some(seconds);
-        Self { seconds: 120, only: None, random: true, seed: None, seconds_total, quick: true, list: false }
-    }
-
     fn chooses(&self, mutant: &Mutant) -> bool {
         let is_named = |only: &String| {
             mutant.name.contains(only) || mutant.file.contains(only) || mutant.tests.join(" ").contains(only)
