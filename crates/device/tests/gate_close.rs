@@ -144,7 +144,7 @@ fn a_shut_gate_names_its_cause_also_after_it_was_closed() {
     assert!(is_poisoned(setting.directory.sync(), Verb::Sync));
 }
 
-/// What the device runs of others' code, as a logger or a panic hook is: it closes the gate that the call came through.
+/// A logger or panic hook that the device runs. It closes the gate that the call came through.
 #[derive(Debug, Default)]
 struct Hook {
     gate: OnceLock<Gate>,

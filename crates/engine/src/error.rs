@@ -49,7 +49,7 @@ pub enum Foreign {
     Identity(String),
     /// A creation with another kind of log was interrupted. It can be gone on with by that kind only.
     InterruptedCreation {
-        /// What it keeps its log in.
+        /// The kind of log that the interrupted creation began with.
         log: wal::LogKind,
     },
 }

@@ -281,7 +281,7 @@ impl Transaction {
         } else {
             Error::ForeignSession
         };
-        // Before it is told.
+        // The transaction is rolled back before the session runs the callback.
         drop(self);
         session.refuse(done, refused);
     }

@@ -65,7 +65,7 @@ enum Phase {
     Ending,
 }
 
-/// What the other callers of `close` wait for.
+/// The state of closing, which concurrent callers of `close` wait on.
 #[derive(Debug)]
 enum End {
     Open,

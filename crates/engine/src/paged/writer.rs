@@ -49,7 +49,7 @@ struct Remembered {
     kind: u8,
     from: usize,
     to: usize,
-    /// Of `to_undo`.
+    /// Bytes that `to_undo` counts for this record.
     cost: u64,
 }
 

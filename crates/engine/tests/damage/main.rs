@@ -161,7 +161,7 @@ fn read_all(database: &Database) -> (State, Option<Error>) {
     (state, refused)
 }
 
-/// What was read, against what was ever committed.
+/// Compares the rows that were read with the rows that were ever committed.
 fn judge(subject: &Subject, found: &State, refused: Option<Error>) -> Seen {
     for (name, rows) in found {
         let Some(expected) = subject.last().get(name) else {

@@ -130,7 +130,7 @@ impl Covered {
 pub struct Disk {
     files: Vec<File>,
     folders: Vec<Folder>,
-    /// Of the last change.
+    /// The number of the last change.
     number: u64,
     writing: BTreeMap<u64, Writing>,
     syncing: BTreeMap<u64, Covered>,

@@ -17,7 +17,7 @@ pub type Write = (u64, usize, bool);
 /// One ring.
 #[derive(Debug, Clone)]
 pub struct Ring {
-    /// As the kernel wrote it when it made the ring.
+    /// The `io_uring_params` that the kernel returned when it made the ring.
     params: Vec<u8>,
     submissions: u64,
     completions: u64,

@@ -12,7 +12,7 @@ impl Rig {
         txn
     }
 
-    /// The same, that looks for its own thread before it sleeps.
+    /// Begins a transaction that looks for blockers of its own thread before it sleeps.
     fn asking(&self, id: u64) -> TxnLocks {
         let mut txn = self.begin(id);
         txn.ask_at_once();

@@ -79,7 +79,7 @@ impl Body {
         if self.torn { Err(self.ties.wal.shut_off(TORN)) } else { Ok(()) }
     }
 
-    /// The holder of the exclusive latch panicked in the middle of a change: nobody may read the page or write it back.
+    /// The holder of the exclusive latch panicked in the middle of a change. The page may be neither read nor written back.
     #[cold]
     pub(super) fn tear(&mut self) {
         self.torn = true;

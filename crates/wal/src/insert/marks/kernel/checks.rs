@@ -48,7 +48,7 @@ impl Model {
         self.log.lead(|| self.marks.scan(&self.log.frontiers.reserved))
     }
 
-    /// With nothing appending: so many records are there, and all are filled.
+    /// Asserts, while no thread appends, that all `records` are filled and no mark is left behind.
     fn ends_with(&self, records: u64) {
         let scan = self.lead();
         assert_eq!((scan.filled, scan.cutoff), (self.log.end(), self.log.end()), "a mark was left behind");
