@@ -12,7 +12,19 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("katydid", &["katydid-device", "katydid-wal"]),
     ("katydid-workload", &["katydid"]),
     ("katydid-manycore", &["katydid-device"]),
-    ("katydid-cli", &["katydid-device", "katydid-wal", "katydid", "katydid-workload", "katydid-manycore"]),
+    ("katydid-command", &["katydid-device", "katydid-wal", "katydid", "katydid-workload"]),
+    (
+        "katydid-bench",
+        &[
+            "katydid-device",
+            "katydid-wal",
+            "katydid",
+            "katydid-workload",
+            "katydid-manycore",
+            "katydid-command",
+        ],
+    ),
+    ("katydid-cli", &["katydid-wal", "katydid", "katydid-command", "katydid-bench"]),
     ("katydid-fuzz", &["katydid-device", "katydid-wal", "katydid"]),
     ("xtask", &[]),
 ];
@@ -30,6 +42,7 @@ const WORDS: &[(&[&str], &[&str], &str)] = &[
             "crates/device",
             "crates/engine",
             "crates/workload",
+            "crates/bench",
             "crates/cli",
             "crates/manycore/src/sync_shim",
             "crates/wal/src/sync_shim",

@@ -5,10 +5,11 @@
 //! and deletes the row `n - WINDOW`. So at any time the rows of a thread follow from its counter, whatever transactions
 //! are lost, as long as they are lost whole and from the end. A line `t n` is printed after `n` is acknowledged.
 
-use crate::failure::Result;
-use crate::place::{Engine, Place, open, word};
 use clap::Args;
 use katydid::{Database, LockRelease, Options, Session, Table, Transaction};
+use katydid_command::database::{Engine, Place, open};
+use katydid_command::failure::Result;
+use katydid_command::flags::word;
 use std::io::Write;
 
 /// Rows of a thread that exist at a time.
@@ -24,7 +25,7 @@ pub struct CrashWriter {
     #[arg(long, default_value = "1")]
     in_flight: usize,
     /// Checkpoint after so many bytes of log
-    #[arg(long, default_value = "1MiB", value_parser = crate::bytes::parse)]
+    #[arg(long, default_value = "1MiB", value_parser = katydid_command::bytes::parse)]
     checkpoint: u64,
     /// Pages kept in memory
     #[arg(long, default_value = "64")]

@@ -1,11 +1,11 @@
 //! `dump-log`: the log as JSON Lines.
 
-use crate::failure::{Failure, Result};
-use crate::output::Output;
-use crate::place::Place;
 use crate::text;
 use clap::Args;
 use katydid::{LogEntry, LogField, Lsn, TxnId, dump_log};
+use katydid_command::database::Place;
+use katydid_command::failure::{Failure, Result};
+use katydid_command::output::Output;
 use serde_json::{Map, Value};
 use std::ops::ControlFlow;
 

@@ -4,32 +4,19 @@
 //! or a workload file is wrong; 3 `verify` could not check the database.
 #![forbid(unsafe_code)]
 
-mod bench;
-mod bytes;
 mod crash_writer;
-mod disk;
 mod dump_log;
-mod failure;
 mod load;
-mod log_flags;
-mod manycore;
-mod output;
-mod place;
 mod point;
-mod progress;
-mod reproduce;
 mod scan;
 mod show;
-mod signals;
-mod sweep;
-mod table;
 mod text;
 mod verify;
 mod warnings;
-mod whole_file;
 
 use clap::{Parser, Subcommand};
-use failure::Result;
+use katydid_command::built;
+use katydid_command::failure::Result;
 use std::process::ExitCode;
 
 /// An embedded transactional key-value store with fast durable commits
@@ -37,7 +24,7 @@ use std::process::ExitCode;
 /// Keys and values are bytes. On the command line and in files they are written as text in which \\ stands for a
 /// backslash, \t, \n and \r for control characters and \xNN for any byte; what `get` and `scan` print, `load` reads back.
 #[derive(Debug, Parser)]
-#[command(name = "katydid", version = env!("KATYDID_VERSION"), max_term_width = 110, propagate_version = true)]
+#[command(name = "katydid", version = built::VERSION, max_term_width = 110, propagate_version = true)]
 #[command(after_help = "\
 Examples:
   katydid bench ycsb --workload workloads/ycsb/workloada --threads 16
@@ -54,8 +41,8 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     #[command(subcommand)]
-    Bench(bench::Bench),
-    BenchDisk(disk::BenchDisk),
+    Bench(katydid_bench::Bench),
+    BenchDisk(katydid_bench::BenchDisk),
     Load(load::Load),
     Get(point::Get),
     Put(point::Put),
@@ -67,8 +54,8 @@ enum Command {
     DumpLog(dump_log::DumpLog),
     Checkpoint(show::Checkpoint),
     #[command(subcommand)]
-    Manycore(manycore::Manycore),
-    Reproduce(reproduce::Reproduce),
+    Manycore(katydid_bench::Manycore),
+    Reproduce(katydid_bench::Reproduce),
     #[command(hide = true)]
     CrashWriter(crash_writer::CrashWriter),
 }

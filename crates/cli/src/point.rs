@@ -1,10 +1,10 @@
 //! `get`, `put` and `delete`: one key each.
 
-use crate::failure::{Failure, Result};
-use crate::output::Output;
-use crate::place::{self, Engine, Place, close_after};
 use crate::text;
 use clap::Args;
+use katydid_command::database::{self, Engine, Place, close_after};
+use katydid_command::failure::{Failure, Result};
+use katydid_command::output::Output;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
 
@@ -36,7 +36,7 @@ impl Get {
     pub fn run(self) -> Result<()> {
         let key = key(&self.key)?;
         let database = self.place.open()?;
-        let table = place::table(&database, &self.table)?;
+        let table = database::table(&database, &self.table)?;
         let value = database.get(&table, &key)?;
         let printed = match value {
             Some(value) => {
@@ -119,7 +119,7 @@ impl Delete {
     pub fn run(self) -> Result<()> {
         let key = key(&self.key)?;
         let database = self.place.open()?;
-        let table = place::table(&database, &self.table)?;
+        let table = database::table(&database, &self.table)?;
         let was_there = database.delete(&table, key)?;
         let told = if was_there { Ok(()) } else { Err(not_found(&self.table, &self.key)) };
         close_after(&database, told)

@@ -1,12 +1,12 @@
 //! `scan`: keys and values in order.
 
-use crate::failure::{Failure, Result};
-use crate::output::Output;
-use crate::place::{self, Place, close_after};
 use crate::point::print_entry;
 use crate::text;
 use clap::Args;
 use katydid::Range;
+use katydid_command::database::{self, Place, close_after};
+use katydid_command::failure::{Failure, Result};
+use katydid_command::output::Output;
 use std::ops::Bound;
 
 /// Print `key<TAB>value` of all keys, or of a range, in the order of their bytes
@@ -52,7 +52,7 @@ impl Scan {
         };
         let (start, end) = bounds(read(&self.prefix)?, read(&self.from)?, read(&self.to)?);
         let database = self.place.open()?;
-        let table = place::table(&database, &self.table)?;
+        let table = database::table(&database, &self.table)?;
         if end.as_ref().is_some_and(|end| *end <= start) {
             return close_after(&database, Ok(()));
         }

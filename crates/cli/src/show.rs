@@ -1,12 +1,12 @@
 //! `tables`, `stat` and `checkpoint`.
 
-use crate::bytes::{counted, grouped, shown};
-use crate::failure::Result;
-use crate::output::{Output, say};
-use crate::place::{Place, close_after};
 use crate::text;
 use clap::Args;
 use katydid::{EngineKind, EngineStat, Lsn, MemoryStat, PagedStat, Stalls, Stat, StreamStat, TxnId};
+use katydid_command::bytes::{counted, grouped, shown};
+use katydid_command::database::{Place, close_after};
+use katydid_command::failure::Result;
+use katydid_command::output::{Output, say};
 use serde_json::{Value, json};
 
 /// Print the names of all tables, one per line

@@ -1,12 +1,12 @@
 //! `verify`: reads everything, changes nothing.
 
-use crate::bytes::{counted, grouped, shown};
-use crate::failure::{Failure, Result};
-use crate::output::say;
-use crate::place::Place;
-use crate::progress::Progress;
 use clap::Args;
 use katydid::{Database, EngineKind, VerifyReport};
+use katydid_command::bytes::{counted, grouped, shown};
+use katydid_command::database::Place;
+use katydid_command::failure::{Failure, Result};
+use katydid_command::output::say;
+use katydid_command::progress::Progress;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 

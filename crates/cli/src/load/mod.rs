@@ -6,15 +6,15 @@
 mod lines;
 mod parse;
 
-use crate::bytes::{counted, grouped, shown};
-use crate::failure::{Failure, Result};
-use crate::output::say;
-use crate::place::{Engine, Place};
-use crate::progress::Progress;
-use crate::signals;
 use crate::text;
 use clap::Args;
 use katydid::{Database, Table};
+use katydid_command::bytes::{counted, grouped, shown};
+use katydid_command::database::{Engine, Place};
+use katydid_command::failure::{Failure, Result};
+use katydid_command::output::say;
+use katydid_command::progress::Progress;
+use katydid_command::signals;
 use lines::{Batch, Event};
 use parse::{Format, Parser};
 use std::fs::File;

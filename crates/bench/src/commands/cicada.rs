@@ -1,0 +1,114 @@
+//! `bench cicada`.
+
+use crate::commits::Session;
+use crate::commits::cicada::{CicadaFigure, GROUP, Given};
+use crate::commits::columns::Of;
+use crate::commits::flags::{self, Common};
+use crate::commits::tuples::Tuples;
+use clap::Args;
+use katydid::DependenceRule;
+use katydid_command::failure::Result;
+use katydid_command::flags::word;
+use katydid_wal::Group;
+use katydid_workload::tuples::Settings;
+use std::time::Duration;
+
+/// Measure the memory engine as the paper of Cicada over P-WAL did: its figures, on this machine
+///
+/// Serial and parallel logs, lock release, single and group commit, and none of them, on transactions of writes and reads of small
+/// tuples; and read-only transactions beside writers. All variants are measured in turn within each round, clients block in each
+/// commit or are called back, and each run has a database of its own, loaded anew.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+What the paper saw: early lock release with group commit is best, with 80 % reads too; one serial log falls behind; with a device
+of 15 us there is hardly any difference to logging off.
+
+Examples:
+  katydid bench cicada --figure 4 --threads 1,2 --csv cicada.csv --svg charts
+  katydid bench cicada --figure 6 --delay 15us --threads 2 --rounds 5
+  katydid bench cicada --figure all --quick")]
+pub struct Cicada {
+    /// Figures, or `all`: 3, 4, 5, 6, readers
+    #[arg(long, value_name = "NAMES", default_value = "4", value_delimiter = ',')]
+    figure: Vec<String>,
+    /// Numbers of client threads
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "1,2,4,8,16,32,64",
+        value_parser = crate::grid::flags::threads
+    )]
+    threads: Vec<usize>,
+    /// Added to each durable write: a time such as 0, 15us or 1ms [default: 50us; in figure 6, 15us]
+    #[arg(long, value_name = "TIME", value_parser = katydid_command::flags::delay)]
+    delay: Option<Duration>,
+    /// Transactions in flight of clients that do not block in each
+    #[arg(long, value_name = "N", default_value = "64", value_parser = flags::in_flight)]
+    in_flight: usize,
+    /// Tuples in the table; keys have 8 bytes
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    tuples: u64,
+    /// Bytes of a tuple
+    #[arg(long, value_name = "BYTES", default_value = "8", value_parser = flags::payload)]
+    value_bytes: usize,
+    /// Reads and writes in a transaction
+    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    operations: u16,
+    /// What a commit waits for besides its own record: tracked or all
+    #[arg(long, value_name = "RULE", default_value = "tracked", value_parser = word::<DependenceRule>)]
+    dependences: DependenceRule,
+    /// What all random choices come from
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: u64,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Cicada {
+    pub fn run(self) -> Result<()> {
+        let figures = self.figures()?;
+        let processors = std::thread::available_parallelism().map_or(1, usize::from).clamp(1, 64) as u16;
+        let is_given = self.common.group != Group::default();
+        let given = Given {
+            threads: self.threads.clone(),
+            delay: self.delay,
+            in_flight: self.in_flight,
+            processors,
+            group: if is_given { self.common.group } else { GROUP },
+        };
+        let settings = Settings {
+            tuples: self.tuples,
+            value_bytes: self.value_bytes,
+            operations: usize::from(self.operations),
+            reads_percent: 0,
+        };
+        let options = format!(
+            "{} engine=memory tuples={} value_bytes={} operations={} dependences={} seed={}",
+            self.common.options(),
+            self.tuples,
+            self.value_bytes,
+            self.operations,
+            self.dependences,
+            self.seed
+        );
+        let tuples = Tuples { settings, dependences: self.dependences, seed: self.seed };
+        let what = "the memory engine over its parallel log";
+        let mut session = Session::new(&self.common, None, what, &options)?.with_tuples(tuples);
+        let run = |figure: CicadaFigure| {
+            let spec = figure.spec();
+            let (time, rounds) = self.common.length(spec.seconds, spec.rounds);
+            session.run(Of::Cicada(figure), figure.cases(&given), spec.method, time, rounds)
+        };
+        let done = figures.into_iter().try_for_each(run);
+        session.end(done)
+    }
+
+    /// The figures that were asked for, each once, in their own order.
+    fn figures(&self) -> Result<Vec<CicadaFigure>> {
+        let known = CicadaFigure::ALL.map(CicadaFigure::word);
+        flags::chosen(&self.figure, &known, "figure").map(|chosen| {
+            CicadaFigure::ALL.into_iter().filter(|figure| chosen.contains(&figure.word())).collect()
+        })
+    }
+}

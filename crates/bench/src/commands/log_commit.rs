@@ -1,0 +1,121 @@
+//! `bench log-commit`.
+
+use crate::commits::Session;
+use crate::commits::case::{Case, Work};
+use crate::commits::columns::Of;
+use crate::commits::flags::{self, Common};
+use crate::host::device::MethodName;
+use clap::Args;
+use katydid_command::failure::{Failure, Result};
+use katydid_wal::{InserterKind, SyncKind};
+use std::time::Duration;
+
+/// Commit records durably to the log alone, with every sync protocol, beside the raw device
+///
+/// All protocols are measured in turn within each round. Clients block in each commit (--threads), or go on with many in flight and are
+/// called back (--callbacks). Without options it takes about a minute.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  katydid bench log-commit
+  katydid bench log-commit --threads 1,2,4,8,16,32,64,128 --callbacks 2x1000,2x10000 --sync all --rounds 5 --csv out.csv
+  katydid bench log-commit --device memory --delay 0,15us,50us,100us,1ms,10ms --svg charts
+  katydid bench log-commit --log all --sync adaptive --delay 0,400ns,2us --threads 1,2
+  katydid bench log-commit --sync adaptive --payload 120,4096 --callbacks 2x1000 --threads none")]
+pub struct LogCommit {
+    /// Numbers of clients that block in each commit, or `none`
+    #[arg(long, value_name = "LIST", default_value = "1,8,64", value_delimiter = ',')]
+    threads: Vec<String>,
+    /// Clients with callbacks: threads and commits in flight of each, or `none`
+    #[arg(long, value_name = "LIST", default_value = "2x1000", value_delimiter = ',')]
+    callbacks: Vec<String>,
+    /// Bytes of a record without its 48-byte header
+    #[arg(long, value_name = "LIST", default_value = "120", value_delimiter = ',', value_parser = flags::payload)]
+    payload: Vec<usize>,
+    /// Sync protocols, or `all`
+    #[arg(long, value_name = "LIST", default_value = "all", value_delimiter = ',')]
+    sync: Vec<String>,
+    /// What the log is kept in, or `all`: disk, and kinds in NVRAM, which have no protocol
+    #[arg(long, value_name = "LIST", default_value = "disk", value_delimiter = ',')]
+    log: Vec<String>,
+    /// How records get into the log's memory
+    #[arg(long, value_name = "LIST", default_value = "marks", value_delimiter = ',', value_parser = flags::inserter)]
+    inserter: Vec<InserterKind>,
+    /// Added to each durable write, or persist: times such as 0, 400ns, 15us, 100us, 1ms
+    #[arg(long, value_name = "LIST", default_value = "0", value_delimiter = ',', value_parser = katydid_command::flags::delay)]
+    delay: Vec<Duration>,
+    /// Most bytes of one write [default: no limit]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::io_unit)]
+    io_unit: Vec<usize>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Of each run, and how often.
+const SECONDS: f64 = 0.7;
+const ROUNDS: usize = 3;
+
+impl LogCommit {
+    pub fn run(self) -> Result<()> {
+        let cases = self.cases()?;
+        let (time, rounds) = self.common.length(SECONDS, ROUNDS);
+        let what = "durable commits to the log alone";
+        let mut session = Session::new(&self.common, None, what, &self.common.options())?;
+        let done = session.run(Of::LogCommit, cases, MethodName::Direct, time, rounds);
+        session.end(done)
+    }
+
+    fn cases(&self) -> Result<Vec<Case>> {
+        let (syncs, logs) = (flags::syncs(&self.sync)?, flags::logs(&self.log)?);
+        let clients = self.clients()?;
+        let units: Vec<Option<usize>> = match self.io_unit.is_empty() {
+            true => vec![None],
+            false => self.io_unit.iter().copied().map(Some).collect(),
+        };
+        let mut cases = Vec::new();
+        for &delay in &self.delay {
+            for &payload in &self.payload {
+                for &inserter in &self.inserter {
+                    for &io_unit in &units {
+                        for &(threads, in_flight) in &clients {
+                            let case = |log, sync| Case {
+                                log,
+                                sync,
+                                inserter,
+                                threads,
+                                in_flight,
+                                delay,
+                                io_unit,
+                                ..Case::new(Work::Log { payload })
+                            };
+                            for &log in &logs {
+                                // In NVRAM there is no protocol: a commit is durable when it is there.
+                                let syncs = if log.in_nvram() { &[SyncKind::default()][..] } else { &syncs };
+                                cases.extend(syncs.iter().map(|&sync| case(log, sync)));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        Ok(cases)
+    }
+
+    fn clients(&self) -> Result<Vec<(usize, usize)>> {
+        let given = |list: &[String]| if list == ["none"] { Vec::new() } else { list.to_vec() };
+        let wrong =
+            |flag: &str, text: &str, why: String| Failure::usage(format_args!("{flag} {text}: {why}"));
+        let mut clients = Vec::new();
+        for text in given(&self.threads) {
+            let threads = crate::grid::flags::threads(&text).map_err(|why| wrong("--threads", &text, why))?;
+            clients.push((threads, 1));
+        }
+        for text in given(&self.callbacks) {
+            clients.push(flags::callbacks(&text).map_err(|why| wrong("--callbacks", &text, why))?);
+        }
+        match clients.is_empty() {
+            true => Err(Failure::usage("no clients: --threads and --callbacks are both none")),
+            false => Ok(clients),
+        }
+    }
+}

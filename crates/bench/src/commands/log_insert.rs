@@ -1,0 +1,149 @@
+//! `bench log-insert`.
+
+use crate::grid::flags;
+use crate::host::device::MethodName;
+use crate::host::machine::Machine;
+use crate::inserts::Sweep;
+use crate::inserts::case::Case;
+use crate::inserts::columns::Setting;
+use crate::inserts::flags::{Grid, World};
+use crate::inserts::real::Rounds;
+use crate::inserts::show::{Swept, legend, write};
+use crate::inserts::txn::Stage;
+use clap::Args;
+use katydid_command::built::{COMMIT, VERSION};
+use katydid_command::failure::{Failure, Result};
+use katydid_command::flags::seconds;
+use katydid_command::flags::word;
+use katydid_command::output::Output;
+use katydid_command::signals;
+use katydid_wal::SyncKind;
+use katydid_wal::testing::rate::turns_in_a_microsecond;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Insert records into the log's memory with real threads, with every design
+///
+/// The threads do nothing else, and nothing is written to a device but in sweep txn. Without options it sweeps the number of threads, in
+/// less than a minute; `--sweep all` takes about ten. `katydid manycore run` does the same sweeps on simulated cores.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  katydid bench log-insert
+  katydid bench log-insert --sweep limits --rounds 9 --csv limits.csv
+  katydid bench log-insert --sweep size,outlier --inserter hybrid,delegated,marks --threads 2 --svg charts
+  katydid bench log-insert --sweep txn --inserter marks --threads 2 --dir /mnt/log --in-flight 100")]
+pub struct LogInsert {
+    #[command(flatten)]
+    grid: Grid,
+    /// Seconds of each run of a case
+    #[arg(long, value_name = "S", default_value = "0.2", value_parser = seconds)]
+    seconds: f64,
+    /// Runs of each case; all cases of a sweep are run once before any is run again
+    #[arg(long, value_name = "N", default_value = "3", value_parser = flags::rounds)]
+    rounds: usize,
+    /// Folder for the files of sweep txn: new or empty, and left so
+    #[arg(long, value_name = "DIR", default_value = "katydid-log-insert")]
+    dir: PathBuf,
+    /// Commits of a thread that may wait to be durable, in sweep txn
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    in_flight: u32,
+    /// Who makes the log durable in sweep txn: adaptive, pipelined, aggregated, grouped or per-commit
+    #[arg(long, value_name = "KIND", default_value = "adaptive", value_parser = word::<SyncKind>)]
+    sync: SyncKind,
+    /// How the log's bytes travel in sweep txn
+    #[arg(long, value_enum, default_value = "direct")]
+    method: MethodName,
+}
+
+impl LogInsert {
+    pub fn run(self) -> Result<()> {
+        let sweeps = self.grid.sweeps(World::Real)?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let cases = sweeps
+            .iter()
+            .map(|&sweep| Ok((sweep, self.grid.cases(sweep, cores)?)))
+            .collect::<Result<Vec<_>>>()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&stop);
+        signals::on_stop(move || {
+            asked.store(true, Ordering::Relaxed);
+            eprintln!("katydid: the run under way is finished first; another signal ends at once");
+        })?;
+        let go_on = || match stop.load(Ordering::Relaxed) {
+            true => {
+                Err(Failure::failed("stopped by a signal: nothing is written of sweeps that are not done"))
+            }
+            false => Ok(()),
+        };
+        let transactions = sweeps.contains(&Sweep::Txn);
+        let stage = match transactions {
+            true => Some(Stage::new(self.dir.clone(), self.in_flight as usize, self.sync, self.method)?),
+            false => None,
+        };
+        let machine = Machine::read(if transactions { &self.dir } else { Path::new(".") }).line();
+        let setting = Setting {
+            commit: COMMIT,
+            title: machine.clone(),
+            machine,
+            millis: self.seconds * 1e3,
+            seed: None,
+            in_flight: self.in_flight as usize,
+        };
+        let rounds = Rounds {
+            rounds: self.rounds,
+            time: Duration::from_secs_f64(self.seconds),
+            turns: turns_in_a_microsecond() / 1e3,
+            stage,
+            go_on: &go_on,
+        };
+        let done = self.sweep(&rounds, &setting, cases);
+        // Whatever came of it, the folder is left as it was.
+        let removed = rounds.stage.map_or(Ok(()), Stage::remove);
+        done.and(removed)
+    }
+
+    fn sweep(&self, rounds: &Rounds<'_>, setting: &Setting, all: Vec<(Sweep, Vec<Case>)>) -> Result<()> {
+        let mut out = Output::new();
+        let works = all.iter().flat_map(|(_, cases)| cases).any(|case| case.work_ns > 0.0);
+        self.head(&mut out, setting, rounds, works)?;
+        let mut swept = Vec::new();
+        for (sweep, cases) in all {
+            let done = Swept { sweep, rows: rounds.run(sweep, cases)? };
+            done.print(&mut out, setting, &[])?;
+            out.flush()?;
+            swept.push(done);
+            // After each sweep: a signal in the next one loses no more than that.
+            write(&self.grid, setting, &swept)?;
+        }
+        legend(&mut out, setting, &swept)?;
+        out.flush()
+    }
+
+    fn head(&self, out: &mut Output, setting: &Setting, rounds: &Rounds<'_>, works: bool) -> Result<()> {
+        out.line(format!("katydid {VERSION}: inserts by real threads"))?;
+        out.line(format!("machine    {}", setting.machine))?;
+        let mut options = format!("options    seconds={} rounds={}", self.seconds, self.rounds);
+        let durability = match &rounds.stage {
+            Some(stage) => {
+                options += &format!(
+                    " in_flight={} sync={} method={}",
+                    stage.in_flight,
+                    stage.sync,
+                    katydid_command::flags::name_of(stage.method)
+                );
+                "none but in sweep txn: durable"
+            }
+            None => "none: nothing leaves memory",
+        };
+        out.line(options)?;
+        out.line(format!("durability {durability}"))?;
+        if works {
+            out.line(format!("work       {:.2} turns of arithmetic in a nanosecond", rounds.turns))?;
+        }
+        out.line("")?;
+        out.flush()
+    }
+}

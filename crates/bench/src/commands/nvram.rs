@@ -1,0 +1,123 @@
+//! `bench nvram`.
+
+use crate::commits::Session;
+use crate::commits::columns::Of;
+use crate::commits::company::{Companies, CompanyFlags, shown};
+use crate::commits::flags::{self, Common};
+use crate::commits::nvram::{Given, NvramFigure};
+use crate::commits::store::Scale;
+use clap::Args;
+use katydid_command::failure::{Failure, Result};
+use katydid_wal::{InserterKind, LogKind};
+use std::time::Duration;
+
+/// Measure logs in NVRAM as the report on NV-Logging and ELEDA did: their figures, on this machine
+///
+/// NewOrders and Payments of TPC-C, and updates of single keys, in the paged engine over every kind of log in NVRAM and over the disk log.
+/// All are measured in turn within each round. Where there is no NVRAM it is emulated, in files in memory, with latency added to each
+/// persist; every table and file says so.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+What the papers saw:
+  nvlogging6       1.05 to 1.34 times the throughput of a central log on a memory disk, from 0 to 10 us
+  nvlogging7, 8    throughput does not fall beyond 20 clients, and latency grows less
+  nvlogging9       fewer checkpoints with more entries
+  eleda15          a disk log whose clients are called back does as well as one in NVRAM
+
+Examples:
+  katydid bench nvram --csv nvram.csv --svg charts
+  katydid bench nvram --figure nvlogging7,nvlogging8 --threads 1,10,50 --delay 1us
+  katydid bench nvram --figure nvlogging9 --entries 65536,262144 --log nv_ring
+  katydid bench nvram --figure all --quick")]
+pub struct Nvram {
+    /// Figures, or `all`: nvlogging6, nvlogging7, nvlogging8, nvlogging9, eleda15, append
+    #[arg(long, value_name = "NAMES", default_value = "nvlogging6", value_delimiter = ',')]
+    figure: Vec<String>,
+    /// Kinds of logs in NVRAM, or `all`
+    #[arg(long, value_name = "LIST", default_value = "all", value_delimiter = ',')]
+    log: Vec<String>,
+    /// Numbers of client threads
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = crate::grid::flags::threads)]
+    threads: Vec<usize>,
+    /// Added to each persist, and to each durable write of the log on disk: times such as 0, 400ns, 2us
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = katydid_command::flags::delay)]
+    delay: Vec<Duration>,
+    /// Entries of the log, powers of two, in nvlogging9; 128 bytes for each
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = entries)]
+    entries: Vec<u64>,
+    /// Transactions in flight of clients of the disk log that do not block in each, in eleda15
+    #[arg(long, value_name = "N", default_value = "100", value_parser = flags::in_flight)]
+    in_flight: usize,
+    /// How records get into the log; the baseline has mutex
+    #[arg(long, value_name = "KIND", default_value = "marks", value_parser = flags::inserter)]
+    inserter: InserterKind,
+    #[command(flatten)]
+    companies: CompanyFlags,
+    /// Keys of the table whose keys are updated
+    #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    keys: u64,
+    /// What all random choices come from
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: u64,
+    #[command(flatten)]
+    common: Common,
+}
+
+fn entries(text: &str) -> std::result::Result<u64, String> {
+    match text.parse() {
+        Ok(entries @ 8192..=0x400_0000_u64) if entries.is_power_of_two() => Ok(entries),
+        _ => Err("must be a power of two from 8192 to 67108864".to_owned()),
+    }
+}
+
+impl Nvram {
+    pub fn run(self) -> Result<()> {
+        let figures = self.figures()?;
+        let given = Given {
+            threads: self.threads.clone(),
+            delays: self.delay.clone(),
+            entries: self.entries.clone(),
+            kinds: self.kinds()?,
+            in_flight: self.in_flight,
+            inserter: self.inserter,
+            quick: self.common.quick,
+        };
+        let settings = self.companies.settings(4);
+        let options = format!(
+            "{} engine=paged {} keys={} seed={}",
+            self.common.options(),
+            shown(&settings),
+            self.keys,
+            self.seed
+        );
+        let records = Scale { branches: 0, accounts_of_branch: 0, keys: self.keys, seed: self.seed };
+        let mut session = Session::new(&self.common, None, "stores over logs in NVRAM", &options)?
+            .with_companies(Companies::new(settings, records));
+        let mut run = |figure: NvramFigure| {
+            let spec = figure.spec();
+            let (time, rounds) = self.common.length(spec.seconds, spec.rounds);
+            session.run(Of::Nvram(figure), figure.cases(&given), spec.method, time, rounds)
+        };
+        let done = figures.into_iter().try_for_each(&mut run);
+        session.end(done)
+    }
+
+    /// The figures that were asked for, each once, in their own order.
+    fn figures(&self) -> Result<Vec<NvramFigure>> {
+        let known: Vec<&str> = NvramFigure::ALL.iter().flat_map(|figure| figure.words()).copied().collect();
+        let chosen = flags::chosen(&self.figure, &known, "figure")?;
+        let asked = |figure: &NvramFigure| figure.words().iter().any(|word| chosen.contains(word));
+        Ok(NvramFigure::ALL.into_iter().filter(asked).collect())
+    }
+
+    fn kinds(&self) -> Result<Vec<LogKind>> {
+        let kinds = flags::logs(&self.log)?;
+        match kinds.iter().find(|kind| !kind.in_nvram()) {
+            Some(_) if self.log == ["all"] => Ok(kinds.into_iter().filter(|kind| kind.in_nvram()).collect()),
+            Some(kind) => {
+                Err(Failure::usage(format_args!("--log {kind}: it is not in NVRAM; it is the baseline")))
+            }
+            None => Ok(kinds),
+        }
+    }
+}

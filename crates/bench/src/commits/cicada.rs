@@ -1,0 +1,246 @@
+//! The figures of Cicada over P-WAL (section IV), and read-only transactions beside writers: their cases.
+//!
+//! Pure. One case for each kind of log, protocol and release of locks, number of threads, and way to wait.
+
+use super::case::{Case, Work};
+use super::figures::{Axis, Spec};
+use super::tuples::LOGGING_OFF;
+use crate::host::device::{Device, MethodName};
+use katydid::LockRelease;
+use katydid_wal::{Group, InserterKind, SyncKind};
+use std::time::Duration;
+
+/// A figure of the paper, or ours beside them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CicadaFigure {
+    Three,
+    Four,
+    Five,
+    Six,
+    Readers,
+}
+
+/// What the command line gives.
+#[derive(Debug, Clone)]
+pub struct Given {
+    pub threads: Vec<usize>,
+    /// Added to each durable write, if it is not the figure's own.
+    pub delay: Option<Duration>,
+    /// Transactions in flight of clients that do not block in each.
+    pub in_flight: usize,
+    /// Streams of the log of our own choice: as many as there are processors.
+    pub processors: u16,
+    /// When a group is written, if not as in the paper.
+    pub group: Group,
+}
+
+/// What is the same in these figures.
+const PLAIN: Spec = Spec {
+    name: "",
+    about: "",
+    saw: "",
+    note: "",
+    varies: &[Axis::Threads, Axis::Delay, Axis::InFlight],
+    method: MethodName::Direct,
+    device: Device::Memory,
+    seconds: 0.3,
+    rounds: 3,
+};
+
+/// The paper's group: five transactions, or half a millisecond since the last write.
+pub const GROUP: Group = Group { commits: 5, bytes: 0, microseconds: 500 };
+const STREAMS_MAX: usize = 256;
+const MICRO: Duration = Duration::from_micros(1);
+
+impl CicadaFigure {
+    pub const ALL: [CicadaFigure; 5] = [
+        CicadaFigure::Three,
+        CicadaFigure::Four,
+        CicadaFigure::Five,
+        CicadaFigure::Six,
+        CicadaFigure::Readers,
+    ];
+
+    /// Its word on the command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            CicadaFigure::Three => "3",
+            CicadaFigure::Four => "4",
+            CicadaFigure::Five => "5",
+            CicadaFigure::Six => "6",
+            CicadaFigure::Readers => "readers",
+        }
+    }
+
+    pub fn spec(self) -> Spec {
+        match self {
+            CicadaFigure::Three => Spec {
+                name: "cicada3",
+                about: "throughput of writing transactions over threads: logging off, one serial log, and ours (Cicada over P-WAL, Figure 3)",
+                saw: "with a serial log throughput hardly grows with the threads; without logging it does",
+                note: "logging off is `buffered`: records go into the log's memory, and nobody waits for them. Serial is one stream with inserter \
+                       mutex, grouped and per commit, locks released early. `to serial` is to the better of these with the same clients",
+                ..PLAIN
+            },
+            CicadaFigure::Four => Spec {
+                name: "cicada4",
+                about: "the four combinations of lock release and commit, writing only (Cicada over P-WAL, Figure 4)",
+                saw: "early release with group commit is best by far; after-durable release with group commit is the worst",
+                note: FOUR,
+                ..PLAIN
+            },
+            CicadaFigure::Five => Spec {
+                name: "cicada5",
+                about: "the same with 80 % of the operations reads (Cicada over P-WAL, Figure 5)",
+                saw: "early release with group commit is best again",
+                note: FOUR,
+                ..PLAIN
+            },
+            CicadaFigure::Six => Spec {
+                name: "cicada6",
+                about: "early release with group commit on a device as quick as NVRAM, against logging off (Cicada over P-WAL, Figure 6)",
+                saw: "hardly any difference",
+                note: "logging off is `buffered`: records go into the log's memory, and nobody waits for them",
+                ..PLAIN
+            },
+            CicadaFigure::Readers => Spec {
+                name: "cicada-readers",
+                about: "read-only transactions of 10 gets, alone and beside threads that write",
+                saw: "no such figure",
+                note: "commits are those of the readers. Writers block in each commit. `to alone`: to the same readers without writers; `by cpu s`: \
+                       for each second of processor time that the readers got. A conflict of a reader would have failed the run",
+                ..PLAIN
+            },
+        }
+    }
+
+    /// The cases, given what the command line says.
+    pub fn cases(self, given: &Given) -> Vec<Case> {
+        let mut cases = Vec::new();
+        for &threads in &given.threads {
+            match self {
+                CicadaFigure::Three => three(threads, given, &mut cases),
+                CicadaFigure::Four => four(threads, 0, given, &mut cases),
+                CicadaFigure::Five => four(threads, 80, given, &mut cases),
+                CicadaFigure::Six => six(threads, given, &mut cases),
+                CicadaFigure::Readers => readers(threads, given, &mut cases),
+            }
+        }
+        // With as many threads as processors two kinds of log are one.
+        let mut once: Vec<Case> = Vec::new();
+        for case in cases {
+            if !once.contains(&case) {
+                once.push(case);
+            }
+        }
+        once
+    }
+}
+
+const FOUR: &str = "early or after-durable; single (per-commit) or group (pipelined: after 5 commits or 500 us); and our adaptive, which groups as it \
+                    finds best. One stream for each thread as in the paper, one for each processor, and one serial log. `to serial` is to the \
+                    serial log with the same clients, `speed-up` of early release to the other";
+
+/// Adaptive on a log of one stream for each processor, writing only, after `delay`.
+fn ours(threads: usize, in_flight: usize, given: &Given, delay: Duration) -> Case {
+    Case {
+        threads,
+        in_flight,
+        delay: given.delay.unwrap_or(delay),
+        streams: Some(given.processors),
+        ..Case::new(Work::Tuples { reads_percent: 0 })
+    }
+}
+
+fn logging_off(threads: usize, given: &Given) -> Case {
+    let case = ours(threads, 1, given, Duration::ZERO);
+    Case { durability: LOGGING_OFF, delay: Duration::ZERO, ..case }
+}
+
+/// As in the paper: one stream for each thread, and groups.
+fn per_thread(case: &Case, given: &Given) -> Case {
+    Case { streams: Some(case.threads.min(STREAMS_MAX) as u16), ..grouped(case, given) }
+}
+
+fn grouped(case: &Case, given: &Given) -> Case {
+    Case { sync: SyncKind::Pipelined, group: Some(given.group), ..case.clone() }
+}
+
+fn single(case: &Case) -> Case {
+    Case { sync: SyncKind::PerCommit, group: None, ..case.clone() }
+}
+
+fn serial(case: &Case, given: &Given) -> Case {
+    Case { streams: Some(1), inserter: InserterKind::Mutex, ..grouped(case, given) }
+}
+
+fn clients(given: &Given) -> [usize; 2] {
+    [1, given.in_flight]
+}
+
+fn three(threads: usize, given: &Given, cases: &mut Vec<Case>) {
+    cases.push(logging_off(threads, given));
+    for in_flight in clients(given) {
+        let ours = ours(threads, in_flight, given, 50 * MICRO);
+        cases.extend([serial(&ours, given), single(&serial(&ours, given)), per_thread(&ours, given)]);
+        cases.extend([Case { streams: Some(1), ..ours.clone() }, ours]);
+    }
+}
+
+fn four(threads: usize, reads_percent: u8, given: &Given, cases: &mut Vec<Case>) {
+    for in_flight in clients(given) {
+        let ours =
+            Case { work: Work::Tuples { reads_percent }, ..ours(threads, in_flight, given, 50 * MICRO) };
+        cases.push(serial(&ours, given));
+        for release in [LockRelease::Early, LockRelease::AfterDurable] {
+            let group = per_thread(&Case { release, ..ours.clone() }, given);
+            let adaptive = Case { sync: SyncKind::default(), group: None, ..group.clone() };
+            cases.extend([single(&group), group, adaptive]);
+        }
+        cases.extend([grouped(&ours, given), ours]);
+    }
+}
+
+fn six(threads: usize, given: &Given, cases: &mut Vec<Case>) {
+    cases.push(logging_off(threads, given));
+    for in_flight in clients(given) {
+        let ours = ours(threads, in_flight, given, 15 * MICRO);
+        cases.extend([per_thread(&ours, given), grouped(&ours, given), ours]);
+    }
+}
+
+fn readers(threads: usize, given: &Given, cases: &mut Vec<Case>) {
+    let mut writers = vec![0, 1, threads];
+    writers.dedup();
+    cases.extend(
+        writers
+            .into_iter()
+            .map(|writers| Case { work: Work::Readers { writers }, ..ours(threads, 1, given, 50 * MICRO) }),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_figure_has_its_cases_once() {
+        let given =
+            Given { threads: vec![1, 2, 64], delay: None, in_flight: 64, processors: 2, group: GROUP };
+        for figure in CicadaFigure::ALL {
+            let cases = figure.cases(&given);
+            for (at, case) in cases.iter().enumerate() {
+                assert!(!cases[..at].contains(case), "{figure:?}: {case:?}");
+                assert!(case.streams.is_some());
+            }
+            let off = cases.iter().filter(|case| case.durability == LOGGING_OFF).count();
+            let compared = matches!(figure, CicadaFigure::Three | CicadaFigure::Six);
+            assert_eq!(off, if compared { 3 } else { 0 });
+        }
+        let both = |release| move |case: &Case| case.release == release && case.group.is_none();
+        let four = CicadaFigure::Four.cases(&given);
+        for release in [LockRelease::Early, LockRelease::AfterDurable] {
+            assert!(four.iter().filter(|case| both(release)(case)).count() >= 3 * 2 * 2);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Runs a case on the store over a log of any kind: TPC-C's pair of transactions, or updates of single keys, in the paged engine.
+//!
+//! 1. There is one database for each kind of log (and, where they vary, its entries), loaded by whoever needs it first, or when it has
+//!    grown much, and opened anew for each run with the case's latency. Its files are on the folder's device, its log where the case says.
+//! 2. A checkpoint is taken before each run, so that a log in NVRAM has room for it, if it is long enough for one.
+//! 3. After every run the conditions of TPC-C hold, and there are as many orders as were loaded and acknowledged.
+
+use super::case::{Case, Run, Work};
+use super::raw::Raw;
+use super::stage::Stage;
+use super::store::{CACHE_BYTES, CHECKPOINT_BYTES, Scale, counted, run, warm};
+use crate::host::split::Split;
+use clap::Args;
+use katydid::{Database, Options};
+use katydid_command::database;
+use katydid_command::failure::{Failure, Result};
+use katydid_wal::LogKind;
+use katydid_workload::KatydidStore;
+use katydid_workload::drive::Plan;
+use katydid_workload::tpcc::{Kind, Mix, Settings, State, TABLES, TpccLoad, TpccRun};
+use katydid_workload::ycsb::{YcsbLoad, YcsbRun};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A database that has got so many orders is loaded anew: reading and checking them would take longer than a run.
+const GROWN_MAX: u64 = 40_000;
+/// Transactions in flight of each thread that loads.
+const LOAD_IN_FLIGHT: usize = 16;
+
+/// How large a company is.
+#[derive(Debug, Args)]
+pub struct CompanyFlags {
+    /// Warehouses of TPC-C, with 10 districts each [default: 4 in the figures of NVRAM, 32 in ELEDA's 12]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    warehouses: Option<u32>,
+    /// Items of TPC-C: 100000 in the standard
+    #[arg(long, value_name = "N", default_value = "2000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    items: u32,
+    /// Customers of a district of TPC-C: 3000 in the standard
+    #[arg(long, value_name = "N", default_value = "60", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    customers: u32,
+}
+
+impl CompanyFlags {
+    /// With so many warehouses, if nothing else was asked for.
+    pub fn settings(&self, warehouses: u32) -> Settings {
+        let warehouses = self.warehouses.unwrap_or(warehouses);
+        Settings { warehouses, items: self.items, customers_of_district: self.customers }
+    }
+}
+
+/// What is said of a company.
+pub fn shown(settings: &Settings) -> String {
+    let Settings { warehouses, items, customers_of_district: customers } = settings;
+    format!("warehouses={warehouses} items={items} customers={customers}")
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct Companies {
+    pub settings: Settings,
+    /// Of the table whose keys are updated.
+    pub records: Scale,
+    /// Whether each run has a database of its own.
+    pub anew: bool,
+    /// By the name of the folder.
+    known: HashMap<String, Company>,
+}
+
+/// What is in one database.
+#[derive(Debug, Default)]
+struct Company {
+    /// Loaded and acknowledged; none before TPC-C is loaded.
+    orders: Option<u64>,
+    records: bool,
+    /// Runs of TPC-C so far: each has payments of its own.
+    runs: u64,
+}
+
+impl Companies {
+    pub fn new(settings: Settings, records: Scale) -> Companies {
+        Companies { settings, records, anew: false, known: HashMap::new() }
+    }
+
+    /// Runs a case.
+    pub fn measure(&mut self, case: &Case, stage: &Stage, raw: Raw, time: Duration) -> Result<Run> {
+        let name = stage.name_of("company", case);
+        let mut company = self.known.remove(&name).unwrap_or_default();
+        if self.anew || company.orders.is_some_and(|orders| orders > self.settings.orders() + GROWN_MAX) {
+            stage.forget(&name)?;
+            company = Company::default();
+        }
+        let store = open(case, &name, stage)?;
+        let measured = self.on(&mut company, &store, case, raw, time);
+        // Closed whatever came of it: the folder's lock must be free.
+        let closed = store.database().close();
+        drop(store);
+        let measured = measured?;
+        closed?;
+        if self.anew {
+            stage.forget(&name)?;
+        } else {
+            self.known.insert(name, company);
+        }
+        Ok(measured)
+    }
+
+    fn on(
+        &self,
+        company: &mut Company,
+        store: &KatydidStore,
+        case: &Case,
+        raw: Raw,
+        time: Duration,
+    ) -> Result<Run> {
+        self.load(company, store, case.work)?;
+        company.runs += 1;
+        let plan = Plan {
+            threads: case.threads,
+            in_flight: case.in_flight,
+            time: Some(time),
+            seed: self.records.seed.wrapping_add(company.runs),
+            conflict_retries: u32::MAX,
+            ..Plan::default()
+        };
+        match (case.work, company.orders) {
+            (Work::Pair, Some(orders)) => {
+                warm(store, &TABLES)?;
+                store.database().checkpoint()?;
+                let pair = TpccRun::new(&self.settings, Mix::Pair, company.runs);
+                let measured = counted(store, raw, || run(store, &TABLES, &pair, &plan))?;
+                let checked = pair.acknowledged(Kind::NewOrder);
+                company.orders = Some(orders + checked);
+                self.check(store, orders + checked)?;
+                Ok(Run { checked: Some(measured.commits), ..measured })
+            }
+            (Work::Updates, _) => {
+                let records = self.records.updates()?;
+                warm(store, &[&records.table])?;
+                store.database().checkpoint()?;
+                let updates = YcsbRun::new(&records, self.records.keys, 0);
+                counted(store, raw, || run(store, &[&records.table], &updates, &plan))
+            }
+            _ => Err(Failure::failed("this work has no table here")),
+        }
+    }
+
+    fn load(&self, company: &mut Company, store: &KatydidStore, work: Work) -> Result<()> {
+        let plan = Plan { threads: 2, in_flight: LOAD_IN_FLIGHT, ..Plan::default() };
+        match work {
+            Work::Pair if company.orders.is_none() => {
+                run(store, &TABLES, &TpccLoad::new(&self.settings, self.records.seed), &plan)?;
+                company.orders = Some(self.settings.orders());
+            }
+            Work::Updates if !company.records => {
+                let records = self.records.updates()?;
+                run(store, &[&records.table], &YcsbLoad::new(&records), &plan)?;
+                company.records = true;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn check(&self, store: &KatydidStore, orders: u64) -> Result<()> {
+        let state = State::read(store)?;
+        state.check(&self.settings).map_err(Failure::failed)?;
+        match state.orders() {
+            found if found == orders => Ok(()),
+            found => Err(Failure::failed(format_args!(
+                "there are {found} orders, but {orders} were loaded and acknowledged: this is a bug"
+            ))),
+        }
+    }
+}
+
+fn open(case: &Case, name: &str, stage: &Stage) -> Result<KatydidStore> {
+    let files = stage.files().subdirectory(name)?;
+    let directory = Arc::new(Split::new(files, stage.for_log(name, case)?));
+    let options = Options {
+        cache_bytes: CACHE_BYTES,
+        lock_release: case.release,
+        durability: case.durability,
+        checkpoint_bytes: CHECKPOINT_BYTES,
+        log_soft_bytes: 2 * CHECKPOINT_BYTES,
+        log: stage.options(case),
+        ..Options::default()
+    };
+    let asked: Option<LogKind> = Some(case.log);
+    let database =
+        database::open_showing(options, asked, |options| Database::open_in(directory.clone(), options))?;
+    Ok(KatydidStore::new(database))
+}

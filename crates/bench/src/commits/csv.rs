@@ -1,0 +1,108 @@
+//! Rows as CSV for programs: the same columns for every figure and for `log-commit`; what a row has nothing to say about is empty.
+//!
+//! Pure.
+
+use super::case::Run;
+use super::columns::{Rows, Text};
+use super::compare::{speed_up, to_adaptive, to_alone, to_alone_by_cpu, to_disk, to_logging_off, to_serial};
+use super::quantities::*;
+use crate::host::device::Device;
+use katydid_command::table;
+
+/// All columns of the CSV file.
+const CSV: &[(&str, Text)] = &[
+    ("figure", |of, _| of.of.name().to_owned()),
+    ("log", |_, row| row.case.log.to_string()),
+    ("nvram", |_, row| optional(form(row))),
+    ("entries", |_, row| optional(row.case.entries)),
+    ("commit", |of, _| optional(of.setting.commit)),
+    ("machine", |of, _| of.setting.machine.clone()),
+    ("device", |of, row| row.case.device.map_or(of.setting.device, Device::name).to_owned()),
+    ("method", |of, _| of.setting.method.clone()),
+    ("millis", |of, _| of.setting.millis.to_string()),
+    ("branches", |of, row| optional(of.setting.branches.filter(|_| is_store(&row.case)))),
+    ("system", |_, row| optional(row.case.system)),
+    ("work", |_, row| row.case.work.name().to_owned()),
+    ("payload", |_, row| optional(row.case.work.payload())),
+    ("skew", |_, row| optional(row.case.work.skew())),
+    ("sync", |_, row| sync(&row.case)),
+    ("inserter", |_, row| row.case.inserter.to_string()),
+    ("threads", |_, row| row.case.threads.to_string()),
+    ("in_flight", |_, row| row.case.in_flight.to_string()),
+    ("durability", |_, row| row.case.durability.to_string()),
+    ("streams", |_, row| optional(row.case.streams)),
+    ("group", |_, row| optional(row.case.group.map(group))),
+    ("reads_percent", |_, row| optional(row.case.work.reads_percent())),
+    ("writers", |_, row| optional(row.case.work.writers())),
+    ("lock_release", |_, row| if is_store(&row.case) { row.case.release.to_string() } else { String::new() }),
+    ("delay_us", |_, row| (row.case.delay.as_nanos() as f64 / 1e3).to_string()),
+    ("io_unit", |_, row| optional(row.case.io_unit)),
+    ("rounds", |_, row| row.rounds.len().to_string()),
+    ("commits", |_, row| places::<0>(row.median(|run| run.commits as f64))),
+    ("commits_per_second", |_, row| places::<0>(row.median(Run::per_second))),
+    ("slowest_round", |_, row| places::<0>(row.spread().0)),
+    ("fastest_round", |_, row| places::<0>(row.spread().1)),
+    ("to_adaptive", |of, row| optional(to_adaptive(of.rows, row).map(places::<3>))),
+    ("to_logging_off", |of, row| optional(to_logging_off(of.rows, row).map(places::<3>))),
+    ("to_disk", |of, row| optional(to_disk(of.rows, row).map(places::<3>))),
+    ("to_serial", |of, row| optional(to_serial(of.rows, row).map(places::<3>))),
+    ("to_alone", |of, row| optional(to_alone(of.rows, row).map(places::<3>))),
+    ("to_alone_by_cpu", |of, row| optional(to_alone_by_cpu(of.rows, row).map(places::<3>))),
+    ("speed_up", |of, row| optional(speed_up(of.rows, row).map(places::<3>))),
+    ("times", |_, row| row.summary().count.to_string()),
+    ("transaction_us", |_, row| places::<1>(row.median(|run| whole_us(run, &row.case)))),
+    ("mean_us", |_, row| places::<1>(row.summary().mean_us)),
+    ("p50_us", |_, row| places::<1>(row.summary().p50_us)),
+    ("p99_us", |_, row| places::<1>(row.summary().p99_us)),
+    ("p999_us", |_, row| places::<1>(row.summary().p999_us)),
+    ("max_us", |_, row| places::<1>(row.summary().max_us)),
+    ("raw_write_us", |_, row| places::<1>(row.median(|run| run.raw.write_us))),
+    ("p50_to_raw", |_, row| places::<3>(row.median(p50_to_raw))),
+    ("p99_to_raw", |_, row| places::<3>(row.median(p99_to_raw))),
+    ("megabytes_per_second", |_, row| places::<3>(row.median(Run::megabytes_per_second))),
+    ("raw_megabytes_per_second", |_, row| places::<1>(row.median(|run| run.raw.best_megabytes))),
+    ("bandwidth_to_raw", |_, row| places::<5>(row.median(bandwidth_to_raw))),
+    ("cpu_us_per_commit", |_, row| places::<2>(row.median(cpu_us))),
+    ("commits_per_client_cpu_second", |_, row| places::<0>(row.median(Run::per_cpu_second))),
+    ("system_us_per_commit", |_, row| {
+        places::<2>(row.median(|run| run.per_commit(run.usage.system.as_secs_f64() * 1e6)))
+    }),
+    ("cores_busy", |_, row| places::<2>(row.median(cores))),
+    ("cores_of_others", |_, row| places::<2>(row.median(Run::others))),
+    ("voluntary_per_commit", |_, row| {
+        places::<4>(row.median(|run| run.per_commit(run.usage.voluntary as f64)))
+    }),
+    ("involuntary_per_commit", |_, row| {
+        places::<4>(row.median(|run| run.per_commit(run.usage.involuntary as f64)))
+    }),
+    ("switches_per_second", |_, row| places::<0>(row.median(switches))),
+    ("syncs", |_, row| counted(row, |counters| counters.syncs)),
+    ("commits_per_sync", |_, row| places::<2>(row.median(commits_per_sync))),
+    ("bytes_per_sync", |_, row| places::<0>(row.median(bytes_per_sync))),
+    ("written_per_sync", |_, row| {
+        places::<0>(row.median(|run| run.per_sync(run.counted(|counters| counters.bytes_written) as f64)))
+    }),
+    ("released", |_, row| counted(row, |counters| counters.released)),
+    ("released_per_sync", |_, row| places::<2>(row.median(released_per_sync))),
+    ("sync_locks", |_, row| counted(row, |counters| counters.sync_locks)),
+    ("lock_us_per_commit", |_, row| places::<3>(row.median(lock_us))),
+    ("sync_us_per_commit", |_, row| places::<3>(row.median(sync_us))),
+    ("completion_us_per_commit", |_, row| places::<3>(row.median(completion_us))),
+    ("byte_us", |_, row| places::<1>(row.median(byte_us))),
+    ("depth", |_, row| places::<0>(row.median(|run| f64::from(run.counters.1.depth)))),
+    ("syncer_wakeups", |_, row| counted(row, |counters| counters.syncer_wakeups)),
+    ("checkpoints", |_, row| places::<0>(row.median(|run| run.checkpoints as f64))),
+    ("stalls", |_, row| counted(row, |counters| counters.stalls)),
+    ("conflicts", |_, row| places::<0>(row.median(|run| run.conflicts as f64))),
+    ("refused", |_, row| places::<0>(row.median(|run| run.refused as f64))),
+    ("checked", |_, row| optional(checked(row))),
+];
+
+/// The names of the columns, and the rows of all figures.
+pub fn csv(all: &[Rows<'_>]) -> String {
+    let mut lines = vec![CSV.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>()];
+    for of in all {
+        lines.extend(of.rows.iter().map(|row| CSV.iter().map(|(_, field)| field(of, row)).collect()));
+    }
+    table::csv(&lines)
+}

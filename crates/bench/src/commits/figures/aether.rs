@@ -1,0 +1,150 @@
+//! Aether's figures about commits.
+//!
+//! Pure.
+
+use super::{Axis, BLOCKING, Given, IN_FLIGHT, MS, Spec, or};
+use crate::commits::case::{Case, Work};
+use crate::commits::flags::syncs_called;
+use crate::host::device::{Device, MethodName};
+use katydid::LockRelease;
+use katydid_wal::{Durability, InserterKind, SyncKind};
+use std::time::Duration;
+
+pub const THREE: Spec = Spec {
+    name: "aether3",
+    about: "what early lock release gains on TPC-B over skew, for devices of several latencies (Aether, Figure 3)",
+    saw: "no gain without contention, 2 times at 100 us and up to 35 times at 10 ms with a skew around 1, less beyond",
+    note: "skew is that of tellers and of the accounts of a branch; a lock is held for the transaction only, or until its commit \
+           is durable",
+    varies: &[Axis::Threads, Axis::Sync, Axis::Skew, Axis::Delay],
+    method: MethodName::Direct,
+    device: Device::File,
+    seconds: 0.3,
+    rounds: 2,
+};
+
+pub const FOUR: Spec = Spec {
+    name: "aether4",
+    about: "context switches and processor use on TPC-B over client threads, with and without flush pipelining (Aether, Figure 4)",
+    saw: "without, switches grow with the clients, system time too, and processors idle; with, both stay nearly constant and all \
+          processors are used",
+    note: "clients with one transaction in flight block in each commit; the others go on with the next (flush pipelining)",
+    varies: &[Axis::Threads, Axis::Sync, Axis::InFlight],
+    method: MethodName::Direct,
+    device: Device::File,
+    seconds: 0.5,
+    rounds: 3,
+};
+
+pub const FIVE: Spec = Spec {
+    name: "aether5",
+    about: "throughput of TPC-B over client threads: baseline, asynchronous commit, flush pipelining (Aether, Figure 5)",
+    saw: "the baseline falls behind at once; flush pipelining does as well as the unsafe asynchronous commit, up to 22 % above it",
+    note: "baseline: per-commit, blocking, where there is that protocol. Asynchronous, unsafe: told when it is written (survives \
+           the process) or buffered (survives nothing). Pipelined and adaptive with transactions in flight; adaptive blocking too",
+    varies: &[Axis::Threads, Axis::InFlight],
+    method: MethodName::Direct,
+    device: Device::File,
+    seconds: 0.5,
+    rounds: 3,
+};
+
+pub const NINE: Spec = Spec {
+    name: "aether9",
+    about: "throughput of small updates over client threads, as early lock release, flush pipelining and a scalable log buffer are added one \
+            by one (Aether, Figure 9)",
+    saw: "flush pipelining gains most, 68 % over the baseline; the log buffer another 7 %",
+    note: "UpdateLocation of TATP is an update of a single row; here it is one of a key of 20 bytes. `baseline`: a flusher of its own that \
+           groups commits, clients that block, one mutex around the log buffer, locks held until the commit is durable. Then each step on top of those \
+           before it; `ours` is adaptive with inserter marks and transactions in flight",
+    varies: &[Axis::Threads, Axis::InFlight],
+    method: MethodName::Direct,
+    device: Device::File,
+    seconds: 0.4,
+    rounds: 3,
+};
+
+pub fn three(given: &Given, plain: &Case) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for &sync in or(&given.syncs, &[SyncKind::default()]) {
+        for &threads in or(&given.threads, &[128]) {
+            for &delay in or(&given.delays, &[Duration::ZERO, MS / 10, MS, MS * 10]) {
+                for &skew in or(&given.skews, &[0.0, 0.85, 1.25, 2.0]) {
+                    cases.extend([LockRelease::AfterDurable, LockRelease::Early].map(|release| Case {
+                        work: Work::Tpcb { skew },
+                        sync,
+                        threads,
+                        delay,
+                        release,
+                        ..plain.clone()
+                    }));
+                }
+            }
+        }
+    }
+    cases
+}
+
+pub fn four(given: &Given, plain: &Case) -> Vec<Case> {
+    let own = syncs_called(&["per-commit", "pipelined", "adaptive"]);
+    let in_flight: Vec<usize> = [BLOCKING].iter().chain(or(&given.in_flight, IN_FLIGHT)).copied().collect();
+    let mut cases = Vec::new();
+    for &threads in or(&given.threads, &[1, 4, 16, 64]) {
+        for &sync in or(&given.syncs, &own) {
+            // Who syncs each commit for itself has nothing to pipeline.
+            let pipelines = sync.to_string().replace('_', "-") != "per-commit";
+            let in_flight = in_flight.iter().filter(|many| pipelines || **many == BLOCKING);
+            cases.extend(in_flight.map(|&in_flight| Case { threads, sync, in_flight, ..plain.clone() }));
+        }
+    }
+    cases
+}
+
+pub fn five(given: &Given, plain: &Case) -> Vec<Case> {
+    let in_flight = or(&given.in_flight, IN_FLIGHT);
+    let mut cases = Vec::new();
+    for &threads in or(&given.threads, &[1, 4, 16, 64]) {
+        let case =
+            |sync, durability, in_flight| Case { threads, sync, durability, in_flight, ..plain.clone() };
+        let baseline = syncs_called(&["per-commit", "grouped"]);
+        cases.extend(baseline.first().map(|&sync| case(sync, Durability::Durable, BLOCKING)));
+        let ours = SyncKind::default();
+        cases.push(case(ours, Durability::Durable, BLOCKING));
+        for sync in syncs_called(&["pipelined", "adaptive"]) {
+            cases.extend(in_flight.iter().map(|&many| case(sync, Durability::Durable, many)));
+        }
+        cases.push(case(ours, Durability::Written, BLOCKING));
+        cases.push(case(ours, Durability::Buffered, BLOCKING));
+    }
+    cases
+}
+
+pub fn nine(given: &Given, plain: &Case) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for &threads in or(&given.threads, &[1, 4, 16, 64]) {
+        for &in_flight in or(&given.in_flight, IN_FLIGHT) {
+            let baseline = Case {
+                work: Work::Updates,
+                system: Some("baseline"),
+                inserter: InserterKind::Mutex,
+                sync: SyncKind::Pipelined,
+                release: LockRelease::AfterDurable,
+                threads,
+                ..plain.clone()
+            };
+            let early =
+                Case { system: Some("+ early release"), release: LockRelease::Early, ..baseline.clone() };
+            let pipelined = Case { system: Some("+ flush pipelining"), in_flight, ..early.clone() };
+            let buffer =
+                Case { system: Some("+ log buffer"), inserter: InserterKind::Hybrid, ..pipelined.clone() };
+            let ours = Case {
+                system: Some("ours"),
+                inserter: plain.inserter,
+                sync: SyncKind::default(),
+                ..buffer.clone()
+            };
+            cases.extend([baseline, early, pipelined, buffer, ours]);
+        }
+    }
+    cases
+}

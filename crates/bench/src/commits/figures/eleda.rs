@@ -1,0 +1,73 @@
+//! ELEDA's figures about commits.
+//!
+//! Pure.
+
+use super::{Axis, BLOCKING, Given, IN_FLIGHT, Spec, or};
+use crate::commits::case::{Case, Work};
+use crate::commits::flags::syncs_called;
+use crate::host::device::{Device, MethodName};
+
+pub const FOURTEEN: Spec = Spec {
+    name: "eleda14",
+    about: "throughput and bandwidth over the size of what is committed (ELEDA, Figure 14)",
+    saw: "ELEDA's throughput falls as bytes grow, to 6.2 GiB/s of two devices at 5 KiB; what syncs for each commit stays low whatever \
+          the size",
+    note: "inserts into the store by 32 clients that block and by 4 that do not, and records in the log alone; `to best` is the \
+           log's bandwidth to the device's best sequential durable writes of the same round",
+    varies: &[Axis::Payload, Axis::Sync, Axis::InFlight],
+    method: MethodName::Direct,
+    device: Device::File,
+    seconds: 0.35,
+    rounds: 2,
+};
+
+pub const EIGHTEEN: Spec = Spec {
+    name: "eleda18",
+    about: "bandwidth and the distribution of commit latency with I/O units of 64 KiB and 512 KiB (ELEDA, Figure 18)",
+    saw: "64 KiB answers ten times sooner, 512 KiB moves twice the bytes (6.9 against 3.2 GiB/s): its users must choose",
+    note: "the log alone, 32 blocking clients and 2 with 1,000 commits in flight. Without a unit a write takes whatever there is, up to 1 MiB \
+           and half the ring",
+    varies: &[Axis::Payload, Axis::Sync, Axis::IoUnit],
+    method: MethodName::Direct,
+    device: Device::File,
+    seconds: 0.6,
+    rounds: 3,
+};
+
+pub fn fourteen(given: &Given, plain: &Case) -> Vec<Case> {
+    let own = syncs_called(&["per-commit", "pipelined", "adaptive"]);
+    let mut cases = Vec::new();
+    for &payload in or(&given.payloads, &[512, 1024, 2048, 3072, 4096, 5120]) {
+        for &sync in or(&given.syncs, &own) {
+            let insert = Work::Inserts { value: payload };
+            cases.push(Case { work: insert, sync, threads: 32, ..plain.clone() });
+            if sync.to_string().replace('_', "-") == "per-commit" {
+                continue;
+            }
+            for &in_flight in or(&given.in_flight, IN_FLIGHT) {
+                cases.push(Case { work: insert, sync, threads: 4, in_flight, ..plain.clone() });
+            }
+            let log = Work::Log { payload };
+            cases.push(Case { work: log, sync, threads: 2, in_flight: 1000, ..plain.clone() });
+        }
+    }
+    cases
+}
+
+pub fn eighteen(given: &Given, plain: &Case) -> Vec<Case> {
+    let own = syncs_called(&["pipelined", "adaptive"]);
+    let units: Vec<_> =
+        or(&given.io_units, &[64 << 10, 512 << 10]).iter().copied().map(Some).chain([None]).collect();
+    let mut cases = Vec::new();
+    for &payload in or(&given.payloads, &[120, 4096]) {
+        for &sync in or(&given.syncs, &own) {
+            for &io_unit in &units {
+                for (threads, in_flight) in [(32, BLOCKING), (2, 1000)] {
+                    let work = Work::Log { payload };
+                    cases.push(Case { work, sync, threads, in_flight, io_unit, ..plain.clone() });
+                }
+            }
+        }
+    }
+    cases
+}

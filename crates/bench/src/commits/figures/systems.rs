@@ -1,0 +1,133 @@
+//! ELEDA's figures that set whole systems beside each other: a store before, after, and ours.
+//!
+//! Pure. `vanilla` is what WiredTiger does: groups form in the log buffer, and whoever gets the sync lock syncs. `ELEDA` has a list of what is
+//! filled for each thread, a flusher of its own with a unit of 64 KiB, and clients that are called back.
+
+use super::{Axis, Given, IN_FLIGHT, Spec, or};
+use crate::commits::case::{Case, Work};
+use crate::host::device::{Device, MethodName};
+use katydid_wal::{InserterKind, SyncKind};
+
+/// YCSB A with 1 KiB.
+pub const KEY_VALUE: Work = Work::UpdateSearch { value: 1024 };
+const UNIT: usize = 64 << 10;
+/// Streams of the memory engine's log: one, as the paper has one log.
+const STREAMS: u16 = 1;
+
+const PLAIN: Spec = Spec {
+    name: "",
+    about: "",
+    saw: "",
+    note: "`vanilla` has inserter consolidated, protocol grouped and clients that block; once more with its log in memory. `ELEDA` has inserter \
+           grasshopper, protocol pipelined with writes of at most 64 KiB, and transactions in flight. `ours` is adaptive with marks, with \
+           as many in flight and with clients that block. Percentiles are those of writing transactions",
+    varies: &[Axis::Threads, Axis::InFlight],
+    method: MethodName::Direct,
+    device: Device::File,
+    seconds: 0.3,
+    rounds: 2,
+};
+
+pub const EIGHT: Spec = Spec {
+    name: "eleda8",
+    about: "throughput over threads and the distribution of commit latency on YCSB A with 1 KiB (ELEDA, Figures 8 and 9)",
+    saw: "in WiredTiger 71 times as many transactions at 32 threads, 10 times at one; in Shore-MT 6.3 times. Commits are told later: 1.3 ms \
+          against 0.58",
+    ..PLAIN
+};
+
+pub const TEN: Spec = Spec {
+    name: "eleda10",
+    about: "throughput over threads and the distribution of commit latency on sysbench's transactions that write (ELEDA, Figures 10 and 11)",
+    saw: "in WiredTiger 32 times as many transactions at 32 threads, in Shore-MT 12 times. Commits are told later: 3.7 ms against 1",
+    ..PLAIN
+};
+
+pub const TWELVE: Spec = Spec {
+    name: "eleda12",
+    about: "NewOrders and Payments of TPC-C over threads, each in a warehouse of its own (ELEDA, Figure 12)",
+    saw: "with its log in memory the store before grows up to 16 threads and collapses after; with ELEDA it does not collapse",
+    ..PLAIN
+};
+
+pub const THIRTEEN: Spec = Spec {
+    name: "eleda13",
+    about: "YCSB A with 1 KiB and sysbench's transactions that write, in an engine of many versions (ELEDA, Figure 13)",
+    saw: "under snapshot isolation the store before is held by the device, in memory by its lock; with ELEDA it is ahead, but snapshots take \
+          30 % of the time at 32 threads",
+    note: "as in figure 8, in the memory engine, whose transactions are serializable, with one stream; and ours in the paged engine beside it",
+    ..PLAIN
+};
+
+pub const NINETEEN: Spec = Spec {
+    name: "eleda19",
+    about: "what hiding the latency gains, and what GRASSHOPPER adds, on YCSB A with 1 KiB and on sysbench's transactions that write (ELEDA, \
+            Figure 19)",
+    saw: "with few threads hiding the latency gains nearly all; from about four on it collapses without GRASSHOPPER, which then gains the rest",
+    note: "as in figure 8; `hiding` is vanilla with protocol pipelined and transactions in flight, and ELEDA differs from it by GRASSHOPPER",
+    ..PLAIN
+};
+
+/// The systems of one work at one number of threads.
+struct Systems {
+    vanilla: Case,
+    in_memory: Case,
+    hiding: Case,
+    eleda: Case,
+    ours: Case,
+    blocking: Case,
+}
+
+impl Systems {
+    fn of(plain: &Case, work: Work, threads: usize, in_flight: usize) -> Systems {
+        let ours = Case { work, threads, in_flight, system: Some("ours"), ..plain.clone() };
+        let blocking = Case { in_flight: 1, system: Some("ours, blocking"), ..ours.clone() };
+        let vanilla = Case {
+            system: Some("vanilla"),
+            inserter: InserterKind::Consolidated,
+            sync: SyncKind::Grouped,
+            ..blocking.clone()
+        };
+        let in_memory =
+            Case { system: Some("vanilla in memory"), device: Some(Device::Memory), ..vanilla.clone() };
+        let hiding = Case {
+            system: Some("hiding"),
+            sync: SyncKind::Pipelined,
+            io_unit: Some(UNIT),
+            in_flight,
+            ..vanilla.clone()
+        };
+        let eleda = Case { system: Some("ELEDA"), inserter: InserterKind::Grasshopper, ..hiding.clone() };
+        Systems { vanilla, in_memory, hiding, eleda, ours, blocking }
+    }
+}
+
+fn every(given: &Given, plain: &Case, works: &[Work], of: impl Fn(Systems) -> Vec<Case>) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for &work in works {
+        for &threads in or(&given.threads, &[1, 2, 8, 32]) {
+            for &in_flight in or(&given.in_flight, IN_FLIGHT) {
+                cases.extend(of(Systems::of(plain, work, threads, in_flight)));
+            }
+        }
+    }
+    cases
+}
+
+pub fn side_by_side(given: &Given, plain: &Case, work: Work) -> Vec<Case> {
+    every(given, plain, &[work], |of| vec![of.vanilla, of.in_memory, of.eleda, of.ours, of.blocking])
+}
+
+pub fn thirteen(given: &Given, plain: &Case) -> Vec<Case> {
+    let versions = |case: Case| Case { streams: Some(STREAMS), ..case };
+    every(given, plain, &[KEY_VALUE, Work::Sysbench], |of| {
+        let locks = Case { system: Some("ours, locks"), ..of.ours.clone() };
+        let mut cases = [of.vanilla, of.in_memory, of.eleda, of.ours].map(versions).to_vec();
+        cases.push(locks);
+        cases
+    })
+}
+
+pub fn nineteen(given: &Given, plain: &Case) -> Vec<Case> {
+    every(given, plain, &[KEY_VALUE, Work::Sysbench], |of| vec![of.vanilla, of.hiding, of.eleda, of.ours])
+}

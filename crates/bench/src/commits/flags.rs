@@ -1,0 +1,299 @@
+//! Flags that `bench log-commit` and `bench commit` share, and how their values are read.
+
+use super::stage::{Stage, Tuned};
+use crate::grid::flags as log_flags;
+use crate::host::device::{Device, MethodName};
+use clap::Args;
+use katydid_command::bytes;
+use katydid_command::failure::{Failure, Result};
+use katydid_command::flags::{log_option, seconds, word};
+use katydid_command::log_flags::NvramFlags;
+use katydid_device::Waiting;
+use katydid_wal::{Group, InserterKind, LogKind, NvramOptions, Options, SyncKind};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Of a log in NVRAM, if not as the command line says: no checkpoint is to fall into a run.
+const NVRAM_BYTES: u64 = 512 << 20;
+
+/// What both commands can be told.
+#[derive(Debug, Args)]
+pub struct Common {
+    /// Folder to work in: new or empty, and left so
+    #[arg(long, value_name = "DIR", default_value = "katydid-commit")]
+    pub dir: PathBuf,
+    /// Seconds of each run of a case
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub seconds: Option<f64>,
+    /// Runs of each case; all cases are run once before any is run again
+    #[arg(long, value_name = "N", value_parser = log_flags::rounds)]
+    pub rounds: Option<usize>,
+    /// One round of 0.05 seconds, to see that everything works
+    #[arg(long, conflicts_with_all = ["seconds", "rounds"])]
+    pub quick: bool,
+    /// Where the log is [default: file; in the figures of Cicada and of NV-Logging, memory]
+    #[arg(long, value_enum)]
+    pub device: Option<Device>,
+    /// How the log's bytes travel [default: direct; in the figures of efficient flushing, buffered]
+    #[arg(long, value_enum)]
+    pub method: Option<MethodName>,
+    /// Bytes of the log's ring, a power of two [default: the log's own]
+    #[arg(long, value_name = "BYTES", value_parser = log_flags::ring)]
+    ring: Option<usize>,
+    /// Bytes of a segment of the log [default: the log's own]
+    #[arg(long, value_name = "BYTES", value_parser = segment)]
+    segment: Option<u64>,
+    /// Segments kept prepared beyond the one that is written to
+    #[arg(long, value_name = "N", default_value = "4", value_parser = spare)]
+    spare: usize,
+    /// Most writes that adaptive has under way at once [default: the log's own]
+    #[arg(long, value_name = "N", value_parser = depth_max)]
+    depth_max: Option<u32>,
+    /// As many it may have under way whatever it finds
+    #[arg(long, value_name = "N", default_value = "1")]
+    depth_min: u32,
+    /// When pipelined begins a round: after so many commits, bytes or microseconds, whichever is first
+    #[arg(long, value_name = "COMMITS,BYTES,US", default_value = "0,0,0", value_parser = group)]
+    pub group: Group,
+    /// How a delay is waited out: auto (up to 50 us on the processor), spin (all of it) or timer (asleep, and woken late)
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = waiting)]
+    waiting: Waiting,
+    #[command(flatten)]
+    tuning: log_flags::Tuning,
+    #[command(flatten)]
+    nvram: NvramFlags,
+    /// Folder for logs in NVRAM: new or empty, and left so [default: katydid-nvram-PID in /dev/shm, where there is one, else in --dir]
+    #[arg(long, value_name = "DIR")]
+    nvram_dir: Option<PathBuf>,
+    /// Write all rows to this file
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Draw charts into this folder
+    #[arg(long, value_name = "DIR", value_parser = folder)]
+    pub svg: Option<PathBuf>,
+}
+
+impl Common {
+    /// How long each run is, and how many there are.
+    pub fn length(&self, seconds: f64, rounds: usize) -> (Duration, usize) {
+        let (seconds, rounds) = match self.quick {
+            true => (0.05, 1),
+            false => (self.seconds.unwrap_or(seconds), self.rounds.unwrap_or(rounds)),
+        };
+        (Duration::from_secs_f64(seconds), rounds)
+    }
+
+    /// Takes the folder.
+    pub fn stage(&self) -> Result<Stage> {
+        let own = Options::default();
+        let tuned = Tuned {
+            ring_bytes: self.ring.unwrap_or(own.ring_bytes),
+            segment_bytes: self.segment.unwrap_or(own.segment_bytes),
+            spare_segments: self.spare,
+            slots: self.tuning.slots,
+            hop_bytes: self.tuning.hop_bytes,
+            chunk_bytes: self.tuning.chunk_bytes,
+            depth_max: self.depth_max.unwrap_or(own.depth_max),
+            depth_min: self.depth_min,
+            group: self.group,
+            nvram: self.nvram.apply(NvramOptions { bytes: NVRAM_BYTES, ..NvramOptions::default() })?,
+            waiting: self.waiting,
+        };
+        // The two belong together: either is in its range only beside the other.
+        let depths = Options { depth_max: tuned.depth_max, depth_min: tuned.depth_min, ..own };
+        depths
+            .validate()
+            .map_err(|error| Failure::usage(format_args!("--depth-min must be {}", error.range)))?;
+        Stage::new(self.dir.clone(), self.nvram_dir(), self.device.unwrap_or(Device::File), tuned)
+    }
+
+    fn nvram_dir(&self) -> PathBuf {
+        let shared = Path::new("/dev/shm");
+        let parent = if shared.is_dir() { shared } else { &self.dir };
+        let own = || parent.join(format!("katydid-nvram-{}", std::process::id()));
+        self.nvram_dir.clone().unwrap_or_else(own)
+    }
+
+    /// What is said of the log's options.
+    pub fn options(&self) -> String {
+        let own = Options::default();
+        format!(
+            "ring={} segment={} spare={} depth={}..{} group={},{},{} waiting={}",
+            self.ring.unwrap_or(own.ring_bytes),
+            self.segment.unwrap_or(own.segment_bytes),
+            self.spare,
+            self.depth_min,
+            self.depth_max.unwrap_or(own.depth_max),
+            self.group.commits,
+            self.group.bytes,
+            self.group.microseconds,
+            waiting_word(self.waiting)
+        )
+    }
+}
+
+fn segment(text: &str) -> std::result::Result<u64, String> {
+    log_option(bytes::parse(text)?, |options, bytes| {
+        options.segment_bytes = bytes;
+        options.reserve_bytes = 0;
+    })
+}
+
+fn depth_max(text: &str) -> std::result::Result<u32, String> {
+    let number = text.parse().map_err(|_| "expected a whole number".to_owned())?;
+    log_option(number, |options, depth| options.depth_max = depth)
+}
+
+fn group(text: &str) -> std::result::Result<Group, String> {
+    let numbers: Vec<u64> = text.split(',').filter_map(|part| part.parse().ok()).collect();
+    match numbers[..] {
+        [commits, bytes, microseconds] => {
+            log_option(Group { commits, bytes, microseconds }, |options, group| options.group = group)
+        }
+        _ => Err("expected COMMITS,BYTES,US, such as 64,65536,100".to_owned()),
+    }
+}
+
+fn waiting_word(waiting: Waiting) -> &'static str {
+    match waiting {
+        Waiting::Auto => "auto",
+        Waiting::Spin => "spin",
+        Waiting::Timer => "timer",
+    }
+}
+
+fn waiting(text: &str) -> std::result::Result<Waiting, String> {
+    let known = [Waiting::Auto, Waiting::Spin, Waiting::Timer];
+    let found = known.into_iter().find(|waiting| waiting_word(*waiting) == text);
+    found.ok_or_else(|| "must be auto, spin or timer".to_owned())
+}
+
+fn spare(text: &str) -> std::result::Result<usize, String> {
+    let number = text.parse().map_err(|_| "expected a whole number".to_owned())?;
+    log_option(number, |options, spare| options.spare_segments = spare)
+}
+
+fn folder(text: &str) -> std::result::Result<PathBuf, String> {
+    match text.ends_with(".svg") {
+        true => Err("must name a folder: there are several charts".to_owned()),
+        false => Ok(text.into()),
+    }
+}
+
+/// Threads, and how many commits of each may wait: `2x1000`.
+pub fn callbacks(text: &str) -> std::result::Result<(usize, usize), String> {
+    let wrong = || "expected THREADSxIN_FLIGHT, such as 2x1000".to_owned();
+    let (threads, in_flight) = text.split_once('x').ok_or_else(wrong)?;
+    let in_flight = in_flight.parse().map_err(|_| wrong())?;
+    match log_flags::threads(threads)? {
+        threads if (2..=1_000_000).contains(&in_flight) => Ok((threads, in_flight)),
+        _ => Err("must have from 2 to 1000000 commits in flight per thread".to_owned()),
+    }
+}
+
+/// Commits in flight of a client that does not block in each.
+pub fn in_flight(text: &str) -> std::result::Result<usize, String> {
+    match text.parse() {
+        Ok(many @ 2..=1_000_000) => Ok(many),
+        _ => Err("must be from 2 to 1000000".to_owned()),
+    }
+}
+
+/// Those of the known names that were given; `all` is all of them.
+pub fn chosen<'k>(given: &[String], known: &[&'k str], what: &str) -> Result<Vec<&'k str>> {
+    if given == ["all"] {
+        return Ok(known.to_vec());
+    }
+    if let Some(name) = given.iter().find(|name| !known.contains(&name.as_str())) {
+        let known = known.join(", ");
+        return Err(Failure::usage(format_args!("no {what} {name:?}; there are {known}, or all")));
+    }
+    Ok(known.iter().copied().filter(|name| given.iter().any(|given| given == name)).collect())
+}
+
+/// Bytes of a commit's record without its header.
+pub fn payload(text: &str) -> std::result::Result<usize, String> {
+    match bytes::parse(text)? {
+        bytes @ 0..=0x10_0000 => Ok(bytes as usize),
+        _ => Err("must be from 0 to 1 MiB".to_owned()),
+    }
+}
+
+/// Bytes of the largest write.
+pub fn io_unit(text: &str) -> std::result::Result<usize, String> {
+    let bytes =
+        usize::try_from(bytes::parse(text)?).map_err(|_| "more bytes than there can be".to_owned())?;
+    log_option(bytes, |options, bytes| options.write_bytes_max = bytes)
+}
+
+/// A zipfian exponent.
+pub fn skew(text: &str) -> std::result::Result<f64, String> {
+    match text.parse() {
+        Ok(skew) if (0.0..=10.0).contains(&skew) => Ok(skew),
+        _ => Err("must be from 0 to 10".to_owned()),
+    }
+}
+
+pub fn inserter(text: &str) -> std::result::Result<InserterKind, String> {
+    word(text)
+}
+
+/// The protocols that words name; `all` is all of them.
+pub fn syncs(words: &[String]) -> Result<Vec<SyncKind>> {
+    if words.iter().any(|word| word == "all") {
+        return Ok(SyncKind::ALL.to_vec());
+    }
+    let read = |word: &String| {
+        word.parse().map_err(|_| {
+            let known: Vec<_> = SyncKind::ALL.iter().map(ToString::to_string).collect();
+            Failure::usage(format_args!("no sync protocol {word:?}; there are {}, or all", known.join(", ")))
+        })
+    };
+    words.iter().map(read).collect()
+}
+
+/// The kinds of logs that words name; `all` is all of them.
+pub fn logs(words: &[String]) -> Result<Vec<LogKind>> {
+    let known = LogKind::ALL.map(|kind| kind.to_string());
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let chosen = chosen(words, &known, "kind of log")?;
+    Ok(LogKind::ALL.into_iter().filter(|kind| chosen.contains(&kind.to_string().as_str())).collect())
+}
+
+/// Those of these names that there are, in this order.
+pub fn syncs_called(names: &[&str]) -> Vec<SyncKind> {
+    let called =
+        |name: &&str| SyncKind::ALL.into_iter().find(|kind| kind.to_string().replace('_', "-") == **name);
+    names.iter().filter_map(called).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::case::Delay;
+    use super::*;
+    use katydid_command::flags::delay;
+
+    #[test]
+    fn delays_are_read_and_written() {
+        for (text, micros) in
+            [("0", 0), ("15us", 15), ("100us", 100), ("1ms", 1000), ("10ms", 10_000), ("1s", 1_000_000)]
+        {
+            let read = delay(text).unwrap();
+            assert_eq!(read, Duration::from_micros(micros));
+            assert_eq!(delay(&Delay(read).to_string()), Ok(read), "{text}");
+        }
+        assert_eq!(Delay(delay("0.5us").unwrap()).to_string(), "0.5us");
+        assert_eq!(delay("400ns"), Ok(Duration::from_nanos(400)));
+        for bad in ["", "15", "us", "-1us", "2s", "1m", "nanus"] {
+            assert!(delay(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn clients_with_callbacks_are_read() {
+        assert_eq!(callbacks("2x1000"), Ok((2, 1000)));
+        for bad in ["2", "2x", "x2", "0x10", "2x1", "2x1000001", "axb"] {
+            assert!(callbacks(bad).is_err(), "{bad}");
+        }
+    }
+}

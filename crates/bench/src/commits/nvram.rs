@@ -1,0 +1,241 @@
+//! The figures of the report on NV-Logging, and ELEDA's beside logs in NVRAM: their cases.
+//!
+//! Pure. The baseline of the report is a central log under one mutex on a memory disk, here our disk log with the inserter `mutex` on
+//! the device `memory`, each durable write of which takes as much longer as a persist in NVRAM. ELEDA's is the best disk log on the
+//! real device.
+
+use super::case::{Case, Work};
+use super::figures::{Axis, Spec};
+use crate::host::device::{Device, MethodName};
+use katydid_wal::{InserterKind, LogKind};
+use std::time::Duration;
+
+/// Bytes of a log for each of its entries.
+pub const BYTES_PER_ENTRY: u64 = 128;
+
+/// A figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NvramFigure {
+    /// Speed-up over latencies.
+    Latency,
+    /// Throughput and latency over clients: two figures of the same runs.
+    Clients,
+    /// Checkpoints and throughput over the size of the log.
+    Entries,
+    /// Beside the best disk log.
+    BesideDisk,
+    /// Appends alone, beside what persisting takes. Ours.
+    Append,
+}
+
+/// What the command line gives; what is empty is the figure's own.
+#[derive(Debug, Clone, Default)]
+pub struct Given {
+    pub threads: Vec<usize>,
+    pub delays: Vec<Duration>,
+    pub entries: Vec<u64>,
+    /// Kinds of logs in NVRAM.
+    pub kinds: Vec<LogKind>,
+    pub in_flight: usize,
+    pub inserter: InserterKind,
+    /// Less of everything, to see that it works.
+    pub quick: bool,
+}
+
+const PLAIN: Spec = Spec {
+    name: "",
+    about: "",
+    saw: "",
+    note: "",
+    varies: &[Axis::Threads, Axis::Delay],
+    method: MethodName::Direct,
+    device: Device::Memory,
+    seconds: 0.4,
+    rounds: 3,
+};
+
+const NANO: Duration = Duration::from_nanos(1);
+/// What the report adds to each persist where it does not vary.
+const LATENCY: Duration = Duration::from_nanos(400);
+/// Clients of the report where they do not vary.
+const CLIENTS: usize = 10;
+
+impl NvramFigure {
+    pub const ALL: [NvramFigure; 5] = [
+        NvramFigure::Latency,
+        NvramFigure::Clients,
+        NvramFigure::Entries,
+        NvramFigure::BesideDisk,
+        NvramFigure::Append,
+    ];
+
+    /// Its words on the command line.
+    pub fn words(self) -> &'static [&'static str] {
+        match self {
+            NvramFigure::Latency => &["nvlogging6"],
+            NvramFigure::Clients => &["nvlogging7", "nvlogging8"],
+            NvramFigure::Entries => &["nvlogging9"],
+            NvramFigure::BesideDisk => &["eleda15"],
+            NvramFigure::Append => &["append"],
+        }
+    }
+
+    pub fn spec(self) -> Spec {
+        match self {
+            NvramFigure::Latency => Spec {
+                name: "nvlogging6",
+                about: "speed-up of logs in NVRAM on NewOrders and Payments of TPC-C over the latency of the memory (report on \
+                        NV-Logging, Figure 6)",
+                saw: "1.05 to 1.34 times the throughput of the central log on a memory disk, from 0 to 10 us",
+                note: NOTE,
+                ..PLAIN
+            },
+            NvramFigure::Clients => Spec {
+                name: "nvlogging7",
+                about: "throughput and latency on NewOrders and Payments of TPC-C over clients, at 400 ns (report on NV-Logging, Figures \
+                        7 and 8)",
+                saw: "throughput does not fall beyond 20 clients, and latency grows less than with the central log",
+                note: NOTE,
+                seconds: 0.3,
+                ..PLAIN
+            },
+            NvramFigure::Entries => Spec {
+                name: "nvlogging9",
+                about: "checkpoints and throughput on NewOrders and Payments of TPC-C over the entries of the log, at 400 ns (report on \
+                        NV-Logging, Figure 9)",
+                saw: "a picture without numbers: the larger the buffer, the fewer checkpoints disturb",
+                note: "a log of so many entries has 128 bytes of ring or heap for each. A checkpoint begins when 70 % of it are taken. \
+                       Each run has a database of its own, loaded anew",
+                seconds: 3.0,
+                rounds: 2,
+                ..PLAIN
+            },
+            NvramFigure::BesideDisk => Spec {
+                name: "eleda15",
+                about: "updates of single keys, and NewOrders and Payments of TPC-C, on the best disk log and on logs in NVRAM (ELEDA, \
+                        Figure 15)",
+                saw: "the software-only log on disks does as well as the one in NVRAM, or better, where its clients are called back",
+                note: "the disk log is on the folder's device, with clients that block and clients that are called back; in NVRAM a \
+                       commit has nothing to wait for. `to disk` is to the better of the two on disk with as many threads",
+                device: Device::File,
+                seconds: 0.3,
+                ..PLAIN
+            },
+            NvramFigure::Append => Spec {
+                name: "append",
+                about: "records of 120 bytes appended to the log alone, each persisted before the next",
+                saw: "no such figure",
+                note: "raw is a record of the same size copied, written back and fenced in a region by itself, without a log; `to raw`: \
+                       the time of an append with one client to it",
+                ..PLAIN
+            },
+        }
+    }
+
+    /// Whether each run has a database of its own.
+    pub fn is_anew(self) -> bool {
+        self == NvramFigure::Entries
+    }
+
+    /// The cases, given what the command line says.
+    pub fn cases(self, given: &Given) -> Vec<Case> {
+        let plain =
+            Case { inserter: given.inserter, threads: CLIENTS, delay: LATENCY, ..Case::new(Work::Pair) };
+        let central = Case { inserter: InserterKind::Mutex, ..plain.clone() };
+        let in_nvram = |case: &Case| -> Vec<Case> {
+            given.kinds.iter().map(|&log| Case { log, ..case.clone() }).collect()
+        };
+        let mut cases = Vec::new();
+        match self {
+            NvramFigure::Latency => {
+                let own: &[u32] =
+                    if given.quick { &[0, 400] } else { &[0, 400, 1_000, 2_000, 5_000, 10_000] };
+                let own: Vec<Duration> = own.iter().map(|nanos| NANO * *nanos).collect();
+                for &threads in or(&given.threads, &[CLIENTS]) {
+                    for &delay in or(&given.delays, &own) {
+                        cases.push(Case { threads, delay, ..central.clone() });
+                        cases.extend(in_nvram(&Case { threads, delay, ..plain.clone() }));
+                    }
+                }
+            }
+            NvramFigure::Clients => {
+                let own: &[usize] = if given.quick { &[1, 10] } else { &[1, 2, 5, 10, 20, 50, 100, 200] };
+                for &delay in or(&given.delays, &[LATENCY]) {
+                    for &threads in or(&given.threads, own) {
+                        cases.push(Case { threads, delay, ..central.clone() });
+                        cases.extend(in_nvram(&Case { threads, delay, ..plain.clone() }));
+                    }
+                }
+            }
+            NvramFigure::Entries => {
+                let own: &[u64] =
+                    if given.quick { &[16, 64] } else { &[2 << 10, 4 << 10, 8 << 10, 16 << 10] };
+                let own: Vec<u64> = own.iter().map(|thousands| thousands << 10).collect();
+                for &threads in or(&given.threads, &[CLIENTS]) {
+                    for &delay in or(&given.delays, &[LATENCY]) {
+                        for &entries in or(&given.entries, &own) {
+                            let case = Case { threads, delay, entries: Some(entries), ..plain.clone() };
+                            cases.extend(in_nvram(&case));
+                        }
+                    }
+                }
+            }
+            NvramFigure::BesideDisk => {
+                let own: &[usize] = if given.quick { &[2] } else { &[1, 2, 8, 32] };
+                for work in [Work::Updates, Work::Pair] {
+                    for &threads in or(&given.threads, own) {
+                        let case = Case { work, threads, delay: Duration::ZERO, ..plain.clone() };
+                        cases.push(Case { in_flight: given.in_flight, ..case.clone() });
+                        cases.push(case.clone());
+                        for &delay in or(&given.delays, &[Duration::ZERO, LATENCY]) {
+                            cases.extend(in_nvram(&Case { delay, ..case.clone() }));
+                        }
+                    }
+                }
+            }
+            NvramFigure::Append => {
+                for &threads in or(&given.threads, &[1, 2]) {
+                    for &delay in or(&given.delays, &[Duration::ZERO]) {
+                        let work = Work::Log { payload: 120 };
+                        cases.extend(in_nvram(&Case { work, threads, delay, ..plain.clone() }));
+                    }
+                }
+            }
+        }
+        cases
+    }
+}
+
+const NOTE: &str = "p50 and p99 are of the commit alone, txn of the whole transaction: nv_direct persists each record when it is \
+                    appended, the others all of them when it commits, as on disk. `to disk` is to the disk log with inserter \
+                    mutex on a device in memory whose durable writes take the latency longer, beside the same clients. No \
+                    checkpoint falls into a run. After each run the conditions 1 to 4 of TPC-C held, with as many orders as were \
+                    acknowledged";
+
+fn or<'a, T>(given: &'a [T], own: &'a [T]) -> &'a [T] {
+    if given.is_empty() { own } else { given }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_figure_has_its_cases_once_and_a_baseline() {
+        let kinds: Vec<LogKind> = LogKind::ALL.into_iter().filter(|kind| kind.in_nvram()).collect();
+        for quick in [true, false] {
+            let given = Given { kinds: kinds.clone(), in_flight: 100, quick, ..Given::default() };
+            for figure in NvramFigure::ALL {
+                let cases = figure.cases(&given);
+                for (at, case) in cases.iter().enumerate() {
+                    assert!(!cases[..at].contains(case), "{figure:?}: {case:?}");
+                }
+                let on_disk = cases.iter().filter(|case| case.log == LogKind::Disk).count();
+                assert_eq!(on_disk == 0, matches!(figure, NvramFigure::Entries | NvramFigure::Append));
+                for kind in &kinds {
+                    assert!(cases.iter().any(|case| case.log == *kind));
+                }
+            }
+        }
+    }
+}

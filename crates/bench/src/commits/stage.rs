@@ -1,0 +1,210 @@
+//! Where logs and databases are while commits are measured, and how logs are opened.
+//!
+//! 1. The folder is new or empty before and removed or emptied after.
+//! 2. A log in memory lives as long as the stage: opened again, it is the same log.
+
+use super::case::Case;
+use super::nvram::BYTES_PER_ENTRY;
+use super::raw::Raw;
+use crate::host::device::{Device, MethodName};
+use crate::host::folder::{self, Found};
+use katydid_command::failure::{Failure, Result};
+use katydid_device::{DelayedDirectory, Directory, FileDirectory, MemoryDirectory, Waiting};
+use katydid_wal::{Group, LogKind, NvramOptions, Options, Persistence};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How logs are opened, whatever the case.
+#[derive(Debug, Clone, Copy)]
+pub struct Tuned {
+    pub ring_bytes: usize,
+    pub segment_bytes: u64,
+    pub spare_segments: usize,
+    pub slots: usize,
+    pub hop_bytes: u64,
+    pub chunk_bytes: usize,
+    pub depth_max: u32,
+    pub depth_min: u32,
+    pub group: Group,
+    /// Of logs in NVRAM.
+    pub nvram: NvramOptions,
+    /// How a device's delay is waited out.
+    pub waiting: Waiting,
+}
+
+/// What is measured by itself: a device at a delay, or NVRAM with records of so many bytes.
+type Bare = (Device, Duration, Option<u64>);
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct Stage {
+    path: PathBuf,
+    before: Found,
+    files: Arc<dyn Directory>,
+    memory: Arc<dyn Directory>,
+    /// Where logs in NVRAM are, and what was there.
+    nvram: (PathBuf, Found),
+    device: Device,
+    /// Of the rounds under way.
+    method: MethodName,
+    pub tuned: Tuned,
+    /// Of the round under way.
+    raw: Vec<(Bare, Raw)>,
+    round: Option<usize>,
+}
+
+impl Stage {
+    /// Takes a folder that is new or empty.
+    pub fn new(path: PathBuf, nvram: PathBuf, device: Device, tuned: Tuned) -> Result<Stage> {
+        let free = |path: &Path, flag: &str| match folder::look(path)? {
+            Found::Something => Err(Failure::failed(format_args!(
+                "{} is not empty: {flag} must be a new or empty folder, and is left so",
+                path.display()
+            ))),
+            found => Ok(found),
+        };
+        let before = free(&path, "--dir")?;
+        let nvram = (free(&nvram, "--nvram-dir")?, nvram);
+        let nvram = (nvram.1, nvram.0);
+        let files: Arc<dyn Directory> = Arc::new(FileDirectory::open(&path)?);
+        let memory = Arc::new(MemoryDirectory::new());
+        let method = MethodName::Direct;
+        Ok(Stage { path, before, files, memory, nvram, device, method, tuned, raw: Vec::new(), round: None })
+    }
+
+    /// Removes what is in the folder.
+    pub fn remove(self) -> Result<()> {
+        let Stage { path, before, nvram: (nvram, nvram_before), .. } = &self;
+        let removed = folder::remove(path, *before);
+        match folder::look(nvram)? {
+            Found::Nothing => removed,
+            _ => removed.and(folder::remove(nvram, *nvram_before)),
+        }
+    }
+
+    /// The folder's files, whatever the log is on.
+    pub fn files(&self) -> &Arc<dyn Directory> {
+        &self.files
+    }
+
+    /// Where the log of a case is.
+    fn device_of(&self, case: &Case) -> Device {
+        case.device.unwrap_or(self.device)
+    }
+
+    /// A folder called `name` on the device of the case's log, which takes the case's delay longer.
+    pub fn on_device(&self, name: &str, case: &Case) -> Result<Arc<dyn Directory>> {
+        let device = match self.device_of(case) {
+            Device::File => &self.files,
+            Device::Memory => &self.memory,
+        };
+        Ok(Arc::new(DelayedDirectory::new(device.subdirectory(name)?, case.delay, self.tuned.waiting)))
+    }
+
+    /// An empty folder called `name` there: what an earlier call has made is gone.
+    pub fn anew(&self, name: &str, case: &Case) -> Result<Arc<dyn Directory>> {
+        let directory = match self.device_of(case) {
+            Device::Memory => Arc::new(MemoryDirectory::new()),
+            Device::File => {
+                let path = self.path.join(name);
+                if folder::look(&path)? != Found::Nothing {
+                    folder::remove(&path, Found::Nothing)?;
+                }
+                self.files.subdirectory(name)?
+            }
+        };
+        Ok(Arc::new(DelayedDirectory::new(directory, case.delay, self.tuned.waiting)))
+    }
+
+    /// The name of the folder that all cases share whose logs are of this one's kind, size and device.
+    pub fn name_of(&self, what: &str, case: &Case) -> String {
+        match (case.log, case.entries) {
+            (LogKind::Disk, _) => format!("{what}-{}", self.device_of(case).name()),
+            (kind, None) => format!("{what}-{kind}"),
+            (kind, Some(entries)) => format!("{what}-{kind}-{entries}"),
+        }
+    }
+
+    /// A folder called `name` for a case's log: on the log's device, or in NVRAM.
+    pub fn for_log(&self, name: &str, case: &Case) -> Result<Arc<dyn Directory>> {
+        match case.log.in_nvram() {
+            false => self.on_device(name, case),
+            true => Ok(FileDirectory::open(&self.nvram.0)?.subdirectory(name)?),
+        }
+    }
+
+    /// Removes what is called `name`, among the files and in NVRAM.
+    pub fn forget(&self, name: &str) -> Result<()> {
+        for path in [self.path.join(name), self.nvram.0.join(name)] {
+            if folder::look(&path)? != Found::Nothing {
+                folder::remove(&path, Found::Nothing)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The log's options for a case.
+    pub fn options(&self, case: &Case) -> Options {
+        let tuned = &self.tuned;
+        let options = Options {
+            inserter: case.inserter,
+            sync: case.sync,
+            method: self.method.method(),
+            ring_bytes: tuned.ring_bytes,
+            run_ahead_bytes: tuned.ring_bytes / 4,
+            segment_bytes: tuned.segment_bytes,
+            spare_segments: tuned.spare_segments,
+            consolidation_slots: tuned.slots,
+            hop_bytes: tuned.hop_bytes,
+            chunk_bytes: tuned.chunk_bytes,
+            depth_max: tuned.depth_max,
+            depth_min: tuned.depth_min,
+            group: case.group.unwrap_or(tuned.group),
+            log: case.log,
+            nvram: self.nvram_options(case),
+            ..Options::default()
+        };
+        match case.io_unit {
+            Some(write_bytes_max) => Options { write_bytes_max, ..options },
+            None => options,
+        }
+    }
+
+    /// Memory that takes the case's delay longer; real memory only where nothing is added.
+    fn nvram_options(&self, case: &Case) -> NvramOptions {
+        let mut nvram = self.tuned.nvram;
+        nvram.bytes = case.entries.map_or(nvram.bytes, |entries| entries * BYTES_PER_ENTRY);
+        if !case.delay.is_zero() {
+            nvram.want = Persistence::Emulated { latency: case.delay };
+        }
+        nvram
+    }
+
+    /// Rounds begin anew, with this method, on this device.
+    pub fn begin(&mut self, method: MethodName, device: Device) {
+        (self.method, self.device) = (method, device);
+        self.round = None;
+    }
+
+    /// What the device does by itself, measured once in each round for each delay; for the log alone in NVRAM, what that does.
+    pub fn raw(&mut self, round: usize, case: &Case, time: Duration) -> Result<Raw> {
+        if self.round != Some(round) {
+            self.round = Some(round);
+            self.raw.clear();
+        }
+        let of = (self.device_of(case), case.delay, case.record_in_nvram());
+        if let Some((_, raw)) = self.raw.iter().find(|(known, _)| *known == of) {
+            return Ok(*raw);
+        }
+        let raw = match of.2 {
+            None => Raw::measure(self.on_device("raw", case)?.as_ref(), self.method.method(), time)?,
+            Some(bytes) => {
+                let directory = FileDirectory::open(&self.nvram.0)?.subdirectory("raw")?;
+                Raw::of_nvram(directory.as_ref(), self.nvram_options(case).want, bytes, time)?
+            }
+        };
+        self.raw.push((of, raw));
+        Ok(raw)
+    }
+}

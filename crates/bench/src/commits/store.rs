@@ -1,0 +1,312 @@
+//! Runs a case on the store, through the workload crate's driver.
+//!
+//! 1. One database for all cases of an engine and a device, opened anew for each with the case's options. What is only read or updated is
+//!    loaded once, by whoever needs it first, without delay; what a run inserts goes into a table of its own, which is dropped after it, so
+//!    that cases do not slow each other down.
+//! 2. What a run reads is in memory when it begins.
+//! 3. After every run of TPC-B everything must add up, and there must be as many notes as transfers were acknowledged. After every run of
+//!    sysbench all rows are there, and the index leads to each of them and to nothing else.
+//! 4. A checkpoint of the memory engine is taken before it is closed: it reads all of its log when it is opened.
+
+use super::case::{Case, Run, Work};
+use super::raw::Raw;
+use super::stage::Stage;
+use crate::host::split::Split;
+use crate::host::usage;
+use crate::inserts::case;
+use katydid::{Database, EngineKind, Options};
+use katydid_command::database;
+use katydid_command::failure::{Failure, Result};
+use katydid_workload::drive::{Outcome, Plan, Workload, drive};
+use katydid_workload::insert::{Inserts, KeyOrder};
+use katydid_workload::properties::Properties;
+use katydid_workload::sysbench::{self, Script, SysbenchLoad, SysbenchRun};
+use katydid_workload::tpcb::{self, Totals, TpcbLoad, TpcbRun};
+use katydid_workload::ycsb::{Settings, YcsbLoad, YcsbRun};
+use katydid_workload::{Client, Intent, KatydidStore, Keys, Store, Transaction};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Everything is in memory, as in the papers.
+pub const CACHE_BYTES: usize = 1 << 30;
+/// So much log that no checkpoint falls into a run.
+pub const CHECKPOINT_BYTES: u64 = 2 << 30;
+/// Transactions in flight of each thread that loads.
+const LOAD_IN_FLIGHT: usize = 256;
+
+/// How much is loaded, and what is random.
+#[derive(Debug, Clone, Copy)]
+pub struct Scale {
+    pub branches: u64,
+    pub accounts_of_branch: u64,
+    /// Keys of the table that is updated and searched.
+    pub keys: u64,
+    pub seed: u64,
+}
+
+impl Scale {
+    fn bank(&self, skew: f64) -> tpcb::Settings {
+        tpcb::Settings { branches: self.branches, accounts_of_branch: self.accounts_of_branch, skew }
+    }
+
+    fn sysbench(&self) -> sysbench::Settings {
+        sysbench::Settings { tables: 1, rows: self.keys, skew: 0.0 }
+    }
+
+    /// Keys of 20 bytes and a field of `value`, all alike, to be read and updated.
+    fn records(&self, value: usize) -> Result<Settings> {
+        self.table(value, "readproportion=0.5\nupdateproportion=0.5")
+    }
+
+    /// Keys of 20 bytes and a field of 100, to be updated only.
+    pub fn updates(&self) -> Result<Settings> {
+        self.table(100, "readproportion=0\nupdateproportion=1")
+    }
+
+    fn table(&self, value: usize, proportions: &str) -> Result<Settings> {
+        let text = format!(
+            "recordcount={}\nfieldcount=1\nfieldlength={value}\ninsertorder=ordered\nzeropadding=16\nrequestdistribution=uniform\n\
+             {proportions}\nwriteallfields=true\ntable=records_{value}",
+            self.keys
+        );
+        let properties = Properties::parse(&text).map_err(Failure::failed)?;
+        Settings::from_properties(&properties).map_err(Failure::failed)
+    }
+}
+
+/// The databases that the cases share.
+#[derive(Debug)]
+pub struct Shop {
+    scale: Scale,
+    /// By the name of the folder.
+    known: HashMap<String, Loaded>,
+    /// Runs so far.
+    runs: u64,
+}
+
+/// What is in one database.
+#[derive(Debug, Default)]
+struct Loaded {
+    bank: bool,
+    /// What the histories that are dropped added up to.
+    carried: i64,
+    sysbench: bool,
+    /// Tables of keys, by name.
+    records: Vec<String>,
+}
+
+impl Shop {
+    pub fn new(scale: Scale) -> Shop {
+        Shop { scale, known: HashMap::new(), runs: 0 }
+    }
+
+    /// Runs a case.
+    pub fn measure(&mut self, case: &Case, stage: &Stage, raw: Raw, time: Duration) -> Result<Run> {
+        let name = name(case, stage);
+        let loaded = self.known.entry(name.clone()).or_default();
+        loaded.load(&self.scale, &name, case, stage)?;
+        let store = open(case, &name, stage)?;
+        self.runs += 1;
+        let own = format!("own_{}", self.runs);
+        let plan = Plan {
+            threads: case.threads,
+            in_flight: case.in_flight,
+            time: Some(time),
+            seed: self.scale.seed.wrapping_add(self.runs),
+            conflict_retries: u32::MAX,
+            ..Plan::default()
+        };
+        let measured = match case.work {
+            Work::Tpcb { skew } => {
+                let (bank, tables) = (TpcbRun::new(&self.scale.bank(skew), 0), tpcb::tables(&own));
+                let measured = watched(&store, &tables, &bank, &plan, raw)?;
+                let checked = Some(loaded.add_up(&store, &tables, measured.commits)?);
+                store.database().drop_table(&own)?;
+                Run { checked, ..measured }
+            }
+            Work::UpdateSearch { .. } | Work::Updates => {
+                let records = records(case.work, &self.scale)?;
+                let run = YcsbRun::new(&records, self.scale.keys, 0);
+                watched(&store, &[&records.table], &run, &plan, raw)?
+            }
+            Work::Inserts { value } => {
+                let inserts = Inserts::new(20, value, KeyOrder::Ascending, 0);
+                let measured = watched(&store, &[&own], &inserts, &plan, raw)?;
+                store.database().drop_table(&own)?;
+                measured
+            }
+            Work::Sysbench => {
+                let settings = self.scale.sysbench();
+                let names = settings.table_names();
+                let tables: Vec<&str> = names.iter().map(String::as_str).collect();
+                let run = SysbenchRun::new(&settings, Script::WriteOnly);
+                let measured = watched(&store, &tables, &run, &plan, raw)?;
+                sysbench::State::read(&store, &settings)?.check(&settings).map_err(Failure::failed)?;
+                measured
+            }
+            Work::Log { .. } | Work::Tuples { .. } | Work::Readers { .. } | Work::Pair => {
+                return Err(Failure::failed("this work has no table here"));
+            }
+        };
+        close(case, &store)?;
+        Ok(measured)
+    }
+}
+
+impl Loaded {
+    fn load(&mut self, scale: &Scale, name: &str, case: &Case, stage: &Stage) -> Result<()> {
+        let records = match case.work {
+            Work::UpdateSearch { .. } | Work::Updates => Some(records(case.work, scale)?),
+            _ => None,
+        };
+        let records = records.filter(|records| !self.records.contains(&records.table));
+        let bank = matches!(case.work, Work::Tpcb { .. }) && !self.bank;
+        let sysbench = case.work == Work::Sysbench && !self.sysbench;
+        if records.is_none() && !bank && !sysbench {
+            return Ok(());
+        }
+        let quick =
+            Case { device: case.device, streams: case.streams, log: case.log, ..Case::new(case.work) };
+        let store = open(&quick, name, stage)?;
+        let plan = Plan { threads: 2, in_flight: LOAD_IN_FLIGHT, ..Plan::default() };
+        if bank {
+            // The tables alone: without a history there is nothing to drop.
+            run(&store, &tpcb::tables("own_0"), &TpcbLoad::new(&scale.bank(0.0)), &plan)?;
+            self.bank = true;
+        }
+        if let Some(records) = records {
+            run(&store, &[&records.table], &YcsbLoad::new(&records), &plan)?;
+            self.records.push(records.table);
+        }
+        if sysbench {
+            let settings = scale.sysbench();
+            let names = settings.table_names();
+            let tables: Vec<&str> = names.iter().map(String::as_str).collect();
+            run(&store, &tables, &SysbenchLoad::new(&settings, scale.seed), &plan)?;
+            self.sysbench = true;
+        }
+        close(case, &store)
+    }
+
+    /// How many transfers there are.
+    fn add_up(&mut self, store: &KatydidStore, tables: &[&str; 4], acknowledged: u64) -> Result<u64> {
+        let sums = Totals::read(store, tables)?;
+        sums.check(self.carried)?;
+        if sums.transfers != acknowledged {
+            return Err(Failure::failed(format_args!(
+                "the history holds {} transfers, but {acknowledged} were acknowledged: this is a bug",
+                sums.transfers
+            )));
+        }
+        self.carried = self.carried.wrapping_add(sums.history);
+        Ok(sums.transfers)
+    }
+}
+
+/// The table of keys of a work that has one.
+fn records(work: Work, scale: &Scale) -> Result<Settings> {
+    match work {
+        Work::UpdateSearch { value } => scale.records(value),
+        _ => scale.updates(),
+    }
+}
+
+/// The name of the folder that all cases share whose engine and log's device are this one's.
+fn name(case: &Case, stage: &Stage) -> String {
+    stage.name_of(if case.streams.is_some() { "memory-engine" } else { "store" }, case)
+}
+
+fn open(case: &Case, name: &str, stage: &Stage) -> Result<KatydidStore> {
+    let files = stage.files().subdirectory(name)?;
+    let directory = Arc::new(Split::new(files, stage.for_log(name, case)?));
+    let options = Options {
+        cache_bytes: CACHE_BYTES,
+        lock_release: case.release,
+        durability: case.durability,
+        checkpoint_bytes: CHECKPOINT_BYTES,
+        log_soft_bytes: 2 * CHECKPOINT_BYTES,
+        log: stage.options(case),
+        ..Options::default()
+    };
+    let options = match case.streams {
+        None => options,
+        Some(streams) => Options { engine: EngineKind::Memory, streams, memory_bytes: u64::MAX, ..options },
+    };
+    let database = database::open_showing(options, Some(case.log), |options| {
+        Database::open_in(directory.clone(), options)
+    })?;
+    Ok(KatydidStore::new(database))
+}
+
+fn close(case: &Case, store: &KatydidStore) -> Result<()> {
+    if case.streams.is_some() {
+        store.database().checkpoint()?;
+    }
+    Ok(store.database().close()?)
+}
+
+pub fn run<W: Workload>(
+    store: &KatydidStore,
+    tables: &[&str],
+    workload: &Arc<W>,
+    plan: &Plan,
+) -> Result<Outcome> {
+    let never = AtomicBool::new(false);
+    drive(store, tables, workload, plan, &never, &mut |_| ()).map_err(Failure::failed)
+}
+
+/// Makes the tables that are not there, and reads the others: a run must not wait for pages.
+pub fn warm(store: &KatydidStore, tables: &[&str]) -> Result<()> {
+    let mut client = store.client(tables)?;
+    let mut transaction = client.begin(Intent::ReadOnly)?;
+    for table in 0..tables.len() {
+        transaction.on(table).range(Keys::ALL, usize::MAX, &mut |_, _| ())?;
+    }
+    Ok(transaction.commit()?)
+}
+
+fn watched<W: Workload>(
+    store: &KatydidStore,
+    tables: &[&str],
+    workload: &Arc<W>,
+    plan: &Plan,
+    raw: Raw,
+) -> Result<Run> {
+    warm(store, tables)?;
+    counted(store, raw, || run(store, tables, workload, plan))
+}
+
+/// Runs something and takes down what was used and logged meanwhile.
+pub fn counted(store: &KatydidStore, raw: Raw, run: impl FnOnce() -> Result<Outcome>) -> Result<Run> {
+    let before = store.database().stat()?;
+    let used = usage::so_far();
+    let outcome = run()?;
+    let usage = usage::since(&used);
+    let after = store.database().stat()?;
+    let mut times = case::times()?;
+    // Where nobody writes, reading is what is timed.
+    let timed = match outcome.latencies.commits.is_empty() {
+        true => &outcome.latencies.reads,
+        false => &outcome.latencies.commits,
+    };
+    timed.iter_recorded().for_each(|at| {
+        times.saturating_record_n(at.value_iterated_to(), at.count_at_value());
+    });
+    Ok(Run {
+        commits: outcome.transactions,
+        seconds: outcome.elapsed.as_secs_f64(),
+        clients_cpu: Some(outcome.cpu),
+        times,
+        usage,
+        counters: (before.log.counters, after.log.counters),
+        log_bytes: after.log.appended() - before.log.appended(),
+        nvram: after.log.nvram,
+        checkpoints: after.checkpoints - before.checkpoints,
+        conflicts: outcome.conflicts,
+        refused: 0,
+        checked: None,
+        raw,
+    })
+}

@@ -1,0 +1,137 @@
+//! Runs a case of Cicada's evaluation: the memory engine, loaded anew for each run, in a folder of its own on the log's device.
+//!
+//! 1. What is loaded is in the log before the run begins, and nothing is left to be written of it.
+//! 2. Everything is on the same device: log, control file and checkpoints. No checkpoint falls into a run.
+
+use super::case::{Case, Run, Work};
+use super::raw::Raw;
+use super::stage::Stage;
+use super::store::{counted, run};
+use katydid::{Database, DependenceRule, EngineKind, Options};
+use katydid_command::failure::{Failure, Result};
+use katydid_wal::Durability;
+use katydid_workload::KatydidStore;
+use katydid_workload::drive::{Outcome, Plan, drive};
+use katydid_workload::tuples::{Settings, TupleLoad, TupleRun};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const TABLE: &str = "tuples";
+const FOLDER: &str = "tuples";
+/// So much log that no checkpoint falls into a run.
+const CHECKPOINT_BYTES: u64 = 4 << 30;
+/// Segments and rings of all streams together have about so many bytes, as long as there are few streams.
+const LOG_BYTES: u64 = 256 << 20;
+const STREAM_BYTES_MIN: u64 = 4 << 20;
+/// Segments prepared of each stream: there may be many streams.
+const SPARE_MAX: usize = 2;
+/// Gets in a read-only transaction.
+const GETS: usize = 10;
+
+/// What is loaded, and what transactions do.
+#[derive(Debug, Clone, Copy)]
+pub struct Tuples {
+    pub settings: Settings,
+    pub dependences: DependenceRule,
+    pub seed: u64,
+}
+
+impl Tuples {
+    /// Runs a case.
+    pub fn measure(&self, case: &Case, stage: &Stage, raw: Raw, time: Duration) -> Result<Run> {
+        let database = Database::open_in(stage.anew(FOLDER, case)?, self.options(case, stage))?;
+        let store = KatydidStore::new(database);
+        let measured = self.on(&store, case, raw, time);
+        // Closed whatever came of it: the folder's lock must be free.
+        let closed = store.database().close();
+        let measured = measured?;
+        closed?;
+        Ok(measured)
+    }
+
+    fn options(&self, case: &Case, stage: &Stage) -> Options {
+        let streams = case.streams.unwrap_or(1);
+        let of_stream = (LOG_BYTES / u64::from(streams)).max(STREAM_BYTES_MIN).next_power_of_two();
+        let mut log = stage.options(case);
+        log.segment_bytes = log.segment_bytes.min(of_stream);
+        log.ring_bytes = log.ring_bytes.min(usize::try_from(of_stream).unwrap_or(usize::MAX));
+        log.run_ahead_bytes = log.ring_bytes / 4;
+        log.spare_segments = log.spare_segments.min(SPARE_MAX);
+        log.reserve_bytes = 0;
+        Options {
+            engine: EngineKind::Memory,
+            streams,
+            dependences: self.dependences,
+            memory_bytes: u64::MAX,
+            lock_release: case.release,
+            durability: case.durability,
+            checkpoint_bytes: CHECKPOINT_BYTES,
+            log_soft_bytes: 2 * CHECKPOINT_BYTES,
+            log_hard_bytes: u64::MAX,
+            log,
+            ..Options::default()
+        }
+    }
+
+    fn on(&self, store: &KatydidStore, case: &Case, raw: Raw, time: Duration) -> Result<Run> {
+        let plan = Plan { threads: 2, in_flight: 64, ..Plan::default() };
+        run(store, &[TABLE], &TupleLoad::new(self.settings), &plan)?;
+        store.database().sync()?;
+        let plan = Plan {
+            threads: case.threads,
+            in_flight: case.in_flight,
+            time: Some(time),
+            seed: self.seed,
+            conflict_retries: u32::MAX,
+            ..Plan::default()
+        };
+        match case.work {
+            Work::Tuples { reads_percent } => {
+                let tuples = TupleRun::new(Settings { reads_percent, ..self.settings });
+                counted(store, raw, || run(store, &[TABLE], &tuples, &plan))
+            }
+            Work::Readers { writers } => {
+                let measured = counted(store, raw, || self.readers(store, writers, &plan))?;
+                match measured.conflicts {
+                    0 => Ok(measured),
+                    conflicts => Err(Failure::failed(format_args!(
+                        "{conflicts} read-only transactions met a conflict: this is a bug"
+                    ))),
+                }
+            }
+            _ => Err(Failure::failed("this work is not of tuples")),
+        }
+    }
+
+    /// What the readers did, while `writers` threads wrote.
+    fn readers(&self, store: &KatydidStore, writers: usize, plan: &Plan) -> Result<Outcome> {
+        let reads = TupleRun::new(Settings { reads_percent: 100, operations: GETS, ..self.settings });
+        if writers == 0 {
+            return run(store, &[TABLE], &reads, plan);
+        }
+        let writes = TupleRun::new(Settings { reads_percent: 0, ..self.settings });
+        let writing = Plan {
+            threads: writers,
+            in_flight: 1,
+            time: None,
+            seed: plan.seed.wrapping_add(1),
+            ..plan.clone()
+        };
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                drive(store, &[TABLE], &writes, &writing, &done, &mut |_| ()).map_err(Failure::failed)
+            });
+            let read = run(store, &[TABLE], &reads, plan);
+            done.store(true, Ordering::Relaxed);
+            let wrote = writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            match wrote.transactions {
+                0 => Err(Failure::failed("nothing was written beside the readers: use a longer time")),
+                _ => read,
+            }
+        })
+    }
+}
+
+/// Durability of transactions that nothing waits for: their records go into the log's memory, and to the device later.
+pub const LOGGING_OFF: Durability = Durability::Buffered;

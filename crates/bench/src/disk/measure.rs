@@ -1,0 +1,72 @@
+//! Raw durable writes, as the tables of the command line show them; the measuring is the device library's.
+
+use hdrhistogram::Histogram;
+use katydid_command::failure::{Failure, Result};
+use katydid_device::Method;
+use katydid_device::probe::{FileState, Load, Samples, Scratch, Way};
+use std::path::Path;
+use std::time::Duration;
+
+/// The block a log writes at least.
+pub const BLOCK: usize = 4096;
+
+/// What came of one measurement.
+#[derive(Debug, Clone)]
+pub struct Writes {
+    /// Writes made durable one after the other per thread, all threads together, a second.
+    pub per_second: f64,
+    /// Bytes a second.
+    pub bytes_per_second: f64,
+    /// Nanoseconds each took.
+    pub latency: Histogram<u64>,
+}
+
+impl Writes {
+    /// Of samples of writes of `block` bytes.
+    pub fn of(samples: &Samples, block: usize) -> Result<Writes> {
+        let mut latency = Histogram::new_with_bounds(1, 600_000_000_000, 3).map_err(Failure::failed)?;
+        samples.nanos().iter().for_each(|nanos| latency.saturating_record(*nanos));
+        let per_second = samples.per_second();
+        Ok(Writes { per_second, bytes_per_second: per_second * block as f64, latency })
+    }
+
+    /// A quantile of the latency in microseconds.
+    pub fn us(&self, quantile: f64) -> f64 {
+        self.latency.value_at_quantile(quantile) as f64 / 1000.0
+    }
+}
+
+/// The limit a durable commit cannot beat on a device: measured raw, shortly before the run it is compared with.
+#[derive(Debug, Clone)]
+pub struct Limit {
+    /// How the raw writes travelled.
+    pub method: Method,
+    /// One 4 KiB durable write after the other.
+    pub alone: Writes,
+    /// The same with [`Limit::MANY`] in flight.
+    pub many: Writes,
+}
+
+impl Limit {
+    /// How many raw writes are in flight at once in the second measurement.
+    pub const MANY: usize = 16;
+
+    /// Measures the device of the folder `dir` for about two times `time`.
+    pub fn measure(dir: &Path, method: Method, time: Duration) -> Result<Limit> {
+        let scratch = Scratch::new(dir, 32 << 20, FileState::Overwritten)?;
+        let taken = scratch.methods();
+        // As files fall back.
+        let method = [method, Method::Direct].into_iter().find(|method| taken.contains(method));
+        let method = method.unwrap_or(Method::Buffered);
+        let measure = |depth| {
+            let load = Load { method, way: Way::Durable, block_bytes: BLOCK, depth, time };
+            Writes::of(&scratch.measure(&load)?, BLOCK)
+        };
+        Ok(Limit { method, alone: measure(1)?, many: measure(Limit::MANY)? })
+    }
+}
+
+/// The name of a method.
+pub fn method_name(method: Method) -> &'static str {
+    method.name()
+}

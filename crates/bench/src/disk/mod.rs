@@ -1,0 +1,139 @@
+//! `bench-disk`: what a device can do for a log.
+
+mod found;
+mod measure;
+
+use clap::Args;
+use found::{Found, Row};
+use katydid_command::database::is_folder;
+use katydid_command::failure::{Failure, Result};
+use katydid_command::flags::seconds;
+use katydid_command::output::say;
+use katydid_command::progress::Progress;
+use katydid_device::probe::{FileState, Load, Scratch, Trials, Way};
+use katydid_device::{Cause, Directory, Error, FileDirectory, Method};
+pub use measure::{BLOCK, Limit, Writes, method_name};
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Measure how fast a device makes writes durable, and say what suits it
+///
+/// Varies what the choice depends on: the state of the file's blocks, the method, the size, how many are in flight, and syncs at
+/// the same time. The file has no name, so nothing is left behind. On a shared machine, repeat it.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  katydid bench-disk --dir /mnt/fast\n  katydid bench-disk --dir . --quick --json"
+)]
+pub struct BenchDisk {
+    /// A folder on the device
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+    /// Seconds for each of the 22 measurements (those of fresh blocks end with the file)
+    #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
+    seconds: f64,
+    /// A tenth of a second for each
+    #[arg(long, conflicts_with = "seconds")]
+    quick: bool,
+    /// Size of the file written to
+    #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = file_bytes)]
+    file_bytes: u64,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+fn file_bytes(text: &str) -> std::result::Result<u64, String> {
+    match katydid_command::bytes::parse(text)? {
+        bytes @ Trials::FILE_BYTES_MIN..=0x10_0000_0000 => Ok(bytes / BLOCK as u64 * BLOCK as u64),
+        _ => Err("must be from 1 MiB to 64 GiB".to_owned()),
+    }
+}
+
+/// How much of the time the trials take that the choice is made from; the rest is the states', and syncs at the same time.
+const TRIALS_SHARE: f64 = 13.0 / 22.0;
+const SYNCS: [usize; 5] = [1, 2, 4, 8, 16];
+
+impl BenchDisk {
+    /// Measures, and prints what was found.
+    ///
+    /// # Errors
+    /// The folder cannot be used, or the device failed.
+    pub fn run(self) -> Result<()> {
+        let cannot = |why: &dyn std::fmt::Display| {
+            Failure::failed(format_args!("cannot measure {}: {why}", self.dir.display()))
+        };
+        is_folder(&self.dir).map_err(|why| cannot(&why))?;
+        let place = FileDirectory::open_existing(&self.dir)?.describe();
+        let found = match self.measure(place) {
+            // The folder is there: it is the file that cannot be made, as in /proc.
+            Err(MeasureError::Device(error)) if error.is_not_found() => {
+                return Err(cannot(&"no file can be made in this folder"));
+            }
+            Err(MeasureError::Device(error)) => return Err(cannot(&error)),
+            Err(MeasureError::Other(failure)) => return Err(failure),
+            Ok(found) => found,
+        };
+        if self.json {
+            return say(found.json().to_string());
+        }
+        found.print()
+    }
+
+    fn measure(&self, place: String) -> std::result::Result<Found, MeasureError> {
+        let mut progress = Progress::new("bench-disk");
+        let time = Duration::from_secs_f64(if self.quick { 0.1 } else { self.seconds });
+        let trials = Trials::run(&self.dir, self.file_bytes, time, |done, what| {
+            progress.show(Some(done * TRIALS_SHARE), || what.to_owned());
+        })?;
+        let device = trials.device();
+
+        let rest = (FileState::ALL.len() + 1 + SYNCS.len()) as f64;
+        let mut done = 0.0;
+        let mut show = |what: String| {
+            progress.show(Some(TRIALS_SHARE + (1.0 - TRIALS_SHARE) * done / rest), || what);
+            done += 1.0;
+        };
+        let load = |method, way, depth| Load { method, way, block_bytes: BLOCK, depth, time };
+        let mut states = Vec::new();
+        for state in FileState::ALL {
+            show(format!("{} file", state.name()));
+            let scratch = match Scratch::new(&self.dir, self.file_bytes, state) {
+                Err(error) if is_unsupported(&error) => continue,
+                other => other?,
+            };
+            let samples = scratch.measure(&load(device.method, Way::Durable, 1))?;
+            states.push(Row::new(state.name(), &samples, BLOCK)?);
+        }
+        let scratch = Scratch::new(&self.dir, self.file_bytes, FileState::Overwritten)?;
+        let mut syncs = Vec::new();
+        for depth in SYNCS {
+            show(format!("{depth} syncing at the same time"));
+            let samples = scratch.measure(&load(Method::Buffered, Way::Synced, depth))?;
+            syncs.push(Row::new(depth, &samples, BLOCK)?);
+        }
+        Ok(Found::new(place, &trials, states, syncs)?)
+    }
+}
+
+/// Why nothing was measured.
+enum MeasureError {
+    Device(Error),
+    Other(Failure),
+}
+
+impl From<Error> for MeasureError {
+    fn from(error: Error) -> Self {
+        MeasureError::Device(error)
+    }
+}
+
+impl From<Failure> for MeasureError {
+    fn from(failure: Failure) -> Self {
+        MeasureError::Other(failure)
+    }
+}
+
+fn is_unsupported(error: &Error) -> bool {
+    matches!(&error.cause, Cause::Io(source) if source.kind() == ErrorKind::Unsupported)
+}

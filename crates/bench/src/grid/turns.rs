@@ -1,0 +1,50 @@
+//! Rounds: every case runs once before any runs again, every second round from the end, so that what drifts hits all alike.
+
+use katydid_command::failure::Result;
+use katydid_command::progress::Progress;
+
+/// What is asked before each run, and ends everything with an error.
+pub type GoOn<'a> = &'a dyn Fn() -> Result<()>;
+
+/// Runs every case as often as there are rounds; what came of each, in the order in which it ran. `one` is told the round, from 0.
+pub fn in_turn<C, R>(
+    name: &str,
+    rounds: usize,
+    cases: Vec<C>,
+    go_on: GoOn<'_>,
+    words: impl Fn(&C) -> String,
+    mut one: impl FnMut(&C, usize) -> Result<R>,
+) -> Result<Vec<(C, Vec<R>)>> {
+    let mut progress = Progress::new(name);
+    let runs = rounds * cases.len();
+    let mut rows: Vec<(C, Vec<R>)> = cases.into_iter().map(|case| (case, Vec::new())).collect();
+    for number in 0..runs {
+        let (round, at) = (number / rows.len(), number % rows.len());
+        let at = if round.is_multiple_of(2) { at } else { rows.len() - 1 - at };
+        go_on()?;
+        let (case, done) = &mut rows[at];
+        progress.show(Some(number as f64 / runs as f64), || {
+            format!("round {} of {rounds}: {}", round + 1, words(case))
+        });
+        done.push(one(case, round)?);
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    #[test]
+    fn every_case_has_run_once_before_any_runs_again() {
+        let order = RefCell::new(Vec::new());
+        let one = |case: &char, round: usize| {
+            order.borrow_mut().push((round, *case));
+            Ok(round)
+        };
+        let rows = in_turn("t", 3, vec!['a', 'b'], &|| Ok(()), char::to_string, one).unwrap();
+        assert_eq!(rows, [('a', vec![0, 1, 2]), ('b', vec![0, 1, 2])]);
+        assert_eq!(*order.borrow(), [(0, 'a'), (0, 'b'), (1, 'b'), (1, 'a'), (2, 'a'), (2, 'b')]);
+    }
+}

@@ -1,0 +1,7 @@
+//! What a measurement runs on: the machine, the device of the log, the folder it works in.
+
+pub mod device;
+pub mod folder;
+pub mod machine;
+pub mod split;
+pub mod usage;

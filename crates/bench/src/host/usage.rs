@@ -1,0 +1,100 @@
+//! What the process has used so far, as the kernel counts it: all threads, those that have ended too. And what the whole machine has: where
+//! others run meanwhile, a process gets less than it could use, and that must not be taken for waiting.
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+use std::time::Duration;
+
+/// What the process used during a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub user: Duration,
+    pub system: Duration,
+    /// Of threads that had to wait for something.
+    pub voluntary: u64,
+    /// Of threads that others were preferred to.
+    pub involuntary: u64,
+    /// Processor time of the whole machine that was not idle, where the kernel says.
+    pub machine: Option<Duration>,
+}
+
+impl Usage {
+    pub fn cpu(&self) -> Duration {
+        self.user + self.system
+    }
+
+    /// Processor time of all other processes, to some hundredths of a second.
+    pub fn others(&self) -> Duration {
+        self.machine.map_or(Duration::ZERO, |machine| machine.saturating_sub(self.cpu()))
+    }
+
+    pub fn switches(&self) -> u64 {
+        self.voluntary + self.involuntary
+    }
+}
+
+/// Used so far; nothing where the kernel does not say.
+pub fn so_far() -> Usage {
+    let machine = std::fs::read_to_string("/proc/stat").ok().and_then(|stat| machine(&stat));
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Usage::default() };
+    Usage {
+        user: duration(usage.user_time()),
+        system: duration(usage.system_time()),
+        voluntary: u64::try_from(usage.voluntary_context_switches()).unwrap_or(0),
+        involuntary: u64::try_from(usage.involuntary_context_switches()).unwrap_or(0),
+        machine,
+    }
+}
+
+/// Processor time that was not idle, of all processors, from the first line of `/proc/stat`: hundredths of seconds spent for user, nice,
+/// system, idle, waiting for a device, interrupts, soft interrupts, and, not counted, by other machines.
+fn machine(stat: &str) -> Option<Duration> {
+    let mut words = stat.lines().next()?.split_whitespace();
+    words.next().filter(|word| *word == "cpu")?;
+    let spent: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
+    let busy = spent.get(..7)?.iter().sum::<u64>() - spent[3] - spent[4];
+    Some(Duration::from_millis(10 * busy))
+}
+
+/// What was used between `earlier` and now.
+pub fn since(earlier: &Usage) -> Usage {
+    let now = so_far();
+    Usage {
+        user: now.user.saturating_sub(earlier.user),
+        system: now.system.saturating_sub(earlier.system),
+        voluntary: now.voluntary.saturating_sub(earlier.voluntary),
+        involuntary: now.involuntary.saturating_sub(earlier.involuntary),
+        machine: now.machine.zip(earlier.machine).map(|(now, earlier)| now.saturating_sub(earlier)),
+    }
+}
+
+fn duration(time: TimeVal) -> Duration {
+    let micros = u64::try_from(time.tv_usec()).unwrap_or(0);
+    Duration::from_secs(u64::try_from(time.tv_sec()).unwrap_or(0)) + Duration::from_micros(micros)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_machine_spent_is_read() {
+        let stat = "cpu  100 20 30 4000 500 6 7 800 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\n";
+        assert_eq!(machine(stat), Some(Duration::from_millis(1630)));
+        for bad in ["", "cpu", "cpu 1 2 3", "cpu0 1 2 3 4 5 6 7 8", "cpu a b c d e f g h"] {
+            assert_eq!(machine(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_thread_that_waited_and_ended_is_counted() {
+        let before = so_far();
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
+        let waiting = std::thread::spawn(move || receiver.recv().is_ok());
+        sender.send(()).unwrap();
+        assert!(waiting.join().unwrap());
+        let used = since(&before);
+        // Joining is a wait, or the thread had ended before, and then it was switched to.
+        assert!(used.switches() > 0, "{used:?}");
+    }
+}

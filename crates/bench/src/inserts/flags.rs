@@ -1,0 +1,251 @@
+//! What the command line says of sweeps, and the cases that come of it.
+
+use super::case::{Case, Subject};
+use super::{Spec, Sweep, Where};
+use crate::grid::flags;
+use crate::host::device::Device;
+use clap::Args;
+use katydid_command::failure::{Failure, Result};
+use katydid_manycore::ring_bytes;
+use katydid_wal::{HEADER_BYTES, InserterKind, Options};
+use std::path::{Path, PathBuf};
+
+/// Most bytes of a record that is not split.
+const PIECE_BYTES_MAX: usize = 64 << 10;
+
+/// Flags of both commands. A list replaces the sweep's own.
+#[derive(Debug, Args)]
+pub struct Grid {
+    /// Sweeps, or `all`: threads, size, size-cached, outlier, slots, work, crawl, bitmap, stall, limits, txn (the last three on real threads only)
+    #[arg(long, value_name = "NAMES", default_value = "threads", value_delimiter = ',')]
+    pub sweep: Vec<String>,
+    /// Designs, or `all` that the sweep is about
+    #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
+    pub inserter: Vec<String>,
+    /// Numbers of threads
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::threads)]
+    pub threads: Vec<usize>,
+    /// Bytes of a record, its 48-byte header included
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::record)]
+    pub record: Vec<usize>,
+    /// Bytes of one large record after every 60
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::record)]
+    pub outlier: Vec<usize>,
+    /// Slots in which groups form, in the designs that have them [default: 4]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::slots)]
+    pub slots: Vec<usize>,
+    /// Bytes of the range that grasshopper hops over [default: 4MiB]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::hop_bytes)]
+    pub hop_bytes: Vec<u64>,
+    /// Most bytes that chunked reserves at a time for one session [default: 16KiB]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::chunk_bytes)]
+    pub chunk_bytes: Vec<usize>,
+    /// Bytes of the ring, a power of two; by default the log's default for the machine's
+    /// cores, or four records of each thread if that is more
+    ///
+    /// Reservations run ahead of what is filled by at most a quarter of it.
+    #[arg(long, value_name = "BYTES", value_parser = flags::ring)]
+    pub ring: Option<usize>,
+    /// Nanoseconds of other work between two inserts of a thread [default: 0]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::work)]
+    pub work: Vec<f64>,
+    /// Write all rows to this file
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Draw a chart of each sweep: into this file if its name ends in .svg, else into this folder
+    #[arg(long, value_name = "FILE|DIR")]
+    pub svg: Option<PathBuf>,
+}
+
+/// On which threads a command runs its cases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum World {
+    Real,
+    Virtual,
+}
+
+impl World {
+    fn runs(self, sweep: Sweep) -> bool {
+        self == World::Real || sweep.spec().runs == Where::Anywhere
+    }
+}
+
+impl Grid {
+    /// The sweeps that were asked for, each once, in their own order.
+    pub fn sweeps(&self, world: World) -> Result<Vec<Sweep>> {
+        let known = || Sweep::ALL.into_iter().filter(|sweep| world.runs(*sweep));
+        let all = self.sweep == ["all"];
+        for name in self.sweep.iter().filter(|_| !all) {
+            match Sweep::ALL.into_iter().find(|sweep| sweep.name() == name) {
+                Some(sweep) if !world.runs(sweep) => {
+                    return Err(Failure::usage(format_args!(
+                        "sweep {name:?} runs on real threads only: katydid bench log-insert --sweep {name}"
+                    )));
+                }
+                Some(_) => {}
+                None => {
+                    let names: Vec<_> = known().map(Sweep::name).collect();
+                    let names = names.join(", ");
+                    return Err(Failure::usage(format_args!("no sweep {name:?}; there are {names}, or all")));
+                }
+            }
+        }
+        let asked: Vec<_> =
+            known().filter(|sweep| all || self.sweep.iter().any(|name| name == sweep.name())).collect();
+        if asked.len() > 1 && self.svg.as_deref().is_some_and(is_svg) {
+            return Err(Failure::usage("--svg must name a folder: each sweep has a chart of its own"));
+        }
+        Ok(asked)
+    }
+
+    /// The designs that were asked for.
+    pub fn designs(&self) -> Result<Vec<InserterKind>> {
+        if self.inserter == ["all"] {
+            return Ok(InserterKind::ALL.to_vec());
+        }
+        let read = |name: &String| {
+            name.parse().map_err(|_| {
+                let known = InserterKind::ALL.map(|kind| kind.to_string()).join(", ");
+                Failure::usage(format_args!("no inserter {name:?}; there are {known}, or all"))
+            })
+        };
+        self.inserter.iter().map(read).collect()
+    }
+
+    /// The cases of a sweep on a machine of so many cores.
+    pub fn cases(&self, sweep: Sweep, cores: usize) -> Result<Vec<Case>> {
+        let spec = sweep.spec();
+        self.check(sweep)?;
+        let mut cases = Vec::new();
+        for subject in self.subjects(sweep, &spec)? {
+            let threads = if subject == Subject::BareWord { &[1] } else { or(&self.threads, spec.threads) };
+            for &device in devices(sweep) {
+                for tuned in self.tuned(&spec, subject) {
+                    for (record, outlier) in self.sizes(&spec) {
+                        let largest = record.max(outlier.unwrap_or(0));
+                        let ring = self.ring.or(spec.ring);
+                        cases.extend(threads.iter().map(|&threads| Case {
+                            sweep,
+                            subject,
+                            threads,
+                            record,
+                            outlier,
+                            ring_bytes: ring.unwrap_or_else(|| ring_bytes(cores, threads, largest)),
+                            device,
+                            ..tuned.clone()
+                        }));
+                    }
+                }
+            }
+        }
+        Ok(cases)
+    }
+
+    /// What a sweep cannot do with what was given.
+    fn check(&self, sweep: Sweep) -> Result<()> {
+        let refuse = |wrong: bool, flag, why| match wrong {
+            true => {
+                Err(Failure::usage(format_args!("{flag} does not go with sweep {:?}: {why}", sweep.name())))
+            }
+            false => Ok(()),
+        };
+        let (limits, txn) = (sweep == Sweep::Limits, sweep == Sweep::Txn);
+        refuse((limits || txn) && !self.outlier.is_empty(), "--outlier", "its records are all of one size")?;
+        refuse((limits || txn) && !self.work.is_empty(), "--work", "its threads do nothing else")?;
+        let large = self.record.iter().any(|&record| record > PIECE_BYTES_MAX);
+        refuse(limits && large, "--record", "above 64 KiB a record travels in pieces")
+    }
+
+    /// One case for each way to set the designs and their threads; only what is set here counts.
+    fn tuned(&self, spec: &Spec, subject: Subject) -> Vec<Case> {
+        let plain = Case {
+            sweep: Sweep::Threads,
+            subject,
+            threads: 1,
+            record: HEADER_BYTES,
+            outlier: None,
+            slots: Options::default().consolidation_slots,
+            hop_bytes: Options::default().hop_bytes,
+            chunk_bytes: Options::default().chunk_bytes,
+            ring_bytes: Options::default().ring_bytes,
+            work_ns: 0.0,
+            device: None,
+        };
+        if !matches!(subject, Subject::Design(_)) {
+            return vec![plain];
+        }
+        let mut all = Vec::new();
+        for &slots in or(&self.slots, spec.slots) {
+            for &hop_bytes in or(&self.hop_bytes, spec.hop_bytes) {
+                for &chunk_bytes in or(&self.chunk_bytes, &[plain.chunk_bytes]) {
+                    let work = or(&self.work, spec.work_ns).iter();
+                    all.extend(work.map(|&work_ns| Case {
+                        slots,
+                        hop_bytes,
+                        chunk_bytes,
+                        work_ns,
+                        ..plain.clone()
+                    }));
+                }
+            }
+        }
+        all
+    }
+
+    fn subjects(&self, sweep: Sweep, spec: &Spec) -> Result<Vec<Subject>> {
+        let asked = self.designs()?;
+        let designs: Vec<_> = match &self.inserter[..] {
+            [all] if all == "all" => spec.designs.to_vec(),
+            // A whole log takes any; only the papers' sweep leaves some out.
+            _ if sweep == Sweep::Txn => asked,
+            _ => spec.designs.iter().copied().filter(|kind| asked.contains(kind)).collect(),
+        };
+        if designs.is_empty() {
+            let known: Vec<_> = spec.designs.iter().map(ToString::to_string).collect();
+            return Err(Failure::usage(format_args!(
+                "sweep {:?} is about {} only",
+                spec.name,
+                known.join(", ")
+            )));
+        }
+        let mut subjects = Vec::new();
+        if sweep == Sweep::Limits {
+            subjects.extend([Subject::PrivateRings, Subject::BareWord]);
+        }
+        subjects.extend(designs.into_iter().map(Subject::Design));
+        Ok(subjects)
+    }
+
+    fn sizes(&self, spec: &Spec) -> Vec<(usize, Option<usize>)> {
+        let outliers = or(&self.outlier, spec.outliers);
+        let mut sizes = Vec::new();
+        for &record in or(&self.record, spec.records) {
+            if outliers.is_empty() {
+                sizes.push((record, None));
+            }
+            sizes.extend(outliers.iter().map(|&outlier| (record, Some(outlier))));
+        }
+        sizes
+    }
+
+    /// Where the chart of a sweep goes.
+    pub fn chart(&self, sweep: Sweep) -> Option<PathBuf> {
+        let svg = self.svg.as_ref()?;
+        Some(if is_svg(svg) { svg.clone() } else { svg.join(format!("{}.svg", sweep.name())) })
+    }
+}
+
+fn is_svg(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "svg")
+}
+
+fn or<'a, T>(given: &'a [T], own: &'a [T]) -> &'a [T] {
+    if given.is_empty() { own } else { given }
+}
+
+fn devices(sweep: Sweep) -> &'static [Option<Device>] {
+    match sweep {
+        Sweep::Txn => &[Some(Device::Memory), Some(Device::File)],
+        _ => &[None],
+    }
+}

@@ -1,0 +1,103 @@
+//! How long the filled frontier stands still while bytes behind it are reserved and not filled.
+//!
+//! Real threads. The appenders look, each after every eighth of its inserts, when it owns no hole; one of them at a time, the others go
+//! on. A thread of its own would be the cleaner observer with a core to spare. With as many appenders as cores it is not: it runs when it
+//! preempts an appender, so it makes the holes that it finds, and it sees nothing while it waits for its turn, so that it cannot tell
+//! its own delay from the frontier's.
+//!
+//! 1. A look asks the inserter how far the log is filled, as the leader of a write would, and compares with what was reserved before
+//!    it asked.
+//! 2. A standstill begins with the first look that finds the frontier at a place with reserved bytes behind it, and ends with the first
+//!    look that finds it elsewhere, or nothing reserved behind it. So it is as much as one distance between looks too long or too short,
+//!    and what is shorter than that is mostly not seen: the distance is reported.
+//! 3. While all appenders are refused room nobody looks: that time counts, as the frontier stood still in it.
+
+use super::case::{self, Case, Figures};
+use hdrhistogram::Histogram;
+use katydid_command::failure::{Failure, Result};
+use katydid_wal::InserterKind;
+use katydid_wal::testing::rate::{Load, run};
+use katydid_wal::testing::rig::Rig;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Printed with the figures.
+pub const NOTE: &str = "a standstill is the time between the first look that finds the filled frontier at a place with reserved bytes \
+                        behind it and the first that finds it elsewhere. The appenders look, after every eighth insert of each; \
+                        `look` is the mean time between two looks, below which a standstill is mostly not seen. A look makes `chunked` \
+                        seal its open chunks. With `mutex` next to nothing is reserved and not filled: who is preempted there holds up \
+                        the others before they reserve, which this does not show";
+
+/// Inserts between two looks of a thread.
+const EVERY: u64 = 8;
+
+/// What the looks have found so far.
+#[derive(Debug)]
+struct Found {
+    times: Histogram<u64>,
+    looks: u64,
+    /// Where the frontier stands, with something reserved behind it, and since when.
+    standing: Option<(u64, Instant)>,
+}
+
+impl Found {
+    fn look(&mut self, reserved: u64, filled: u64, now: Instant) {
+        self.looks += 1;
+        if let Some((at, since)) = self.standing {
+            if at == filled && filled < reserved {
+                return;
+            }
+            let time = now.duration_since(since).as_nanos();
+            self.times.saturating_record(u64::try_from(time).unwrap_or(u64::MAX).max(1));
+        }
+        self.standing = (filled < reserved).then_some((filled, now));
+    }
+}
+
+/// Runs a case.
+pub fn measure(case: &Case, inserter: InserterKind, work: u64, time: Duration) -> Result<Figures> {
+    let found = Mutex::new(Found { times: case::times()?, looks: 0, standing: None });
+    let load = Load { threads: case.threads, sizes: case.sizes(), work, time };
+    let tally = run(&case.options(inserter), &load, |rig: &Rig, number| {
+        if number.is_multiple_of(EVERY)
+            && let Ok(mut found) = found.try_lock()
+        {
+            let reserved = rig.bytes();
+            let filled = rig.filled();
+            found.look(reserved, filled, Instant::now());
+        }
+    });
+    let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if found.looks == 0 {
+        return Err(Failure::failed("nobody looked at the frontier: the run was too short"));
+    }
+    Ok(Figures {
+        times: Some(found.times),
+        look_us: Some(tally.seconds * 1e6 / found.looks as f64),
+        ..super::real::figures(&tally)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_standstill_lasts_from_the_look_that_finds_it_to_the_one_that_finds_it_over() {
+        let begin = Instant::now();
+        let mut found = Found { times: case::times().unwrap(), looks: 0, standing: None };
+        let mut look = |reserved, filled, us| found.look(reserved, filled, begin + Duration::from_micros(us));
+        look(100, 100, 0);
+        // A hole at 100, seen three times, filled at 50 us; another one there at once, seen once.
+        look(200, 100, 10);
+        look(300, 100, 20);
+        look(300, 100, 40);
+        look(300, 250, 50);
+        look(400, 400, 53);
+        // Nothing is reserved behind the frontier: it may stand.
+        look(400, 400, 90);
+        assert_eq!((found.times.len(), found.looks), (2, 7));
+        let close = |found: u64, to: u64| found.abs_diff(to) <= to / 50;
+        assert!(close(found.times.max(), 40_000) && close(found.times.min(), 3_000), "{:?}", found.times);
+    }
+}

@@ -1,0 +1,261 @@
+//! Sweep `txn`: transactions of three records and a commit that is told by callback, on a whole log (ELEDA, 6.5.1).
+//!
+//! Real threads. A thread begins the next transaction without waiting for the last one's commit to be durable, as ELEDA's do, until as
+//! many are in flight as allowed. Latency is from before the commit record is appended until its callback runs, on the thread that
+//! committed.
+//!
+//! The log lives in a folder that is made for the sweep and removed after it, or in memory; its segments are used again by case after
+//! case, so that only the first pays for filling them with zeros.
+
+use super::case::{self, Case, Figures};
+use crate::host::device::{Device, MethodName};
+use crate::host::folder::{self, Found};
+use hdrhistogram::Histogram;
+use katydid_command::failure::{Failure, Result};
+use katydid_device::{Directory, FileDirectory, MemoryDirectory};
+use katydid_wal::{
+    Append, AppendError, Durability, Error, HEADER_BYTES, InserterKind, Kind, Log, Lsn, Options, Session,
+    SyncKind,
+};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Printed with the figures.
+pub const NOTE: &str = "threads append three records of the size given and a commit record of 48 bytes, and go on until --in-flight \
+                        commits each wait to be durable; `refused` appends found no segment prepared and were tried again. Times are from the commit's append to its callback. Memory is a device that \
+                        takes next to no time";
+
+const RECORDS: usize = 3;
+const SEGMENT_BYTES: u64 = 16 << 20;
+/// More than by default: with more threads than cores, whoever prepares segments may have to wait for a core.
+const SPARE_SEGMENTS: usize = 4;
+/// The log's start is moved when so much lies behind it.
+const LIVE_BYTES_MAX: u64 = 64 << 20;
+/// How often that is looked at.
+const TICK: Duration = Duration::from_millis(5);
+
+/// Where logs are while the sweep runs, and how they are opened.
+#[derive(Debug)]
+pub struct Stage {
+    memory: Arc<dyn Directory>,
+    files: Arc<dyn Directory>,
+    path: PathBuf,
+    before: Found,
+    pub in_flight: usize,
+    pub sync: SyncKind,
+    pub method: MethodName,
+}
+
+impl Stage {
+    /// Takes a folder that is new or empty.
+    pub fn new(path: PathBuf, in_flight: usize, sync: SyncKind, method: MethodName) -> Result<Stage> {
+        let before = folder::look(&path)?;
+        if before == Found::Something {
+            return Err(Failure::failed(format_args!(
+                "{} is not empty: --dir must be a new or empty folder, and is left so",
+                path.display()
+            )));
+        }
+        let files: Arc<dyn Directory> = Arc::new(FileDirectory::open(&path)?);
+        Ok(Stage { memory: Arc::new(MemoryDirectory::new()), files, path, before, in_flight, sync, method })
+    }
+
+    /// Removes what is in the folder.
+    pub fn remove(self) -> Result<()> {
+        let Stage { path, before, .. } = &self;
+        folder::remove(path, *before)
+    }
+}
+
+/// What one thread did.
+#[derive(Debug)]
+struct Done {
+    transactions: u64,
+    refused: u64,
+    times: Histogram<u64>,
+    begin: Instant,
+    end: Instant,
+}
+
+/// Runs a case.
+pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &Stage) -> Result<Figures> {
+    let directory = match case.device {
+        Some(Device::File) => &stage.files,
+        _ => &stage.memory,
+    };
+    let options = Options {
+        segment_bytes: SEGMENT_BYTES,
+        spare_segments: SPARE_SEGMENTS,
+        reserve_bytes: 0,
+        sync: stage.sync,
+        method: stage.method.method(),
+        ..case.options(inserter)
+    };
+    let log = Log::open_in(directory.subdirectory("log")?, options).map_err(Failure::failed)?;
+    settle(&log, SPARE_SEGMENTS as u64 * SEGMENT_BYTES);
+    let before = log.reserved();
+    let done = threads(&log, case, time, stage.in_flight);
+    let bytes = log.reserved().since(before);
+    // Closed whatever came of it: the folder's lock must be free.
+    let trimmed = log.trim(log.durable());
+    let closed = log.close();
+    let done = done?;
+    trimmed.and(closed).map_err(Failure::failed)?;
+    let first = done.iter().map(|thread| thread.begin).min();
+    let last = done.iter().map(|thread| thread.end).max();
+    let seconds =
+        first.zip(last).map_or(0.0, |(first, last)| last.duration_since(first).as_secs_f64()).max(1e-9);
+    let counts = done.iter().map(|thread| thread.transactions);
+    let records: u64 = counts.clone().sum();
+    let mut times = case::times()?;
+    done.iter().for_each(|thread| times += &thread.times);
+    Ok(Figures {
+        records,
+        records_per_second: records as f64 / seconds,
+        megabytes_per_second: bytes as f64 / seconds / 1e6,
+        of_one_thread: (counts.clone().min().unwrap_or(0), counts.max().unwrap_or(0)),
+        travelled: (0, 0),
+        times: Some(times),
+        look_us: None,
+        refused: Some(done.iter().map(|thread| thread.refused).sum()),
+        events: None,
+    })
+}
+
+/// Lets the log prepare so many bytes, so that zero-filling is not measured.
+pub fn settle(log: &Log, bytes: u64) {
+    for _ in 0..400 {
+        if log.space().prepared >= bytes {
+            return;
+        }
+        std::thread::park_timeout(TICK);
+    }
+}
+
+fn threads(log: &Log, case: &Case, time: Duration, in_flight: usize) -> Result<Vec<Done>> {
+    let (ready, stop) = (Barrier::new(case.threads + 1), AtomicBool::new(false));
+    let mut clients = Vec::new();
+    for number in 0..case.threads {
+        let session = log.session().map_err(Failure::failed)?;
+        let payload = vec![number as u8; case.record - HEADER_BYTES];
+        let times = Arc::new(Mutex::new(case::times()?));
+        clients.push(Client {
+            session,
+            payload,
+            times,
+            failed: Arc::default(),
+            next: number as u64,
+            refused: 0,
+        });
+    }
+    let outcomes: Vec<Result<Done>> = std::thread::scope(|scope| {
+        let (ready, stop) = (&ready, &stop);
+        let run = |client: Client| {
+            scope.spawn(move || {
+                ready.wait();
+                client.run(in_flight, stop)
+            })
+        };
+        let workers: Vec<_> = clients.into_iter().map(run).collect();
+        ready.wait();
+        let since = Instant::now();
+        while let Some(left) = time.checked_sub(since.elapsed()).filter(|left| !left.is_zero()) {
+            if log.space().live > LIVE_BYTES_MAX && log.trim(log.durable()).is_err() {
+                break;
+            }
+            std::thread::park_timeout(left.min(TICK));
+        }
+        stop.store(true, Ordering::Relaxed);
+        let join = |worker: std::thread::ScopedJoinHandle<'_, _>| {
+            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        workers.into_iter().map(join).collect()
+    });
+    outcomes.into_iter().collect()
+}
+
+/// One thread's part.
+struct Client {
+    session: Session,
+    payload: Vec<u8>,
+    /// Callbacks must own what they write to; they run on this thread, so nobody ever waits for these two.
+    times: Arc<Mutex<Histogram<u64>>>,
+    failed: Arc<Mutex<Option<Error>>>,
+    next: u64,
+    refused: u64,
+}
+
+impl Client {
+    fn run(mut self, in_flight: usize, stop: &AtomicBool) -> Result<Done> {
+        let begin = Instant::now();
+        let mut transactions = 0;
+        // However late it begins, it does something.
+        loop {
+            for _ in 0..8 {
+                self.transaction().map_err(Failure::failed)?;
+                transactions += 1;
+                self.session.wait_below(in_flight);
+            }
+            if stop.load(Ordering::Relaxed) || lock(&self.failed).is_some() {
+                break;
+            }
+        }
+        self.session.drain();
+        let end = Instant::now();
+        if let Some(error) = lock(&self.failed).take() {
+            return Err(Failure::failed(error));
+        }
+        let times = lock(&self.times).clone();
+        Ok(Done { transactions, refused: self.refused, times, begin, end })
+    }
+
+    fn transaction(&mut self) -> std::result::Result<(), AppendError> {
+        self.next += 1;
+        let mut last = Lsn::ZERO;
+        for _ in 0..RECORDS {
+            last = append(&mut self.session, self.next, last, &[&self.payload], &mut self.refused)?.0;
+        }
+        let since = Instant::now();
+        let (_, end) = append(&mut self.session, self.next, last, &[], &mut self.refused)?;
+        let (times, failed) = (Arc::clone(&self.times), Arc::clone(&self.failed));
+        self.session.on_complete(end, Durability::Durable, move |outcome| match outcome {
+            Ok(()) => {
+                let time = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                lock(&times).saturating_record(time.max(1));
+            }
+            Err(error) => {
+                lock(&failed).get_or_insert(error);
+            }
+        });
+        Ok(())
+    }
+}
+
+/// Appends a record, waiting while segments are being prepared; its own LSN and its end.
+pub fn append(
+    session: &mut Session,
+    txn: u64,
+    prev: Lsn,
+    payload: &[&[u8]],
+    refused: &mut u64,
+) -> std::result::Result<(Lsn, Lsn), AppendError> {
+    let record = Append::new(Kind::USER, payload).txn(txn).prev(prev);
+    loop {
+        match session.append(&record) {
+            Ok(appended) => return Ok((appended.lsn, appended.end)),
+            // Segments are being prepared.
+            Err(AppendError::NoSpace) => {
+                *refused += 1;
+                session.poll();
+                std::thread::park_timeout(Duration::from_micros(100));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,164 @@
+//! `manycore run`.
+
+use super::compare;
+use super::simulate::simulate;
+use crate::grid::flags;
+use crate::inserts::Sweep;
+use crate::inserts::case::{Case, Figures, Row};
+use crate::inserts::columns::Setting;
+use crate::inserts::flags::{Grid, World};
+use crate::inserts::show::{Swept, legend, write};
+use clap::Args;
+use katydid_command::built::{COMMIT, VERSION};
+use katydid_command::failure::{Failure, Result};
+use katydid_command::output::Output;
+use katydid_manycore::{Machine, Outcome, Plan};
+use std::path::Path;
+use std::time::Instant;
+
+/// Insert records with virtual threads on a simulated machine
+///
+/// Without options it sweeps the number of threads. The same options give the same figures, to the byte. `katydid bench log-insert` does
+/// the same sweeps on real threads.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Machines that come with the program: aether (one chip of 64 simple contexts), eleda (two sockets of 18 cores), modern (two
+sockets of 64), host (the two cores that the program was tested on). A file written by `katydid manycore calibrate` is one too.
+
+Examples:
+  katydid manycore run --machine modern --svg threads.svg
+  katydid manycore run --machine aether --sweep size,outlier,slots --svg charts --csv all.csv
+  katydid manycore run --machine aether --inserter mutex,hybrid --threads 64 --record 48,120,480,1920,12288
+  katydid manycore run --machine aether --sweep outlier --inserter hybrid,delegated --millis 20")]
+pub struct Run {
+    /// A machine's name, or a file that describes one
+    #[arg(long, value_name = "NAME|FILE")]
+    machine: String,
+    #[command(flatten)]
+    grid: Grid,
+    /// Simulated milliseconds of each run
+    #[arg(long, value_name = "N", default_value = "5")]
+    millis: f64,
+    /// Decides what chance does elsewhere
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: u64,
+    /// Runs of each case; each round has the seed after the last one's
+    #[arg(long, value_name = "N", default_value = "1", value_parser = flags::rounds)]
+    rounds: usize,
+}
+
+/// Printed with sweeps whose figures the model cannot have.
+const CACHES: &str =
+    "the sizes of caches are not modelled: here the small ring only bounds how far reservations run ahead";
+
+pub(super) fn machine(name: &str) -> Result<Machine> {
+    let text = match Machine::built_in(name) {
+        Some(text) => text.to_owned(),
+        None if Path::new(name).extension().is_some() => std::fs::read_to_string(name)
+            .map_err(|error| Failure::usage(format_args!("cannot read {name}: {error}")))?,
+        None => {
+            let known: Vec<_> = Machine::names().collect();
+            let known = known.join(", ");
+            return Err(Failure::usage(format_args!(
+                "no machine {name:?}; there are {known}, and files that end in .toml"
+            )));
+        }
+    };
+    Machine::parse(&text).map_err(|error| Failure::usage(format_args!("{name}: {error}")))
+}
+
+impl Run {
+    pub fn run(self) -> Result<()> {
+        let machine = machine(&self.machine)?;
+        let designs: Vec<String> = self.grid.designs()?.iter().map(ToString::to_string).collect();
+        let sweeps = self.grid.sweeps(World::Virtual)?;
+        let cases = sweeps
+            .iter()
+            .map(|&sweep| Ok((sweep, self.grid.cases(sweep, machine.cores)?)))
+            .collect::<Result<Vec<_>>>()?;
+        let setting = Setting {
+            commit: COMMIT,
+            machine: self.machine.clone(),
+            title: format!("{}, simulated: {}", self.machine, machine.summary),
+            millis: self.millis,
+            seed: Some(self.seed),
+            in_flight: 0,
+        };
+        let mut out = Output::new();
+        out.line(format!("katydid {VERSION}: inserts by virtual threads"))?;
+        out.line(format!(
+            "simulated: {}; {} cores, {} ms, seed {}, rounds {}; no device, no durability",
+            machine.summary, machine.cores, self.millis, self.seed, self.rounds
+        ))?;
+        out.line("")?;
+        let since = Instant::now();
+        let (mut swept, mut events) = (Vec::new(), 0);
+        for (sweep, cases) in cases {
+            let done = Swept { sweep, rows: self.simulate(&machine, sweep, cases)? };
+            done.print(&mut out, &setting, if sweep == Sweep::SizeCached { &[CACHES] } else { &[] })?;
+            let rounds = done.rows.iter().flat_map(|row| &row.rounds);
+            events += rounds.filter_map(|round| round.events).sum::<u64>();
+            swept.push(done);
+            write(&self.grid, &setting, &swept)?;
+        }
+        let seconds = since.elapsed().as_secs_f64();
+        legend(&mut out, &setting, &swept)?;
+        out.line("")?;
+        self.compare(&mut out, &machine, &designs)?;
+        out.flush()?;
+        // Not with the figures, which are the same every time.
+        eprintln!("{events} events in {seconds:.1} s, {:.1} million a second", events as f64 / seconds / 1e6);
+        Ok(())
+    }
+
+    fn simulate(&self, machine: &Machine, sweep: Sweep, cases: Vec<Case>) -> Result<Vec<Row>> {
+        let plans =
+            (0..self.rounds as u64).flat_map(|round| cases.iter().map(move |case| self.plan(case, round)));
+        let outcomes = simulate(machine, sweep.name(), plans.collect())?;
+        let rounds: Vec<_> = outcomes.chunks(cases.len().max(1)).collect();
+        let row = |(at, case)| {
+            let rounds = rounds.iter().map(|round| figures(&round[at])).collect();
+            Row { case, rounds }
+        };
+        Ok(cases.into_iter().enumerate().map(row).collect())
+    }
+
+    fn plan(&self, case: &Case, round: u64) -> Plan {
+        Plan {
+            inserter: case.subject.to_string(),
+            threads: case.threads,
+            sizes: case.virtual_sizes(),
+            slots: case.slots,
+            hop_bytes: case.hop_bytes,
+            chunk_bytes: case.chunk_bytes,
+            ring_bytes: case.ring_bytes,
+            millis: self.millis,
+            work_ns: case.work_ns,
+            seed: self.seed.wrapping_add(round),
+        }
+    }
+
+    fn compare(&self, out: &mut Output, described: &Machine, designs: &[String]) -> Result<()> {
+        if described.real.is_empty() {
+            out.line("how far to trust this: the same model of the machine \"host\", which was measured")?;
+            compare::print(out, &machine("host")?, designs, self.seed)
+        } else {
+            out.line("how far to trust this: this machine as it was measured")?;
+            compare::print(out, described, designs, self.seed)
+        }
+    }
+}
+
+fn figures(outcome: &Outcome) -> Figures {
+    Figures {
+        records: outcome.records,
+        records_per_second: outcome.records_per_second,
+        megabytes_per_second: outcome.megabytes_per_second,
+        of_one_thread: outcome.of_one_thread,
+        travelled: outcome.travelled,
+        times: None,
+        look_us: None,
+        refused: None,
+        events: Some(outcome.events),
+    }
+}

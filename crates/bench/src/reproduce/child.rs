@@ -1,0 +1,99 @@
+//! The process of an experiment: this program, with other arguments.
+//!
+//! It is waited for on one thread; any thread may ask it to stop, before, while or after it runs.
+
+use super::state::Kept;
+use katydid_command::failure::{Failure, Result};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use std::fs::File;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+/// How often progress is shown.
+const TICK: Duration = Duration::from_millis(500);
+
+/// The one that runs, if any.
+#[derive(Debug, Default)]
+pub struct Child {
+    stopped: AtomicBool,
+    /// Set while it may be signalled: until it has been waited for.
+    running: Mutex<Option<u32>>,
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub enum Ended {
+    Well,
+    Stopped,
+    /// In words.
+    Badly(String),
+}
+
+impl Child {
+    /// Asks the one that runs to stop, and keeps others from being started.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        self.signal();
+    }
+
+    /// Whether that was asked for.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
+    }
+
+    fn signal(&self) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pid) = running.and_then(|pid| Pid::from_raw(pid as i32)) {
+            // Who has just ended need not be told.
+            let _may_be_gone = kill_process(pid, Signal::INT);
+        }
+    }
+
+    /// Runs this program with these arguments; its output goes to files.
+    pub fn run(&self, arguments: &[String], kept: &Kept, tick: &mut dyn FnMut(f64)) -> Result<Ended> {
+        let failed =
+            |what: &str, error: std::io::Error| Failure::failed(format_args!("cannot {what}: {error}"));
+        let file = |name: &str| File::create(kept.file(name)).map_err(|error| failed("create a file", error));
+        let program = std::env::current_exe().map_err(|error| failed("find this program", error))?;
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(file("output.txt")?)
+            .stderr(file("errors.txt")?)
+            .spawn()
+            .map_err(|error| failed("start this program again", error))?;
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(child.id());
+        if self.is_stopped() {
+            self.signal();
+        }
+        let since = Instant::now();
+        let (tell, told) = mpsc::channel();
+        let status: ExitStatus = std::thread::scope(|scope| {
+            // It ends when the child does.
+            scope.spawn(move || {
+                if let Some(pid) = Pid::from_raw(child.id() as i32) {
+                    // Only looks: while it is not reaped, no other process has its number. Should looking fail, `wait` says why.
+                    let _ended = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+                }
+                *self.running.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                tell.send(child.wait())
+            });
+            loop {
+                match told.recv_timeout(TICK) {
+                    Ok(status) => return status.map_err(|error| failed("wait for this program", error)),
+                    Err(mpsc::RecvTimeoutError::Timeout) => tick(since.elapsed().as_secs_f64()),
+                    Err(mpsc::RecvTimeoutError::Disconnected) => {
+                        return Err(Failure::failed("nobody waits for this program"));
+                    }
+                }
+            }
+        })?;
+        Ok(match status.success() {
+            _ if self.is_stopped() && !status.success() => Ended::Stopped,
+            true => Ended::Well,
+            false => Ended::Badly(status.to_string()),
+        })
+    }
+}

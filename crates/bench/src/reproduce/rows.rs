@@ -1,0 +1,178 @@
+//! The rows that a measurement left as CSV, as criteria ask for them.
+//!
+//! Pure.
+
+use std::collections::HashMap;
+
+/// A CSV file with a head.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Rows {
+    columns: HashMap<String, usize>,
+    lines: Vec<Vec<String>>,
+}
+
+/// Some of its rows.
+#[derive(Debug, Clone)]
+pub struct Chosen<'a> {
+    rows: &'a Rows,
+    lines: Vec<&'a [String]>,
+}
+
+impl Rows {
+    /// Reads what `table::csv` writes. Lines that lack fields are left out.
+    pub fn parse(text: &str) -> Rows {
+        let mut records = records(text).into_iter();
+        let Some(head) = records.next() else { return Rows::default() };
+        let wide = head.len();
+        let columns = head.into_iter().enumerate().map(|(at, name)| (name, at)).collect();
+        Rows { columns, lines: records.filter(|line| line.len() == wide).collect() }
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Chosen<'_> {
+        Chosen { rows: self, lines: self.lines.iter().map(Vec::as_slice).collect() }
+    }
+
+    /// Those with these values in these columns.
+    pub fn with(&self, wanted: &[(&str, &str)]) -> Chosen<'_> {
+        wanted.iter().fold(self.all(), |chosen, (column, value)| chosen.with(column, value))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+}
+
+impl<'a> Chosen<'a> {
+    fn field(&self, line: &'a [String], column: &str) -> &'a str {
+        self.rows.columns.get(column).map_or("", |at| line[*at].as_str())
+    }
+
+    /// Those of them with `value` in `column`. Words may be written with a hyphen or an underscore.
+    pub fn with(mut self, column: &str, value: &str) -> Chosen<'a> {
+        let rows = self.rows;
+        let same = |field: &str| {
+            field == value
+                || field.replace('_', "-") == value.replace('_', "-")
+                || number(field).is_some_and(|field| number(value) == Some(field))
+        };
+        self.lines.retain(|line| same(rows.columns.get(column).map_or("", |at| line[*at].as_str())));
+        self
+    }
+
+    /// Those of them that have nothing in `column`.
+    pub fn without(mut self, column: &str) -> Chosen<'a> {
+        let rows = self.rows;
+        self.lines.retain(|line| rows.columns.get(column).is_some_and(|at| line[*at].is_empty()));
+        self
+    }
+
+    /// Those of them whose number in `column` is so.
+    pub fn where_number(mut self, column: &str, holds: impl Fn(f64) -> bool) -> Chosen<'a> {
+        let rows = self.rows;
+        let of = |line: &[String]| rows.columns.get(column).and_then(|at| number(&line[*at]));
+        self.lines.retain(|line| of(line).is_some_and(&holds));
+        self
+    }
+
+    /// The numbers in a column, as far as there are any.
+    pub fn numbers(&self, column: &str) -> Vec<f64> {
+        self.lines.iter().filter_map(|line| number(self.field(line, column))).collect()
+    }
+
+    /// The words in a column, each once, in order.
+    pub fn words(&self, column: &str) -> Vec<String> {
+        let mut words: Vec<String> = Vec::new();
+        for line in &self.lines {
+            let word = self.field(line, column);
+            if !word.is_empty() && !words.iter().any(|known| known == word) {
+                words.push(word.to_owned());
+            }
+        }
+        words
+    }
+
+    /// The greatest number in a column.
+    pub fn most(&self, column: &str) -> Option<f64> {
+        self.numbers(column).into_iter().reduce(f64::max)
+    }
+
+    /// The least.
+    pub fn least(&self, column: &str) -> Option<f64> {
+        self.numbers(column).into_iter().reduce(f64::min)
+    }
+
+    /// The number in a column of the only row; none if there is another one.
+    pub fn only(&self, column: &str) -> Option<f64> {
+        match self.lines.as_slice() {
+            [line] => number(self.field(line, column)),
+            _ => None,
+        }
+    }
+
+    /// Points of `y` over `x`, from left to right.
+    pub fn over(&self, x: &str, y: &str) -> Vec<(f64, f64)> {
+        let point = |line: &&'a [String]| Some((number(self.field(line, x))?, number(self.field(line, y))?));
+        let mut points: Vec<_> = self.lines.iter().filter_map(point).collect();
+        points.sort_by(|left, right| left.0.total_cmp(&right.0));
+        points
+    }
+}
+
+fn number(field: &str) -> Option<f64> {
+    field.parse().ok().filter(|number: &f64| number.is_finite())
+}
+
+/// The fields of each line; quoted ones may hold anything.
+fn records(text: &str) -> Vec<Vec<String>> {
+    let (mut records, mut record, mut field) = (Vec::new(), Vec::new(), String::new());
+    let (mut quoted, mut chars) = (false, text.chars().peekable());
+    while let Some(char) = chars.next() {
+        match char {
+            '"' if quoted && chars.peek() == Some(&'"') => {
+                chars.next();
+                field.push('"');
+            }
+            '"' => quoted = !quoted,
+            ',' if !quoted => record.push(std::mem::take(&mut field)),
+            '\n' if !quoted => {
+                record.push(std::mem::take(&mut field));
+                records.push(std::mem::take(&mut record));
+            }
+            _ => field.push(char),
+        }
+    }
+    if !field.is_empty() || !record.is_empty() {
+        record.push(field);
+        records.push(record);
+    }
+    records
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use katydid_command::table;
+
+    #[test]
+    fn what_tables_write_is_read_back() {
+        let lines = [
+            vec!["name".to_owned(), "threads".to_owned(), "rate".to_owned()],
+            vec!["a, \"b\"\nc".to_owned(), "1".to_owned(), "10.5".to_owned()],
+            vec!["per_commit".to_owned(), "2".to_owned(), "20".to_owned()],
+            vec!["per_commit".to_owned(), "8".to_owned(), String::new()],
+        ];
+        let rows = Rows::parse(&table::csv(&lines));
+        assert_eq!(rows.len(), 3);
+        assert_eq!(rows.with(&[("name", "a, \"b\"\nc")]).only("rate"), Some(10.5));
+        let others = rows.with(&[("name", "per-commit")]);
+        assert_eq!((others.numbers("rate"), others.only("rate")), (vec![20.0], None));
+        assert_eq!(others.over("threads", "rate"), [(2.0, 20.0)]);
+        assert_eq!(rows.with(&[("threads", "2.0")]).words("name"), ["per_commit"]);
+        assert_eq!(rows.all().where_number("threads", |threads| threads > 1.0).most("threads"), Some(8.0));
+        assert_eq!(rows.all().without("rate").words("threads"), ["8"]);
+        assert_eq!((rows.all().most("none"), rows.all().least("rate")), (None, Some(10.5)));
+        assert_eq!(Rows::parse("").len(), 0);
+    }
+}

@@ -1,0 +1,109 @@
+//! `bench insert`.
+
+use super::report::{Kinds, Loaded, Measured};
+use super::setup::{Setup, THREADS};
+use super::{Runner, TIME};
+use crate::host::folder::Entry;
+use clap::{Args, ValueEnum};
+use katydid_command::failure::{Failure, Result};
+use katydid_command::flags::name_of;
+use katydid_workload::insert::{Inserts, KEY_BYTES_MIN, KeyOrder, RUNS_MAX};
+
+/// How the keys of one thread follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Order {
+    /// Each thread inserts ascending keys into a range of its own
+    Ascending,
+    /// Keys are scattered
+    Hashed,
+}
+
+/// Run single-insert transactions with keys that never repeat
+///
+/// Without limits it runs for 10 seconds. Run again on the same folder, it inserts other keys.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  katydid bench insert --threads 1 --seconds 5
+  katydid bench insert --threads 64
+  katydid bench insert --threads 2 --in-flight 1000 --key-bytes 16 --value-bytes 1000 --order hashed")]
+pub struct Insert {
+    /// Bytes in a key
+    #[arg(long, value_name = "N", default_value = "20", value_parser = key_bytes)]
+    key_bytes: usize,
+    /// Bytes in a value
+    #[arg(long, value_name = "N", default_value = "100", value_parser = value_bytes)]
+    value_bytes: usize,
+    /// How the keys of one thread follow each other
+    #[arg(long, value_enum, default_value = "ascending")]
+    order: Order,
+    #[command(flatten)]
+    setup: Setup,
+}
+
+fn key_bytes(text: &str) -> std::result::Result<usize, String> {
+    let range = KEY_BYTES_MIN..=katydid::KEY_BYTES_MAX;
+    match text.parse() {
+        Ok(bytes) if range.contains(&bytes) => Ok(bytes),
+        _ => Err(format!("must be from {KEY_BYTES_MIN} to {}", katydid::KEY_BYTES_MAX)),
+    }
+}
+
+fn value_bytes(text: &str) -> std::result::Result<usize, String> {
+    match text.parse() {
+        Ok(bytes) if bytes <= katydid::VALUE_BYTES_MAX => Ok(bytes),
+        _ => Err(format!("must be from 0 to {}", katydid::VALUE_BYTES_MAX)),
+    }
+}
+
+const TABLE: &str = "inserts";
+
+impl Insert {
+    pub fn run(self) -> Result<()> {
+        self.setup.each().iter().try_for_each(|setup| self.on(setup))
+    }
+
+    fn on(&self, setup: &Setup) -> Result<()> {
+        let mut plan = setup.plan(setup.threads.unwrap_or(THREADS));
+        if plan.time.is_none() && plan.transactions.is_none() {
+            plan.time = Some(TIME);
+        }
+        let runner = Runner::new(setup)?;
+        if setup.fresh {
+            runner.ledger.forget(TABLE, &[TABLE])?;
+        }
+        let before = runner.ledger.read(TABLE)?.unwrap_or(Entry { finished: true, ..Entry::default() });
+        let number = before.next;
+        if number >= RUNS_MAX {
+            return Err(Failure::failed(format_args!(
+                "table {TABLE:?} was filled {RUNS_MAX} times: use --fresh"
+            )));
+        }
+        // Written before the first insert: whatever becomes of this run, the next one has keys of its own.
+        let entry = Entry { next: number + 1, finished: false, ..before.clone() };
+        runner.ledger.write(TABLE, &entry)?;
+
+        let order = match self.order {
+            Order::Ascending => KeyOrder::Ascending,
+            Order::Hashed => KeyOrder::Hashed,
+        };
+        let inserts = Inserts::new(self.key_bytes, self.value_bytes, order, number);
+        let (outcome, cpu) = runner.phase("run", &[TABLE], &inserts, &plan)?;
+        let count = before.count + outcome.transactions;
+        // After a run that was killed nobody knows how many keys it left.
+        let counted = if before.finished { runner.count(setup, TABLE, count)? } else { None };
+        runner.ledger.write(TABLE, &Entry { count, finished: before.finished, ..entry })?;
+
+        let mut options = setup.options(&plan, &runner.opened.database);
+        options.push(("key_bytes", self.key_bytes.into()));
+        options.push(("value_bytes", self.value_bytes.into()));
+        options.push(("order", name_of(self.order).into()));
+        let workload = format!("single inserts of {} + {} bytes", self.key_bytes, self.value_bytes);
+        let loaded = Loaded::NotNeeded;
+        let kinds = Kinds::default();
+        runner.finish(
+            setup,
+            Measured { workload, loaded, outcome, cpu, kinds, lock_waits: None, options, counted },
+        )
+    }
+}

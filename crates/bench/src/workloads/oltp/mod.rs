@@ -1,0 +1,160 @@
+//! The benchmarks of transactions: loaded once, run, and checked by what must be so afterwards.
+//!
+//! 1. What a run leaves is known before the next begins: a run that did not come to its end, whatever ended it, is noticed.
+//! 2. Each run has a number of its own, written down before its first transaction: keys made from it never repeat.
+
+pub mod sysbench;
+pub mod tatp;
+pub mod tpcb;
+pub mod tpcc;
+
+use super::report::{Counted, Kinds, Loaded, Measured};
+use super::setup::{Setup, THREADS};
+use super::{Runner, TIME, load_plan};
+use crate::host::folder::Entry;
+use katydid_command::failure::{Failure, Result};
+use katydid_workload::KatydidStore;
+use katydid_workload::drive::{Outcome, Plan, Workload};
+use katydid_workload::insert::RUNS_MAX;
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What is counted of what a benchmark leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct What {
+    /// In the plural.
+    name: &'static str,
+    /// What was found to hold when it could be counted.
+    also: &'static str,
+}
+
+/// A benchmark of a certain size.
+trait Benchmark {
+    type Load: Workload;
+    type Run: Workload;
+
+    /// Its name on the command line, and in the ledger.
+    const NAME: &'static str;
+    /// What is counted.
+    const COUNTED: What;
+
+    /// Its name for people, with what is special about the run.
+    fn title(&self) -> String;
+
+    /// Its tables, in the order in which the workload knows them.
+    fn tables(&self) -> Vec<String>;
+
+    /// What is loaded, in words: something else has other words.
+    fn shape(&self) -> String;
+
+    fn load(&self, seed: u64) -> Arc<Self::Load>;
+
+    /// How many of what is counted are loaded.
+    fn loaded(&self, seed: u64) -> u64;
+
+    /// The run of this number.
+    fn start(&self, run: u64) -> Arc<Self::Run>;
+
+    /// How many of what is counted there are after a run, of as many as there were before.
+    fn expected(&self, before: u64, run: &Self::Run, outcome: &Outcome) -> u64;
+
+    fn kinds(&self, run: &Self::Run, outcome: &Outcome) -> Kinds;
+
+    /// Checks what must be so of what was loaded with this seed; how many there are of what is counted.
+    fn count(&self, store: &KatydidStore, seed: u64) -> Result<u64>;
+
+    /// Its own options, to be reported.
+    fn options(&self) -> Vec<(&'static str, Value)>;
+}
+
+/// The runs after this many would have keys that are taken.
+const RUNS: u64 = RUNS_MAX - 1;
+
+/// The client threads, where the command line leaves them open.
+fn threads(setup: &Setup) -> u32 {
+    setup.threads.unwrap_or(THREADS)
+}
+
+/// Runs a benchmark on every engine that is asked for.
+fn run<B: Benchmark>(setup: &Setup, benchmark: &B) -> Result<()> {
+    setup.each().iter().try_for_each(|setup| on(setup, benchmark))
+}
+
+fn on<B: Benchmark>(setup: &Setup, benchmark: &B) -> Result<()> {
+    let mut plan = Plan { conflict_retries: u32::MAX, ..setup.plan(threads(setup)) };
+    if plan.time.is_none() && plan.transactions.is_none() {
+        plan.time = Some(TIME);
+    }
+    let names = benchmark.tables();
+    let tables: Vec<&str> = names.iter().map(String::as_str).collect();
+    let runner = Runner::new(setup)?;
+    let (before, load) = loaded(setup, benchmark, &runner, &tables, &plan)?;
+    if before.next >= RUNS {
+        let name = B::NAME;
+        return Err(Failure::failed(format_args!(
+            "{name:?} was run {RUNS} times: use --fresh to load it anew"
+        )));
+    }
+    let entry = Entry { next: before.next + 1, finished: false, ..before };
+    runner.ledger.write(B::NAME, &entry)?;
+
+    let work = benchmark.start(before.next);
+    let waits_before = lock_waits(&runner)?;
+    let (outcome, cpu) = runner.phase("run", &tables, &work, &plan)?;
+    let waits = lock_waits(&runner)?;
+    let expected = benchmark.expected(entry.count, &work, &outcome);
+    let counted = match setup.no_check {
+        true => None,
+        false => {
+            let found = benchmark.count(&runner.store, entry.seed)?;
+            let What { name, also } = B::COUNTED;
+            Some(Counted { what: name, found, expected, also: Some(also) })
+        }
+    };
+    let mut options = setup.options(&plan, &runner.opened.database);
+    options.splice(0..0, [("workload", B::NAME.into())].into_iter().chain(benchmark.options()));
+    runner.ledger.write(B::NAME, &Entry { count: expected, finished: true, ..entry })?;
+    let measured = Measured {
+        workload: benchmark.title(),
+        loaded: match load {
+            Some((outcome, _)) => Loaded::Now(outcome.transactions, "batches", outcome.elapsed),
+            None => Loaded::Before,
+        },
+        kinds: benchmark.kinds(&work, &outcome),
+        outcome,
+        cpu,
+        lock_waits: waits.zip(waits_before).map(|(now, before)| (now.0 - before.0, now.1 - before.1)),
+        options,
+        counted,
+    };
+    runner.finish(setup, measured)
+}
+
+/// Waits for locks and deadlocks so far, if the engine has locks.
+fn lock_waits(runner: &Runner) -> Result<Option<(u64, u64)>> {
+    let stat = runner.opened.database.stat()?;
+    Ok(stat.paged().map(|paged| (paged.lock_waits, paged.deadlocks)))
+}
+
+/// Loads what a benchmark begins with, unless an earlier run did.
+fn loaded<B: Benchmark>(
+    setup: &Setup,
+    benchmark: &B,
+    runner: &Runner,
+    tables: &[&str],
+    plan: &Plan,
+) -> Result<(Entry, Option<(Outcome, Duration)>)> {
+    let shape = benchmark.shape();
+    if let Some(entry) = runner.earlier(setup, B::NAME, tables, &shape)? {
+        return Ok((entry, None));
+    }
+    let seed = setup.seed;
+    let tables_made = tables.iter().map(|table| (*table).to_owned()).collect();
+    let count = benchmark.loaded(seed);
+    let entry = Entry { shape, tables: tables_made, seed, count, ..Entry::default() };
+    runner.ledger.write(B::NAME, &entry)?;
+    let plan = Plan { conflict_retries: u32::MAX, ..load_plan(plan) };
+    let load = runner.load(tables, &benchmark.load(seed), &plan)?;
+    Ok((entry, Some(load)))
+}

@@ -1,0 +1,85 @@
+//! How many transactions of each kind there were. Pure, but for printing.
+
+use katydid_command::bytes::grouped;
+use katydid_command::failure::Result;
+use katydid_command::output::Output;
+use katydid_workload::drive::Outcome;
+use serde_json::{Map, Value, json};
+
+/// The transactions of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kind {
+    /// What the benchmark calls it.
+    pub name: &'static str,
+    /// How many were acknowledged.
+    pub acknowledged: u64,
+    /// How many were meant to roll back, or failed as the benchmark expects of some, and did.
+    pub rolled_back: u64,
+}
+
+/// What a benchmark tells of a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Score {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it is, for people.
+    pub what: &'static str,
+    pub value: f64,
+}
+
+impl Score {
+    pub(super) fn json(self) -> Value {
+        json!({ "name": self.name, "value": self.value })
+    }
+}
+
+/// All kinds, none where all transactions are alike.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Kinds {
+    pub all: Vec<Kind>,
+    pub score: Option<Score>,
+}
+
+fn per_second(many: u64, outcome: &Outcome) -> f64 {
+    many as f64 / outcome.elapsed.as_secs_f64().max(1e-9)
+}
+
+impl Kinds {
+    /// Prints a table, and an empty line after it; nothing if there is nothing to tell.
+    pub(super) fn print(&self, outcome: &Outcome, out: &mut Output) -> Result<()> {
+        if self.all.is_empty() {
+            return Ok(());
+        }
+        out.line(format!(
+            "{:<24}{:>14}{:>12}{:>12}",
+            "transactions", "acknowledged", "rolled back", "a second"
+        ))?;
+        for Kind { name, acknowledged, rolled_back } in &self.all {
+            let rate = per_second(*acknowledged, outcome);
+            out.line(format!(
+                "{name:<24}{:>14}{:>12}{rate:>12.1}",
+                grouped(*acknowledged),
+                grouped(*rolled_back)
+            ))?;
+        }
+        out.line("")?;
+        match self.score {
+            Some(Score { name, what, value }) => {
+                out.line(format!("{name:<10}{}: {what}", grouped(value as u64)))
+            }
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn json(&self, outcome: &Outcome) -> Map<String, Value> {
+        let one = |kind: &Kind| {
+            let counts = json!({
+                "transactions": kind.acknowledged,
+                "rolled_back": kind.rolled_back,
+                "transactions_per_second": per_second(kind.acknowledged, outcome),
+            });
+            (kind.name.replace(' ', "_"), counts)
+        };
+        self.all.iter().map(one).collect()
+    }
+}

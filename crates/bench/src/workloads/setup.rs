@@ -1,0 +1,297 @@
+//! The flags both benches share, and the database they open.
+
+use crate::disk::Limit;
+use crate::grid::flags::Tuning;
+use crate::host::device::{Device, MethodName};
+use crate::host::folder::{self, Found};
+use crate::host::machine::Machine;
+use crate::host::split::Split;
+use clap::Args;
+use katydid::{Database, Durability, EngineKind, EngineStat, LockRelease, Options};
+use katydid_command::bytes;
+use katydid_command::database::{self, Engine, OfMemory};
+use katydid_command::failure::{Failure, Result};
+use katydid_command::flags::{name_of, seconds, word};
+use katydid_command::log_flags::LogFlags;
+use katydid_command::progress::Progress;
+use katydid_device::{Directory, FileDirectory, MemoryDirectory};
+use katydid_wal::{Form, InserterKind, SyncKind};
+use katydid_workload::drive::Plan;
+use katydid_workload::ycsb::LatencyFrom;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Which engines are measured.
+#[derive(Debug, Clone, Copy)]
+enum Engines {
+    One(EngineKind),
+    All,
+}
+
+fn engines(text: &str) -> std::result::Result<Engines, String> {
+    match text {
+        "all" => Ok(Engines::All),
+        one => word(one).map(Engines::One),
+    }
+}
+
+/// What every bench can be told.
+#[derive(Debug, Clone, Args)]
+pub struct Setup {
+    /// Folder to work in, created if it is missing; must be empty or hold a database
+    #[arg(long, value_name = "DIR", default_value = "katydid-bench")]
+    pub dir: PathBuf,
+    /// Client threads [default: the workload's, else 16]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub threads: Option<u32>,
+    /// Run for so many seconds
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub seconds: Option<f64>,
+    /// Run so many transactions
+    #[arg(long, value_name = "N", conflicts_with = "seconds", value_parser = clap::value_parser!(u64).range(1..))]
+    pub operations: Option<u64>,
+    /// Transactions in flight per thread: 1 blocks in each commit, more uses callbacks
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub in_flight: u32,
+    /// At most so many transactions a second, all threads together; latencies then count from when each was due
+    #[arg(long, value_name = "RATE")]
+    pub target: Option<f64>,
+    /// Which engine: paged, memory, or all, one after the other, each in a folder of its own inside --dir [default: that of the
+    /// database; paged for a new one]
+    #[arg(long, value_name = "KIND", value_parser = engines)]
+    engine: Option<Engines>,
+    #[command(flatten)]
+    of_memory: OfMemory,
+    #[command(flatten)]
+    log: LogFlags,
+    /// How records get into the log: mutex, consolidated, decoupled, hybrid, delegated, grasshopper, bitmap, chunked or marks
+    #[arg(long, value_name = "KIND", default_value = "marks", value_parser = word::<InserterKind>)]
+    pub inserter: InserterKind,
+    #[command(flatten)]
+    pub tuning: Tuning,
+    /// Who makes the log durable: adaptive, pipelined, aggregated, grouped or per-commit
+    #[arg(long, value_name = "KIND", default_value = "adaptive", value_parser = word::<SyncKind>)]
+    pub sync: SyncKind,
+    /// When a commit is acknowledged: buffered, written or durable
+    #[arg(long, value_name = "LEVEL", default_value = "durable", value_parser = word::<Durability>)]
+    pub durability: Durability,
+    /// When a commit drops its locks: early or after-durable
+    #[arg(long, value_name = "WHEN", default_value = "early", value_parser = word::<LockRelease>)]
+    pub lock_release: LockRelease,
+    /// Paged engine: bytes of pages kept in memory
+    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = bytes::parse)]
+    pub cache: u64,
+    /// Bytes of log after which a checkpoint is taken [default: the store's own]
+    #[arg(long, value_name = "BYTES", value_parser = bytes::parse)]
+    pub checkpoint: Option<u64>,
+    /// Where the log is
+    #[arg(long, value_enum, default_value = "file")]
+    pub device: Device,
+    /// How the log's bytes travel
+    #[arg(long, value_enum, default_value = "direct")]
+    pub method: MethodName,
+    /// What all random choices come from
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub seed: u64,
+    /// Write all figures to a file, as one JSON object
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write latencies to a file, as an HdrHistogram log
+    #[arg(long, value_name = "FILE")]
+    pub hdr: Option<PathBuf>,
+    /// Drop what an earlier bench left in the tables
+    #[arg(long)]
+    pub fresh: bool,
+    /// Do not check afterwards what is there
+    #[arg(long)]
+    pub no_check: bool,
+    /// Do not measure the raw device before
+    #[arg(long)]
+    pub no_limit: bool,
+}
+
+/// Threads if neither the command line nor a workload file says how many.
+pub const THREADS: u32 = 16;
+
+/// How long each of the two measurements of the raw device takes.
+const LIMIT_TIME: Duration = Duration::from_millis(500);
+
+/// An open database to bench, and what is to be known about it.
+pub struct Opened {
+    pub database: Database,
+    /// How the memory of a log in NVRAM persists.
+    pub nvram: Option<Form>,
+    pub limit: Option<Limit>,
+    pub machine: Machine,
+    found: Found,
+}
+
+/// A file's name with the engine's in it.
+fn with_engine(file: &Path, engine: EngineKind) -> PathBuf {
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let extension =
+        file.extension().map_or(String::new(), |extension| format!(".{}", extension.to_string_lossy()));
+    file.with_file_name(format!("{stem}-{engine}{extension}"))
+}
+
+impl Setup {
+    /// One for each engine that is to be measured.
+    pub fn each(&self) -> Vec<Setup> {
+        let of = |engine: EngineKind| Setup {
+            dir: self.dir.join(engine.to_string()),
+            json: self.json.as_ref().map(|file| with_engine(file, engine)),
+            hdr: self.hdr.as_ref().map(|file| with_engine(file, engine)),
+            engine: Some(Engines::One(engine)),
+            ..self.clone()
+        };
+        match self.engine {
+            Some(Engines::All) => [EngineKind::Paged, EngineKind::Memory].map(of).to_vec(),
+            Some(Engines::One(_)) | None => vec![self.clone()],
+        }
+    }
+
+    /// Opens the database and measures the raw device beside it.
+    pub fn open(&self) -> Result<Opened> {
+        let found = folder::look(&self.dir)?;
+        let mut options = Options {
+            cache_bytes: usize::try_from(self.cache).unwrap_or(usize::MAX),
+            lock_release: self.lock_release,
+            durability: self.durability,
+            ..Options::default()
+        };
+        let engine = match self.engine {
+            Some(Engines::One(engine)) => Some(engine),
+            Some(Engines::All) | None => None,
+        };
+        options = Engine { engine, of_memory: self.of_memory, log: self.log }.apply(&self.dir, options)?;
+        if let Some(bytes) = self.checkpoint {
+            options.checkpoint_bytes = bytes;
+            options.log_soft_bytes = options.log_soft_bytes.max(bytes);
+            options.log_hard_bytes = options.log_hard_bytes.max(options.log_soft_bytes);
+        }
+        options.log = katydid_wal::Options {
+            inserter: self.inserter,
+            sync: self.sync,
+            method: self.method.method(),
+            consolidation_slots: self.tuning.slots,
+            hop_bytes: self.tuning.hop_bytes,
+            chunk_bytes: self.tuning.chunk_bytes,
+            ..options.log
+        };
+        if self.device == Device::Memory && found == Found::Something {
+            return Err(Failure::failed(format_args!(
+                "{} is not empty; with the log in memory the folder must be, since no database is left in it",
+                self.dir.display()
+            )));
+        }
+        if found == Found::Something && !database::holds_database(&self.dir) {
+            return Err(Failure::failed(format_args!(
+                "{} is not empty and not a database: choose another --dir",
+                self.dir.display()
+            )));
+        }
+        let database = match self.device {
+            Device::File => database::open(&self.dir, options, self.log.kind)?,
+            Device::Memory => {
+                let files: Arc<dyn Directory> = Arc::new(FileDirectory::open(&self.dir)?);
+                let directory = Arc::new(Split::new(files, Arc::new(MemoryDirectory::new())));
+                database::open_showing(options, self.log.kind, |options| {
+                    Database::open_in(directory.clone(), options)
+                })?
+            }
+        };
+        let limit = if self.no_limit { None } else { Some(self.measure_limit()?) };
+        let nvram = database.stat()?.log.nvram;
+        Ok(Opened { database, nvram, limit, machine: Machine::read(&self.dir), found })
+    }
+
+    fn measure_limit(&self) -> Result<Limit> {
+        let mut progress = Progress::new("measuring the raw device");
+        progress.show(None, String::new);
+        Limit::measure(&self.dir, self.method.method(), LIMIT_TIME)
+    }
+
+    /// How to run, apart from what the workload says.
+    pub fn plan(&self, threads: u32) -> Plan {
+        Plan {
+            threads: threads as usize,
+            in_flight: self.in_flight as usize,
+            transactions: self.operations,
+            time: self.seconds.map(Duration::from_secs_f64),
+            target: self.target,
+            seed: self.seed,
+            intervals: self.hdr.as_ref().map(|_| Duration::from_secs(1)),
+            ..Plan::default()
+        }
+    }
+
+    /// The options that are reported.
+    pub fn options(&self, plan: &Plan, database: &Database) -> Vec<(&'static str, Value)> {
+        let defaults = Options::default();
+        let mut options = vec![
+            ("durability", self.durability.to_string().into()),
+            ("threads", plan.threads.into()),
+            ("in_flight", plan.in_flight.into()),
+            ("seconds", plan.time.map(|time| time.as_secs_f64()).into()),
+            ("operations", plan.transactions.into()),
+            ("target", plan.target.into()),
+            // Only where there is a rate is there a difference.
+            ("latency_from", plan.target.map(|_| latency_from(plan.latency_from)).into()),
+            ("inserter", self.inserter.to_string().into()),
+            ("slots", self.tuning.slots.into()),
+            ("hop_bytes", self.tuning.hop_bytes.into()),
+            ("chunk_bytes", self.tuning.chunk_bytes.into()),
+            ("sync", self.sync.to_string().into()),
+            ("lock_release", self.lock_release.to_string().into()),
+            ("checkpoint_bytes", self.checkpoint.unwrap_or(defaults.checkpoint_bytes).into()),
+            ("device", self.device.name().into()),
+            ("method", name_of(self.method).into()),
+            ("seed", self.seed.into()),
+        ];
+        let Ok(stat) = database.stat() else { return options };
+        options.push(("log", stat.log.kind.to_string().into()));
+        if let Some(form) = stat.log.nvram {
+            options.push(("nvram_latency_us", (form.latency().as_nanos() as f64 / 1e3).into()));
+        }
+        match &stat.engine {
+            EngineStat::Paged(paged) => options.extend([
+                ("engine", Value::from(EngineKind::Paged.to_string())),
+                ("cache_bytes", self.cache.into()),
+                ("page_bytes", paged.page_bytes.into()),
+            ]),
+            EngineStat::Memory(memory) => options.extend([
+                ("engine", Value::from(EngineKind::Memory.to_string())),
+                ("streams", stat.log.streams.len().into()),
+                ("dependences", self.of_memory.dependences.to_string().into()),
+                ("memory_bytes", memory.limit_bytes.into()),
+            ]),
+            // The engine may learn to say more than this program knows.
+            _ => {}
+        }
+        options
+    }
+}
+
+fn latency_from(from: LatencyFrom) -> &'static str {
+    match from {
+        LatencyFrom::Intended => "intended start",
+        LatencyFrom::Actual => "actual start",
+    }
+}
+
+impl Opened {
+    /// Closes the database; where its data is now.
+    pub fn close(self, setup: &Setup) -> Result<String> {
+        self.database.close()?;
+        match setup.device {
+            Device::File => Ok(format!("{} (katydid stat --dir {0})", setup.dir.display())),
+            Device::Memory => {
+                drop(self.database);
+                folder::remove(&setup.dir, self.found)?;
+                Ok("none left: the log was in memory".to_owned())
+            }
+        }
+    }
+}

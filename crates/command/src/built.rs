@@ -1,0 +1,18 @@
+//! What the program was built from, and how; the build script finds it out.
+
+/// Version of the workspace, and the commit in parentheses where that is known.
+pub const VERSION: &str = env!("KATYDID_VERSION");
+
+/// The commit, if the builder or git named it.
+pub const COMMIT: Option<&str> = option_env!("KATYDID_COMMIT");
+
+/// Version of the compiler, if it said one.
+pub const RUSTC: Option<&str> = option_env!("KATYDID_RUSTC");
+
+/// Cargo's profile.
+pub const PROFILE: Option<&str> = option_env!("KATYDID_PROFILE");
+
+/// Whether files differed from the commit, if git could tell.
+pub fn dirty() -> Option<bool> {
+    option_env!("KATYDID_DIRTY").map(|dirty| dirty == "true")
+}

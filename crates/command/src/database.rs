@@ -1,0 +1,186 @@
+//! Where a database is, and opening it.
+//!
+//! Commands that only look never create a database, a table or a folder. All commands lock the folder while they have the
+//! database open; `verify` and `dump-log` do not open it.
+
+use crate::bytes;
+use crate::failure::{Failure, Result};
+use crate::flags::word;
+use crate::log_flags::{LogFlags, kind_found};
+use crate::progress::Progress;
+use clap::Args;
+use katydid::{Database, DependenceRule, EngineKind, Options, Table};
+use katydid_wal::LogKind;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The folder of a database.
+#[derive(Debug, Args)]
+pub struct Place {
+    /// Folder of the database
+    #[arg(long, value_name = "DIR", default_value = "katydid-data")]
+    pub dir: PathBuf,
+}
+
+/// The engine and the log of a database that may have to be created, and what only the memory engine has.
+#[derive(Debug, Clone, Args)]
+pub struct Engine {
+    /// Which engine keeps the data: paged or memory [default: that of the database; paged for a new one]
+    #[arg(long, value_name = "KIND", value_parser = word::<EngineKind>)]
+    pub engine: Option<EngineKind>,
+    /// Options of the memory engine.
+    #[command(flatten)]
+    pub of_memory: OfMemory,
+    /// What the log is kept in.
+    #[command(flatten)]
+    pub log: LogFlags,
+}
+
+/// What only the memory engine has.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct OfMemory {
+    /// Memory engine: streams of a new database's log [default: one for each processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub streams: Option<u16>,
+    /// Memory engine: what a commit waits for besides its own record: tracked or all
+    #[arg(long, value_name = "RULE", default_value = "tracked", value_parser = word::<DependenceRule>)]
+    pub dependences: DependenceRule,
+    /// Memory engine: bytes of records kept at most
+    #[arg(long, value_name = "BYTES", default_value = "4GiB", value_parser = bytes::parse)]
+    pub memory: u64,
+}
+
+impl Engine {
+    /// Sets what was asked for. Without `--engine` it is the engine that has made the database in `dir`, if there is one; opening
+    /// refuses another.
+    pub fn apply(&self, dir: &Path, options: Options) -> Result<Options> {
+        let engine = match self.engine {
+            Some(engine) => engine,
+            None => engine_of(dir)?,
+        };
+        let log = self.log.apply(options.log)?;
+        Ok(self.of_memory.apply(Options { engine, log, ..options }))
+    }
+}
+
+impl OfMemory {
+    /// Sets what was asked for.
+    pub fn apply(&self, options: Options) -> Options {
+        Options {
+            streams: self.streams.unwrap_or(options.streams),
+            dependences: self.dependences,
+            memory_bytes: self.memory,
+            ..options
+        }
+    }
+}
+
+/// The engine that has made the database in `dir`; where there is none, the one that makes new ones.
+fn engine_of(dir: &Path) -> Result<EngineKind> {
+    match Database::engine_at(dir) {
+        Err(katydid::Error::NotFound { .. }) => Ok(EngineKind::default()),
+        found => Ok(found?),
+    }
+}
+
+impl Place {
+    /// Opens the database, which must exist, with the engine that has made it.
+    pub fn open(&self) -> Result<Database> {
+        // Asked for first, so that not even an empty folder is made.
+        self.must_exist()?;
+        let engine = engine_of(&self.dir)?;
+        open(&self.dir, Options { create: false, engine, ..Options::default() }, None)
+    }
+
+    /// Opens the database, creating it if there is none.
+    pub fn open_or_create(&self, engine: &Engine) -> Result<Database> {
+        open(&self.dir, engine.apply(&self.dir, Options::default())?, engine.log.kind)
+    }
+
+    /// Fails if there is no database in the folder.
+    pub fn must_exist(&self) -> Result<()> {
+        let why = match is_folder(&self.dir) {
+            Ok(()) if holds_database(&self.dir) || may_have_lost_control(&self.dir) => return Ok(()),
+            Ok(()) => "the folder holds something else, or nothing".to_owned(),
+            Err(why) => why,
+        };
+        Err(Failure::failed(format_args!("there is no database in {}: {why}", self.dir.display())))
+    }
+}
+
+/// Fails, with the reason, if there is no folder there that can be read.
+pub fn is_folder(dir: &Path) -> std::result::Result<(), String> {
+    match std::fs::read_dir(dir) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(match error.kind() {
+            ErrorKind::NotFound => "no such folder".to_owned(),
+            ErrorKind::NotADirectory => "it is not a folder".to_owned(),
+            _ => format!("the folder cannot be read: {error}"),
+        }),
+    }
+}
+
+/// Whether a folder holds a database, told by its control file (`docs/page-format.md`), perhaps one whose creation was interrupted.
+pub fn holds_database(dir: &Path) -> bool {
+    ["katydid.control", "katydid.control.new"].iter().any(|name| dir.join(name).is_file())
+}
+
+/// Whether a folder may hold a database that has lost its control file: opening tells, and changes nothing.
+fn may_have_lost_control(dir: &Path) -> bool {
+    dir.join("katydid.pages").is_file() || ["log", "checkpoints"].iter().any(|name| dir.join(name).is_dir())
+}
+
+/// Closes the database after the output, so that what was found is told first. The failure of the output, or else of closing.
+pub fn close_after(database: &Database, told: Result<()>) -> Result<()> {
+    let closed = database.close();
+    told?;
+    Ok(closed?)
+}
+
+/// Opens a database in a folder, showing the progress of recovery. Without a kind of log that was asked for it has its own.
+pub fn open(dir: &Path, options: Options, asked: Option<LogKind>) -> Result<Database> {
+    open_showing(options, asked, |options| Database::open_with(dir, options))
+}
+
+/// The same for a database that `open` opens.
+pub fn open_showing(
+    mut options: Options,
+    asked: Option<LogKind>,
+    open: impl Fn(Options) -> katydid::Result<Database>,
+) -> Result<Database> {
+    let shown = Arc::new(Mutex::new(None));
+    let showing = Arc::clone(&shown);
+    options.on_recovery = Some(Arc::new(move |phase, done, of| {
+        let mut shown = showing.lock().unwrap_or_else(PoisonError::into_inner);
+        let progress = shown.get_or_insert_with(|| Progress::new("recovery"));
+        let fraction = if of == 0 { 1.0 } else { done as f64 / of as f64 };
+        progress.show(Some(fraction), || phase.to_string());
+    }));
+    let mut opened = open(options.clone());
+    if let (Err(error), None) = (&opened, asked)
+        && let Some(found) = kind_found(error)
+    {
+        options.log.log = found;
+        opened = open(options);
+    }
+    // The database keeps the receiver; the bar must go before the next one comes.
+    shown.lock().unwrap_or_else(PoisonError::into_inner).take();
+    Ok(opened?)
+}
+
+/// The table called `name`, which must exist.
+pub fn table(database: &Database, name: &str) -> Result<Table> {
+    match database.open_table(name)? {
+        Some(table) => Ok(table),
+        None => {
+            let tables = database.tables()?;
+            let known = match tables.len() {
+                0 => "the database has no tables".to_owned(),
+                1..=10 => format!("there are: {}", tables.join(", ")),
+                many => format!("there are {many} others"),
+            };
+            Err(Failure::failed(format_args!("there is no table {name:?}; {known}")))
+        }
+    }
+}

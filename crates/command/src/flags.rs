@@ -1,0 +1,53 @@
+//! How values of flags are read, where several commands have such flags.
+//!
+//! Pure. The messages say what was expected; clap names the flag and the value.
+
+use clap::ValueEnum;
+use katydid_wal::Options;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Reads a word that one of the libraries knows.
+pub fn word<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: T::Err| error.to_string())
+}
+
+/// The word for a value on the command line.
+pub fn name_of(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |known| known.get_name().to_owned())
+}
+
+/// Reads a number of seconds that a measurement may take, from a millisecond to a year.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.001..=86_400.0 * 365.0).contains(&seconds) => Ok(seconds),
+        _ => Err("expected a number of seconds above 0".to_owned()),
+    }
+}
+
+/// Reads a time that a device or memory takes longer: `0`, `400ns`, `15us`, `1.5ms`; at most a second.
+pub fn delay(text: &str) -> Result<Duration, String> {
+    let wrong = || "expected a time such as 0, 15us, 100us or 1ms, at most 1s".to_owned();
+    let at = text.find(|character: char| character.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    let number: f64 = number.trim().parse().map_err(|_| wrong())?;
+    let micros = match unit {
+        "" if number == 0.0 => 0.0,
+        "ns" => number / 1e3,
+        "us" => number,
+        "ms" => number * 1e3,
+        "s" => number * 1e6,
+        _ => return Err(wrong()),
+    };
+    match (0.0..=1e6).contains(&micros) {
+        true => Ok(Duration::from_nanos((micros * 1e3).round() as u64)),
+        false => Err(wrong()),
+    }
+}
+
+/// A value of one of the log's options, refused with the log's own words if it is out of the log's range.
+pub fn log_option<T: Copy>(value: T, set: impl FnOnce(&mut Options, T)) -> Result<T, String> {
+    let mut options = Options::default();
+    set(&mut options, value);
+    options.validate().map(|()| value).map_err(|error| format!("must be {}", error.range))
+}

@@ -1,0 +1,115 @@
+//! What a log is kept in, on the command line: files, or NVRAM that is real or emulated.
+//!
+//! A database remembers the kind of its log, and of one in NVRAM its size. Where no kind is asked for it is the database's own: opening
+//! with another changes nothing and says which it is.
+
+use crate::bytes;
+use crate::failure::{Failure, Result};
+use crate::flags::{delay, log_option, word};
+use clap::{Args, ValueEnum};
+use katydid_wal::{LogKind, NvramOptions, Options, Persistence};
+use std::time::Duration;
+
+/// What a log is kept in.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct LogFlags {
+    /// What the log is kept in: disk, or in NVRAM nv_direct, nv_ring or another that the log has [default: that of the database; disk for
+    /// a new one]
+    #[arg(long = "log", value_name = "KIND", value_parser = word::<LogKind>)]
+    pub kind: Option<LogKind>,
+    /// The memory, where the log is in NVRAM.
+    #[command(flatten)]
+    pub nvram: NvramFlags,
+}
+
+/// Memory for logs in NVRAM.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct NvramFlags {
+    /// Log in NVRAM: its bytes, a power of two; only a new one takes it [default: 64MiB]
+    #[arg(long, value_name = "BYTES", value_parser = nvram_bytes)]
+    pub nvram_bytes: Option<u64>,
+    /// Log in NVRAM: which memory to use [default: auto; with --nvram-latency, emulated]
+    #[arg(long, value_enum, value_name = "WHICH")]
+    pub nvram: Option<Which>,
+    /// Log in emulated NVRAM: what each persist takes longer, such as 400ns or 2us
+    #[arg(long, value_name = "TIME", value_parser = delay)]
+    pub nvram_latency: Option<Duration>,
+}
+
+/// Which memory stands for NVRAM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Which {
+    /// Real where there is such, else emulated
+    Auto,
+    /// A file on a DAX file system; an error where there is none
+    Real,
+    /// Any file, or memory, whatever there is
+    Emulated,
+}
+
+impl LogFlags {
+    /// Sets what was asked for.
+    pub fn apply(&self, log: Options) -> Result<Options> {
+        Ok(Options { log: self.kind.unwrap_or(log.log), nvram: self.nvram.apply(log.nvram)?, ..log })
+    }
+}
+
+impl NvramFlags {
+    /// Sets what was asked for.
+    pub fn apply(&self, mut nvram: NvramOptions) -> Result<NvramOptions> {
+        let latency = self.nvram_latency;
+        let want = match (self.nvram, latency) {
+            (None, None) => nvram.want,
+            (Some(Which::Auto), None) => Persistence::Auto,
+            (Some(Which::Real), None) => Persistence::Real,
+            (Some(Which::Emulated) | None, latency) => {
+                Persistence::Emulated { latency: latency.unwrap_or_default() }
+            }
+            (Some(Which::Auto | Which::Real), Some(_)) => {
+                return Err(Failure::usage("--nvram-latency goes with --nvram emulated only"));
+            }
+        };
+        nvram.want = want;
+        nvram.bytes = self.nvram_bytes.unwrap_or(nvram.bytes);
+        Ok(nvram)
+    }
+}
+
+/// The kind of log that a database has, where it was opened as another.
+pub fn kind_found(error: &katydid::Error) -> Option<LogKind> {
+    let katydid::Error::LogOpen(error) = error else { return None };
+    error.other_kind()
+}
+
+fn nvram_bytes(text: &str) -> std::result::Result<u64, String> {
+    log_option(bytes::parse(text)?, |options, bytes| {
+        options.log = LogKind::NvRing;
+        options.nvram.bytes = bytes;
+        options.reserve_bytes = 0;
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_what_was_asked_for() {
+        let ns = Duration::from_nanos(400);
+        let flags = |nvram, nvram_latency| NvramFlags { nvram, nvram_latency, nvram_bytes: None };
+        let want = |flags: NvramFlags| flags.apply(NvramOptions::default()).map(|nvram| nvram.want);
+        let emulated = |latency| Persistence::Emulated { latency };
+        assert_eq!(want(flags(None, None)).unwrap(), Persistence::Auto);
+        assert_eq!(want(flags(Some(Which::Real), None)).unwrap(), Persistence::Real);
+        assert_eq!(want(flags(Some(Which::Emulated), None)).unwrap(), emulated(Duration::ZERO));
+        assert_eq!(want(flags(None, Some(ns))).unwrap(), emulated(ns));
+        assert_eq!(want(flags(Some(Which::Emulated), Some(ns))).unwrap(), emulated(ns));
+        want(flags(Some(Which::Real), Some(ns))).unwrap_err();
+        want(flags(Some(Which::Auto), Some(ns))).unwrap_err();
+        assert_eq!(delay("400ns"), Ok(ns));
+        for bad in ["100000", "12k", "1"] {
+            nvram_bytes(bad).unwrap_err();
+        }
+        assert_eq!(nvram_bytes("1MiB"), Ok(1 << 20));
+    }
+}
