@@ -104,9 +104,11 @@ impl LogView for View {
     }
 
     fn failure(&self) -> Error {
-        match self.gate.failure() {
-            Some(first) => Error::poisoned_by(first),
-            None => Error::Closed,
+        // A log in NVRAM may have failed without a device call.
+        match (self.gate.failure(), self.log.poisoned()) {
+            (Some(first), _) => Error::poisoned_by(first),
+            (None, Some(failure)) => Error::from(failure),
+            (None, None) => Error::Closed,
         }
     }
 }

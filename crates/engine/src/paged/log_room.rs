@@ -107,6 +107,9 @@ impl Engine {
                 return Err(Error::Closed);
             }
             self.end_unended();
+            if self.gate.is_shut() {
+                return Err(self.poison());
+            }
             let before = self.log.start();
             self.checkpoint_if(|| is_needed() && helps() && self.head().is_none())?;
             if self.log.start() > before || !is_needed() {

@@ -94,6 +94,7 @@ impl Unfinished {
 impl Engine {
     /// Sets a transaction aside whose rollback or clean-up has failed. After the gate has shut it is left to recovery instead.
     pub(crate) fn set_aside(&self, unended: Unended) {
+        self.hear_of_log();
         if self.gate.is_shut() || self.check_open().is_err() {
             unended.locks.into_iter().for_each(|locks| self.keep_locks(locks));
             return;
@@ -136,6 +137,7 @@ impl Engine {
             return true;
         }
         let mut list = self.unfinished.list.lock();
+        self.hear_of_log();
         for mut unended in std::mem::take(&mut *list) {
             match self.try_to_end(&mut unended) {
                 Ok(()) => self.give_back(unended),
@@ -169,7 +171,7 @@ impl Engine {
         }
     }
 
-    /// Acquires a lock; once more if a transaction that is set aside held it, and could be ended now.
+    /// Acquires a lock. If a transaction that is set aside held it until the time was over, and can be ended now, tries once more.
     #[inline]
     pub(crate) fn granted(&self, mut acquire: impl FnMut() -> Granted) -> Result<LockGrant> {
         if self.unfinished.is_any() {
@@ -187,9 +189,12 @@ impl Engine {
         let is_timeout = conflict.kind == ConflictKind::Timeout;
         if is_timeout && self.unfinished.error_of(&conflict.blockers).is_some() {
             self.end_unended();
-            match acquire() {
-                Ok(grant) => return Ok(grant),
-                Err(again) => conflict = again,
+            // Otherwise it would wait once more for what has just failed to end.
+            if self.unfinished.error_of(&conflict.blockers).is_none() && !self.gate.is_shut() {
+                match acquire() {
+                    Ok(grant) => return Ok(grant),
+                    Err(again) => conflict = again,
+                }
             }
         }
         Err(self.conflict(conflict))

@@ -214,6 +214,63 @@ fn going_back_to_a_savepoint_again_and_again_sets_no_more_room_aside() {
     assert_eq!(database.get(&table, key(0)).expect("get"), None);
 }
 
+/// A log in NVRAM fails without a device call that goes through the engine's gate, and the rollback may be the first to hear of it. Before,
+/// the transaction was set aside as if the next try could succeed, and each call that wanted its keys waited for `lock_wait`, twice.
+#[test]
+fn a_rollback_that_met_a_failed_log_in_nvram_shuts_the_database_off() {
+    let device = SimDevice::new(1);
+    let mut options = options();
+    options.log.log = katydid_wal::LogKind::NvDirect;
+    options.log.nvram.bytes = 1 << 20;
+    let database = Database::open_in(device.directory(), options).expect("open");
+    let table = database.table("t").expect("table");
+    let mut txn = database.begin().expect("begin");
+    txn.put(&table, key(0), "value").expect("put");
+    device.freeze();
+    let refused = database.put(&table, key(1), "value").expect_err("nothing is durable any more");
+    assert!(refused.is_poisoned(), "{refused}");
+    let refused = txn.rollback().expect_err("nothing can be logged");
+    assert!(refused.is_poisoned(), "{refused}");
+    assert!(!unended(&database), "no later try can succeed");
+    let refused = database.get(&table, key(0)).expect_err("its lock is kept for good");
+    assert!(refused.is_poisoned(), "{refused}");
+}
+
+/// A thread that waits for room in a log in NVRAM looks for this. Before, it went on waiting, for `lock_wait`.
+#[test]
+fn a_failure_ends_the_wait_for_room() {
+    let device = SimDevice::new(1);
+    let mut options = options();
+    options.log.log = katydid_wal::LogKind::NvDirect;
+    options.log.nvram.bytes = 1 << 20;
+    let database = Database::open_in(device.directory(), options).expect("open");
+    let table = database.table("t").expect("table");
+    let mut txn = database.begin().expect("begin");
+    let full = (0..).find_map(|number| txn.put(&table, key(number), [1; 500]).err());
+    assert!(matches!(full, Some(Error::LogFull { .. })), "{full:?}");
+    let who = crate::paged::log_room::Waiter { txn: crate::TxnId::new(u64::MAX), patience: Duration::ZERO };
+    let engine = database.paged().engine();
+    let refused = engine.enter_log(who).expect_err("the log is full");
+    assert!(matches!(refused, Error::LogFull { .. }), "{refused}");
+    device.freeze();
+    database.checkpoint().expect_err("no page can be written");
+    let refused = engine.enter_log(who).expect_err("no room will be made");
+    assert!(refused.is_poisoned(), "{refused}");
+}
+
+#[test]
+fn a_call_that_meets_the_lock_of_a_transaction_that_cannot_be_ended_waits_once() {
+    let device = SimDevice::new(1);
+    let (database, table) = open(&device);
+    fill(&database, &table);
+    half_rolled_back(&device, &database, &table);
+    let timeouts = || database.paged().engine().locks.stat().timeouts;
+    let before = timeouts();
+    let refused = database.get(&table, key(0)).expect_err("its page cannot be read");
+    assert!(is_device_error(&refused), "{refused}");
+    assert_eq!(timeouts(), before + 1);
+}
+
 #[test]
 fn what_cannot_be_read_back_after_a_failed_write_of_the_log_is_no_corruption() {
     let device = SimDevice::new(1);

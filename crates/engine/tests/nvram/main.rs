@@ -10,7 +10,7 @@ mod kill;
 mod room;
 
 use common::{contents, key, options_for};
-use katydid::{Database, EngineKind, Error, Options};
+use katydid::{Database, EngineKind, Error, LockRelease, Options};
 use katydid_device::{Directory, MemoryDirectory, SimDevice};
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ suite! {
     in_nvram:
     a_full_ring_waits_for_checkpoints_and_loses_nothing,
     a_checkpoint_that_crashes_changes_nothing,
+    a_failed_log_is_the_reason_that_every_later_call_gives,
     the_log_is_given_back_when_the_last_handle_is_dropped,
     another_kind_of_log_is_refused,
     stat_says_what_the_log_is_kept_in_and_how_full_it_is,
@@ -40,6 +41,36 @@ pub fn small(engine: EngineKind) -> Options {
 /// Opens a database that must be sound.
 pub fn open(directory: &Arc<dyn Directory>, options: &Options) -> Database {
     Database::open_in(directory.clone(), options.clone()).expect("open")
+}
+
+/// A log in NVRAM fails without a device call that the engine has made. Calls that meet what the failed commit left behind say so all the
+/// same, and do not wait for it: keys that it has locked, versions whose fate is not known, a transaction that cannot be rolled back.
+fn a_failed_log_is_the_reason_that_every_later_call_gives(engine: EngineKind) {
+    for lock_release in [LockRelease::Early, LockRelease::AfterDurable] {
+        let device = SimDevice::new(1);
+        let options = Options { lock_release, ..small(engine) };
+        let database = open(&device.directory(), &options);
+        let table = database.table("t").unwrap();
+        let mut other = database.begin().unwrap();
+        other.put(&table, key(1), "value").unwrap();
+        device.freeze();
+        let is_poisoned = |what: &str, outcome: Result<(), Error>| {
+            let error = outcome.expect_err(what);
+            assert!(error.is_poisoned(), "{lock_release}, {what}: {error:?}");
+        };
+        is_poisoned("a commit", database.put(&table, key(0), "value"));
+        is_poisoned("a read of what it wrote", database.get(&table, key(0)).map(drop));
+        is_poisoned("a commit that was under way", other.commit().map(drop));
+        // The memory engine has put nothing in its place, and the paged engine cannot undo what it wrote.
+        match database.get(&table, key(1)) {
+            Ok(found) => assert_eq!((engine, found), (EngineKind::Memory, None)),
+            refused => is_poisoned("a read of what that one wrote", refused.map(drop)),
+        }
+        is_poisoned("a write", database.put(&table, key(2), "value"));
+        is_poisoned("a sync", database.sync().map(drop));
+        is_poisoned("a checkpoint", database.checkpoint().map(drop));
+        is_poisoned("closing", database.close());
+    }
 }
 
 /// A directory without a device.
