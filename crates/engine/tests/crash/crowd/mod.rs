@@ -1,0 +1,363 @@
+//! Several clients at once, and a crash. Each client has keys of its own, where its transactions' order is known. All clients share a few
+//! keys, whose versions name their writers, and each writer remembers the version that it replaced: so the order can be read back.
+//!
+//! | file | idea |
+//! |---|---|
+//! | this one | what transactions do, and the clients |
+//! | `pending` | commits in their three forms; the errors that each may be told |
+//! | `check` | what must hold of the rows after recovery |
+//!
+//! Transactions write, delete, take savepoints and go back to them, read keys and ranges, commit or roll back. A rollback to a savepoint
+//! takes writes back; what was read before it counts all the same. Clients commit by blocking, or go on with other transactions while the
+//! earlier ones wait for a callback or a future.
+//!
+//! A delete of a shared key leaves no version in it, so it leaves one in a second row, which names the deleter. A reader that read that
+//! row would depend on the deleter for that row's sake. Half of the readers in the paged engine therefore learn the deleter from `Deleters`
+//! instead, which no transaction knows of.
+
+mod check;
+mod pending;
+
+use crate::common::{Rng, key};
+use crate::machine::{Kind, Machine};
+use katydid::testing::Background;
+use katydid::{
+    Access, Database, Durability, EngineKind, Error, LogKind, Read, Savepoint, Table, Transaction,
+    TransactionOptions,
+};
+use katydid_device::{Fault, Verb};
+use pending::{Judge, Pending, Promise};
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+/// Client and number of its transaction. Number zero: the key was never written.
+type Version = (u64, u64);
+
+/// A write of a shared key.
+#[derive(Debug, Clone)]
+struct Change {
+    number: u64,
+    replaced: Version,
+    is_delete: bool,
+}
+
+/// What one transaction has done, without what it took back.
+#[derive(Debug, Default, Clone)]
+struct Attempt {
+    own: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    read: Vec<Version>,
+    /// At most one for each shared key.
+    shared: Vec<Change>,
+    /// Whether it has seen that another transaction changed what it had read (memory engine). Then it may not commit.
+    is_doomed: bool,
+}
+
+/// What one client knows after the crash.
+#[derive(Debug, Default)]
+struct Log {
+    attempts: Vec<Attempt>,
+    acknowledged: BTreeSet<u64>,
+    /// Attempts that were refused, and left nothing.
+    refused: BTreeSet<u64>,
+    /// What acknowledged read-only transactions were shown.
+    shown: Vec<Version>,
+}
+
+/// Number of shared keys.
+const SHARED: u64 = 5;
+
+/// For each shared key the last transaction that deleted it. Written and read under the key's lock, so it is right whenever the key is seen
+/// to be absent: a transaction deletes no version of its own, so taking the delete back leaves the key present.
+type Deleters = [Mutex<Version>; SHARED as usize];
+
+fn encode((client, number): Version, length: usize) -> Vec<u8> {
+    let mut value = Vec::new();
+    value.extend_from_slice(&client.to_le_bytes());
+    value.extend_from_slice(&number.to_le_bytes());
+    value.resize(16 + length, client as u8);
+    value
+}
+
+fn decode(value: &[u8]) -> Version {
+    let word = |at: usize| u64::from_le_bytes(value[at..at + 8].try_into().expect("a word"));
+    (word(0), word(8))
+}
+
+fn shared(number: u64) -> Vec<u8> {
+    format!("shared-{number}").into_bytes()
+}
+
+/// The row that names the last deleter of a shared key.
+fn gone(number: u64) -> Vec<u8> {
+    format!("gone-{number}").into_bytes()
+}
+
+fn own(client: u64, number: u64) -> Vec<u8> {
+    [format!("own-{client}-").into_bytes(), key(number)].concat()
+}
+
+/// What each transaction of a client begins the name of its mark with.
+fn marks(client: u64) -> String {
+    format!("mark-{client}-")
+}
+
+/// The table that all clients use.
+struct Scene<'a> {
+    database: &'a Database,
+    table: &'a Table,
+    engine: EngineKind,
+    deleters: &'a Deleters,
+    judge: Judge,
+}
+
+impl Scene<'_> {
+    /// The version of a shared key in which `txn` has found this value.
+    fn version(
+        &self,
+        txn: &mut Transaction,
+        random: &mut Rng,
+        number: u64,
+        found: Option<&[u8]>,
+    ) -> Result<Version, Error> {
+        match found {
+            Some(value) => Ok(decode(value)),
+            // The memory engine locks nothing.
+            None if self.engine == EngineKind::Paged && random.bool() => {
+                Ok(*self.deleters[number as usize].lock().expect("no panic"))
+            }
+            None => Ok(txn.get(self.table, gone(number))?.map_or((0, 0), |value| decode(&value))),
+        }
+    }
+
+    /// The versions of all shared keys, by a range.
+    fn scan(&self, txn: &mut Transaction, random: &mut Rng) -> Result<Vec<Version>, Error> {
+        let mut found = vec![None; SHARED as usize];
+        let mut range = txn.range(self.table, shared(0)..=shared(SHARED));
+        while let Some((key, value)) = range.next_ref()? {
+            let number = (0..SHARED).find(|number| shared(*number) == key).expect("a shared key");
+            found[number as usize] = Some(value.to_vec());
+        }
+        drop(range);
+        let found = (0..).zip(found);
+        found.map(|(number, found)| self.version(txn, random, number, found.as_deref())).collect()
+    }
+
+    /// A transaction that writes.
+    fn body(&self, txn: &mut Transaction, random: &mut Rng, version: Version) -> Result<Attempt, Error> {
+        let mut attempt = Attempt::default();
+        let mut savepoints: Vec<(Savepoint, Attempt)> = Vec::new();
+        for _ in 0..random.usize(1..6) {
+            match random.u32(0..13) {
+                0..5 => self.write_own(txn, random, version, &mut attempt)?,
+                5..8 => self.write_shared(txn, random, version, &mut attempt)?,
+                8 => {
+                    let number = random.u64(0..SHARED);
+                    let found = txn.get(self.table, shared(number))?;
+                    attempt.read.push(self.version(txn, random, number, found.as_deref())?);
+                }
+                9 => attempt.read.extend(self.scan(txn, random)?),
+                10 | 11 => savepoints.push((txn.savepoint(), attempt.clone())),
+                _ if savepoints.is_empty() => {}
+                _ => {
+                    savepoints.truncate(random.usize(0..savepoints.len()) + 1);
+                    let (savepoint, before) = savepoints.last().expect("not empty");
+                    txn.rollback_to(savepoint)?;
+                    let Attempt { read, is_doomed, .. } = attempt;
+                    attempt = Attempt { read, is_doomed, ..before.clone() };
+                }
+            }
+        }
+        attempt.read.retain(|seen| *seen != version && seen.1 != 0);
+        txn.put(self.table, format!("{}{:06}", marks(version.0), version.1), [])?;
+        Ok(attempt)
+    }
+
+    fn write_own(
+        &self,
+        txn: &mut Transaction,
+        random: &mut Rng,
+        version: Version,
+        attempt: &mut Attempt,
+    ) -> Result<(), Error> {
+        let key = own(version.0, random.u64(0..30));
+        if random.u32(0..3) == 0 {
+            txn.delete(self.table, &key)?;
+            attempt.own.push((key, None));
+        } else {
+            let length = if random.u32(0..20) == 0 { random.usize(0..20_000) } else { random.usize(0..300) };
+            let value = encode(version, length);
+            txn.put(self.table, &key, &value)?;
+            attempt.own.push((key, Some(value)));
+        }
+        Ok(())
+    }
+
+    fn write_shared(
+        &self,
+        txn: &mut Transaction,
+        random: &mut Rng,
+        version: Version,
+        attempt: &mut Attempt,
+    ) -> Result<(), Error> {
+        let number = random.u64(0..SHARED);
+        let found = txn.get_for_update(self.table, shared(number))?;
+        let before = self.version(txn, random, number, found.as_deref())?;
+        let is_delete = found.is_some() && before != version && random.u32(0..3) == 0;
+        if is_delete {
+            let was_there = txn.delete(self.table, shared(number))?;
+            assert!(was_there || self.engine == EngineKind::Memory, "it is locked, and was there");
+            attempt.is_doomed |= !was_there;
+            *self.deleters[number as usize].lock().expect("no panic") = version;
+            txn.put(self.table, gone(number), encode(version, 0))?;
+        } else {
+            txn.put(self.table, shared(number), encode(version, random.usize(0..100)))?;
+        }
+        match attempt.shared.iter_mut().find(|change| change.number == number) {
+            Some(change) => change.is_delete = is_delete,
+            None => {
+                attempt.read.push(before);
+                attempt.shared.push(Change { number, replaced: before, is_delete });
+            }
+        }
+        Ok(())
+    }
+
+    /// A transaction that only reads.
+    fn reader(&self, txn: &mut Transaction, random: &mut Rng) -> Result<Vec<Version>, Error> {
+        let mut seen = Vec::new();
+        if random.bool() {
+            seen = self.scan(txn, random)?;
+        } else {
+            for number in 0..SHARED {
+                let found = txn.get(self.table, shared(number))?;
+                seen.push(self.version(txn, random, number, found.as_deref())?);
+            }
+        }
+        seen.retain(|version| version.1 != 0);
+        Ok(seen)
+    }
+
+    /// A client with this many transactions, or until the first error that says that the device has crashed.
+    fn client(&self, seed: u64, (client, count): (u64, usize), log: &mut Log) {
+        let mut random = Rng::with_seed(seed ^ client << 40);
+        let session = self.database.session();
+        let mut pending = Pending::new(&session, &self.judge);
+        for _ in 0..count {
+            pending.poll();
+            let outcome = if random.u32(0..5) == 0 {
+                self.read_only(&mut pending, &mut random, log)
+            } else {
+                self.transaction(&mut pending, &mut random, client, log)
+            };
+            if let Err(error) = outcome
+                && !self.judge.goes_on_after(&error)
+            {
+                break;
+            }
+        }
+        pending.finish(log);
+    }
+
+    fn read_only(&self, pending: &mut Pending<'_>, random: &mut Rng, log: &mut Log) -> Result<(), Error> {
+        let read = if random.bool() { Read::Visible } else { Read::Durable };
+        let access = if random.bool() { Access::ReadOnly } else { Access::ReadWrite };
+        let mut txn = self.database.begin_with(TransactionOptions { read, access, ..Default::default() })?;
+        let seen = self.reader(&mut txn, random)?;
+        if read == Read::Durable {
+            // However it ends: it was shown nothing else.
+            log.shown.extend(seen);
+            return pending.commit(txn, Promise::Nothing, 0, random);
+        }
+        pending.commit(txn, Promise::Shown(seen), 0, random)
+    }
+
+    fn transaction(
+        &self,
+        pending: &mut Pending<'_>,
+        random: &mut Rng,
+        client: u64,
+        log: &mut Log,
+    ) -> Result<(), Error> {
+        let durability = match random.u32(0..12) {
+            0 => Durability::Buffered,
+            1 => Durability::Written,
+            _ => Durability::Durable,
+        };
+        let mut txn = self.database.begin_with(TransactionOptions { durability, ..Default::default() })?;
+        let number = log.attempts.len() as u64 + 1;
+        let attempt = self.body(&mut txn, random, (client, number))?;
+        if random.u32(0..10) == 0 {
+            return txn.rollback();
+        }
+        let promise = match durability {
+            _ if attempt.is_doomed => Promise::Refused,
+            Durability::Durable => Promise::Wrote(number),
+            _ => Promise::Nothing,
+        };
+        log.attempts.push(attempt);
+        pending.commit(txn, promise, number, random)
+    }
+}
+
+/// Several clients until a crash at a step that the seed picks, recovery, and the check.
+pub fn crash_once(engine: EngineKind, log: LogKind, seed: u64) {
+    let mut random = Rng::with_seed(seed ^ 0xc0de);
+    let machine = Machine::new(engine, seed, Background::Threads).with_log(log);
+    let clients = random.u64(2..5);
+    let prepare = |machine: &Machine, random: &mut Rng| {
+        machine.crash_soon(random, 900, 3000);
+    };
+    crash(machine, seed, (clients, 200), &mut random, prepare);
+}
+
+/// A few transactions of several clients, and a crash at write or sync number `nth` of the log; whether it came to that.
+pub fn crash_at_sync(seed: u64, kind: Kind, nth: u64) -> bool {
+    let mut random = Rng::with_seed(seed ^ nth << 32 ^ 0xc0de);
+    let machine = Machine::new(kind.engine, seed, Background::Threads).with_kind(kind);
+    let prepare = |machine: &Machine, _: &mut Rng| {
+        let mut calls = 0;
+        machine.device.fail_when(move |verb, path, _| {
+            let syncs = matches!(verb, Verb::Write | Verb::Sync)
+                && path.starts_with("log/")
+                && path.contains("/log.0");
+            calls += u64::from(syncs);
+            (syncs && calls == nth + 1).then_some(Fault::Crash)
+        });
+    };
+    crash(machine, seed.wrapping_add(nth), (3, 14), &mut random, prepare)
+}
+
+/// Runs clients, each with a number of transactions, until the crash that `prepare` arranges; whether there was one.
+fn crash(
+    machine: Machine,
+    seed: u64,
+    (clients, count): (u64, usize),
+    random: &mut Rng,
+    prepare: impl Fn(&Machine, &mut Rng),
+) -> bool {
+    let (device, engine) = (machine.device.clone(), machine.engine());
+    let mut logs: Vec<Log> = (0..clients).map(|_| Log::default()).collect();
+    let database = machine.open(seed).expect("open");
+    let table = database.table("crowd").expect("table");
+    let deleters = Deleters::default();
+    let in_nvram = database.stat().expect("stat").log.kind.in_nvram();
+    let judge = Judge { device: device.clone(), engine, in_nvram };
+    let scene = Scene { database: &database, table: &table, engine, deleters: &deleters, judge };
+    prepare(&machine, random);
+    std::thread::scope(|scope| {
+        for (number, log) in (0..).zip(&mut logs) {
+            let scene = &scene;
+            scope.spawn(move || scene.client(seed, (number, count), log));
+        }
+    });
+    drop(scene);
+    let crashed = device.is_crashed();
+    device.freeze();
+    drop((table, database));
+    let (_, database) = crate::recover(machine, random, seed);
+    let table = database.open_table("crowd").expect("open table").expect("the table is there");
+    let rows = crate::common::contents(&database, &table);
+    check::check(&rows, &logs, engine);
+    crate::common::assert_sound(&database.verify(None).expect("verify"));
+    crashed
+}
