@@ -1,13 +1,15 @@
 //! `bench cicada`.
 
-use crate::commits::Session;
-use crate::commits::cicada::{CicadaFigure, GROUP, Given};
-use crate::commits::columns::Of;
-use crate::commits::flags::{self, Common};
+use crate::commits::figures::cicada::{Choice, CicadaFigure, GROUP};
+use crate::commits::flags::Common;
+use crate::commits::session::Session;
+use crate::commits::study::Study;
 use crate::commits::tuples::Tuples;
+use crate::grid::flags as lists;
 use clap::Args;
 use katydid::DependenceRule;
 use katydid_command::failure::Result;
+use katydid_command::flags::delay;
 use katydid_command::flags::word;
 use katydid_wal::Group;
 use katydid_workload::tuples::Settings;
@@ -37,20 +39,20 @@ pub struct Cicada {
         value_name = "LIST",
         value_delimiter = ',',
         default_value = "1,2,4,8,16,32,64",
-        value_parser = crate::grid::flags::threads
+        value_parser = lists::threads
     )]
     threads: Vec<usize>,
     /// Added to each durable write: a time such as 0, 15us or 1ms [default: 50us; in figure 6, 15us]
-    #[arg(long, value_name = "TIME", value_parser = katydid_command::flags::delay)]
+    #[arg(long, value_name = "TIME", value_parser = delay)]
     delay: Option<Duration>,
     /// Transactions in flight of clients that do not block in each
-    #[arg(long, value_name = "N", default_value = "64", value_parser = flags::in_flight)]
+    #[arg(long, value_name = "N", default_value = "64", value_parser = lists::in_flight)]
     in_flight: usize,
     /// Tuples in the table; keys have 8 bytes
     #[arg(long, value_name = "N", default_value = "1000000", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     tuples: u64,
     /// Bytes of a tuple
-    #[arg(long, value_name = "BYTES", default_value = "8", value_parser = flags::payload)]
+    #[arg(long, value_name = "BYTES", default_value = "8", value_parser = lists::payload)]
     value_bytes: usize,
     /// Reads and writes in a transaction
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u16).range(1..=10_000))]
@@ -70,7 +72,7 @@ impl Cicada {
         let figures = self.figures()?;
         let processors = std::thread::available_parallelism().map_or(1, usize::from).clamp(1, 64) as u16;
         let is_given = self.common.group != Group::default();
-        let given = Given {
+        let choice = Choice {
             threads: self.threads.clone(),
             delay: self.delay,
             in_flight: self.in_flight,
@@ -98,7 +100,7 @@ impl Cicada {
         let run = |figure: CicadaFigure| {
             let spec = figure.spec();
             let (time, rounds) = self.common.length(spec.seconds, spec.rounds);
-            session.run(Of::Cicada(figure), figure.cases(&given), spec.method, time, rounds)
+            session.run(Study::Cicada(figure), figure.cases(&choice), spec.method, time, rounds)
         };
         let done = figures.into_iter().try_for_each(run);
         session.end(done)
@@ -107,7 +109,7 @@ impl Cicada {
     /// The figures that were asked for, each once, in their own order.
     fn figures(&self) -> Result<Vec<CicadaFigure>> {
         let known = CicadaFigure::ALL.map(CicadaFigure::word);
-        flags::chosen(&self.figure, &known, "figure").map(|chosen| {
+        lists::chosen(&self.figure, &known, "figure").map(|chosen| {
             CicadaFigure::ALL.into_iter().filter(|figure| chosen.contains(&figure.word())).collect()
         })
     }

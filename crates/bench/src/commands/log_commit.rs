@@ -1,12 +1,15 @@
 //! `bench log-commit`.
 
-use crate::commits::Session;
 use crate::commits::case::{Case, Work};
-use crate::commits::columns::Of;
 use crate::commits::flags::{self, Common};
+use crate::commits::session::Session;
+use crate::commits::study::Study;
+use crate::grid::flags as lists;
 use crate::host::device::MethodName;
 use clap::Args;
 use katydid_command::failure::{Failure, Result};
+use katydid_command::flags::delay;
+use katydid_command::flags::word;
 use katydid_wal::{InserterKind, SyncKind};
 use std::time::Duration;
 
@@ -30,7 +33,7 @@ pub struct LogCommit {
     #[arg(long, value_name = "LIST", default_value = "2x1000", value_delimiter = ',')]
     callbacks: Vec<String>,
     /// Bytes of a record without its 48-byte header
-    #[arg(long, value_name = "LIST", default_value = "120", value_delimiter = ',', value_parser = flags::payload)]
+    #[arg(long, value_name = "LIST", default_value = "120", value_delimiter = ',', value_parser = lists::payload)]
     payload: Vec<usize>,
     /// Sync protocols, or `all`
     #[arg(long, value_name = "LIST", default_value = "all", value_delimiter = ',')]
@@ -39,13 +42,13 @@ pub struct LogCommit {
     #[arg(long, value_name = "LIST", default_value = "disk", value_delimiter = ',')]
     log: Vec<String>,
     /// How records get into the log's memory
-    #[arg(long, value_name = "LIST", default_value = "marks", value_delimiter = ',', value_parser = flags::inserter)]
+    #[arg(long, value_name = "LIST", default_value = "marks", value_delimiter = ',', value_parser = word::<InserterKind>)]
     inserter: Vec<InserterKind>,
     /// Added to each durable write, or persist: times such as 0, 400ns, 15us, 100us, 1ms
-    #[arg(long, value_name = "LIST", default_value = "0", value_delimiter = ',', value_parser = katydid_command::flags::delay)]
+    #[arg(long, value_name = "LIST", default_value = "0", value_delimiter = ',', value_parser = delay)]
     delay: Vec<Duration>,
     /// Most bytes of one write [default: no limit]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::io_unit)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::io_unit)]
     io_unit: Vec<usize>,
     #[command(flatten)]
     common: Common,
@@ -61,7 +64,7 @@ impl LogCommit {
         let (time, rounds) = self.common.length(SECONDS, ROUNDS);
         let what = "durable commits to the log alone";
         let mut session = Session::new(&self.common, None, what, &self.common.options())?;
-        let done = session.run(Of::LogCommit, cases, MethodName::Direct, time, rounds);
+        let done = session.run(Study::LogCommit, cases, MethodName::Direct, time, rounds);
         session.end(done)
     }
 
@@ -107,11 +110,11 @@ impl LogCommit {
             |flag: &str, text: &str, why: String| Failure::usage(format_args!("{flag} {text}: {why}"));
         let mut clients = Vec::new();
         for text in given(&self.threads) {
-            let threads = crate::grid::flags::threads(&text).map_err(|why| wrong("--threads", &text, why))?;
+            let threads = lists::threads(&text).map_err(|why| wrong("--threads", &text, why))?;
             clients.push((threads, 1));
         }
         for text in given(&self.callbacks) {
-            clients.push(flags::callbacks(&text).map_err(|why| wrong("--callbacks", &text, why))?);
+            clients.push(lists::callbacks(&text).map_err(|why| wrong("--callbacks", &text, why))?);
         }
         match clients.is_empty() {
             true => Err(Failure::usage("no clients: --threads and --callbacks are both none")),

@@ -1,21 +1,21 @@
 //! `bench log-insert`.
 
+use crate::grid::columns::Setting;
 use crate::grid::flags;
+use crate::grid::results::Results;
 use crate::host::device::MethodName;
 use crate::host::machine::Machine;
-use crate::inserts::Sweep;
-use crate::inserts::case::Case;
-use crate::inserts::columns::Setting;
-use crate::inserts::flags::{Grid, World};
+use crate::inserts::case::{Case, Row};
+use crate::inserts::flags::{Sweeps, World};
 use crate::inserts::real::Rounds;
-use crate::inserts::show::{Swept, legend, write};
+use crate::inserts::rows::legend;
+use crate::inserts::sweep::Sweep;
 use crate::inserts::txn::Stage;
 use clap::Args;
 use katydid_command::built::{COMMIT, VERSION};
 use katydid_command::failure::{Failure, Result};
-use katydid_command::flags::seconds;
 use katydid_command::flags::word;
-use katydid_command::output::Output;
+use katydid_command::flags::{name_of, seconds};
 use katydid_command::signals;
 use katydid_wal::SyncKind;
 use katydid_wal::testing::rate::turns_in_a_microsecond;
@@ -37,7 +37,7 @@ Examples:
   katydid bench log-insert --sweep txn --inserter marks --threads 2 --dir /mnt/log --in-flight 100")]
 pub struct LogInsert {
     #[command(flatten)]
-    grid: Grid,
+    sweeps: Sweeps,
     /// Seconds of each run of a case
     #[arg(long, value_name = "S", default_value = "0.2", value_parser = seconds)]
     seconds: f64,
@@ -60,11 +60,11 @@ pub struct LogInsert {
 
 impl LogInsert {
     pub fn run(self) -> Result<()> {
-        let sweeps = self.grid.sweeps(World::Real)?;
+        let sweeps = self.sweeps.sweeps(World::Real)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let cases = sweeps
             .iter()
-            .map(|&sweep| Ok((sweep, self.grid.cases(sweep, cores)?)))
+            .map(|&sweep| Ok((sweep, self.sweeps.cases(sweep, cores)?)))
             .collect::<Result<Vec<_>>>()?;
         let stop = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&stop);
@@ -89,8 +89,8 @@ impl LogInsert {
             title: machine.clone(),
             machine,
             millis: self.seconds * 1e3,
-            seed: None,
             in_flight: self.in_flight as usize,
+            ..Setting::default()
         };
         let rounds = Rounds {
             rounds: self.rounds,
@@ -106,25 +106,17 @@ impl LogInsert {
     }
 
     fn sweep(&self, rounds: &Rounds<'_>, setting: &Setting, all: Vec<(Sweep, Vec<Case>)>) -> Result<()> {
-        let mut out = Output::new();
         let works = all.iter().flat_map(|(_, cases)| cases).any(|case| case.work_ns > 0.0);
-        self.head(&mut out, setting, rounds, works)?;
-        let mut swept = Vec::new();
+        let mut results = Results::new(self.sweeps.files(), &self.head(setting, rounds, works))?;
         for (sweep, cases) in all {
-            let done = Swept { sweep, rows: rounds.run(sweep, cases)? };
-            done.print(&mut out, setting, &[])?;
-            out.flush()?;
-            swept.push(done);
-            // After each sweep: a signal in the next one loses no more than that.
-            write(&self.grid, setting, &swept)?;
+            results.add(sweep, rounds.run(sweep, cases)?, setting.clone())?;
         }
-        legend(&mut out, setting, &swept)?;
-        out.flush()
+        let rows: Vec<&Row> = results.rows().collect();
+        let legend = legend(setting, &rows);
+        results.end(&legend)
     }
 
-    fn head(&self, out: &mut Output, setting: &Setting, rounds: &Rounds<'_>, works: bool) -> Result<()> {
-        out.line(format!("katydid {VERSION}: inserts by real threads"))?;
-        out.line(format!("machine    {}", setting.machine))?;
+    fn head(&self, setting: &Setting, rounds: &Rounds<'_>, works: bool) -> Vec<String> {
         let mut options = format!("options    seconds={} rounds={}", self.seconds, self.rounds);
         let durability = match &rounds.stage {
             Some(stage) => {
@@ -132,18 +124,21 @@ impl LogInsert {
                     " in_flight={} sync={} method={}",
                     stage.in_flight,
                     stage.sync,
-                    katydid_command::flags::name_of(stage.method)
+                    name_of(stage.method)
                 );
                 "none but in sweep txn: durable"
             }
             None => "none: nothing leaves memory",
         };
-        out.line(options)?;
-        out.line(format!("durability {durability}"))?;
+        let mut lines = vec![
+            format!("katydid {VERSION}: inserts by real threads"),
+            format!("machine    {}", setting.machine),
+            options,
+            format!("durability {durability}"),
+        ];
         if works {
-            out.line(format!("work       {:.2} turns of arithmetic in a nanosecond", rounds.turns))?;
+            lines.push(format!("work       {:.2} turns of arithmetic in a nanosecond", rounds.turns));
         }
-        out.line("")?;
-        out.flush()
+        lines
     }
 }

@@ -1,11 +1,11 @@
 //! The commands of `bench`.
 
 mod cicada;
+mod commit;
 mod log_commit;
 mod log_insert;
 mod nvram;
 
-use crate::commits;
 use crate::workloads::{insert, oltp, ycsb};
 use clap::Subcommand;
 use katydid_command::failure::Result;
@@ -21,7 +21,7 @@ pub enum Bench {
     Tpcc(oltp::tpcc::Tpcc),
     Tatp(oltp::tatp::Tatp),
     Sysbench(oltp::sysbench::Sysbench),
-    Commit(Box<commits::Commit>),
+    Commit(Box<commit::Commit>),
     Cicada(Box<cicada::Cicada>),
     Nvram(Box<nvram::Nvram>),
     LogCommit(Box<log_commit::LogCommit>),

@@ -1,13 +1,16 @@
 //! `bench nvram`.
 
-use crate::commits::Session;
-use crate::commits::columns::Of;
 use crate::commits::company::{Companies, CompanyFlags, shown};
+use crate::commits::figures::nvram::{Choice, NvramFigure};
 use crate::commits::flags::{self, Common};
-use crate::commits::nvram::{Given, NvramFigure};
+use crate::commits::session::Session;
 use crate::commits::store::Scale;
+use crate::commits::study::Study;
+use crate::grid::flags as lists;
 use clap::Args;
 use katydid_command::failure::{Failure, Result};
+use katydid_command::flags::delay;
+use katydid_command::flags::word;
 use katydid_wal::{InserterKind, LogKind};
 use std::time::Duration;
 
@@ -37,19 +40,19 @@ pub struct Nvram {
     #[arg(long, value_name = "LIST", default_value = "all", value_delimiter = ',')]
     log: Vec<String>,
     /// Numbers of client threads
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = crate::grid::flags::threads)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::threads)]
     threads: Vec<usize>,
     /// Added to each persist, and to each durable write of the log on disk: times such as 0, 400ns, 2us
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = katydid_command::flags::delay)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = delay)]
     delay: Vec<Duration>,
     /// Entries of the log, powers of two, in nvlogging9; 128 bytes for each
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = entries)]
     entries: Vec<u64>,
     /// Transactions in flight of clients of the disk log that do not block in each, in eleda15
-    #[arg(long, value_name = "N", default_value = "100", value_parser = flags::in_flight)]
+    #[arg(long, value_name = "N", default_value = "100", value_parser = lists::in_flight)]
     in_flight: usize,
     /// How records get into the log; the baseline has mutex
-    #[arg(long, value_name = "KIND", default_value = "marks", value_parser = flags::inserter)]
+    #[arg(long, value_name = "KIND", default_value = "marks", value_parser = word::<InserterKind>)]
     inserter: InserterKind,
     #[command(flatten)]
     companies: CompanyFlags,
@@ -73,7 +76,7 @@ fn entries(text: &str) -> std::result::Result<u64, String> {
 impl Nvram {
     pub fn run(self) -> Result<()> {
         let figures = self.figures()?;
-        let given = Given {
+        let choice = Choice {
             threads: self.threads.clone(),
             delays: self.delay.clone(),
             entries: self.entries.clone(),
@@ -96,7 +99,7 @@ impl Nvram {
         let mut run = |figure: NvramFigure| {
             let spec = figure.spec();
             let (time, rounds) = self.common.length(spec.seconds, spec.rounds);
-            session.run(Of::Nvram(figure), figure.cases(&given), spec.method, time, rounds)
+            session.run(Study::Nvram(figure), figure.cases(&choice), spec.method, time, rounds)
         };
         let done = figures.into_iter().try_for_each(&mut run);
         session.end(done)
@@ -105,7 +108,7 @@ impl Nvram {
     /// The figures that were asked for, each once, in their own order.
     fn figures(&self) -> Result<Vec<NvramFigure>> {
         let known: Vec<&str> = NvramFigure::ALL.iter().flat_map(|figure| figure.words()).copied().collect();
-        let chosen = flags::chosen(&self.figure, &known, "figure")?;
+        let chosen = lists::chosen(&self.figure, &known, "figure")?;
         let asked = |figure: &NvramFigure| figure.words().iter().any(|word| chosen.contains(word));
         Ok(NvramFigure::ALL.into_iter().filter(asked).collect())
     }

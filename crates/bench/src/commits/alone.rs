@@ -3,11 +3,13 @@
 //! Clients block in each commit, or go on with as many waiting as allowed. Every blocking commit on disk is timed; of the others one in
 //! [`TIMED`], since looking at the clock takes as long as an append. Latency is from before the append until the client is told.
 
-use super::case::{Case, Run};
-use super::raw::Raw;
+use super::case::Case;
+use super::run::Run;
 use super::stage::Stage;
+use crate::grid::row;
+use crate::host::raw::Raw;
 use crate::host::usage;
-use crate::inserts::{case, txn};
+use crate::inserts::txn;
 use hdrhistogram::Histogram;
 use katydid_command::failure::{Failure, Result};
 use katydid_wal::{AppendError, Completions, Durability, Error, Log, Lsn, Options, Session};
@@ -47,7 +49,7 @@ pub fn measure(case: &Case, payload: usize, stage: &Stage, raw: Raw, time: Durat
     trimmed.and(closed).map_err(Failure::failed)?;
     let first = done.iter().map(|client| client.begin).min();
     let last = done.iter().map(|client| client.end).max();
-    let mut times = case::times()?;
+    let mut times = row::times()?;
     done.iter().for_each(|client| times += &client.times);
     Ok(Run {
         commits: done.iter().map(|client| client.commits).sum(),
@@ -73,7 +75,7 @@ fn threads(log: &Log, case: &Case, payload: usize, time: Duration) -> Result<Vec
             session: log.session().map_err(Failure::failed)?,
             payload: vec![7; payload],
             every: if case.log.in_nvram() { TIMED } else { 1 },
-            times: case::times()?,
+            times: row::times()?,
             refused: 0,
             commits: 0,
         })

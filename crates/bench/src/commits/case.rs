@@ -1,14 +1,10 @@
-//! What is measured of commits, and what came of it: the same for the log alone and for the store.
+//! What is measured of commits: the same for the log alone and for the store.
+//!
+//! Pure.
 
-use super::raw::Raw;
 use crate::host::device::Device;
-use crate::host::usage::Usage;
-use crate::inserts::case;
-use hdrhistogram::Histogram;
 use katydid::LockRelease;
-use katydid_command::failure::Result;
-use katydid_wal::{Counters, Durability, Form, Group, HEADER_BYTES, InserterKind, LogKind, SyncKind};
-use katydid_workload::measure::Summary;
+use katydid_wal::{Durability, Group, HEADER_BYTES, InserterKind, LogKind, SyncKind};
 use std::fmt;
 use std::time::Duration;
 
@@ -191,130 +187,4 @@ impl fmt::Display for Delay {
             nanos => f.pad(&format!("{}us", nanos as f64 / 1e3)),
         }
     }
-}
-
-/// What one run of a case found.
-#[derive(Debug, Clone)]
-pub struct Run {
-    /// Commits that were acknowledged; searches are too.
-    pub commits: u64,
-    pub seconds: f64,
-    /// Processor time of the clients' threads, where that is known.
-    pub clients_cpu: Option<Duration>,
-    /// Nanoseconds until a commit was told, of those that were timed. Searches are not.
-    pub times: Histogram<u64>,
-    pub usage: Usage,
-    /// The log's, before and after.
-    pub counters: (Counters, Counters),
-    /// Bytes that the log grew by.
-    pub log_bytes: u64,
-    /// Transactions that met another and were run again.
-    pub conflicts: u64,
-    /// Appends that found no prepared segment and were tried again.
-    pub refused: u64,
-    /// How the memory of a log in NVRAM persists.
-    pub nvram: Option<Form>,
-    /// Checkpoints that ended in the run.
-    pub checkpoints: u64,
-    /// Transfers of TPC-B, or transactions of TPC-C, that were added up afterwards: as many as were acknowledged.
-    pub checked: Option<u64>,
-    /// The device by itself, in the same round.
-    pub raw: Raw,
-}
-
-impl Run {
-    pub fn per_second(&self) -> f64 {
-        self.commits as f64 / self.seconds.max(1e-9)
-    }
-
-    /// For each second of processor time of those who made them; 0 if that is not known.
-    pub fn per_cpu_second(&self) -> f64 {
-        self.clients_cpu.map_or(0.0, |time| self.commits as f64 / time.as_secs_f64().max(1e-9))
-    }
-
-    /// Processors that other processes kept busy.
-    pub fn others(&self) -> f64 {
-        self.usage.others().as_secs_f64() / self.seconds.max(1e-9)
-    }
-
-    pub fn megabytes_per_second(&self) -> f64 {
-        self.log_bytes as f64 / self.seconds.max(1e-9) / 1e6
-    }
-
-    /// What the log counted in this run.
-    pub fn counted(&self, of: fn(&Counters) -> u64) -> u64 {
-        of(&self.counters.1).saturating_sub(of(&self.counters.0))
-    }
-
-    pub fn syncs(&self) -> u64 {
-        self.counted(|counters| counters.syncs)
-    }
-
-    /// Microseconds.
-    pub fn at(&self, quantile: f64) -> f64 {
-        self.times.value_at_quantile(quantile) as f64 / 1000.0
-    }
-
-    /// A share of each commit.
-    pub fn per_commit(&self, of: f64) -> f64 {
-        of / self.commits.max(1) as f64
-    }
-
-    pub fn per_sync(&self, of: f64) -> f64 {
-        match self.syncs() {
-            0 => 0.0,
-            syncs => of / syncs as f64,
-        }
-    }
-}
-
-/// A case and all its rounds, in the order in which they ran; at least one.
-#[derive(Debug, Clone)]
-pub struct Row {
-    pub case: Case,
-    pub rounds: Vec<Run>,
-}
-
-impl Row {
-    /// The median of something over the rounds; of an even number, the lower of the two in the middle.
-    pub fn median(&self, of: impl Fn(&Run) -> f64) -> f64 {
-        median(self.rounds.iter().map(of))
-    }
-
-    /// The rates of the slowest and of the fastest round.
-    pub fn spread(&self) -> (f64, f64) {
-        let rates = self.rounds.iter().map(Run::per_second);
-        (rates.clone().fold(f64::MAX, f64::min), rates.fold(0.0, f64::max))
-    }
-
-    /// Times of all rounds together.
-    pub fn times(&self) -> Result<Histogram<u64>> {
-        let mut sum = case::times()?;
-        // All have the same bounds, so that none is refused.
-        self.rounds.iter().for_each(|round| sum += &round.times);
-        Ok(sum)
-    }
-
-    pub fn summary(&self) -> Summary {
-        self.times().map_or(Summary::default(), |times| Summary::of(&times))
-    }
-
-    /// The median, over the rounds, of a quantity divided by another row's in the same round.
-    pub fn ratio(&self, other: &Row, of: impl Fn(&Run) -> f64) -> f64 {
-        let rounds = self.rounds.iter().zip(&other.rounds);
-        median(rounds.map(|(one, other)| of(one) / of(other).max(1e-9)))
-    }
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)
-}
-
-/// The row that differs from this one's case in what `change` changes, if it was run.
-pub fn partner<'r>(rows: &'r [Row], row: &Row, change: impl Fn(&mut Case)) -> Option<&'r Row> {
-    let mut case = row.case.clone();
-    change(&mut case);
-    rows.iter().find(|other| other.case == case)
 }

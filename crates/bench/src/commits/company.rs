@@ -5,10 +5,11 @@
 //! 2. A checkpoint is taken before each run, so that a log in NVRAM has room for it, if it is long enough for one.
 //! 3. After every run the conditions of TPC-C hold, and there are as many orders as were loaded and acknowledged.
 
-use super::case::{Case, Run, Work};
-use super::raw::Raw;
+use super::case::{Case, Work};
+use super::run::Run;
 use super::stage::Stage;
 use super::store::{CACHE_BYTES, CHECKPOINT_BYTES, Scale, counted, run, warm};
+use crate::host::raw::Raw;
 use crate::host::split::Split;
 use clap::Args;
 use katydid::{Database, Options};

@@ -2,7 +2,9 @@
 //!
 //! Pure. Ratios are of rounds that ran together; their median counts.
 
-use super::case::{Case, Row, Run, Work, partner};
+use super::case::{Case, Work};
+use super::run::{Row, Run};
+use crate::grid::row::Round;
 use katydid::LockRelease;
 use katydid_wal::{Durability, InserterKind, LogKind};
 
@@ -78,4 +80,11 @@ fn is_serial(case: &Case) -> bool {
         && case.inserter == InserterKind::Mutex
         && case.release == LockRelease::Early
         && case.durability == Durability::Durable
+}
+
+/// The row that differs from this one's case in what `change` changes, if it was run.
+fn partner<'r>(rows: &'r [Row], row: &Row, change: impl Fn(&mut Case)) -> Option<&'r Row> {
+    let mut case = row.case.clone();
+    change(&mut case);
+    rows.iter().find(|other| other.case == case)
 }

@@ -1,17 +1,18 @@
-//! Rows as CSV for programs: the same columns for every figure and for `log-commit`; what a row has nothing to say about is empty.
+//! Columns of CSV: the same for every figure and for `log-commit`; what a row has nothing to say about is empty.
 //!
 //! Pure.
 
-use super::case::Run;
-use super::columns::{Rows, Text};
 use super::compare::{speed_up, to_adaptive, to_alone, to_alone_by_cpu, to_disk, to_logging_off, to_serial};
 use super::quantities::*;
+use super::run::Run;
+use super::study::Study;
+use crate::grid::columns::{Column, of_times, optional, places};
+use crate::grid::row::Round;
 use crate::host::device::Device;
-use katydid_command::table;
 
 /// All columns of the CSV file.
-const CSV: &[(&str, Text)] = &[
-    ("figure", |of, _| of.of.name().to_owned()),
+pub const CSV: &[Column<Study>] = &[
+    ("figure", |of, _| of.grid.name().to_owned()),
     ("log", |_, row| row.case.log.to_string()),
     ("nvram", |_, row| optional(form(row))),
     ("entries", |_, row| optional(row.case.entries)),
@@ -49,13 +50,13 @@ const CSV: &[(&str, Text)] = &[
     ("to_alone", |of, row| optional(to_alone(of.rows, row).map(places::<3>))),
     ("to_alone_by_cpu", |of, row| optional(to_alone_by_cpu(of.rows, row).map(places::<3>))),
     ("speed_up", |of, row| optional(speed_up(of.rows, row).map(places::<3>))),
-    ("times", |_, row| row.summary().count.to_string()),
+    ("times", |_, row| optional(row.summary().map(|times| times.count))),
     ("transaction_us", |_, row| places::<1>(row.median(|run| whole_us(run, &row.case)))),
-    ("mean_us", |_, row| places::<1>(row.summary().mean_us)),
-    ("p50_us", |_, row| places::<1>(row.summary().p50_us)),
-    ("p99_us", |_, row| places::<1>(row.summary().p99_us)),
-    ("p999_us", |_, row| places::<1>(row.summary().p999_us)),
-    ("max_us", |_, row| places::<1>(row.summary().max_us)),
+    ("mean_us", |_, row| of_times(row, |times| times.mean_us)),
+    ("p50_us", |_, row| of_times(row, |times| times.p50_us)),
+    ("p99_us", |_, row| of_times(row, |times| times.p99_us)),
+    ("p999_us", |_, row| of_times(row, |times| times.p999_us)),
+    ("max_us", |_, row| of_times(row, |times| times.max_us)),
     ("raw_write_us", |_, row| places::<1>(row.median(|run| run.raw.write_us))),
     ("p50_to_raw", |_, row| places::<3>(row.median(p50_to_raw))),
     ("p99_to_raw", |_, row| places::<3>(row.median(p99_to_raw))),
@@ -97,12 +98,3 @@ const CSV: &[(&str, Text)] = &[
     ("refused", |_, row| places::<0>(row.median(|run| run.refused as f64))),
     ("checked", |_, row| optional(checked(row))),
 ];
-
-/// The names of the columns, and the rows of all figures.
-pub fn csv(all: &[Rows<'_>]) -> String {
-    let mut lines = vec![CSV.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>()];
-    for of in all {
-        lines.extend(of.rows.iter().map(|row| CSV.iter().map(|(_, field)| field(of, row)).collect()));
-    }
-    table::csv(&lines)
-}

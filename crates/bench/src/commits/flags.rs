@@ -2,14 +2,15 @@
 
 use super::stage::{Stage, Tuned};
 use crate::grid::flags as log_flags;
+use crate::grid::results::{Files, is_svg};
 use crate::host::device::{Device, MethodName};
 use clap::Args;
 use katydid_command::bytes;
 use katydid_command::failure::{Failure, Result};
-use katydid_command::flags::{log_option, seconds, word};
+use katydid_command::flags::{log_option, seconds};
 use katydid_command::log_flags::NvramFlags;
 use katydid_device::Waiting;
-use katydid_wal::{Group, InserterKind, LogKind, NvramOptions, Options, SyncKind};
+use katydid_wal::{Group, LogKind, NvramOptions, Options, SyncKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -74,6 +75,11 @@ pub struct Common {
 }
 
 impl Common {
+    /// Where rows and charts go.
+    pub fn files(&self) -> Files {
+        Files { csv: self.csv.clone(), svg: self.svg.clone() }
+    }
+
     /// How long each run is, and how many there are.
     pub fn length(&self, seconds: f64, rounds: usize) -> (Duration, usize) {
         let (seconds, rounds) = match self.quick {
@@ -174,68 +180,10 @@ fn spare(text: &str) -> std::result::Result<usize, String> {
 }
 
 fn folder(text: &str) -> std::result::Result<PathBuf, String> {
-    match text.ends_with(".svg") {
+    match is_svg(Path::new(text)) {
         true => Err("must name a folder: there are several charts".to_owned()),
         false => Ok(text.into()),
     }
-}
-
-/// Threads, and how many commits of each may wait: `2x1000`.
-pub fn callbacks(text: &str) -> std::result::Result<(usize, usize), String> {
-    let wrong = || "expected THREADSxIN_FLIGHT, such as 2x1000".to_owned();
-    let (threads, in_flight) = text.split_once('x').ok_or_else(wrong)?;
-    let in_flight = in_flight.parse().map_err(|_| wrong())?;
-    match log_flags::threads(threads)? {
-        threads if (2..=1_000_000).contains(&in_flight) => Ok((threads, in_flight)),
-        _ => Err("must have from 2 to 1000000 commits in flight per thread".to_owned()),
-    }
-}
-
-/// Commits in flight of a client that does not block in each.
-pub fn in_flight(text: &str) -> std::result::Result<usize, String> {
-    match text.parse() {
-        Ok(many @ 2..=1_000_000) => Ok(many),
-        _ => Err("must be from 2 to 1000000".to_owned()),
-    }
-}
-
-/// Those of the known names that were given; `all` is all of them.
-pub fn chosen<'k>(given: &[String], known: &[&'k str], what: &str) -> Result<Vec<&'k str>> {
-    if given == ["all"] {
-        return Ok(known.to_vec());
-    }
-    if let Some(name) = given.iter().find(|name| !known.contains(&name.as_str())) {
-        let known = known.join(", ");
-        return Err(Failure::usage(format_args!("no {what} {name:?}; there are {known}, or all")));
-    }
-    Ok(known.iter().copied().filter(|name| given.iter().any(|given| given == name)).collect())
-}
-
-/// Bytes of a commit's record without its header.
-pub fn payload(text: &str) -> std::result::Result<usize, String> {
-    match bytes::parse(text)? {
-        bytes @ 0..=0x10_0000 => Ok(bytes as usize),
-        _ => Err("must be from 0 to 1 MiB".to_owned()),
-    }
-}
-
-/// Bytes of the largest write.
-pub fn io_unit(text: &str) -> std::result::Result<usize, String> {
-    let bytes =
-        usize::try_from(bytes::parse(text)?).map_err(|_| "more bytes than there can be".to_owned())?;
-    log_option(bytes, |options, bytes| options.write_bytes_max = bytes)
-}
-
-/// A zipfian exponent.
-pub fn skew(text: &str) -> std::result::Result<f64, String> {
-    match text.parse() {
-        Ok(skew) if (0.0..=10.0).contains(&skew) => Ok(skew),
-        _ => Err("must be from 0 to 10".to_owned()),
-    }
-}
-
-pub fn inserter(text: &str) -> std::result::Result<InserterKind, String> {
-    word(text)
 }
 
 /// The protocols that words name; `all` is all of them.
@@ -256,15 +204,8 @@ pub fn syncs(words: &[String]) -> Result<Vec<SyncKind>> {
 pub fn logs(words: &[String]) -> Result<Vec<LogKind>> {
     let known = LogKind::ALL.map(|kind| kind.to_string());
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    let chosen = chosen(words, &known, "kind of log")?;
+    let chosen = log_flags::chosen(words, &known, "kind of log")?;
     Ok(LogKind::ALL.into_iter().filter(|kind| chosen.contains(&kind.to_string().as_str())).collect())
-}
-
-/// Those of these names that there are, in this order.
-pub fn syncs_called(names: &[&str]) -> Vec<SyncKind> {
-    let called =
-        |name: &&str| SyncKind::ALL.into_iter().find(|kind| kind.to_string().replace('_', "-") == **name);
-    names.iter().filter_map(called).collect()
 }
 
 #[cfg(test)]
@@ -286,14 +227,6 @@ mod tests {
         assert_eq!(delay("400ns"), Ok(Duration::from_nanos(400)));
         for bad in ["", "15", "us", "-1us", "2s", "1m", "nanus"] {
             assert!(delay(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn clients_with_callbacks_are_read() {
-        assert_eq!(callbacks("2x1000"), Ok((2, 1000)));
-        for bad in ["2", "2x", "x2", "0x10", "2x1", "2x1000001", "axb"] {
-            assert!(callbacks(bad).is_err(), "{bad}");
         }
     }
 }

@@ -2,16 +2,11 @@
 //!
 //! Pure.
 
-use super::case::{Case, Row, Run, Work};
+use super::case::{Case, Work};
+use super::run::{Row, Run};
+use crate::grid::columns::places;
+use crate::grid::row::Round;
 use katydid_wal::{Counters, Form, Group};
-
-pub fn optional(value: Option<impl ToString>) -> String {
-    value.map_or(String::new(), |value| value.to_string())
-}
-
-pub fn places<const PLACES: usize>(value: f64) -> String {
-    format!("{value:.PLACES$}")
-}
 
 pub fn group(group: Group) -> String {
     format!("{},{},{}", group.commits, group.bytes, group.microseconds)

@@ -4,10 +4,10 @@
 //! 2. A log in memory lives as long as the stage: opened again, it is the same log.
 
 use super::case::Case;
-use super::nvram::BYTES_PER_ENTRY;
-use super::raw::Raw;
+use super::figures::nvram::BYTES_PER_ENTRY;
 use crate::host::device::{Device, MethodName};
 use crate::host::folder::{self, Found};
+use crate::host::raw::Raw;
 use katydid_command::failure::{Failure, Result};
 use katydid_device::{DelayedDirectory, Directory, FileDirectory, MemoryDirectory, Waiting};
 use katydid_wal::{Group, LogKind, NvramOptions, Options, Persistence};

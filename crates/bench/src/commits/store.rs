@@ -8,12 +8,13 @@
 //!    sysbench all rows are there, and the index leads to each of them and to nothing else.
 //! 4. A checkpoint of the memory engine is taken before it is closed: it reads all of its log when it is opened.
 
-use super::case::{Case, Run, Work};
-use super::raw::Raw;
+use super::case::{Case, Work};
+use super::run::Run;
 use super::stage::Stage;
+use crate::grid::row;
+use crate::host::raw::Raw;
 use crate::host::split::Split;
 use crate::host::usage;
-use crate::inserts::case;
 use katydid::{Database, EngineKind, Options};
 use katydid_command::database;
 use katydid_command::failure::{Failure, Result};
@@ -285,7 +286,7 @@ pub fn counted(store: &KatydidStore, raw: Raw, run: impl FnOnce() -> Result<Outc
     let outcome = run()?;
     let usage = usage::since(&used);
     let after = store.database().stat()?;
-    let mut times = case::times()?;
+    let mut times = row::times()?;
     // Where nobody writes, reading is what is timed.
     let timed = match outcome.latencies.commits.is_empty() {
         true => &outcome.latencies.reads,

@@ -3,13 +3,13 @@
 //! 1. What is loaded is in the log before the run begins, and nothing is left to be written of it.
 //! 2. Everything is on the same device: log, control file and checkpoints. No checkpoint falls into a run.
 
-use super::case::{Case, Run, Work};
-use super::raw::Raw;
+use super::case::{Case, Work};
+use super::run::Run;
 use super::stage::Stage;
 use super::store::{counted, run};
+use crate::host::raw::Raw;
 use katydid::{Database, DependenceRule, EngineKind, Options};
 use katydid_command::failure::{Failure, Result};
-use katydid_wal::Durability;
 use katydid_workload::KatydidStore;
 use katydid_workload::drive::{Outcome, Plan, drive};
 use katydid_workload::tuples::{Settings, TupleLoad, TupleRun};
@@ -132,6 +132,3 @@ impl Tuples {
         })
     }
 }
-
-/// Durability of transactions that nothing waits for: their records go into the log's memory, and to the device later.
-pub const LOGGING_OFF: Durability = Durability::Buffered;

@@ -1,7 +1,10 @@
-//! Flags of the log's options that several commands have, and their ranges, which are the log's own.
+//! Values and lists that several commands take, and their ranges. The ranges of the log's options are the log's own.
+//!
+//! Pure.
 
 use clap::Args;
 use katydid_command::bytes;
+use katydid_command::failure::Failure;
 use katydid_command::flags::log_option;
 use std::result::Result;
 
@@ -75,6 +78,65 @@ pub fn rounds(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Threads, and how many commits of each may wait: `2x1000`.
+pub fn callbacks(text: &str) -> Result<(usize, usize), String> {
+    let wrong = || "expected THREADSxIN_FLIGHT, such as 2x1000".to_owned();
+    let (number, in_flight) = text.split_once('x').ok_or_else(wrong)?;
+    let in_flight = in_flight.parse().map_err(|_| wrong())?;
+    match threads(number)? {
+        threads if (2..=1_000_000).contains(&in_flight) => Ok((threads, in_flight)),
+        _ => Err("must have from 2 to 1000000 commits in flight per thread".to_owned()),
+    }
+}
+
+/// Commits in flight of a client that does not block in each.
+pub fn in_flight(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(many @ 2..=1_000_000) => Ok(many),
+        _ => Err("must be from 2 to 1000000".to_owned()),
+    }
+}
+
+/// Those of the known names that were given; `all` is all of them.
+pub fn chosen<'k>(given: &[String], known: &[&'k str], what: &str) -> Result<Vec<&'k str>, Failure> {
+    if given == ["all"] {
+        return Ok(known.to_vec());
+    }
+    if let Some(name) = given.iter().find(|name| !known.contains(&name.as_str())) {
+        let known = known.join(", ");
+        return Err(Failure::usage(format_args!("no {what} {name:?}; there are {known}, or all")));
+    }
+    Ok(known.iter().copied().filter(|name| given.iter().any(|given| given == name)).collect())
+}
+
+/// Bytes of a commit's record without its header.
+pub fn payload(text: &str) -> Result<usize, String> {
+    match bytes::parse(text)? {
+        bytes @ 0..=0x10_0000 => Ok(bytes as usize),
+        _ => Err("must be from 0 to 1 MiB".to_owned()),
+    }
+}
+
+/// Bytes of the largest write.
+pub fn io_unit(text: &str) -> Result<usize, String> {
+    let bytes =
+        usize::try_from(bytes::parse(text)?).map_err(|_| "more bytes than there can be".to_owned())?;
+    log_option(bytes, |options, bytes| options.write_bytes_max = bytes)
+}
+
+/// A zipfian exponent.
+pub fn skew(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(skew) if (0.0..=10.0).contains(&skew) => Ok(skew),
+        _ => Err("must be from 0 to 10".to_owned()),
+    }
+}
+
+/// The command line's list, or this one if it gave none.
+pub fn or<'a, T>(given: &'a [T], own: &'a [T]) -> &'a [T] {
+    if given.is_empty() { own } else { given }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,5 +150,13 @@ mod tests {
         assert!(
             slots("many").is_err() && ring("1000").is_err() && record("47").is_err() && work("-1").is_err()
         );
+    }
+
+    #[test]
+    fn clients_with_callbacks_are_read() {
+        assert_eq!(callbacks("2x1000"), Ok((2, 1000)));
+        for bad in ["2", "2x", "x2", "0x10", "2x1", "2x1000001", "axb"] {
+            assert!(callbacks(bad).is_err(), "{bad}");
+        }
     }
 }

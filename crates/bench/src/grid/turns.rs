@@ -1,5 +1,6 @@
 //! Rounds: every case runs once before any runs again, every second round from the end, so that what drifts hits all alike.
 
+use super::row::Row;
 use katydid_command::failure::Result;
 use katydid_command::progress::Progress;
 
@@ -14,15 +15,15 @@ pub fn in_turn<C, R>(
     go_on: GoOn<'_>,
     words: impl Fn(&C) -> String,
     mut one: impl FnMut(&C, usize) -> Result<R>,
-) -> Result<Vec<(C, Vec<R>)>> {
+) -> Result<Vec<Row<C, R>>> {
     let mut progress = Progress::new(name);
     let runs = rounds * cases.len();
-    let mut rows: Vec<(C, Vec<R>)> = cases.into_iter().map(|case| (case, Vec::new())).collect();
+    let mut rows: Vec<Row<C, R>> = cases.into_iter().map(|case| Row { case, rounds: Vec::new() }).collect();
     for number in 0..runs {
         let (round, at) = (number / rows.len(), number % rows.len());
         let at = if round.is_multiple_of(2) { at } else { rows.len() - 1 - at };
         go_on()?;
-        let (case, done) = &mut rows[at];
+        let Row { case, rounds: done } = &mut rows[at];
         progress.show(Some(number as f64 / runs as f64), || {
             format!("round {} of {rounds}: {}", round + 1, words(case))
         });
@@ -44,7 +45,8 @@ mod tests {
             Ok(round)
         };
         let rows = in_turn("t", 3, vec!['a', 'b'], &|| Ok(()), char::to_string, one).unwrap();
-        assert_eq!(rows, [('a', vec![0, 1, 2]), ('b', vec![0, 1, 2])]);
+        let row = |case| Row { case, rounds: vec![0, 1, 2] };
+        assert_eq!(rows, [row('a'), row('b')]);
         assert_eq!(*order.borrow(), [(0, 'a'), (0, 'b'), (1, 'b'), (1, 'a'), (2, 'a'), (2, 'b')]);
     }
 }

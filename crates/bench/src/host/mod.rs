@@ -3,5 +3,6 @@
 pub mod device;
 pub mod folder;
 pub mod machine;
+pub mod raw;
 pub mod split;
 pub mod usage;

@@ -1,11 +1,12 @@
 //! One case of a sweep, and what came of it.
 
-use super::{Axis, SMALL_FOR_EACH_OUTLIER, Sweep};
+use super::sweep::{SMALL_FOR_EACH_OUTLIER, Sweep};
+use crate::grid::row::{self, Round};
 use crate::host::device::Device;
 use hdrhistogram::Histogram;
+use katydid_wal::testing::rate::Tally;
 use katydid_wal::testing::sizes;
 use katydid_wal::{InserterKind, Options};
-use katydid_workload::measure::Summary;
 use std::fmt;
 
 /// What is measured.
@@ -29,7 +30,7 @@ impl fmt::Display for Subject {
     }
 }
 
-/// See the head of [`super`].
+/// Everything that a run needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     pub sweep: Sweep,
@@ -48,24 +49,6 @@ pub struct Case {
 }
 
 impl Case {
-    /// What is on this axis.
-    pub fn at(&self, axis: Axis) -> Option<f64> {
-        match axis {
-            Axis::Threads => Some(self.threads as f64),
-            Axis::Record => Some(self.record as f64),
-            Axis::Outlier => self.outlier.map(|bytes| bytes as f64),
-            Axis::Slots => Some(self.slots as f64),
-            Axis::HopBytes => Some(self.hop_bytes as f64),
-            Axis::ChunkBytes => Some(self.chunk_bytes as f64),
-            Axis::WorkMicros => Some(self.work_ns / 1e3),
-        }
-    }
-
-    /// Whether it is what designs are compared with, and no design.
-    pub fn is_reference(&self) -> bool {
-        !matches!(self.subject, Subject::Design(_))
-    }
-
     /// The log's options, for a design.
     pub fn options(&self, inserter: InserterKind) -> Options {
         Options {
@@ -104,8 +87,8 @@ impl Case {
 
 /// What one run of a case found.
 #[derive(Debug, Clone)]
-pub struct Figures {
-    /// Records, or transactions where those are counted.
+pub struct Inserted {
+    /// Records, or transactions in the sweep of transactions.
     pub records: u64,
     pub records_per_second: f64,
     pub megabytes_per_second: f64,
@@ -123,47 +106,38 @@ pub struct Figures {
     pub events: Option<u64>,
 }
 
-/// A case and all its rounds.
-#[derive(Debug, Clone)]
-pub struct Row {
-    pub case: Case,
-    /// In the order in which they ran.
-    pub rounds: Vec<Figures>,
-}
-
-impl Row {
-    /// The round whose rate is the median; of an even number, the lower of the two in the middle.
-    pub fn median(&self) -> Option<&Figures> {
-        let mut all: Vec<&Figures> = self.rounds.iter().collect();
-        all.sort_by(|a, b| a.records_per_second.total_cmp(&b.records_per_second));
-        all.get(all.len().saturating_sub(1) / 2).copied()
-    }
-
-    /// The rates of the slowest and of the fastest round.
-    pub fn spread(&self) -> (f64, f64) {
-        let rates = self.rounds.iter().map(|round| round.records_per_second);
-        (rates.clone().fold(f64::MAX, f64::min), rates.fold(0.0, f64::max))
-    }
-
-    /// Times of all rounds together.
-    pub fn times(&self) -> Option<Summary> {
-        let mut all = self.rounds.iter().filter_map(|round| round.times.as_ref());
-        let mut sum = all.next()?.clone();
-        // All have the same bounds, so that none is refused.
-        all.for_each(|times| sum += times);
-        Some(Summary::of(&sum))
+impl Inserted {
+    /// What a tally of real threads says.
+    pub fn of_tally(tally: &Tally) -> Inserted {
+        Inserted {
+            records: tally.records,
+            records_per_second: tally.records_per_second(),
+            megabytes_per_second: tally.bytes as f64 / tally.seconds / 1e6,
+            of_one_thread: tally.of_one_thread,
+            travelled: tally.travelled,
+            times: None,
+            look_us: None,
+            refused: None,
+            events: None,
+        }
     }
 
     /// The share of bytes that was crawled, of those that the filled frontier went.
     pub fn crawled(&self) -> Option<f64> {
-        let (crawled, hopped) = self.median()?.travelled;
+        let (crawled, hopped) = self.travelled;
         (crawled + hopped > 0).then(|| crawled as f64 / (crawled + hopped) as f64)
     }
 }
 
-/// Times in nanoseconds, none told apart from a minute if it is longer.
-pub fn times() -> katydid_command::failure::Result<Histogram<u64>> {
-    Histogram::new_with_bounds(1, LONGEST, 2).map_err(katydid_command::failure::Failure::failed)
+impl Round for Inserted {
+    fn per_second(&self) -> f64 {
+        self.records_per_second
+    }
+
+    fn times(&self) -> Option<&Histogram<u64>> {
+        self.times.as_ref()
+    }
 }
 
-const LONGEST: u64 = 60_000_000_000;
+/// A case and its rounds.
+pub type Row = row::Row<Case, Inserted>;

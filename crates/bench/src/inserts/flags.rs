@@ -1,21 +1,22 @@
-//! What the command line says of sweeps, and the cases that come of it.
+//! Flags of the commands that run sweeps, and the cases that come of it.
 
 use super::case::{Case, Subject};
-use super::{Spec, Sweep, Where};
-use crate::grid::flags;
+use super::sweep::{Spec, Sweep, Threads};
+use crate::grid::flags::{self, or};
+use crate::grid::results::Files;
 use crate::host::device::Device;
 use clap::Args;
 use katydid_command::failure::{Failure, Result};
 use katydid_manycore::ring_bytes;
 use katydid_wal::{HEADER_BYTES, InserterKind, Options};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Most bytes of a record that is not split.
 const PIECE_BYTES_MAX: usize = 64 << 10;
 
-/// Flags of both commands. A list replaces the sweep's own.
+/// Flags of both commands. A list that is given replaces the sweep's own.
 #[derive(Debug, Args)]
-pub struct Grid {
+pub struct Sweeps {
     /// Sweeps, or `all`: threads, size, size-cached, outlier, slots, work, crawl, bitmap, stall, limits, txn (the last three on real threads only)
     #[arg(long, value_name = "NAMES", default_value = "threads", value_delimiter = ',')]
     pub sweep: Vec<String>,
@@ -66,11 +67,11 @@ pub enum World {
 
 impl World {
     fn runs(self, sweep: Sweep) -> bool {
-        self == World::Real || sweep.spec().runs == Where::Anywhere
+        self == World::Real || sweep.spec().runs == Threads::Anywhere
     }
 }
 
-impl Grid {
+impl Sweeps {
     /// The sweeps that were asked for, each once, in their own order.
     pub fn sweeps(&self, world: World) -> Result<Vec<Sweep>> {
         let known = || Sweep::ALL.into_iter().filter(|sweep| world.runs(*sweep));
@@ -92,7 +93,7 @@ impl Grid {
         }
         let asked: Vec<_> =
             known().filter(|sweep| all || self.sweep.iter().any(|name| name == sweep.name())).collect();
-        if asked.len() > 1 && self.svg.as_deref().is_some_and(is_svg) {
+        if asked.len() > 1 && self.files().has_one_chart() {
             return Err(Failure::usage("--svg must name a folder: each sweep has a chart of its own"));
         }
         Ok(asked)
@@ -228,19 +229,10 @@ impl Grid {
         sizes
     }
 
-    /// Where the chart of a sweep goes.
-    pub fn chart(&self, sweep: Sweep) -> Option<PathBuf> {
-        let svg = self.svg.as_ref()?;
-        Some(if is_svg(svg) { svg.clone() } else { svg.join(format!("{}.svg", sweep.name())) })
+    /// Where rows and charts go.
+    pub fn files(&self) -> Files {
+        Files { csv: self.csv.clone(), svg: self.svg.clone() }
     }
-}
-
-fn is_svg(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "svg")
-}
-
-fn or<'a, T>(given: &'a [T], own: &'a [T]) -> &'a [T] {
-    if given.is_empty() { own } else { given }
 }
 
 fn devices(sweep: Sweep) -> &'static [Option<Device>] {

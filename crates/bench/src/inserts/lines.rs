@@ -2,76 +2,117 @@
 //!
 //! Pure.
 
-use super::case::Row;
-use super::columns::Rows;
-use super::{Axis, Shown};
-use crate::grid::chart::{Line, Picture, Scale};
+use super::case::{Case, Row};
+use super::sweep::{Over, Shown, Sweep};
+use crate::grid::axis::{Axis, lines};
+use crate::grid::chart::{Picture, Scale};
+use crate::grid::columns::Rows;
 
-/// Every axis and its words, in the order in which they are drawn over if the sweep's own does not vary.
-const AXES: [(Axis, &str); 7] = [
-    (Axis::Threads, "threads"),
-    (Axis::Outlier, "bytes of the outlier"),
-    (Axis::Record, "bytes of a record"),
-    (Axis::Slots, "slots"),
-    (Axis::HopBytes, "bytes hopped over"),
-    (Axis::ChunkBytes, "bytes of a chunk"),
-    (Axis::WorkMicros, "us of other work"),
+/// Tells lines apart whether it varies or not.
+const SUBJECT: Axis<Case> = Axis::of_words("inserter", |case| case.subject.to_string());
+
+const DEVICE: Axis<Case> =
+    Axis::of_words("device", |case| case.device.map_or(String::new(), |device| device.name().to_owned()));
+
+/// What a chart can be drawn over, in this order if the sweep's own choice does not vary.
+const AXES: [(Over, Axis<Case>); 7] = [
+    (
+        Over::Threads,
+        Axis::of_numbers(
+            "threads",
+            Scale::Logarithmic,
+            |case| format!("{} threads", case.threads),
+            |case| Some(case.threads as f64),
+        ),
+    ),
+    (
+        Over::Outlier,
+        Axis::of_numbers(
+            "bytes of the outlier",
+            Scale::Logarithmic,
+            |case| format!("{} bytes of the outlier", case.outlier.unwrap_or(0)),
+            |case| case.outlier.map(|bytes| bytes as f64),
+        ),
+    ),
+    (
+        Over::Record,
+        Axis::of_numbers(
+            "bytes of a record",
+            Scale::Logarithmic,
+            |case| format!("{} bytes", case.record),
+            |case| Some(case.record as f64),
+        ),
+    ),
+    (
+        Over::Slots,
+        Axis::of_numbers(
+            "slots",
+            Scale::Linear,
+            |case| format!("{} slots", case.slots),
+            |case| Some(case.slots as f64),
+        ),
+    ),
+    (
+        Over::HopBytes,
+        Axis::of_numbers(
+            "bytes hopped over",
+            Scale::Logarithmic,
+            |case| format!("{} bytes hopped over", case.hop_bytes),
+            |case| Some(case.hop_bytes as f64),
+        ),
+    ),
+    (
+        Over::ChunkBytes,
+        Axis::of_numbers(
+            "bytes of a chunk",
+            Scale::Logarithmic,
+            |case| format!("{} bytes of a chunk", case.chunk_bytes),
+            |case| Some(case.chunk_bytes as f64),
+        ),
+    ),
+    (
+        Over::WorkMicros,
+        Axis::of_numbers(
+            "us of other work",
+            Scale::Linear,
+            |case| format!("{} us", case.work_ns / 1e3),
+            |case| Some(case.work_ns / 1e3),
+        ),
+    ),
 ];
 
-/// The chart of a sweep. Lines are told apart by everything that varies but what they are drawn over.
-pub fn picture(of: &Rows<'_>, title: String) -> Picture {
-    let spec = of.sweep.spec();
-    let first = of.rows.iter().find(|row| !row.case.is_reference());
-    let varies = |axis: Axis| {
-        let mut designs = of.rows.iter().filter(|row| !row.case.is_reference());
-        designs.any(|row| first.is_some_and(|first| first.case.at(axis) != row.case.at(axis)))
+/// The chart of a sweep.
+pub fn picture(of: &Rows<'_, Sweep>, title: String) -> Picture {
+    let spec = of.grid.spec();
+    let own = AXES.iter().filter(|(over, _)| *over == spec.over);
+    let varying = own.clone().chain(&AXES).find(|(_, axis)| of.varies_on(axis));
+    let (_, over) = varying.or(own.into_iter().next()).unwrap_or(&AXES[0]);
+    let varying = AXES.iter().map(|(_, axis)| axis).filter(|axis| of.varies_on(axis));
+    let apart: Vec<&Axis<Case>> = [&SUBJECT].into_iter().chain(varying).chain([&DEVICE]).collect();
+    let lines = lines(of.rows, over, &apart, |row| height(spec.shown, row));
+    let y_name = match spec.shown {
+        Shown::Bandwidth => "MB/s",
+        Shown::Rate => "records/s",
+        Shown::Crawled => "% crawled",
+        Shown::Standing => "p99 us",
     };
-    let over = if varies(spec.axis) { Some(spec.axis) } else { None };
-    let over = over.or_else(|| AXES.iter().map(|(axis, _)| *axis).find(|axis| varies(*axis)));
-    let over = over.unwrap_or(spec.axis);
-    let mut lines: Vec<Line> = Vec::new();
-    for row in of.rows {
-        let (Some(x), Some(y)) = (row.case.at(over), height(spec.shown, row)) else { continue };
-        let mut name = row.case.subject.to_string();
-        for (axis, what) in AXES.into_iter().filter(|(axis, _)| *axis != over && varies(*axis)) {
-            let short = what.trim_end_matches(" of a record").trim_end_matches(" of other work");
-            name += &format!(", {} {short}", row.case.at(axis).unwrap_or(0.0));
-        }
-        if let Some(device) = row.case.device {
-            name += &format!(", {}", device.name());
-        }
-        match lines.iter_mut().find(|line| line.name == name) {
-            Some(line) => line.points.push((x, y)),
-            None => lines.push(Line { name, points: vec![(x, y)] }),
-        }
-    }
-    let x_name = AXES.iter().find(|(axis, _)| *axis == over).map_or("", |(_, name)| name);
     Picture {
         title,
         subtitle: spec.about.to_owned(),
-        x_name: x_name.to_owned(),
-        y_name: match spec.shown {
-            Shown::Bandwidth => "MB/s",
-            Shown::Rate => "records/s",
-            Shown::Crawled => "% crawled",
-            Shown::Standing => "p99 us",
-        }
-        .to_owned(),
-        x_scale: if matches!(over, Axis::Slots | Axis::WorkMicros) {
-            Scale::Linear
-        } else {
-            Scale::Logarithmic
-        },
+        x_name: over.name.to_owned(),
+        y_name: y_name.to_owned(),
+        x_scale: over.scale_of(&lines),
         y_scale: if spec.shown == Shown::Crawled { Scale::Linear } else { Scale::Logarithmic },
         lines,
     }
 }
 
 fn height(shown: Shown, row: &Row) -> Option<f64> {
+    let round = row.median_round()?;
     match shown {
-        Shown::Bandwidth => row.median().map(|round| round.megabytes_per_second.max(0.1)),
-        Shown::Rate => row.median().map(|round| round.records_per_second.max(1.0)),
-        Shown::Crawled => row.crawled().map(|share| share * 100.0),
-        Shown::Standing => row.times().filter(|times| times.count > 0).map(|times| times.p99_us.max(0.1)),
+        Shown::Bandwidth => Some(round.megabytes_per_second.max(0.1)),
+        Shown::Rate => Some(round.records_per_second.max(1.0)),
+        Shown::Crawled => round.crawled().map(|share| share * 100.0),
+        Shown::Standing => row.summary().filter(|times| times.count > 0).map(|times| times.p99_us.max(0.1)),
     }
 }

@@ -1,12 +1,13 @@
 //! Cases on real threads, round by round.
 
-use super::case::{Case, Figures, Row, Subject};
+use super::case::{Case, Inserted, Row, Subject};
+use super::stall;
+use super::sweep::Sweep;
 use super::txn::{self, Stage};
-use super::{Sweep, stall};
 use crate::grid::turns::{GoOn, in_turn};
 use katydid_command::failure::Result;
 use katydid_wal::testing::limits::{bare_word, private_rings};
-use katydid_wal::testing::rate::{Load, Tally, run};
+use katydid_wal::testing::rate::{Load, run};
 use std::time::Duration;
 
 /// How to run.
@@ -26,41 +27,32 @@ impl Rounds<'_> {
     /// Runs every case as often as there are rounds.
     pub fn run(&self, sweep: Sweep, cases: Vec<Case>) -> Result<Vec<Row>> {
         let one = |case: &Case, _round| self.one(case);
-        let rows = in_turn(sweep.name(), self.rounds, cases, self.go_on, Case::words, one)?;
-        Ok(rows.into_iter().map(|(case, rounds)| Row { case, rounds }).collect())
+        in_turn(sweep.name(), self.rounds, cases, self.go_on, Case::words, one)
     }
 
-    fn one(&self, case: &Case) -> Result<Figures> {
+    fn one(&self, case: &Case) -> Result<Inserted> {
         let work = (case.work_ns * self.turns) as u64;
         let inserter = match case.subject {
             Subject::Design(inserter) => inserter,
             Subject::PrivateRings => {
-                return Ok(figures(&private_rings(case.ring_bytes, case.threads, case.record, self.time)));
+                return Ok(Inserted::of_tally(&private_rings(
+                    case.ring_bytes,
+                    case.threads,
+                    case.record,
+                    self.time,
+                )));
             }
-            Subject::BareWord => return Ok(figures(&bare_word(case.ring_bytes, case.record, self.time))),
+            Subject::BareWord => {
+                return Ok(Inserted::of_tally(&bare_word(case.ring_bytes, case.record, self.time)));
+            }
         };
         match (case.sweep, &self.stage) {
             (Sweep::Stall, _) => stall::measure(case, inserter, work, self.time),
             (Sweep::Txn, Some(stage)) => txn::measure(case, inserter, self.time, stage),
             _ => {
                 let load = Load { threads: case.threads, sizes: case.sizes(), work, time: self.time };
-                Ok(figures(&run(&case.options(inserter), &load, |_, _| ())))
+                Ok(Inserted::of_tally(&run(&case.options(inserter), &load, |_, _| ())))
             }
         }
-    }
-}
-
-/// What a tally says.
-pub fn figures(tally: &Tally) -> Figures {
-    Figures {
-        records: tally.records,
-        records_per_second: tally.records_per_second(),
-        megabytes_per_second: tally.bytes as f64 / tally.seconds / 1e6,
-        of_one_thread: tally.of_one_thread,
-        travelled: tally.travelled,
-        times: None,
-        look_us: None,
-        refused: None,
-        events: None,
     }
 }

@@ -12,7 +12,8 @@
 //!    and what is shorter than that is mostly not seen: the distance is reported.
 //! 3. While all appenders are refused room nobody looks: that time counts, as the frontier stood still in it.
 
-use super::case::{self, Case, Figures};
+use super::case::{Case, Inserted};
+use crate::grid::row;
 use hdrhistogram::Histogram;
 use katydid_command::failure::{Failure, Result};
 use katydid_wal::InserterKind;
@@ -20,13 +21,6 @@ use katydid_wal::testing::rate::{Load, run};
 use katydid_wal::testing::rig::Rig;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-
-/// Printed with the figures.
-pub const NOTE: &str = "a standstill is the time between the first look that finds the filled frontier at a place with reserved bytes \
-                        behind it and the first that finds it elsewhere. The appenders look, after every eighth insert of each; \
-                        `look` is the mean time between two looks, below which a standstill is mostly not seen. A look makes `chunked` \
-                        seal its open chunks. With `mutex` next to nothing is reserved and not filled: who is preempted there holds up \
-                        the others before they reserve, which this does not show";
 
 /// Inserts between two looks of a thread.
 const EVERY: u64 = 8;
@@ -55,8 +49,8 @@ impl Found {
 }
 
 /// Runs a case.
-pub fn measure(case: &Case, inserter: InserterKind, work: u64, time: Duration) -> Result<Figures> {
-    let found = Mutex::new(Found { times: case::times()?, looks: 0, standing: None });
+pub fn measure(case: &Case, inserter: InserterKind, work: u64, time: Duration) -> Result<Inserted> {
+    let found = Mutex::new(Found { times: row::times()?, looks: 0, standing: None });
     let load = Load { threads: case.threads, sizes: case.sizes(), work, time };
     let tally = run(&case.options(inserter), &load, |rig: &Rig, number| {
         if number.is_multiple_of(EVERY)
@@ -71,10 +65,10 @@ pub fn measure(case: &Case, inserter: InserterKind, work: u64, time: Duration) -
     if found.looks == 0 {
         return Err(Failure::failed("nobody looked at the frontier: the run was too short"));
     }
-    Ok(Figures {
+    Ok(Inserted {
         times: Some(found.times),
         look_us: Some(tally.seconds * 1e6 / found.looks as f64),
-        ..super::real::figures(&tally)
+        ..Inserted::of_tally(&tally)
     })
 }
 
@@ -85,7 +79,7 @@ mod tests {
     #[test]
     fn a_standstill_lasts_from_the_look_that_finds_it_to_the_one_that_finds_it_over() {
         let begin = Instant::now();
-        let mut found = Found { times: case::times().unwrap(), looks: 0, standing: None };
+        let mut found = Found { times: row::times().unwrap(), looks: 0, standing: None };
         let mut look = |reserved, filled, us| found.look(reserved, filled, begin + Duration::from_micros(us));
         look(100, 100, 0);
         // A hole at 100, seen three times, filled at 50 us; another one there at once, seen once.

@@ -7,7 +7,8 @@
 //! The log lives in a folder that is made for the sweep and removed after it, or in memory; its segments are used again by case after
 //! case, so that only the first pays for filling them with zeros.
 
-use super::case::{self, Case, Figures};
+use super::case::{Case, Inserted};
+use crate::grid::row;
 use crate::host::device::{Device, MethodName};
 use crate::host::folder::{self, Found};
 use hdrhistogram::Histogram;
@@ -21,11 +22,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-
-/// Printed with the figures.
-pub const NOTE: &str = "threads append three records of the size given and a commit record of 48 bytes, and go on until --in-flight \
-                        commits each wait to be durable; `refused` appends found no segment prepared and were tried again. Times are from the commit's append to its callback. Memory is a device that \
-                        takes next to no time";
 
 const RECORDS: usize = 3;
 const SEGMENT_BYTES: u64 = 16 << 20;
@@ -80,7 +76,7 @@ struct Done {
 }
 
 /// Runs a case.
-pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &Stage) -> Result<Figures> {
+pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &Stage) -> Result<Inserted> {
     let directory = match case.device {
         Some(Device::File) => &stage.files,
         _ => &stage.memory,
@@ -109,9 +105,9 @@ pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &Stag
         first.zip(last).map_or(0.0, |(first, last)| last.duration_since(first).as_secs_f64()).max(1e-9);
     let counts = done.iter().map(|thread| thread.transactions);
     let records: u64 = counts.clone().sum();
-    let mut times = case::times()?;
+    let mut times = row::times()?;
     done.iter().for_each(|thread| times += &thread.times);
-    Ok(Figures {
+    Ok(Inserted {
         records,
         records_per_second: records as f64 / seconds,
         megabytes_per_second: bytes as f64 / seconds / 1e6,
@@ -140,7 +136,7 @@ fn threads(log: &Log, case: &Case, time: Duration, in_flight: usize) -> Result<V
     for number in 0..case.threads {
         let session = log.session().map_err(Failure::failed)?;
         let payload = vec![number as u8; case.record - HEADER_BYTES];
-        let times = Arc::new(Mutex::new(case::times()?));
+        let times = Arc::new(Mutex::new(row::times()?));
         clients.push(Client {
             session,
             payload,

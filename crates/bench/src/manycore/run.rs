@@ -2,12 +2,13 @@
 
 use super::compare;
 use super::simulate::simulate;
+use crate::grid::columns::Setting;
 use crate::grid::flags;
-use crate::inserts::Sweep;
-use crate::inserts::case::{Case, Figures, Row};
-use crate::inserts::columns::Setting;
-use crate::inserts::flags::{Grid, World};
-use crate::inserts::show::{Swept, legend, write};
+use crate::grid::results::Results;
+use crate::inserts::case::{Case, Inserted, Row};
+use crate::inserts::flags::{Sweeps, World};
+use crate::inserts::rows::legend;
+use crate::inserts::sweep::Sweep;
 use clap::Args;
 use katydid_command::built::{COMMIT, VERSION};
 use katydid_command::failure::{Failure, Result};
@@ -35,7 +36,7 @@ pub struct Run {
     #[arg(long, value_name = "NAME|FILE")]
     machine: String,
     #[command(flatten)]
-    grid: Grid,
+    sweeps: Sweeps,
     /// Simulated milliseconds of each run
     #[arg(long, value_name = "N", default_value = "5")]
     millis: f64,
@@ -46,10 +47,6 @@ pub struct Run {
     #[arg(long, value_name = "N", default_value = "1", value_parser = flags::rounds)]
     rounds: usize,
 }
-
-/// Printed with sweeps whose figures the model cannot have.
-const CACHES: &str =
-    "the sizes of caches are not modelled: here the small ring only bounds how far reservations run ahead";
 
 pub(super) fn machine(name: &str) -> Result<Machine> {
     let text = match Machine::built_in(name) {
@@ -70,11 +67,11 @@ pub(super) fn machine(name: &str) -> Result<Machine> {
 impl Run {
     pub fn run(self) -> Result<()> {
         let machine = machine(&self.machine)?;
-        let designs: Vec<String> = self.grid.designs()?.iter().map(ToString::to_string).collect();
-        let sweeps = self.grid.sweeps(World::Virtual)?;
+        let designs: Vec<String> = self.sweeps.designs()?.iter().map(ToString::to_string).collect();
+        let sweeps = self.sweeps.sweeps(World::Virtual)?;
         let cases = sweeps
             .iter()
-            .map(|&sweep| Ok((sweep, self.grid.cases(sweep, machine.cores)?)))
+            .map(|&sweep| Ok((sweep, self.sweeps.cases(sweep, machine.cores)?)))
             .collect::<Result<Vec<_>>>()?;
         let setting = Setting {
             commit: COMMIT,
@@ -82,30 +79,30 @@ impl Run {
             title: format!("{}, simulated: {}", self.machine, machine.summary),
             millis: self.millis,
             seed: Some(self.seed),
-            in_flight: 0,
+            ..Setting::default()
         };
-        let mut out = Output::new();
-        out.line(format!("katydid {VERSION}: inserts by virtual threads"))?;
-        out.line(format!(
-            "simulated: {}; {} cores, {} ms, seed {}, rounds {}; no device, no durability",
-            machine.summary, machine.cores, self.millis, self.seed, self.rounds
-        ))?;
-        out.line("")?;
+        let mut results = Results::new(
+            self.sweeps.files(),
+            &[
+                format!("katydid {VERSION}: inserts by virtual threads"),
+                format!(
+                    "simulated: {}; {} cores, {} ms, seed {}, rounds {}; no device, no durability",
+                    machine.summary, machine.cores, self.millis, self.seed, self.rounds
+                ),
+            ],
+        )?;
         let since = Instant::now();
-        let (mut swept, mut events) = (Vec::new(), 0);
         for (sweep, cases) in cases {
-            let done = Swept { sweep, rows: self.simulate(&machine, sweep, cases)? };
-            done.print(&mut out, &setting, if sweep == Sweep::SizeCached { &[CACHES] } else { &[] })?;
-            let rounds = done.rows.iter().flat_map(|row| &row.rounds);
-            events += rounds.filter_map(|round| round.events).sum::<u64>();
-            swept.push(done);
-            write(&self.grid, &setting, &swept)?;
+            results.add(sweep, self.simulate(&machine, sweep, cases)?, setting.clone())?;
         }
         let seconds = since.elapsed().as_secs_f64();
-        legend(&mut out, &setting, &swept)?;
-        out.line("")?;
-        self.compare(&mut out, &machine, &designs)?;
-        out.flush()?;
+        let rows: Vec<&Row> = results.rows().collect();
+        let events: u64 = rows.iter().flat_map(|row| &row.rounds).filter_map(|round| round.events).sum();
+        let mut legend = legend(&setting, &rows);
+        legend.push(String::new());
+        results.end(&legend)?;
+        self.compare(&mut results.out, &machine, &designs)?;
+        results.out.flush()?;
         // Not with the figures, which are the same every time.
         eprintln!("{events} events in {seconds:.1} s, {:.1} million a second", events as f64 / seconds / 1e6);
         Ok(())
@@ -117,7 +114,7 @@ impl Run {
         let outcomes = simulate(machine, sweep.name(), plans.collect())?;
         let rounds: Vec<_> = outcomes.chunks(cases.len().max(1)).collect();
         let row = |(at, case)| {
-            let rounds = rounds.iter().map(|round| figures(&round[at])).collect();
+            let rounds = rounds.iter().map(|round| inserted(&round[at])).collect();
             Row { case, rounds }
         };
         Ok(cases.into_iter().enumerate().map(row).collect())
@@ -149,8 +146,8 @@ impl Run {
     }
 }
 
-fn figures(outcome: &Outcome) -> Figures {
-    Figures {
+fn inserted(outcome: &Outcome) -> Inserted {
+    Inserted {
         records: outcome.records,
         records_per_second: outcome.records_per_second,
         megabytes_per_second: outcome.megabytes_per_second,

@@ -2,9 +2,9 @@
 //!
 //! Pure.
 
-use super::{Axis, BLOCKING, Given, IN_FLIGHT, MS, Spec, or};
+use super::spec::{BLOCKING, IN_FLIGHT, ListFlag, Lists, MS, Spec, syncs_called};
 use crate::commits::case::{Case, Work};
-use crate::commits::flags::syncs_called;
+use crate::grid::flags::or;
 use crate::host::device::{Device, MethodName};
 use katydid::LockRelease;
 use katydid_wal::{Durability, InserterKind, SyncKind};
@@ -16,7 +16,7 @@ pub const THREE: Spec = Spec {
     saw: "no gain without contention, 2 times at 100 us and up to 35 times at 10 ms with a skew around 1, less beyond",
     note: "skew is that of tellers and of the accounts of a branch; a lock is held for the transaction only, or until its commit \
            is durable",
-    varies: &[Axis::Threads, Axis::Sync, Axis::Skew, Axis::Delay],
+    varies: &[ListFlag::Threads, ListFlag::Sync, ListFlag::Skew, ListFlag::Delay],
     method: MethodName::Direct,
     device: Device::File,
     seconds: 0.3,
@@ -29,7 +29,7 @@ pub const FOUR: Spec = Spec {
     saw: "without, switches grow with the clients, system time too, and processors idle; with, both stay nearly constant and all \
           processors are used",
     note: "clients with one transaction in flight block in each commit; the others go on with the next (flush pipelining)",
-    varies: &[Axis::Threads, Axis::Sync, Axis::InFlight],
+    varies: &[ListFlag::Threads, ListFlag::Sync, ListFlag::InFlight],
     method: MethodName::Direct,
     device: Device::File,
     seconds: 0.5,
@@ -42,7 +42,7 @@ pub const FIVE: Spec = Spec {
     saw: "the baseline falls behind at once; flush pipelining does as well as the unsafe asynchronous commit, up to 22 % above it",
     note: "baseline: per-commit, blocking, where there is that protocol. Asynchronous, unsafe: told when it is written (survives \
            the process) or buffered (survives nothing). Pipelined and adaptive with transactions in flight; adaptive blocking too",
-    varies: &[Axis::Threads, Axis::InFlight],
+    varies: &[ListFlag::Threads, ListFlag::InFlight],
     method: MethodName::Direct,
     device: Device::File,
     seconds: 0.5,
@@ -57,19 +57,19 @@ pub const NINE: Spec = Spec {
     note: "UpdateLocation of TATP is an update of a single row; here it is one of a key of 20 bytes. `baseline`: a flusher of its own that \
            groups commits, clients that block, one mutex around the log buffer, locks held until the commit is durable. Then each step on top of those \
            before it; `ours` is adaptive with inserter marks and transactions in flight",
-    varies: &[Axis::Threads, Axis::InFlight],
+    varies: &[ListFlag::Threads, ListFlag::InFlight],
     method: MethodName::Direct,
     device: Device::File,
     seconds: 0.4,
     rounds: 3,
 };
 
-pub fn three(given: &Given, plain: &Case) -> Vec<Case> {
+pub fn three(lists: &Lists, plain: &Case) -> Vec<Case> {
     let mut cases = Vec::new();
-    for &sync in or(&given.syncs, &[SyncKind::default()]) {
-        for &threads in or(&given.threads, &[128]) {
-            for &delay in or(&given.delays, &[Duration::ZERO, MS / 10, MS, MS * 10]) {
-                for &skew in or(&given.skews, &[0.0, 0.85, 1.25, 2.0]) {
+    for &sync in or(&lists.syncs, &[SyncKind::default()]) {
+        for &threads in or(&lists.threads, &[128]) {
+            for &delay in or(&lists.delays, &[Duration::ZERO, MS / 10, MS, MS * 10]) {
+                for &skew in or(&lists.skews, &[0.0, 0.85, 1.25, 2.0]) {
                     cases.extend([LockRelease::AfterDurable, LockRelease::Early].map(|release| Case {
                         work: Work::Tpcb { skew },
                         sync,
@@ -85,12 +85,12 @@ pub fn three(given: &Given, plain: &Case) -> Vec<Case> {
     cases
 }
 
-pub fn four(given: &Given, plain: &Case) -> Vec<Case> {
+pub fn four(lists: &Lists, plain: &Case) -> Vec<Case> {
     let own = syncs_called(&["per-commit", "pipelined", "adaptive"]);
-    let in_flight: Vec<usize> = [BLOCKING].iter().chain(or(&given.in_flight, IN_FLIGHT)).copied().collect();
+    let in_flight: Vec<usize> = [BLOCKING].iter().chain(or(&lists.in_flight, IN_FLIGHT)).copied().collect();
     let mut cases = Vec::new();
-    for &threads in or(&given.threads, &[1, 4, 16, 64]) {
-        for &sync in or(&given.syncs, &own) {
+    for &threads in or(&lists.threads, &[1, 4, 16, 64]) {
+        for &sync in or(&lists.syncs, &own) {
             // Who syncs each commit for itself has nothing to pipeline.
             let pipelines = sync.to_string().replace('_', "-") != "per-commit";
             let in_flight = in_flight.iter().filter(|many| pipelines || **many == BLOCKING);
@@ -100,10 +100,10 @@ pub fn four(given: &Given, plain: &Case) -> Vec<Case> {
     cases
 }
 
-pub fn five(given: &Given, plain: &Case) -> Vec<Case> {
-    let in_flight = or(&given.in_flight, IN_FLIGHT);
+pub fn five(lists: &Lists, plain: &Case) -> Vec<Case> {
+    let in_flight = or(&lists.in_flight, IN_FLIGHT);
     let mut cases = Vec::new();
-    for &threads in or(&given.threads, &[1, 4, 16, 64]) {
+    for &threads in or(&lists.threads, &[1, 4, 16, 64]) {
         let case =
             |sync, durability, in_flight| Case { threads, sync, durability, in_flight, ..plain.clone() };
         let baseline = syncs_called(&["per-commit", "grouped"]);
@@ -119,10 +119,10 @@ pub fn five(given: &Given, plain: &Case) -> Vec<Case> {
     cases
 }
 
-pub fn nine(given: &Given, plain: &Case) -> Vec<Case> {
+pub fn nine(lists: &Lists, plain: &Case) -> Vec<Case> {
     let mut cases = Vec::new();
-    for &threads in or(&given.threads, &[1, 4, 16, 64]) {
-        for &in_flight in or(&given.in_flight, IN_FLIGHT) {
+    for &threads in or(&lists.threads, &[1, 4, 16, 64]) {
+        for &in_flight in or(&lists.in_flight, IN_FLIGHT) {
             let baseline = Case {
                 work: Work::Updates,
                 system: Some("baseline"),

@@ -2,9 +2,9 @@
 //!
 //! Pure.
 
-use super::{Axis, BLOCKING, Given, IN_FLIGHT, Spec, or};
+use super::spec::{BLOCKING, IN_FLIGHT, ListFlag, Lists, Spec, syncs_called};
 use crate::commits::case::{Case, Work};
-use crate::commits::flags::syncs_called;
+use crate::grid::flags::or;
 use crate::host::device::{Device, MethodName};
 
 pub const FOURTEEN: Spec = Spec {
@@ -14,7 +14,7 @@ pub const FOURTEEN: Spec = Spec {
           the size",
     note: "inserts into the store by 32 clients that block and by 4 that do not, and records in the log alone; `to best` is the \
            log's bandwidth to the device's best sequential durable writes of the same round",
-    varies: &[Axis::Payload, Axis::Sync, Axis::InFlight],
+    varies: &[ListFlag::Payload, ListFlag::Sync, ListFlag::InFlight],
     method: MethodName::Direct,
     device: Device::File,
     seconds: 0.35,
@@ -27,24 +27,24 @@ pub const EIGHTEEN: Spec = Spec {
     saw: "64 KiB answers ten times sooner, 512 KiB moves twice the bytes (6.9 against 3.2 GiB/s): its users must choose",
     note: "the log alone, 32 blocking clients and 2 with 1,000 commits in flight. Without a unit a write takes whatever there is, up to 1 MiB \
            and half the ring",
-    varies: &[Axis::Payload, Axis::Sync, Axis::IoUnit],
+    varies: &[ListFlag::Payload, ListFlag::Sync, ListFlag::IoUnit],
     method: MethodName::Direct,
     device: Device::File,
     seconds: 0.6,
     rounds: 3,
 };
 
-pub fn fourteen(given: &Given, plain: &Case) -> Vec<Case> {
+pub fn fourteen(lists: &Lists, plain: &Case) -> Vec<Case> {
     let own = syncs_called(&["per-commit", "pipelined", "adaptive"]);
     let mut cases = Vec::new();
-    for &payload in or(&given.payloads, &[512, 1024, 2048, 3072, 4096, 5120]) {
-        for &sync in or(&given.syncs, &own) {
+    for &payload in or(&lists.payloads, &[512, 1024, 2048, 3072, 4096, 5120]) {
+        for &sync in or(&lists.syncs, &own) {
             let insert = Work::Inserts { value: payload };
             cases.push(Case { work: insert, sync, threads: 32, ..plain.clone() });
             if sync.to_string().replace('_', "-") == "per-commit" {
                 continue;
             }
-            for &in_flight in or(&given.in_flight, IN_FLIGHT) {
+            for &in_flight in or(&lists.in_flight, IN_FLIGHT) {
                 cases.push(Case { work: insert, sync, threads: 4, in_flight, ..plain.clone() });
             }
             let log = Work::Log { payload };
@@ -54,13 +54,13 @@ pub fn fourteen(given: &Given, plain: &Case) -> Vec<Case> {
     cases
 }
 
-pub fn eighteen(given: &Given, plain: &Case) -> Vec<Case> {
+pub fn eighteen(lists: &Lists, plain: &Case) -> Vec<Case> {
     let own = syncs_called(&["pipelined", "adaptive"]);
     let units: Vec<_> =
-        or(&given.io_units, &[64 << 10, 512 << 10]).iter().copied().map(Some).chain([None]).collect();
+        or(&lists.io_units, &[64 << 10, 512 << 10]).iter().copied().map(Some).chain([None]).collect();
     let mut cases = Vec::new();
-    for &payload in or(&given.payloads, &[120, 4096]) {
-        for &sync in or(&given.syncs, &own) {
+    for &payload in or(&lists.payloads, &[120, 4096]) {
+        for &sync in or(&lists.syncs, &own) {
             for &io_unit in &units {
                 for (threads, in_flight) in [(32, BLOCKING), (2, 1000)] {
                     let work = Work::Log { payload };

@@ -2,8 +2,9 @@
 //!
 //! Pure.
 
-use super::{Axis, Given, Spec, or};
+use super::spec::{ListFlag, Lists, Spec};
 use crate::commits::case::{Case, Work};
+use crate::grid::flags::or;
 use crate::host::device::{Device, MethodName};
 use katydid_wal::SyncKind;
 
@@ -15,7 +16,7 @@ pub const FIVE: Spec = Spec {
           4.1, 1.7 and 1.6 times with searches",
     note: "times are those of inserts and updates; transactions a second count searches too. Through the page cache, as in the paper: a \
            direct write is on the device when it is done, so that who writes before asking for a sync has nothing left to share",
-    varies: &[Axis::Threads, Axis::Sync],
+    varies: &[ListFlag::Threads, ListFlag::Sync],
     method: MethodName::Buffered,
     device: Device::File,
     seconds: 0.3,
@@ -28,7 +29,7 @@ pub const SIX: Spec = Spec {
     saw: "aggregated over grouped: 6.4, 3.3, 2.3, 1.7 and 1.4 times at 8, 16, 32, 64 and 128 threads",
     note: "on one table with a secondary index, rows drawn all alike. Through the page cache, as in the paper. After each run all rows were there, \
            and the index led to each",
-    varies: &[Axis::Threads, Axis::Sync],
+    varies: &[ListFlag::Threads, ListFlag::Sync],
     method: MethodName::Buffered,
     device: Device::File,
     seconds: 0.3,
@@ -42,18 +43,18 @@ pub const TABLE_ONE: Spec = Spec {
           syncs there, with 4.4 to 11.4 requests in each",
     note: "means of one commit in us: until it was told; waiting for the lock, if it was the one to sync; in writes and syncs; waiting for \
            somebody else's. Locks and syncs are of a run; released: told by somebody else's sync",
-    varies: &[Axis::Threads, Axis::Sync],
+    varies: &[ListFlag::Threads, ListFlag::Sync],
     method: MethodName::Buffered,
     device: Device::File,
     seconds: 0.5,
     rounds: 3,
 };
 
-pub fn threads_and_syncs(given: &Given, plain: &Case, works: &[Work]) -> Vec<Case> {
+pub fn threads_and_syncs(lists: &Lists, plain: &Case, works: &[Work]) -> Vec<Case> {
     let mut cases = Vec::new();
     for &work in works {
-        for &threads in or(&given.threads, &[8, 16, 32, 64, 128]) {
-            let syncs = or(&given.syncs, &SyncKind::ALL).iter();
+        for &threads in or(&lists.threads, &[8, 16, 32, 64, 128]) {
+            let syncs = or(&lists.syncs, &SyncKind::ALL).iter();
             cases.extend(syncs.map(|&sync| Case { work, threads, sync, ..plain.clone() }));
         }
     }

@@ -3,15 +3,16 @@
 //! Pure. A file for each paper. A list that the command line gives replaces the figure's own; one that the figure does not vary is refused.
 
 mod aether;
+pub mod cicada;
 mod eleda;
 mod flushing;
+pub mod nvram;
+pub mod spec;
 mod systems;
 
 use super::case::{Case, Work};
-use crate::host::device::{Device, MethodName};
 use katydid_command::failure::{Failure, Result};
-use katydid_wal::{InserterKind, LogKind, SyncKind};
-use std::time::Duration;
+use spec::{ListFlag, Lists, Spec};
 
 /// A figure or table of a paper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,72 +34,6 @@ pub enum Figure {
     Eleda18,
     Eleda19,
 }
-
-/// What can be given as a list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Axis {
-    Threads,
-    Sync,
-    Skew,
-    Delay,
-    Payload,
-    IoUnit,
-    InFlight,
-}
-
-impl Axis {
-    pub fn flag(self) -> &'static str {
-        match self {
-            Axis::Threads => "--threads",
-            Axis::Sync => "--sync",
-            Axis::Skew => "--skew",
-            Axis::Delay => "--delay",
-            Axis::Payload => "--payload",
-            Axis::IoUnit => "--io-unit",
-            Axis::InFlight => "--in-flight",
-        }
-    }
-}
-
-/// A figure in words.
-#[derive(Debug, Clone, Copy)]
-pub struct Spec {
-    pub name: &'static str,
-    /// What it shows, and where it is.
-    pub about: &'static str,
-    /// What the paper saw.
-    pub saw: &'static str,
-    /// What is to be known about ours.
-    pub note: &'static str,
-    /// What may be given.
-    pub varies: &'static [Axis],
-    /// How the log's bytes travel, if nothing else is asked for.
-    pub method: MethodName,
-    /// Where the log is, if nothing else is asked for.
-    pub device: Device,
-    /// Of each run, and how many of each: about a minute together, with opening, reading and adding up.
-    pub seconds: f64,
-    pub rounds: usize,
-}
-
-/// What the command line gives; what is empty is the figure's own.
-#[derive(Debug, Clone, Default)]
-pub struct Given {
-    pub threads: Vec<usize>,
-    pub syncs: Vec<SyncKind>,
-    pub skews: Vec<f64>,
-    pub delays: Vec<Duration>,
-    pub payloads: Vec<usize>,
-    pub io_units: Vec<usize>,
-    pub in_flight: Vec<usize>,
-    pub inserter: InserterKind,
-    pub log: LogKind,
-}
-
-const MS: Duration = Duration::from_millis(1);
-const BLOCKING: usize = 1;
-/// What transactions the clients of a figure have in flight, if they do not block in each.
-const IN_FLIGHT: &[usize] = &[100];
 
 impl Figure {
     pub const ALL: [Figure; 14] = [
@@ -142,42 +77,42 @@ impl Figure {
     }
 
     /// The cases, given what the command line says.
-    pub fn cases(self, given: &Given) -> Result<Vec<Case>> {
-        self.check(given)?;
-        let plain = Case { log: given.log, inserter: given.inserter, ..Case::new(Work::Tpcb { skew: 0.0 }) };
+    pub fn cases(self, lists: &Lists) -> Result<Vec<Case>> {
+        self.check(lists)?;
+        let plain = Case { log: lists.log, inserter: lists.inserter, ..Case::new(Work::Tpcb { skew: 0.0 }) };
         Ok(match self {
-            Figure::Aether3 => aether::three(given, &plain),
-            Figure::Aether4 => aether::four(given, &plain),
-            Figure::Aether5 => aether::five(given, &plain),
-            Figure::Aether9 => aether::nine(given, &plain),
+            Figure::Aether3 => aether::three(lists, &plain),
+            Figure::Aether4 => aether::four(lists, &plain),
+            Figure::Aether5 => aether::five(lists, &plain),
+            Figure::Aether9 => aether::nine(lists, &plain),
             Figure::Flushing5 => flushing::threads_and_syncs(
-                given,
+                lists,
                 &plain,
                 &[Work::Inserts { value: 100 }, Work::UpdateSearch { value: 100 }],
             ),
             Figure::FlushingTable1 => {
-                flushing::threads_and_syncs(given, &plain, &[Work::Inserts { value: 100 }])
+                flushing::threads_and_syncs(lists, &plain, &[Work::Inserts { value: 100 }])
             }
-            Figure::Flushing6 => flushing::threads_and_syncs(given, &plain, &[Work::Sysbench]),
-            Figure::Eleda8 => systems::side_by_side(given, &plain, systems::KEY_VALUE),
-            Figure::Eleda10 => systems::side_by_side(given, &plain, Work::Sysbench),
-            Figure::Eleda12 => systems::side_by_side(given, &plain, Work::Pair),
-            Figure::Eleda13 => systems::thirteen(given, &plain),
-            Figure::Eleda14 => eleda::fourteen(given, &plain),
-            Figure::Eleda18 => eleda::eighteen(given, &plain),
-            Figure::Eleda19 => systems::nineteen(given, &plain),
+            Figure::Flushing6 => flushing::threads_and_syncs(lists, &plain, &[Work::Sysbench]),
+            Figure::Eleda8 => systems::side_by_side(lists, &plain, systems::KEY_VALUE),
+            Figure::Eleda10 => systems::side_by_side(lists, &plain, Work::Sysbench),
+            Figure::Eleda12 => systems::side_by_side(lists, &plain, Work::Pair),
+            Figure::Eleda13 => systems::thirteen(lists, &plain),
+            Figure::Eleda14 => eleda::fourteen(lists, &plain),
+            Figure::Eleda18 => eleda::eighteen(lists, &plain),
+            Figure::Eleda19 => systems::nineteen(lists, &plain),
         })
     }
 
-    fn check(self, given: &Given) -> Result<()> {
+    fn check(self, lists: &Lists) -> Result<()> {
         let lists = [
-            (Axis::Threads, given.threads.is_empty()),
-            (Axis::Sync, given.syncs.is_empty()),
-            (Axis::Skew, given.skews.is_empty()),
-            (Axis::Delay, given.delays.is_empty()),
-            (Axis::Payload, given.payloads.is_empty()),
-            (Axis::IoUnit, given.io_units.is_empty()),
-            (Axis::InFlight, given.in_flight.is_empty()),
+            (ListFlag::Threads, lists.threads.is_empty()),
+            (ListFlag::Sync, lists.syncs.is_empty()),
+            (ListFlag::Skew, lists.skews.is_empty()),
+            (ListFlag::Delay, lists.delays.is_empty()),
+            (ListFlag::Payload, lists.payloads.is_empty()),
+            (ListFlag::IoUnit, lists.io_units.is_empty()),
+            (ListFlag::InFlight, lists.in_flight.is_empty()),
         ];
         let spec = self.spec();
         match lists.into_iter().find(|(axis, empty)| !empty && !spec.varies.contains(axis)) {
@@ -193,8 +128,4 @@ impl Figure {
             None => Ok(()),
         }
     }
-}
-
-fn or<'a, T>(given: &'a [T], own: &'a [T]) -> &'a [T] {
-    if given.is_empty() { own } else { given }
 }

@@ -3,8 +3,9 @@
 //! Pure. `vanilla` is what WiredTiger does: groups form in the log buffer, and whoever gets the sync lock syncs. `ELEDA` has a list of what is
 //! filled for each thread, a flusher of its own with a unit of 64 KiB, and clients that are called back.
 
-use super::{Axis, Given, IN_FLIGHT, Spec, or};
+use super::spec::{IN_FLIGHT, ListFlag, Lists, Spec};
 use crate::commits::case::{Case, Work};
+use crate::grid::flags::or;
 use crate::host::device::{Device, MethodName};
 use katydid_wal::{InserterKind, SyncKind};
 
@@ -21,7 +22,7 @@ const PLAIN: Spec = Spec {
     note: "`vanilla` has inserter consolidated, protocol grouped and clients that block; once more with its log in memory. `ELEDA` has inserter \
            grasshopper, protocol pipelined with writes of at most 64 KiB, and transactions in flight. `ours` is adaptive with marks, with \
            as many in flight and with clients that block. Percentiles are those of writing transactions",
-    varies: &[Axis::Threads, Axis::InFlight],
+    varies: &[ListFlag::Threads, ListFlag::InFlight],
     method: MethodName::Direct,
     device: Device::File,
     seconds: 0.3,
@@ -102,11 +103,11 @@ impl Systems {
     }
 }
 
-fn every(given: &Given, plain: &Case, works: &[Work], of: impl Fn(Systems) -> Vec<Case>) -> Vec<Case> {
+fn every(lists: &Lists, plain: &Case, works: &[Work], of: impl Fn(Systems) -> Vec<Case>) -> Vec<Case> {
     let mut cases = Vec::new();
     for &work in works {
-        for &threads in or(&given.threads, &[1, 2, 8, 32]) {
-            for &in_flight in or(&given.in_flight, IN_FLIGHT) {
+        for &threads in or(&lists.threads, &[1, 2, 8, 32]) {
+            for &in_flight in or(&lists.in_flight, IN_FLIGHT) {
                 cases.extend(of(Systems::of(plain, work, threads, in_flight)));
             }
         }
@@ -114,13 +115,13 @@ fn every(given: &Given, plain: &Case, works: &[Work], of: impl Fn(Systems) -> Ve
     cases
 }
 
-pub fn side_by_side(given: &Given, plain: &Case, work: Work) -> Vec<Case> {
-    every(given, plain, &[work], |of| vec![of.vanilla, of.in_memory, of.eleda, of.ours, of.blocking])
+pub fn side_by_side(lists: &Lists, plain: &Case, work: Work) -> Vec<Case> {
+    every(lists, plain, &[work], |of| vec![of.vanilla, of.in_memory, of.eleda, of.ours, of.blocking])
 }
 
-pub fn thirteen(given: &Given, plain: &Case) -> Vec<Case> {
+pub fn thirteen(lists: &Lists, plain: &Case) -> Vec<Case> {
     let versions = |case: Case| Case { streams: Some(STREAMS), ..case };
-    every(given, plain, &[KEY_VALUE, Work::Sysbench], |of| {
+    every(lists, plain, &[KEY_VALUE, Work::Sysbench], |of| {
         let locks = Case { system: Some("ours, locks"), ..of.ours.clone() };
         let mut cases = [of.vanilla, of.in_memory, of.eleda, of.ours].map(versions).to_vec();
         cases.push(locks);
@@ -128,6 +129,6 @@ pub fn thirteen(given: &Given, plain: &Case) -> Vec<Case> {
     })
 }
 
-pub fn nineteen(given: &Given, plain: &Case) -> Vec<Case> {
-    every(given, plain, &[KEY_VALUE, Work::Sysbench], |of| vec![of.vanilla, of.hiding, of.eleda, of.ours])
+pub fn nineteen(lists: &Lists, plain: &Case) -> Vec<Case> {
+    every(lists, plain, &[KEY_VALUE, Work::Sysbench], |of| vec![of.vanilla, of.hiding, of.eleda, of.ours])
 }

@@ -1,7 +1,7 @@
 //! `bench sysbench`.
 
 use super::{Benchmark, What};
-use crate::commits::flags::skew;
+use crate::grid::flags::skew;
 use crate::workloads::report::{Kind, Kinds};
 use crate::workloads::setup::Setup;
 use clap::{Args, ValueEnum};

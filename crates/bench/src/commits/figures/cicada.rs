@@ -2,12 +2,11 @@
 //!
 //! Pure. One case for each kind of log, protocol and release of locks, number of threads, and way to wait.
 
-use super::case::{Case, Work};
-use super::figures::{Axis, Spec};
-use super::tuples::LOGGING_OFF;
+use super::spec::{ListFlag, Spec};
+use crate::commits::case::{Case, Work};
 use crate::host::device::{Device, MethodName};
 use katydid::LockRelease;
-use katydid_wal::{Group, InserterKind, SyncKind};
+use katydid_wal::{Durability, Group, InserterKind, SyncKind};
 use std::time::Duration;
 
 /// A figure of the paper, or ours beside them.
@@ -20,9 +19,9 @@ pub enum CicadaFigure {
     Readers,
 }
 
-/// What the command line gives.
+/// What the command line chooses.
 #[derive(Debug, Clone)]
-pub struct Given {
+pub struct Choice {
     pub threads: Vec<usize>,
     /// Added to each durable write, if it is not the figure's own.
     pub delay: Option<Duration>,
@@ -40,7 +39,7 @@ const PLAIN: Spec = Spec {
     about: "",
     saw: "",
     note: "",
-    varies: &[Axis::Threads, Axis::Delay, Axis::InFlight],
+    varies: &[ListFlag::Threads, ListFlag::Delay, ListFlag::InFlight],
     method: MethodName::Direct,
     device: Device::Memory,
     seconds: 0.3,
@@ -49,6 +48,8 @@ const PLAIN: Spec = Spec {
 
 /// The paper's group: five transactions, or half a millisecond since the last write.
 pub const GROUP: Group = Group { commits: 5, bytes: 0, microseconds: 500 };
+/// Durability of transactions that nothing waits for: their records go into the log's memory, and to the device later.
+const LOGGING_OFF: Durability = Durability::Buffered;
 const STREAMS_MAX: usize = 256;
 const MICRO: Duration = Duration::from_micros(1);
 
@@ -115,15 +116,15 @@ impl CicadaFigure {
     }
 
     /// The cases, given what the command line says.
-    pub fn cases(self, given: &Given) -> Vec<Case> {
+    pub fn cases(self, choice: &Choice) -> Vec<Case> {
         let mut cases = Vec::new();
-        for &threads in &given.threads {
+        for &threads in &choice.threads {
             match self {
-                CicadaFigure::Three => three(threads, given, &mut cases),
-                CicadaFigure::Four => four(threads, 0, given, &mut cases),
-                CicadaFigure::Five => four(threads, 80, given, &mut cases),
-                CicadaFigure::Six => six(threads, given, &mut cases),
-                CicadaFigure::Readers => readers(threads, given, &mut cases),
+                CicadaFigure::Three => three(threads, choice, &mut cases),
+                CicadaFigure::Four => four(threads, 0, choice, &mut cases),
+                CicadaFigure::Five => four(threads, 80, choice, &mut cases),
+                CicadaFigure::Six => six(threads, choice, &mut cases),
+                CicadaFigure::Readers => readers(threads, choice, &mut cases),
             }
         }
         // With as many threads as processors two kinds of log are one.
@@ -142,80 +143,80 @@ const FOUR: &str = "early or after-durable; single (per-commit) or group (pipeli
                     serial log with the same clients, `speed-up` of early release to the other";
 
 /// Adaptive on a log of one stream for each processor, writing only, after `delay`.
-fn ours(threads: usize, in_flight: usize, given: &Given, delay: Duration) -> Case {
+fn ours(threads: usize, in_flight: usize, choice: &Choice, delay: Duration) -> Case {
     Case {
         threads,
         in_flight,
-        delay: given.delay.unwrap_or(delay),
-        streams: Some(given.processors),
+        delay: choice.delay.unwrap_or(delay),
+        streams: Some(choice.processors),
         ..Case::new(Work::Tuples { reads_percent: 0 })
     }
 }
 
-fn logging_off(threads: usize, given: &Given) -> Case {
-    let case = ours(threads, 1, given, Duration::ZERO);
+fn logging_off(threads: usize, choice: &Choice) -> Case {
+    let case = ours(threads, 1, choice, Duration::ZERO);
     Case { durability: LOGGING_OFF, delay: Duration::ZERO, ..case }
 }
 
 /// As in the paper: one stream for each thread, and groups.
-fn per_thread(case: &Case, given: &Given) -> Case {
-    Case { streams: Some(case.threads.min(STREAMS_MAX) as u16), ..grouped(case, given) }
+fn per_thread(case: &Case, choice: &Choice) -> Case {
+    Case { streams: Some(case.threads.min(STREAMS_MAX) as u16), ..grouped(case, choice) }
 }
 
-fn grouped(case: &Case, given: &Given) -> Case {
-    Case { sync: SyncKind::Pipelined, group: Some(given.group), ..case.clone() }
+fn grouped(case: &Case, choice: &Choice) -> Case {
+    Case { sync: SyncKind::Pipelined, group: Some(choice.group), ..case.clone() }
 }
 
 fn single(case: &Case) -> Case {
     Case { sync: SyncKind::PerCommit, group: None, ..case.clone() }
 }
 
-fn serial(case: &Case, given: &Given) -> Case {
-    Case { streams: Some(1), inserter: InserterKind::Mutex, ..grouped(case, given) }
+fn serial(case: &Case, choice: &Choice) -> Case {
+    Case { streams: Some(1), inserter: InserterKind::Mutex, ..grouped(case, choice) }
 }
 
-fn clients(given: &Given) -> [usize; 2] {
-    [1, given.in_flight]
+fn clients(choice: &Choice) -> [usize; 2] {
+    [1, choice.in_flight]
 }
 
-fn three(threads: usize, given: &Given, cases: &mut Vec<Case>) {
-    cases.push(logging_off(threads, given));
-    for in_flight in clients(given) {
-        let ours = ours(threads, in_flight, given, 50 * MICRO);
-        cases.extend([serial(&ours, given), single(&serial(&ours, given)), per_thread(&ours, given)]);
+fn three(threads: usize, choice: &Choice, cases: &mut Vec<Case>) {
+    cases.push(logging_off(threads, choice));
+    for in_flight in clients(choice) {
+        let ours = ours(threads, in_flight, choice, 50 * MICRO);
+        cases.extend([serial(&ours, choice), single(&serial(&ours, choice)), per_thread(&ours, choice)]);
         cases.extend([Case { streams: Some(1), ..ours.clone() }, ours]);
     }
 }
 
-fn four(threads: usize, reads_percent: u8, given: &Given, cases: &mut Vec<Case>) {
-    for in_flight in clients(given) {
+fn four(threads: usize, reads_percent: u8, choice: &Choice, cases: &mut Vec<Case>) {
+    for in_flight in clients(choice) {
         let ours =
-            Case { work: Work::Tuples { reads_percent }, ..ours(threads, in_flight, given, 50 * MICRO) };
-        cases.push(serial(&ours, given));
+            Case { work: Work::Tuples { reads_percent }, ..ours(threads, in_flight, choice, 50 * MICRO) };
+        cases.push(serial(&ours, choice));
         for release in [LockRelease::Early, LockRelease::AfterDurable] {
-            let group = per_thread(&Case { release, ..ours.clone() }, given);
+            let group = per_thread(&Case { release, ..ours.clone() }, choice);
             let adaptive = Case { sync: SyncKind::default(), group: None, ..group.clone() };
             cases.extend([single(&group), group, adaptive]);
         }
-        cases.extend([grouped(&ours, given), ours]);
+        cases.extend([grouped(&ours, choice), ours]);
     }
 }
 
-fn six(threads: usize, given: &Given, cases: &mut Vec<Case>) {
-    cases.push(logging_off(threads, given));
-    for in_flight in clients(given) {
-        let ours = ours(threads, in_flight, given, 15 * MICRO);
-        cases.extend([per_thread(&ours, given), grouped(&ours, given), ours]);
+fn six(threads: usize, choice: &Choice, cases: &mut Vec<Case>) {
+    cases.push(logging_off(threads, choice));
+    for in_flight in clients(choice) {
+        let ours = ours(threads, in_flight, choice, 15 * MICRO);
+        cases.extend([per_thread(&ours, choice), grouped(&ours, choice), ours]);
     }
 }
 
-fn readers(threads: usize, given: &Given, cases: &mut Vec<Case>) {
+fn readers(threads: usize, choice: &Choice, cases: &mut Vec<Case>) {
     let mut writers = vec![0, 1, threads];
     writers.dedup();
     cases.extend(
         writers
             .into_iter()
-            .map(|writers| Case { work: Work::Readers { writers }, ..ours(threads, 1, given, 50 * MICRO) }),
+            .map(|writers| Case { work: Work::Readers { writers }, ..ours(threads, 1, choice, 50 * MICRO) }),
     );
 }
 
@@ -225,10 +226,10 @@ mod tests {
 
     #[test]
     fn every_figure_has_its_cases_once() {
-        let given =
-            Given { threads: vec![1, 2, 64], delay: None, in_flight: 64, processors: 2, group: GROUP };
+        let choice =
+            Choice { threads: vec![1, 2, 64], delay: None, in_flight: 64, processors: 2, group: GROUP };
         for figure in CicadaFigure::ALL {
-            let cases = figure.cases(&given);
+            let cases = figure.cases(&choice);
             for (at, case) in cases.iter().enumerate() {
                 assert!(!cases[..at].contains(case), "{figure:?}: {case:?}");
                 assert!(case.streams.is_some());
@@ -238,7 +239,7 @@ mod tests {
             assert_eq!(off, if compared { 3 } else { 0 });
         }
         let both = |release| move |case: &Case| case.release == release && case.group.is_none();
-        let four = CicadaFigure::Four.cases(&given);
+        let four = CicadaFigure::Four.cases(&choice);
         for release in [LockRelease::Early, LockRelease::AfterDurable] {
             assert!(four.iter().filter(|case| both(release)(case)).count() >= 3 * 2 * 2);
         }

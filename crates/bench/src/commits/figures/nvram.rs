@@ -4,8 +4,9 @@
 //! the device `memory`, each durable write of which takes as much longer as a persist in NVRAM. ELEDA's is the best disk log on the
 //! real device.
 
-use super::case::{Case, Work};
-use super::figures::{Axis, Spec};
+use super::spec::{ListFlag, Spec};
+use crate::commits::case::{Case, Work};
+use crate::grid::flags::or;
 use crate::host::device::{Device, MethodName};
 use katydid_wal::{InserterKind, LogKind};
 use std::time::Duration;
@@ -28,9 +29,9 @@ pub enum NvramFigure {
     Append,
 }
 
-/// What the command line gives; what is empty is the figure's own.
+/// What the command line chooses; an empty list leaves the figure's own.
 #[derive(Debug, Clone, Default)]
-pub struct Given {
+pub struct Choice {
     pub threads: Vec<usize>,
     pub delays: Vec<Duration>,
     pub entries: Vec<u64>,
@@ -47,7 +48,7 @@ const PLAIN: Spec = Spec {
     about: "",
     saw: "",
     note: "",
-    varies: &[Axis::Threads, Axis::Delay],
+    varies: &[ListFlag::Threads, ListFlag::Delay],
     method: MethodName::Direct,
     device: Device::Memory,
     seconds: 0.4,
@@ -138,30 +139,30 @@ impl NvramFigure {
     }
 
     /// The cases, given what the command line says.
-    pub fn cases(self, given: &Given) -> Vec<Case> {
+    pub fn cases(self, choice: &Choice) -> Vec<Case> {
         let plain =
-            Case { inserter: given.inserter, threads: CLIENTS, delay: LATENCY, ..Case::new(Work::Pair) };
+            Case { inserter: choice.inserter, threads: CLIENTS, delay: LATENCY, ..Case::new(Work::Pair) };
         let central = Case { inserter: InserterKind::Mutex, ..plain.clone() };
         let in_nvram = |case: &Case| -> Vec<Case> {
-            given.kinds.iter().map(|&log| Case { log, ..case.clone() }).collect()
+            choice.kinds.iter().map(|&log| Case { log, ..case.clone() }).collect()
         };
         let mut cases = Vec::new();
         match self {
             NvramFigure::Latency => {
                 let own: &[u32] =
-                    if given.quick { &[0, 400] } else { &[0, 400, 1_000, 2_000, 5_000, 10_000] };
+                    if choice.quick { &[0, 400] } else { &[0, 400, 1_000, 2_000, 5_000, 10_000] };
                 let own: Vec<Duration> = own.iter().map(|nanos| NANO * *nanos).collect();
-                for &threads in or(&given.threads, &[CLIENTS]) {
-                    for &delay in or(&given.delays, &own) {
+                for &threads in or(&choice.threads, &[CLIENTS]) {
+                    for &delay in or(&choice.delays, &own) {
                         cases.push(Case { threads, delay, ..central.clone() });
                         cases.extend(in_nvram(&Case { threads, delay, ..plain.clone() }));
                     }
                 }
             }
             NvramFigure::Clients => {
-                let own: &[usize] = if given.quick { &[1, 10] } else { &[1, 2, 5, 10, 20, 50, 100, 200] };
-                for &delay in or(&given.delays, &[LATENCY]) {
-                    for &threads in or(&given.threads, own) {
+                let own: &[usize] = if choice.quick { &[1, 10] } else { &[1, 2, 5, 10, 20, 50, 100, 200] };
+                for &delay in or(&choice.delays, &[LATENCY]) {
+                    for &threads in or(&choice.threads, own) {
                         cases.push(Case { threads, delay, ..central.clone() });
                         cases.extend(in_nvram(&Case { threads, delay, ..plain.clone() }));
                     }
@@ -169,11 +170,11 @@ impl NvramFigure {
             }
             NvramFigure::Entries => {
                 let own: &[u64] =
-                    if given.quick { &[16, 64] } else { &[2 << 10, 4 << 10, 8 << 10, 16 << 10] };
+                    if choice.quick { &[16, 64] } else { &[2 << 10, 4 << 10, 8 << 10, 16 << 10] };
                 let own: Vec<u64> = own.iter().map(|thousands| thousands << 10).collect();
-                for &threads in or(&given.threads, &[CLIENTS]) {
-                    for &delay in or(&given.delays, &[LATENCY]) {
-                        for &entries in or(&given.entries, &own) {
+                for &threads in or(&choice.threads, &[CLIENTS]) {
+                    for &delay in or(&choice.delays, &[LATENCY]) {
+                        for &entries in or(&choice.entries, &own) {
                             let case = Case { threads, delay, entries: Some(entries), ..plain.clone() };
                             cases.extend(in_nvram(&case));
                         }
@@ -181,21 +182,21 @@ impl NvramFigure {
                 }
             }
             NvramFigure::BesideDisk => {
-                let own: &[usize] = if given.quick { &[2] } else { &[1, 2, 8, 32] };
+                let own: &[usize] = if choice.quick { &[2] } else { &[1, 2, 8, 32] };
                 for work in [Work::Updates, Work::Pair] {
-                    for &threads in or(&given.threads, own) {
+                    for &threads in or(&choice.threads, own) {
                         let case = Case { work, threads, delay: Duration::ZERO, ..plain.clone() };
-                        cases.push(Case { in_flight: given.in_flight, ..case.clone() });
+                        cases.push(Case { in_flight: choice.in_flight, ..case.clone() });
                         cases.push(case.clone());
-                        for &delay in or(&given.delays, &[Duration::ZERO, LATENCY]) {
+                        for &delay in or(&choice.delays, &[Duration::ZERO, LATENCY]) {
                             cases.extend(in_nvram(&Case { delay, ..case.clone() }));
                         }
                     }
                 }
             }
             NvramFigure::Append => {
-                for &threads in or(&given.threads, &[1, 2]) {
-                    for &delay in or(&given.delays, &[Duration::ZERO]) {
+                for &threads in or(&choice.threads, &[1, 2]) {
+                    for &delay in or(&choice.delays, &[Duration::ZERO]) {
                         let work = Work::Log { payload: 120 };
                         cases.extend(in_nvram(&Case { work, threads, delay, ..plain.clone() }));
                     }
@@ -212,10 +213,6 @@ const NOTE: &str = "p50 and p99 are of the commit alone, txn of the whole transa
                     checkpoint falls into a run. After each run the conditions 1 to 4 of TPC-C held, with as many orders as were \
                     acknowledged";
 
-fn or<'a, T>(given: &'a [T], own: &'a [T]) -> &'a [T] {
-    if given.is_empty() { own } else { given }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,9 +221,9 @@ mod tests {
     fn every_figure_has_its_cases_once_and_a_baseline() {
         let kinds: Vec<LogKind> = LogKind::ALL.into_iter().filter(|kind| kind.in_nvram()).collect();
         for quick in [true, false] {
-            let given = Given { kinds: kinds.clone(), in_flight: 100, quick, ..Given::default() };
+            let choice = Choice { kinds: kinds.clone(), in_flight: 100, quick, ..Choice::default() };
             for figure in NvramFigure::ALL {
-                let cases = figure.cases(&given);
+                let cases = figure.cases(&choice);
                 for (at, case) in cases.iter().enumerate() {
                     assert!(!cases[..at].contains(case), "{figure:?}: {case:?}");
                 }

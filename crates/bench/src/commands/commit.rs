@@ -1,0 +1,153 @@
+//! `bench commit`.
+
+use crate::commits::company::{Companies, CompanyFlags, shown};
+use crate::commits::figures::Figure;
+use crate::commits::figures::spec::Lists;
+use crate::commits::flags::{self, Common};
+use crate::commits::session::Session;
+use crate::commits::store::Scale;
+use crate::commits::study::Study;
+use crate::grid::flags as lists;
+use clap::Args;
+use katydid_command::failure::Result;
+use katydid_command::flags::{delay, word};
+use katydid_wal::{InserterKind, LogKind};
+use std::time::Duration;
+
+/// Measure how commits become durable as the papers did: their figures, on this machine
+///
+/// Sync protocols, lock release, flush pipelining, sizes and I/O units, on TPC-B and key-value work, in the store or in the log alone. Each
+/// figure takes about a minute; what it varies can be given. The raw device is measured beside it in every round.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER)]
+pub struct Commit {
+    /// Figures, or `all`: aether3, aether4, aether5, aether9, flushing5, flushing6, flushing-table1, eleda8, eleda10, eleda12, eleda13,
+    /// eleda14, eleda18, eleda19
+    #[arg(long, alias = "sweep", value_name = "NAMES", default_value = "aether3", value_delimiter = ',')]
+    figure: Vec<String>,
+    /// Numbers of client threads
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::threads)]
+    threads: Vec<usize>,
+    /// Sync protocols, or `all`
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    sync: Vec<String>,
+    /// How much more often popular tellers and accounts are chosen: exponents of a zipfian distribution
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::skew)]
+    skew: Vec<f64>,
+    /// Added to each durable write of the log: times such as 0, 15us, 100us, 1ms
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = delay)]
+    delay: Vec<Duration>,
+    /// Bytes of what a commit writes
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::payload)]
+    payload: Vec<usize>,
+    /// Most bytes of one write of the log
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::io_unit)]
+    io_unit: Vec<usize>,
+    /// Transactions in flight of clients that do not block in each
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::in_flight)]
+    in_flight: Vec<usize>,
+    /// How records get into the log
+    #[arg(long, value_name = "KIND", default_value = "marks", value_parser = word::<InserterKind>)]
+    inserter: InserterKind,
+    /// What the log is kept in: in NVRAM there are no protocols, but delays
+    #[arg(long, value_name = "KIND", default_value = "disk", value_parser = word::<LogKind>)]
+    log: LogKind,
+    /// Branches of TPC-B, with 10 tellers each
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    branches: u64,
+    /// Accounts of a branch
+    #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    accounts: u64,
+    /// Keys that are updated and searched, and rows of sysbench
+    #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    keys: u64,
+    #[command(flatten)]
+    companies: CompanyFlags,
+    /// What all random choices come from
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: u64,
+    #[command(flatten)]
+    common: Common,
+}
+
+const AFTER: &str = "\
+What the papers saw:
+  aether3          early lock release on TPC-B over skew: nothing gained without contention, 2 times at 100 us and up to
+                   35 times at 10 ms with a skew around 1, less beyond
+  aether4          without flush pipelining context switches grow with the clients while processors idle; with it
+                   they stay nearly constant and all processors are used
+  aether5          flush pipelining does as well as asynchronous commit, which is unsafe: up to 22 % above the baseline
+  aether9          flush pipelining gains most, 68 % over the baseline; a scalable log buffer another 7 %
+  flushing5        aggregated over grouped, inserts: 3.9, 5.5, 1.83, 1.72, 1.3 times at 8, 16, 32, 64, 128 threads
+  flushing6        the same on sysbench's writing transactions: 6.4, 3.3, 2.3, 1.7, 1.4 times
+  flushing-table1  grouped spends 82 % of an insert waiting for the lock at 8 threads; aggregated takes a quarter of
+                   the locks and syncs there
+  eleda8, 10       before, after and ours on YCSB A and sysbench: 71 and 32 times as many at 32 threads, told later
+  eleda12          TPC-C grows with the threads and does not collapse
+  eleda13          the same in an engine of many versions
+  eleda14          throughput falls as payloads grow from 512 bytes to 5 KiB, bandwidth grows to what the devices can do
+  eleda18          with I/O units of 64 KiB commits are told ten times sooner, with 512 KiB twice the bytes are moved
+  eleda19          hiding the latency gains nearly all with few threads, GRASSHOPPER the rest with many
+
+Examples:
+  katydid bench commit --figure aether3 --csv aether3.csv --svg charts
+  katydid bench commit --figure aether3 --delay 1ms --skew 0.85 --threads 16,64,128
+  katydid bench commit --figure flushing5,flushing-table1 --sync all --dir /mnt/log
+  katydid bench commit --figure all --quick";
+
+impl Commit {
+    pub fn run(self) -> Result<()> {
+        let lists = self.lists()?;
+        let figures = self.figures()?;
+        let cases = figures.iter().map(|figure| figure.cases(&lists)).collect::<Result<Vec<_>>>()?;
+        let scale = Scale {
+            branches: self.branches,
+            accounts_of_branch: self.accounts,
+            keys: self.keys,
+            seed: self.seed,
+        };
+        let company = self.companies.settings(32);
+        let options = format!(
+            "{} branches={} accounts={} keys={} {} seed={}",
+            self.common.options(),
+            self.branches,
+            self.accounts,
+            self.keys,
+            shown(&company),
+            self.seed
+        );
+        let mut session =
+            Session::new(&self.common, Some(scale), "commits of the store and of the log", &options)?
+                .with_companies(Companies::new(company, scale));
+        let mut done = Ok(());
+        for (figure, cases) in figures.into_iter().zip(cases) {
+            let spec = figure.spec();
+            let (time, rounds) = self.common.length(spec.seconds, spec.rounds);
+            done = session.run(Study::Figure(figure), cases, spec.method, time, rounds);
+            if done.is_err() {
+                break;
+            }
+        }
+        session.end(done)
+    }
+
+    fn lists(&self) -> Result<Lists> {
+        Ok(Lists {
+            threads: self.threads.clone(),
+            syncs: flags::syncs(&self.sync)?,
+            skews: self.skew.clone(),
+            delays: self.delay.clone(),
+            payloads: self.payload.clone(),
+            io_units: self.io_unit.clone(),
+            in_flight: self.in_flight.clone(),
+            inserter: self.inserter,
+            log: self.log,
+        })
+    }
+
+    /// The figures that were asked for, each once, in their own order.
+    fn figures(&self) -> Result<Vec<Figure>> {
+        let chosen = lists::chosen(&self.figure, &Figure::ALL.map(Figure::name), "figure")?;
+        Ok(Figure::ALL.into_iter().filter(|figure| chosen.contains(&figure.name())).collect())
+    }
+}

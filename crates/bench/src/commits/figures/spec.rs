@@ -1,0 +1,80 @@
+//! A figure in words, and the lists by which the command line can vary it.
+//!
+//! Pure.
+
+use crate::host::device::{Device, MethodName};
+use katydid_wal::{InserterKind, LogKind, SyncKind};
+use std::time::Duration;
+
+/// What can be given as a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListFlag {
+    Threads,
+    Sync,
+    Skew,
+    Delay,
+    Payload,
+    IoUnit,
+    InFlight,
+}
+
+impl ListFlag {
+    pub fn flag(self) -> &'static str {
+        match self {
+            ListFlag::Threads => "--threads",
+            ListFlag::Sync => "--sync",
+            ListFlag::Skew => "--skew",
+            ListFlag::Delay => "--delay",
+            ListFlag::Payload => "--payload",
+            ListFlag::IoUnit => "--io-unit",
+            ListFlag::InFlight => "--in-flight",
+        }
+    }
+}
+
+/// A figure in words.
+#[derive(Debug, Clone, Copy)]
+pub struct Spec {
+    pub name: &'static str,
+    /// What it shows, and where it is.
+    pub about: &'static str,
+    /// What the paper saw.
+    pub saw: &'static str,
+    /// What is to be known about ours.
+    pub note: &'static str,
+    /// What may be given.
+    pub varies: &'static [ListFlag],
+    /// How the log's bytes travel, if nothing else is asked for.
+    pub method: MethodName,
+    /// Where the log is, if nothing else is asked for.
+    pub device: Device,
+    /// Of each run, and how many of each: about a minute together, with opening, reading and adding up.
+    pub seconds: f64,
+    pub rounds: usize,
+}
+
+/// Lists from the command line; an empty one leaves the figure's own.
+#[derive(Debug, Clone, Default)]
+pub struct Lists {
+    pub threads: Vec<usize>,
+    pub syncs: Vec<SyncKind>,
+    pub skews: Vec<f64>,
+    pub delays: Vec<Duration>,
+    pub payloads: Vec<usize>,
+    pub io_units: Vec<usize>,
+    pub in_flight: Vec<usize>,
+    pub inserter: InserterKind,
+    pub log: LogKind,
+}
+
+pub const MS: Duration = Duration::from_millis(1);
+pub const BLOCKING: usize = 1;
+/// What transactions the clients of a figure have in flight, if they do not block in each.
+pub const IN_FLIGHT: &[usize] = &[100];
+
+/// The protocols of these names, in this order.
+pub fn syncs_called(names: &[&str]) -> Vec<SyncKind> {
+    let called =
+        |name: &&str| SyncKind::ALL.into_iter().find(|kind| kind.to_string().replace('_', "-") == **name);
+    names.iter().filter_map(called).collect()
+}

@@ -1,0 +1,135 @@
+//! One run of a command that measures commits: its folder, what cases may be of, and what was measured so far.
+
+use super::alone;
+use super::case::{Case, Work};
+use super::company::Companies;
+use super::flags::Common;
+use super::rows::LEGEND;
+use super::stage::Stage;
+use super::store::{Scale, Shop};
+use super::study::Study;
+use super::tuples::Tuples;
+use crate::grid::columns::Setting;
+use crate::grid::results::Results;
+use crate::grid::turns::in_turn;
+use crate::host::device::{Device, MethodName};
+use crate::host::machine::Machine;
+use katydid_command::built::{COMMIT, VERSION};
+use katydid_command::failure::{Failure, Result};
+use katydid_command::flags::name_of;
+use katydid_command::signals;
+use katydid_command::table::wrapped;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// One run of a command: its folder, what it has measured so far, and where that goes.
+pub struct Session<'a> {
+    common: &'a Common,
+    stage: Stage,
+    /// If cases may be of the store.
+    shop: Option<Shop>,
+    /// If they may be of tuples in the memory engine.
+    tuples: Option<Tuples>,
+    /// If they may be of TPC-C.
+    companies: Option<Companies>,
+    setting: Setting,
+    results: Results<Study>,
+    stop: Arc<AtomicBool>,
+}
+
+impl<'a> Session<'a> {
+    /// Takes the folder and prints the head.
+    pub fn new(common: &'a Common, scale: Option<Scale>, what: &str, options: &str) -> Result<Session<'a>> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&stop);
+        signals::on_stop(move || {
+            asked.store(true, Ordering::Relaxed);
+            eprintln!("katydid: the run under way is finished first; another signal ends at once");
+        })?;
+        let stage = common.stage()?;
+        let machine = Machine::read(&common.dir).line();
+        let results = Results::new(
+            common.files(),
+            &[
+                format!("katydid {VERSION}: {what}"),
+                format!("machine    {machine}"),
+                format!("options    {options}"),
+                "durability durable, but where a row says otherwise".to_owned(),
+            ],
+        )?;
+        let setting = Setting {
+            commit: COMMIT,
+            title: machine.clone(),
+            machine,
+            branches: scale.map(|scale| scale.branches),
+            ..Setting::default()
+        };
+        let shop = scale.map(Shop::new);
+        Ok(Session { common, stage, shop, tuples: None, companies: None, setting, results, stop })
+    }
+
+    /// Cases may be of tuples in the memory engine.
+    pub fn with_tuples(self, tuples: Tuples) -> Session<'a> {
+        Session { tuples: Some(tuples), ..self }
+    }
+
+    /// Cases may be of TPC-C, over logs of all kinds.
+    pub fn with_companies(self, companies: Companies) -> Session<'a> {
+        Session { companies: Some(companies), ..self }
+    }
+
+    /// Runs cases in rounds, with this method unless another is asked for, prints them, and writes the files with all that was run so far: a signal in what comes next loses no more
+    /// than that.
+    pub fn run(
+        &mut self,
+        study: Study,
+        cases: Vec<Case>,
+        method: MethodName,
+        time: Duration,
+        rounds: usize,
+    ) -> Result<()> {
+        let method = self.common.method.unwrap_or(method);
+        let device = self.common.device.or(study.spec().map(|spec| spec.device)).unwrap_or(Device::File);
+        let stop = Arc::clone(&self.stop);
+        let go_on = || match stop.load(Ordering::Relaxed) {
+            true => Err(Failure::failed("stopped by a signal")),
+            false => Ok(()),
+        };
+        let (stage, shop, tuples) = (&mut self.stage, &mut self.shop, &mut self.tuples);
+        let companies = &mut self.companies;
+        if let (Study::Nvram(figure), Some(companies)) = (study, companies.as_mut()) {
+            companies.anew = figure.is_anew();
+        }
+        stage.begin(method, device);
+        let one = |case: &Case, round: usize| {
+            let raw = stage.raw(round, case, time.min(RAW))?;
+            match (case.work, shop.as_mut(), tuples.as_mut()) {
+                (Work::Log { payload }, _, _) => alone::measure(case, payload, stage, raw, time),
+                (Work::Tuples { .. } | Work::Readers { .. }, _, Some(tuples)) => {
+                    tuples.measure(case, stage, raw, time)
+                }
+                (Work::Pair, ..) | (Work::Updates, None, _) => match companies.as_mut() {
+                    Some(companies) => companies.measure(case, stage, raw, time),
+                    None => Err(Failure::failed("there is no company")),
+                },
+                (_, Some(shop), _) => shop.measure(case, stage, raw, time),
+                _ => Err(Failure::failed("there is no store")),
+            }
+        };
+        let rows = in_turn(study.name(), rounds, cases, &go_on, Case::words, one)?;
+        let (millis, method) = (time.as_secs_f64() * 1e3, name_of(method));
+        let setting = Setting { millis, method, device: device.name(), ..self.setting.clone() };
+        self.results.add(study, rows, setting)
+    }
+
+    /// Leaves the folder as it was, whatever came of the runs, and says what the columns mean.
+    pub fn end(mut self, done: Result<()>) -> Result<()> {
+        let removed = self.stage.remove();
+        done.and(removed)?;
+        self.results.end(&wrapped(LEGEND))
+    }
+}
+
+/// Of each of the device's two measurements, at most.
+const RAW: Duration = Duration::from_millis(100);

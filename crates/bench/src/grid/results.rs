@@ -1,0 +1,85 @@
+//! What a command has measured so far: printed and written after each sweep or figure, so that a signal in the next one loses no more than that.
+
+use super::chart::draw;
+use super::columns::{Grid, RowOf, Rows, Setting, csv};
+use katydid_command::failure::Result;
+use katydid_command::output::Output;
+use katydid_command::whole_file;
+use std::path::{Path, PathBuf};
+
+/// Where rows and charts go, beside standard output.
+#[derive(Debug, Clone, Default)]
+pub struct Files {
+    /// The file for all rows.
+    pub csv: Option<PathBuf>,
+    /// The folder for charts; or, if its name ends in `.svg`, the file for the only chart.
+    pub svg: Option<PathBuf>,
+}
+
+impl Files {
+    /// Whether there is room for one chart only.
+    pub fn has_one_chart(&self) -> bool {
+        self.svg.as_deref().is_some_and(is_svg)
+    }
+}
+
+/// Whether a path names a chart's file.
+pub fn is_svg(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "svg")
+}
+
+/// See the head of this file.
+pub struct Results<G: Grid> {
+    files: Files,
+    pub out: Output,
+    done: Vec<(G, Vec<RowOf<G>>, Setting)>,
+}
+
+impl<G: Grid> Results<G> {
+    /// Begins with these lines, and an empty one.
+    pub fn new(files: Files, head: &[String]) -> Result<Results<G>> {
+        let mut out = Output::new();
+        head.iter().try_for_each(|line| out.line(line))?;
+        out.line("")?;
+        out.flush()?;
+        Ok(Results { files, out, done: Vec::new() })
+    }
+
+    /// Prints these rows, draws them, and writes them with all that were before.
+    pub fn add(&mut self, grid: G, rows: Vec<RowOf<G>>, setting: Setting) -> Result<()> {
+        self.print(&Rows { grid, rows: &rows, setting: &setting })?;
+        self.done.push((grid, rows, setting));
+        let all: Vec<Rows<'_, G>> =
+            self.done.iter().map(|(grid, rows, setting)| Rows { grid: *grid, rows, setting }).collect();
+        if let Some(file) = &self.files.csv {
+            whole_file::write(file, csv(&all).as_bytes())?;
+        }
+        if let (Some(svg), Some(last)) = (&self.files.svg, all.last()) {
+            for chart in G::charts(last) {
+                let file = if is_svg(svg) { svg.clone() } else { svg.join(chart.name + ".svg") };
+                whole_file::create_parent(&file)?;
+                whole_file::write(&file, draw(&chart.picture).as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn print(&mut self, rows: &Rows<'_, G>) -> Result<()> {
+        for line in G::head(rows).into_iter().chain(rows.table()).chain(G::tail(rows)) {
+            self.out.line(line)?;
+        }
+        self.out.line("")?;
+        self.out.flush()
+    }
+
+    /// All rows so far.
+    pub fn rows(&self) -> impl Iterator<Item = &RowOf<G>> {
+        self.done.iter().flat_map(|(_, rows, _)| rows)
+    }
+
+    /// Ends with these lines.
+    pub fn end(&mut self, legend: &[String]) -> Result<()> {
+        legend.iter().try_for_each(|line| self.out.line(line))?;
+        self.out.flush()
+    }
+}

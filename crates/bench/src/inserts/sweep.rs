@@ -1,0 +1,254 @@
+//! Sweeps: what is varied when the inserters are measured, in figures and words.
+//!
+//! Pure. A sweep is a list of values for each thing that can vary; its cases are all combinations. What the command line gives replaces the
+//! sweep's own list.
+
+use katydid_wal::InserterKind;
+
+/// What can be swept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sweep {
+    Threads,
+    Size,
+    SizeCached,
+    Outlier,
+    Slots,
+    Work,
+    Crawl,
+    Bitmap,
+    Stall,
+    Limits,
+    Txn,
+}
+
+/// What a chart is drawn over, if it varies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    Threads,
+    Record,
+    Outlier,
+    Slots,
+    HopBytes,
+    ChunkBytes,
+    WorkMicros,
+}
+
+/// What a chart shows upwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shown {
+    /// Megabytes a second.
+    Bandwidth,
+    /// Records a second.
+    Rate,
+    /// The share of bytes that was crawled, in percent.
+    Crawled,
+    /// The 99th percentile of how long the frontier stood still.
+    Standing,
+}
+
+/// Threads on which a sweep makes sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Threads {
+    Anywhere,
+    RealOnly,
+}
+
+/// A sweep, in figures and words.
+#[derive(Debug, Clone, Copy)]
+pub struct Spec {
+    pub name: &'static str,
+    /// What it is for.
+    pub about: &'static str,
+    /// What is to be known about the figures; may be empty.
+    pub note: &'static str,
+    /// The same of figures from virtual threads, whose model may lack something; may be empty.
+    pub note_simulated: &'static str,
+    pub runs: Threads,
+    pub over: Over,
+    pub shown: Shown,
+    pub designs: &'static [InserterKind],
+    pub threads: &'static [usize],
+    /// Bytes, headers included.
+    pub records: &'static [usize],
+    /// Bytes of one large record after every [`SMALL_FOR_EACH_OUTLIER`].
+    pub outliers: &'static [usize],
+    pub slots: &'static [usize],
+    pub hop_bytes: &'static [u64],
+    pub work_ns: &'static [f64],
+    /// The ring, if it is not to grow with threads and records.
+    pub ring: Option<usize>,
+}
+
+const STALL_NOTE: &str = "a standstill is the time between the first look that finds the filled frontier at a place with reserved bytes \
+    behind it and the first that finds it elsewhere. The appenders look, after every eighth insert of each; \
+    `look` is the mean time between two looks, below which a standstill is mostly not seen. A look makes `chunked` \
+    seal its open chunks. With `mutex` next to nothing is reserved and not filled: who is preempted there holds up \
+    the others before they reserve, which this does not show";
+
+const LIMITS_NOTE: &str = "private-rings: each thread makes the same header, checksum and copies into a ring of its own; bare-word: one \
+    thread, one fetch_add on a word for each record, the same copies. Nobody finds out what is filled and nobody makes \
+    room in these two. The ratios are the medians of each round's: to private-rings, grasshopper and mutex with as \
+    many threads, and to bare-word with its one thread";
+
+const TXN_NOTE: &str = "threads append three records of the size given and a commit record of 48 bytes, and go on until --in-flight \
+    commits each wait to be durable; `refused` appends found no segment prepared and were tried again. Times are from the commit's append to its callback. Memory is a device that \
+    takes next to no time";
+
+/// Small records for each outlier, as in Aether's Figure 11.
+pub const SMALL_FOR_EACH_OUTLIER: u32 = 60;
+
+/// What most sweeps have in common.
+const PLAIN: Spec = Spec {
+    name: "",
+    about: "",
+    note: "",
+    note_simulated: "",
+    runs: Threads::Anywhere,
+    over: Over::Threads,
+    shown: Shown::Bandwidth,
+    designs: &InserterKind::ALL,
+    threads: &[64],
+    records: &[120],
+    outliers: &[],
+    slots: &[4],
+    hop_bytes: &[4 << 20],
+    work_ns: &[0.0],
+    ring: None,
+};
+
+const POWERS: &[usize] = &[1, 2, 4, 8, 16, 32, 64];
+const SIZES: &[usize] = &[48, 120, 264, 480, 1024, 1920, 4096, 12288];
+/// The designs in which groups form.
+const GROUPING: &[InserterKind] =
+    &[InserterKind::Consolidated, InserterKind::Hybrid, InserterKind::Delegated];
+
+impl Sweep {
+    /// Every sweep, in the order in which they are run.
+    pub const ALL: [Sweep; 11] = [
+        Sweep::Threads,
+        Sweep::Size,
+        Sweep::SizeCached,
+        Sweep::Outlier,
+        Sweep::Slots,
+        Sweep::Work,
+        Sweep::Crawl,
+        Sweep::Bitmap,
+        Sweep::Stall,
+        Sweep::Limits,
+        Sweep::Txn,
+    ];
+
+    /// The sweep in figures and words.
+    pub fn spec(self) -> Spec {
+        match self {
+            Sweep::Threads => Spec {
+                name: "threads",
+                about: "threads that do nothing but insert (Aether, Figure 8, left)",
+                threads: POWERS,
+                ..PLAIN
+            },
+            Sweep::Size => Spec {
+                name: "size",
+                about: "sizes of records, into the ring (Aether, Figure 8, right)",
+                over: Over::Record,
+                records: SIZES,
+                ..PLAIN
+            },
+            Sweep::SizeCached => Spec {
+                name: "size-cached",
+                about: "sizes of records, all copies into a buffer that stays in the cache (Aether, Figure 8, right, CD in L1)",
+                note: "the buffer is a ring of 64 KiB, which is still correct; Aether's threads wrote over storage of their own. Reservations \
+                       run ahead by at most 16 KiB, and records above 8 KiB travel in pieces",
+                note_simulated: "the sizes of caches are not modelled: here the small ring only bounds how far reservations run ahead",
+                over: Over::Record,
+                records: SIZES,
+                ring: Some(64 << 10),
+                ..PLAIN
+            },
+            Sweep::Outlier => Spec {
+                name: "outlier",
+                about: "one large record after every 60 of 48 bytes (Aether, Figure 11)",
+                over: Over::Outlier,
+                records: &[48],
+                outliers: &[64, 256, 1 << 10, 4 << 10, 8 << 10, 16 << 10, 64 << 10, 256 << 10],
+                ..PLAIN
+            },
+            Sweep::Slots => Spec {
+                name: "slots",
+                about: "slots in which groups form (Aether, Figure 12)",
+                over: Over::Slots,
+                designs: GROUPING,
+                threads: &[4, 16, 64],
+                slots: &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+                ..PLAIN
+            },
+            Sweep::Work => Spec {
+                name: "work",
+                about: "other work of a thread between two inserts",
+                note: "the work is arithmetic on a register",
+                over: Over::WorkMicros,
+                threads: &[2, 64],
+                work_ns: &[0.0, 200.0, 800.0, 3000.0],
+                ..PLAIN
+            },
+            Sweep::Crawl => Spec {
+                name: "crawl",
+                about: "the share of bytes by which the filled frontier crawls, the others being hopped over (ELEDA, Figure 20)",
+                shown: Shown::Crawled,
+                designs: &[InserterKind::Grasshopper],
+                threads: POWERS,
+                records: &[120, 480, 1920],
+                hop_bytes: &[16 << 10, 4 << 20],
+                ..PLAIN
+            },
+            Sweep::Bitmap => Spec {
+                name: "bitmap",
+                about: "a bit for each byte against lists and hops (ELEDA, Figure 21)",
+                designs: &[InserterKind::Bitmap, InserterKind::Grasshopper],
+                threads: POWERS,
+                records: &[120, 1024, 4096],
+                ..PLAIN
+            },
+            Sweep::Stall => Spec {
+                name: "stall",
+                about: "how long the filled frontier stands still while bytes behind it are reserved and not filled",
+                note: STALL_NOTE,
+                runs: Threads::RealOnly,
+                shown: Shown::Standing,
+                threads: &[2, 8, 32],
+                ..PLAIN
+            },
+            Sweep::Limits => Spec {
+                name: "limits",
+                about: "the inserters beside the same header, checksum and copy without an inserter",
+                note: LIMITS_NOTE,
+                runs: Threads::RealOnly,
+                shown: Shown::Rate,
+                threads: &[1, 2],
+                ..PLAIN
+            },
+            Sweep::Txn => Spec {
+                name: "txn",
+                about: "transactions of three records and a commit that is told by callback, on a whole log (ELEDA, Figure 16)",
+                note: TXN_NOTE,
+                runs: Threads::RealOnly,
+                over: Over::Record,
+                designs: &[
+                    InserterKind::Mutex,
+                    InserterKind::Hybrid,
+                    InserterKind::Grasshopper,
+                    InserterKind::Chunked,
+                    InserterKind::Marks,
+                ],
+                threads: &[2, 16],
+                records: &[128, 512, 1024, 2048, 4096],
+                ..PLAIN
+            },
+        }
+    }
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        self.spec().name
+    }
+}
