@@ -7,7 +7,7 @@
 
 use clap::Args;
 use katydid::{Database, LockRelease, Options, Session, Table, Transaction};
-use katydid_command::database::{Engine, Place, open};
+use katydid_command::database::{DatabaseDir, EngineFlags, open};
 use katydid_command::failure::Result;
 use katydid_command::flags::word;
 use std::io::Write;
@@ -34,9 +34,9 @@ pub struct CrashWriter {
     #[arg(long, default_value = "early", value_parser = word::<LockRelease>)]
     lock_release: LockRelease,
     #[command(flatten)]
-    engine: Engine,
+    engine: EngineFlags,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseDir,
 }
 
 impl CrashWriter {

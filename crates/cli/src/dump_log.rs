@@ -3,7 +3,7 @@
 use crate::text;
 use clap::Args;
 use katydid::{LogEntry, LogField, Lsn, TxnId, dump_log};
-use katydid_command::database::Place;
+use katydid_command::database::DatabaseDir;
 use katydid_command::failure::{Failure, Result};
 use katydid_command::output::Output;
 use serde_json::{Map, Value};
@@ -25,7 +25,7 @@ pub struct DumpLog {
     #[arg(long, value_name = "ID")]
     txn: Option<u64>,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseDir,
 }
 
 impl DumpLog {

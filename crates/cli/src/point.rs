@@ -2,7 +2,7 @@
 
 use crate::text;
 use clap::Args;
-use katydid_command::database::{self, Engine, Place, close_after};
+use katydid_command::database::{self, DatabaseDir, EngineFlags, close_after};
 use katydid_command::failure::{Failure, Result};
 use katydid_command::output::Output;
 use serde_json::{Map, Value};
@@ -29,7 +29,7 @@ pub struct Get {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseDir,
 }
 
 impl Get {
@@ -80,9 +80,9 @@ pub struct Put {
     #[arg(long, value_name = "FILE", conflicts_with = "value")]
     value_file: Option<PathBuf>,
     #[command(flatten)]
-    engine: Engine,
+    engine: EngineFlags,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseDir,
 }
 
 impl Put {
@@ -112,7 +112,7 @@ pub struct Delete {
     /// The key; \xNN stands for a byte, \\ for a backslash
     key: String,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseDir,
 }
 
 impl Delete {

@@ -4,7 +4,7 @@ use crate::point::print_entry;
 use crate::text;
 use clap::Args;
 use katydid::Range;
-use katydid_command::database::{self, Place, close_after};
+use katydid_command::database::{self, DatabaseDir, close_after};
 use katydid_command::failure::{Failure, Result};
 use katydid_command::output::Output;
 use std::ops::Bound;
@@ -39,7 +39,7 @@ pub struct Scan {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseDir,
 }
 
 impl Scan {

@@ -4,7 +4,7 @@ use crate::text;
 use clap::Args;
 use katydid::{EngineKind, EngineStat, Lsn, MemoryStat, PagedStat, Stalls, Stat, StreamStat, TxnId};
 use katydid_command::bytes::{counted, grouped, shown};
-use katydid_command::database::{Place, close_after};
+use katydid_command::database::{DatabaseDir, close_after};
 use katydid_command::failure::Result;
 use katydid_command::output::{Output, say};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 #[command(after_help = "Example:\n  katydid tables --dir ./db")]
 pub struct Tables {
     #[command(flatten)]
-    place: Place,
+    place: DatabaseDir,
 }
 
 impl Tables {
@@ -37,7 +37,7 @@ pub struct StatCommand {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseDir,
 }
 
 impl StatCommand {
@@ -235,7 +235,7 @@ fn merge(into: &mut Value, from: Value) {
 #[command(after_help = "Example:\n  katydid checkpoint --dir ./db")]
 pub struct Checkpoint {
     #[command(flatten)]
-    place: Place,
+    place: DatabaseDir,
 }
 
 impl Checkpoint {

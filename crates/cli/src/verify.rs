@@ -3,7 +3,7 @@
 use clap::Args;
 use katydid::{Database, EngineKind, VerifyReport};
 use katydid_command::bytes::{counted, grouped, shown};
-use katydid_command::database::Place;
+use katydid_command::database::DatabaseDir;
 use katydid_command::failure::{Failure, Result};
 use katydid_command::output::say;
 use katydid_command::progress::Progress;
@@ -24,7 +24,7 @@ pub struct Verify {
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseDir,
 }
 
 impl Verify {

@@ -43,7 +43,9 @@ fn check(dir: &Path, charts: &[&str]) -> Vec<Row> {
             "{row:?}"
         );
         let writes = row["work"] != "readers" || row["writers"] != "0";
-        assert!(!writes || number(row, "megabytes_per_second") > 0.0, "{row:?}");
+        // Three places: a few records of a header a second are shown as none.
+        let megabytes = number(row, "megabytes_per_second");
+        assert!(!writes || megabytes > 0.0 || rate * 48.0 < 1_000.0, "{row:?}");
         assert!(!row["machine"].is_empty());
         for name in ["cpu_us_per_commit", "voluntary_per_commit", "involuntary_per_commit", "cores_busy"] {
             assert!(number(row, name) >= 0.0, "{row:?}");

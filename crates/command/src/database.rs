@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The folder of a database.
 #[derive(Debug, Args)]
-pub struct Place {
+pub struct DatabaseDir {
     /// Folder of the database
     #[arg(long, value_name = "DIR", default_value = "katydid-data")]
     pub dir: PathBuf,
@@ -25,13 +25,13 @@ pub struct Place {
 
 /// The engine and the log of a database that may have to be created, and what only the memory engine has.
 #[derive(Debug, Clone, Args)]
-pub struct Engine {
+pub struct EngineFlags {
     /// Which engine keeps the data: paged or memory [default: that of the database; paged for a new one]
     #[arg(long, value_name = "KIND", value_parser = word::<EngineKind>)]
     pub engine: Option<EngineKind>,
     /// Options of the memory engine.
     #[command(flatten)]
-    pub of_memory: OfMemory,
+    pub memory_flags: MemoryFlags,
     /// What the log is kept in.
     #[command(flatten)]
     pub log: LogFlags,
@@ -39,7 +39,7 @@ pub struct Engine {
 
 /// What only the memory engine has.
 #[derive(Debug, Clone, Copy, Args)]
-pub struct OfMemory {
+pub struct MemoryFlags {
     /// Memory engine: streams of a new database's log [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub streams: Option<u16>,
@@ -51,7 +51,7 @@ pub struct OfMemory {
     pub memory: u64,
 }
 
-impl Engine {
+impl EngineFlags {
     /// Sets what was asked for. Without `--engine` it is the engine that has made the database in `dir`, if there is one; opening
     /// refuses another.
     pub fn apply(&self, dir: &Path, options: Options) -> Result<Options> {
@@ -60,11 +60,11 @@ impl Engine {
             None => engine_of(dir)?,
         };
         let log = self.log.apply(options.log)?;
-        Ok(self.of_memory.apply(Options { engine, log, ..options }))
+        Ok(self.memory_flags.apply(Options { engine, log, ..options }))
     }
 }
 
-impl OfMemory {
+impl MemoryFlags {
     /// Sets what was asked for.
     pub fn apply(&self, options: Options) -> Options {
         Options {
@@ -84,7 +84,7 @@ fn engine_of(dir: &Path) -> Result<EngineKind> {
     }
 }
 
-impl Place {
+impl DatabaseDir {
     /// Opens the database, which must exist, with the engine that has made it.
     pub fn open(&self) -> Result<Database> {
         // Asked for first, so that not even an empty folder is made.
@@ -94,7 +94,7 @@ impl Place {
     }
 
     /// Opens the database, creating it if there is none.
-    pub fn open_or_create(&self, engine: &Engine) -> Result<Database> {
+    pub fn open_or_create(&self, engine: &EngineFlags) -> Result<Database> {
         open(&self.dir, engine.apply(&self.dir, Options::default())?, engine.log.kind)
     }
 

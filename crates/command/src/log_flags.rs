@@ -30,15 +30,15 @@ pub struct NvramFlags {
     pub nvram_bytes: Option<u64>,
     /// Log in NVRAM: which memory to use [default: auto; with --nvram-latency, emulated]
     #[arg(long, value_enum, value_name = "WHICH")]
-    pub nvram: Option<Which>,
+    pub nvram: Option<NvramSource>,
     /// Log in emulated NVRAM: what each persist takes longer, such as 400ns or 2us
     #[arg(long, value_name = "TIME", value_parser = delay)]
     pub nvram_latency: Option<Duration>,
 }
 
-/// Which memory stands for NVRAM.
+/// Memory that stands for NVRAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Which {
+pub enum NvramSource {
     /// Real where there is such, else emulated
     Auto,
     /// A file on a DAX file system; an error where there is none
@@ -60,12 +60,12 @@ impl NvramFlags {
         let latency = self.nvram_latency;
         let want = match (self.nvram, latency) {
             (None, None) => nvram.want,
-            (Some(Which::Auto), None) => Persistence::Auto,
-            (Some(Which::Real), None) => Persistence::Real,
-            (Some(Which::Emulated) | None, latency) => {
+            (Some(NvramSource::Auto), None) => Persistence::Auto,
+            (Some(NvramSource::Real), None) => Persistence::Real,
+            (Some(NvramSource::Emulated) | None, latency) => {
                 Persistence::Emulated { latency: latency.unwrap_or_default() }
             }
-            (Some(Which::Auto | Which::Real), Some(_)) => {
+            (Some(NvramSource::Auto | NvramSource::Real), Some(_)) => {
                 return Err(Failure::usage("--nvram-latency goes with --nvram emulated only"));
             }
         };
@@ -100,12 +100,12 @@ mod tests {
         let want = |flags: NvramFlags| flags.apply(NvramOptions::default()).map(|nvram| nvram.want);
         let emulated = |latency| Persistence::Emulated { latency };
         assert_eq!(want(flags(None, None)).unwrap(), Persistence::Auto);
-        assert_eq!(want(flags(Some(Which::Real), None)).unwrap(), Persistence::Real);
-        assert_eq!(want(flags(Some(Which::Emulated), None)).unwrap(), emulated(Duration::ZERO));
+        assert_eq!(want(flags(Some(NvramSource::Real), None)).unwrap(), Persistence::Real);
+        assert_eq!(want(flags(Some(NvramSource::Emulated), None)).unwrap(), emulated(Duration::ZERO));
         assert_eq!(want(flags(None, Some(ns))).unwrap(), emulated(ns));
-        assert_eq!(want(flags(Some(Which::Emulated), Some(ns))).unwrap(), emulated(ns));
-        want(flags(Some(Which::Real), Some(ns))).unwrap_err();
-        want(flags(Some(Which::Auto), Some(ns))).unwrap_err();
+        assert_eq!(want(flags(Some(NvramSource::Emulated), Some(ns))).unwrap(), emulated(ns));
+        want(flags(Some(NvramSource::Real), Some(ns))).unwrap_err();
+        want(flags(Some(NvramSource::Auto), Some(ns))).unwrap_err();
         assert_eq!(delay("400ns"), Ok(ns));
         for bad in ["100000", "12k", "1"] {
             nvram_bytes(bad).unwrap_err();

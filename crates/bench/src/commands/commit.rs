@@ -1,12 +1,12 @@
 //! `bench commit`.
 
-use crate::commits::company::{Companies, CompanyFlags, shown};
 use crate::commits::figures::Figure;
 use crate::commits::figures::spec::Lists;
 use crate::commits::flags::{self, Common};
 use crate::commits::session::Session;
 use crate::commits::store::Scale;
 use crate::commits::study::Study;
+use crate::commits::tpcc::{TpccDatabases, TpccFlags, shown};
 use crate::grid::flags as lists;
 use clap::Args;
 use katydid_command::failure::Result;
@@ -62,7 +62,7 @@ pub struct Commit {
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     keys: u64,
     #[command(flatten)]
-    companies: CompanyFlags,
+    tpcc: TpccFlags,
     /// What all random choices come from
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
@@ -106,19 +106,19 @@ impl Commit {
             keys: self.keys,
             seed: self.seed,
         };
-        let company = self.companies.settings(32);
+        let tpcc = self.tpcc.settings(32);
         let options = format!(
             "{} branches={} accounts={} keys={} {} seed={}",
             self.common.options(),
             self.branches,
             self.accounts,
             self.keys,
-            shown(&company),
+            shown(&tpcc),
             self.seed
         );
         let mut session =
             Session::new(&self.common, Some(scale), "commits of the store and of the log", &options)?
-                .with_companies(Companies::new(company, scale));
+                .with_tpcc(TpccDatabases::new(tpcc, scale));
         let mut done = Ok(());
         for (figure, cases) in figures.into_iter().zip(cases) {
             let spec = figure.spec();

@@ -10,7 +10,7 @@ use crate::inserts::flags::{Sweeps, World};
 use crate::inserts::real::Rounds;
 use crate::inserts::rows::legend;
 use crate::inserts::sweep::Sweep;
-use crate::inserts::txn::Stage;
+use crate::inserts::txn::LogFolder;
 use clap::Args;
 use katydid_command::built::{COMMIT, VERSION};
 use katydid_command::failure::{Failure, Result};
@@ -80,7 +80,7 @@ impl LogInsert {
         };
         let transactions = sweeps.contains(&Sweep::Txn);
         let stage = match transactions {
-            true => Some(Stage::new(self.dir.clone(), self.in_flight as usize, self.sync, self.method)?),
+            true => Some(LogFolder::new(self.dir.clone(), self.in_flight as usize, self.sync, self.method)?),
             false => None,
         };
         let machine = Machine::read(if transactions { &self.dir } else { Path::new(".") }).line();
@@ -101,7 +101,7 @@ impl LogInsert {
         };
         let done = self.sweep(&rounds, &setting, cases);
         // Whatever came of it, the folder is left as it was.
-        let removed = rounds.stage.map_or(Ok(()), Stage::remove);
+        let removed = rounds.stage.map_or(Ok(()), LogFolder::remove);
         done.and(removed)
     }
 

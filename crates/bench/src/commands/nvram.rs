@@ -1,11 +1,11 @@
 //! `bench nvram`.
 
-use crate::commits::company::{Companies, CompanyFlags, shown};
 use crate::commits::figures::nvram::{Choice, NvramFigure};
 use crate::commits::flags::{self, Common};
 use crate::commits::session::Session;
 use crate::commits::store::Scale;
 use crate::commits::study::Study;
+use crate::commits::tpcc::{TpccDatabases, TpccFlags, shown};
 use crate::grid::flags as lists;
 use clap::Args;
 use katydid_command::failure::{Failure, Result};
@@ -55,7 +55,7 @@ pub struct Nvram {
     #[arg(long, value_name = "KIND", default_value = "marks", value_parser = word::<InserterKind>)]
     inserter: InserterKind,
     #[command(flatten)]
-    companies: CompanyFlags,
+    tpcc: TpccFlags,
     /// Keys of the table whose keys are updated
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     keys: u64,
@@ -85,7 +85,7 @@ impl Nvram {
             inserter: self.inserter,
             quick: self.common.quick,
         };
-        let settings = self.companies.settings(4);
+        let settings = self.tpcc.settings(4);
         let options = format!(
             "{} engine=paged {} keys={} seed={}",
             self.common.options(),
@@ -95,7 +95,7 @@ impl Nvram {
         );
         let records = Scale { branches: 0, accounts_of_branch: 0, keys: self.keys, seed: self.seed };
         let mut session = Session::new(&self.common, None, "stores over logs in NVRAM", &options)?
-            .with_companies(Companies::new(settings, records));
+            .with_tpcc(TpccDatabases::new(settings, records));
         let mut run = |figure: NvramFigure| {
             let spec = figure.spec();
             let (time, rounds) = self.common.length(spec.seconds, spec.rounds);

@@ -1,12 +1,11 @@
 //! Commits: what is measured of how they become durable, in both engines and in the log alone, on files, in memory and in NVRAM.
 //!
 //! Four commands share the cases, the rows and the session that runs them. Cases and figures are data; `rows`, `charts` and what they stand on show
-//! them; `alone`, `store`, `company` and `tuples` run them on a `stage`.
+//! them; `alone`, `store`, `tpcc` and `tuples` run them on a `stage`.
 
 mod alone;
 pub mod case;
 mod charts;
-pub mod company;
 mod compare;
 mod csv;
 mod facts;
@@ -19,4 +18,5 @@ pub mod session;
 mod stage;
 pub mod store;
 pub mod study;
+pub mod tpcc;
 pub mod tuples;

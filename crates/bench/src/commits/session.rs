@@ -2,12 +2,12 @@
 
 use super::alone;
 use super::case::{Case, Work};
-use super::company::Companies;
 use super::flags::Common;
 use super::rows::LEGEND;
 use super::stage::Stage;
-use super::store::{Scale, Shop};
+use super::store::{Scale, StoreDatabases};
 use super::study::Study;
+use super::tpcc::TpccDatabases;
 use super::tuples::Tuples;
 use crate::grid::columns::Setting;
 use crate::grid::results::Results;
@@ -28,11 +28,11 @@ pub struct Session<'a> {
     common: &'a Common,
     stage: Stage,
     /// If cases may be of the store.
-    shop: Option<Shop>,
+    stores: Option<StoreDatabases>,
     /// If they may be of tuples in the memory engine.
     tuples: Option<Tuples>,
     /// If they may be of TPC-C.
-    companies: Option<Companies>,
+    tpcc: Option<TpccDatabases>,
     setting: Setting,
     results: Results<Study>,
     stop: Arc<AtomicBool>,
@@ -65,8 +65,8 @@ impl<'a> Session<'a> {
             branches: scale.map(|scale| scale.branches),
             ..Setting::default()
         };
-        let shop = scale.map(Shop::new);
-        Ok(Session { common, stage, shop, tuples: None, companies: None, setting, results, stop })
+        let stores = scale.map(StoreDatabases::new);
+        Ok(Session { common, stage, stores, tuples: None, tpcc: None, setting, results, stop })
     }
 
     /// Cases may be of tuples in the memory engine.
@@ -75,8 +75,8 @@ impl<'a> Session<'a> {
     }
 
     /// Cases may be of TPC-C, over logs of all kinds.
-    pub fn with_companies(self, companies: Companies) -> Session<'a> {
-        Session { companies: Some(companies), ..self }
+    pub fn with_tpcc(self, tpcc: TpccDatabases) -> Session<'a> {
+        Session { tpcc: Some(tpcc), ..self }
     }
 
     /// Runs cases in rounds, with this method unless another is asked for, prints them, and writes the files with all that was run so far: a signal in what comes next loses no more
@@ -96,24 +96,24 @@ impl<'a> Session<'a> {
             true => Err(Failure::failed("stopped by a signal")),
             false => Ok(()),
         };
-        let (stage, shop, tuples) = (&mut self.stage, &mut self.shop, &mut self.tuples);
-        let companies = &mut self.companies;
-        if let (Study::Nvram(figure), Some(companies)) = (study, companies.as_mut()) {
-            companies.anew = figure.is_anew();
+        let (stage, stores, tuples) = (&mut self.stage, &mut self.stores, &mut self.tuples);
+        let tpcc = &mut self.tpcc;
+        if let (Study::Nvram(figure), Some(tpcc)) = (study, tpcc.as_mut()) {
+            tpcc.anew = figure.is_anew();
         }
         stage.begin(method, device);
         let one = |case: &Case, round: usize| {
             let raw = stage.raw(round, case, time.min(RAW))?;
-            match (case.work, shop.as_mut(), tuples.as_mut()) {
+            match (case.work, stores.as_mut(), tuples.as_mut()) {
                 (Work::Log { payload }, _, _) => alone::measure(case, payload, stage, raw, time),
                 (Work::Tuples { .. } | Work::Readers { .. }, _, Some(tuples)) => {
                     tuples.measure(case, stage, raw, time)
                 }
-                (Work::Pair, ..) | (Work::Updates, None, _) => match companies.as_mut() {
-                    Some(companies) => companies.measure(case, stage, raw, time),
-                    None => Err(Failure::failed("there is no company")),
+                (Work::Pair, ..) | (Work::Updates, None, _) => match tpcc.as_mut() {
+                    Some(tpcc) => tpcc.measure(case, stage, raw, time),
+                    None => Err(Failure::failed("there is no database of TPC-C")),
                 },
-                (_, Some(shop), _) => shop.measure(case, stage, raw, time),
+                (_, Some(stores), _) => stores.measure(case, stage, raw, time),
                 _ => Err(Failure::failed("there is no store")),
             }
         };

@@ -6,7 +6,7 @@
 use super::case::Case;
 use super::figures::nvram::BYTES_PER_ENTRY;
 use crate::host::device::{Device, MethodName};
-use crate::host::folder::{self, Found};
+use crate::host::folder::{self, FolderState};
 use crate::host::raw::Raw;
 use katydid_command::failure::{Failure, Result};
 use katydid_device::{DelayedDirectory, Directory, FileDirectory, MemoryDirectory, Waiting};
@@ -40,11 +40,11 @@ type Bare = (Device, Duration, Option<u64>);
 #[derive(Debug)]
 pub struct Stage {
     path: PathBuf,
-    before: Found,
+    before: FolderState,
     files: Arc<dyn Directory>,
     memory: Arc<dyn Directory>,
     /// Where logs in NVRAM are, and what was there.
-    nvram: (PathBuf, Found),
+    nvram: (PathBuf, FolderState),
     device: Device,
     /// Of the rounds under way.
     method: MethodName,
@@ -58,7 +58,7 @@ impl Stage {
     /// Takes a folder that is new or empty.
     pub fn new(path: PathBuf, nvram: PathBuf, device: Device, tuned: Tuned) -> Result<Stage> {
         let free = |path: &Path, flag: &str| match folder::look(path)? {
-            Found::Something => Err(Failure::failed(format_args!(
+            FolderState::Something => Err(Failure::failed(format_args!(
                 "{} is not empty: {flag} must be a new or empty folder, and is left so",
                 path.display()
             ))),
@@ -78,7 +78,7 @@ impl Stage {
         let Stage { path, before, nvram: (nvram, nvram_before), .. } = &self;
         let removed = folder::remove(path, *before);
         match folder::look(nvram)? {
-            Found::Nothing => removed,
+            FolderState::Nothing => removed,
             _ => removed.and(folder::remove(nvram, *nvram_before)),
         }
     }
@@ -108,8 +108,8 @@ impl Stage {
             Device::Memory => Arc::new(MemoryDirectory::new()),
             Device::File => {
                 let path = self.path.join(name);
-                if folder::look(&path)? != Found::Nothing {
-                    folder::remove(&path, Found::Nothing)?;
+                if folder::look(&path)? != FolderState::Nothing {
+                    folder::remove(&path, FolderState::Nothing)?;
                 }
                 self.files.subdirectory(name)?
             }
@@ -137,8 +137,8 @@ impl Stage {
     /// Removes what is called `name`, among the files and in NVRAM.
     pub fn forget(&self, name: &str) -> Result<()> {
         for path in [self.path.join(name), self.nvram.0.join(name)] {
-            if folder::look(&path)? != Found::Nothing {
-                folder::remove(&path, Found::Nothing)?;
+            if folder::look(&path)? != FolderState::Nothing {
+                folder::remove(&path, FolderState::Nothing)?;
             }
         }
         Ok(())

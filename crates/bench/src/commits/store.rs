@@ -79,7 +79,7 @@ impl Scale {
 
 /// The databases that the cases share.
 #[derive(Debug)]
-pub struct Shop {
+pub struct StoreDatabases {
     scale: Scale,
     /// By the name of the folder.
     known: HashMap<String, Loaded>,
@@ -98,9 +98,9 @@ struct Loaded {
     records: Vec<String>,
 }
 
-impl Shop {
-    pub fn new(scale: Scale) -> Shop {
-        Shop { scale, known: HashMap::new(), runs: 0 }
+impl StoreDatabases {
+    pub fn new(scale: Scale) -> StoreDatabases {
+        StoreDatabases { scale, known: HashMap::new(), runs: 0 }
     }
 
     /// Runs a case.

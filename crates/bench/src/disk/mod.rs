@@ -1,10 +1,9 @@
 //! `bench-disk`: what a device can do for a log.
 
-mod found;
-mod measure;
+mod report;
 
+use crate::host::limit::BLOCK;
 use clap::Args;
-use found::{Found, Row};
 use katydid_command::database::is_folder;
 use katydid_command::failure::{Failure, Result};
 use katydid_command::flags::seconds;
@@ -12,7 +11,7 @@ use katydid_command::output::say;
 use katydid_command::progress::Progress;
 use katydid_device::probe::{FileState, Load, Scratch, Trials, Way};
 use katydid_device::{Cause, Directory, Error, FileDirectory, Method};
-pub use measure::{BLOCK, Limit, Writes, method_name};
+use report::{DiskReport, Row};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -80,7 +79,7 @@ impl BenchDisk {
         found.print()
     }
 
-    fn measure(&self, place: String) -> std::result::Result<Found, MeasureError> {
+    fn measure(&self, place: String) -> std::result::Result<DiskReport, MeasureError> {
         let mut progress = Progress::new("bench-disk");
         let time = Duration::from_secs_f64(if self.quick { 0.1 } else { self.seconds });
         let trials = Trials::run(&self.dir, self.file_bytes, time, |done, what| {
@@ -112,7 +111,7 @@ impl BenchDisk {
             let samples = scratch.measure(&load(Method::Buffered, Way::Synced, depth))?;
             syncs.push(Row::new(depth, &samples, BLOCK)?);
         }
-        Ok(Found::new(place, &trials, states, syncs)?)
+        Ok(DiskReport::new(place, &trials, states, syncs)?)
     }
 }
 

@@ -1,22 +1,13 @@
-//! The folder a bench works in, and what earlier runs left there.
-//!
-//! A bench keeps a table of its own (`katydid_bench`) that says, for each workload or table it filled, with what and how
-//! far.
-//!
-//! 1. A folder that is neither empty nor a database is refused and left alone.
-//! 2. An entry says `finished` only while no run is under way: a bench that was killed is noticed by the next.
-//! 3. With the log in memory the folder is no database afterwards; it must be new or empty before, and is removed.
+//! The folder that a measurement works in: what lies there before, and removing what was made.
 
-use katydid::{Database, Table};
 use katydid_command::failure::{Failure, Result};
-use serde_json::{Value, json};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
 /// What lies in a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum FolderState {
     /// No such folder.
     Nothing,
     /// An empty folder.
@@ -26,20 +17,22 @@ pub enum Found {
 }
 
 /// Looks at a folder.
-pub fn look(dir: &Path) -> Result<Found> {
+pub fn look(dir: &Path) -> Result<FolderState> {
     match fs::read_dir(dir) {
-        Ok(mut entries) => Ok(if entries.next().is_none() { Found::Empty } else { Found::Something }),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Found::Nothing),
+        Ok(mut entries) => {
+            Ok(if entries.next().is_none() { FolderState::Empty } else { FolderState::Something })
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(FolderState::Nothing),
         Err(error) => Err(Failure::failed(format_args!("cannot look into {}: {error}", dir.display()))),
     }
 }
 
 /// Removes what a bench with its log in memory left in a folder that was not there or empty before.
-pub fn remove(dir: &Path, before: Found) -> Result<()> {
+pub fn remove(dir: &Path, before: FolderState) -> Result<()> {
     let cannot = |error| Failure::failed(format_args!("cannot remove what is in {}: {error}", dir.display()));
     match before {
-        Found::Nothing => fs::remove_dir_all(dir).map_err(cannot),
-        Found::Empty => {
+        FolderState::Nothing => fs::remove_dir_all(dir).map_err(cannot),
+        FolderState::Empty => {
             for entry in fs::read_dir(dir).map_err(cannot)? {
                 let path = entry.map_err(cannot)?.path();
                 let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
@@ -47,93 +40,6 @@ pub fn remove(dir: &Path, before: Found) -> Result<()> {
             }
             Ok(())
         }
-        Found::Something => Ok(()),
+        FolderState::Something => Ok(()),
     }
-}
-
-/// What earlier runs left of one table, or of the tables of one workload.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Entry {
-    /// What was filled in, in words: another filling has other words.
-    pub shape: String,
-    /// The tables, where there are others than the one it is called by.
-    pub tables: Vec<String>,
-    /// What random content came from.
-    pub seed: u64,
-    /// Where new keys go on.
-    pub next: u64,
-    /// How many keys there are, or what else is counted.
-    pub count: u64,
-    /// Whether the last run came to its end.
-    pub finished: bool,
-}
-
-/// The table that says what was filled how far.
-#[derive(Debug)]
-pub struct Ledger {
-    database: Database,
-    table: Table,
-}
-
-const LEDGER: &str = "katydid_bench";
-
-impl Ledger {
-    /// The ledger of a database, created if need be.
-    pub fn open(database: &Database) -> Result<Ledger> {
-        Ok(Ledger { table: database.table(LEDGER)?, database: database.clone() })
-    }
-
-    /// What is known of what is called `name`.
-    pub fn read(&self, name: &str) -> Result<Option<Entry>> {
-        let Some(bytes) = self.database.get(&self.table, name)? else { return Ok(None) };
-        let value: Value = serde_json::from_slice(&bytes).map_err(|error| {
-            Failure::failed(format_args!("the entry of {name:?} in table {LEDGER}: {error}"))
-        })?;
-        Ok(Some(Entry {
-            shape: value["shape"].as_str().unwrap_or_default().to_owned(),
-            tables: names(&value["tables"]),
-            seed: value["seed"].as_u64().unwrap_or_default(),
-            next: value["next"].as_u64().unwrap_or_default(),
-            count: value["count"].as_u64().unwrap_or_default(),
-            finished: value["finished"].as_bool().unwrap_or_default(),
-        }))
-    }
-
-    /// Writes what is known of what is called `name`, durably.
-    pub fn write(&self, name: &str, entry: &Entry) -> Result<()> {
-        let Entry { shape, tables, seed, next, count, finished } = entry;
-        let value = json!({
-            "shape": shape, "tables": tables, "seed": seed, "next": next, "count": count, "finished": finished,
-        });
-        self.database.put(&self.table, name, value.to_string())?;
-        Ok(self.database.sync().map(drop)?)
-    }
-
-    /// Drops these tables, and those of what is called `name`, and forgets it. Whatever a crash leaves, the tables are not used again.
-    pub fn forget(&self, name: &str, tables: &[&str]) -> Result<()> {
-        let known = self.read(name).ok().flatten().unwrap_or_default();
-        self.database.delete(&self.table, name)?;
-        for table in tables.iter().copied().chain(known.tables.iter().map(String::as_str)) {
-            self.database.drop_table(table)?;
-        }
-        Ok(())
-    }
-}
-
-fn names(value: &Value) -> Vec<String> {
-    let names = value.as_array().into_iter().flatten();
-    names.filter_map(|name| Some(name.as_str()?.to_owned())).collect()
-}
-
-/// Counts the keys of a table.
-pub fn count(database: &Database, name: &str) -> Result<u64> {
-    let Some(table) = database.open_table(name)? else { return Ok(0) };
-    let mut transaction = database.begin()?;
-    let mut keys = 0;
-    for entry in transaction.range::<&[u8]>(&table, ..) {
-        entry?;
-        keys += 1;
-    }
-    transaction.rollback()?;
-    Ok(keys)
 }

@@ -2,6 +2,7 @@
 
 pub mod device;
 pub mod folder;
+pub mod limit;
 pub mod machine;
 pub mod raw;
 pub mod split;

@@ -3,7 +3,7 @@
 use super::case::{Case, Inserted, Row, Subject};
 use super::stall;
 use super::sweep::Sweep;
-use super::txn::{self, Stage};
+use super::txn::{self, LogFolder};
 use crate::grid::turns::{GoOn, in_turn};
 use katydid_command::failure::Result;
 use katydid_wal::testing::limits::{bare_word, private_rings};
@@ -18,7 +18,7 @@ pub struct Rounds<'a> {
     /// Of other work, in a nanosecond.
     pub turns: f64,
     /// Where logs are, for the sweep that has them.
-    pub stage: Option<Stage>,
+    pub stage: Option<LogFolder>,
     /// Asked between runs; an error ends everything.
     pub go_on: GoOn<'a>,
 }

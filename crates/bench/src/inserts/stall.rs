@@ -27,14 +27,14 @@ const EVERY: u64 = 8;
 
 /// What the looks have found so far.
 #[derive(Debug)]
-struct Found {
+struct Standstills {
     times: Histogram<u64>,
     looks: u64,
     /// Where the frontier stands, with something reserved behind it, and since when.
     standing: Option<(u64, Instant)>,
 }
 
-impl Found {
+impl Standstills {
     fn look(&mut self, reserved: u64, filled: u64, now: Instant) {
         self.looks += 1;
         if let Some((at, since)) = self.standing {
@@ -50,7 +50,7 @@ impl Found {
 
 /// Runs a case.
 pub fn measure(case: &Case, inserter: InserterKind, work: u64, time: Duration) -> Result<Inserted> {
-    let found = Mutex::new(Found { times: row::times()?, looks: 0, standing: None });
+    let found = Mutex::new(Standstills { times: row::times()?, looks: 0, standing: None });
     let load = Load { threads: case.threads, sizes: case.sizes(), work, time };
     let tally = run(&case.options(inserter), &load, |rig: &Rig, number| {
         if number.is_multiple_of(EVERY)
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn a_standstill_lasts_from_the_look_that_finds_it_to_the_one_that_finds_it_over() {
         let begin = Instant::now();
-        let mut found = Found { times: row::times().unwrap(), looks: 0, standing: None };
+        let mut found = Standstills { times: row::times().unwrap(), looks: 0, standing: None };
         let mut look = |reserved, filled, us| found.look(reserved, filled, begin + Duration::from_micros(us));
         look(100, 100, 0);
         // A hole at 100, seen three times, filled at 50 us; another one there at once, seen once.

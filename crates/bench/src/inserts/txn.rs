@@ -10,7 +10,7 @@
 use super::case::{Case, Inserted};
 use crate::grid::row;
 use crate::host::device::{Device, MethodName};
-use crate::host::folder::{self, Found};
+use crate::host::folder::{self, FolderState};
 use hdrhistogram::Histogram;
 use katydid_command::failure::{Failure, Result};
 use katydid_device::{Directory, FileDirectory, MemoryDirectory};
@@ -34,33 +34,41 @@ const TICK: Duration = Duration::from_millis(5);
 
 /// Where logs are while the sweep runs, and how they are opened.
 #[derive(Debug)]
-pub struct Stage {
+pub struct LogFolder {
     memory: Arc<dyn Directory>,
     files: Arc<dyn Directory>,
     path: PathBuf,
-    before: Found,
+    before: FolderState,
     pub in_flight: usize,
     pub sync: SyncKind,
     pub method: MethodName,
 }
 
-impl Stage {
+impl LogFolder {
     /// Takes a folder that is new or empty.
-    pub fn new(path: PathBuf, in_flight: usize, sync: SyncKind, method: MethodName) -> Result<Stage> {
+    pub fn new(path: PathBuf, in_flight: usize, sync: SyncKind, method: MethodName) -> Result<LogFolder> {
         let before = folder::look(&path)?;
-        if before == Found::Something {
+        if before == FolderState::Something {
             return Err(Failure::failed(format_args!(
                 "{} is not empty: --dir must be a new or empty folder, and is left so",
                 path.display()
             )));
         }
         let files: Arc<dyn Directory> = Arc::new(FileDirectory::open(&path)?);
-        Ok(Stage { memory: Arc::new(MemoryDirectory::new()), files, path, before, in_flight, sync, method })
+        Ok(LogFolder {
+            memory: Arc::new(MemoryDirectory::new()),
+            files,
+            path,
+            before,
+            in_flight,
+            sync,
+            method,
+        })
     }
 
     /// Removes what is in the folder.
     pub fn remove(self) -> Result<()> {
-        let Stage { path, before, .. } = &self;
+        let LogFolder { path, before, .. } = &self;
         folder::remove(path, *before)
     }
 }
@@ -76,7 +84,7 @@ struct Done {
 }
 
 /// Runs a case.
-pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &Stage) -> Result<Inserted> {
+pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &LogFolder) -> Result<Inserted> {
     let directory = match case.device {
         Some(Device::File) => &stage.files,
         _ => &stage.memory,

@@ -2,7 +2,7 @@
 //!
 //! It is waited for on one thread; any thread may ask it to stop, before, while or after it runs.
 
-use super::state::Kept;
+use super::state::ResultFolder;
 use katydid_command::failure::{Failure, Result};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use std::fs::File;
@@ -52,7 +52,7 @@ impl Child {
     }
 
     /// Runs this program with these arguments; its output goes to files.
-    pub fn run(&self, arguments: &[String], kept: &Kept, tick: &mut dyn FnMut(f64)) -> Result<Ended> {
+    pub fn run(&self, arguments: &[String], kept: &ResultFolder, tick: &mut dyn FnMut(f64)) -> Result<Ended> {
         let failed =
             |what: &str, error: std::io::Error| Failure::failed(format_args!("cannot {what}: {error}"));
         let file = |name: &str| File::create(kept.file(name)).map_err(|error| failed("create a file", error));

@@ -156,6 +156,35 @@ pub struct Experiment {
 }
 
 impl Experiment {
+    /// What experiments on this machine's threads have in common; each says the rest itself.
+    pub const fn real(paper: Paper) -> Experiment {
+        Experiment {
+            paper,
+            figure: "",
+            title: "",
+            ran: "",
+            here: "",
+            headline: "",
+            threads: Threads::Real,
+            command: "",
+            full: "",
+            quick: "--rounds 1 --seconds 0.15",
+            seconds: 60.0,
+            quick_seconds: 15.0,
+            judge: |_| Judged { findings: Vec::new(), ours: String::new() },
+        }
+    }
+
+    /// What experiments on a simulated machine have in common.
+    pub const fn simulated(paper: Paper) -> Experiment {
+        Experiment {
+            threads: Threads::Virtual,
+            full: "--millis 10 --rounds 3",
+            quick: "--millis 2",
+            ..Experiment::real(paper)
+        }
+    }
+
     /// The name of its folder, and on the command line with the paper before it.
     pub fn name(&self) -> String {
         format!("{}-{}", self.paper.word(), self.figure)
@@ -180,7 +209,7 @@ impl Experiment {
 
 /// A figure or table that is not run, and why.
 #[derive(Debug, Clone, Copy)]
-pub struct Left {
+pub struct NotRun {
     pub paper: Paper,
     pub figures: &'static str,
     pub why: &'static str,

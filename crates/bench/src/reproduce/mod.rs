@@ -21,7 +21,7 @@ use katydid_command::progress::Progress;
 use katydid_command::{signals, whole_file};
 use report::{Chapter, Head, Outcome};
 use rows::Rows;
-use state::{Done, Kept};
+use state::{Done, ResultFolder};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -161,8 +161,8 @@ impl Reproduce {
         Ok(of_papers.into_iter().filter(wanted).collect())
     }
 
-    fn folder(&self, experiment: &Experiment) -> Kept {
-        Kept { folder: self.out.join(experiment.name()) }
+    fn folder(&self, experiment: &Experiment) -> ResultFolder {
+        ResultFolder { folder: self.out.join(experiment.name()) }
     }
 
     fn arguments(&self, experiment: &Experiment) -> Vec<String> {
@@ -226,7 +226,7 @@ impl Reproduce {
     }
 
     fn write(&self, head: &Head, chapters: &[Chapter]) -> Result<()> {
-        let page = report::html(head, chapters, &papers::left());
+        let page = report::html(head, chapters, &papers::not_run());
         whole_file::write(&self.out.join("report.html"), page.as_bytes())
     }
 
@@ -257,7 +257,7 @@ impl Reproduce {
 }
 
 /// Reads what an experiment has left, and judges it.
-fn measured(experiment: &Experiment, kept: &Kept, done: Done) -> Result<Outcome> {
+fn measured(experiment: &Experiment, kept: &ResultFolder, done: Done) -> Result<Outcome> {
     let rows = Rows::parse(&kept.rows());
     if rows.len() == 0 {
         return Ok(Outcome::Failed("it left no rows".to_owned()));
@@ -291,7 +291,7 @@ fn list(chosen: &[Experiment], quick: bool) -> Result<()> {
     out.line("")?;
     out.line("Not run:")?;
     for left in
-        papers::left().iter().filter(|left| chosen.iter().any(|experiment| experiment.paper == left.paper))
+        papers::not_run().iter().filter(|left| chosen.iter().any(|experiment| experiment.paper == left.paper))
     {
         out.line(format!("{:<10} {}: {}", left.paper.word(), left.figures, left.why))?;
     }

@@ -3,7 +3,7 @@
 //! Pure. No script and no network: charts lie in it as SVG. Colours follow what the reader's browser prefers; charts are as wide as they must be
 //! to be read and scroll by themselves on a narrow screen, so that the page does not.
 
-use super::experiment::{Experiment, Judged, Left, Paper, Threads, Verdict};
+use super::experiment::{Experiment, Judged, NotRun, Paper, Threads, Verdict};
 use super::state::Done;
 
 /// An experiment and what came of it.
@@ -52,7 +52,7 @@ fn badge(outcome: &Outcome) -> (&'static str, &'static str) {
 }
 
 /// The whole file.
-pub fn html(head: &Head, chapters: &[Chapter], left: &[Left]) -> String {
+pub fn html(head: &Head, chapters: &[Chapter], left: &[NotRun]) -> String {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -75,7 +75,7 @@ pub fn html(head: &Head, chapters: &[Chapter], left: &[Left]) -> String {
         }
         page += &format!("<h2>{}</h2>\n", escaped(paper.title()));
         of_it.iter().for_each(|it| page += &chapter(it));
-        let left: Vec<&Left> = left.iter().filter(|left| left.paper == paper).collect();
+        let left: Vec<&NotRun> = left.iter().filter(|left| left.paper == paper).collect();
         if !left.is_empty() {
             page += "<h3>Not run</h3>\n<ul>\n";
             for left in left {
@@ -204,7 +204,7 @@ mod tests {
             .map(|experiment| Chapter { experiment, outcome: Outcome::Failed("<broken & gone>".to_owned()) })
             .collect();
         let head = Head { program: "katydid 1".to_owned(), machine: "a <machine>".to_owned(), quick: true };
-        let page = html(&head, &chapters, &papers::left());
+        let page = html(&head, &chapters, &papers::not_run());
         assert!(
             !page.contains("<broken")
                 && page.contains("&lt;broken &amp; gone&gt;")

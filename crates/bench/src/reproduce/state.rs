@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// The folder of an experiment.
 #[derive(Debug, Clone)]
-pub struct Kept {
+pub struct ResultFolder {
     pub folder: PathBuf,
 }
 
@@ -30,7 +30,7 @@ fn cannot(what: &str, path: &Path, error: impl std::fmt::Display) -> Failure {
     Failure::failed(format_args!("cannot {what} {}: {error}", path.display()))
 }
 
-impl Kept {
+impl ResultFolder {
     /// An emptied folder.
     pub fn begin(&self) -> Result<()> {
         if self.folder.exists() {
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn what_is_done_is_known_and_what_was_cut_is_not() {
         let dir = tempfile::tempdir().unwrap();
-        let kept = Kept { folder: dir.path().join("aether-3") };
+        let kept = ResultFolder { folder: dir.path().join("aether-3") };
         assert_eq!(kept.done(), None);
         kept.begin().unwrap();
         let done = Done {

@@ -1,9 +1,9 @@
 //! `bench insert`.
 
+use super::ledger::Entry;
 use super::report::{Kinds, Loaded, Measured};
+use super::runner::{Runner, TIME};
 use super::setup::{Setup, THREADS};
-use super::{Runner, TIME};
-use crate::host::folder::Entry;
 use clap::{Args, ValueEnum};
 use katydid_command::failure::{Failure, Result};
 use katydid_command::flags::name_of;

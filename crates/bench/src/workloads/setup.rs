@@ -1,15 +1,18 @@
-//! The flags both benches share, and the database they open.
+//! Flags of all workloads, and the database they open.
+//!
+//! 1. A folder that is neither empty nor a database is refused and left alone.
+//! 2. With the log in memory the folder is no database afterwards; it must be new or empty before, and is removed.
 
-use crate::disk::Limit;
 use crate::grid::flags::Tuning;
 use crate::host::device::{Device, MethodName};
-use crate::host::folder::{self, Found};
+use crate::host::folder::{self, FolderState};
+use crate::host::limit::Limit;
 use crate::host::machine::Machine;
 use crate::host::split::Split;
 use clap::Args;
 use katydid::{Database, Durability, EngineKind, EngineStat, LockRelease, Options};
 use katydid_command::bytes;
-use katydid_command::database::{self, Engine, OfMemory};
+use katydid_command::database::{self, EngineFlags, MemoryFlags};
 use katydid_command::failure::{Failure, Result};
 use katydid_command::flags::{name_of, seconds, word};
 use katydid_command::log_flags::LogFlags;
@@ -63,7 +66,7 @@ pub struct Setup {
     #[arg(long, value_name = "KIND", value_parser = engines)]
     engine: Option<Engines>,
     #[command(flatten)]
-    of_memory: OfMemory,
+    memory_flags: MemoryFlags,
     #[command(flatten)]
     log: LogFlags,
     /// How records get into the log: mutex, consolidated, decoupled, hybrid, delegated, grasshopper, bitmap, chunked or marks
@@ -125,7 +128,7 @@ pub struct Opened {
     pub nvram: Option<Form>,
     pub limit: Option<Limit>,
     pub machine: Machine,
-    found: Found,
+    found: FolderState,
 }
 
 /// A file's name with the engine's in it.
@@ -165,7 +168,8 @@ impl Setup {
             Some(Engines::One(engine)) => Some(engine),
             Some(Engines::All) | None => None,
         };
-        options = Engine { engine, of_memory: self.of_memory, log: self.log }.apply(&self.dir, options)?;
+        options = EngineFlags { engine, memory_flags: self.memory_flags, log: self.log }
+            .apply(&self.dir, options)?;
         if let Some(bytes) = self.checkpoint {
             options.checkpoint_bytes = bytes;
             options.log_soft_bytes = options.log_soft_bytes.max(bytes);
@@ -180,13 +184,13 @@ impl Setup {
             chunk_bytes: self.tuning.chunk_bytes,
             ..options.log
         };
-        if self.device == Device::Memory && found == Found::Something {
+        if self.device == Device::Memory && found == FolderState::Something {
             return Err(Failure::failed(format_args!(
                 "{} is not empty; with the log in memory the folder must be, since no database is left in it",
                 self.dir.display()
             )));
         }
-        if found == Found::Something && !database::holds_database(&self.dir) {
+        if found == FolderState::Something && !database::holds_database(&self.dir) {
             return Err(Failure::failed(format_args!(
                 "{} is not empty and not a database: choose another --dir",
                 self.dir.display()
@@ -264,7 +268,7 @@ impl Setup {
             EngineStat::Memory(memory) => options.extend([
                 ("engine", Value::from(EngineKind::Memory.to_string())),
                 ("streams", stat.log.streams.len().into()),
-                ("dependences", self.of_memory.dependences.to_string().into()),
+                ("dependences", self.memory_flags.dependences.to_string().into()),
                 ("memory_bytes", memory.limit_bytes.into()),
             ]),
             // The engine may learn to say more than this program knows.

@@ -1,9 +1,9 @@
 //! `bench ycsb`.
 
+use super::ledger::Entry;
 use super::report::{Kinds, Loaded, Measured};
+use super::runner::{Runner, TIME, load_plan};
 use super::setup::{Setup, THREADS};
-use super::{Runner, TIME, load_plan};
-use crate::host::folder::Entry;
 use clap::Args;
 use katydid_command::failure::{Failure, Result};
 use katydid_workload::drive::{Outcome, Plan};

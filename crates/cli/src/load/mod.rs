@@ -10,7 +10,7 @@ use crate::text;
 use clap::Args;
 use katydid::{Database, Table};
 use katydid_command::bytes::{counted, grouped, shown};
-use katydid_command::database::{Engine, Place};
+use katydid_command::database::{DatabaseDir, EngineFlags};
 use katydid_command::failure::{Failure, Result};
 use katydid_command::output::say;
 use katydid_command::progress::Progress;
@@ -59,9 +59,9 @@ pub struct Load {
     #[arg(long)]
     acks: bool,
     #[command(flatten)]
-    engine: Engine,
+    engine: EngineFlags,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseDir,
 }
 
 impl Load {

@@ -1,14 +1,13 @@
 //! The figures of Cicada with parallel write-ahead logs.
 
-use super::real;
-use crate::reproduce::experiment::{Experiment, Judged, Left, Paper, rate, ratio};
+use crate::reproduce::experiment::{Experiment, Judged, NotRun, Paper, rate, ratio};
 use crate::reproduce::rows::Rows;
 
 const REAL: Experiment = Experiment {
     quick: "--rounds 1 --seconds 0.15 --tuples 100000 --threads 1,2,16",
     seconds: 240.0,
     quick_seconds: 25.0,
-    ..real(Paper::Cicada)
+    ..Experiment::real(Paper::Cicada)
 };
 
 pub const EXPERIMENTS: &[Experiment] = &[
@@ -59,7 +58,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
 ];
 
-pub const LEFT: &[Left] = &[Left {
+pub const NOT_RUN: &[NotRun] = &[NotRun {
     paper: Paper::Cicada,
     figures: "Figures 1 and 2, Tables I and II",
     why: "drawings, the four combinations by name, and a machine: nothing is measured",

@@ -1,10 +1,10 @@
 //! The figures of efficient flushing for key-value stores.
 
-use super::real;
-use crate::reproduce::experiment::{Experiment, Judged, Left, Paper, rate, ratio};
+use crate::reproduce::experiment::{Experiment, Judged, NotRun, Paper, rate, ratio};
 use crate::reproduce::rows::Rows;
 
-const REAL: Experiment = Experiment { seconds: 40.0, quick_seconds: 15.0, ..real(Paper::Flushing) };
+const REAL: Experiment =
+    Experiment { seconds: 40.0, quick_seconds: 15.0, ..Experiment::real(Paper::Flushing) };
 
 pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
@@ -46,13 +46,13 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
 ];
 
-pub const LEFT: &[Left] = &[
-    Left {
+pub const NOT_RUN: &[NotRun] = &[
+    NotRun {
         paper: Paper::Flushing,
         figures: "Figures 1 to 4",
         why: "drawings of designs: nothing is measured",
     },
-    Left {
+    NotRun {
         paper: Paper::Flushing,
         figures: "Figures 7 and 8, Tables 2 and 3",
         why: "replication to one and three other nodes, which Katydid does not have yet",

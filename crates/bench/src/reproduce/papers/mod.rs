@@ -9,36 +9,7 @@ mod eleda;
 mod flushing;
 mod nvlogging;
 
-use super::experiment::{Experiment, Judged, Left, Paper, Threads};
-
-/// What experiments on this machine's threads have alike; each says the rest itself.
-const fn real(paper: Paper) -> Experiment {
-    Experiment {
-        paper,
-        figure: "",
-        title: "",
-        ran: "",
-        here: "",
-        headline: "",
-        threads: Threads::Real,
-        command: "",
-        full: "",
-        quick: "--rounds 1 --seconds 0.15",
-        seconds: 60.0,
-        quick_seconds: 15.0,
-        judge: |_| Judged { findings: Vec::new(), ours: String::new() },
-    }
-}
-
-/// The same on a simulated machine.
-const fn simulated(paper: Paper) -> Experiment {
-    Experiment {
-        threads: Threads::Virtual,
-        full: "--millis 10 --rounds 3",
-        quick: "--millis 2",
-        ..real(paper)
-    }
-}
+use super::experiment::{Experiment, NotRun};
 
 /// All experiments, in the order of the report.
 pub fn experiments() -> Vec<Experiment> {
@@ -53,6 +24,6 @@ pub fn experiments() -> Vec<Experiment> {
 }
 
 /// What is not run.
-pub fn left() -> Vec<Left> {
-    [aether::LEFT, eleda::LEFT, flushing::LEFT, nvlogging::LEFT, cicada::LEFT].concat()
+pub fn not_run() -> Vec<NotRun> {
+    [aether::NOT_RUN, eleda::NOT_RUN, flushing::NOT_RUN, nvlogging::NOT_RUN, cicada::NOT_RUN].concat()
 }

@@ -1,14 +1,13 @@
 //! The figures of the report on NV-Logging.
 
-use super::real;
-use crate::reproduce::experiment::{Experiment, Judged, Left, Paper, rate, ratio};
+use crate::reproduce::experiment::{Experiment, Judged, NotRun, Paper, rate, ratio};
 use crate::reproduce::rows::Rows;
 
 const REAL: Experiment = Experiment {
     quick: "--rounds 1 --seconds 0.2",
     seconds: 60.0,
     quick_seconds: 12.0,
-    ..real(Paper::NvLogging)
+    ..Experiment::real(Paper::NvLogging)
 };
 
 pub const EXPERIMENTS: &[Experiment] = &[
@@ -53,7 +52,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
 ];
 
-pub const LEFT: &[Left] = &[Left {
+pub const NOT_RUN: &[NotRun] = &[NotRun {
     paper: Paper::NvLogging,
     figures: "Figures 1 to 5, Tables 1 to 3",
     why: "drawings of data structures, and parameters: nothing is measured",

@@ -8,10 +8,10 @@ pub mod tatp;
 pub mod tpcb;
 pub mod tpcc;
 
+use super::ledger::Entry;
 use super::report::{Counted, Kinds, Loaded, Measured};
+use super::runner::{Runner, TIME, load_plan};
 use super::setup::{Setup, THREADS};
-use super::{Runner, TIME, load_plan};
-use crate::host::folder::Entry;
 use katydid_command::failure::{Failure, Result};
 use katydid_workload::KatydidStore;
 use katydid_workload::drive::{Outcome, Plan, Workload};
@@ -20,12 +20,12 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is counted of what a benchmark leaves.
+/// Rows that are counted after a run, and what must hold of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct What {
+struct Census {
     /// In the plural.
     name: &'static str,
-    /// What was found to hold when it could be counted.
+    /// What was found to hold when they could be counted.
     also: &'static str,
 }
 
@@ -36,8 +36,8 @@ trait Benchmark {
 
     /// Its name on the command line, and in the ledger.
     const NAME: &'static str;
-    /// What is counted.
-    const COUNTED: What;
+    /// The rows that are counted.
+    const COUNTED: Census;
 
     /// Its name for people, with what is special about the run.
     fn title(&self) -> String;
@@ -108,7 +108,7 @@ fn on<B: Benchmark>(setup: &Setup, benchmark: &B) -> Result<()> {
         true => None,
         false => {
             let found = benchmark.count(&runner.store, entry.seed)?;
-            let What { name, also } = B::COUNTED;
+            let Census { name, also } = B::COUNTED;
             Some(Counted { what: name, found, expected, also: Some(also) })
         }
     };

@@ -1,6 +1,6 @@
 //! `bench sysbench`.
 
-use super::{Benchmark, What};
+use super::{Benchmark, Census};
 use crate::grid::flags::skew;
 use crate::workloads::report::{Kind, Kinds};
 use crate::workloads::setup::Setup;
@@ -68,7 +68,7 @@ impl Benchmark for Tables {
     type Run = SysbenchRun;
 
     const NAME: &'static str = "sysbench";
-    const COUNTED: What = What { name: "rows", also: "rows and indexes agree" };
+    const COUNTED: Census = Census { name: "rows", also: "rows and indexes agree" };
 
     fn title(&self) -> String {
         format!("sysbench {}", self.script())

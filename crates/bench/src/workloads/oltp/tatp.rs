@@ -1,7 +1,7 @@
 //! `bench tatp`.
 
-use super::{Benchmark, What};
-use crate::workloads::report::{Kind as OfKind, Kinds, Score};
+use super::{Benchmark, Census};
+use crate::workloads::report::{Kind as KindCount, Kinds, Score};
 use crate::workloads::setup::Setup;
 use clap::{Args, ValueEnum};
 use katydid_command::failure::Result;
@@ -72,7 +72,7 @@ impl Benchmark for Register {
     type Run = TatpRun;
 
     const NAME: &'static str = "tatp";
-    const COUNTED: What = What { name: "call forwardings", also: "all rows belong to each other" };
+    const COUNTED: Census = Census { name: "call forwardings", also: "all rows belong to each other" };
 
     fn title(&self) -> String {
         match self.mix {
@@ -110,7 +110,7 @@ impl Benchmark for Register {
     }
 
     fn kinds(&self, run: &TatpRun, outcome: &Outcome) -> Kinds {
-        let of = |kind| OfKind {
+        let of = |kind| KindCount {
             name: name(kind),
             acknowledged: run.acknowledged(kind),
             rolled_back: run.failed(kind),

@@ -1,6 +1,6 @@
 //! `bench tpcb`.
 
-use super::{Benchmark, What};
+use super::{Benchmark, Census};
 use crate::grid::flags::skew;
 use crate::workloads::report::{Kind, Kinds};
 use crate::workloads::setup::Setup;
@@ -51,7 +51,7 @@ impl Benchmark for Settings {
     type Run = TpcbRun;
 
     const NAME: &'static str = "tpcb";
-    const COUNTED: What = What { name: "transfers", also: "all sums are the same" };
+    const COUNTED: Census = Census { name: "transfers", also: "all sums are the same" };
 
     fn title(&self) -> String {
         "TPC-B".to_owned()

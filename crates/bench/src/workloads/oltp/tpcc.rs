@@ -1,7 +1,7 @@
 //! `bench tpcc`.
 
-use super::{Benchmark, What, threads};
-use crate::workloads::report::{Kind as OfKind, Kinds, Score};
+use super::{Benchmark, Census, threads};
+use crate::workloads::report::{Kind as KindCount, Kinds, Score};
 use crate::workloads::setup::Setup;
 use clap::{Args, ValueEnum};
 use katydid_command::failure::Result;
@@ -56,11 +56,11 @@ impl Tpcc {
             items: self.items,
             customers_of_district: self.customers,
         };
-        super::run(&self.setup, &Company { settings, mix: self.mix })
+        super::run(&self.setup, &TpccBenchmark { settings, mix: self.mix })
     }
 }
 
-struct Company {
+struct TpccBenchmark {
     settings: Settings,
     mix: MixName,
 }
@@ -75,12 +75,12 @@ fn name(kind: Kind) -> &'static str {
     }
 }
 
-impl Benchmark for Company {
+impl Benchmark for TpccBenchmark {
     type Load = TpccLoad;
     type Run = TpccRun;
 
     const NAME: &'static str = "tpcc";
-    const COUNTED: What = What { name: "orders", also: "conditions 1 to 4 hold" };
+    const COUNTED: Census = Census { name: "orders", also: "conditions 1 to 4 hold" };
 
     fn title(&self) -> String {
         match self.mix {
@@ -119,7 +119,7 @@ impl Benchmark for Company {
     }
 
     fn kinds(&self, run: &TpccRun, outcome: &Outcome) -> Kinds {
-        let of = |kind| OfKind {
+        let of = |kind| KindCount {
             name: name(kind),
             acknowledged: run.acknowledged(kind),
             // Nothing else is meant to.

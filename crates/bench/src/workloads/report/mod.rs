@@ -2,7 +2,7 @@
 
 mod kinds;
 
-use crate::disk::{Limit, Writes, method_name};
+use crate::host::limit::{Limit, Writes, method_name};
 use crate::host::machine::Machine;
 use katydid_command::built::{self, VERSION};
 use katydid_command::bytes::grouped;
@@ -313,7 +313,7 @@ fn limit_json(limit: &Limit) -> Value {
         })
     };
     json!({
-        "block_bytes": crate::disk::BLOCK,
+        "block_bytes": crate::host::limit::BLOCK,
         "method": method_name(limit.method),
         "alone": writes(&limit.alone, 1),
         "many": writes(&limit.many, Limit::MANY),

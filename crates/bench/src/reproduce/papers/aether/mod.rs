@@ -2,12 +2,12 @@
 
 mod judge;
 
-use super::{real, simulated};
-use crate::reproduce::experiment::{Experiment, Left, Paper, Threads};
+use crate::reproduce::experiment::{Experiment, NotRun, Paper, Threads};
 
-const REAL: Experiment = Experiment { seconds: 60.0, quick_seconds: 20.0, ..real(Paper::Aether) };
+const REAL: Experiment = Experiment { seconds: 60.0, quick_seconds: 20.0, ..Experiment::real(Paper::Aether) };
 
-const VIRTUAL: Experiment = Experiment { seconds: 30.0, quick_seconds: 4.0, ..simulated(Paper::Aether) };
+const VIRTUAL: Experiment =
+    Experiment { seconds: 30.0, quick_seconds: 4.0, ..Experiment::simulated(Paper::Aether) };
 
 pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
@@ -141,18 +141,18 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
 ];
 
-pub const LEFT: &[Left] = &[
-    Left {
+pub const NOT_RUN: &[NotRun] = &[
+    NotRun {
         paper: Paper::Aether,
         figures: "Figures 1, 6, 10",
         why: "drawings of timelines, designs and states: nothing is measured",
     },
-    Left {
+    NotRun {
         paper: Paper::Aether,
         figures: "Figure 2",
         why: "a profile of Shore-MT with 60 clients as parts of it are taken away; Figures 3, 4, 5 and 7 show what each part costs here",
     },
-    Left {
+    NotRun {
         paper: Paper::Aether,
         figures: "Figure 13",
         why: "dependences between eight logs in a trace of Shore-MT; what they cost the memory engine's streams is Cicada's Figure 4",

@@ -3,15 +3,15 @@
 mod judge;
 mod systems;
 
-use super::{real, simulated};
-use crate::reproduce::experiment::{Experiment, Left, Paper};
+use crate::reproduce::experiment::{Experiment, NotRun, Paper};
 
-const REAL: Experiment = Experiment { seconds: 45.0, quick_seconds: 15.0, ..real(Paper::Eleda) };
+const REAL: Experiment = Experiment { seconds: 45.0, quick_seconds: 15.0, ..Experiment::real(Paper::Eleda) };
 
 /// Of the figures that set systems beside each other: few threads and many.
 const TWO_COUNTS: &str = "--rounds 1 --seconds 0.15 --threads 1,32";
 
-const VIRTUAL: Experiment = Experiment { seconds: 20.0, quick_seconds: 3.0, ..simulated(Paper::Eleda) };
+const VIRTUAL: Experiment =
+    Experiment { seconds: 20.0, quick_seconds: 3.0, ..Experiment::simulated(Paper::Eleda) };
 
 pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
@@ -170,18 +170,18 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
 ];
 
-pub const LEFT: &[Left] = &[
-    Left {
+pub const NOT_RUN: &[NotRun] = &[
+    NotRun {
         paper: Paper::Eleda,
         figures: "Figures 1 to 7, Tables 1 to 3",
         why: "designs, data structures, durability options and a machine: nothing is measured",
     },
-    Left {
+    NotRun {
         paper: Paper::Eleda,
         figures: "Figures 8 to 11 in Shore-MT",
         why: "the same in a second store; there is one paged engine here, and 8-9 and 10-11 are of it",
     },
-    Left {
+    NotRun {
         paper: Paper::Eleda,
         figures: "Figure 17",
         why: "a profile of WiredTiger's processor time; ours is in the columns `cpu_us_per_commit` and `system_us_per_commit` of the rows",

@@ -1,6 +1,6 @@
 //! What `bench-disk` found, as a table, as JSON, and as advice.
 
-use super::measure::{BLOCK, Writes, method_name};
+use crate::host::limit::{BLOCK, Writes, method_name};
 use katydid_command::bytes::{grouped, shown};
 use katydid_command::failure::Result;
 use katydid_command::output::Output;
@@ -21,7 +21,7 @@ impl<T> Row<T> {
 }
 
 /// Everything measured, and the choice.
-pub struct Found {
+pub struct DiskReport {
     place: String,
     device: Device,
     /// 4 KiB, by method.
@@ -34,13 +34,13 @@ pub struct Found {
     syncs: Vec<Row<usize>>,
 }
 
-impl Found {
+impl DiskReport {
     pub fn new(
         place: String,
         trials: &Trials,
         states: Vec<Row<&'static str>>,
         syncs: Vec<Row<usize>>,
-    ) -> Result<Found> {
+    ) -> Result<DiskReport> {
         let by = |samples: Vec<(Method, &Samples)>, block| -> Result<Vec<_>> {
             samples.into_iter().map(|(method, samples)| Row::new(method, samples, block)).collect()
         };
@@ -48,7 +48,7 @@ impl Found {
         let large = trials.methods.iter().map(|(method, _, large)| (*method, large)).collect();
         let depths = trials.depths.iter().map(|(depth, samples)| Row::new(*depth, samples, BLOCK));
         let sizes = trials.sizes.iter().map(|(block, samples)| Row::new(*block, samples, *block));
-        Ok(Found {
+        Ok(DiskReport {
             place,
             device: trials.device(),
             methods,

@@ -29,9 +29,9 @@ const GROWN_MAX: u64 = 40_000;
 /// Transactions in flight of each thread that loads.
 const LOAD_IN_FLIGHT: usize = 16;
 
-/// How large a company is.
+/// Sizes of a database of TPC-C.
 #[derive(Debug, Args)]
-pub struct CompanyFlags {
+pub struct TpccFlags {
     /// Warehouses of TPC-C, with 10 districts each [default: 4 in the figures of NVRAM, 32 in ELEDA's 12]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     warehouses: Option<u32>,
@@ -43,7 +43,7 @@ pub struct CompanyFlags {
     customers: u32,
 }
 
-impl CompanyFlags {
+impl TpccFlags {
     /// With so many warehouses, if nothing else was asked for.
     pub fn settings(&self, warehouses: u32) -> Settings {
         let warehouses = self.warehouses.unwrap_or(warehouses);
@@ -51,7 +51,7 @@ impl CompanyFlags {
     }
 }
 
-/// What is said of a company.
+/// The sizes, as they are printed.
 pub fn shown(settings: &Settings) -> String {
     let Settings { warehouses, items, customers_of_district: customers } = settings;
     format!("warehouses={warehouses} items={items} customers={customers}")
@@ -59,19 +59,19 @@ pub fn shown(settings: &Settings) -> String {
 
 /// See the head of this file.
 #[derive(Debug)]
-pub struct Companies {
+pub struct TpccDatabases {
     pub settings: Settings,
     /// Of the table whose keys are updated.
     pub records: Scale,
     /// Whether each run has a database of its own.
     pub anew: bool,
     /// By the name of the folder.
-    known: HashMap<String, Company>,
+    known: HashMap<String, TpccDatabase>,
 }
 
 /// What is in one database.
 #[derive(Debug, Default)]
-struct Company {
+struct TpccDatabase {
     /// Loaded and acknowledged; none before TPC-C is loaded.
     orders: Option<u64>,
     records: bool,
@@ -79,21 +79,21 @@ struct Company {
     runs: u64,
 }
 
-impl Companies {
-    pub fn new(settings: Settings, records: Scale) -> Companies {
-        Companies { settings, records, anew: false, known: HashMap::new() }
+impl TpccDatabases {
+    pub fn new(settings: Settings, records: Scale) -> TpccDatabases {
+        TpccDatabases { settings, records, anew: false, known: HashMap::new() }
     }
 
     /// Runs a case.
     pub fn measure(&mut self, case: &Case, stage: &Stage, raw: Raw, time: Duration) -> Result<Run> {
-        let name = stage.name_of("company", case);
-        let mut company = self.known.remove(&name).unwrap_or_default();
-        if self.anew || company.orders.is_some_and(|orders| orders > self.settings.orders() + GROWN_MAX) {
+        let name = stage.name_of("tpcc", case);
+        let mut tpcc = self.known.remove(&name).unwrap_or_default();
+        if self.anew || tpcc.orders.is_some_and(|orders| orders > self.settings.orders() + GROWN_MAX) {
             stage.forget(&name)?;
-            company = Company::default();
+            tpcc = TpccDatabase::default();
         }
         let store = open(case, &name, stage)?;
-        let measured = self.on(&mut company, &store, case, raw, time);
+        let measured = self.on(&mut tpcc, &store, case, raw, time);
         // Closed whatever came of it: the folder's lock must be free.
         let closed = store.database().close();
         drop(store);
@@ -102,37 +102,37 @@ impl Companies {
         if self.anew {
             stage.forget(&name)?;
         } else {
-            self.known.insert(name, company);
+            self.known.insert(name, tpcc);
         }
         Ok(measured)
     }
 
     fn on(
         &self,
-        company: &mut Company,
+        tpcc: &mut TpccDatabase,
         store: &KatydidStore,
         case: &Case,
         raw: Raw,
         time: Duration,
     ) -> Result<Run> {
-        self.load(company, store, case.work)?;
-        company.runs += 1;
+        self.load(tpcc, store, case.work)?;
+        tpcc.runs += 1;
         let plan = Plan {
             threads: case.threads,
             in_flight: case.in_flight,
             time: Some(time),
-            seed: self.records.seed.wrapping_add(company.runs),
+            seed: self.records.seed.wrapping_add(tpcc.runs),
             conflict_retries: u32::MAX,
             ..Plan::default()
         };
-        match (case.work, company.orders) {
+        match (case.work, tpcc.orders) {
             (Work::Pair, Some(orders)) => {
                 warm(store, &TABLES)?;
                 store.database().checkpoint()?;
-                let pair = TpccRun::new(&self.settings, Mix::Pair, company.runs);
+                let pair = TpccRun::new(&self.settings, Mix::Pair, tpcc.runs);
                 let measured = counted(store, raw, || run(store, &TABLES, &pair, &plan))?;
                 let checked = pair.acknowledged(Kind::NewOrder);
-                company.orders = Some(orders + checked);
+                tpcc.orders = Some(orders + checked);
                 self.check(store, orders + checked)?;
                 Ok(Run { checked: Some(measured.commits), ..measured })
             }
@@ -147,17 +147,17 @@ impl Companies {
         }
     }
 
-    fn load(&self, company: &mut Company, store: &KatydidStore, work: Work) -> Result<()> {
+    fn load(&self, tpcc: &mut TpccDatabase, store: &KatydidStore, work: Work) -> Result<()> {
         let plan = Plan { threads: 2, in_flight: LOAD_IN_FLIGHT, ..Plan::default() };
         match work {
-            Work::Pair if company.orders.is_none() => {
+            Work::Pair if tpcc.orders.is_none() => {
                 run(store, &TABLES, &TpccLoad::new(&self.settings, self.records.seed), &plan)?;
-                company.orders = Some(self.settings.orders());
+                tpcc.orders = Some(self.settings.orders());
             }
-            Work::Updates if !company.records => {
+            Work::Updates if !tpcc.records => {
                 let records = self.records.updates()?;
                 run(store, &[&records.table], &YcsbLoad::new(&records), &plan)?;
-                company.records = true;
+                tpcc.records = true;
             }
             _ => {}
         }

@@ -1,0 +1,95 @@
+//! What earlier runs of a bench left in a database: a table of its own (`katydid_bench`) says, for each workload or table it filled, with what
+//! and how far.
+//!
+//! An entry says `finished` only while no run is under way: the next bench notices one that was killed.
+
+use katydid::{Database, Table};
+use katydid_command::failure::{Failure, Result};
+use serde_json::{Value, json};
+
+/// What earlier runs left of one table, or of the tables of one workload.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Entry {
+    /// What was filled in, in words: another filling has other words.
+    pub shape: String,
+    /// The tables, where there are others than the one it is called by.
+    pub tables: Vec<String>,
+    /// What random content came from.
+    pub seed: u64,
+    /// Where new keys go on.
+    pub next: u64,
+    /// How many keys there are, or what else is counted.
+    pub count: u64,
+    /// Whether the last run came to its end.
+    pub finished: bool,
+}
+
+/// The table that says what was filled how far.
+#[derive(Debug)]
+pub struct Ledger {
+    database: Database,
+    table: Table,
+}
+
+const LEDGER: &str = "katydid_bench";
+
+impl Ledger {
+    /// The ledger of a database, created if need be.
+    pub fn open(database: &Database) -> Result<Ledger> {
+        Ok(Ledger { table: database.table(LEDGER)?, database: database.clone() })
+    }
+
+    /// What is known of what is called `name`.
+    pub fn read(&self, name: &str) -> Result<Option<Entry>> {
+        let Some(bytes) = self.database.get(&self.table, name)? else { return Ok(None) };
+        let value: Value = serde_json::from_slice(&bytes).map_err(|error| {
+            Failure::failed(format_args!("the entry of {name:?} in table {LEDGER}: {error}"))
+        })?;
+        Ok(Some(Entry {
+            shape: value["shape"].as_str().unwrap_or_default().to_owned(),
+            tables: names(&value["tables"]),
+            seed: value["seed"].as_u64().unwrap_or_default(),
+            next: value["next"].as_u64().unwrap_or_default(),
+            count: value["count"].as_u64().unwrap_or_default(),
+            finished: value["finished"].as_bool().unwrap_or_default(),
+        }))
+    }
+
+    /// Writes what is known of what is called `name`, durably.
+    pub fn write(&self, name: &str, entry: &Entry) -> Result<()> {
+        let Entry { shape, tables, seed, next, count, finished } = entry;
+        let value = json!({
+            "shape": shape, "tables": tables, "seed": seed, "next": next, "count": count, "finished": finished,
+        });
+        self.database.put(&self.table, name, value.to_string())?;
+        Ok(self.database.sync().map(drop)?)
+    }
+
+    /// Drops these tables, and those of what is called `name`, and forgets it. Whatever a crash leaves, the tables are not used again.
+    pub fn forget(&self, name: &str, tables: &[&str]) -> Result<()> {
+        let known = self.read(name).ok().flatten().unwrap_or_default();
+        self.database.delete(&self.table, name)?;
+        for table in tables.iter().copied().chain(known.tables.iter().map(String::as_str)) {
+            self.database.drop_table(table)?;
+        }
+        Ok(())
+    }
+}
+
+fn names(value: &Value) -> Vec<String> {
+    let names = value.as_array().into_iter().flatten();
+    names.filter_map(|name| Some(name.as_str()?.to_owned())).collect()
+}
+
+/// Counts the keys of a table.
+pub fn count(database: &Database, name: &str) -> Result<u64> {
+    let Some(table) = database.open_table(name)? else { return Ok(0) };
+    let mut transaction = database.begin()?;
+    let mut keys = 0;
+    for entry in transaction.range::<&[u8]>(&table, ..) {
+        entry?;
+        keys += 1;
+    }
+    transaction.rollback()?;
+    Ok(keys)
+}
