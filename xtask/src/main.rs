@@ -25,7 +25,7 @@ struct Arguments {
 enum Task {
     /// What CI runs: format, lints, layering, docs, the README's tests, the model checkers.
     Ci,
-    /// Checks which crate uses which, and that only `device` syncs and only the shim names atomics in kernels.
+    /// Checks which crate uses which, the ranks of modules inside each, and that only `device` syncs and only the shim names atomics in kernels.
     Layers,
     /// Makes a small report of the papers' figures and looks at it in a browser without a window.
     Browser,

@@ -1,7 +1,15 @@
-//! Who may use whom: dependencies between the crates, and a few words that belong to one place.
+//! Who may use whom: dependencies between the crates, ranks of modules inside each, and a few words that belong to one place.
+//!
+//! Which crate may use which is declared here. The ranks of a crate's modules are declared by the crate, in its `Cargo.toml`; `modules` says how.
+
+mod modules;
+mod source;
 
 use crate::run::{Outcome, cargo, root};
+use modules::Declared;
 use serde_json::Value;
+use source::Modules;
+use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -60,24 +68,59 @@ const WORDS: &[(&[&str], &[&str], &str)] = &[
 /// Fails with every violation found.
 pub fn check() -> Outcome {
     println!("== layering");
-    let mut wrong = dependencies()?;
+    let metadata = metadata()?;
+    let mut wrong = dependencies(&metadata)?;
+    wrong.extend(ranks(&metadata)?);
     wrong.extend(words()?);
     if wrong.is_empty() { Ok(()) } else { Err(format!("layering:\n  {}", wrong.join("\n  ")).into()) }
 }
 
-fn dependencies() -> Result<Vec<String>, Box<dyn std::error::Error>> {
+fn metadata() -> Result<Value, Box<dyn Error>> {
     let output = cargo(["metadata", "--format-version", "1", "--no-deps"]).output()?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+    match output.status.success() {
+        true => Ok(serde_json::from_slice(&output.stdout)?),
+        false => Err(String::from_utf8_lossy(&output.stderr).into_owned().into()),
     }
-    let metadata: Value = serde_json::from_slice(&output.stdout)?;
-    let packages = metadata["packages"].as_array().ok_or("cargo metadata lists no packages")?;
+}
+
+fn packages(metadata: &Value) -> Result<&Vec<Value>, Box<dyn Error>> {
+    Ok(metadata["packages"].as_array().ok_or("cargo metadata lists no packages")?)
+}
+
+/// Looks at every crate's modules, and prints what was found.
+fn ranks(metadata: &Value) -> Result<Vec<String>, Box<dyn Error>> {
+    let mut wrong = Vec::new();
+    for package in packages(metadata)? {
+        let name = package["name"].as_str().unwrap_or_default();
+        let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
+        let folder = manifest.parent().ok_or("a package without a folder")?;
+        let roots = ["src/lib.rs", "src/main.rs"].map(|root| folder.join(root));
+        let root =
+            roots.iter().find(|root| root.exists()).ok_or_else(|| format!("{name} has no root file"))?;
+        let declared = Declared::read(&package["metadata"]["layers"]);
+        let found = declared.look(&Modules::read(root, folder)?);
+        println!(
+            "{name}: {} files, {} arrows, {} of them up, largest circle {}, {} paths out",
+            found.files,
+            found.arrows,
+            found.upward.len(),
+            found.circle.len(),
+            found.outside.len()
+        );
+        declared.slack(&found).iter().for_each(|allowance| println!("   allowance too large: {allowance}"));
+        wrong.extend(declared.faults(name, &found));
+    }
+    Ok(wrong)
+}
+
+fn dependencies(metadata: &Value) -> Result<Vec<String>, Box<dyn Error>> {
+    let packages = packages(metadata)?;
     let ours: Vec<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
     let mut wrong = Vec::new();
     for package in packages {
         let name = package["name"].as_str().unwrap_or_default();
         let Some((_, allowed)) = LAYERS.iter().find(|(layer, _)| *layer == name) else {
-            wrong.push(format!("{name} has no layer: add it to xtask/src/layers.rs"));
+            wrong.push(format!("{name} has no layer: add it to xtask/src/layers/mod.rs"));
             continue;
         };
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
@@ -91,7 +134,7 @@ fn dependencies() -> Result<Vec<String>, Box<dyn std::error::Error>> {
     Ok(wrong)
 }
 
-fn words() -> Result<Vec<String>, Box<dyn std::error::Error>> {
+fn words() -> Result<Vec<String>, Box<dyn Error>> {
     let root = root();
     let mut files = Vec::new();
     rust_files(&root.join("crates"), &mut files)?;

@@ -1,0 +1,481 @@
+//! A crate's files as modules: what each declares and which paths it names. Reads text, resolves nothing.
+//!
+//! Pure but for reading files. Only what the layer check needs of the language is known here: comments and literals are dropped, test code is
+//! skipped, `use` trees and paths are read. Macros are read as the tokens they are written in.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Names separated by `::`, such as `crate`, `grid`, `row`.
+pub type Names = Vec<String>;
+
+/// A `use`: what it names, and what that is called here. A glob has no name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Import {
+    pub path: Names,
+    pub name: Option<String>,
+}
+
+/// What one file says.
+#[derive(Debug, Default)]
+pub struct Source {
+    /// Child modules in files of their own, and the path of each that has a `#[path]`.
+    pub children: BTreeMap<String, Option<String>>,
+    /// The folders of modules that are written here and have a `#[path]`.
+    pub folders: Vec<String>,
+    pub imports: Vec<Import>,
+    /// Paths of at least two names that are written elsewhere than in a `use`.
+    pub paths: BTreeSet<Names>,
+    /// Names of items that are defined here.
+    pub items: BTreeSet<String>,
+}
+
+/// A crate's modules by their path below the crate: the root is the empty path.
+#[derive(Debug, Default)]
+pub struct Modules {
+    pub sources: BTreeMap<Names, Source>,
+    /// `#[path]` attributes that name a file outside the crate.
+    pub outside: Vec<String>,
+}
+
+impl Modules {
+    /// Reads a crate from its root file. Modules that only tests have are left out.
+    pub fn read(root: &Path, package: &Path) -> Result<Modules, Box<dyn Error>> {
+        let mut modules = Modules::default();
+        let folder = root.parent().unwrap_or(package).to_owned();
+        modules.file(root, &folder, Names::new(), package)?;
+        Ok(modules)
+    }
+
+    /// Reads a module's file and those of its children, which lie in `folder` unless a `#[path]` says otherwise.
+    fn file(
+        &mut self,
+        file: &Path,
+        folder: &Path,
+        module: Names,
+        package: &Path,
+    ) -> Result<(), Box<dyn Error>> {
+        let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        let source = Source::parse(&text);
+        for path in &source.folders {
+            if !lies_in(&file.parent().unwrap_or(package).join(path), package)? {
+                self.outside.push(format!("{}: #[path = \"{path}\"]", file.display()));
+            }
+        }
+        for (name, path) in &source.children {
+            let child: Names = module.iter().chain([name]).cloned().collect();
+            if let Some(path) = path {
+                let beside = file.parent().unwrap_or(package).join(path);
+                if !lies_in(&beside, package)? {
+                    self.outside.push(format!("{}: #[path = \"{path}\"]", file.display()));
+                    continue;
+                }
+                let folder = beside.parent().unwrap_or(package).to_owned();
+                self.file(&beside, &folder, child, package)?;
+                continue;
+            }
+            let alone = folder.join(format!("{name}.rs"));
+            let own = folder.join(name);
+            let file: PathBuf = if alone.exists() { alone } else { own.join("mod.rs") };
+            self.file(&file, &own, child, package)?;
+        }
+        self.sources.insert(module, source);
+        Ok(())
+    }
+}
+
+fn lies_in(file: &Path, package: &Path) -> Result<bool, Box<dyn Error>> {
+    let found = file.canonicalize().map_err(|error| format!("{}: {error}", file.display()))?;
+    Ok(found.starts_with(package.canonicalize()?))
+}
+
+impl Source {
+    /// Reads a file's text.
+    pub fn parse(text: &str) -> Source {
+        let tokens = tokens(text);
+        let mut source = Source::default();
+        Reader { tokens: &tokens, at: 0 }.items(&mut source, &Names::new());
+        source
+    }
+}
+
+/// A word, a mark, or a string literal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Token {
+    Word(String),
+    Mark(char),
+    /// `::`.
+    Path,
+    Text(String),
+}
+
+/// Words and marks of a text, without comments, numbers' details and characters.
+fn tokens(text: &str) -> Vec<Token> {
+    let chars: Vec<char> = text.chars().collect();
+    let (mut tokens, mut at) = (Vec::new(), 0);
+    let starts = |at: usize, word: &str| word.chars().enumerate().all(|(n, c)| chars.get(at + n) == Some(&c));
+    while at < chars.len() {
+        let c = chars[at];
+        if starts(at, "//") {
+            at += chars[at..].iter().take_while(|c| **c != '\n').count();
+        } else if starts(at, "/*") {
+            at = after_comment(&chars, at);
+        } else if c == '"' {
+            let (content, next) = quoted(&chars, at);
+            tokens.push(Token::Text(content));
+            at = next;
+        } else if let Some((content, next)) = raw_string(&chars, at) {
+            tokens.push(Token::Text(content));
+            at = next;
+        } else if c == '\'' {
+            at = after_character(&chars, at);
+        } else if c.is_alphanumeric() || c == '_' {
+            let word: String = chars[at..].iter().take_while(|c| c.is_alphanumeric() || **c == '_').collect();
+            at += word.chars().count();
+            tokens.push(Token::Word(word));
+        } else if starts(at, "::") {
+            tokens.push(Token::Path);
+            at += 2;
+        } else {
+            if !c.is_whitespace() {
+                tokens.push(Token::Mark(c));
+            }
+            at += 1;
+        }
+    }
+    tokens
+}
+
+fn after_comment(chars: &[char], mut at: usize) -> usize {
+    let mut depth = 0;
+    while at < chars.len() {
+        match (chars[at], chars.get(at + 1)) {
+            ('/', Some('*')) => (depth, at) = (depth + 1, at + 2),
+            ('*', Some('/')) => {
+                (depth, at) = (depth - 1, at + 2);
+                if depth == 0 {
+                    break;
+                }
+            }
+            _ => at += 1,
+        }
+    }
+    at
+}
+
+/// The content of a string that begins with a quote at `at`, and the place behind it.
+fn quoted(chars: &[char], at: usize) -> (String, usize) {
+    let (mut content, mut next) = (String::new(), at + 1);
+    while next < chars.len() && chars[next] != '"' {
+        if chars[next] == '\\' {
+            next += 1;
+        }
+        content.extend(chars.get(next));
+        next += 1;
+    }
+    (content, next + 1)
+}
+
+/// The same of `r"..."`, `br#"..."#` and the like, if one begins here.
+fn raw_string(chars: &[char], at: usize) -> Option<(String, usize)> {
+    let before = at.checked_sub(1).and_then(|before| chars.get(before));
+    if before.is_some_and(|c| c.is_alphanumeric() || *c == '_') {
+        return None;
+    }
+    let at = if chars[at] == 'b' || chars[at] == 'c' { at + 1 } else { at };
+    if chars.get(at) != Some(&'r') {
+        return None;
+    }
+    let hashes = chars[at + 1..].iter().take_while(|c| **c == '#').count();
+    if chars.get(at + 1 + hashes) != Some(&'"') {
+        return None;
+    }
+    let begin = at + 2 + hashes;
+    let end: String = std::iter::once('"').chain(std::iter::repeat_n('#', hashes)).collect();
+    let ends = |from: &usize| end.chars().enumerate().all(|(n, c)| chars.get(from + n) == Some(&c));
+    let stop = (begin..chars.len()).find(ends).unwrap_or(chars.len());
+    Some((chars[begin..stop].iter().collect(), stop + end.chars().count()))
+}
+
+/// The place behind a character, or behind the quote of a lifetime.
+fn after_character(chars: &[char], at: usize) -> usize {
+    match (chars.get(at + 1), chars.get(at + 2)) {
+        (Some('\\'), _) => {
+            let rest = chars.get(at + 3..).unwrap_or_default();
+            at + 4 + rest.iter().take_while(|c| **c != '\'').count()
+        }
+        (Some(_), Some('\'')) => at + 3,
+        _ => at + 1,
+    }
+}
+
+/// Reads items one after the other.
+struct Reader<'t> {
+    tokens: &'t [Token],
+    at: usize,
+}
+
+/// Words before the name of an item.
+const DEFINING: [&str; 9] =
+    ["fn", "struct", "enum", "trait", "type", "const", "static", "union", "macro_rules"];
+
+impl Reader<'_> {
+    fn word(&self, ahead: usize) -> Option<&str> {
+        match self.tokens.get(self.at + ahead) {
+            Some(Token::Word(word)) => Some(word),
+            _ => None,
+        }
+    }
+
+    fn is_mark(&self, ahead: usize, mark: char) -> bool {
+        self.tokens.get(self.at + ahead) == Some(&Token::Mark(mark))
+    }
+
+    /// Everything up to the end. `inline` are the modules of this file that are open.
+    fn items(&mut self, source: &mut Source, inline: &Names) {
+        let mut path_attribute = None;
+        while self.at < self.tokens.len() {
+            if self.is_mark(0, '}') {
+                return;
+            }
+            if self.is_mark(0, '{') {
+                self.at += 1;
+                self.items(source, inline);
+                self.at += 1;
+            } else if self.is_mark(0, '#') {
+                let attribute = self.attribute();
+                if is_of_tests(&attribute) {
+                    self.skip_item();
+                } else if let [Token::Word(word), Token::Mark('='), Token::Text(path)] = &attribute[..]
+                    && word == "path"
+                {
+                    path_attribute = Some(path.clone());
+                }
+            } else if self.word(0) == Some("use") {
+                self.at += 1;
+                let mut found = Vec::new();
+                self.tree(&Names::new(), &mut found);
+                // Below modules of this file `super` is this file, or nearer.
+                source.imports.extend(found.into_iter().filter_map(|import| outer(import, inline)));
+            } else if self.word(0) == Some("mod") && self.word(1).is_some() {
+                let name = self.word(1).unwrap_or_default().to_owned();
+                self.at += 2;
+                if self.is_mark(0, ';') {
+                    // A file below a module of this file belongs to the folder of that one.
+                    let path = path_attribute.take();
+                    if inline.is_empty() {
+                        source.children.insert(name, path);
+                    }
+                } else if self.is_mark(0, '{') {
+                    source.folders.extend(path_attribute.take());
+                    self.at += 1;
+                    let inner: Names = inline.iter().chain([&name]).cloned().collect();
+                    self.items(source, &inner);
+                    self.at += 1;
+                    source.items.insert(name);
+                }
+            } else {
+                self.other(source, inline);
+            }
+        }
+    }
+
+    /// A path, a name that is defined, or a token of no interest.
+    fn other(&mut self, source: &mut Source, inline: &Names) {
+        if self.word(0).is_some_and(|word| DEFINING.contains(&word)) {
+            let ahead = if self.is_mark(1, '!') { 2 } else { 1 };
+            if let Some(name) = self.word(ahead) {
+                source.items.insert(name.to_owned());
+            }
+        }
+        let Some(first) = self.word(0) else {
+            self.at += 1;
+            return;
+        };
+        let mut path = vec![first.to_owned()];
+        self.at += 1;
+        while self.tokens.get(self.at) == Some(&Token::Path) {
+            let Some(next) = self.word(1) else { break };
+            path.push(next.to_owned());
+            self.at += 2;
+        }
+        if path.len() > 1
+            && let Some(import) = outer(Import { path, name: None }, inline)
+        {
+            source.paths.insert(import.path);
+        }
+    }
+
+    /// The tokens between the brackets of an attribute.
+    fn attribute(&mut self) -> Vec<Token> {
+        self.at += if self.is_mark(1, '!') { 2 } else { 1 };
+        let (begin, mut depth) = (self.at + 1, 0);
+        while self.at < self.tokens.len() {
+            depth += i32::from(self.is_mark(0, '[')) - i32::from(self.is_mark(0, ']'));
+            self.at += 1;
+            if depth == 0 {
+                break;
+            }
+        }
+        self.tokens.get(begin..self.at.saturating_sub(1)).unwrap_or_default().to_vec()
+    }
+
+    /// Passes over an item: up to its `;`, `,` or closing brace, or to the end of what it is in.
+    fn skip_item(&mut self) {
+        let mut depth = 0;
+        while self.at < self.tokens.len() {
+            let opens = ['{', '(', '['].iter().any(|mark| self.is_mark(0, *mark));
+            let closes = ['}', ')', ']'].iter().any(|mark| self.is_mark(0, *mark));
+            if depth == 0 && closes {
+                return;
+            }
+            depth += i32::from(opens) - i32::from(closes);
+            let ends = self.is_mark(0, '}') || self.is_mark(0, ';') || self.is_mark(0, ',');
+            self.at += 1;
+            if depth == 0 && ends {
+                return;
+            }
+        }
+    }
+
+    /// A `use` tree below `before`, up to and with its end.
+    fn tree(&mut self, before: &Names, into: &mut Vec<Import>) {
+        let mut path = before.clone();
+        loop {
+            if self.tokens.get(self.at) == Some(&Token::Path) {
+                self.at += 1;
+            } else if self.is_mark(0, '{') {
+                self.at += 1;
+                while self.at < self.tokens.len() && !self.is_mark(0, '}') {
+                    self.tree(&path, into);
+                    if self.is_mark(0, ',') {
+                        self.at += 1;
+                    }
+                }
+                self.at += 1;
+                return;
+            } else if self.is_mark(0, '*') {
+                self.at += 1;
+                into.push(Import { path, name: None });
+                return;
+            } else if let Some(word) = self.word(0) {
+                let word = word.to_owned();
+                self.at += 1;
+                match (&word[..], self.word(0)) {
+                    ("as", Some(name)) => {
+                        let name = Some(name.to_owned());
+                        self.at += 1;
+                        into.push(Import { path, name });
+                        return;
+                    }
+                    ("self", _) if !path.is_empty() => {}
+                    _ => path.push(word),
+                }
+                let goes_on = self.tokens.get(self.at) == Some(&Token::Path) || self.word(0) == Some("as");
+                if !goes_on {
+                    let name = path.last().cloned();
+                    into.push(Import { path, name });
+                    return;
+                }
+            } else {
+                return;
+            }
+        }
+    }
+}
+
+/// Conditions under which a test or a checker of interleavings builds a crate, and nothing else does.
+const CHECKERS: [&str; 3] = ["test", "loom", "katydid_explore"];
+
+/// Whether an attribute leaves what follows to tests or checkers.
+fn is_of_tests(attribute: &[Token]) -> bool {
+    let words: Vec<&str> = attribute
+        .iter()
+        .filter_map(|token| match token {
+            Token::Word(word) => Some(&word[..]),
+            _ => None,
+        })
+        .collect();
+    let (Some(first), rest) = (words.first(), words.get(1..).unwrap_or_default()) else { return false };
+    let mut conditions = rest.iter().filter(|word| !["all", "any"].contains(word));
+    let checks = |word: &&&str| CHECKERS.contains(*word);
+    match *first {
+        "cfg" if rest.is_empty() || rest.contains(&"not") => false,
+        "cfg" if rest.contains(&"any") => conditions.all(|word| checks(&word)),
+        "cfg" => conditions.any(|word| checks(&word)),
+        first => first == "test" && attribute.len() == 1,
+    }
+}
+
+/// A path written inside modules of a file, as the file itself would write it; nothing if it stays inside.
+fn outer(import: Import, inline: &Names) -> Option<Import> {
+    if inline.is_empty() {
+        return Some(import);
+    }
+    let up = import.path.iter().take_while(|name| *name == "super").count();
+    match (import.path.first().map(String::as_str), up) {
+        (Some("super"), up) if up < inline.len() => None,
+        (Some("super"), up) => {
+            let (above, rest) = (up - inline.len(), &import.path[up..]);
+            let path = std::iter::repeat_n("super".to_owned(), above).chain(rest.iter().cloned()).collect();
+            Some(Import { path, ..import })
+        }
+        (Some("self"), _) => None,
+        _ => Some(import),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(text: &str) -> Vec<String> {
+        Source::parse(text).imports.iter().map(|import| import.path.join("::")).collect()
+    }
+
+    #[test]
+    fn trees_of_imports_are_taken_apart() {
+        let found = paths("pub(crate) use crate::{a::{self, B as C}, d::*}; use super::super::E;");
+        assert_eq!(found, ["crate::a", "crate::a::B", "crate::d", "super::super::E"]);
+        let source = Source::parse("use crate::{a::{self, B as C}, d::*};");
+        let names: Vec<_> = source.imports.into_iter().map(|import| import.name).collect();
+        assert_eq!(names, [Some("a".to_owned()), Some("C".to_owned()), None]);
+    }
+
+    #[test]
+    fn comments_literals_and_tests_are_not_read() {
+        let text = "
+            // use crate::a;
+            /* use crate::b; /* */ use crate::c; */
+            const TEXT: &str = \"use crate::d;\\\"\"; const RAW: &str = r#\"use crate::e;\"#;
+            fn f<'a>(c: char) -> bool { c == '\"' || c == '\\'' || crate::f::g::<'a>() }
+            #[cfg(test)] use crate::h;
+            #[cfg(test)] mod tests { use crate::i; fn t() { crate::j::k() } }
+            #[cfg(all(test, unix))] fn only() -> [u8; 2] { crate::l::m() }
+            #[cfg(any(loom, katydid_explore))] use crate::o;
+            #[cfg(any(test, feature = \"x\"))] use crate::p;
+            #[cfg(not(test))] use crate::n;
+        ";
+        let source = Source::parse(text);
+        assert_eq!(paths(text), ["crate::p", "crate::n"]);
+        let paths: Vec<String> = source.paths.iter().map(|path| path.join("::")).collect();
+        assert_eq!(paths, ["crate::f::g"]);
+        assert!(
+            source.items.contains("TEXT") && source.items.contains("f") && !source.items.contains("only")
+        );
+    }
+
+    #[test]
+    fn modules_in_files_and_inside_this_one_are_told_apart() {
+        let source = Source::parse(
+            "mod a; #[path = \"../b.rs\"] pub mod b; mod c { use super::d; use super::super::e; use self::f; fn g() { super::h::i() } }",
+        );
+        assert_eq!(source.children.get("a"), Some(&None));
+        assert_eq!(source.children.get("b"), Some(&Some("../b.rs".to_owned())));
+        let imports: Vec<String> = source.imports.iter().map(|import| import.path.join("::")).collect();
+        assert_eq!(imports, ["d", "super::e"]);
+        assert!(source.paths.contains(&vec!["h".to_owned(), "i".to_owned()]));
+    }
+}
