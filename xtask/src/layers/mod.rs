@@ -4,6 +4,7 @@
 
 mod modules;
 mod source;
+mod tokens;
 
 use crate::run::{Outcome, cargo, root};
 use modules::Declared;
