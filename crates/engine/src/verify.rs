@@ -163,20 +163,18 @@ impl VerifyReport {
 
     /// Why the attempt to open it failed: a fault of the database, or of the attempt.
     fn could_not_open(&mut self, error: Error) -> Result<()> {
-        match &error {
-            Error::Device(cause) if !cause.is_not_found() => return Err(error),
-            Error::Poisoned { cause } if matches!(**cause, Error::Device(_)) => return Err(error),
-            // What lies there was checked, and needs no recovery.
-            _ if let Some(log) = other_kind(&error)
-                && self.clean =>
-            {
+        match (&error, other_kind(&error)) {
+            (Error::Device(cause), _) if !cause.is_not_found() => return Err(error),
+            (Error::Poisoned { cause }, _) if matches!(**cause, Error::Device(_)) => return Err(error),
+            // The files were checked as they lie there, and a clean closing leaves nothing to recover.
+            (_, Some(log)) if self.clean => {
                 self.notes.push(format!("opening was not tried: the log is of kind {log}"));
             }
-            _ if let Some(log) = other_kind(&error) => {
+            (_, Some(log)) => {
                 self.unchecked = Some(format!("a log of kind {log} cannot be recovered in memory"));
             }
-            Error::Corrupt { place, finding, .. } => self.fault(place.clone(), finding.clone()),
-            _ => self.fault("opening", error.to_string()),
+            (Error::Corrupt { place, finding, .. }, None) => self.fault(place.clone(), finding.clone()),
+            (_, None) => self.fault("opening", error.to_string()),
         }
         Ok(())
     }
