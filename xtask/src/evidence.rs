@@ -38,8 +38,6 @@ pub enum Ending {
     Passed,
     /// What failed.
     Failed(String),
-    /// What is known to fail, and failed.
-    KnownToFail(String),
 }
 
 impl fmt::Display for Ending {
@@ -47,7 +45,6 @@ impl fmt::Display for Ending {
         match self {
             Self::Passed => to.write_str("passed"),
             Self::Failed(why) => write!(to, "FAILED: {why}"),
-            Self::KnownToFail(what) => write!(to, "known to fail: {what}"),
         }
     }
 }

@@ -17,9 +17,9 @@
 use crate::directory::{Create, Directory, DirectoryLock, File, Method, WriteMode};
 use crate::error::Result;
 use crate::nvram::{NvRegion, Persistence};
+use crate::os;
 use std::cell::Cell;
 use std::io::IoSlice;
-use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -59,12 +59,11 @@ impl Waiting {
     }
 }
 
-/// By default the kernel lets timers of a thread expire up to 50 us late, so that it can serve several at once.
+/// By default Linux lets timers of a thread expire up to 50 us late, so that it can serve several at once.
 fn lower_timer_slack() {
     thread_local!(static LOWERED: Cell<bool> = const { Cell::new(false) });
     if !LOWERED.replace(true) {
-        // Refused it only makes the delays less exact.
-        rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).ok();
+        os::expect_short_sleeps();
     }
 }
 

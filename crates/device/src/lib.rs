@@ -28,6 +28,7 @@ mod lock;
 mod memory;
 mod name;
 pub mod nvram;
+mod os;
 mod overlay;
 pub mod probe;
 mod publish;

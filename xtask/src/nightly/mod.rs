@@ -41,7 +41,6 @@ pub fn list() {
     for step in STEPS {
         let kind = match step.work {
             Work::Check(_) => "check".to_owned(),
-            Work::KnownToFail(_) => "known to fail".to_owned(),
             Work::Tests { weight, .. } | Work::Program { weight, .. } => format!("campaign, weight {weight}"),
         };
         println!("{:14} {kind:20} {}", step.name, step.about);
@@ -116,14 +115,6 @@ fn do_step(step: &Step, time: Duration, seed: u64, log: &Path) -> Done {
     let mut failing = seed;
     let outcome = match &step.work {
         Work::Check(commands) => commands().and_then(|commands| check(commands, log, &mut counts)),
-        Work::KnownToFail(commands) => {
-            match commands().and_then(|commands| check(commands, log, &mut counts)) {
-                Ok(()) => {
-                    Err("it does not fail any more: make it a check in xtask/src/nightly/steps.rs".into())
-                }
-                Err(why) => return Done { ending: Ending::KnownToFail(why.to_string()), counts, seed },
-            }
-        }
         Work::Tests { arguments, filter, .. } => {
             let build = steps::tests(arguments, &["--no-run"]);
             check(vec![build], log, &mut counts).and_then(|()| {

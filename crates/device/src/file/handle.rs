@@ -4,14 +4,14 @@
 //!
 //! 1. `growth` (a latch, leaf rank) is held by whoever changes the length through this handle, so that giving room back
 //!    after a failed [`Handle::prepare_with`] never cuts bytes another such call has added.
-//! 2. Once the kernel has refused `RWF_DSYNC`, a durable write is a write followed by `fdatasync`.
+//! 2. Once the system has refused a write that is durable by itself, a durable write is a write followed by a sync.
 
 use crate::directory::WriteMode;
 use crate::error::{Error, Result, Verb};
-use rustix::fs::Advice;
-use rustix::io::{Errno, ReadWriteFlags};
+use crate::os;
+use rustix::io::Errno;
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -112,9 +112,7 @@ impl Handle {
         let len = || parts.iter().map(|part| part.len()).sum();
         let fail = |error: io::Error| self.fail_at(Verb::Write, offset, len(), error);
         if mode == WriteMode::Durable && !self.dsync_refused.load(Ordering::Relaxed) {
-            let wrote = write_all(parts, offset, |rest, at| {
-                rustix::io::pwritev2(choose(rest, at), rest, at, ReadWriteFlags::DSYNC)
-            });
+            let wrote = write_all(parts, offset, |rest, at| os::write_durably(choose(rest, at), rest, at));
             match wrote {
                 Err(error) if is_refused(&error) => self.dsync_refused.store(true, Ordering::Relaxed),
                 other => return other.map_err(fail),
@@ -130,7 +128,7 @@ impl Handle {
     pub(super) fn sync(&self) -> Result<()> {
         // A failed sync is never repeated. An interrupted one has not failed: Linux tells each open file of a write-back error once, and an
         // interruption does not take that away, so the next call still tells of it.
-        retry(|| rustix::fs::fdatasync(&self.fd)).map_err(|errno| self.fail(Verb::Sync, errno))
+        retry(|| os::sync_data(&self.fd)).map_err(|errno| self.fail(Verb::Sync, errno))
     }
 
     pub(super) fn len(&self) -> Result<u64> {
@@ -185,7 +183,7 @@ impl Handle {
         if self.len()? == before {
             return self.sync();
         }
-        retry(|| rustix::fs::fsync(&self.fd)).map_err(|errno| self.fail(Verb::Sync, errno))
+        retry(|| os::sync_all(&self.fd)).map_err(|errno| self.fail(Verb::Sync, errno))
     }
 
     /// Whether the file system has, at best, less room than `growth` bytes: then filling it to the brim first, beside
@@ -210,26 +208,12 @@ impl Handle {
     }
 
     pub(super) fn drop_cache(&self) -> Result<()> {
-        retry(|| rustix::fs::fadvise(&self.fd, 0, None, Advice::DontNeed))
-            .map_err(|errno| self.fail(Verb::Read, errno))
+        retry(|| os::drop_cache(&self.fd)).map_err(|errno| self.fail(Verb::Read, errno))
     }
 }
 
 fn is_refused(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::OPNOTSUPP | Errno::NOSYS))
-}
-
-/// Whether the file system takes direct I/O in multiples of [`ALIGNMENT`](crate::aligned::ALIGNMENT).
-pub(super) fn supports_direct(fd: impl AsFd) -> bool {
-    use rustix::fs::{AtFlags, StatxFlags};
-    // STATX_DIOALIGN, Linux 6.1; kernels and file systems that do not answer are believed to manage 4,096.
-    let asked = StatxFlags::from_bits_retain(0x2000);
-    let Ok(status) = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, asked) else { return true };
-    if status.stx_mask & asked.bits() == 0 {
-        return true;
-    }
-    let fits = |align: u32| align != 0 && align as usize <= crate::aligned::ALIGNMENT;
-    fits(status.stx_dio_mem_align) && fits(status.stx_dio_offset_align)
 }
 
 #[cfg(test)]

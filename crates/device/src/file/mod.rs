@@ -1,4 +1,4 @@
-//! Directories and files of the operating system (Linux).
+//! Directories and files of the operating system: Linux, and macOS through the page cache only.
 //!
 //! Any thread; nothing here holds a latch across calls of different files.
 //!
@@ -13,9 +13,13 @@
 //! A crash leaves names and bytes as the rules in `directory.rs` say, nothing else.
 
 mod buffered;
+#[cfg(target_os = "linux")]
 mod direct;
 mod handle;
+mod past_cache;
+#[cfg(target_os = "linux")]
 mod ring;
+#[cfg(target_os = "linux")]
 mod uring;
 
 use crate::directory::{Create, Directory, DirectoryLock, File, Method};
@@ -23,26 +27,25 @@ use crate::error::{Cause, Error, Result, Verb};
 use crate::lock;
 use crate::name;
 use crate::nvram::{NvRegion, Persistence};
+use crate::os;
 use buffered::BufferedFile;
-use direct::DirectFile;
 use handle::Handle;
 pub(crate) use handle::retry;
-use ring::Rings;
+use past_cache::PastCache;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use std::fmt;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use uring::UringFile;
 
 /// A directory of the file system.
 pub struct FileDirectory {
     fd: OwnedFd,
     path: PathBuf,
     /// Shared with the directories inside this one.
-    rings: Arc<Rings>,
+    past_cache: PastCache,
 }
 
 impl FileDirectory {
@@ -50,12 +53,12 @@ impl FileDirectory {
     pub fn open(path: impl AsRef<Path>) -> Result<FileDirectory> {
         let path = path.as_ref();
         create_path(path)?;
-        Self::open_existing_at(path, Arc::new(Rings::new()))
+        Self::open_existing_at(path, PastCache::new())
     }
 
     /// Opens the directory at `path`, which must exist. Nothing is created.
     pub fn open_existing(path: impl AsRef<Path>) -> Result<FileDirectory> {
-        Self::open_existing_at(path.as_ref(), Arc::new(Rings::new()))
+        Self::open_existing_at(path.as_ref(), PastCache::new())
     }
 
     /// Where it is, as an absolute path.
@@ -63,13 +66,13 @@ impl FileDirectory {
         &self.path
     }
 
-    fn open_existing_at(path: &Path, rings: Arc<Rings>) -> Result<FileDirectory> {
+    fn open_existing_at(path: &Path, past_cache: PastCache) -> Result<FileDirectory> {
         let fail = |error: io::Error| Error::from_io(Verb::Open, path.display().to_string(), error);
         let path = fs::canonicalize(path).map_err(fail)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd =
             retry(|| rustix::fs::open(&path, flags, Mode::empty())).map_err(|errno| fail(errno.into()))?;
-        Ok(FileDirectory { fd, path, rings })
+        Ok(FileDirectory { fd, path, past_cache })
     }
 
     fn subject(&self, name: &str) -> String {
@@ -105,21 +108,6 @@ fn parent_of(path: &Path) -> Option<&Path> {
     Some(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
 }
 
-/// The kind of file system that an open file or directory is on.
-pub(crate) fn file_system(fd: impl AsFd) -> &'static str {
-    match rustix::fs::fstatfs(fd).map(|status| status.f_type as u64) {
-        Ok(0xef53) => "ext4",
-        Ok(0x5846_5342) => "xfs",
-        Ok(0x9123_683e) => "btrfs",
-        Ok(0x0102_1994) => "tmpfs",
-        Ok(0x794c_7630) => "overlayfs",
-        Ok(0x2fc1_2fc1) => "zfs",
-        Ok(0xf2f5_2010) => "f2fs",
-        Ok(0x6969) => "nfs",
-        _ => "file system",
-    }
-}
-
 impl Directory for FileDirectory {
     fn open(&self, name: &str, create: Create, method: Method) -> Result<Arc<dyn File>> {
         name::check(Verb::Open, name)?;
@@ -131,17 +119,8 @@ impl Directory for FileDirectory {
         };
         let fd = self.open_fd(name, OFlags::RDWR | create_flags).map_err(fail)?;
         let handle = Handle::new(fd, self.path.join(name));
-        if method != Method::Buffered
-            && let Ok(direct) = self.open_fd(name, OFlags::RDWR | OFlags::DIRECT)
-            && handle::supports_direct(&direct)
-        {
-            let direct = DirectFile::new(handle, direct);
-            if method == Method::Uring && self.rings.work() {
-                return Ok(Arc::new(UringFile::new(direct, self.rings.clone())));
-            }
-            return Ok(Arc::new(direct));
-        }
-        Ok(Arc::new(BufferedFile::new(handle)))
+        let opened = self.past_cache.open(self, name, method, handle);
+        Ok(opened.unwrap_or_else(|handle| Arc::new(BufferedFile::new(handle))))
     }
 
     fn open_read_only(&self, name: &str) -> Result<Arc<dyn File>> {
@@ -184,7 +163,7 @@ impl Directory for FileDirectory {
     }
 
     fn sync(&self) -> Result<()> {
-        retry(|| rustix::fs::fsync(&self.fd)).map_err(|errno| {
+        retry(|| os::sync_all(&self.fd)).map_err(|errno| {
             Error::from_io(Verb::SyncDirectory, self.path.display().to_string(), errno.into())
         })
     }
@@ -201,12 +180,12 @@ impl Directory for FileDirectory {
         }
         // Also when it exists: whoever created it may have died before syncing its entry.
         self.sync()?;
-        Ok(Arc::new(Self::open_existing_at(&self.path.join(name), self.rings.clone())?))
+        Ok(Arc::new(Self::open_existing_at(&self.path.join(name), self.past_cache.clone())?))
     }
 
     fn existing_subdirectory(&self, name: &str) -> Result<Option<Arc<dyn Directory>>> {
         name::check(Verb::Open, name)?;
-        match Self::open_existing_at(&self.path.join(name), self.rings.clone()) {
+        match Self::open_existing_at(&self.path.join(name), self.past_cache.clone()) {
             Ok(directory) => Ok(Some(Arc::new(directory))),
             Err(Error { cause: Cause::NotFound, .. }) => Ok(None),
             Err(error) => Err(error),
@@ -219,7 +198,7 @@ impl Directory for FileDirectory {
     }
 
     fn describe(&self) -> String {
-        let kind = file_system(&self.fd);
+        let kind = os::file_system(&self.fd);
         format!("{} ({kind})", self.path.display())
     }
 }

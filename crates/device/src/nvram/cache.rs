@@ -70,7 +70,7 @@ impl Instruction {
     }
 
     /// The best one that this processor has; none if its lines are shorter than [`LINE_BYTES`].
-    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    #[cfg(all(target_arch = "aarch64", target_os = "linux", not(miri)))]
     pub(super) fn detect() -> Option<Instruction> {
         let kinds: u64;
         // SAFETY: Linux lets programs read this register (or reads it for them).
@@ -88,8 +88,8 @@ impl Instruction {
         })
     }
 
-    /// None is known.
-    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+    /// None is known. macOS does not say whether programs may use those of aarch64, and has no memory that they would help.
+    #[cfg(any(miri, not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_os = "linux")))))]
     pub(super) fn detect() -> Option<Instruction> {
         None
     }
@@ -115,7 +115,7 @@ impl Instruction {
                 _ => asm!("clflush [{}]", in(reg) address, options(nostack, preserves_flags)),
             }
         }
-        #[cfg(all(target_arch = "aarch64", not(miri)))]
+        #[cfg(all(target_arch = "aarch64", target_os = "linux", not(miri)))]
         // SAFETY: as above. `dc cvap` by its number, for assemblers that do not know it.
         unsafe {
             use std::arch::asm;
@@ -126,7 +126,10 @@ impl Instruction {
                 _ => asm!("dc cvac, {}", in(reg) address, options(nostack, preserves_flags)),
             }
         }
-        #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+        #[cfg(any(
+            miri,
+            not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_os = "linux")))
+        ))]
         let _ = (self, address);
     }
 

@@ -16,7 +16,8 @@ use super::cache::Instruction;
 use super::form::{Form, Medium, Persistence};
 use super::header::{self, HEADER_BYTES, SEALED_BYTES};
 use crate::error::{Cause, Error, NvramFault, Result, Verb};
-use crate::file::{file_system, retry};
+use crate::file::retry;
+use crate::os;
 use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
@@ -212,7 +213,7 @@ impl<'a> Place<'a> {
         }
         self.allocate(file, total)?;
         write_all(file, &header::encode(total - HEADER_BYTES), 0).map_err(prepare)?;
-        retry(|| rustix::fs::fsync(file)).map_err(|errno| self.fail(Verb::Sync, errno))?;
+        retry(|| os::sync_all(file)).map_err(|errno| self.fail(Verb::Sync, errno))?;
         // Before it has its name: what cannot be as it is asked for is not made.
         let mapped = self.map(file, total, persistence)?;
         match rustix::fs::renameat_with(&self.folder, new, &self.folder, self.name, RenameFlags::NOREPLACE) {
@@ -228,7 +229,7 @@ impl<'a> Place<'a> {
             }
             Err(errno) => return Err(self.fail(Verb::Rename, errno)),
         }
-        retry(|| rustix::fs::fsync(&self.folder)).map_err(|errno| self.fail(Verb::SyncDirectory, errno))?;
+        retry(|| os::sync_all(&self.folder)).map_err(|errno| self.fail(Verb::SyncDirectory, errno))?;
         Ok(Some(mapped))
     }
 
@@ -257,7 +258,7 @@ impl<'a> Place<'a> {
 
     fn map(&self, file: &LockedFile, total: u64, persistence: Persistence) -> Result<(Pages, Form)> {
         let instruction = Instruction::detect();
-        let kind = file_system(file);
+        let kind = os::file_system(file);
         let bytes =
             usize::try_from(total).map_err(|_| self.fault(NvramFault::Bytes(total - HEADER_BYTES)))?;
         let emulated = |latency| -> Result<(Pages, Form)> {
@@ -269,7 +270,7 @@ impl<'a> Place<'a> {
             (Persistence::Auto, None) => emulated(Duration::ZERO),
             (Persistence::Real, None) => Err(self.fault(NvramFault::NoInstruction)),
             (Persistence::Auto | Persistence::Real, Some(instruction)) => {
-                match map(file, bytes, MapFlags::SHARED_VALIDATE | MapFlags::SYNC) {
+                match os::MAP_SYNC.map_or(Err(Errno::OPNOTSUPP), |flags| map(file, bytes, flags)) {
                     Ok(pages) => Ok((pages, Form::Real { file_system: kind, instruction })),
                     // The first from file systems without, the second from kernels that know neither flag.
                     Err(Errno::OPNOTSUPP | Errno::INVAL) => match persistence {

@@ -7,15 +7,15 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "the sync of a directory does nothing",
         file: "crates/device/src/file/mod.rs",
-        old: "        retry(|| rustix::fs::fsync(&self.fd)).map_err(|errno| {\n            Error::from_io(Verb::SyncDirectory",
+        old: "        retry(|| os::sync_all(&self.fd)).map_err(|errno| {\n            Error::from_io(Verb::SyncDirectory",
         new: "        retry(|| rustix::fs::fstat(&self.fd).map(|_| ())).map_err(|errno| {\n            Error::from_io(Verb::SyncDirectory",
         tests: SYSCALLS,
     },
     Mutant {
         name: "a durable write is an ordinary one",
-        file: "crates/device/src/file/handle.rs",
-        old: "rustix::io::pwritev2(choose(rest, at), rest, at, ReadWriteFlags::DSYNC)",
-        new: "rustix::io::pwritev2(choose(rest, at), rest, at, ReadWriteFlags::empty())",
+        file: "crates/device/src/os/linux.rs",
+        old: "rustix::io::pwritev2(fd, parts, offset, ReadWriteFlags::DSYNC)",
+        new: "rustix::io::pwritev2(fd, parts, offset, ReadWriteFlags::empty())",
         tests: SYSCALLS,
     },
     Mutant {
@@ -27,9 +27,9 @@ pub const LIST: &[Mutant] = &[
     },
     Mutant {
         name: "the sync of a file does nothing",
-        file: "crates/device/src/file/handle.rs",
-        old: "retry(|| rustix::fs::fdatasync(&self.fd))",
-        new: "retry(|| rustix::fs::fstat(&self.fd).map(|_| ()))",
+        file: "crates/device/src/os/linux.rs",
+        old: "rustix::fs::fdatasync(fd)",
+        new: "rustix::fs::fstat(fd).map(|_| ())",
         tests: SYSCALLS,
     },
     Mutant {

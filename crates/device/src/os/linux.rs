@@ -1,0 +1,53 @@
+//! Linux.
+
+use rustix::fs::Advice;
+use rustix::io::{ReadWriteFlags, Result};
+use rustix::mm::MapFlags;
+use std::io::IoSlice;
+use std::num::NonZeroU64;
+use std::os::fd::AsFd;
+
+/// Flags of a mapping whose bytes are durable once their cache lines are written back: the kernel refuses it where that is not so.
+pub(crate) const MAP_SYNC: Option<MapFlags> = Some(MapFlags::SHARED_VALIDATE.union(MapFlags::SYNC));
+
+/// Writes at `offset`, and returns when the bytes are durable; returns how many were written. `OPNOTSUPP` or `NOSYS` from kernels and
+/// file systems that cannot: nothing is written then.
+pub(crate) fn write_durably(fd: impl AsFd, parts: &[IoSlice<'_>], offset: u64) -> Result<usize> {
+    rustix::io::pwritev2(fd, parts, offset, ReadWriteFlags::DSYNC)
+}
+
+/// Makes an open file's bytes durable, and its length if reading them needs it.
+pub(crate) fn sync_data(fd: impl AsFd) -> Result<()> {
+    rustix::fs::fdatasync(fd)
+}
+
+/// Makes an open file's bytes and everything about it durable, or the names in an open directory.
+pub(crate) fn sync_all(fd: impl AsFd) -> Result<()> {
+    rustix::fs::fsync(fd)
+}
+
+/// Drops an open file's clean pages from the page cache.
+pub(crate) fn drop_cache(fd: impl AsFd) -> Result<()> {
+    rustix::fs::fadvise(fd, 0, None, Advice::DontNeed)
+}
+
+/// The kind of file system that an open file or directory is on.
+pub(crate) fn file_system(fd: impl AsFd) -> &'static str {
+    match rustix::fs::fstatfs(fd).map(|status| status.f_type as u64) {
+        Ok(0xef53) => "ext4",
+        Ok(0x5846_5342) => "xfs",
+        Ok(0x9123_683e) => "btrfs",
+        Ok(0x0102_1994) => "tmpfs",
+        Ok(0x794c_7630) => "overlayfs",
+        Ok(0x2fc1_2fc1) => "zfs",
+        Ok(0xf2f5_2010) => "f2fs",
+        Ok(0x6969) => "nfs",
+        _ => "file system",
+    }
+}
+
+/// Lets this thread's sleeps end within a nanosecond of their time instead of 50 us, if the kernel agrees.
+pub(crate) fn expect_short_sleeps() {
+    // A refusal only makes sleeps longer.
+    rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).ok();
+}
