@@ -1,13 +1,17 @@
-//! The callbacks of a session: their order, callbacks that use their own session, that commit again, or that panic.
+//! The callbacks of a session: their order, callbacks that use their own session, that commit again, or that panic; and the progress callback
+//! of a check that panics.
 
 #[macro_use]
 mod common;
 
 use common::options_for;
-use katydid::{Database, EngineKind, Error, Session, Table};
+use katydid::{Database, EngineKind, Error, Options, Session, Table};
 use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 suite! {
     a_refused_commit_is_told_after_those_before_it,
@@ -15,6 +19,7 @@ suite! {
     draining_waits_for_what_callbacks_commit,
     a_callback_that_panics_loses_none_behind_it,
     callbacks_of_a_closed_database_still_run,
+    a_progress_callback_that_panics_leaves_no_lock_behind,
 }
 
 /// A database, a session for callbacks that use it, and what has run.
@@ -147,4 +152,27 @@ fn callbacks_of_a_closed_database_still_run(engine: EngineKind) {
     assert!(matches!(callbacks.session.drain(), Err(Error::Closed)));
     assert_eq!(callbacks.ran(), ["before"]);
     assert_eq!(callbacks.session.pending(), 0);
+}
+
+/// The check has every table locked while it calls back.
+fn a_progress_callback_that_panics_leaves_no_lock_behind(engine: EngineKind) {
+    let options = Options { lock_wait: Duration::from_millis(50), retries: 0, ..options_for(engine) };
+    let database = Database::open_in(Arc::new(katydid_device::MemoryDirectory::new()), options).unwrap();
+    let table = database.table("t").unwrap();
+    database.put(&table, b"k", b"1").unwrap();
+    for call in 0..3 {
+        let calls = AtomicU32::new(0);
+        let progress = move |_, _| {
+            if calls.fetch_add(1, Ordering::Relaxed) == call {
+                panic!("the caller's own");
+            }
+        };
+        let checked = catch_unwind(AssertUnwindSafe(|| database.verify(Some(Arc::new(progress)))));
+        assert!(checked.is_err() || call > 0, "the check calls back at least once");
+        database.put(&table, b"k", call.to_string()).expect("nothing is locked any more");
+        assert!(database.drop_table(&format!("none {call}")).is_ok_and(|dropped| !dropped));
+        database.table(&format!("new {call}")).expect("nor is the catalog");
+        common::assert_sound(&database.verify(None).expect("it can be checked again"));
+    }
+    database.close().unwrap();
 }

@@ -25,9 +25,9 @@ impl PagedDatabase {
         let mut left = engine.options.retries;
         loop {
             engine.check_open()?;
-            let mut locks = TxnLocks::new(engine.active.next_txn());
-            let outcome = self.verify_locked(&mut locks, progress.as_ref());
-            engine.locks.release_all(&mut locks, None);
+            let mut held = Held { engine, locks: TxnLocks::new(engine.active.next_txn()) };
+            let outcome = self.verify_locked(&mut held.locks, progress.as_ref());
+            drop(held);
             match outcome {
                 Ok(Some(report)) => return Ok(report),
                 Ok(None) => {}
@@ -62,6 +62,18 @@ impl PagedDatabase {
         engine.verify_log(&mut report)?;
         engine.check_open()?;
         Ok(Some(report))
+    }
+}
+
+/// The locks of a check. They are released when the check ends, also by a panic of the caller's progress callback.
+struct Held<'a> {
+    engine: &'a Engine,
+    locks: TxnLocks,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.engine.locks.release_all(&mut self.locks, None);
     }
 }
 
