@@ -1,8 +1,8 @@
 //! Runs a test command under limits, and names the test that hangs.
 //!
 //! libtest prints a line when a test has run for 60 seconds, and one when a test ends. The watchdog reads both: a test that has not ended
-//! [`Limits::test`] after the first of these lines hangs. A command that prints nothing at all for [`SILENCE`] hangs too, which is how a
-//! hang shows where libtest runs one test at a time. The watchdog then kills the command with all its descendants.
+//! [`Limits::test`] after the first of these lines hangs. A program that prints nothing at all for [`SILENCE`] hangs too, which is how a
+//! hang shows where libtest runs one test at a time; a build may be silent for [`BUILD_SILENCE`]. The watchdog then kills the command with all its descendants.
 //!
 //! The calling thread judges; two threads read the command's output, line by line, and hand the lines on.
 
@@ -19,8 +19,15 @@ use std::time::{Duration, Instant};
 /// How long a test may still run after libtest has said that it runs for 60 seconds. Together: five minutes.
 pub const TEST: Duration = Duration::from_secs(240);
 
-/// How long a command may print nothing. Longer than any crate takes to build.
+/// How long a program that cargo runs may print nothing.
 const SILENCE: Duration = Duration::from_secs(600);
+
+/// How long a build may print nothing: longer than the largest crate takes in the release profile on a machine that has ten other things
+/// to do, which was 11 minutes. A compiler does not hang as tests do.
+const BUILD_SILENCE: Duration = Duration::from_secs(3600);
+
+/// What runs before cargo has said that it runs something.
+const BUILD: &str = "the build";
 
 /// What a command is held to.
 #[derive(Clone, Copy)]
@@ -135,7 +142,7 @@ struct Judge {
 
 impl Judge {
     fn new(now: Instant) -> Self {
-        Self { long: BTreeMap::new(), last: now, program: "the build".to_owned() }
+        Self { long: BTreeMap::new(), last: now, program: BUILD.to_owned() }
     }
 
     fn line(&mut self, line: &str, now: Instant) {
@@ -163,7 +170,8 @@ impl Judge {
         if !over.is_empty() {
             return Some(format!("{} of {}", over.join(", "), self.program));
         }
-        (now - self.last > SILENCE).then(|| self.program.clone())
+        let silence = if self.program == BUILD { BUILD_SILENCE } else { SILENCE };
+        (now - self.last > silence).then(|| self.program.clone())
     }
 }
 
@@ -228,6 +236,15 @@ mod tests {
         judge.line("   Doc-tests katydid", start);
         assert_eq!(judge.hung(start + SILENCE / 2, TEST), None);
         assert_eq!(judge.hung(start + SILENCE * 2, TEST).as_deref(), Some("Doc-tests katydid"));
+    }
+
+    #[test]
+    fn a_build_may_be_silent_for_longer_than_a_program() {
+        let start = Instant::now();
+        let mut judge = Judge::new(start);
+        judge.line("   Compiling katydid v0.1.0", start);
+        assert_eq!(judge.hung(start + SILENCE * 2, TEST), None);
+        assert_eq!(judge.hung(start + BUILD_SILENCE * 2, TEST).as_deref(), Some(BUILD));
     }
 
     #[test]
