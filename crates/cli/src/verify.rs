@@ -1,7 +1,7 @@
 //! `verify`: reads everything, changes nothing.
 
 use clap::Args;
-use katydid::{Database, EngineKind, VerifyReport};
+use katydid::{Database, EngineKind, Error, VerifyReport};
 use katydid_command::bytes::{counted, grouped, shown};
 use katydid_command::database::DatabaseDir;
 use katydid_command::failure::{Failure, Result};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Check every page and the order of every tree, or the last checkpoint, and the log, without changing anything
 ///
 /// Faults go to standard error, the place first; then the exit code is 1. A database that was not closed cleanly is recovered in memory,
-/// and checked there. What cannot be opened is never sound. Exit code 3: it could not be found out whether it can be opened.
+/// and checked there. What cannot be opened is never sound. Exit code 3: it could not be found out whether it can be opened, or a process has it open.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  katydid verify --dir ./db && echo sound")]
 pub struct Verify {
@@ -42,7 +42,14 @@ impl Verify {
             let fraction = (of > 0).then(|| done as f64 / of as f64);
             progress.show(fraction, || format!("{} of {} {what}", grouped(done), grouped(of)));
         };
-        let report = Database::verify_path(&self.place.dir, Some(Arc::new(show)))?;
+        let report = match Database::verify_path(&self.place.dir, Some(Arc::new(show))) {
+            Err(error @ Error::Locked { .. }) => {
+                let mut report = VerifyReport::default();
+                report.unchecked = Some(error.to_string());
+                report
+            }
+            report => report?,
+        };
         for fault in &report.faults {
             eprintln!("fault: {fault}");
         }

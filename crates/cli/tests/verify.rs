@@ -3,7 +3,7 @@
 
 mod program;
 
-use katydid::{Database, EngineKind, Options};
+use katydid::{Database, EngineKind, Error, Options};
 use program::{contents, run_in};
 use std::fs;
 use std::path::Path;
@@ -66,6 +66,42 @@ fn what_a_crash_left_is_recovered_in_memory_paged() {
 #[test]
 fn what_a_crash_left_is_recovered_in_memory_memory() {
     what_a_crash_left_is_recovered_in_memory(EngineKind::Memory);
+}
+
+/// While a process writes, its files are no database that could be judged: neither sound nor faulty.
+fn what_another_process_has_open_is_not_checked(engine: EngineKind) {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("live");
+    let database = Database::open_with(&dir, options(engine)).unwrap();
+    put(&database, 0..100);
+    let refused = Database::verify_path(&dir, None).expect_err("it is open in this process");
+    assert!(
+        matches!(refused, Error::Locked { pid: Some(pid), .. } if pid == std::process::id()),
+        "{refused}"
+    );
+    let expected = format!("in use by process {}", std::process::id());
+    run_in(&dir, "verify").expect_error(3, &expected);
+    let done = run_in(&dir, "verify --json");
+    assert!(done.err.contains(&expected), "{}", done.err);
+    let found: serde_json::Value = serde_json::from_str(&done.expect(3)).unwrap();
+    assert_eq!(found["sound"], false, "{found}");
+    assert!(found["unchecked"].as_str().is_some_and(|why| why.contains(&expected)), "{found}");
+    put(&database, 100..200);
+    database.close().unwrap();
+    let before = contents(&dir);
+    let out = run_in(&dir, "verify").expect(0);
+    assert!(out.contains("200 keys"), "{out}");
+    assert!(contents(&dir) == before, "something was changed");
+}
+
+#[test]
+fn what_another_process_has_open_is_not_checked_paged() {
+    what_another_process_has_open_is_not_checked(EngineKind::Paged);
+}
+
+#[test]
+fn what_another_process_has_open_is_not_checked_memory() {
+    what_another_process_has_open_is_not_checked(EngineKind::Memory);
 }
 
 /// Copies each file at another time, as `cp -r` does beside a process that writes: those of `late` after a checkpoint that trims.

@@ -91,6 +91,10 @@ impl Directory for CaughtDirectory {
         caught(Verb::Lock, "the directory", || self.inner.lock())
     }
 
+    fn lock_to_read(&self) -> Result<Box<dyn DirectoryLock>> {
+        caught(Verb::Lock, "the directory", || self.inner.lock_to_read())
+    }
+
     fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>> {
         // It may be made by this call: nobody knows whether the name is durable then.
         caught(Verb::SyncDirectory, name, || self.inner.subdirectory(name))

@@ -145,6 +145,10 @@ impl Directory for DelayedDirectory {
         self.inner.lock()
     }
 
+    fn lock_to_read(&self) -> Result<Box<dyn DirectoryLock>> {
+        self.inner.lock_to_read()
+    }
+
     fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>> {
         Ok(self.within(self.delay.after(self.inner.subdirectory(name))?))
     }

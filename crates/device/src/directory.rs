@@ -120,8 +120,13 @@ pub trait Directory: Send + Sync + Debug {
     fn remove(&self, name: &str) -> Result<()>;
     /// Makes created, renamed and removed names durable.
     fn sync(&self) -> Result<()>;
-    /// Takes the directory for this process; `Cause::Locked` if another has it.
+    /// Takes the directory for this process; `Cause::Locked` if another has it, or reads it under [`Directory::lock_to_read`].
     fn lock(&self) -> Result<Box<dyn DirectoryLock>>;
+    /// Keeps every process from taking the directory while it is only read; `Cause::Locked` if one has it. A directory of files is not
+    /// changed, and several may read it; one that never had a lock is not guarded. Other directories take their ordinary lock.
+    fn lock_to_read(&self) -> Result<Box<dyn DirectoryLock>> {
+        self.lock()
+    }
     /// A directory inside this one, created (and its entry synced) if missing.
     fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>>;
     /// A directory inside this one if it exists; creates nothing.

@@ -195,6 +195,11 @@ impl Directory for GatedDirectory {
         self.inner.lock()
     }
 
+    fn lock_to_read(&self) -> Result<Box<dyn DirectoryLock>> {
+        let _call = self.gate.enter(Verb::Lock, || self.inner.describe())?;
+        self.inner.lock_to_read()
+    }
+
     fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>> {
         let _call = match self.gate.enter(Verb::Open, || name.to_owned()) {
             Ok(call) => call,

@@ -8,10 +8,13 @@
 //!    too; and the kernel releases it when the process ends in any way, so a crash never leaves a directory locked.
 //!    A child process shares the open file from its fork until its exec, so closing alone would release the lock only after that:
 //!    dropping the lock unlocks the open file, whichever processes share it.
+//!    The lock is exclusive for who writes to the directory, and shared among those that only read it; the number in the file is then the
+//!    last writer's.
 //! 3. The file is never removed: removing it would let two processes hold locks on two files of the same name.
 
 use crate::directory::DirectoryLock;
 use crate::error::{Cause, Error, Result, Verb};
+use crate::file::retry;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fmt::Write as _;
@@ -28,6 +31,7 @@ pub(crate) struct FileLock {
 }
 
 impl DirectoryLock for FileLock {}
+impl DirectoryLock for Option<FileLock> {}
 
 impl Drop for FileLock {
     fn drop(&mut self) {
@@ -41,26 +45,38 @@ pub(crate) fn take(directory: impl AsFd, path: &Path) -> Result<FileLock> {
     let fail = |errno: Errno| Error::from_io(Verb::Lock, path.display().to_string(), errno.into());
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
     let fd = rustix::fs::openat(directory, LOCK_NAME, flags, Mode::from_raw_mode(0o644)).map_err(fail)?;
-    loop {
-        match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => break,
-            Err(Errno::INTR) => continue,
-            Err(Errno::WOULDBLOCK) => {
-                let cause = Cause::Locked(holder(&fd));
-                return Err(Error::new(Verb::Lock, path.display().to_string(), cause));
-            }
-            Err(errno) => return Err(fail(errno)),
-        }
-    }
+    let lock = locked(fd, FlockOperation::NonBlockingLockExclusive, path)?;
     // A full disk must not keep anyone from opening, so a process id that cannot be written is left out (invariant 1).
     let mut line = String::new();
     if writeln!(line, "{}", std::process::id()).is_ok()
-        && let Ok(()) = rustix::fs::ftruncate(&fd, 0)
-        && let Err(Errno::IO) = rustix::io::pwrite(&fd, line.as_bytes(), 0)
+        && let Ok(()) = rustix::fs::ftruncate(&lock.fd, 0)
+        && let Err(Errno::IO) = rustix::io::pwrite(&lock.fd, line.as_bytes(), 0)
     {
         return Err(fail(Errno::IO));
     }
-    Ok(FileLock { fd })
+    Ok(lock)
+}
+
+/// Shares the lock of the directory open as `directory` with other readers, or says who holds it. Nothing is written; `None` if no process ever
+/// took the lock.
+pub(crate) fn take_to_read(directory: impl AsFd, path: &Path) -> Result<Option<FileLock>> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    match retry(|| rustix::fs::openat(&directory, LOCK_NAME, flags, Mode::empty())) {
+        Ok(fd) => locked(fd, FlockOperation::NonBlockingLockShared, path).map(Some),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(Error::from_io(Verb::Lock, path.display().to_string(), errno.into())),
+    }
+}
+
+fn locked(fd: OwnedFd, operation: FlockOperation, path: &Path) -> Result<FileLock> {
+    match retry(|| rustix::fs::flock(&fd, operation)) {
+        Ok(()) => Ok(FileLock { fd }),
+        Err(Errno::WOULDBLOCK) => {
+            let cause = Cause::Locked(holder(&fd));
+            Err(Error::new(Verb::Lock, path.display().to_string(), cause))
+        }
+        Err(errno) => Err(Error::from_io(Verb::Lock, path.display().to_string(), errno.into())),
+    }
 }
 
 fn holder(fd: &OwnedFd) -> Option<u32> {

@@ -118,7 +118,13 @@ fn the_lock_is_exclusive(directory: &dyn Directory) {
     assert!(refused.to_string().contains(&std::process::id().to_string()), "{refused}");
     let inner = directory.subdirectory("inner").expect("create");
     drop(inner.lock().expect("another directory, another lock"));
+    let refused = directory.lock_to_read().expect_err("it is held by this process");
+    assert!(matches!(refused.cause, Cause::Locked(Some(_))), "{refused}");
     drop(lock);
+    let reading = directory.lock_to_read().expect("nobody has it");
+    let refused = directory.lock().expect_err("it is being read");
+    assert!(matches!(refused.cause, Cause::Locked(Some(_))), "{refused}");
+    drop(reading);
     drop(directory.lock().expect("lock"));
     assert_eq!(directory.list().expect("list"), [""; 0], "the lock is no file of the store");
 }

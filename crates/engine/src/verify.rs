@@ -98,8 +98,10 @@ impl Database {
     /// What keeps the database from being opened is among the faults. Where the attempt cannot be made, [`VerifyReport::unchecked`] says
     /// why.
     ///
+    /// The database cannot be opened during the check.
+    ///
     /// # Errors
-    /// `Error::NotFound` if there is no database; failures of the device.
+    /// `Error::NotFound` if there is no database; `Error::Locked` if it is open, in this process or another; failures of the device.
     pub fn verify_path(path: impl AsRef<Path>, progress: Option<VerifyProgress>) -> Result<VerifyReport> {
         Self::verify_in(Arc::new(existing(path.as_ref())?), progress)
     }
@@ -113,6 +115,8 @@ impl Database {
             creation::refuse_lost_control(directory.as_ref())?;
             return Err(Error::NotFound { place: directory.describe() });
         };
+        // What a process writes meanwhile would be taken for damage, or for sound.
+        let _lock = directory.lock_to_read()?;
         let mut report = match control.engine {
             EngineKind::Paged => paged::verify::verify_in(directory.as_ref(), &control, progress.clone())?,
             EngineKind::Memory => memory::verify::verify_in(directory.as_ref(), &control, progress.clone())?,

@@ -172,6 +172,10 @@ impl Directory for FileDirectory {
         Ok(Box::new(lock::take(&self.fd, &self.path)?))
     }
 
+    fn lock_to_read(&self) -> Result<Box<dyn DirectoryLock>> {
+        Ok(Box::new(lock::take_to_read(&self.fd, &self.path)?))
+    }
+
     fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>> {
         name::check(Verb::Open, name)?;
         match retry(|| rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(0o755))) {

@@ -193,6 +193,11 @@ impl Directory for StripedDirectory {
         Ok(Box::new(StripedLock { _locks: locks }))
     }
 
+    fn lock_to_read(&self) -> Result<Box<dyn DirectoryLock>> {
+        let locks = self.set.directories.iter().map(|directory| directory.lock_to_read());
+        Ok(Box::new(StripedLock { _locks: locks.collect::<Result<_>>()? }))
+    }
+
     fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>> {
         Self::check(Verb::Open, name)?;
         let inner = self.set.directories.iter().map(|directory| directory.subdirectory(name));

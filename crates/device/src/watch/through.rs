@@ -63,6 +63,10 @@ impl Directory for WatchedDirectory {
         self.inner.lock()
     }
 
+    fn lock_to_read(&self) -> Result<Box<dyn DirectoryLock>> {
+        self.inner.lock_to_read()
+    }
+
     fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>> {
         Ok(self.folder(name, self.inner.subdirectory(name)?))
     }
