@@ -1,7 +1,7 @@
 //! What CI runs, in the order that fails soonest.
 
 use crate::run::{Outcome, Steps, cargo, root, run};
-use crate::watchdog::{End, Limits, Output, TEST, watch};
+use crate::watchdog::{End, Limits, Output, SILENCE, TEST, watch};
 use crate::{browser, layers, long};
 use std::fs;
 use std::ops::ControlFlow;
@@ -41,7 +41,7 @@ fn readme_test() -> Outcome {
     println!("== the README's tests: {line}");
     let mut command = Command::new("sh");
     command.args(["-c", line]).current_dir(root());
-    match watch(&mut command, Limits { test: TEST, total: None }, Output::Shown, |_| {
+    match watch(&mut command, Limits { test: TEST, silence: SILENCE, total: None }, Output::Shown, |_| {
         ControlFlow::Continue(())
     })? {
         End::Exited(status) if status.success() => Ok(()),

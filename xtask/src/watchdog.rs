@@ -1,7 +1,7 @@
 //! Runs a test command under limits, and names the test that hangs.
 //!
 //! libtest prints a line when a test has run for 60 seconds, and one when a test ends. The watchdog reads both: a test that has not ended
-//! [`Limits::test`] after the first of these lines hangs. A program that prints nothing at all for [`SILENCE`] hangs too, which is how a
+//! [`Limits::test`] after the first of these lines hangs. A program that prints nothing at all for [`Limits::silence`] hangs too, which is how a
 //! hang shows where libtest runs one test at a time; a build may be silent for [`BUILD_SILENCE`]. The watchdog then kills the command with all its descendants.
 //!
 //! The calling thread judges; two threads read the command's output, line by line, and hand the lines on.
@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 /// How long a test may still run after libtest has said that it runs for 60 seconds. Together: five minutes.
 pub const TEST: Duration = Duration::from_secs(240);
 
-/// How long a program that cargo runs may print nothing.
-const SILENCE: Duration = Duration::from_secs(600);
+/// How long a program that cargo runs may print nothing, unless it is to run for longer than that.
+pub const SILENCE: Duration = Duration::from_secs(600);
 
 /// How long a build may print nothing: longer than the largest crate takes in the release profile on a machine that has ten other things
 /// to do, which was 11 minutes. A compiler does not hang as tests do.
@@ -34,6 +34,8 @@ const BUILD: &str = "the build";
 pub struct Limits {
     /// How long a test may run beyond 60 seconds.
     pub test: Duration,
+    /// How long a program that cargo runs may print nothing.
+    pub silence: Duration,
     /// How long the command may run in all.
     pub total: Option<Duration>,
 }
@@ -101,7 +103,7 @@ pub fn watch(
             Err(RecvTimeoutError::Disconnected) => break None,
         }
         let now = Instant::now();
-        if let Some(name) = judge.hung(now, limits.test) {
+        if let Some(name) = judge.hung(now, &limits) {
             break Some(End::Hung(name));
         }
         if limits.total.is_some_and(|total| now - start > total) {
@@ -160,17 +162,17 @@ impl Judge {
         }
     }
 
-    fn hung(&self, now: Instant, limit: Duration) -> Option<String> {
+    fn hung(&self, now: Instant, limits: &Limits) -> Option<String> {
         let over: Vec<&str> = self
             .long
             .iter()
-            .filter(|(_, since)| now - **since > limit)
+            .filter(|(_, since)| now - **since > limits.test)
             .map(|(test, _)| test.as_str())
             .collect();
         if !over.is_empty() {
             return Some(format!("{} of {}", over.join(", "), self.program));
         }
-        let silence = if self.program == BUILD { BUILD_SILENCE } else { SILENCE };
+        let silence = if self.program == BUILD { BUILD_SILENCE } else { limits.silence };
         (now - self.last > silence).then(|| self.program.clone())
     }
 }
@@ -215,6 +217,8 @@ fn parents() -> Vec<(u32, u32)> {
 mod tests {
     use super::*;
 
+    const LIMITS: Limits = Limits { test: TEST, silence: SILENCE, total: None };
+
     #[test]
     fn a_test_that_does_not_end_is_named_and_one_that_ends_is_not() {
         let start = Instant::now();
@@ -224,8 +228,9 @@ mod tests {
         judge.line("test turns has been running for over 60 seconds", start);
         judge.line("test crowd has been running for over 60 seconds", start);
         judge.line("test turns ... ok", start + second);
-        assert_eq!(judge.hung(start + 5 * second, 9 * second), None);
-        let hung = judge.hung(start + 10 * second, 9 * second).expect("one hangs");
+        let limits = Limits { test: 9 * second, ..LIMITS };
+        assert_eq!(judge.hung(start + 5 * second, &limits), None);
+        let hung = judge.hung(start + 10 * second, &limits).expect("one hangs");
         assert!(hung.contains("crowd") && hung.contains("tests/crash") && !hung.contains("turns"), "{hung}");
     }
 
@@ -234,8 +239,8 @@ mod tests {
         let start = Instant::now();
         let mut judge = Judge::new(start);
         judge.line("   Doc-tests katydid", start);
-        assert_eq!(judge.hung(start + SILENCE / 2, TEST), None);
-        assert_eq!(judge.hung(start + SILENCE * 2, TEST).as_deref(), Some("Doc-tests katydid"));
+        assert_eq!(judge.hung(start + SILENCE / 2, &LIMITS), None);
+        assert_eq!(judge.hung(start + SILENCE * 2, &LIMITS).as_deref(), Some("Doc-tests katydid"));
     }
 
     #[test]
@@ -243,13 +248,13 @@ mod tests {
         let start = Instant::now();
         let mut judge = Judge::new(start);
         judge.line("   Compiling katydid v0.1.0", start);
-        assert_eq!(judge.hung(start + SILENCE * 2, TEST), None);
-        assert_eq!(judge.hung(start + BUILD_SILENCE * 2, TEST).as_deref(), Some(BUILD));
+        assert_eq!(judge.hung(start + SILENCE * 2, &LIMITS), None);
+        assert_eq!(judge.hung(start + BUILD_SILENCE * 2, &LIMITS).as_deref(), Some(BUILD));
     }
 
     #[test]
     fn a_command_beyond_its_time_is_killed_with_its_children() {
-        let limits = Limits { test: TEST, total: Some(Duration::ZERO) };
+        let limits = Limits { total: Some(Duration::ZERO), ..LIMITS };
         let mut command = Command::new("sh");
         // A child that holds the output open: reading it to its end would take as long.
         command.args(["-c", "sleep 1000 & echo $!; wait"]);

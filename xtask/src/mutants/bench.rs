@@ -2,7 +2,7 @@
 
 use super::Mutant;
 use crate::run::{Outcome, cargo, root, target};
-use crate::watchdog::{End, Limits, Output, watch};
+use crate::watchdog::{End, Limits, Output, SILENCE, watch};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
@@ -84,7 +84,7 @@ impl Bench {
     /// Runs the tests until the first of them fails.
     fn test(&self, tests: &[&str]) -> Result<Verdict, Box<dyn std::error::Error>> {
         let mut failed = None;
-        let limits = Limits { test: self.limit, total: Some(self.limit) };
+        let limits = Limits { test: self.limit, silence: SILENCE, total: Some(self.limit) };
         let log = self.target.join("tests.log");
         fs::write(&log, "")?;
         let end = watch(&mut self.cargo(tests), limits, Output::Kept(&log), |line| {

@@ -15,7 +15,7 @@ pub mod steps;
 
 use crate::evidence::{Commit, Ending, FILE, Row};
 use crate::run::{Outcome, root, target};
-use crate::watchdog::{End, Limits, Output, TEST, watch};
+use crate::watchdog::{End, Limits, Output, SILENCE, TEST, watch};
 use counts::Counts;
 use std::fs;
 use std::ops::ControlFlow;
@@ -138,7 +138,8 @@ fn do_step(step: &Step, time: Duration, seed: u64, log: &Path) -> Done {
 
 /// Runs commands one after the other, each to its end.
 fn check(commands: Vec<Command>, log: &Path, counts: &mut Counts) -> Outcome {
-    let limits = Limits { test: TEST, total: Some(CHECK) };
+    // Miri runs one test at a time, for minutes each, and prints a line for none that is under way.
+    let limits = Limits { test: TEST, silence: CHECK, total: Some(CHECK) };
     commands.into_iter().try_for_each(|mut command| command_under(&mut command, limits, log, counts))
 }
 
@@ -156,7 +157,7 @@ fn rounds(
     let mut next = seed;
     loop {
         let left = time.saturating_sub(start.elapsed());
-        let limits = Limits { test: left + TEST, total: Some(left + SLACK) };
+        let limits = Limits { test: left + TEST, silence: left + SILENCE, total: Some(left + SLACK) };
         *failing = next;
         command_under(&mut command(next, left), limits, log, counts)
             .map_err(|error| format!("seed {next}: {error}"))?;
