@@ -14,7 +14,7 @@
 
 use crate::directory::DirectoryLock;
 use crate::error::{Cause, Error, Result, Verb};
-use crate::file::retry;
+use crate::os::retry;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fmt::Write as _;

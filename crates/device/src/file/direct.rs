@@ -6,10 +6,11 @@
 //! Parts that are unaligned while offset and total length are aligned go through an aligned bounce buffer instead, so
 //! that the page cache stays out of the way of everything written often.
 
-use super::handle::{Handle, PIECE_BYTES, retry};
+use super::handle::{Handle, PIECE_BYTES};
 use crate::aligned::{ALIGNMENT, AlignedBuffer};
 use crate::directory::{File, Method, WriteMode};
 use crate::error::{Result, Verb};
+use crate::os::retry;
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 

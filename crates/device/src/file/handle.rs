@@ -8,7 +8,7 @@
 
 use crate::directory::WriteMode;
 use crate::error::{Error, Result, Verb};
-use crate::os;
+use crate::os::{self, retry};
 use rustix::io::Errno;
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
@@ -19,16 +19,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Zeros are written in pieces of this many bytes.
 pub(super) const PIECE_BYTES: usize = 128 << 10;
-
-/// Repeats a system call for as long as a signal interrupts it.
-pub(crate) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
-    loop {
-        match call() {
-            Err(Errno::INTR) => {}
-            other => return other,
-        }
-    }
-}
 
 /// Writes all of `parts` at `offset` by calling `write` until nothing is left.
 pub(super) fn write_all(
