@@ -14,9 +14,19 @@ pub fn loom() -> Outcome {
     let (flags, target) = special("loom");
     run(
         "loom",
-        cargo(["test", "--profile", "checkers", "-p", "katydid-wal", "--lib", "loom_"])
-            .env("RUSTFLAGS", flags)
-            .env("CARGO_TARGET_DIR", target),
+        cargo([
+            "test",
+            "--profile",
+            "checkers",
+            "--lib",
+            "-p",
+            "katydid-kernels",
+            "-p",
+            "katydid-wal",
+            "loom_",
+        ])
+        .env("RUSTFLAGS", flags)
+        .env("CARGO_TARGET_DIR", target),
     )
 }
 
@@ -25,7 +35,8 @@ pub fn explore() -> Outcome {
     let (flags, target) = special("katydid_explore");
     run(
         "explorer",
-        cargo(["test", "--profile", "checkers", "--lib", "-p", "katydid-wal", "-p", "katydid", "explore_"])
+        cargo(["test", "--profile", "checkers", "--lib"])
+            .args(["-p", "katydid-kernels", "-p", "katydid-wal", "-p", "katydid", "explore_"])
             .env("RUSTFLAGS", flags)
             .env("CARGO_TARGET_DIR", target),
     )

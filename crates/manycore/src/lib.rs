@@ -1,58 +1,12 @@
-//! A deterministic simulated machine of many cores, on which the log's real inserters run unchanged.
+//! The log's real inserters, and the memory engine's clock and slots, on a deterministic simulated machine of many cores.
 //!
-//! The files of the inserters are those of `katydid-wal`, compiled a second time beside this crate's [`sync_shim`], in which every atomic
-//! access, copy and wait costs simulated time. `docs/manycore.md` says what is modelled and how far to trust it.
+//! The kernels are the sources of `katydid-kernels`, compiled a second time (`crates/manycore/kernels`) against the simulated machine
+//! (`crates/manycore/vm`), on which every atomic access, copy and wait costs simulated time. Here is only what runs on them.
+//! `docs/manycore.md` says what is modelled and how far to trust it.
 //!
-//! One operating system thread runs everything; the same machine, plan and seed give the same result to the byte.
+//! The same machine, plan and seed give the same result to the byte.
 
-mod checksum;
-mod machine;
 mod run;
-pub mod sync_shim;
-pub mod vm;
-
-// The kernels, and what they name as `crate::...`.
-#[allow(dead_code, reason = "the log uses more of it than this crate")]
-#[path = "../../wal/src/counters.rs"]
-mod counters;
-#[allow(dead_code, reason = "the log uses more of it than this crate")]
-#[path = "../../wal/src/frontier.rs"]
-mod frontier;
-#[allow(
-    dead_code,
-    unused_imports,
-    unused_macros,
-    reason = "the log and its tests use more of it than this crate"
-)]
-#[path = "../../wal/src/insert/mod.rs"]
-mod insert;
-#[allow(dead_code, reason = "the log uses more of it than this crate")]
-#[path = "../../wal/src/lsn.rs"]
-mod lsn;
-#[allow(dead_code, reason = "no log is in NVRAM here")]
-#[path = "../../wal/src/nvram"]
-mod nvram {
-    pub(crate) mod ring;
-}
-#[allow(dead_code, reason = "the log uses more of it than this crate")]
-#[path = "../../wal/src/options.rs"]
-mod options;
-// A file with a folder of its own is found only from within a module whose path is the folder above.
-#[allow(dead_code, reason = "the log uses more of it than this crate")]
-#[path = "../../wal/src"]
-mod wal {
-    pub(crate) mod record;
-}
-pub(crate) use wal::record;
-#[allow(dead_code, reason = "the real machine uses more of it than this one")]
-#[path = "../../wal/src/testing/rig.rs"]
-mod rig;
-#[allow(dead_code, reason = "the log uses more of it than this crate")]
-#[path = "../../wal/src/ring.rs"]
-mod ring;
-
-#[path = "../../wal/src/testing/sizes.rs"]
-mod sizes;
 
 /// Timestamps and slots of the memory engine, and transactions on them.
 #[allow(dead_code, reason = "the engine uses more of it than this crate")]
@@ -65,10 +19,10 @@ mod store {
     pub(crate) mod txn;
 
     pub(crate) mod sync_shim {
-        pub(crate) use crate::sync_shim::{
+        pub(crate) use katydid_virtual_machine::sync_shim::{
             AtomicBool, AtomicU64, AtomicUsize, Ordering, spin_loop, yield_now,
         };
-        pub(crate) use crate::vm::Instant;
+        pub(crate) use katydid_virtual_machine::vm::Instant;
 
         /// The virtual clock is read after the stores before it.
         pub(crate) fn publish_stores() {}
@@ -81,7 +35,7 @@ mod store {
     }
 }
 
-pub use machine::{Bandwidth, Machine, MachineError, Nanos, Placement, Real};
+pub use katydid_kernels_simulated::sizes::Sizes;
+pub use katydid_virtual_machine::{Bandwidth, Machine, MachineError, Nanos, Placement, Real, sync_shim, vm};
 pub use run::{Outcome, Plan, RunError, designs, ring_bytes, run};
-pub use sizes::Sizes;
 pub use store::txn::{TXN_DESIGNS, TxnDesign, TxnOutcome, TxnPlan, run_txns};

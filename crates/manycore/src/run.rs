@@ -1,17 +1,19 @@
 //! Runs: so many virtual threads that do nothing but insert, for so much simulated time.
 
-use crate::machine::Machine;
-use crate::options::{InserterKind, Options, OptionsError};
-use crate::record::HEADER_BYTES;
-use crate::rig::Rig;
-use crate::sizes::Sizes;
-use crate::vm::{self, Body, SimulationError};
+use katydid_kernels_simulated::insert::{BufferSizes, Design, InserterKind, OutOfRange};
+use katydid_kernels_simulated::record::HEADER_BYTES;
+use katydid_kernels_simulated::rig::Rig;
+use katydid_kernels_simulated::sizes::Sizes;
+use katydid_virtual_machine::Machine;
+use katydid_virtual_machine::vm::{self, Body, SimulationError};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// Threads of a run.
 const THREADS_MAX: usize = 1024;
+/// Bytes that only critical records may use, as in a log with default options. The simulated device never runs out of them.
+const RESERVE_BYTES: u64 = 16 << 20;
 /// Bytes of a record.
 const RECORD_MAX: usize = 16 << 20;
 
@@ -94,7 +96,7 @@ pub fn designs() -> Vec<String> {
 /// The ring's size on a machine of so many cores, for so many threads and records of at most so many bytes: the log's default there, or,
 /// if that is more, room for four records of each thread.
 pub fn ring_bytes(cores: usize, threads: usize, largest: usize) -> usize {
-    (threads * largest * 4).next_power_of_two().clamp(Options::ring_bytes_for(cores), 1 << 30)
+    (threads * largest * 4).next_power_of_two().clamp(BufferSizes::ring_bytes_for(cores), 1 << 30)
 }
 
 /// Runs a plan.
@@ -102,8 +104,8 @@ pub fn ring_bytes(cores: usize, threads: usize, largest: usize) -> usize {
 /// # Errors
 /// If the plan makes no sense, or the designs hang.
 pub fn run(machine: &Machine, plan: &Plan) -> Result<Outcome, RunError> {
-    let options = options(plan)?;
-    let rig = Arc::new(Rig::new(&options, plan.threads));
+    let design = design(plan)?;
+    let rig = Arc::new(Rig::new(&design, &buffer_sizes(plan.ring_bytes), plan.threads));
     let deadline = (plan.millis * 1e9) as u64;
     let work = (plan.work_ns * 1e3) as u64;
     let tallies = Rc::new(RefCell::new(vec![(0_u64, 0_u64); plan.threads]));
@@ -165,7 +167,18 @@ pub(crate) fn in_range(
     if good { Ok(()) } else { Err(RunError::Range { field, value, range }) }
 }
 
-fn options(plan: &Plan) -> Result<Options, RunError> {
+/// A log buffer with the run-ahead limit that the simulated runs use.
+pub(crate) fn buffer_sizes(ring_bytes: usize) -> BufferSizes {
+    BufferSizes {
+        ring_bytes,
+        run_ahead_bytes: ring_bytes / 4,
+        reserve_bytes: RESERVE_BYTES,
+        sessions: THREADS_MAX,
+    }
+}
+
+/// The design that the plan names, if the plan makes sense.
+fn design(plan: &Plan) -> Result<Design, RunError> {
     let inserter = plan
         .inserter
         .parse::<InserterKind>()
@@ -178,23 +191,26 @@ fn options(plan: &Plan) -> Result<Options, RunError> {
     in_range(largest <= RECORD_MAX, "record", largest as f64, range)?;
     in_range(millis > 0.0 && millis <= 60_000.0, "millis", millis, "above 0, up to 60000")?;
     in_range((0.0..=1e9).contains(&work_ns), "work", work_ns, "from 0 to 1e9 ns")?;
-    let run_ahead_bytes = ring_bytes / 4;
     let fits = ring_bytes.is_power_of_two() && (64 << 10..=1 << 30).contains(&ring_bytes);
     in_range(fits, "ring", ring_bytes as f64, "a power of two from 65536 to 1073741824 bytes")?;
-    let options = Options {
-        inserter,
-        ring_bytes,
-        run_ahead_bytes,
-        consolidation_slots: slots,
-        hop_bytes,
-        chunk_bytes,
-        ..Options::default()
+    let of = |kind| match kind {
+        InserterKind::Mutex => Design::Mutex,
+        InserterKind::Consolidated => Design::Consolidated { consolidation_slots: slots },
+        InserterKind::Decoupled => Design::Decoupled,
+        InserterKind::Hybrid => Design::Hybrid { consolidation_slots: slots },
+        InserterKind::Delegated => Design::Delegated { consolidation_slots: slots },
+        InserterKind::Grasshopper => Design::Grasshopper { hop_bytes },
+        InserterKind::Bitmap => Design::Bitmap,
+        InserterKind::Chunked => Design::Chunked { chunk_bytes, always: false },
+        InserterKind::Marks => Design::Marks,
     };
-    let range = |error: OptionsError| RunError::Range {
-        field: error.option,
-        value: error.value as f64,
-        range: error.range,
-    };
-    options.validate().map_err(range)?;
-    Ok(options)
+    // Also the values of the designs that the plan does not name.
+    for kind in InserterKind::ALL {
+        of(kind).validate().map_err(|OutOfRange { option, value, range }| RunError::Range {
+            field: option,
+            value: value as f64,
+            range,
+        })?;
+    }
+    Ok(of(inserter))
 }

@@ -6,14 +6,14 @@
 use super::LogView;
 use super::clock::{Clock, Source};
 use super::slots::Slots;
-use crate::machine::Machine;
-use crate::options::{InserterKind, Options};
-use crate::record::HEADER_BYTES;
-use crate::rig::{Rig, RigSession};
-use crate::run::{RunError, in_range};
-use crate::sync_shim::{AtomicU64, Ordering};
-use crate::vm::{self, Body};
+use crate::run::{RunError, buffer_sizes, in_range};
 use crossbeam_utils::CachePadded;
+use katydid_kernels_simulated::insert::Design;
+use katydid_kernels_simulated::record::HEADER_BYTES;
+use katydid_kernels_simulated::rig::{Rig, RigSession};
+use katydid_virtual_machine::Machine;
+use katydid_virtual_machine::sync_shim::{AtomicU64, Ordering};
+use katydid_virtual_machine::vm::{self, Body};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ enum Times {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Logs {
     None,
-    One(InserterKind),
+    One(Design),
     /// One for each thread (P-WAL).
     Each,
 }
@@ -65,19 +65,19 @@ pub const TXN_DESIGNS: [TxnDesign; 6] = [
         name: "central",
         about: "one log with inserter marks, own timestamps",
         clock: Times::Own,
-        log: Logs::One(InserterKind::Marks),
+        log: Logs::One(Design::Marks),
     },
     TxnDesign {
         name: "central-counter",
         about: "one log with inserter marks, timestamps from one counter",
         clock: Times::Counter,
-        log: Logs::One(InserterKind::Marks),
+        log: Logs::One(Design::Marks),
     },
     TxnDesign {
         name: "serial",
         about: "one log with inserter mutex, timestamps from one counter",
         clock: Times::Counter,
-        log: Logs::One(InserterKind::Mutex),
+        log: Logs::One(Design::Mutex),
     },
 ];
 
@@ -128,7 +128,7 @@ impl Store {
     fn new(design: TxnDesign, threads: usize, record: usize) -> Store {
         let inserter = match design.log {
             Logs::One(inserter) => inserter,
-            _ => InserterKind::default(),
+            Logs::None | Logs::Each => Design::Marks,
         };
         let (logs, sessions) = match design.log {
             Logs::None => (0, 0),
@@ -136,12 +136,12 @@ impl Store {
             Logs::Each => (threads, 1),
         };
         let ring_bytes = crate::ring_bytes(sessions, sessions, record);
-        let options = Options { inserter, ring_bytes, run_ahead_bytes: ring_bytes / 4, ..Options::default() };
+        let sizes = buffer_sizes(ring_bytes);
         Store {
             counter: CachePadded::new(AtomicU64::new(1)),
             clock: Clock::new(Source::monotonic()),
             slots: Slots::new(threads),
-            logs: (0..logs).map(|_| Rig::new(&options, sessions)).collect(),
+            logs: (0..logs).map(|_| Rig::new(&inserter, &sizes, sessions)).collect(),
         }
     }
 

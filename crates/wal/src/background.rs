@@ -4,9 +4,10 @@
 //! started, requests wait until [`crate::Log::run_background`] is called, and whoever needs a segment prepares it. The
 //! protocols themselves are the same: without a syncer thread whoever gives it the baton leads in its place.
 
-use crate::lsn::Lsn;
-use crate::options::{Background, Durability, Options};
+use crate::options::{Background, Options};
 use crate::sync::{Rounds, SyncProtocol};
+use katydid_kernels::durability::Durability;
+use katydid_kernels::lsn::Lsn;
 use std::sync::{Mutex, PoisonError};
 
 impl Background {

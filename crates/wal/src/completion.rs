@@ -8,8 +8,8 @@
 use crate::core::Core;
 use crate::error::Result;
 use crate::log::Log;
-use crate::lsn::Lsn;
-use crate::options::Durability;
+use katydid_kernels::durability::Durability;
+use katydid_kernels::lsn::Lsn;
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;

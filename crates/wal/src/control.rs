@@ -19,10 +19,11 @@
 //! 7. Every segment from `start` to `prepared end` exists: a segment is named here before anything is written into it, so
 //!    that the last ones cannot go missing unnoticed.
 
-use crate::checksum::{self, Block, SEALED_BYTES, SealFault, read_u32, read_u64, read_u128};
-use crate::lsn::Lsn;
 use crate::options::{LogKind, entries_valid, segment_bytes_valid};
+use crate::seal::{self, Block, SEALED_BYTES, SealFault};
 use katydid_device::{self as device, Create, Directory, File, Method, WriteMode};
+use katydid_kernels::checksum::{read_u32, read_u64, read_u128};
+use katydid_kernels::lsn::Lsn;
 use std::io::IoSlice;
 use std::sync::Arc;
 
@@ -84,12 +85,12 @@ impl ControlState {
         block[64..72].copy_from_slice(&self.segment_bytes.to_le_bytes());
         block[72..80].copy_from_slice(&self.prepared_end.get().to_le_bytes());
         block[80..88].copy_from_slice(&self.entries.to_le_bytes());
-        checksum::seal(&mut block, MAGIC, FORMAT_VERSION);
+        seal::seal(&mut block, MAGIC, FORMAT_VERSION);
         block
     }
 
     pub(crate) fn decode(block: &Block) -> Result<Self, SealFault> {
-        checksum::check_seal(block, MAGIC, FORMAT_VERSION)?;
+        seal::check_seal(block, MAGIC, FORMAT_VERSION)?;
         let Some(log) = kind_of_number(read_u32(block, 52)) else {
             return Err(SealFault::Newer(FORMAT_VERSION + 1));
         };
@@ -251,7 +252,7 @@ mod tests {
         }
         let mut block = state(9).encode();
         block[52] = 99;
-        checksum::seal(&mut block, MAGIC, FORMAT_VERSION);
+        seal::seal(&mut block, MAGIC, FORMAT_VERSION);
         assert_eq!(ControlState::decode(&block), Err(SealFault::Newer(FORMAT_VERSION + 1)));
     }
 

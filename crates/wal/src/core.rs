@@ -1,4 +1,4 @@
-//! The inside of an open log: the image in memory, the segments, and what ties the stages together.
+//! The inside of an open log: the log buffer, the segments, and what ties the stages together.
 //!
 //! Shared by all handles, sessions and background threads. The hot path is [`Core::append`]; whoever holds the baton runs
 //! `leader`.
@@ -27,24 +27,29 @@ pub(crate) use store::Store;
 
 use crate::counters::{Counters, Tally};
 use crate::error::{AppendError, Error, Result};
-use crate::frontier::Frontiers;
-use crate::insert::{self, Admission, Image, Inserter, Limiter, Piece, Stalled, Tracker};
-use crate::lsn::{BLOCK_BYTES, Lsn};
 use crate::maintenance::{Maintenance, Refusal};
 use crate::nvram::apart::ApartInserter;
 use crate::nvram::commit::Committer;
 use crate::nvram::store::NvStore;
 use crate::options::Background;
-use crate::options::{Durability, Options};
+use crate::options::Options;
 use crate::reader::Extent;
-use crate::record::{Draft, HEADER_BYTES, Kind, Layout, Part, RECORD_BYTES_MAX, prepare_header, split};
-use crate::ring::Ring;
 use crate::segment::SegmentStore;
 use crate::session::{Append, Appended};
 use crate::sync::{self, SyncProtocol};
-use crate::sync_shim::{AtomicBool, AtomicU64, Ordering, rest};
 use crate::wakers::Wakers;
 use katydid_device::{self as device, AlignedBuffer, Cause, Gate, Verb};
+use katydid_kernels::durability::Durability;
+use katydid_kernels::frontier::Frontiers;
+use katydid_kernels::insert::{
+    Admission, AppendClass, Inserter, LogBuffer, PhysicalRecord, Stalled, Tracker,
+};
+use katydid_kernels::lsn::{BLOCK_BYTES, Lsn};
+use katydid_kernels::record::{
+    HEADER_BYTES, HeaderFields, Kind, Layout, Part, RECORD_BYTES_MAX, prepare_header, split,
+};
+use katydid_kernels::ring::Ring;
+use katydid_kernels::sync_shim::{AtomicBool, AtomicU64, Ordering, rest};
 use leader::LeaderState;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -56,7 +61,7 @@ pub(crate) const OWN_SLOT: usize = 0;
 /// See the head of this file.
 #[derive(Debug)]
 pub(crate) struct Core {
-    pub(crate) image: Image,
+    pub(crate) buffer: LogBuffer,
     pub(crate) store: Store,
     pub(crate) maintenance: Maintenance,
     pub(crate) wakers: Wakers,
@@ -69,7 +74,7 @@ pub(crate) struct Core {
     /// Where the records that are appended lie.
     layout: Layout,
     incarnation: u32,
-    piece_bytes_max: usize,
+    physical_bytes_max: usize,
     spare_segments: u64,
     /// Which writes are under way. Held for a moment when one is planned or has ended. A leaf latch.
     leader: Mutex<LeaderState>,
@@ -126,22 +131,23 @@ impl Core {
                 (&effective, ring, options.background.arrange(Box::new(sync::Persisted::new())))
             }
         };
+        let sizes = options.buffer_sizes();
         let apart = start.store.nvram().and_then(NvStore::apart);
-        let (limiter, inserter, piece_bytes_max) = match apart {
+        let (admission, inserter, physical_bytes_max) = match apart {
             None => {
-                let inserter = insert::choose(options, start.incarnation, start.end);
-                (Limiter::new(options), inserter, options.piece_bytes_max())
+                let inserter = options.design().inserter(&sizes, start.incarnation, start.end);
+                (Admission::new(&sizes), inserter, options.physical_bytes_max())
             }
             Some(apart) => {
                 // One more for the log's own records.
                 let inserter: Box<dyn Inserter> =
                     Box::new(ApartInserter::new(options.sessions_max + 1, apart.clone()));
-                (Limiter::of_entries(options), inserter, apart.entries.piece_bytes_max())
+                (Admission::of_entries(&sizes), inserter, apart.entries.physical_bytes_max())
             }
         };
         let layout = start.store.layout();
         let core = Arc::new_cyclic(|me| Core {
-            image: Image { frontiers: Frontiers::at(start.end), ring, limiter },
+            buffer: LogBuffer { frontiers: Frontiers::at(start.end), ring, admission },
             layout,
             store: start.store,
             maintenance: Maintenance::default(),
@@ -152,7 +158,7 @@ impl Core {
             protocol,
             background: options.background,
             incarnation: start.incarnation,
-            piece_bytes_max,
+            physical_bytes_max,
             spare_segments: options.spare_segments as u64,
             leader: Mutex::new(LeaderState::new(start.end)),
             tail: Mutex::new(AlignedBuffer::new_zeroed(BLOCK_BYTES as usize)),
@@ -175,7 +181,7 @@ impl Core {
     }
 
     pub(crate) fn frontiers(&self) -> &Frontiers {
-        &self.image.frontiers
+        &self.buffer.frontiers
     }
 
     // ---- sessions
@@ -215,32 +221,36 @@ impl Core {
     /// Appends one of the log's own records.
     pub(crate) fn append_own(&self, kind: Kind) -> std::result::Result<Appended, AppendError> {
         let _turn = locked(&self.own);
-        let append = Append::new(kind, &[]).admission(Admission::Critical);
+        let append = Append::new(kind, &[]).class(AppendClass::Critical);
         self.append_any(OWN_SLOT, &append)
     }
 
     #[inline]
     fn append_any(&self, slot: usize, append: &Append<'_>) -> std::result::Result<Appended, AppendError> {
         let total = append.payload.iter().fold(HEADER_BYTES, |sum, part| sum.saturating_add(part.len()));
-        if total > self.piece_bytes_max {
+        if total > self.physical_bytes_max {
             return self.append_fragments(slot, append, total);
         }
-        let prepared = prepare_header(&self.draft(append), Part::Whole, None, append.payload.iter().copied());
-        let mut piece =
-            Piece { prepared: &prepared, payload: append.payload, after: append.after.max(append.prev) };
-        let start = self.insert(slot, &mut piece, append.admission)?;
-        let bytes = piece.bytes();
+        let prepared =
+            prepare_header(&self.fields(append), Part::Whole, None, append.payload.iter().copied());
+        let mut record = PhysicalRecord {
+            prepared: &prepared,
+            payload: append.payload,
+            after: append.after.max(append.prev),
+        };
+        let start = self.insert(slot, &mut record, append.class)?;
+        let bytes = record.bytes();
         Ok(Appended { first: start, lsn: start, end: start.plus(self.layout.positions(bytes)), bytes })
     }
 
     #[inline]
-    fn draft(&self, append: &Append<'_>) -> Draft {
-        Draft {
+    fn fields(&self, append: &Append<'_>) -> HeaderFields {
+        HeaderFields {
             incarnation: self.incarnation,
             kind: append.kind,
             txn: append.txn,
             prev: append.prev,
-            durable: self.image.frontiers.durable(),
+            durable: self.buffer.frontiers.durable(),
             layout: self.layout,
         }
     }
@@ -249,7 +259,7 @@ impl Core {
     pub(crate) fn record_bytes(&self, payload: u64) -> u64 {
         // A header, a fragment's link and padding are together less.
         const HEADS: u64 = 2 * HEADER_BYTES as u64;
-        let pieces = payload.div_ceil((self.piece_bytes_max as u64).saturating_sub(HEADS).max(1)).max(1);
+        let pieces = payload.div_ceil((self.physical_bytes_max as u64).saturating_sub(HEADS).max(1)).max(1);
         payload.saturating_add(pieces.saturating_mul(HEADS))
     }
 
@@ -260,7 +270,7 @@ impl Core {
         append: &Append<'_>,
         total: usize,
     ) -> std::result::Result<Appended, AppendError> {
-        let fragments = split(append.payload, self.piece_bytes_max).map_err(|oversized| {
+        let fragments = split(append.payload, self.physical_bytes_max).map_err(|oversized| {
             AppendError::TooLarge { bytes: oversized.0, limit: RECORD_BYTES_MAX as u64 }
         })?;
         // Room for all of it is made sure of before the first byte, so that a refusal leaves nothing behind. Others may
@@ -271,19 +281,22 @@ impl Core {
         {
             return Err(AppendError::TooLarge { bytes, limit });
         }
-        self.make_prepared(bytes, append.admission)?;
-        let mut admission = append.admission;
+        self.make_prepared(bytes, append.class)?;
+        let mut class = append.class;
         let mut appended: Option<Appended> = None;
         for fragment in fragments {
             let previous = appended.map_or(Lsn::ZERO, |appended| appended.lsn);
             let slices: Vec<&[u8]> = fragment.slices().collect();
-            let prepared = fragment.prepare(&self.draft(append), previous);
-            let mut piece =
-                Piece { prepared: &prepared, payload: &slices, after: append.after.max(append.prev) };
-            let start = self.insert(slot, &mut piece, admission)?;
-            admission = Admission::Critical;
+            let prepared = fragment.prepare(&self.fields(append), previous);
+            let mut record = PhysicalRecord {
+                prepared: &prepared,
+                payload: &slices,
+                after: append.after.max(append.prev),
+            };
+            let start = self.insert(slot, &mut record, class)?;
+            class = AppendClass::Critical;
             let (first, before) = appended.map_or((start, 0), |appended| (appended.first, appended.bytes));
-            let bytes = piece.bytes();
+            let bytes = record.bytes();
             let end = start.plus(self.layout.positions(bytes));
             appended = Some(Appended { first, lsn: start, end, bytes: before + bytes });
         }
@@ -294,14 +307,14 @@ impl Core {
     fn insert(
         &self,
         slot: usize,
-        piece: &mut Piece<'_>,
-        admission: Admission,
+        record: &mut PhysicalRecord<'_>,
+        class: AppendClass,
     ) -> std::result::Result<Lsn, AppendError> {
         let mut step = 0;
         loop {
-            match self.inserter.insert(&self.image, slot, piece, admission) {
+            match self.inserter.insert(&self.buffer, slot, record, class) {
                 Ok(start) => return Ok(start),
-                Err(Stalled) => self.make_room(piece.bytes(), admission, step)?,
+                Err(Stalled) => self.make_room(record.bytes(), class, step)?,
             }
             step += 1;
         }
@@ -309,25 +322,25 @@ impl Core {
 
     /// Does, or waits for, what keeps `bytes` from being admitted.
     #[cold]
-    fn make_room(&self, bytes: u64, admission: Admission, step: u32) -> std::result::Result<(), AppendError> {
+    fn make_room(&self, bytes: u64, class: AppendClass, step: u32) -> std::result::Result<(), AppendError> {
         self.check_appendable()?;
         if step == 0 {
             self.tally.stalls.add(1);
         }
         self.look();
         if let Some(apart) = self.store.nvram().and_then(NvStore::apart) {
-            self.make_room_apart(apart, bytes, admission, step)?;
+            self.make_room_apart(apart, bytes, class, step)?;
             return self.check_appendable();
         }
-        let Image { frontiers, limiter, .. } = &self.image;
+        let LogBuffer { frontiers, admission, .. } = &self.buffer;
         let reserved = frontiers.reserved().get();
-        let needed = limiter.written_needed(reserved, bytes);
+        let needed = admission.written_needed(reserved, bytes);
         if frontiers.written() < needed {
             self.protocol.wait(self, needed, Durability::Written);
-        } else if limiter.ran_ahead(reserved, Lsn::new(self.inserter.scan(&self.image).filled)) {
+        } else if admission.ran_ahead(reserved, Lsn::new(self.inserter.scan(&self.buffer).filled)) {
             rest(step);
         } else {
-            self.make_prepared(bytes, admission)?;
+            self.make_prepared(bytes, class)?;
         }
         self.refresh();
         self.check_appendable()
@@ -337,20 +350,20 @@ impl Core {
     pub(crate) fn make_prepared(
         &self,
         bytes: u64,
-        admission: Admission,
+        class: AppendClass,
     ) -> std::result::Result<(), AppendError> {
         if let Some(apart) = self.store.nvram().and_then(NvStore::apart) {
-            return self.make_sure_of(apart, bytes, admission);
+            return self.make_sure_of(apart, bytes, class);
         }
-        let Image { frontiers, limiter, .. } = &self.image;
+        let LogBuffer { frontiers, admission, .. } = &self.buffer;
         let fits =
-            || limiter.fits_prepared(frontiers.reserved().get(), bytes, self.store.prepared_end(), admission);
+            || admission.fits_prepared(frontiers.reserved().get(), bytes, self.store.prepared_end(), class);
         while !fits() {
             if self.store.nvram().is_some() {
                 self.refresh();
                 return Err(AppendError::NoSpace);
             }
-            let reach = frontiers.reserved().get() + bytes + limiter.slack() + limiter.reserve();
+            let reach = frontiers.reserved().get() + bytes + admission.slack() + admission.reserve();
             let ticket = self.maintenance.ask(reach);
             self.maintain_here();
             let asked = self.maintenance.wait(ticket, fits);
@@ -375,16 +388,16 @@ impl Core {
     }
 
     pub(crate) fn refresh(&self) {
-        self.image.limiter.refresh(&self.image.frontiers, self.store.prepared_end());
+        self.buffer.admission.refresh(&self.buffer.frontiers, self.store.prepared_end());
     }
 
     /// See [`Log::barrier`](crate::Log::barrier). Waits only for copies that are being made, hence not for long, nor for anybody who
     /// waits.
     pub(crate) fn barrier(&self) -> Lsn {
-        let end = self.image.frontiers.reserved();
+        let end = self.buffer.frontiers.reserved();
         let mut step = 0;
         // What is filled is below all that is reserved later, and no chunk below is open any more.
-        while !self.in_order && self.inserter.scan(&self.image).filled < end.get() {
+        while !self.in_order && self.inserter.scan(&self.buffer).filled < end.get() {
             rest(step);
             step += 1;
         }
@@ -396,7 +409,7 @@ impl Core {
     /// Whether `end` is at `level`; an error if it never will be.
     #[inline]
     pub(crate) fn poll(&self, end: Lsn, level: Durability) -> Option<Result<()>> {
-        if self.image.frontiers.reached(end, level) {
+        if self.buffer.frontiers.reached(end, level) {
             return Some(Ok(()));
         }
         if let Store::Nvram(store) = &self.store {
@@ -420,13 +433,13 @@ impl Core {
     /// Makes sure that `end` gets to `level` without anybody waiting for it.
     #[inline]
     pub(crate) fn request(&self, end: Lsn, level: Durability) {
-        if !self.image.frontiers.reached(end, level) && !self.met_here(end, level) {
+        if !self.buffer.frontiers.reached(end, level) && !self.met_here(end, level) {
             self.protocol.request(self, level);
         }
     }
 
     pub(crate) fn check_reserved(&self, end: Lsn) -> Result<()> {
-        let reserved = self.image.frontiers.reserved();
+        let reserved = self.buffer.frontiers.reserved();
         if end > reserved { Err(Error::BeyondEnd { at: end, end: reserved }) } else { Ok(()) }
     }
 
@@ -453,7 +466,7 @@ impl Core {
             let _first = self.cause.set(error.into_first());
         }
         self.over.store(true, Ordering::Release);
-        self.image.limiter.shut(&self.image.frontiers);
+        self.buffer.admission.shut(&self.buffer.frontiers);
         self.maintenance.stop();
         self.stop_tracker();
         self.wakers.release(|_, _| true);
@@ -476,7 +489,7 @@ impl Core {
     /// Refuses appends from now on.
     pub(crate) fn shut(&self) {
         self.closed.store(true, Ordering::Release);
-        self.image.limiter.shut(&self.image.frontiers);
+        self.buffer.admission.shut(&self.buffer.frontiers);
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -498,27 +511,27 @@ impl Core {
 
     /// Most bytes between the start and what is reserved, if that is fixed.
     pub(crate) fn capacity(&self) -> Option<u64> {
-        Some(self.store.nvram()?.capacity(self.image.limiter.slack()))
+        Some(self.store.nvram()?.capacity(self.buffer.admission.slack()))
     }
 
     /// See [`Log::fullness`](crate::Log::fullness).
     pub(crate) fn fullness(&self) -> Option<u32> {
-        let Image { frontiers, limiter, .. } = &self.image;
+        let LogBuffer { frontiers, admission, .. } = &self.buffer;
         let store = self.store.nvram()?;
         // In this order: the start never passes what is reserved.
         let start = store.start();
         let live = frontiers.reserved().since(start);
         Some(store.fullness(
             live,
-            limiter.slack().saturating_add(limiter.reserve_positions()),
-            limiter.reserve(),
+            admission.slack().saturating_add(admission.reserve_positions()),
+            admission.reserve(),
         ))
     }
 
     /// See [`Log::trim`](crate::Log::trim).
     pub(crate) fn trim(&self, to: Lsn) -> Result<()> {
         self.settle(to);
-        let trimmed = self.store.trim(to, self.image.frontiers.durable());
+        let trimmed = self.store.trim(to, self.buffer.frontiers.durable());
         if let (Err(Error::Device(error) | Error::Poisoned { cause: error }), Some(_)) =
             (&trimmed, self.store.nvram())
         {
@@ -532,10 +545,10 @@ impl Core {
     /// How far segments should be prepared now.
     fn wanted_end(&self, store: &SegmentStore) -> Lsn {
         let capacity = store.capacity();
-        let Image { frontiers, limiter, ring } = &self.image;
+        let LogBuffer { frontiers, admission, ring } = &self.buffer;
         let reserved = frontiers.reserved();
         let spare = (reserved.get() / capacity + 1 + self.spare_segments).saturating_mul(capacity);
-        Lsn::new(spare).max(reserved.plus(limiter.reserve() + limiter.slack() + ring.size()))
+        Lsn::new(spare).max(reserved.plus(admission.reserve() + admission.slack() + ring.size()))
     }
 
     fn prepare_if_wanted(&self, reach: u64) -> device::Result<bool> {
@@ -596,7 +609,7 @@ impl Extent for Core {
             Store::Disk(_) => Lsn::new(self.readable.load(Ordering::Acquire)),
             Store::Nvram(store) => {
                 self.look_in(store);
-                let written = self.image.frontiers.written();
+                let written = self.buffer.frontiers.written();
                 // Who was told of it may read it.
                 store.let_read(written);
                 written

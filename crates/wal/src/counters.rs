@@ -1,6 +1,6 @@
 //! What the log has done so far, counted where it costs nothing: by the holder of the baton, or on slow paths.
 
-use crate::sync_shim::{AtomicU64, Ordering};
+use katydid_kernels::counter::Counter;
 
 /// A look at the counters; each only grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -118,31 +118,5 @@ impl SyncTally {
         } else {
             self.completion_ns.add(nanoseconds);
         }
-    }
-}
-
-/// One number that only grows.
-#[derive(Debug)]
-pub(crate) struct Counter(AtomicU64);
-
-impl Default for Counter {
-    fn default() -> Self {
-        Counter(AtomicU64::new(0))
-    }
-}
-
-impl Counter {
-    /// For a single writer at a time.
-    pub(crate) fn add_alone(&self, amount: u64) {
-        self.0.store(self.0.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
-    }
-
-    /// For any thread.
-    pub(crate) fn add(&self, amount: u64) {
-        self.0.fetch_add(amount, Ordering::Relaxed);
-    }
-
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! Pure; any thread. All are `Clone`: the first failure of a log is handed to every waiter and every later caller.
 
-use crate::lsn::Lsn;
 use crate::options::{LogKind, OptionsError};
 use katydid_device as device;
+use katydid_kernels::lsn::Lsn;
 
 /// The result of a call on an open log.
 pub type Result<T> = std::result::Result<T, Error>;

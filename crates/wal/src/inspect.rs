@@ -5,7 +5,6 @@
 
 use crate::control::{CONTROL_NAME, ControlState, FORMAT_VERSION, read as read_control};
 use crate::error::{OpenError, ReadError};
-use crate::lsn::Lsn;
 use crate::nvram;
 use crate::options::LogKind;
 use crate::reader::{Found, Reader, Show};
@@ -18,6 +17,7 @@ use crate::segment::files::SegmentFiles;
 use crate::segment::header::{Geometry, name};
 use katydid_device::nvram::Persistence;
 use katydid_device::{self as device, Directory};
+use katydid_kernels::lsn::Lsn;
 use std::sync::Arc;
 
 /// What a segment file is to the log.

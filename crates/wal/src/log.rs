@@ -5,16 +5,17 @@ use crate::completion::Completion;
 use crate::core::{Core, Start};
 use crate::counters::Counters;
 use crate::error::{AppendError, Error, OpenError, ReadError};
-use crate::lsn::Lsn;
 use crate::nvram::store::{NvStore, Use};
-use crate::options::{Background, Durability, LogKind, Options};
+use crate::options::{Background, LogKind, Options};
 use crate::reader::{self, Below, Reader, Record, Show};
-use crate::record::Kind;
 use crate::recover::scan::{Nobody, Onlooker};
 use crate::recover::{self, Eras, RecoveryReport};
 use crate::session::Session;
 use katydid_device::nvram::Form;
 use katydid_device::{self as device, Cause, Directory, FileDirectory, Gate, Verb, Watch};
+use katydid_kernels::durability::Durability;
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::record::Kind;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -337,11 +338,11 @@ impl Log {
     pub fn raise_reserve(&self, bytes: u64) -> Result<ReserveGuard, Error> {
         let core = self.core();
         let change = |change: &dyn Fn(u64) -> u64| {
-            core.image.limiter.change_reserve(core.frontiers(), core.store.prepared_end(), change);
+            core.buffer.admission.change_reserve(core.frontiers(), core.store.prepared_end(), change);
         };
         change(&|reserve| reserve.saturating_add(bytes));
         let guard = ReserveGuard { log: self.clone(), bytes };
-        core.make_prepared(0, crate::Admission::Normal)?;
+        core.make_prepared(0, crate::AppendClass::Normal)?;
         Ok(guard)
     }
 
@@ -356,7 +357,7 @@ impl Log {
                 (live, prepared)
             }
         };
-        Space { live, prepared, reserve: core.image.limiter.reserve(), on_disk: core.store.bytes() }
+        Space { live, prepared, reserve: core.buffer.admission.reserve(), on_disk: core.store.bytes() }
     }
 
     /// What the log has done so far.
@@ -492,7 +493,7 @@ impl Drop for ReserveGuard {
     fn drop(&mut self) {
         let core = self.log.core();
         let bytes = self.bytes;
-        core.image.limiter.change_reserve(core.frontiers(), core.store.prepared_end(), |reserve| {
+        core.buffer.admission.change_reserve(core.frontiers(), core.store.prepared_end(), |reserve| {
             reserve.saturating_sub(bytes)
         });
     }

@@ -10,8 +10,8 @@
 //!
 //! A crash leaves at most an unfinished segment (`segment/store.rs`).
 
-use crate::counters::Counter;
 use katydid_device as device;
+use katydid_kernels::counter::Counter;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Why an asker did not get its space.
@@ -37,7 +37,7 @@ struct Asks {
 /// See the head of this file.
 #[derive(Debug, Default)]
 pub(crate) struct Maintenance {
-    /// Guards the conversation between askers and the thread. Held while `enough` takes the limiter's latch.
+    /// Guards the conversation between askers and the thread. Held while `enough` takes the latch of the admission.
     asks: Mutex<Asks>,
     asked: Condvar,
     answered: Condvar,

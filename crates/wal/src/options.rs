@@ -3,31 +3,18 @@
 //! Pure; any thread. Designs that exist side by side are named by enums here and chosen at open; no option changes what
 //! the files mean, so a log may be opened with other options than it was written with.
 
-use crate::record::{HEADER_BYTES, RECORD_ALIGNMENT};
 use katydid_device::nvram::Persistence;
 use katydid_device::{Device, Method};
-use std::fmt;
-use std::str::FromStr;
+use katydid_kernels::insert::{BufferSizes, Design, InserterKind, OutOfRange};
+use katydid_kernels::record::{HEADER_BYTES, RECORD_ALIGNMENT};
+use katydid_kernels::words;
 use std::time::Duration;
-
-/// How far a record must have got before a caller is told so. Ordered: each level includes those before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-#[non_exhaustive]
-pub enum Durability {
-    /// In this process's memory: lost when the process ends.
-    Buffered,
-    /// Handed to the operating system: survives a crash of the process, not of the machine.
-    Written,
-    /// On the device: survives a crash of the machine.
-    #[default]
-    Durable,
-}
 
 /// What a log is kept in. A directory remembers the kind of its log, and refuses another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum LogKind {
-    /// Files: an image of the log's end in memory is written and synced.
+    /// Files: the log buffer in memory is written and synced.
     #[default]
     Disk,
     /// A ring in NVRAM, filled in place. A commit waits for its own records only, and holes below it are looked for when the log is
@@ -75,31 +62,6 @@ pub(crate) fn entries_valid(entries: u64) -> bool {
     entries.is_power_of_two() && (64..=1 << 28).contains(&entries)
 }
 
-/// How threads put records into the log's memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum InserterKind {
-    /// One lock around reservation and copy: no holes, nothing to find.
-    Mutex,
-    /// Threads that meet at the lock reserve as a group and copy side by side; one group at a time (Aether's C).
-    Consolidated,
-    /// The lock is held for the reservation only; copies are released in order (Aether's D).
-    Decoupled,
-    /// Groups, and copies released in order (Aether's CD).
-    Hybrid,
-    /// As `Hybrid`, but a range may be left to the owner of the one before to release (Aether's CDME).
-    Delegated,
-    /// One `fetch_add` reserves; lists and an index of ranges tell where holes are (ELEDA's GRASSHOPPER).
-    Grasshopper,
-    /// One `fetch_add` reserves; a bit for each byte tells what is filled (ELEDA's slow rival).
-    Bitmap,
-    /// A session reserves a chunk at a time; whoever needs to pass an idle one fills it up. See [`Append::after`](crate::Append::after).
-    Chunked,
-    /// One `fetch_add` reserves; per-session marks tell where holes are.
-    #[default]
-    Marks,
-}
-
 /// Who writes and syncs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
@@ -139,44 +101,6 @@ pub enum Background {
     Caller,
 }
 
-/// A word that names no value of an option.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{word}` is not one of {known}")]
-pub struct UnknownWord {
-    /// What was given.
-    pub word: String,
-    /// What would have been understood.
-    pub known: &'static str,
-}
-
-macro_rules! words {
-    ($name:ident, $known:literal, $($variant:ident = $word:literal),+) => {
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(match self { $($name::$variant => $word),+ })
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = UnknownWord;
-
-            fn from_str(word: &str) -> Result<Self, UnknownWord> {
-                match word {
-                    $($word => Ok($name::$variant),)+
-                    _ => Err(UnknownWord { word: word.to_owned(), known: $known }),
-                }
-            }
-        }
-    };
-}
-
-words!(
-    Durability,
-    "buffered, written, durable",
-    Buffered = "buffered",
-    Written = "written",
-    Durable = "durable"
-);
 words!(
     LogKind,
     "disk, nv_direct, nv_ring, nv_logging",
@@ -193,41 +117,6 @@ impl LogKind {
     /// Whether it is in NVRAM: then nothing is written or synced, and [`Log::trim`](crate::Log::trim) alone makes room.
     pub const fn in_nvram(self) -> bool {
         !matches!(self, LogKind::Disk)
-    }
-}
-
-words!(
-    InserterKind,
-    "mutex, consolidated, decoupled, hybrid, delegated, grasshopper, bitmap, chunked, marks",
-    Mutex = "mutex",
-    Consolidated = "consolidated",
-    Decoupled = "decoupled",
-    Hybrid = "hybrid",
-    Delegated = "delegated",
-    Grasshopper = "grasshopper",
-    Bitmap = "bitmap",
-    Chunked = "chunked",
-    Marks = "marks"
-);
-
-impl InserterKind {
-    /// Every design.
-    pub const ALL: [InserterKind; 9] = [
-        InserterKind::Mutex,
-        InserterKind::Consolidated,
-        InserterKind::Decoupled,
-        InserterKind::Hybrid,
-        InserterKind::Delegated,
-        InserterKind::Grasshopper,
-        InserterKind::Bitmap,
-        InserterKind::Chunked,
-        InserterKind::Marks,
-    ];
-
-    /// Whether a record lies above all that were appended before it, by whatever session. Where it does not, see
-    /// [`Append::after`](crate::Append::after) and [`Log::barrier`](crate::Log::barrier).
-    pub const fn keeps_order(self) -> bool {
-        !matches!(self, InserterKind::Chunked)
     }
 }
 
@@ -263,12 +152,12 @@ impl SyncKind {
 pub struct Options {
     /// What the log is kept in. Default `Disk`. In NVRAM there are no segments, no writes and no syncs: the settings of those have no effect.
     pub log: LogKind,
-    /// Of a log in NVRAM. Its ring stands for the image in memory too, so `ring_bytes` has no effect then.
+    /// Settings of a log in NVRAM. Its ring is the log buffer too, so `ring_bytes` has no effect then.
     pub nvram: NvramOptions,
     /// Size of one segment file. Default 64 MiB; a multiple of 4 KiB from 8 KiB to 16 GiB. Larger segments mean fewer
     /// files and coarser trimming. Only a new log takes it: an existing one keeps the size it was created with.
     pub segment_bytes: u64,
-    /// Size of the log's image in memory, where records wait to be written. A power of two from 16 KiB to 1 GiB. Default
+    /// Size of the log buffer, the ring in memory where records wait to be written. A power of two from 16 KiB to 1 GiB. Default
     /// [`Options::ring_bytes_for`] this machine's processors. Whoever sets it sets `run_ahead_bytes` too, whose default is for the default ring.
     pub ring_bytes: usize,
     /// How far reservations may run ahead of the filled frontier, in positions. Default an eighth of the default ring; from 4 KiB to half of
@@ -363,6 +252,13 @@ pub struct OptionsError {
     pub range: &'static str,
 }
 
+impl From<OutOfRange> for OptionsError {
+    fn from(error: OutOfRange) -> Self {
+        let OutOfRange { option, value, range } = error;
+        OptionsError { option, value, range }
+    }
+}
+
 pub(crate) const SEGMENT_BYTES_MIN: u64 = 8 << 10;
 pub(crate) const SEGMENT_BYTES_MAX: u64 = 16 << 30;
 const SEGMENT_BYTES_RANGE: &str = "a multiple of 4096 from 8192 to 17179869184";
@@ -376,7 +272,7 @@ impl Options {
     /// The default ring of a log that so many processors fill: 256 KiB for each; at least
     /// 2 MiB, of which one half is filled while the other is written, and at most 64 MiB.
     pub fn ring_bytes_for(processors: usize) -> usize {
-        processors.saturating_mul(256 << 10).clamp(2 << 20, 64 << 20).next_power_of_two()
+        BufferSizes::ring_bytes_for(processors)
     }
 
     /// The same, for a device as its measurements say it is used best. Later changes of single fields go on top of it.
@@ -405,10 +301,6 @@ impl Options {
         };
         let ring = self.ring_bytes as u64;
         let run_ahead = self.run_ahead_bytes as u64;
-        let slots = self.consolidation_slots as u64;
-        let chunk = self.chunk_bytes as u64;
-        let hop = self.hop_bytes;
-        let hop_good = hop.is_power_of_two() && (4 << 10..=1 << 30).contains(&hop);
         let sessions = self.sessions_max as u64;
         let spare = self.spare_segments as u64;
         let segment = self.segment_bytes;
@@ -417,9 +309,10 @@ impl Options {
         check(ring_good, "ring_bytes", ring, "a power of two from 16384 to 1073741824")?;
         let run_ahead_good = (4 << 10..=ring / 2).contains(&run_ahead);
         check(run_ahead_good, "run_ahead_bytes", run_ahead, "from 4096 to half of ring_bytes")?;
-        check((1..=64).contains(&slots), "consolidation_slots", slots, "from 1 to 64")?;
-        check(hop_good, "hop_bytes", hop, "a power of two from 4096 to 1073741824")?;
-        check((256..=64 << 10).contains(&chunk), "chunk_bytes", chunk, "from 256 to 65536")?;
+        // Whichever is chosen: the values of another design are not left to surprise a later choice.
+        for inserter in [InserterKind::Consolidated, InserterKind::Grasshopper, InserterKind::Chunked] {
+            Options { inserter, ..self.clone() }.design().validate()?;
+        }
         let depth = u64::from(self.depth_max);
         check((1..=64).contains(&depth), "depth_max", depth, "from 1 to 64")?;
         let least = u64::from(self.depth_min);
@@ -463,7 +356,7 @@ impl Options {
         Options { reserve_bytes, ..self.with_ring(entries * RECORD_ALIGNMENT as u64) }
     }
 
-    /// The same for a log whose ring of so many bytes is in NVRAM: what is said of the image in memory goes for that.
+    /// The same for a log whose ring of so many bytes is in NVRAM: what is said of the ring in memory goes for that.
     pub(crate) fn with_ring(&self, bytes: u64) -> Options {
         Options {
             ring_bytes: bytes as usize,
@@ -473,10 +366,38 @@ impl Options {
         }
     }
 
+    /// The inserter with the values of its own.
+    pub(crate) fn design(&self) -> Design {
+        let consolidation_slots = self.consolidation_slots;
+        match self.inserter {
+            InserterKind::Mutex => Design::Mutex,
+            InserterKind::Consolidated => Design::Consolidated { consolidation_slots },
+            InserterKind::Decoupled => Design::Decoupled,
+            InserterKind::Hybrid => Design::Hybrid { consolidation_slots },
+            InserterKind::Delegated => Design::Delegated { consolidation_slots },
+            InserterKind::Grasshopper => Design::Grasshopper { hop_bytes: self.hop_bytes },
+            InserterKind::Bitmap => Design::Bitmap,
+            InserterKind::Chunked => {
+                Design::Chunked { chunk_bytes: self.chunk_bytes, always: self.chunk_always }
+            }
+            InserterKind::Marks => Design::Marks,
+        }
+    }
+
+    /// The sizes of the log buffer.
+    pub(crate) fn buffer_sizes(&self) -> BufferSizes {
+        BufferSizes {
+            ring_bytes: self.ring_bytes,
+            run_ahead_bytes: self.run_ahead_bytes,
+            reserve_bytes: self.reserve_bytes,
+            sessions: self.sessions_max,
+        }
+    }
+
     /// The most bytes, header included, that one physical record of this log takes; longer records travel as
     /// fragments. An eighth of the ring, so that a large record cannot fill it, and never above the format's 64 KiB.
-    pub(crate) fn piece_bytes_max(&self) -> usize {
-        (self.ring_bytes / 8).min(crate::record::PIECE_BYTES_MAX)
+    pub(crate) fn physical_bytes_max(&self) -> usize {
+        self.buffer_sizes().physical_bytes_max()
     }
 }
 
@@ -545,20 +466,11 @@ mod tests {
 
     #[test]
     fn words_are_read_back() {
-        for word in ["buffered", "written", "durable"] {
-            assert_eq!(word.parse::<Durability>().unwrap().to_string(), word);
-        }
         for log in LogKind::ALL {
             assert_eq!(log.to_string().parse::<LogKind>().unwrap(), log);
-        }
-        for inserter in InserterKind::ALL {
-            assert_eq!(inserter.to_string().parse::<InserterKind>().unwrap(), inserter);
         }
         for sync in SyncKind::ALL {
             assert_eq!(sync.to_string().parse::<SyncKind>().unwrap(), sync);
         }
-        let error = "marx".parse::<InserterKind>().unwrap_err();
-        assert!(error.to_string().starts_with("`marx` is not one of mutex, consolidated"), "{error}");
-        assert!(Durability::Buffered < Durability::Durable);
     }
 }

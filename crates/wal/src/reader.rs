@@ -11,12 +11,14 @@
 //!    until a last one, and collected backwards from it.
 
 use crate::error::ReadError;
-use crate::lsn::Lsn;
-use crate::record::{self, HEADER_BYTES, Header, Invalid, Kind, Layout, Link, PIECE_BYTES_MAX, Part};
 use crate::recover::scan::follows;
 use crate::segment::Source;
 use crate::segment::ahead::ReadAhead;
 use crate::segment::window::Window;
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::record::{
+    self, HEADER_BYTES, Header, Invalid, Kind, Layout, Link, PHYSICAL_BYTES_MAX, Part,
+};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -315,9 +317,9 @@ fn read_piece<'b>(
     }
     let room = match source.layout() {
         Layout::InLine | Layout::InMemory => {
-            usize::try_from(end.since(at)).unwrap_or(usize::MAX).min(PIECE_BYTES_MAX)
+            usize::try_from(end.since(at)).unwrap_or(usize::MAX).min(PHYSICAL_BYTES_MAX)
         }
-        Layout::Apart => PIECE_BYTES_MAX,
+        Layout::Apart => PHYSICAL_BYTES_MAX,
     };
     bytes.resize(room, 0);
     let got = source.read(at, bytes)?;

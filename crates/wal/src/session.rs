@@ -5,11 +5,11 @@
 
 use crate::completion::{Callback, Completions};
 use crate::error::{AppendError, Error};
-use crate::insert::Admission;
 use crate::log::Log;
-use crate::lsn::Lsn;
-use crate::options::Durability;
-use crate::record::Kind;
+use katydid_kernels::durability::Durability;
+use katydid_kernels::insert::AppendClass;
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::record::Kind;
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -35,13 +35,13 @@ pub struct Append<'a> {
     /// The payload, in pieces that are joined. At most 64 MiB less the header's 48 bytes.
     pub payload: &'a [&'a [u8]],
     /// Whether it may use the reserve.
-    pub admission: Admission,
+    pub class: AppendClass,
 }
 
 impl<'a> Append<'a> {
     /// A record of transaction 0 with no previous one, admitted normally.
     pub fn new(kind: Kind, payload: &'a [&'a [u8]]) -> Self {
-        Append { kind, txn: 0, prev: Lsn::ZERO, after: Lsn::ZERO, payload, admission: Admission::Normal }
+        Append { kind, txn: 0, prev: Lsn::ZERO, after: Lsn::ZERO, payload, class: AppendClass::Normal }
     }
 
     /// The same, of this transaction.
@@ -60,8 +60,8 @@ impl<'a> Append<'a> {
     }
 
     /// The same, admitted so.
-    pub fn admission(self, admission: Admission) -> Self {
-        Append { admission, ..self }
+    pub fn class(self, class: AppendClass) -> Self {
+        Append { class, ..self }
     }
 }
 

@@ -24,8 +24,9 @@
 //!
 //! [`Log::run_background`]: crate::Log::run_background
 
-use crate::lsn::Lsn;
-use crate::options::{Background, Durability};
+use crate::options::Background;
+use katydid_kernels::durability::Durability;
+use katydid_kernels::lsn::Lsn;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -4,7 +4,7 @@ use katydid_device::nvram::Persistence;
 use katydid_device::{Directory, MemoryDirectory, NvramFault};
 use katydid_wal::testing::{conformance_in_nvram, crash};
 use katydid_wal::{
-    Admission, Append, AppendError, Appended, Durability, Error, Finding, InserterKind, Kind, Log, LogKind,
+    Append, AppendClass, AppendError, Appended, Durability, Error, Finding, InserterKind, Kind, Log, LogKind,
     NvramOptions, OpenError, Options, Session, inspect,
 };
 use std::sync::Arc;
@@ -159,11 +159,11 @@ fn apart(bytes: u64, entries: u64, reserve_bytes: u64) -> Options {
 }
 
 /// Appends records of so many bytes until there is no room; where they are.
-fn fill(session: &mut Session, bytes: usize, admission: Admission) -> Vec<Appended> {
+fn fill(session: &mut Session, bytes: usize, class: AppendClass) -> Vec<Appended> {
     let payload = vec![7; bytes];
     let mut all = Vec::new();
     loop {
-        match session.append(&Append::new(Kind::USER, &[&payload]).admission(admission)) {
+        match session.append(&Append::new(Kind::USER, &[&payload]).class(class)) {
             Ok(appended) => all.push(appended),
             Err(AppendError::NoSpace) => return all,
             Err(error) => panic!("{error}"),
@@ -183,7 +183,7 @@ fn entries_and_heap_each_have_an_end() {
         let mut session = log.session().expect("session");
         assert!(log.fullness().is_some_and(|full| full < 100));
         for _ in 0..30 {
-            let normal = fill(&mut session, size, Admission::Normal);
+            let normal = fill(&mut session, size, AppendClass::Normal);
             let taken: u64 = normal.iter().map(|appended| appended.bytes).sum();
             if few_entries {
                 assert!((64..128).contains(&normal.len()), "{}", normal.len());
@@ -195,14 +195,14 @@ fn entries_and_heap_each_have_an_end() {
             assert!(log.fullness().is_some_and(|full| (750..=1000).contains(&full)), "{:?}", log.fullness());
             assert!(matches!(log.raise_reserve(8 << 10), Err(Error::NoSpace)));
             // At least the reserve, in records as short as there may be.
-            let critical = fill(&mut session, 0, Admission::Critical);
+            let critical = fill(&mut session, 0, AppendClass::Critical);
             assert!(critical.iter().map(|appended| appended.bytes).sum::<u64>() >= 1 << 10);
             assert!(log.fullness().is_some_and(|full| full > 900), "{:?}", log.fullness());
             // Part of it, and then all.
             let half = &normal[normal.len() / 2];
             log.wait(half.end, Durability::Durable).expect("wait");
             log.trim(half.first).expect("trim");
-            let again = fill(&mut session, size, Admission::Normal);
+            let again = fill(&mut session, size, AppendClass::Normal);
             assert!(again.len() > normal.len() / 5, "{} of {}", again.len(), normal.len());
             log.trim(log.sync().expect("sync")).expect("trim");
             let guard = log.raise_reserve(1 << 10).expect("there is room again");
@@ -222,8 +222,8 @@ fn entries_of_an_existing_log_stay_as_many() {
     assert_eq!((log.recovery().records, log.recovery().segment_bytes), (101, 64 << 10));
     let mut session = log.session().expect("session");
     // Half of the entries are kept for critical records, as many as may be.
-    assert!(fill(&mut session, 0, Admission::Normal).len() < 128);
-    assert!(fill(&mut session, 0, Admission::Critical).len() > 64);
+    assert!(fill(&mut session, 0, AppendClass::Normal).len() < 128);
+    assert!(fill(&mut session, 0, AppendClass::Critical).len() > 64);
 }
 
 /// However often it crashes, and however much is squeezed into what openings left.
@@ -237,14 +237,14 @@ fn a_heap_without_room_can_be_opened() {
         assert_eq!(log.reader(log.start()).expect("reader").count(), appended);
         let mut session = log.session().expect("session");
         for size in [300, 40, 0] {
-            appended += fill(&mut session, size, Admission::Critical).len();
+            appended += fill(&mut session, size, AppendClass::Critical).len();
         }
         log.sync().expect("durable");
         crash(&log);
     }
     let log = Log::open_in(directory, apart(16 << 10, 1 << 10, 0)).expect("opened");
     log.trim(log.durable()).expect("trim");
-    assert!(fill(&mut log.session().expect("session"), 300, Admission::Normal).len() > 30);
+    assert!(fill(&mut log.session().expect("session"), 300, AppendClass::Normal).len() > 30);
 }
 
 /// The ring of entries and the heap go round many times, with openings between; short records and such of more than 64 KiB.

@@ -123,7 +123,11 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "log",
         about: "the log's random tests: crashes, faults, parallel logs, NVRAM",
-        work: Work::Tests { weight: 3, arguments: &["-p", "katydid-wal", "--lib", "--tests"], filter: &[] },
+        work: Work::Tests {
+            weight: 3,
+            arguments: &["-p", "katydid-kernels", "-p", "katydid-wal", "--lib", "--tests"],
+            filter: &[],
+        },
     },
     Step {
         name: "device",
@@ -212,7 +216,7 @@ pub fn miri_of_the_log(seeds: u32) -> Commands {
     const WHOLE: &str = "core::checks::miri_";
     let under = |seeds: u32| -> Result<Command, Box<dyn std::error::Error>> {
         let mut command = miri()?;
-        command.args(["-p", "katydid-wal", "--lib", "--"]);
+        command.args(["-p", "katydid-kernels", "-p", "katydid-wal", "--lib", "--"]);
         command.env("MIRIFLAGS", format!("-Zmiri-disable-isolation -Zmiri-many-seeds=0..{}", seeds.max(1)));
         Ok(command)
     };
@@ -245,7 +249,7 @@ fn miri() -> Result<Command, Box<dyn std::error::Error>> {
 /// The log's own tests and the conformance suite. ThreadSanitizer watches the bytes of the ring, which no model of a kernel has. It
 /// understands no fences: the kernels have none.
 pub const TSAN_OF_THE_LOG: &[&str] =
-    &["-p", "katydid-wal", "--lib", "--test", "conformance", "--test", "tracker"];
+    &["-p", "katydid-kernels", "-p", "katydid-wal", "--lib", "--test", "conformance", "--test", "tracker"];
 
 /// The engine's tests that run many threads.
 pub const TSAN_OF_THE_ENGINE: &[&str] =

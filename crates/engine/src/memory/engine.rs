@@ -25,7 +25,7 @@ use crate::stat::Pin;
 use crate::{Durability, Lsn};
 use crossbeam_utils::CachePadded;
 use katydid_device::{Cause, Gate, Verb, Watch};
-use katydid_wal::{Admission, AppendError, Background, Dependences, Log, ParallelLog, Place, StreamId};
+use katydid_wal::{AppendClass, AppendError, Background, Dependences, Log, ParallelLog, Place, StreamId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -262,8 +262,8 @@ impl Engine {
         if self.options.dependences == DependenceRule::All {
             validated.depends_mut().join_all(&self.log.everything());
         }
-        let admission = if room.is_some() { Admission::Critical } else { Admission::Normal };
-        let place = self.append(&validated, admission)?;
+        let class = if room.is_some() { AppendClass::Critical } else { AppendClass::Normal };
+        let place = self.append(&validated, class)?;
         drop(room);
         self.tally.commits.up();
         self.checkpoints.note(place);
@@ -276,7 +276,7 @@ impl Engine {
         Ok((Committed { place: Some(place), depends, durability, timestamp, seen_to }, validated))
     }
 
-    fn append(&self, validated: &Validated, admission: Admission) -> Result<Place> {
+    fn append(&self, validated: &Validated, class: AppendClass) -> Result<Place> {
         pause::at(pause::Place::Append);
         let place = self.writers.with(&self.log, |session, buffer| {
             for (table, key, value) in validated.writes() {
@@ -284,7 +284,7 @@ impl Engine {
             }
             let timestamp = validated.timestamp().get();
             let (depends, payload) = (validated.depends(), [buffer.as_slice()]);
-            session.append_admitted(timestamp, depends, log_record::WRITES, &payload, admission)
+            session.append_admitted(timestamp, depends, log_record::WRITES, &payload, class)
         })?;
         place.map_err(|error| match error {
             // A log in NVRAM may have failed without a device call.

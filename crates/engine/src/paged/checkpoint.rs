@@ -38,7 +38,7 @@ use crate::paged::log_record::{
     encode_active, encode_checkpoint_end, encode_pages,
 };
 use crate::pause::{self, Place};
-use katydid_wal::{Admission, Append, Appended, Background, Durability, Kind};
+use katydid_wal::{Append, AppendClass, Appended, Background, Durability, Kind};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -114,7 +114,7 @@ impl Checkpoints {
 struct Part {
     kind: u8,
     begin: Lsn,
-    admission: Admission,
+    class: AppendClass,
 }
 
 impl Engine {
@@ -225,16 +225,15 @@ impl Engine {
 
     /// Appends a part of the checkpoint that begins at `begin`. The parts are in order: one thread appends them (`active`, rule 4).
     fn append_part(&self, part: Part, payload: &[&[u8]]) -> Result<Appended> {
-        let Part { kind, begin, admission } = part;
-        let append =
-            Append { kind: Kind::new(kind), txn: 0, prev: begin, after: Lsn::ZERO, payload, admission };
+        let Part { kind, begin, class } = part;
+        let append = Append { kind: Kind::new(kind), txn: 0, prev: begin, after: Lsn::ZERO, payload, class };
         self.active.append(&self.log, &append)
     }
 
     fn capture(&self) -> Result<Lsn> {
-        let admission = self.admission_of_checkpoint();
-        let begin = self.append_part(Part { kind: CHECKPOINT_BEGIN, begin: Lsn::ZERO, admission }, &[])?;
-        let part = |kind| Part { kind, begin: begin.lsn, admission };
+        let class = self.class_of_checkpoint();
+        let begin = self.append_part(Part { kind: CHECKPOINT_BEGIN, begin: Lsn::ZERO, class }, &[])?;
+        let part = |kind| Part { kind, begin: begin.lsn, class };
         self.barrier.separate(begin.lsn);
         let active = self.active.capture();
         // A bound that was found before an earlier checkpoint, and set after that was captured: no record so low is needed.

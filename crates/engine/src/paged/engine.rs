@@ -28,7 +28,7 @@ use crate::paged::undo_room::UndoRoom;
 use crate::paged::unfinished::Unfinished;
 use crate::stat::Pin;
 use katydid_device::{Cause, Gate, Verb, Watch};
-use katydid_wal::{Admission, Append, Appended, Durability, Kind, Log};
+use katydid_wal::{Append, AppendClass, Appended, Durability, Kind, Log};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -253,9 +253,9 @@ impl Engine {
         kind: u8,
         after: Lsn,
         payload: &[&[u8]],
-        admission: Admission,
+        class: AppendClass,
     ) -> Result<Appended> {
-        let append = Append { kind: Kind::new(kind), txn: 0, prev: Lsn::ZERO, after, payload, admission };
+        let append = Append { kind: Kind::new(kind), txn: 0, prev: Lsn::ZERO, after, payload, class };
         self.active.append(&self.log, &append)
     }
 

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::fullness::{FULL, used_and_limit};
 use crate::ids::TxnId;
 use crate::paged::engine::Engine;
-use katydid_wal::Admission;
+use katydid_wal::AppendClass;
 use std::time::{Duration, Instant};
 
 /// How often whoever waits looks whether there is room.
@@ -137,11 +137,11 @@ impl Engine {
     }
 
     /// How a checkpoint's records are admitted: it gives space back, if it can.
-    pub(crate) fn admission_of_checkpoint(&self) -> Admission {
+    pub(crate) fn class_of_checkpoint(&self) -> AppendClass {
         if self.log.kind().in_nvram() && self.head().is_some() {
-            Admission::Normal
+            AppendClass::Normal
         } else {
-            Admission::Critical
+            AppendClass::Critical
         }
     }
 }

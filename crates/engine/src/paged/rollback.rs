@@ -20,7 +20,7 @@ use crate::paged::page::PageId;
 use crate::paged::recovery::malformed;
 use crate::paged::tree::{apply_undo, free_after_commit};
 use crate::paged::writer::{Afterwards, Backward, Change, Writer};
-use katydid_wal::{Admission, Append, Kind};
+use katydid_wal::{Append, AppendClass, Kind};
 use std::sync::Arc;
 
 impl Engine {
@@ -72,7 +72,7 @@ impl Engine {
             prev: slot.last,
             after: Lsn::ZERO,
             payload: &[],
-            admission: Admission::Critical,
+            class: AppendClass::Critical,
         };
         self.active.append(&self.log, &append)?;
         slot.clear();
@@ -92,7 +92,7 @@ impl Engine {
             prev: slot.last,
             after: writer.after(),
             payload: if chains.is_empty() { &[] } else { &pieces },
-            admission: Admission::Critical,
+            class: AppendClass::Critical,
         };
         let appended = self.active.append(&self.log, &append)?;
         if chains.is_empty() {

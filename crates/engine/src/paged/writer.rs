@@ -22,7 +22,7 @@ use crate::paged::page::PageId;
 use crate::paged::space::AllocClass;
 use crate::paged::tree::{ChangeWriter, Logged};
 use crate::paged::undo_room::{UndoRoom, undo_bytes};
-use katydid_wal::{Admission, Append, Appended, Kind, Log, ReserveGuard};
+use katydid_wal::{Append, AppendClass, Appended, Kind, Log, ReserveGuard};
 use std::sync::Arc;
 
 /// Capacity in bytes that is kept for the next transaction.
@@ -184,7 +184,7 @@ impl Writer {
             prev: slot.last,
             after: after.max(self.after),
             payload,
-            admission: Admission::Normal,
+            class: AppendClass::Normal,
         };
         let appended = engine.active.append(&engine.log, &append)?;
         if slot.txn == TxnId::NONE {
@@ -222,7 +222,7 @@ impl Writer {
             prev: slot.last,
             after,
             payload: &pieces,
-            admission: Admission::Critical,
+            class: AppendClass::Critical,
         };
         let appended = engine.active.append(&engine.log, &append)?;
         slot.last = appended.lsn;
@@ -342,8 +342,8 @@ fn logged(appended: Appended) -> Logged {
     Logged { lsn: appended.lsn, end: appended.end }
 }
 
-fn append_structure(engine: &Engine, after: Lsn, payload: &[&[u8]], admission: Admission) -> Result<Logged> {
-    engine.append_system(ChangeKind::Structure.number(), after, payload, admission).map(logged)
+fn append_structure(engine: &Engine, after: Lsn, payload: &[&[u8]], class: AppendClass) -> Result<Logged> {
+    engine.append_system(ChangeKind::Structure.number(), after, payload, class).map(logged)
 }
 
 /// Records of a transaction that goes forward.
@@ -359,7 +359,7 @@ impl ChangeWriter for Forward<'_> {
 
     fn append_structure(&mut self, kind: ChangeKind, after: Lsn, payload: &[&[u8]]) -> Result<Logged> {
         match kind {
-            ChangeKind::Structure => append_structure(self.engine, after, payload, Admission::Normal),
+            ChangeKind::Structure => append_structure(self.engine, after, payload, AppendClass::Normal),
             _ => Err(Error::Internal("a transaction frees chains only after its commit")),
         }
     }
@@ -389,7 +389,7 @@ impl ChangeWriter for Backward<'_> {
 
     fn append_structure(&mut self, kind: ChangeKind, after: Lsn, payload: &[&[u8]]) -> Result<Logged> {
         match kind {
-            ChangeKind::Structure => append_structure(self.engine, after, payload, Admission::Critical),
+            ChangeKind::Structure => append_structure(self.engine, after, payload, AppendClass::Critical),
             _ => Err(Error::Internal("undo frees chains by compensation records")),
         }
     }
@@ -418,7 +418,7 @@ impl ChangeWriter for Afterwards<'_> {
         if kind != ChangeKind::ChainFree {
             // What it frees is let go of only if the commit record is in the log.
             let after = after.max(self.slot.lock().last);
-            return append_structure(self.engine, after, payload, Admission::Critical);
+            return append_structure(self.engine, after, payload, AppendClass::Critical);
         }
         let head = payload.first().ok_or(Error::Internal("a record that frees nothing"))?;
         let (head, _) =
@@ -430,7 +430,7 @@ impl ChangeWriter for Afterwards<'_> {
             prev: slot.last,
             after,
             payload,
-            admission: Admission::Critical,
+            class: AppendClass::Critical,
         };
         let appended = self.engine.active.append(&self.engine.log, &append)?;
         slot.last = appended.lsn;

@@ -18,13 +18,14 @@
 
 use super::{Core, Store};
 use crate::error::{AppendError, Error, Result};
-use crate::insert::{Admission, Image};
-use crate::lsn::Lsn;
 use crate::nvram::apart::Apart;
 use crate::nvram::entries::ENTRY;
 use crate::nvram::store::NvStore;
-use crate::options::{Background, Durability};
-use crate::sync_shim::{pause, rest};
+use crate::options::Background;
+use katydid_kernels::durability::Durability;
+use katydid_kernels::insert::{AppendClass, LogBuffer};
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::sync_shim::{pause, rest};
 
 /// How often whoever does not wait looks again; it does not give up the processor meanwhile.
 const TRIES: u32 = 16;
@@ -40,11 +41,11 @@ impl Core {
 
     /// Where appends persist, moves the other frontiers too.
     pub(super) fn look_in(&self, store: &NvStore) {
-        let filled = Lsn::new(self.inserter.scan(&self.image).filled);
-        if self.has_crashed(store) || !store.is_direct() || filled <= self.image.frontiers.durable() {
+        let filled = Lsn::new(self.inserter.scan(&self.buffer).filled);
+        if self.has_crashed(store) || !store.is_direct() || filled <= self.buffer.frontiers.durable() {
             return;
         }
-        self.image.frontiers.advance_persisted(filled);
+        self.buffer.frontiers.advance_persisted(filled);
     }
 
     /// One step towards `own` being durable.
@@ -54,14 +55,14 @@ impl Core {
         }
         let mut step = 0;
         // Copies below are about to end: then one pass is enough.
-        while self.inserter.scan(&self.image).filled < own.get() && step < TRIES {
+        while self.inserter.scan(&self.buffer).filled < own.get() && step < TRIES {
             pause(step);
             step += 1;
         }
         if store.is_direct() {
             return self.look_in(store);
         }
-        self.committer.pass(&self.image.frontiers, |from, to| {
+        self.committer.pass(&self.buffer.frontiers, |from, to| {
             store.memory().persist(from, to);
             !self.has_crashed(store)
         });
@@ -78,7 +79,7 @@ impl Core {
         }
         for step in 0..TRIES {
             self.commit_in(store, end);
-            if self.image.frontiers.reached(end, level) || self.is_over() {
+            if self.buffer.frontiers.reached(end, level) || self.is_over() {
                 return true;
             }
             pause(step);
@@ -102,7 +103,7 @@ impl Core {
         // Invariant 3.
         if self.in_order
             && store.is_direct()
-            && end <= self.image.frontiers.reserved()
+            && end <= self.buffer.frontiers.reserved()
             && !self.has_crashed(store)
         {
             return Some(Ok(()));
@@ -113,7 +114,7 @@ impl Core {
             // There is nothing to find out but this.
             self.has_crashed(store);
         }
-        if self.image.frontiers.reached(end, level) {
+        if self.buffer.frontiers.reached(end, level) {
             return Some(Ok(()));
         }
         self.is_over().then(|| Err(self.failure().map_or(Error::Closed, |cause| Error::Poisoned { cause })))
@@ -121,7 +122,7 @@ impl Core {
 
     /// Waits, in NVRAM, until there is no hole below `end`: also where committers do not.
     pub(crate) fn settle(&self, end: Lsn) {
-        if self.store.nvram().is_some() && end <= self.image.frontiers.reserved() {
+        if self.store.nvram().is_some() && end <= self.buffer.frontiers.reserved() {
             self.protocol.wait(self, end, Durability::Durable);
         }
     }
@@ -131,18 +132,18 @@ impl Core {
         &self,
         apart: &Apart,
         bytes: u64,
-        admission: Admission,
+        class: AppendClass,
         step: u32,
     ) -> std::result::Result<(), AppendError> {
-        let Image { frontiers, limiter, .. } = &self.image;
+        let LogBuffer { frontiers, admission, .. } = &self.buffer;
         self.refresh();
         let reserved = frontiers.reserved().get();
-        if limiter.ran_ahead(reserved, frontiers.filled()) {
+        if admission.ran_ahead(reserved, frontiers.filled()) {
             rest(step);
             return Ok(());
         }
-        let has_entry = limiter.fits_prepared(reserved, ENTRY, self.store.prepared_end(), admission);
-        if has_entry && apart.has_place(bytes, admission, limiter.reserve()) {
+        let has_entry = admission.fits_prepared(reserved, ENTRY, self.store.prepared_end(), class);
+        if has_entry && apart.has_place(bytes, class, admission.reserve()) {
             return Ok(());
         }
         Err(AppendError::NoSpace)
@@ -153,15 +154,15 @@ impl Core {
         &self,
         apart: &Apart,
         bytes: u64,
-        admission: Admission,
+        class: AppendClass,
     ) -> std::result::Result<(), AppendError> {
-        let Image { frontiers, limiter, .. } = &self.image;
+        let LogBuffer { frontiers, admission, .. } = &self.buffer;
         self.refresh();
         // As many as there are if each is as long as it may be; shorter ones are not cut.
-        let entries = bytes.div_ceil(self.piece_bytes_max as u64) * ENTRY;
+        let entries = bytes.div_ceil(self.physical_bytes_max as u64) * ENTRY;
         let reserved = frontiers.reserved().get();
-        if limiter.fits_prepared(reserved, entries, self.store.prepared_end(), admission)
-            && apart.has_chunks(bytes, admission, limiter.reserve())
+        if admission.fits_prepared(reserved, entries, self.store.prepared_end(), class)
+            && apart.has_chunks(bytes, class, admission.reserve())
         {
             return Ok(());
         }

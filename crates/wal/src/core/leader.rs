@@ -19,14 +19,14 @@
 
 use super::{Core, Store, locked};
 use crate::counters::SyncTally;
-use crate::insert::Scan;
-use crate::lsn::Lsn;
 use crate::options::Background;
-use crate::options::Durability;
-use crate::record::padded_len;
 use crate::sync::{Ask, Plan, Planned, Rounds};
-use crate::sync_shim::{Ordering, rest};
 use katydid_device::{self as device, Method, Verb, WriteMode};
+use katydid_kernels::durability::Durability;
+use katydid_kernels::insert::Scan;
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::record::padded_len;
+use katydid_kernels::sync_shim::{Ordering, rest};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::time::Instant;
@@ -63,7 +63,7 @@ impl Core {
         let planned = locked(&self.leader).planned.get();
         let mut step = 0;
         loop {
-            let scan = self.inserter.scan(&self.image);
+            let scan = self.inserter.scan(&self.buffer);
             // After a while, those who can be served are.
             if scan.filled >= own.get() || (step > 16 && scan.filled > planned) || self.is_over() {
                 return scan;
@@ -118,7 +118,7 @@ impl Core {
     }
 
     fn write(&self, write: &Planned) -> device::Result<()> {
-        let ring = &self.image.ring;
+        let ring = &self.buffer.ring;
         let whole = write.to.floor_block();
         // SAFETY: filled, and `written` stays below until this write has ended, after the last use of the slices (rules 2 and
         // 3 of the
@@ -154,7 +154,7 @@ impl Core {
             return false;
         }
         leader.flights[at].ended = true;
-        let frontiers = &self.image.frontiers;
+        let frontiers = &self.buffer.frontiers;
         self.tally.writes.add(1);
         self.tally.bytes_written.add(write.to.ceil_block().since(write.from));
         let mut moved = false;
@@ -169,14 +169,14 @@ impl Core {
             moved = true;
         }
         if moved {
-            self.image.limiter.refresh(frontiers, self.store.prepared_end());
+            self.buffer.admission.refresh(frontiers, self.store.prepared_end());
         }
         moved
     }
 
     /// The device keeps everything below `to`, of which `end` is the last end of a record.
     fn make_durable(&self, leader: &mut LeaderState, to: Lsn, end: Lsn) {
-        let (from, reserved) = (leader.durable, self.image.frontiers.reserved());
+        let (from, reserved) = (leader.durable, self.buffer.frontiers.reserved());
         self.tally.syncs.add(1);
         self.tally.sync.durable_bytes.add(to.since(from));
         let now = Instant::now();
@@ -188,7 +188,7 @@ impl Core {
         }
         leader.last = Some((now, reserved.since(to)));
         leader.durable = to;
-        self.image.frontiers.advance_durable(end);
+        self.buffer.frontiers.advance_durable(end);
     }
 
     /// Up to where whole records are written.
@@ -210,7 +210,7 @@ impl Core {
             let mut len = [0; 4];
             // SAFETY: filled, and `written` has not moved beyond yet (rules 2 and 3 of the ring); a record starts at a
             // multiple of 8.
-            unsafe { self.image.ring.copy_out(leader.next_end, &mut len) };
+            unsafe { self.buffer.ring.copy_out(leader.next_end, &mut len) };
             let len = u32::from_le_bytes(len) as usize;
             leader.next_end = leader.next_end.plus(padded_len(len) as u64);
         }
@@ -282,7 +282,7 @@ impl Core {
         }
         let (from, to, end) = {
             let leader = locked(&self.leader);
-            (leader.durable, self.image.frontiers.written(), self.readable())
+            (leader.durable, self.buffer.frontiers.written(), self.readable())
         };
         let begun = Instant::now();
         let outcome = if from < to {
@@ -330,7 +330,7 @@ impl Rounds for Core {
     }
 
     fn settled(&self, end: Lsn, level: Durability) -> bool {
-        self.image.frontiers.reached(end, level) || self.is_over()
+        self.buffer.frontiers.reached(end, level) || self.is_over()
     }
 
     fn ended(&self, to: Lsn) -> bool {
@@ -339,11 +339,11 @@ impl Rounds for Core {
     }
 
     fn reserved(&self) -> Lsn {
-        self.image.frontiers.reserved()
+        self.buffer.frontiers.reserved()
     }
 
     fn written(&self) -> Lsn {
-        self.image.frontiers.written()
+        self.buffer.frontiers.written()
     }
 
     fn is_over(&self) -> bool {

@@ -3,11 +3,11 @@
 //! Any thread. In NVRAM nothing is written or synced here, and nothing prepared: `core/in_nvram.rs` has what persists.
 
 use crate::error::Result;
-use crate::lsn::Lsn;
 use crate::nvram::store::NvStore;
-use crate::record::Layout;
 use crate::segment::{SegmentStore, Source};
 use katydid_device::{self as device, Method, WriteMode};
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::record::Layout;
 use std::io::IoSlice;
 use std::sync::Arc;
 

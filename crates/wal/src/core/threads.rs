@@ -3,9 +3,9 @@
 //! Each holds the log's inside until it ends, so whoever drops the last handle ends them (`log.rs`).
 
 use super::{Core, locked};
-use crate::insert;
 use crate::options::Background;
 use katydid_device::Verb;
+use katydid_kernels::insert;
 
 impl Core {
     /// Starts those that a log always has; the syncer comes when it is first needed.
@@ -23,7 +23,7 @@ impl Core {
         }
         // Appenders may run so far ahead of what it found.
         self.spawn("katydid-log-tracker", |core| {
-            insert::track(&*core.inserter, &core.image, || core.refresh())
+            insert::track(&*core.inserter, &core.buffer, || core.refresh())
         })
     }
 

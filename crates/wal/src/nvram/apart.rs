@@ -20,9 +20,11 @@
 
 use super::arena::{Arenas, Full};
 use super::entries::{ENTRY, Entries};
-use crate::insert::{Admission, Image, Inserter, Marks, OnImage, Piece, Scan, Stalled};
-use crate::lsn::Lsn;
-use crate::sync_shim::Ordering;
+use katydid_kernels::insert::{
+    AppendClass, Inserter, LogBuffer, Marks, OnBuffer, PhysicalRecord, Scan, Stalled,
+};
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::sync_shim::Ordering;
 use std::sync::Arc;
 
 /// Entries that only openings may use, for their Restart records; an eighth of all at most.
@@ -47,42 +49,42 @@ impl Apart {
     }
 
     fn chunk_bytes_sure(&self) -> u64 {
-        self.entries.chunk_bytes() - self.entries.piece_bytes_max() as u64
+        self.entries.chunk_bytes() - self.entries.physical_bytes_max() as u64
     }
 
     /// Free chunks that an append so admitted leaves alone, where `reserve` bytes are kept.
-    fn kept(&self, admission: Admission, reserve: impl FnOnce() -> u64) -> u64 {
-        match admission {
-            Admission::Normal => self.chunks_for(reserve()),
-            Admission::Critical => 0,
+    fn kept(&self, class: AppendClass, reserve: impl FnOnce() -> u64) -> u64 {
+        match class {
+            AppendClass::Normal => self.chunks_for(reserve()),
+            AppendClass::Critical => 0,
         }
     }
 
     /// Whether one more record has a place.
-    pub(crate) fn has_place(&self, bytes: u64, admission: Admission, reserve: u64) -> bool {
-        self.arenas.has_place(bytes, self.kept(admission, || reserve))
+    pub(crate) fn has_place(&self, bytes: u64, class: AppendClass, reserve: u64) -> bool {
+        self.arenas.has_place(bytes, self.kept(class, || reserve))
     }
 
     /// Whether records of so many bytes together have places in chunks that are free.
-    pub(crate) fn has_chunks(&self, bytes: u64, admission: Admission, reserve: u64) -> bool {
-        self.arenas.free() >= self.kept(admission, || reserve) + self.chunks_for(bytes)
+    pub(crate) fn has_chunks(&self, bytes: u64, class: AppendClass, reserve: u64) -> bool {
+        self.arenas.free() >= self.kept(class, || reserve) + self.chunks_for(bytes)
     }
 
     /// Bytes of records that it surely holds between two trims, if `slack` positions are lost.
     pub(crate) fn capacity(&self, slack: u64) -> u64 {
         let chunks = self.arenas.chunks() * self.chunk_bytes_sure();
         let entries = self.positions().saturating_sub(slack) / ENTRY;
-        chunks.min(entries * self.entries.piece_bytes_max() as u64)
+        chunks.min(entries * self.entries.physical_bytes_max() as u64)
     }
 
     /// Puts a record of the log's own at `at`, while it is opened.
     ///
     /// # Safety
     /// Nobody else has the region, and no record that counts is there.
-    pub(super) unsafe fn put_own(&self, at: Lsn, piece: &Piece<'_>) -> Result<(), Full> {
-        let place = self.arenas.place_own(piece.bytes(), at.get() + ENTRY)?;
+    pub(super) unsafe fn put_own(&self, at: Lsn, record: &PhysicalRecord<'_>) -> Result<(), Full> {
+        let place = self.arenas.place_own(record.bytes(), at.get() + ENTRY)?;
         // SAFETY: the place is this thread's.
-        unsafe { self.entries.put(place, piece) };
+        unsafe { self.entries.put(place, record) };
         self.entries.announce(at, place);
         // SAFETY: just done, and nobody else has the region.
         unsafe { self.entries.persist(at, at.plus(ENTRY)) };
@@ -98,7 +100,7 @@ impl Apart {
 
     /// The share of the chunks that is taken, per mille, of those that are not kept for `reserve` bytes.
     pub(crate) fn fullness(&self, reserve: u64) -> u64 {
-        let kept = self.kept(Admission::Normal, || reserve);
+        let kept = self.kept(AppendClass::Normal, || reserve);
         let taken = self.arenas.chunks() - self.arenas.free();
         taken * 1000 / self.arenas.chunks().saturating_sub(kept).max(1)
     }
@@ -125,19 +127,19 @@ impl Inserter for ApartInserter {
     #[inline]
     fn insert(
         &self,
-        image: &Image,
+        buffer: &LogBuffer,
         slot: usize,
-        piece: &mut Piece<'_>,
-        admission: Admission,
+        record: &mut PhysicalRecord<'_>,
+        class: AppendClass,
     ) -> Result<Lsn, Stalled> {
         let Apart { entries, arenas } = &*self.apart;
         // Once more when the object is there: what is refused now need not be copied.
-        image.limiter.admit(image.frontiers.reserved.load(Ordering::Acquire), ENTRY, admission)?;
-        let kept = || self.apart.kept(admission, || image.limiter.reserve());
-        let mut place = arenas.place(slot, piece.bytes(), kept).map_err(|_| Stalled)?;
+        buffer.admission.admit(buffer.frontiers.reserved.load(Ordering::Acquire), ENTRY, class)?;
+        let kept = || self.apart.kept(class, || buffer.admission.reserve());
+        let mut place = arenas.place(slot, record.bytes(), kept).map_err(|_| Stalled)?;
         // SAFETY: the place is this thread's (rule 1 of the arenas).
-        unsafe { entries.put(place.at(), piece) };
-        let log = OnImage { image, slot, admission };
+        unsafe { entries.put(place.at(), record) };
+        let log = OnBuffer { buffer, slot, class };
         let start = Lsn::new(self.marks.reserve(&log, slot, ENTRY)?);
         place.keep(start.get() + ENTRY);
         entries.announce(start, place.at());
@@ -145,9 +147,9 @@ impl Inserter for ApartInserter {
         Ok(start)
     }
 
-    fn scan(&self, image: &Image) -> Scan {
-        let scan = self.marks.scan(&image.frontiers.reserved);
-        let filled = image.frontiers.advance_filled(scan.filled).get();
+    fn scan(&self, buffer: &LogBuffer) -> Scan {
+        let scan = self.marks.scan(&buffer.frontiers.reserved);
+        let filled = buffer.frontiers.advance_filled(scan.filled).get();
         // Another scan may have got further than this one's cutoff.
         Scan { cutoff: scan.cutoff.max(filled), filled }
     }

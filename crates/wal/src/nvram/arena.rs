@@ -12,8 +12,8 @@
 //! 5. One chunk is the openings' own, for their Restart records: a free one, or if there is none the one with most room, which then is the own
 //!    one of the opening before. No appender puts anything there, so that a full log can be opened, to be trimmed then.
 
-use crate::sync_shim::{AtomicU64, Mutex, MutexGuard, Ordering};
 use crossbeam_utils::CachePadded;
+use katydid_kernels::sync_shim::{AtomicU64, Mutex, MutexGuard, Ordering};
 use std::sync::{PoisonError, TryLockError};
 
 #[cfg(test)]

@@ -19,10 +19,10 @@
 //! |---|---|---|---|
 //! | `taken` | who takes the turn and gives it back | the same | Acquire to Release: who has it sees the frontiers as the one before left them |
 
-use crate::frontier::Frontiers;
-use crate::lsn::Lsn;
-use crate::sync_shim::{AtomicBool, Ordering};
 use crossbeam_utils::CachePadded;
+use katydid_kernels::frontier::Frontiers;
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::sync_shim::{AtomicBool, Ordering};
 
 #[cfg(test)]
 mod checks;

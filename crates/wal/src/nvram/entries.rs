@@ -22,19 +22,19 @@
 //! 5. Whatever an entry says, what is read lies in one chunk of the heap.
 
 use super::ring::RING_AT;
-use crate::checksum::read_u32;
-use crate::insert::Piece;
-use crate::lsn::Lsn;
-use crate::record::{HEADER_BYTES, Layout, PIECE_BYTES_MAX, RECORD_ALIGNMENT};
-use crate::sync_shim::Ordering;
 use katydid_device::nvram::NvRegion;
+use katydid_kernels::checksum::read_u32;
+use katydid_kernels::insert::PhysicalRecord;
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::record::{HEADER_BYTES, Layout, PHYSICAL_BYTES_MAX, RECORD_ALIGNMENT};
+use katydid_kernels::sync_shim::Ordering;
 use std::sync::Arc;
 
 /// Bytes of an entry, and positions that a record takes.
 pub(crate) const ENTRY: u64 = RECORD_ALIGNMENT as u64;
 /// A chunk of a small heap, and of a large one.
 const CHUNK_BYTES_MIN: u64 = 2 << 10;
-const CHUNK_BYTES_MAX: u64 = 4 * PIECE_BYTES_MAX as u64;
+const CHUNK_BYTES_MAX: u64 = 4 * PHYSICAL_BYTES_MAX as u64;
 /// How many chunks a heap has, if they may be of the size that this makes them.
 const CHUNKS: u64 = 64;
 /// Where in a record its position is.
@@ -96,8 +96,8 @@ impl Entries {
     }
 
     /// Most bytes of an object: a quarter of a chunk, so that no more than that is lost at a chunk's end.
-    pub(crate) fn piece_bytes_max(&self) -> usize {
-        (self.chunk_bytes as usize / 4).min(PIECE_BYTES_MAX)
+    pub(crate) fn physical_bytes_max(&self) -> usize {
+        (self.chunk_bytes as usize / 4).min(PHYSICAL_BYTES_MAX)
     }
 
     #[inline(always)]
@@ -118,12 +118,12 @@ impl Entries {
     /// Puts an object into the heap. It is not persisted by it.
     ///
     /// # Safety
-    /// The caller has [`Piece::bytes`] at `at` for itself (rule 1).
+    /// The caller has [`PhysicalRecord::bytes`] at `at` for itself (rule 1).
     #[inline(always)]
-    pub(crate) unsafe fn put(&self, at: u64, piece: &Piece<'_>) {
+    pub(crate) unsafe fn put(&self, at: u64, record: &PhysicalRecord<'_>) {
         let from = self.heap_at(at);
         let mut to = from;
-        piece.each_part(Lsn::ZERO, |part| {
+        record.each_part(Lsn::ZERO, |part| {
             // SAFETY: passed on.
             unsafe { self.region.write(to, part) };
             to += part.len() as u64;
@@ -249,8 +249,8 @@ impl Entries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Draft, Kind, Part, decode, prepare_header};
     use katydid_device::nvram::SimNvram;
+    use katydid_kernels::record::{HeaderFields, Kind, Part, decode, prepare_header};
 
     fn entries() -> (SimNvram, Entries) {
         let memory = SimNvram::new(Entries::region_bytes(64, 16 << 10));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     fn put(entries: &Entries, lsn: Lsn, at: u64, body: &[u8]) {
-        let draft = Draft {
+        let fields = HeaderFields {
             incarnation: 1,
             kind: Kind::USER,
             txn: 9,
@@ -267,10 +267,10 @@ mod tests {
             durable: Lsn::ZERO,
             layout: Layout::Apart,
         };
-        let prepared = prepare_header(&draft, Part::Whole, None, std::iter::once(body));
-        let piece = Piece { prepared: &prepared, payload: &[body], after: Lsn::ZERO };
+        let prepared = prepare_header(&fields, Part::Whole, None, std::iter::once(body));
+        let record = PhysicalRecord { prepared: &prepared, payload: &[body], after: Lsn::ZERO };
         // SAFETY: one thread.
-        unsafe { entries.put(at, &piece) };
+        unsafe { entries.put(at, &record) };
         entries.announce(lsn, at);
         assert_eq!(entries.named(lsn), Named::Nothing, "who recovers does not count it");
         // SAFETY: one thread.
@@ -284,7 +284,7 @@ mod tests {
     }
 
     fn read(entries: &Entries, lsn: Lsn) -> Vec<u8> {
-        let mut buffer = vec![1; PIECE_BYTES_MAX];
+        let mut buffer = vec![1; PHYSICAL_BYTES_MAX];
         // SAFETY: one thread.
         let got = unsafe { entries.read(lsn, &mut buffer) };
         buffer.truncate(got);
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(decode(&read(&entries, first), first, Layout::Apart).expect("valid").body, b"first");
         assert_eq!(
             decode(&read(&entries, later), later, Layout::Apart).unwrap_err(),
-            crate::record::Invalid::Position
+            katydid_kernels::record::Invalid::Position
         );
         put(&entries, later, 2048, b"later");
         assert_eq!(decode(&read(&entries, later), later, Layout::Apart).expect("valid").body, b"later");
@@ -329,12 +329,12 @@ mod tests {
         for at in [16 << 10, u64::from(u32::MAX) * 8, 2048 - 40] {
             set(&entries, lsn, at);
             assert_eq!(entries.named(lsn), Named::Nowhere);
-            assert_eq!(decoded(&entries), Err(crate::record::Invalid::Length));
+            assert_eq!(decoded(&entries), Err(katydid_kernels::record::Invalid::Length));
         }
         // A record that does not lie apart, and one that would reach into the next chunk.
         set(&entries, lsn, 0);
-        assert_eq!(decoded(&entries), Err(crate::record::Invalid::Length));
+        assert_eq!(decoded(&entries), Err(katydid_kernels::record::Invalid::Length));
         put(&entries, lsn, 2048 - 56, &[7; 100]);
-        assert!(matches!(decoded(&entries), Err(crate::record::Invalid::Short(148))));
+        assert!(matches!(decoded(&entries), Err(katydid_kernels::record::Invalid::Short(148))));
     }
 }

@@ -7,8 +7,9 @@
 //! The ring follows; or of `nv_logging` the entries, and then the heap, whose bytes stand for those of a ring. Only that kind has entries. The
 //! header is written when the log is made, before the control file has an incarnation above 0, and never again.
 
-use crate::checksum::{self, Block, SEALED_BYTES, SealFault, read_u64, read_u128};
 use crate::control::FORMAT_VERSION;
+use crate::seal::{self, Block, SEALED_BYTES, SealFault};
+use katydid_kernels::checksum::{read_u64, read_u128};
 
 const MAGIC: &[u8; 8] = b"KATYDNV2";
 
@@ -26,12 +27,12 @@ impl RegionHeader {
         block[16..32].copy_from_slice(&self.log_id.to_le_bytes());
         block[32..40].copy_from_slice(&self.ring_bytes.to_le_bytes());
         block[40..48].copy_from_slice(&self.entries.to_le_bytes());
-        checksum::seal(&mut block, MAGIC, FORMAT_VERSION);
+        seal::seal(&mut block, MAGIC, FORMAT_VERSION);
         block
     }
 
     pub(crate) fn decode(block: &Block) -> Result<Self, SealFault> {
-        checksum::check_seal(block, MAGIC, FORMAT_VERSION)?;
+        seal::check_seal(block, MAGIC, FORMAT_VERSION)?;
         Ok(RegionHeader {
             log_id: read_u128(block, 16),
             ring_bytes: read_u64(block, 32),

@@ -24,21 +24,23 @@ use super::header::RegionHeader;
 use super::reopen::reopen;
 use super::ring::{NvRing, RING_AT, When};
 use super::store::{Memory, NvStore};
-use crate::checksum::{SEALED_BYTES, SealFault};
 use crate::control::{Control, ControlState, FORMAT_VERSION};
 use crate::core::Store;
 use crate::error::OpenError;
-use crate::insert::Piece;
-use crate::lsn::Lsn;
 use crate::options::{LogKind, Options};
-use crate::record::{Draft, HEADER_BYTES, Kind, Layout, PIECE_BYTES_MAX, Part, prepare_header};
 use crate::recover::scan::{Nobody, Onlooker, next_valid};
 use crate::recover::survey::Survey;
 use crate::recover::{Finding, Judgement, Opened, Outcome, RecoveryReport, judge};
+use crate::seal::{SEALED_BYTES, SealFault};
 use crate::segment::Source;
 use crate::segment::window::Window;
 use katydid_device::nvram::{NvRegion, Persistence};
 use katydid_device::{self as device, Cause, Directory, Verb};
+use katydid_kernels::insert::PhysicalRecord;
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::record::{
+    HEADER_BYTES, HeaderFields, Kind, Layout, PHYSICAL_BYTES_MAX, Part, prepare_header,
+};
 use std::sync::Arc;
 
 /// The memory of a log that nobody has open: every position from the start on can be read.
@@ -248,7 +250,7 @@ fn fill(ring: &NvRing, from: Lsn, to: Lsn, incarnation: u32) -> Result<(), OpenE
             return Err(OpenError::CorruptSegment { file: REGION_NAME.to_owned(), reason });
         }
         // What remains is nothing, or long enough.
-        let bytes = if left <= PIECE_BYTES_MAX { left } else { PIECE_BYTES_MAX - LEAST };
+        let bytes = if left <= PHYSICAL_BYTES_MAX { left } else { PHYSICAL_BYTES_MAX - LEAST };
         let zeros = vec![0; bytes - HEADER_BYTES];
         write(&memory, at, incarnation, Kind::PADDING, Lsn::ZERO, &zeros).map_err(no_room)?;
         at = at.plus(bytes as u64);
@@ -270,9 +272,10 @@ fn write(
     durable: Lsn,
     body: &[u8],
 ) -> Result<(), Full> {
-    let draft = Draft { incarnation, kind, txn: 0, prev: Lsn::ZERO, durable, layout: memory.layout() };
-    let prepared = prepare_header(&draft, Part::Whole, None, std::iter::once(body));
-    let piece = Piece { prepared: &prepared, payload: &[body], after: Lsn::ZERO };
+    let fields =
+        HeaderFields { incarnation, kind, txn: 0, prev: Lsn::ZERO, durable, layout: memory.layout() };
+    let prepared = prepare_header(&fields, Part::Whole, None, std::iter::once(body));
+    let record = PhysicalRecord { prepared: &prepared, payload: &[body], after: Lsn::ZERO };
     // SAFETY: nobody else has the region; no record that counts is there.
-    unsafe { memory.put_own(at, &piece) }
+    unsafe { memory.put_own(at, &record) }
 }

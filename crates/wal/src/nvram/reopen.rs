@@ -10,7 +10,7 @@
 
 use super::arena::{Arenas, Open};
 use super::entries::{ENTRY, Entries, Named};
-use crate::lsn::Lsn;
+use katydid_kernels::lsn::Lsn;
 use std::collections::BTreeMap;
 
 /// Settles what is between `start` and `end`, and forgets what is beyond. Who has which memory then, for so many slots.

@@ -1,7 +1,7 @@
 //! The log's ring where it is in NVRAM: position `lsn` lies at `lsn % size` behind the region's header.
 //!
-//! Written by inserters, through `insert::Piece`, and by opening; read by opening and by readers. The rules are those of the ring in
-//! memory (`ring.rs`), with the start of the log for the written frontier:
+//! Written by inserters, through `PhysicalRecord`, and by opening; read by opening and by readers. The rules are those of the ring in
+//! memory (`ring.rs` of `katydid-kernels`), with the start of the log for the written frontier:
 //!
 //! 1. Bytes `[start, end)` are written only by the one that reserved them, between its reservation and the moment it says that they are
 //!    filled. Of `nv_direct` it has persisted them before that moment. Of `nv_ring` whoever makes a commit durable persists them after it,
@@ -11,8 +11,9 @@
 //!
 //! A crash leaves every record whole that was persisted. Of any other, also of a filled one, any words may have arrived: its sum tells.
 
-use crate::lsn::Lsn;
 use katydid_device::nvram::NvRegion;
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::ring::NvramRing;
 use std::sync::Arc;
 
 /// Bytes of the region before the ring.
@@ -58,30 +59,6 @@ impl NvRing {
         (RING_AT + offset, len.min(self.bytes() - offset))
     }
 
-    /// Copies `bytes` to position `at`. They are not persisted by it.
-    ///
-    /// # Safety
-    /// The caller owns these positions (rule 1), and admission let it in (rule 3).
-    #[inline(always)]
-    pub(crate) unsafe fn write(&self, at: Lsn, bytes: &[u8]) {
-        let (place, first) = self.place(at, bytes.len() as u64);
-        let (here, wrapped) = bytes.split_at(first as usize);
-        // SAFETY: passed on.
-        unsafe { self.region.write(place, here) };
-        if !wrapped.is_empty() {
-            // SAFETY: passed on.
-            unsafe { self.region.write(RING_AT, wrapped) };
-        }
-    }
-
-    /// `[from, to)` was copied, and is about to count as filled.
-    #[inline(always)]
-    pub(crate) fn copied(&self, from: Lsn, to: Lsn) {
-        if self.when == When::Appended {
-            self.persist(from, to);
-        }
-    }
-
     /// Persists `[from, to)`, whoever has stored it before (in the sense of happens-before).
     #[inline(always)]
     pub(crate) fn persist(&self, from: Lsn, to: Lsn) {
@@ -105,6 +82,36 @@ impl NvRing {
         unsafe {
             here.copy_from_slice(self.region.slice(place, here.len() as u64));
             wrapped.copy_from_slice(self.region.slice(RING_AT, wrapped.len() as u64));
+        }
+    }
+}
+
+impl NvramRing for NvRing {
+    fn bytes(&self) -> u64 {
+        NvRing::bytes(self)
+    }
+
+    /// Copies `bytes` to position `at`. They are not persisted by it.
+    ///
+    /// # Safety
+    /// The caller owns these positions (rule 1), and admission let it in (rule 3).
+    #[inline(always)]
+    unsafe fn write(&self, at: Lsn, bytes: &[u8]) {
+        let (place, first) = self.place(at, bytes.len() as u64);
+        let (here, wrapped) = bytes.split_at(first as usize);
+        // SAFETY: passed on.
+        unsafe { self.region.write(place, here) };
+        if !wrapped.is_empty() {
+            // SAFETY: passed on.
+            unsafe { self.region.write(RING_AT, wrapped) };
+        }
+    }
+
+    /// `[from, to)` was copied, and is about to count as filled.
+    #[inline(always)]
+    fn copied(&self, from: Lsn, to: Lsn) {
+        if self.when == When::Appended {
+            self.persist(from, to);
         }
     }
 }

@@ -12,19 +12,19 @@ use super::apart::Apart;
 use super::arena::Full;
 use super::entries::ENTRY;
 use super::ring::{NvRing, RING_AT};
-use crate::checksum::SEALED_BYTES;
 use crate::control::{Control, ControlState};
 use crate::core::locked;
 use crate::error::{Error, Result};
-use crate::insert::Piece;
-use crate::lsn::{BLOCK_BYTES, Lsn};
 use crate::options::{LogKind, Options};
-use crate::record::Layout;
-use crate::ring::Ring;
+use crate::seal::SEALED_BYTES;
 use crate::segment::{Source, incarnation_at};
-use crate::sync_shim::{AtomicU64, Ordering};
 use katydid_device as device;
 use katydid_device::nvram::{Form, NvRegion};
+use katydid_kernels::insert::PhysicalRecord;
+use katydid_kernels::lsn::{BLOCK_BYTES, Lsn};
+use katydid_kernels::record::Layout;
+use katydid_kernels::ring::Ring;
+use katydid_kernels::sync_shim::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// Bytes of the ring that only openings may use, for their Restart records: a full log can be opened, to be trimmed then.
@@ -50,7 +50,7 @@ impl Memory {
     /// What the options mean for a log in this memory, and its ring.
     pub(crate) fn arrange(&self, options: &Options) -> (Options, Ring) {
         match self {
-            Memory::Ring(ring) => (options.with_ring(ring.bytes()), Ring::in_nvram(ring.clone())),
+            Memory::Ring(ring) => (options.with_ring(ring.bytes()), Ring::in_nvram(Arc::new(ring.clone()))),
             Memory::Apart(apart) => {
                 let entries = &apart.entries;
                 let options = options.with_entries(entries.bytes() / ENTRY, entries.heap_bytes());
@@ -63,16 +63,20 @@ impl Memory {
     ///
     /// # Safety
     /// Nobody else has the region, and no record that counts is there.
-    pub(super) unsafe fn put_own(&self, at: Lsn, piece: &Piece<'_>) -> std::result::Result<(), Full> {
+    pub(super) unsafe fn put_own(
+        &self,
+        at: Lsn,
+        record: &PhysicalRecord<'_>,
+    ) -> std::result::Result<(), Full> {
         match self {
             Memory::Ring(ring) => {
                 // SAFETY: passed on.
-                unsafe { piece.copy_to(&Ring::in_nvram(ring.clone()), at) };
-                ring.persist(at, at.plus(piece.bytes()));
+                unsafe { record.copy_to(&Ring::in_nvram(Arc::new(ring.clone())), at) };
+                ring.persist(at, at.plus(record.bytes()));
                 Ok(())
             }
             // SAFETY: passed on.
-            Memory::Apart(apart) => unsafe { apart.put_own(at, piece) },
+            Memory::Apart(apart) => unsafe { apart.put_own(at, record) },
         }
     }
 
@@ -144,7 +148,7 @@ impl NvStore {
         &self.memory
     }
 
-    /// What must be asked beside the limiter, where records lie apart.
+    /// What must be asked beside the admission, where records lie apart.
     pub(crate) fn apart(&self) -> Option<&Arc<Apart>> {
         match &self.memory {
             Memory::Ring(_) => None,

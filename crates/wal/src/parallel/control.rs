@@ -7,10 +7,11 @@
 //! 3. While it says that the log is being made, no record was appended to any stream: missing ones are made, and their number may change.
 //!    Once it says that the log is whole, a missing stream is an error.
 
-use crate::checksum::{self, Block, SEALED_BYTES, SealFault, read_u128};
 use crate::control::FORMAT_VERSION;
 use crate::error::OpenError;
+use crate::seal::{self, Block, SEALED_BYTES, SealFault};
 use katydid_device::{self as device, Create, Directory, File, Method, WriteMode};
+use katydid_kernels::checksum::read_u128;
 use std::io::IoSlice;
 
 /// Name of the file.
@@ -47,12 +48,12 @@ impl StreamsState {
         block[12..14].copy_from_slice(&self.streams.to_le_bytes());
         block[14] = u8::from(self.making == Making::Done);
         block[16..32].copy_from_slice(&self.id.to_le_bytes());
-        checksum::seal(&mut block, MAGIC, FORMAT_VERSION);
+        seal::seal(&mut block, MAGIC, FORMAT_VERSION);
         block
     }
 
     pub(super) fn decode(block: &Block) -> Result<Self, SealFault> {
-        checksum::check_seal(block, MAGIC, FORMAT_VERSION)?;
+        seal::check_seal(block, MAGIC, FORMAT_VERSION)?;
         let making = match block[14] {
             0 => Making::UnderWay,
             1 => Making::Done,

@@ -11,8 +11,8 @@
 
 use super::dependences::Place;
 use super::replay::Replayed;
-use crate::lsn::Lsn;
-use crate::record::Kind;
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::record::Kind;
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

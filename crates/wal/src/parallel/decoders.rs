@@ -3,9 +3,10 @@
 use super::control::{MAGIC, Making, StreamsState};
 use super::dependences::{Place, StreamId};
 use super::head::{HAS_PLACES, Head, encode, finish};
-use crate::checksum::{Block, read_u64};
-use crate::lsn::Lsn;
 use crate::recover::Eras;
+use crate::seal::Block;
+use katydid_kernels::checksum::read_u64;
+use katydid_kernels::lsn::Lsn;
 
 /// Of `streams.control`.
 pub(crate) const CONTROL_MAGIC: &[u8; 8] = MAGIC;

@@ -6,7 +6,7 @@
 //! 2. Whoever depends on a transaction joins that one's place *and* its dependences: so the set is closed, and a transaction survives a
 //!    crash exactly if every place in its set did. Nothing has to be followed from record to record.
 
-use crate::lsn::Lsn;
+use katydid_kernels::lsn::Lsn;
 use smallvec::SmallVec;
 use std::fmt;
 

@@ -15,9 +15,9 @@
 //! 3. Whether a record is kept never changes: what an opening found of an incarnation is durable, and nobody appends to it again.
 
 use super::dependences::{Dependences, Place, StreamId};
-use crate::checksum::{read_u32, read_u64};
-use crate::lsn::Lsn;
 use crate::recover::Eras;
+use katydid_kernels::checksum::{read_u32, read_u64};
+use katydid_kernels::lsn::Lsn;
 
 const PLACE_BYTES: usize = 16;
 

@@ -8,10 +8,10 @@ use super::folders;
 use super::head::{Head, MalformedRecord};
 use crate::error::{OpenError, ReadError};
 use crate::inspect::{Inspection, inspect};
-use crate::lsn::Lsn;
 use crate::reader::{Reader, Record, Show};
 use crate::recover::Eras;
 use katydid_device::Directory;
+use katydid_kernels::lsn::Lsn;
 use std::collections::VecDeque;
 
 /// What was found of a parallel log.

@@ -14,9 +14,9 @@ use super::head::{Head, MalformedRecord};
 use super::log::ParallelLog;
 use super::opening::{appliers, in_parallel};
 use crate::error::ReadError;
-use crate::lsn::Lsn;
 use crate::reader::RecordRef;
-use crate::record::Kind;
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::record::Kind;
 
 /// Bytes read between two reports of progress.
 pub(super) const PROGRESS_BYTES: u64 = 4 << 20;

@@ -7,9 +7,9 @@ use super::dependences::{Dependences, Place, StreamId};
 use super::head::{Entry, HAS_PLACES, encode, finish};
 use super::log::ParallelLog;
 use crate::error::{AppendError, Error};
-use crate::insert::Admission;
-use crate::record::Kind;
 use crate::session::{Append, Session};
+use katydid_kernels::insert::AppendClass;
+use katydid_kernels::record::Kind;
 use std::fmt;
 
 /// A record of at most so many places, and of a payload of fewer pieces than so many, needs no allocation.
@@ -21,7 +21,7 @@ const FEW_PIECES: usize = 8;
 struct Unplaced {
     timestamp: u64,
     kind: Kind,
-    admission: Admission,
+    class: AppendClass,
 }
 
 /// See the head of this file. Made by [`ParallelLog::session`].
@@ -51,7 +51,7 @@ impl ParallelSession {
         kind: Kind,
         payload: &[&[u8]],
     ) -> Result<Place, AppendError> {
-        self.append_admitted(timestamp, depends, kind, payload, Admission::Normal)
+        self.append_admitted(timestamp, depends, kind, payload, AppendClass::Normal)
     }
 
     /// The same, and says whether the record may use the reserve of its stream.
@@ -65,9 +65,9 @@ impl ParallelSession {
         depends: &Dependences,
         kind: Kind,
         payload: &[&[u8]],
-        admission: Admission,
+        class: AppendClass,
     ) -> Result<Place, AppendError> {
-        let record = Unplaced { timestamp, kind, admission };
+        let record = Unplaced { timestamp, kind, class };
         if depends.is_empty() {
             return self.append_head(record, 0, payload);
         }
@@ -111,8 +111,8 @@ impl ParallelSession {
         pieces: &[&[u8]],
     ) -> Result<Place, AppendError> {
         let prev = HAS_PLACES[usize::from(places > 0)];
-        let Unplaced { timestamp, kind, admission } = record;
-        let append = Append::new(kind, pieces).txn(timestamp).prev(prev).admission(admission);
+        let Unplaced { timestamp, kind, class } = record;
+        let append = Append::new(kind, pieces).txn(timestamp).prev(prev).class(class);
         let appended = self.session.append(&append)?;
         Ok(Place { stream: self.stream, end: appended.end })
     }

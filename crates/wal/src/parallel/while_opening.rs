@@ -19,13 +19,13 @@ use super::opening::{appliers, in_parallel};
 use super::replay::{PROGRESS_BYTES, ReplayError, ReplayReport, Replayed, Which};
 use crate::error::{OpenError, ReadError};
 use crate::log::Log;
-use crate::lsn::Lsn;
 use crate::options::Options;
 use crate::reader::{Found, check_inside, join};
-use crate::record::{Decoded, Part};
 use crate::recover::scan::Onlooker;
 use crate::segment::Source;
 use katydid_device::{Directory, Watch};
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::record::{Decoded, Part};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What becomes of the records that an opening finds.

@@ -4,7 +4,7 @@
 //! incarnation's part says for ever what of it survived, however much later ones have appended: a parallel log judges dependences
 //! by it (`parallel/`).
 
-use crate::lsn::Lsn;
+use katydid_kernels::lsn::Lsn;
 
 /// See the head of this file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -7,11 +7,11 @@ use super::report::Finding;
 use super::scan::{Onlooker, Search, Walk, search, walk};
 use crate::control::ControlState;
 use crate::error::OpenError;
-use crate::lsn::Lsn;
 use crate::options::LogKind;
 use crate::segment::Source;
 use crate::segment::window::Window;
 use katydid_device as device;
+use katydid_kernels::lsn::Lsn;
 
 /// What was found, and what it means.
 #[derive(Debug, Clone)]

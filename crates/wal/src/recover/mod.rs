@@ -35,15 +35,15 @@ pub use report::{Finding, RecoveryReport};
 use crate::control::{CONTROL_NAME, Control, ControlState, read as read_control};
 use crate::core::Store;
 use crate::error::OpenError;
-use crate::lsn::{BLOCK_BYTES, Lsn};
 use crate::nvram::{self, REGION_NAME};
 use crate::options::{LogKind, Options};
-use crate::record::{self, Draft, Kind, Layout, Part};
 use crate::segment::ahead::ReadAhead;
 use crate::segment::files::SegmentFiles;
 use crate::segment::header::{Geometry, name};
 use crate::segment::{SegmentStore, Source};
 use katydid_device::{self as device, Create, Directory, Method, WriteMode};
+use katydid_kernels::lsn::{BLOCK_BYTES, Lsn};
+use katydid_kernels::record::{self, HeaderFields, Kind, Layout, Part};
 use scan::Onlooker;
 use std::hash::{BuildHasher, RandomState};
 use std::io::IoSlice;
@@ -218,7 +218,7 @@ fn prepare_up_to(store: &SegmentStore, end: Lsn) -> device::Result<()> {
 /// Writes the Restart record at `at`, durably, with zeros up to the end of its last block. Where the next record goes,
 /// and the bytes before that in its block.
 fn write_restart(store: &SegmentStore, at: Lsn, incarnation: u32) -> Result<(Lsn, Vec<u8>), OpenError> {
-    let draft = Draft {
+    let fields = HeaderFields {
         incarnation,
         kind: Kind::RESTART,
         txn: 0,
@@ -226,7 +226,7 @@ fn write_restart(store: &SegmentStore, at: Lsn, incarnation: u32) -> Result<(Lsn
         durable: at,
         layout: Layout::InLine,
     };
-    let restart = record::prepare_header(&draft, Part::Whole, None, std::iter::empty());
+    let restart = record::prepare_header(&fields, Part::Whole, None, std::iter::empty());
     let end = at.plus(restart.padded() as u64);
     let from = at.floor_block();
     let mut blocks = vec![0; end.ceil_block().since(from) as usize];

@@ -4,10 +4,10 @@
 
 use super::decide::{ControlFound, FilesVerdict, HeadersFound, SegmentsFound, judge_files};
 use super::survey::{Health, Survey};
-use crate::checksum::SealFault;
 use crate::control::{CONTROL_NAME, ControlState, FORMAT_VERSION};
 use crate::error::OpenError;
 use crate::nvram::REGION_NAME;
+use crate::seal::SealFault;
 use crate::segment::header::{Geometry, name};
 
 /// The error for a control file without a sound slot, or of a newer version.

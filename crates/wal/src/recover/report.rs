@@ -1,6 +1,6 @@
 //! What recovery tells.
 
-use crate::lsn::Lsn;
+use katydid_kernels::lsn::Lsn;
 
 /// How the log ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

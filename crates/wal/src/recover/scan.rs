@@ -11,12 +11,12 @@
 
 use super::decide::StopFound;
 use super::eras::Eras;
-use crate::checksum::read_u64;
-use crate::lsn::Lsn;
-use crate::record::{self, Decoded, Header, Invalid, Kind, Layout, RECORD_ALIGNMENT};
 use crate::segment::Source;
 use crate::segment::window::Window;
 use katydid_device as device;
+use katydid_kernels::checksum::read_u64;
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::record::{self, Decoded, Header, Invalid, Kind, Layout, RECORD_ALIGNMENT};
 
 /// What the walk found.
 #[derive(Debug, Clone, PartialEq, Eq)]

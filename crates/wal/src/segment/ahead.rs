@@ -11,8 +11,8 @@
 //! The threads end with the reading, or when it is dropped, which waits for reads under way.
 
 use super::files::Source;
-use crate::lsn::{BLOCK_BYTES, Lsn};
 use katydid_device::{self as device, AlignedBuffer};
+use katydid_kernels::lsn::{BLOCK_BYTES, Lsn};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};

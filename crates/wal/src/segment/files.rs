@@ -3,9 +3,9 @@
 //! Any thread; shared ones sit behind the store's lock. Nothing is written here.
 
 use super::header::{Geometry, name};
-use crate::lsn::Lsn;
-use crate::record::Layout;
 use katydid_device::{self as device, File};
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::record::Layout;
 use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::sync::Arc;

@@ -12,9 +12,10 @@
 //! Capacity is a multiple of 4 KiB, so an LSN and its place in a file have the same place in a 4 KiB block, and no
 //! block is cut by the end of a segment.
 
-use crate::checksum::{self, Block, SEALED_BYTES, SealFault, read_u32, read_u64, read_u128};
 use crate::control::FORMAT_VERSION;
-use crate::lsn::Lsn;
+use crate::seal::{self, Block, SEALED_BYTES, SealFault};
+use katydid_kernels::checksum::{read_u32, read_u64, read_u128};
+use katydid_kernels::lsn::Lsn;
 
 const MAGIC: &[u8; 8] = b"KATYDSEG";
 const PREFIX: &str = "log.";
@@ -104,12 +105,12 @@ impl SegmentHeader {
         block[40..48].copy_from_slice(&self.base.get().to_le_bytes());
         block[48..56].copy_from_slice(&self.previous_end.get().to_le_bytes());
         block[56..64].copy_from_slice(&self.segment_bytes.to_le_bytes());
-        checksum::seal(&mut block, MAGIC, FORMAT_VERSION);
+        seal::seal(&mut block, MAGIC, FORMAT_VERSION);
         block
     }
 
     pub(crate) fn decode(block: &Block) -> Result<Self, SealFault> {
-        checksum::check_seal(block, MAGIC, FORMAT_VERSION)?;
+        seal::check_seal(block, MAGIC, FORMAT_VERSION)?;
         Ok(SegmentHeader {
             log_id: read_u128(block, 16),
             index: read_u64(block, 32),

@@ -16,13 +16,13 @@
 
 use super::files::{SegmentFiles, Source, read_across};
 use super::header::{Geometry, SegmentHeader, UNFINISHED_NAME, name};
-use crate::checksum::SEALED_BYTES;
 use crate::control::{Control, ControlState};
 use crate::error::{Error, ReadError, Result};
-use crate::lsn::Lsn;
-use crate::record::{self, PIECE_BYTES_MAX};
-use crate::sync_shim::{AtomicU64, Ordering};
+use crate::seal::SEALED_BYTES;
 use katydid_device::{self as device, Cause, Create, Directory, File, Method, Verb, WriteMode};
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::record::{self, PHYSICAL_BYTES_MAX};
+use katydid_kernels::sync_shim::{AtomicU64, Ordering};
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -281,7 +281,7 @@ impl SegmentStore {
 
 /// The incarnation of the record that starts at `at`, which is below the durable frontier.
 pub(crate) fn incarnation_at(source: &dyn Source, at: Lsn) -> Result<u32> {
-    let mut bytes = vec![0; PIECE_BYTES_MAX];
+    let mut bytes = vec![0; PHYSICAL_BYTES_MAX];
     let got = source.read(at, &mut bytes)?;
     match record::decode(&bytes[..got], at, source.layout()) {
         Ok(decoded) => Ok(decoded.header.incarnation),

@@ -4,9 +4,9 @@
 //! and go to whole blocks in aligned memory, which spares a direct file the copy. Where records lie apart the window holds one of them.
 
 use super::files::Source;
-use crate::lsn::{BLOCK_BYTES, Lsn};
-use crate::record::{Layout, PIECE_BYTES_MAX};
 use katydid_device::{self as device, AlignedBuffer};
+use katydid_kernels::lsn::{BLOCK_BYTES, Lsn};
+use katydid_kernels::record::{Layout, PHYSICAL_BYTES_MAX};
 
 /// Bytes read at a time; few in debug builds, where most logs are small and opened by the thousand.
 const PIECE: usize = if cfg!(any(test, debug_assertions)) { 32 << 10 } else { 1 << 20 };
@@ -96,8 +96,8 @@ impl Window {
     }
 
     fn load_apart(&mut self, source: &dyn Source, at: Lsn, limit: Lsn) -> device::Result<()> {
-        if self.bytes.len() < PIECE_BYTES_MAX {
-            self.bytes = AlignedBuffer::new_zeroed(PIECE_BYTES_MAX);
+        if self.bytes.len() < PHYSICAL_BYTES_MAX {
+            self.bytes = AlignedBuffer::new_zeroed(PHYSICAL_BYTES_MAX);
         }
         (self.base, self.reach, self.filled) = (at, 1, 0);
         if at < limit {

@@ -8,8 +8,9 @@
 use super::leading::{Leader, Stage, Succession};
 use super::waiters::{Arrival, Signal, Waiter, Wishes};
 use super::{Rounds, Stopwatch, SyncProtocol};
-use crate::lsn::Lsn;
-use crate::options::{Durability, Group};
+use crate::options::Group;
+use katydid_kernels::durability::Durability;
+use katydid_kernels::lsn::Lsn;
 use std::ops::RangeInclusive;
 
 /// See the head of this file.

@@ -4,10 +4,11 @@
 //! every plan and every sync writes show two leaders at once as a race.
 
 use super::*;
-use crate::insert::{Admitted, Marks, Stalled};
-use crate::options::Durability::{Durable, Written};
-use crate::sync_shim::checking::{JoinHandle, checked, spawn};
-use crate::sync_shim::{AtomicU64, Ordering, PlainAccess, yield_now};
+use katydid_kernels::checked;
+use katydid_kernels::checking::{JoinHandle, spawn};
+use katydid_kernels::durability::Durability::{Durable, Written};
+use katydid_kernels::insert::{Admitted, Marks, Stalled};
+use katydid_kernels::sync_shim::{AtomicU64, Ordering, PlainAccess, yield_now};
 use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock, OnceLock, Weak};
 

@@ -19,7 +19,7 @@
 //! Written only by the holder of the baton; relaxed, for these are guesses, and the baton's own hand-over orders them.
 
 use super::waiters::{Baton, Wishes};
-use crate::sync_shim::{AtomicU64, CHECKED, Ordering, yield_now};
+use katydid_kernels::sync_shim::{AtomicU64, CHECKED, Ordering, yield_now};
 use std::time::{Duration, Instant};
 
 /// What hand-overs and rounds take is averaged over about so many.

@@ -7,9 +7,9 @@
 use super::per_commit::write_to;
 use super::requests::Requests;
 use super::{Rounds, Stopwatch, SyncProtocol};
-use crate::lsn::Lsn;
-use crate::options::Durability;
-use crate::sync_shim::Mutex;
+use katydid_kernels::durability::Durability;
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::sync_shim::Mutex;
 use std::sync::PoisonError;
 
 /// The latch for writing, which `aggregated` has too. Taken before no other.

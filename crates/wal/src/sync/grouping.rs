@@ -4,7 +4,7 @@
 
 use super::Rounds;
 use crate::options::Group;
-use crate::sync_shim::{AtomicU64, CHECKED, Ordering};
+use katydid_kernels::sync_shim::{AtomicU64, CHECKED, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 

@@ -15,8 +15,10 @@
 
 use super::Rounds;
 use super::waiters::{Covered, Waiter};
-use crate::lsn::Lsn;
-use crate::sync_shim::{AtomicU64, Mutex, MutexGuard, Ordering, Thread, current, park, return_token};
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::sync_shim::{
+    AtomicU64, Mutex, MutexGuard, Ordering, Thread, current, park, return_token,
+};
 use std::collections::VecDeque;
 use std::sync::PoisonError;
 

@@ -21,9 +21,10 @@ use super::inflight::InFlight;
 use super::syncer::Syncers;
 use super::waiters::{Baton, Waiter, Wishes};
 use super::{Ask, Plan, Planned, Rounds};
-use crate::lsn::Lsn;
-use crate::options::{Durability, Group};
-use crate::sync_shim::CHECKED;
+use crate::options::Group;
+use katydid_kernels::durability::Durability;
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::sync_shim::CHECKED;
 use std::ops::RangeInclusive;
 
 /// So many rounds after the last wish a serving leader still serves those who wait.

@@ -40,8 +40,9 @@ mod waiters;
 pub(crate) use persisted::Persisted;
 
 use crate::counters::SyncTally;
-use crate::lsn::Lsn;
-use crate::options::{Durability, Options, SyncKind};
+use crate::options::{Options, SyncKind};
+use katydid_kernels::durability::Durability;
+use katydid_kernels::lsn::Lsn;
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
@@ -155,7 +156,7 @@ struct Stopwatch(Option<Instant>);
 
 impl Stopwatch {
     fn start() -> Stopwatch {
-        Stopwatch((!crate::sync_shim::CHECKED).then(Instant::now))
+        Stopwatch((!katydid_kernels::sync_shim::CHECKED).then(Instant::now))
     }
 
     fn elapsed(self) -> Duration {

@@ -4,9 +4,9 @@
 
 use super::requests::Requests;
 use super::{Ask, Plan, Rounds, Stopwatch, SyncProtocol};
-use crate::lsn::Lsn;
-use crate::options::Durability;
-use crate::sync_shim::{Mutex, rest};
+use katydid_kernels::durability::Durability;
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::sync_shim::{Mutex, rest};
 use std::sync::PoisonError;
 
 /// See the head of this file.

@@ -6,9 +6,9 @@
 
 use super::requests::Requests;
 use super::{Ask, Rounds, SyncProtocol};
-use crate::lsn::Lsn;
-use crate::options::Durability;
-use crate::sync_shim::pause;
+use katydid_kernels::durability::Durability;
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::sync_shim::pause;
 
 /// See the head of this file.
 #[derive(Debug)]

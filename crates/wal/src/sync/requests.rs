@@ -7,9 +7,9 @@
 
 use super::Rounds;
 use super::syncer::Syncers;
-use crate::lsn::Lsn;
-use crate::options::Durability;
-use crate::sync_shim::{AtomicU32, Ordering};
+use katydid_kernels::durability::Durability;
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::sync_shim::{AtomicU32, Ordering};
 
 const WRITTEN: u32 = 1;
 const DURABLE: u32 = 2;

@@ -2,16 +2,19 @@
 //!
 //! Used by the fuzzer and by `tests/decoders.rs`. Sums are mended here after a mutation, since nothing gets far without.
 
-use crate::checksum::{Block, SEALED_BYTES, Sum, read_u32, read_u64, seal};
 use crate::control::{CONTROL_NAME, ControlState};
 use crate::inspect::inspect;
-use crate::lsn::Lsn;
 use crate::options::Options;
 use crate::parallel::decoders as parallel;
-use crate::record::{self, Draft, HEADER_BYTES, Kind, Layout, Link, PIECE_BYTES_MAX, split};
 use crate::recover::{self, scan::Nobody};
+use crate::seal::{Block, SEALED_BYTES, seal};
 use crate::segment::header::{Geometry, SegmentHeader, name};
 use katydid_device::{Create, Directory, MemoryDirectory, Method, WriteMode};
+use katydid_kernels::checksum::{Sum, read_u32, read_u64};
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::record::{
+    self, HEADER_BYTES, HeaderFields, Kind, Layout, Link, PHYSICAL_BYTES_MAX, split,
+};
 use std::io::IoSlice;
 use std::sync::Arc;
 
@@ -53,13 +56,19 @@ fn records(from: Lsn, count: usize) -> Vec<u8> {
     for number in 0..count {
         let kind = if number == 0 { Kind::RESTART } else { Kind::USER };
         let durable = from.plus(bytes.len() as u64 / 2);
-        let draft =
-            Draft { incarnation: 1, kind, txn: number as u64, prev: from, durable, layout: Layout::InLine };
+        let fields = HeaderFields {
+            incarnation: 1,
+            kind,
+            txn: number as u64,
+            prev: from,
+            durable,
+            layout: Layout::InLine,
+        };
         let payload = vec![number as u8; number * 13];
         let slices = [&payload[..]];
         let mut previous = Lsn::ZERO;
         for fragment in split(&slices, 256).into_iter().flatten() {
-            let prepared = fragment.prepare(&draft, previous);
+            let prepared = fragment.prepare(&fields, previous);
             previous = from.plus(bytes.len() as u64);
             let end = bytes.len() + prepared.padded();
             bytes.extend_from_slice(&prepared.head(previous));
@@ -74,7 +83,7 @@ fn records(from: Lsn, count: usize) -> Vec<u8> {
 fn mend(bytes: &mut [u8]) -> Option<usize> {
     let len = read_u32(bytes, 0) as usize;
     let record =
-        bytes.get_mut(..len).filter(|record| (HEADER_BYTES..=PIECE_BYTES_MAX).contains(&record.len()))?;
+        bytes.get_mut(..len).filter(|record| (HEADER_BYTES..=PHYSICAL_BYTES_MAX).contains(&record.len()))?;
     let mut sum = Sum::new();
     sum.update(&record[0..4]);
     sum.update(&record[16..]);
@@ -88,7 +97,7 @@ fn decode_record(input: &[u8]) {
         let at = Lsn::new(read_u64(&input, 8));
         for layout in [Layout::InLine, Layout::InMemory, Layout::Apart] {
             if let Ok(decoded) = record::decode(&input, at, layout) {
-                assert!(decoded.body.len() + HEADER_BYTES <= input.len() && decoded.header.layout == layout);
+                assert!(decoded.body.len() + HEADER_BYTES <= input.len() && decoded.layout() == layout);
                 let _link = Link::decode(decoded.header.part, decoded.body);
             }
         }

@@ -3,9 +3,9 @@
 //! Real threads. Nobody finds out what is filled and nobody makes room: the rings are written over and over.
 
 use super::rate::{Tally, batch, on_threads};
-use crate::lsn::Lsn;
-use crate::record::{Draft, HEADER_BYTES, Kind, Layout, Part, padded_len, prepare_header};
-use crate::ring::Ring;
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::record::{HEADER_BYTES, HeaderFields, Kind, Layout, Part, padded_len, prepare_header};
+use katydid_kernels::ring::Ring;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -64,9 +64,15 @@ static DURABLE: AtomicU64 = AtomicU64::new(0);
 #[inline]
 fn put(ring: &Ring, payload: &[u8], reserve: impl FnOnce(u64) -> Lsn) {
     let durable = Lsn::new(DURABLE.load(Ordering::Acquire));
-    let draft =
-        Draft { incarnation: 1, kind: Kind::USER, txn: 1, prev: Lsn::ZERO, durable, layout: Layout::InLine };
-    let prepared = prepare_header(&draft, Part::Whole, None, std::iter::once(black_box(payload)));
+    let fields = HeaderFields {
+        incarnation: 1,
+        kind: Kind::USER,
+        txn: 1,
+        prev: Lsn::ZERO,
+        durable,
+        layout: Layout::InLine,
+    };
+    let prepared = prepare_header(&fields, Part::Whole, None, std::iter::once(black_box(payload)));
     let at = reserve(prepared.padded() as u64);
     let head = prepared.header(at);
     let padding = prepared.padded() - prepared.len();

@@ -2,19 +2,17 @@
 
 pub mod conformance;
 mod decoders;
-#[cfg(katydid_explore)]
-pub mod explore;
 #[cfg(not(any(loom, katydid_explore)))]
 pub mod limits;
 #[cfg(not(any(loom, katydid_explore)))]
 pub mod rate;
-#[cfg(not(any(loom, katydid_explore)))]
-pub mod rig;
-#[cfg(not(any(loom, katydid_explore)))]
-pub mod sizes;
 
 pub use conformance::{conformance, conformance_in_nvram};
 pub use decoders::{Target, fuzz_targets};
+#[cfg(katydid_explore)]
+pub use katydid_kernels::explore;
+#[cfg(not(any(loom, katydid_explore)))]
+pub use katydid_kernels::{rig, sizes};
 
 use crate::log::Log;
 

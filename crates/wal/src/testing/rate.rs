@@ -1,11 +1,11 @@
 //! How fast inserters are on real threads, by themselves.
 
-use super::rig::Rig;
-use super::sizes::Sizes;
-use crate::lsn::Lsn;
 use crate::options::Options;
-use crate::record::{Draft, HEADER_BYTES, Kind, Layout, Part, padded_len, prepare_header};
-use crate::ring::Ring;
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::record::{HEADER_BYTES, HeaderFields, Kind, Layout, Part, padded_len, prepare_header};
+use katydid_kernels::rig::Rig;
+use katydid_kernels::ring::Ring;
+use katydid_kernels::sizes::Sizes;
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,7 +50,7 @@ impl Tally {
 /// number of the thread's insert.
 pub fn run(options: &Options, load: &Load, look: impl Fn(&Rig, u64) + Sync) -> Tally {
     let Load { threads, sizes, work, time } = *load;
-    let rig = Rig::new(options, threads);
+    let rig = Rig::new(&options.design(), &options.buffer_sizes(), threads);
     let batch = batch(sizes.largest());
     let insert = |session: usize| {
         let payload = vec![session as u8; sizes.largest() - HEADER_BYTES];
@@ -188,7 +188,7 @@ pub fn alone(ring_bytes: usize, threads: usize, record: usize, times: u64) -> Al
     let one = |begin: &Barrier| {
         let ring = Ring::new(ring_bytes);
         let payload = vec![7_u8; record.saturating_sub(HEADER_BYTES)];
-        let draft = Draft {
+        let fields = HeaderFields {
             incarnation: 1,
             kind: Kind::USER,
             txn: 1,
@@ -197,8 +197,8 @@ pub fn alone(ring_bytes: usize, threads: usize, record: usize, times: u64) -> Al
             layout: Layout::InLine,
         };
         let prepare = |txn: u64| {
-            let draft = Draft { txn, ..draft };
-            prepare_header(&draft, Part::Whole, None, std::iter::once(&payload[..]))
+            let fields = HeaderFields { txn, ..fields };
+            prepare_header(&fields, Part::Whole, None, std::iter::once(&payload[..]))
         };
         begin.wait();
         let since = Instant::now();
@@ -233,7 +233,7 @@ pub fn alone(ring_bytes: usize, threads: usize, record: usize, times: u64) -> Al
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::InserterKind;
+    use katydid_kernels::insert::InserterKind;
     use std::sync::atomic::AtomicU64;
 
     #[test]
@@ -252,7 +252,7 @@ mod tests {
                 tally.records_per_second() > 0.0 && tally.bytes > tally.records * 120,
                 "{inserter}: {tally:?}"
             );
-            let rig = Rig::new(&options, 1);
+            let rig = Rig::new(&options.design(), &options.buffer_sizes(), 1);
             // More than the ring holds, and one record larger than a physical one may be.
             let mut session = rig.session(0);
             let again =

@@ -5,7 +5,8 @@ use crate::held::{Opening, Whose, enlist};
 use crate::{append, is_fine, make_durable, number, options};
 use katydid_device::{Directory, MemoryDirectory};
 use katydid_wal::{
-    Admission, Append, Background, Dependences, Durability, Error, Kind, Log, LogKind, ParallelLog, StreamId,
+    Append, AppendClass, Background, Dependences, Durability, Error, Kind, Log, LogKind, ParallelLog,
+    StreamId,
 };
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -126,7 +127,7 @@ fn calls() -> Vec<Call<Log>> {
         ("append and wait", |log| make_durable(log, KEPT..KEPT + 5)),
         ("append more than is prepared", large),
         ("append a critical record", |log| {
-            let append = Append::new(Kind::USER, &[&[1; 100]]).admission(Admission::Critical);
+            let append = Append::new(Kind::USER, &[&[1; 100]]).class(AppendClass::Critical);
             let end = log.session()?.append(&append)?.end;
             log.wait(end, Durability::Written)
         }),

@@ -7,8 +7,8 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a commit is acknowledged when it is written",
         file: "crates/wal/src/core.rs",
-        old: "        if self.image.frontiers.reached(end, level) {\n            return Some(Ok(()));",
-        new: "        if self.image.frontiers.reached(end, level.min(Durability::Written)) {\n            return Some(Ok(()));",
+        old: "        if self.buffer.frontiers.reached(end, level) {\n            return Some(Ok(()));",
+        new: "        if self.buffer.frontiers.reached(end, level.min(Durability::Written)) {\n            return Some(Ok(()));",
         tests: CRASH,
     },
     Mutant {
@@ -28,8 +28,8 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "the place within a record where a sync ends is remembered as durable",
         file: "crates/wal/src/core/leader.rs",
-        old: "(leader.durable, self.image.frontiers.written(), self.readable())",
-        new: "(leader.durable, self.image.frontiers.written(), self.image.frontiers.written())",
+        old: "(leader.durable, self.buffer.frontiers.written(), self.readable())",
+        new: "(leader.durable, self.buffer.frontiers.written(), self.buffer.frontiers.written())",
         tests: LEADING,
     },
     Mutant {
@@ -70,7 +70,7 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "nvram: what is requested is left to whoever comes",
         file: "crates/wal/src/core.rs",
-        old: "!self.image.frontiers.reached(end, level) && !self.met_here(end, level)",
+        old: "!self.buffer.frontiers.reached(end, level) && !self.met_here(end, level)",
         new: "false && !self.met_here(end, level)",
         tests: NVRAM_COMMITS,
     },

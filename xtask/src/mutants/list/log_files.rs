@@ -104,7 +104,7 @@ pub const LIST: &[Mutant] = &[
     },
     Mutant {
         name: "positions: a distance is of 32 bits",
-        file: "crates/wal/src/lsn.rs",
+        file: "crates/kernels/src/lsn.rs",
         old: "self.0.saturating_sub(earlier.0)\n",
         new: "self.0.saturating_sub(earlier.0) as u32 as u64\n",
         tests: POSITIONS,

@@ -4,8 +4,9 @@
 //! early is a data race. Who waits for a place here gives up instead.
 
 use super::*;
-use crate::sync_shim::PlainAccess;
-use crate::sync_shim::checking::{checked, spawn};
+use katydid_kernels::checked;
+use katydid_kernels::checking::spawn;
+use katydid_kernels::sync_shim::PlainAccess;
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -129,7 +130,8 @@ checked!(
 #[cfg(any(loom, katydid_explore))]
 mod mutants {
     use super::*;
-    use crate::sync_shim::checking::{By, catches, noticed};
+    use katydid_kernels::checking::{By, catches};
+    use katydid_kernels::noticed;
 
     noticed!(
         loom_catches_mutants_of_the_arenas explore_catches_mutants_of_the_arenas,

@@ -3,14 +3,14 @@
 use crate::core::Store;
 use crate::error::{OpenError, ReadError};
 use crate::inspect::inspect;
-use crate::lsn::{BLOCK_BYTES, Lsn};
 use crate::options::Options;
 use crate::reader::{Extent, Reader, Record, Show};
-use crate::record::{Draft, Kind, Layout, split};
 use crate::recover::scan::Nobody;
 use crate::recover::{Opened, open};
 use crate::segment::SegmentStore;
 use katydid_device::{self as device, Create, Directory, MemoryDirectory, Method, WriteMode};
+use katydid_kernels::lsn::{BLOCK_BYTES, Lsn};
+use katydid_kernels::record::{HeaderFields, Kind, Layout, split};
 use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ impl Writer {
 
     /// Appends in memory; the identity of the record.
     pub fn append_kind(&mut self, kind: Kind, payload: &[u8]) -> Lsn {
-        let draft = Draft {
+        let fields = HeaderFields {
             incarnation: self.incarnation,
             kind,
             txn: 1,
@@ -86,8 +86,8 @@ impl Writer {
         };
         let slices = [payload];
         let mut previous = Lsn::ZERO;
-        for fragment in split(&slices, options().piece_bytes_max()).unwrap() {
-            let prepared = fragment.prepare(&draft, previous);
+        for fragment in split(&slices, options().physical_bytes_max()).unwrap() {
+            let prepared = fragment.prepare(&fields, previous);
             previous = self.end();
             let padded = self.image.len() + prepared.padded();
             self.image.extend_from_slice(&prepared.head(previous));

@@ -2,10 +2,10 @@
 
 use super::bench::{Writer, payload};
 use crate::error::{Error, OpenError, ReadError};
-use crate::lsn::Lsn;
 use fastrand::Rng;
 use katydid_device::testing::seed;
 use katydid_device::{Cause, Directory, Fault, SimDevice, Survival, WriteMode};
+use katydid_kernels::lsn::Lsn;
 use std::sync::Arc;
 
 /// What the log was told and what it said, by which it is judged after a crash.

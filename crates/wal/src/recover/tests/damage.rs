@@ -1,14 +1,14 @@
 //! Damage that no crash causes must be refused, and told apart.
 
 use super::bench::{Bytes, Writer, bytes_of, directory_of, memory, options, payload, place, refusal};
-use crate::checksum::{Block, SEALED_BYTES, seal};
 use crate::error::{OpenError, ReadError};
-use crate::lsn::Lsn;
 use crate::reader::{Reader, Show, read_record};
 use crate::recover::open;
 use crate::recover::scan::Nobody;
+use crate::seal::{Block, SEALED_BYTES, seal};
 use crate::segment::header::name;
 use katydid_device::{Cause, SimDevice};
+use katydid_kernels::lsn::Lsn;
 use std::sync::Arc;
 
 /// A closed log of several segments; the LSNs of its records.

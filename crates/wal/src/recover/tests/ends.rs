@@ -2,10 +2,10 @@
 
 use super::bench::{Writer, bytes_of, directory_of, memory, payload, place};
 use crate::inspect::inspect;
-use crate::lsn::Lsn;
-use crate::record::Kind;
 use crate::recover::Finding;
 use katydid_device::WriteMode;
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::record::Kind;
 
 #[test]
 fn a_new_log_is_empty_and_stays_itself() {

@@ -5,8 +5,8 @@
 
 use super::bench::{Bytes, Writer, bytes_of, memory, options, payload};
 use crate::inspect::inspect;
-use crate::record::Kind;
 use katydid_device::WriteMode;
+use katydid_kernels::record::Kind;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 

@@ -2,13 +2,13 @@
 
 use super::bench::{Fixed, Writer, memory, options, payload};
 use crate::error::ReadError;
-use crate::lsn::Lsn;
 use crate::options::Options;
 use crate::reader::{Extent, Reader, Show};
 use crate::recover::Finding;
 use crate::segment::SegmentStore;
 use crate::segment::header::{Geometry, name};
 use katydid_device::{Create, Method, WriteMode};
+use katydid_kernels::lsn::Lsn;
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,9 +1,9 @@
 //! Nothing that an opening left behind ever comes back.
 
 use super::bench::{Bytes, Writer, bytes_of, directory_of, memory, payload, place};
-use crate::lsn::Lsn;
 use crate::recover::Finding;
 use katydid_device::WriteMode;
+use katydid_kernels::lsn::Lsn;
 
 fn copy_block(from: &Bytes, to: &mut Bytes, at: Lsn) {
     let (name, offset) = place(at.floor_block());

@@ -2,7 +2,7 @@
 
 use super::telling::block_on;
 use super::{MakeLog, check_threads, payload, read_all, record, roomy, small};
-use crate::{Admission, AppendError, Durability, Error, Log, Options};
+use crate::{AppendClass, AppendError, Durability, Error, Log, Options};
 use katydid_device::{Fault, Method, SimDevice, Verb};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -107,10 +107,10 @@ pub(super) fn after_a_failure_reading_goes_on_and_opening_recovers(make: MakeLog
 }
 
 /// Appends until there is no space; how many were appended.
-fn fill(log: &Log, session: &mut crate::Session, admission: Admission, number: &mut u64) -> u64 {
+fn fill(log: &Log, session: &mut crate::Session, class: AppendClass, number: &mut u64) -> u64 {
     let before = *number;
     loop {
-        match session.append(&record(0, &[&payload(0, *number, 600)]).admission(admission)) {
+        match session.append(&record(0, &[&payload(0, *number, 600)]).class(class)) {
             Ok(appended) => {
                 *number += 1;
                 if number.is_multiple_of(10) {
@@ -130,7 +130,7 @@ pub(super) fn no_space_is_typed_and_clears(make: MakeLog<'_>) {
     let log = make(device.directory(), small());
     let mut session = log.session().expect("session");
     let mut number = 0;
-    assert!(fill(&log, &mut session, Admission::Normal, &mut number) > 0);
+    assert!(fill(&log, &mut session, AppendClass::Normal, &mut number) > 0);
     // Nothing of the refused record stays, large or small, and what was appended can be made durable.
     let end = log.reserved();
     assert!(matches!(session.append(&record(0, &[&vec![0; 100_000]])), Err(AppendError::NoSpace)));
@@ -140,11 +140,11 @@ pub(super) fn no_space_is_typed_and_clears(make: MakeLog<'_>) {
     assert!(matches!(log.raise_reserve(1 << 30), Err(Error::NoSpace)));
     // More room on the device.
     device.set_capacity(600 << 10);
-    assert!(fill(&log, &mut session, Admission::Normal, &mut number) > 0, "it clears by itself");
+    assert!(fill(&log, &mut session, AppendClass::Normal, &mut number) > 0, "it clears by itself");
     // Trimming makes room too.
     log.sync().expect("sync");
     log.trim(log.durable()).expect("trim");
-    assert!(fill(&log, &mut session, Admission::Normal, &mut number) > 0, "it clears by trimming");
+    assert!(fill(&log, &mut session, AppendClass::Normal, &mut number) > 0, "it clears by trimming");
     log.sync().expect("sync");
 }
 
@@ -156,9 +156,9 @@ pub(super) fn the_reserve_is_for_critical_records(make: MakeLog<'_>) {
     let guard = log.raise_reserve(100 << 10).expect("room for the reserve");
     assert_eq!((guard.bytes(), log.space().reserve), (100 << 10, (100 << 10) + small().reserve_bytes));
     let mut number = 0;
-    fill(&log, &mut session, Admission::Normal, &mut number);
+    fill(&log, &mut session, AppendClass::Normal, &mut number);
     assert!(log.space().prepared >= 100 << 10, "the reserve was used by others: {:?}", log.space());
-    let critical = fill(&log, &mut session, Admission::Critical, &mut number);
+    let critical = fill(&log, &mut session, AppendClass::Critical, &mut number);
     assert!(critical * 600 >= 90 << 10, "only {critical} critical records");
     drop(guard);
     assert_eq!(log.space().reserve, small().reserve_bytes);

@@ -1,7 +1,9 @@
 //! Rules of logs in NVRAM: the ring is all there is, and trimming alone makes room in it.
 
 use super::{MakeLog, Numbers, check_threads, memory, payload, read_all, record, small};
-use crate::{Admission, AppendError, Durability, Error, Log, Lsn, NvramOptions, Options, ReadError, Session};
+use crate::{
+    AppendClass, AppendError, Durability, Error, Log, Lsn, NvramOptions, Options, ReadError, Session,
+};
 use katydid_device::{Fault, SimDevice, Verb};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,10 +14,10 @@ fn tiny() -> Options {
 }
 
 /// Appends until there is no room; how many were appended.
-fn fill(session: &mut Session, admission: Admission, number: &mut u64) -> u64 {
+fn fill(session: &mut Session, class: AppendClass, number: &mut u64) -> u64 {
     let before = *number;
     loop {
-        match session.append(&record(0, &[&payload(0, *number, 600)]).admission(admission)) {
+        match session.append(&record(0, &[&payload(0, *number, 600)]).class(class)) {
             Ok(_) => *number += 1,
             Err(AppendError::NoSpace) => return *number - before,
             Err(error) => panic!("{error}"),
@@ -31,13 +33,13 @@ pub(super) fn a_full_ring_is_typed_and_trimming_clears_it(make: MakeLog<'_>) {
     let mut number = 0;
     for _ in 0..20 {
         let first = number;
-        assert!(fill(&mut session, Admission::Normal, &mut number) > 10);
+        assert!(fill(&mut session, AppendClass::Normal, &mut number) > 10);
         // Nothing of the refused record stays, and nothing of what was appended is lost.
         let end = log.reserved();
         assert!(matches!(session.append(&record(0, &[&[0; 600]])), Err(AppendError::NoSpace)));
         assert_eq!(log.reserved(), end);
         assert!(log.poisoned().is_none(), "no space is no failure");
-        fill(&mut session, Admission::Critical, &mut number);
+        fill(&mut session, AppendClass::Critical, &mut number);
         assert!(log.fullness().is_some_and(|full| full > 900), "{:?}", log.fullness());
         let space = log.space();
         assert!(space.live <= tiny().nvram.bytes, "{space:?}");
@@ -229,8 +231,8 @@ pub(super) fn a_full_log_can_be_opened(make: MakeLog<'_>) {
     for opening in 0..5 {
         let log = make(directory.clone(), tiny());
         let mut session = log.session().expect("session");
-        fill(&mut session, Admission::Normal, &mut number);
-        fill(&mut session, Admission::Critical, &mut number);
+        fill(&mut session, AppendClass::Normal, &mut number);
+        fill(&mut session, AppendClass::Critical, &mut number);
         assert_eq!(check_threads(&read_all(&log), 1, &[]), [number], "opening {opening}");
         super::super::crash(&log);
     }

@@ -1,0 +1,148 @@
+//! Runs one small test body under the checker that this build is for.
+//!
+//! A body is written once, against `sync_shim`, with [`spawn`]; [`checked!`](crate::checked!) names it `loom_…`, `explore_…` or `miri_…`, which is
+//! what `cargo xtask loom`, `explore` and `miri` select. In an ordinary build it runs some hundred times on real threads.
+
+#[cfg(katydid_explore)]
+pub use crate::explore::{JoinHandle, spawn};
+#[cfg(all(loom, not(katydid_explore)))]
+pub use loom::thread::{JoinHandle, spawn};
+#[cfg(not(any(loom, katydid_explore)))]
+pub use std::thread::{JoinHandle, spawn};
+
+/// Checks `body`; `preemptions` bounds what the explorer tries (none: everything).
+///
+/// Everything within the bound has to be tried, and at least half as many runs as `explored.txt` says: fewer means that the body does not do any
+/// more what it did. `KATYDID_EXPLORED=FILE` writes down the numbers of a run: one line for each body.
+#[cfg(katydid_explore)]
+pub fn check(preemptions: Option<u32>, body: impl Fn() + Send + Sync + 'static) {
+    let explorer = crate::explore::Explorer { preemptions, ..Default::default() };
+    let report = match explorer.check(body) {
+        Ok(report) => report,
+        Err(failure) => panic!("{}\npath {:?}\n{}", failure.message, failure.path, failure.trace.join("\n")),
+    };
+    assert!(
+        report.complete,
+        "{} runs were not all there are: lower the bound, or make the body smaller",
+        report.executions
+    );
+    let thread = std::thread::current();
+    written_down(thread.name().expect("a test's thread has the test's name"), report.executions);
+}
+
+/// What each body took when it was last written down, in the order of the names.
+#[cfg(katydid_explore)]
+const EXPLORED: &str = include_str!("explored.txt");
+
+#[cfg(katydid_explore)]
+fn written_down(name: &str, runs: u64) {
+    use std::io::Write;
+    println!("{name} {runs}");
+    if let Some(path) = std::env::var_os("KATYDID_EXPLORED") {
+        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).expect("open");
+        file.write_all(format!("{name} {runs}\n").as_bytes()).expect("write");
+        return;
+    }
+    let known = EXPLORED.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    let known: u64 = known.and_then(|known| known.parse().ok()).unwrap_or_else(|| {
+        panic!("{name} took {runs} runs, and is not in explored.txt: see the head of that function")
+    });
+    assert!(runs >= known / 2, "{name} took {runs} runs, and {known} when that was written down");
+}
+
+/// As above, under loom. `LOOM_MAX_PREEMPTIONS` replaces every body's own bound.
+#[cfg(all(loom, not(katydid_explore)))]
+pub fn check(preemptions: Option<u32>, body: impl Fn() + Send + Sync + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = model.preemption_bound.or(preemptions.map(|most| most as usize));
+    model.check(body);
+}
+
+/// As above, on real threads.
+#[cfg(not(any(loom, katydid_explore)))]
+pub fn check(_preemptions: Option<u32>, body: impl Fn() + Send + Sync + 'static) {
+    // Miri itself varies the schedule, by its seed.
+    for _ in 0..if cfg!(miri) { 4 } else { 300 } {
+        body();
+    }
+}
+
+/// Whether this build's checker finds a failure of `body`.
+#[cfg(katydid_explore)]
+pub fn catches(preemptions: u32, body: impl Fn() + Send + Sync + 'static) -> bool {
+    let explorer = crate::explore::Explorer { preemptions: Some(preemptions), ..Default::default() };
+    crate::explore::catches(&explorer, body)
+}
+
+/// As above, under loom. A run that never ends counts: sound bodies have none.
+#[cfg(all(loom, not(katydid_explore)))]
+pub fn catches(preemptions: u32, body: impl Fn() + Send + Sync + 'static) -> bool {
+    // On a thread of its own, which keeps what loom leaves behind.
+    std::thread::spawn(move || check(Some(preemptions), body)).join().is_err()
+}
+
+/// Which checkers notice a mutant.
+#[cfg(any(loom, katydid_explore))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// Loom and the explorer.
+    Both,
+    /// Loom 0.7 does not: it tries fewer of the values that accesses allow.
+    Explorer,
+}
+
+/// Checks that each mutant that this build's checker is said to notice is noticed: `caught` says so.
+#[cfg(any(loom, katydid_explore))]
+pub fn all_noticed<M: Copy + std::fmt::Debug>(table: &[(M, By)], caught: impl Fn(M) -> bool) {
+    for &(mutant, by) in table {
+        if by == By::Both || cfg!(katydid_explore) {
+            assert!(caught(mutant), "{mutant:?} was not noticed");
+        }
+    }
+}
+
+/// A test of each checker's name for a table of mutants.
+#[cfg(any(loom, katydid_explore))]
+#[macro_export]
+macro_rules! noticed {
+    ($loom:ident $explore:ident, $table:expr, $caught:expr) => {
+        #[cfg(all(loom, not(katydid_explore)))]
+        #[test]
+        fn $loom() {
+            $crate::checking::all_noticed(&$table, $caught);
+        }
+
+        #[cfg(katydid_explore)]
+        #[test]
+        fn $explore() {
+            $crate::checking::all_noticed(&$table, $caught);
+        }
+    };
+}
+
+/// A test of each checker's name for one body.
+#[macro_export]
+macro_rules! checked {
+    ($(#[$doc:meta])* $loom:ident $explore:ident $miri:ident, $preemptions:expr, $body:expr) => {
+        $(#[$doc])*
+        #[cfg(all(loom, not(katydid_explore)))]
+        #[test]
+        fn $loom() {
+            $crate::checking::check($preemptions, $body);
+        }
+
+        $(#[$doc])*
+        #[cfg(katydid_explore)]
+        #[test]
+        fn $explore() {
+            $crate::checking::check($preemptions, $body);
+        }
+
+        $(#[$doc])*
+        #[cfg(not(any(loom, katydid_explore)))]
+        #[test]
+        fn $miri() {
+            $crate::checking::check($preemptions, $body);
+        }
+    };
+}

@@ -1,0 +1,145 @@
+//! The log's four frontiers: how far it is reserved, filled, written and durable.
+//!
+//! Read by every thread. Invariants, checked in debug builds after each change:
+//!
+//! 1. durable <= written <= filled <= reserved, read in that order (each only grows, so reading the smaller first can
+//!    only understate it).
+//! 2. Each only grows.
+//!
+//! | word | written by | read by | ordering, and its partner |
+//! |---|---|---|---|
+//! | `reserved` | inserters, by read-modify-write | scans, admission | SeqCst: orders a record before its wish (`sync/waiters.rs` of `katydid-wal`) |
+//! | `filled` | scans, by `fetch_max`; or inserters, in order | writers, admission | Release after the marks' Acquire, or after the copy; Acquire in the writer, who then reads the ring |
+//! | `written` | whoever has performed a write, under the latch `leader` | admission, readers, waiters | Release after the write; Acquire before ring bytes are used again |
+//! | `durable` | the same, or the one thread that syncs | everybody | Release after the sync; Acquire in whoever acknowledges |
+//!
+//! Of a log in NVRAM `written` and `durable` are the same: what is persisted. Of `nv_direct` they are advanced as `filled` is, by scans, by
+//! `fetch_max`; of the others by whoever has the turn (`nvram/commit.rs` of `katydid-wal`).
+//!
+//! A crash loses them all; recovery finds the durable frontier again from the records (`recover/`).
+
+use crate::durability::Durability;
+use crate::lsn::Lsn;
+use crate::sync_shim::{AtomicU64, Ordering};
+use crossbeam_utils::CachePadded;
+
+/// The four cursors, each on cache lines of its own.
+#[derive(Debug)]
+pub struct Frontiers {
+    /// Inserters reserve here; see `insert/`.
+    pub reserved: CachePadded<AtomicU64>,
+    filled: CachePadded<AtomicU64>,
+    written: CachePadded<AtomicU64>,
+    durable: CachePadded<AtomicU64>,
+}
+
+impl Frontiers {
+    /// All four at `end`.
+    pub fn at(end: Lsn) -> Self {
+        let cursor = || CachePadded::new(AtomicU64::new(end.get()));
+        Frontiers { reserved: cursor(), filled: cursor(), written: cursor(), durable: cursor() }
+    }
+
+    /// The end of the last reservation.
+    #[inline]
+    pub fn reserved(&self) -> Lsn {
+        Lsn::new(self.reserved.load(Ordering::SeqCst))
+    }
+
+    /// Every record below has been copied into the log buffer.
+    #[inline]
+    pub fn filled(&self) -> Lsn {
+        Lsn::new(self.filled.load(Ordering::Acquire))
+    }
+
+    /// Every record below has been handed to the operating system.
+    #[inline]
+    pub fn written(&self) -> Lsn {
+        Lsn::new(self.written.load(Ordering::Acquire))
+    }
+
+    /// Every record below is on the device.
+    #[inline]
+    pub fn durable(&self) -> Lsn {
+        Lsn::new(self.durable.load(Ordering::Acquire))
+    }
+
+    /// Whether everything below `end` has got to `level`.
+    #[inline]
+    pub fn reached(&self, end: Lsn, level: Durability) -> bool {
+        match level {
+            Durability::Buffered => true,
+            Durability::Written => self.written() >= end,
+            Durability::Durable => self.durable() >= end,
+        }
+    }
+
+    /// What a scan found; any thread. Returns the frontier afterwards.
+    #[inline]
+    pub fn advance_filled(&self, to: u64) -> Lsn {
+        let before = self.filled.load(Ordering::Acquire);
+        if before >= to {
+            return Lsn::new(before);
+        }
+        let before = self.filled.fetch_max(to, Ordering::AcqRel);
+        self.validate();
+        Lsn::new(before.max(to))
+    }
+
+    /// Under the `mutex` inserter's lock: records are filled as they are reserved.
+    #[inline]
+    pub fn advance_reserved_and_filled(&self, to: u64) {
+        self.reserved.store(to, Ordering::SeqCst);
+        // Sequentially consistent, as the reservation of `marks` is: a wish left after this is served (`sync/waiters.rs`).
+        self.filled.store(to, Ordering::SeqCst);
+        self.validate();
+    }
+
+    /// By inserters that reserve under a latch, one thread at a time. Sequentially consistent: a wish left after this is served
+    /// (`sync/waiters.rs`).
+    #[inline]
+    pub fn advance_reserved(&self, to: u64) {
+        self.reserved.store(to, Ordering::SeqCst);
+    }
+
+    /// By inserters that fill in order, one thread at a time.
+    #[inline]
+    pub fn advance_filled_alone(&self, to: u64) {
+        debug_assert!(to >= self.filled().get(), "filled only grows");
+        self.filled.store(to, Ordering::Release);
+        self.validate();
+    }
+
+    /// One thread at a time.
+    pub fn advance_written(&self, to: Lsn) {
+        debug_assert!(to >= self.written(), "written only grows");
+        self.written.store(to.get(), Ordering::Release);
+        self.validate();
+    }
+
+    /// One thread at a time.
+    pub fn advance_durable(&self, to: Lsn) {
+        debug_assert!(to >= self.durable(), "durable only grows");
+        self.durable.store(to.get(), Ordering::Release);
+        self.validate();
+    }
+
+    /// What a scan found of a log whose appends persist; any thread.
+    pub fn advance_persisted(&self, to: Lsn) {
+        self.written.fetch_max(to.get(), Ordering::AcqRel);
+        self.durable.fetch_max(to.get(), Ordering::AcqRel);
+        self.validate();
+    }
+
+    #[inline]
+    fn validate(&self) {
+        if cfg!(debug_assertions) && !cfg!(any(loom, katydid_explore)) {
+            let (durable, written) = (self.durable(), self.written());
+            let (filled, reserved) = (self.filled(), self.reserved());
+            assert!(
+                durable <= written && written <= filled && filled <= reserved,
+                "frontiers out of order: durable {durable}, written {written}, filled {filled}, reserved {reserved}"
+            );
+        }
+    }
+}

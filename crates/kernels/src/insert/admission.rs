@@ -1,0 +1,230 @@
+//! Admission: whether a record may be reserved now. Asked before the reservation, so that nobody waits while owning a hole.
+//!
+//! Read by every appender (two words on one cache line); refreshed by the holder of the baton after each write and by
+//! whoever was refused.
+//!
+//! Invariants:
+//!
+//! 1. A reservation ends at or below `floor4k(written) + ring size` and at or below the prepared end.
+//! 2. The limits that appenders see lie `slack` below those: so much may be added by reservations that were checked against an
+//!    older `reserved`. Only slots below `adders` may so add, each at most `add_bytes` and one at a time, hence
+//!    `slack = adders * add_bytes`, about a quarter of the ring. All others reserve by compare-and-swap from the value they checked.
+//! 3. Limits are computed and stored under `reserve`'s lock from frontiers read there, so the last one stored is the newest. But the prepared
+//!    end is read by the caller, before it takes the lock: a limit may be computed from an older one and stored last. A limit that is
+//!    too low is harmless: an appender that is refused refreshes.
+//! 4. The run-ahead limit bounds where a reservation starts, is measured from `filled`, and is soft by `slack`.
+//! 5. Where records lie apart, positions are those of entries, a step of 8 for each record: a reservation ends at or below the prepared end,
+//!    for nothing else limits entries, each adder adds one, and the reserve is kept for as many records as its bytes may be. Who keeps the
+//!    bytes themselves is their heap.
+
+use super::{BufferSizes, Stalled};
+use crate::frontier::Frontiers;
+#[cfg(test)]
+use crate::lsn::BLOCK_BYTES;
+use crate::lsn::Lsn;
+use crate::record::{HEADER_BYTES, Layout, RECORD_ALIGNMENT};
+use crate::sync_shim::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
+use crossbeam_utils::CachePadded;
+use std::sync::PoisonError;
+
+/// What is reserved by `fetch_add` at a time may be at least so large in every log.
+pub const ADD_BYTES: u64 = 1024;
+/// And at most so large, if a quarter of the ring has room for that of [`ADDERS`].
+const ADD_BYTES_MAX: u64 = 16 << 10;
+const ADDERS: u64 = 64;
+
+/// Who may use the last of the prepared space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum AppendClass {
+    /// Leaves the reserve alone: refused with `NoSpace` when only that is left.
+    #[default]
+    Normal,
+    /// May use the reserve. For records that finish or undo what is already in the log.
+    Critical,
+}
+
+#[derive(Debug)]
+struct Limits {
+    /// Where a normal reservation may end.
+    normal: AtomicU64,
+    /// Where a critical reservation may end.
+    critical: AtomicU64,
+    /// Where any reservation may start.
+    start: AtomicU64,
+    /// Nothing is admitted any more. For those who fill what they reserved before.
+    shut: AtomicBool,
+}
+
+/// What limits reservations.
+#[derive(Debug)]
+pub struct Admission {
+    limits: CachePadded<Limits>,
+    /// Bytes only critical reservations may use. Guards the storing of limits too (invariant 3). A leaf latch.
+    reserve: Mutex<Reserve>,
+    layout: Layout,
+    ring_bytes: u64,
+    run_ahead: u64,
+    adders: usize,
+    add_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Reserve {
+    bytes: u64,
+    /// Nothing is admitted any more: the log has failed or is closed.
+    shut: bool,
+}
+
+impl Admission {
+    /// Of a log buffer of these sizes. Nothing is admitted before [`Admission::refresh`].
+    pub fn new(sizes: &BufferSizes) -> Self {
+        let ring_bytes = sizes.ring_bytes as u64;
+        let add_bytes = (ring_bytes / 4 / ADDERS).clamp(ADD_BYTES, ADD_BYTES_MAX);
+        let adders = (ring_bytes / 4 / add_bytes) as usize;
+        Self::of(sizes, Layout::InLine, ring_bytes, adders, add_bytes)
+    }
+
+    /// For records that lie apart; the ring of `sizes` is that of their entries (invariant 5).
+    pub fn of_entries(sizes: &BufferSizes) -> Self {
+        const ENTRY: usize = RECORD_ALIGNMENT;
+        Self::of(sizes, Layout::Apart, Lsn::LIMIT.get(), sizes.ring_bytes / 16 / ENTRY, ENTRY as u64)
+    }
+
+    /// For a model of the log: a ring of so many blocks, and so many slots that add at most so many blocks at a time.
+    #[cfg(test)]
+    pub(super) fn of_blocks(blocks: usize, adders: usize, add_blocks: u64) -> Self {
+        let ring_bytes = blocks * BLOCK_BYTES as usize;
+        let sizes = BufferSizes { ring_bytes, run_ahead_bytes: ring_bytes, reserve_bytes: 0, sessions: 1024 };
+        Self::of(&sizes, Layout::InLine, ring_bytes as u64, adders, add_blocks * BLOCK_BYTES)
+    }
+
+    fn of(sizes: &BufferSizes, layout: Layout, ring_bytes: u64, adders: usize, add_bytes: u64) -> Self {
+        let adders = sizes.slots().min(adders);
+        let limit = || AtomicU64::new(0);
+        Admission {
+            limits: CachePadded::new(Limits {
+                normal: limit(),
+                critical: limit(),
+                start: limit(),
+                shut: AtomicBool::new(false),
+            }),
+            reserve: Mutex::new(Reserve { bytes: sizes.reserve_bytes, shut: false }),
+            layout,
+            ring_bytes,
+            run_ahead: sizes.run_ahead_bytes as u64,
+            adders,
+            add_bytes,
+        }
+    }
+
+    /// Whether this slot may reserve this many bytes by adding, without a compare-and-swap.
+    #[inline]
+    pub fn may_add(&self, slot: usize, bytes: u64) -> bool {
+        bytes <= self.add_bytes && slot < self.adders
+    }
+
+    /// Positions that are kept for so many bytes of critical appends.
+    fn kept(&self, bytes: u64) -> u64 {
+        match self.layout {
+            Layout::InLine | Layout::InMemory => bytes,
+            Layout::Apart => self.layout.positions(0).saturating_mul(bytes.div_ceil(HEADER_BYTES as u64)),
+        }
+    }
+
+    /// Positions that concurrent reservations may add beyond the limits.
+    pub fn slack(&self) -> u64 {
+        self.adders as u64 * self.add_bytes
+    }
+
+    /// Whether `bytes` may be reserved at `reserved`.
+    #[inline]
+    pub fn admit(&self, reserved: u64, bytes: u64, class: AppendClass) -> Result<(), Stalled> {
+        let end = match class {
+            AppendClass::Normal => &self.limits.normal,
+            AppendClass::Critical => &self.limits.critical,
+        };
+        // Acquire: the ring bytes below the limit were written out before they are used again (rule 3 of the ring).
+        if reserved + bytes <= end.load(Ordering::Acquire)
+            && reserved <= self.limits.start.load(Ordering::Relaxed)
+        {
+            Ok(())
+        } else {
+            Err(Stalled)
+        }
+    }
+
+    /// Computes the limits anew.
+    pub fn refresh(&self, frontiers: &Frontiers, prepared_end: Lsn) {
+        self.store(&self.lock(), frontiers, prepared_end);
+    }
+
+    fn store(&self, reserve: &Reserve, frontiers: &Frontiers, prepared_end: Lsn) {
+        let (mut normal, mut critical, mut start) = (0, 0, 0);
+        if !reserve.shut {
+            let ring = frontiers.written().floor_block().get() + self.ring_bytes;
+            let prepared = prepared_end.get();
+            critical = ring.min(prepared).saturating_sub(self.slack());
+            normal =
+                critical.min(prepared.saturating_sub(self.slack().saturating_add(self.kept(reserve.bytes))));
+            start = frontiers.filled().get() + self.run_ahead;
+        }
+        self.limits.start.store(start, Ordering::Relaxed);
+        self.limits.normal.store(normal, Ordering::Release);
+        self.limits.critical.store(critical, Ordering::Release);
+    }
+
+    /// Admits nothing from now on.
+    pub fn shut(&self, frontiers: &Frontiers) {
+        let mut reserve = self.lock();
+        reserve.shut = true;
+        self.limits.shut.store(true, Ordering::Release);
+        self.store(&reserve, frontiers, Lsn::ZERO);
+    }
+
+    /// Whether nothing is admitted any more.
+    #[inline]
+    pub fn is_shut(&self) -> bool {
+        self.limits.shut.load(Ordering::Acquire)
+    }
+
+    /// Bytes of prepared space that are kept for critical appends.
+    pub fn reserve(&self) -> u64 {
+        self.lock().bytes
+    }
+
+    /// Positions of prepared space that are kept for them.
+    pub fn reserve_positions(&self) -> u64 {
+        self.kept(self.reserve())
+    }
+
+    /// Changes the reserve by computing it from what it is.
+    pub fn change_reserve(&self, frontiers: &Frontiers, prepared_end: Lsn, change: impl FnOnce(u64) -> u64) {
+        let mut reserve = self.lock();
+        reserve.bytes = change(reserve.bytes);
+        self.store(&reserve, frontiers, prepared_end);
+    }
+
+    /// Whether so many `bytes` of positions at `reserved` fit into prepared space, but for the ring.
+    pub fn fits_prepared(&self, reserved: u64, bytes: u64, prepared_end: Lsn, class: AppendClass) -> bool {
+        let reserve = match class {
+            AppendClass::Normal => self.kept(self.reserve()),
+            AppendClass::Critical => 0,
+        };
+        reserved.saturating_add(bytes).saturating_add(self.slack()).saturating_add(reserve)
+            <= prepared_end.get()
+    }
+
+    /// How far must be written before `bytes` at `reserved` fit into the ring; zero if they do.
+    pub fn written_needed(&self, reserved: u64, bytes: u64) -> Lsn {
+        Lsn::new((reserved + bytes + self.slack()).saturating_sub(self.ring_bytes)).ceil_block()
+    }
+
+    /// Whether a reservation at `reserved` would start too far ahead of `filled`.
+    pub fn ran_ahead(&self, reserved: u64, filled: Lsn) -> bool {
+        reserved > filled.get() + self.run_ahead
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Reserve> {
+        self.reserve.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

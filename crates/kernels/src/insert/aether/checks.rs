@@ -1,0 +1,274 @@
+//! The designs under the checkers: nobody's bytes overlap, `filled` passes them in order and after they were copied, nobody waits
+//! for ever, and a group that is refused leaves nothing behind.
+//!
+//! One unit is one "byte"; each position has a plain cell that its owner writes and whoever reads `filled` reads.
+
+use super::super::mutants::Built;
+use super::*;
+use crate::checked;
+use crate::checking::spawn;
+use crate::sync_shim::{AtomicU64, Ordering, PlainAccess};
+use std::cell::Cell;
+use std::sync::Arc;
+
+const CELLS: usize = 4;
+
+struct Log {
+    reserved: AtomicU64,
+    filled: AtomicU64,
+    limit: u64,
+    /// Written by whoever advances `filled`: two at once, or without an edge between, are a race.
+    turn: PlainAccess,
+    cells: [(PlainAccess, Cell<bool>); CELLS],
+}
+
+impl Log {
+    fn new(limit: u64) -> Self {
+        Log {
+            reserved: AtomicU64::new(0),
+            filled: AtomicU64::new(0),
+            limit,
+            turn: PlainAccess::new(),
+            cells: std::array::from_fn(|_| (PlainAccess::new(), Cell::new(false))),
+        }
+    }
+
+    fn fill(&self, at: u64) {
+        let (access, cell) = &self.cells[at as usize];
+        access.write();
+        assert!(!cell.replace(true), "two own one position");
+    }
+
+    fn look(&self) -> u64 {
+        let filled = self.filled.load(Ordering::Acquire);
+        for (access, cell) in &self.cells[..filled as usize] {
+            access.read();
+            assert!(cell.get(), "claimed before it was filled");
+        }
+        filled
+    }
+}
+
+impl Place for Log {
+    fn reserve(&self, bytes: u64) -> Result<u64, Stalled> {
+        let start = self.reserved.load(Ordering::SeqCst);
+        if start + bytes > self.limit {
+            return Err(Stalled);
+        }
+        self.reserved.store(start + bytes, Ordering::SeqCst);
+        Ok(start)
+    }
+
+    fn filled(&self) -> u64 {
+        self.filled.load(Ordering::Acquire)
+    }
+
+    fn advance_filled(&self, to: u64) {
+        self.turn.write();
+        assert!(self.filled.load(Ordering::Relaxed) < to, "filled only grows");
+        self.filled.store(to, Ordering::Release);
+    }
+}
+
+struct Model<O> {
+    log: Log,
+    aether: Aether<O>,
+}
+
+// SAFETY: each cell is accessed as the design allows, which is what is being checked; the checker itself sees every access.
+unsafe impl<O: Sync> Sync for Model<O> {}
+// SAFETY: as above.
+unsafe impl<O: Send> Send for Model<O> {}
+
+impl<O: Order> Model<O> {
+    fn new(limit: u64, slots: Option<Slots>, order: O, built: Built) -> Arc<Self> {
+        Arc::new(Model { log: Log::new(limit), aether: Aether::new(slots, order, built) })
+    }
+
+    fn append(&self, session: usize) -> bool {
+        let mut filled = 0;
+        let outcome = self.aether.reserve_and_fill(&self.log, session, 1, true, |at| {
+            self.log.fill(at);
+            filled += 1;
+        });
+        assert_eq!(filled, usize::from(outcome.is_ok()), "filled once, if at all");
+        outcome.is_ok()
+    }
+}
+
+/// An array of one slot, and as few spare ones as there can be.
+fn slots(built: Built) -> Option<Slots> {
+    Some(Slots::new(1, 2, 2, built))
+}
+
+/// Two threads append once each while a third looks.
+fn two_append<O: Order + Send + Sync + 'static>(model: &Arc<Model<O>>) {
+    let threads = [0, 1].map(|session| {
+        let model = model.clone();
+        spawn(move || model.append(session))
+    });
+    model.log.look();
+    let done = threads.map(|thread| thread.join().expect("appender"));
+    assert_eq!(done, [true; 2]);
+    assert_eq!(model.log.look(), 2, "everything is filled in the end");
+}
+
+/// Two threads find the latch taken, as if by a third: they form a group, or two.
+fn a_group_forms<O: Order + Send + Sync + 'static>(model: &Arc<Model<O>>, expected: u64) {
+    model.aether.latch.take();
+    let threads = [0, 1].map(|session| {
+        let model = model.clone();
+        spawn(move || model.append(session))
+    });
+    model.aether.latch.give();
+    // Looking in between: joining the other thread orders what it did by itself.
+    let done = threads.map(|thread| {
+        let done = thread.join().expect("appender");
+        model.log.look();
+        done
+    });
+    assert_eq!(done.iter().filter(|done| **done).count() as u64, expected);
+    assert_eq!(model.log.look(), expected, "everything is filled in the end");
+    // The slots and the order are as good as new.
+    if expected < model.log.limit {
+        assert!(model.append(0));
+        assert_eq!(model.log.look(), expected + 1);
+    }
+}
+
+/// Three threads append, the first of them before the others begin.
+fn three_append<O: Order + Send + Sync + 'static>(model: &Arc<Model<O>>) {
+    let threads = [0, 1].map(|session| {
+        let model = model.clone();
+        spawn(move || model.append(session))
+    });
+    assert!(model.append(2));
+    for thread in threads {
+        assert!(thread.join().expect("appender"));
+    }
+    assert_eq!(model.log.look(), 3, "everything is filled in the end");
+}
+
+fn consolidated(limit: u64, built: Built) -> Arc<Model<UnderLatch>> {
+    Model::new(limit, slots(built), UnderLatch, built)
+}
+
+fn decoupled(built: Built) -> Arc<Model<InTurn>> {
+    Model::new(3, None, InTurn { built }, built)
+}
+
+fn hybrid(limit: u64, built: Built) -> Arc<Model<InTurn>> {
+    Model::new(limit, slots(built), InTurn { built }, built)
+}
+
+/// `keeps` of 1: nobody delegates.
+fn delegated(keeps: u64, built: Built) -> Arc<Model<ReleaseQueue>> {
+    Model::new(3, None, ReleaseQueue::new(2, keeps, built), built)
+}
+
+const SOUND: fn() -> Built = Built::default;
+
+checked!(
+    /// C: a group's total is reserved, and the last of it passes it on.
+    loom_consolidated_a_group_forms explore_consolidated_a_group_forms miri_consolidated_a_group_forms,
+    Some(2),
+    || a_group_forms(&consolidated(3, SOUND()), 2)
+);
+
+checked!(
+    /// C: a group of two is refused where one has room: one gets in, the other is told.
+    loom_consolidated_a_group_is_refused explore_consolidated_a_group_is_refused miri_consolidated_a_group_is_refused,
+    Some(1),
+    || a_group_forms(&consolidated(1, SOUND()), 1)
+);
+
+checked!(
+    /// C: with the latch free at first.
+    loom_consolidated_two_append explore_consolidated_two_append miri_consolidated_two_append,
+    Some(2),
+    || two_append(&consolidated(3, SOUND()))
+);
+
+checked!(
+    /// D: copies overlap, and are released in order.
+    loom_decoupled_two_append explore_decoupled_two_append miri_decoupled_two_append,
+    Some(2),
+    || two_append(&decoupled(SOUND()))
+);
+
+checked!(
+    /// CD: groups overlap, and slots are used again.
+    loom_hybrid_a_group_forms explore_hybrid_a_group_forms miri_hybrid_a_group_forms,
+    Some(2),
+    || a_group_forms(&hybrid(3, SOUND()), 2)
+);
+
+checked!(
+    /// CDME: a range is left to the owner before, or not.
+    loom_delegated_two_append explore_delegated_two_append miri_delegated_two_append,
+    Some(2),
+    || two_append(&delegated(u64::MAX, SOUND()))
+);
+
+checked!(
+    /// CDME: ranges are left to the owner before, around a circle of two nodes.
+    loom_delegated_three_append explore_delegated_three_append miri_delegated_three_append,
+    Some(1),
+    || three_append(&delegated(u64::MAX, SOUND()))
+);
+
+checked!(
+    /// CDME: owners that keep their nodes wait for their turn.
+    loom_delegated_keepers_wait explore_delegated_keepers_wait miri_delegated_keepers_wait,
+    Some(2),
+    || two_append(&delegated(1, SOUND()))
+);
+
+checked!(
+    /// CDME: a group's range is left by its last member.
+    loom_delegated_a_group_forms explore_delegated_a_group_forms miri_delegated_a_group_forms,
+    Some(1),
+    || {
+        let queue = ReleaseQueue::new(2, u64::MAX, SOUND());
+        a_group_forms(&Model::new(3, slots(SOUND()), queue, SOUND()), 2);
+    }
+);
+
+/// The checkers notice each mutant.
+#[cfg(any(loom, katydid_explore))]
+mod mutants {
+    use super::super::super::mutants::Mutant;
+    use super::*;
+    use crate::checking::{By, catches};
+    use crate::noticed;
+
+    noticed!(
+        loom_catches_mutants_of_the_latch_and_the_orders explore_catches_mutants_of_the_latch_and_the_orders,
+        [
+            (Mutant::RelaxedLatch, By::Both),
+            (Mutant::ReleasedOutOfTurn, By::Both),
+            (Mutant::RelaxedDelegation, By::Explorer),
+            (Mutant::DelegatedUnasked, By::Both),
+            (Mutant::GrantedEarly, By::Both),
+        ],
+        |mutant| match mutant {
+            Mutant::RelaxedLatch => catches(2, move || two_append(&consolidated(3, Built::with(mutant)))),
+            Mutant::ReleasedOutOfTurn => catches(2, move || two_append(&decoupled(Built::with(mutant)))),
+            _ => catches(2, move || two_append(&delegated(u64::MAX, Built::with(mutant)))),
+        }
+    );
+
+    noticed!(
+        loom_catches_mutants_of_the_slots explore_catches_mutants_of_the_slots,
+        [
+            (Mutant::RelaxedNotify, By::Both),
+            (Mutant::RelaxedLeave, By::Both),
+            (Mutant::SlotFreedEarly, By::Both),
+            (Mutant::CloseInTwoSteps, By::Both),
+        ],
+        |mutant| {
+            catches(2, move || a_group_forms(&consolidated(3, Built::with(mutant)), 2))
+                && catches(2, move || a_group_forms(&hybrid(3, Built::with(mutant)), 2))
+        }
+    );
+}

@@ -1,0 +1,209 @@
+//! Aether's log buffers (Johnson, Pandis, Stoica, Athanassoulis, Ailamaki: PVLDB 2010; sections 5 and A.1 to A.4), in pieces.
+//!
+//! One latch guards the end of the log. The designs differ in two ways, and are put together from these:
+//!
+//! | | where contenders for the latch go | how ranges become filled |
+//! |---|---|---|
+//! | `consolidated` (C) | they form a group in a slot ([`slots`]) | under the latch, by the last of the group |
+//! | `decoupled` (D) | they wait for the latch | in turn: each waits for the range before it ([`order`]) |
+//! | `hybrid` (CD) | as C | as D |
+//! | `delegated` (CDME) | as C | in turn, but a range may be left to whoever owns the one before it ([`queue`]) |
+//!
+//! Run by every appending thread. Invariants:
+//!
+//! 1. `reserved` is changed only under the latch, after admission for exactly the bytes that are reserved.
+//! 2. `filled` is advanced by one thread at a time, from the start of a range to its end, after all of it was copied. So it needs
+//!    no search, and the advance is a plain store.
+//! 3. Whoever waits inside a reservation waits only for ranges below its own, whose owners wait for nothing else: the lowest is
+//!    never held up.
+//!
+//! Where the paper leaves something open, or this code differs:
+//!
+//! - The paper waits for buffer space under the mutex. Here nobody waits there: a reservation that is not admitted is refused, and a
+//!   group that is refused dissolves, for its total may not fit where a member's own bytes would. Each member then asks for
+//!   itself, once, and is told `Stalled` if that is refused too. Large records, and those that may use the reserve, form no groups.
+//! - Its slots are chosen at random; here by the session's number, and by turns from there.
+//! - It lets a group grow without bound; here to the largest physical record's size, so that a group fits wherever one does.
+
+mod latch;
+mod order;
+mod queue;
+mod slots;
+
+#[cfg(test)]
+mod checks;
+
+pub(super) use order::{InTurn, Order, UnderLatch};
+pub(super) use queue::{KEEPS, ReleaseQueue};
+pub(super) use slots::Slots;
+
+use super::mutants::Built;
+use super::{AppendClass, BufferSizes, Inserter, LogBuffer, PhysicalRecord, Scan, Stalled};
+use crate::lsn::Lsn;
+use latch::Latch;
+use std::fmt::Debug;
+
+/// What the algorithms need from the log; by small models in tests.
+pub(super) trait Place {
+    /// Reserves, if admitted; returns the start. Called under the latch only.
+    fn reserve(&self, bytes: u64) -> Result<u64, Stalled>;
+    /// Up to where the log is filled (Acquire).
+    fn filled(&self) -> u64;
+    /// The log is filled up to here (Release). By one thread at a time, in order.
+    fn advance_filled(&self, to: u64);
+}
+
+/// A reserved range, and its place in the order of release.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Range {
+    start: u64,
+    end: u64,
+    /// What [`Order::enter`] returned.
+    ticket: u64,
+}
+
+/// A design, put together.
+#[derive(Debug)]
+pub(super) struct Aether<O> {
+    latch: Latch,
+    slots: Option<Slots>,
+    order: O,
+}
+
+impl<O: Order> Aether<O> {
+    pub(super) fn new(slots: Option<Slots>, order: O, built: Built) -> Self {
+        Aether { latch: Latch::new(built), slots, order }
+    }
+
+    /// Reserves `bytes`, calls `fill` with their start, once, and gives them back filled.
+    pub(super) fn reserve_and_fill(
+        &self,
+        place: &impl Place,
+        session: usize,
+        bytes: u64,
+        may_group: bool,
+        mut fill: impl FnMut(u64),
+    ) -> Result<u64, Stalled> {
+        if !self.latch.try_take() {
+            if may_group
+                && let Some(slots) = &self.slots
+                && let Some(start) = self.insert_in_group(slots, place, session, bytes, &mut fill)
+            {
+                return Ok(start);
+            }
+            self.latch.take();
+        }
+        let range = self.reserve(place, bytes)?;
+        fill(range.start);
+        self.order.release(place, &self.latch, range);
+        Ok(range.start)
+    }
+
+    /// Holding the latch, which is given back unless the order keeps it.
+    fn reserve(&self, place: &impl Place, bytes: u64) -> Result<Range, Stalled> {
+        self.order.make_room();
+        match place.reserve(bytes) {
+            Ok(start) => {
+                let end = start + bytes;
+                Ok(Range { start, end, ticket: self.order.enter(&self.latch, end) })
+            }
+            Err(stalled) => {
+                self.latch.give();
+                Err(stalled)
+            }
+        }
+    }
+
+    /// None if no group was to be had, or it was not admitted.
+    fn insert_in_group(
+        &self,
+        slots: &Slots,
+        place: &impl Place,
+        session: usize,
+        bytes: u64,
+        fill: &mut impl FnMut(u64),
+    ) -> Option<u64> {
+        let member = slots.join(session, bytes)?;
+        let group = if member.leads() {
+            self.latch.take();
+            let total = slots.close(member);
+            let range = self.reserve(place, total).ok();
+            slots.notify(member, total, range);
+            range
+        } else {
+            slots.wait(member)
+        };
+        let start = group.map(|range| range.start + member.offset());
+        if let Some(start) = start {
+            fill(start);
+        }
+        if slots.leave(member, bytes)
+            && let Some(range) = group
+        {
+            self.order.release(place, &self.latch, range);
+        }
+        start
+    }
+}
+
+/// The log itself, for a record so admitted.
+struct OnBuffer<'a> {
+    buffer: &'a LogBuffer,
+    class: AppendClass,
+}
+
+impl Place for OnBuffer<'_> {
+    fn reserve(&self, bytes: u64) -> Result<u64, Stalled> {
+        let start = self.buffer.frontiers.reserved().get();
+        self.buffer.admission.admit(start, bytes, self.class)?;
+        self.buffer.frontiers.advance_reserved(start + bytes);
+        Ok(start)
+    }
+
+    fn filled(&self) -> u64 {
+        self.buffer.frontiers.filled().get()
+    }
+
+    fn advance_filled(&self, to: u64) {
+        self.buffer.frontiers.advance_filled_alone(to);
+    }
+}
+
+/// Groups larger than this, or records that alone are larger, are not formed.
+const GROUP_BYTES_MAX: u64 = super::admission::ADD_BYTES;
+
+/// `open` slots in which groups form.
+pub(super) fn slots(open: usize, sizes: &BufferSizes) -> Slots {
+    // Each slot that is not in the array is being used by a thread at least; beyond these many, leaders wait for one.
+    const SPARE: usize = 64;
+    let most = sizes.physical_bytes_max() as u64;
+    Slots::new(open, open + SPARE, most, Built::default())
+}
+
+impl<O: Order + Send + Sync + Debug> Inserter for Aether<O> {
+    fn open(&self, _slot: usize) {}
+
+    #[inline]
+    fn insert(
+        &self,
+        buffer: &LogBuffer,
+        slot: usize,
+        record: &mut PhysicalRecord<'_>,
+        class: AppendClass,
+    ) -> Result<Lsn, Stalled> {
+        let bytes = record.bytes();
+        let may_group = class == AppendClass::Normal && bytes <= GROUP_BYTES_MAX;
+        let start = self.reserve_and_fill(&OnBuffer { buffer, class }, slot, bytes, may_group, |start| {
+            // SAFETY: `[start, start + bytes)` was reserved for this thread alone (rule 1 of the ring): under the latch, and
+            // a group's members divide theirs by their offsets. Admission let exactly that in (rule 3 of the ring).
+            unsafe { record.copy_to(&buffer.ring, Lsn::new(start)) };
+        })?;
+        Ok(Lsn::new(start))
+    }
+
+    /// The frontier is advanced by the owners themselves: there is nothing to find.
+    fn scan(&self, buffer: &LogBuffer) -> Scan {
+        let cutoff = buffer.frontiers.reserved().get();
+        Scan { cutoff, filled: buffer.frontiers.filled().get().min(cutoff) }
+    }
+}

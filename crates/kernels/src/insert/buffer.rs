@@ -1,0 +1,189 @@
+//! The log buffer and the physical records that inserters put into it.
+//!
+//! Run by every appending thread. Who owns which bytes of the buffer, and when, is in `ring`.
+
+use super::admission::{Admission, AppendClass};
+use crate::frontier::Frontiers;
+use crate::lsn::Lsn;
+use crate::record::{PHYSICAL_BYTES_MAX, PreparedRecord};
+use crate::ring::{NvramRing, Ring};
+use crate::sync_shim::{AtomicU64, Ordering, spin_loop};
+
+/// The record was not admitted: the ring, the prepared space or the run-ahead is used up. Nothing was reserved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stalled;
+
+/// The log buffer: the end of the log in memory, where records wait to be written. What inserters work on.
+#[derive(Debug)]
+pub struct LogBuffer {
+    /// How far the log is reserved, filled, written and durable.
+    pub frontiers: Frontiers,
+    /// Its bytes.
+    pub ring: Ring,
+    /// What limits reservations.
+    pub admission: Admission,
+}
+
+/// A physical record on its way in: a header without its position, and the payload behind it.
+#[derive(Debug)]
+pub struct PhysicalRecord<'a> {
+    /// Its header, complete but for the position.
+    pub prepared: &'a PreparedRecord,
+    /// Its payload, in order.
+    pub payload: &'a [&'a [u8]],
+    /// It lies above this record; zero for none. Designs that reserve per record, in the order of the calls, need not look.
+    pub after: Lsn,
+}
+
+impl PhysicalRecord<'_> {
+    /// Bytes of the record in the log's memory; so many are reserved, where records do not lie apart.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        self.prepared.padded() as u64
+    }
+
+    /// The record's bytes as if it were at `lsn`, one part after the other; together [`PhysicalRecord::bytes`].
+    #[inline(always)]
+    pub fn each_part(&self, lsn: Lsn, mut put: impl FnMut(&[u8])) {
+        put(&self.prepared.header(lsn));
+        put(self.prepared.link());
+        self.payload.iter().for_each(|part| put(part));
+        put(&[0; 8][..self.prepared.padded() - self.prepared.len()]);
+    }
+
+    /// Copies the record, stamped with its position, into the ring; of `nv_direct` it is persisted when this returns.
+    ///
+    /// # Safety
+    /// As for [`Ring::fill`], for [`PhysicalRecord::bytes`] at `start`.
+    #[inline]
+    pub unsafe fn copy_to(&self, ring: &Ring, start: Lsn) {
+        if let Some(nvram) = ring.nvram() {
+            // SAFETY: passed on.
+            return unsafe { self.copy_to_nvram(nvram, start) };
+        }
+        let (header, link) = (self.prepared.header(start), self.prepared.link());
+        let padding = self.prepared.padded() - self.prepared.len();
+        let body = start.plus((header.len() + link.len()) as u64);
+        // SAFETY: passed on; header, link, payload and padding are together `bytes()` long.
+        unsafe {
+            ring.fill(start, &[&header], 0);
+            if !link.is_empty() {
+                ring.fill(start.plus(header.len() as u64), &[link], 0);
+            }
+            ring.fill(body, self.payload, padding);
+        }
+    }
+
+    /// See [`PhysicalRecord::copy_to`].
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(never)]
+    unsafe fn copy_to_nvram(&self, ring: &dyn NvramRing, start: Lsn) {
+        let mut at = start;
+        self.each_part(start, |part| {
+            // SAFETY: passed on; the parts are together `bytes()` long.
+            unsafe { ring.write(at, part) };
+            at = at.plus(part.len() as u64);
+        });
+        ring.copied(start, at);
+    }
+}
+
+/// What designs reserve in: the log, for records of one slot that are admitted in one way; by small models in tests.
+pub trait Admitted {
+    /// The end of the last reservation.
+    fn reserved(&self) -> &AtomicU64;
+    /// Whether so much may be reserved by adding, without a compare-and-swap.
+    fn may_add(&self, bytes: u64) -> bool;
+    /// Whether so much may be reserved there.
+    fn admit(&self, start: u64, bytes: u64) -> Result<(), Stalled>;
+}
+
+/// The log buffer itself, for records of one slot and class.
+#[derive(Debug)]
+pub struct OnBuffer<'a> {
+    /// The log buffer.
+    pub buffer: &'a LogBuffer,
+    /// The slot of the session that appends.
+    pub slot: usize,
+    /// How the record is admitted.
+    pub class: AppendClass,
+}
+
+impl Admitted for OnBuffer<'_> {
+    #[inline(always)]
+    fn reserved(&self) -> &AtomicU64 {
+        &self.buffer.frontiers.reserved
+    }
+
+    #[inline(always)]
+    fn may_add(&self, bytes: u64) -> bool {
+        self.buffer.admission.may_add(self.slot, bytes)
+    }
+
+    #[inline(always)]
+    fn admit(&self, start: u64, bytes: u64) -> Result<(), Stalled> {
+        self.buffer.admission.admit(start, bytes, self.class)
+    }
+}
+
+/// The sizes of a log buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BufferSizes {
+    /// Bytes of the ring; a power of two, at least 16 KiB.
+    pub ring_bytes: usize,
+    /// How far reservations may run ahead of the filled frontier, in positions; from 4 KiB to half of the ring.
+    pub run_ahead_bytes: usize,
+    /// Bytes that only [`AppendClass::Critical`] reservations may use, to begin with.
+    pub reserve_bytes: u64,
+    /// Most sessions of callers open at once.
+    pub sessions: usize,
+}
+
+impl BufferSizes {
+    /// The default ring of a log that so many processors fill: 256 KiB for each; at least
+    /// 2 MiB, of which one half is filled while the other is written, and at most 64 MiB.
+    pub fn ring_bytes_for(processors: usize) -> usize {
+        processors.saturating_mul(256 << 10).clamp(2 << 20, 64 << 20).next_power_of_two()
+    }
+
+    /// The most bytes, header included, that one physical record takes; longer records travel as fragments. An eighth of the ring, so that a
+    /// large record cannot fill it, and never above [`PHYSICAL_BYTES_MAX`].
+    pub fn physical_bytes_max(&self) -> usize {
+        (self.ring_bytes / 8).min(PHYSICAL_BYTES_MAX)
+    }
+
+    /// Slots of inserters: one for each session, and one for the log's own records.
+    pub fn slots(&self) -> usize {
+        self.sessions.saturating_add(1)
+    }
+}
+
+/// Admission and reservation for designs that announce nothing before: small records of the first slots by addition, others by
+/// compare-and-swap.
+///
+/// Both must at least acquire and release (rule 3 of the ring). A record that is added may have been admitted against an older limit than the
+/// one that allows its place. It learns that the device has read the bytes there from the records reserved before it, one of
+/// which was admitted against that newer limit.
+#[inline]
+pub(super) fn reserve(
+    buffer: &LogBuffer,
+    slot: usize,
+    bytes: u64,
+    class: AppendClass,
+) -> Result<u64, Stalled> {
+    let reserved = &buffer.frontiers.reserved;
+    if buffer.admission.may_add(slot, bytes) {
+        buffer.admission.admit(reserved.load(Ordering::Acquire), bytes, class)?;
+        return Ok(reserved.fetch_add(bytes, Ordering::SeqCst));
+    }
+    loop {
+        let start = reserved.load(Ordering::Acquire);
+        buffer.admission.admit(start, bytes, class)?;
+        if reserved.compare_exchange(start, start + bytes, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+            return Ok(start);
+        }
+        spin_loop();
+    }
+}

@@ -1,0 +1,202 @@
+//! The designs by name, with the values that belong to each.
+//!
+//! Pure; any thread.
+
+use super::aether::{Aether, InTurn, ReleaseQueue, UnderLatch};
+use super::bitmap::BitmapInserter;
+use super::chunked::ChunkedInserter;
+use super::grasshopper::GrasshopperInserter;
+use super::marks::MarksInserter;
+use super::mutex::MutexInserter;
+use super::{BufferSizes, Inserter, consolidated, decoupled, delegated, hybrid};
+use crate::lsn::Lsn;
+
+/// How threads put records into the log's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum InserterKind {
+    /// One lock around reservation and copy: no holes, nothing to find.
+    Mutex,
+    /// Threads that meet at the lock reserve as a group and copy side by side; one group at a time (Aether's C).
+    Consolidated,
+    /// The lock is held for the reservation only; copies are released in order (Aether's D).
+    Decoupled,
+    /// Groups, and copies released in order (Aether's CD).
+    Hybrid,
+    /// As `Hybrid`, but a range may be left to the owner of the one before to release (Aether's CDME).
+    Delegated,
+    /// One `fetch_add` reserves; lists and an index of ranges tell where holes are (ELEDA's GRASSHOPPER).
+    Grasshopper,
+    /// One `fetch_add` reserves; a bit for each byte tells what is filled (ELEDA's slow rival).
+    Bitmap,
+    /// A session reserves a chunk at a time. A thread that needs to pass an idle chunk fills it up. A record may lie below older records of
+    /// other sessions unless its append says what it comes after (`Append::after`).
+    Chunked,
+    /// One `fetch_add` reserves; per-session marks tell where holes are.
+    #[default]
+    Marks,
+}
+
+crate::words!(
+    InserterKind,
+    "mutex, consolidated, decoupled, hybrid, delegated, grasshopper, bitmap, chunked, marks",
+    Mutex = "mutex",
+    Consolidated = "consolidated",
+    Decoupled = "decoupled",
+    Hybrid = "hybrid",
+    Delegated = "delegated",
+    Grasshopper = "grasshopper",
+    Bitmap = "bitmap",
+    Chunked = "chunked",
+    Marks = "marks"
+);
+
+impl InserterKind {
+    /// Every design.
+    pub const ALL: [InserterKind; 9] = [
+        InserterKind::Mutex,
+        InserterKind::Consolidated,
+        InserterKind::Decoupled,
+        InserterKind::Hybrid,
+        InserterKind::Delegated,
+        InserterKind::Grasshopper,
+        InserterKind::Bitmap,
+        InserterKind::Chunked,
+        InserterKind::Marks,
+    ];
+
+    /// Whether a record lies above all that were appended before it, by whatever session. Where it does not, appends say what they come
+    /// after (`Append::after`, `Log::barrier`).
+    pub const fn keeps_order(self) -> bool {
+        !matches!(self, InserterKind::Chunked)
+    }
+}
+
+/// A design with the values of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Design {
+    /// See [`InserterKind::Mutex`].
+    Mutex,
+    /// See [`InserterKind::Consolidated`].
+    Consolidated {
+        /// Slots in which threads that meet form groups; from 1 to 64.
+        consolidation_slots: usize,
+    },
+    /// See [`InserterKind::Decoupled`].
+    Decoupled,
+    /// See [`InserterKind::Hybrid`].
+    Hybrid {
+        /// Slots in which threads that meet form groups; from 1 to 64.
+        consolidation_slots: usize,
+    },
+    /// See [`InserterKind::Delegated`].
+    Delegated {
+        /// Slots in which threads that meet form groups; from 1 to 64.
+        consolidation_slots: usize,
+    },
+    /// See [`InserterKind::Grasshopper`].
+    Grasshopper {
+        /// The range that the tracker hops over, in bytes; a power of two from 4 KiB to 1 GiB.
+        hop_bytes: u64,
+    },
+    /// See [`InserterKind::Bitmap`].
+    Bitmap,
+    /// See [`InserterKind::Chunked`].
+    Chunked {
+        /// Most bytes that a session reserves at a time; from 256 bytes to 64 KiB.
+        chunk_bytes: usize,
+        /// Whether a session reserves that many each time, however little it appends: for tests of order.
+        always: bool,
+    },
+    /// See [`InserterKind::Marks`].
+    Marks,
+}
+
+/// A value outside its range.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutOfRange {
+    /// The field of [`Design`].
+    pub option: &'static str,
+    /// What it was.
+    pub value: u64,
+    /// What it may be.
+    pub range: &'static str,
+}
+
+impl Design {
+    /// Refuses values outside their documented ranges.
+    ///
+    /// # Errors
+    /// Names the value and its range.
+    pub fn validate(&self) -> Result<(), OutOfRange> {
+        let (good, option, value, range) = match *self {
+            Design::Consolidated { consolidation_slots: slots }
+            | Design::Hybrid { consolidation_slots: slots }
+            | Design::Delegated { consolidation_slots: slots } => {
+                ((1..=64).contains(&slots), "consolidation_slots", slots as u64, "from 1 to 64")
+            }
+            Design::Grasshopper { hop_bytes } => {
+                let good = hop_bytes.is_power_of_two() && (4 << 10..=1 << 30).contains(&hop_bytes);
+                (good, "hop_bytes", hop_bytes, "a power of two from 4096 to 1073741824")
+            }
+            Design::Chunked { chunk_bytes, .. } => {
+                let good = (256..=64 << 10).contains(&chunk_bytes);
+                (good, "chunk_bytes", chunk_bytes as u64, "from 256 to 65536")
+            }
+            Design::Mutex | Design::Decoupled | Design::Bitmap | Design::Marks => return Ok(()),
+        };
+        if good { Ok(()) } else { Err(OutOfRange { option, value, range }) }
+    }
+
+    /// The inserter of this design, for a log of these sizes that ends at `end`. Paddings carry `incarnation`.
+    pub fn inserter(&self, sizes: &BufferSizes, incarnation: u32, end: Lsn) -> Box<dyn Inserter> {
+        match *self {
+            Design::Mutex => Box::new(MutexInserter::default()),
+            Design::Consolidated { consolidation_slots: slots } => {
+                let inserter: Aether<UnderLatch> = consolidated::inserter(slots, sizes);
+                Box::new(inserter)
+            }
+            Design::Decoupled => Box::new(decoupled::inserter()),
+            Design::Hybrid { consolidation_slots: slots } => {
+                let inserter: Aether<InTurn> = hybrid::inserter(slots, sizes);
+                Box::new(inserter)
+            }
+            Design::Delegated { consolidation_slots: slots } => {
+                let inserter: Aether<ReleaseQueue> = delegated::inserter(slots, sizes);
+                Box::new(inserter)
+            }
+            Design::Grasshopper { hop_bytes } => Box::new(GrasshopperInserter::new(hop_bytes, sizes, end)),
+            Design::Bitmap => Box::new(BitmapInserter::new(sizes, end)),
+            Design::Chunked { chunk_bytes, always } => {
+                Box::new(ChunkedInserter::new(chunk_bytes, always, sizes, incarnation))
+            }
+            Design::Marks => Box::new(MarksInserter::new(sizes.slots())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_back() {
+        for inserter in InserterKind::ALL {
+            assert_eq!(inserter.to_string().parse::<InserterKind>().unwrap(), inserter);
+        }
+        let error = "marx".parse::<InserterKind>().unwrap_err();
+        assert!(error.to_string().starts_with("`marx` is not one of mutex, consolidated"), "{error}");
+    }
+
+    #[test]
+    fn each_bad_value_is_named() {
+        for (name, design) in [
+            ("consolidation_slots", Design::Hybrid { consolidation_slots: 65 }),
+            ("hop_bytes", Design::Grasshopper { hop_bytes: 5000 }),
+            ("chunk_bytes", Design::Chunked { chunk_bytes: 255, always: false }),
+        ] {
+            assert_eq!(design.validate().unwrap_err().option, name);
+        }
+        Design::Delegated { consolidation_slots: 64 }.validate().unwrap();
+        Design::Marks.validate().unwrap();
+    }
+}

@@ -1,0 +1,92 @@
+//! Inserter `grasshopper`: one `fetch_add` reserves; lists and an index of ranges tell what is filled (ELEDA: Jung, Han, Kang,
+//! PVLDB 2017, sections 3 and 4).
+//!
+//! The algorithm, its invariants and what differs from the paper are in [`kernel`]; the thread that tracks, in `tracker`. Here:
+//! admission and the copy. A session whose list is full tracks by itself until there is room, before it reserves.
+
+mod kernel;
+
+use super::mutants::Built;
+use super::{AppendClass, BufferSizes, Effort, Inserter, LogBuffer, PhysicalRecord, Scan, Stalled, Tracker};
+use crate::lsn::Lsn;
+use crate::sync_shim::pause;
+use kernel::Lists;
+
+/// Records of one session between its list's head and tail.
+const NODES: usize = 1024;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(super) struct GrasshopperInserter {
+    lists: Lists,
+    tracker: Tracker,
+}
+
+impl GrasshopperInserter {
+    pub(super) fn new(hop_bytes: u64, sizes: &BufferSizes, end: Lsn) -> Self {
+        // No more than the ring is ever between filled and reserved.
+        let (slots, ahead) = (sizes.slots(), sizes.ring_bytes as u64);
+        let shift = hop_bytes.trailing_zeros();
+        GrasshopperInserter {
+            lists: Lists::new(slots, NODES, shift, end.get(), ahead, Built::default()),
+            tracker: Tracker::new(sizes, hop_bytes),
+        }
+    }
+
+    #[cold]
+    fn make_room(&self, buffer: &LogBuffer, slot: usize) {
+        let mut step = 0;
+        loop {
+            self.scan(buffer);
+            if self.lists.has_room(slot) {
+                return;
+            }
+            // Somebody's hole is in the way; its owner needs the processor.
+            pause(step);
+            step += 1;
+        }
+    }
+}
+
+impl Inserter for GrasshopperInserter {
+    fn open(&self, slot: usize) {
+        self.lists.open(slot);
+    }
+
+    #[inline]
+    fn insert(
+        &self,
+        buffer: &LogBuffer,
+        slot: usize,
+        record: &mut PhysicalRecord<'_>,
+        class: AppendClass,
+    ) -> Result<Lsn, Stalled> {
+        if !self.lists.has_room(slot) {
+            self.make_room(buffer, slot);
+        }
+        let bytes = record.bytes();
+        let start = super::buffer::reserve(buffer, slot, bytes, class)?;
+        // SAFETY: `[start, start + bytes)` was reserved by this thread alone (rule 1 of the ring); admission let it in, with the
+        // slack that covers what others added meanwhile (rule 3 of the ring).
+        unsafe { record.copy_to(&buffer.ring, Lsn::new(start)) };
+        self.lists.filled(slot, start, start + bytes);
+        self.tracker.filled(start, start + bytes);
+        Ok(Lsn::new(start))
+    }
+
+    fn scan(&self, buffer: &LogBuffer) -> Scan {
+        let cutoff = buffer.frontiers.reserved().get();
+        let filled = self.lists.track(cutoff);
+        let filled = buffer.frontiers.advance_filled(filled).get();
+        Scan { cutoff: cutoff.max(filled), filled }
+    }
+
+    fn tracker(&self) -> Option<&Tracker> {
+        Some(&self.tracker)
+    }
+
+    fn effort(&self) -> Effort {
+        let (crawled, hopped) = self.lists.travelled();
+        Effort { crawled, hopped, ..Effort::default() }
+    }
+}

@@ -1,0 +1,51 @@
+//! Inserter `marks`: one `fetch_add` reserves; per-session marks say what is not filled yet. The default.
+//!
+//! The algorithm and its orderings are in [`kernel`]. Here: the copy.
+
+pub mod kernel;
+
+use super::{AppendClass, Inserter, LogBuffer, OnBuffer, PhysicalRecord, Scan, Stalled};
+use crate::lsn::Lsn;
+use kernel::Marks;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(super) struct MarksInserter {
+    marks: Marks,
+}
+
+impl MarksInserter {
+    pub(super) fn new(slots: usize) -> Self {
+        MarksInserter { marks: Marks::new(slots) }
+    }
+}
+
+impl Inserter for MarksInserter {
+    fn open(&self, slot: usize) {
+        self.marks.open(slot);
+    }
+
+    #[inline]
+    fn insert(
+        &self,
+        buffer: &LogBuffer,
+        slot: usize,
+        record: &mut PhysicalRecord<'_>,
+        class: AppendClass,
+    ) -> Result<Lsn, Stalled> {
+        let bytes = record.bytes();
+        let start = self.marks.reserve(&OnBuffer { buffer, slot, class }, slot, bytes)?;
+        // SAFETY: `[start, start + bytes)` was reserved by this thread alone (rule 1 of the ring); admission let it in,
+        // with the slack that covers what others added since it was asked (rule 3 of the ring).
+        unsafe { record.copy_to(&buffer.ring, Lsn::new(start)) };
+        self.marks.finish(slot, start + bytes);
+        Ok(Lsn::new(start))
+    }
+
+    fn scan(&self, buffer: &LogBuffer) -> Scan {
+        let scan = self.marks.scan(&buffer.frontiers.reserved);
+        let filled = buffer.frontiers.advance_filled(scan.filled).get();
+        // Another scan may have got further than this one's cutoff.
+        Scan { cutoff: scan.cutoff.max(filled), filled }
+    }
+}

@@ -1,0 +1,231 @@
+//! The marks under the checkers: no scan may claim bytes that are not filled, none may be forgotten, and no byte of the ring is used again before
+//! it was written out.
+//!
+//! Production's reservation, admission and frontiers, on a ring of a few blocks (`insert/small_log.rs`). The mutants show that the checkers would
+//! notice.
+
+use super::*;
+use crate::checked;
+use crate::checking::spawn;
+use crate::insert::small_log::{BLOCK, SmallLog};
+use crate::sync_shim::{Mutex, yield_now};
+use std::sync::Arc;
+
+struct Model {
+    log: SmallLog,
+    marks: Marks,
+}
+
+impl Model {
+    /// With so many sessions open, all of which may add unless `adders` says how many.
+    fn new(blocks: usize, sessions: usize, adders: usize, built: Built) -> Arc<Self> {
+        let model =
+            Model { log: SmallLog::new(blocks, (adders, 1)), marks: Marks::built(sessions.max(2), built) };
+        (0..sessions).for_each(|session| model.marks.open(session));
+        Arc::new(model)
+    }
+
+    /// Appends a record of one block, if it is admitted.
+    fn try_append(&self, session: usize) -> Result<(), Stalled> {
+        let start = self.marks.reserve(&self.log.slot(session), session, BLOCK)?;
+        self.log.fill(start, start + BLOCK);
+        self.marks.finish(session, start + BLOCK);
+        Ok(())
+    }
+
+    /// Appends it, and makes room as long as it is refused.
+    fn append(&self, session: usize) {
+        while self.try_append(session).is_err() {
+            let before = self.log.frontiers.written();
+            self.lead();
+            if self.log.frontiers.written() == before {
+                // Another thread is at it, or has a hole to fill.
+                yield_now();
+            }
+        }
+    }
+
+    fn lead(&self) -> Scan {
+        self.log.lead(|| self.marks.scan(&self.log.frontiers.reserved))
+    }
+
+    /// Asserts, while no thread appends, that all `records` are filled and no mark is left behind.
+    fn ends_with(&self, records: u64) {
+        let scan = self.lead();
+        assert_eq!((scan.filled, scan.cutoff), (self.log.end(), self.log.end()), "a mark was left behind");
+        assert_eq!(self.log.end(), self.log.begin() + records * BLOCK, "records");
+    }
+}
+
+fn two_appenders_and_a_scan(built: Built) {
+    let model = Model::new(4, 2, 2, built);
+    let appenders = [0, 1].map(|session| {
+        let model = model.clone();
+        spawn(move || model.append(session))
+    });
+    model.lead();
+    for appender in appenders {
+        appender.join().expect("appender");
+    }
+    model.ends_with(2);
+}
+
+checked!(
+    /// Two sessions append while a third thread scans.
+    loom_two_appenders_and_a_scan explore_two_appenders_and_a_scan miri_two_appenders_and_a_scan,
+    Some(2),
+    || two_appenders_and_a_scan(Built::default())
+);
+
+fn two_appends_and_scans(built: Built) {
+    let model = Model::new(4, 1, 1, built);
+    let theirs = model.clone();
+    let appender = spawn(move || {
+        theirs.append(0);
+        theirs.append(0);
+    });
+    model.lead();
+    model.lead();
+    appender.join().expect("appender");
+    model.ends_with(2);
+}
+
+checked!(
+    /// One session appends twice: its second announcement must publish its first copy.
+    loom_a_second_append_publishes_the_first explore_a_second_append_publishes_the_first miri_a_second_append_publishes_the_first,
+    Some(2),
+    || two_appends_and_scans(Built::default())
+);
+
+checked!(
+    /// A session opens its mark while a scan runs: the scan that sees its reservation counts its mark.
+    loom_a_session_comes_during_a_scan explore_a_session_comes_during_a_scan miri_a_session_comes_during_a_scan,
+    Some(2),
+    || {
+        let model = Model::new(4, 1, 2, Built::default());
+        let theirs = model.clone();
+        let newcomer = spawn(move || {
+            theirs.marks.open(1);
+            theirs.append(1);
+        });
+        model.append(0);
+        model.lead();
+        newcomer.join().expect("newcomer");
+        model.ends_with(2);
+    }
+);
+
+checked!(
+    /// Reservations by addition and by compare-and-swap together.
+    loom_adding_and_swapping explore_adding_and_swapping miri_adding_and_swapping,
+    Some(2),
+    || {
+        let model = Model::new(4, 2, 1, Built::default());
+        let theirs = model.clone();
+        let large = spawn(move || theirs.append(1));
+        let theirs = model.clone();
+        let scanner = spawn(move || {
+            theirs.lead();
+        });
+        model.append(0);
+        large.join().expect("large");
+        scanner.join().expect("scanner");
+        model.ends_with(2);
+    }
+);
+
+/// A session that was admitted when nothing was written yet stands still, and adds its record when the ring has gone round.
+fn the_ring_goes_round(built: Built) {
+    let model = Model::new(3, 2, 2, built);
+    let theirs = model.clone();
+    let slow = spawn(move || theirs.append(1));
+    for _ in 0..3 {
+        model.append(0);
+        model.lead();
+    }
+    slow.join().expect("slow");
+    model.ends_with(4);
+}
+
+checked!(
+    /// Bytes of the ring are used again only by those who know that they were written out.
+    loom_the_ring_goes_round explore_the_ring_goes_round miri_the_ring_goes_round,
+    Some(2),
+    || the_ring_goes_round(Built::default())
+);
+
+/// Two sessions want the last block, by compare-and-swap.
+fn one_is_refused(built: Built) {
+    let model = Model::new(1, 2, 0, built);
+    let theirs = model.clone();
+    let other = spawn(move || theirs.try_append(1).is_ok());
+    let own = model.try_append(0).is_ok();
+    let other = other.join().expect("other");
+    assert!(own != other, "one block, one record");
+    model.ends_with(1);
+}
+
+checked!(
+    /// A session that is refused after its announcement takes it back, and holds up no scan.
+    loom_one_is_refused explore_one_is_refused miri_one_is_refused,
+    Some(2),
+    || one_is_refused(Built::default())
+);
+
+/// A session ends, and another thread gets its slot.
+fn a_slot_is_handed_on(built: Built) {
+    let model = Model::new(4, 1, 2, built);
+    let free = Arc::new(Mutex::new(None));
+    let (theirs, given) = (model.clone(), free.clone());
+    let first = spawn(move || {
+        theirs.append(0);
+        *given.lock().expect("not poisoned") = Some(0);
+    });
+    let theirs = model.clone();
+    let second = spawn(move || {
+        let slot = free.lock().expect("not poisoned").take().unwrap_or(1);
+        theirs.marks.open(slot);
+        theirs.append(slot);
+    });
+    model.lead();
+    first.join().expect("first");
+    second.join().expect("second");
+    model.ends_with(2);
+}
+
+checked!(
+    /// A mark that another thread uses after its first owner covers both.
+    loom_a_slot_is_handed_on explore_a_slot_is_handed_on miri_a_slot_is_handed_on,
+    Some(2),
+    || a_slot_is_handed_on(Built::default())
+);
+
+/// The checkers notice each mutant.
+#[cfg(any(loom, katydid_explore))]
+mod mutants {
+    use super::*;
+    use crate::checking::{By, catches};
+    use crate::noticed;
+
+    noticed!(
+        loom_catches_mutants_of_the_marks explore_catches_mutants_of_the_marks,
+        [
+            (Mutant::RelaxedAnnounce, By::Both),
+            (Mutant::NoAnnounce, By::Explorer),
+            (Mutant::RelaxedReserve, By::Explorer),
+            (Mutant::ReleaseOnlyReserve, By::Explorer),
+            (Mutant::RelaxedFinish, By::Explorer),
+            (Mutant::NeverWithdrawn, By::Both),
+            (Mutant::MarksCutoffLast, By::Both),
+        ],
+        |mutant| {
+            let built = move || Built::with(mutant);
+            match mutant {
+                Mutant::RelaxedAnnounce => catches(2, move || two_appends_and_scans(built())),
+                Mutant::ReleaseOnlyReserve => catches(2, move || the_ring_goes_round(built())),
+                Mutant::NeverWithdrawn => catches(2, move || one_is_refused(built())),
+                _ => catches(2, move || two_appenders_and_a_scan(built())),
+            }
+        }
+    );
+}

@@ -1,0 +1,48 @@
+//! Inserter `mutex`: one lock around reservation and copy (Johnson et al., Aether, Algorithm 1).
+//!
+//! No holes, so nothing to find: what is reserved is filled when the lock is released. The yardstick for the others.
+
+use super::{AppendClass, Inserter, LogBuffer, PhysicalRecord, Scan, Stalled};
+use crate::lsn::Lsn;
+use crate::sync_shim::Mutex;
+use std::sync::PoisonError;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(super) struct MutexInserter {
+    /// Guards `reserved` and `filled`, and the ring between them. A leaf latch.
+    turn: Mutex<()>,
+}
+
+impl Default for MutexInserter {
+    fn default() -> Self {
+        MutexInserter { turn: Mutex::new(()) }
+    }
+}
+
+impl Inserter for MutexInserter {
+    fn open(&self, _slot: usize) {}
+
+    fn insert(
+        &self,
+        buffer: &LogBuffer,
+        _: usize,
+        record: &mut PhysicalRecord<'_>,
+        class: AppendClass,
+    ) -> Result<Lsn, Stalled> {
+        let bytes = record.bytes();
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = buffer.frontiers.reserved();
+        buffer.admission.admit(start.get(), bytes, class)?;
+        // SAFETY: under the lock, bytes from `start` are nobody else's (rule 1 of the ring), and admission has let them in.
+        unsafe { record.copy_to(&buffer.ring, start) };
+        buffer.frontiers.advance_reserved_and_filled(start.get() + bytes);
+        Ok(start)
+    }
+
+    fn scan(&self, buffer: &LogBuffer) -> Scan {
+        // Both are stored sequentially consistently under the lock, `reserved` first; whoever wished has left the lock.
+        let cutoff = buffer.frontiers.reserved().get();
+        Scan { cutoff, filled: buffer.frontiers.filled().get().min(cutoff) }
+    }
+}

@@ -1,0 +1,34 @@
+//! The concurrent algorithms of Katydid, apart from everything that they work for: no I/O, no clock, no files.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`lsn`], [`durability`] | positions in the log, and the levels of safety of a record |
+//! | [`frontier`] | how far the log is reserved, filled, written and durable |
+//! | [`record`], [`checksum`] | physical records as bytes |
+//! | [`ring`] | the bytes of the log buffer |
+//! | [`insert`] | the nine designs that reserve and fill, and admission before them |
+//! | [`rig`], [`sizes`] | an inserter without a log around it, for measuring |
+//! | [`sync_shim`] | the only place that names atomics, fences, parking and yielding |
+//! | [`checking`] | one test body under loom, the explorer or real threads |
+//!
+//! Every module is written against [`sync_shim`]. So the very code of production runs under loom (`--cfg loom`), under the explorer of all
+//! interleavings (`--cfg katydid_explore`), and on the simulated machine of many cores. For that machine `crates/manycore/kernels`
+//! compiles this crate's sources a second time (`--cfg katydid_simulated`).
+//!
+//! This crate is internal to Katydid: its items are public for the crates above it, and change without notice. Use `katydid-wal` or `katydid`.
+
+pub mod checking;
+pub mod checksum;
+pub mod counter;
+pub mod durability;
+#[cfg(katydid_explore)]
+pub mod explore;
+pub mod frontier;
+pub mod insert;
+pub mod lsn;
+pub mod record;
+pub mod rig;
+pub mod ring;
+pub mod sizes;
+pub mod sync_shim;
+pub mod words;

@@ -1,0 +1,501 @@
+//! The physical record: a 48-byte header and its payload, as bytes.
+//!
+//! Pure; any thread. `docs/log-format.md` draws it.
+//!
+//! ```text
+//! 0     4     8     16            20     21      22         24    32     40        48
+//! | len | sum | lsn | incarnation | kind | flags | reserved | txn | prev | durable | payload ... | zeros to 8 |
+//! ```
+//!
+//! 1. The sum covers `len` and everything from `incarnation` to the end of the payload. It does not cover `lsn`, so it
+//!    is computed before the position is known; `lsn` is compared with the position the record is read at instead.
+//! 2. `durable` is covered, so it is the durable frontier as read *before* the reservation. Older than true is harmless:
+//!    recovery uses it only as a lower bound.
+//! 3. Only the position remains to be written between reservation and copy.
+//! 4. `len` is checked against [`PHYSICAL_BYTES_MAX`] before anything is read or allocated by it.
+//! 5. In memory (bit 3 of `flags`) the sum is bound to the position: single words of what was being written may arrive, and the word with the
+//!    position alone would otherwise make a valid record of an old one that lies there. On a device it arrives with its neighbours.
+//! 6. A record that lies apart (bit 2 of `flags`; bits 0 and 1 say which part it is) takes one step of 8 of the positions, however long it
+//!    is, and its `lsn` is zero where it is kept: readers put in the position that they came by (`nvram/entries.rs`).
+
+mod fragment;
+
+pub use fragment::{Link, split};
+
+use crate::checksum::{Sum, read_u32, read_u64};
+use crate::lsn::Lsn;
+use std::fmt;
+
+/// Bytes of a record's header.
+pub const HEADER_BYTES: usize = 48;
+/// Records start at multiples of this.
+pub const RECORD_ALIGNMENT: usize = 8;
+/// Most bytes of one record, header and payload: 64 MiB. Larger ones are refused.
+pub const RECORD_BYTES_MAX: usize = 64 << 20;
+/// Most bytes of one physical record, header and payload, whatever the options: 64 KiB.
+pub const PHYSICAL_BYTES_MAX: usize = 64 << 10;
+/// Where the sum of a header's tail begins.
+const SUMMED_FROM: usize = 16;
+
+/// What a record is about. Kinds below [`Kind::USER`] belong to the log itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Kind(u8);
+
+impl Kind {
+    /// The first kind of those that users may give any meaning.
+    pub const USER: Kind = Kind(16);
+    /// First record after every recovery: from here on a larger incarnation is valid.
+    pub const RESTART: Kind = Kind(1);
+    /// Last record of a closed log; remembers its durable frontier.
+    pub const MARK: Kind = Kind(2);
+    /// Fills reserved bytes that nobody needed.
+    pub const PADDING: Kind = Kind(3);
+
+    /// The kind of this number. Only those from [`Kind::USER`] on can be appended.
+    pub const fn new(number: u8) -> Self {
+        Kind(number)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+
+    /// Whether users may append it.
+    pub const fn is_user(self) -> bool {
+        self.0 >= Self::USER.0
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Kind::RESTART => f.pad("restart"),
+            Kind::MARK => f.pad("mark"),
+            Kind::PADDING => f.pad("padding"),
+            Kind(number) => number.fmt(f),
+        }
+    }
+}
+
+/// Which part of a logical record a physical one is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// All of it.
+    Whole,
+    /// The first fragment of several.
+    First,
+    /// A fragment between.
+    Middle,
+    /// The last fragment: its LSN is the logical record's identity.
+    Last,
+}
+
+impl Part {
+    const fn to_flags(self) -> u8 {
+        match self {
+            Part::Whole => 0,
+            Part::First => 1,
+            Part::Middle => 2,
+            Part::Last => 3,
+        }
+    }
+
+    const fn from_flags(flags: u8) -> Option<Self> {
+        match flags {
+            0 => Some(Part::Whole),
+            1 => Some(Part::First),
+            2 => Some(Part::Middle),
+            3 => Some(Part::Last),
+            _ => None,
+        }
+    }
+}
+
+/// Where a record's bytes lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Layout {
+    /// At its position, and it takes as many positions as it has bytes.
+    #[default]
+    InLine,
+    /// The same, in memory of which single words may arrive (rule 5).
+    InMemory,
+    /// Elsewhere. What lies at its position names the place, and is [`RECORD_ALIGNMENT`] long (rule 6).
+    Apart,
+}
+
+impl Layout {
+    /// The flags, where `flags` lies in a header.
+    const APART: u8 = 1 << 2;
+    const IN_MEMORY: u8 = 1 << 3;
+    const FLAGS: u8 = Self::APART | Self::IN_MEMORY;
+    /// Where `flags` lies.
+    const FLAGS_AT: usize = 21;
+
+    const fn to_flags(self) -> u8 {
+        match self {
+            Layout::InLine => 0,
+            Layout::InMemory => Self::IN_MEMORY,
+            Layout::Apart => Self::APART,
+        }
+    }
+
+    /// What these flags say of it, whatever else they say.
+    const fn is_in(self, flags: u8) -> bool {
+        flags & Self::FLAGS == self.to_flags()
+    }
+
+    /// Whether a header that begins with `head` says so.
+    pub fn is_of(self, head: &[u8; HEADER_BYTES]) -> bool {
+        self.is_in(head[Self::FLAGS_AT])
+    }
+
+    /// How many positions a record of so many bytes takes, padding included.
+    #[inline(always)]
+    pub const fn positions(self, padded: u64) -> u64 {
+        match self {
+            Layout::InLine | Layout::InMemory => padded,
+            Layout::Apart => RECORD_ALIGNMENT as u64,
+        }
+    }
+}
+
+/// `bytes` rounded up to where the next record may start.
+pub const fn padded_len(bytes: usize) -> usize {
+    bytes.next_multiple_of(RECORD_ALIGNMENT)
+}
+
+/// What the sum of a record in memory is mixed with (rule 5). Positions that are the size of a ring apart, a power of two up to 16 GiB,
+/// have different ones; and what a ring has at a place is of the lap before, for each lap overwrites the one before it.
+#[inline(always)]
+fn bound_to(lsn: Lsn) -> u32 {
+    let step = lsn.get() / RECORD_ALIGNMENT as u64;
+    ((step ^ step >> 32) as u32).wrapping_mul(0x9e37_79b1)
+}
+
+/// What a header says that its writer chooses; the rest follows from the payload and the position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeaderFields {
+    /// Incarnation of the log it is written in.
+    pub incarnation: u32,
+    /// What it is about.
+    pub kind: Kind,
+    /// Its transaction, as its appender names it.
+    pub txn: u64,
+    /// The previous record of the transaction, as its appender names it.
+    pub prev: Lsn,
+    /// The durable frontier, read before the reservation (rule 2).
+    pub durable: Lsn,
+    /// How the log keeps its records.
+    pub layout: Layout,
+}
+
+/// A physical record that is complete but for its position.
+#[derive(Debug, Clone, Copy)]
+pub struct PreparedRecord {
+    /// The header's words but for the second, the position.
+    words: [u64; HEADER_BYTES / 8 - 1],
+    /// A fragment's.
+    link: Option<[u8; Link::BYTES]>,
+    len: u32,
+}
+
+impl PreparedRecord {
+    /// The header, once the position is known.
+    #[inline(always)]
+    pub fn header(&self, lsn: Lsn) -> [u8; HEADER_BYTES] {
+        let [mut front, what, txn, prev, durable] = self.words;
+        if what & u64::from(Layout::IN_MEMORY) << 40 != 0 {
+            front ^= u64::from(bound_to(lsn)) << 32;
+        }
+        let mut header = [0; HEADER_BYTES];
+        let fields = header.as_chunks_mut().0.iter_mut().zip([front, lsn.get(), what, txn, prev, durable]);
+        fields.for_each(|(field, word)| *field = word.to_le_bytes());
+        header
+    }
+
+    /// What lies between header and payload: a fragment's link.
+    #[inline]
+    pub fn link(&self) -> &[u8] {
+        self.link.as_ref().map_or(&[], |link| link)
+    }
+
+    /// Header and link.
+    pub fn head(&self, lsn: Lsn) -> Vec<u8> {
+        [&self.header(lsn)[..], self.link()].concat()
+    }
+
+    /// Bytes of the record, header included, without padding.
+    #[inline]
+    #[expect(clippy::len_without_is_empty, reason = "a record has a header")]
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Bytes to reserve. Those between [`PreparedRecord::len`] and here must be written as zeros.
+    pub fn padded(&self) -> usize {
+        padded_len(self.len())
+    }
+}
+
+/// Prepares a header over `payload`, whose bytes (with the link) must not exceed what one physical record may take.
+// Inlined, and in whole words, so that the fields stay in registers: bytes that are read back at once, in another width than they were
+// stored in, cost more than their sum does.
+#[inline(always)]
+pub fn prepare_header<'a>(
+    fields: &HeaderFields,
+    part: Part,
+    link: Option<Link>,
+    payload: impl Iterator<Item = &'a [u8]> + Clone,
+) -> PreparedRecord {
+    let link = link.map(Link::encode);
+    let link_bytes = link.map_or(0, |link| link.len());
+    let len = HEADER_BYTES + link_bytes + payload.clone().map(<[u8]>::len).sum::<usize>();
+    assert!(len <= PHYSICAL_BYTES_MAX, "a physical record of {len} bytes");
+    let flags = part.to_flags() | fields.layout.to_flags();
+    let what = u64::from(fields.incarnation) | u64::from(fields.kind.get()) << 32 | u64::from(flags) << 40;
+    let words = [what, fields.txn, fields.prev.get(), fields.durable.get()];
+    let mut summed = [0; HEADER_BYTES - SUMMED_FROM];
+    summed.as_chunks_mut().0.iter_mut().zip(words).for_each(|(field, word)| *field = word.to_le_bytes());
+    let mut sum = Sum::new();
+    sum.update(&(len as u32).to_le_bytes());
+    sum.update(&summed);
+    if let Some(link) = &link {
+        sum.update(link);
+    }
+    payload.for_each(|slice| sum.update(slice));
+    let front = len as u64 | u64::from(sum.finish()) << 32;
+    let [what, txn, prev, durable] = words;
+    PreparedRecord { words: [front, what, txn, prev, durable], link, len: len as u32 }
+}
+
+/// A decoded header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Bytes of the physical record, header included, without padding.
+    pub len: u32,
+    /// Position the record starts at.
+    pub lsn: Lsn,
+    /// Incarnation of the log it was written in.
+    pub incarnation: u32,
+    /// What it is about.
+    pub kind: Kind,
+    /// Which part of a logical record it is.
+    pub part: Part,
+    /// Transaction, as given by whoever appended it.
+    pub txn: u64,
+    /// Previous record of the transaction, as given by whoever appended it.
+    pub prev: Lsn,
+    /// The log was known to be durable up to here when the record was made.
+    pub durable: Lsn,
+    layout: Layout,
+}
+
+impl Header {
+    /// Bytes of the log's memory or files that the record takes.
+    pub fn padded(&self) -> u64 {
+        padded_len(self.len as usize) as u64
+    }
+
+    /// Where the next record starts.
+    pub fn end(&self) -> Lsn {
+        self.lsn.plus(self.layout.positions(self.padded()))
+    }
+}
+
+/// A physical record found valid.
+#[derive(Debug, Clone, Copy)]
+pub struct Decoded<'a> {
+    /// What its header says.
+    pub header: Header,
+    /// Everything after the header, a fragment's link included.
+    pub body: &'a [u8],
+}
+
+impl Decoded<'_> {
+    /// How the record says that the log keeps its records.
+    pub fn layout(&self) -> Layout {
+        self.header.layout
+    }
+}
+
+/// Why bytes are no valid record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Invalid {
+    /// Cannot be told before this many bytes are there.
+    Short(usize),
+    /// The position in it is not where it is: nothing of this use of the file was written here.
+    Position,
+    /// A length no record has.
+    Length,
+    /// The sum does not match.
+    Sum,
+    /// The sum matches, but a field has a value this version does not know.
+    Field,
+}
+
+impl Invalid {
+    /// The reason in words, for messages.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Invalid::Short(_) => "the log ends inside it",
+            Invalid::Position => "it carries another position",
+            Invalid::Length => "its length is out of range",
+            Invalid::Sum => "its checksum does not match",
+            Invalid::Field => "it has an unknown kind or flag",
+        }
+    }
+}
+
+/// Decodes the physical record at the start of `bytes`, which were read at `at` where records lie so. One that says that it lies otherwise is
+/// none: what follows it would be looked for elsewhere.
+pub fn decode(bytes: &[u8], at: Lsn, layout: Layout) -> Result<Decoded<'_>, Invalid> {
+    let Some(head) = bytes.first_chunk::<HEADER_BYTES>() else { return Err(Invalid::Short(HEADER_BYTES)) };
+    // First the test that nearly everything fails which is no record: it makes searching for records fast.
+    if read_u64(head, 8) != at.get() {
+        return Err(Invalid::Position);
+    }
+    let len = read_u32(head, 0);
+    let wanted = len as usize;
+    if !(HEADER_BYTES..=PHYSICAL_BYTES_MAX).contains(&wanted) || at.checked_add(len.into()).is_none() {
+        return Err(Invalid::Length);
+    }
+    let Some(record) = bytes.get(..wanted) else { return Err(Invalid::Short(wanted)) };
+    let mut sum = Sum::new();
+    sum.update(&record[0..4]);
+    sum.update(&record[SUMMED_FROM..]);
+    let bound = if layout == Layout::InMemory { bound_to(at) } else { 0 };
+    if sum.finish() ^ bound != read_u32(head, 4) {
+        return Err(Invalid::Sum);
+    }
+    let kind = Kind(head[20]);
+    let flags = head[Layout::FLAGS_AT];
+    let Some(part) = Part::from_flags(flags & !Layout::FLAGS) else { return Err(Invalid::Field) };
+    let link_bytes = if part == Part::Whole { 0 } else { Link::BYTES };
+    if !layout.is_in(flags) || kind.get() == 0 || head[22..24] != [0, 0] || wanted < HEADER_BYTES + link_bytes
+    {
+        return Err(Invalid::Field);
+    }
+    let header = Header {
+        len,
+        lsn: at,
+        incarnation: read_u32(head, 16),
+        kind,
+        part,
+        txn: read_u64(head, 24),
+        prev: Lsn::new(read_u64(head, 32)),
+        durable: Lsn::new(read_u64(head, 40)),
+        layout,
+    };
+    Ok(Decoded { header, body: &record[HEADER_BYTES..] })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields() -> HeaderFields {
+        let layout = Layout::InLine;
+        HeaderFields {
+            incarnation: 7,
+            kind: Kind::new(20),
+            txn: 11,
+            prev: Lsn::new(64),
+            durable: Lsn::new(32),
+            layout,
+        }
+    }
+
+    fn whole(payload: &[&[u8]], lsn: Lsn) -> Vec<u8> {
+        let prepared = prepare_header(&fields(), Part::Whole, None, payload.iter().copied());
+        let mut bytes = prepared.head(lsn);
+        payload.iter().for_each(|slice| bytes.extend_from_slice(slice));
+        assert_eq!(bytes.len(), prepared.len());
+        bytes.resize(prepared.padded(), 0);
+        bytes
+    }
+
+    #[test]
+    fn what_was_encoded_is_decoded() {
+        for size in [0, 1, 7, 8, 100, 219, 220, 221, 5000] {
+            let payload = vec![0x5a; size];
+            let lsn = Lsn::new(4096);
+            let (left, right) = payload.split_at(size / 3);
+            let bytes = whole(&[left, right], lsn);
+            assert_eq!(bytes.len() % 8, 0);
+            let decoded = decode(&bytes, lsn, Layout::InLine).unwrap();
+            assert_eq!(decoded.body, &payload[..]);
+            assert_eq!(decoded.header.end(), Lsn::new(4096 + bytes.len() as u64));
+            assert_eq!(
+                (decoded.header.txn, decoded.header.prev.get(), decoded.header.durable.get()),
+                (11, 64, 32)
+            );
+            assert_eq!((decoded.header.kind, decoded.header.incarnation), (Kind::new(20), 7));
+        }
+    }
+
+    #[test]
+    fn every_damaged_bit_is_noticed() {
+        let lsn = Lsn::new(800);
+        let bytes = whole(&[b"thirteen bytes"], lsn);
+        let len = HEADER_BYTES + 14;
+        for bit in 0..len * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode(&damaged, lsn, Layout::InLine).is_err(), "bit {bit}");
+        }
+        assert_eq!(decode(&bytes, Lsn::new(808), Layout::InLine).unwrap_err(), Invalid::Position);
+        for cut in 0..len {
+            assert!(
+                matches!(decode(&bytes[..cut], lsn, Layout::InLine), Err(Invalid::Short(_))),
+                "cut at {cut}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_record_that_lies_apart_takes_one_step() {
+        let fields = HeaderFields { layout: Layout::Apart, ..fields() };
+        let prepared = prepare_header(&fields, Part::Whole, None, std::iter::once(&b"payload"[..]));
+        let mut bytes = prepared.head(Lsn::new(800));
+        bytes.extend_from_slice(b"payload");
+        let header = decode(&bytes, Lsn::new(800), Layout::Apart).unwrap().header;
+        assert_eq!((header.layout, header.part, header.end()), (Layout::Apart, Part::Whole, Lsn::new(808)));
+        assert_eq!((header.len, header.padded()), (55, 56));
+        assert_eq!(decode(&bytes, Lsn::new(800), Layout::InLine).unwrap_err(), Invalid::Field);
+    }
+
+    #[test]
+    fn the_position_alone_makes_no_valid_record_of_an_old_one_in_memory() {
+        let fields = HeaderFields { layout: Layout::InMemory, ..fields() };
+        let prepared = prepare_header(&fields, Part::Whole, None, std::iter::once(&b"payload!"[..]));
+        let ring = 1 << 20;
+        let old = Lsn::new(800);
+        let mut bytes = prepared.head(old);
+        bytes.extend_from_slice(b"payload!");
+        let header = decode(&bytes, old, Layout::InMemory).expect("valid where it is").header;
+        assert_eq!((header.layout, header.end()), (Layout::InMemory, Lsn::new(856)));
+        for laps in [1, 2, 3, 1000, 1 << 11] {
+            let new = Lsn::new(800 + laps * ring);
+            bytes[8..16].copy_from_slice(&new.get().to_le_bytes());
+            assert_eq!(decode(&bytes, new, Layout::InMemory).unwrap_err(), Invalid::Sum, "{laps} laps");
+        }
+        // Nor is one of memory valid elsewhere, or one of a device in memory.
+        assert!(decode(&prepared.head(old), old, Layout::InLine).is_err());
+        assert!(decode(&whole(&[b"x"], old), old, Layout::InMemory).is_err());
+    }
+
+    #[test]
+    fn an_unknown_flag_under_a_good_sum_is_refused() {
+        let lsn = Lsn::new(8);
+        for (at, value) in [(21, 4), (21, 8), (21, 12), (21, 16), (22, 1), (20, 0)] {
+            let mut bytes = whole(&[b"x"], lsn);
+            bytes[at] = value;
+            let mut sum = Sum::new();
+            sum.update(&bytes[0..4]);
+            sum.update(&bytes[16..49]);
+            bytes[4..8].copy_from_slice(&sum.finish().to_le_bytes());
+            assert_eq!(decode(&bytes, lsn, Layout::InLine).unwrap_err(), Invalid::Field);
+        }
+    }
+}

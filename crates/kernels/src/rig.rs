@@ -1,0 +1,187 @@
+//! An inserter and a ring without a log around them: what the speed of inserters is measured with.
+//!
+//! Compiled twice, like the inserters: for real threads (the bench command `log-insert`), and for those of the simulated machine (`crates/manycore`).
+//!
+//! The device is memory that takes no time: whoever is refused room, by the ring's end or the run-ahead limit, lets the inserter find out
+//! what is filled and declares that written and durable, as the log's leaders do. There is no thread of its own for that, but for designs
+//! that have a tracker: then one more thread may run [`Rig::track`], as one of the log does.
+
+use crate::frontier::Frontiers;
+use crate::insert::{
+    self, Admission, AppendClass, BufferSizes, Design, Inserter, LogBuffer, PhysicalRecord, Stalled,
+};
+use crate::lsn::Lsn;
+use crate::record::{HEADER_BYTES, HeaderFields, Kind, Layout, Part, PreparedRecord, prepare_header, split};
+use crate::ring::Ring;
+use crate::sync_shim::{AtomicBool, Ordering, pause};
+use crossbeam_utils::CachePadded;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct Rig {
+    buffer: LogBuffer,
+    inserter: Box<dyn Inserter>,
+    physical_bytes_max: usize,
+    /// Held while somebody makes room.
+    draining: CachePadded<AtomicBool>,
+    /// Which sessions are in use. A leaf latch, taken before and after measuring only.
+    used: Mutex<Box<[bool]>>,
+}
+
+/// A session of a [`Rig`], which is used by one thread at a time: two would write over each other's records.
+#[derive(Debug)]
+pub struct RigSession<'a> {
+    rig: &'a Rig,
+    number: usize,
+}
+
+impl Rig {
+    /// For sessions `0..sessions`, with a log buffer of these sizes.
+    pub fn new(design: &Design, sizes: &BufferSizes, sessions: usize) -> Rig {
+        let rig = Rig {
+            buffer: LogBuffer {
+                frontiers: Frontiers::at(Lsn::ZERO),
+                ring: Ring::new(sizes.ring_bytes),
+                admission: Admission::new(sizes),
+            },
+            inserter: design.inserter(sizes, 1, Lsn::ZERO),
+            physical_bytes_max: sizes.physical_bytes_max(),
+            draining: CachePadded::new(AtomicBool::new(false)),
+            used: Mutex::new(vec![false; sessions].into()),
+        };
+        (0..sessions).for_each(|session| rig.inserter.open(session));
+        rig.buffer.admission.refresh(&rig.buffer.frontiers, Lsn::LIMIT);
+        rig
+    }
+
+    /// The session of this number, until it is dropped.
+    ///
+    /// # Panics
+    /// If there is no such session, or it is in use.
+    pub fn session(&self, number: usize) -> RigSession<'_> {
+        let used = self.used().get_mut(number).map(|used| std::mem::replace(used, true));
+        assert_eq!(used, Some(false), "session {number} is there and not in use");
+        RigSession { rig: self, number }
+    }
+
+    fn used(&self) -> MutexGuard<'_, Box<[bool]>> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes reserved so far, headers and paddings included.
+    pub fn bytes(&self) -> u64 {
+        self.buffer.frontiers.reserved().get()
+    }
+
+    /// Finds out how far the log is filled.
+    pub fn filled(&self) -> u64 {
+        self.inserter.scan(&self.buffer).filled
+    }
+
+    /// Bytes that the filled frontier went by crawling, and by hopping, in the design that does.
+    pub fn travelled(&self) -> (u64, u64) {
+        let effort = self.inserter.effort();
+        (effort.crawled, effort.hopped)
+    }
+
+    /// Whether this design has work for a thread that calls [`Rig::track`].
+    pub fn tracks(&self) -> bool {
+        self.inserter.tracker().is_some()
+    }
+
+    /// Finds out what is filled, and makes room there, whenever much was inserted; until [`Rig::stop_tracking`].
+    pub fn track(&self) {
+        insert::track(&*self.inserter, &self.buffer, || {
+            self.drain_alone();
+        });
+    }
+
+    /// Ends [`Rig::track`], for good.
+    pub fn stop_tracking(&self) {
+        if let Some(tracker) = self.inserter.tracker() {
+            tracker.stop();
+        }
+    }
+
+    fn fields(&self) -> HeaderFields {
+        let durable = self.buffer.frontiers.durable();
+        HeaderFields {
+            incarnation: 1,
+            kind: Kind::USER,
+            txn: 1,
+            prev: Lsn::ZERO,
+            durable,
+            layout: Layout::InLine,
+        }
+    }
+
+    /// One thread at a time for each session, hence private: [`RigSession`] sees to it.
+    fn insert_piece(&self, session: usize, prepared: &PreparedRecord, payload: &[&[u8]]) -> Lsn {
+        let mut record = PhysicalRecord { prepared, payload, after: Lsn::ZERO };
+        let mut step = 0;
+        loop {
+            match self.inserter.insert(&self.buffer, session, &mut record, AppendClass::Normal) {
+                Ok(start) => return start,
+                Err(Stalled) => self.make_room(&mut step),
+            }
+        }
+    }
+
+    #[cold]
+    fn make_room(&self, step: &mut u32) {
+        if self.drain_alone() {
+            return;
+        }
+        // Somebody else is at it, or has a hole to fill.
+        pause(*step);
+        *step += 1;
+    }
+
+    /// Whether there is more room than before; not if somebody else is at it.
+    fn drain_alone(&self) -> bool {
+        if self.draining.load(Ordering::Relaxed) || self.draining.swap(true, Ordering::Acquire) {
+            return false;
+        }
+        let moved = self.drain();
+        self.draining.store(false, Ordering::Release);
+        moved
+    }
+
+    fn drain(&self) -> bool {
+        let frontiers = &self.buffer.frontiers;
+        let filled = Lsn::new(self.inserter.scan(&self.buffer).filled);
+        let moved = filled > frontiers.written();
+        if moved {
+            frontiers.advance_written(filled);
+            frontiers.advance_durable(filled);
+            self.buffer.admission.refresh(frontiers, Lsn::LIMIT);
+        }
+        moved
+    }
+}
+
+impl RigSession<'_> {
+    /// Inserts a record with this payload; what does not fit one physical record goes as fragments, as in the log.
+    pub fn insert(&mut self, payload: &[u8]) {
+        let (rig, number) = (self.rig, self.number);
+        if HEADER_BYTES + payload.len() <= rig.physical_bytes_max {
+            let prepared = prepare_header(&rig.fields(), Part::Whole, None, std::iter::once(payload));
+            rig.insert_piece(number, &prepared, &[payload]);
+            return;
+        }
+        let parts = [payload];
+        let fragments = split(&parts, rig.physical_bytes_max).expect("a payload within the log's limit");
+        let mut previous = Lsn::ZERO;
+        for fragment in fragments {
+            let slices: Vec<&[u8]> = fragment.slices().collect();
+            previous = rig.insert_piece(number, &fragment.prepare(&rig.fields(), previous), &slices);
+        }
+    }
+}
+
+impl Drop for RigSession<'_> {
+    fn drop(&mut self) {
+        self.rig.used()[self.number] = false;
+    }
+}

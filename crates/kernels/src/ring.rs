@@ -1,0 +1,228 @@
+//! The ring of bytes of the log buffer: position `lsn` lies at `lsn % size`.
+//!
+//! Written by inserters, read by whoever writes to the device. Rules that make the unsynchronised bytes sound:
+//!
+//! 1. Bytes `[start, end)` are written only by the one that reserved them, between its reservation and the moment it
+//!    says so (a clean mark, or the inserter's unlock, both Release).
+//! 2. Bytes are read only below the filled frontier, which is computed from those (Acquire).
+//! 3. Position `p + size` is reserved only once the written frontier has passed the 4 KiB block of `p` (class, before
+//!    the reservation; Acquire on `written`), so a byte is never written while it may be read, or before it has been.
+//! 4. The block that holds the filled frontier is never read in place as a whole, for its upper part may be being
+//!    written: its filled part is copied out.
+//!
+//! 5. The ring of a log in NVRAM lies there ([`NvramRing`]). Then rule 3 holds with "the start of the log" for "written". Such a ring has no
+//!    bytes here, and neither has the ring of a log whose records lie apart: the functions that touch bytes panic then.
+//! 6. No access leaves the buffer, whatever the caller says: a length beyond the ring's size is a panic, in release builds too.
+//!
+//! A crash loses the ring: what was not written is gone, and nobody was told that it was not.
+
+use crate::lsn::Lsn;
+use crate::record::Layout;
+use crate::sync_shim::copy_bytes;
+use memory::RingMemory;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+mod memory;
+
+/// A ring whose bytes lie in NVRAM, as inserters and opening use it.
+pub trait NvramRing: Debug + Send + Sync {
+    /// The size of the ring in bytes, a power of two.
+    fn bytes(&self) -> u64;
+
+    /// Copies `bytes` to position `at`. They need not be persisted by it.
+    ///
+    /// # Safety
+    /// The caller owns the reservation of these bytes (rule 1), and admission let it in (rule 3).
+    unsafe fn write(&self, at: Lsn, bytes: &[u8]);
+
+    /// The record in `[from, to)` was copied and is about to count as filled. Persists it, if the log persists records as they are appended.
+    fn copied(&self, from: Lsn, to: Lsn);
+}
+
+/// The ring.
+#[derive(Debug)]
+pub struct Ring {
+    place: Place,
+    mask: u64,
+}
+
+/// Where its bytes are.
+#[derive(Debug)]
+enum Place {
+    /// Here: as many as its size.
+    Memory(RingMemory),
+    Nvram(Arc<dyn NvramRing>),
+    /// There are none: only its size counts.
+    Apart,
+}
+
+impl Ring {
+    /// A ring of `size` bytes, a power of two and a multiple of 4,096.
+    pub fn new(size: usize) -> Self {
+        assert!(size.is_power_of_two() && size >= 4096, "options are validated before");
+        Ring { place: Place::Memory(RingMemory::new(size)), mask: size as u64 - 1 }
+    }
+
+    /// The ring of a log in NVRAM. Nothing is read back from it: records are put into it by the calls of [`NvramRing`].
+    pub fn in_nvram(nvram: Arc<dyn NvramRing>) -> Self {
+        Ring { mask: nvram.bytes() - 1, place: Place::Nvram(nvram) }
+    }
+
+    /// What stands for the ring of a log whose records lie apart: only its size counts.
+    pub fn of_entries(size: u64) -> Self {
+        Ring { place: Place::Apart, mask: size - 1 }
+    }
+
+    /// The ring in NVRAM, if it lies there.
+    #[inline(always)]
+    pub fn nvram(&self) -> Option<&dyn NvramRing> {
+        match &self.place {
+            Place::Nvram(nvram) => Some(&**nvram),
+            Place::Memory(_) | Place::Apart => None,
+        }
+    }
+
+    /// How records lie in it.
+    pub fn layout(&self) -> Layout {
+        if self.nvram().is_some() { Layout::InMemory } else { Layout::InLine }
+    }
+
+    /// The size of the ring in bytes.
+    pub fn size(&self) -> u64 {
+        self.mask + 1
+    }
+
+    /// The first byte of the buffer, which is as long as the ring's size (rule 5).
+    #[inline(always)]
+    fn base(&self) -> *mut u8 {
+        match &self.place {
+            Place::Memory(bytes) => bytes.base(),
+            Place::Nvram(_) | Place::Apart => has_no_bytes(),
+        }
+    }
+
+    /// Copies `parts`, one after the other, to position `at`, and `zeros` zero bytes behind them.
+    ///
+    /// # Safety
+    /// The caller owns the reservation of all these bytes (rule 1), and admission let it in (rule 3).
+    #[inline(always)]
+    pub unsafe fn fill(&self, at: Lsn, parts: &[&[u8]], zeros: usize) {
+        let mut at = at.get();
+        for part in parts {
+            // SAFETY: passed on.
+            unsafe { self.copy_in(at, part) };
+            at += part.len() as u64;
+        }
+        if zeros > 0 {
+            // SAFETY: passed on.
+            unsafe { self.copy_in(at, &[0; 8][..zeros]) };
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn copy_in(&self, at: u64, from: &[u8]) {
+        let size = self.mask as usize + 1;
+        let offset = (at & self.mask) as usize;
+        assert!(from.len() <= size, "a reservation is never larger than the ring");
+        let base = self.base();
+        // SAFETY: both copies stay inside the buffer, which is `size` long (rule 6) and which no slice borrows where the caller owns it (rules 1 to 3); `from` is not
+        // part of the buffer.
+        unsafe {
+            if from.len() <= size - offset {
+                // By itself, for where the length is a constant this is a few instructions.
+                copy_bytes(from.as_ptr(), base.add(offset), from.len());
+            } else {
+                let first = size - offset;
+                copy_bytes(from.as_ptr(), base.add(offset), first);
+                copy_bytes(from.as_ptr().add(first), base, from.len() - first);
+            }
+        }
+    }
+
+    /// The bytes `[from, to)` as at most two slices (the second is empty unless they wrap).
+    ///
+    /// # Safety
+    /// They are filled (rule 2), and `written` stays at or below `from` rounded up to a block while the slices live (rule 3).
+    pub unsafe fn slices(&self, from: Lsn, to: Lsn) -> (&[u8], &[u8]) {
+        let length = to.since(from) as usize;
+        let size = self.mask as usize + 1;
+        assert!(length <= size, "the ring holds no more than its size");
+        let offset = (from.get() & self.mask) as usize;
+        let first = length.min(size - offset);
+        let base = self.base().cast_const();
+        // SAFETY: in bounds as in `copy_in`; initialised since the buffer was zeroed; nobody writes them (rules 2 and 3).
+        unsafe {
+            (
+                std::slice::from_raw_parts(base.add(offset), first),
+                std::slice::from_raw_parts(base, length - first),
+            )
+        }
+    }
+
+    /// Copies the bytes `[from, from + into.len())`, which lie in one block, out of the ring.
+    ///
+    /// # Safety
+    /// As for [`Ring::slices`].
+    pub unsafe fn copy_out(&self, from: Lsn, into: &mut [u8]) {
+        // SAFETY: passed on.
+        let (first, second) = unsafe { self.slices(from, from.plus(into.len() as u64)) };
+        into[..first.len()].copy_from_slice(first);
+        into[first.len()..].copy_from_slice(second);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn has_no_bytes() -> ! {
+    panic!("the log's records do not lie in this ring");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    /// Also in a release build, where it wrote behind the buffer.
+    #[test]
+    fn what_is_longer_than_the_ring_is_refused() {
+        let ring = Ring::new(4096);
+        for at in [0, 8, 4088] {
+            let too_long = vec![1; 4097];
+            // SAFETY: one thread, nothing borrowed.
+            let fills = || unsafe { ring.fill(Lsn::new(at), &[&too_long], 0) };
+            catch_unwind(AssertUnwindSafe(fills)).expect_err("it is larger than the ring");
+            // SAFETY: as above.
+            let reads = || unsafe { ring.slices(Lsn::new(at), Lsn::new(at + 4097)).0.len() };
+            catch_unwind(AssertUnwindSafe(reads)).expect_err("it is larger than the ring");
+        }
+    }
+
+    #[test]
+    fn a_ring_without_bytes_here_is_neither_filled_nor_read() {
+        let ring = Ring::of_entries(4096);
+        for bytes in [&b"x"[..], b""] {
+            // SAFETY: one thread, nothing borrowed.
+            let fills = || unsafe { ring.fill(Lsn::new(8192), &[bytes], 0) };
+            catch_unwind(AssertUnwindSafe(fills)).expect_err("there is nothing to be filled");
+        }
+        // SAFETY: as above.
+        let reads = || unsafe { ring.slices(Lsn::ZERO, Lsn::new(8)).0.len() };
+        catch_unwind(AssertUnwindSafe(reads)).expect_err("there is nothing to be read");
+    }
+
+    #[test]
+    fn miri_a_record_wraps_and_comes_back() {
+        let ring = Ring::new(4096);
+        let at = Lsn::new(3 * 4096 - 10);
+        // SAFETY: one thread, nothing borrowed.
+        unsafe { ring.fill(at, &[b"0123456", b"789abcdef"], 5) };
+        let mut out = [1; 21];
+        // SAFETY: as above.
+        unsafe { ring.copy_out(at, &mut out) };
+        assert_eq!(&out, b"0123456789abcdef\0\0\0\0\0");
+        // SAFETY: as above.
+        let (first, second) = unsafe { ring.slices(at, at.plus(21)) };
+        assert_eq!((first, second), (&b"0123456789"[..], &b"abcdef\0\0\0\0\0"[..]));
+    }
+}

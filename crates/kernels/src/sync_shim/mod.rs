@@ -1,0 +1,33 @@
+//! The only place in this crate that names atomics, fences, parking and yielding.
+//!
+//! The kernels are written against what is exported here. So the very code that runs in production also runs under loom (`--cfg loom`),
+//! under the explorer of all interleavings (`--cfg katydid_explore`), and on the simulated machine (`--cfg katydid_simulated`, which
+//! `crates/manycore/kernels` sets). In production every item is std's own, at no cost.
+//!
+//! A world is a module that exports: `AtomicBool`, `AtomicU32`, `AtomicU64`, `AtomicUsize`, `Ordering`, `fence`, `Mutex`,
+//! `MutexGuard`, `Thread` (with `unpark`), `current`, `park`, `yield_now`, `spin_loop` and `PlainAccess`, each shaped like std's.
+//! Code that no checker runs (background threads' start and stop, rare slow paths) uses std's `Mutex` and `Condvar`.
+
+#[cfg(not(any(loom, katydid_explore, katydid_simulated)))]
+mod production;
+#[cfg(not(any(loom, katydid_explore, katydid_simulated)))]
+pub use production::*;
+
+#[cfg(all(loom, not(katydid_explore)))]
+mod under_loom;
+#[cfg(all(loom, not(katydid_explore)))]
+pub use under_loom::*;
+
+#[cfg(katydid_explore)]
+pub use crate::explore::{
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, PlainAccess, Thread, current,
+    fence, park, spin_loop, yield_now,
+};
+
+#[cfg(katydid_simulated)]
+pub use katydid_virtual_machine::sync_shim::*;
+
+#[cfg(not(katydid_simulated))]
+mod waiting;
+#[cfg(not(katydid_simulated))]
+pub use waiting::{CHECKED, copy_bytes, pause, rest, return_token};

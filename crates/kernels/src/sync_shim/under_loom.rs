@@ -1,0 +1,38 @@
+//! The world of loom: the same names, checked over interleavings.
+
+#![allow(unused_imports, reason = "a world exports everything a kernel may name")]
+
+pub use loom::hint::spin_loop;
+pub use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+pub use loom::sync::{Mutex, MutexGuard};
+pub use loom::thread::{Thread, current, park, yield_now};
+
+/// Says to loom that plain (not atomic) bytes are read or written now.
+#[derive(Debug)]
+pub struct PlainAccess(loom::cell::UnsafeCell<()>);
+
+impl PlainAccess {
+    /// Bytes nobody has accessed yet.
+    pub fn new() -> Self {
+        PlainAccess(loom::cell::UnsafeCell::new(()))
+    }
+
+    /// The bytes are read now.
+    pub fn read(&self) {
+        self.0.with(|_| ());
+    }
+
+    /// The bytes are written now.
+    pub fn write(&self) {
+        self.0.with_mut(|_| ());
+    }
+}
+
+impl Default for PlainAccess {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+// SAFETY: the cell holds nothing; it only tells loom about accesses, which loom itself serialises.
+unsafe impl Sync for PlainAccess {}
