@@ -88,6 +88,19 @@ impl Row<'_> {
     }
 }
 
+/// How long a step took when it last passed, by the rows of a page.
+pub fn last_passed(page: &str, step: &str) -> Option<Duration> {
+    page.lines().rev().find_map(|line| {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        match cells[..] {
+            ["", _, _, name, _, _, seconds, "passed", ""] if name == step => {
+                seconds.parse().ok().map(Duration::from_secs)
+            }
+            _ => None,
+        }
+    })
+}
+
 /// The text on one line, with no bar that would begin another cell, and not longer than a line of a page.
 fn cell_of(text: &str) -> String {
     let mut cell: String = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "/");
@@ -163,6 +176,8 @@ mod tests {
         std::fs::remove_file(&file).expect("remove");
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "| head |");
+        assert_eq!(last_passed(&text, "two"), Some(Duration::from_secs(1)));
+        assert_eq!(last_passed(&text, "three"), None);
         assert_eq!(lines[2], "| 1970-01-01 00:00 | 0123456789ab | two | - | - | 1 | passed |");
         assert_eq!(lines.len(), 3);
     }

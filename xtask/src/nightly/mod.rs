@@ -13,7 +13,7 @@
 mod counts;
 pub mod steps;
 
-use crate::evidence::{Commit, Ending, FILE, Row};
+use crate::evidence::{self, Commit, Ending, FILE, Row};
 use crate::run::{Outcome, root, target};
 use crate::watchdog::{End, Limits, Output, SILENCE, TEST, watch};
 use counts::Counts;
@@ -40,7 +40,7 @@ const SHOWN: usize = 40;
 pub fn list() {
     for step in STEPS {
         let kind = match step.work {
-            Work::Check(_) => "check".to_owned(),
+            Work::Check(..) => "check".to_owned(),
             Work::Tests { weight, .. } | Work::Program { weight, .. } => format!("campaign, weight {weight}"),
         };
         println!("{:14} {kind:20} {}", step.name, step.about);
@@ -57,6 +57,14 @@ pub fn run(hours: f64, only: Option<&str>, seed: Option<u64>) -> Outcome {
     let commit = Commit::of_the_tree()?;
     let logs = target().join("nightly");
     fs::create_dir_all(&logs)?;
+    let checks = of_the_checks(&wanted, &fs::read_to_string(root().join(FILE))?);
+    if !checks.is_zero() {
+        let left = length.saturating_sub(checks).as_secs() / 60;
+        println!(
+            "== the checks take about {} min, which leaves {left} min for campaigns",
+            checks.as_secs() / 60
+        );
+    }
     let start = Instant::now();
     let mut failed = Vec::new();
     for (number, step) in wanted.iter().enumerate() {
@@ -102,6 +110,17 @@ pub fn run(hours: f64, only: Option<&str>, seed: Option<u64>) -> Outcome {
     if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", ")).into()) }
 }
 
+/// How long the checks among these steps are expected to take: as long as each took when it last passed, according to the page of evidence.
+fn of_the_checks(steps: &[&Step], page: &str) -> Duration {
+    let expected = |step: &&Step| match step.work {
+        Work::Check(minutes, _) => {
+            Some(evidence::last_passed(page, step.name).unwrap_or(Duration::from_secs(60 * minutes)))
+        }
+        _ => None,
+    };
+    steps.iter().filter_map(expected).sum()
+}
+
 /// What became of a step.
 struct Done {
     ending: Ending,
@@ -114,7 +133,7 @@ fn do_step(step: &Step, time: Duration, seed: u64, log: &Path) -> Done {
     let mut counts = Counts::default();
     let mut failing = seed;
     let outcome = match &step.work {
-        Work::Check(commands) => commands().and_then(|commands| check(commands, log, &mut counts)),
+        Work::Check(_, commands) => commands().and_then(|commands| check(commands, log, &mut counts)),
         Work::Tests { arguments, filter, .. } => {
             let build = steps::tests(arguments, &["--no-run"]);
             check(vec![build], log, &mut counts).and_then(|()| {

@@ -18,8 +18,8 @@ pub type Commands = Result<Vec<Command>, Box<dyn std::error::Error>>;
 
 /// What a step does.
 pub enum Work {
-    /// Commands that run to their end, one after the other.
-    Check(fn() -> Commands),
+    /// Commands that run to their end, one after the other; and how many minutes they took, building included, on two cores with a load of 20.
+    Check(u64, fn() -> Commands),
     /// Tests in the release profile, again and again with another `KATYDID_SEED`, and `KATYDID_SECONDS` for those that take a time.
     Tests { weight: u32, arguments: &'static [&'static str], filter: &'static [&'static str] },
     /// A program that gets a seed and a time, again and again until its time is over.
@@ -30,7 +30,7 @@ impl Work {
     /// The share of the campaigns' time; 0 for a check.
     pub fn weight(&self) -> u32 {
         match *self {
-            Self::Check(_) => 0,
+            Self::Check(..) => 0,
             Self::Tests { weight, .. } | Self::Program { weight, .. } => weight,
         }
     }
@@ -41,54 +41,54 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "locked",
         about: "the lock file is complete, and everything builds with it",
-        work: Work::Check(|| Ok(vec![cargo(["check", "--workspace", "--all-targets", "--locked"])])),
+        work: Work::Check(3, || Ok(vec![cargo(["check", "--workspace", "--all-targets", "--locked"])])),
     },
     Step {
         name: "msrv",
         about: "the oldest supported compiler builds the libraries and the program",
-        work: Work::Check(msrv),
+        work: Work::Check(3, msrv),
     },
     Step {
         name: "aarch64",
         about: "Linux on aarch64 compiles (it is not run)",
-        work: Work::Check(|| check_for("aarch64-unknown-linux-gnu")),
+        work: Work::Check(3, || check_for("aarch64-unknown-linux-gnu")),
     },
     Step {
         name: "macos",
         about: "macOS on aarch64 compiles (it is not run)",
-        work: Work::Check(|| check_for("aarch64-apple-darwin")),
+        work: Work::Check(11, || check_for("aarch64-apple-darwin")),
     },
     Step {
         name: "release",
         about: "all tests in the release profile: other timing, no debug assertions",
-        work: Work::Check(|| {
+        work: Work::Check(40, || {
             Ok(vec![cargo(["test", "--workspace", "--release", "--locked", "--no-fail-fast"])])
         }),
     },
     Step {
         name: "compare",
         about: "the comparison with other stores builds and passes its tests, with RocksDB and WiredTiger where they are installed",
-        work: Work::Check(compare),
+        work: Work::Check(15, compare),
     },
     Step {
         name: "miri-wal",
         about: "undefined behaviour in the log's kernels",
-        work: Work::Check(|| miri_of_the_log(8)),
+        work: Work::Check(25, || miri_of_the_log(8)),
     },
     Step {
         name: "miri-device",
         about: "undefined behaviour in the device layer",
-        work: Work::Check(|| Ok(vec![miri_of_the_device()?])),
+        work: Work::Check(25, || Ok(vec![miri_of_the_device()?])),
     },
     Step {
         name: "tsan-wal",
         about: "data races in the log, on real threads",
-        work: Work::Check(|| Ok(vec![thread_sanitizer(TSAN_OF_THE_LOG)?])),
+        work: Work::Check(20, || Ok(vec![thread_sanitizer(TSAN_OF_THE_LOG)?])),
     },
     Step {
         name: "tsan-engine",
         about: "data races in both engines, on real threads",
-        work: Work::Check(|| Ok(vec![thread_sanitizer(TSAN_OF_THE_ENGINE)?])),
+        work: Work::Check(30, || Ok(vec![thread_sanitizer(TSAN_OF_THE_ENGINE)?])),
     },
     Step {
         name: "crash",
