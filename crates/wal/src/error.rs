@@ -66,7 +66,8 @@ pub enum Error {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppendError {
-    /// No prepared space is left for this record. Try again: it clears when the device has room or the log is trimmed.
+    /// No prepared space is left for this record. Try again: it clears when the device has room or the log is trimmed. It does not
+    /// clear when the log has come to [`Lsn::LIMIT`](crate::Lsn::LIMIT), where no log goes on.
     #[error("the log has no prepared space left")]
     NoSpace,
     /// The record is larger than the format allows, or than the ring of a log in NVRAM holds.

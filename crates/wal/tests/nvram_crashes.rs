@@ -12,7 +12,7 @@
 use katydid_device::SimDevice;
 use katydid_device::nvram::SimNvram;
 use katydid_device::testing::seed;
-use katydid_wal::testing::crash;
+use katydid_wal::testing::{begin_at, crash};
 use katydid_wal::{
     Append, AppendError, Durability, Finding, InserterKind, Kind, Log, LogKind, Lsn, NvramOptions, Options,
 };
@@ -140,15 +140,36 @@ fn memory_of(device: &SimDevice) -> SimNvram {
     device.nvram("log.nvram").expect("it was made")
 }
 
+/// Where positions take a 33rd bit.
+const HIGH: u64 = 1 << 32;
+
+/// Whether a log begins at position 0, or so that its positions pass [`HIGH`] in the work that follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Begins {
+    AtZero,
+    BelowHigh,
+}
+
 /// A device with a log that has gone round a few times.
-fn used(options: &Options, seed: u64) -> (SimDevice, Model) {
-    let device = SimDevice::new(seed);
-    let log = Log::open_in(device.directory(), options.clone()).expect("made");
+fn used(options: &Options, seed: u64, begins: Begins) -> (SimDevice, Model) {
+    let mut device = SimDevice::new(seed);
+    // Of entries there is one of 8 bytes for each 64 of the heap. The rest is a little more than the work below may do too much.
+    let (positions, rest) =
+        if options.log == LogKind::NvLogging { (RING / 8, 240) } else { (RING, 10 << 10) };
+    let laps = 2 * positions + positions / 2;
+    let mut log = Log::open_in(device.directory(), options.clone()).expect("made");
+    let start = if begins == Begins::BelowHigh { HIGH - laps - rest } else { 0 };
+    if begins == Begins::BelowHigh {
+        crash(&log);
+        drop(log);
+        begin_at(device.directory().as_ref(), Lsn::new(start)).expect("an unused log");
+        device = device.reopen_after_kill();
+        log = Log::open_in(device.directory(), options.clone()).expect("made");
+        assert!(log.start().get() == start && log.reserved() > log.start());
+    }
     let (mut model, memory) = (Model::default(), memory_of(&device));
     let mut rng = fastrand::Rng::with_seed(seed);
-    // Of entries there is one of 8 bytes for each 64 of the heap.
-    let positions = if options.log == LogKind::NvLogging { RING / 8 } else { RING };
-    while log.reserved().get() < 2 * positions + positions / 2 {
+    while log.reserved().get() < start + laps {
         work(&log, &memory, &mut model, &mut rng, 20);
     }
     crash(&log);
@@ -157,9 +178,9 @@ fn used(options: &Options, seed: u64) -> (SimDevice, Model) {
 }
 
 /// Runs the same work with a crash at each step; returns how many there were.
-fn crash_everywhere(kind: LogKind, inserter: InserterKind, seed: u64, count: u64) -> u64 {
+fn crash_everywhere(kind: LogKind, inserter: InserterKind, seed: u64, count: u64, begins: Begins) -> u64 {
     let options = options(kind, inserter);
-    let (device, model) = used(&options, seed);
+    let (device, model) = used(&options, seed, begins);
     let mut step = 0;
     loop {
         let context = format!("seed {seed}, {kind}, {inserter}, step {step}");
@@ -172,6 +193,8 @@ fn crash_everywhere(kind: LogKind, inserter: InserterKind, seed: u64, count: u64
         let mut rng = fastrand::Rng::with_seed(seed ^ 0xabc);
         work(&log, &memory, &mut model, &mut rng, count);
         let crashed = memory.is_crashed();
+        let has_passed = log.reserved().get() >= HIGH;
+        assert_eq!(!crashed && has_passed, !crashed && begins == Begins::BelowHigh, "{context}");
         crash(&log);
         drop(log);
         open_again(&device, &options, &mut model, seed.wrapping_add(step), &context);
@@ -218,7 +241,11 @@ fn a_crash_at_every_step_loses_and_invents_nothing() {
             if kind == LogKind::NvLogging && inserter != InserterKind::Marks {
                 continue;
             }
-            let steps = crash_everywhere(kind, inserter, seed, 60);
+            let begins = match inserter {
+                InserterKind::Chunked | InserterKind::Delegated => Begins::BelowHigh,
+                _ => Begins::AtZero,
+            };
+            let steps = crash_everywhere(kind, inserter, seed, 60, begins);
             assert!(steps > 60, "{kind}, {inserter}: {steps} steps");
         }
     }
@@ -232,7 +259,7 @@ fn many_lives_of_one_log() {
     let mut rng = fastrand::Rng::with_seed(seed);
     for kind in KINDS {
         let options = options(kind, InserterKind::Marks);
-        let (mut device, mut model) = used(&options, seed);
+        let (mut device, mut model) = used(&options, seed, Begins::BelowHigh);
         for life in 0..60 {
             let context = format!("seed {seed}, {kind}, life {life}");
             let log = Log::open_in(device.directory(), options.clone()).expect(&context);
@@ -244,6 +271,9 @@ fn many_lives_of_one_log() {
             drop(log);
             device = device.reopen_after_crash(rng.u64(..));
         }
+        let log = Log::open_in(device.directory(), options).expect("open");
+        check(&log, &mut model, "at last");
+        assert!(log.reserved().get() > HIGH);
     }
 }
 

@@ -4,6 +4,7 @@
 use fastrand::Rng;
 use katydid_device::testing::seed;
 use katydid_device::{Cause, SimDevice};
+use katydid_wal::testing::begin_at;
 use katydid_wal::{
     Append, AppendError, Durability, Error, Finding, InserterKind, Kind, Log, Lsn, OpenError, Options,
     Session, SyncKind,
@@ -144,6 +145,71 @@ fn acknowledged_records_survive_a_crash_at_any_step() {
             };
         }
         check(live(&device, &mut model, 10, &mut random));
+    }
+}
+
+/// A device with a log that begins `before` bytes below a position.
+fn below(position: u64, before: u64, random: &mut Rng) -> SimDevice {
+    let device = SimDevice::new(random.u64(..));
+    Log::open_in(device.directory(), options(random)).unwrap().close().unwrap();
+    begin_at(device.directory().as_ref(), Lsn::new(position - before)).unwrap();
+    device.reopen_after_kill()
+}
+
+/// Nothing keeps fewer bits of a position, or of a segment's number, than there are.
+#[test]
+fn acknowledged_records_survive_a_crash_where_positions_grow_by_a_bit() {
+    const CAPACITY: u64 = (16 << 10) - 4096;
+    let seed = seed();
+    // Positions of 32, 33, 49 and 61 bits, and numbers of segments of 33.
+    for position in [1 << 31, 1 << 32, 1 << 48, 1 << 60, CAPACITY << 32] {
+        let mut passed = 0;
+        for nth in 0..12 {
+            let mut random = Rng::with_seed(seed.wrapping_add(position + nth));
+            let mut device = below(position, nth * 4096, &mut random);
+            let mut model = Model { trimmed: Lsn::new(position - nth * 4096), ..Model::default() };
+            for _ in 0..4 {
+                device.crash_at(random.u64(..120));
+                check(live(&device, &mut model, 60, &mut random));
+                device = match random.u8(..4) {
+                    0 => device.reopen_after_kill(),
+                    _ => device.reopen_after_crash(random.u64(..)),
+                };
+            }
+            check(live(&device, &mut model, 40, &mut random));
+            let reached = model.appended.last().map_or(0, |(first, _)| first.get());
+            passed += usize::from(nth > 0 && reached >= position);
+        }
+        assert!(passed > 2, "{passed} logs have passed {position}");
+    }
+}
+
+/// The last positions: an append that does not fit below [`Lsn::LIMIT`] is refused, and what fits stays readable.
+#[test]
+fn a_log_at_the_last_position_refuses_appends_and_nothing_else() {
+    let mut random = Rng::with_seed(seed());
+    for inserter in InserterKind::ALL {
+        let device = below(Lsn::LIMIT.get(), 40 << 10, &mut random);
+        let options = Options { inserter, ..options(&mut random) };
+        let log = Log::open_in(device.directory(), options.clone()).unwrap();
+        let mut session = log.session().unwrap();
+        let mut appended = 0;
+        let refused = loop {
+            match append(&mut session, &payload(appended, 500)) {
+                Ok(_) => appended += 1,
+                Err(error) => break error,
+            }
+            assert!(appended < 100, "{inserter}");
+        };
+        assert!(matches!(refused, Error::NoSpace) && appended > 20, "{inserter}: {appended}, then {refused}");
+        log.sync().unwrap();
+        drop(session);
+        log.close().unwrap();
+        for _ in 0..2 {
+            let log = Log::open_in(device.directory(), options.clone()).unwrap();
+            assert_eq!(log.reader(log.start()).unwrap().map(Result::unwrap).count(), appended, "{inserter}");
+            log.close().unwrap();
+        }
     }
 }
 

@@ -101,7 +101,7 @@ impl Source for Found {
             FoundMemory::Ring(ring) => ring.bytes(),
             FoundMemory::Apart(entries) => entries.bytes(),
         };
-        self.start.plus(positions)
+        self.start.plus(positions).min(Lsn::LIMIT)
     }
 
     fn file_name(&self, _: Lsn) -> String {

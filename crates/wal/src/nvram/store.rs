@@ -182,7 +182,7 @@ impl NvStore {
 
     /// Where reservations may end (rule 3 of the ring).
     pub(crate) fn prepared_end(&self) -> Lsn {
-        self.start().plus(self.memory.positions())
+        self.start().plus(self.memory.positions()).min(Lsn::LIMIT)
     }
 
     /// Most bytes of records at once, if `slack` positions are lost.

@@ -158,13 +158,16 @@ impl SegmentStore {
     }
 
     /// Makes one more segment ready: recycles a trimmed one, or creates and zero-fills one. No room is
-    /// `Cause::NoSpace` and leaves everything as it was.
+    /// `Cause::NoSpace` and leaves everything as it was. There is none above [`Lsn::LIMIT`], however large the device is.
     pub(crate) fn prepare_next(&self) -> device::Result<()> {
         self.prepare_under(&mut self.upkeep())
     }
 
     fn prepare_under(&self, upkeep: &mut Upkeep) -> device::Result<()> {
         let index = self.files().next_index();
+        if self.geometry.base(index) == Lsn::LIMIT {
+            return Err(device::Error::new(Verb::Prepare, name(index), Cause::NoSpace));
+        }
         let state = *upkeep.control.state();
         let header = SegmentHeader::new(self.geometry, state.log_id, index, state.incarnation).encode();
         let recycled = upkeep.recyclable.last().copied();

@@ -4,6 +4,7 @@ pub mod conformance;
 mod decoders;
 #[cfg(not(any(loom, katydid_explore)))]
 pub mod limits;
+mod positions;
 #[cfg(not(any(loom, katydid_explore)))]
 pub mod rate;
 
@@ -13,6 +14,7 @@ pub use decoders::{Target, fuzz_targets};
 pub use katydid_kernels::explore;
 #[cfg(not(any(loom, katydid_explore)))]
 pub use katydid_kernels::{rig, sizes};
+pub use positions::begin_at;
 
 use crate::log::Log;
 

@@ -4,7 +4,8 @@
 use crate::places::{self, Place};
 use crate::{Told, append, check, options};
 use katydid_device::{Fault, SimDevice, Survival, Verb};
-use katydid_wal::{Background, Durability, Error, Log, OpenError, Options, SyncKind};
+use katydid_wal::testing::begin_at;
+use katydid_wal::{Background, Durability, Error, Log, Lsn, Method, OpenError, Options, SyncKind};
 use std::sync::{Arc, Mutex};
 
 fn quiet(sync: SyncKind, place: &Place) -> Options {
@@ -15,6 +16,20 @@ fn quiet(sync: SyncKind, place: &Place) -> Options {
         run_ahead_bytes: 4 << 10,
         ..options(sync, place)
     }
+}
+
+/// Where positions take a 33rd bit.
+const HIGH: u64 = 1 << 32;
+
+/// A device for one life: with buffered writes one on which the log was begun so that its positions pass [`HIGH`] in it.
+fn device(seed: u64, options: &Options) -> SimDevice {
+    let device = SimDevice::new(seed);
+    if options.method == Method::Direct {
+        return device;
+    }
+    Log::open_in(device.directory(), options.clone()).expect("made").close().expect("close");
+    begin_at(device.directory().as_ref(), Lsn::new(HIGH - (16 << 10))).expect("an unused log");
+    device.reopen_after_kill()
 }
 
 /// How a life ended.
@@ -112,7 +127,7 @@ fn check_later(device: &SimDevice, options: &Options, told: &Told) {
 
 /// Runs a life in which call number `step` fails; what kind of call it was, and how the life ended.
 fn fail_at(options: &Options, step: u64, fault: Fault) -> Option<(Verb, String, End)> {
-    let device = SimDevice::new(step);
+    let device = device(step, options);
     let struck = Arc::new(Mutex::new(None));
     let seen = struck.clone();
     device.fail_when(move |verb, path, number| {
@@ -139,11 +154,14 @@ fn each(mut test: impl FnMut(&Options)) {
 }
 
 fn steps(options: &Options) -> u64 {
-    let device = SimDevice::new(1);
+    let device = device(1, options);
     let mut told = Told::default();
     assert_eq!(live(&device, options, &mut told), End::Closed { refused: 0 });
     assert_eq!(told.acknowledged, 80);
-    device.steps()
+    let steps = device.steps();
+    let log = Log::open_in(device.directory(), options.clone()).expect("open");
+    assert_eq!(log.reserved().get() > HIGH, options.method == Method::Buffered);
+    steps
 }
 
 #[test]

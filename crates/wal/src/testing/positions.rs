@@ -1,0 +1,32 @@
+//! Logs that begin at a high position, without the bytes that would lie below it.
+//!
+//! One thread, while nothing else has the log open. What it leaves is an interrupted creation: a control file of incarnation 0, which
+//! names another start than 0, and no segments. The next opening finishes the creation from that start. So no code but the
+//! format's own writes such a log, and no option of a program leads here.
+
+use crate::control::{CONTROL_NAME, Control, ControlState, read};
+use crate::error::OpenError;
+use crate::recover::unusable_control;
+use crate::segment::header::index_of_name;
+use katydid_device::Directory;
+use katydid_kernels::lsn::Lsn;
+
+/// Makes the log in `directory`, which holds nothing that is needed, begin at `start` when it is opened next. Its identity stays.
+///
+/// # Errors
+/// [`OpenError::Device`], and what a damaged control file is refused with.
+///
+/// # Panics
+/// If `start` is no multiple of 8, or above [`Lsn::LIMIT`].
+pub fn begin_at(directory: &dyn Directory, start: Lsn) -> Result<(), OpenError> {
+    assert!(start.get().is_multiple_of(8) && start <= Lsn::LIMIT, "a log cannot begin at {start}");
+    let before = read(directory.open_read_only(CONTROL_NAME)?.as_ref())?.map_err(unusable_control)?;
+    for name in directory.list()? {
+        if index_of_name(&name).is_some() {
+            directory.remove(&name)?;
+        }
+    }
+    let new = ControlState::new(before.log_id, before.log, before.segment_bytes);
+    Control::create(directory, ControlState { start, durable: start, entries: before.entries, ..new })?;
+    Ok(())
+}
