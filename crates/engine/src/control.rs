@@ -15,6 +15,7 @@
 
 use crate::Lsn;
 use crate::error::{Error, Foreign, Result};
+use crate::ids::TableId;
 use crate::options::EngineKind;
 use crate::paged::page::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 use katydid_device::{AlignedBuffer, Create, Directory, File, Method, WriteMode};
@@ -312,6 +313,19 @@ impl ControlFile {
         self.file.write_at(&[IoSlice::new(&slot)], (sequence % 2) * SLOT as u64, WriteMode::Durable)?;
         *state = (sequence, control);
         Ok(())
+    }
+
+    /// Takes the number of a new table, durably. The caller is the only one that makes tables meanwhile.
+    ///
+    /// # Errors
+    /// `Error::TooManyTables` if all were taken.
+    pub(crate) fn take_table(&self) -> Result<TableId> {
+        let number = self.get().next_table;
+        if number == u32::MAX {
+            return Err(Error::TooManyTables { limit: u32::MAX - 1 });
+        }
+        self.update(|control| control.next_table = number + 1)?;
+        Ok(TableId::new(number))
     }
 }
 

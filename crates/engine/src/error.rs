@@ -170,6 +170,12 @@ pub enum Error {
         /// The limit: 4,095.
         limit: usize,
     },
+    /// A table's number is not used again after the table is dropped, and each number was used. No table can be made any more.
+    #[error("{limit} tables were made, and there cannot be more")]
+    TooManyTables {
+        /// The limit: 4,294,967,294.
+        limit: u32,
+    },
     /// The transaction was begun to read only.
     #[error("the transaction was begun to read only")]
     ReadOnly,

@@ -4,8 +4,9 @@
 //! A decoder may refuse its input; it must not panic, hang, or allocate without bound. Sums are mended after a mutation
 //! where one guards all the rest, since nothing would get far without.
 
-use crate::control;
-use crate::memory::checkpoint::fuzz;
+use crate::control::{self, Control, ControlFile, Shutdown};
+use crate::memory::checkpoint::{CheckpointFolder, Manifest, fuzz};
+use crate::open::LOG_FOLDER;
 use crate::paged::change::{
     ChangeKind, LeafChange, LeafOp, PartsWriter, apply_leaf, apply_part, decode_chain_free, decode_parts,
     encode_chain_free, pages_of, undo_of,
@@ -16,7 +17,7 @@ use crate::paged::log_record::{
     decode_compensation, decode_pages, encode_active, encode_chains, encode_checkpoint_end, encode_pages,
 };
 use crate::paged::page::{PageId, Value, check_structure, header};
-use crate::{Database, Lsn, Options, TableId, TxnId};
+use crate::{Database, EngineKind, Lsn, Options, TableId, TxnId};
 use katydid_device::{Create, Directory, MemoryDirectory, Method, Watch, WriteMode};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -50,6 +51,56 @@ pub fn open_watched(
     watch: Watch,
 ) -> crate::Result<Database> {
     Database::open_watched(directory, options, watch)
+}
+
+/// Where the positions and numbers of a database begin, instead of at the lowest.
+#[derive(Debug, Clone, Copy)]
+pub struct Beginning {
+    /// Of the log, or of each of its streams: a multiple of 8.
+    pub position: u64,
+    /// Paged engine: the number of the next transaction.
+    pub transaction: u64,
+    /// The number of the next table.
+    pub table: u32,
+}
+
+/// Makes a database that was created, closed and never written to begin elsewhere when it is opened next. Nothing else has it open.
+///
+/// # Errors
+/// `Error::NotFound` if there is none; `Error::LogOpen`, `Error::Device`.
+///
+/// # Panics
+/// If the position is not one that a log can have.
+pub fn begin_at(directory: &dyn Directory, beginning: Beginning) -> crate::Result<()> {
+    let none = || crate::Error::NotFound { place: directory.describe() };
+    let control = ControlFile::open(directory, Method::Buffered)?.ok_or_else(none)?;
+    let log = directory.existing_subdirectory(LOG_FOLDER)?.ok_or_else(none)?;
+    let position = Lsn::new(beginning.position);
+    let Control { engine, streams, database, checkpoint_number, .. } = control.get();
+    if engine == EngineKind::Paged {
+        katydid_wal::testing::begin_at(log.as_ref(), position)?;
+        return control.update(|control| {
+            control.shutdown = Shutdown::Unclean;
+            control.checkpoint = Lsn::ZERO;
+            control.next_transaction = beginning.transaction;
+            control.next_table = beginning.table;
+        });
+    }
+    for stream in 0..streams {
+        let folder = log.existing_subdirectory(&format!("stream-{stream:03}"))?.ok_or_else(none)?;
+        katydid_wal::testing::begin_at(folder.as_ref(), position)?;
+    }
+    // A log that does not reach back to its first byte goes with a checkpoint.
+    let folder = CheckpointFolder::existing(directory, Method::Buffered, database)?.ok_or_else(none)?;
+    let writer = folder.begin(checkpoint_number + 1)?;
+    let parts = vec![writer.part()?.finish()?];
+    let from = vec![position; streams.into()];
+    writer.finish(Manifest { next_table: beginning.table, greatest: 0, from, parts })?;
+    control.update(|control| {
+        control.shutdown = Shutdown::Unclean;
+        control.checkpoint_number += 1;
+        control.next_table = beginning.table;
+    })
 }
 
 /// One decoder: its name, valid inputs, and the call, which may refuse its input but not panic.

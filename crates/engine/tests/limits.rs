@@ -4,8 +4,10 @@
 mod common;
 
 use common::{key, options_for, small_options};
+use katydid::testing::{Beginning, begin_at};
 use katydid::{
-    Database, Durability, EngineKind, Error, Options, Read, Savepoint, Table, Transaction, TransactionOptions,
+    Database, Durability, EngineKind, Error, Lsn, Options, Read, Savepoint, Table, Transaction,
+    TransactionOptions,
 };
 use katydid_device::{MemoryDirectory, SimDevice, Survival};
 use std::sync::{Arc, Barrier};
@@ -14,6 +16,59 @@ suite! {
     no_thread_is_refused_for_want_of_sessions,
     appends_beyond_the_sessions_wait_for_each_other,
     refusals_at_the_hard_limit_do_not_grow_the_log,
+    no_table_gets_a_number_that_another_had,
+    writes_are_refused_where_the_log_ends_for_good,
+}
+
+/// The options of a database in a directory of its own, which begins elsewhere than others.
+fn beginning(engine: EngineKind, beginning: Beginning) -> (Arc<MemoryDirectory>, Options) {
+    let (directory, options) = (Arc::new(MemoryDirectory::new()), options_for(engine));
+    Database::open_in(directory.clone(), options.clone()).expect("open").close().expect("close");
+    begin_at(directory.as_ref(), beginning).expect("a database that holds nothing");
+    (directory, options)
+}
+
+/// Before, the number after the greatest was that of the catalog.
+fn no_table_gets_a_number_that_another_had(engine: EngineKind) {
+    let last = Beginning { position: 0, transaction: 1, table: u32::MAX - 2 };
+    let (directory, options) = beginning(engine, last);
+    let database = Database::open_in(directory.clone(), options.clone()).expect("open");
+    for name in ["a", "b"] {
+        let table = database.table(name).expect("two numbers are left");
+        database.put(&table, name, name).expect("put");
+    }
+    assert!(database.drop_table("b").expect("drop"));
+    let refused = database.table("b").expect_err("its number is not used again");
+    assert!(matches!(refused, Error::TooManyTables { limit } if limit == u32::MAX - 1), "{refused}");
+    assert_eq!(database.tables().expect("tables"), ["a"]);
+    common::assert_sound(&database.verify(None).expect("verify"));
+    database.close().expect("close");
+    drop(database);
+    let database = Database::open_in(directory, options).expect("open");
+    let table = database.table("a").expect("it is there");
+    assert_eq!(database.get(&table, "a").expect("get").as_deref(), Some(&b"a"[..]));
+    assert!(matches!(database.table("c"), Err(Error::TooManyTables { .. })));
+}
+
+/// What is there stays readable, and the refusal is the same again. Before, the log prepared one segment after the other.
+fn writes_are_refused_where_the_log_ends_for_good(engine: EngineKind) {
+    let last = Beginning { position: Lsn::LIMIT.get() - (4 << 20), transaction: 1, table: 1 };
+    let (directory, options) = beginning(engine, last);
+    let database = Database::open_in(directory, options).expect("open");
+    let table = database.table("t").expect("table");
+    let mut written = 0;
+    let refused = loop {
+        match database.put(&table, key(written % 100), [1; 1000]) {
+            Ok(_) => written += 1,
+            Err(error) => break error,
+        }
+        assert!(written < 20_000);
+    };
+    assert!(refused.is_no_space(), "{refused:?}");
+    assert!(written > 100, "{written}");
+    let again = database.put(&table, key(0), [2; 1000]).expect_err("there is no room");
+    assert!(again.is_no_space(), "{again:?}");
+    assert_eq!(database.get(&table, key(0)).expect("get").as_deref(), Some(&[1; 1000][..]));
 }
 
 fn with_sessions(engine: EngineKind, sessions_max: usize) -> Database {

@@ -84,13 +84,11 @@ impl MemoryDatabase {
         }
         let engine = self.engine();
         engine.check_writable()?;
-        let mut number = 0;
-        engine.control.update(|control| {
-            number = control.next_table;
-            control.next_table += 1;
+        let id = engine.control.take_table()?;
+        self.change_catalog(|running, catalog| {
+            running.put(catalog, name.as_bytes(), &id.get().to_le_bytes())
         })?;
-        self.change_catalog(|running, catalog| running.put(catalog, name.as_bytes(), &number.to_le_bytes()))?;
-        let rows = engine.store.table(TableId::new(number));
+        let rows = engine.store.table(id);
         let table = MemoryTable::new(name, rows);
         self.inner.tables.write().insert(name.to_owned(), table.clone());
         Ok(table)

@@ -21,7 +21,7 @@ use crate::paged::transaction::PagedTransaction;
 use crate::paged::tree::{Batch, BatchValue, LeafHints, Stretch, Tree};
 use crate::paged::writer::Forward;
 use crate::shard::{SHARDS, shard_of_thread};
-use crate::{Durability, Lsn, TableId};
+use crate::{Durability, Lsn};
 use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::HashMap;
@@ -80,15 +80,11 @@ impl PagedDatabase {
         }
         let engine = self.engine();
         engine.check_writable(Stage::First, Waiter::NEVER)?;
-        let mut number = 0;
-        engine.control.update(|control| {
-            number = control.next_table;
-            control.next_table += 1;
-        })?;
+        let id = engine.control.take_table()?;
         let mut txn = self.begin_durable()?;
         let tree = txn.statement(|engine, writer| {
             let pages = engine.pages();
-            let tree = Tree::create(pages, TableId::new(number), &mut Forward { engine, writer })?;
+            let tree = Tree::create(pages, id, &mut Forward { engine, writer })?;
             let entry = catalog::encode(tree);
             CATALOG.insert(pages, name.as_bytes(), &entry, &mut Forward { engine, writer })?;
             Ok(tree)

@@ -5,7 +5,7 @@
 //! step says only about when it was.
 
 use crate::common::Rng;
-use katydid::testing::Background;
+use katydid::testing::{Background, Beginning, begin_at};
 use katydid::{
     Database, DependenceRule, EngineKind, Error, InserterKind, LockRelease, LogKind, Options, Persistence,
     SyncKind,
@@ -133,6 +133,14 @@ pub fn options(seed: u64, kind: Kind, background: Background) -> Options {
 /// round.
 const PAGE_BYTES: [usize; 4] = [4096, 8192, 16_384, 32_768];
 
+/// Where positions take a 33rd bit.
+pub const HIGH: u64 = 1 << 32;
+
+/// Whether the database of a seed begins a little below [`HIGH`]: those of an eighth of the seeds do.
+pub fn begins_high(seed: u64) -> bool {
+    seed.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 61 == 0
+}
+
 fn with_pages_of(mut options: Options, seed: u64) -> Options {
     if !options.log.log.in_nvram() {
         // By the highest bits of a product, so that it goes with no other choice.
@@ -194,6 +202,26 @@ impl Machine {
     /// The same with its log in this.
     pub fn with_log(self, log: LogKind) -> Machine {
         Machine { log, is_striped: self.is_striped && !log.in_nvram(), ..self }
+    }
+
+    /// The same; for seeds that pick this, with a database in which positions of the log and numbers of transactions take a 33rd bit
+    /// soon.
+    pub fn perhaps_high(self, seed: u64) -> Machine {
+        if begins_high(seed) { self.high(seed) } else { self }
+    }
+
+    fn high(self, seed: u64) -> Machine {
+        self.open(seed).expect("a new database").close().expect("close");
+        let below = 8 * Rng::with_seed(seed).u64(0..if self.log.in_nvram() { 256 } else { 4096 });
+        let position = HIGH - below;
+        let beginning = Beginning { position, transaction: HIGH - 5, table: 1 };
+        let directory = if self.is_striped && self.kind.is_none() {
+            self.striped().expect("the directories")
+        } else {
+            self.device.directory()
+        };
+        begin_at(directory.as_ref(), beginning).expect("a database that holds nothing");
+        Machine { device: self.device.reopen_after_kill(), trace: Trace::default(), ..self }
     }
 
     /// The memories that logs are in, in the order of their first use.

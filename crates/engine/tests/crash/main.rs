@@ -99,7 +99,7 @@ impl Workload {
     }
 
     fn machine(self) -> Machine {
-        Machine::new(self.engine, self.seed, self.background).with_log(self.log)
+        Machine::new(self.engine, self.seed, self.background).with_log(self.log).perhaps_high(self.seed)
     }
 
     fn steps_here(self) -> Steps {
@@ -109,6 +109,19 @@ impl Workload {
         let database = machine.open(self.seed).expect("open");
         assert!(everything(&database) == history.state());
         machine.steps()
+    }
+
+    /// Says that its positions pass [`machine::HIGH`].
+    fn expect_high(self) {
+        let machine = self.machine();
+        let database = machine.open(self.seed).expect("open");
+        let stream = |database: &Database| database.stat().expect("stat").log.streams;
+        assert!(stream(&database).iter().all(|stream| stream.start.get() < machine::HIGH));
+        drop(database);
+        let mut history = History::default();
+        Client::new(&machine, self.seed, &mut history).run(self.units).expect("a run without a crash");
+        let database = machine.open(self.seed).expect("open");
+        assert!(stream(&database).iter().any(|stream| stream.reserved.get() > machine::HIGH));
     }
 
     /// Runs it, crashing at a step; some generations of crash and recovery.
@@ -253,6 +266,7 @@ fn engine() -> EngineKind {
 suite! {
     a_crash_at_every_step,
     crashes_at_some_steps_of_many_workloads,
+    crashes_while_positions_take_a_33rd_bit,
     crashes_beside_background_threads,
     crashes_under_several_threads,
     release_crashes_at_every_sync_take_back_nothing_that_was_relied_on,
@@ -267,6 +281,7 @@ suite! {
     in_nvram:
     a_crash_at_every_step,
     crashes_at_some_steps_of_many_workloads,
+    crashes_while_positions_take_a_33rd_bit,
     crashes_beside_background_threads,
     crashes_under_several_threads,
     crashes_while_clients_take_turns,
@@ -290,6 +305,20 @@ fn a_crash_at_every_step(engine: EngineKind) {
 
 fn crashes_at_some_steps_of_many_workloads(engine: EngineKind) {
     some_steps_of_many(engine, Caller, 1000, 12);
+}
+
+fn crashes_while_positions_take_a_33rd_bit(engine: EngineKind) {
+    let (first, log) = (common::seed(9000), common::log());
+    let (seeds, crashes) = if log.in_nvram() { (1, 4) } else { (4, 6) };
+    for seed in (first..).filter(|seed| machine::begins_high(*seed)).take(seeds) {
+        let workload = Workload { engine, log, seed, units: 120, background: Caller };
+        worker::on_number(seed as usize, || workload.expect_high());
+        let steps = workload.steps();
+        let mut random = Rng::with_seed(seed);
+        for _ in 0..crashes {
+            workload.crash_replayably(steps.point(random.u64(0..steps.total())));
+        }
+    }
 }
 
 fn crashes_beside_background_threads(engine: EngineKind) {

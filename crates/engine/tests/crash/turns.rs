@@ -513,7 +513,10 @@ pub fn steps(
     units: usize,
     workers: &[Worker],
 ) -> Steps {
-    let machine = Machine::new(engine, seed, Background::Caller).with_inserter(inserter).with_log(log);
+    let machine = Machine::new(engine, seed, Background::Caller)
+        .with_inserter(inserter)
+        .with_log(log)
+        .perhaps_high(seed);
     let mut turns = Turns::new(&machine, workers, seed, Model::new(), 0);
     turns.run(units, false).expect("a run without a crash");
     machine.steps()
@@ -530,7 +533,10 @@ pub fn crash_at(
 ) {
     let (Point::Device(step) | Point::Memory(_, step)) = point;
     let mut random = Rng::with_seed(seed ^ (step << 32) ^ 0x7a11);
-    let mut machine = Machine::new(engine, seed, Background::Caller).with_inserter(inserter).with_log(log);
+    let mut machine = Machine::new(engine, seed, Background::Caller)
+        .with_inserter(inserter)
+        .with_log(log)
+        .perhaps_high(seed);
     machine.crash_at(point);
     let (mut base, mut marks) = (Model::new(), 0);
     for _ in 0..2 {

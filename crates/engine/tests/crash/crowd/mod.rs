@@ -302,7 +302,7 @@ impl Scene<'_> {
 /// Several clients until a crash at a step that the seed picks, recovery, and the check.
 pub fn crash_once(engine: EngineKind, log: LogKind, seed: u64) {
     let mut random = Rng::with_seed(seed ^ 0xc0de);
-    let machine = Machine::new(engine, seed, Background::Threads).with_log(log);
+    let machine = Machine::new(engine, seed, Background::Threads).with_log(log).perhaps_high(seed);
     let clients = random.u64(2..5);
     let prepare = |machine: &Machine, random: &mut Rng| {
         machine.crash_soon(random, 900, 3000);
@@ -313,7 +313,8 @@ pub fn crash_once(engine: EngineKind, log: LogKind, seed: u64) {
 /// A few transactions of several clients, and a crash at write or sync number `nth` of the log; whether it came to that.
 pub fn crash_at_sync(seed: u64, kind: Kind, nth: u64) -> bool {
     let mut random = Rng::with_seed(seed ^ nth << 32 ^ 0xc0de);
-    let machine = Machine::new(kind.engine, seed, Background::Threads).with_kind(kind);
+    let machine =
+        Machine::new(kind.engine, seed, Background::Threads).with_kind(kind).perhaps_high(seed ^ nth);
     let prepare = |machine: &Machine, _: &mut Rng| {
         let mut calls = 0;
         machine.device.fail_when(move |verb, path, _| {
