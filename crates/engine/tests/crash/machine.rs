@@ -129,8 +129,7 @@ pub fn options(seed: u64, kind: Kind, background: Background) -> Options {
     options
 }
 
-/// The page sizes there are, of which the seed picks one. In NVRAM the smallest: a log for others would hold so much that it never goes
-/// round.
+/// The page sizes there are, of which the seed picks one.
 const PAGE_BYTES: [usize; 4] = [4096, 8192, 16_384, 32_768];
 
 /// Where positions take a 33rd bit.
@@ -142,10 +141,18 @@ pub fn begins_high(seed: u64) -> bool {
 }
 
 fn with_pages_of(mut options: Options, seed: u64) -> Options {
-    if !options.log.log.in_nvram() {
-        // By the highest bits of a product, so that it goes with no other choice.
-        options.page_bytes = PAGE_BYTES[(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62) as usize];
-        options.cache_bytes = 16 * options.page_bytes;
+    // By the highest bits of a product, so that it goes with no other choice.
+    let number = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60;
+    let size = match number {
+        // A log in NVRAM for larger pages holds so much that a short workload does not fill it, so half of them are for the smallest.
+        8..16 if options.log.log.in_nvram() => number % 3 + 1,
+        0..8 if options.log.log.in_nvram() => 0,
+        _ => number >> 2,
+    };
+    options.page_bytes = PAGE_BYTES[size as usize];
+    options.cache_bytes = 16 * options.page_bytes;
+    if options.engine == EngineKind::Paged {
+        options.log.nvram.bytes = options.log.nvram.bytes.max(64 * options.page_bytes as u64);
     }
     options
 }

@@ -41,6 +41,8 @@ pub struct Setting {
     pub streams: u16,
     /// What a commit of the memory engine waits for.
     pub dependences: DependenceRule,
+    /// Bytes of a page of the paged engine. The sizes take turns.
+    pub page_bytes: usize,
 }
 
 /// Whether a file is one of the log's segments.
@@ -62,7 +64,9 @@ impl Setting {
                     let number = all.len();
                     let streams = if engine == EngineKind::Paged { 1 } else { 1 + number as u16 % 3 };
                     let dependences = [DependenceRule::Tracked, DependenceRule::All][(number / 3) % 2];
-                    all.push(Setting { engine, sync, release, method, streams, dependences });
+                    // Shifted at each round, so that each size meets every release and method.
+                    let page_bytes = 4096 << ((number + number / 4) % 4);
+                    all.push(Setting { engine, sync, release, method, streams, dependences, page_bytes });
                 }
             }
         }
@@ -75,6 +79,8 @@ impl Setting {
         options.engine = self.engine;
         options.streams = self.streams;
         options.dependences = self.dependences;
+        options.page_bytes = self.page_bytes;
+        options.cache_bytes = 16 * self.page_bytes;
         if self.engine == EngineKind::Memory && self.sync == SyncKind::Pipelined {
             (options.log.group.commits, options.log.group.microseconds) = (5, 500);
         }
