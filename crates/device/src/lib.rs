@@ -31,7 +31,6 @@ pub mod nvram;
 mod os;
 mod overlay;
 pub mod probe;
-mod publish;
 mod sim;
 mod slab;
 mod stripes;
@@ -48,8 +47,6 @@ pub use gate::Gate;
 pub use memory::MemoryDirectory;
 pub use overlay::OverlayDirectory;
 pub use probe::Device;
-#[doc(hidden)]
-pub use publish::publish_stores;
 pub use sim::{Fault, SimDevice, Survival};
 pub use slab::Slab;
 pub use stripes::StripedDirectory;

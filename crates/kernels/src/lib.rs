@@ -1,4 +1,4 @@
-//! The concurrent algorithms of Katydid, apart from everything that they work for: no I/O, no clock, no files.
+//! The concurrent algorithms of Katydid, apart from everything that they work for: no I/O, no files, no clock but the shim's.
 //!
 //! | module | what is in it |
 //! |---|---|
@@ -8,6 +8,8 @@
 //! | [`ring`] | the bytes of the log buffer |
 //! | [`insert`] | the nine designs that reserve and fill, and admission before them |
 //! | [`rig`], [`sizes`] | an inserter without a log around it, for measuring |
+//! | [`dependences`] | the places in several logs that a transaction depends on |
+//! | [`txn`] | timestamps, slots and statuses of transactions of the memory engine |
 //! | [`sync_shim`] | the only place that names atomics, fences, parking and yielding |
 //! | [`checking`] | one test body under loom, the explorer or real threads |
 //!
@@ -20,6 +22,7 @@
 pub mod checking;
 pub mod checksum;
 pub mod counter;
+pub mod dependences;
 pub mod durability;
 #[cfg(katydid_explore)]
 pub mod explore;
@@ -31,4 +34,5 @@ pub mod rig;
 pub mod ring;
 pub mod sizes;
 pub mod sync_shim;
+pub mod txn;
 pub mod words;

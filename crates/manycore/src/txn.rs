@@ -3,14 +3,12 @@
 //! What is measured is what the papers call the log's scalability: whether a shared word, for timestamps or for places in a log, bounds what
 //! many cores can do (Cicada over P-WAL, section I). Reading, validating and waiting for a device are one constant, `work_ns`.
 
-use super::LogView;
-use super::clock::{Clock, Source};
-use super::slots::Slots;
 use crate::run::{RunError, buffer_sizes, in_range};
 use crossbeam_utils::CachePadded;
 use katydid_kernels_simulated::insert::Design;
 use katydid_kernels_simulated::record::HEADER_BYTES;
 use katydid_kernels_simulated::rig::{Rig, RigSession};
+use katydid_kernels_simulated::txn::{Clock, Slots, Source, Waits};
 use katydid_virtual_machine::Machine;
 use katydid_virtual_machine::sync_shim::{AtomicU64, Ordering};
 use katydid_virtual_machine::vm::{self, Body};
@@ -112,7 +110,7 @@ pub struct TxnOutcome {
 /// Nobody waits for a device here.
 struct NoWaits;
 
-impl LogView for NoWaits {
+impl Waits for NoWaits {
     fn before_wait(&self) {}
 }
 

@@ -19,7 +19,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("katydid-kernels", &[]),
     ("katydid-device", &[]),
     ("katydid-wal", &["katydid-kernels", "katydid-device"]),
-    ("katydid", &["katydid-device", "katydid-wal"]),
+    ("katydid", &["katydid-kernels", "katydid-device", "katydid-wal"]),
     ("katydid-workload", &["katydid"]),
     ("katydid-virtual-machine", &[]),
     ("katydid-kernels-simulated", &["katydid-virtual-machine"]),

@@ -6,7 +6,7 @@
 //!    knows its place, and a record lies in its stream above those of the same thread that were acknowledged before.
 //! 2. It is acknowledged when its record and all it depends on are as durable as it asked; with `LockRelease::AfterDurable` nobody has seen
 //!    its versions before that.
-//! 3. After the gate has shut nothing is written. Versions whose fate is not known stay as they are until the database is opened again:
+//! 3. After the gate has shut nothing is written. Versions whose status is not known stay as they are until the database is opened again:
 //!    whoever has seen them is not acknowledged.
 
 use super::checkpoint::CheckpointFolder;
@@ -25,6 +25,7 @@ use crate::stat::Pin;
 use crate::{Durability, Lsn};
 use crossbeam_utils::CachePadded;
 use katydid_device::{Cause, Gate, Verb, Watch};
+use katydid_kernels::txn::{DurablePlaces, Waits};
 use katydid_wal::{AppendClass, AppendError, Background, Dependences, Log, ParallelLog, Place, StreamId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -90,11 +91,13 @@ pub(crate) struct View {
     pub(crate) background: Background,
 }
 
-impl LogView for View {
+impl DurablePlaces for View {
     fn is_durable(&self, place: Place) -> bool {
         self.log.is_durable(place)
     }
+}
 
+impl Waits for View {
     /// A group under way is written by the syncer's own clock, also if all who could add to it wait for each other (the deadlock of
     /// after-durable release with group commit). Where there is no syncer the caller is it.
     fn before_wait(&self) {
@@ -102,7 +105,9 @@ impl LogView for View {
             self.log.run_background();
         }
     }
+}
 
+impl LogView for View {
     fn failure(&self) -> Error {
         // A log in NVRAM may have failed without a device call.
         match (self.gate.failure(), self.log.poisoned()) {

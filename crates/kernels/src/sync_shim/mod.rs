@@ -5,7 +5,7 @@
 //! `crates/manycore/kernels` sets). In production every item is std's own, at no cost.
 //!
 //! A world is a module that exports: `AtomicBool`, `AtomicU32`, `AtomicU64`, `AtomicUsize`, `Ordering`, `fence`, `Mutex`,
-//! `MutexGuard`, `Thread` (with `unpark`), `current`, `park`, `yield_now`, `spin_loop` and `PlainAccess`, each shaped like std's.
+//! `MutexGuard`, `Thread` (with `unpark`), `current`, `park`, `yield_now`, `spin_loop`, `Instant`, `publish_stores` and `PlainAccess`, each shaped like std's.
 //! Code that no checker runs (background threads' start and stop, rare slow paths) uses std's `Mutex` and `Condvar`.
 
 #[cfg(not(any(loom, katydid_explore, katydid_simulated)))]
@@ -23,10 +23,16 @@ pub use crate::explore::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, PlainAccess, Thread, current,
     fence, park, spin_loop, yield_now,
 };
+#[cfg(all(katydid_explore, not(katydid_simulated)))]
+pub use std::time::Instant;
 
 #[cfg(katydid_simulated)]
 pub use katydid_virtual_machine::sync_shim::*;
 
+#[cfg(not(katydid_simulated))]
+mod publish;
+#[cfg(not(katydid_simulated))]
+pub use publish::publish_stores;
 #[cfg(not(katydid_simulated))]
 mod waiting;
 #[cfg(not(katydid_simulated))]

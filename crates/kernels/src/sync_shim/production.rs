@@ -6,6 +6,7 @@ pub use std::hint::spin_loop;
 pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 pub use std::sync::{Mutex, MutexGuard};
 pub use std::thread::{Thread, current, park, yield_now};
+pub use std::time::Instant;
 
 /// Says to a checker that plain (not atomic) bytes are read or written now, so that it can find races. Nothing here.
 #[derive(Debug, Default)]

@@ -6,6 +6,7 @@ pub use loom::hint::spin_loop;
 pub use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 pub use loom::sync::{Mutex, MutexGuard};
 pub use loom::thread::{Thread, current, park, yield_now};
+pub use std::time::Instant;
 
 /// Says to loom that plain (not atomic) bytes are read or written now.
 #[derive(Debug)]

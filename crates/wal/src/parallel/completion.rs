@@ -4,11 +4,11 @@
 //! one thread at a time, and remembers how far it has seen each stream's frontiers: they are read again only when the first one queued
 //! waits for more. So being told costs a few loads from the queue's own memory.
 
-use super::dependences::{Dependences, Place};
 use super::log::ParallelLog;
 use crate::completion::{Callback, Completion};
 use crate::error::Result;
 use crate::log::Log;
+use katydid_kernels::dependences::{Dependences, Place};
 use katydid_kernels::durability::Durability;
 use katydid_kernels::lsn::Lsn;
 use smallvec::SmallVec;

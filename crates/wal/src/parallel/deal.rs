@@ -9,8 +9,8 @@
 //! 3. Memory is a few batches for each thread, whatever a stream contains; one record may be larger than a batch, and is then alone
 //!    in it or the last.
 
-use super::dependences::Place;
 use super::replay::Replayed;
+use katydid_kernels::dependences::Place;
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::Kind;
 use std::ops::Range;

@@ -1,11 +1,11 @@
 //! This folder's decoders as functions of bytes, for `testing::decoders`.
 
 use super::control::{MAGIC, Making, StreamsState};
-use super::dependences::{Place, StreamId};
 use super::head::{HAS_PLACES, Head, encode, finish};
 use crate::recover::Eras;
 use crate::seal::Block;
 use katydid_kernels::checksum::read_u64;
+use katydid_kernels::dependences::{Place, StreamId};
 use katydid_kernels::lsn::Lsn;
 
 /// Of `streams.control`.

@@ -14,9 +14,9 @@
 //!    incarnation: what later openings appended has a larger one, so it never makes a lost place look present.
 //! 3. Whether a record is kept never changes: what an opening found of an incarnation is durable, and nobody appends to it again.
 
-use super::dependences::{Dependences, Place, StreamId};
 use crate::recover::Eras;
 use katydid_kernels::checksum::{read_u32, read_u64};
+use katydid_kernels::dependences::{Dependences, Place, StreamId};
 use katydid_kernels::lsn::Lsn;
 
 const PLACE_BYTES: usize = 16;

@@ -3,7 +3,6 @@
 //! One thread. As `inspect` for one log: files are opened for reading only, and a log that cannot be opened can be looked at.
 
 use super::control::{Making, StreamsState};
-use super::dependences::{Dependences, Place, StreamId};
 use super::folders;
 use super::head::{Head, MalformedRecord};
 use crate::error::{OpenError, ReadError};
@@ -11,6 +10,7 @@ use crate::inspect::{Inspection, inspect};
 use crate::reader::{Reader, Record, Show};
 use crate::recover::Eras;
 use katydid_device::Directory;
+use katydid_kernels::dependences::{Dependences, Place, StreamId};
 use katydid_kernels::lsn::Lsn;
 use std::collections::VecDeque;
 

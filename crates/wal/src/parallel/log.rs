@@ -1,7 +1,6 @@
 //! The parallel log as its users see it.
 
 use super::completion::ParallelCompletion;
-use super::dependences::{Dependences, Place, StreamId};
 use super::opening::{OpenStream, check_count, open_streams};
 use super::session::ParallelSession;
 use crate::closing::{self, Closing};
@@ -11,6 +10,7 @@ use crate::log::{Log, Space};
 use crate::options::{Background, Options};
 use crate::recover::Eras;
 use katydid_device::{self as device, Directory, FileDirectory, Gate, Verb, Watch};
+use katydid_kernels::dependences::{Dependences, Place, StreamId};
 use katydid_kernels::durability::Durability;
 use katydid_kernels::lsn::Lsn;
 use std::fmt;

@@ -21,7 +21,6 @@ mod completion;
 mod control;
 mod deal;
 pub(crate) mod decoders;
-mod dependences;
 mod folders;
 mod head;
 mod inspect;
@@ -33,11 +32,11 @@ mod while_opening;
 
 pub use completion::{ParallelCompletion, ParallelCompletions};
 pub use deal::Batch;
-pub use dependences::{Dependences, Place, StreamId};
 pub use head::MalformedRecord;
 pub use inspect::{
     Fate, ParallelInspection, ParallelReadError, ParallelRecord, ParallelRecords, inspect_parallel,
 };
+pub use katydid_kernels::dependences::{Dependences, Place, StreamId};
 pub use log::ParallelLog;
 pub use opening::STREAMS_MAX;
 pub use replay::{ReplayError, ReplayReport, Replayed};

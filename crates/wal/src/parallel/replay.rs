@@ -9,12 +9,12 @@
 //! 2. Every record is given to the visitor once, or counted as dropped; the order between streams is any.
 
 use super::deal::{Batch, Dealer, with_appliers};
-use super::dependences::{Place, StreamId};
 use super::head::{Head, MalformedRecord};
 use super::log::ParallelLog;
 use super::opening::{appliers, in_parallel};
 use crate::error::ReadError;
 use crate::reader::RecordRef;
+use katydid_kernels::dependences::{Place, StreamId};
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::Kind;
 

@@ -3,11 +3,11 @@
 //! A session belongs to one thread at a time, like the [`Session`](crate::Session) inside it. The way of an append reads the durable
 //! frontiers of the streams it depends on, and shares nothing else with them.
 
-use super::dependences::{Dependences, Place, StreamId};
 use super::head::{Entry, HAS_PLACES, encode, finish};
 use super::log::ParallelLog;
 use crate::error::{AppendError, Error};
 use crate::session::{Append, Session};
+use katydid_kernels::dependences::{Dependences, Place, StreamId};
 use katydid_kernels::insert::AppendClass;
 use katydid_kernels::record::Kind;
 use std::fmt;

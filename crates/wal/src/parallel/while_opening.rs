@@ -12,7 +12,6 @@
 //! Whoever reads a record applies what it has checked itself: no pass trusts another one's sums. That also holds for the second.
 
 use super::deal::{Batch, Dealer, with_appliers};
-use super::dependences::{Place, StreamId};
 use super::head::Head;
 use super::log::ParallelLog;
 use super::opening::{appliers, in_parallel};
@@ -24,6 +23,7 @@ use crate::reader::{Found, check_inside, join};
 use crate::recover::scan::Onlooker;
 use crate::segment::Source;
 use katydid_device::{Directory, Watch};
+use katydid_kernels::dependences::{Place, StreamId};
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::{Decoded, Part};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -41,7 +41,7 @@ pub const LIST: &[Mutant] = &[
     },
     Mutant {
         name: "of two places of a stream the last one joined counts",
-        file: "crates/wal/src/parallel/dependences.rs",
+        file: "crates/kernels/src/dependences.rs",
         old: "self.places[at].end = self.places[at].end.max(place.end)",
         new: "self.places[at].end = place.end",
         tests: PARALLEL,

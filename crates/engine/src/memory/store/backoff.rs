@@ -3,9 +3,9 @@
 //! Any thread. A random time up to a maximum that climbs the hill of the throughput (Cicada, section 3.9): from time to time the maximum
 //! is moved a step, and if fewer transactions were committed since than before, the next step goes the other way. Whoever waits yields.
 
-use super::clock::Clock;
 use super::limit::shard;
 use crossbeam_utils::CachePadded;
+use katydid_kernels::txn::Clock;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

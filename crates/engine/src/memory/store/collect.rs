@@ -11,11 +11,11 @@
 //!    a newer version, whose writer queues it again.
 
 use super::Store;
-use super::clock::Timestamp;
-use super::fate::{Fate, Outcome};
 use super::limit::{RECORD_BYTES, VERSION_BYTES, shard};
 use super::record::{Pruned, Record, Version};
 use crossbeam_utils::CachePadded;
+use katydid_kernels::txn::Timestamp;
+use katydid_kernels::txn::{Outcome, TxnStatus};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ const HORIZON_EVERY: u32 = 32;
 struct Retired {
     timestamp: Timestamp,
     /// None: it gave way, and left records without a version.
-    fate: Option<Arc<Fate>>,
+    status: Option<Arc<TxnStatus>>,
     records: SmallVec<[Arc<Record>; 2]>,
 }
 
@@ -79,8 +79,8 @@ impl Collector {
         let queue = &mut *queue;
         let mut horizon = store.slots.last_horizon();
         if !queue.kept.is_empty() && !self.keeps_tombstones() {
-            let fate = queue.kept.front().and_then(|kept| kept.fate.as_ref());
-            let outcome = fate.map_or(Outcome::Durable, |fate| fate.outcome(store.log.as_ref()));
+            let status = queue.kept.front().and_then(|kept| kept.status.as_ref());
+            let outcome = status.map_or(Outcome::Durable, |status| status.outcome(store.log.as_ref()));
             if matches!(outcome, Outcome::Durable) {
                 return queue.kept.pop_front().map(|kept| (kept, horizon));
             }
@@ -123,14 +123,14 @@ impl Store {
     pub(super) fn retire(
         &self,
         timestamp: Timestamp,
-        fate: Option<Arc<Fate>>,
+        status: Option<Arc<TxnStatus>>,
         records: SmallVec<[Arc<Record>; 2]>,
     ) {
         let own = shard(SHARDS);
         let budget = 2 * records.len() + 2;
         let helps = {
             let mut queue = self.collector.queues[own].lock();
-            queue.retired.push_back(Retired { timestamp, fate, records });
+            queue.retired.push_back(Retired { timestamp, status, records });
             queue.since_horizon += 1;
             queue.since_horizon == HORIZON_EVERY
         };
@@ -147,7 +147,7 @@ impl Store {
         while looked_at < budget {
             let Some((retired, horizon)) = self.collector.next(at, self, is_urgent) else { break };
             looked_at += retired.records.len().max(1);
-            let outcome = retired.fate.as_ref().map(|fate| fate.outcome(self.log.as_ref()));
+            let outcome = retired.status.as_ref().map(|status| status.outcome(self.log.as_ref()));
             let mut kept: SmallVec<[Arc<Record>; 2]> = SmallVec::new();
             let mut freed = 0;
             for record in retired.records {
@@ -164,7 +164,7 @@ impl Store {
                 let mut queue = self.collector.queues[at].lock();
                 queue.kept.push_back(Retired {
                     timestamp: retired.timestamp,
-                    fate: retired.fate,
+                    status: retired.status,
                     records: kept,
                 });
             }

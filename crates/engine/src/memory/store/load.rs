@@ -1,6 +1,5 @@
 //! What recovery puts in, what checkpoints read, and how a table is forgotten.
 
-use super::clock::Timestamp;
 use super::collect::version_bytes;
 use super::index::{Index, Reached};
 use super::limit::{Limit, RECORD_BYTES, VERSION_BYTES};
@@ -9,6 +8,7 @@ use super::{LogView, Settings, Store, Table};
 use crate::direction::Direction;
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{TableId, TxnId};
+use katydid_kernels::txn::Timestamp;
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -177,9 +177,9 @@ impl Store {
                 }
                 Err(obstacle) => obstacle,
             };
-            let Obstacle::Pending(fate) = obstacle else { return Err(self.log.failure()) };
-            if fate.wait(at_most, self.log.as_ref()).is_none() {
-                let holder = Some(TxnId::new(fate.timestamp().get()));
+            let Obstacle::Pending(status) = obstacle else { return Err(self.log.failure()) };
+            if status.wait(at_most, self.log.as_ref()).is_none() {
+                let holder = Some(TxnId::new(status.timestamp().get()));
                 return Err(Error::Conflict { victim: TxnId::NONE, holder, kind: ConflictKind::Timeout });
             }
         }

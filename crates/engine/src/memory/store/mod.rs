@@ -1,26 +1,21 @@
-//! The memory engine's kernels: optimistic, multi-version concurrency control after Cicada. Nothing here knows files or the log but
+//! The memory engine's store: optimistic, multi-version concurrency control after Cicada, on the clock, slots and statuses of `katydid-kernels`. Nothing here knows files or the log but
 //! through [`LogView`].
 //!
-//! A transaction takes a timestamp when it begins (`clock`), reads the versions below it and keeps what it writes to itself
+//! A transaction takes a timestamp when it begins (`Clock`), reads the versions below it and keeps what it writes to itself
 //! (`transaction`). At its end its versions are put in place and what it read is made sure of (`validate`); then whoever called
-//! gives it a place in the log, and decides its fate (`fate`). Who only reads finds a bound below which nothing changes any more
-//! (`slots`). The order of all transactions is that of their timestamps.
+//! gives it a place in the log, and decides its status (`TxnStatus`). Who only reads finds a bound below which nothing changes any more
+//! (`Slots`). The order of all transactions is that of their timestamps.
 //!
 //! Ranks within this engine, below transaction-level waits: 5 queues of the collector; 6 an index's directory, then one leaf, then a shard
 //! of its hash table; 7 the map of tables; 8 a record's chain. Nothing is waited for under any of them, and values are neither copied nor
 //! dropped under the last where that can be helped.
 
 mod backoff;
-mod clock;
 mod collect;
-mod deadline;
-mod fate;
 mod index;
 mod limit;
 mod load;
 mod record;
-mod slots;
-mod sync_shim;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -31,10 +26,6 @@ mod transaction_writes;
 mod validate;
 mod value;
 
-#[cfg(test)]
-pub(crate) use clock::HandClock;
-pub(crate) use clock::{SLOTS_MAX, Source, Timestamp};
-pub(crate) use deadline::Deadline;
 pub(crate) use load::{Found, Loader, Row};
 pub(crate) use record::{Key, Value};
 pub(crate) use transaction::{Mark, Running};
@@ -45,27 +36,22 @@ use crate::error::{Error, Result};
 use crate::ids::{TableId, TxnId};
 use crate::options::Access;
 use backoff::Backoff;
-use clock::Clock;
 use collect::Collector;
 use crossbeam_utils::CachePadded;
 use index::Index;
-use katydid_wal::Place;
+#[cfg(test)]
+pub(crate) use katydid_kernels::txn::HandClock;
+use katydid_kernels::txn::{Clock, DurablePlaces, Slots};
+pub(crate) use katydid_kernels::txn::{Deadline, SLOTS_MAX, Source, Timestamp};
 use limit::Limit;
 use parking_lot::RwLock;
-use slots::Slots;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the kernels ask of the log.
-pub(crate) trait LogView: Send + Sync {
-    /// Whether the stream is durable up to there. Once it is, it stays so.
-    fn is_durable(&self, place: Place) -> bool;
-
-    /// A transaction of this thread is about to wait for another: see to it that what this thread left to a group is written.
-    fn before_wait(&self);
-
+/// What the store asks of the log.
+pub(crate) trait LogView: DurablePlaces + Send + Sync {
     /// What to tell who meets a version of which nobody knows whether it is committed.
     fn failure(&self) -> Error;
 }

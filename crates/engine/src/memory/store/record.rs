@@ -7,14 +7,14 @@
 //! 2. A version's `rts` is at least the timestamp of every transaction that was validated having read it; `base_rts` is the same
 //!    for "there is no version". A version is put above another only with a timestamp not below that one's `rts`; so what was read
 //!    at a timestamp stays what is there at that timestamp.
-//! 3. Nothing is put on top of an undecided version: whoever comes later waits for its fate, whoever is earlier gives way.
+//! 3. Nothing is put on top of an undecided version: whoever comes later waits for its status, whoever is earlier gives way.
 //! 4. A chain that is `gone` is in no index any more, and stays empty. Who finds it looks the key up again.
 
-use super::clock::Timestamp;
-use super::fate::{Fate, Outcome, State};
 use super::load::Found;
 pub(crate) use super::value::Value;
 use crate::ids::TableId;
+use katydid_kernels::txn::Timestamp;
+use katydid_kernels::txn::{Outcome, TxnState, TxnStatus};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ pub(super) struct Version {
 }
 
 impl Version {
-    fn state(&self) -> State {
+    fn state(&self) -> TxnState {
         self.outcome.state()
     }
 }
@@ -88,9 +88,9 @@ impl Version {
 #[derive(Debug)]
 pub(super) enum Obstacle {
     /// Wait for this one, and try again.
-    Pending(Arc<Fate>),
+    Pending(Arc<TxnStatus>),
     /// Nobody knows what became of this version.
-    Doubtful,
+    InDoubt,
     /// Look the key up again (invariant 4).
     Gone,
     /// What it expects is not there any more, because of this transaction.
@@ -133,13 +133,13 @@ impl Chain {
             return Err(Obstacle::Gone);
         }
         if self.head.as_ref().is_some_and(|head| head.wts < bound) {
-            let state = self.head.as_ref().map_or(State::Committed, Version::state);
+            let state = self.head.as_ref().map_or(TxnState::Committed, Version::state);
             match (state, &self.head) {
-                (State::PreCommitted | State::Committed, _) => return Ok(self.head.as_mut()),
-                (State::Pending, Some(Version { outcome: Outcome::By(fate), .. })) => {
-                    return Err(Obstacle::Pending(fate.clone()));
+                (TxnState::PreCommitted | TxnState::Committed, _) => return Ok(self.head.as_mut()),
+                (TxnState::Pending, Some(Version { outcome: Outcome::By(status), .. })) => {
+                    return Err(Obstacle::Pending(status.clone()));
                 }
-                (State::Doubtful, _) => return Err(Obstacle::Doubtful),
+                (TxnState::InDoubt, _) => return Err(Obstacle::InDoubt),
                 _ => {}
             }
         }
@@ -178,7 +178,7 @@ impl Chain {
         &mut self,
         timestamp: Timestamp,
         value: Option<Value>,
-        fate: &Arc<Fate>,
+        status: &Arc<TxnStatus>,
         expected: Option<Option<Timestamp>>,
     ) -> Result<Outcome, Obstacle> {
         if self.gone {
@@ -196,9 +196,9 @@ impl Chain {
                 });
             }
             match (head.state(), &head.outcome) {
-                (State::Pending, Outcome::By(fate)) => return Err(Obstacle::Pending(fate.clone())),
-                (State::Doubtful, _) => return Err(Obstacle::Doubtful),
-                (State::Committed, _) => head.outcome = Outcome::Durable,
+                (TxnState::Pending, Outcome::By(status)) => return Err(Obstacle::Pending(status.clone())),
+                (TxnState::InDoubt, _) => return Err(Obstacle::InDoubt),
+                (TxnState::Committed, _) => head.outcome = Outcome::Durable,
                 _ => {}
             }
             rts = head.rts;
@@ -214,7 +214,7 @@ impl Chain {
         if rts > timestamp {
             return Err(Obstacle::Overtaken(rts));
         }
-        let outcome = Outcome::By(fate.clone());
+        let outcome = Outcome::By(status.clone());
         if let Some(head) = self.head.replace(Version { wts: timestamp, rts: timestamp, value, outcome }) {
             if self.older.capacity() == 0 {
                 self.older.reserve_exact(1);
@@ -239,7 +239,7 @@ impl Chain {
             _ => return None,
         };
         // Looked at last: mostly it need not be, and it lies elsewhere.
-        matches!(head.state(), State::PreCommitted | State::Committed).then_some(obstacle)
+        matches!(head.state(), TxnState::PreCommitted | TxnState::Committed).then_some(obstacle)
     }
 
     /// Takes the version away that the transaction of `timestamp` has put on top. Whether the chain is empty then.
@@ -251,7 +251,7 @@ impl Chain {
     }
 
     fn drop_aborted(&mut self) {
-        if self.head.as_ref().is_some_and(|head| head.state() == State::Aborted) {
+        if self.head.as_ref().is_some_and(|head| head.state() == TxnState::Aborted) {
             self.head = self.older.pop();
         }
     }
@@ -288,7 +288,7 @@ impl Chain {
                 head.outcome = outcome.clone();
             }
             head_is_final =
-                head.wts < horizon && matches!(head.state(), State::PreCommitted | State::Committed);
+                head.wts < horizon && matches!(head.state(), TxnState::PreCommitted | TxnState::Committed);
         }
         let cut = match head_is_final {
             true => self.older.len(),
@@ -312,7 +312,7 @@ impl Chain {
         !self.gone
             && self.older.is_empty()
             && self.head.as_ref().is_none_or(|head| {
-                head.value.is_none() && head.wts < horizon && head.state() == State::Committed
+                head.value.is_none() && head.wts < horizon && head.state() == TxnState::Committed
             })
     }
 

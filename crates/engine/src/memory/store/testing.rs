@@ -2,6 +2,7 @@
 
 use super::LogView;
 use crate::error::Error;
+use katydid_kernels::txn::{DurablePlaces, Waits};
 use katydid_wal::Place;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
@@ -29,16 +30,20 @@ impl FakeLog {
     }
 }
 
-impl LogView for FakeLog {
+impl DurablePlaces for FakeLog {
     fn is_durable(&self, place: Place) -> bool {
         assert!(!self.panics.load(SeqCst), "a panic that the test has planted");
         place.end.get() <= self.durable.load(SeqCst)
     }
+}
 
+impl Waits for FakeLog {
     fn before_wait(&self) {
         self.waits.fetch_add(1, SeqCst);
     }
+}
 
+impl LogView for FakeLog {
     fn failure(&self) -> Error {
         Error::Internal("the log failed")
     }

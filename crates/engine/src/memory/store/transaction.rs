@@ -5,21 +5,21 @@
 //! 1. Whatever it has seen of others is in `reads` (a version of a record, or that it has no value), in `passed` (intervals in which
 //!    nothing else was), or in the `expected` of a write. A transaction that only reads needs none of them: nothing below its bound changes.
 //! 2. `depends` names every place that is not durable yet of those whose versions it has seen.
-//! 3. It waits only for fates of lower timestamps, with no latch held, and at most `lock_wait` each.
+//! 3. It waits only for statuses of lower timestamps, with no latch held, and at most `lock_wait` each.
 //! 4. What it has seen need not be consistent before it is validated, so nothing here relies on it. One answer is given only after all
 //!    that was seen so far was made sure of: `KeyExists`, on which callers give up.
 
-use super::clock::Timestamp;
-use super::fate::Fate;
 use super::limit::{RECORD_BYTES, VERSION_BYTES};
 use super::record::{Key, Obstacle, Record, Value, Version};
-use super::slots::Stuck;
 use super::transaction_writes::{Write, WriteSet};
 use super::{Entrance, Store, Table};
 use crate::body::{self, DatabaseKey};
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::TxnId;
 use crate::options::Access;
+use katydid_kernels::txn::Stuck;
+use katydid_kernels::txn::Timestamp;
+use katydid_kernels::txn::TxnStatus;
 use katydid_wal::Dependences;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -401,23 +401,23 @@ impl Running {
     /// Waits until an obstacle may be gone, or fails.
     pub(super) fn pass(&self, obstacle: Obstacle) -> Result<()> {
         match obstacle {
-            Obstacle::Pending(fate) => self.wait(&fate),
-            Obstacle::Doubtful => Err(self.open.store.log.failure()),
+            Obstacle::Pending(status) => self.wait(&status),
+            Obstacle::InDoubt => Err(self.open.store.log.failure()),
             Obstacle::Gone => Ok(()),
             Obstacle::Changed(by) => Err(self.conflict(Some(by), ConflictKind::Changed)),
             Obstacle::Overtaken(by) => Err(self.conflict(Some(by), ConflictKind::Overtaken)),
         }
     }
 
-    fn wait(&self, fate: &Fate) -> Result<()> {
-        debug_assert!(self.is_read_only() || fate.timestamp() < self.timestamp, "invariant 3");
+    fn wait(&self, status: &TxnStatus) -> Result<()> {
+        debug_assert!(self.is_read_only() || status.timestamp() < self.timestamp, "invariant 3");
         let database = DatabaseKey::of::<Store>(&self.open.store);
         let (patience, begun) = (body::patience(database, self.lock_wait), Instant::now());
-        let decided = fate.wait(patience, self.open.store.log.as_ref());
+        let decided = status.wait(patience, self.open.store.log.as_ref());
         body::has_waited(database, begun.elapsed());
         match decided {
             Some(_) => Ok(()),
-            None => Err(self.conflict(Some(fate.timestamp()), ConflictKind::Timeout)),
+            None => Err(self.conflict(Some(status.timestamp()), ConflictKind::Timeout)),
         }
     }
 

@@ -3,10 +3,10 @@
 //! Pure. One entry for each key, in the order of the first writes, found by the hash that the index finds the key with; only a walk over many
 //! puts them in order. What is overwritten while a savepoint is in force is kept to be put back.
 
-use super::clock::Timestamp;
 use super::record::{Key, Record, Value};
 use crate::direction::Direction;
 use crate::ids::TableId;
+use katydid_kernels::txn::Timestamp;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The end of a transaction's reading: its versions are put in place, and what it has read is made sure of.
 //!
-//! In this order, after Cicada (section 3.4 there): versions of an undecided fate go on top of their chains; then what was read is
+//! In this order, after Cicada (section 3.4 there): versions of an undecided status go on top of their chains; then what was read is
 //! looked at once more and its `rts` raised. So of two transactions of which each has read what the other writes, the later one
 //! finds either the other's version or, before that is in place, leaves an `rts` that refuses it. Invariants:
 //!
@@ -8,12 +8,10 @@
 //! 2. If it is too late for its timestamp it may take a new one as long as nothing of it is in place; its reads are only looked at after
 //!    the last time it did.
 //! 3. Versions in place have an owner that takes them away when it is dropped, also by a panic: [`Installing`], then [`Validated`]. Others
-//!    would wait for their fate for ever.
+//!    would wait for their status for ever.
 //! 4. A [`Validated`] transaction can end either way; dropped, it has never been. The clock has passed its timestamp, so whoever begins
 //!    after it was acknowledged has a greater one.
 
-use super::clock::Timestamp;
-use super::fate::{Fate, State};
 use super::index::Reached;
 use super::limit::{RECORD_BYTES, VERSION_BYTES};
 use super::record::{Key, Obstacle, Record};
@@ -23,6 +21,8 @@ use super::{Entrance, Store};
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::TableId;
 use crate::options::Access;
+use katydid_kernels::txn::Timestamp;
+use katydid_kernels::txn::{TxnState, TxnStatus};
 use katydid_wal::{Dependences, Place};
 use smallvec::SmallVec;
 use std::ops::Bound;
@@ -45,7 +45,7 @@ impl Running {
     pub(crate) fn validate(mut self) -> Result<Validated> {
         let outcome = self.validate_all();
         match outcome {
-            Ok((fate, writes)) => Ok(self.into_validated(fate, writes)),
+            Ok((status, writes)) => Ok(self.into_validated(status, writes)),
             Err(error) => {
                 let store = self.open.store.clone();
                 drop(self);
@@ -55,7 +55,7 @@ impl Running {
         }
     }
 
-    fn validate_all(&mut self) -> Result<(Option<Arc<Fate>>, Vec<Write>)> {
+    fn validate_all(&mut self) -> Result<(Option<Arc<TxnStatus>>, Vec<Write>)> {
         let mut writes = std::mem::take(&mut self.writes).into_entries();
         if writes.is_empty() {
             if self.access == Access::ReadWrite {
@@ -75,11 +75,11 @@ impl Running {
                 by_heat.then_with(|| (left.table, &left.key).cmp(&(right.table, &right.key)))
             });
         }
-        let mut installing = Installing { store: self.open.store.clone(), fate: None, tried: 0, writes };
+        let mut installing = Installing { store: self.open.store.clone(), status: None, tried: 0, writes };
         self.install(&mut installing)?;
         self.open.store.slots.installed(self.timestamp);
         self.make_sure()?;
-        Ok((installing.fate.take(), std::mem::take(&mut installing.writes)))
+        Ok((installing.status.take(), std::mem::take(&mut installing.writes)))
     }
 
     // ---- versions
@@ -92,12 +92,12 @@ impl Running {
                 self.is_late = false;
                 continue;
             }
-            let fate = installing.fate.insert(Arc::new(Fate::new(self.timestamp)));
+            let status = installing.status.insert(Arc::new(TxnStatus::new(self.timestamp)));
             installing.tried = 0;
             let (failed, at) = loop {
                 let Some(write) = installing.writes.get_mut(installing.tried) else { return Ok(()) };
                 installing.tried += 1;
-                if let Err(obstacle) = self.install_one(write, fate) {
+                if let Err(obstacle) = self.install_one(write, status) {
                     break (obstacle, installing.tried - 1);
                 }
             };
@@ -116,13 +116,17 @@ impl Running {
         }
     }
 
-    fn install_one(&mut self, write: &mut Write, fate: &Arc<Fate>) -> std::result::Result<(), Refused> {
+    fn install_one(
+        &mut self,
+        write: &mut Write,
+        status: &Arc<TxnStatus>,
+    ) -> std::result::Result<(), Refused> {
         loop {
             let record = match &write.record {
                 Some(record) => record,
                 None => write.record.insert(self.record_for(write.table, &write.key)?),
             };
-            let outcome = record.chain().install(self.timestamp, write.value.clone(), fate, write.expected);
+            let outcome = record.chain().install(self.timestamp, write.value.clone(), status, write.expected);
             match outcome {
                 Ok(seen) => {
                     seen.join_into(&mut self.depends, self.open.store.log.as_ref());
@@ -130,9 +134,9 @@ impl Running {
                     return Ok(());
                 }
                 Err(Obstacle::Gone) => write.record = None,
-                Err(Obstacle::Pending(fate)) => {
+                Err(Obstacle::Pending(status)) => {
                     record.heat_up();
-                    self.pass(Obstacle::Pending(fate)).map_err(Refused::Because)?;
+                    self.pass(Obstacle::Pending(status)).map_err(Refused::Because)?;
                 }
                 Err(obstacle) => return Err(Refused::By(obstacle)),
             }
@@ -282,7 +286,7 @@ impl Running {
 
     // ---- the end
 
-    fn into_validated(self, fate: Option<Arc<Fate>>, writes: Vec<Write>) -> Validated {
+    fn into_validated(self, status: Option<Arc<TxnStatus>>, writes: Vec<Write>) -> Validated {
         let Running { mut open, access, timestamp, bound, depends, .. } = self;
         let store = &open.store;
         let kept: usize = writes.iter().map(Write::version_bytes).sum();
@@ -297,15 +301,15 @@ impl Running {
         };
         store.slots.read_all(open.slot);
         store.backoff.count();
-        Validated { open, timestamp, seen_to, depends, fate, writes }
+        Validated { open, timestamp, seen_to, depends, status, writes }
     }
 }
 
 /// Versions that a transaction is putting in place, or has, before it is validated. Dropped, they are taken away.
 struct Installing {
     store: Entrance,
-    /// Their fate; none if none is in place.
-    fate: Option<Arc<Fate>>,
+    /// Their status; none if none is in place.
+    status: Option<Arc<TxnStatus>>,
     /// How many of the writes may be in place.
     tried: usize,
     writes: Vec<Write>,
@@ -313,8 +317,8 @@ struct Installing {
 
 impl Installing {
     fn undo(&mut self) {
-        if let Some(fate) = self.fate.take() {
-            undo(&self.store, &fate, &self.writes[..self.tried]);
+        if let Some(status) = self.status.take() {
+            undo(&self.store, &status, &self.writes[..self.tried]);
         }
     }
 }
@@ -331,16 +335,16 @@ enum Refused {
 }
 
 /// Takes away what is in place of these writes, and decides that it has never been.
-fn undo(store: &Store, fate: &Arc<Fate>, writes: &[Write]) {
+fn undo(store: &Store, status: &Arc<TxnStatus>, writes: &[Write]) {
     let mut empty: SmallVec<[Arc<Record>; 2]> = SmallVec::new();
     for record in writes.iter().filter_map(|write| write.record.as_ref()) {
-        if record.chain().undo(fate.timestamp()) {
+        if record.chain().undo(status.timestamp()) {
             empty.push(record.clone());
         }
     }
-    fate.decide(State::Aborted);
+    status.decide(TxnState::Aborted);
     if !empty.is_empty() {
-        store.retire(fate.timestamp(), None, empty);
+        store.retire(status.timestamp(), None, empty);
     }
 }
 
@@ -354,7 +358,7 @@ pub(crate) struct Validated {
     seen_to: Timestamp,
     depends: Dependences,
     /// None: it writes nothing.
-    fate: Option<Arc<Fate>>,
+    status: Option<Arc<TxnStatus>>,
     writes: Vec<Write>,
 }
 
@@ -386,9 +390,9 @@ impl Validated {
 
     /// Its record is in the log, to end at `place`: all see what it wrote, and depend on that and on what it depends on.
     pub(crate) fn pre_committed(mut self, place: Place) -> Dependences {
-        if let Some(fate) = self.fate.take() {
-            fate.pre_commit(place, self.depends.clone());
-            self.retire(fate);
+        if let Some(status) = self.status.take() {
+            status.pre_commit(place, self.depends.clone());
+            self.retire(status);
         }
         std::mem::take(&mut self.depends)
     }
@@ -396,9 +400,9 @@ impl Validated {
     /// It is as durable as it is going to be, and about to be acknowledged: all see what it wrote, and need not wait for anything.
     pub(crate) fn committed(mut self) {
         self.open.store.acknowledge(self.seen_to);
-        if let Some(fate) = self.fate.take() {
-            fate.decide(State::Committed);
-            self.retire(fate);
+        if let Some(status) = self.status.take() {
+            status.decide(TxnState::Committed);
+            self.retire(status);
         }
     }
 
@@ -409,21 +413,21 @@ impl Validated {
 
     /// The log failed with its record in it: whoever meets what it wrote fails, until the database is opened again.
     pub(crate) fn doubt(mut self) {
-        if let Some(fate) = self.fate.take() {
-            fate.decide(State::Doubtful);
+        if let Some(status) = self.status.take() {
+            status.decide(TxnState::InDoubt);
         }
     }
 
-    fn retire(&mut self, fate: Arc<Fate>) {
+    fn retire(&mut self, status: Arc<TxnStatus>) {
         let records = std::mem::take(&mut self.writes).into_iter().filter_map(|write| write.record).collect();
-        self.open.store.retire(self.timestamp, Some(fate), records);
+        self.open.store.retire(self.timestamp, Some(status), records);
     }
 }
 
 impl Drop for Validated {
     fn drop(&mut self) {
-        if let Some(fate) = self.fate.take() {
-            undo(&self.open.store, &fate, &self.writes);
+        if let Some(status) = self.status.take() {
+            undo(&self.open.store, &status, &self.writes);
             self.open.store.limit.release(self.writes.iter().map(Write::version_bytes).sum());
         }
     }

@@ -4,4 +4,4 @@
 pub(super) use std::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(katydid_explore)]
-pub(super) use katydid_wal::testing::explore::{AtomicU64, Ordering};
+pub(super) use katydid_kernels::explore::{AtomicU64, Ordering};

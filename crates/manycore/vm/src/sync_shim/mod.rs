@@ -10,6 +10,8 @@ pub use atomics::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 pub use mutex::{Mutex, MutexGuard};
 pub use std::sync::atomic::Ordering;
 
+pub use crate::vm::Instant;
+
 use crate::vm;
 
 /// What a checker can reach must be small; here it need not be.
@@ -89,3 +91,7 @@ impl PlainAccess {
     /// Nothing.
     pub fn write(&self) {}
 }
+
+/// The virtual clock is read after the stores before it: nothing to wait for.
+#[inline]
+pub fn publish_stores() {}

@@ -9,9 +9,9 @@
 //!    was read of it become one gap with the greatest of the three.
 //! 3. Gaps are raised under the shared latch, split and joined under the exclusive one.
 
-use super::super::clock::Timestamp;
 use super::super::record::Record;
 use super::fence::prefix;
+use katydid_kernels::txn::Timestamp;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -11,13 +11,13 @@ mod points;
 #[cfg(test)]
 mod tests;
 
-use super::clock::Timestamp;
 use super::load::{Bytes, Found};
 use super::record::{Key, Record};
 use crate::direction::Direction;
 use crate::ids::TableId;
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 use fence::Fence;
+use katydid_kernels::txn::Timestamp;
 use leaf::Leaf;
 use parking_lot::RwLock;
 use points::Points;

@@ -6,13 +6,13 @@
 //!
 //! What costs here is memory that is touched for the first time, so nothing is kept twice for longer than a range takes.
 
-use super::super::clock::Timestamp;
 use super::super::record::Record;
 use super::fence::{Fence, prefix};
 use super::leaf::{ENTRIES_MAX, Leaf};
 use super::points::{Points, SHARDS};
 use super::{Directory, Index};
 use crate::memory::threads::on_threads;
+use katydid_kernels::txn::Timestamp;
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 

@@ -236,10 +236,10 @@ fn hash(seed: u64, key: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::clock::Timestamp;
     use super::super::super::record::Key;
     use super::*;
     use crate::ids::TableId;
+    use katydid_kernels::txn::Timestamp;
     use std::collections::BTreeMap;
 
     #[test]

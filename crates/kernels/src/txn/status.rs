@@ -4,16 +4,17 @@
 //!
 //! 1. Pending goes to one of the others, pre-committed to committed; nothing else changes.
 //! 2. What a pre-committed transaction waits for is written before the state that says so (release), and never changes.
-//! 3. One waits only for a fate of a lower timestamp than one's own, so no two wait for each other; and never for ever.
-//! 4. What a version knows ([`Outcome`]) is only made shorter: a fate becomes the one place that it still waits for, and that, once it is
-//!    durable, nothing. So whoever sees the version depends on the same that is not durable, and the fate itself is soon gone.
+//! 3. One waits only for a status of a lower timestamp than one's own, so no two wait for each other; and never for ever.
+//! 4. What a version knows ([`Outcome`]) is only made shorter: a status becomes the one place that it still waits for, and that, once it is
+//!    durable, nothing. So whoever sees the version depends on the same that is not durable, and the status itself is soon gone.
 
-use super::LogView;
+use super::DurablePlaces;
 use super::clock::Timestamp;
 use super::deadline::Deadline;
-use katydid_wal::{Dependences, Lsn, Place, StreamId};
+use crate::dependences::{Dependences, Place, StreamId};
+use crate::lsn::Lsn;
+use crate::sync_shim::{AtomicU32, Ordering, yield_now};
 use parking_lot::{Condvar, Mutex};
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -22,8 +23,8 @@ const YIELDS: u32 = 20;
 
 /// What has become of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum State {
+#[repr(u32)]
+pub enum TxnState {
     /// It is being validated, or not durable and keeps its versions to itself until then.
     Pending,
     /// Its record is in the log: its versions are there for all, who then depend on its place.
@@ -33,43 +34,49 @@ pub(super) enum State {
     /// Its versions are as if they had never been.
     Aborted,
     /// The log failed with its record in it: nobody knows until the database is opened again.
-    Doubtful,
+    InDoubt,
 }
 
-impl State {
-    fn of(number: u8) -> Self {
+impl TxnState {
+    fn of(number: u32) -> Self {
         match number {
-            0 => State::Pending,
-            1 => State::PreCommitted,
-            2 => State::Committed,
-            3 => State::Aborted,
-            _ => State::Doubtful,
+            0 => TxnState::Pending,
+            1 => TxnState::PreCommitted,
+            2 => TxnState::Committed,
+            3 => TxnState::Aborted,
+            _ => TxnState::InDoubt,
         }
     }
 }
 
 /// What a version knows of the end of its transaction: as little as is enough.
 #[derive(Debug, Clone)]
-pub(super) enum Outcome {
+pub enum Outcome {
     /// Committed and durable.
     Durable,
     /// Committed, and durable when this stream has come up to there.
-    Until { stream: StreamId, end: Lsn },
+    Until {
+        /// The stream.
+        stream: StreamId,
+        /// Where the record ends in it, exclusively.
+        end: Lsn,
+    },
     /// It is told there.
-    By(Arc<Fate>),
+    By(Arc<TxnStatus>),
 }
 
 impl Outcome {
-    pub(super) fn state(&self) -> State {
+    /// The state as far as the version knows it.
+    pub fn state(&self) -> TxnState {
         match self {
-            Outcome::Durable => State::Committed,
-            Outcome::Until { .. } => State::PreCommitted,
-            Outcome::By(fate) => fate.state(),
+            Outcome::Durable => TxnState::Committed,
+            Outcome::Until { .. } => TxnState::PreCommitted,
+            Outcome::By(status) => status.state(),
         }
     }
 
     /// Adds what of it is not durable yet to what a reader of its versions depends on.
-    pub(super) fn join_into(&self, depends: &mut Dependences, log: &dyn LogView) {
+    pub fn join_into(&self, depends: &mut Dependences, log: &(impl DurablePlaces + ?Sized)) {
         match self {
             Outcome::Durable => {}
             Outcome::Until { stream, end } => {
@@ -78,12 +85,12 @@ impl Outcome {
                     depends.join(place);
                 }
             }
-            Outcome::By(fate) => fate.join_into(depends, log),
+            Outcome::By(status) => status.join_into(depends, log),
         }
     }
 
     /// Forgets what need not be known any more (invariant 4).
-    pub(super) fn settle(&mut self, log: &dyn LogView) {
+    pub fn settle(&mut self, log: &(impl DurablePlaces + ?Sized)) {
         match self {
             Outcome::Durable => {}
             Outcome::Until { stream, end } => {
@@ -91,17 +98,17 @@ impl Outcome {
                     *self = Outcome::Durable;
                 }
             }
-            Outcome::By(fate) => *self = fate.outcome(log),
+            Outcome::By(status) => *self = status.outcome(log),
         }
     }
 }
 
 /// The end of one transaction, when it has come.
 #[derive(Debug)]
-pub(super) struct Fate {
+pub struct TxnStatus {
     timestamp: Timestamp,
     /// Written by the transaction's owner, and by readers from pre-committed to committed; read by all.
-    state: AtomicU8,
+    state: AtomicU32,
     waiters: AtomicU32,
     /// Invariant 2.
     place: OnceLock<(Place, Dependences)>,
@@ -110,11 +117,12 @@ pub(super) struct Fate {
     decided: Condvar,
 }
 
-impl Fate {
-    pub(super) fn new(timestamp: Timestamp) -> Self {
-        Fate {
+impl TxnStatus {
+    /// Pending.
+    pub fn new(timestamp: Timestamp) -> Self {
+        TxnStatus {
             timestamp,
-            state: AtomicU8::new(State::Pending as u8),
+            state: AtomicU32::new(TxnState::Pending as u32),
             waiters: AtomicU32::new(0),
             place: OnceLock::new(),
             latch: Mutex::new(()),
@@ -122,17 +130,20 @@ impl Fate {
         }
     }
 
-    pub(super) fn timestamp(&self) -> Timestamp {
+    /// When the transaction takes place.
+    pub fn timestamp(&self) -> Timestamp {
         self.timestamp
     }
 
-    pub(super) fn state(&self) -> State {
-        State::of(self.state.load(Ordering::SeqCst))
+    /// The state now.
+    #[inline]
+    pub fn state(&self) -> TxnState {
+        TxnState::of(self.state.load(Ordering::SeqCst))
     }
 
     /// Decides, and wakes who waits.
-    pub(super) fn decide(&self, state: State) {
-        self.state.store(state as u8, Ordering::SeqCst);
+    pub fn decide(&self, state: TxnState) {
+        self.state.store(state as u32, Ordering::SeqCst);
         // A waiter counts itself before it looks at the state for the last time.
         if self.waiters.load(Ordering::SeqCst) > 0 {
             let _asleep_or_awake = self.latch.lock();
@@ -141,20 +152,20 @@ impl Fate {
     }
 
     /// Decides: the record ends at `place`, and survives a crash if all of `depends` do.
-    pub(super) fn pre_commit(&self, place: Place, depends: Dependences) {
+    pub fn pre_commit(&self, place: Place, depends: Dependences) {
         let first = self.place.set((place, depends)).is_ok();
         debug_assert!(first, "a transaction has one record");
-        self.decide(State::PreCommitted);
+        self.decide(TxnState::PreCommitted);
     }
 
     /// What a version of it has to know.
-    pub(super) fn outcome(self: &Arc<Self>, log: &dyn LogView) -> Outcome {
+    pub fn outcome(self: &Arc<Self>, log: &(impl DurablePlaces + ?Sized)) -> Outcome {
         let mut lacking = Dependences::default();
         self.join_into(&mut lacking, log);
         // Looked at last: joining may have found it durable.
         match self.state() {
-            State::Committed => Outcome::Durable,
-            State::PreCommitted if lacking.len() == 1 => lacking
+            TxnState::Committed => Outcome::Durable,
+            TxnState::PreCommitted if lacking.len() == 1 => lacking
                 .iter()
                 .next()
                 .map_or(Outcome::Durable, |Place { stream, end }| Outcome::Until { stream, end }),
@@ -163,8 +174,8 @@ impl Fate {
     }
 
     /// Adds what of it is not durable yet to what a reader of its versions depends on.
-    pub(super) fn join_into(&self, depends: &mut Dependences, log: &dyn LogView) {
-        if self.state() != State::PreCommitted {
+    pub fn join_into(&self, depends: &mut Dependences, log: &(impl DurablePlaces + ?Sized)) {
+        if self.state() != TxnState::PreCommitted {
             return;
         }
         let Some((place, others)) = self.place.get() else { return };
@@ -176,18 +187,18 @@ impl Fate {
             }
         }
         if all_durable {
-            self.state.store(State::Committed as u8, Ordering::SeqCst);
+            self.state.store(TxnState::Committed as u32, Ordering::SeqCst);
         }
     }
 
     /// Waits until it is decided; nothing if that takes longer than `at_most`.
-    pub(super) fn wait(&self, at_most: Duration, log: &dyn LogView) -> Option<State> {
+    pub fn wait(&self, at_most: Duration, log: &(impl DurablePlaces + ?Sized)) -> Option<TxnState> {
         for _ in 0..YIELDS {
             let state = self.state();
-            if state != State::Pending {
+            if state != TxnState::Pending {
                 return Some(state);
             }
-            std::thread::yield_now();
+            yield_now();
         }
         // The other may wait for a group of which records of this thread are a part (paper, section III-B.2).
         log.before_wait();
@@ -195,12 +206,12 @@ impl Fate {
         self.waiters.fetch_add(1, Ordering::SeqCst);
         let mut latch = self.latch.lock();
         let mut state = self.state();
-        while state == State::Pending && !deadline.sleep(&self.decided, &mut latch) {
+        while state == TxnState::Pending && !deadline.sleep(&self.decided, &mut latch) {
             state = self.state();
         }
         drop(latch);
         self.waiters.fetch_sub(1, Ordering::SeqCst);
-        Some(self.state()).filter(|state| *state != State::Pending)
+        Some(self.state()).filter(|state| *state != TxnState::Pending)
     }
 }
 
@@ -208,7 +219,6 @@ impl Fate {
 mod tests {
     use super::super::testing::FakeLog;
     use super::*;
-    use katydid_wal::{Lsn, StreamId};
     use std::sync::Arc;
 
     fn place(stream: u16, end: u64) -> Place {
@@ -219,51 +229,52 @@ mod tests {
     fn who_reads_a_pre_committed_version_depends_on_all_that_it_depends_on() {
         let log = FakeLog::default();
         log.durable_below(0);
-        let fate = Fate::new(Timestamp::of(5, 0));
-        fate.pre_commit(place(0, 100), [place(1, 50)].into_iter().collect());
+        let status = TxnStatus::new(Timestamp::of(5, 0));
+        status.pre_commit(place(0, 100), [place(1, 50)].into_iter().collect());
         let mut depends = Dependences::default();
-        fate.join_into(&mut depends, &log);
+        status.join_into(&mut depends, &log);
         assert_eq!(depends.iter().collect::<Vec<_>>(), [place(0, 100), place(1, 50)]);
         log.durable_below(60);
         let mut depends = Dependences::default();
-        fate.join_into(&mut depends, &log);
+        status.join_into(&mut depends, &log);
         assert_eq!(depends.iter().collect::<Vec<_>>(), [place(0, 100)]);
         log.durable_below(100);
         let mut depends = Dependences::default();
-        fate.join_into(&mut depends, &log);
+        status.join_into(&mut depends, &log);
         assert!(depends.is_empty());
-        assert_eq!(fate.state(), State::Committed);
+        assert_eq!(status.state(), TxnState::Committed);
     }
 
     #[test]
-    fn a_version_forgets_a_fate_when_there_is_one_place_to_wait_for() {
+    fn a_version_forgets_a_status_when_there_is_one_place_to_wait_for() {
         let log = FakeLog::default();
         log.durable_below(0);
-        let fate = Arc::new(Fate::new(Timestamp::of(5, 0)));
-        let mut outcome = Outcome::By(fate.clone());
+        let status = Arc::new(TxnStatus::new(Timestamp::of(5, 0)));
+        let mut outcome = Outcome::By(status.clone());
         let depends = |outcome: &Outcome| {
             let mut depends = Dependences::default();
             outcome.join_into(&mut depends, &log);
             depends.iter().collect::<Vec<_>>()
         };
         outcome.settle(&log);
-        assert_eq!(outcome.state(), State::Pending);
-        fate.pre_commit(place(0, 50), [place(1, 100)].into_iter().collect());
+        assert_eq!(outcome.state(), TxnState::Pending);
+        status.pre_commit(place(0, 50), [place(1, 100)].into_iter().collect());
         outcome.settle(&log);
-        assert_eq!((outcome.state(), Arc::strong_count(&fate)), (State::PreCommitted, 2));
+        assert_eq!((outcome.state(), Arc::strong_count(&status)), (TxnState::PreCommitted, 2));
         assert_eq!(depends(&outcome), [place(0, 50), place(1, 100)]);
         log.durable_below(60);
         outcome.settle(&log);
-        assert_eq!((outcome.state(), Arc::strong_count(&fate)), (State::PreCommitted, 1));
+        assert_eq!((outcome.state(), Arc::strong_count(&status)), (TxnState::PreCommitted, 1));
         assert_eq!(depends(&outcome), [place(1, 100)]);
         log.durable_below(100);
         assert_eq!(depends(&outcome), []);
         outcome.settle(&log);
         assert!(matches!(outcome, Outcome::Durable));
-        for (state, shown) in [(State::Aborted, State::Aborted), (State::Doubtful, State::Doubtful)] {
-            let fate = Arc::new(Fate::new(Timestamp::of(5, 0)));
-            fate.decide(state);
-            let mut outcome = Outcome::By(fate);
+        for (state, shown) in [(TxnState::Aborted, TxnState::Aborted), (TxnState::InDoubt, TxnState::InDoubt)]
+        {
+            let status = Arc::new(TxnStatus::new(Timestamp::of(5, 0)));
+            status.decide(state);
+            let mut outcome = Outcome::By(status);
             outcome.settle(&log);
             assert_eq!(outcome.state(), shown);
         }
@@ -271,17 +282,17 @@ mod tests {
 
     #[test]
     fn a_wait_ends_with_the_decision_or_when_its_time_is_over() {
-        let fate = Arc::new(Fate::new(Timestamp::of(5, 0)));
-        assert_eq!(fate.wait(Duration::ZERO, &FakeLog::default()), None);
+        let status = Arc::new(TxnStatus::new(Timestamp::of(5, 0)));
+        assert_eq!(status.wait(Duration::ZERO, &FakeLog::default()), None);
         let waiters: Vec<_> = (0..3)
             .map(|_| {
-                let fate = fate.clone();
-                std::thread::spawn(move || fate.wait(Duration::from_secs(600), &FakeLog::default()))
+                let status = status.clone();
+                std::thread::spawn(move || status.wait(Duration::from_secs(600), &FakeLog::default()))
             })
             .collect();
-        fate.decide(State::Aborted);
+        status.decide(TxnState::Aborted);
         for waiter in waiters {
-            assert_eq!(waiter.join().expect("no panic"), Some(State::Aborted));
+            assert_eq!(waiter.join().expect("no panic"), Some(TxnState::Aborted));
         }
     }
 }

@@ -5,21 +5,21 @@ use std::time::{Duration, Instant};
 
 /// When a wait is over; never, if that lies beyond what the clock counts to.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Deadline(Option<Instant>);
+pub struct Deadline(Option<Instant>);
 
 impl Deadline {
     /// So long from now. Any length is legal.
-    pub(crate) fn after(at_most: Duration) -> Self {
+    pub fn after(at_most: Duration) -> Self {
         Deadline(Instant::now().checked_add(at_most))
     }
 
     /// Whether the wait is over.
-    pub(crate) fn is_over(self) -> bool {
+    pub fn is_over(self) -> bool {
         self.0.is_some_and(|end| Instant::now() >= end)
     }
 
     /// Sleeps until notified; whether the wait is over instead.
-    pub(crate) fn sleep<T>(self, notified: &Condvar, guard: &mut MutexGuard<'_, T>) -> bool {
+    pub fn sleep<T>(self, notified: &Condvar, guard: &mut MutexGuard<'_, T>) -> bool {
         match self.0 {
             Some(end) => notified.wait_until(guard, end).timed_out(),
             None => {

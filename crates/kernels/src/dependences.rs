@@ -6,7 +6,7 @@
 //! 2. Whoever depends on a transaction joins that one's place *and* its dependences: so the set is closed, and a transaction survives a
 //!    crash exactly if every place in its set did. Nothing has to be followed from record to record.
 
-use katydid_kernels::lsn::Lsn;
+use crate::lsn::Lsn;
 use smallvec::SmallVec;
 use std::fmt;
 
@@ -49,7 +49,8 @@ pub struct Place {
 /// A set of places: durable when each stream has come that far.
 ///
 /// ```
-/// use katydid_wal::{Dependences, Lsn, Place, StreamId};
+/// use katydid_kernels::dependences::{Dependences, Place, StreamId};
+/// use katydid_kernels::lsn::Lsn;
 /// let place = |stream, end| Place { stream: StreamId::new(stream), end: Lsn::new(end) };
 /// let mut set = Dependences::default();
 /// set.join(place(1, 80));

@@ -6,7 +6,7 @@
 use super::super::clock::{HandClock, Source};
 use super::super::testing::FakeLog;
 use super::*;
-use katydid_wal::testing::explore::{Explorer, catches, spawn};
+use crate::explore::{Explorer, catches, spawn};
 use std::sync::Arc;
 
 /// The reader's slot; writers have those before it.

@@ -9,8 +9,7 @@
 //!
 //! 52 bits of 64 ns are nine years of running, added up over all incarnations.
 
-use super::sync_shim::{AtomicU64, Instant, Ordering, spin_loop};
-#[cfg(test)]
+use crate::sync_shim::{AtomicU64, Instant, Ordering, spin_loop};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,106 +17,117 @@ const SLOT_BITS: u32 = 12;
 const TICK_BITS: u32 = 6;
 
 /// The greatest number of slots: one less than the low bits tell apart.
-pub(crate) const SLOTS_MAX: usize = (1 << SLOT_BITS) - 1;
+pub const SLOTS_MAX: usize = (1 << SLOT_BITS) - 1;
 
 /// When a transaction takes place, in the one order of all. Zero is before everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub(crate) struct Timestamp(u64);
+pub struct Timestamp(u64);
 
 impl Timestamp {
-    pub(crate) const ZERO: Timestamp = Timestamp(0);
-    pub(crate) const MAX: Timestamp = Timestamp(u64::MAX);
+    /// Before every transaction.
+    pub const ZERO: Timestamp = Timestamp(0);
+    /// After every transaction.
+    pub const MAX: Timestamp = Timestamp(u64::MAX);
 
-    pub(crate) const fn new(number: u64) -> Self {
+    /// The timestamp of this number.
+    pub const fn new(number: u64) -> Self {
         Timestamp(number)
     }
 
-    pub(crate) const fn get(self) -> u64 {
+    /// The number.
+    pub const fn get(self) -> u64 {
         self.0
     }
 
-    pub(super) const fn of(tick: u64, slot: usize) -> Self {
+    /// The timestamp of a tick and a slot.
+    pub const fn of(tick: u64, slot: usize) -> Self {
         Timestamp(tick << SLOT_BITS | slot as u64)
     }
 
-    pub(super) const fn tick(self) -> u64 {
+    /// When it was made, in ticks of the clock.
+    pub const fn tick(self) -> u64 {
         self.0 >> SLOT_BITS
     }
 
-    pub(super) const fn slot(self) -> usize {
+    /// The slot of the transaction that made it.
+    pub const fn slot(self) -> usize {
         (self.0 & ((1 << SLOT_BITS) - 1)) as usize
     }
 
-    pub(super) const fn next(self) -> Self {
+    /// The next greater one; the greatest has none and stays.
+    pub const fn next(self) -> Self {
         Timestamp(self.0.saturating_add(1))
     }
 
-    pub(super) const fn before(self) -> Self {
+    /// The next lower one; zero has none and stays.
+    pub const fn before(self) -> Self {
         Timestamp(self.0.saturating_sub(1))
     }
 }
 
 /// A clock that tests move, and that moves on by itself as it is read, so that nobody waits for it in vain.
-#[cfg(test)]
 #[derive(Debug, Clone)]
-pub(crate) struct HandClock {
+pub struct HandClock {
     readings: Arc<AtomicU64>,
     per_tick: u64,
 }
 
-#[cfg(test)]
 impl HandClock {
     /// One tick for every `per_tick` readings.
-    pub(crate) fn new(per_tick: u64) -> Self {
+    pub fn new(per_tick: u64) -> Self {
         HandClock { readings: Arc::new(AtomicU64::new(per_tick)), per_tick }
     }
 }
 
 /// Where time comes from.
 #[derive(Debug)]
-pub(crate) enum Source {
+pub enum Source {
     /// The machine's monotonic clock, since this moment.
     Monotonic(Instant),
-    #[cfg(test)]
+    /// A clock of tests.
     Hand(HandClock),
 }
 
 impl Source {
-    pub(crate) fn monotonic() -> Self {
+    /// The machine's monotonic clock, from now on.
+    pub fn monotonic() -> Self {
         Source::Monotonic(Instant::now())
     }
 }
 
 /// The one clock of a store.
 #[derive(Debug)]
-pub(super) struct Clock {
+pub struct Clock {
     source: Source,
     /// Written before transactions begin.
     base: AtomicU64,
 }
 
 impl Clock {
-    pub(super) fn new(source: Source) -> Self {
+    /// A clock whose ticks begin at 1.
+    #[inline]
+    pub fn new(source: Source) -> Self {
         Clock { source, base: AtomicU64::new(1) }
     }
 
-    /// Invariant 3.
-    pub(super) fn set_base(&self, known: Timestamp) {
+    /// Moves the clock beyond `known`, which a transaction of an earlier incarnation had (invariant 3).
+    pub fn set_base(&self, known: Timestamp) {
         self.base.fetch_max(known.tick() + 1, Ordering::SeqCst);
     }
 
     /// Now, as a tick.
-    pub(super) fn now(&self) -> u64 {
+    #[inline]
+    pub fn now(&self) -> u64 {
         let since = match &self.source {
             Source::Monotonic(begin) => (begin.elapsed().as_nanos() as u64) >> TICK_BITS,
-            #[cfg(test)]
             Source::Hand(hand) => hand.readings.fetch_add(1, Ordering::SeqCst) / hand.per_tick,
         };
         self.base.load(Ordering::Relaxed) + since
     }
 
     /// Now, but not before the tick `passed` is over: at most one tick's wait, by invariant 1.
-    pub(super) fn after(&self, passed: u64) -> u64 {
+    #[inline]
+    pub fn after(&self, passed: u64) -> u64 {
         loop {
             let now = self.now();
             if now > passed {
@@ -128,7 +138,7 @@ impl Clock {
     }
 
     /// How long ago `timestamp` was.
-    pub(super) fn age(&self, timestamp: Timestamp) -> Duration {
+    pub fn age(&self, timestamp: Timestamp) -> Duration {
         Duration::from_nanos(self.now().saturating_sub(timestamp.tick()) << TICK_BITS)
     }
 }

@@ -12,10 +12,10 @@
 //!    acknowledged before the slots were scanned. A reader that a scan has missed published after the scan came by, and finds
 //!    out afterwards what is acknowledged: at least as much (both in the single order of SeqCst); so its bound is at least that horizon.
 
-use super::LogView;
+use super::Waits;
 use super::clock::{Clock, SLOTS_MAX, Timestamp};
 use super::deadline::Deadline;
-use super::sync_shim::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst, publish_stores, yield_now};
+use crate::sync_shim::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst, publish_stores, yield_now};
 use crossbeam_utils::CachePadded;
 use parking_lot::{Condvar, Mutex};
 use std::cell::Cell;
@@ -33,7 +33,7 @@ enum Phase {
     Overtaken,
     /// It is putting its versions in place.
     Installing,
-    /// They are all in place; its fate decides.
+    /// They are all in place; its status decides.
     Installed,
     /// It reads only.
     ReadOnly,
@@ -81,7 +81,7 @@ thread_local! {
 
 /// All slots of a store.
 #[derive(Debug)]
-pub(super) struct Slots {
+pub struct Slots {
     slots: Box<[CachePadded<Slot>]>,
     /// Slots from here on have never been used. Raised before the first use, so that a scan that misses it misses nothing published.
     used: AtomicUsize,
@@ -96,7 +96,8 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    pub(super) fn new(count: usize) -> Self {
+    /// `count` slots, and [`SLOTS_MAX`] at most.
+    pub fn new(count: usize) -> Self {
         Slots {
             slots: (0..count.min(SLOTS_MAX)).map(|_| Slot::new()).collect(),
             used: AtomicUsize::new(1),
@@ -129,12 +130,13 @@ impl Slots {
     }
 
     /// How many transactions may be open at a time.
-    pub(super) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.slots.len()
     }
 
     /// Takes a slot; none if none gets free in time.
-    pub(super) fn take(&self, at_most: Duration, log: &dyn LogView) -> Option<usize> {
+    #[inline]
+    pub fn take(&self, at_most: Duration, log: &(impl Waits + ?Sized)) -> Option<usize> {
         if let Some(slot) = self.take_any() {
             return Some(slot);
         }
@@ -156,14 +158,15 @@ impl Slots {
     }
 
     /// Ends every wait for a slot, now and from now on, as if its time was over: open transactions may never end any more.
-    pub(super) fn shut(&self) {
+    pub fn shut(&self) {
         let _asleep_or_awake = self.latch.lock();
         self.is_shut.store(true, SeqCst);
         self.freed.notify_all();
     }
 
     /// Gives the slot back: its owner reads and writes nothing any more.
-    pub(super) fn give_back(&self, slot: usize) {
+    #[inline]
+    pub fn give_back(&self, slot: usize) {
         let own = &self.slots[slot];
         own.reads_at.store(u64::MAX, SeqCst);
         own.word.store(word(0, Phase::Idle), SeqCst);
@@ -177,7 +180,8 @@ impl Slots {
     // ---- writers
 
     /// A timestamp for a writer that begins in `slot`, which from now on reads below it.
-    pub(super) fn begin_write(&self, slot: usize, clock: &Clock) -> Timestamp {
+    #[inline]
+    pub fn begin_write(&self, slot: usize, clock: &Clock) -> Timestamp {
         let own = &self.slots[slot];
         own.reads_at.store(Timestamp::of(own.last.load(SeqCst), 0).get(), SeqCst);
         let timestamp = self.renew(slot, clock);
@@ -186,7 +190,8 @@ impl Slots {
     }
 
     /// Another timestamp for a writer that has no version in place. Its reads are kept for it as before.
-    pub(super) fn renew(&self, slot: usize, clock: &Clock) -> Timestamp {
+    #[inline]
+    pub fn renew(&self, slot: usize, clock: &Clock) -> Timestamp {
         let own = &self.slots[slot];
         loop {
             let last = own.last.load(SeqCst);
@@ -203,19 +208,22 @@ impl Slots {
     }
 
     /// Whether the writer may put versions in place at `timestamp`; not if it was overtaken.
-    pub(super) fn may_install(&self, timestamp: Timestamp) -> bool {
+    #[inline]
+    pub fn may_install(&self, timestamp: Timestamp) -> bool {
         let word_of = |phase| word(timestamp.tick(), phase);
         let own = &self.slots[timestamp.slot()].word;
         own.compare_exchange(word_of(Phase::Reading), word_of(Phase::Installing), SeqCst, SeqCst).is_ok()
     }
 
     /// All its versions are in place.
-    pub(super) fn installed(&self, timestamp: Timestamp) {
+    #[inline]
+    pub fn installed(&self, timestamp: Timestamp) {
         self.slots[timestamp.slot()].word.store(word(timestamp.tick(), Phase::Installed), SeqCst);
     }
 
     /// The owner of `slot` reads nothing any more.
-    pub(super) fn read_all(&self, slot: usize) {
+    #[inline]
+    pub fn read_all(&self, slot: usize) {
         self.slots[slot].reads_at.store(u64::MAX, SeqCst);
     }
 
@@ -225,12 +233,12 @@ impl Slots {
     ///
     /// # Errors
     /// A writer that it must wait for does not come to an end in time.
-    pub(super) fn begin_read(
+    pub fn begin_read(
         &self,
         slot: usize,
         clock: &Clock,
         at_most: Duration,
-        log: &dyn LogView,
+        log: &(impl Waits + ?Sized),
     ) -> Result<(Timestamp, Timestamp), Stuck> {
         let own = &self.slots[slot];
         own.reads_at.store(self.horizon.load(SeqCst), SeqCst);
@@ -283,14 +291,15 @@ impl Slots {
     // ---- what all scan for
 
     /// `timestamp` is about to be acknowledged: readers that begin from now on see it.
-    pub(super) fn acknowledge(&self, timestamp: Timestamp) {
+    #[inline]
+    pub fn acknowledge(&self, timestamp: Timestamp) {
         // Mostly its writer's slot; what a reader has seen up to names none.
         let slot = &self.slots[timestamp.slot() % self.used.load(SeqCst)];
         slot.acknowledged.fetch_max(timestamp.get(), SeqCst);
     }
 
     /// Everything up to here counts as acknowledged, before the first transaction.
-    pub(super) fn set_base(&self, base: Timestamp) {
+    pub fn set_base(&self, base: Timestamp) {
         self.slots[0].acknowledged.fetch_max(base.get(), SeqCst);
     }
 
@@ -304,17 +313,18 @@ impl Slots {
     }
 
     /// How many slots a scan looks at.
-    pub(super) fn scanned(&self) -> usize {
+    pub fn scanned(&self) -> usize {
         self.used.load(SeqCst)
     }
 
     /// The horizon as last computed.
-    pub(super) fn last_horizon(&self) -> Timestamp {
+    #[inline]
+    pub fn last_horizon(&self) -> Timestamp {
         Timestamp::new(self.horizon.load(SeqCst))
     }
 
     /// All reads from now on are at bounds not below this (invariant 3).
-    pub(super) fn horizon(&self) -> Timestamp {
+    pub fn horizon(&self) -> Timestamp {
         let acknowledged = self.acknowledged().next().get();
         let oldest = self.in_use().iter().map(|slot| slot.reads_at.load(SeqCst)).min().unwrap_or(u64::MAX);
         let horizon = acknowledged.min(oldest);
@@ -322,7 +332,7 @@ impl Slots {
     }
 
     /// The open transaction that needs the oldest versions: its number, and since when it is open.
-    pub(super) fn oldest(&self) -> Option<Timestamp> {
+    pub fn oldest(&self) -> Option<Timestamp> {
         let (at, slot) =
             self.in_use().iter().enumerate().min_by_key(|(_, slot)| slot.reads_at.load(SeqCst))?;
         let is_open = slot.reads_at.load(SeqCst) != u64::MAX;
@@ -332,9 +342,11 @@ impl Slots {
 
 /// A reader that could not begin, and the writer that it waited for.
 #[derive(Debug)]
-pub(super) struct Stuck {
-    pub(super) reader: Timestamp,
-    pub(super) writer: Timestamp,
+pub struct Stuck {
+    /// The number of the reader.
+    pub reader: Timestamp,
+    /// The number of the writer.
+    pub writer: Timestamp,
 }
 
 /// What a reader that begins makes of a slot.
@@ -358,7 +370,7 @@ impl Patience {
         Patience { at_most, turns: 0, until: None }
     }
 
-    fn is_over(&mut self, log: &dyn LogView) -> bool {
+    fn is_over(&mut self, log: &(impl Waits + ?Sized)) -> bool {
         self.turns += 1;
         yield_now();
         if !self.turns.is_multiple_of(64) {

@@ -1,0 +1,32 @@
+//! A log for tests of the kernels: one number says up to where every stream is durable.
+
+use super::{DurablePlaces, Waits};
+use crate::dependences::Place;
+use std::sync::Mutex;
+
+#[derive(Debug)]
+pub struct FakeLog {
+    durable: Mutex<u64>,
+}
+
+impl Default for FakeLog {
+    fn default() -> Self {
+        FakeLog { durable: Mutex::new(u64::MAX) }
+    }
+}
+
+impl FakeLog {
+    pub fn durable_below(&self, end: u64) {
+        *self.durable.lock().expect("not poisoned") = end;
+    }
+}
+
+impl Waits for FakeLog {
+    fn before_wait(&self) {}
+}
+
+impl DurablePlaces for FakeLog {
+    fn is_durable(&self, place: Place) -> bool {
+        place.end.get() <= *self.durable.lock().expect("not poisoned")
+    }
+}
