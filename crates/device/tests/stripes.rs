@@ -421,6 +421,35 @@ fn a_failure_in_any_directory_is_everybodys() {
     }
 }
 
+/// What a failed sync left in the cache of any directory, and only there, is not read once the cache was dropped.
+#[test]
+fn dropping_the_cache_of_a_file_drops_that_of_each_part() {
+    const BYTES: usize = 6 * UNIT as usize;
+    for failing in ["0/", "1/", "2/"] {
+        let mut met = BTreeSet::new();
+        for seed in 0..8 {
+            let device = SimDevice::new(seed);
+            let striped = simulated(&device, 3).expect("make");
+            write(&striped, "a", &[1; BYTES]).expect("write");
+            let file = striped.open("a", Create::Never, Method::Buffered).expect("open");
+            file.write_at(&[IoSlice::new(&[2; BYTES])], 0, WriteMode::Written).expect("write");
+            device.fail_when(move |verb, path, _| {
+                (verb == Verb::Sync && path.starts_with(failing)).then_some(Fault::SyncIo)
+            });
+            file.sync().expect_err("planned");
+            let after = device.reopen_after_kill();
+            let kept = simulated(&device.reopen_with(seed, Survival::KeepAll), 3).expect("open");
+            let kept = read(&kept, "a").expect("read");
+            let striped = simulated(&after, 3).expect("open");
+            assert!(read(&striped, "a").expect("read") == [2; BYTES], "the cache shows all");
+            striped.open("a", Create::Never, Method::Buffered).expect("open").drop_cache().expect("drop");
+            assert!(read(&striped, "a").expect("read") == kept, "{failing}, seed {seed}");
+            met.extend(kept);
+        }
+        assert_eq!(met, BTreeSet::from([1, 2]), "{failing}: some bytes are lost, some are not");
+    }
+}
+
 #[test]
 fn no_room_in_one_directory_gives_back_what_the_others_took() {
     let device = SimDevice::new(1);
