@@ -193,6 +193,8 @@ fn growth_across_a_maps_border_survives_a_crash_at_every_step() {
         let space = Space::load(&pool)?;
         let held = space.reserve_many(AllocClass::Rollback, 70)?;
         assert!(held.iter().any(|reserved| reserved.page().get() > per_map));
+        let is_map = |reserved: &Reserved| map::is_own_page(reserved.page(), PAGE_BYTES);
+        assert!(!held.iter().any(is_map), "a map's page was handed out");
         Ok(())
     };
     // A file whose first map is full but for 60 pages.

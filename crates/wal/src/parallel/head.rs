@@ -173,6 +173,20 @@ mod tests {
     }
 
     #[test]
+    fn only_places_below_it_in_its_own_stream_and_incarnation_need_no_look_elsewhere() {
+        let is_kept = |places: &[(Place, u32)]| {
+            let bytes = encoded(places);
+            Head::decode(SOME, &bytes, 3).unwrap().is_kept_by(StreamId::new(1), 5, Lsn::new(1000))
+        };
+        assert!(is_kept(&[(place(1, 1000), 5)]));
+        assert!(!is_kept(&[(place(1, 1008), 5)]), "it lies above");
+        assert!(!is_kept(&[(place(1, 8), 4)]), "what survived of an earlier incarnation is not known");
+        assert!(!is_kept(&[(place(1, 8), 6)]));
+        assert!(!is_kept(&[(place(2, 8), 5)]), "it is in another stream");
+        assert!(!is_kept(&[(place(0, 8), 5), (place(1, 8), 5)]));
+    }
+
+    #[test]
     fn a_record_is_kept_if_its_places_lie_in_what_survived_of_their_incarnation() {
         let mut eras = Eras::new(Lsn::ZERO, 1);
         eras.begin(2, Lsn::new(1000));

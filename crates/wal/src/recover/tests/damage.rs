@@ -54,6 +54,25 @@ fn losing_the_last_block_of_a_closed_log_is_noticed() {
     assert!(matches!(refusal(&image), OpenError::CorruptBelowDurable { .. }));
 }
 
+/// A log that was closed is opened and written again. What closing wrote is not the end any more, also where it is the last that can be read.
+#[test]
+fn damage_behind_what_an_earlier_closing_wrote_is_noticed() {
+    let (image, _) = sample();
+    let directory = directory_of(&image);
+    let mut log = Writer::open(&directory).unwrap();
+    let restart = log.opened.end;
+    for number in 0..20 {
+        log.commit(&payload(number, 250)).unwrap();
+    }
+    let image = bytes_of(directory.as_ref());
+    for (skip, bytes) in [(0, 48), (8, 8), (20, 1)] {
+        match refusal(&flip(&image, restart.plus(skip), bytes)) {
+            OpenError::CorruptBelowDurable { at, .. } => assert_eq!(at, restart),
+            other => panic!("{other}"),
+        }
+    }
+}
+
 #[test]
 fn a_zeroed_stretch_below_the_durable_frontier_is_never_the_end() {
     let (image, lsns) = sample();

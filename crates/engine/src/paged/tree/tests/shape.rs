@@ -1,5 +1,6 @@
 //! The tree's shape, long values, and the life of trees.
 
+use super::super::chain::{Chain, read_chain};
 use super::rig::{EVERYTHING, Rig, TREE};
 use crate::TableId;
 use crate::paged::change::{ChangeKind, LeafChange, LeafOp};
@@ -79,6 +80,21 @@ fn values_of_all_lengths_come_back() {
         free_after_commit(rig.pages(), head, &mut txn).expect("a free");
     }
     assert!(rig.verify(&[TREE]).pages < 20);
+}
+
+#[test]
+fn a_long_value_whose_pages_do_not_add_up_to_its_length_is_corrupt() {
+    let rig = Rig::new(4096, 16);
+    let mut txn = rig.begin();
+    TREE.insert(rig.pages(), b"key", &[7; 10_000], &mut txn).expect("an insert");
+    let previous = TREE.put(rig.pages(), b"key", b"short", &mut txn).expect("a put");
+    let chain = previous.chain.expect("a long value");
+    let read = |length| read_chain(&rig.pool, TREE.table, Chain { length, ..chain });
+    assert!(read(10_000).expect("as long as it is") == [7; 10_000]);
+    for length in [0, 4096, 9_999, 10_001, 20_000, u32::MAX] {
+        let refused = read(length);
+        assert!(matches!(refused, Err(Error::Corrupt { .. })), "{length} bytes: {refused:?}");
+    }
 }
 
 #[test]
