@@ -127,6 +127,17 @@ fn what_is_written_is_read() {
 }
 
 #[test]
+fn a_manifest_holds_high_positions() {
+    let directory = MemoryDirectory::new();
+    let folder = folder(&directory);
+    let writer = folder.begin(1).expect("begin");
+    let summary = writer.part().expect("a part").finish().expect("finish");
+    let from = vec![Lsn::new((1 << 32) + 8), Lsn::new(1 << 61)];
+    writer.finish(Manifest { from: from.clone(), ..manifest(vec![summary]) }).expect("finish");
+    assert_eq!(folder.read(1).expect("complete").manifest().from, from);
+}
+
+#[test]
 fn the_longest_row_and_full_blocks_fit() {
     let directory = MemoryDirectory::new();
     let existing = || CheckpointFolder::existing(&directory, Method::Direct, DATABASE).expect("look");
@@ -314,6 +325,26 @@ fn a_full_device_refuses_a_checkpoint_and_shuts_nothing() {
     }
     assert!((1..40).contains(&refused), "{refused} attempts refused");
     assert!(read(&folder, 2).expect("the new one") == rows(2));
+}
+
+#[test]
+fn what_an_attempt_has_left_is_not_part_of_the_next_one() {
+    let directory = MemoryDirectory::new();
+    let folder = folder(&directory);
+    let writer = folder.begin(2).expect("begin");
+    // Two parts and no manifest, and their removal has failed.
+    for rows in few(1) {
+        let mut part: PartWriter = writer.part().expect("a part");
+        rows.iter().try_for_each(|row| part.push(&row.row())).expect("push");
+        part.finish().expect("finish");
+    }
+    drop(writer);
+    let parts = folder.directory.list().expect("list");
+    assert_eq!(parts.len(), 2, "{parts:?}");
+    write(&folder, 2, &few(2)[1..]).expect("write");
+    assert_eq!(read(&folder, 2).expect("complete"), few(2)[1..]);
+    let names = folder.directory.list().expect("list");
+    assert_eq!(names.len(), 2, "one part and its manifest: {names:?}");
 }
 
 /// Takes the second checkpoint, as an engine would: everything up to the removal of the first.
