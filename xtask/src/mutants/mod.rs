@@ -1,31 +1,24 @@
 //! Faults put into a copy of the tree, one at a time, to see that the tests notice.
 //!
 //! A mutant is a file, a text that occurs in it exactly once, and what replaces it. The copy lies in the target folder, so the working
-//! tree is never touched; it is of the files as they are, committed or not. All mutants share the copy and its builds.
+//! tree is never touched; it is of the files as they are, committed or not. All mutants share the copy and its builds. The run goes on
+//! after a mutant that is not caught, and fails at its end.
 //!
-//! 1. A mutant is caught when a test fails, and by nothing else. One that does not compile is an error of the list.
+//! 1. A mutant is caught when a test fails, and by nothing else. One that does not compile is an error of the list, and fails the run.
 //! 2. A mutant that ends in an abort or hangs is reported as such, and fails the run, unless its [`Sign`] says that this is how it shows.
 //! 3. Before the first mutant of some tests, these tests must pass without any: a test that fails anyway would catch everything.
 
 mod bench;
 mod list;
+mod mutant;
 
 use crate::run::Outcome;
 use bench::{Bench, Verdict};
 use list::all;
-use std::collections::BTreeSet;
+use mutant::Mutant;
+use std::collections::BTreeMap;
+use std::fmt;
 use std::time::{Duration, Instant};
-
-/// One fault.
-pub struct Mutant {
-    /// What is broken, in a few words.
-    name: &'static str,
-    file: &'static str,
-    old: &'static str,
-    new: &'static str,
-    /// Arguments of `cargo test`.
-    tests: &'static [&'static str],
-}
 
 /// How a mutant shows, if not by a failed test.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,21 +36,21 @@ pub struct Arguments {
     /// For how long the tests of one mutant may run, in seconds.
     #[arg(long, default_value_t = 300)]
     seconds: u64,
-    /// Only mutants whose name, file or tests contain this.
+    /// Only mutants whose name, file or tests contain this. May be given several times.
     #[arg(long)]
-    only: Option<String>,
+    only: Vec<String>,
     /// In random order.
     #[arg(long)]
     random: bool,
     /// The order's seed, instead of a random one.
     #[arg(long, requires = "random")]
     seed: Option<u64>,
+    /// Only one in so many: those that come first in the random order.
+    #[arg(long, requires = "random", default_value_t = 1)]
+    one_in: usize,
     /// Begin no other mutant after so many seconds. The first is always tried.
     #[arg(long)]
     seconds_total: Option<u64>,
-    /// Only mutants whose tests are those of a library, which take the least time to build and run.
-    #[arg(long)]
-    quick: bool,
     /// Print the mutants and try none.
     #[arg(long)]
     list: bool,
@@ -68,11 +61,11 @@ impl Arguments {
         let is_named = |only: &String| {
             mutant.name.contains(only) || mutant.file.contains(only) || mutant.tests.join(" ").contains(only)
         };
-        self.only.as_ref().is_none_or(is_named) && (!self.quick || mutant.tests.contains(&"--lib"))
+        self.only.is_empty() || self.only.iter().any(is_named)
     }
 }
 
-/// Runs the tests against every mutant that is chosen; fails if one is not caught.
+/// Runs the tests against every mutant that is chosen; fails at the end if one was not caught.
 pub fn run(arguments: &Arguments) -> Outcome {
     let start = Instant::now();
     let mut wanted: Vec<&Mutant> = all().filter(|mutant| arguments.chooses(mutant)).collect();
@@ -88,47 +81,86 @@ pub fn run(arguments: &Arguments) -> Outcome {
     }
     if arguments.random {
         let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
-        println!(
-            "again: cargo xtask mutants --random --seed {seed}{}",
-            if arguments.quick { " --quick" } else { "" }
-        );
+        println!("again: cargo xtask mutants --random --seed {seed} --one-in {}", arguments.one_in);
         fastrand::Rng::with_seed(seed).shuffle(&mut wanted);
+        wanted.truncate(wanted.len().div_ceil(arguments.one_in.max(1)));
     }
     let bench = Bench::new(Duration::from_secs(arguments.seconds))?;
-    let mut sound = BTreeSet::new();
-    let (mut tried, mut wrong) = (0, Vec::new());
-    for mutant in wanted {
+    let mut rows = Vec::new();
+    let mut sound = BTreeMap::new();
+    for mutant in &wanted {
         let is_over = arguments.seconds_total.is_some_and(|total| start.elapsed().as_secs() >= total);
-        if tried > 0 && is_over {
+        if !rows.is_empty() && is_over {
             break;
         }
-        if sound.insert(mutant.tests) {
-            bench.without_any(mutant.tests)?;
-        }
+        let is_sound = match sound.get(mutant.tests) {
+            Some(known) => *known,
+            None => {
+                let without = bench.without_any(mutant.tests)?;
+                let is_sound = matches!(without, Verdict::Survived);
+                if !is_sound {
+                    println!("without any mutant, {}: {without}", mutant.tests.join(" "));
+                }
+                sound.insert(mutant.tests, is_sound);
+                is_sound
+            }
+        };
         let began = Instant::now();
-        let verdict = bench.try_mutant(mutant)?;
-        tried += 1;
-        println!("{:4} s  {}: {verdict}", began.elapsed().as_secs(), mutant.name);
-        let expected = OTHERWISE.iter().find(|(name, _)| *name == mutant.name).map(|(_, sign)| *sign);
-        let is_caught = match verdict {
+        let verdict = if is_sound { bench.try_mutant(mutant)? } else { Verdict::Unfit };
+        let row = Row { name: mutant.name, verdict, took: began.elapsed() };
+        println!("{row}");
+        rows.push(row);
+    }
+    table(rows, wanted.len())
+}
+
+/// What became of a mutant, and how long its build and its tests took.
+struct Row {
+    name: &'static str,
+    verdict: Verdict,
+    took: Duration,
+}
+
+impl Row {
+    fn is_caught(&self) -> bool {
+        let expected = OTHERWISE.iter().find(|(name, _)| *name == self.name).map(|(_, sign)| *sign);
+        match self.verdict {
             Verdict::Caught(_) => expected.is_none(),
             Verdict::Aborted(_) => expected == Some(Sign::Abort),
             Verdict::Hung(_) => expected == Some(Sign::Hang),
-            Verdict::Survived => false,
-        };
-        if !is_caught {
-            wrong.push(format!("{}: {verdict}", mutant.name));
+            Verdict::Survived | Verdict::Unbuilt(_) | Verdict::Unfit => false,
         }
     }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{:4} s  {}: {}", self.took.as_secs(), self.name, self.verdict)
+    }
+}
+
+/// Prints what became of the mutants, slowest last, and fails if one was not caught.
+fn table(mut rows: Vec<Row>, wanted: usize) -> Outcome {
+    let tried = rows.len();
+    rows.sort_by_key(|row| row.took);
+    let (caught, wrong): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(Row::is_caught);
+    let took: Duration = caught.iter().chain(&wrong).map(|row| row.took).sum();
+    println!("== {tried} of {wanted} chosen mutants were tried, in {} s", took.as_secs());
+    caught.iter().for_each(|row| println!("{row}"));
     println!("evidence: {tried} mutants");
-    if wrong.is_empty() { Ok(()) } else { Err(format!("not caught:\n  {}", wrong.join("\n  ")).into()) }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    println!("== not caught");
+    wrong.iter().for_each(|row| println!("{row}"));
+    Err(format!("{} of {tried} mutants were not caught", wrong.len()).into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::run::root;
-    use std::collections::BTreeMap;
+    use std::collections::BTreeSet;
 
     #[test]
     fn the_text_of_each_mutant_occurs_exactly_once() {
@@ -154,6 +186,10 @@ mod tests {
             assert_ne!(mutant.old, mutant.new, "{}", mutant.name);
         }
         assert!(names.len() >= 100, "{} mutants", names.len());
+        for number in 1..=10 {
+            let is_there = names.iter().any(|name| name.starts_with(&format!("audit-{number}: ")));
+            assert!(is_there, "no mutant is of bug {number} that a reading of the tests has found");
+        }
         for (name, _) in OTHERWISE {
             assert!(names.contains(name), "no mutant is called: {name}");
         }

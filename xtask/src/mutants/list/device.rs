@@ -1,32 +1,32 @@
 //! The device layer: what is synced, what shuts the gate, what NVRAM persists.
 
 use super::tests::{GATE, NVRAM_SIM, STRIPES, SYSCALLS};
-use crate::mutants::Mutant;
+use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
     Mutant {
-        name: "the sync of a directory does nothing",
+        name: "audit-1: the sync of a directory does nothing",
         file: "crates/device/src/file/mod.rs",
         old: "        retry(|| os::sync_all(&self.fd)).map_err(|errno| {\n            Error::from_io(Verb::SyncDirectory",
         new: "        retry(|| rustix::fs::fstat(&self.fd).map(|_| ())).map_err(|errno| {\n            Error::from_io(Verb::SyncDirectory",
         tests: SYSCALLS,
     },
     Mutant {
-        name: "a durable write is an ordinary one",
+        name: "audit-1: a durable write is an ordinary one",
         file: "crates/device/src/os/linux.rs",
         old: "rustix::io::pwritev2(fd, parts, offset, ReadWriteFlags::DSYNC)",
         new: "rustix::io::pwritev2(fd, parts, offset, ReadWriteFlags::empty())",
         tests: SYSCALLS,
     },
     Mutant {
-        name: "a durable write through a ring is an ordinary one",
+        name: "audit-1: a durable write through a ring is an ordinary one",
         file: "crates/device/src/file/ring.rs",
         old: "WriteMode::Durable => ReadWriteFlags::DSYNC | ReadWriteFlags::NOWAIT,",
         new: "WriteMode::Durable => ReadWriteFlags::NOWAIT,",
         tests: SYSCALLS,
     },
     Mutant {
-        name: "the sync of a file does nothing",
+        name: "audit-1: the sync of a file does nothing",
         file: "crates/device/src/os/linux.rs",
         old: "rustix::fs::fdatasync(fd)",
         new: "rustix::fs::fstat(fd).map(|_| ())",

@@ -1,7 +1,7 @@
 //! The log: writing, syncing, acknowledging, logs in NVRAM.
 
 use super::tests::{CRASH, LEADING, NVRAM_COMMITS};
-use crate::mutants::Mutant;
+use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
     Mutant {

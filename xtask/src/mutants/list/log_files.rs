@@ -1,7 +1,7 @@
 //! The log's segments and its control file.
 
-use super::tests::{CONTROL, FAILED_SYNCS, POSITIONS, RECOVER, ROTATION};
-use crate::mutants::Mutant;
+use super::tests::{CONTROL, FAILED_SYNCS, FAR_LOGS, POSITIONS, RECOVER, ROTATION};
+use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
     Mutant {
@@ -89,24 +89,45 @@ pub const LIST: &[Mutant] = &[
         tests: FAILED_SYNCS,
     },
     Mutant {
-        name: "positions: a place in a segment is of 32 bits",
+        name: "audit-8: a place in a segment is of 32 bits",
         file: "crates/wal/src/segment/header.rs",
         old: "SEALED_BYTES as u64 + at.get() % self.capacity()",
         new: "SEALED_BYTES as u64 + u64::from(at.get() as u32) % self.capacity()",
         tests: POSITIONS,
     },
     Mutant {
-        name: "positions: the log's start is noted in 32 bits",
+        name: "audit-8: the log's start is noted in 32 bits",
         file: "crates/wal/src/control.rs",
         old: "start: Lsn::new(read_u64(block, 40)),",
         new: "start: Lsn::new(u64::from(read_u32(block, 40))),",
         tests: POSITIONS,
     },
     Mutant {
-        name: "positions: a distance is of 32 bits",
+        name: "audit-8: a distance is of 32 bits",
         file: "crates/kernels/src/lsn.rs",
         old: "self.0.saturating_sub(earlier.0)\n",
         new: "self.0.saturating_sub(earlier.0) as u32 as u64\n",
         tests: POSITIONS,
+    },
+    Mutant {
+        name: "audit-8: a record says in 32 bits where it lies",
+        file: "crates/kernels/src/record.rs",
+        old: ".zip([front, lsn.get(), what, txn, prev, durable]);",
+        new: ".zip([front, u64::from(lsn.get() as u32), what, txn, prev, durable]);",
+        tests: FAR_LOGS,
+    },
+    Mutant {
+        name: "audit-8: the record before is read back in 32 bits",
+        file: "crates/kernels/src/record.rs",
+        old: "prev: Lsn::new(read_u64(head, 32)),",
+        new: "prev: Lsn::new(u64::from(read_u32(head, 32))),",
+        tests: FAR_LOGS,
+    },
+    Mutant {
+        name: "audit-8: how far the log is durable is compared in 32 bits",
+        file: "crates/kernels/src/frontier.rs",
+        old: "Durability::Durable => self.durable() >= end,",
+        new: "Durability::Durable => self.durable().get() as u32 >= end.get() as u32,",
+        tests: FAR_LOGS,
     },
 ];

@@ -1,16 +1,9 @@
 //! Parallel logs: which records a crash leaves.
 
-use super::tests::{CRASH, FAILED_SYNCS, PARALLEL};
-use crate::mutants::Mutant;
+use super::tests::{CRASH, HEAD, PARALLEL};
+use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
-    Mutant {
-        name: "drop_cache: the streams' control file is read from the cache",
-        file: "crates/wal/src/parallel/control.rs",
-        old: "        file.drop_cache()?;\n",
-        new: "",
-        tests: FAILED_SYNCS,
-    },
     Mutant {
         name: "the name of the streams' control file is not synced",
         file: "crates/wal/src/parallel/control.rs",
@@ -30,7 +23,7 @@ pub const LIST: &[Mutant] = &[
         file: "crates/wal/src/parallel/head.rs",
         old: "place.stream == stream && of == incarnation && place.end <= at",
         new: "place.stream == stream && of <= incarnation && place.end <= at",
-        tests: PARALLEL,
+        tests: HEAD,
     },
     Mutant {
         name: "a place of another stream is taken to be there",

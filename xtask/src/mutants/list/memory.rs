@@ -1,7 +1,10 @@
-//! The memory engine: validation, checkpoints, restart.
+//! The memory engine: validation, checkpoints, restart. The control file, which both engines have.
 
-use super::tests::{CHECKPOINTS, CRASH, DAMAGE, FAILED_SYNCS, MEMORY, RELEASE, STORE, TURNS};
-use crate::mutants::Mutant;
+use super::tests::{
+    CHECKPOINTS, CRASH, DAMAGE, DATABASE_CONTROL, FAILED_SYNCS, FAR_DATABASES, FULLNESS, MEMORY,
+    MEMORY_RACES, RELEASE, STORE, TURNS,
+};
+use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
     Mutant {
@@ -40,25 +43,18 @@ pub const LIST: &[Mutant] = &[
         tests: CHECKPOINTS,
     },
     Mutant {
-        name: "drop_cache: the database's control file is read from the cache",
+        name: "audit-2: the database's control file is read from the cache",
         file: "crates/engine/src/control.rs",
         old: "        file.drop_cache()?;\n",
         new: "",
         tests: FAILED_SYNCS,
     },
     Mutant {
-        name: "memory: drop_cache: a checkpoint's file is read from the cache",
-        file: "crates/engine/src/memory/checkpoint/mod.rs",
-        old: "        file.drop_cache()?;\n",
-        new: "",
-        tests: FAILED_SYNCS,
-    },
-    Mutant {
-        name: "memory: a checkpoint counts when the log is durable up to where it begins",
+        name: "audit-3: a checkpoint in memory counts when the log is durable up to where it begins",
         file: "crates/engine/src/memory/checkpoints.rs",
         old: "        self.log.sync()?;\n        if self.gate",
         new: "        let wait = |(end, log): (&Lsn, &Log)| log.wait(*end, katydid_wal::Durability::Durable);\n        from.iter().zip(self.log.streams()).try_for_each(wait)?;\n        if self.gate",
-        tests: CRASH,
+        tests: MEMORY_RACES,
     },
     Mutant {
         name: "memory: a checkpoint does not wait for what it contains",
@@ -68,11 +64,11 @@ pub const LIST: &[Mutant] = &[
         tests: CRASH,
     },
     Mutant {
-        name: "memory: a checkpoint keeps no tombstones",
+        name: "audit-4: a checkpoint in memory keeps no tombstones",
         file: "crates/engine/src/memory/checkpoints.rs",
         old: "let _tombstones = self.store.keep_tombstones();",
         new: "let _ = self.store.keep_tombstones();",
-        tests: CRASH,
+        tests: MEMORY_RACES,
     },
     Mutant {
         name: "memory: the log is trimmed before the control file names the checkpoint",
@@ -89,7 +85,7 @@ pub const LIST: &[Mutant] = &[
         tests: CRASH,
     },
     Mutant {
-        name: "memory: a rollback to a savepoint forgets what was read",
+        name: "audit-5: a rollback to a savepoint in memory forgets what was read",
         file: "crates/engine/src/memory/store/transaction.rs",
         old: "        self.sure.writes = self.sure.writes.min(self.writes.entries().len());\n        self.keep_what_was_seen_by(dropped);",
         new: "        self.sure.writes = self.sure.writes.min(self.writes.entries().len());\n        self.depends = Dependences::default();\n        drop(dropped);",
@@ -150,5 +146,75 @@ pub const LIST: &[Mutant] = &[
         old: "            self.from = Some(vec![Lsn::ZERO; usize::from(streams)]);\n",
         new: "",
         tests: DAMAGE,
+    },
+    Mutant {
+        name: "both slots of the database's control file are one",
+        file: "crates/engine/src/control.rs",
+        old: "(sequence % 2) * SLOT as u64, WriteMode::Durable)?;",
+        new: "(sequence / u64::MAX) * SLOT as u64, WriteMode::Durable)?;",
+        tests: DATABASE_CONTROL,
+    },
+    Mutant {
+        name: "the older slot of the database's control file counts",
+        file: "crates/engine/src/control.rs",
+        old: "            if a > b {",
+        new: "            if a < b {",
+        tests: DATABASE_CONTROL,
+    },
+    Mutant {
+        name: "a slot of a newer program's control file is overruled by the other",
+        file: "crates/engine/src/control.rs",
+        old: "        [Slot::Newer(version), _] | [_, Slot::Newer(version)] => Finding::Newer(version),",
+        new: "        [Slot::Newer(version), _] => Finding::Newer(version),\n        [Slot::Valid(sequence, control), Slot::Newer(_)] => Finding::Current { sequence, control },\n        [_, Slot::Newer(version)] => Finding::Newer(version),",
+        tests: DATABASE_CONTROL,
+    },
+    Mutant {
+        name: "the name of the database's control file is not synced",
+        file: "crates/engine/src/control.rs",
+        old: "        directory.rename(NEW_FILE_NAME, FILE_NAME)?;\n        directory.sync()?;\n",
+        new: "        directory.rename(NEW_FILE_NAME, FILE_NAME)?;\n",
+        tests: DATABASE_CONTROL,
+    },
+    Mutant {
+        name: "the database's control file gets its name before its slots are durable",
+        file: "crates/engine/src/control.rs",
+        old: "        file.write_at(&[IoSlice::new(&slots)], 0, WriteMode::Durable)?;\n        file.sync()?;\n",
+        new: "        file.write_at(&[IoSlice::new(&slots)], 0, WriteMode::Written)?;\n",
+        tests: DATABASE_CONTROL,
+    },
+    Mutant {
+        name: "memory: a future of a commit that is dropped keeps old versions for ever",
+        file: "crates/engine/src/memory/commit.rs",
+        old: "            self.inner.engine.acknowledge(seen_to);\n",
+        new: "            let _ = seen_to;\n",
+        tests: MEMORY,
+    },
+    Mutant {
+        name: "memory: a commit that was awaited is acknowledged to nobody",
+        file: "crates/engine/src/memory/commit.rs",
+        old: "                this.inner.engine.acknowledge(*seen_to);\n",
+        new: "                let _ = seen_to;\n",
+        tests: MEMORY,
+    },
+    Mutant {
+        name: "a checkpoint of a full log is tried again at once",
+        file: "crates/engine/src/fullness.rs",
+        old: "self.due.store(self.least.max(taken.saturating_add(MORE)), Ordering::Relaxed);",
+        new: "self.due.store(self.least.max(taken), Ordering::Relaxed);",
+        tests: FULLNESS,
+    },
+    Mutant {
+        name: "audit-8: a checkpoint's place in the log is read back in 32 bits",
+        file: "crates/engine/src/control.rs",
+        old: "checkpoint: Lsn::new(u64::from_le_bytes(field(slot, 48))),",
+        new: "checkpoint: Lsn::new(u64::from(u32::from_le_bytes(field(slot, 48)))),",
+        tests: FAR_DATABASES,
+    },
+    Mutant {
+        name: "audit-8: memory: where the log goes on from a checkpoint is read back in 32 bits",
+        file: "crates/engine/src/memory/checkpoint/manifest.rs",
+        old: "Lsn::new(word(2 * parts + nth))",
+        new: "Lsn::new(u64::from(word(2 * parts + nth) as u32))",
+        tests: CHECKPOINTS,
     },
 ];

@@ -1,7 +1,9 @@
 //! The paged engine's pages: write-back, torn pages, checkpoints, free pages, long values.
 
-use super::tests::{CRASH, DAMAGE, FAILED_SYNCS, POOL, SPACE, TREE, TRUST};
-use crate::mutants::Mutant;
+use super::tests::{
+    CRASH, DAMAGE, FAILED_SYNCS, FAR_DATABASES, LIVES, PAGE_FIXTURE, PAGED_RACES, POOL, SPACE, TREE, TRUST,
+};
+use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
     Mutant {
@@ -75,7 +77,7 @@ pub const LIST: &[Mutant] = &[
         tests: TRUST,
     },
     Mutant {
-        name: "drop_cache: pages are read from what a failed sync left in the cache",
+        name: "audit-2: pages are read from what a failed sync left in the cache",
         file: "crates/engine/src/paged/open.rs",
         old: "    pages.sync()?;\n    pages.drop_cache()?;\n",
         new: "    pages.sync()?;\n",
@@ -87,13 +89,6 @@ pub const LIST: &[Mutant] = &[
         old: "    pages.sync()?;\n    pages.drop_cache()?;\n",
         new: "    pages.drop_cache()?;\n",
         tests: TRUST,
-    },
-    Mutant {
-        name: "drop_cache: the double-write area is read from the cache",
-        file: "crates/engine/src/paged/double_write.rs",
-        old: "        self.file.sync()?;\n        self.file.drop_cache()?;\n",
-        new: "        self.file.sync()?;\n",
-        tests: FAILED_SYNCS,
     },
     Mutant {
         name: "the double-write area is believed before it is synced",
@@ -117,11 +112,11 @@ pub const LIST: &[Mutant] = &[
         tests: FAILED_SYNCS,
     },
     Mutant {
-        name: "copies of pages are looked for at multiples of 4 KiB",
+        name: "audit-9: copies of pages are looked for at multiples of 4 KiB",
         file: "crates/engine/src/paged/double_write.rs",
         old: "(BLOCK + index * self.page_bytes) as u64)?;",
         new: "(BLOCK + index * BLOCK) as u64)?;",
-        tests: CRASH,
+        tests: POOL,
     },
     Mutant {
         name: "a log that ends before what pages contain is accepted",
@@ -145,11 +140,11 @@ pub const LIST: &[Mutant] = &[
         tests: CRASH,
     },
     Mutant {
-        name: "a checkpoint misses a page whose write-back begins",
+        name: "audit-7: a checkpoint misses a page whose write-back begins",
         file: "crates/engine/src/paged/pool/meta.rs",
         old: "        self.flushing.fetch_min(rec_lsn, Ordering::AcqRel);\n        // A checkpoint or eviction that comes here must find `flushing`.\n        pause::at(Place::FlushBegun);\n        if rec_lsn != NONE {\n            self.rec_lsn.store(NONE, Ordering::Release);\n        }\n",
         new: "        if rec_lsn != NONE {\n            self.rec_lsn.store(NONE, Ordering::Release);\n        }\n        pause::at(Place::FlushBegun);\n        self.flushing.fetch_min(rec_lsn, Ordering::AcqRel);\n",
-        tests: POOL,
+        tests: PAGED_RACES,
     },
     Mutant {
         name: "a checkpoint misses pages that are being written back",
@@ -177,13 +172,6 @@ pub const LIST: &[Mutant] = &[
         file: "crates/engine/src/paged/space.rs",
         old: "                used.mark(in_use);\n",
         new: "                let _ = in_use;\n",
-        tests: SPACE,
-    },
-    Mutant {
-        name: "a page beyond the file is handed out",
-        file: "crates/engine/src/paged/space.rs",
-        old: "        if page >= self.prepared {\n            return None;",
-        new: "        if page > self.prepared {\n            return None;",
         tests: SPACE,
     },
     Mutant {
@@ -220,5 +208,33 @@ pub const LIST: &[Mutant] = &[
         old: "    if value.len() != length {",
         new: "    if value.len() > length {",
         tests: TREE,
+    },
+    Mutant {
+        name: "audit-10: an opening believes pages of one whose sync failed while it undid transactions",
+        file: "crates/engine/src/paged/open.rs",
+        old: "    pages.sync()?;\n    pages.drop_cache()?;\n",
+        new: "    pages.sync()?;\n",
+        tests: LIVES,
+    },
+    Mutant {
+        name: "a page that is to be made anew counts as whole before it is",
+        file: "crates/engine/src/paged/pool/mod.rs",
+        old: "            super::page::header::format_free(&mut body.bytes, page);\n",
+        new: "            super::page::header::format_free(&mut body.bytes, page);\n            body.loaded = true;\n",
+        tests: POOL,
+    },
+    Mutant {
+        name: "audit-8: a page remembers its last record in 32 bits",
+        file: "crates/engine/src/paged/page/header.rs",
+        old: "set_u64(page, PAGE_LSN, lsn.get());",
+        new: "set_u64(page, PAGE_LSN, u64::from(lsn.get() as u32));",
+        tests: PAGE_FIXTURE,
+    },
+    Mutant {
+        name: "audit-8: a checkpoint lists dirty pages with places of 32 bits",
+        file: "crates/engine/src/paged/log_record.rs",
+        old: "(number(page), Lsn::new(number(lsn)))",
+        new: "(number(page), Lsn::new(u64::from(number(lsn) as u32)))",
+        tests: FAR_DATABASES,
     },
 ];

@@ -1,7 +1,10 @@
 //! The paged engine's transactions: locks, rollback, order of records, captured transactions.
 
-use super::tests::{ANALYSIS, CAPTURE, CRASH, LOCKS, ORDER, RELEASE, TURNS};
-use crate::mutants::Mutant;
+use super::tests::{
+    AFTER_DURABLE, ANALYSIS, CAPTURE, CRASH, DEADLOCKS, FAR_DATABASES, LOCK_MODES, LOCK_RANGES, ORDER,
+    PAGED_RACES, RELEASE, TURNS, UNFINISHED,
+};
+use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
     Mutant {
@@ -65,7 +68,7 @@ pub const LIST: &[Mutant] = &[
         file: "crates/engine/src/lock/interval.rs",
         old: "held.depends_on = held.depends_on.max(depends_on);",
         new: "let _ = depends_on;",
-        tests: LOCKS,
+        tests: LOCK_RANGES,
     },
     Mutant {
         name: "order: a change is not put above the last one of its page",
@@ -110,18 +113,18 @@ pub const LIST: &[Mutant] = &[
         tests: CAPTURE,
     },
     Mutant {
-        name: "a rollback to a savepoint forgets what the transaction depends on",
+        name: "audit-5: a rollback to a savepoint forgets what the transaction depends on",
         file: "crates/engine/src/paged/transaction.rs",
         old: "        let (_, at) = self.in_force[place];\n",
         new: "        let (_, at) = self.in_force[place];\n        self.depends = Lsn::ZERO;\n",
         tests: TURNS,
     },
     Mutant {
-        name: "a checkpoint captures transactions before its begin record has a place",
+        name: "audit-6: a checkpoint captures transactions before its begin record has a place",
         file: "crates/engine/src/paged/checkpoint.rs",
         old: "        let begin = self.append_part(Part { kind: CHECKPOINT_BEGIN, begin: Lsn::ZERO, class }, &[])?;\n        let part = |kind| Part { kind, begin: begin.lsn, class };\n        self.barrier.separate(begin.lsn);\n        let active = self.active.capture();\n",
         new: "        let active = self.active.capture();\n        let begin = self.append_part(Part { kind: CHECKPOINT_BEGIN, begin: Lsn::ZERO, class }, &[])?;\n        let part = |kind| Part { kind, begin: begin.lsn, class };\n        self.barrier.separate(begin.lsn);\n",
-        tests: CAPTURE,
+        tests: PAGED_RACES,
     },
     Mutant {
         name: "a captured commit is captured as active",
@@ -135,13 +138,55 @@ pub const LIST: &[Mutant] = &[
         file: "crates/engine/src/lock/mode.rs",
         old: "(Shared, Shared | Update) | (Update, Shared))",
         new: "(Shared, Shared | Update) | (Update, Shared | Update))",
-        tests: LOCKS,
+        tests: LOCK_MODES,
     },
     Mutant {
         name: "the oldest of a deadlock gives way",
         file: "crates/engine/src/lock/wait.rs",
         old: "let victim = cycle[at];",
         new: "let victim = cycle[(at + 1) % cycle.len()];",
-        tests: LOCKS,
+        tests: DEADLOCKS,
+    },
+    Mutant {
+        name: "audit-6: a transaction's slot is not held from its record to its entry",
+        file: "crates/engine/src/paged/writer.rs",
+        old: "        let appended = engine.active.append(&engine.log, &append)?;\n        if slot.txn == TxnId::NONE {",
+        new: "        drop(slot);\n        let appended = engine.active.append(&engine.log, &append)?;\n        crate::pause::at(crate::pause::Place::Appended);\n        slot = self.slot.lock();\n        if slot.txn == TxnId::NONE {",
+        tests: PAGED_RACES,
+    },
+    Mutant {
+        name: "what a rollback to a savepoint has undone is still set aside for undo",
+        file: "crates/engine/src/paged/writer.rs",
+        old: "        self.to_undo = self.to_undo.saturating_sub(cost);\n",
+        new: "        let _ = cost;\n",
+        tests: UNFINISHED,
+    },
+    Mutant {
+        name: "a transaction whose end a device error interrupted is forgotten by closing",
+        file: "crates/engine/src/paged/open.rs",
+        old: "        // What still cannot be ended is left to recovery.\n        self.end_unended();\n",
+        new: "",
+        tests: UNFINISHED,
+    },
+    Mutant {
+        name: "a panic while a durable transaction is ended goes unnoticed",
+        file: "crates/engine/src/after_durable.rs",
+        old: "                engine.end_panicked(PANICKED);\n",
+        new: "                let _ = PANICKED;\n",
+        tests: AFTER_DURABLE,
+    },
+    Mutant {
+        name: "audit-8: a captured transaction's last record is read back in 32 bits",
+        file: "crates/engine/src/paged/log_record.rs",
+        old: "let last = Lsn::new(word()?);",
+        new: "let last = Lsn::new(u64::from(word()? as u32));",
+        tests: FAR_DATABASES,
+    },
+    Mutant {
+        name: "audit-8: where undo goes on is read back in 32 bits",
+        file: "crates/engine/src/paged/log_record.rs",
+        old: "Ok((Lsn::new(undo_next), payload[8], inner))",
+        new: "Ok((Lsn::new(u64::from(undo_next as u32)), payload[8], inner))",
+        tests: FAR_DATABASES,
     },
 ];
