@@ -1,17 +1,25 @@
 //! What CI runs, in the order that fails soonest.
+//!
+//! The model checkers run beside the tests, because the tests wait for the device during half of their time. The checkers have build folders of
+//! their own, and their output is shown when they are done.
 
-use crate::run::{Outcome, Steps, cargo, root, run};
+use crate::run::{Outcome, Steps, cargo, root, run, target};
 use crate::watchdog::{End, Limits, Output, SILENCE, TEST, watch};
 use crate::{browser, layers, long};
 use std::fs;
 use std::ops::ControlFlow;
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const LIMITS: Limits = Limits { test: TEST, silence: SILENCE, total: None };
 
 /// Runs every check, then says what each took. Each is also a task or a cargo command of its own.
 pub fn all() -> Outcome {
+    let start = Instant::now();
     let mut steps = Steps::default();
     let outcome = each(&mut steps);
-    steps.print();
+    steps.print(start.elapsed());
     outcome
 }
 
@@ -24,14 +32,60 @@ fn each(steps: &mut Steps) -> Outcome {
     steps.step("docs", || {
         run("docs", cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
     })?;
-    steps.step("tests", readme_test)?;
-    steps.step("browser", browser::look)?;
-    steps.step("explorer", long::explore)?;
-    steps.step("loom", long::loom)
+    tests_and_checkers(steps)?;
+    steps.step("browser", browser::look)
 }
 
-/// Runs the command that the README gives for the tests, word by word, so that it cannot rot. A test that hangs is named and ended.
-fn readme_test() -> Outcome {
+/// Runs the README's tests, and the model checkers from the first test on.
+fn tests_and_checkers(steps: &mut Steps) -> Outcome {
+    let mut checkers = None;
+    let tests = steps.step("tests", || {
+        readme_test(|| {
+            checkers.get_or_insert_with(|| {
+                thread::spawn(|| [checker("explorer", long::explore()), checker("loom", long::loom())])
+            });
+        })
+    });
+    let mut failed = tests.err().map(|error| error.to_string());
+    if let Some(checkers) = checkers {
+        for Checker { name, took, outcome } in
+            checkers.join().map_err(|_| "a model checker's thread panicked")?
+        {
+            steps.note(name, took, outcome.is_ok());
+            failed = failed.or(outcome.err());
+        }
+    }
+    failed.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// What came of a model checker.
+struct Checker {
+    name: &'static str,
+    took: Duration,
+    /// The message of what failed.
+    outcome: Result<(), String>,
+}
+
+/// Runs a model checker with its output kept in a file of the build folder, then shows the output at once.
+fn checker(name: &'static str, mut command: Command) -> Checker {
+    let start = Instant::now();
+    let path = target().join(format!("ci-{name}.txt"));
+    let outcome =
+        fs::write(&path, "").map_err(|error| format!("{}: {error}", path.display())).and_then(|()| {
+            let end = watch(&mut command, LIMITS, Output::Kept(&path), |_| ControlFlow::Continue(()));
+            judge(name, end.map_err(|error| error.to_string())?)
+        });
+    let took = start.elapsed();
+    match fs::read_to_string(&path) {
+        Ok(output) => println!("== {name}\n{output}== {name}: done in {:.0} s", took.as_secs_f64()),
+        Err(error) => println!("== {name}: {}: {error}", path.display()),
+    }
+    Checker { name, took, outcome }
+}
+
+/// Runs the command that the README gives for the tests, word by word, so that it cannot rot. A test that hangs is named and ended. Calls
+/// `at_test` at each test program that starts.
+fn readme_test(mut at_test: impl FnMut()) -> Outcome {
     let readme = fs::read_to_string(root().join("README.md"))?;
     let line = readme
         .lines()
@@ -41,12 +95,21 @@ fn readme_test() -> Outcome {
     println!("== the README's tests: {line}");
     let mut command = Command::new("sh");
     command.args(["-c", line]).current_dir(root());
-    match watch(&mut command, Limits { test: TEST, silence: SILENCE, total: None }, Output::Shown, |_| {
+    let end = watch(&mut command, LIMITS, Output::Shown, |line| {
+        if line.trim_start().starts_with("Running ") {
+            at_test();
+        }
         ControlFlow::Continue(())
-    })? {
+    })?;
+    Ok(judge(line, end)?)
+}
+
+/// The message of a command that did not succeed.
+fn judge(name: &str, end: End) -> Result<(), String> {
+    match end {
         End::Exited(status) if status.success() => Ok(()),
-        End::Exited(status) => Err(format!("{line}: failed ({status})").into()),
-        End::Hung(test) => Err(format!("{line}: killed, because this hangs: {test}").into()),
-        End::TimedOut | End::Stopped => Err(format!("{line}: not done in time").into()),
+        End::Exited(status) => Err(format!("{name}: failed ({status})")),
+        End::Hung(test) => Err(format!("{name}: killed, because this hangs: {test}")),
+        End::TimedOut | End::Stopped => Err(format!("{name}: not done in time")),
     }
 }

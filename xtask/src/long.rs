@@ -3,6 +3,7 @@
 
 use crate::nightly::steps;
 use crate::run::{Outcome, cargo, root, run};
+use std::process::Command;
 
 /// Separate target folders keep the special builds from evicting the ordinary one.
 fn special(cfg: &str) -> (String, String) {
@@ -10,36 +11,21 @@ fn special(cfg: &str) -> (String, String) {
 }
 
 /// The kernels under loom.
-pub fn loom() -> Outcome {
+pub fn loom() -> Command {
     let (flags, target) = special("loom");
-    run(
-        "loom",
-        cargo([
-            "test",
-            "--profile",
-            "checkers",
-            "--lib",
-            "-p",
-            "katydid-kernels",
-            "-p",
-            "katydid-wal",
-            "loom_",
-        ])
-        .env("RUSTFLAGS", flags)
-        .env("CARGO_TARGET_DIR", target),
-    )
+    let mut command = cargo(["test", "--profile", "checkers", "--lib"]);
+    command.args(["-p", "katydid-kernels", "-p", "katydid-wal", "loom_"]);
+    command.env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", target);
+    command
 }
 
 /// The kernels under the explorer.
-pub fn explore() -> Outcome {
+pub fn explore() -> Command {
     let (flags, target) = special("katydid_explore");
-    run(
-        "explorer",
-        cargo(["test", "--profile", "checkers", "--lib"])
-            .args(["-p", "katydid-kernels", "-p", "katydid-wal", "-p", "katydid", "explore_"])
-            .env("RUSTFLAGS", flags)
-            .env("CARGO_TARGET_DIR", target),
-    )
+    let mut command = cargo(["test", "--profile", "checkers", "--lib"]);
+    command.args(["-p", "katydid-kernels", "-p", "katydid-wal", "-p", "katydid", "explore_"]);
+    command.env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", target);
+    command
 }
 
 /// The log's and the device layer's tests under Miri.

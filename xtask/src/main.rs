@@ -89,8 +89,8 @@ fn main() -> Outcome {
         Task::Ci => ci::all(),
         Task::Layers => layers::check(),
         Task::Browser => browser::look(),
-        Task::Loom => long::loom(),
-        Task::Explore => long::explore(),
+        Task::Loom => run::run("loom", &mut long::loom()),
+        Task::Explore => run::run("explorer", &mut long::explore()),
         Task::Miri { seeds } => long::miri(seeds),
         Task::Tsan => long::tsan(),
         Task::Nightly { list: true, .. } => {

@@ -37,7 +37,7 @@ pub fn run(title: &str, command: &mut Command) -> Outcome {
     Ok(())
 }
 
-/// Steps that run one after the other, and what each took.
+/// What each step took.
 #[derive(Default)]
 pub struct Steps(Vec<(&'static str, Duration, &'static str)>);
 
@@ -46,15 +46,19 @@ impl Steps {
     pub fn step(&mut self, name: &'static str, step: impl FnOnce() -> Outcome) -> Outcome {
         let start = Instant::now();
         let outcome = step();
-        self.0.push((name, start.elapsed(), if outcome.is_ok() { "" } else { "FAILED" }));
+        self.note(name, start.elapsed(), outcome.is_ok());
         outcome
     }
 
-    /// A table of all steps so far.
-    pub fn print(&self) {
+    /// Notes a step that ran beside others.
+    pub fn note(&mut self, name: &'static str, took: Duration, succeeded: bool) {
+        self.0.push((name, took, if succeeded { "" } else { "FAILED" }));
+    }
+
+    /// A table of all steps so far, and how long they took together.
+    pub fn print(&self, together: Duration) {
         println!("== what each step took");
-        let sum: Duration = self.0.iter().map(|(_, time, _)| time).sum();
-        for (name, time, mark) in self.0.iter().chain([&("together", sum, "")]) {
+        for (name, time, mark) in self.0.iter().chain([&("together", together, "")]) {
             println!("{:6.0} s  {name} {mark}", time.as_secs_f64());
         }
     }
