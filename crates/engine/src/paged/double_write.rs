@@ -19,7 +19,7 @@
 //!
 //! | crash | area | database file | `restore` |
 //! |---|---|---|---|
-//! | while the area is written | header torn: refused by its checksum. Header old or new, pages mixed: a copy counts only if its own checksum is right and equals the header's | whole (rule 2) | what is valid in place is left alone: nothing to do |
+//! | while the area is written | header torn, or garbage: its checksum is wrong, and it counts for nothing. Header old or new, pages mixed: a copy counts only if its own checksum is right and equals the header's | whole (rule 2) | what is valid in place is left alone: nothing to do |
 //! | between 1 and 2 | whole | whole, old | nothing to do; redo repeats the changes |
 //! | in 2, or before 3 returned | whole (rule 1) | any page of the batch old, new, or torn | torn ones are put back from the area |
 //! | after 3 | whole or being replaced | whole, new | nothing to do |
@@ -162,10 +162,8 @@ fn long(bytes: &[u8], at: usize) -> u64 {
 /// What a header block of the area says. Pure and total.
 #[derive(Debug, PartialEq, Eq)]
 enum Header {
-    /// Nothing was ever written, or its write was torn: no in-place write of that batch has begun.
+    /// The header was never written, or its write was interrupted and left any bytes: no in-place write of that batch has begun.
     Nothing,
-    /// Another format.
-    OtherMagic,
     /// Valid, of a newer version.
     Newer(u32),
     /// Valid, of another database or page size.
@@ -175,17 +173,13 @@ enum Header {
 }
 
 fn decode(block: &[u8], database: u128, page_bytes: usize) -> Header {
-    if block.len() < BLOCK || block.iter().all(|byte| *byte == 0) {
+    if block.len() < BLOCK {
         return Header::Nothing;
     }
     let block = &block[..BLOCK];
-    if word(block, 12) != block_checksum(block) {
-        // A torn first block may lack its magic; one with a foreign magic throughout is another program's file.
-        let foreign = block[..8] != MAGIC && block[..8] != [0; 8];
-        return if foreign { Header::OtherMagic } else { Header::Nothing };
-    }
-    if block[..8] != MAGIC {
-        return Header::OtherMagic;
+    // An interrupted write may leave garbage, also in place of the magic.
+    if block[..8] != MAGIC || word(block, 12) != block_checksum(block) {
+        return Header::Nothing;
     }
     if word(block, 8) > VERSION {
         return Header::Newer(word(block, 8));
@@ -213,7 +207,6 @@ fn read_header(
     let what = match decode(&block[..read], database, page_bytes) {
         Header::Nothing => return Ok((Vec::new(), Lsn::ZERO)),
         Header::Pages(entries, log_needed) => return Ok((entries, log_needed)),
-        Header::OtherMagic => Foreign::Magic(name()),
         Header::OtherDatabase => Foreign::Identity(name()),
         Header::Newer(found) => Foreign::NewerVersion { file: name(), found, known: VERSION },
     };

@@ -107,7 +107,7 @@ fn damaged_header_means_nothing_to_put_back() {
 }
 
 #[test]
-fn area_of_another_database_program_or_version_is_refused() {
+fn area_of_another_database_or_version_is_refused() {
     let (directory, area, file) = files();
     area.write(&mut batch(&[3], 1), file.as_ref()).expect("a write");
     let refusal = |database| {
@@ -126,8 +126,17 @@ fn area_of_another_database_program_or_version_is_refused() {
     block[12..16].copy_from_slice(&sum.to_le_bytes());
     raw.write_at(&[IoSlice::new(&block)], 0, WriteMode::Durable).expect("a write");
     assert_eq!(refusal(DATABASE), Foreign::NewerVersion { file: FILE_NAME.to_owned(), found: 2, known: 1 });
-    raw.write_at(&[IoSlice::new(&[b'x'; BLOCK])], 0, WriteMode::Durable).expect("a write");
-    assert_eq!(refusal(DATABASE), Foreign::Magic(FILE_NAME.to_owned()));
+}
+
+/// The sectors of an interrupted write may hold anything.
+#[test]
+fn an_area_whose_header_is_garbage_is_one_without_copies() {
+    let (directory, area, file) = files();
+    area.write(&mut batch(&[3], 1), file.as_ref()).expect("a write");
+    area_bytes(&directory).write_at(&[IoSlice::new(&[b'x'; BLOCK])], 0, WriteMode::Durable).expect("a write");
+    assert_eq!(area.restore(file.as_ref()).expect("nothing to restore"), 0);
+    assert_eq!(area.log_needed().expect("the area does not say"), Lsn::ZERO);
+    assert_eq!(state(file.as_ref(), 3), Ok(1));
 }
 
 #[test]

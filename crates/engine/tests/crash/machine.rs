@@ -311,7 +311,12 @@ impl Machine {
 
     /// The machine after a crash that cut what was not synced somewhere.
     pub fn restart_cut(&self, random: &mut Rng) -> Machine {
-        let device = self.device.reopen_with(random.u64(..), Survival::Prefix);
+        self.restart_with(random.u64(..), Survival::Prefix)
+    }
+
+    /// The machine after a crash of which `survival` and the seed decide what it leaves.
+    pub fn restart_with(&self, seed: u64, survival: Survival) -> Machine {
+        let device = self.device.reopen_with(seed, survival);
         self.trace.regions.lock().expect("no panic").crash = None;
         Machine { device, trace: self.trace.clone(), ..*self }
     }

@@ -28,6 +28,7 @@ mod history;
 mod lives;
 mod machine;
 mod order;
+mod trash;
 mod turns;
 mod worker;
 
@@ -272,6 +273,7 @@ suite! {
     release_crashes_at_every_sync_take_back_nothing_that_was_relied_on,
     crashes_while_clients_take_turns,
     lives_in_which_any_call_may_fail_lose_nothing,
+    garbage_in_sectors_being_written_outside_the_log_loses_nothing,
     a_seed_gives_the_same_calls_and_the_same_outcome_again,
 }
 
@@ -301,6 +303,12 @@ fn a_crash_at_every_step(engine: EngineKind) {
     println!("{workload:?}: {steps:?}");
     for step in 0..steps.total() {
         workload.crash_replayably(steps.point(step));
+    }
+}
+
+fn garbage_in_sectors_being_written_outside_the_log_loses_nothing(engine: EngineKind) {
+    for seed in common::seeds(7000, 2, 1) {
+        trash::crashes(engine, seed, 90, 5);
     }
 }
 
@@ -491,6 +499,7 @@ fn campaign() {
         turns(engine, seed, InserterKind::Chunked, 10, &workers);
         turns(engine, seed, InserterKind::ALL[(seed % 9) as usize], 2, &workers);
         points += 13 + at_every_sync(seed, (seed, Kind::of(engine, seed)));
+        points += trash::crashes(engine, seed, 120, 20);
         let mut met = lives::Met::default();
         for nth in 0..40 {
             lives::live(engine, seed.wrapping_add(nth << 32), &mut met);
