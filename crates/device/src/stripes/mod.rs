@@ -15,6 +15,9 @@
 //! 3. The labels of a set are made in this order: the first directory's (making), the others', the first's (complete).
 //!    Each is durable before the next is begun, and the last before the set is used. A directory that is not empty gets no label.
 //! 4. Whatever is asked to be durable is reported only when it is in every directory that it touches.
+//! 5. A set can be open more than once, in one process and in several. Only the opening that has the lock of the directory makes and removes
+//!    parts; the others are refused with `Cause::Locked`. An opening without the lock takes it for as long as it makes the parts of one
+//!    file. With a lock that it did not have before, an opening collects garbage and looks for the next number again ([`owner`]).
 //!
 //! | crash while | leaves |
 //! |---|---|
@@ -24,13 +27,14 @@
 //! | bytes are written, zeros prepared | what un-synced bytes are anywhere: each directory keeps its own choice of them |
 //! | a file is cut | the old length with zeros instead of some of what was to be cut, or the new one |
 //!
-//! Latches: `ids` (guards the making of parts and the next number; held across device calls, so taken before the latches of
-//! what is beneath and after the gate's turn of the file, which is above), `doomed` (leaf).
+//! Latches: `known` of the [`owner`] (guards the making of parts and the next number; held across device calls, so taken before the latches of
+//! what is beneath and after the gate's turn of the file, which is above), `inside` (leaf).
 
 mod crew;
 mod file;
 mod label;
 mod layout;
+mod owner;
 mod set;
 
 use crate::directory::{Create, Directory, DirectoryLock, File, Method};
@@ -39,6 +43,7 @@ use crate::name;
 use crate::nvram::{NvRegion, Persistence};
 use crew::Crew;
 use file::StripedFile;
+use owner::Owner;
 use set::{LABEL_NAME, LABEL_NEW_NAME, Set};
 use std::io;
 use std::sync::Arc;
@@ -59,6 +64,10 @@ fn refused(reason: &str) -> Error {
 }
 
 /// Several directories as one. See the head of this file.
+///
+/// A set may be open more than once, in one process and in several. A file gets parts in the other directories with the first write or preparation
+/// beyond one unit. That call fails with `Cause::Locked` while another opening has the lock of the directory ([`Directory::lock`]), or is
+/// giving parts to a file of it. A caller that keeps the lock is never refused.
 ///
 /// ```
 /// use katydid_device::{Directory, MemoryDirectory, StripedDirectory};
@@ -92,7 +101,7 @@ impl StripedDirectory {
         if !is_count(directories.len()) {
             return Err(refused("from 1 to 64 directories can be striped"));
         }
-        Self::made(directories, unit_bytes, Arc::new(Crew::default()))
+        Self::made(directories, unit_bytes, Arc::default(), Arc::default())
     }
 
     /// Opens a set that exists. Nothing is written.
@@ -103,7 +112,7 @@ impl StripedDirectory {
         if !is_count(directories.len()) {
             return Err(refused("from 1 to 64 directories can be striped"));
         }
-        let set = Set::existing(directories, Arc::new(Crew::default()))?;
+        let set = Set::existing(directories, Arc::default(), Arc::default())?;
         let set = set.ok_or_else(|| Error::new(Verb::Open, "stripes", Cause::NotFound))?;
         Ok(StripedDirectory { set: Arc::new(set) })
     }
@@ -113,8 +122,13 @@ impl StripedDirectory {
         self.set.layout.unit
     }
 
-    fn made(directories: Vec<Arc<dyn Directory>>, unit: u64, crew: Arc<Crew>) -> Result<StripedDirectory> {
-        let set = match Set::existing(directories.clone(), crew.clone())? {
+    fn made(
+        directories: Vec<Arc<dyn Directory>>,
+        unit: u64,
+        crew: Arc<Crew>,
+        owner: Arc<Owner>,
+    ) -> Result<StripedDirectory> {
+        let set = match Set::existing(directories.clone(), crew.clone(), owner.clone())? {
             Some(set) => {
                 // Seen is not durable: whoever wrote the last label may have been killed before it was.
                 set.first().sync()?;
@@ -122,7 +136,7 @@ impl StripedDirectory {
             }
             None => {
                 Set::make(&directories, unit)?;
-                Set::existing(directories, crew)?.ok_or_else(|| refused("the set was not made"))?
+                Set::existing(directories, crew, owner)?.ok_or_else(|| refused("the set was not made"))?
             }
         };
         Ok(StripedDirectory { set: Arc::new(set) })
@@ -165,7 +179,7 @@ impl Directory for StripedDirectory {
         Self::check(Verb::Rename, to)?;
         let replaced = if from == to { None } else { self.set.id_of(to)? };
         self.first().rename(from, to)?;
-        self.set.doom(replaced);
+        self.set.owner.known().doom(replaced);
         Ok(())
     }
 
@@ -173,36 +187,29 @@ impl Directory for StripedDirectory {
         Self::check(Verb::Remove, name)?;
         let removed = self.set.id_of(name)?;
         self.first().remove(name)?;
-        self.set.doom(removed);
+        self.set.owner.known().doom(removed);
         Ok(())
     }
 
     fn sync(&self) -> Result<()> {
-        let doomed = self.set.take_doomed();
-        let outcome = self.first().sync();
-        match outcome {
-            // Invariant 2.
-            Ok(()) => self.set.bury(doomed),
-            Err(_) => doomed.into_iter().for_each(|id| self.set.doom(Some(id))),
-        }
-        outcome
+        self.set.sync()
     }
 
     fn lock(&self) -> Result<Box<dyn DirectoryLock>> {
-        let locks = self.set.directories.iter().map(|directory| directory.lock()).collect::<Result<_>>()?;
-        Ok(Box::new(StripedLock { _locks: locks }))
+        self.set.owner.lock(&self.set.directories)
     }
 
     fn lock_to_read(&self) -> Result<Box<dyn DirectoryLock>> {
         let locks = self.set.directories.iter().map(|directory| directory.lock_to_read());
-        Ok(Box::new(StripedLock { _locks: locks.collect::<Result<_>>()? }))
+        Ok(Box::new(ReadLock { _locks: locks.collect::<Result<_>>()? }))
     }
 
     fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>> {
         Self::check(Verb::Open, name)?;
         let inner = self.set.directories.iter().map(|directory| directory.subdirectory(name));
         let inner = inner.collect::<Result<Vec<_>>>()?;
-        Ok(Arc::new(Self::made(inner, self.set.layout.unit, self.set.crew.clone())?))
+        let (crew, owner) = (self.set.crew.clone(), self.set.owner.inside(name));
+        Ok(Arc::new(Self::made(inner, self.set.layout.unit, crew, owner)?))
     }
 
     fn existing_subdirectory(&self, name: &str) -> Result<Option<Arc<dyn Directory>>> {
@@ -222,7 +229,7 @@ impl Directory for StripedDirectory {
                 None => return Ok(None),
             }
         }
-        let set = Set::existing(inner, self.set.crew.clone())?;
+        let set = Set::existing(inner, self.set.crew.clone(), self.set.owner.inside(name))?;
         Ok(set.map(|set| Arc::new(StripedDirectory { set: Arc::new(set) }) as Arc<dyn Directory>))
     }
 
@@ -239,8 +246,8 @@ impl Directory for StripedDirectory {
 }
 
 #[derive(Debug)]
-struct StripedLock {
+struct ReadLock {
     _locks: Vec<Box<dyn DirectoryLock>>,
 }
 
-impl DirectoryLock for StripedLock {}
+impl DirectoryLock for ReadLock {}

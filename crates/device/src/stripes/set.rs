@@ -5,12 +5,13 @@
 use super::crew::Crew;
 use super::label::{self, LABEL_BYTES_MAX, Label, State};
 use super::layout::Layout;
+use super::owner::{Doomed, Owner};
 use crate::directory::{Create, Directory, File, Method, WriteMode};
 use crate::error::{Cause, Error, Result, StripesFault, Verb};
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::io::IoSlice;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Name of a directory's label; hidden from listings, and nobody's to use.
 pub(super) const LABEL_NAME: &str = "STRIPES";
@@ -23,11 +24,8 @@ pub(super) struct Set {
     pub(super) directories: Vec<Arc<dyn Directory>>,
     pub(super) layout: Layout,
     pub(super) crew: Arc<Crew>,
+    pub(super) owner: Arc<Owner>,
     id: u128,
-    /// The number of the next file with parts; none if nobody has looked yet.
-    ids: Mutex<Option<u64>>,
-    /// Numbers of parts whose file was removed, not yet durably.
-    doomed: Mutex<Vec<u64>>,
 }
 
 fn fault(directory: &dyn Directory, fault: StripesFault) -> Error {
@@ -61,7 +59,11 @@ fn write_label(directory: &dyn Directory, label: &Label) -> Result<()> {
 
 impl Set {
     /// Opens a set whose making was finished; `None` if there is none, or one half made.
-    pub(super) fn existing(directories: Vec<Arc<dyn Directory>>, crew: Arc<Crew>) -> Result<Option<Set>> {
+    pub(super) fn existing(
+        directories: Vec<Arc<dyn Directory>>,
+        crew: Arc<Crew>,
+        owner: Arc<Owner>,
+    ) -> Result<Option<Set>> {
         let first = match read_label(&*directories[0])? {
             Some(label) => label,
             None => return Ok(None),
@@ -76,8 +78,7 @@ impl Set {
             Self::check(&**directory, index, &label, first.set, directories.len())?;
         }
         let layout = Layout { unit: first.unit, count: first.count };
-        let (ids, doomed) = (Mutex::new(None), Mutex::new(Vec::new()));
-        Ok(Some(Set { directories, layout, crew, id: first.set, ids, doomed }))
+        Ok(Some(Set { directories, layout, crew, owner, id: first.set }))
     }
 
     fn check(directory: &dyn Directory, given: usize, label: &Label, set: u128, count: usize) -> Result<()> {
@@ -147,10 +148,6 @@ impl Set {
         &self.directories[1..]
     }
 
-    fn ids(&self) -> MutexGuard<'_, Option<u64>> {
-        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The number of a file's parts, if it has any. `subject` is for the error of a header that cannot be read.
     fn read_id(&self, first: &dyn File, subject: impl FnOnce() -> String) -> Result<Option<u64>> {
         let mut block = [0; 512];
@@ -169,7 +166,7 @@ impl Set {
 
     fn named_id(&self, name: &str) -> Result<Option<u64>> {
         let file = self.first().open_read_only(name)?;
-        let _ids = self.ids();
+        let _known = self.owner.known();
         self.read_id(&*file, || name.to_owned())
     }
 
@@ -179,7 +176,7 @@ impl Set {
         first: &dyn File,
         open: impl Fn(&dyn Directory, &str) -> Result<Arc<dyn File>>,
     ) -> Result<Option<Vec<Arc<dyn File>>>> {
-        let _ids = self.ids();
+        let _known = self.owner.known();
         match self.read_id(first, || self.first().describe())? {
             Some(id) => self.open_parts(id, open).map(Some),
             None => Ok(None),
@@ -196,24 +193,25 @@ impl Set {
     }
 
     /// The parts of a file, made if it has none (invariant 1). Out of room nothing is left behind, and the error's verb is `verb`.
+    /// `Cause::Locked` if another opening has the directory.
     pub(super) fn make_parts(
         &self,
         first: &dyn File,
         method: Method,
         verb: Verb,
     ) -> Result<Vec<Arc<dyn File>>> {
-        let mut ids = self.ids();
+        let mut turn = self.owner.turn(self.first())?;
         if let Some(id) = self.read_id(first, || self.first().describe())? {
             return self.open_parts(id, |directory, name| directory.open(name, Create::Never, method));
         }
-        let id = match *ids {
+        let id = match turn.next {
             Some(id) => id,
             None => {
-                self.collect_garbage()?;
+                self.remove_unnamed(self.part_ids()?)?;
                 self.next_id()?
             }
         };
-        *ids = Some(id + 1);
+        turn.next = Some(id + 1);
         let made = self.begin_parts(id, first, method, verb);
         if made.is_err() {
             // No header names them. What cannot be removed now is garbage for later.
@@ -254,7 +252,7 @@ impl Set {
         Ok(ids.max().map_or(1, |last| last + 1))
     }
 
-    /// Numbers that files name. Only under `ids`.
+    /// Numbers that files name. Only in a turn.
     fn named_ids(&self) -> Result<BTreeSet<u64>> {
         let mut ids = BTreeSet::new();
         for name in self.first().list()? {
@@ -279,39 +277,44 @@ impl Set {
         Ok(ids)
     }
 
-    /// Removes parts that no file names (invariant 2). Only under `ids`, before this opening makes its first part: not earlier, because
-    /// then the caller may still refuse what it finds, and the parts of a file whose header was lost must stay.
-    fn collect_garbage(&self) -> Result<()> {
+    /// Removes those of these parts that no file names (invariant 2). Only in a turn.
+    fn remove_unnamed(&self, ids: BTreeSet<u64>) -> Result<()> {
         let named = match self.named_ids() {
-            // Whose parts they are cannot be told then: all stay, and whoever opens the file is told.
+            // Which file the parts belong to cannot be told then. All stay, and opening the damaged file is an error.
             Err(Error { cause: Cause::Stripes(_), .. }) => return Ok(()),
             other => other?,
         };
-        let garbage: Vec<u64> = self.part_ids()?.difference(&named).copied().collect();
+        let garbage: Vec<u64> = ids.difference(&named).copied().collect();
         if !garbage.is_empty() {
-            // Names may have been taken away by somebody who was killed before it was durable.
+            // A process may have taken names away and have been killed before that was durable.
             self.first().sync()?;
             garbage.into_iter().for_each(|id| self.remove_parts(id));
         }
         Ok(())
     }
 
-    fn doomed(&self) -> MutexGuard<'_, Vec<u64>> {
-        self.doomed.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Makes the first directory's names durable, and removes the parts of files that have lost theirs (invariant 2).
+    pub(super) fn sync(&self) -> Result<()> {
+        let doomed = self.owner.known().take_doomed();
+        let outcome = self.first().sync();
+        match &outcome {
+            // Parts that cannot be removed now are garbage: the next collection removes them, and they do no harm until then.
+            Ok(()) => drop(self.bury(doomed)),
+            Err(_) => self.owner.known().put_back(doomed),
+        }
+        outcome
     }
 
-    /// A file with these parts has lost its name.
-    pub(super) fn doom(&self, id: Option<u64>) {
-        self.doomed().extend(id);
-    }
-
-    pub(super) fn take_doomed(&self) -> Vec<u64> {
-        std::mem::take(&mut self.doomed())
-    }
-
-    /// Removes the parts of files that durably have no name.
-    pub(super) fn bury(&self, ids: Vec<u64>) {
-        ids.into_iter().for_each(|id| self.remove_parts(id));
+    fn bury(&self, doomed: Doomed) -> Result<()> {
+        if doomed.ids.is_empty() {
+            return Ok(());
+        }
+        let turn = self.owner.turn(self.first())?;
+        if turn.is_sure_of(&doomed) {
+            doomed.ids.into_iter().for_each(|id| self.remove_parts(id));
+            return Ok(());
+        }
+        self.remove_unnamed(doomed.ids.into_iter().collect())
     }
 }
 

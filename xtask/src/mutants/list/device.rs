@@ -1,6 +1,6 @@
 //! The device layer: what is synced, what shuts the gate, what NVRAM persists.
 
-use super::tests::{GATE, NVRAM_SIM, STRIPES, SYSCALLS};
+use super::tests::{GATE, NVRAM_SIM, STRIPES, STRIPES_OPENINGS, SYSCALLS};
 use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
@@ -80,6 +80,20 @@ pub const LIST: &[Mutant] = &[
         old: "self.parts().try_for_each(|file| file.drop_cache())",
         new: "self.parts().take(0).try_for_each(|file| file.drop_cache())",
         tests: STRIPES,
+    },
+    Mutant {
+        name: "a striped set believes the numbers of parts that it knew before it had the lock",
+        file: "crates/device/src/stripes/owner.rs",
+        old: "                known.next = None;\n",
+        new: "",
+        tests: STRIPES_OPENINGS,
+    },
+    Mutant {
+        name: "a striped set removes parts by numbers that another opening may have given anew",
+        file: "crates/device/src/stripes/owner.rs",
+        old: "matches!(self.kept, Kept::Callers { term, .. } if term == doomed.term)",
+        new: "doomed.term <= self.known.term",
+        tests: STRIPES_OPENINGS,
     },
     Mutant {
         name: "what is written back to NVRAM is not fenced",

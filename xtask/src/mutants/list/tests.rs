@@ -39,6 +39,7 @@ pub const ROTATION: &[&str] = &["-p", "katydid-wal", "--test", "rotation"];
 pub const SPACE: &[&str] = &["-p", "katydid", "--lib", "paged::space"];
 pub const STORE: &[&str] = &["-p", "katydid", "--lib", "memory::store"];
 pub const STRIPES: &[&str] = &["-p", "katydid-device", "--test", "stripes"];
+pub const STRIPES_OPENINGS: &[&str] = &["-p", "katydid-device", "--test", "stripes_openings"];
 pub const SYSCALLS: &[&str] = &["-p", "katydid", "--test", "syscalls"];
 pub const TREE: &[&str] = &["-p", "katydid", "--lib", "tree::tests::shape"];
 pub const TRUST: &[&str] = &["-p", "katydid", "--test", "trust"];

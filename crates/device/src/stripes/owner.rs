@@ -1,0 +1,149 @@
+//! The right of one opening to make and remove the parts of a directory, and what is known for as long as the right lasts.
+//!
+//! Any thread. There is one [`Owner`] for each directory of an opening, however many handles that opening has on it. Several openings of one
+//! directory, in one process or in several, each have their own. They exclude each other by the lock of the set's first directory.
+//!
+//! Invariants:
+//!
+//! 1. Parts are made and removed only by a thread that has a [`Turn`]. A turn has the directory's lock: that which the caller took with
+//!    [`Owner::lock`], or one that the turn takes for itself. So no two openings have a turn at once, and a lock that one opening keeps
+//!    refuses every turn of the others: `Cause::Locked`.
+//! 2. `next` and `doomed` are believed only under the lock under which they were found. Without it another opening may have given the
+//!    numbers to other files.
+//!
+//! A crash leaves nothing of it: the operating system gives the lock back.
+
+use crate::directory::{Directory, DirectoryLock};
+use crate::error::Result;
+use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// See the head of this file.
+#[derive(Debug, Default)]
+pub(super) struct Owner {
+    known: Mutex<Known>,
+    /// Owners of the directories inside, by name. Handles of one opening on one directory share its owner.
+    inside: Mutex<BTreeMap<String, Arc<Owner>>>,
+}
+
+/// What the present lock makes sure of.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// The lock that the caller of [`Owner::lock`] has, for as long as it exists.
+    lock: Weak<StripedLock>,
+    /// How often [`Owner::lock`] succeeded.
+    term: u64,
+    /// The number of the next file with parts; none before the numbers in use were looked at.
+    pub(super) next: Option<u64>,
+    /// Numbers of parts whose file was removed, not yet durably.
+    doomed: Vec<u64>,
+}
+
+/// Numbers of parts whose file was removed under the lock of this term.
+#[derive(Debug)]
+pub(super) struct Doomed {
+    pub(super) ids: Vec<u64>,
+    term: u64,
+}
+
+/// The locks of all directories of a set.
+#[derive(Debug)]
+struct StripedLock {
+    _locks: Vec<Box<dyn DirectoryLock>>,
+}
+
+impl DirectoryLock for Arc<StripedLock> {}
+
+/// Keeps the lock. Dropping one that a turn took gives the lock back.
+#[derive(Debug)]
+enum Kept {
+    Callers { _lock: Arc<StripedLock>, term: u64 },
+    Own { _lock: Box<dyn DirectoryLock> },
+}
+
+/// The right to make and remove parts. The lock is given back before other threads of this opening go on (order of the fields), so that
+/// the lock of one thread's turn never refuses another thread of the same opening.
+#[derive(Debug)]
+pub(super) struct Turn<'a> {
+    kept: Kept,
+    known: MutexGuard<'a, Known>,
+}
+
+impl Owner {
+    /// The owner of the directory of this name inside.
+    pub(super) fn inside(&self, name: &str) -> Arc<Owner> {
+        let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
+        inside.entry(name.to_owned()).or_default().clone()
+    }
+
+    /// Waits until no thread of this opening is making or removing parts.
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the lock of all directories of a set. A new term begins: other openings may have changed everything before.
+    pub(super) fn lock(&self, directories: &[Arc<dyn Directory>]) -> Result<Box<dyn DirectoryLock>> {
+        let mut known = self.known();
+        let locks = directories.iter().map(|directory| directory.lock()).collect::<Result<_>>()?;
+        let lock = Arc::new(StripedLock { _locks: locks });
+        *known = Known { lock: Arc::downgrade(&lock), term: known.term + 1, next: None, doomed: Vec::new() };
+        Ok(Box::new(lock))
+    }
+
+    /// Waits for a turn. `first` is the set's first directory, whose lock the turn takes if this opening does not have it.
+    ///
+    /// # Errors
+    /// `Cause::Locked` if another opening has the lock, or has a turn.
+    pub(super) fn turn(&self, first: &dyn Directory) -> Result<Turn<'_>> {
+        let mut known = self.known();
+        let kept = match known.lock.upgrade() {
+            Some(lock) => Kept::Callers { _lock: lock, term: known.term },
+            None => {
+                let lock = first.lock()?;
+                known.next = None;
+                Kept::Own { _lock: lock }
+            }
+        };
+        Ok(Turn { kept, known })
+    }
+}
+
+impl Known {
+    /// A file with these parts has lost its name.
+    pub(super) fn doom(&mut self, id: Option<u64>) {
+        self.doomed.extend(id);
+    }
+
+    pub(super) fn take_doomed(&mut self) -> Doomed {
+        Doomed { ids: std::mem::take(&mut self.doomed), term: self.term }
+    }
+
+    /// Puts back what [`Known::take_doomed`] gave. In a later term they are garbage like any other.
+    pub(super) fn put_back(&mut self, doomed: Doomed) {
+        if doomed.term == self.term {
+            self.doomed.extend(doomed.ids);
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Whether no other opening had a turn since these were doomed.
+    pub(super) fn is_sure_of(&self, doomed: &Doomed) -> bool {
+        matches!(self.kept, Kept::Callers { term, .. } if term == doomed.term)
+    }
+}
+
+impl Deref for Turn<'_> {
+    type Target = Known;
+
+    fn deref(&self) -> &Known {
+        &self.known
+    }
+}
+
+impl DerefMut for Turn<'_> {
+    fn deref_mut(&mut self) -> &mut Known {
+        &mut self.known
+    }
+}
