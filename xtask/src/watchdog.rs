@@ -4,6 +4,9 @@
 //! [`Limits::test`] after the first of these lines hangs. A program that prints nothing at all for [`Limits::silence`] hangs too, which is how a
 //! hang shows where libtest runs one test at a time; a build may be silent for [`BUILD_SILENCE`]. The watchdog then kills the command with all its descendants.
 //!
+//! A machine that sleeps, or a watchdog that is stopped (by a signal, or by the host of a virtual machine), is no sign that the command hangs. So the
+//! watchdog counts only time that it saw pass ([`Seen`]).
+//!
 //! The calling thread judges; two threads read the command's output, line by line, and hand the lines on.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +32,10 @@ const BUILD_SILENCE: Duration = Duration::from_secs(3600);
 /// What runs before cargo has said that it runs something.
 const BUILD: &str = "the build";
 
-/// What a command is held to.
+/// How often the watchdog looks at the clock.
+const TICK: Duration = Duration::from_millis(500);
+
+/// What a command is held to. All times are those that the watchdog saw pass.
 #[derive(Clone, Copy)]
 pub struct Limits {
     /// How long a test may run beyond 60 seconds.
@@ -84,12 +90,12 @@ pub fn watch(
     let (sender, lines) = channel();
     hand_on(child.stdout.take(), false, sender.clone());
     hand_on(child.stderr.take(), true, sender);
-    let start = Instant::now();
-    let mut judge = Judge::new(start);
+    let mut time = Seen::new(Instant::now());
+    let mut judge = Judge::new();
     let killed = loop {
-        match lines.recv_timeout(Duration::from_millis(500)) {
+        match lines.recv_timeout(TICK) {
             Ok((is_error, line)) => {
-                judge.line(&line, Instant::now());
+                judge.line(&line, time.until(Instant::now()));
                 match &mut kept {
                     Some(file) => writeln!(file, "{line}")?,
                     None if is_error => eprintln!("{line}"),
@@ -102,11 +108,11 @@ pub fn watch(
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break None,
         }
-        let now = Instant::now();
+        let now = time.until(Instant::now());
         if let Some(name) = judge.hung(now, &limits) {
             break Some(End::Hung(name));
         }
-        if limits.total.is_some_and(|total| now - start > total) {
+        if limits.total.is_some_and(|total| now > total) {
             break Some(End::TimedOut);
         }
     };
@@ -132,22 +138,41 @@ fn hand_on(from: Option<impl Read + Send + 'static>, is_error: bool, to: Sender<
     });
 }
 
-/// What the lines so far say about who runs.
+/// Counts the time that the watchdog saw pass since it began to watch. Two looks at the clock are at most a tick apart, and a little more on a
+/// busy machine. A step of the clock by more than two ticks means that the watchdog did not run meanwhile: the rest of the step is not counted.
+struct Seen {
+    counted: Duration,
+    last: Instant,
+}
+
+impl Seen {
+    fn new(now: Instant) -> Self {
+        Self { counted: Duration::ZERO, last: now }
+    }
+
+    fn until(&mut self, now: Instant) -> Duration {
+        self.counted += (now - self.last).min(2 * TICK);
+        self.last = now;
+        self.counted
+    }
+}
+
+/// What the lines so far say about the program and the tests that run. Times are those of [`Seen`].
 struct Judge {
     /// Tests that run for more than 60 seconds, and when libtest said so.
-    long: BTreeMap<String, Instant>,
+    long: BTreeMap<String, Duration>,
     /// When the last line came.
-    last: Instant,
+    last: Duration,
     /// The last program that cargo said it runs.
     program: String,
 }
 
 impl Judge {
-    fn new(now: Instant) -> Self {
-        Self { long: BTreeMap::new(), last: now, program: BUILD.to_owned() }
+    fn new() -> Self {
+        Self { long: BTreeMap::new(), last: Duration::ZERO, program: BUILD.to_owned() }
     }
 
-    fn line(&mut self, line: &str, now: Instant) {
+    fn line(&mut self, line: &str, now: Duration) {
         self.last = now;
         let line = line.trim();
         if line.starts_with("Running ") || line.starts_with("Doc-tests ") {
@@ -162,7 +187,7 @@ impl Judge {
         }
     }
 
-    fn hung(&self, now: Instant, limits: &Limits) -> Option<String> {
+    fn hung(&self, now: Duration, limits: &Limits) -> Option<String> {
         let over: Vec<&str> = self
             .long
             .iter()
@@ -221,9 +246,9 @@ mod tests {
 
     #[test]
     fn a_test_that_does_not_end_is_named_and_one_that_ends_is_not() {
-        let start = Instant::now();
+        let start = Duration::ZERO;
         let second = Duration::from_secs(1);
-        let mut judge = Judge::new(start);
+        let mut judge = Judge::new();
         judge.line("     Running tests/crash/main.rs (target/debug/deps/crash-00)", start);
         judge.line("test turns has been running for over 60 seconds", start);
         judge.line("test crowd has been running for over 60 seconds", start);
@@ -236,8 +261,8 @@ mod tests {
 
     #[test]
     fn a_program_that_prints_nothing_is_named() {
-        let start = Instant::now();
-        let mut judge = Judge::new(start);
+        let start = Duration::ZERO;
+        let mut judge = Judge::new();
         judge.line("   Doc-tests katydid", start);
         assert_eq!(judge.hung(start + SILENCE / 2, &LIMITS), None);
         assert_eq!(judge.hung(start + SILENCE * 2, &LIMITS).as_deref(), Some("Doc-tests katydid"));
@@ -245,11 +270,28 @@ mod tests {
 
     #[test]
     fn a_build_may_be_silent_for_longer_than_a_program() {
-        let start = Instant::now();
-        let mut judge = Judge::new(start);
+        let start = Duration::ZERO;
+        let mut judge = Judge::new();
         judge.line("   Compiling katydid v0.1.0", start);
         assert_eq!(judge.hung(start + SILENCE * 2, &LIMITS), None);
         assert_eq!(judge.hung(start + BUILD_SILENCE * 2, &LIMITS).as_deref(), Some(BUILD));
+    }
+
+    #[test]
+    fn time_in_which_the_watchdog_was_stopped_is_not_counted() {
+        let start = Instant::now();
+        let mut time = Seen::new(start);
+        let mut judge = Judge::new();
+        judge.line("   Doc-tests katydid", time.until(start));
+        // Stopped for a day, twice, and a look at the clock between.
+        let day = Duration::from_secs(86_400);
+        assert_eq!(judge.hung(time.until(start + day), &LIMITS), None);
+        assert_eq!(judge.hung(time.until(start + 2 * day), &LIMITS), None);
+        // As long as a program may be silent, seen tick by tick.
+        let ticks = u32::try_from(SILENCE.as_millis() / TICK.as_millis()).expect("few");
+        let ran: Vec<Duration> = (1..=ticks).map(|tick| time.until(start + 2 * day + tick * TICK)).collect();
+        assert_eq!(judge.hung(ran[ran.len() - 5], &LIMITS), None);
+        assert_eq!(judge.hung(ran[ran.len() - 1], &LIMITS).as_deref(), Some("Doc-tests katydid"));
     }
 
     #[test]
