@@ -33,6 +33,10 @@ const SLACK: Duration = Duration::from_secs(1800);
 /// How long a command of a check may take.
 const CHECK: Duration = Duration::from_secs(3600);
 
+/// How long one test of a check may run. ThreadSanitizer makes a test ten times slower, and a machine that has other things to do makes it slower
+/// again: a test of half a minute was once killed after five.
+const CHECK_TEST: Duration = Duration::from_secs(40 * 60);
+
 /// How many of the last lines of a failed step are shown.
 const SHOWN: usize = 40;
 
@@ -158,7 +162,7 @@ fn do_step(step: &Step, time: Duration, seed: u64, log: &Path) -> Done {
 /// Runs commands one after the other, each to its end.
 fn check(commands: Vec<Command>, log: &Path, counts: &mut Counts) -> Outcome {
     // Miri runs one test at a time, for minutes each, and prints a line for none that is under way.
-    let limits = Limits { test: TEST, silence: CHECK, total: Some(CHECK) };
+    let limits = Limits { test: CHECK_TEST, silence: CHECK, total: Some(CHECK) };
     commands.into_iter().try_for_each(|mut command| command_under(&mut command, limits, log, counts))
 }
 
