@@ -27,8 +27,8 @@ pub(crate) trait EndsLater: Send + Sync + 'static {
     fn ender(&self) -> &Ender<Self::Pending>;
     /// Waits until the log has come as far as the transaction asked, or never will, and ends it accordingly.
     fn end_pending(&self, pending: Self::Pending);
-    /// Shuts the engine off, for the reason given: `end_pending` panicked.
-    fn end_panicked(&self, what: &'static str);
+    /// Shuts the engine off, for the reason given: one of its own threads panicked.
+    fn panicked(&self, what: &'static str);
 }
 
 /// Why the engine is shut off after a panic.
@@ -122,7 +122,7 @@ fn run<E: EndsLater>(weak: &Weak<E>) {
         for pending in pending {
             // The panic itself has been reported by the hook.
             if catch_unwind(AssertUnwindSafe(|| engine.end_pending(pending))).is_err() {
-                engine.end_panicked(PANICKED);
+                engine.panicked(PANICKED);
             }
         }
     }
@@ -152,7 +152,7 @@ mod tests {
             self.ended.lock().push(pending);
         }
 
-        fn end_panicked(&self, what: &'static str) {
+        fn panicked(&self, what: &'static str) {
             *self.shut_off.lock() = Some(what);
         }
     }

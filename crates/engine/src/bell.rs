@@ -2,10 +2,13 @@
 //!
 //! Any thread rings; the bell's own thread listens. Rings that come before it listened again are one.
 //!
-//! Invariant: after [`Bell::ring`] returned, the thread goes through its work once more, from the start, unless it is to stop. So
-//! whoever rings does so after what it has changed is to be seen.
+//! 1. After [`Bell::ring`] returned, the thread goes through its work once more, from the start, unless it is to stop. So a thread rings after
+//!    it has changed what the work is to see.
+//! 2. A panic of the work is reported to the owner, which shuts the engine off: without the work the log would grow until it is full, and the
+//!    threads that wait for the work would wait for ever. The thread goes on listening, and stops when it is told to.
 
 use parking_lot::{Condvar, Mutex};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
@@ -38,16 +41,21 @@ impl Bell {
         self.wake.notify_one();
     }
 
-    /// Starts the thread, which does `work` on `owner` whenever `bell`, which is the owner's, was rung.
+    /// Starts the thread, which does `work` on `owner` whenever `bell`, which is the owner's, was rung, and calls `panicked` after a panic of
+    /// `work`.
+    ///
+    /// # Errors
+    /// The system starts no thread.
     pub(crate) fn start<T: Send + Sync + 'static>(
         owner: &Arc<T>,
         bell: fn(&T) -> &Bell,
         name: &str,
         work: fn(&T),
+        panicked: fn(&T),
     ) -> std::io::Result<()> {
         let weak = Arc::downgrade(owner);
         let thread = std::thread::Builder::new().name(name.to_owned());
-        *bell(owner).thread.lock() = Some(thread.spawn(move || run(&weak, bell, work))?);
+        *bell(owner).thread.lock() = Some(thread.spawn(move || run(&weak, bell, work, panicked))?);
         Ok(())
     }
 
@@ -59,7 +67,7 @@ impl Bell {
         if let Some(thread) = thread
             && thread.thread().id() != std::thread::current().id()
         {
-            // A panic there has been reported by the thread itself.
+            // Panics of the work were reported by the thread itself.
             let _panicked = thread.join();
         }
     }
@@ -91,9 +99,46 @@ impl Bell {
     }
 }
 
-fn run<T>(weak: &Weak<T>, bell: fn(&T) -> &Bell, work: fn(&T)) {
+fn run<T>(weak: &Weak<T>, bell: fn(&T) -> &Bell, work: fn(&T), panicked: fn(&T)) {
     let Some(owner) = weak.upgrade() else { return };
     while bell(&owner).listen() {
-        work(&owner);
+        // The panic itself has been reported by the hook.
+        if catch_unwind(AssertUnwindSafe(|| work(&owner))).is_err() {
+            panicked(&owner);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    /// Its work panics the first time.
+    struct Panics {
+        bell: Bell,
+        seen: Mutex<Sender<&'static str>>,
+        calls: Mutex<Receiver<bool>>,
+    }
+
+    #[test]
+    fn a_panic_of_the_work_is_reported_and_the_next_ring_is_heard() {
+        let (seen, told) = channel();
+        let (calls, take) = channel();
+        let owner =
+            Arc::new(Panics { bell: Bell::default(), seen: Mutex::new(seen), calls: Mutex::new(take) });
+        let work = |owner: &Panics| {
+            let panics = owner.calls.lock().recv().expect("the test says whether to panic");
+            assert!(!panics, "planted");
+            owner.seen.lock().send("worked").expect("the test listens");
+        };
+        let panicked = |owner: &Panics| owner.seen.lock().send("panicked").expect("the test listens");
+        Bell::start(&owner, |owner| &owner.bell, "rung", work, panicked).expect("a thread");
+        for (panics, expected) in [(true, "panicked"), (false, "worked"), (true, "panicked")] {
+            calls.send(panics).expect("the thread is there");
+            owner.bell.ring();
+            assert_eq!(told.recv(), Ok(expected));
+        }
+        owner.bell.stop();
     }
 }

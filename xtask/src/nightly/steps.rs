@@ -78,7 +78,7 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "miri-device",
         about: "undefined behaviour in the device layer",
-        work: Work::Check(25, || Ok(vec![miri_of_the_device()?])),
+        work: Work::Check(25, miri_of_the_device),
     },
     Step {
         name: "tsan-wal",
@@ -226,16 +226,20 @@ pub fn miri_of_the_log(seeds: u32) -> Commands {
     Ok(vec![kernels, whole])
 }
 
-/// The tests of the device layer that Miri can run.
-pub fn miri_of_the_device() -> Result<Command, Box<dyn std::error::Error>> {
-    let mut command = miri()?;
-    command.args(["-p", "katydid-device", "--lib"]);
+/// The tests of the device layer that Miri can run; and under several schedules those whose fault only a rare schedule shows.
+pub fn miri_of_the_device() -> Commands {
+    let mut all = miri()?;
+    all.args(["-p", "katydid-device", "--lib"]);
     // Those that do less under Miri; the others take hours there, or need files.
     for test in ["conformance", "delayed", "nvram", "nvram_sim", "sim", "stripes"] {
-        command.args(["--test", test]);
+        all.args(["--test", test]);
     }
-    command.env("MIRIFLAGS", "-Zmiri-disable-isolation");
-    Ok(command)
+    all.env("MIRIFLAGS", "-Zmiri-disable-isolation");
+    let mut schedules = miri()?;
+    schedules.args(["-p", "katydid-device", "--lib", "--", "miri_"]);
+    schedules
+        .env("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-preemption-rate=0.02 -Zmiri-many-seeds=0..16");
+    Ok(vec![all, schedules])
 }
 
 fn miri() -> Result<Command, Box<dyn std::error::Error>> {

@@ -20,6 +20,7 @@ use super::checkpoint::{Manifest, PARTS_MAX, PartWriter, Row as FileRow};
 use super::engine::Engine;
 use super::store::{Key, Row, Table};
 use crate::Lsn;
+use crate::after_durable::EndsLater;
 use crate::bell::Bell;
 use crate::control::Shutdown;
 use crate::error::{Error, Result};
@@ -107,7 +108,13 @@ impl Checkpoints {
         if engine.options.log.background == Background::Caller {
             return Ok(());
         }
-        Bell::start(engine, |engine| &engine.checkpoints.bell, "katydid-checkpoint", Engine::look_after)
+        Bell::start(
+            engine,
+            |engine| &engine.checkpoints.bell,
+            "katydid-checkpoint",
+            Engine::look_after,
+            |engine| engine.panicked("a panic while a checkpoint was taken"),
+        )
     }
 }
 

@@ -368,7 +368,7 @@ impl EndsLater for Engine {
         self.end(&committed, held, &outcome);
     }
 
-    fn end_panicked(&self, what: &'static str) {
+    fn panicked(&self, what: &'static str) {
         let cause = Cause::Io(Arc::new(std::io::Error::other(format!("internal error: {what}"))));
         self.gate.shut(katydid_device::Error::new(Verb::Write, self.place.clone(), cause));
     }

@@ -27,6 +27,7 @@
 //! where they call it.
 
 use crate::Lsn;
+use crate::after_durable::EndsLater;
 use crate::bell::Bell;
 use crate::control::Shutdown;
 use crate::error::Result;
@@ -105,7 +106,13 @@ impl Checkpoints {
         if engine.options.log.background == Background::Caller {
             return Ok(());
         }
-        Bell::start(engine, |engine| &engine.checkpoints.bell, "katydid-checkpoint", Engine::look_after)
+        Bell::start(
+            engine,
+            |engine| &engine.checkpoints.bell,
+            "katydid-checkpoint",
+            Engine::look_after,
+            |engine| engine.panicked("a panic while a checkpoint was taken"),
+        )
     }
 }
 

@@ -315,7 +315,7 @@ impl EndsLater for Engine {
         }
     }
 
-    fn end_panicked(&self, what: &'static str) {
+    fn panicked(&self, what: &'static str) {
         let _every_later_call_fails_with_it = self.shut_off(what);
     }
 }
