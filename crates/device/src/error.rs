@@ -63,7 +63,7 @@ impl fmt::Display for Verb {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The device or quota has no room. Never latched by the gate when met while preparing space ahead.
+    /// The device or a quota has no room, or the file may not grow. Never latched by the gate when met while preparing space ahead.
     NoSpace,
     /// No such file.
     NotFound,
@@ -215,7 +215,10 @@ impl Error {
     /// A failure of the operating system, sorted into a [`Cause`].
     pub fn from_io(verb: Verb, subject: impl Into<String>, error: io::Error) -> Self {
         let cause = match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Cause::NoSpace,
+            // A file that may not grow has no room, whatever the device has: a file system or `ulimit -f` bounds it.
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                Cause::NoSpace
+            }
             io::ErrorKind::NotFound => Cause::NotFound,
             io::ErrorKind::AlreadyExists => Cause::AlreadyExists,
             _ => Cause::Io(Arc::new(error)),
@@ -257,7 +260,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cannot {} {}: ", self.verb, self.subject)?;
         match &self.cause {
-            Cause::NoSpace => f.write_str("no space left on the device"),
+            Cause::NoSpace => f.write_str("no space left on the device, or a limit is reached"),
             Cause::NotFound => f.write_str("it does not exist"),
             Cause::AlreadyExists => f.write_str("it exists already"),
             Cause::Locked(Some(pid)) => write!(f, "it is in use by process {pid}"),

@@ -68,7 +68,7 @@ fn done(mut command: Command) -> Done {
     collected(command.output().unwrap())
 }
 
-fn collected(output: std::process::Output) -> Done {
+pub fn collected(output: std::process::Output) -> Done {
     Done {
         code: output.status.code().expect("it was not killed"),
         out: String::from_utf8(output.stdout).expect("it prints text"),
