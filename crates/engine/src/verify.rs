@@ -111,12 +111,13 @@ impl Database {
         directory: Arc<dyn Directory>,
         progress: Option<VerifyProgress>,
     ) -> Result<VerifyReport> {
+        // What a process writes from here on would be taken for damage, or for sound. The control file is read under the lock: an opening that
+        // ends between the two would leave other files than it names.
+        let _lock = directory.lock_to_read()?;
         let Some(control) = control::read(directory.as_ref())? else {
             creation::refuse_lost_control(directory.as_ref())?;
             return Err(Error::NotFound { place: directory.describe() });
         };
-        // What a process writes meanwhile would be taken for damage, or for sound.
-        let _lock = directory.lock_to_read()?;
         let mut report = match control.engine {
             EngineKind::Paged => paged::verify::verify_in(directory.as_ref(), &control, progress.clone())?,
             EngineKind::Memory => memory::verify::verify_in(directory.as_ref(), &control, progress.clone())?,

@@ -163,7 +163,11 @@ impl Directory for Watched {
     }
 
     fn lock(&self) -> Result<Box<dyn DirectoryLock>> {
-        self.inner.lock()
+        self.call("lock", "", || self.inner.lock())
+    }
+
+    fn lock_to_read(&self) -> Result<Box<dyn DirectoryLock>> {
+        self.call("lock", "", || self.inner.lock_to_read())
     }
 
     fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>> {

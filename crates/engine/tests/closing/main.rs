@@ -1,18 +1,20 @@
 //! `Database::close` beside everything else: it waits for the calls under way, and nothing of the old opening touches the directory after it.
 //!
 //! `device`: the directory that holds calls up. `beside`: each public call, and pairs of them, held up at each device call while
-//! another thread closes. `waits`: what close does not wait for, and from where it may be called. `race`: committers beside close, at random.
+//! another thread closes. `check`: a check held up while the database is opened, changed and closed. `waits`: what close does not wait for, and from where it may be called. `race`: committers beside close, at random.
 
 #[path = "../common/mod.rs"]
 #[macro_use]
 mod common;
 
 mod beside;
+mod check;
 mod device;
 mod race;
 mod waits;
 
 use beside::{each_call_held_up_at_each_device_call, pairs_of_calls_held_up};
+use check::a_check_that_an_opening_overtakes_judges_what_is_there;
 use race::committers_beside_close_leave_a_true_mark;
 use waits::{
     a_begin_that_waits_for_a_slot_is_told, a_body_may_close, a_callback_may_close,
@@ -30,6 +32,7 @@ suite! {
     a_body_may_close,
     a_callback_may_close,
     a_check_may_be_closed_from_its_progress,
+    a_check_that_an_opening_overtakes_judges_what_is_there,
     a_drop_that_waits_for_a_transaction_is_told,
     a_failure_is_told_to_every_closer,
     a_waker_may_close,
