@@ -156,7 +156,7 @@ impl Database {
     }
 
     /// Drops a table and frees its pages; `false` if there is none. Durable when this returns. Waits for the transactions that
-    /// use the table.
+    /// use the table. The pages are used again for other tables; the file does not get shorter.
     ///
     /// # Errors
     /// `Error::Conflict` if they did not end in time; `Error::WaitsForItself` if one of them is the calling thread's. Nothing is changed

@@ -50,11 +50,11 @@ fn no_table_gets_a_number_that_another_had(engine: EngineKind) {
     assert!(matches!(database.table("c"), Err(Error::TooManyTables { .. })));
 }
 
-/// What is there stays readable, and the refusal is the same again. Before, the log prepared one segment after the other.
+/// What is there stays readable, also for later openings, and the refusal is the same again. Before, the log prepared one segment after the other.
 fn writes_are_refused_where_the_log_ends_for_good(engine: EngineKind) {
     let last = Beginning { position: Lsn::LIMIT.get() - (4 << 20), transaction: 1, table: 1 };
     let (directory, options) = beginning(engine, last);
-    let database = Database::open_in(directory, options).expect("open");
+    let database = Database::open_in(directory.clone(), options.clone()).expect("open");
     let table = database.table("t").expect("table");
     let mut written = 0;
     let refused = loop {
@@ -69,6 +69,16 @@ fn writes_are_refused_where_the_log_ends_for_good(engine: EngineKind) {
     let again = database.put(&table, key(0), [2; 1000]).expect_err("there is no room");
     assert!(again.is_no_space(), "{again:?}");
     assert_eq!(database.get(&table, key(0)).expect("get").as_deref(), Some(&[1; 1000][..]));
+    database.close().expect("close");
+    drop((table, database));
+    // Openings use the reserve that writers leave alone.
+    for _ in 0..3 {
+        let database = Database::open_in(directory.clone(), options.clone()).expect("open");
+        let table = database.table("t").expect("table");
+        assert_eq!(database.get(&table, key(0)).expect("get").as_deref(), Some(&[1; 1000][..]));
+        database.close().expect("close");
+        assert!(Database::verify_in(directory.clone(), None).expect("verify").is_sound());
+    }
 }
 
 fn with_sessions(engine: EngineKind, sessions_max: usize) -> Database {
