@@ -5,7 +5,7 @@
 
 use crate::run::{Outcome, Steps, cargo, root, run, target};
 use crate::watchdog::{End, Limits, Output, SILENCE, TEST, watch};
-use crate::{browser, layers, long};
+use crate::{browser, layers, long, mutants};
 use std::fs;
 use std::ops::ControlFlow;
 use std::process::Command;
@@ -33,7 +33,8 @@ fn each(steps: &mut Steps) -> Outcome {
         run("docs", cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
     })?;
     tests_and_checkers(steps)?;
-    steps.step("browser", browser::look)
+    steps.step("browser", browser::look)?;
+    steps.step("mutants", || mutants::few(45))
 }
 
 /// Runs the README's tests, and the model checkers from the first test on.

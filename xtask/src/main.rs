@@ -23,7 +23,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// What CI runs: format, lints, layering, docs, the README's tests, the model checkers.
+    /// What CI runs: format, lints, layering, docs, the README's tests, the model checkers, a few mutants.
     Ci,
     /// Checks which crate uses which, the ranks of modules inside each, and that only `device` syncs and only the shim names atomics in kernels.
     Layers,

@@ -42,9 +42,11 @@ impl fmt::Display for Verdict {
 
 /// How the copy is built. For each mutant cargo compiles at least one crate again, and mostly that takes longer than the tests run. So the
 /// crates that mutants are in are not optimised: compiling them then takes a fifth of the time.
-const CHEAPLY: [&str; 6] = [
+const CHEAPLY: [&str; 8] = [
     "profile.dev.package.katydid.opt-level=0",
     "profile.dev.package.katydid.debug=false",
+    "profile.dev.package.katydid-device.opt-level=0",
+    "profile.dev.package.katydid-device.debug=false",
     "profile.dev.package.katydid-kernels.opt-level=0",
     "profile.dev.package.katydid-kernels.debug=false",
     "profile.dev.package.katydid-wal.opt-level=0",
@@ -90,7 +92,7 @@ impl Bench {
     }
 
     fn build_and_test(&self, tests: &[&str]) -> Result<Verdict, Box<dyn std::error::Error>> {
-        let built = self.cargo(tests).arg("--no-run").output()?;
+        let built = self.cargo(&["--no-run"], tests).output()?;
         if built.status.success() {
             self.test(tests)
         } else {
@@ -103,7 +105,7 @@ impl Bench {
         let mut failed = None;
         let limits = Limits { test: self.limit, silence: SILENCE, total: Some(self.limit) };
         fs::write(&self.log, "")?;
-        let end = watch(&mut self.cargo(tests), limits, Output::Kept(&self.log), |line| {
+        let end = watch(&mut self.cargo(&[], tests), limits, Output::Kept(&self.log), |line| {
             if let Some(test) = line.strip_prefix("test ").and_then(|line| line.strip_suffix(" ... FAILED")) {
                 failed = Some(test.to_owned());
                 return ControlFlow::Break(());
@@ -121,10 +123,11 @@ impl Bench {
         })
     }
 
-    fn cargo(&self, tests: &[&str]) -> Command {
+    fn cargo(&self, options: &[&str], tests: &[&str]) -> Command {
         let mut command = cargo(["test"]);
         command
             .args(CHEAPLY.iter().flat_map(|setting| ["--config", setting]))
+            .args(options)
             .args(tests)
             .current_dir(&self.tree)
             // Not the tree's: cargo would take what it built of the one for what it builds of the other.

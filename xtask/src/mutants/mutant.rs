@@ -1,4 +1,4 @@
-//! One mutant: which text of which file is replaced, and which tests are to notice. Data only.
+//! One mutant: which text of which file is replaced, and which tests are to notice.
 
 /// One fault.
 pub struct Mutant {
@@ -10,4 +10,12 @@ pub struct Mutant {
     pub new: &'static str,
     /// Arguments of `cargo test`.
     pub tests: &'static [&'static str],
+}
+
+impl Mutant {
+    /// Whether its tests are unit tests of a crate below the engine, or those of the device layer: they build and run in seconds.
+    pub fn is_quick(&self) -> bool {
+        let is_below = !self.tests.contains(&"katydid");
+        is_below && (self.tests.contains(&"--lib") || self.tests.contains(&"katydid-device"))
+    }
 }
