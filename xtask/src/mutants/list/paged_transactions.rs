@@ -171,7 +171,7 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a panic while a durable transaction is ended goes unnoticed",
         file: "crates/engine/src/after_durable.rs",
-        old: "                engine.end_panicked(PANICKED);\n",
+        old: "                engine.panicked(PANICKED);\n",
         new: "                let _ = PANICKED;\n",
         tests: AFTER_DURABLE,
     },
