@@ -11,6 +11,8 @@ pub(crate) mod dump;
 pub(crate) mod engine;
 #[cfg(test)]
 mod engine_tests;
+#[cfg(test)]
+mod log_needed_tests;
 pub(crate) mod log_record;
 mod log_room;
 pub(crate) mod open;

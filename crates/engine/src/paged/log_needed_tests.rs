@@ -1,0 +1,126 @@
+//! Crashes at each device call of a write-back. It syncs the log, writes the double-write area, whose header says how far the pages need the
+//! log, then writes the pages in place.
+
+use super::page::{PageId, check, header};
+use super::{double_write, space};
+use crate::{Database, Durability, Lsn, Options, Result, Table, TransactionOptions, control};
+use katydid_device::{SimDevice, Survival};
+use katydid_wal::{Background, Log};
+
+const PAGE_BYTES: usize = 4096;
+/// Rows, of about a page each.
+const ROWS: u32 = 12;
+
+fn options() -> Options {
+    let mut options = Options { page_bytes: PAGE_BYTES, cache_bytes: 64 * PAGE_BYTES, ..Options::default() };
+    options.log.segment_bytes = 256 << 10;
+    options.log.reserve_bytes = 256 << 10;
+    options.log.spare_segments = 1;
+    options.log.background = Background::Caller;
+    options
+}
+
+/// Changes every row, and makes nothing durable.
+fn change(database: &Database, table: &Table, round: u8) -> Result<()> {
+    let durability = Durability::Buffered;
+    for row in 0..ROWS {
+        let mut txn =
+            database.begin_with(TransactionOptions { durability, ..TransactionOptions::default() })?;
+        txn.put(table, row.to_be_bytes(), [round; 2500])?;
+        txn.commit()?;
+    }
+    Ok(())
+}
+
+fn write_back(database: &Database) -> Result<usize> {
+    database.paged().engine().pool.flush_batch(usize::MAX, Lsn::new(u64::MAX))
+}
+
+/// Makes two rounds of changes, the first of which is in place and durable; the steps of the device at which the second is written back.
+fn rounds(device: &SimDevice, crash_at: Option<u64>) -> Result<(u64, u64)> {
+    let database = Database::open_in(device.directory(), options())?;
+    let table = database.table("t")?;
+    change(&database, &table, 1)?;
+    write_back(&database)?;
+    change(&database, &table, 2)?;
+    if let Some(step) = crash_at {
+        device.crash_at(step);
+    }
+    let from = device.steps();
+    write_back(&database)?;
+    Ok((from, device.steps()))
+}
+
+/// The state of the files after a crash, before an opening: how far the area needs the log, the highest LSN of a page in place, and
+/// how many pages are whole and of the second round.
+fn in_place(device: &SimDevice) -> (Lsn, Lsn, usize) {
+    let directory = device.directory();
+    let database = control::read(directory.as_ref()).expect("a control file").expect("one").database;
+    let needed = double_write::examine(directory.as_ref(), database, PAGE_BYTES).expect("an area");
+    let image = device.image();
+    // A torn page has a wrong checksum.
+    let whole: Vec<&[u8]> = (0..)
+        .map(PageId::new)
+        .zip(image[space::FILE_NAME].chunks_exact(PAGE_BYTES))
+        .filter_map(|(id, page)| check(page, id, PAGE_BYTES).is_ok().then_some(page))
+        .collect();
+    let highest = whole.iter().map(|page| header::page_lsn(page)).max().unwrap_or(Lsn::ZERO);
+    let second = whole.iter().filter(|page| page.windows(100).any(|bytes| bytes == [2; 100])).count();
+    (needed, highest, second)
+}
+
+/// The end of the log that a crash left.
+fn end_of_log(device: &SimDevice) -> Lsn {
+    let directory = device.directory();
+    let folder = directory.existing_subdirectory("log").expect("a directory").expect("the log");
+    let log = Log::open_in(folder, options().log).expect("the log");
+    log.reserved()
+}
+
+#[test]
+fn a_write_back_is_never_ahead_of_the_log_that_its_header_says_is_durable() {
+    let (from, to) = rounds(&SimDevice::new(1), None).expect("no crash");
+    let (before, _, _) = {
+        let device = SimDevice::new(1);
+        rounds(&device, Some(from)).expect_err("a crash");
+        in_place(&device.reopen_with(0, Survival::DropAll))
+    };
+    // Crashes between the header's write and the last page's, and crashes with some pages of the second round in place.
+    let (mut announced, mut partly) = (0, 0);
+    for step in from..to {
+        let survivals = [Survival::DropAll, Survival::KeepAll, Survival::Random, Survival::Prefix];
+        for (seed, survival) in (step..).zip(survivals) {
+            let what = format!("step {step} of {from}..{to}, {survival:?}, {seed}");
+            let crashed = SimDevice::new(1);
+            rounds(&crashed, Some(step)).expect_err("a crash");
+            let reopen = || crashed.reopen_with(seed, survival);
+            let (needed, highest, second) = in_place(&reopen());
+            let end = end_of_log(&reopen());
+            assert!(
+                needed <= end,
+                "{what}: the header says that {needed} was durable, the log ends at {end}"
+            );
+            assert!(
+                highest < needed || second == 0,
+                "{what}: a page in place has LSN {highest}, the header says {needed}"
+            );
+            announced += usize::from(needed > before && second < ROWS as usize);
+            partly += usize::from(second > 0 && second < ROWS as usize);
+            // The opening finds every change that is durable.
+            let database = Database::open_in(reopen().directory(), options())
+                .unwrap_or_else(|error| panic!("{what}: {error}"));
+            let table = database.open_table("t").expect("open table").expect("the table");
+            for row in 0..ROWS {
+                let value = database.get(&table, row.to_be_bytes()).expect("get").expect("the row");
+                let is_second = value == [2; 2500];
+                assert!(is_second || value == [1; 2500], "{what}: row {row}");
+                assert!(
+                    is_second || needed == before,
+                    "{what}: row {row} is old, and a header names its change"
+                );
+            }
+            assert!(database.verify(None).expect("verify").is_sound(), "{what}");
+        }
+    }
+    assert!(announced > 0 && partly > 0, "{announced} crashes behind the header, {partly} among the pages");
+}
