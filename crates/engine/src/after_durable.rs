@@ -13,8 +13,8 @@
 //! 3. A panic while one transaction is ended shuts the engine off, for what that transaction holds may never be released. The thread goes
 //!    on with the others.
 
+use crate::latch::{Condvar, Mutex};
 use katydid_wal::Background;
-use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};

@@ -7,7 +7,7 @@
 //! 2. A panic of the work is reported to the owner, which shuts the engine off: without the work the log would grow until it is full, and the
 //!    threads that wait for the work would wait for ever. The thread goes on listening, and stops when it is told to.
 
-use parking_lot::{Condvar, Mutex};
+use crate::latch::{Condvar, Mutex};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};

@@ -13,6 +13,9 @@ mod dump;
 mod error;
 mod fullness;
 mod ids;
+#[cfg(test)]
+mod interleaved_tests;
+mod latch;
 mod lock;
 mod memory;
 mod open;

@@ -1,10 +1,12 @@
 //! Named places in the engines where a test can hold up a thread, or end it: places between two steps whose order matters.
 //!
-//! A new place is a new variant and a call of [`at`], which is nothing in other builds. Invariant: no place is between two steps of which
-//! the second must follow at once, so that holding a thread up there is like the machine not running it.
+//! A new place is a new variant and a call of [`at`], which is nothing in other builds: its body is empty there, and the names of `hook`,
+//! `device` and `scheduler` are compiled into the crate's own tests only. Invariant: no place is between two steps of which the second must
+//! follow at once, so that holding a thread up there is like the machine not running it.
 //!
-//! A test gives each of its threads a hook, which the thread runs at each place that it comes to. Threads without a hook, and all
-//! threads of other builds, run through. `scheduler` (tests only) has a hook that decides by a seed which thread goes on.
+//! A directed test gives its thread a hook, which the thread runs at each place that it comes to. A random test runs its threads under the
+//! seeded scheduler of `crates/interleave`: one thread at a time runs, and each place may hand the turn to another. Places of these tests are
+//! the named ones, each latch of the engines (`latch`), each call to the device and its return (`device`), and each wait, of whatever crate.
 
 /// A place. The thread that comes to it may hold latches: each says which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -18,7 +20,8 @@ pub(crate) enum Place {
     FlushBegun,
     /// Either engine: a record is about to be appended. Holds the latches of the pages that it changes, or, in the memory engine, nothing.
     Append,
-    /// Paged engine: a record was appended. Holds what [`Place::Append`] does, and the log's session.
+    /// Either engine: a record was appended. Holds what [`Place::Append`] does, and, in the paged engine, the log's session. In the memory
+    /// engine the versions are still undecided.
     Appended,
     /// Paged engine: a checkpoint has captured what is active and dirty. Holds the checkpoint mutex, as the places below do.
     Captured,
@@ -26,6 +29,12 @@ pub(crate) enum Place {
     StreamNoted,
     /// Memory engine: a checkpoint is about to copy rows.
     Rows,
+    /// A latch is about to be taken, or tried. Holds any latches of lower ranks.
+    #[cfg(test)]
+    Latch,
+    /// A call to the device begins, or has returned. Holds whatever the caller does.
+    #[cfg(test)]
+    Device,
 }
 
 /// The calling thread has come to a place.
@@ -33,6 +42,8 @@ pub(crate) enum Place {
 #[inline(always)]
 pub(crate) fn at(_: Place) {}
 
+#[cfg(test)]
+pub(crate) mod device;
 #[cfg(test)]
 pub(crate) mod scheduler;
 
@@ -51,11 +62,34 @@ mod hook {
         static HOOK: RefCell<Option<Hook>> = const { RefCell::new(None) };
     }
 
+    impl Place {
+        fn name(self) -> &'static str {
+            match self {
+                Place::Logged => "logged",
+                Place::Edited => "edited",
+                Place::FlushBegun => "flush begun",
+                Place::Append => "append",
+                Place::Appended => "appended",
+                Place::Captured => "captured",
+                Place::StreamNoted => "stream noted",
+                Place::Rows => "rows",
+                Place::Latch => "latch",
+                Place::Device => "device",
+            }
+        }
+    }
+
     /// The calling thread has come to a place.
+    #[track_caller]
     pub(crate) fn at(place: Place) {
-        let hook = HOOK.with_borrow(Clone::clone);
+        // While a thread's locals are being destroyed it has no hook.
+        let hook = HOOK.try_with(|hook| hook.borrow().clone()).ok().flatten();
         if let Some(hook) = hook {
             hook(place);
+        }
+        match place {
+            Place::Latch | Place::Device => katydid_interleave::pause(place.name()),
+            _ => katydid_interleave::pause_between(place.name()),
         }
     }
 

@@ -108,7 +108,16 @@ pub const STEPS: &[Step] = &[
                 "-p", "katydid", "--lib", "--test", "trust", "--test", "faults", "--test", "model", "--test",
                 "serial", "--test", "nvram", "--test", "memory", "--test", "syscalls",
             ],
-            filter: &[],
+            filter: &["--skip", "interleaved_tests::campaign"],
+        },
+    },
+    Step {
+        name: "interleaved",
+        about: "clients, checkpoints and close beside each other, in orders of all threads that seeds name",
+        work: Work::Tests {
+            weight: 2,
+            arguments: &["-p", "katydid", "--lib"],
+            filter: &["interleaved_tests::campaign"],
         },
     },
     Step {

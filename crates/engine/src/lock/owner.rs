@@ -9,9 +9,9 @@
 //! again, and by a waiter that has waited long. Rank: leaf, taken with nothing held.
 
 use crate::ids::TxnId;
+use crate::latch::Mutex;
 use crate::shard::thread_number;
 use crossbeam_utils::CachePadded;
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 

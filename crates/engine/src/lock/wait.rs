@@ -18,7 +18,7 @@
 use super::resource::{Conflict, Resource};
 use crate::error::ConflictKind;
 use crate::ids::TxnId;
-use parking_lot::{Condvar, Mutex};
+use crate::latch::{Condvar, Mutex};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;

@@ -14,12 +14,12 @@ use super::transaction::MemoryTransaction;
 use crate::body::DatabaseKey;
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::TxnId;
+use crate::latch::{Mutex, RwLock};
 use crate::options::{Access, Options, TransactionOptions};
 use crate::paged::catalog::NAME_BYTES_MAX;
 use crate::shard::{SHARDS, shard_of_thread};
 use crate::{Durability, Lsn, TableId};
 use crossbeam_utils::CachePadded;
-use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

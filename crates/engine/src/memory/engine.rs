@@ -269,6 +269,7 @@ impl Engine {
         }
         let class = if room.is_some() { AppendClass::Critical } else { AppendClass::Normal };
         let place = self.append(&validated, class)?;
+        pause::at(pause::Place::Appended);
         drop(room);
         self.tally.commits.up();
         self.checkpoints.note(place);

@@ -16,13 +16,13 @@ use super::store::{Found, Key, Loader, LogView, Settings, Store, Timestamp};
 use super::threads::{on_threads, threads};
 use crate::error::{Error, Result};
 use crate::ids::TableId;
+use crate::latch::Mutex;
 use crate::options::RecoveryProgress;
 use crate::{Lsn, Phase};
 use katydid_device::{Directory, Watch};
 use katydid_wal::{
     Background, Batch, OpenError, Options as LogOptions, ParallelLog, Replay, ReplayError, ReplayReport,
 };
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;

@@ -11,10 +11,10 @@
 //! Nothing here survives a crash.
 
 use crate::error::{Error, Result};
+use crate::latch::{Condvar, Mutex};
 use crate::shard::{SHARDS, shard_of_thread};
 use crossbeam_utils::CachePadded;
 use katydid_wal::{self as wal, ParallelLog, ParallelSession, StreamId};
-use parking_lot::{Condvar, Mutex};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

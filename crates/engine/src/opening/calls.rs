@@ -16,9 +16,9 @@
 //! `drain` finds. A call whose addition comes later finds the bit and is refused. Why `drain` is notified: it looks at the shards under
 //! `asleep`, and a call that leaves and finds a bit takes `asleep` before it notifies.
 
+use crate::latch::{Condvar, Mutex};
 use crate::shard::{SHARDS, shard_of_thread};
 use crossbeam_utils::CachePadded;
-use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// No call enters any more.

@@ -37,9 +37,9 @@
 mod calls;
 
 use crate::error::{Error, Result};
+use crate::latch::{Condvar, Mutex};
 use calls::{CLOSING, Calls, ENDING, Shard};
 use katydid_device::{DirectoryLock, Gate};
-use parking_lot::{Condvar, Mutex};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::thread::ThreadId;

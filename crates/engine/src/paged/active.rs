@@ -18,6 +18,7 @@
 use crate::Lsn;
 use crate::fullness::no_room;
 use crate::ids::TxnId;
+use crate::latch::Mutex;
 use crate::lock::TxnLocks;
 use crate::paged::log_record::{ActiveEntry, State};
 use crate::paged::writer::Writer;
@@ -25,7 +26,7 @@ use crate::pause::{self, Place};
 use crate::shard::{SHARDS, shard_of_thread};
 use crossbeam_utils::CachePadded;
 use katydid_wal as wal;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::MutexGuard;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

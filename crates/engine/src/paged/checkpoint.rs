@@ -32,6 +32,7 @@ use crate::bell::Bell;
 use crate::control::Shutdown;
 use crate::error::Result;
 use crate::fullness::Share;
+use crate::latch::Mutex;
 use crate::options::Options;
 use crate::paged::engine::Engine;
 use crate::paged::log_record::{
@@ -40,7 +41,6 @@ use crate::paged::log_record::{
 };
 use crate::pause::{self, Place};
 use katydid_wal::{Append, AppendClass, Appended, Background, Durability, Kind};
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

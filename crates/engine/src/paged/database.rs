@@ -9,6 +9,7 @@
 
 use crate::direction::Direction;
 use crate::error::{Error, Result};
+use crate::latch::{Mutex, RwLock};
 use crate::lock::{TableMode, TxnLocks};
 use crate::options::{Options, TransactionOptions};
 use crate::paged::catalog::{self, CATALOG, NAME_BYTES_MAX};
@@ -23,7 +24,7 @@ use crate::paged::writer::Forward;
 use crate::shard::{SHARDS, shard_of_thread};
 use crate::{Durability, Lsn};
 use crossbeam_utils::CachePadded;
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use parking_lot::MutexGuard;
 use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;

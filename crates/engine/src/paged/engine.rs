@@ -14,6 +14,7 @@ use crate::Lsn;
 use crate::after_durable::{Ender, EndsLater};
 use crate::control::ControlFile;
 use crate::error::{ConflictKind, Error, Result};
+use crate::latch::Mutex;
 use crate::lock::{Conflict, Locks, TxnLocks};
 use crate::opening::{Opening, Visit};
 use crate::options::Options;
@@ -29,7 +30,6 @@ use crate::paged::unfinished::Unfinished;
 use crate::stat::Pin;
 use katydid_device::{Cause, Gate, Verb, Watch};
 use katydid_wal::{Append, AppendClass, Appended, Durability, Kind, Log};
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 

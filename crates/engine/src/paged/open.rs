@@ -8,6 +8,7 @@ use crate::after_durable::Ender;
 use crate::control::{Control, ControlFile};
 use crate::error::{Error, Foreign, Result};
 use crate::ids::TxnId;
+use crate::latch::Mutex;
 use crate::lock::Locks;
 use crate::open::{Guards, LOG_FOLDER, Place, random_id};
 use crate::opening::Closes;
@@ -23,7 +24,6 @@ use crate::paged::undo_room::UndoRoom;
 use crate::paged::unfinished::Unfinished;
 use katydid_device::{self as device, Create, Directory, File, Verb, Watch};
 use katydid_wal::{Background, Log};
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// The log's control file: if it is gone, so is the log.

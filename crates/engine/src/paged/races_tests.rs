@@ -1,5 +1,6 @@
 //! Checkpoints beside writers and write-back, in orders that a seed picks, up to a crash: what a checkpoint relies on when it captures.
 
+use crate::pause::device::paused;
 use crate::pause::scheduler::{Task, for_seeds, run};
 use crate::{Database, Durability, Lsn, Options, Table, TransactionOptions};
 use katydid_device::{SimDevice, Survival};
@@ -13,7 +14,7 @@ fn open(device: &SimDevice) -> Database {
     options.log.run_ahead_bytes = 8 << 10;
     options.log.spare_segments = 1;
     options.log.background = Background::Caller;
-    Database::open_in(device.directory(), options).expect("open")
+    Database::open_in(paused(device.directory()), options).expect("open")
 }
 
 /// A database with keys "k" and "other", both "old" and in place.

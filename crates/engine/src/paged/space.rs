@@ -27,8 +27,8 @@ use super::page::{
 use super::pool::Pool;
 use crate::TableId;
 use crate::error::{Error, Foreign, Result};
+use crate::latch::Mutex;
 use katydid_device::{AlignedBuffer, File, WriteMode};
-use parking_lot::Mutex;
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -16,10 +16,10 @@
 
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::TxnId;
+use crate::latch::Mutex;
 use crate::lock::{Conflict, LockGrant, TxnLocks};
 use crate::paged::engine::Engine;
 use crate::paged::writer::Writer;
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 

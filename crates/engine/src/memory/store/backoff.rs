@@ -4,9 +4,9 @@
 //! is moved a step, and if fewer transactions were committed since than before, the next step goes the other way. Whoever waits yields.
 
 use super::limit::shard;
+use crate::latch::Mutex;
 use crossbeam_utils::CachePadded;
 use katydid_kernels::txn::Clock;
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Ticks between two steps: 4 ms.

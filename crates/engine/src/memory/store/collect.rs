@@ -13,10 +13,10 @@
 use super::Store;
 use super::limit::{RECORD_BYTES, VERSION_BYTES, shard};
 use super::record::{Pruned, Record, Version};
+use crate::latch::Mutex;
 use crossbeam_utils::CachePadded;
 use katydid_kernels::txn::Timestamp;
 use katydid_kernels::txn::{Outcome, TxnStatus};
-use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -4,9 +4,9 @@
 //! least what is held plus what shards have left; so with `limit` as the whole's bound no more than that is held, but for what is
 //! charged without asking (deletes, and a record that someone else removed meanwhile).
 
+use crate::shard::thread_number;
 use crossbeam_utils::CachePadded;
-use std::cell::Cell;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 /// What a version takes besides its value.
 pub(super) const VERSION_BYTES: usize = 96;
@@ -15,18 +15,9 @@ pub(super) const RECORD_BYTES: usize = 192;
 
 const SHARDS: usize = 16;
 
-thread_local! {
-    static SHARD: Cell<usize> = const { Cell::new(usize::MAX) };
-}
-
-static THREADS: AtomicUsize = AtomicUsize::new(0);
-
 /// The number of this thread's shard, below `count`.
 pub(super) fn shard(count: usize) -> usize {
-    if SHARD.get() == usize::MAX {
-        SHARD.set(THREADS.fetch_add(1, Relaxed));
-    }
-    SHARD.get() % count
+    thread_number() % count
 }
 
 #[derive(Debug)]

@@ -34,6 +34,7 @@ pub(crate) use validate::Validated;
 
 use crate::error::{Error, Result};
 use crate::ids::{TableId, TxnId};
+use crate::latch::RwLock;
 use crate::options::Access;
 use backoff::Backoff;
 use collect::Collector;
@@ -44,7 +45,6 @@ pub(crate) use katydid_kernels::txn::HandClock;
 use katydid_kernels::txn::{Clock, DurablePlaces, Slots};
 pub(crate) use katydid_kernels::txn::{Deadline, SLOTS_MAX, Source, Timestamp};
 use limit::Limit;
-use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;

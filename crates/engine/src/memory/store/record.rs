@@ -13,9 +13,10 @@
 use super::load::Found;
 pub(crate) use super::value::Value;
 use crate::ids::TableId;
+use crate::latch::Mutex;
 use katydid_kernels::txn::Timestamp;
 use katydid_kernels::txn::{Outcome, TxnState, TxnStatus};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

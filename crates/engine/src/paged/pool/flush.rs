@@ -12,6 +12,7 @@ use super::Pool;
 use super::meta::Meta;
 use crate::Lsn;
 use crate::error::Result;
+use crate::latch::read_arc;
 use crate::paged::double_write::{Batch, DoubleWrite};
 use crate::paged::page::PageId;
 use std::sync::Arc;
@@ -74,7 +75,7 @@ impl Pool {
                 && let Some(latch) = self.shard(page).with(page, |frame| frame.latch.clone())
             {
                 // Whoever holds it is done with it when this returns.
-                drop(latch.read());
+                drop(read_arc(&latch));
             }
         }
     }

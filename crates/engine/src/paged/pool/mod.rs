@@ -38,11 +38,11 @@ use super::double_write::DoubleWrite;
 use super::page::PageId;
 use crate::Lsn;
 use crate::error::Result;
+use crate::latch::{Mutex, read_arc, write_arc};
 use crossbeam_utils::CachePadded;
 use frame::{Frame, Ties};
 use katydid_device::{File, Slab};
 use load::Exclusive;
-use parking_lot::Mutex;
 use shard::Shard;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -159,7 +159,7 @@ impl Pool {
             });
             let body = match found {
                 Some(Ok(body)) => body,
-                Some(Err(latch)) => latch.read_arc(),
+                Some(Err(latch)) => read_arc(&latch),
                 None => match self.load(page)? {
                     Some(body) => return Ok(PageRead { body: Exclusive::downgrade(body) }),
                     None => continue,
@@ -182,7 +182,7 @@ impl Pool {
             });
             let body = match found {
                 Some(Ok(body)) => body,
-                Some(Err(latch)) => latch.write_arc(),
+                Some(Err(latch)) => write_arc(&latch),
                 None => match self.load(page)? {
                     Some(body) => return Ok(PageWrite::new(body)),
                     None => continue,
@@ -226,7 +226,7 @@ impl Pool {
             });
             let mut body = match found {
                 Some(latch) => {
-                    let body = latch.write_arc();
+                    let body = write_arc(&latch);
                     if body.loaded {
                         return Ok(NewPage::new(self, body));
                     }

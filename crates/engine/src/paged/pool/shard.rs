@@ -4,8 +4,8 @@
 
 use super::frame::{Frame, Latch};
 use super::meta::Meta;
+use crate::latch::RwLock;
 use crate::paged::page::PageId;
-use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;

@@ -11,9 +11,9 @@ use super::fence::{Fence, prefix};
 use super::leaf::{ENTRIES_MAX, Leaf};
 use super::points::{Points, SHARDS};
 use super::{Directory, Index};
+use crate::latch::{Mutex, RwLock};
 use crate::memory::threads::on_threads;
 use katydid_kernels::txn::Timestamp;
-use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 
 /// Entries of a leaf that is made here: with room for some more keys.

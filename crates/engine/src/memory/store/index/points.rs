@@ -6,8 +6,8 @@
 use super::super::load::{Bytes, Found, loaded_bytes};
 use super::super::record::Record;
 use crate::ids::TableId;
+use crate::latch::RwLock;
 use crossbeam_utils::CachePadded;
-use parking_lot::RwLock;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
