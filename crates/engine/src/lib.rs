@@ -39,9 +39,13 @@ pub use dump::{LogEntry, LogField, dump_log, dump_log_in};
 pub use error::{ConflictKind, Error, Foreign, Result};
 pub use ids::{TableId, TxnId};
 pub use katydid_device::nvram::{Form, Persistence};
-pub use katydid_device::{Method, Stall, Stalls};
+pub use katydid_device::{
+    Cause, Directory, Error as DeviceError, FileDirectory, MemoryDirectory, Method, Stall, Stalls,
+    StripedDirectory, Verb,
+};
 pub use katydid_wal::{
-    Durability, InserterKind, LogKind, Lsn, NvramOptions, Options as LogOptions, SyncKind,
+    Durability, Error as LogError, Group, InserterKind, LogKind, Lsn, NvramOptions, Options as LogOptions,
+    SyncKind,
 };
 pub use options::{
     Access, DependenceRule, EngineKind, LockRelease, Options, Read, RecoveryProgress, TransactionOptions,

@@ -577,3 +577,28 @@ fn a_database_of_another_engine_is_refused_and_left_alone(engine: EngineKind) {
     let table = database.open_table("t").unwrap().unwrap();
     assert_eq!(database.get(&table, "a").unwrap(), Some(b"1".to_vec()));
 }
+
+/// A program that depends on this crate alone names what the interface takes and gives: directories, a group, the causes of failures.
+#[test]
+fn an_application_needs_no_other_crate_to_name_what_it_is_given() {
+    let mut options = options_for(EngineKind::Paged);
+    options.log.group = katydid::Group { commits: 2, ..katydid::Group::default() };
+    let memory: Arc<dyn katydid::Directory> = Arc::new(katydid::MemoryDirectory::new());
+    let set = katydid::StripedDirectory::open(vec![memory], katydid::StripedDirectory::UNIT_BYTES);
+    let database = Database::open_in(Arc::new(set.expect("one directory")), options).expect("open");
+    database.close().expect("close");
+
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let error = Database::open(file.path()).expect_err("it is a file");
+    assert!(
+        matches!(
+            error,
+            Error::Device(katydid::DeviceError {
+                verb: katydid::Verb::Open,
+                cause: katydid::Cause::AlreadyExists | katydid::Cause::Io(_),
+                ..
+            })
+        ),
+        "{error:?}"
+    );
+}
