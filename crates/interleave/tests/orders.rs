@@ -1,5 +1,7 @@
 //! Waits of all kinds are seen, an order is the same in each run of its seed, and different seeds find different orders.
 
+#![cfg(target_os = "linux")]
+
 use katydid_interleave::{Order, Task, pause, run};
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
