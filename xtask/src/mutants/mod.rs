@@ -37,7 +37,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 300)]
     seconds: u64,
     /// Only mutants whose name, file or tests contain this. May be given several times.
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     only: Vec<String>,
     /// In random order.
     #[arg(long)]
