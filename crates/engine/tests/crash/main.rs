@@ -38,6 +38,7 @@ use history::{History, Model};
 use katydid::testing::Background::{self, Caller, Threads};
 use katydid::{Database, EngineKind, Error, InserterKind, LogKind};
 use machine::{Kind, Machine, Point, Steps};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// Everything in the store.
@@ -307,8 +308,12 @@ fn a_crash_at_every_step(engine: EngineKind) {
 }
 
 fn garbage_in_sectors_being_written_outside_the_log_loses_nothing(engine: EngineKind) {
+    let mut reached = BTreeSet::new();
     for seed in common::seeds(7000, 2, 1) {
-        trash::crashes(engine, seed, 90, 5);
+        reached.extend(trash::crashes(engine, seed, 90, 5).into_keys());
+    }
+    for kind in trash::kinds(engine) {
+        assert!(reached.contains(kind), "no crash in a write of {kind}: {reached:?}");
     }
 }
 
@@ -499,7 +504,7 @@ fn campaign() {
         turns(engine, seed, InserterKind::Chunked, 10, &workers);
         turns(engine, seed, InserterKind::ALL[(seed % 9) as usize], 2, &workers);
         points += 13 + at_every_sync(seed, (seed, Kind::of(engine, seed)));
-        points += trash::crashes(engine, seed, 120, 20);
+        points += trash::crashes(engine, seed, 120, 20).values().sum::<u64>();
         let mut met = lives::Met::default();
         for nth in 0..40 {
             lives::live(engine, seed.wrapping_add(nth << 32), &mut met);
