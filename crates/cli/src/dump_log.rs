@@ -2,7 +2,7 @@
 
 use crate::text;
 use clap::Args;
-use katydid::{LogEntry, LogField, Lsn, TxnId, dump_log};
+use katydid::{Chain, CommitStamp, LogEntry, LogField, TxnId, dump_log};
 use katydid_command::database::DatabaseDir;
 use katydid_command::failure::{Failure, Result};
 use katydid_command::output::Output;
@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  katydid dump-log --dir ./db --limit 20")]
 pub struct DumpLog {
-    /// Begin at this record
+    /// Begin at this record: its position, or, in a database of the memory engine, its commit stamp
     #[arg(long, value_name = "LSN")]
     from: Option<u64>,
     /// Print at most so many records
@@ -34,7 +34,10 @@ impl DumpLog {
         let mut out = Output::new();
         let mut left = self.limit.unwrap_or(u64::MAX);
         let mut failure: Option<Failure> = None;
-        let end = dump_log(&self.place.dir, self.from.map(Lsn::new), |entry| {
+        let end = dump_log(&self.place.dir, |entry| {
+            if self.from.is_some_and(|from| order(entry) < from) {
+                return ControlFlow::Continue(());
+            }
             if self.txn.is_some_and(|txn| entry.txn != TxnId::new(txn)) {
                 return ControlFlow::Continue(());
             }
@@ -59,13 +62,21 @@ impl DumpLog {
     }
 }
 
+/// The number by which the records of a log are in order.
+fn order(entry: &LogEntry) -> u64 {
+    entry.chain.stamp().map_or(entry.lsn.get(), CommitStamp::get)
+}
+
 fn as_json(entry: &LogEntry) -> Value {
     let mut object = Map::new();
     object.insert("lsn".into(), entry.lsn.get().into());
     object.insert("end".into(), entry.end.get().into());
     object.insert("kind".into(), entry.kind.into());
     object.insert("txn".into(), entry.txn.get().into());
-    object.insert("prev".into(), entry.prev.get().into());
+    match entry.chain {
+        Chain::Previous(previous) => object.insert("prev".into(), previous.get().into()),
+        Chain::Commit { stamp, .. } => object.insert("stamp".into(), stamp.get().into()),
+    };
     object.insert("payload_bytes".into(), entry.payload_bytes.into());
     put_fields(&mut object, &entry.fields);
     Value::Object(object)

@@ -230,7 +230,7 @@ fn merge(into: &mut Value, from: Value) {
     }
 }
 
-/// Write changed pages to their place and trim the log; print where the checkpoint began
+/// Write changed pages to their place and trim the log; print where each stream of the log begins
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  katydid checkpoint --dir ./db")]
 pub struct Checkpoint {
@@ -241,9 +241,14 @@ pub struct Checkpoint {
 impl Checkpoint {
     pub fn run(self) -> Result<()> {
         let database = self.place.open()?;
-        let lsn = database.checkpoint()?;
-        let stat = database.stat()?;
-        let said = say(format!("checkpoint at {lsn}; the log holds {}", shown(stat.log.bytes)));
+        database.checkpoint()?;
+        let log = database.stat()?.log;
+        let starts: Vec<String> = log.streams.iter().map(|stream| stream.start.to_string()).collect();
+        let said = say(format!(
+            "checkpoint taken; the log begins at {} and holds {}",
+            starts.join(", "),
+            shown(log.bytes)
+        ));
         close_after(&database, said)
     }
 }

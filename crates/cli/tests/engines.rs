@@ -40,7 +40,7 @@ fn tools_find_out_the_engine() {
     // Into a directory that is there, without a word about the engine.
     run_with_input(dir.path(), "load other -", b"a\t1\nb\t2\n").expect(0);
     assert_eq!(run_in(dir.path(), "scan other").expect(0), "a\t1\nb\t2\n");
-    assert!(run_in(dir.path(), "checkpoint").expect(0).starts_with("checkpoint at "));
+    assert!(run_in(dir.path(), "checkpoint").expect(0).starts_with("checkpoint taken; the log begins at "));
     assert_eq!(run_in(dir.path(), "scan other").expect(0), "a\t1\nb\t2\n");
 }
 
@@ -57,9 +57,13 @@ fn verify_and_dump_log_only_look() {
     let mut last = 0;
     for line in dumped.lines() {
         let record: Value = serde_json::from_str(line).unwrap();
-        let timestamp = record["txn"].as_u64().unwrap();
-        assert!(timestamp >= last && record["stream"].is_u64() && record["kind"] == "writes", "{line}");
-        last = timestamp;
+        let stamp = record["stamp"].as_u64().unwrap();
+        assert!(stamp > last && record["txn"].as_u64().is_some_and(|txn| 0 < txn && txn <= stamp), "{line}");
+        assert!(
+            record["stream"].is_u64() && record["kind"] == "writes" && record["prev"].is_null(),
+            "{line}"
+        );
+        last = stamp;
     }
     assert!(contents(dir.path()) == before, "something was changed");
 }
@@ -82,6 +86,11 @@ fn the_log_shows_what_was_written_since_the_last_checkpoint() {
     child.wait().unwrap();
     let dumped = run_in(dir.path(), "dump-log").expect(0);
     assert!(dumped.contains("late0000") && dumped.contains("late0999"), "{dumped}");
+    let stamp = |line: &str| serde_json::from_str::<Value>(line).unwrap()["stamp"].as_u64().unwrap();
+    let last = dumped.lines().next_back().unwrap();
+    let from = |stamp: u64| run_in(dir.path(), &format!("dump-log --from {stamp}")).expect(0);
+    assert_eq!(from(stamp(last)).trim_end(), last);
+    assert_eq!(from(stamp(last) + 1), "");
     let report: Value = serde_json::from_str(&run_in(dir.path(), "verify --json").expect(0)).unwrap();
     assert_eq!((&report["sound"], &report["clean"]), (&true.into(), &false.into()));
     assert_eq!(run_in(dir.path(), "scan t --prefix late").expect(0), many);

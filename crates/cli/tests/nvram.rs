@@ -46,7 +46,7 @@ fn tools_find_out_the_kind_and_say_what_the_memory_is() {
             run_in(dir, "put t 00042 another").expect(0);
             assert_eq!(run_in(dir, "get t 00042").expect(0), "00042\tanother\n");
             run_with_input(dir, "load other -", b"a\t1\n").expect(0);
-            assert!(run_in(dir, "checkpoint").expect(0).starts_with("checkpoint at "));
+            assert!(run_in(dir, "checkpoint").expect(0).starts_with("checkpoint taken; the log begins at "));
             let stat = run_in(dir, "stat").expect(0);
             assert!(stat.contains(&format!(" in {kind}\n")) && stat.contains("EMULATED NVRAM: "), "{stat}");
             let stat: Value = serde_json::from_str(&run_in(dir, "stat --json").expect(0)).unwrap();

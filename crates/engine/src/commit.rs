@@ -1,6 +1,6 @@
 //! The future of a commit.
 
-use crate::Lsn;
+use crate::CommitStamp;
 use crate::error::{Error, Result};
 use crate::memory::MemoryCommit;
 use crate::paged::commit::PagedCommit;
@@ -24,9 +24,9 @@ pub(crate) enum CommitOf {
 }
 
 impl Future for CommitFuture {
-    type Output = Result<Lsn>;
+    type Output = Result<CommitStamp>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Lsn>> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<CommitStamp>> {
         match &mut self.get_mut().of {
             CommitOf::Paged(commit) => Pin::new(commit).poll(context),
             CommitOf::Memory(commit) => Pin::new(commit).poll(context),

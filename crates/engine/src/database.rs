@@ -1,6 +1,5 @@
 //! The handle of an open database: opening, tables, transactions. What a call does is its engine's.
 
-use crate::Lsn;
 use crate::body::{Body, DatabaseKey};
 use crate::control;
 use crate::creation::refuse_lost_control;
@@ -265,20 +264,20 @@ impl Database {
         self.transact(|txn| txn.delete(table, key))
     }
 
-    /// Makes everything committed before the call durable; the end of the log it covers, or, in the memory engine, a timestamp.
+    /// Makes everything committed before the call durable.
     ///
     /// # Errors
     /// `Error::Poisoned` after any failed write, also if nothing is left to be made durable: the caller may have seen a commit
     /// fail, and must not take this for its success.
-    pub fn sync(&self) -> Result<Lsn> {
+    pub fn sync(&self) -> Result<()> {
         match &*Call::enter(&self.of)? {
             DatabaseOf::Paged(database) => database.sync(),
             DatabaseOf::Memory(database) => database.sync(),
         }
     }
 
-    /// Takes a checkpoint now and trims the log; where it began: its LSN, or, in the memory engine, a timestamp up to which all is in it.
-    pub fn checkpoint(&self) -> Result<Lsn> {
+    /// Takes a checkpoint now and trims the log; [`Database::stat`] says where the log starts afterwards.
+    pub fn checkpoint(&self) -> Result<()> {
         match &*Call::enter(&self.of)? {
             DatabaseOf::Paged(database) => database.checkpoint(),
             DatabaseOf::Memory(database) => database.checkpoint(),

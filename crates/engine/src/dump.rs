@@ -1,6 +1,5 @@
 //! The log of a database in readable form, without opening the database. What its records say is its engine's to tell.
 
-use crate::Lsn;
 use crate::control;
 use crate::database::existing;
 use crate::error::Result;
@@ -8,6 +7,7 @@ use crate::ids::TxnId;
 use crate::memory;
 use crate::options::EngineKind;
 use crate::paged;
+use crate::{Chain, Lsn};
 use katydid_device::Directory;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -40,34 +40,31 @@ pub struct LogEntry {
     pub kind: &'static str,
     /// The transaction, or `TxnId::NONE`.
     pub txn: TxnId,
-    /// The transaction's previous record, or zero; in parts of a checkpoint, its begin record.
-    pub prev: Lsn,
+    /// In a paged database, the transaction's previous record, or zero; in parts of a checkpoint, the checkpoint's begin record. In a memory
+    /// database, the transaction's commit stamp.
+    pub chain: Chain,
     /// Bytes of payload.
     pub payload_bytes: u64,
     /// What it says.
     pub fields: Vec<(&'static str, LogField)>,
 }
 
-/// Reads the log of the database in directory `path`, changing nothing, and calls `visit` for each record from `from`
-/// (or the start) on, until the end or until `visit` breaks. How the log ends, in words; or, if `visit` broke, that more follows.
-pub fn dump_log(
-    path: impl AsRef<Path>,
-    from: Option<Lsn>,
-    visit: impl FnMut(&LogEntry) -> ControlFlow<()>,
-) -> Result<String> {
-    dump_log_in(&existing(path.as_ref())?, from, visit)
+/// Reads the log of the database in directory `path`, changing nothing, and calls `visit` for each record until the end or until `visit`
+/// breaks: in the order of positions in a paged database, and of commit stamps in a memory database, whose log has several streams. Returns
+/// how the log ends, in words; or, if `visit` broke, the position or stamp at which more follows.
+pub fn dump_log(path: impl AsRef<Path>, visit: impl FnMut(&LogEntry) -> ControlFlow<()>) -> Result<String> {
+    dump_log_in(&existing(path.as_ref())?, visit)
 }
 
 /// As [`dump_log`], in a directory of any device.
 pub fn dump_log_in(
     directory: &dyn Directory,
-    from: Option<Lsn>,
     visit: impl FnMut(&LogEntry) -> ControlFlow<()>,
 ) -> Result<String> {
     // A log is to be read also where the control file is damaged.
     let engine = control::read(directory).ok().flatten().map_or(EngineKind::Paged, |control| control.engine);
     match engine {
-        EngineKind::Paged => paged::dump::dump_log_in(directory, from, visit),
-        EngineKind::Memory => memory::dump::dump_log_in(directory, from, visit),
+        EngineKind::Paged => paged::dump::dump_log_in(directory, visit),
+        EngineKind::Memory => memory::dump::dump_log_in(directory, visit),
     }
 }

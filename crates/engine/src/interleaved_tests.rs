@@ -15,7 +15,9 @@
 
 use crate::pause::device::paused;
 use crate::pause::scheduler::{Order, Step, Task, for_each_seed, number_in, replayable, run, run_alone};
-use crate::{Database, Durability, EngineKind, Error, Lsn, Options, Result, Table, TransactionOptions};
+use crate::{
+    CommitStamp, Database, Durability, EngineKind, Error, Lsn, Options, Result, Table, TransactionOptions,
+};
 use fastrand::Rng;
 use katydid_device::{SimDevice, Survival};
 use katydid_wal::Background;
@@ -43,7 +45,7 @@ enum Outcome {
     /// A crash interrupted the commit.
     Unknown,
     /// It has this stamp.
-    Committed { stamp: Lsn, is_acknowledged: bool },
+    Committed { stamp: CommitStamp, is_acknowledged: bool },
 }
 
 /// What one transaction did.

@@ -44,8 +44,8 @@ pub use katydid_device::{
     StripedDirectory, Verb,
 };
 pub use katydid_wal::{
-    Durability, Error as LogError, Group, InserterKind, LogKind, Lsn, NvramOptions, Options as LogOptions,
-    SyncKind,
+    Chain, CommitStamp, Durability, Error as LogError, Group, InserterKind, LogKind, Lsn, NvramOptions,
+    Options as LogOptions, SyncKind,
 };
 pub use options::{
     Access, DependenceRule, EngineKind, LockRelease, Options, Read, RecoveryProgress, TransactionOptions,

@@ -11,7 +11,7 @@
 //! 3. A callback is out of the queue before it runs. If it panics, the panic goes to the caller, and those behind it are still pending.
 //! 4. Callbacks still queued when the session is dropped are dropped without running. The commits go on.
 
-use crate::Lsn;
+use crate::CommitStamp;
 use crate::error::{Error, Result};
 use crate::memory::MemorySession;
 use crate::opening::OpeningId;
@@ -20,7 +20,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt;
 
-pub(crate) type Callback = Box<dyn FnOnce(Result<Lsn>) + Send>;
+pub(crate) type Callback = Box<dyn FnOnce(Result<CommitStamp>) + Send>;
 
 /// How the log has come as far as a commit asked.
 pub(crate) type Outcome = std::result::Result<(), katydid_wal::Error>;
@@ -28,7 +28,7 @@ pub(crate) type Outcome = std::result::Result<(), katydid_wal::Error>;
 /// Who is to be told of a commit, and what, if the log comes as far as it asked.
 pub(crate) struct Told {
     pub(crate) callback: Callback,
-    pub(crate) result: Result<Lsn>,
+    pub(crate) result: Result<CommitStamp>,
 }
 
 /// Runs the callbacks of [`crate::Transaction::commit_with`] on the thread that calls it. `Send`, not `Sync`: make one for each

@@ -20,7 +20,7 @@ use crate::paged::transaction::PagedTransaction;
 use crate::range::{Range, RangeOf};
 use crate::session::{Callback, Session, SessionOf};
 use crate::table::{Table, TableOf};
-use crate::{KEY_BYTES_MAX, Lsn, VALUE_BYTES_MAX};
+use crate::{CommitStamp, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
 
@@ -51,7 +51,7 @@ impl TransactionOf {
         }
     }
 
-    fn commit(&mut self) -> Result<Lsn> {
+    fn commit(&mut self) -> Result<CommitStamp> {
         match self {
             TransactionOf::Paged(txn) => txn.commit(),
             TransactionOf::Memory(txn) => txn.commit(),
@@ -232,14 +232,13 @@ impl Transaction {
         }
     }
 
-    /// Commits, and returns when the commit is as durable as the transaction asks: the end of its commit record, or of
-    /// what it has read if it wrote nothing. In the memory engine, whose log has several streams, it is the transaction's timestamp instead: in
-    /// both, a commit that depends on another one has a greater number.
+    /// Commits, and returns its stamp when the commit is as durable as the transaction asks. Stamps order the
+    /// commits of this database that wrote something; the stamp of a transaction that wrote nothing has no place in that order.
     ///
     /// # Errors
     /// `Error::Poisoned`: whether the transaction is committed will be known when the database is opened again. Any other error: it
     /// is rolled back; among them, from the memory engine, `Error::Conflict`.
-    pub fn commit(mut self) -> Result<Lsn> {
+    pub fn commit(mut self) -> Result<CommitStamp> {
         if !self.of.has_changes() {
             // It waits in the log at most, whose own end it may wait for.
             self.of.opening().check()?;
@@ -265,7 +264,7 @@ impl Transaction {
     /// It is given what [`Transaction::commit`] would return. A session of another database, or of another opening of this one, waits for
     /// another log: then the transaction is rolled back here, and that session tells `done` of `Error::ForeignSession`,
     /// when its turn there comes.
-    pub fn commit_with(mut self, session: &Session, done: impl FnOnce(Result<Lsn>) + Send + 'static) {
+    pub fn commit_with(mut self, session: &Session, done: impl FnOnce(Result<CommitStamp>) + Send + 'static) {
         let done: Callback = Box::new(done);
         let refused = if session.opening == self.opening {
             match (self.enter_last().as_deref_mut(), &session.of) {

@@ -6,8 +6,8 @@ mod common;
 
 use common::{block_on, contents, key, options_for};
 use katydid::{
-    Access, Database, Durability, EngineKind, Error, LockRelease, LogKind, Lsn, Options, Persistence, Read,
-    TransactionOptions,
+    Access, CommitStamp, Database, Durability, EngineKind, Error, LockRelease, LogKind, Options, Persistence,
+    Read, TransactionOptions,
 };
 use katydid_device::{Directory, MemoryDirectory, SimDevice, Survival};
 use std::sync::Arc;
@@ -71,12 +71,12 @@ fn in_memory(engine: EngineKind) -> (Arc<dyn Directory>, Database) {
     (directory, database)
 }
 
-/// Whether the log has come as far as a commit that returned `end`. The memory engine's commits return timestamps, which are
-/// no places in the log; there everything must be durable.
-fn is_durable(database: &Database, end: Lsn) -> bool {
+/// Whether the log has come as far as a commit that returned `stamp`. The memory engine's stamps say nothing about positions in the log;
+/// there everything must be durable.
+fn is_durable(database: &Database, stamp: CommitStamp) -> bool {
     let stat = database.stat().unwrap();
     match stat.paged() {
-        Some(_) => stat.log.streams[0].durable >= end,
+        Some(_) => CommitStamp::of_commit_at(stat.log.streams[0].durable) >= stamp,
         None => stat.log.streams.iter().all(|stream| stream.durable >= stream.filled),
     }
 }
@@ -444,14 +444,14 @@ fn durability_and_durable_reads(engine: EngineKind) {
             .begin_with(TransactionOptions { durability, read: Read::Durable, ..Default::default() })
             .unwrap();
         txn.put(&table, "a", "1").unwrap();
-        let end = txn.commit().unwrap();
+        let stamp = txn.commit().unwrap();
         if durability == Durability::Durable {
-            assert!(is_durable(&database, end));
+            assert!(is_durable(&database, stamp));
         }
         let mut reader =
             database.begin_with(TransactionOptions { read: Read::Durable, ..Default::default() }).unwrap();
         reader.get(&table, "a").unwrap();
-        assert!(is_durable(&database, end));
+        assert!(is_durable(&database, stamp));
     }
 }
 

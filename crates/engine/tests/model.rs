@@ -15,7 +15,7 @@
 mod common;
 
 use common::{Rng, chunked, key, options_for, seed};
-use katydid::{Database, EngineKind, Error, LockRelease, Lsn, Options, Range, Table};
+use katydid::{CommitStamp, Database, EngineKind, Error, LockRelease, Options, Range, Table};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ enum Step {
 
 struct Committed {
     ticket: u64,
-    end: Lsn,
+    stamp: CommitStamp,
     steps: Vec<Step>,
 }
 
@@ -199,12 +199,12 @@ fn run_one(database: &Database, table: &Table, random: &mut Rng, keys: u64, tag:
             drop(txn);
             None
         }
-        2..4 => common::committed(database, common::block_on(txn.commit_async())).map(|end| Committed {
+        2..4 => common::committed(database, common::block_on(txn.commit_async())).map(|stamp| Committed {
             ticket,
-            end,
+            stamp,
             steps,
         }),
-        _ => common::committed(database, txn.commit()).map(|end| Committed { ticket, end, steps }),
+        _ => common::committed(database, txn.commit()).map(|stamp| Committed { ticket, stamp, steps }),
     }
 }
 
@@ -219,7 +219,7 @@ fn replay(committed: &[Committed]) -> Model {
                         model.get(key).map(|v| v.len()),
                         found.as_ref().map(|v| v.len()),
                         "transaction {nth} ({}) step {step_nth}, key {}",
-                        transaction.end,
+                        transaction.stamp,
                         String::from_utf8_lossy(key)
                     );
                     assert!(model.get(key) == found.as_ref());
@@ -237,7 +237,7 @@ fn replay(committed: &[Committed]) -> Model {
                         names(&expected),
                         names(found),
                         "transaction {nth} ({}) step {step_nth}: scan {from:?} {to:?} back {back}",
-                        transaction.end
+                        transaction.stamp
                     );
                     assert!(expected == *found, "transaction {nth}: values of a scan differ");
                 }
@@ -292,7 +292,7 @@ fn check(seed: u64, options: Options, threads: u64, per_thread: u64, keys: u64, 
     });
     assert!(committed.len() as u64 > threads * per_thread / 10, "only {} committed", committed.len());
     match options.engine == EngineKind::Memory || options.log.inserter.keeps_order() {
-        true => committed.sort_by_key(|transaction| transaction.end),
+        true => committed.sort_by_key(|transaction| transaction.stamp),
         false => committed.sort_by_key(|transaction| transaction.ticket),
     }
     let model = replay(&committed);

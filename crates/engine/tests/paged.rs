@@ -144,7 +144,7 @@ fn the_dump_of_the_log_names_every_record() {
     txn.rollback().unwrap();
     database.put(&table, "pear", "2").unwrap();
     let mut kinds = Vec::new();
-    katydid::dump_log_in(directory.as_ref(), None, |entry| {
+    katydid::dump_log_in(directory.as_ref(), |entry| {
         kinds.push(entry.kind);
         std::ops::ControlFlow::Continue(())
     })
@@ -154,8 +154,7 @@ fn the_dump_of_the_log_names_every_record() {
     }
     assert!(!kinds.contains(&"malformed"));
     database.close().unwrap();
-    let end =
-        katydid::dump_log_in(directory.as_ref(), None, |_| std::ops::ControlFlow::Continue(())).unwrap();
+    let end = katydid::dump_log_in(directory.as_ref(), |_| std::ops::ControlFlow::Continue(())).unwrap();
     assert!(end.starts_with("closed"), "{end}");
     let report = Database::verify_in(directory.clone(), None).unwrap();
     assert!(report.clean && report.is_sound() && report.keys == 1, "{report:?}");

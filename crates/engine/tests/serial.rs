@@ -14,7 +14,8 @@ mod common;
 
 use common::{Rng, chunked, key, options_for, seed};
 use katydid::{
-    Access, Database, EngineKind, Error, LockRelease, Lsn, Options, Read, Session, Table, TransactionOptions,
+    Access, CommitStamp, Database, EngineKind, Error, LockRelease, Options, Read, Session, Table,
+    TransactionOptions,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -41,7 +42,7 @@ type Tag = (u64, u32);
 #[derive(Debug, Default, Clone)]
 struct Done {
     id: u64,
-    end: Lsn,
+    stamp: CommitStamp,
     /// Key and the version seen; none for an absent key.
     reads: Vec<(Vec<u8>, Option<Tag>)>,
     /// Keys that it was told exist, in whatever version.
@@ -147,9 +148,14 @@ fn body(
 }
 
 /// Adds a transaction to those that have committed, if it has.
-fn finish(database: &Database, outcome: Result<Lsn, Error>, mut done: Done, finished: &Mutex<Vec<Done>>) {
-    if let Some(end) = common::committed(database, outcome) {
-        done.end = end;
+fn finish(
+    database: &Database,
+    outcome: Result<CommitStamp, Error>,
+    mut done: Done,
+    finished: &Mutex<Vec<Done>>,
+) {
+    if let Some(stamp) = common::committed(database, outcome) {
+        done.stamp = stamp;
         finished.lock().unwrap().push(done);
     }
 }
@@ -200,11 +206,11 @@ fn worker(database: &Database, table: &Table, setting: &Setting, seed: u64, thre
 }
 
 /// All versions of each key, in their order.
-fn versions_of(history: &[Done]) -> HashMap<&[u8], Vec<(Lsn, Tag)>> {
-    let mut versions: HashMap<&[u8], Vec<(Lsn, Tag)>> = HashMap::new();
+fn versions_of(history: &[Done]) -> HashMap<&[u8], Vec<(CommitStamp, Tag)>> {
+    let mut versions: HashMap<&[u8], Vec<(CommitStamp, Tag)>> = HashMap::new();
     for done in history {
         for (key, tag) in &done.writes {
-            versions.entry(key).or_default().push((done.end, *tag));
+            versions.entry(key).or_default().push((done.stamp, *tag));
         }
     }
     for list in versions.values_mut() {
@@ -355,9 +361,9 @@ fn a_log_without_order(engine: EngineKind) {
 
 #[test]
 fn the_checker_finds_a_lost_update_and_write_skew() {
-    let done = |id, end, reads: Vec<(&[u8], Option<Tag>)>, writes: Vec<(&[u8], Tag)>| Done {
+    let done = |id, stamp, reads: Vec<(&[u8], Option<Tag>)>, writes: Vec<(&[u8], Tag)>| Done {
         id,
-        end: Lsn::new(end),
+        stamp: CommitStamp::new(stamp),
         reads: reads.into_iter().map(|(key, seen)| (key.to_vec(), seen)).collect(),
         writes: writes.into_iter().map(|(key, tag)| (key.to_vec(), tag)).collect(),
         exists: Vec::new(),

@@ -3,6 +3,7 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`lsn`], [`durability`] | positions in the log, and the levels of safety of a record |
+//! | [`stamp`] | the order of commits |
 //! | [`frontier`] | how far the log is reserved, filled, written and durable |
 //! | [`record`], [`checksum`] | physical records as bytes |
 //! | [`ring`] | the bytes of the log buffer |
@@ -33,6 +34,7 @@ pub mod record;
 pub mod rig;
 pub mod ring;
 pub mod sizes;
+pub mod stamp;
 pub mod sync_shim;
 pub mod txn;
 pub mod words;

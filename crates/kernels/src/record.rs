@@ -3,8 +3,8 @@
 //! Pure; any thread. `docs/log-format.md` draws it.
 //!
 //! ```text
-//! 0     4     8     16            20     21      22         24    32     40        48
-//! | len | sum | lsn | incarnation | kind | flags | reserved | txn | prev | durable | payload ... | zeros to 8 |
+//! 0     4     8     16            20     21      22             24    32              40        48
+//! | len | sum | lsn | incarnation | kind | flags | dependencies | txn | prev or stamp | durable | payload ... | zeros to 8 |
 //! ```
 //!
 //! 1. The sum covers `len` and everything from `incarnation` to the end of the payload. It does not cover `lsn`, so it
@@ -17,6 +17,9 @@
 //!    position alone would otherwise make a valid record of an old one that lies there. On a device it arrives with its neighbours.
 //! 6. A record that lies apart (bit 2 of `flags`; bits 0 and 1 say which part it is) takes one step of 8 of the positions, however long it
 //!    is, and its `lsn` is zero where it is kept: readers put in the position that they came by (`nvram/entries.rs`).
+//! 7. Bit 4 of `flags` (`STAMPED`) says what the word at 32 is: clear, the LSN of the transaction's previous record; set, the commit stamp of
+//!    the transaction whose only record this is. Only a stamped record of a user has dependencies, of [`DEPENDENCY_BYTES`] each, before its
+//!    payload ([`Chain`]). A stamp is never read as a position, nor a position as a stamp.
 
 mod fragment;
 
@@ -24,6 +27,7 @@ pub use fragment::{Link, split};
 
 use crate::checksum::{Sum, read_u32, read_u64};
 use crate::lsn::Lsn;
+use crate::stamp::CommitStamp;
 use std::fmt;
 
 /// Bytes of a record's header.
@@ -34,6 +38,8 @@ pub const RECORD_ALIGNMENT: usize = 8;
 pub const RECORD_BYTES_MAX: usize = 64 << 20;
 /// Most bytes of one physical record, header and payload, whatever the options: 64 KiB.
 pub const PHYSICAL_BYTES_MAX: usize = 64 << 10;
+/// Bytes of each dependency between a stamped record's header and its payload. The log of several streams defines what is in them.
+pub const DEPENDENCY_BYTES: usize = 16;
 /// Where the sum of a header's tail begins.
 const SUMMED_FROM: usize = 16;
 
@@ -112,6 +118,75 @@ impl Part {
     }
 }
 
+/// How a record is joined to others: to those of its transaction, or, if it is all of its transaction, to other commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chain {
+    /// The record may be one of several of its transaction: this is the LSN of the previous one, as its appender names it. [`Lsn::ZERO`]:
+    /// there is none.
+    Previous(Lsn),
+    /// The record is the only one of its transaction.
+    Commit {
+        /// The transaction's place in the order of commits, whatever streams they are in.
+        stamp: CommitStamp,
+        /// How many dependencies stand before the payload. They are part of the record's body.
+        dependencies: u16,
+    },
+}
+
+impl Chain {
+    /// No previous record, and no stamp.
+    pub const NONE: Chain = Chain::Previous(Lsn::ZERO);
+    /// The flag, where `flags` lies in a header.
+    const STAMPED: u8 = 1 << 4;
+
+    /// The previous record of the transaction, if the record names one: the record lies above it.
+    #[inline]
+    pub const fn previous(self) -> Option<Lsn> {
+        match self {
+            Chain::Previous(Lsn::ZERO) | Chain::Commit { .. } => None,
+            Chain::Previous(previous) => Some(previous),
+        }
+    }
+
+    /// The commit stamp, of a record that has one.
+    #[inline]
+    pub const fn stamp(self) -> Option<CommitStamp> {
+        match self {
+            Chain::Previous(_) => None,
+            Chain::Commit { stamp, .. } => Some(stamp),
+        }
+    }
+
+    /// Bytes of the dependencies before the payload.
+    #[inline]
+    pub const fn dependency_bytes(self) -> usize {
+        match self {
+            Chain::Previous(_) => 0,
+            Chain::Commit { dependencies, .. } => dependencies as usize * DEPENDENCY_BYTES,
+        }
+    }
+
+    /// The word at 32, and the bits that the chain sets in the word at 16: its flag, and the number of dependencies.
+    #[inline(always)]
+    const fn encode(self) -> (u64, u64) {
+        match self {
+            Chain::Previous(previous) => (previous.get(), 0),
+            Chain::Commit { stamp, dependencies } => {
+                (stamp.get(), (Self::STAMPED as u64) << 40 | (dependencies as u64) << 48)
+            }
+        }
+    }
+
+    /// What the fields of a header say; `None` if no record has such fields.
+    const fn decode(flags: u8, dependencies: u16, word: u64) -> Option<Self> {
+        match (flags & Self::STAMPED != 0, dependencies) {
+            (true, dependencies) => Some(Chain::Commit { stamp: CommitStamp::new(word), dependencies }),
+            (false, 0) => Some(Chain::Previous(Lsn::new(word))),
+            (false, _) => None,
+        }
+    }
+}
+
 /// Where a record's bytes lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Layout {
@@ -182,8 +257,8 @@ pub struct HeaderFields {
     pub kind: Kind,
     /// Its transaction, as its appender names it.
     pub txn: u64,
-    /// The previous record of the transaction, as its appender names it.
-    pub prev: Lsn,
+    /// What the record is joined to.
+    pub chain: Chain,
     /// The durable frontier, read before the reservation (rule 2).
     pub durable: Lsn,
     /// How the log keeps its records.
@@ -204,12 +279,12 @@ impl PreparedRecord {
     /// The header, once the position is known.
     #[inline(always)]
     pub fn header(&self, lsn: Lsn) -> [u8; HEADER_BYTES] {
-        let [mut front, what, txn, prev, durable] = self.words;
+        let [mut front, what, txn, chain, durable] = self.words;
         if what & u64::from(Layout::IN_MEMORY) << 40 != 0 {
             front ^= u64::from(bound_to(lsn)) << 32;
         }
         let mut header = [0; HEADER_BYTES];
-        let fields = header.as_chunks_mut().0.iter_mut().zip([front, lsn.get(), what, txn, prev, durable]);
+        let fields = header.as_chunks_mut().0.iter_mut().zip([front, lsn.get(), what, txn, chain, durable]);
         fields.for_each(|(field, word)| *field = word.to_le_bytes());
         header
     }
@@ -253,8 +328,10 @@ pub fn prepare_header<'a>(
     let len = HEADER_BYTES + link_bytes + payload.clone().map(<[u8]>::len).sum::<usize>();
     assert!(len <= PHYSICAL_BYTES_MAX, "a physical record of {len} bytes");
     let flags = part.to_flags() | fields.layout.to_flags();
-    let what = u64::from(fields.incarnation) | u64::from(fields.kind.get()) << 32 | u64::from(flags) << 40;
-    let words = [what, fields.txn, fields.prev.get(), fields.durable.get()];
+    let (chain, chained) = fields.chain.encode();
+    let what =
+        u64::from(fields.incarnation) | u64::from(fields.kind.get()) << 32 | u64::from(flags) << 40 | chained;
+    let words = [what, fields.txn, chain, fields.durable.get()];
     let mut summed = [0; HEADER_BYTES - SUMMED_FROM];
     summed.as_chunks_mut().0.iter_mut().zip(words).for_each(|(field, word)| *field = word.to_le_bytes());
     let mut sum = Sum::new();
@@ -265,8 +342,8 @@ pub fn prepare_header<'a>(
     }
     payload.for_each(|slice| sum.update(slice));
     let front = len as u64 | u64::from(sum.finish()) << 32;
-    let [what, txn, prev, durable] = words;
-    PreparedRecord { words: [front, what, txn, prev, durable], link, len: len as u32 }
+    let [what, txn, chain, durable] = words;
+    PreparedRecord { words: [front, what, txn, chain, durable], link, len: len as u32 }
 }
 
 /// A decoded header.
@@ -282,10 +359,10 @@ pub struct Header {
     pub kind: Kind,
     /// Which part of a logical record it is.
     pub part: Part,
-    /// Transaction, as given by whoever appended it.
+    /// The transaction's id, as its appender gave it.
     pub txn: u64,
-    /// Previous record of the transaction, as given by whoever appended it.
-    pub prev: Lsn,
+    /// What the record is joined to, as its appender gave it.
+    pub chain: Chain,
     /// The log was known to be durable up to here when the record was made.
     pub durable: Lsn,
     layout: Layout,
@@ -342,7 +419,7 @@ impl Invalid {
             Invalid::Position => "it carries another position",
             Invalid::Length => "its length is out of range",
             Invalid::Sum => "its checksum does not match",
-            Invalid::Field => "it has an unknown kind or flag",
+            Invalid::Field => "it has a kind, a flag or a number of dependencies that no record has",
         }
     }
 }
@@ -370,10 +447,20 @@ pub fn decode(bytes: &[u8], at: Lsn, layout: Layout) -> Result<Decoded<'_>, Inva
     }
     let kind = Kind(head[20]);
     let flags = head[Layout::FLAGS_AT];
-    let Some(part) = Part::from_flags(flags & !Layout::FLAGS) else { return Err(Invalid::Field) };
-    let link_bytes = if part == Part::Whole { 0 } else { Link::BYTES };
-    if !layout.is_in(flags) || kind.get() == 0 || head[22..24] != [0, 0] || wanted < HEADER_BYTES + link_bytes
-    {
+    let Some(part) = Part::from_flags(flags & !(Layout::FLAGS | Chain::STAMPED)) else {
+        return Err(Invalid::Field);
+    };
+    let dependencies = u16::from_le_bytes([head[22], head[23]]);
+    let Some(chain) = Chain::decode(flags, dependencies, read_u64(head, 32)) else {
+        return Err(Invalid::Field);
+    };
+    let least = match part {
+        Part::Whole => HEADER_BYTES + chain.dependency_bytes(),
+        // The dependencies may reach beyond the first fragment. The reader that joins the fragments checks them.
+        Part::First | Part::Middle | Part::Last => HEADER_BYTES + Link::BYTES,
+    };
+    let is_stamped_own = chain.stamp().is_some() && !kind.is_user();
+    if !layout.is_in(flags) || kind.get() == 0 || is_stamped_own || wanted < least {
         return Err(Invalid::Field);
     }
     let header = Header {
@@ -383,7 +470,7 @@ pub fn decode(bytes: &[u8], at: Lsn, layout: Layout) -> Result<Decoded<'_>, Inva
         kind,
         part,
         txn: read_u64(head, 24),
-        prev: Lsn::new(read_u64(head, 32)),
+        chain,
         durable: Lsn::new(read_u64(head, 40)),
         layout,
     };
@@ -400,14 +487,18 @@ mod tests {
             incarnation: 7,
             kind: Kind::new(20),
             txn: 11,
-            prev: Lsn::new(64),
+            chain: Chain::Previous(Lsn::new(64)),
             durable: Lsn::new(32),
             layout,
         }
     }
 
     fn whole(payload: &[&[u8]], lsn: Lsn) -> Vec<u8> {
-        let prepared = prepare_header(&fields(), Part::Whole, None, payload.iter().copied());
+        whole_of(&fields(), payload, lsn)
+    }
+
+    fn whole_of(fields: &HeaderFields, payload: &[&[u8]], lsn: Lsn) -> Vec<u8> {
+        let prepared = prepare_header(fields, Part::Whole, None, payload.iter().copied());
         let mut bytes = prepared.head(lsn);
         payload.iter().for_each(|slice| bytes.extend_from_slice(slice));
         assert_eq!(bytes.len(), prepared.len());
@@ -427,11 +518,58 @@ mod tests {
             assert_eq!(decoded.body, &payload[..]);
             assert_eq!(decoded.header.end(), Lsn::new(4096 + bytes.len() as u64));
             assert_eq!(
-                (decoded.header.txn, decoded.header.prev.get(), decoded.header.durable.get()),
-                (11, 64, 32)
+                (decoded.header.txn, decoded.header.chain, decoded.header.durable.get()),
+                (11, Chain::Previous(Lsn::new(64)), 32)
             );
             assert_eq!((decoded.header.kind, decoded.header.incarnation), (Kind::new(20), 7));
         }
+    }
+
+    /// Asserts that a header of these fields, and of each part, is decoded to what was encoded.
+    fn assert_read_back(fields: &HeaderFields, lsn: Lsn) {
+        for part in [Part::Whole, Part::First, Part::Middle, Part::Last] {
+            let link = Link { previous: lsn, offset: u32::MAX, total: 7 };
+            let payload = [0x5a; 2 * DEPENDENCY_BYTES];
+            let link = (part != Part::Whole).then_some(link);
+            let prepared = prepare_header(fields, part, link, std::iter::once(&payload[..]));
+            let bytes = [&prepared.head(lsn)[..], &payload].concat();
+            let found = decode(&bytes, lsn, fields.layout).map(|decoded| decoded.header);
+            let HeaderFields { incarnation, kind, txn, chain, durable, layout } = *fields;
+            let len = prepared.len() as u32;
+            let expected = Header { len, lsn, incarnation, kind, part, txn, chain, durable, layout };
+            assert_eq!(found, Ok(expected));
+        }
+    }
+
+    #[test]
+    fn a_header_is_read_back_whatever_is_in_it() {
+        // One bit of each field at a time, so that a field that is cut, moved or mixed with another one shows.
+        for bit in 0..64 {
+            let word = 1u64 << bit;
+            let (stamp, previous) = (CommitStamp::new(word), Lsn::new(word));
+            let commits = [0, 1, 2].map(|dependencies| Chain::Commit { stamp, dependencies });
+            let lsn = Lsn::new((word | 8) & (Lsn::LIMIT.get() - 8));
+            for layout in [Layout::InLine, Layout::InMemory, Layout::Apart] {
+                for chain in commits.into_iter().chain([Chain::NONE, Chain::Previous(previous)]) {
+                    let kind = Kind::new(16 | 1 << (bit % 8));
+                    let (incarnation, txn, durable) = (1 << (bit % 32), word.rotate_left(1), Lsn::new(!word));
+                    let fields = HeaderFields { incarnation, kind, txn, chain, durable, layout };
+                    assert_read_back(&fields, lsn);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn stamp_and_dependencies_lie_where_the_format_says() {
+        let (stamp, lsn) = (CommitStamp::new(0x0102_0304_0506_0708), Lsn::new(4096));
+        let chain = Chain::Commit { stamp, dependencies: 0x0102 };
+        let payload = vec![0; 0x0102 * DEPENDENCY_BYTES];
+        let bytes = whole_of(&HeaderFields { chain, ..fields() }, &[&payload], lsn);
+        assert_eq!(bytes[20..24], [20, 1 << 4, 2, 1]);
+        assert_eq!(bytes[32..40], [8, 7, 6, 5, 4, 3, 2, 1]);
+        let bytes = whole(&[], lsn);
+        assert_eq!((&bytes[20..24], &bytes[32..40]), (&[20, 0, 0, 0][..], &[64, 0, 0, 0, 0, 0, 0, 0][..]));
     }
 
     #[test]
@@ -486,16 +624,38 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_flag_under_a_good_sum_is_refused() {
+    fn a_field_that_no_record_has_under_a_good_sum_is_refused() {
         let lsn = Lsn::new(8);
-        for (at, value) in [(21, 4), (21, 8), (21, 12), (21, 16), (22, 1), (20, 0)] {
-            let mut bytes = whole(&[b"x"], lsn);
+        let body = [b'x'; 20];
+        // All flags but those of a part, which the body is long enough for, and of a stamp.
+        let flags = (0..=255).filter(|flags| flags & !(3 | 1 << 4) != 0).map(|flags| (21, flags));
+        // Dependencies of a record without a stamp, and no kind.
+        for (at, value) in flags.chain([(22, 1), (23, 1), (20, 0)]) {
+            let mut bytes = whole(&[&body], lsn);
             bytes[at] = value;
             let mut sum = Sum::new();
             sum.update(&bytes[0..4]);
-            sum.update(&bytes[16..49]);
+            sum.update(&bytes[16..HEADER_BYTES + body.len()]);
             bytes[4..8].copy_from_slice(&sum.finish().to_le_bytes());
-            assert_eq!(decode(&bytes, lsn, Layout::InLine).unwrap_err(), Invalid::Field);
+            let refused = decode(&bytes, lsn, Layout::InLine).map(|decoded| decoded.header);
+            assert_eq!(refused, Err(Invalid::Field), "{value} at {at}");
+        }
+    }
+
+    #[test]
+    fn dependencies_that_no_record_can_have_are_refused() {
+        let lsn = Lsn::new(8);
+        let stamped = |kind, dependencies| {
+            let chain = Chain::Commit { stamp: CommitStamp::new(9), dependencies };
+            let bytes = whole_of(&HeaderFields { kind, chain, ..fields() }, &[&[0; 40]], lsn);
+            decode(&bytes, lsn, Layout::InLine).map(|decoded| decoded.header.chain.dependency_bytes())
+        };
+        assert_eq!(stamped(Kind::USER, 0), Ok(0));
+        assert_eq!(stamped(Kind::USER, 2), Ok(32));
+        assert_eq!(stamped(Kind::USER, 3), Err(Invalid::Field), "more than the body has bytes for");
+        assert_eq!(stamped(Kind::USER, u16::MAX), Err(Invalid::Field));
+        for own in [Kind::RESTART, Kind::MARK, Kind::PADDING, Kind::new(15)] {
+            assert_eq!(stamped(own, 0), Err(Invalid::Field), "the log's own records have no stamp");
         }
     }
 }

@@ -11,7 +11,9 @@ use crate::insert::{
     self, Admission, AppendClass, BufferSizes, Design, Inserter, LogBuffer, PhysicalRecord, Stalled,
 };
 use crate::lsn::Lsn;
-use crate::record::{HEADER_BYTES, HeaderFields, Kind, Layout, Part, PreparedRecord, prepare_header, split};
+use crate::record::{
+    Chain, HEADER_BYTES, HeaderFields, Kind, Layout, Part, PreparedRecord, prepare_header, split,
+};
 use crate::ring::Ring;
 use crate::sync_shim::{AtomicBool, Ordering, pause};
 use crossbeam_utils::CachePadded;
@@ -110,7 +112,7 @@ impl Rig {
             incarnation: 1,
             kind: Kind::USER,
             txn: 1,
-            prev: Lsn::ZERO,
+            chain: Chain::NONE,
             durable,
             layout: Layout::InLine,
         }

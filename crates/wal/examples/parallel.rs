@@ -4,7 +4,7 @@
 
 use katydid_device::{Directory, FileDirectory, MemoryDirectory, Method};
 use katydid_wal::{
-    Append, Dependences, Durability, Kind, Options, ParallelCompletions, ParallelLog, StreamId,
+    Append, CommitStamp, Dependences, Durability, Kind, Options, ParallelCompletions, ParallelLog, StreamId,
 };
 use std::error::Error;
 use std::hint::black_box;
@@ -44,7 +44,7 @@ fn append() -> Outcome<()> {
             let log = memory(3, roomy())?;
             let other = |stream| -> Outcome<_> {
                 let mut session = log.session(StreamId::new(stream))?;
-                Ok(session.append(1, &Dependences::default(), Kind::USER, &[&payload])?)
+                Ok(session.append(CommitStamp::new(1), &Dependences::default(), Kind::USER, &[&payload])?)
             };
             let places = [other(1)?, other(2)?];
             let took = if kind == 0 {
@@ -59,7 +59,12 @@ fn append() -> Outcome<()> {
                 let mut session = log.session(StreamId::new(0))?;
                 let begun = Instant::now();
                 for number in 0..COUNT {
-                    black_box(session.append(number.into(), &depends, Kind::USER, &[&payload])?);
+                    black_box(session.append(
+                        CommitStamp::new(number.into()),
+                        &depends,
+                        Kind::USER,
+                        &[&payload],
+                    )?);
                 }
                 begun.elapsed()
             };
@@ -89,7 +94,7 @@ fn tell() -> Outcome<()> {
                     for number in 0..COUNT {
                         let depends = if number % 4 == 0 { log.everything() } else { Dependences::default() };
                         let place = session
-                            .append(number, &depends, Kind::USER, &[&[7; 40]])
+                            .append(CommitStamp::new(number), &depends, Kind::USER, &[&[7; 40]])
                             .map_err(|error| fail(&error))?;
                         queue.push(place, &depends, Durability::Durable, number);
                         queue.wait_below_with(10_000, |_, _| told += 1);
@@ -109,9 +114,19 @@ fn tell() -> Outcome<()> {
     let mut session = log.session(StreamId::new(0))?;
     let mut places = Vec::new();
     for number in 0..1000 {
-        places.push(session.append(number, &Dependences::default(), Kind::USER, &[&[7; 40]])?);
+        places.push(session.append(
+            CommitStamp::new(number),
+            &Dependences::default(),
+            Kind::USER,
+            &[&[7; 40]],
+        )?);
     }
-    let other = log.session(StreamId::new(1))?.append(1, &Dependences::default(), Kind::USER, &[b"x"])?;
+    let other = log.session(StreamId::new(1))?.append(
+        CommitStamp::new(1),
+        &Dependences::default(),
+        Kind::USER,
+        &[b"x"],
+    )?;
     let depends = Dependences::from_iter([other]);
     log.sync()?;
     let mut least = Duration::MAX;
@@ -176,7 +191,7 @@ fn fill(log: &ParallelLog, bytes: u64) -> Outcome<()> {
     let mut before = Dependences::default();
     for number in 0..bytes / 1080 {
         let which = number as usize % sessions.len();
-        let place = sessions[which].append(number, &before, Kind::USER, &[&payload])?;
+        let place = sessions[which].append(CommitStamp::new(number), &before, Kind::USER, &[&payload])?;
         before = Dependences::from_iter([place]);
     }
     log.sync()?;

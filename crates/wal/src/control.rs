@@ -27,8 +27,8 @@ use katydid_kernels::lsn::Lsn;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// Newest version of the log's files that this program reads, and the one it writes.
-pub const FORMAT_VERSION: u32 = 1;
+/// The version of the log's files that this program reads and writes. Files of every other version are refused.
+pub const FORMAT_VERSION: u32 = 2;
 /// Name of the control file.
 pub(crate) const CONTROL_NAME: &str = "log.control";
 /// Its name while it is made.
@@ -92,7 +92,7 @@ impl ControlState {
     pub(crate) fn decode(block: &Block) -> Result<Self, SealFault> {
         seal::check_seal(block, MAGIC, FORMAT_VERSION)?;
         let Some(log) = kind_of_number(read_u32(block, 52)) else {
-            return Err(SealFault::Newer(FORMAT_VERSION + 1));
+            return Err(SealFault::OtherVersion(FORMAT_VERSION + 1));
         };
         let state = ControlState {
             seq: read_u64(block, 32),
@@ -137,11 +137,11 @@ fn kind_of_number(number: u32) -> Option<LogKind> {
     LogKind::ALL.into_iter().find(|log| kind_number(*log) == number)
 }
 
-/// Chooses among the slots (pure). A newer version in either is never overruled by an older slot.
+/// Chooses among the slots (pure). Another version in either is never overruled by the other slot.
 pub(crate) fn choose(slots: [Result<ControlState, SealFault>; 2]) -> Result<ControlState, SealFault> {
     match slots {
-        [Err(SealFault::Newer(version)), _] | [_, Err(SealFault::Newer(version))] => {
-            Err(SealFault::Newer(version))
+        [Err(SealFault::OtherVersion(version)), _] | [_, Err(SealFault::OtherVersion(version))] => {
+            Err(SealFault::OtherVersion(version))
         }
         [Ok(first), Ok(second)] => Ok(if first.seq > second.seq { first } else { second }),
         [Ok(state), Err(_)] | [Err(_), Ok(state)] => Ok(state),
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_log_is_read_back_and_an_unknown_one_is_newer() {
+    fn every_kind_of_log_is_read_back_and_an_unknown_one_is_of_another_version() {
         for log in LogKind::ALL {
             let entries = if log == LogKind::NvLogging { 1 << 10 } else { 0 };
             let state = ControlState { log, entries, ..state(9) };
@@ -253,7 +253,7 @@ mod tests {
         let mut block = state(9).encode();
         block[52] = 99;
         seal::seal(&mut block, MAGIC, FORMAT_VERSION);
-        assert_eq!(ControlState::decode(&block), Err(SealFault::Newer(FORMAT_VERSION + 1)));
+        assert_eq!(ControlState::decode(&block), Err(SealFault::OtherVersion(FORMAT_VERSION + 1)));
     }
 
     #[test]
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn the_newer_sound_slot_counts() {
-        use SealFault::{Blank, Broken, Newer};
+        use SealFault::{Blank, Broken, OtherVersion};
         let (old, new) = (state(4), state(5));
         assert_eq!(choose([Ok(old), Ok(new)]), Ok(new));
         assert_eq!(choose([Ok(new), Ok(old)]), Ok(new));
@@ -288,7 +288,7 @@ mod tests {
             assert_eq!(choose([Err(fault), Ok(old)]), Ok(old));
             assert_eq!(choose([Err(fault), Err(fault)]), Err(Broken));
         }
-        assert_eq!(choose([Ok(old), Err(Newer(2))]), Err(Newer(2)));
-        assert_eq!(choose([Err(Newer(2)), Ok(old)]), Err(Newer(2)));
+        assert_eq!(choose([Ok(old), Err(OtherVersion(1))]), Err(OtherVersion(1)));
+        assert_eq!(choose([Err(OtherVersion(1)), Ok(old)]), Err(OtherVersion(1)));
     }
 }

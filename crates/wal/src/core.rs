@@ -233,11 +233,8 @@ impl Core {
         }
         let prepared =
             prepare_header(&self.fields(append), Part::Whole, None, append.payload.iter().copied());
-        let mut record = PhysicalRecord {
-            prepared: &prepared,
-            payload: append.payload,
-            after: append.after.max(append.prev),
-        };
+        let mut record =
+            PhysicalRecord { prepared: &prepared, payload: append.payload, after: append.above() };
         let start = self.insert(slot, &mut record, append.class)?;
         let bytes = record.bytes();
         Ok(Appended { first: start, lsn: start, end: start.plus(self.layout.positions(bytes)), bytes })
@@ -249,7 +246,7 @@ impl Core {
             incarnation: self.incarnation,
             kind: append.kind,
             txn: append.txn,
-            prev: append.prev,
+            chain: append.chain,
             durable: self.buffer.frontiers.durable(),
             layout: self.layout,
         }
@@ -288,11 +285,7 @@ impl Core {
             let previous = appended.map_or(Lsn::ZERO, |appended| appended.lsn);
             let slices: Vec<&[u8]> = fragment.slices().collect();
             let prepared = fragment.prepare(&self.fields(append), previous);
-            let mut record = PhysicalRecord {
-                prepared: &prepared,
-                payload: &slices,
-                after: append.after.max(append.prev),
-            };
+            let mut record = PhysicalRecord { prepared: &prepared, payload: &slices, after: append.above() };
             let start = self.insert(slot, &mut record, class)?;
             class = AppendClass::Critical;
             let (first, before) = appended.map_or((start, 0), |appended| (appended.first, appended.bytes));

@@ -2,8 +2,9 @@
 //!
 //! Pure; any thread. All are `Clone`: the first failure of a log is handed to every waiter and every later caller.
 
+use crate::control::FORMAT_VERSION;
 use crate::options::{LogKind, OptionsError};
-use katydid_device as device;
+use katydid_device::{self as device, Directory};
 use katydid_kernels::lsn::Lsn;
 
 /// The result of a call on an open log.
@@ -145,14 +146,18 @@ pub enum OpenError {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// A file was written by a newer version of the format.
-    #[error("{file} has format version {found}; this program reads up to {supported}")]
-    NewerVersion {
+    /// A file of the log is of another version of the format, older or newer.
+    #[error(
+        "the log has format version {found}; this program reads version {supported} ({file} in {directory})"
+    )]
+    OtherVersion {
+        /// The directory of the log.
+        directory: String,
         /// The file.
         file: String,
         /// Its version.
         found: u32,
-        /// The newest version this program knows.
+        /// The version that this program reads: [`FORMAT_VERSION`](crate::FORMAT_VERSION).
         supported: u32,
     },
     /// A segment belongs to another log.
@@ -237,6 +242,11 @@ pub enum OpenError {
 }
 
 impl OpenError {
+    pub(crate) fn other_version(directory: &dyn Directory, file: &str, found: u32) -> Self {
+        let (directory, file) = (directory.describe(), file.to_owned());
+        OpenError::OtherVersion { directory, file, found, supported: FORMAT_VERSION }
+    }
+
     /// The kind of log that is there, if another one was asked for and that is why opening failed.
     pub fn other_kind(&self) -> Option<LogKind> {
         match self {

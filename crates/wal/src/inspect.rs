@@ -34,8 +34,8 @@ pub enum SegmentState {
     Corrupt(&'static str),
     /// Of another log, with this id.
     Foreign(u128),
-    /// Of this newer version of the format.
-    Newer(u32),
+    /// Of this version of the format, which the program does not read.
+    OtherVersion(u32),
 }
 
 /// One segment file.
@@ -107,12 +107,12 @@ impl Inspection {
 pub fn inspect(directory: &dyn Directory) -> Result<Inspection, OpenError> {
     let survey = Survey::of(&directory.list()?);
     if !survey.control {
-        refuse(None, &survey, None)?;
+        refuse(directory, None, &survey, None)?;
         let missing = device::Error::new(device::Verb::Open, CONTROL_NAME, device::Cause::NotFound);
         return Err(missing.into());
     }
     let control = read_control(directory.open_read_only(CONTROL_NAME)?.as_ref())?;
-    let state = control.map_err(unusable_control)?;
+    let state = control.map_err(|fault| unusable_control(directory, fault))?;
     if state.log.in_nvram() {
         let found = nvram::recover::region(directory, &survey, &state, Persistence::Auto)?;
         let judgement = judge(&found, &state, &mut Nobody)?;
@@ -140,7 +140,7 @@ pub fn inspect(directory: &dyn Directory) -> Result<Inspection, OpenError> {
             files.push(file);
         }
     }
-    let refused = refuse(Some(&state), &survey, worst);
+    let refused = refuse(directory, Some(&state), &survey, worst);
     let judgement = judge(&files, &state, &mut Nobody)?;
     let end = judgement.walk.end;
     let segments = healths
@@ -155,7 +155,7 @@ pub fn inspect(directory: &dyn Directory) -> Result<Inspection, OpenError> {
                 Health::Sound(_) => SegmentState::Live,
                 Health::Corrupt(reason) => SegmentState::Corrupt(reason),
                 Health::Foreign(id) => SegmentState::Foreign(id),
-                Health::Newer(version) => SegmentState::Newer(version),
+                Health::OtherVersion(version) => SegmentState::OtherVersion(version),
             },
         })
         .collect();

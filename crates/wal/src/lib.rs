@@ -34,16 +34,19 @@ pub use katydid_device::{Stall, Stalls};
 pub use katydid_kernels::durability::Durability;
 pub use katydid_kernels::insert::{AppendClass, InserterKind};
 pub use katydid_kernels::lsn::Lsn;
-pub use katydid_kernels::record::{HEADER_BYTES, Header, Kind, Part, RECORD_ALIGNMENT, RECORD_BYTES_MAX};
+pub use katydid_kernels::record::{
+    Chain, DEPENDENCY_BYTES, HEADER_BYTES, Header, Kind, Part, RECORD_ALIGNMENT, RECORD_BYTES_MAX,
+};
+pub use katydid_kernels::stamp::CommitStamp;
 pub use katydid_kernels::words::UnknownWord;
 pub use log::{Log, ReserveGuard, Space};
 #[doc(hidden)]
 pub use options::Background;
 pub use options::{Group, LogKind, NvramOptions, Options, OptionsError, SyncKind};
 pub use parallel::{
-    Batch, Dependences, Fate, MalformedRecord, ParallelCompletion, ParallelCompletions, ParallelInspection,
-    ParallelLog, ParallelReadError, ParallelRecord, ParallelRecords, ParallelSession, Place, Replay,
-    ReplayError, ReplayReport, Replayed, STREAMS_MAX, StreamId, inspect_parallel,
+    Batch, CommitRecord, Dependences, Fate, MalformedRecord, ParallelCompletion, ParallelCompletions,
+    ParallelInspection, ParallelLog, ParallelReadError, ParallelRecord, ParallelRecords, ParallelSession,
+    Place, Replay, ReplayError, ReplayReport, Replayed, STREAMS_MAX, StreamId, inspect_parallel,
 };
 pub use reader::{Reader, Record, RecordRef};
 pub use recover::{Finding, RecoveryReport};

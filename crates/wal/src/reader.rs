@@ -17,7 +17,7 @@ use crate::segment::ahead::ReadAhead;
 use crate::segment::window::Window;
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::{
-    self, HEADER_BYTES, Header, Invalid, Kind, Layout, Link, PHYSICAL_BYTES_MAX, Part,
+    self, Chain, HEADER_BYTES, Header, Invalid, Kind, Layout, Link, PHYSICAL_BYTES_MAX, Part,
 };
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -77,9 +77,9 @@ pub struct Record {
     pub kind: Kind,
     /// Transaction, as given when it was appended.
     pub txn: u64,
-    /// Previous record of the transaction, as given when it was appended.
-    pub prev: Lsn,
-    /// What was appended.
+    /// What it is joined to, as given when it was appended.
+    pub chain: Chain,
+    /// What was appended; in a stream of a parallel log, behind the dependencies that `chain` counts.
     pub payload: Vec<u8>,
 }
 
@@ -96,22 +96,22 @@ pub struct RecordRef<'a> {
     pub kind: Kind,
     /// Transaction, as given when it was appended.
     pub txn: u64,
-    /// Previous record of the transaction, as given when it was appended.
-    pub prev: Lsn,
-    /// What was appended.
+    /// What it is joined to, as given when it was appended.
+    pub chain: Chain,
+    /// What was appended; in a stream of a parallel log, behind the dependencies that `chain` counts.
     pub payload: &'a [u8],
 }
 
 impl<'a> RecordRef<'a> {
     fn new(header: &Header, first: Lsn, payload: &'a [u8]) -> Self {
-        let Header { lsn, kind, txn, prev, .. } = *header;
-        RecordRef { lsn, first, end: header.end(), kind, txn, prev, payload }
+        let Header { lsn, kind, txn, chain, .. } = *header;
+        RecordRef { lsn, first, end: header.end(), kind, txn, chain, payload }
     }
 
     /// A copy with a payload of its own.
     pub fn to_record(&self) -> Record {
-        let RecordRef { lsn, first, end, kind, txn, prev, payload } = *self;
-        Record { lsn, first, end, kind, txn, prev, payload: payload.to_vec() }
+        let RecordRef { lsn, first, end, kind, txn, chain, payload } = *self;
+        Record { lsn, first, end, kind, txn, chain, payload: payload.to_vec() }
     }
 }
 
@@ -280,8 +280,8 @@ pub(crate) fn read_record(source: &dyn Source, extent: &dyn Extent, lsn: Lsn) ->
             return Err(damage(source, extent, lsn, "it is a fragment, and not the last one"));
         }
     };
-    let Header { kind, txn, prev, .. } = header;
-    Ok(Record { lsn, first, end: header.end(), kind, txn, prev, payload })
+    let Header { kind, txn, chain, .. } = header;
+    Ok(Record { lsn, first, end: header.end(), kind, txn, chain, payload })
 }
 
 pub(crate) fn check_inside(extent: &dyn Extent, at: Lsn) -> Result<(), ReadError> {
@@ -340,6 +340,9 @@ pub(crate) fn join(
     const MISFIT: &str = "its fragments do not fit together";
     let misfit = |at| damage(source, extent, at, MISFIT);
     let Some((mut link, piece)) = Link::decode(last.part, body) else { return Err(misfit(last.lsn)) };
+    if last.chain.dependency_bytes() > link.total as usize {
+        return Err(damage(source, extent, last.lsn, "it has fewer dependencies than it says"));
+    }
     // At most 64 MiB: the link's decoder has checked it.
     joined.clear();
     joined.resize(link.total as usize, 0);
@@ -356,7 +359,8 @@ pub(crate) fn join(
             return Err(ReadError::Trimmed { at, start });
         }
         let (header, body) = read_piece(source, extent, at, &mut bytes)?;
-        let same = (header.incarnation, header.kind, header.txn) == (last.incarnation, last.kind, last.txn);
+        let of = |header: &Header| (header.incarnation, header.kind, header.txn, header.chain);
+        let same = of(&header) == of(last);
         match Link::decode(header.part, body) {
             Some((before, piece))
                 if same

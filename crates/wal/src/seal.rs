@@ -1,7 +1,7 @@
 //! The sealed 4 KiB block that control slots and segment headers share.
 //!
 //! Pure; any thread. The frame of a sealed block is the same in every version of the format, now and later, so that an
-//! old program can tell a newer file from a damaged one:
+//! program can tell a file of another version from a damaged one:
 //!
 //! ```text
 //! 0       8         12                                        4092      4096
@@ -26,8 +26,8 @@ pub(crate) enum SealFault {
     Blank,
     /// Wrong magic or sum.
     Broken,
-    /// Sound, but of a version this program does not know.
-    Newer(u32),
+    /// Sound, but of this version, which the program does not read.
+    OtherVersion(u32),
 }
 
 /// Completes a block whose fields are in place.
@@ -38,7 +38,7 @@ pub(crate) fn seal(block: &mut Block, magic: &[u8; 8], version: u32) {
     block[SUM_AT..].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Checks a block's frame. `supported` is the newest version this program reads; versions start at 1.
+/// Checks a block's frame. `supported` is the only version that this program reads; versions start at 1.
 pub(crate) fn check_seal(block: &Block, magic: &[u8; 8], supported: u32) -> Result<(), SealFault> {
     if block.iter().all(|&byte| byte == 0) {
         return Err(SealFault::Blank);
@@ -48,7 +48,7 @@ pub(crate) fn check_seal(block: &Block, magic: &[u8; 8], supported: u32) -> Resu
     }
     match read_u32(block, 8) {
         0 => Err(SealFault::Broken),
-        version if version > supported => Err(SealFault::Newer(version)),
+        version if version != supported => Err(SealFault::OtherVersion(version)),
         _ => Ok(()),
     }
 }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seal_tells_blank_broken_and_newer_apart() {
+    fn a_seal_tells_blank_broken_and_other_versions_apart() {
         let mut block = [0; SEALED_BYTES];
         assert_eq!(check_seal(&block, b"magicmag", 1), Err(SealFault::Blank));
         block[100] = 9;
@@ -71,7 +71,9 @@ mod tests {
             assert_eq!(check_seal(&damaged, b"magicmag", 1), Err(SealFault::Broken), "byte {at}");
         }
         seal(&mut block, b"magicmag", 2);
-        assert_eq!(check_seal(&block, b"magicmag", 1), Err(SealFault::Newer(2)));
+        assert_eq!(check_seal(&block, b"magicmag", 2), Ok(()));
+        assert_eq!(check_seal(&block, b"magicmag", 1), Err(SealFault::OtherVersion(2)));
+        assert_eq!(check_seal(&block, b"magicmag", 3), Err(SealFault::OtherVersion(2)));
         seal(&mut block, b"magicmag", 0);
         assert_eq!(check_seal(&block, b"magicmag", 1), Err(SealFault::Broken));
     }

@@ -9,7 +9,8 @@ use crate::log::Log;
 use katydid_kernels::durability::Durability;
 use katydid_kernels::insert::AppendClass;
 use katydid_kernels::lsn::Lsn;
-use katydid_kernels::record::Kind;
+use katydid_kernels::record::{Chain, Kind};
+use katydid_kernels::stamp::CommitStamp;
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -24,10 +25,8 @@ use std::marker::PhantomData;
 pub struct Append<'a> {
     /// What it is about; at least [`Kind::USER`].
     pub kind: Kind,
-    /// Transaction it belongs to; the log only carries it.
+    /// Id of the transaction it belongs to; the log only carries it.
     pub txn: u64,
-    /// Previous record of that transaction; the log carries it, and puts this one above it. [`Lsn::ZERO`] for none.
-    pub prev: Lsn,
     /// The highest record that this one depends on, by its LSN: it is put above. [`Lsn::ZERO`] for none. All inserters but
     /// [`InserterKind::Chunked`](crate::InserterKind::Chunked) put a record above everything appended before; that one does so
     /// within a session only, and otherwise needs to be told.
@@ -36,12 +35,16 @@ pub struct Append<'a> {
     pub payload: &'a [&'a [u8]],
     /// Whether it may use the reserve.
     pub class: AppendClass,
+    /// What it is joined to. Only [`ParallelSession`](crate::ParallelSession) puts dependencies before the payload, so callers do not set it as
+    /// a whole.
+    pub(crate) chain: Chain,
 }
 
 impl<'a> Append<'a> {
     /// A record of transaction 0 with no previous one, admitted normally.
     pub fn new(kind: Kind, payload: &'a [&'a [u8]]) -> Self {
-        Append { kind, txn: 0, prev: Lsn::ZERO, after: Lsn::ZERO, payload, class: AppendClass::Normal }
+        let (after, class, chain) = (Lsn::ZERO, AppendClass::Normal, Chain::NONE);
+        Append { kind, txn: 0, after, payload, class, chain }
     }
 
     /// The same, of this transaction.
@@ -49,9 +52,15 @@ impl<'a> Append<'a> {
         Append { txn, ..self }
     }
 
-    /// The same, after this record of its transaction.
+    /// The same, with this previous record of its transaction. The log carries its LSN, and puts this record above it. [`Lsn::ZERO`]: there is
+    /// none.
     pub fn prev(self, prev: Lsn) -> Self {
-        Append { prev, ..self }
+        Append { chain: Chain::Previous(prev), ..self }
+    }
+
+    /// The same, as the only record of a transaction that has this stamp; it names no previous record. The log only carries the stamp.
+    pub fn stamp(self, stamp: CommitStamp) -> Self {
+        Append { chain: Chain::Commit { stamp, dependencies: 0 }, ..self }
     }
 
     /// The same, above this record, on which it depends.
@@ -62,6 +71,12 @@ impl<'a> Append<'a> {
     /// The same, admitted so.
     pub fn class(self, class: AppendClass) -> Self {
         Append { class, ..self }
+    }
+
+    /// The highest record that this one is put above.
+    #[inline]
+    pub(crate) fn above(&self) -> Lsn {
+        self.chain.previous().map_or(self.after, |previous| self.after.max(previous))
     }
 }
 

@@ -180,7 +180,7 @@ fn padding_is_skipped_by_readers_and_has_these_bytes() {
     assert_eq!(found[..4], (bytes as u32).to_le_bytes());
     assert_eq!(found[8..16], at.get().to_le_bytes());
     assert_eq!(found[16..20], 1u32.to_le_bytes(), "incarnation");
-    assert_eq!(found[20..24], [3, 0, 0, 0], "kind, flags, zero");
+    assert_eq!(found[20..24], [3, 0, 0, 0], "kind, flags, dependencies");
     assert_eq!(found[24..40], [0; 16], "txn and prev");
     assert!(found[HEADER_BYTES..].iter().all(|byte| *byte == 0));
     let reopened = open(&directory);

@@ -1,9 +1,12 @@
-//! Files of every version of the format are kept in `tests/fixtures` and read here, through the public API.
+//! Files of every version of the format are kept in `tests/fixtures`. Those of the current version are read here, those of others are
+//! refused, through the public API.
 //!
-//! They are made by the test in `src/recover/tests/fixture.rs`.
+//! The test in `src/recover/tests/fixture.rs` makes the files of the current version.
 
 use katydid_device::{Create, Directory, MemoryDirectory, Method, WriteMode};
-use katydid_wal::{Durability, Finding, Log, Lsn, Options, Record, SegmentState, inspect};
+use katydid_wal::{
+    Chain, Durability, FORMAT_VERSION, Finding, Log, Lsn, OpenError, Options, Record, SegmentState, inspect,
+};
 use std::io::IoSlice;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,14 +32,18 @@ fn copy(version: &str) -> MemoryDirectory {
 
 fn line(record: &Record) -> String {
     let text: String = record.payload.iter().take(12).map(|&byte| char::from(byte)).collect();
-    let Record { lsn, first, end, kind, txn, prev, payload } = record;
-    format!("{lsn} {first} {end} {kind} {txn} {prev} {} {}", payload.len(), text.trim_end())
+    let Record { lsn, first, end, kind, txn, chain, payload } = record;
+    let chain = match chain {
+        Chain::Previous(previous) => previous.to_string(),
+        Chain::Commit { stamp, dependencies } => format!("{stamp}+{dependencies}"),
+    };
+    format!("{lsn} {first} {end} {kind} {txn} {chain} {} {}", payload.len(), text.trim_end())
 }
 
 #[test]
-fn version_1_is_read_and_goes_on() {
-    let expected = std::fs::read_to_string(folder("v1").join("records.txt")).unwrap();
-    let directory = copy("v1");
+fn version_2_is_read_and_goes_on() {
+    let expected = std::fs::read_to_string(folder("v2").join("records.txt")).unwrap();
+    let directory = copy("v2");
     let inspection = inspect(&directory).unwrap();
     assert_eq!(inspection.finding.clone().unwrap(), Finding::CleanEnd { closed: false });
     assert_eq!((inspection.log_id, inspection.segment_bytes, inspection.incarnation), (0x5eed, 8 << 10, 2));
@@ -61,4 +68,36 @@ fn version_1_is_read_and_goes_on() {
     assert!(kept.eq(users[..users.len() - 1].iter().cloned()));
     assert_eq!(users.last().unwrap().payload, b"record of today");
     log.close().unwrap();
+}
+
+/// Every file of the directory.
+fn content(directory: &MemoryDirectory) -> Vec<(String, Vec<u8>)> {
+    let read = |name: String| {
+        let file = directory.open_read_only(&name).unwrap();
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        let got = file.read_at(&mut bytes, 0).unwrap();
+        assert_eq!(got, bytes.len());
+        (name, bytes)
+    };
+    let mut names = directory.list().unwrap();
+    names.sort();
+    names.into_iter().map(read).collect()
+}
+
+#[test]
+fn version_1_is_refused_by_name_and_stays_as_it_is() {
+    let directory = copy("v1");
+    let before = content(&directory);
+    let opened = Log::open_in(Arc::new(directory.clone()), Options::default()).map(drop);
+    for refused in [opened, inspect(&directory).map(drop)] {
+        let error = refused.unwrap_err();
+        let OpenError::OtherVersion { directory: place, file, found: 1, supported: 2 } = &error else {
+            panic!("{error}");
+        };
+        assert_eq!((place, file.as_str()), (&directory.describe(), "log.control"));
+        let text = "the log has format version 1; this program reads version 2";
+        assert_eq!(error.to_string(), format!("{text} (log.control in {})", directory.describe()));
+    }
+    assert_eq!(FORMAT_VERSION, 2);
+    assert!(content(&directory) == before, "a refused log was changed");
 }

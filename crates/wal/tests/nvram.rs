@@ -371,6 +371,22 @@ fn a_region_that_is_not_the_logs_is_refused_by_name() {
     // The region's own header is the file's first block.
     let damaged = in_folder(|folder| change(folder, |bytes| bytes[4096 + 20] ^= 1));
     assert!(matches!(damaged, Err(OpenError::CorruptSegment { file, .. }) if file == "log.nvram"));
+
+    for version in [1u32, 3] {
+        let other = in_folder(|folder| {
+            change(folder, |bytes| {
+                let header = &mut bytes[4096..8192];
+                header[8..12].copy_from_slice(&version.to_le_bytes());
+                let sum = crc_fast::crc32_iscsi(&header[..4092]);
+                header[4092..].copy_from_slice(&sum.to_le_bytes());
+            });
+        });
+        assert!(matches!(
+            other,
+            Err(OpenError::OtherVersion { file, found, supported: 2, .. })
+                if file == "log.nvram" && found == version
+        ));
+    }
 }
 
 #[test]

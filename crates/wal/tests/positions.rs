@@ -3,7 +3,7 @@
 
 use katydid_device::{SimDevice, Survival};
 use katydid_wal::testing::begin_at;
-use katydid_wal::{Append, Appended, Durability, InserterKind, Kind, Log, Lsn, Options, SyncKind};
+use katydid_wal::{Append, Appended, Chain, Durability, InserterKind, Kind, Log, Lsn, Options, SyncKind};
 
 /// Positions that records are appended on both sides of.
 const BORDERS: [u64; 3] = [1 << 32, 1 << 48, 1 << 61];
@@ -35,7 +35,7 @@ fn append_past(log: &Log, border: u64, known: &mut Vec<Known>) {
         let payload = format!("{number} {}", "x".repeat(number * 37 % 900)).into_bytes();
         let prev = known.last().map_or(Lsn::ZERO, |(last, _)| last.lsn);
         let pieces = [&payload[..]];
-        let append = Append { prev, ..Append::new(Kind::USER, &pieces) };
+        let append = Append::new(Kind::USER, &pieces).prev(prev);
         let appended = session.append(&append).expect("append");
         assert!(appended.first >= end && appended.end > appended.lsn, "{appended:?} behind {end}");
         end = appended.end;
@@ -59,7 +59,10 @@ fn check(log: &Log, known: &[Known], what: &str) {
         }
         let (appended, payload) = left.next().unwrap_or_else(|| panic!("{what}: more than was appended"));
         assert_eq!((record.lsn, &record.payload), (appended.lsn, payload), "{what}");
-        assert!(before.is_none_or(|before| record.prev == before), "{what}: another predecessor");
+        assert!(
+            before.is_none_or(|before| record.chain == Chain::Previous(before)),
+            "{what}: another predecessor"
+        );
         before = Some(record.lsn);
         assert_eq!(log.read(record.lsn).expect("read").payload, *payload, "{what}");
     }

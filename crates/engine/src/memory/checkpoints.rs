@@ -196,13 +196,13 @@ impl Engine {
         self.checkpoints.turn.lock()
     }
 
-    /// Takes a checkpoint; the timestamp up to which everything is in it.
-    pub(crate) fn checkpoint(&self) -> Result<Lsn> {
+    /// Takes a checkpoint.
+    pub(crate) fn checkpoint(&self) -> Result<()> {
         let _turn = self.checkpoints.turn.lock();
         self.take_and_collect()
     }
 
-    fn take_and_collect(&self) -> Result<Lsn> {
+    fn take_and_collect(&self) -> Result<()> {
         let outcome = self.take();
         if let Some(taken) = self.log.streams().iter().filter_map(Log::fullness).max() {
             self.checkpoints.share.left(taken);
@@ -216,12 +216,11 @@ impl Engine {
         outcome
     }
 
-    fn take(&self) -> Result<Lsn> {
+    fn take(&self) -> Result<()> {
         if self.gate.is_shut() {
             return Err(self.poison());
         }
         let _tombstones = self.store.keep_tombstones();
-        let begun = self.store.now();
         let noted = self.log.streams().iter().map(|log| {
             pause::at(pause::Place::StreamNoted);
             log.barrier()
@@ -238,7 +237,7 @@ impl Engine {
         self.set_due(&from);
         self.log.trim(&from)?;
         self.folder.remove_all_but(number)?;
-        Ok(Lsn::new(begun.get()))
+        Ok(())
     }
 
     /// Writes the files of checkpoint `number`, which goes with the log from `from` on.

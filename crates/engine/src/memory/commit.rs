@@ -3,7 +3,7 @@
 use super::database::{Entrance, Inner};
 use super::engine::Committed;
 use super::store::Timestamp;
-use crate::Lsn;
+use crate::CommitStamp;
 use crate::error::{Error, Result};
 use katydid_wal::ParallelCompletion;
 use std::fmt;
@@ -24,8 +24,8 @@ pub(crate) struct MemoryCommit {
     reason = "most are waiting when they are made, and memory of its own costs more"
 )]
 enum State {
-    Waiting { completion: ParallelCompletion, end: Lsn, seen_to: Timestamp },
-    Known(Result<Lsn>),
+    Waiting { completion: ParallelCompletion, stamp: CommitStamp, seen_to: Timestamp },
+    Known(Result<CommitStamp>),
 }
 
 impl MemoryCommit {
@@ -34,7 +34,7 @@ impl MemoryCommit {
             Ok(committed) => {
                 let (place, depends) = committed.waits_for();
                 let completion = inner.engine.log.wait_async(place, depends, committed.durability);
-                State::Waiting { completion, end: committed.end(), seen_to: committed.seen_to }
+                State::Waiting { completion, stamp: committed.stamp(), seen_to: committed.seen_to }
             }
             Err(error) => State::Known(Err(error)),
         };
@@ -43,16 +43,16 @@ impl MemoryCommit {
 }
 
 impl Future for MemoryCommit {
-    type Output = Result<Lsn>;
+    type Output = Result<CommitStamp>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Lsn>> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<CommitStamp>> {
         let this = self.get_mut();
         match &mut this.state {
             State::Known(result) => Poll::Ready(result.clone()),
-            State::Waiting { completion, end, seen_to } => {
+            State::Waiting { completion, stamp, seen_to } => {
                 let outcome = ready!(Pin::new(completion).poll(context));
                 this.inner.engine.acknowledge(*seen_to);
-                let result = outcome.map(|()| *end).map_err(Error::from);
+                let result = outcome.map(|()| *stamp).map_err(Error::from);
                 this.state = State::Known(result.clone());
                 Poll::Ready(result)
             }
@@ -72,7 +72,7 @@ impl Drop for MemoryCommit {
 impl fmt::Debug for MemoryCommit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.state {
-            State::Waiting { end, .. } => write!(f, "CommitFuture(waiting for {end})"),
+            State::Waiting { stamp, .. } => write!(f, "CommitFuture(waiting for {stamp})"),
             State::Known(result) => write!(f, "CommitFuture({result:?})"),
         }
     }

@@ -18,7 +18,7 @@ use crate::latch::{Mutex, RwLock};
 use crate::options::{Access, Options, TransactionOptions};
 use crate::paged::catalog::NAME_BYTES_MAX;
 use crate::shard::{SHARDS, shard_of_thread};
-use crate::{Durability, Lsn, TableId};
+use crate::{Durability, TableId};
 use crossbeam_utils::CachePadded;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -170,18 +170,17 @@ impl MemoryDatabase {
         MemorySession::new(self.inner.clone())
     }
 
-    pub(crate) fn sync(&self) -> Result<Lsn> {
+    pub(crate) fn sync(&self) -> Result<()> {
         let engine = self.engine();
         engine.check_open()?;
-        let now = engine.store.now();
         engine.log.sync()?;
         if engine.gate.is_shut() {
             return Err(engine.poison());
         }
-        Ok(Lsn::new(now.get()))
+        Ok(())
     }
 
-    pub(crate) fn checkpoint(&self) -> Result<Lsn> {
+    pub(crate) fn checkpoint(&self) -> Result<()> {
         self.engine().check_open()?;
         self.engine().checkpoint()
     }

@@ -1,7 +1,6 @@
-//! The records of a memory database's log in readable form: of all streams, by timestamp.
+//! The records of a memory database's log in readable form: of all streams, by commit stamp.
 
 use super::log_record;
-use crate::Lsn;
 use crate::dump::{LogEntry, LogField};
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
@@ -10,10 +9,9 @@ use katydid_device::Directory;
 use katydid_wal::{Fate, Finding, OpenError, ParallelRecord, inspect_parallel};
 use std::ops::ControlFlow;
 
-/// See [`crate::dump_log_in`]. `from` is a timestamp here: streams have no positions in common.
+/// See [`crate::dump_log_in`].
 pub(crate) fn dump_log_in(
     directory: &dyn Directory,
-    from: Option<Lsn>,
     mut visit: impl FnMut(&LogEntry) -> ControlFlow<()>,
 ) -> Result<String> {
     let place = directory.describe();
@@ -24,13 +22,12 @@ pub(crate) fn dump_log_in(
         Err(OpenError::Device(error)) if error.is_not_found() => return Err(Error::NotFound { place }),
         found => found?,
     };
-    let from = from.unwrap_or(Lsn::ZERO).get();
     let corrupt = |finding: String| Error::Corrupt { place: LOG_FOLDER.to_owned(), page: None, finding };
     let records = found.records(None).map_err(|error| corrupt(error.to_string()))?;
     for record in records {
         let record = record.map_err(|error| corrupt(error.to_string()))?;
-        if record.record.txn >= from && visit(&entry(&record)).is_break() {
-            return Ok(format!("more records follow, from {} on", record.record.txn));
+        if visit(&entry(&record)).is_break() {
+            return Ok(format!("more records follow, from {} on", record.stamp));
         }
     }
     let ends = found.streams.iter().enumerate().map(|(index, stream)| match &stream.finding {
@@ -76,7 +73,7 @@ fn entry(record: &ParallelRecord) -> LogEntry {
         end: record.record.end,
         kind,
         txn: TxnId::new(record.record.txn),
-        prev: record.record.prev,
+        chain: record.record.chain,
         payload_bytes: record.record.payload.len() as u64,
         fields,
     }

@@ -17,16 +17,19 @@ use super::writers::Writers;
 use crate::after_durable::{Ender, EndsLater};
 use crate::control::ControlFile;
 use crate::error::{Error, Result};
+use crate::ids::TxnId;
 use crate::opening::{Closes, Opening};
 use crate::options::{Access, DependenceRule, LockRelease, Options};
 use crate::pause;
 use crate::shard::{SHARDS, shard_of_thread};
 use crate::stat::Pin;
-use crate::{Durability, Lsn};
+use crate::{CommitStamp, Durability, Lsn};
 use crossbeam_utils::CachePadded;
 use katydid_device::{Cause, Gate, Verb, Watch};
 use katydid_kernels::txn::{DurablePlaces, Waits};
-use katydid_wal::{AppendClass, AppendError, Background, Dependences, Log, ParallelLog, Place, StreamId};
+use katydid_wal::{
+    AppendClass, AppendError, Background, CommitRecord, Dependences, Log, ParallelLog, Place, StreamId,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -133,8 +136,8 @@ pub(crate) struct Committed {
 
 impl Committed {
     /// What its commit returns: the timestamp, by which transactions are ordered whatever stream they are in.
-    pub(crate) fn end(&self) -> Lsn {
-        Lsn::new(self.timestamp.get())
+    pub(crate) fn stamp(&self) -> CommitStamp {
+        CommitStamp::new(self.timestamp.get())
     }
 
     /// What to wait for: a place, and more of them.
@@ -255,6 +258,7 @@ impl Engine {
         durability: Durability,
     ) -> Result<(Committed, Option<Validated>)> {
         let room = self.set_aside(&running)?;
+        let txn = running.id();
         let mut validated = running.validate()?;
         let (timestamp, seen_to) = (validated.timestamp(), validated.seen_to());
         if validated.writes().len() == 0 {
@@ -268,7 +272,7 @@ impl Engine {
             validated.depends_mut().join_all(&self.log.everything());
         }
         let class = if room.is_some() { AppendClass::Critical } else { AppendClass::Normal };
-        let place = self.append(&validated, class)?;
+        let place = self.append(txn, &validated, class)?;
         pause::at(pause::Place::Appended);
         drop(room);
         self.tally.commits.up();
@@ -282,15 +286,20 @@ impl Engine {
         Ok((Committed { place: Some(place), depends, durability, timestamp, seen_to }, validated))
     }
 
-    fn append(&self, validated: &Validated, class: AppendClass) -> Result<Place> {
+    fn append(&self, txn: TxnId, validated: &Validated, class: AppendClass) -> Result<Place> {
         pause::at(pause::Place::Append);
         let place = self.writers.with(&self.log, |session, buffer| {
             for (table, key, value) in validated.writes() {
                 log_record::encode(&LoggedWrite { table, key, value }, buffer);
             }
-            let timestamp = validated.timestamp().get();
-            let (depends, payload) = (validated.depends(), [buffer.as_slice()]);
-            session.append_admitted(timestamp, depends, log_record::WRITES, &payload, class)
+            session.append_record(&CommitRecord {
+                stamp: CommitStamp::new(validated.timestamp().get()),
+                txn: txn.get(),
+                depends: validated.depends(),
+                kind: log_record::WRITES,
+                payload: &[buffer.as_slice()],
+                class,
+            })
         })?;
         place.map_err(|error| match error {
             // A log in NVRAM may have failed without a device call.

@@ -4,7 +4,7 @@ use crate::pause::device::paused;
 use crate::pause::scheduler::{Task, for_seeds, run};
 use crate::pause::{Place, with_hook};
 use crate::shard::shard_of_thread;
-use crate::{Database, Durability, EngineKind, Lsn, Options, Result, TransactionOptions};
+use crate::{CommitStamp, Database, Durability, EngineKind, Options, Result, TransactionOptions};
 use katydid_device::{SimDevice, Survival};
 use katydid_wal::Background;
 use std::cell::Cell;
@@ -38,7 +38,7 @@ fn a_checkpoint_beside_a_commit_has_no_half_of_it() {
         for table in &tables {
             database.put(table, "k", "old").expect("put");
         }
-        let change = || -> Result<Lsn> {
+        let change = || -> Result<CommitStamp> {
             let buffered =
                 TransactionOptions { durability: Durability::Buffered, ..TransactionOptions::default() };
             let mut txn = database.begin_with(buffered)?;

@@ -165,7 +165,7 @@ impl Recovery {
             if record.kind != log_record::WRITES {
                 return Err(log_record::Malformed("its kind is unknown").at(place()));
             }
-            let timestamp = Timestamp::new(record.timestamp);
+            let timestamp = Timestamp::new(record.stamp.get());
             for write in log_record::decode(record.payload) {
                 let LoggedWrite { table, key, value } = write.map_err(|malformed| malformed.at(place()))?;
                 found.push(Found { table, key, value, timestamp });
@@ -177,7 +177,7 @@ impl Recovery {
     /// The store, and what its catalog says. `report` is the log's.
     pub(super) fn finish(self, report: &ReplayReport, log: Arc<dyn LogView>) -> Result<Recovered> {
         let Recovery { loader, background, manifest, .. } = self;
-        let greatest = manifest.as_ref().map_or(0, |manifest| manifest.greatest).max(report.timestamp_max);
+        let greatest = manifest.as_ref().map_or(0, |manifest| manifest.greatest).max(report.stamp_max.get());
         let store = loader.finish(Timestamp::new(greatest), threads(background), log);
         let tables = catalog(&store)?;
         forget_dropped(&store, &tables);

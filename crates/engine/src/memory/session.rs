@@ -30,7 +30,7 @@ impl MemorySession {
             Ok(committed) => {
                 self.seen_to.set(self.seen_to.get().max(committed.seen_to));
                 let (place, depends) = committed.waits_for();
-                let told = Told { callback, result: Ok(committed.end()) };
+                let told = Told { callback, result: Ok(committed.stamp()) };
                 completions.push(place, depends, committed.durability, (told, committed.seen_to));
             }
             Err(error) => {

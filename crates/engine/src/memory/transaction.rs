@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::ids::TxnId;
 use crate::options::{Read, TransactionOptions};
 use crate::session::Callback;
-use crate::{Durability, Lsn};
+use crate::{CommitStamp, Durability};
 use smallvec::SmallVec;
 use std::fmt;
 use std::ops::Bound;
@@ -134,7 +134,7 @@ impl MemoryTransaction {
 
     // ---- ends
 
-    pub(crate) fn commit(&mut self) -> Result<Lsn> {
+    pub(crate) fn commit(&mut self) -> Result<CommitStamp> {
         let (committed, held) = self.pre_commit()?;
         let engine = self.engine();
         let outcome = engine.wait(&committed);
@@ -143,7 +143,7 @@ impl MemoryTransaction {
         }
         outcome?;
         engine.acknowledge(committed.seen_to);
-        Ok(committed.end())
+        Ok(committed.stamp())
     }
 
     pub(crate) fn commit_async(&mut self) -> MemoryCommit {

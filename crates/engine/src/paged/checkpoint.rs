@@ -190,8 +190,8 @@ impl Engine {
                 && self.head().is_none()
     }
 
-    /// Takes a checkpoint; where it began.
-    pub(crate) fn checkpoint(&self) -> Result<Lsn> {
+    /// Takes a checkpoint.
+    pub(crate) fn checkpoint(&self) -> Result<()> {
         let _turn = self.checkpoints.turn.lock();
         if self.log.kind().in_nvram() {
             self.pool.flush_all()?;
@@ -224,7 +224,7 @@ impl Engine {
     }
 
     /// Writes everything back, then takes a checkpoint.
-    pub(crate) fn checkpoint_all(&self) -> Result<Lsn> {
+    pub(crate) fn checkpoint_all(&self) -> Result<()> {
         let _turn = self.checkpoints.turn.lock();
         self.pool.flush_all()?;
         self.capture()
@@ -233,11 +233,11 @@ impl Engine {
     /// Appends a part of the checkpoint that begins at `begin`. The parts are in order: one thread appends them (`active`, rule 4).
     fn append_part(&self, part: Part, payload: &[&[u8]]) -> Result<Appended> {
         let Part { kind, begin, class } = part;
-        let append = Append { kind: Kind::new(kind), txn: 0, prev: begin, after: Lsn::ZERO, payload, class };
+        let append = Append::new(Kind::new(kind), payload).prev(begin).class(class);
         self.active.append(&self.log, &append)
     }
 
-    fn capture(&self) -> Result<Lsn> {
+    fn capture(&self) -> Result<()> {
         let class = self.class_of_checkpoint();
         let begin = self.append_part(Part { kind: CHECKPOINT_BEGIN, begin: Lsn::ZERO, class }, &[])?;
         let part = |kind| Part { kind, begin: begin.lsn, class };
@@ -287,7 +287,7 @@ impl Engine {
         if let Some(taken) = self.log.fullness() {
             self.checkpoints.share.left(taken);
         }
-        Ok(begin.lsn)
+        Ok(())
     }
 }
 

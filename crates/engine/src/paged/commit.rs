@@ -1,6 +1,6 @@
 //! Waiting for a commit without blocking.
 
-use crate::Lsn;
+use crate::CommitStamp;
 use crate::error::{Error, Result};
 use crate::paged::database::Inner;
 use crate::paged::transaction::Committed;
@@ -19,15 +19,16 @@ pub(crate) struct PagedCommit {
 }
 
 enum State {
-    Waiting(Completion, Lsn),
-    Known(Result<Lsn>),
+    Waiting(Completion, CommitStamp),
+    Known(Result<CommitStamp>),
 }
 
 impl PagedCommit {
     pub(crate) fn new(inner: &Arc<Inner>, committed: Result<Committed>) -> Self {
         let state = match committed {
-            Ok(Committed { end, durability }) => {
-                State::Waiting(inner.engine.log.wait_async(end, durability), end)
+            Ok(committed) => {
+                let completion = inner.engine.log.wait_async(committed.end, committed.durability);
+                State::Waiting(completion, committed.stamp())
             }
             Err(error) => State::Known(Err(error)),
         };
@@ -36,15 +37,15 @@ impl PagedCommit {
 }
 
 impl Future for PagedCommit {
-    type Output = Result<Lsn>;
+    type Output = Result<CommitStamp>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Lsn>> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<CommitStamp>> {
         let this = self.get_mut();
         match &mut this.state {
             State::Known(result) => Poll::Ready(result.clone()),
-            State::Waiting(completion, end) => {
+            State::Waiting(completion, stamp) => {
                 let outcome = ready!(Pin::new(completion).poll(context));
-                let result = outcome.map(|()| *end).map_err(Error::from);
+                let result = outcome.map(|()| *stamp).map_err(Error::from);
                 this.state = State::Known(result.clone());
                 Poll::Ready(result)
             }
@@ -55,7 +56,7 @@ impl Future for PagedCommit {
 impl fmt::Debug for PagedCommit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.state {
-            State::Waiting(_, end) => write!(f, "CommitFuture(waiting for {end})"),
+            State::Waiting(_, stamp) => write!(f, "CommitFuture(waiting for {stamp})"),
             State::Known(result) => write!(f, "CommitFuture({result:?})"),
         }
     }

@@ -7,6 +7,7 @@
 //! 2. A table in `tables` is in the catalog.
 //! 3. A table is dropped only with its exclusive lock held, until the drop is durable and the handles are marked.
 
+use crate::Durability;
 use crate::direction::Direction;
 use crate::error::{Error, Result};
 use crate::latch::{Mutex, RwLock};
@@ -22,7 +23,6 @@ use crate::paged::transaction::PagedTransaction;
 use crate::paged::tree::{Batch, BatchValue, LeafHints, Stretch, Tree};
 use crate::paged::writer::Forward;
 use crate::shard::{SHARDS, shard_of_thread};
-use crate::{Durability, Lsn};
 use crossbeam_utils::CachePadded;
 use parking_lot::MutexGuard;
 use std::collections::HashMap;
@@ -194,17 +194,17 @@ impl PagedDatabase {
         PagedSession::new(self.inner.clone())
     }
 
-    pub(crate) fn sync(&self) -> Result<Lsn> {
+    pub(crate) fn sync(&self) -> Result<()> {
         let engine = self.engine();
         engine.check_open()?;
-        let end = engine.log.sync()?;
+        engine.log.sync()?;
         if engine.gate.is_shut() {
             return Err(engine.poison());
         }
-        Ok(end)
+        Ok(())
     }
 
-    pub(crate) fn checkpoint(&self) -> Result<Lsn> {
+    pub(crate) fn checkpoint(&self) -> Result<()> {
         self.engine().check_open()?;
         self.engine().checkpoint()
     }

@@ -1,6 +1,5 @@
 //! The records of a paged database's log in readable form.
 
-use crate::Lsn;
 use crate::dump::{LogEntry, LogField};
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
@@ -19,7 +18,6 @@ type Fields = Vec<(&'static str, LogField)>;
 /// See [`crate::dump_log_in`].
 pub(crate) fn dump_log_in(
     directory: &dyn Directory,
-    from: Option<Lsn>,
     mut visit: impl FnMut(&LogEntry) -> ControlFlow<()>,
 ) -> Result<String> {
     let place = directory.describe();
@@ -32,10 +30,9 @@ pub(crate) fn dump_log_in(
         }
         inspection => inspection?,
     };
-    let from = from.unwrap_or(Lsn::ZERO);
     let mut reader = inspection.records()?;
     while let Some(record) = reader.next_record()? {
-        if record.lsn >= from && visit(&entry(&record)).is_break() {
+        if visit(&entry(&record)).is_break() {
             return Ok(format!("more records follow, from {} on", record.lsn));
         }
     }
@@ -57,7 +54,7 @@ fn entry(record: &RecordRef<'_>) -> LogEntry {
         end: record.end,
         kind,
         txn: TxnId::new(record.txn),
-        prev: record.prev,
+        chain: record.chain,
         payload_bytes: record.payload.len() as u64,
         fields,
     }

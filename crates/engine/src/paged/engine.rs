@@ -255,7 +255,7 @@ impl Engine {
         payload: &[&[u8]],
         class: AppendClass,
     ) -> Result<Appended> {
-        let append = Append { kind: Kind::new(kind), txn: 0, prev: Lsn::ZERO, after, payload, class };
+        let append = Append::new(Kind::new(kind), payload).depends_on(after).class(class);
         self.active.append(&self.log, &append)
     }
 

@@ -15,8 +15,8 @@
 //! The parts of a checkpoint carry its begin's LSN in the record's `prev`, so that parts of an unfinished checkpoint
 //! are told from those of the one that the control file names.
 
-use crate::Lsn;
 use crate::ids::TxnId;
+use crate::{Chain, Lsn};
 
 /// A transaction committed.
 pub(crate) const COMMIT: u8 = 64;
@@ -61,6 +61,14 @@ pub(crate) struct ActiveEntry {
 /// What a payload broke: it is reported as corruption at the record's LSN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
+
+/// The record before one with this chain in its transaction; zero: there is none. No record of this engine has a commit stamp instead.
+pub(crate) fn previous(chain: Chain) -> Result<Lsn, Malformed> {
+    match chain {
+        Chain::Previous(previous) => Ok(previous),
+        Chain::Commit { .. } => Err(Malformed("it has a commit stamp, which no record of this engine has")),
+    }
+}
 
 fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     let bytes = bytes.get(at..at.checked_add(8)?)?;

@@ -17,7 +17,6 @@ use crate::paged::log_record::{
     ActiveEntry, COMMIT, COMPENSATION, END, Malformed, State, decode_compensation,
 };
 use crate::paged::page::PageId;
-use crate::paged::recovery::malformed;
 use crate::paged::tree::{apply_undo, free_after_commit};
 use crate::paged::writer::{Afterwards, Backward, Change, Writer};
 use katydid_wal::{Append, AppendClass, Kind};
@@ -30,7 +29,7 @@ impl Engine {
         while at > to {
             let change = writer.change_at(&self.log, at).map_err(|error| self.unless_failed(error))?;
             let Change { kind, next, payload, cost } = change;
-            let failed = |fault| malformed(at, fault);
+            let failed = |fault: Malformed| fault.at(at);
             if kind == COMPENSATION {
                 at = decode_compensation(&payload).map_err(failed)?.0;
                 // What it undid costs nothing any more.
@@ -66,14 +65,8 @@ impl Engine {
     /// Says that the transaction needs nothing more from recovery.
     fn append_end(&self, writer: &Writer) -> Result<()> {
         let mut slot = writer.slot.lock();
-        let append = Append {
-            kind: Kind::new(END),
-            txn: slot.txn.get(),
-            prev: slot.last,
-            after: Lsn::ZERO,
-            payload: &[],
-            class: AppendClass::Critical,
-        };
+        let append = Append::new(Kind::new(END), &[]);
+        let append = append.txn(slot.txn.get()).prev(slot.last).class(AppendClass::Critical);
         self.active.append(&self.log, &append)?;
         slot.clear();
         Ok(())
@@ -86,14 +79,9 @@ impl Engine {
         let payload: Vec<u8> = chains.iter().flat_map(|chain| chain.to_le_bytes()).collect();
         let pieces: [&[u8]; 1] = [&payload];
         let mut slot = writer.slot.lock();
-        let append = Append {
-            kind: Kind::new(COMMIT),
-            txn: slot.txn.get(),
-            prev: slot.last,
-            after: writer.after(),
-            payload: if chains.is_empty() { &[] } else { &pieces },
-            class: AppendClass::Critical,
-        };
+        let append = Append::new(Kind::new(COMMIT), if chains.is_empty() { &[] } else { &pieces });
+        let append = append.txn(slot.txn.get()).prev(slot.last);
+        let append = append.depends_on(writer.after()).class(AppendClass::Critical);
         let appended = self.active.append(&self.log, &append)?;
         if chains.is_empty() {
             slot.clear();

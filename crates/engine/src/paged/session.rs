@@ -23,7 +23,7 @@ impl PagedSession {
 
     pub(crate) fn push(&self, committed: Result<Committed>, callback: Callback) {
         let (end, durability, result) = match committed {
-            Ok(Committed { end, durability }) => (end, durability, Ok(end)),
+            Ok(committed) => (committed.end, committed.durability, Ok(committed.stamp())),
             Err(error) => (Lsn::ZERO, Durability::Buffered, Err(error)),
         };
         self.completions.borrow_mut().push(end, durability, Told { callback, result });

@@ -11,7 +11,6 @@
 //!    the gate has shut, until the database is opened again.
 
 use crate::Durability;
-use crate::Lsn;
 use crate::after_durable::Ender;
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
@@ -29,6 +28,7 @@ use crate::paged::tree::{Pages, Previous};
 use crate::paged::unfinished::{Ending, Unended};
 use crate::paged::writer::{Forward, Writer};
 use crate::session::Callback;
+use crate::{CommitStamp, Lsn};
 use katydid_wal::Background;
 use std::fmt;
 use std::ops::Bound;
@@ -72,6 +72,11 @@ pub(crate) struct Committed {
 }
 
 impl Committed {
+    /// What its commit returns.
+    pub(crate) fn stamp(&self) -> CommitStamp {
+        CommitStamp::of_commit_at(self.end)
+    }
+
     /// What later holders of its locks depend on when these are released now, after the log has come as far as asked:
     /// nothing if that is durable.
     pub(crate) fn left_behind(&self) -> Option<Lsn> {
@@ -175,7 +180,7 @@ impl PagedTransaction {
         self.undo_to(at)
     }
 
-    pub(crate) fn commit(&mut self) -> Result<Lsn> {
+    pub(crate) fn commit(&mut self) -> Result<CommitStamp> {
         let wrote = self.writer.is_some();
         let committed = self.pre_commit()?;
         let outcome = self.inner.engine.log.wait(committed.end, committed.durability).map_err(Error::from);
@@ -186,7 +191,7 @@ impl PagedTransaction {
                 Err(_) => self.inner.engine.keep_locks(locks),
             }
         }
-        outcome.map(|()| committed.end)
+        outcome.map(|()| committed.stamp())
     }
 
     pub(crate) fn commit_async(&mut self) -> PagedCommit {

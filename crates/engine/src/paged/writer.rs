@@ -17,7 +17,7 @@ use crate::ids::TxnId;
 use crate::paged::active::Slot;
 use crate::paged::change::{ChangeKind, PartsWriter, decode_chain_free, without_contents};
 use crate::paged::engine::Engine;
-use crate::paged::log_record::{COMPENSATION, compensation_head};
+use crate::paged::log_record::{COMPENSATION, compensation_head, previous};
 use crate::paged::page::PageId;
 use crate::paged::space::AllocClass;
 use crate::paged::tree::{ChangeWriter, Logged};
@@ -178,14 +178,8 @@ impl Writer {
     ) -> Result<Appended> {
         self.make_reserve(engine)?;
         let mut slot = self.slot.lock();
-        let append = Append {
-            kind: Kind::new(kind),
-            txn: self.txn.get(),
-            prev: slot.last,
-            after: after.max(self.after),
-            payload,
-            class: AppendClass::Normal,
-        };
+        let append = Append::new(Kind::new(kind), payload).txn(self.txn.get());
+        let append = append.prev(slot.last).depends_on(after.max(self.after));
         let appended = engine.active.append(&engine.log, &append)?;
         if slot.txn == TxnId::NONE {
             slot.txn = self.txn;
@@ -216,14 +210,8 @@ impl Writer {
         pieces.push(&head);
         pieces.extend_from_slice(payload);
         let mut slot = self.slot.lock();
-        let append = Append {
-            kind: Kind::new(COMPENSATION),
-            txn: self.txn.get(),
-            prev: slot.last,
-            after,
-            payload: &pieces,
-            class: AppendClass::Critical,
-        };
+        let append = Append::new(Kind::new(COMPENSATION), &pieces).txn(self.txn.get());
+        let append = append.prev(slot.last).depends_on(after).class(AppendClass::Critical);
         let appended = engine.active.append(&engine.log, &append)?;
         slot.last = appended.lsn;
         Ok(appended)
@@ -251,14 +239,16 @@ impl Writer {
         while self.marks.pop_if(|mark| *mark > lsn).is_some() {}
         let Some(from) = self.marks.pop() else {
             let record = log.read(lsn)?;
-            let (prev, kind) = (record.prev, record.kind.get());
+            let prev = previous(record.chain).map_err(|fault| fault.at(lsn))?;
+            let kind = record.kind.get();
             return Ok(Fetched { lsn, prev, kind, payload: record.payload });
         };
         self.fetched.clear();
         let mut reader = log.reader(from)?;
         while let Some(record) = reader.next_record()? {
             if record.txn == self.txn.get() && record.lsn <= lsn {
-                let (prev, kind, payload) = (record.prev, record.kind.get(), record.payload.to_vec());
+                let prev = previous(record.chain).map_err(|fault| fault.at(record.lsn))?;
+                let (kind, payload) = (record.kind.get(), record.payload.to_vec());
                 self.fetched.push(Fetched { lsn: record.lsn, prev, kind, payload });
             }
             if record.lsn >= lsn {
@@ -424,14 +414,8 @@ impl ChangeWriter for Afterwards<'_> {
         let (head, _) =
             decode_chain_free(head).map_err(|_| Error::Internal("a record that frees nothing"))?;
         let mut slot = self.slot.lock();
-        let append = Append {
-            kind: Kind::new(kind.number()),
-            txn: slot.txn.get(),
-            prev: slot.last,
-            after,
-            payload,
-            class: AppendClass::Critical,
-        };
+        let append = Append::new(Kind::new(kind.number()), payload).txn(slot.txn.get());
+        let append = append.prev(slot.last).depends_on(after).class(AppendClass::Critical);
         let appended = self.engine.active.append(&self.engine.log, &append)?;
         slot.last = appended.lsn;
         slot.chains.retain(|chain| *chain != head.get());

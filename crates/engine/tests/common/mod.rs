@@ -1,7 +1,7 @@
 //! What the engine's tests share.
 #![allow(dead_code, unused_macros)] // each test target uses its own part
 
-use katydid::{Database, EngineKind, Error, LogKind, Lsn, Options, Table, VerifyReport};
+use katydid::{CommitStamp, Database, EngineKind, Error, LogKind, Options, Table, VerifyReport};
 use katydid_device::Directory;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -175,9 +175,9 @@ pub fn contents(database: &Database, table: &Table) -> BTreeMap<Vec<u8>, Vec<u8>
 }
 
 /// What a commit returned, if it went through: the paged engine refuses none, the memory engine those that must be tried again.
-pub fn committed(database: &Database, outcome: Result<Lsn, Error>) -> Option<Lsn> {
+pub fn committed(database: &Database, outcome: Result<CommitStamp, Error>) -> Option<CommitStamp> {
     match outcome {
-        Ok(end) => Some(end),
+        Ok(stamp) => Some(stamp),
         Err(error) => {
             let is_memory = database.stat().expect("stat").memory().is_some();
             assert!(is_memory && error.is_retryable(), "commit: {error}");

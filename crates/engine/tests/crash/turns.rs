@@ -7,7 +7,7 @@
 //! the order of their commits.
 //!
 //! Memory engine: a transaction that writes what it has not read depends on nobody, and one that reads sees what was committed when it
-//! began. So its steps also pass over what was committed since, unless they write blindly. A commit's end is its timestamp.
+//! began. So its steps also pass over what was committed since, unless they write blindly. A commit's stamp is its timestamp.
 //!
 //! A rollback to a savepoint takes writes back, and neither locks nor reads: a transaction goes on needing what it has read and, where
 //! writes are ordered, what it had replaced. A reader that rolls back what it has read was still shown it.
@@ -18,8 +18,8 @@ use crate::machine::{Machine, Point, Steps};
 use crate::worker::Worker;
 use katydid::testing::{Background, run_background};
 use katydid::{
-    Access, CommitFuture, Database, Durability, EngineKind, Error, InserterKind, LogKind, Lsn, Savepoint,
-    Transaction, TransactionOptions,
+    Access, CommitFuture, CommitStamp, Database, Durability, EngineKind, Error, InserterKind, LogKind,
+    Savepoint, Transaction, TransactionOptions,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -46,7 +46,7 @@ struct Attempt {
     needs: BTreeSet<usize>,
     acknowledged: bool,
     /// Where its commit record ends, as far as it is known.
-    end: Option<Lsn>,
+    stamp: Option<CommitStamp>,
 }
 
 /// A transaction under way.
@@ -205,7 +205,7 @@ impl<'a> Turns<'a> {
                     assert!(device.is_crashed(), "a commit failed without a crash: {error}");
                 }
                 attempts[*number].acknowledged |= outcome.is_ok();
-                attempts[*number].end = outcome.ok();
+                attempts[*number].stamp = outcome.ok();
                 false
             }
             Poll::Pending => true,
@@ -232,7 +232,14 @@ impl<'a> Turns<'a> {
     }
 
     fn attempt(&mut self, client: Option<usize>, unit: Unit, needs: BTreeSet<usize>) -> usize {
-        self.attempts.push(Attempt { client, mark: Vec::new(), unit, needs, acknowledged: false, end: None });
+        self.attempts.push(Attempt {
+            client,
+            mark: Vec::new(),
+            unit,
+            needs,
+            acknowledged: false,
+            stamp: None,
+        });
         self.attempts.len() - 1
     }
 
@@ -444,9 +451,9 @@ impl<'a> Turns<'a> {
             Ok(Ok(if here { Err(open.txn) } else { Ok(open.txn.commit_async()) }))
         })?;
         match pre_committed {
-            Err(end) => {
+            Err(stamp) => {
                 self.attempts[number].acknowledged = durable;
-                self.attempts[number].end = Some(end);
+                self.attempts[number].stamp = Some(stamp);
             }
             Ok(Ok(future)) => self.pending.push((number, future)),
             Ok(Err(txn)) => self.pending.push((number, txn.commit_async())),
@@ -457,7 +464,8 @@ impl<'a> Turns<'a> {
     /// Checks what recovery left.
     fn check(&self, found: &Model) {
         for attempt in &self.attempts {
-            let below = |needed: &usize| attempt.end.is_none() || self.attempts[*needed].end <= attempt.end;
+            let below =
+                |needed: &usize| attempt.stamp.is_none() || self.attempts[*needed].stamp <= attempt.stamp;
             assert!(attempt.needs.iter().all(below), "{attempt:?} lies below what it depends on");
         }
         let marked =

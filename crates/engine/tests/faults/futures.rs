@@ -57,7 +57,7 @@ fn run(setting: Setting, fate: Fate) -> Outcome {
         let pending = |answer: Poll<_>| match answer {
             Poll::Pending => true,
             Poll::Ready(answer) => {
-                let _end: katydid::Lsn = katydid::Result::expect(answer, "committed");
+                let _end: katydid::CommitStamp = katydid::Result::expect(answer, "committed");
                 false
             }
         };

@@ -131,11 +131,18 @@ pub fn split<'a>(
 mod tests {
     use super::super::Layout;
     use super::*;
-    use crate::record::{Kind, PHYSICAL_BYTES_MAX, decode};
+    use crate::record::{Chain, Kind, PHYSICAL_BYTES_MAX, decode};
 
     fn fields() -> HeaderFields {
         let layout = Layout::InLine;
-        HeaderFields { incarnation: 1, kind: Kind::USER, txn: 3, prev: Lsn::ZERO, durable: Lsn::ZERO, layout }
+        HeaderFields {
+            incarnation: 1,
+            kind: Kind::USER,
+            txn: 3,
+            chain: Chain::NONE,
+            durable: Lsn::ZERO,
+            layout,
+        }
     }
 
     #[test]

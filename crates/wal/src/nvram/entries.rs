@@ -250,7 +250,7 @@ impl Entries {
 mod tests {
     use super::*;
     use katydid_device::nvram::SimNvram;
-    use katydid_kernels::record::{HeaderFields, Kind, Part, decode, prepare_header};
+    use katydid_kernels::record::{Chain, HeaderFields, Kind, Part, decode, prepare_header};
 
     fn entries() -> (SimNvram, Entries) {
         let memory = SimNvram::new(Entries::region_bytes(64, 16 << 10));
@@ -263,7 +263,7 @@ mod tests {
             incarnation: 1,
             kind: Kind::USER,
             txn: 9,
-            prev: Lsn::ZERO,
+            chain: Chain::NONE,
             durable: Lsn::ZERO,
             layout: Layout::Apart,
         };

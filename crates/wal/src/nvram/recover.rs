@@ -24,7 +24,7 @@ use super::header::RegionHeader;
 use super::reopen::reopen;
 use super::ring::{NvRing, RING_AT, When};
 use super::store::{Memory, NvStore};
-use crate::control::{Control, ControlState, FORMAT_VERSION};
+use crate::control::{Control, ControlState};
 use crate::core::Store;
 use crate::error::OpenError;
 use crate::options::{LogKind, Options};
@@ -39,7 +39,7 @@ use katydid_device::{self as device, Cause, Directory, Verb};
 use katydid_kernels::insert::PhysicalRecord;
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::{
-    HEADER_BYTES, HeaderFields, Kind, Layout, PHYSICAL_BYTES_MAX, Part, prepare_header,
+    Chain, HEADER_BYTES, HeaderFields, Kind, Layout, PHYSICAL_BYTES_MAX, Part, prepare_header,
 };
 use std::sync::Arc;
 
@@ -187,8 +187,8 @@ pub(crate) fn region(
     // SAFETY: nobody else has the region.
     block.copy_from_slice(unsafe { region.slice(0, SEALED_BYTES as u64) });
     match RegionHeader::decode(&block) {
-        Err(SealFault::Newer(found)) => {
-            return Err(OpenError::NewerVersion { file: file(), found, supported: FORMAT_VERSION });
+        Err(SealFault::OtherVersion(found)) => {
+            return Err(OpenError::other_version(directory, REGION_NAME, found));
         }
         Ok(header) if header.log_id != state.log_id => {
             let (expected, found) = (state.log_id, header.log_id);
@@ -273,7 +273,7 @@ fn write(
     body: &[u8],
 ) -> Result<(), Full> {
     let fields =
-        HeaderFields { incarnation, kind, txn: 0, prev: Lsn::ZERO, durable, layout: memory.layout() };
+        HeaderFields { incarnation, kind, txn: 0, chain: Chain::NONE, durable, layout: memory.layout() };
     let prepared = prepare_header(&fields, Part::Whole, None, std::iter::once(body));
     let record = PhysicalRecord { prepared: &prepared, payload: &[body], after: Lsn::ZERO };
     // SAFETY: nobody else has the region; no record that counts is there.

@@ -71,7 +71,7 @@ impl StreamsState {
         if !directory.list()?.iter().any(|name| name == STREAMS_NAME) {
             return Ok(None);
         }
-        Self::read_file(directory.open_read_only(STREAMS_NAME)?.as_ref()).map(Some)
+        Self::read_file(directory, directory.open_read_only(STREAMS_NAME)?.as_ref()).map(Some)
     }
 
     /// Reads it, durable and from the device; `None` if there is none.
@@ -83,17 +83,17 @@ impl StreamsState {
         let file = directory.open(STREAMS_NAME, Create::Never, Method::Buffered)?;
         file.sync()?;
         file.drop_cache()?;
-        Self::read_file(file.as_ref()).map(Some)
+        Self::read_file(directory, file.as_ref()).map(Some)
     }
 
-    fn read_file(file: &dyn File) -> Result<Self, OpenError> {
+    fn read_file(directory: &dyn Directory, file: &dyn File) -> Result<Self, OpenError> {
         let mut block = Box::new([0; SEALED_BYTES]);
         let got = file.read_at(&mut block[..], 0)?;
         let state = if got == SEALED_BYTES { Self::decode(&block) } else { Err(SealFault::Broken) };
         state.map_err(|fault| {
             let file = STREAMS_NAME.to_owned();
             match fault {
-                SealFault::Newer(found) => OpenError::NewerVersion { file, found, supported: FORMAT_VERSION },
+                SealFault::OtherVersion(found) => OpenError::other_version(directory, STREAMS_NAME, found),
                 SealFault::Blank => OpenError::CorruptControl { file, reason: "it is blank" },
                 SealFault::Broken => {
                     OpenError::CorruptControl { file, reason: "its checksum does not match" }

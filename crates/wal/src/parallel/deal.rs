@@ -13,6 +13,7 @@ use super::replay::Replayed;
 use katydid_kernels::dependences::Place;
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::Kind;
+use katydid_kernels::stamp::CommitStamp;
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,7 +31,7 @@ pub struct Batch {
 /// A record in a batch.
 #[derive(Debug)]
 struct Dealt {
-    timestamp: u64,
+    stamp: CommitStamp,
     kind: Kind,
     place: Place,
     first: Lsn,
@@ -41,7 +42,7 @@ impl Batch {
     /// The records.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Replayed<'_>> {
         self.records.iter().map(|dealt| Replayed {
-            timestamp: dealt.timestamp,
+            stamp: dealt.stamp,
             kind: dealt.kind,
             place: dealt.place,
             first: dealt.first,
@@ -52,8 +53,8 @@ impl Batch {
     fn add(&mut self, record: &Replayed<'_>) {
         let begin = self.bytes.len();
         self.bytes.extend_from_slice(record.payload);
-        let Replayed { timestamp, kind, place, first, .. } = *record;
-        self.records.push(Dealt { timestamp, kind, place, first, payload: begin..self.bytes.len() });
+        let Replayed { stamp, kind, place, first, .. } = *record;
+        self.records.push(Dealt { stamp, kind, place, first, payload: begin..self.bytes.len() });
     }
 
     fn is_full(&self) -> bool {

@@ -12,6 +12,7 @@ use crate::recover::Eras;
 use katydid_device::Directory;
 use katydid_kernels::dependences::{Dependences, Place, StreamId};
 use katydid_kernels::lsn::Lsn;
+use katydid_kernels::stamp::CommitStamp;
 use std::collections::VecDeque;
 
 /// What was found of a parallel log.
@@ -41,8 +42,10 @@ pub enum Fate {
 pub struct ParallelRecord {
     /// The stream.
     pub stream: StreamId,
-    /// The record; `txn` is its timestamp, and the payload what was appended.
+    /// The record, whose payload is what was appended, without the dependencies.
     pub record: Record,
+    /// The transaction's place in the order of commits.
+    pub stamp: CommitStamp,
     /// What it depends on that was not durable when it was appended.
     pub depends: Dependences,
     /// Whether it survives.
@@ -75,7 +78,7 @@ pub enum ParallelReadError {
 
 impl ParallelInspection {
     /// All valid records of users: those of one stream in its order, and of the next ones of all streams always the one with the least
-    /// timestamp. `from` is as for [`ParallelLog::replay`](super::ParallelLog::replay); without it, the start of each stream: then, if a
+    /// stamp. `from` is as for [`ParallelLog::replay`](super::ParallelLog::replay); without it, the start of each stream: then, if a
     /// crash has cut a trim short, records that a checkpoint has made needless may be told of wrongly.
     ///
     /// # Errors
@@ -128,12 +131,13 @@ impl ParallelRecords<'_> {
             Some(Ok(read)) => read,
             Some(Err(source)) => return self.errors.push_back(ParallelReadError::Read { stream, source }),
         };
-        match Head::decode(read.prev, &read.payload, streams) {
+        match Head::decode(read.chain, &read.payload, streams) {
             Ok(head) => {
                 let depends = head.dependences();
                 let fate = head.lost(&self.eras).map_or(Fate::Kept, Fate::Dropped);
-                let payload = head.payload.to_vec();
-                *record = Some(ParallelRecord { stream, record: Record { payload, ..read }, depends, fate });
+                let (stamp, payload) = (head.stamp, head.payload.to_vec());
+                let found = Record { payload, ..read };
+                *record = Some(ParallelRecord { stream, record: found, stamp, depends, fate });
             }
             Err(source) => {
                 self.errors.push_back(ParallelReadError::Malformed { stream, at: read.lsn, source })
@@ -149,10 +153,9 @@ impl Iterator for ParallelRecords<'_> {
         if let Some(error) = self.errors.pop_front() {
             return Some(Err(error));
         }
-        let timestamps = self.heads.iter().enumerate();
-        let timestamps =
-            timestamps.filter_map(|(index, next)| next.record.as_ref().map(|next| (next.record.txn, index)));
-        let (_, index) = timestamps.min()?;
+        let heads = self.heads.iter().enumerate();
+        let stamps = heads.filter_map(|(index, next)| Some((next.record.as_ref()?.stamp, index)));
+        let (_, index) = stamps.min()?;
         let record = self.heads[index].record.take();
         self.advance(index);
         record.map(Ok)

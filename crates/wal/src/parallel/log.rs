@@ -23,16 +23,16 @@ use std::sync::Arc;
 /// [`Dependences`] holds. After a crash, exactly those records are replayed of which that can be said.
 ///
 /// ```
-/// use katydid_wal::{Dependences, Durability, Kind, Options, ParallelLog, StreamId};
+/// use katydid_wal::{CommitStamp, Dependences, Durability, Kind, Options, ParallelLog, StreamId};
 /// # use katydid_device::SimDevice;
 /// # let directory = SimDevice::new(1).directory();
 /// let log = ParallelLog::open_in(directory, 2, Options::default())?;
 /// let mut first = log.session(StreamId::new(0))?;
 /// let mut second = log.session(StreamId::new(1))?;
-/// let written = first.append(100, &Dependences::default(), Kind::USER, &[b"x = 1"])?;
+/// let written = first.append(CommitStamp::new(100), &Dependences::default(), Kind::USER, &[b"x = 1"])?;
 /// // This one has read what that one wrote.
 /// let depends = Dependences::from_iter([written]);
-/// let place = second.append(105, &depends, Kind::USER, &[b"y = x"])?;
+/// let place = second.append(CommitStamp::new(105), &depends, Kind::USER, &[b"y = x"])?;
 /// log.wait(place, &depends, Durability::Durable)?;
 /// # log.close()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -40,5 +40,5 @@ pub use katydid_kernels::dependences::{Dependences, Place, StreamId};
 pub use log::ParallelLog;
 pub use opening::STREAMS_MAX;
 pub use replay::{ReplayError, ReplayReport, Replayed};
-pub use session::ParallelSession;
+pub use session::{CommitRecord, ParallelSession};
 pub use while_opening::Replay;

@@ -17,6 +17,7 @@ use crate::reader::RecordRef;
 use katydid_kernels::dependences::{Place, StreamId};
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::Kind;
+use katydid_kernels::stamp::CommitStamp;
 
 /// Bytes read between two reports of progress.
 pub(super) const PROGRESS_BYTES: u64 = 4 << 20;
@@ -32,8 +33,8 @@ pub(super) enum Which {
 /// A record that survived, with everything it depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replayed<'a> {
-    /// The transaction's timestamp.
-    pub timestamp: u64,
+    /// The transaction's place in the order of commits.
+    pub stamp: CommitStamp,
     /// What it is about.
     pub kind: Kind,
     /// Where it ends.
@@ -54,8 +55,8 @@ pub struct ReplayReport {
     pub dropped: u64,
     /// Bytes of the streams that were read.
     pub bytes: u64,
-    /// The greatest timestamp of any record, the dropped ones included; 0 if there is none.
-    pub timestamp_max: u64,
+    /// The greatest stamp of any record, the dropped ones included; zero if there is none.
+    pub stamp_max: CommitStamp,
 }
 
 impl ReplayReport {
@@ -64,7 +65,7 @@ impl ReplayReport {
             records: self.records + other.records,
             dropped: self.dropped + other.dropped,
             bytes: self.bytes + other.bytes,
-            timestamp_max: self.timestamp_max.max(other.timestamp_max),
+            stamp_max: self.stamp_max.max(other.stamp_max),
         }
     }
 }
@@ -146,18 +147,18 @@ impl ParallelLog {
         let mut told = from;
         let eras = &self.eras()[stream.index()];
         while let Some(record) = reader.next_record().map_err(failed)? {
-            let head = Head::decode(record.prev, record.payload, self.streams().len())
+            let head = Head::decode(record.chain, record.payload, self.streams().len())
                 .map_err(|source| ReplayError::Malformed { stream, at: record.lsn, source })?;
             let place = Place { stream, end: record.end };
-            let (RecordRef { txn: timestamp, kind, first, .. }, payload) = (record, head.payload);
-            report.timestamp_max = report.timestamp_max.max(timestamp);
+            let (RecordRef { kind, first, .. }, Head { stamp, payload, .. }) = (record, head);
+            report.stamp_max = report.stamp_max.max(stamp);
             if which == Which::Undecided && head.is_kept_by(stream, eras.at(record.lsn), record.lsn) {
                 // It was dealt out before.
             } else if head.lost(self.eras()).is_some() {
                 report.dropped += 1;
             } else {
                 report.records += 1;
-                if !dealer.add(&Replayed { timestamp, kind, place, first, payload }) {
+                if !dealer.add(&Replayed { stamp, kind, place, first, payload }) {
                     return Ok(report);
                 }
             }

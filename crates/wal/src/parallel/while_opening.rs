@@ -184,17 +184,17 @@ impl<'a, E> Look<'a, E> {
                 }
             }
         };
-        let head = Head::decode(header.prev, payload, self.streams)
+        let head = Head::decode(header.chain, payload, self.streams)
             .map_err(|source| ReplayError::Malformed { stream, at: header.lsn, source })?;
         let report = &mut self.seen.report;
-        report.timestamp_max = report.timestamp_max.max(header.txn);
+        report.stamp_max = report.stamp_max.max(head.stamp);
         if !head.is_kept_by(stream, header.incarnation, header.lsn) {
             self.seen.undecided.get_or_insert(header.lsn);
             return Ok(true);
         }
         report.records += 1;
         Ok(self.dealer.add(&Replayed {
-            timestamp: header.txn,
+            stamp: head.stamp,
             kind: header.kind,
             place: Place { stream, end: header.end() },
             first,

@@ -15,8 +15,8 @@ pub(crate) enum ControlFound {
     Used,
     /// Neither slot is sound.
     Corrupt,
-    /// Of a newer version.
-    Newer,
+    /// Of a version that this program does not read.
+    OtherVersion,
 }
 
 /// What was found of the segments from the start on, by their names.
@@ -43,8 +43,8 @@ pub(crate) enum HeadersFound {
     Corrupt,
     /// Of another log.
     Foreign,
-    /// Of a newer version.
-    Newer,
+    /// Of a version that this program does not read.
+    OtherVersion,
 }
 
 /// What to do about the files.
@@ -67,12 +67,12 @@ pub(crate) enum FilesVerdict {
     /// Refuse.
     ForeignSegment,
     /// Refuse.
-    NewerVersion,
+    OtherVersion,
 }
 
 /// Decides whether the records can be looked at.
 ///
-/// What a newer program wrote is not judged further. A foreign segment is reported before a missing one, since it
+/// What a program of another version wrote is not judged further. A foreign segment is reported before a missing one, since it
 /// tells more: somebody copied files. A missing one is reported before a corrupt one, since restoring files comes
 /// before repairing them.
 pub(crate) fn judge_files(
@@ -80,9 +80,9 @@ pub(crate) fn judge_files(
     segments: SegmentsFound,
     headers: HeadersFound,
 ) -> FilesVerdict {
-    use ControlFound::{Absent, Corrupt, Newer, Unused, Used};
+    use ControlFound::{Absent, Corrupt, OtherVersion, Unused, Used};
     match (control, segments, headers) {
-        (Newer, _, _) => FilesVerdict::NewerVersion,
+        (OtherVersion, _, _) => FilesVerdict::OtherVersion,
         (Corrupt, _, _) => FilesVerdict::CorruptControl,
         (Absent, SegmentsFound::None, _) => FilesVerdict::Create,
         // Segments are made after the control file and never outlive it: somebody removed it.
@@ -90,7 +90,7 @@ pub(crate) fn judge_files(
         (Unused, SegmentsFound::None, _) => FilesVerdict::FinishCreation,
         // The start's segment always exists once the log was used.
         (Used, SegmentsFound::None, _) => FilesVerdict::MissingSegment,
-        (Unused | Used, _, HeadersFound::Newer) => FilesVerdict::NewerVersion,
+        (Unused | Used, _, HeadersFound::OtherVersion) => FilesVerdict::OtherVersion,
         (Unused | Used, _, HeadersFound::Foreign) => FilesVerdict::ForeignSegment,
         // Segments appear in order and go in order: no crash leaves a gap. The control file learns of them afterwards.
         (Unused | Used, SegmentsFound::StartMissing | SegmentsFound::Gap | SegmentsFound::Cut, _) => {
@@ -166,9 +166,9 @@ mod tests {
     /// Rules the table must obey, stated another way than the table is, for every combination.
     #[test]
     fn files_table() {
-        use ControlFound::{Absent, Corrupt, Newer, Unused, Used};
+        use ControlFound::{Absent, Corrupt, OtherVersion, Unused, Used};
         let mut rows = 0;
-        for control in [Absent, Unused, Used, Corrupt, Newer] {
+        for control in [Absent, Unused, Used, Corrupt, OtherVersion] {
             for segments in [
                 SegmentsFound::None,
                 SegmentsFound::StartMissing,
@@ -176,15 +176,20 @@ mod tests {
                 SegmentsFound::Cut,
                 SegmentsFound::Complete,
             ] {
-                for headers in
-                    [HeadersFound::Sound, HeadersFound::Corrupt, HeadersFound::Foreign, HeadersFound::Newer]
-                {
+                for headers in [
+                    HeadersFound::Sound,
+                    HeadersFound::Corrupt,
+                    HeadersFound::Foreign,
+                    HeadersFound::OtherVersion,
+                ] {
                     let verdict = judge_files(control, segments, headers);
                     let none = segments == SegmentsFound::None;
                     let complete = segments == SegmentsFound::Complete;
                     let open = matches!(control, Unused | Used);
-                    let expected = if control == Newer || open && !none && headers == HeadersFound::Newer {
-                        FilesVerdict::NewerVersion
+                    let expected = if control == OtherVersion
+                        || open && !none && headers == HeadersFound::OtherVersion
+                    {
+                        FilesVerdict::OtherVersion
                     } else if control == Corrupt {
                         FilesVerdict::CorruptControl
                     } else if control == Absent {

@@ -43,7 +43,7 @@ use crate::segment::header::{Geometry, name};
 use crate::segment::{SegmentStore, Source};
 use katydid_device::{self as device, Create, Directory, Method, WriteMode};
 use katydid_kernels::lsn::{BLOCK_BYTES, Lsn};
-use katydid_kernels::record::{self, HeaderFields, Kind, Layout, Part};
+use katydid_kernels::record::{self, Chain, HeaderFields, Kind, Layout, Part};
 use scan::Onlooker;
 use std::hash::{BuildHasher, RandomState};
 use std::io::IoSlice;
@@ -121,12 +121,12 @@ pub(crate) fn open(
 pub(crate) fn check_complete(directory: &dyn Directory) -> Result<(), OpenError> {
     let survey = Survey::of(&directory.list()?);
     if !survey.control {
-        return refuse(None, &survey, None);
+        return refuse(directory, None, &survey, None);
     }
     let control = read_control(directory.open_read_only(CONTROL_NAME)?.as_ref())?;
-    let state = control.map_err(unusable_control)?;
+    let state = control.map_err(|fault| unusable_control(directory, fault))?;
     if !state.log.in_nvram() {
-        refuse(Some(&state), &survey, None)?;
+        refuse(directory, Some(&state), &survey, None)?;
         // A file in several directories may have lost its part in one of them.
         for &index in survey.live(Geometry::new(state.segment_bytes).index(state.start)) {
             directory.open_read_only(&name(index))?;
@@ -147,9 +147,9 @@ fn open_control(
 ) -> Result<Control, OpenError> {
     if survey.control {
         let control = Control::open(directory.as_ref())?;
-        return control.map_err(unusable_control);
+        return control.map_err(|fault| unusable_control(directory.as_ref(), fault));
     }
-    refuse(None, survey, None)?;
+    refuse(directory.as_ref(), None, survey, None)?;
     let bytes = if options.log.in_nvram() { options.nvram.bytes } else { options.segment_bytes };
     let mut state = ControlState::new(options.log_id.unwrap_or_else(random_id), options.log, bytes);
     if options.log == LogKind::NvLogging {
@@ -179,7 +179,7 @@ fn open_segments(
         }
         files.push(file);
     }
-    refuse(Some(state), survey, worst)?;
+    refuse(directory.as_ref(), Some(state), survey, worst)?;
     Ok(files)
 }
 
@@ -222,7 +222,7 @@ fn write_restart(store: &SegmentStore, at: Lsn, incarnation: u32) -> Result<(Lsn
         incarnation,
         kind: Kind::RESTART,
         txn: 0,
-        prev: Lsn::ZERO,
+        chain: Chain::NONE,
         durable: at,
         layout: Layout::InLine,
     };

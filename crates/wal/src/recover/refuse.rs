@@ -1,32 +1,33 @@
 //! The verdict about the files, with its evidence gathered and its error made.
 //!
-//! Pure. Used by opening and by inspecting, which therefore refuse alike.
+//! Pure, but for asking the directory how it is called. Used by opening and by inspecting, which therefore refuse alike.
 
 use super::decide::{ControlFound, FilesVerdict, HeadersFound, SegmentsFound, judge_files};
 use super::survey::{Health, Survey};
-use crate::control::{CONTROL_NAME, ControlState, FORMAT_VERSION};
+use crate::control::{CONTROL_NAME, ControlState};
 use crate::error::OpenError;
 use crate::nvram::REGION_NAME;
 use crate::seal::SealFault;
 use crate::segment::header::{Geometry, name};
+use katydid_device::Directory;
 
-/// The error for a control file without a sound slot, or of a newer version.
-pub(crate) fn unusable_control(fault: SealFault) -> OpenError {
-    let file = CONTROL_NAME.to_owned();
+/// The error for the directory's control file if it has no sound slot, or is of another version.
+pub(crate) fn unusable_control(directory: &dyn Directory, fault: SealFault) -> OpenError {
     let (control, found) = match fault {
-        SealFault::Newer(version) => (ControlFound::Newer, version),
+        SealFault::OtherVersion(version) => (ControlFound::OtherVersion, version),
         SealFault::Blank | SealFault::Broken => (ControlFound::Corrupt, 0),
     };
     // Whatever the segments are.
     match judge_files(control, SegmentsFound::Complete, HeadersFound::Sound) {
-        FilesVerdict::NewerVersion => OpenError::NewerVersion { file, found, supported: FORMAT_VERSION },
-        _ => OpenError::CorruptControl { file, reason: "neither slot is sound" },
+        FilesVerdict::OtherVersion => OpenError::other_version(directory, CONTROL_NAME, found),
+        _ => OpenError::CorruptControl { file: CONTROL_NAME.to_owned(), reason: "neither slot is sound" },
     }
 }
 
 /// Refuses files that are no log, or no log of ours. `control` is what the control file says, if there is one; `worst`
 /// the worst of the segments from the start on, as far as it is known.
 pub(crate) fn refuse(
+    directory: &dyn Directory,
     control: Option<&ControlState>,
     survey: &Survey,
     worst: Option<(u64, Health)>,
@@ -63,9 +64,9 @@ pub(crate) fn refuse(
             let (file, from) = missing.unwrap_or_default();
             Err(OpenError::MissingSegment { file, from })
         }
-        FilesVerdict::CorruptSegment | FilesVerdict::ForeignSegment | FilesVerdict::NewerVersion => {
+        FilesVerdict::CorruptSegment | FilesVerdict::ForeignSegment | FilesVerdict::OtherVersion => {
             let log_id = control.map_or(0, |state| state.log_id);
-            worst.and_then(|(index, health)| health.refusal(index, log_id)).map_or(Ok(()), Err)
+            worst.and_then(|(index, health)| health.refusal(directory, index, log_id)).map_or(Ok(()), Err)
         }
     }
 }

@@ -3,12 +3,12 @@
 //! One thread; reads only. Used by opening and by inspecting.
 
 use super::decide::{HeadersFound, SegmentsFound};
-use crate::control::{CONTROL_NAME, CONTROL_NEW_NAME, FORMAT_VERSION};
+use crate::control::{CONTROL_NAME, CONTROL_NEW_NAME};
 use crate::error::OpenError;
 use crate::nvram::REGION_NAME;
 use crate::seal::{SEALED_BYTES, SealFault};
 use crate::segment::header::{Geometry, SegmentHeader, UNFINISHED_NAME, index_of_name, name};
-use katydid_device::{self as device, File};
+use katydid_device::{self as device, Directory, File};
 
 /// The files of a log by their names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -79,7 +79,7 @@ pub(crate) enum Health {
     Sound(SegmentHeader),
     Corrupt(&'static str),
     Foreign(u128),
-    Newer(u32),
+    OtherVersion(u32),
 }
 
 impl Health {
@@ -88,7 +88,7 @@ impl Health {
             Health::Sound(_) => HeadersFound::Sound,
             Health::Corrupt(_) => HeadersFound::Corrupt,
             Health::Foreign(_) => HeadersFound::Foreign,
-            Health::Newer(_) => HeadersFound::Newer,
+            Health::OtherVersion(_) => HeadersFound::OtherVersion,
         }
     }
 
@@ -98,7 +98,7 @@ impl Health {
             Health::Sound(_) => 0,
             Health::Corrupt(_) => 1,
             Health::Foreign(_) => 2,
-            Health::Newer(_) => 3,
+            Health::OtherVersion(_) => 3,
         }
     }
 
@@ -108,13 +108,13 @@ impl Health {
     }
 
     /// The error that opening reports for the segment of this index; `None` if it is sound.
-    pub(crate) fn refusal(self, index: u64, log_id: u128) -> Option<OpenError> {
+    pub(crate) fn refusal(self, directory: &dyn Directory, index: u64, log_id: u128) -> Option<OpenError> {
         let file = name(index);
         match self {
             Health::Sound(_) => None,
             Health::Corrupt(reason) => Some(OpenError::CorruptSegment { file, reason }),
             Health::Foreign(found) => Some(OpenError::ForeignSegment { file, expected: log_id, found }),
-            Health::Newer(found) => Some(OpenError::NewerVersion { file, found, supported: FORMAT_VERSION }),
+            Health::OtherVersion(found) => Some(OpenError::other_version(directory, &file, found)),
         }
     }
 }
@@ -131,7 +131,7 @@ pub(crate) fn examine(
     let length = file.len()?;
     Ok(match SegmentHeader::decode(&block) {
         _ if got < SEALED_BYTES => Health::Corrupt("it is too short for a header"),
-        Err(SealFault::Newer(version)) => Health::Newer(version),
+        Err(SealFault::OtherVersion(version)) => Health::OtherVersion(version),
         Err(SealFault::Blank | SealFault::Broken) => Health::Corrupt("its header is damaged"),
         Ok(header) if header.log_id != log_id => Health::Foreign(header.log_id),
         Ok(header) if header.segment_bytes != geometry.segment_bytes() => {

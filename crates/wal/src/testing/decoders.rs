@@ -2,7 +2,7 @@
 //!
 //! Used by the fuzzer and by `tests/decoders.rs`. Sums are mended here after a mutation, since nothing gets far without.
 
-use crate::control::{CONTROL_NAME, ControlState};
+use crate::control::{CONTROL_NAME, ControlState, FORMAT_VERSION};
 use crate::inspect::inspect;
 use crate::options::Options;
 use crate::parallel::decoders as parallel;
@@ -13,8 +13,9 @@ use katydid_device::{Create, Directory, MemoryDirectory, Method, WriteMode};
 use katydid_kernels::checksum::{Sum, read_u32, read_u64};
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::{
-    self, HEADER_BYTES, HeaderFields, Kind, Layout, Link, PHYSICAL_BYTES_MAX, split,
+    self, Chain, HEADER_BYTES, HeaderFields, Kind, Layout, Link, PHYSICAL_BYTES_MAX, split,
 };
+use katydid_kernels::stamp::CommitStamp;
 use std::io::IoSlice;
 use std::sync::Arc;
 
@@ -56,14 +57,14 @@ fn records(from: Lsn, count: usize) -> Vec<u8> {
     for number in 0..count {
         let kind = if number == 0 { Kind::RESTART } else { Kind::USER };
         let durable = from.plus(bytes.len() as u64 / 2);
-        let fields = HeaderFields {
-            incarnation: 1,
-            kind,
-            txn: number as u64,
-            prev: from,
-            durable,
-            layout: Layout::InLine,
+        // A record of `number` has bytes for that many dependencies at least.
+        let stamp = CommitStamp::new(number as u64);
+        let chain = match number % 3 {
+            2 => Chain::Commit { stamp, dependencies: number as u16 / 2 },
+            _ => Chain::Previous(from),
         };
+        let fields =
+            HeaderFields { incarnation: 1, kind, txn: number as u64, chain, durable, layout: Layout::InLine };
         let payload = vec![number as u8; number * 13];
         let slices = [&payload[..]];
         let mut previous = Lsn::ZERO;
@@ -110,7 +111,7 @@ fn sealed(input: &[u8], magic: &[u8; 8]) -> Box<Block> {
     let mut block = Box::new([0; SEALED_BYTES]);
     let used = input.len().min(SEALED_BYTES);
     block[..used].copy_from_slice(&input[..used]);
-    seal(&mut block, magic, 1);
+    seal(&mut block, magic, FORMAT_VERSION);
     block
 }
 

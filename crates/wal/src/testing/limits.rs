@@ -4,7 +4,9 @@
 
 use super::rate::{Tally, batch, on_threads};
 use katydid_kernels::lsn::Lsn;
-use katydid_kernels::record::{HEADER_BYTES, HeaderFields, Kind, Layout, Part, padded_len, prepare_header};
+use katydid_kernels::record::{
+    Chain, HEADER_BYTES, HeaderFields, Kind, Layout, Part, padded_len, prepare_header,
+};
 use katydid_kernels::ring::Ring;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,7 +70,7 @@ fn put(ring: &Ring, payload: &[u8], reserve: impl FnOnce(u64) -> Lsn) {
         incarnation: 1,
         kind: Kind::USER,
         txn: 1,
-        prev: Lsn::ZERO,
+        chain: Chain::NONE,
         durable,
         layout: Layout::InLine,
     };

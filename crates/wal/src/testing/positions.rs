@@ -20,7 +20,8 @@ use katydid_kernels::lsn::Lsn;
 /// If `start` is no multiple of 8, or above [`Lsn::LIMIT`].
 pub fn begin_at(directory: &dyn Directory, start: Lsn) -> Result<(), OpenError> {
     assert!(start.get().is_multiple_of(8) && start <= Lsn::LIMIT, "a log cannot begin at {start}");
-    let before = read(directory.open_read_only(CONTROL_NAME)?.as_ref())?.map_err(unusable_control)?;
+    let before = read(directory.open_read_only(CONTROL_NAME)?.as_ref())?
+        .map_err(|fault| unusable_control(directory, fault))?;
     for name in directory.list()? {
         if index_of_name(&name).is_some() {
             directory.remove(&name)?;

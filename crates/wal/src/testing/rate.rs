@@ -2,7 +2,9 @@
 
 use crate::options::Options;
 use katydid_kernels::lsn::Lsn;
-use katydid_kernels::record::{HEADER_BYTES, HeaderFields, Kind, Layout, Part, padded_len, prepare_header};
+use katydid_kernels::record::{
+    Chain, HEADER_BYTES, HeaderFields, Kind, Layout, Part, padded_len, prepare_header,
+};
 use katydid_kernels::rig::Rig;
 use katydid_kernels::ring::Ring;
 use katydid_kernels::sizes::Sizes;
@@ -192,7 +194,7 @@ pub fn alone(ring_bytes: usize, threads: usize, record: usize, times: u64) -> Al
             incarnation: 1,
             kind: Kind::USER,
             txn: 1,
-            prev: Lsn::ZERO,
+            chain: Chain::NONE,
             durable: Lsn::ZERO,
             layout: Layout::InLine,
         };

@@ -5,8 +5,8 @@ use crate::held::{Opening, Whose, enlist};
 use crate::{append, is_fine, make_durable, number, options};
 use katydid_device::{Directory, MemoryDirectory};
 use katydid_wal::{
-    Append, AppendClass, Background, Dependences, Durability, Error, Kind, Log, LogKind, ParallelLog,
-    StreamId,
+    Append, AppendClass, Background, CommitStamp, Dependences, Durability, Error, Kind, Log, LogKind,
+    ParallelLog, StreamId,
 };
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -224,7 +224,7 @@ fn of_parallel() -> Subject<ParallelLog> {
         let mut depends = Dependences::default();
         for timestamp in 0..count {
             let mut session = log.session(StreamId::new((timestamp % 2) as u16))?;
-            let place = session.append(timestamp, &depends, Kind::USER, &[&[9; 1000]])?;
+            let place = session.append(CommitStamp::new(timestamp), &depends, Kind::USER, &[&[9; 1000]])?;
             log.wait(place, &depends, Durability::Durable)?;
             depends = Dependences::from_iter([place]);
         }
@@ -249,7 +249,7 @@ fn of_parallel() -> Subject<ParallelLog> {
             ("append and wait", |log| commit(log, 4)),
             ("sync", |log| {
                 log.session(StreamId::new(1))?.append(
-                    100,
+                    CommitStamp::new(100),
                     &Dependences::default(),
                     Kind::USER,
                     &[&[8; 5000]],

@@ -3,7 +3,8 @@
 use crate::{depends, options, replayed, stream};
 use katydid_device::SimDevice;
 use katydid_wal::{
-    Dependences, Durability, InserterKind, Kind, ParallelCompletions, ParallelLog, Place, SyncKind,
+    CommitStamp, Dependences, Durability, InserterKind, Kind, ParallelCompletions, ParallelLog, Place,
+    SyncKind,
 };
 use std::future::Future;
 use std::pin::pin;
@@ -21,7 +22,9 @@ fn what_was_appended_to_several_streams_is_replayed_once_each() {
             let mut session = log.session(stream(number as usize % usize::from(streams))).expect("session");
             let payload = vec![number as u8; (number * 13) as usize % 5000];
             let (left, right) = payload.split_at(payload.len() / 2);
-            let place = session.append(1000 - number, &before, Kind::USER, &[left, right]).expect("append");
+            let place = session
+                .append(CommitStamp::new(1000 - number), &before, Kind::USER, &[left, right])
+                .expect("append");
             before.join(place);
             expected.push((1000 - number, payload));
         }
@@ -48,7 +51,7 @@ fn nobody_is_told_before_the_streams_it_depends_on() {
         let log = ParallelLog::open_in(device.directory(), 3, options).expect("open");
         let mut sessions: Vec<_> = (0..3).map(|index| log.session(stream(index)).expect("session")).collect();
         let mut append = |index: usize, set: &Dependences| -> Place {
-            sessions[index].append(1, set, Kind::USER, &[b"payload"]).expect("append")
+            sessions[index].append(CommitStamp::new(1), set, Kind::USER, &[b"payload"]).expect("append")
         };
         let first = append(0, &Dependences::default());
         let second = append(1, &depends(&[first]));
@@ -92,7 +95,8 @@ fn draining_waits_for_every_level_and_stream_by_itself() {
         [Durability::Durable, Durability::Written, Durability::Buffered].into_iter().enumerate()
     {
         for session in &mut sessions {
-            let place = session.append(7, &before, Kind::USER, &[b"payload"]).expect("append");
+            let place =
+                session.append(CommitStamp::new(7), &before, Kind::USER, &[b"payload"]).expect("append");
             queue.push(place, &before, level, number);
             before.join(place);
         }

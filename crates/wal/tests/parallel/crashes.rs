@@ -10,9 +10,9 @@ use fastrand::Rng;
 use katydid_device::testing::seed;
 use katydid_device::{Cause, SimDevice};
 use katydid_wal::{
-    AppendError, Background, Dependences, Durability, Error, Fate, InserterKind, Kind, Lsn, OpenError,
-    Options, ParallelCompletions, ParallelLog, ParallelSession, Place, ReadError, ReplayError, SyncKind,
-    inspect_parallel,
+    AppendError, Background, CommitStamp, Dependences, Durability, Error, Fate, InserterKind, Kind, Lsn,
+    OpenError, Options, ParallelCompletions, ParallelLog, ParallelSession, Place, ReadError, ReplayError,
+    SyncKind, inspect_parallel,
 };
 use std::collections::BTreeSet;
 
@@ -113,7 +113,8 @@ fn present(log: &ParallelLog, from: &[Lsn]) -> Option<BTreeSet<usize>> {
                 Ok(record) => record,
                 Err(error) => return crashed(Err(error.into())),
             };
-            assert!(found.insert(record.txn as usize - 1), "twice");
+            let stamp = record.chain.stamp().expect("records of a parallel log are stamped");
+            assert!(found.insert(stamp.get() as usize - 1), "twice");
         }
     }
     Some(found)
@@ -250,7 +251,8 @@ fn append(
     let payload: Vec<u8> = (0..size).map(|at| (at * 7 + index) as u8).collect();
     let session = random.usize(..sessions.len());
     let timestamp = index as u64 + 1;
-    let place = match sessions[session].append(timestamp, &depends, Kind::USER, &[&payload]) {
+    let place = match sessions[session].append(CommitStamp::new(timestamp), &depends, Kind::USER, &[&payload])
+    {
         Ok(place) => place,
         Err(AppendError::Poisoned { cause }) if is_crash(&cause) => return None,
         Err(error) => panic!("{error}"),
@@ -288,7 +290,7 @@ fn look(device: &SimDevice, model: &Model) -> Option<BTreeSet<usize>> {
     for record in found.records(model.cut.as_deref()).expect("records") {
         let record = record.expect("record");
         if record.fate == Fate::Kept {
-            kept.insert(record.record.txn as usize - 1);
+            kept.insert(record.stamp.get() as usize - 1);
         }
     }
     Some(kept)

@@ -5,8 +5,8 @@ use fastrand::Rng;
 use katydid_device::testing::seed;
 use katydid_device::{Cause, Fault, SimDevice, Verb};
 use katydid_wal::{
-    AppendError, Dependences, Durability, Error, InserterKind, Kind, OpenError, Options, ParallelCompletions,
-    ParallelLog, Place, ReplayError, SyncKind,
+    AppendError, CommitStamp, Dependences, Durability, Error, InserterKind, Kind, OpenError, Options,
+    ParallelCompletions, ParallelLog, Place, ReplayError, SyncKind,
 };
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -38,15 +38,18 @@ fn a_failure_of_one_stream_is_the_first_cause_everywhere() {
             let mut sessions: Vec<_> =
                 (0..3).map(|index| log.session(stream(index)).expect("session")).collect();
             let none = Dependences::default();
-            let kept = sessions[0].append(1, &none, Kind::USER, &[b"kept"]).expect("append");
+            let kept =
+                sessions[0].append(CommitStamp::new(1), &none, Kind::USER, &[b"kept"]).expect("append");
             log.wait(kept, &none, Durability::Durable).expect("wait");
             device.fail_when(|verb, path, _| {
                 let is_write = matches!(verb, Verb::Write | Verb::Sync);
                 (is_write && path.starts_with("stream-001/log.0")).then_some(Fault::Io)
             });
-            let lost = sessions[1].append(2, &none, Kind::USER, &[b"lost"]).expect("append");
+            let lost =
+                sessions[1].append(CommitStamp::new(2), &none, Kind::USER, &[b"lost"]).expect("append");
             let set = depends(&[lost]);
-            let dependent = sessions[2].append(3, &set, Kind::USER, &[b"dependent"]).expect("append");
+            let dependent =
+                sessions[2].append(CommitStamp::new(3), &set, Kind::USER, &[b"dependent"]).expect("append");
             let mut queue = ParallelCompletions::new(&log);
             let future = log.wait_async(dependent, &set, Durability::Durable);
             queue.push(dependent, &set, Durability::Durable, ());
@@ -61,7 +64,7 @@ fn a_failure_of_one_stream_is_the_first_cause_everywhere() {
             assert_eq!(cause(settled), told);
             assert_eq!(cause(Err(log.poisoned().expect("poisoned"))), told);
             // A stream that is sound itself acknowledges nothing any more.
-            match sessions[0].append(4, &none, Kind::USER, &[b"late"]) {
+            match sessions[0].append(CommitStamp::new(4), &none, Kind::USER, &[b"late"]) {
                 Ok(late) => assert_eq!(cause(log.wait(late, &none, Durability::Durable)), told),
                 Err(AppendError::Poisoned { cause }) => assert_eq!(first(&cause), told),
                 Err(error) => panic!("{error}"),
@@ -82,7 +85,9 @@ fn what_cannot_be_read_ends_the_replay_and_judges_nothing() {
     let log = ParallelLog::open_in(device.directory(), 2, options.clone()).expect("open");
     for index in 0..2 {
         let mut session = log.session(stream(index)).expect("session");
-        session.append(1, &Dependences::default(), Kind::USER, &[&[1; 100]]).expect("append");
+        session
+            .append(CommitStamp::new(1), &Dependences::default(), Kind::USER, &[&[1; 100]])
+            .expect("append");
     }
     log.close().expect("close");
     let log = ParallelLog::open_in(device.directory(), 2, options).expect("open");
@@ -151,7 +156,7 @@ fn threads_whose_machine_crashes_leave_nothing_without_what_it_read() {
         kept += there.len();
         let starts: Vec<_> = log.streams().iter().map(katydid_wal::Log::start).collect();
         let report = log.replay(&starts, &|_| Ok::<(), ()>(()), &|_| {}).expect("replay");
-        assert!(report.timestamp_max == most && most >= there.last().copied().unwrap_or(0));
+        assert!(report.stamp_max.get() == most && most >= there.last().copied().unwrap_or(0));
         dropped += report.dropped;
     }
     println!("{kept} kept, {dropped} dropped");
@@ -181,7 +186,9 @@ fn run(
             set.retain(|place| !log.is_durable(place));
             last.place.into_iter().filter(|place| !log.is_durable(*place)).for_each(|place| set.join(place));
             let payload = [&last.timestamp.to_le_bytes()[..], &timestamp.to_le_bytes()[..0]];
-            let Ok(place) = session.append(timestamp, &set, Kind::USER, &payload) else { return };
+            let Ok(place) = session.append(CommitStamp::new(timestamp), &set, Kind::USER, &payload) else {
+                return;
+            };
             *last = Last { timestamp, place: Some(place), depends: set.clone() };
             (place, set)
         };

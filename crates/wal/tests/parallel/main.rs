@@ -65,7 +65,7 @@ pub fn replayed_from(
 ) -> Option<(Found, u64)> {
     let found = Mutex::new(Vec::new());
     let visit = |record: Replayed<'_>| -> Result<(), ()> {
-        found.lock().expect("no panic").push((record.timestamp, record.payload.to_vec()));
+        found.lock().expect("no panic").push((record.stamp.get(), record.payload.to_vec()));
         Ok(())
     };
     let report = match log.replay(from, &visit, &|_| {}) {
@@ -76,7 +76,7 @@ pub fn replayed_from(
     let mut found = found.into_inner().expect("no panic");
     assert_eq!(found.len() as u64, report.records);
     found.sort();
-    Some((found, report.timestamp_max))
+    Some((found, report.stamp_max.get()))
 }
 
 /// What a replay comes to.
@@ -91,7 +91,7 @@ pub fn opened_replaying(
 ) -> Result<(ParallelLog, Outcome), OpenError> {
     let found = Mutex::new(Vec::new());
     let visit = |batch: &Batch| {
-        let records = batch.iter().map(|record| (record.timestamp, record.payload.to_vec()));
+        let records = batch.iter().map(|record| (record.stamp.get(), record.payload.to_vec()));
         found.lock().expect("no panic").extend(records);
         Ok(())
     };
@@ -110,7 +110,7 @@ pub fn opened_replaying(
         assert_eq!(found.len() as u64, report.records);
         assert_eq!(told.into_inner().expect("no panic").0, report.bytes, "all that was read is told");
         found.sort();
-        (found, report.timestamp_max)
+        (found, report.stamp_max.get())
     });
     Ok((log, outcome))
 }

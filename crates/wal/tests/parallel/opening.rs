@@ -3,7 +3,8 @@
 use crate::{options, replayed, stream};
 use katydid_device::{Cause, Create, Directory, MemoryDirectory, Method, SimDevice, WriteMode};
 use katydid_wal::{
-    Dependences, InserterKind, Kind, OpenError, Options, ParallelLog, STREAMS_MAX, SyncKind, inspect_parallel,
+    CommitStamp, Dependences, InserterKind, Kind, OpenError, Options, ParallelLog, STREAMS_MAX, SyncKind,
+    inspect_parallel,
 };
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -21,7 +22,9 @@ fn three() -> Arc<dyn Directory> {
     let log = ParallelLog::open_in(directory.clone(), 3, marks()).expect("open");
     for index in 0..3 {
         let mut session = log.session(stream(index)).expect("session");
-        session.append(index as u64 + 1, &Dependences::default(), Kind::USER, &[b"record"]).expect("append");
+        session
+            .append(CommitStamp::new(index as u64 + 1), &Dependences::default(), Kind::USER, &[b"record"])
+            .expect("append");
     }
     log.close().expect("close");
     directory
@@ -116,7 +119,9 @@ fn damage_in_one_stream_is_reported_with_its_name() {
     for life in 0..2 {
         let log = ParallelLog::open_in(device.directory(), 2, marks()).expect("open");
         let mut session = log.session(stream(1)).expect("session");
-        session.append(life + 1, &Dependences::default(), Kind::USER, &[&[7; 500]]).expect("append");
+        session
+            .append(CommitStamp::new(life + 1), &Dependences::default(), Kind::USER, &[&[7; 500]])
+            .expect("append");
         log.close().expect("close");
     }
     assert!(device.corrupt("stream-001/log.0000000000000000", 4096 + 48 + 60, 1));
@@ -175,7 +180,9 @@ fn creation_is_finished_wherever_it_was_interrupted() {
             assert!(!created || streams == 3, "it was whole");
             let log = open(&device, streams).expect("open");
             let mut session = log.session(stream(1)).expect("session");
-            session.append(1, &Dependences::default(), Kind::USER, &[b"record"]).expect("append");
+            session
+                .append(CommitStamp::new(1), &Dependences::default(), Kind::USER, &[b"record"])
+                .expect("append");
             log.close().expect("close");
             assert_eq!(replayed(&open(&device, streams).expect("open")).0, [(1, b"record".to_vec())]);
         }

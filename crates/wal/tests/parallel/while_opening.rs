@@ -4,8 +4,8 @@
 use crate::{depends, opened_replaying, options, replayed, stream};
 use katydid_device::{SimDevice, Watch};
 use katydid_wal::{
-    Background, Batch, Dependences, Durability, InserterKind, Kind, Lsn, OpenError, Options, ParallelLog,
-    Place, ReadError, Replay, ReplayError, SyncKind,
+    Background, Batch, CommitStamp, Dependences, Durability, InserterKind, Kind, Lsn, OpenError, Options,
+    ParallelLog, Place, ReadError, Replay, ReplayError, SyncKind,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,9 @@ fn filled(device: &SimDevice) -> Vec<Place> {
             _ => Dependences::default(),
         };
         let payload = vec![number as u8; if number % 70 == 69 { 9000 } else { 40 + number as usize % 400 }];
-        places.push(session.append(number + 1, &set, Kind::USER, &[&payload]).expect("append"));
+        places.push(
+            session.append(CommitStamp::new(number + 1), &set, Kind::USER, &[&payload]).expect("append"),
+        );
         if number % 50 == 49 {
             log.wait(places[number as usize], &set, Durability::Durable).expect("wait");
         }

@@ -54,10 +54,17 @@ pub const LIST: &[Mutant] = &[
         tests: CONTROL,
     },
     Mutant {
-        name: "a slot of a newer version is overruled by the other",
+        name: "a log of an older version is read",
+        file: "crates/wal/src/seal.rs",
+        old: "version if version != supported =>",
+        new: "version if version > supported =>",
+        tests: RECOVER,
+    },
+    Mutant {
+        name: "a slot of another version is overruled by the other",
         file: "crates/wal/src/control.rs",
-        old: "[Err(SealFault::Newer(version)), _] | [_, Err(SealFault::Newer(version))] => {",
-        new: "[Err(SealFault::Newer(version)), _] => {",
+        old: "[Err(SealFault::OtherVersion(version)), _] | [_, Err(SealFault::OtherVersion(version))] => {",
+        new: "[Err(SealFault::OtherVersion(version)), _] => {",
         tests: CONTROL,
     },
     Mutant {
@@ -112,15 +119,15 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "audit-8: a record says in 32 bits where it lies",
         file: "crates/kernels/src/record.rs",
-        old: ".zip([front, lsn.get(), what, txn, prev, durable]);",
-        new: ".zip([front, u64::from(lsn.get() as u32), what, txn, prev, durable]);",
+        old: ".zip([front, lsn.get(), what, txn, chain, durable]);",
+        new: ".zip([front, u64::from(lsn.get() as u32), what, txn, chain, durable]);",
         tests: FAR_LOGS,
     },
     Mutant {
         name: "audit-8: the record before is read back in 32 bits",
         file: "crates/kernels/src/record.rs",
-        old: "prev: Lsn::new(read_u64(head, 32)),",
-        new: "prev: Lsn::new(u64::from(read_u32(head, 32))),",
+        old: "(false, 0) => Some(Chain::Previous(Lsn::new(word))),",
+        new: "(false, 0) => Some(Chain::Previous(Lsn::new(u64::from(word as u32)))),",
         tests: FAR_LOGS,
     },
     Mutant {

@@ -47,6 +47,13 @@ pub const LIST: &[Mutant] = &[
         tests: PARALLEL,
     },
     Mutant {
+        name: "a record's header counts no dependencies",
+        file: "crates/wal/src/parallel/session.rs",
+        old: "dependencies: dependencies as u16 };",
+        new: "dependencies: dependencies as u16 / u16::MAX };",
+        tests: PARALLEL,
+    },
+    Mutant {
         name: "a commit waits for its own place only",
         file: "crates/wal/src/parallel/log.rs",
         old: "        for place in std::iter::once(place).chain(depends.iter()) {\n            self.stream(place.stream).wait(",

@@ -129,8 +129,8 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "memory: the clock goes on from the checkpoint, whatever is in the log",
         file: "crates/engine/src/memory/recovery.rs",
-        old: "manifest.as_ref().map_or(0, |manifest| manifest.greatest).max(report.timestamp_max);",
-        new: "manifest.as_ref().map_or(0, |manifest| manifest.greatest.max(report.timestamp_max / u64::MAX));",
+        old: "manifest.as_ref().map_or(0, |manifest| manifest.greatest).max(report.stamp_max.get());",
+        new: "manifest.as_ref().map_or(0, |manifest| manifest.greatest.max(report.stamp_max.get() / u64::MAX));",
         tests: MEMORY,
     },
     Mutant {

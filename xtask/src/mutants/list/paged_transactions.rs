@@ -87,15 +87,15 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "order: a change is not put above the commits whose keys it replaces",
         file: "crates/engine/src/paged/writer.rs",
-        old: "after: after.max(self.after),",
-        new: "after,",
+        old: "depends_on(after.max(self.after));",
+        new: "depends_on(after);",
         tests: ORDER,
     },
     Mutant {
         name: "order: a commit is not put above those it depends on",
         file: "crates/engine/src/paged/rollback.rs",
-        old: "after: writer.after(),",
-        new: "after: Lsn::ZERO,",
+        old: "append.depends_on(writer.after())",
+        new: "append.depends_on(Lsn::ZERO)",
         tests: ORDER,
     },
     Mutant {

@@ -21,11 +21,11 @@ use crate::ids::TxnId;
 use crate::paged::change::{ChangeKind, decode_chain_free};
 use crate::paged::log_record::{
     ActiveEntry, CHECKPOINT_ACTIVE, CHECKPOINT_BEGIN, CHECKPOINT_END, CHECKPOINT_PAGES, COMMIT, COMPENSATION,
-    END, Malformed, State, decode_active, decode_chains, decode_checkpoint_end, decode_pages,
+    END, Malformed, State, decode_active, decode_chains, decode_checkpoint_end, decode_pages, previous,
 };
 use crate::paged::page::PageId;
 use crate::paged::writer::{MARK_BYTES, mark};
-use crate::{Lsn, Phase};
+use crate::{Chain, Lsn, Phase};
 use katydid_wal::{Log, RecordRef};
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -87,9 +87,11 @@ pub(crate) struct Checkpoint {
     pub(crate) redo_from: Lsn,
 }
 
-/// The failure of a record that says nothing sensible.
-pub(crate) fn malformed(lsn: Lsn, malformed: Malformed) -> Error {
-    Error::Corrupt { place: format!("log record at {lsn}"), page: None, finding: malformed.0.to_owned() }
+impl Malformed {
+    /// The error, of the record at `lsn`.
+    pub(crate) fn at(self, lsn: Lsn) -> Error {
+        Error::Corrupt { place: format!("log record at {lsn}"), page: None, finding: self.0.to_owned() }
+    }
 }
 
 /// Reads the checkpoint that begins at `begin`; zero: there is none, everything is in the log.
@@ -103,12 +105,12 @@ pub(crate) fn read_checkpoint(log: &Log, begin: Lsn, progress: &Progress) -> Res
     let mut reader = log.reader(begin)?;
     while let Some(record) = reader.next_record()? {
         walk.at(record.lsn);
-        if record.prev != begin {
+        if record.chain != Chain::Previous(begin) {
             continue;
         }
         match record.kind.get() {
             CHECKPOINT_PAGES => {
-                let pages = decode_pages(record.payload).map_err(|fault| malformed(record.lsn, fault))?;
+                let pages = decode_pages(record.payload).map_err(|fault: Malformed| fault.at(record.lsn))?;
                 for (page, lsn) in pages {
                     checkpoint.redo_from = checkpoint.redo_from.min(lsn);
                     let known = checkpoint.dirty.entry(page).or_insert(lsn);
@@ -145,7 +147,8 @@ impl Analysis {
 
     /// Takes a record into account; all from the begin record on, in order.
     pub(crate) fn see(&mut self, record: &RecordRef<'_>) -> Result<()> {
-        let failed = |fault| malformed(record.lsn, fault);
+        let failed = |fault: Malformed| fault.at(record.lsn);
+        let previous = previous(record.chain).map_err(failed)?;
         match record.kind.get() {
             kind if ChangeKind::decode(kind) == Some(ChangeKind::ChainFree) => {
                 self.enter(record);
@@ -173,7 +176,7 @@ impl Analysis {
                 Ok(())
             }
             CHECKPOINT_BEGIN | CHECKPOINT_PAGES => Ok(()),
-            CHECKPOINT_ACTIVE | CHECKPOINT_END if record.prev != self.begin || self.complete => Ok(()),
+            CHECKPOINT_ACTIVE | CHECKPOINT_END if previous != self.begin || self.complete => Ok(()),
             CHECKPOINT_ACTIVE => {
                 for captured in decode_active(record.payload).map_err(failed)? {
                     self.merge(captured);

@@ -2,7 +2,7 @@
 //! transactions are committed and which of their chains are still to be freed, each of them once.
 
 use super::analysis::Analysis;
-use crate::Lsn;
+use crate::error::Error;
 use crate::ids::TxnId;
 use crate::paged::change::{ChangeKind, encode_chain_free};
 use crate::paged::log_record::{
@@ -10,6 +10,7 @@ use crate::paged::log_record::{
     encode_active, encode_chains, encode_checkpoint_end,
 };
 use crate::paged::page::PageId;
+use crate::{Chain, CommitStamp, Lsn};
 use katydid_wal::{Kind, RecordRef};
 
 const TXN: u64 = 7;
@@ -32,7 +33,9 @@ impl Seen {
     fn record(&mut self, kind: u8, txn: u64, prev: Lsn, payload: &[u8]) -> Lsn {
         let lsn = self.next;
         self.next = Lsn::new(lsn.get() + 64);
-        let record = RecordRef { lsn, first: lsn, end: self.next, kind: Kind::new(kind), txn, prev, payload };
+        let chain = Chain::Previous(prev);
+        let record =
+            RecordRef { lsn, first: lsn, end: self.next, kind: Kind::new(kind), txn, chain, payload };
         self.analysis.see(&record).expect("a well-formed record");
         lsn
     }
@@ -150,4 +153,14 @@ fn a_transaction_captured_as_active_that_writes_on_stays_active() {
     seen.captured(State::Active, FIRST, &[]);
     seen.complete();
     assert_eq!(seen.unfinished(), Some((State::Active, written, vec![])));
+}
+
+#[test]
+fn a_record_with_a_commit_stamp_is_refused() {
+    let chain = Chain::Commit { stamp: CommitStamp::new(8), dependencies: 0 };
+    let (lsn, kind) = (BEGIN, Kind::new(COMMIT));
+    let record =
+        RecordRef { lsn, first: lsn, end: Lsn::new(BEGIN.get() + 64), kind, txn: TXN, chain, payload: &[] };
+    let refused = Analysis::new(BEGIN).see(&record);
+    assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
 }

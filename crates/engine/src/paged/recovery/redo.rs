@@ -12,7 +12,7 @@
 //! A page that cannot be read fails recovery: it names itself, and nothing was appended.
 
 use super::Progress;
-use super::analysis::{Analysis, ByNumber, Checkpoint, malformed};
+use super::analysis::{Analysis, ByNumber, Checkpoint};
 use crate::Phase;
 use crate::error::{Error, Result};
 use crate::paged::change::{ChangeKind, Place, pages_of, redo_at};
@@ -166,7 +166,7 @@ impl Dealer<'_> {
     }
 
     fn deal(&mut self, record: &RecordRef<'_>) -> Result<()> {
-        let failed = |fault| malformed(record.lsn, fault);
+        let failed = |fault: Malformed| fault.at(record.lsn);
         let (kind, payload) = match record.kind.get() {
             COMPENSATION => {
                 let (_, kind, payload) = decode_compensation(record.payload).map_err(failed)?;

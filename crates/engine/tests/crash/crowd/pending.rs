@@ -84,7 +84,13 @@ struct Heard {
 
 impl Heard {
     /// Number zero: the transaction only reads.
-    fn hear(&mut self, judge: &Judge, outcome: Result<katydid::Lsn, Error>, promise: Promise, number: u64) {
+    fn hear(
+        &mut self,
+        judge: &Judge,
+        outcome: Result<katydid::CommitStamp, Error>,
+        promise: Promise,
+        number: u64,
+    ) {
         match (outcome, promise) {
             (Ok(_), Promise::Nothing) => {}
             (Ok(_), Promise::Wrote(number)) => self.acknowledged.extend([number]),

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::counter::Counter;
 use crate::lsn::Lsn;
-use crate::record::{HEADER_BYTES, HeaderFields, Kind, PHYSICAL_BYTES_MAX, Part, prepare_header};
+use crate::record::{Chain, HEADER_BYTES, HeaderFields, Kind, PHYSICAL_BYTES_MAX, Part, prepare_header};
 use crate::sync_shim::AtomicU64;
 use kernel::{Chunks, Ground, Wanted};
 
@@ -68,7 +68,7 @@ impl Ground for Padded<'_> {
             incarnation: self.inserter.incarnation,
             kind: Kind::PADDING,
             txn: 0,
-            prev: Lsn::ZERO,
+            chain: Chain::NONE,
             durable: self.log.buffer.frontiers.durable(),
             layout: self.log.buffer.ring.layout(),
         };

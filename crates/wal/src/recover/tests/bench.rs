@@ -10,7 +10,7 @@ use crate::recover::{Opened, open};
 use crate::segment::SegmentStore;
 use katydid_device::{self as device, Create, Directory, MemoryDirectory, Method, WriteMode};
 use katydid_kernels::lsn::{BLOCK_BYTES, Lsn};
-use katydid_kernels::record::{HeaderFields, Kind, Layout, split};
+use katydid_kernels::record::{Chain, HeaderFields, Kind, Layout, split};
 use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -76,11 +76,16 @@ impl Writer {
 
     /// Appends in memory; the identity of the record.
     pub fn append_kind(&mut self, kind: Kind, payload: &[u8]) -> Lsn {
+        self.append_chained(kind, Chain::NONE, payload)
+    }
+
+    /// Appends a record in memory that is joined so to others; its identity.
+    pub fn append_chained(&mut self, kind: Kind, chain: Chain, payload: &[u8]) -> Lsn {
         let fields = HeaderFields {
             incarnation: self.incarnation,
             kind,
             txn: 1,
-            prev: Lsn::ZERO,
+            chain,
             durable: self.durable,
             layout: Layout::InLine,
         };

@@ -6,12 +6,27 @@
 use super::bench::{Bytes, Writer, bytes_of, memory, options, payload};
 use crate::inspect::inspect;
 use katydid_device::WriteMode;
-use katydid_kernels::record::Kind;
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::record::{Chain, Kind};
+use katydid_kernels::stamp::CommitStamp;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// Two lives of a log: records of two kinds, some in fragments and some across segments, a trimmed first segment, one
-/// clean close and one end without.
+/// How record `number` is joined to others: each way that the header knows. Of the dependencies only the number is right; their bytes are
+/// the payload's.
+fn chain(number: usize, last: Lsn) -> Chain {
+    match number % 3 {
+        0 => Chain::Previous(last),
+        1 => Chain::NONE,
+        _ => Chain::Commit {
+            stamp: CommitStamp::new(1 << 40 | number as u64),
+            dependencies: number as u16 / 4,
+        },
+    }
+}
+
+/// Two lives of a log: records of two kinds, some in fragments and some across segments, each way of joining them, a trimmed first
+/// segment, one clean close and one end without.
 fn make() -> Bytes {
     let (_, directory) = memory();
     let options = crate::Options { segment_bytes: 8 << 10, ..options() };
@@ -19,10 +34,14 @@ fn make() -> Bytes {
     let mut lsns = Vec::new();
     for number in 0..12 {
         let bytes = payload(number, number * 80);
-        lsns.push(log.append_kind(Kind::new(16 + number as u8 % 2), &bytes));
+        let last = lsns.last().copied().unwrap_or(Lsn::ZERO);
+        lsns.push(log.append_chained(Kind::new(16 + number as u8 % 2), chain(number, last), &bytes));
         log.write(WriteMode::Durable).unwrap();
     }
-    lsns.push(log.commit(&payload(12, 3_000)).unwrap());
+    let stamp = CommitStamp::new(1 << 40 | 12);
+    let commit = Chain::Commit { stamp, dependencies: 120 };
+    lsns.push(log.append_chained(Kind::USER, commit, &payload(12, 3_000)));
+    log.write(WriteMode::Durable).unwrap();
     log.commit(&payload(13, 10)).unwrap();
     log.store.trim(lsns[11], log.durable).unwrap();
     log.close().unwrap();
@@ -37,19 +56,23 @@ fn make() -> Bytes {
 fn list() -> String {
     let files = make();
     let inspection = inspect(super::bench::directory_of(&files).as_ref()).unwrap();
-    let mut list = String::from("lsn first end kind txn prev bytes text\n");
+    let mut list = String::from("lsn first end kind txn chain bytes text\n");
     for record in inspection.records().unwrap().map(Result::unwrap) {
         let text: String = record.payload.iter().take(12).map(|&byte| char::from(byte)).collect();
         let (lsn, first, end) = (record.lsn, record.first, record.end);
-        let (kind, txn, prev, bytes) = (record.kind, record.txn, record.prev, record.payload.len());
-        writeln!(list, "{lsn} {first} {end} {kind} {txn} {prev} {bytes} {}", text.trim_end()).unwrap();
+        let (kind, txn, bytes) = (record.kind, record.txn, record.payload.len());
+        let chain = match record.chain {
+            Chain::Previous(previous) => previous.to_string(),
+            Chain::Commit { stamp, dependencies } => format!("{stamp}+{dependencies}"),
+        };
+        writeln!(list, "{lsn} {first} {end} {kind} {txn} {chain} {bytes} {}", text.trim_end()).unwrap();
     }
     list
 }
 
 #[test]
 fn the_fixture_is_what_this_version_writes() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v1");
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v2");
     let mut files = make();
     files.insert("records.txt".to_owned(), list().into_bytes());
     if std::env::var_os("KATYDID_WRITE_FIXTURES").is_some() {
