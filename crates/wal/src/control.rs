@@ -212,6 +212,7 @@ fn write_slot(file: &dyn File, state: &ControlState) -> device::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use katydid_device::{SimDevice, Survival};
 
     fn state(seq: u64) -> ControlState {
         ControlState {
@@ -234,6 +235,15 @@ mod tests {
             damaged[at] ^= 0x10;
             assert_eq!(ControlState::decode(&damaged), Err(SealFault::Broken), "byte {at}");
         }
+    }
+
+    #[test]
+    fn a_control_file_that_was_made_survives_a_crash_of_the_machine() {
+        let device = SimDevice::new(1);
+        Control::create(device.directory().as_ref(), state(1)).expect("create");
+        let device = device.reopen_with(1, Survival::DropAll);
+        let found = Control::open(device.directory().as_ref()).expect("it is there").expect("it is sound");
+        assert_eq!(found.state(), &state(1));
     }
 
     #[test]

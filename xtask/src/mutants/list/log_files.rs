@@ -86,7 +86,7 @@ pub const LIST: &[Mutant] = &[
         file: "crates/wal/src/control.rs",
         old: "        directory.rename(CONTROL_NEW_NAME, CONTROL_NAME)?;\n        directory.sync()?;\n",
         new: "        directory.rename(CONTROL_NEW_NAME, CONTROL_NAME)?;\n",
-        tests: RECOVER,
+        tests: CONTROL,
     },
     Mutant {
         name: "drop_cache: the log's control file is read from the cache",
