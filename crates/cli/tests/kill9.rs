@@ -108,6 +108,17 @@ fn rounds(default: usize) -> usize {
     std::env::var("KATYDID_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(default)
 }
 
+/// Makes a database for the program with these flags, whose log has segments of 1 MiB. With segments of 64 MiB a process would be killed before
+/// its log goes on in the next one, and the test would spend its time on preparing segments.
+fn make(dir: &Path, engine: EngineKind, flags: &[&str]) {
+    let mut options = Options { engine, ..Options::default() };
+    options.log.segment_bytes = 1 << 20;
+    if let Some(at) = flags.iter().position(|flag| *flag == "--streams") {
+        options.streams = flags[at + 1].parse().unwrap();
+    }
+    Database::open_with(dir, options).unwrap().close().unwrap();
+}
+
 /// `flags` are more of the program's, which name `engine`.
 fn writers_survive(
     (engine, flags): (EngineKind, &[&str]),
@@ -117,6 +128,7 @@ fn writers_survive(
 ) {
     let mut rng = seeded(seed);
     let dir = tempfile::tempdir().unwrap();
+    make(dir.path(), engine, flags);
     let mut acknowledged = BTreeMap::new();
     for round in 0..self::rounds(rounds) {
         let mut command = command(["crash-writer", "--checkpoint", "128KiB", "--cache-pages", "32"]);
@@ -161,20 +173,21 @@ fn writers_with_callbacks_of_the_memory_engine_survive_kill_9() {
 
 #[test]
 fn a_load_survives_kill_9() {
-    load_survives("paged", 3);
+    load_survives(EngineKind::Paged, 3);
 }
 
 #[test]
 fn a_load_into_the_memory_engine_survives_kill_9() {
-    load_survives("memory", 9);
+    load_survives(EngineKind::Memory, 9);
 }
 
-fn load_survives(engine: &str, seed: u64) {
+fn load_survives(engine: EngineKind, seed: u64) {
     const BATCH: usize = 10;
     let mut rng = seeded(seed);
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("lines.tsv");
     let db = dir.path().join("db");
+    make(&db, engine, &[]);
     // Ascending keys, so that what is there can be compared with a prefix of the file.
     let lines: Vec<String> =
         (0..20_000).map(|number| format!("{number:06}\tvalue {}", number * 7919)).collect();
@@ -184,7 +197,7 @@ fn load_survives(engine: &str, seed: u64) {
         // Keys that are there are written again with the same values: the prefix only grows.
         let mut command =
             command(["load", "t", file.to_str().unwrap(), "--acks", "--batch", &BATCH.to_string()]);
-        let child = command.args(["--engine", engine, "--dir"]).arg(&db).spawn().unwrap();
+        let child = command.args(["--engine", &engine.to_string(), "--dir"]).arg(&db).spawn().unwrap();
         let acks = lines_until_killed(child, rng.usize(1..200));
         let last = acks.last().unwrap();
         let acknowledged: usize = last.split(' ').nth(1).unwrap().parse().unwrap();

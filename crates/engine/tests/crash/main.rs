@@ -298,7 +298,7 @@ fn some(engine: EngineKind, of_paged: u64, of_memory: u64) -> u64 {
 }
 
 fn a_crash_at_every_step(engine: EngineKind) {
-    let units = if common::log().in_nvram() { 9 } else { 40 };
+    let units = if common::log().in_nvram() { 6 } else { 30 };
     let workload = Workload { engine, log: common::log(), seed: common::seed(21), units, background: Caller };
     let steps = workload.steps();
     println!("{workload:?}: {steps:?}");
@@ -363,7 +363,7 @@ fn crashes_under_several_threads(engine: EngineKind) {
 /// With early release nothing was acknowledged, and nothing shown as durable, that depends on a lost transaction.
 fn release_crashes_at_every_sync_take_back_nothing_that_was_relied_on(engine: EngineKind) {
     let first = common::seed(6000);
-    let step = some(engine, 1, 3) as usize;
+    let step = some(engine, 2, 3) as usize;
     for kind in kinds(engine, first).step_by(step) {
         let crashes = at_every_sync(first, kind);
         println!("{:?}: {crashes} crashes", kind.1);
@@ -374,12 +374,14 @@ fn release_crashes_at_every_sync_take_back_nothing_that_was_relied_on(engine: En
 fn crashes_while_clients_take_turns(engine: EngineKind) {
     let workers = turns::workers();
     let first = 4000;
-    let seeds = if common::log().in_nvram() { 1 } else { some(engine, 12, 6) };
+    // A crash of a log in NVRAM takes longer: its steps are those of the memory.
+    let (seeds, crashes, of_each) =
+        if common::log().in_nvram() { (1, 4, 1) } else { (some(engine, 12, 6), 10, 3) };
     for seed in common::seeds(first, seeds, 2) {
-        turns(engine, seed, InserterKind::Chunked, 10, &workers);
+        turns(engine, seed, InserterKind::Chunked, crashes, &workers);
     }
     for (seed, inserter) in (common::seed(first)..).zip(InserterKind::ALL) {
-        turns(engine, seed, inserter, 4, &workers);
+        turns(engine, seed, inserter, of_each, &workers);
     }
 }
 
