@@ -1,7 +1,7 @@
 //! What CI runs, in the order that fails soonest.
 //!
-//! The model checkers run beside the tests, because the tests wait for the device during half of their time. The checkers have build folders of
-//! their own, and their output is shown when they are done.
+//! The model checkers and the mutants run beside the tests, because the tests wait for the device during half of their time. They have build
+//! folders of their own, and the output of each is shown when it is done.
 
 use crate::run::{Outcome, Steps, cargo, root, run, target};
 use crate::watchdog::{End, Limits, Output, SILENCE, TEST, watch};
@@ -33,24 +33,29 @@ fn each(steps: &mut Steps) -> Outcome {
         run("docs", cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
     })?;
     tests_and_checkers(steps)?;
-    steps.step("browser", browser::look)?;
-    steps.step("mutants", || mutants::few(45))
+    steps.step("browser", browser::look)
 }
 
-/// Runs the README's tests, and the model checkers from the first test on.
+/// Runs the README's tests, and the model checkers and some mutants from the first test on.
 fn tests_and_checkers(steps: &mut Steps) -> Outcome {
     let mut checkers = None;
     let tests = steps.step("tests", || {
         readme_test(|| {
             checkers.get_or_insert_with(|| {
-                thread::spawn(|| [checker("explorer", long::explore()), checker("loom", long::loom())])
+                thread::spawn(|| {
+                    [
+                        checker("explorer", long::explore()),
+                        checker("loom", long::loom()),
+                        checker("mutants", mutants::few()),
+                    ]
+                })
             });
         })
     });
     let mut failed = tests.err().map(|error| error.to_string());
     if let Some(checkers) = checkers {
         for Checker { name, took, outcome } in
-            checkers.join().map_err(|_| "a model checker's thread panicked")?
+            checkers.join().map_err(|_| "the thread of the model checkers panicked")?
         {
             steps.note(name, took, outcome.is_ok());
             failed = failed.or(outcome.err());
@@ -59,7 +64,7 @@ fn tests_and_checkers(steps: &mut Steps) -> Outcome {
     failed.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// What came of a model checker.
+/// What came of a model checker, or of the mutants.
 struct Checker {
     name: &'static str,
     took: Duration,
@@ -67,7 +72,7 @@ struct Checker {
     outcome: Result<(), String>,
 }
 
-/// Runs a model checker with its output kept in a file of the build folder, then shows the output at once.
+/// Runs a model checker, or the mutants, with its output kept in a file of the build folder, then shows the output at once.
 fn checker(name: &'static str, mut command: Command) -> Checker {
     let start = Instant::now();
     let path = target().join(format!("ci-{name}.txt"));
