@@ -298,7 +298,7 @@ fn some(engine: EngineKind, of_paged: u64, of_memory: u64) -> u64 {
 }
 
 fn a_crash_at_every_step(engine: EngineKind) {
-    let units = if common::log().in_nvram() { 6 } else { 30 };
+    let units = if common::log().in_nvram() { 4 } else { 20 };
     let workload = Workload { engine, log: common::log(), seed: common::seed(21), units, background: Caller };
     let steps = workload.steps();
     println!("{workload:?}: {steps:?}");
@@ -318,7 +318,7 @@ fn garbage_in_sectors_being_written_outside_the_log_loses_nothing(engine: Engine
 }
 
 fn crashes_at_some_steps_of_many_workloads(engine: EngineKind) {
-    some_steps_of_many(engine, Caller, 1000, 12);
+    some_steps_of_many(engine, Caller, 1000, 8);
 }
 
 fn crashes_while_positions_take_a_33rd_bit(engine: EngineKind) {
@@ -336,7 +336,7 @@ fn crashes_while_positions_take_a_33rd_bit(engine: EngineKind) {
 }
 
 fn crashes_beside_background_threads(engine: EngineKind) {
-    some_steps_of_many(engine, Threads, 2000, 6);
+    some_steps_of_many(engine, Threads, 2000, 4);
 }
 
 fn some_steps_of_many(engine: EngineKind, background: Background, first: u64, crashes: usize) {
@@ -376,7 +376,7 @@ fn crashes_while_clients_take_turns(engine: EngineKind) {
     let first = 4000;
     // A crash of a log in NVRAM takes longer: its steps are those of the memory.
     let (seeds, crashes, of_each) =
-        if common::log().in_nvram() { (1, 4, 1) } else { (some(engine, 12, 6), 10, 3) };
+        if common::log().in_nvram() { (1, 4, 1) } else { (some(engine, 8, 4), 10, 2) };
     for seed in common::seeds(first, seeds, 2) {
         turns(engine, seed, InserterKind::Chunked, crashes, &workers);
     }

@@ -204,9 +204,16 @@ fn a_damaged_misplaced_or_short_segment_is_refused() {
     short.get_mut(&first).unwrap().truncate(10_000);
     let mut empty = image.clone();
     empty.get_mut(&first).unwrap().clear();
-    for bad in [damaged, misplaced, short, empty] {
+    for (bad, why) in [
+        (damaged, "its header is damaged"),
+        (misplaced, "its header names another segment"),
+        (short, "it is cut short"),
+        (empty, "it is too short for a header"),
+    ] {
         match refusal(&bad) {
-            OpenError::CorruptSegment { file, .. } => assert_eq!(file, first),
+            OpenError::CorruptSegment { file, reason, .. } => {
+                assert_eq!((file.as_str(), reason), (first.as_str(), why));
+            }
             other => panic!("{other}"),
         }
     }
