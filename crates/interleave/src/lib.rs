@@ -18,7 +18,7 @@
 //!
 //! So a seed names one order of all events: what a thread does between two events, it does alone. These stay outside:
 //!
-//! 1. What a thread does between two events is not interrupted. A latch that nobody holds, an atomic, and a loop around `spin_loop`
+//! 1. What a thread does between two events is not interrupted. A free latch, an atomic, and a loop around `spin_loop`
 //!    are no events by themselves: code that wants one there calls [`pause`]. A thread that spins without end, and never yields, hangs.
 //! 2. Memory order: one thread at a time runs, so each sees all that the others have stored. The explorer and loom look for such bugs.
 //! 3. Threads that the tasks start, or that were there before: they run beside all others. They may wake a thread of the scheduler.

@@ -263,7 +263,7 @@ impl MemoryTransaction {
         self.told(outcome)
     }
 
-    /// Remembers a failure after which only rolling back is left: a conflict, or a status that nobody knows.
+    /// Remembers a failure after which only rolling back is left: a conflict, or a status that is in doubt.
     pub(super) fn told<T>(&mut self, outcome: Result<T>) -> Result<T> {
         if let Err(error) = &outcome
             && (error.is_retryable() || error.is_poisoned())

@@ -6,7 +6,7 @@
 //! 2. What a pre-committed transaction waits for is written before the state that says so (release), and never changes.
 //! 3. One waits only for a status of a lower timestamp than one's own, so no two wait for each other; and never for ever.
 //! 4. What a version knows ([`Outcome`]) is only made shorter: a status becomes the one place that it still waits for, and that, once it is
-//!    durable, nothing. So whoever sees the version depends on the same that is not durable, and the status itself is soon gone.
+//!    durable, nothing. So a reader of the version depends on what is not durable of the same places, and the status itself is soon gone.
 
 use super::DurablePlaces;
 use super::clock::Timestamp;

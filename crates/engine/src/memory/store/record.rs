@@ -7,8 +7,8 @@
 //! 2. A version's `rts` is at least the timestamp of every transaction that was validated having read it; `base_rts` is the same
 //!    for "there is no version". A version is put above another only with a timestamp not below that one's `rts`; so what was read
 //!    at a timestamp stays what is there at that timestamp.
-//! 3. Nothing is put on top of an undecided version: whoever comes later waits for its status, whoever is earlier gives way.
-//! 4. A chain that is `gone` is in no index any more, and stays empty. Who finds it looks the key up again.
+//! 3. Nothing is put on top of an undecided version: a later writer waits for its status, and an earlier writer gives way.
+//! 4. A chain that is `gone` is in no index any more, and stays empty. A thread that finds it looks the key up again.
 
 use super::load::Found;
 pub(crate) use super::value::Value;
