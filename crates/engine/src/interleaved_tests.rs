@@ -48,7 +48,7 @@ enum Outcome {
     Committed { stamp: CommitStamp, is_acknowledged: bool },
 }
 
-/// What one transaction did.
+/// The reads and writes of one transaction, and its outcome.
 #[derive(Debug)]
 struct Attempt {
     number: Writer,
@@ -60,13 +60,18 @@ struct Attempt {
 }
 
 fn open(device: &SimDevice, kind: EngineKind) -> Database {
-    let mut options = Options {
+    let options = Options {
         engine: kind,
         page_bytes: 4096,
         cache_bytes: 16 * 4096,
         streams: STREAMS,
         ..Options::default()
     };
+    open_with_places(device, options)
+}
+
+/// Opens a database with a small log and without threads of its own, whose device calls are places.
+pub(crate) fn open_with_places(device: &SimDevice, mut options: Options) -> Database {
     options.log.segment_bytes = 64 << 10;
     options.log.reserve_bytes = 64 << 10;
     options.log.ring_bytes = 16 << 10;

@@ -32,7 +32,7 @@ const READINGS: u64 = 100;
 /// Nanoseconds by which the clock goes on if a thread yields and no other can go on.
 const ALONE: u64 = 1_000_000;
 
-/// What one of the threads does.
+/// The work of one thread.
 pub type Task<'a> = Box<dyn FnOnce() + Send + 'a>;
 
 /// An event: the number of the thread's task, and the place that it came to.
@@ -44,7 +44,7 @@ pub struct Step {
     pub place: &'static str,
     /// The line of the code that called [`pause`].
     pub line: Option<&'static Location<'static>>,
-    /// What the threads' clock showed, in nanoseconds.
+    /// The time of the threads' clock, in nanoseconds.
     pub clock: u64,
 }
 

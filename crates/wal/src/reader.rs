@@ -77,7 +77,7 @@ pub struct Record {
     pub kind: Kind,
     /// Transaction, as given when it was appended.
     pub txn: u64,
-    /// What it is joined to, as given when it was appended.
+    /// The transaction's previous record, or its commit stamp and number of dependencies, as given when the record was appended.
     pub chain: Chain,
     /// What was appended; in a stream of a parallel log, behind the dependencies that `chain` counts.
     pub payload: Vec<u8>,
@@ -96,7 +96,7 @@ pub struct RecordRef<'a> {
     pub kind: Kind,
     /// Transaction, as given when it was appended.
     pub txn: u64,
-    /// What it is joined to, as given when it was appended.
+    /// The transaction's previous record, or its commit stamp and number of dependencies, as given when the record was appended.
     pub chain: Chain,
     /// What was appended; in a stream of a parallel log, behind the dependencies that `chain` counts.
     pub payload: &'a [u8],

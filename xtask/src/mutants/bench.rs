@@ -23,7 +23,7 @@ pub enum Verdict {
     Survived,
     /// The compiler says this.
     Unbuilt(String),
-    /// Its tests do not pass without it either.
+    /// The mutant's tests fail without the mutant too.
     Unfit,
 }
 

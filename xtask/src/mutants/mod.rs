@@ -72,7 +72,7 @@ impl Arguments {
     }
 }
 
-/// What CI tries: a random tenth of the quick mutants, or the part of it that can be begun in 90 seconds. CI runs the tests that are to notice
+/// The command of CI's mutants: a random tenth of the quick mutants, or the part of it that can be begun in 90 seconds. CI runs the tests that are to notice
 /// them beside this, so they are not run without a mutant first.
 ///
 /// Mutants of the engine, and those that only a crash suite notices, take a minute or more of processor time for the first build alone, and

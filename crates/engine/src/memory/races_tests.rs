@@ -1,25 +1,18 @@
 //! Checkpoints beside commits, in orders that a seed picks, up to a crash.
 
-use crate::pause::device::paused;
+use crate::interleaved_tests::open_with_places;
 use crate::pause::scheduler::{Task, for_seeds, run};
 use crate::pause::{Place, with_hook};
 use crate::shard::shard_of_thread;
 use crate::{CommitStamp, Database, Durability, EngineKind, Options, Result, TransactionOptions};
 use katydid_device::{SimDevice, Survival};
-use katydid_wal::Background;
 use std::cell::Cell;
 
 const STREAMS: usize = 2;
 
 fn open(device: &SimDevice) -> Database {
-    let mut options = Options { engine: EngineKind::Memory, streams: STREAMS as u16, ..Options::default() };
-    options.log.segment_bytes = 64 << 10;
-    options.log.reserve_bytes = 64 << 10;
-    options.log.ring_bytes = 16 << 10;
-    options.log.run_ahead_bytes = 8 << 10;
-    options.log.spare_segments = 1;
-    options.log.background = Background::Caller;
-    Database::open_in(paused(device.directory()), options).expect("open")
+    let options = Options { engine: EngineKind::Memory, streams: STREAMS as u16, ..Options::default() };
+    open_with_places(device, options)
 }
 
 fn get(database: &Database, table: &str, key: &str) -> Option<Vec<u8>> {

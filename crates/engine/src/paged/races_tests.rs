@@ -1,20 +1,13 @@
 //! Checkpoints beside writers and write-back, in orders that a seed picks, up to a crash: what a checkpoint relies on when it captures.
 
-use crate::pause::device::paused;
+use crate::interleaved_tests::open_with_places;
 use crate::pause::scheduler::{Task, for_seeds, run};
 use crate::{Database, Durability, Lsn, Options, Table, TransactionOptions};
 use katydid_device::{SimDevice, Survival};
-use katydid_wal::Background;
 
 fn open(device: &SimDevice) -> Database {
-    let mut options = Options { page_bytes: 4096, cache_bytes: 64 * 4096, ..Options::default() };
-    options.log.segment_bytes = 64 << 10;
-    options.log.reserve_bytes = 64 << 10;
-    options.log.ring_bytes = 16 << 10;
-    options.log.run_ahead_bytes = 8 << 10;
-    options.log.spare_segments = 1;
-    options.log.background = Background::Caller;
-    Database::open_in(paused(device.directory()), options).expect("open")
+    let options = Options { page_bytes: 4096, cache_bytes: 64 * 4096, ..Options::default() };
+    open_with_places(device, options)
 }
 
 /// A database with keys "k" and "other", both "old" and in place.

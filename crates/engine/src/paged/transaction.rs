@@ -72,7 +72,7 @@ pub(crate) struct Committed {
 }
 
 impl Committed {
-    /// What its commit returns.
+    /// The stamp of the commit, which is its record's end.
     pub(crate) fn stamp(&self) -> CommitStamp {
         CommitStamp::of_commit_at(self.end)
     }

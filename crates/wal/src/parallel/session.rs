@@ -24,7 +24,7 @@ pub struct CommitRecord<'a> {
     pub stamp: CommitStamp,
     /// The transaction's id; the log only carries it.
     pub txn: u64,
-    /// What the transaction depends on.
+    /// The places that the transaction depends on.
     pub depends: &'a Dependences,
     /// What the record is about; at least [`Kind::USER`].
     pub kind: Kind,
@@ -50,7 +50,7 @@ impl ParallelSession {
     /// Appends a transaction's record, admitted normally, of a transaction without an id.
     ///
     /// # Errors
-    /// As [`ParallelSession::append_record`].
+    /// Those of [`ParallelSession::append_record`].
     #[inline]
     pub fn append(
         &mut self,

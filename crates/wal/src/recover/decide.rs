@@ -15,7 +15,7 @@ pub(crate) enum ControlFound {
     Used,
     /// Neither slot is sound.
     Corrupt,
-    /// Of a version that this program does not read.
+    /// A slot names a format version that this program does not read.
     OtherVersion,
 }
 
@@ -43,7 +43,7 @@ pub(crate) enum HeadersFound {
     Corrupt,
     /// Of another log.
     Foreign,
-    /// Of a version that this program does not read.
+    /// A segment's header names a format version that this program does not read.
     OtherVersion,
 }
 
