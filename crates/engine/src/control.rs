@@ -15,10 +15,10 @@
 
 use crate::Lsn;
 use crate::error::{Error, Foreign, Result};
+use crate::ids::EngineKind;
 use crate::ids::TableId;
 use crate::latch::Mutex;
-use crate::options::EngineKind;
-use crate::paged::page::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
+use crate::limits::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 use katydid_device::{AlignedBuffer, Create, Directory, File, Method, WriteMode};
 use std::io::IoSlice;
 use std::sync::Arc;

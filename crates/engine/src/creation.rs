@@ -10,9 +10,9 @@
 //! A database that was created and never used is not told from an interrupted creation. It holds nothing, and nothing is lost.
 
 use crate::control;
+use crate::directory::LOG_FOLDER;
 use crate::error::{Error, Foreign, Result};
 use crate::memory;
-use crate::open::LOG_FOLDER;
 use crate::paged::space;
 use katydid_device::Directory;
 use katydid_wal::{Inspection, Kind, Lsn, OpenError, inspect, inspect_parallel};

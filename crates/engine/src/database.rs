@@ -3,17 +3,19 @@
 use crate::body::{Body, DatabaseKey};
 use crate::control;
 use crate::creation::refuse_lost_control;
+use crate::directory::existing;
 use crate::error::{Error, Result};
+use crate::ids::EngineKind;
 use crate::memory::MemoryDatabase;
 use crate::open;
 use crate::opening::{Call, Opened, Opening};
-use crate::options::{Access, EngineKind, Options, TransactionOptions};
+use crate::options::{Access, Options, TransactionOptions};
 use crate::paged::database::PagedDatabase;
+use crate::report::{VerifyProgress, VerifyReport};
 use crate::session::{Session, SessionOf};
 use crate::stat::Stat;
 use crate::table::{Table, TableOf};
 use crate::transaction::{Transaction, TransactionOf};
-use crate::verify::{VerifyProgress, VerifyReport};
 use katydid_device::{Directory, FileDirectory, Watch};
 use std::fmt;
 use std::path::Path;
@@ -341,14 +343,6 @@ impl Database {
             DatabaseOf::Memory(database) => database.run_background(),
         }
     }
-}
-
-/// A directory that is there.
-pub(crate) fn existing(path: &Path) -> Result<FileDirectory> {
-    FileDirectory::open_existing(path).map_err(|error| match error.is_not_found() {
-        true => Error::NotFound { place: path.display().to_string() },
-        false => error.into(),
-    })
 }
 
 impl fmt::Debug for Database {

@@ -3,8 +3,8 @@
 //! One type for the public surface, because a transaction's calls fail alike. It is `Clone`: the failure that poisons
 //! a database is handed to every later caller, and one failed sync to every waiting commit.
 
+use crate::ids::EngineKind;
 use crate::ids::TxnId;
-use crate::options::EngineKind;
 use crate::stat::Pin;
 use katydid_device as device;
 use katydid_wal as wal;

@@ -1,4 +1,4 @@
-//! The names of things: transactions, tables.
+//! The names of things: transactions, tables, engines.
 
 use std::fmt;
 
@@ -49,5 +49,25 @@ impl TableId {
 impl fmt::Display for TableId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
+    }
+}
+
+/// The engine that keeps the data. A directory keeps the engine that created it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum EngineKind {
+    /// Pages, a buffer pool, strict two-phase locking and ARIES: data larger than memory.
+    #[default]
+    Paged,
+    /// Everything in memory; optimistic, multi-version, with a log in several streams (Cicada over P-WAL).
+    Memory,
+}
+
+impl fmt::Display for EngineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            EngineKind::Paged => "paged",
+            EngineKind::Memory => "memory",
+        })
     }
 }

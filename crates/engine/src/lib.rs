@@ -1,22 +1,25 @@
 //! An embedded transactional key-value store with fast durable commits.
 #![forbid(unsafe_code)]
 
-mod after_durable;
-mod bell;
 mod body;
+mod callback;
 mod commit;
 mod control;
 mod creation;
 mod database;
 mod direction;
+mod directory;
 mod dump;
+mod durability_waiter;
 mod error;
 mod fullness;
 mod ids;
 #[cfg(test)]
 mod interleaved_tests;
 mod latch;
+mod limits;
 mod lock;
+mod log_entry;
 mod memory;
 mod open;
 mod opening;
@@ -24,20 +27,23 @@ mod options;
 mod paged;
 mod pause;
 mod range;
+mod report;
 mod session;
 mod shard;
+mod sharded;
 mod stat;
 mod table;
 #[doc(hidden)]
 pub mod testing;
 mod transaction;
 mod verify;
+mod worker;
 
 pub use commit::CommitFuture;
 pub use database::Database;
-pub use dump::{LogEntry, LogField, dump_log, dump_log_in};
+pub use dump::{dump_log, dump_log_in};
 pub use error::{ConflictKind, Error, Foreign, Result};
-pub use ids::{TableId, TxnId};
+pub use ids::{EngineKind, TableId, TxnId};
 pub use katydid_device::nvram::{Form, Persistence};
 pub use katydid_device::{
     Cause, Directory, Error as DeviceError, FileDirectory, MemoryDirectory, Method, Stall, Stalls,
@@ -47,43 +53,14 @@ pub use katydid_wal::{
     Chain, CommitStamp, Durability, Error as LogError, Group, InserterKind, LogKind, Lsn, NvramOptions,
     Options as LogOptions, SyncKind,
 };
+pub use limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+pub use log_entry::{LogEntry, LogField};
 pub use options::{
-    Access, DependenceRule, EngineKind, LockRelease, Options, Read, RecoveryProgress, TransactionOptions,
+    Access, DependenceRule, LockRelease, Options, Phase, Read, RecoveryProgress, TransactionOptions,
 };
 pub use range::Range;
+pub use report::{Fault, VerifyProgress, VerifyReport};
 pub use session::Session;
 pub use stat::{EngineStat, LogStat, MemoryStat, PagedStat, Pin, Stat, StreamStat};
 pub use table::Table;
 pub use transaction::{Savepoint, Transaction};
-pub use verify::{Fault, VerifyProgress, VerifyReport};
-
-/// The longest key in bytes.
-pub const KEY_BYTES_MAX: usize = 1024;
-
-/// The longest value in bytes.
-pub const VALUE_BYTES_MAX: usize = 16 << 20;
-
-/// What recovery is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Phase {
-    /// Replacing torn pages by their copies in the double-write area; memory engine: reading the last checkpoint.
-    Restore,
-    /// Reading the log from the last checkpoint on.
-    Analysis,
-    /// Repeating what may not have reached its page.
-    Redo,
-    /// Undoing what uncommitted transactions did.
-    Undo,
-}
-
-impl std::fmt::Display for Phase {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Phase::Restore => "restore",
-            Phase::Analysis => "analysis",
-            Phase::Redo => "redo",
-            Phase::Undo => "undo",
-        })
-    }
-}

@@ -13,35 +13,17 @@
 use crate::control::{self, ControlFile};
 use crate::creation::{self, refuse_lost_control};
 use crate::database::{Database, DatabaseOf};
+use crate::directory::DatabaseDir;
 use crate::error::{Error, Foreign, Result};
+use crate::ids::EngineKind;
 use crate::memory;
 use crate::opening::Opening;
-use crate::options::{EngineKind, Options};
+use crate::options::Options;
 use crate::paged;
 use crate::paged::database::PagedDatabase;
 use katydid_device::{self as device, Directory, Gate, Verb, Watch};
 use katydid_wal::Background;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-
-/// The folder of the log, inside the database's.
-pub(crate) const LOG_FOLDER: &str = "log";
-
-/// The directory of a database that is being opened.
-pub(crate) struct Place {
-    /// Behind the gate.
-    pub(crate) directory: Arc<dyn Directory>,
-    pub(crate) name: String,
-    pub(crate) guards: Guards,
-}
-
-/// What stands before all files, for as long as the database is open.
-pub(crate) struct Guards {
-    pub(crate) gate: Gate,
-    pub(crate) watch: Watch,
-    /// Has the directory's lock, from here on until it is closed or dropped.
-    pub(crate) opening: Arc<Opening>,
-}
 
 /// Opens the database in `directory`, creating it if there is none and the options say so.
 pub(crate) fn open(directory: Arc<dyn Directory>, options: Options) -> Result<Database> {
@@ -88,11 +70,11 @@ pub(crate) fn open_watched(
         }
     }
     let is_new = control.is_none();
-    let place = Place { directory, name: name.clone(), guards: Guards { gate, watch, opening } };
+    let directory = DatabaseDir { directory, name: name.clone(), gate, watch, opening };
     let opened = match options.engine {
-        EngineKind::Paged => paged::open::open(place, options, control)
+        EngineKind::Paged => paged::open::open(directory, options, control)
             .map(|engine| DatabaseOf::Paged(PagedDatabase::new(engine))),
-        EngineKind::Memory => memory::open(place, options, control).map(DatabaseOf::Memory),
+        EngineKind::Memory => memory::open(directory, options, control).map(DatabaseOf::Memory),
     };
     match opened {
         Ok(of) => Ok(Database { of }),
@@ -114,11 +96,4 @@ fn refuse_foreign(directory: &dyn Directory, place: &str) -> Result<bool> {
         Some(name) => Err(Error::Foreign { place: place.to_owned(), what: Foreign::File(name) }),
         None => Ok(false),
     }
-}
-
-/// An id that no other database has.
-pub(crate) fn random_id() -> u128 {
-    // The standard library seeds each of these from the operating system.
-    let word = || RandomState::new().hash_one(std::time::SystemTime::now());
-    u128::from(word()) << 64 | u128::from(word())
 }

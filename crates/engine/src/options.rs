@@ -1,8 +1,9 @@
 //! What can be chosen when a database is opened or a transaction begun.
 
+use crate::Durability;
 use crate::error::{Error, Result};
+use crate::ids::EngineKind;
 use crate::shard::SHARDS;
-use crate::{Durability, Phase};
 use katydid_wal as wal;
 use std::fmt;
 use std::sync::Arc;
@@ -41,26 +42,6 @@ impl std::str::FromStr for LockRelease {
                 reason: format!("must be early or after-durable, not {text:?}"),
             }),
         }
-    }
-}
-
-/// Which engine keeps the data. A directory remembers its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum EngineKind {
-    /// Pages, a buffer pool, strict two-phase locking and ARIES: data larger than memory.
-    #[default]
-    Paged,
-    /// Everything in memory; optimistic, multi-version, with a log in several streams (Cicada over P-WAL).
-    Memory,
-}
-
-impl fmt::Display for EngineKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            EngineKind::Paged => "paged",
-            EngineKind::Memory => "memory",
-        })
     }
 }
 
@@ -156,6 +137,31 @@ pub struct TransactionOptions {
     pub read: Read,
     /// Whether it may write. Default: it may.
     pub access: Access,
+}
+
+/// A phase of recovery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Phase {
+    /// Replacing torn pages by their copies in the double-write area; memory engine: reading the last checkpoint.
+    Restore,
+    /// Reading the log from the last checkpoint on.
+    Analysis,
+    /// Repeating what may not have reached its page.
+    Redo,
+    /// Undoing what uncommitted transactions did.
+    Undo,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Phase::Restore => "restore",
+            Phase::Analysis => "analysis",
+            Phase::Redo => "redo",
+            Phase::Undo => "undo",
+        })
+    }
 }
 
 /// A receiver of recovery's progress: the phase, how much is done, and how much there is, both in bytes of log for

@@ -11,7 +11,7 @@
 //! 3. A callback is out of the queue before it runs. If it panics, the panic goes to the caller, and those behind it are still pending.
 //! 4. Callbacks still queued when the session is dropped are dropped without running. The commits go on.
 
-use crate::CommitStamp;
+use crate::callback::{Callback, Outcome, PendingCallback};
 use crate::error::{Error, Result};
 use crate::memory::MemorySession;
 use crate::opening::OpeningId;
@@ -20,24 +20,13 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt;
 
-pub(crate) type Callback = Box<dyn FnOnce(Result<CommitStamp>) + Send>;
-
-/// How the log has come as far as a commit asked.
-pub(crate) type Outcome = std::result::Result<(), katydid_wal::Error>;
-
-/// Who is to be told of a commit, and what, if the log comes as far as it asked.
-pub(crate) struct Told {
-    pub(crate) callback: Callback,
-    pub(crate) result: Result<CommitStamp>,
-}
-
 /// Runs the callbacks of [`crate::Transaction::commit_with`] on the thread that calls it. `Send`, not `Sync`: make one for each
 /// thread. It keeps the database open. It takes commits of the opening that made it, and refuses others with `Error::ForeignSession`.
 pub struct Session {
     pub(crate) opening: OpeningId,
     pub(crate) of: SessionOf,
     /// Commits that are done, in their order, whose callbacks are to run next. Borrowed for a moment, never while a callback runs.
-    ready: RefCell<VecDeque<(Told, Outcome)>>,
+    ready: RefCell<VecDeque<(PendingCallback, Outcome)>>,
 }
 
 /// The queue of commits, as their engine waits for them.
@@ -64,7 +53,7 @@ impl Session {
     /// # Panics
     /// If a callback does. Those behind it stay pending.
     pub fn poll(&self) -> usize {
-        let ready = |told, outcome| self.ready.borrow_mut().push_back((told, outcome));
+        let ready = |pending, outcome| self.ready.borrow_mut().push_back((pending, outcome));
         match &self.of {
             SessionOf::Paged(session) => session.poll_with(ready),
             SessionOf::Memory(session) => session.poll_with(ready),
@@ -92,7 +81,7 @@ impl Session {
     pub fn wait_below(&self, limit: usize) -> Result<()> {
         let limit = limit.max(1);
         loop {
-            let ready = |told, outcome| self.ready.borrow_mut().push_back((told, outcome));
+            let ready = |pending, outcome| self.ready.borrow_mut().push_back((pending, outcome));
             match &self.of {
                 SessionOf::Paged(session) => session.wait_below_with(limit, ready),
                 SessionOf::Memory(session) => session.wait_below_with(limit, ready),
@@ -120,13 +109,13 @@ impl Session {
         while ran < most {
             // Not in the loop's head: it would be borrowed while the callback runs.
             let next = self.ready.borrow_mut().pop_front();
-            let Some((told, outcome)) = next else { break };
+            let Some((pending, outcome)) = next else { break };
             ran += 1;
             let result = match outcome {
-                Ok(()) => told.result,
-                Err(error) => told.result.and(Err(Error::from(error))),
+                Ok(()) => pending.result,
+                Err(error) => pending.result.and(Err(Error::from(error))),
             };
-            (told.callback)(result);
+            (pending.callback)(result);
         }
         ran
     }

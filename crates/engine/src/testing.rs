@@ -5,8 +5,8 @@
 //! where one guards all the rest, since nothing would get far without.
 
 use crate::control::{self, Control, ControlFile, Shutdown};
+use crate::directory::LOG_FOLDER;
 use crate::memory::checkpoint::{CheckpointFolder, Manifest, fuzz};
-use crate::open::LOG_FOLDER;
 use crate::paged::change::{
     ChangeKind, LeafChange, LeafOp, PartsWriter, apply_leaf, apply_part, decode_chain_free, decode_parts,
     encode_chain_free, pages_of, undo_of,

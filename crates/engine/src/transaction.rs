@@ -10,6 +10,7 @@
 //!    transaction whose call is refused is abandoned: what it wrote is undone by the next opening.
 //! 3. The user's code runs outside of calls: keys and values are asked for before, callbacks run later, on the thread that polls.
 
+use crate::callback::Callback;
 use crate::commit::{CommitFuture, CommitOf};
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
@@ -18,7 +19,7 @@ use crate::opening::{Call, Opened, Opening, OpeningId};
 use crate::options::Access;
 use crate::paged::transaction::PagedTransaction;
 use crate::range::{Range, RangeOf};
-use crate::session::{Callback, Session, SessionOf};
+use crate::session::{Session, SessionOf};
 use crate::table::{Table, TableOf};
 use crate::{CommitStamp, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use std::fmt;

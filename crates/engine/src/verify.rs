@@ -1,94 +1,20 @@
-//! Checking a database, open or not: what is found. How it is found is its engine's.
+//! Checking a database that is not open: its files as they lie there, then what opening makes of them, in memory.
 
-use crate::Lsn;
 use crate::control::{self, Control};
 use crate::creation;
-use crate::database::{Database, existing};
+use crate::database::Database;
+use crate::directory::existing;
 use crate::error::{Error, Result};
+use crate::ids::EngineKind;
+use crate::limits::VERIFY_CACHE_BYTES;
 use crate::memory;
-use crate::options::{EngineKind, Options};
+use crate::options::Options;
 use crate::paged;
+use crate::report::{Fault, VerifyProgress, VerifyReport};
 use katydid_device::{Directory, OverlayDirectory};
 use katydid_wal::{Background, LogKind};
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-
-/// Faults listed at most.
-const FAULTS_MAX: usize = 1000;
-/// Bytes of pages kept in memory while a database is checked that is not open.
-pub(crate) const CACHE_BYTES: usize = 64 << 20;
-
-/// Told how many pages of how many are checked.
-pub type VerifyProgress = Arc<dyn Fn(u64, u64) + Send + Sync>;
-
-/// One thing found wrong.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
-    /// Where: the page, the table and key, or the log position.
-    pub place: String,
-    /// What is wrong.
-    pub finding: String,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.finding)
-    }
-}
-
-/// What a check found.
-#[derive(Debug, Clone, Default)]
-#[non_exhaustive]
-pub struct VerifyReport {
-    /// Whether the database had been closed cleanly. If not, and it is not open, what recovery would make of it was checked.
-    pub clean: bool,
-    /// Pages read.
-    pub pages: u64,
-    /// Tables walked.
-    pub tables: u64,
-    /// Keys seen.
-    pub keys: u64,
-    /// Log records read.
-    pub log_records: u64,
-    /// Where the log begins.
-    pub log_start: Lsn,
-    /// Where the log ends.
-    pub log_end: Lsn,
-    /// What is wrong, in the order found; at most 1,000.
-    pub faults: Vec<Fault>,
-    /// Remarks that are no faults, such as a torn tail that recovery will cut.
-    pub notes: Vec<String>,
-    /// Why it was not found out what recovery makes of the database, if it was not: it was not closed cleanly, and its log is in NVRAM. Then
-    /// it may be sound or not.
-    pub unchecked: Option<String>,
-}
-
-impl VerifyReport {
-    /// Whether everything was checked and nothing is wrong.
-    pub fn is_sound(&self) -> bool {
-        self.faults.is_empty() && self.unchecked.is_none()
-    }
-}
-
-impl VerifyReport {
-    pub(crate) fn fault(&mut self, place: impl Into<String>, finding: impl Into<String>) {
-        if self.faults.len() < FAULTS_MAX {
-            self.faults.push(Fault { place: place.into(), finding: finding.into() });
-        }
-    }
-
-    /// Corruption is what is looked for; other failures end the check.
-    pub(crate) fn note(&mut self, result: Result<()>) -> Result<()> {
-        match result {
-            Err(Error::Corrupt { place, finding, .. }) => {
-                self.fault(place, finding);
-                Ok(())
-            }
-            result => result,
-        }
-    }
-}
 
 impl Database {
     /// Checks a database that is not open, and changes nothing: its files as they lie there, and then what an opening would make of them.
@@ -144,7 +70,7 @@ fn options_to_recover(control: &Control) -> Options {
     let mut options = Options {
         create: false,
         engine: control.engine,
-        cache_bytes: CACHE_BYTES,
+        cache_bytes: VERIFY_CACHE_BYTES,
         // It fitted before.
         memory_bytes: 1 << 60,
         ..Options::default()

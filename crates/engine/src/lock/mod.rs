@@ -53,6 +53,7 @@ pub(crate) use held::TxnLocks;
 pub(crate) use mode::{PointMode, TableMode};
 pub(crate) use resource::{Conflict, Resource};
 pub(crate) use space::LockSpace;
+pub(crate) use wait::LockStat;
 
 use crate::Lsn;
 use crate::body::{self, DatabaseKey};
@@ -84,19 +85,6 @@ pub(crate) struct LockGrant {
 
 impl LockGrant {
     const HELD: LockGrant = LockGrant { depends_on: Lsn::ZERO };
-}
-
-/// Counters since the database was opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LockStat {
-    /// Requests that had to wait.
-    pub(crate) waits: u64,
-    /// Waits ended to break a deadlock.
-    pub(crate) deadlocks: u64,
-    /// Waits that took longer than the limit.
-    pub(crate) timeouts: u64,
-    /// Transactions that wait now.
-    pub(crate) waiting: usize,
 }
 
 /// All locks of one database.
@@ -212,14 +200,7 @@ impl Locks {
 
     /// Counters for the database's `stat`.
     pub(crate) fn stat(&self) -> LockStat {
-        let graph = self.graph.lock();
-        let tally = graph.tally();
-        LockStat {
-            waits: tally.waits,
-            deadlocks: tally.deadlocks,
-            timeouts: tally.timeouts,
-            waiting: graph.waiting().len(),
-        }
+        self.graph.lock().stat()
     }
 
     /// What each waiting transaction waits for, and behind whom.

@@ -84,21 +84,26 @@ pub(super) struct Node {
     seen: u64,
 }
 
+/// Counters since the database was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct LockStat {
+    /// Requests that had to wait.
+    pub(crate) waits: u64,
+    /// Waits ended to break a deadlock.
+    pub(crate) deadlocks: u64,
+    /// Waits that took longer than the limit.
+    pub(crate) timeouts: u64,
+    /// Transactions that wait now.
+    pub(crate) waiting: usize,
+}
+
 /// Who waits for whom.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
     nodes: BTreeMap<TxnId, Node>,
     /// Searches so far.
     searches: u64,
-    tally: Tally,
-}
-
-/// How many waits there were, and how they ended if not well.
-#[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Tally {
-    pub(super) waits: u64,
-    pub(super) deadlocks: u64,
-    pub(super) timeouts: u64,
+    stat: LockStat,
 }
 
 impl Graph {
@@ -113,7 +118,7 @@ impl Graph {
     ) {
         let before = self.nodes.insert(txn, Node { blockers, wanted, parker, seen: 0 });
         debug_assert!(before.is_none(), "transaction {txn} waits twice");
-        self.tally.waits += 1;
+        self.stat.waits += 1;
         self.break_cycles(txn, wakes);
     }
 
@@ -125,7 +130,7 @@ impl Graph {
     /// Ends all waits as if their time was over.
     pub(super) fn end_all(&mut self, wakes: &mut Wakes) {
         for (victim, Node { blockers, wanted, parker, .. }) in std::mem::take(&mut self.nodes) {
-            self.tally.timeouts += 1;
+            self.stat.timeouts += 1;
             let kind = ConflictKind::Timeout;
             parker.tell(Outcome::Victim(Conflict { victim, blockers, wanted, kind, own: None }));
             wakes.0.push(parker);
@@ -156,7 +161,7 @@ impl Graph {
     /// Ends the caller's own wait at its deadline; `None` if another thread was faster.
     pub(super) fn give_up(&mut self, txn: TxnId) -> Option<Node> {
         let node = self.nodes.remove(&txn)?;
-        self.tally.timeouts += 1;
+        self.stat.timeouts += 1;
         Some(node)
     }
 
@@ -196,7 +201,7 @@ impl Graph {
             // Name the one in the cycle first.
             let next = cycle[(at + 1) % cycle.len()];
             blockers.sort_by_key(|blocker| *blocker != next);
-            self.tally.deadlocks += 1;
+            self.stat.deadlocks += 1;
             let kind = ConflictKind::Deadlock;
             parker.tell(Outcome::Victim(Conflict { victim, blockers, wanted, kind, own: None }));
             wakes.0.push(parker);
@@ -234,8 +239,8 @@ impl Graph {
         None
     }
 
-    pub(super) fn tally(&self) -> Tally {
-        self.tally
+    pub(super) fn stat(&self) -> LockStat {
+        LockStat { waiting: self.nodes.len(), ..self.stat }
     }
 
     /// Transactions that wait now.
@@ -273,7 +278,7 @@ mod tests {
         begin(&mut graph, 5, &[3, 2]);
         begin(&mut graph, 2, &[1]);
         assert_eq!(waiting(&graph), [1, 2, 9], "9 is younger but only waits for the cycle");
-        assert_eq!(graph.tally.deadlocks, 1);
+        assert_eq!(graph.stat.deadlocks, 1);
     }
 
     #[test]
@@ -283,7 +288,7 @@ mod tests {
         begin(&mut graph, 8, &[1]);
         let one = begin(&mut graph, 1, &[7, 8]);
         assert_eq!(waiting(&graph), [1]);
-        assert_eq!(graph.tally.deadlocks, 2);
+        assert_eq!(graph.stat.deadlocks, 2);
         assert!(one.outcome.lock().is_none());
     }
 

@@ -20,15 +20,15 @@ use super::checkpoint::{Manifest, PARTS_MAX, PartWriter, Row as FileRow};
 use super::engine::Engine;
 use super::store::{Key, Row, Table};
 use crate::Lsn;
-use crate::after_durable::EndsLater;
-use crate::bell::Bell;
 use crate::control::Shutdown;
+use crate::durability_waiter::OnDurable;
 use crate::error::{Error, Result};
 use crate::fullness::Share;
 use crate::ids::TableId;
 use crate::latch::Mutex;
 use crate::options::Options;
 use crate::pause;
+use crate::worker::Worker;
 use katydid_wal::{Background, Log, ParallelLog, Place};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 /// Closing takes a checkpoint if the log that the next opening would read is at least one part in so many of what rows take in memory.
 const LOG_SHARE: u64 = 16;
 
-/// Where checkpoints stand, and the bell of the thread that takes them.
+/// Where checkpoints stand, and the worker thread that takes them.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
     /// One checkpoint at a time (rank 1).
@@ -55,7 +55,7 @@ pub(crate) struct Checkpoints {
     /// Of each stream in NVRAM.
     pub(crate) share: Share,
     taken: AtomicU64,
-    pub(crate) bell: Bell,
+    pub(crate) worker: Worker,
 }
 
 impl Checkpoints {
@@ -69,7 +69,7 @@ impl Checkpoints {
             replayed: AtomicBool::new(false),
             share: Share::new(options),
             taken: AtomicU64::new(0),
-            bell: Bell::default(),
+            worker: Worker::default(),
         }
     }
 
@@ -98,7 +98,7 @@ impl Checkpoints {
     #[inline]
     pub(crate) fn note(&self, place: Place) {
         if place.end.get() >= self.due[place.stream.index()].load(Ordering::Relaxed) {
-            self.bell.ring();
+            self.worker.notify();
         }
     }
 
@@ -108,9 +108,9 @@ impl Checkpoints {
         if engine.options.log.background == Background::Caller {
             return Ok(());
         }
-        Bell::start(
+        Worker::start(
             engine,
-            |engine| &engine.checkpoints.bell,
+            |engine| &engine.checkpoints.worker,
             "katydid-checkpoint",
             Engine::look_after,
             |engine| engine.panicked("a panic while a checkpoint was taken"),
@@ -147,7 +147,7 @@ impl Engine {
 
     /// What the thread does each time it is woken.
     pub(crate) fn look_after(&self) {
-        while self.checkpoint_is_due() && !self.checkpoints.bell.is_stopping() {
+        while self.checkpoint_is_due() && !self.checkpoints.worker.is_stopping() {
             let before = self.log_bytes();
             // A failure has shut the gate, or is a lack of space, or a long wait: whoever takes the next one finds out.
             if self.checkpoint().is_err() || self.log_bytes() >= before {

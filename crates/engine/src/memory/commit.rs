@@ -1,6 +1,6 @@
 //! Waiting for a commit without blocking.
 
-use super::database::{Entrance, Inner};
+use super::database::Inner;
 use super::engine::Committed;
 use super::store::Timestamp;
 use crate::CommitStamp;
@@ -29,7 +29,7 @@ enum State {
 }
 
 impl MemoryCommit {
-    pub(super) fn new(inner: &Entrance, committed: Result<Committed>) -> Self {
+    pub(super) fn new(inner: &Arc<Inner>, committed: Result<Committed>) -> Self {
         let state = match committed {
             Ok(committed) => {
                 let (place, depends) = committed.waits_for();
@@ -38,7 +38,7 @@ impl MemoryCommit {
             }
             Err(error) => State::Known(Err(error)),
         };
-        MemoryCommit { state, inner: Arc::clone(&***inner) }
+        MemoryCommit { state, inner: inner.clone() }
     }
 }
 

@@ -15,24 +15,18 @@ use crate::body::DatabaseKey;
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::TxnId;
 use crate::latch::{Mutex, RwLock};
+use crate::limits::NAME_BYTES_MAX;
 use crate::options::{Access, Options, TransactionOptions};
-use crate::paged::catalog::NAME_BYTES_MAX;
-use crate::shard::{SHARDS, shard_of_thread};
+use crate::sharded::ShardedArc;
 use crate::{Durability, TableId};
-use crossbeam_utils::CachePadded;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What is inside a [`crate::Database`]. All clones are one database.
 #[derive(Clone)]
 pub(crate) struct MemoryDatabase {
-    inner: Arc<Inner>,
-    entrances: Arc<[Entrance]>,
+    inner: ShardedArc<Inner>,
 }
-
-/// A reference to an open database, counted apart for each shard that threads are spread over: transactions come and go too
-/// often for all threads to share one counter.
-pub(crate) type Entrance = Arc<CachePadded<Arc<Inner>>>;
 
 /// What all handles share; dropping it closes the database.
 pub(crate) struct Inner {
@@ -52,13 +46,12 @@ impl MemoryDatabase {
         let tables = RwLock::new(tables.iter().map(handle).collect());
         let catalog = engine.store.table(TableId::CATALOG);
         let inner = Arc::new(Inner { engine, ddl: Mutex::new(()), tables, catalog });
-        let entrances = (0..SHARDS).map(|_| Arc::new(CachePadded::new(inner.clone()))).collect();
-        MemoryDatabase { inner, entrances }
+        MemoryDatabase { inner: ShardedArc::new(inner) }
     }
 
     /// See [`DatabaseKey`].
     pub(crate) fn key(&self) -> DatabaseKey {
-        DatabaseKey::of(&*self.engine().store)
+        DatabaseKey::of(&**self.engine().store)
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -126,7 +119,7 @@ impl MemoryDatabase {
             Closing::Busy if engine.opening.is_closing() => return Err(Error::Closed),
             Closing::Own(holder) => return Err(Error::WaitsForItself { holder }),
             Closing::Busy => {
-                engine.tally.conflicts.up();
+                engine.metrics.count_conflict();
                 // The transaction that would have dropped it.
                 let victim = engine.begin(Access::ReadWrite).map_or(TxnId::NONE, |running| running.id());
                 return Err(Error::Conflict { victim, holder: None, kind: ConflictKind::Timeout });
@@ -163,11 +156,11 @@ impl MemoryDatabase {
     }
 
     pub(crate) fn begin(&self, options: TransactionOptions) -> Result<MemoryTransaction> {
-        MemoryTransaction::new(self.entrances[shard_of_thread()].clone(), options)
+        MemoryTransaction::new(self.inner.of_thread().clone(), options)
     }
 
     pub(crate) fn session(&self) -> MemorySession {
-        MemorySession::new(self.inner.clone())
+        MemorySession::new(Arc::clone(&self.inner))
     }
 
     pub(crate) fn sync(&self) -> Result<()> {

@@ -1,10 +1,10 @@
 //! The records of a memory database's log in readable form: of all streams, by commit stamp.
 
 use super::log_record;
-use crate::dump::{LogEntry, LogField};
+use crate::directory::LOG_FOLDER;
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
-use crate::open::LOG_FOLDER;
+use crate::log_entry::{LogEntry, LogField};
 use katydid_device::Directory;
 use katydid_wal::{Fate, Finding, OpenError, ParallelRecord, inspect_parallel};
 use std::ops::ControlFlow;

@@ -12,26 +12,24 @@
 use super::checkpoint::CheckpointFolder;
 use super::checkpoints::Checkpoints;
 use super::log_record::{self, LoggedWrite};
-use super::store::{Entrance, LogView, Running, Store, Timestamp, Validated};
+use super::store::{LogView, Running, Store, Timestamp, Validated};
 use super::writers::Writers;
-use crate::after_durable::{Ender, EndsLater};
 use crate::control::ControlFile;
+use crate::durability_waiter::{DurabilityWaiter, OnDurable};
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
 use crate::opening::{Closes, Opening};
 use crate::options::{Access, DependenceRule, LockRelease, Options};
 use crate::pause;
-use crate::shard::{SHARDS, shard_of_thread};
+use crate::sharded::{Metrics, ShardedArc};
 use crate::stat::Pin;
 use crate::{CommitStamp, Durability, Lsn};
-use crossbeam_utils::CachePadded;
 use katydid_device::{Cause, Gate, Verb, Watch};
 use katydid_kernels::txn::{DurablePlaces, Waits};
 use katydid_wal::{
     AppendClass, AppendError, Background, CommitRecord, Dependences, Log, ParallelLog, Place, StreamId,
 };
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An open database.
 #[derive(Debug)]
@@ -42,48 +40,13 @@ pub(crate) struct Engine {
     pub(crate) watch: Watch,
     pub(crate) opening: Arc<Opening>,
     pub(crate) log: ParallelLog,
-    pub(crate) store: Arc<Store>,
-    /// Where transactions of each shard of threads come in.
-    entrances: Box<[Entrance]>,
+    pub(crate) store: ShardedArc<Store>,
     pub(crate) control: ControlFile,
     pub(crate) folder: CheckpointFolder,
     pub(crate) checkpoints: Checkpoints,
-    pub(crate) ender: Ender<PendingVersions>,
-    pub(crate) tally: Tally,
+    pub(crate) durability_waiter: DurabilityWaiter<PendingVersions>,
+    pub(crate) metrics: Metrics,
     writers: Writers,
-}
-
-/// What the engine counts, by the shard of the thread. Relaxed: counters.
-#[derive(Debug, Default)]
-pub(crate) struct Tally {
-    pub(crate) commits: Counter,
-    pub(crate) rollbacks: Counter,
-    pub(crate) conflicts: Counter,
-    pub(crate) active: Counter,
-}
-
-/// A counter that threads do not share; it may be counted down on another thread than up.
-#[derive(Debug)]
-pub(crate) struct Counter(Box<[CachePadded<AtomicU64>]>);
-
-impl Default for Counter {
-    fn default() -> Self {
-        Counter((0..SHARDS).map(|_| CachePadded::default()).collect())
-    }
-}
-
-impl Counter {
-    pub(crate) fn up(&self) {
-        self.0[shard_of_thread()].fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn down(&self) {
-        self.0[shard_of_thread()].fetch_sub(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn get(&self) -> u64 {
-        self.0.iter().fold(0, |sum, part| sum.wrapping_add(part.load(Ordering::Relaxed)))
-    }
 }
 
 /// What the store asks of the log.
@@ -179,12 +142,11 @@ impl Engine {
             options,
             writers: Writers::new(log.streams().len()),
             log,
-            entrances: (0..SHARDS).map(|_| Entrance::new(&store)).collect(),
-            store,
+            store: ShardedArc::new(store),
             control,
             folder,
-            ender: Ender::default(),
-            tally: Tally::default(),
+            durability_waiter: DurabilityWaiter::default(),
+            metrics: Metrics::default(),
         })
     }
 
@@ -195,7 +157,7 @@ impl Engine {
 
     /// Begins a transaction on the store.
     pub(crate) fn begin(&self, access: Access) -> Result<Running> {
-        self.entrances[shard_of_thread()].begin(access, self.options.lock_wait)
+        Running::begin(self.store.of_thread().clone(), access, self.options.lock_wait)
     }
 
     /// Fails after the log has failed.
@@ -213,7 +175,7 @@ impl Engine {
         }
         let live = || log.reserved().since(log.start());
         if live() > self.options.log_soft_bytes / share {
-            self.checkpoints.bell.ring();
+            self.checkpoints.worker.notify();
             let limit = self.options.log_hard_bytes / share;
             if live() > limit {
                 self.checkpoint_if(|| live() > limit)?;
@@ -275,7 +237,7 @@ impl Engine {
         let place = self.append(txn, &validated, class)?;
         pause::at(pause::Place::Appended);
         drop(room);
-        self.tally.commits.up();
+        self.metrics.count_commit();
         self.checkpoints.note(place);
         let now = self.options.lock_release == LockRelease::Early || durability == Durability::Buffered;
         let (depends, validated) = if now {
@@ -354,8 +316,8 @@ impl Closes for Engine {
     }
 
     fn stop_threads(&self) {
-        self.checkpoints.bell.stop();
-        self.ender.stop();
+        self.checkpoints.worker.stop();
+        self.durability_waiter.stop();
     }
 
     /// Takes a checkpoint if that is worth it.
@@ -366,14 +328,14 @@ impl Closes for Engine {
     }
 }
 
-impl EndsLater for Engine {
+impl OnDurable for Engine {
     type Pending = PendingVersions;
 
-    fn ender(&self) -> &Ender<PendingVersions> {
-        &self.ender
+    fn durability_waiter(&self) -> &DurabilityWaiter<PendingVersions> {
+        &self.durability_waiter
     }
 
-    fn end_pending(&self, PendingVersions { committed, held }: PendingVersions) {
+    fn on_durable(&self, PendingVersions { committed, held }: PendingVersions) {
         let outcome = self.wait(&committed);
         self.end(&committed, held, &outcome);
     }

@@ -31,7 +31,7 @@ impl Engine {
     pub(super) fn enter_log(&self, log: &Log) -> Result<()> {
         let taken = log.fullness().unwrap_or(0);
         if self.checkpoints.share.is_due(taken) {
-            self.checkpoints.bell.ring();
+            self.checkpoints.worker.notify();
         }
         while Self::is_nearly_full(log) {
             self.make_room(log, || Self::is_nearly_full(log))?;

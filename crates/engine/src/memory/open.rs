@@ -10,8 +10,8 @@ use super::engine::{Engine, Parts, View};
 use super::recovery::{Recovered, Recovery};
 use super::store::{SLOTS_MAX, Settings, Source};
 use crate::control::{Control, ControlFile, Shutdown};
+use crate::directory::{DatabaseDir, LOG_FOLDER, random_id};
 use crate::error::{Error, Foreign, Result};
-use crate::open::{Guards, LOG_FOLDER, Place, random_id};
 use crate::options::Options;
 use katydid_device::{self as device, Verb};
 use katydid_wal::{NvramOptions, OpenError, Options as LogOptions};
@@ -25,8 +25,12 @@ const SEGMENT_BYTES_MIN: u64 = 4 << 20;
 const LOG_STREAMS: &str = "streams.control";
 
 /// Opens the database, creating it if there is no control file.
-pub(crate) fn open(place: Place, options: Options, control: Option<ControlFile>) -> Result<MemoryDatabase> {
-    let Place { directory, name, guards: Guards { gate, watch, opening } } = place;
+pub(crate) fn open(
+    place: DatabaseDir,
+    options: Options,
+    control: Option<ControlFile>,
+) -> Result<MemoryDatabase> {
+    let DatabaseDir { directory, name, gate, watch, opening } = place;
     let streams = match &control {
         Some(control) => control.get().streams,
         None => streams_of(&options),

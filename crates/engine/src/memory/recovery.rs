@@ -14,11 +14,11 @@ use super::checkpoint::{CheckpointFolder, CheckpointReader, Manifest, PartSummar
 use super::log_record::{self, LoggedWrite};
 use super::store::{Found, Key, Loader, LogView, Settings, Store, Timestamp};
 use super::threads::{on_threads, threads};
+use crate::Lsn;
 use crate::error::{Error, Result};
 use crate::ids::TableId;
 use crate::latch::Mutex;
-use crate::options::RecoveryProgress;
-use crate::{Lsn, Phase};
+use crate::options::{Phase, RecoveryProgress};
 use katydid_device::{Directory, Watch};
 use katydid_wal::{
     Background, Batch, OpenError, Options as LogOptions, ParallelLog, Replay, ReplayError, ReplayReport,

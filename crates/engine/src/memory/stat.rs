@@ -14,6 +14,7 @@ impl MemoryDatabase {
         // What nobody needs any more is no burden, though nobody has come by since.
         store.collect();
         let versions_old = store.uncollected() as u64;
+        let totals = engine.metrics.totals();
         let (counters, space) = (engine.log.counters(), engine.log.space());
         let stream = |log: &Log| StreamStat {
             start: log.start(),
@@ -24,10 +25,10 @@ impl MemoryDatabase {
         };
         Ok(Stat {
             tables: self.tables()?.len() as u64,
-            transactions_active: engine.tally.active.get(),
-            commits: engine.tally.commits.get(),
-            rollbacks: engine.tally.rollbacks.get(),
-            conflicts: engine.tally.conflicts.get(),
+            transactions_active: totals.writing,
+            commits: totals.commits,
+            rollbacks: totals.rollbacks,
+            conflicts: totals.conflicts,
             checkpoints: engine.checkpoints.taken(),
             stalls: engine.watch.stalls(),
             engine: EngineStat::Memory(MemoryStat {

@@ -7,17 +7,18 @@
 //! 3. Who is told that it has committed is told after the store was (`acknowledge`): whoever begins later sees it.
 
 use super::commit::MemoryCommit;
-use super::database::Entrance;
+use super::database::Inner;
 use super::engine::{Committed, Engine, PendingVersions};
 use super::range::MemoryRange;
 use super::session::MemorySession;
 use super::store::{Mark, Running, Validated};
 use super::table::{MemoryTable, Use};
-use crate::after_durable::Ender;
+use crate::callback::Callback;
+use crate::durability_waiter::DurabilityWaiter;
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
 use crate::options::{Read, TransactionOptions};
-use crate::session::Callback;
+use crate::sharded::ShardRef;
 use crate::{CommitStamp, Durability};
 use smallvec::SmallVec;
 use std::fmt;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 
 /// What is inside a [`crate::Transaction`]. Dropping it rolls it back.
 pub(crate) struct MemoryTransaction {
-    inner: Entrance,
+    inner: ShardRef<Inner>,
     id: TxnId,
     options: TransactionOptions,
     /// None after the transaction has ended.
@@ -40,7 +41,7 @@ pub(crate) struct MemoryTransaction {
 }
 
 impl MemoryTransaction {
-    pub(crate) fn new(inner: Entrance, options: TransactionOptions) -> Result<Self> {
+    pub(crate) fn new(inner: ShardRef<Inner>, options: TransactionOptions) -> Result<Self> {
         inner.engine.check_open()?;
         let begun = inner.engine.begin(options.access);
         let running = match begun {
@@ -48,7 +49,7 @@ impl MemoryTransaction {
             // What it waited for are open transactions, which do not end any more.
             Err(_) if inner.engine.opening.is_closing() => return Err(Error::Closed),
             Err(error) => {
-                inner.engine.tally.conflicts.up();
+                inner.engine.metrics.count_conflict();
                 return Err(error);
             }
         };
@@ -158,8 +159,8 @@ impl MemoryTransaction {
 
     pub(crate) fn rollback(&mut self) -> Result<()> {
         if self.wrote && self.running.take().is_some() {
-            self.engine().tally.rollbacks.up();
-            self.engine().tally.active.down();
+            self.engine().metrics.count_rollback();
+            self.engine().metrics.ends_writing();
         }
         self.uses.clear();
         Ok(())
@@ -175,7 +176,7 @@ impl MemoryTransaction {
         }
         self.commit()?;
         if self.wrote {
-            self.engine().tally.rollbacks.up();
+            self.engine().metrics.count_rollback();
         }
         Ok(())
     }
@@ -196,15 +197,15 @@ impl MemoryTransaction {
         engine.check_open()?;
         let Some(running) = self.running.take() else { return Err(Error::Closed) };
         if wrote {
-            engine.tally.active.down();
+            engine.metrics.ends_writing();
         }
         let outcome = engine.pre_commit(running, self.options.durability);
         if let Err(error) = &outcome {
             if error.is_retryable() {
-                engine.tally.conflicts.up();
+                engine.metrics.count_conflict();
             }
             if wrote {
-                engine.tally.rollbacks.up();
+                engine.metrics.count_rollback();
             }
         }
         // Not before: its rows are in their tables.
@@ -217,7 +218,7 @@ impl MemoryTransaction {
         if let Some(held) = held {
             let engine = self.engine();
             let pending = PendingVersions { committed: committed.clone(), held };
-            Ender::end_later(engine, engine.options.log.background, pending);
+            DurabilityWaiter::enqueue(engine, engine.options.log.background, pending);
         }
         committed
     }
@@ -258,7 +259,7 @@ impl MemoryTransaction {
     fn written<T>(&mut self, outcome: Result<T>) -> Result<T> {
         if outcome.is_ok() && !self.wrote {
             self.wrote = true;
-            self.engine().tally.active.up();
+            self.engine().metrics.begins_to_write();
         }
         self.told(outcome)
     }
@@ -269,7 +270,7 @@ impl MemoryTransaction {
             && (error.is_retryable() || error.is_poisoned())
         {
             if error.is_retryable() {
-                self.engine().tally.conflicts.up();
+                self.engine().metrics.count_conflict();
             }
             self.failure = Some(Arc::new(error.clone()));
         }

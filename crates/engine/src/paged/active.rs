@@ -13,7 +13,7 @@
 //!    than shards several shards share one, and a thread waits for it while another appends: no thread is ever refused a session.
 //! 5. A slot is free exactly when its `txn` is `TxnId::NONE`. Slots are never removed, only used again.
 //!
-//! Log sessions, free slots and counters are in shards that threads are spread over. Nothing here survives a crash; analysis rebuilds it.
+//! Log sessions and free slots are in shards that threads are spread over. Nothing here survives a crash; analysis rebuilds it.
 
 use crate::Lsn;
 use crate::fullness::no_room;
@@ -78,18 +78,6 @@ struct Shard {
     locks: Mutex<Vec<TxnLocks>>,
     /// Opened by the first append. Used only in the first `ActiveTable::sessions` shards.
     session: Mutex<Option<wal::Session>>,
-    // Counters, relaxed: they are reported, nothing depends on them.
-    commits: AtomicU64,
-    rollbacks: AtomicU64,
-    conflicts: AtomicU64,
-}
-
-/// What the counters of all shards add up to.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Tally {
-    pub(crate) commits: u64,
-    pub(crate) rollbacks: u64,
-    pub(crate) conflicts: u64,
 }
 
 /// All slots, and the log sessions that fill them.
@@ -110,9 +98,6 @@ impl ActiveTable {
             idle: Mutex::new(Vec::new()),
             locks: Mutex::new(Vec::new()),
             session: Mutex::new(None),
-            commits: AtomicU64::new(0),
-            rollbacks: AtomicU64::new(0),
-            conflicts: AtomicU64::new(0),
         };
         ActiveTable {
             shards: (0..SHARDS).map(|_| CachePadded::new(shard())).collect(),
@@ -184,30 +169,6 @@ impl ActiveTable {
         }
         self.slots.lock().push(slot.clone());
         slot
-    }
-
-    /// Counts a commit of a transaction that has written.
-    pub(crate) fn count_commit(&self) {
-        self.shards[shard_of_thread()].commits.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts a rollback of a transaction that has written.
-    pub(crate) fn count_rollback(&self) {
-        self.shards[shard_of_thread()].rollbacks.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts a call that failed with a conflict.
-    pub(crate) fn count_conflict(&self) {
-        self.shards[shard_of_thread()].conflicts.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// The counters.
-    pub(crate) fn tally(&self) -> Tally {
-        self.shards.iter().fold(Tally::default(), |sum, shard| Tally {
-            commits: sum.commits + shard.commits.load(Ordering::Relaxed),
-            rollbacks: sum.rollbacks + shard.rollbacks.load(Ordering::Relaxed),
-            conflicts: sum.conflicts + shard.conflicts.load(Ordering::Relaxed),
-        })
     }
 
     /// Appends through the calling thread's log session; waits while another thread appends through it.

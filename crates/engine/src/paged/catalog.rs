@@ -10,9 +10,6 @@ use crate::paged::tree::Tree;
 /// The catalog's own tree.
 pub(crate) const CATALOG: Tree = Tree::new(TableId::CATALOG, PageId::CATALOG_ROOT);
 
-/// Longest table name in bytes.
-pub(crate) const NAME_BYTES_MAX: usize = 255;
-
 const ENTRY_BYTES: usize = 16;
 
 /// The value of a table in the catalog.

@@ -27,9 +27,8 @@
 //! where they call it.
 
 use crate::Lsn;
-use crate::after_durable::EndsLater;
-use crate::bell::Bell;
 use crate::control::Shutdown;
+use crate::durability_waiter::OnDurable;
 use crate::error::Result;
 use crate::fullness::Share;
 use crate::latch::Mutex;
@@ -40,6 +39,7 @@ use crate::paged::log_record::{
     encode_active, encode_checkpoint_end, encode_pages,
 };
 use crate::pause::{self, Place};
+use crate::worker::Worker;
 use katydid_wal::{Append, AppendClass, Appended, Background, Durability, Kind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,7 +50,7 @@ const FLUSH_PAGES: usize = 1024;
 /// Bytes of log after which the thread looks whether the pool runs out of clean pages.
 const LOOK_BYTES: u64 = 1 << 20;
 
-/// Where checkpoints stand, and the bell of the thread that takes them.
+/// Where checkpoints stand, and the worker thread that takes them.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
     /// One checkpoint at a time (rank 1).
@@ -64,7 +64,7 @@ pub(crate) struct Checkpoints {
     /// Of a log in NVRAM.
     pub(crate) share: Share,
     taken: AtomicU64,
-    pub(crate) bell: Bell,
+    pub(crate) worker: Worker,
 }
 
 impl Checkpoints {
@@ -76,7 +76,7 @@ impl Checkpoints {
             look: AtomicU64::new(u64::MAX),
             share: Share::new(options),
             taken: AtomicU64::new(0),
-            bell: Bell::default(),
+            worker: Worker::default(),
         }
     }
 
@@ -94,7 +94,7 @@ impl Checkpoints {
     #[inline]
     pub(crate) fn note(&self, end: Lsn) {
         if end.get() >= self.look.load(Ordering::Relaxed) {
-            self.bell.ring();
+            self.worker.notify();
         }
     }
 
@@ -106,9 +106,9 @@ impl Checkpoints {
         if engine.options.log.background == Background::Caller {
             return Ok(());
         }
-        Bell::start(
+        Worker::start(
             engine,
-            |engine| &engine.checkpoints.bell,
+            |engine| &engine.checkpoints.worker,
             "katydid-checkpoint",
             Engine::look_after,
             |engine| engine.panicked("a panic while a checkpoint was taken"),
@@ -131,7 +131,7 @@ impl Engine {
             return;
         }
         self.log.run_background();
-        if self.checkpoints.bell.hear() {
+        if self.checkpoints.worker.take_notification() {
             self.look_after();
         }
     }
@@ -147,7 +147,7 @@ impl Engine {
         while self.checkpoint_is_due() {
             let before = self.log.start();
             // A failure has shut the gate, or is a lack of space that whoever writes meets as well.
-            if self.checkpoint().is_err() || self.checkpoints.bell.is_stopping() {
+            if self.checkpoint().is_err() || self.checkpoints.worker.is_stopping() {
                 break;
             }
             // Over the soft limit checkpoints follow each other, as long as they help.
@@ -172,7 +172,7 @@ impl Engine {
         loop {
             let pool = self.pool.stat();
             let is_full = pool.resident >= pool.capacity - pool.capacity / 8;
-            if !is_full || pool.dirty <= pool.capacity / 2 || self.checkpoints.bell.is_stopping() {
+            if !is_full || pool.dirty <= pool.capacity / 2 || self.checkpoints.worker.is_stopping() {
                 return Ok(());
             }
             if self.pool.flush_cold(FLUSH_PAGES.min(pool.capacity / 8))? == 0 {
@@ -200,7 +200,7 @@ impl Engine {
         let previous = self.checkpoints.begin();
         loop {
             let written = self.pool.flush_batch(FLUSH_PAGES, previous)?;
-            if written < FLUSH_PAGES || self.checkpoints.bell.is_stopping() {
+            if written < FLUSH_PAGES || self.checkpoints.worker.is_stopping() {
                 break;
             }
         }

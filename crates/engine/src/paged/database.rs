@@ -11,9 +11,10 @@ use crate::Durability;
 use crate::direction::Direction;
 use crate::error::{Error, Result};
 use crate::latch::{Mutex, RwLock};
+use crate::limits::NAME_BYTES_MAX;
 use crate::lock::{TableMode, TxnLocks};
 use crate::options::{Options, TransactionOptions};
-use crate::paged::catalog::{self, CATALOG, NAME_BYTES_MAX};
+use crate::paged::catalog::{self, CATALOG};
 use crate::paged::engine::{Engine, Stage};
 use crate::paged::log_room::Waiter;
 use crate::paged::pool::Pool;
@@ -22,8 +23,7 @@ use crate::paged::table::PagedTable;
 use crate::paged::transaction::PagedTransaction;
 use crate::paged::tree::{Batch, BatchValue, LeafHints, Stretch, Tree};
 use crate::paged::writer::Forward;
-use crate::shard::{SHARDS, shard_of_thread};
-use crossbeam_utils::CachePadded;
+use crate::sharded::ShardedArc;
 use parking_lot::MutexGuard;
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -33,13 +33,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// What is inside a [`crate::Database`]. All clones are one database.
 #[derive(Clone)]
 pub(crate) struct PagedDatabase {
-    inner: Arc<Inner>,
-    entrances: Arc<[Entrance]>,
+    inner: ShardedArc<Inner>,
 }
-
-/// A reference to an open database, counted apart for each shard that threads are spread over: transactions come and go too
-/// often for all threads to share one counter.
-pub(crate) type Entrance = Arc<CachePadded<Arc<Inner>>>;
 
 /// What all handles share; dropping it closes the database.
 pub(crate) struct Inner {
@@ -53,9 +48,7 @@ impl PagedDatabase {
     /// The handle on an engine that is open.
     pub(crate) fn new(engine: Arc<Engine>) -> PagedDatabase {
         let inner = Inner { engine, ddl: Mutex::new(()), tables: RwLock::default() };
-        let inner = Arc::new(inner);
-        let entrances = (0..SHARDS).map(|_| Arc::new(CachePadded::new(inner.clone()))).collect();
-        PagedDatabase { inner, entrances }
+        PagedDatabase { inner: ShardedArc::new(Arc::new(inner)) }
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -181,7 +174,7 @@ impl PagedDatabase {
     }
 
     pub(crate) fn begin(&self, options: TransactionOptions) -> Result<PagedTransaction> {
-        PagedTransaction::new(self.entrances[shard_of_thread()].clone(), options)
+        PagedTransaction::new(self.inner.of_thread().clone(), options)
     }
 
     fn begin_durable(&self) -> Result<PagedTransaction> {
@@ -191,7 +184,7 @@ impl PagedDatabase {
     }
 
     pub(crate) fn session(&self) -> PagedSession {
-        PagedSession::new(self.inner.clone())
+        PagedSession::new(Arc::clone(&self.inner))
     }
 
     pub(crate) fn sync(&self) -> Result<()> {

@@ -1,9 +1,9 @@
 //! The records of a paged database's log in readable form.
 
-use crate::dump::{LogEntry, LogField};
+use crate::directory::LOG_FOLDER;
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
-use crate::open::LOG_FOLDER;
+use crate::log_entry::{LogEntry, LogField};
 use crate::paged::change::{ChangeKind, LeafChange, LeafOp, decode_chain_free, pages_of};
 use crate::paged::log_record::{
     CHECKPOINT_ACTIVE, CHECKPOINT_BEGIN, CHECKPOINT_END, CHECKPOINT_PAGES, COMMIT, COMPENSATION, END,

@@ -11,8 +11,8 @@
 //!    After the gate has shut recovery undoes it.
 
 use crate::Lsn;
-use crate::after_durable::{Ender, EndsLater};
 use crate::control::ControlFile;
+use crate::durability_waiter::{DurabilityWaiter, OnDurable};
 use crate::error::{ConflictKind, Error, Result};
 use crate::latch::Mutex;
 use crate::lock::{Conflict, Locks, TxnLocks};
@@ -27,6 +27,7 @@ use crate::paged::transaction::Committed;
 use crate::paged::tree::Pages;
 use crate::paged::undo_room::UndoRoom;
 use crate::paged::unfinished::Unfinished;
+use crate::sharded::Metrics;
 use crate::stat::Pin;
 use katydid_device::{Cause, Gate, Verb, Watch};
 use katydid_wal::{Append, AppendClass, Appended, Durability, Kind, Log};
@@ -62,10 +63,11 @@ pub(crate) struct Engine {
     pub(crate) space: Arc<Space>,
     pub(crate) locks: Locks,
     pub(crate) active: ActiveTable,
+    pub(crate) metrics: Metrics,
     pub(crate) undo_room: UndoRoom,
     pub(crate) control: ControlFile,
     pub(crate) checkpoints: Checkpoints,
-    pub(crate) ender: Ender<PendingLocks>,
+    pub(crate) durability_waiter: DurabilityWaiter<PendingLocks>,
     /// Locks that are never released: invariant 1.
     pub(crate) stuck: Mutex<Vec<TxnLocks>>,
     /// Invariant 3.
@@ -172,13 +174,13 @@ impl Engine {
             return Err(self.poison());
         }
         if self.space.is_short() {
-            self.checkpoints.bell.ring();
+            self.checkpoints.worker.notify();
         }
         if self.log.kind().in_nvram() {
             return if stage == Stage::First { self.enter_log(who) } else { Ok(()) };
         }
         if self.log_bytes() > self.options.log_soft_bytes {
-            self.checkpoints.bell.ring();
+            self.checkpoints.worker.notify();
             if self.log_bytes() > self.options.log_hard_bytes {
                 return self.make_log_room();
             }
@@ -271,7 +273,7 @@ impl Engine {
         if let Some(error) = self.unfinished.error_of(&conflict.blockers) {
             return error;
         }
-        self.active.count_conflict();
+        self.metrics.count_conflict();
         if let Some(holder) = conflict.own {
             return Error::WaitsForItself { holder };
         }
@@ -300,15 +302,15 @@ impl Engine {
     }
 }
 
-impl EndsLater for Engine {
+impl OnDurable for Engine {
     type Pending = PendingLocks;
 
-    fn ender(&self) -> &Ender<PendingLocks> {
-        &self.ender
+    fn durability_waiter(&self) -> &DurabilityWaiter<PendingLocks> {
+        &self.durability_waiter
     }
 
     /// After a failure the locks are kept: nobody knows whether the commit survives.
-    fn end_pending(&self, PendingLocks { committed, mut locks }: PendingLocks) {
+    fn on_durable(&self, PendingLocks { committed, mut locks }: PendingLocks) {
         match self.log.wait(committed.end, committed.durability) {
             Ok(()) => self.locks.release_all(&mut locks, committed.left_behind()),
             Err(_) => self.keep_locks(locks),

@@ -57,7 +57,7 @@ impl Engine {
     pub(crate) fn enter_log(&self, who: Waiter) -> Result<()> {
         let taken = self.taken();
         if self.checkpoints.share.is_due(taken) {
-            self.checkpoints.bell.ring();
+            self.checkpoints.worker.notify();
         }
         if !self.is_crowded() {
             return Ok(());

@@ -3,16 +3,15 @@
 //! Runs on the thread that opens or closes. The order is the order of trust, begun in [`crate::open`]: identity of the other
 //! files, torn pages, log, analysis, redo, free pages, undo, checkpoint; only then do others see the database.
 
-use crate::Phase;
-use crate::after_durable::Ender;
 use crate::control::{Control, ControlFile};
+use crate::directory::{DatabaseDir, LOG_FOLDER, random_id};
+use crate::durability_waiter::DurabilityWaiter;
 use crate::error::{Error, Foreign, Result};
 use crate::ids::TxnId;
 use crate::latch::Mutex;
 use crate::lock::Locks;
-use crate::open::{Guards, LOG_FOLDER, Place, random_id};
 use crate::opening::Closes;
-use crate::options::Options;
+use crate::options::{Options, Phase};
 use crate::paged::active::ActiveTable;
 use crate::paged::checkpoint::Checkpoints;
 use crate::paged::double_write::{self, DoubleWrite};
@@ -22,6 +21,7 @@ use crate::paged::recovery::{self, Analysis, Progress};
 use crate::paged::space::{self, Space};
 use crate::paged::undo_room::UndoRoom;
 use crate::paged::unfinished::Unfinished;
+use crate::sharded::Metrics;
 use katydid_device::{self as device, Create, Directory, File, Verb, Watch};
 use katydid_wal::{Background, Log};
 use std::sync::Arc;
@@ -41,14 +41,17 @@ struct Files {
 }
 
 /// Opens the paged database that `control` belongs to, or creates one if there is none.
-pub(crate) fn open(place: Place, options: Options, control: Option<ControlFile>) -> Result<Arc<Engine>> {
-    let Place { directory, name, guards } = place;
+pub(crate) fn open(
+    place: DatabaseDir,
+    options: Options,
+    control: Option<ControlFile>,
+) -> Result<Arc<Engine>> {
     let progress = Progress::new(options.on_recovery.clone());
     let files = match control {
-        Some(control) => existing(&directory, &options, &name, control, &guards.watch, &progress)?,
-        None => create(&directory, &options, &guards.watch)?,
+        Some(control) => existing(&place, &options, control, &progress)?,
+        None => create(&place.directory, &options, &place.watch)?,
     };
-    restart(files, options, name, guards, &progress)
+    restart(files, options, place, &progress)
 }
 
 fn open_pages(directory: &dyn Directory, options: &Options, create: Create) -> Result<Arc<dyn File>> {
@@ -63,17 +66,16 @@ fn open_log(directory: &Arc<dyn Directory>, options: &Options, database: u128, w
 }
 
 fn existing(
-    directory: &Arc<dyn Directory>,
+    place: &DatabaseDir,
     options: &Options,
-    place: &str,
     control: ControlFile,
-    watch: &Watch,
     progress: &Progress,
 ) -> Result<Files> {
+    let DatabaseDir { directory, name: place, watch, .. } = place;
     let Control { database, page_bytes, .. } = control.get();
     let page_bytes = page_bytes as usize;
     let missing = |file: &str| Error::Corrupt {
-        place: place.to_owned(),
+        place: place.clone(),
         page: None,
         finding: format!("{file} is missing, without which the database cannot be opened"),
     };
@@ -95,10 +97,7 @@ fn existing(
     space::check_file(pages.as_ref(), place, database, page_bytes)?;
     let log = open_log(directory, options, database, watch)?;
     if log.recovery().log_id != database {
-        return Err(Error::Foreign {
-            place: place.to_owned(),
-            what: Foreign::Identity(LOG_FOLDER.to_owned()),
-        });
+        return Err(Error::Foreign { place: place.clone(), what: Foreign::Identity(LOG_FOLDER.to_owned()) });
     }
     // Its own recovery takes damage to the last records for a torn write. If pages rely on them, it was none.
     let (end, needed) = (log.recovery().end, double_write.log_needed()?);
@@ -130,12 +129,11 @@ fn create(directory: &Arc<dyn Directory>, options: &Options, watch: &Watch) -> R
 fn restart(
     files: Files,
     options: Options,
-    place: String,
-    guards: Guards,
+    directory: DatabaseDir,
     progress: &Progress,
 ) -> Result<Arc<Engine>> {
     let Files { control, pages, double_write, log } = files;
-    let Guards { gate, watch, opening } = guards;
+    let DatabaseDir { name: place, gate, watch, opening, .. } = directory;
     let begin = control.get().checkpoint;
     let page_bytes = control.get().page_bytes as usize;
     let background = options.log.background;
@@ -165,8 +163,9 @@ fn restart(
         pool,
         space,
         active: ActiveTable::new(TxnId::new(next_txn), sessions_max),
+        metrics: Metrics::default(),
         control,
-        ender: Ender::default(),
+        durability_waiter: DurabilityWaiter::default(),
         stuck: Mutex::default(),
         unfinished: Unfinished::default(),
     });
@@ -189,8 +188,8 @@ impl Closes for Engine {
     }
 
     fn stop_threads(&self) {
-        self.checkpoints.bell.stop();
-        self.ender.stop();
+        self.checkpoints.worker.stop();
+        self.durability_waiter.stop();
         // What still cannot be ended is left to recovery.
         self.end_unended();
     }

@@ -2,10 +2,10 @@
 
 use crate::Durability;
 use crate::Lsn;
+use crate::callback::{Callback, Outcome, PendingCallback as Told};
 use crate::error::Result;
 use crate::paged::database::Inner;
 use crate::paged::transaction::Committed;
-use crate::session::{Callback, Outcome, Told};
 use katydid_wal::Completions;
 use std::cell::RefCell;
 use std::sync::Arc;

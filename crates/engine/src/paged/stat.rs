@@ -9,16 +9,16 @@ impl PagedDatabase {
     pub(crate) fn stat(&self) -> Result<Stat> {
         let engine = self.engine();
         engine.check_open()?;
-        let tally = engine.active.tally();
+        let totals = engine.metrics.totals();
         let (pool, space, locks) = (engine.pool.stat(), engine.space.stat(), engine.locks.stat());
         let (counters, log_space) = (engine.log.counters(), engine.log.space());
         let (active, _) = engine.active.oldest();
         Ok(Stat {
             tables: self.tables()?.len() as u64,
             transactions_active: active,
-            commits: tally.commits,
-            rollbacks: tally.rollbacks,
-            conflicts: tally.conflicts,
+            commits: totals.commits,
+            rollbacks: totals.rollbacks,
+            conflicts: totals.conflicts,
             checkpoints: engine.checkpoints.taken(),
             stalls: engine.watch.stalls(),
             engine: EngineStat::Paged(PagedStat {

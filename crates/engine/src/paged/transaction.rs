@@ -11,14 +11,15 @@
 //!    the gate has shut, until the database is opened again.
 
 use crate::Durability;
-use crate::after_durable::Ender;
+use crate::callback::Callback;
+use crate::durability_waiter::DurabilityWaiter;
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
 use crate::lock::{PointMode, TableMode, TxnLocks};
 use crate::opening::{Call, Opened, Opening};
 use crate::options::{LockRelease, Read, TransactionOptions};
 use crate::paged::commit::PagedCommit;
-use crate::paged::database::Entrance;
+use crate::paged::database::Inner;
 use crate::paged::engine::{Engine, PendingLocks, Stage};
 use crate::paged::log_room::Waiter;
 use crate::paged::range::PagedRange;
@@ -27,7 +28,7 @@ use crate::paged::table::PagedTable;
 use crate::paged::tree::{Pages, Previous};
 use crate::paged::unfinished::{Ending, Unended};
 use crate::paged::writer::{Forward, Writer};
-use crate::session::Callback;
+use crate::sharded::ShardRef;
 use crate::{CommitStamp, Lsn};
 use katydid_wal::Background;
 use std::fmt;
@@ -37,7 +38,7 @@ use std::time::Duration;
 
 /// What is inside a [`crate::Transaction`]. Dropping it rolls it back.
 pub(crate) struct PagedTransaction {
-    inner: Entrance,
+    inner: ShardRef<Inner>,
     id: TxnId,
     options: TransactionOptions,
     /// For room in a log in NVRAM.
@@ -85,7 +86,7 @@ impl Committed {
 }
 
 impl PagedTransaction {
-    pub(crate) fn new(inner: Entrance, options: TransactionOptions) -> Result<Self> {
+    pub(crate) fn new(inner: ShardRef<Inner>, options: TransactionOptions) -> Result<Self> {
         inner.engine.check_open()?;
         let txn = inner.engine.active.next_txn();
         let mut locks = inner.engine.active.take_locks(txn);
@@ -425,7 +426,7 @@ impl PagedTransaction {
                 return Err(error);
             }
         };
-        engine.active.count_commit();
+        engine.metrics.count_commit();
         self.pre_committed = Some(end);
         // Before the locks go: a transaction that has the table to itself finds no page that nothing leads to. If this fails it is done
         // later; the commit stands.
@@ -460,7 +461,11 @@ impl PagedTransaction {
         if let Some(locks) = self.locks.take() {
             locks.disown();
             let engine = &self.inner.engine;
-            Ender::end_later(engine, engine.options.log.background, PendingLocks { committed, locks });
+            DurabilityWaiter::enqueue(
+                engine,
+                engine.options.log.background,
+                PendingLocks { committed, locks },
+            );
         }
     }
 
@@ -474,7 +479,7 @@ impl PagedTransaction {
                 outcome = engine.check_open().and_then(|()| engine.roll_back_all(&mut writer));
                 match &outcome {
                     Ok(()) => {
-                        engine.active.count_rollback();
+                        engine.metrics.count_rollback();
                         engine.active.give_writer(writer);
                     }
                     Err(cause) => {

@@ -106,7 +106,7 @@ impl Engine {
             self.unfinished.pass.store(0, Ordering::Relaxed);
             self.unfinished.failures.store(0, Ordering::Relaxed);
         }
-        self.checkpoints.bell.ring();
+        self.checkpoints.worker.notify();
     }
 
     /// Releases locks that were taken over from `txn`, which has rolled back; if it is set aside it gets them back.
@@ -163,7 +163,7 @@ impl Engine {
 
     fn give_back(&self, unended: Unended) {
         if unended.ending != Ending::CleanUp {
-            self.active.count_rollback();
+            self.metrics.count_rollback();
         }
         self.active.give_writer(unended.writer);
         if let Some(locks) = unended.locks {

@@ -108,7 +108,7 @@ fn a_rollback_that_met_a_read_error_is_done_by_the_next_checkpoint_thread_run() 
     database.run_background();
     assert!(unended(&database), "the device still fails");
     device.heal();
-    database.paged().engine().checkpoints.bell.ring();
+    database.paged().engine().checkpoints.worker.notify();
     database.run_background();
     assert!(!unended(&database));
 }

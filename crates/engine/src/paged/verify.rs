@@ -2,9 +2,10 @@
 
 use crate::Lsn;
 use crate::control::{Control, Shutdown};
+use crate::directory::LOG_FOLDER;
 use crate::error::{Error, Result};
+use crate::limits::VERIFY_CACHE_BYTES;
 use crate::lock::{TableMode, TxnLocks};
-use crate::open::LOG_FOLDER;
 use crate::paged::catalog::CATALOG;
 use crate::paged::database::{PagedDatabase, read_catalog};
 use crate::paged::double_write::{self, DoubleWrite};
@@ -13,7 +14,7 @@ use crate::paged::page::PageId;
 use crate::paged::pool::{Pool, WalBarrier};
 use crate::paged::space::{self, check_file};
 use crate::paged::tree::{Reached, Tree, verify_maps};
-use crate::verify::{CACHE_BYTES, VerifyProgress, VerifyReport};
+use crate::report::{VerifyProgress, VerifyReport};
 use katydid_device::Directory;
 use katydid_wal::{Finding, Reader, inspect};
 use std::sync::Arc;
@@ -107,7 +108,7 @@ pub(crate) fn verify_in(
     let nowhere = katydid_device::MemoryDirectory::new();
     let double_write =
         DoubleWrite::open(&nowhere, katydid_device::Method::Buffered, control.database, page_bytes)?;
-    let pool = Pool::new(file, double_write, page_bytes, CACHE_BYTES, Arc::new(NoLog));
+    let pool = Pool::new(file, double_write, page_bytes, VERIFY_CACHE_BYTES, Arc::new(NoLog));
     match read_catalog(&pool) {
         Ok(tables) => verify_trees(&pool, pages, &tables, progress.as_ref(), &mut report)?,
         Err(error) => report.note(Err(error))?,

@@ -1,7 +1,7 @@
 //! The paged engine's transactions: locks, rollback, order of records, captured transactions.
 
 use super::tests::{
-    AFTER_DURABLE, ANALYSIS, CAPTURE, CRASH, DEADLOCKS, FAR_DATABASES, LOCK_MODES, LOCK_RANGES, ORDER,
+    ANALYSIS, CAPTURE, CRASH, DEADLOCKS, DURABILITY_WAITER, FAR_DATABASES, LOCK_MODES, LOCK_RANGES, ORDER,
     PAGED_RACES, RELEASE, TURNS, UNFINISHED,
 };
 use crate::mutants::mutant::Mutant;
@@ -170,10 +170,10 @@ pub const LIST: &[Mutant] = &[
     },
     Mutant {
         name: "a panic while a durable transaction is ended goes unnoticed",
-        file: "crates/engine/src/after_durable.rs",
+        file: "crates/engine/src/durability_waiter.rs",
         old: "                engine.panicked(PANICKED);\n",
         new: "                let _ = PANICKED;\n",
-        tests: AFTER_DURABLE,
+        tests: DURABILITY_WAITER,
     },
     Mutant {
         name: "audit-8: a captured transaction's last record is read back in 32 bits",

@@ -1,6 +1,5 @@
 //! The tests that are to notice, as arguments of `cargo test`.
 
-pub const AFTER_DURABLE: &[&str] = &["-p", "katydid", "--lib", "after_durable::"];
 pub const ANALYSIS: &[&str] = &["-p", "katydid", "--lib", "analysis_tests"];
 pub const CAPTURE: &[&str] = &["-p", "katydid", "--lib", "checkpoint::"];
 pub const CHECKPOINTS: &[&str] = &["-p", "katydid", "--lib", "memory::checkpoint"];
@@ -11,6 +10,7 @@ pub const CRASH: &[&str] = &["-p", "katydid", "--test", "crash", "--", "--skip",
 pub const DAMAGE: &[&str] = &["-p", "katydid", "--test", "damage"];
 pub const DATABASE_CONTROL: &[&str] = &["-p", "katydid", "--lib", "control::"];
 pub const DEADLOCKS: &[&str] = &["-p", "katydid", "--lib", "lock::tests::deadlocks"];
+pub const DURABILITY_WAITER: &[&str] = &["-p", "katydid", "--lib", "durability_waiter::"];
 pub const ERAS: &[&str] = &["-p", "katydid-wal", "--lib", "eras::"];
 pub const FAILED_SYNCS: &[&str] = &["-p", "katydid", "--test", "trust", "what_a_failed_sync"];
 pub const FAR_DATABASES: &[&str] = &["-p", "katydid", "--test", "positions"];

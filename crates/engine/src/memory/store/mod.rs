@@ -35,10 +35,12 @@ pub(crate) use validate::Validated;
 use crate::error::{Error, Result};
 use crate::ids::{TableId, TxnId};
 use crate::latch::RwLock;
+#[cfg(test)]
 use crate::options::Access;
+#[cfg(test)]
+use crate::sharded::ShardRef;
 use backoff::Backoff;
 use collect::Collector;
-use crossbeam_utils::CachePadded;
 use index::Index;
 #[cfg(test)]
 pub(crate) use katydid_kernels::txn::HandClock;
@@ -96,34 +98,6 @@ pub(crate) struct Settings {
 pub(crate) struct Oldest {
     pub(crate) id: TxnId,
     pub(crate) age: Duration,
-}
-
-/// A reference to a store, for the transactions of some threads: they come and go too often for all to share one counter.
-#[derive(Debug, Clone)]
-pub(crate) struct Entrance(Arc<CachePadded<Arc<Store>>>);
-
-impl Entrance {
-    /// Another one.
-    pub(crate) fn new(store: &Arc<Store>) -> Self {
-        Entrance(Arc::new(CachePadded::new(store.clone())))
-    }
-
-    /// Begins a transaction. `lock_wait` bounds each single wait for another.
-    ///
-    /// # Errors
-    /// `Error::TooManyTransactions` if as many as there can be are open for that long. `Error::Conflict` if a reader had to wait that long
-    /// for one that is being validated.
-    pub(crate) fn begin(&self, access: Access, lock_wait: Duration) -> Result<Running> {
-        Running::begin(self.clone(), access, lock_wait)
-    }
-}
-
-impl std::ops::Deref for Entrance {
-    type Target = Store;
-
-    fn deref(&self) -> &Store {
-        &self.0
-    }
 }
 
 /// Tables in memory, and the transactions on them.
@@ -189,10 +163,10 @@ impl Store {
 
     // ---- transactions
 
-    /// See [`Entrance::begin`].
+    /// See [`Running::begin`].
     #[cfg(test)]
     fn begin(self: &Arc<Self>, access: Access, lock_wait: Duration) -> Result<Running> {
-        Entrance::new(self).begin(access, lock_wait)
+        Running::begin(ShardRef::new(self.clone()), access, lock_wait)
     }
 
     /// Ends the waits of transactions that begin while too many are open, now and from now on.

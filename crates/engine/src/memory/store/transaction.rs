@@ -12,11 +12,12 @@
 use super::limit::{RECORD_BYTES, VERSION_BYTES};
 use super::record::{Key, Obstacle, Record, Value, Version};
 use super::transaction_writes::{Write, WriteSet};
-use super::{Entrance, Store, Table};
+use super::{Store, Table};
 use crate::body::{self, DatabaseKey};
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::TxnId;
 use crate::options::Access;
+use crate::sharded::ShardRef;
 use katydid_kernels::txn::Stuck;
 use katydid_kernels::txn::Timestamp;
 use katydid_kernels::txn::TxnStatus;
@@ -28,7 +29,7 @@ use std::time::{Duration, Instant};
 /// A slot in a store and memory charged to it, until dropped.
 #[derive(Debug)]
 pub(super) struct Open {
-    pub(super) store: Entrance,
+    pub(super) store: ShardRef<Store>,
     pub(super) slot: usize,
     pub(super) charged: usize,
 }
@@ -99,7 +100,12 @@ pub(super) struct Sure {
 const COMPACT_FIRST: usize = 1024;
 
 impl Running {
-    pub(super) fn begin(store: Entrance, access: Access, lock_wait: Duration) -> Result<Self> {
+    /// Begins a transaction. `lock_wait` bounds each single wait for another.
+    ///
+    /// # Errors
+    /// `Error::TooManyTransactions` if as many as there can be are open for that long. `Error::Conflict` if a reader had to wait that long
+    /// for one that is being validated.
+    pub(crate) fn begin(store: ShardRef<Store>, access: Access, lock_wait: Duration) -> Result<Self> {
         let too_many = || Error::TooManyTransactions { limit: store.slots.count() };
         let slot = store.slots.take(lock_wait, store.log.as_ref()).ok_or_else(too_many)?;
         let open = Open { store, slot, charged: 0 };

@@ -12,15 +12,16 @@
 //! 4. A [`Validated`] transaction can end either way; dropped, it has never been. The clock has passed its timestamp, so whoever begins
 //!    after it was acknowledged has a greater one.
 
+use super::Store;
 use super::index::Reached;
 use super::limit::{RECORD_BYTES, VERSION_BYTES};
 use super::record::{Key, Obstacle, Record};
 use super::transaction::{Open, Passed, ReadEntry, Running, Sure};
 use super::transaction_writes::Write;
-use super::{Entrance, Store};
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::TableId;
 use crate::options::Access;
+use crate::sharded::ShardRef;
 use katydid_kernels::txn::Timestamp;
 use katydid_kernels::txn::{TxnState, TxnStatus};
 use katydid_wal::{Dependences, Place};
@@ -307,7 +308,7 @@ impl Running {
 
 /// Versions that a transaction is putting in place, or has, before it is validated. Dropped, they are taken away.
 struct Installing {
-    store: Entrance,
+    store: ShardRef<Store>,
     /// Their status; none if none is in place.
     status: Option<Arc<TxnStatus>>,
     /// How many of the writes may be in place.

@@ -38,13 +38,11 @@ pub(crate) use map::{MapMut, MapRef};
 pub(crate) use overflow::OverflowRef;
 pub(crate) use validate::{check, check_structure};
 
+pub(crate) use crate::limits::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 use std::fmt;
 
-/// The smallest page, in bytes.
-pub(crate) const PAGE_BYTES_MIN: usize = 4096;
-
-/// The largest page, in bytes: offsets in a page, the end included, must fit 16 bits.
-pub(crate) const PAGE_BYTES_MAX: usize = 32768;
+const _: () =
+    assert!(PAGE_BYTES_MAX <= u16::MAX as usize, "offsets in a page, the end included, fit 16 bits");
 
 /// A page's place in the database file: it starts at byte `id * page_bytes`. Zero (the file's header) doubles as
 /// "no page" in links.

@@ -18,6 +18,7 @@
 use super::Progress;
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
+use crate::options::Phase;
 use crate::paged::change::{ChangeKind, decode_chain_free};
 use crate::paged::log_record::{
     ActiveEntry, CHECKPOINT_ACTIVE, CHECKPOINT_BEGIN, CHECKPOINT_END, CHECKPOINT_PAGES, COMMIT, COMPENSATION,
@@ -25,7 +26,7 @@ use crate::paged::log_record::{
 };
 use crate::paged::page::PageId;
 use crate::paged::writer::{MARK_BYTES, mark};
-use crate::{Chain, Lsn, Phase};
+use crate::{Chain, Lsn};
 use katydid_wal::{Log, RecordRef};
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};

@@ -20,8 +20,8 @@ mod redo;
 pub(crate) use analysis::{Analysis, read_checkpoint};
 pub(crate) use redo::repeat;
 
-use crate::options::RecoveryProgress;
-use crate::{Lsn, Phase};
+use crate::Lsn;
+use crate::options::{Phase, RecoveryProgress};
 
 /// Tells whoever opened the database how far recovery is, not more often than every so many bytes.
 #[derive(Clone)]

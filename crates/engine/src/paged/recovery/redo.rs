@@ -13,8 +13,8 @@
 
 use super::Progress;
 use super::analysis::{Analysis, ByNumber, Checkpoint};
-use crate::Phase;
 use crate::error::{Error, Result};
+use crate::options::Phase;
 use crate::paged::change::{ChangeKind, Place, pages_of, redo_at};
 use crate::paged::log_record::{COMPENSATION, Malformed, decode_compensation};
 use crate::paged::page::PageId;

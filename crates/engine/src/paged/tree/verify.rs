@@ -8,7 +8,7 @@ use super::descend::expect_node;
 use super::{Tree, corrupt};
 use crate::paged::page::{PageId, Value, check_structure, header, map};
 use crate::paged::pool::{PageRead, Pool};
-use crate::verify::Fault;
+use crate::report::Fault;
 use crate::{Error, Result, TableId, VerifyReport};
 
 /// Faults listed at most.

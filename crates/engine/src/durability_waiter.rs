@@ -1,15 +1,15 @@
-//! Ending transactions that hold on to something until they are durable, when nobody waits for them by blocking.
+//! Ending transactions that hold locks or versions until they are durable, when no thread blocks on them.
 //!
-//! With `LockRelease::AfterDurable` a transaction that commits with a callback or a future has left its thread when it becomes
-//! durable, and nobody may ever poll the callback or the future. So the end depends on neither: a thread of its own, started by the
-//! first such commit, waits for the log and ends them, in their order. It is parked while there is none. (Giving the duty to whoever
-//! waits for what is held was the other choice; it saves this thread, but makes every such wait know about the log, and the deadlock
-//! detector about waits that are no locks.)
+//! With `LockRelease::AfterDurable` a transaction that commits with a callback or a future has left its thread when it becomes durable, and the
+//! program may never poll the callback or the future. So the end depends on neither: the first such commit starts a thread, which waits for
+//! the log and ends the transactions in their order. It is parked while there is none. (The alternative was to give the duty to the thread
+//! that waits for what is held. That saves this thread, but makes every such wait know about the log, and the deadlock detector about waits
+//! that are no locks.)
 //!
 //! Invariants:
 //!
-//! 1. What is pending is given to the engine's `end_pending`, which waits for the log, once, in the order of the calls.
-//! 2. The queue is drained before the thread ends, and nothing is put in it after that: a later committing thread ends its own.
+//! 1. Each pending transaction is given once to the engine's `on_durable`, which waits for the log, in the order of the calls.
+//! 2. The queue is drained before the thread ends, and nothing is put in it after that: a later committing thread ends its own transaction.
 //! 3. A panic while one transaction is ended shuts the engine off, for what that transaction holds may never be released. The thread goes
 //!    on with the others.
 
@@ -20,13 +20,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
-/// An engine that has such transactions.
-pub(crate) trait EndsLater: Send + Sync + 'static {
-    /// A transaction that is in the log, and what it holds.
+/// An engine whose transactions may hold on to something until they are durable.
+pub(crate) trait OnDurable: Send + Sync + 'static {
+    /// A transaction that is in the log, with the locks or versions it holds.
     type Pending: Send;
-    fn ender(&self) -> &Ender<Self::Pending>;
-    /// Waits until the log has come as far as the transaction asked, or never will, and ends it accordingly.
-    fn end_pending(&self, pending: Self::Pending);
+    fn durability_waiter(&self) -> &DurabilityWaiter<Self::Pending>;
+    /// Waits until the log has come as far as the transaction asked, or has failed, and ends the transaction accordingly.
+    fn on_durable(&self, pending: Self::Pending);
     /// Shuts the engine off, for the reason given: one of its own threads panicked.
     fn panicked(&self, what: &'static str);
 }
@@ -41,32 +41,32 @@ struct State<P> {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The queue of transactions to end.
+/// The queue of transactions to end when they are durable, and the thread that ends them.
 #[derive(Debug)]
-pub(crate) struct Ender<P> {
+pub(crate) struct DurabilityWaiter<P> {
     // Leaf latch.
     state: Mutex<State<P>>,
     more: Condvar,
 }
 
-impl<P> Default for Ender<P> {
+impl<P> Default for DurabilityWaiter<P> {
     fn default() -> Self {
         let state = State { queue: VecDeque::new(), stopping: false, thread: None };
-        Ender { state: Mutex::new(state), more: Condvar::new() }
+        DurabilityWaiter { state: Mutex::new(state), more: Condvar::new() }
     }
 }
 
-impl<P> Ender<P> {
-    /// Ends `pending` in its time; on this thread, which waits, if there is to be no other or none to be had.
-    pub(crate) fn end_later<E: EndsLater<Pending = P>>(engine: &Arc<E>, background: Background, pending: P) {
+impl<P> DurabilityWaiter<P> {
+    /// Ends `pending` when it is durable. The calling thread waits for that itself if there is to be no other thread, or none can be started.
+    pub(crate) fn enqueue<E: OnDurable<Pending = P>>(engine: &Arc<E>, background: Background, pending: P) {
         if background == Background::Caller {
-            engine.end_pending(pending);
+            engine.on_durable(pending);
             return;
         }
-        let mut state = engine.ender().state.lock();
+        let mut state = engine.durability_waiter().state.lock();
         if state.stopping {
             drop(state);
-            engine.end_pending(pending);
+            engine.on_durable(pending);
             return;
         }
         state.queue.push_back(pending);
@@ -78,13 +78,13 @@ impl<P> Ender<P> {
                 Err(_) => {
                     let queue = std::mem::take(&mut state.queue);
                     drop(state);
-                    queue.into_iter().for_each(|pending| engine.end_pending(pending));
+                    queue.into_iter().for_each(|pending| engine.on_durable(pending));
                     return;
                 }
             }
         }
         drop(state);
-        engine.ender().more.notify_one();
+        engine.durability_waiter().more.notify_one();
     }
 
     /// Ends the thread when everything is ended.
@@ -116,12 +116,12 @@ impl<P> Ender<P> {
     }
 }
 
-fn run<E: EndsLater>(weak: &Weak<E>) {
+fn run<E: OnDurable>(weak: &Weak<E>) {
     let Some(engine) = weak.upgrade() else { return };
-    while let Some(pending) = engine.ender().next() {
+    while let Some(pending) = engine.durability_waiter().next() {
         for pending in pending {
             // The panic itself has been reported by the hook.
-            if catch_unwind(AssertUnwindSafe(|| engine.end_pending(pending))).is_err() {
+            if catch_unwind(AssertUnwindSafe(|| engine.on_durable(pending))).is_err() {
                 engine.panicked(PANICKED);
             }
         }
@@ -135,19 +135,19 @@ mod tests {
     /// Panics when it ends the transaction numbered 2.
     #[derive(Default)]
     struct Panics {
-        ender: Ender<u32>,
+        waiter: DurabilityWaiter<u32>,
         ended: Mutex<Vec<u32>>,
         shut_off: Mutex<Option<&'static str>>,
     }
 
-    impl EndsLater for Panics {
+    impl OnDurable for Panics {
         type Pending = u32;
 
-        fn ender(&self) -> &Ender<u32> {
-            &self.ender
+        fn durability_waiter(&self) -> &DurabilityWaiter<u32> {
+            &self.waiter
         }
 
-        fn end_pending(&self, pending: u32) {
+        fn on_durable(&self, pending: u32) {
             assert_ne!(pending, 2, "planted");
             self.ended.lock().push(pending);
         }
@@ -161,9 +161,9 @@ mod tests {
     fn a_panic_while_one_transaction_ends_shuts_off_the_engine_and_ends_the_others() {
         let engine = Arc::new(Panics::default());
         for pending in 1..=4 {
-            Ender::end_later(&engine, Background::Threads, pending);
+            DurabilityWaiter::enqueue(&engine, Background::Threads, pending);
         }
-        engine.ender.stop();
+        engine.waiter.stop();
         assert_eq!(*engine.ended.lock(), [1, 3, 4]);
         assert_eq!(*engine.shut_off.lock(), Some(PANICKED));
     }

@@ -1,0 +1,42 @@
+//! The directory of a database: what lies where in it, and what stands before its files while the database is open.
+//!
+//! Runs on the thread that opens or checks a database. Nothing here writes.
+
+use crate::error::{Error, Result};
+use crate::opening::Opening;
+use katydid_device::{Directory, FileDirectory, Gate, Watch};
+use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The folder of the log, inside the database's.
+pub(crate) const LOG_FOLDER: &str = "log";
+
+/// The directory of a database that is being opened.
+pub(crate) struct DatabaseDir {
+    /// Behind the gate.
+    pub(crate) directory: Arc<dyn Directory>,
+    pub(crate) name: String,
+    pub(crate) gate: Gate,
+    pub(crate) watch: Watch,
+    /// Holds the directory's lock until it is closed or dropped.
+    pub(crate) opening: Arc<Opening>,
+}
+
+/// A directory that is there.
+///
+/// # Errors
+/// `Error::NotFound` if there is none.
+pub(crate) fn existing(path: &Path) -> Result<FileDirectory> {
+    FileDirectory::open_existing(path).map_err(|error| match error.is_not_found() {
+        true => Error::NotFound { place: path.display().to_string() },
+        false => error.into(),
+    })
+}
+
+/// An id that no other database has.
+pub(crate) fn random_id() -> u128 {
+    // The standard library seeds each of these from the operating system.
+    let word = || RandomState::new().hash_one(std::time::SystemTime::now());
+    u128::from(word()) << 64 | u128::from(word())
+}

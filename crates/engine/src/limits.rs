@@ -1,0 +1,19 @@
+//! Sizes that both engines keep to.
+
+/// Longest key in bytes.
+pub const KEY_BYTES_MAX: usize = 1024;
+
+/// Longest value in bytes.
+pub const VALUE_BYTES_MAX: usize = 16 << 20;
+
+/// Longest table name in bytes.
+pub(crate) const NAME_BYTES_MAX: usize = 255;
+
+/// Smallest page of the paged engine in bytes.
+pub(crate) const PAGE_BYTES_MIN: usize = 4096;
+
+/// Largest page of the paged engine in bytes.
+pub(crate) const PAGE_BYTES_MAX: usize = 32768;
+
+/// Bytes of pages kept in memory while a database is checked that is not open.
+pub(crate) const VERIFY_CACHE_BYTES: usize = 64 << 20;

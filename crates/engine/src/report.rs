@@ -1,0 +1,78 @@
+//! The findings of a check. How a database is checked is its engine's.
+
+use crate::Lsn;
+use crate::error::{Error, Result};
+use std::fmt;
+use std::sync::Arc;
+
+/// Faults listed at most.
+const FAULTS_MAX: usize = 1000;
+
+/// A receiver of progress: pages checked, and pages to check.
+pub type VerifyProgress = Arc<dyn Fn(u64, u64) + Send + Sync>;
+
+/// One thing found wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Where: the page, the table and key, or the log position.
+    pub place: String,
+    /// What is wrong.
+    pub finding: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.finding)
+    }
+}
+
+/// The findings of a check.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct VerifyReport {
+    /// Whether the database had been closed cleanly. If not, and it is not open, what recovery would make of it was checked.
+    pub clean: bool,
+    /// Pages read.
+    pub pages: u64,
+    /// Tables walked.
+    pub tables: u64,
+    /// Keys seen.
+    pub keys: u64,
+    /// Log records read.
+    pub log_records: u64,
+    /// Where the log begins.
+    pub log_start: Lsn,
+    /// Where the log ends.
+    pub log_end: Lsn,
+    /// Faults, in the order found; at most 1,000.
+    pub faults: Vec<Fault>,
+    /// Remarks that are no faults, such as a torn tail that recovery will cut.
+    pub notes: Vec<String>,
+    /// The reason why recovery's result was not checked, if it was not: the database was not closed cleanly, and its log is in NVRAM. Then it
+    /// may be sound or not.
+    pub unchecked: Option<String>,
+}
+
+impl VerifyReport {
+    /// Whether everything was checked and nothing is wrong.
+    pub fn is_sound(&self) -> bool {
+        self.faults.is_empty() && self.unchecked.is_none()
+    }
+
+    pub(crate) fn fault(&mut self, place: impl Into<String>, finding: impl Into<String>) {
+        if self.faults.len() < FAULTS_MAX {
+            self.faults.push(Fault { place: place.into(), finding: finding.into() });
+        }
+    }
+
+    /// Corruption is what is looked for; other failures end the check.
+    pub(crate) fn note(&mut self, result: Result<()>) -> Result<()> {
+        match result {
+            Err(Error::Corrupt { place, finding, .. }) => {
+                self.fault(place, finding);
+                Ok(())
+            }
+            result => result,
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! A thread that sleeps until it is notified, and then does its work once.
+//!
+//! Any thread notifies; the worker's own thread waits. Notifications that come before the worker takes one count as one.
+//!
+//! 1. After [`Worker::notify`] returned, the thread goes through its work once more, from the start, unless it is to stop. So a thread
+//!    notifies after it has changed what the work is to see.
+//! 2. A panic of the work is reported to the owner, which shuts the engine off: without the work the log would grow until it is full, and the
+//!    threads that wait for the work would wait for ever. The thread goes on waiting for notifications until it is stopped.
+
+use crate::latch::{Condvar, Mutex};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+
+#[derive(Debug, Default)]
+struct State {
+    notified: bool,
+    stopping: bool,
+}
+
+/// See the head of this file.
+#[derive(Debug, Default)]
+pub(crate) struct Worker {
+    /// Whether a notification waits for the thread. Swapped (AcqRel) by the thread that notifies and by the worker when it takes the
+    /// notification: a thread that finds one leaves without the latch, so this word alone has to show the worker what that thread has changed.
+    notified: AtomicBool,
+    // Leaf latch.
+    state: Mutex<State>,
+    wake: Condvar,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Worker {
+    /// Notifies the thread.
+    pub(crate) fn notify(&self) {
+        if self.notified.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.state.lock().notified = true;
+        self.wake.notify_one();
+    }
+
+    /// Starts the thread. It does `work` on `owner` after each notification of `worker`, which is the owner's, and calls `panicked` after a
+    /// panic of `work`.
+    ///
+    /// # Errors
+    /// The system starts no thread.
+    pub(crate) fn start<T: Send + Sync + 'static>(
+        owner: &Arc<T>,
+        worker: fn(&T) -> &Worker,
+        name: &str,
+        work: fn(&T),
+        panicked: fn(&T),
+    ) -> std::io::Result<()> {
+        let weak = Arc::downgrade(owner);
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        *worker(owner).thread.lock() = Some(thread.spawn(move || run(&weak, worker, work, panicked))?);
+        Ok(())
+    }
+
+    /// Ends the thread after its current work.
+    pub(crate) fn stop(&self) {
+        self.state.lock().stopping = true;
+        self.wake.notify_all();
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
+        {
+            // Panics of the work were reported by the thread itself.
+            let _panicked = thread.join();
+        }
+    }
+
+    /// Whether the thread is to end.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.state.lock().stopping
+    }
+
+    /// Takes the notification, if there is one, where there is no thread.
+    pub(crate) fn take_notification(&self) -> bool {
+        self.take(&mut self.state.lock())
+    }
+
+    fn take(&self, state: &mut State) -> bool {
+        // A plain store would show it nothing, and what it looks at next might be older than the notification.
+        self.notified.swap(false, Ordering::AcqRel);
+        std::mem::take(&mut state.notified)
+    }
+
+    /// Waits for a notification; `false` if the thread is to end.
+    fn wait(&self) -> bool {
+        let mut state = self.state.lock();
+        while !state.notified && !state.stopping {
+            self.wake.wait(&mut state);
+        }
+        self.take(&mut state);
+        !state.stopping
+    }
+}
+
+fn run<T>(weak: &Weak<T>, worker: fn(&T) -> &Worker, work: fn(&T), panicked: fn(&T)) {
+    let Some(owner) = weak.upgrade() else { return };
+    while worker(&owner).wait() {
+        // The panic itself has been reported by the hook.
+        if catch_unwind(AssertUnwindSafe(|| work(&owner))).is_err() {
+            panicked(&owner);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    /// Its work panics the first time.
+    struct Panics {
+        worker: Worker,
+        seen: Mutex<Sender<&'static str>>,
+        calls: Mutex<Receiver<bool>>,
+    }
+
+    #[test]
+    fn a_panic_of_the_work_is_reported_and_the_next_notification_is_taken() {
+        let (seen, told) = channel();
+        let (calls, take) = channel();
+        let owner =
+            Arc::new(Panics { worker: Worker::default(), seen: Mutex::new(seen), calls: Mutex::new(take) });
+        let work = |owner: &Panics| {
+            let panics = owner.calls.lock().recv().expect("the test says whether to panic");
+            assert!(!panics, "planted");
+            owner.seen.lock().send("worked").expect("the test listens");
+        };
+        let panicked = |owner: &Panics| owner.seen.lock().send("panicked").expect("the test listens");
+        Worker::start(&owner, |owner| &owner.worker, "worker", work, panicked).expect("a thread");
+        for (panics, expected) in [(true, "panicked"), (false, "worked"), (true, "panicked")] {
+            calls.send(panics).expect("the thread is there");
+            owner.worker.notify();
+            assert_eq!(told.recv(), Ok(expected));
+        }
+        owner.worker.stop();
+    }
+}
