@@ -41,8 +41,13 @@ pub fn miri(seeds: u32) -> Outcome {
 
 /// The log and the store, on real threads, under ThreadSanitizer.
 pub fn tsan() -> Outcome {
-    run("tsan: the log", &mut steps::thread_sanitizer(steps::TSAN_OF_THE_LOG)?)?;
-    run("tsan: the store", &mut steps::thread_sanitizer(steps::TSAN_OF_THE_ENGINE)?)
+    for mut command in steps::thread_sanitizer_of_the_log()? {
+        run("tsan: the log", &mut command)?;
+    }
+    for mut command in steps::thread_sanitizer_of_the_engine()? {
+        run("tsan: the store", &mut command)?;
+    }
+    Ok(())
 }
 
 /// Mutated bytes into every decoder.
@@ -69,7 +74,7 @@ pub fn crash(seconds: u64, seed: Option<u64>) -> Outcome {
 pub fn kill9(rounds: u32) -> Outcome {
     run(
         "kill -9 campaign",
-        cargo(["test", "--release", "-p", "katydid-cli", "--test", "kill9", "--", "--nocapture"])
+        cargo(["test", "--release", "-p", "katydid-cli", "--test", "main", "kill9::", "--", "--nocapture"])
             .env("KATYDID_ROUNDS", rounds.to_string()),
     )
 }

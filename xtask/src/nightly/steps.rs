@@ -83,12 +83,12 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "tsan-wal",
         about: "data races in the log, on real threads",
-        work: Work::Check(20, || Ok(vec![thread_sanitizer(TSAN_OF_THE_LOG)?])),
+        work: Work::Check(20, thread_sanitizer_of_the_log),
     },
     Step {
         name: "tsan-engine",
         about: "data races in both engines, on real threads",
-        work: Work::Check(30, || Ok(vec![thread_sanitizer(TSAN_OF_THE_ENGINE)?])),
+        work: Work::Check(30, thread_sanitizer_of_the_engine),
     },
     Step {
         name: "crash",
@@ -105,8 +105,8 @@ pub const STEPS: &[Step] = &[
         work: Work::Tests {
             weight: 3,
             arguments: &[
-                "-p", "katydid", "--lib", "--test", "trust", "--test", "faults", "--test", "model", "--test",
-                "serial", "--test", "nvram", "--test", "memory", "--test", "syscalls",
+                "-p", "katydid", "--lib", "--test", "random", "--test", "faults", "--test", "memory",
+                "--test", "syscalls",
             ],
             filter: &["--skip", "interleaved_tests::campaign"],
         },
@@ -150,7 +150,11 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "kill9",
         about: "the real program is killed under load",
-        work: Work::Tests { weight: 2, arguments: &["-p", "katydid-cli", "--test", "kill9"], filter: &[] },
+        work: Work::Tests {
+            weight: 2,
+            arguments: &["-p", "katydid-cli", "--test", "main"],
+            filter: &["kill9::"],
+        },
     },
     Step {
         name: "fuzz",
@@ -238,11 +242,7 @@ pub fn miri_of_the_log(seeds: u32) -> Commands {
 /// The tests of the device layer that Miri can run; and under several schedules those whose fault only a rare schedule shows.
 pub fn miri_of_the_device() -> Commands {
     let mut all = miri()?;
-    all.args(["-p", "katydid-device", "--lib"]);
-    // Those that do less under Miri; the others take hours there, or need files.
-    for test in ["conformance", "delayed", "nvram", "nvram_sim", "sim", "stripes"] {
-        all.args(["--test", test]);
-    }
+    all.args(["-p", "katydid-device", "--lib", "--test", "main"]);
     all.env("MIRIFLAGS", "-Zmiri-disable-isolation");
     let mut schedules = miri()?;
     schedules.args(["-p", "katydid-device", "--lib", "--", "miri_"]);
@@ -259,17 +259,27 @@ fn miri() -> Result<Command, Box<dyn std::error::Error>> {
     Ok(command)
 }
 
-/// The log's own tests and the conformance suite. ThreadSanitizer watches the bytes of the ring, which no model of a kernel has. It
-/// understands no fences: the kernels have none.
-pub const TSAN_OF_THE_LOG: &[&str] =
-    &["-p", "katydid-kernels", "-p", "katydid-wal", "--lib", "--test", "conformance", "--test", "tracker"];
+/// The log's own tests, its background threads' and the conformance suite. ThreadSanitizer watches the bytes of the ring, which no model of a kernel
+/// has. It understands no fences: the kernels have none.
+pub fn thread_sanitizer_of_the_log() -> Commands {
+    Ok(vec![
+        thread_sanitizer(&["-p", "katydid-kernels", "-p", "katydid-wal", "--lib", "--test", "threads"])?,
+        thread_sanitizer(&["-p", "katydid-wal", "--test", "main", "conformance::"])?,
+    ])
+}
 
 /// The engine's tests that run many threads.
-pub const TSAN_OF_THE_ENGINE: &[&str] =
-    &["-p", "katydid", "--test", "serial", "--test", "api", "--test", "memory"];
+pub fn thread_sanitizer_of_the_engine() -> Commands {
+    Ok(vec![
+        thread_sanitizer(&["-p", "katydid", "--test", "memory"])?,
+        thread_sanitizer(&[
+            "-p", "katydid", "--test", "main", "--test", "random", "--", "api::", "serial::",
+        ])?,
+    ])
+}
 
 /// Tests under ThreadSanitizer.
-pub fn thread_sanitizer(arguments: &[&str]) -> Result<Command, Box<dyn std::error::Error>> {
+fn thread_sanitizer(arguments: &[&str]) -> Result<Command, Box<dyn std::error::Error>> {
     tools::need_thread_sanitizer()?;
     let mut command = Command::new("cargo");
     command.args(["+nightly", "test", "-Zbuild-std", "--target", "x86_64-unknown-linux-gnu"]);

@@ -28,7 +28,7 @@ macro_rules! suite {
                 fn $case() {
                     for log in crate::common::kinds_in_nvram() {
                         println!("log {log}");
-                        crate::common::over(log, || crate::$case(katydid::EngineKind::$engine));
+                        crate::common::over(log, || super::super::$case(katydid::EngineKind::$engine));
                     }
                 }
             )*

@@ -1,7 +1,7 @@
 //! Crashes on a device that does not write sectors whole or not at all ([`Survival::Trash`]): the sectors of the call under way at the crash
 //! may hold garbage.
 //!
-//! A crash in a call to a segment of the log leaves no garbage here: there, acknowledged records can be lost (`crates/wal/tests/trash.rs`). In any
+//! A crash in a call to a segment of the log leaves no garbage here: there, acknowledged records can be lost (`crates/wal/tests/main/trash.rs`). In any
 //! other file nothing may be lost, nor may opening be refused: pages in place, the double-write area, the engine's control file, those of the
 //! log, and checkpoints of the memory engine.
 

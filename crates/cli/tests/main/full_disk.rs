@@ -1,0 +1,195 @@
+//! The real program where files cannot grow: each command tells what it found before it closes, says what failed and where, and nothing
+//! that was acknowledged is lost afterwards.
+//!
+//! A limit on the size of files stands for the full disk (`ulimit -f`, with the signal ignored, so that writes fail with `EFBIG`): every process
+//! may set one, and the test needs no file system of its own.
+
+use crate::program::{self, Done, collected, command, contents, run_in};
+use katydid::{Database, EngineKind, Options};
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Rows that are there before the disk is full; each takes about [`VALUE_BYTES`].
+const ROWS: u64 = 600;
+const VALUE_BYTES: usize = 1000;
+
+fn line(number: u64) -> String {
+    format!("{number:06}\t{number:0VALUE_BYTES$}\n")
+}
+
+/// Makes a database of small files, and closes it.
+fn make(dir: &Path, engine: EngineKind) {
+    let mut options = Options { engine, streams: 1, checkpoint_bytes: 128 << 10, ..Options::default() };
+    options.log.segment_bytes = 128 << 10;
+    options.log.reserve_bytes = 32 << 10;
+    options.log.run_ahead_bytes = 16 << 10;
+    drop(Database::open_with(dir, options).unwrap());
+    let input: String = (0..ROWS).map(line).collect();
+    program::run_with_input(dir, "load t -", input.as_bytes()).expect(0);
+}
+
+/// Size in bytes of the largest file.
+fn largest(dir: &Path) -> u64 {
+    contents(dir).values().map(|bytes| bytes.len() as u64).max().unwrap()
+}
+
+/// Runs the program where no file can grow beyond `limit` bytes.
+fn limited(dir: &Path, words: &str, limit: u64, input: &str) -> Done {
+    let program = command(words.split(' '));
+    let mut shell = Command::new("sh");
+    // A shell counts in units of 512 bytes.
+    shell.args([
+        "-c",
+        "trap '' XFSZ; ulimit -f \"$1\"; shift; exec \"$@\"",
+        "sh",
+        &(limit / 512).to_string(),
+    ]);
+    shell.arg(program.get_program()).args(program.get_args()).arg("--dir").arg(dir);
+    let mut child =
+        shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_owned();
+    let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
+    let done = collected(child.wait_with_output().unwrap());
+    // The program may have stopped reading.
+    let _may_be_refused = writer.join().unwrap();
+    done
+}
+
+/// What a command must say that failed for lack of room: what it was doing to which file, or what had no room.
+fn check_message(done: &Done, dir: &Path, what: &str) {
+    assert!(!done.err.contains("panicked"), "{what}: {}", done.err);
+    if done.code == 0 {
+        return;
+    }
+    let message = done.err.lines().find(|line| line.starts_with("katydid: "));
+    let message = message.unwrap_or_else(|| panic!("{what}: no message in {:?}", done.err));
+    assert!(message.contains("no space left on the device"), "{what}: {message}");
+    let names_file = message.contains(dir.to_str().unwrap());
+    assert!(names_file || message.contains(" device ("), "{what}: {message}");
+    assert_eq!(done.code, 1, "{what}: {}", done.err);
+}
+
+/// Without the limit: the database is sound and holds exactly the rows up to `least`, or some more of those up to `most`.
+fn check_rows(dir: &Path, least: u64, most: u64, what: &str) {
+    run_in(dir, "verify --quiet").expect(0);
+    let out = run_in(dir, "scan t").expect(0);
+    let found = out.lines().count() as u64;
+    assert!((least..=most).contains(&found), "{what}: {found} rows, {least} were acknowledged");
+    assert!(out == (0..found).map(line).collect::<String>(), "{what}: other rows");
+}
+
+fn acknowledged(done: &Done) -> u64 {
+    let lines = done.out.lines().filter_map(|line| line.strip_prefix("acknowledged "));
+    lines.filter_map(|line| line.split(' ').next()?.parse().ok()).max().unwrap_or(0)
+}
+
+/// The databases: one for each engine, and how far files may grow so that only new room is refused.
+fn each(body: impl Fn(&Path, EngineKind, u64)) {
+    for engine in [EngineKind::Paged, EngineKind::Memory] {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("database");
+        make(&dir, engine);
+        body(&dir, engine, largest(&dir));
+    }
+}
+
+#[test]
+fn what_was_found_is_printed_before_closing_fails() {
+    each(|dir, engine, limit| {
+        let first = line(0);
+        for (words, found) in [
+            ("get t 000000", first.as_str()),
+            ("tables", "t\n"),
+            ("stat", "tables"),
+            ("scan t --limit 1", first.as_str()),
+            ("verify", "sound: "),
+            ("checkpoint", ""),
+        ] {
+            let done = limited(dir, words, limit, "");
+            check_message(&done, dir, &format!("{engine}: {words}"));
+            assert!(done.out.starts_with(found), "{engine}: {words}: {:?}", done.out);
+        }
+        check_rows(dir, ROWS, ROWS, "looked at");
+    });
+}
+
+#[test]
+fn loading_until_the_disk_is_full_keeps_what_was_acknowledged() {
+    each(|dir, engine, limit| {
+        let what = format!("{engine}: load");
+        let more: u64 = 6 * ROWS;
+        let input: String = (ROWS..ROWS + more).map(line).collect();
+        let done = limited(dir, "load t - --acks --batch 20", limit, &input);
+        check_message(&done, dir, &what);
+        let told = acknowledged(&done);
+        // The memory engine needs no room for rows but in its log, until it takes a checkpoint.
+        let checkpoint = limited(dir, "checkpoint", limit, "");
+        check_message(&checkpoint, dir, &what);
+        assert!(
+            done.code + checkpoint.code > 0,
+            "{what}: there is room for everything, so this shows nothing"
+        );
+        // What is there is still read, and more is refused in the same words.
+        let done = limited(dir, "get t 000007", limit, "");
+        check_message(&done, dir, &what);
+        assert_eq!(done.out, line(7), "{what}: {}", done.err);
+        let large = format!("put t zzz {}", "v".repeat(100_000));
+        let done = limited(dir, &large, limit, "");
+        check_message(&done, dir, &what);
+        let put = done.code == 0;
+        if put || run_in(dir, "get t zzz").code == 0 {
+            run_in(dir, "delete t zzz").expect(0);
+        }
+        check_rows(dir, ROWS + told, ROWS + told + 20, &what);
+        // There is room again.
+        let out = run_in(dir, "put t zzz v").expect(0);
+        assert!(out.is_empty(), "{out}");
+    });
+}
+
+/// Room that a database has already taken is refused too, as when a file system lies about it: writes to the log fail.
+#[test]
+fn a_log_that_cannot_be_written_is_named_and_nothing_is_lost() {
+    each(|dir, engine, limit| {
+        for limit in [8 << 10, limit / 2] {
+            let place = dir.with_extension("copy");
+            copy(dir, &place);
+            let mut least = ROWS;
+            for words in ["get t 000000", "tables", "stat", "checkpoint", "verify", "load t - --acks"] {
+                let what = format!("{engine}, {limit} bytes: {words}");
+                let done = limited(&place, words, limit, &line(least));
+                check_message(&done, &place, &what);
+                least += acknowledged(&done);
+            }
+            check_rows(&place, least, ROWS + 1, &format!("{engine}, {limit} bytes"));
+            fs::remove_dir_all(&place).unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_database_that_cannot_be_made_leaves_room_for_the_next_attempt() {
+    for engine in ["paged", "memory"] {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("database");
+        for limit in [0, 4 << 10, 64 << 10, 1 << 20] {
+            let what = format!("{engine}, {limit} bytes: put");
+            let done = limited(&dir, &format!("put t k v --engine {engine}"), limit, "");
+            check_message(&done, &dir, &what);
+            assert_eq!(done.code, 1, "{what}: a segment of 64 MiB has no room");
+        }
+        run_in(&dir, &format!("put t k v --engine {engine}")).expect(0);
+        assert_eq!(run_in(&dir, "get t k").expect(0), "k\tv\n");
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    for (path, bytes) in contents(from) {
+        let target = to.join(Path::new(&path).strip_prefix(from).unwrap());
+        fs::create_dir_all(target.parent().unwrap()).unwrap();
+        fs::write(target, bytes).unwrap();
+    }
+}

@@ -1,0 +1,85 @@
+//! `stat`, `verify`, `dump-log`, `checkpoint`: what they print, and that they change nothing.
+
+use crate::program::{contents, run_in, run_with_input};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+fn filled(dir: &Path) {
+    let text: String =
+        (0..3000).map(|number| format!("{number:05}\t{}\n", "x".repeat(number % 200))).collect();
+    run_with_input(dir, "load t -", text.as_bytes()).expect(0);
+}
+
+#[test]
+fn verify_and_dump_log_only_look() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path());
+    let before = contents(dir.path());
+    let out = run_in(dir.path(), "verify").expect(0);
+    assert!(out.starts_with("sound: ") && out.contains(" 3,000 keys"), "{out}");
+    assert_eq!(run_in(dir.path(), "verify --quiet").expect(0), "");
+    let report: Value = serde_json::from_str(&run_in(dir.path(), "verify --json").expect(0)).unwrap();
+    assert_eq!((&report["sound"], &report["keys"]), (&true.into(), &3000.into()));
+    let dumped = run_in(dir.path(), "dump-log").expect(0);
+    let mut last = 0;
+    for line in dumped.lines() {
+        let record: Value = serde_json::from_str(line).unwrap();
+        assert!(record["lsn"].as_u64().unwrap() >= last && record["kind"].is_string(), "{line}");
+        last = record["end"].as_u64().unwrap();
+    }
+    assert!(run_in(dir.path(), "dump-log --limit 1").expect(0).lines().count() <= 1);
+    assert!(contents(dir.path()) == before, "something was changed");
+}
+
+#[test]
+fn stat_and_checkpoint() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path());
+    let out = run_in(dir.path(), "stat").expect(0);
+    assert!(out.contains("log pinned by"), "{out}");
+    let stat: Value = serde_json::from_str(&run_in(dir.path(), "stat --json").expect(0)).unwrap();
+    assert_eq!(stat["tables"], 1);
+    assert!(stat["pages"].as_u64().unwrap() > 10);
+    let log = &stat["log"];
+    let position = |name: &str| log[name].as_u64().unwrap_or_else(|| panic!("no {name} in {log}"));
+    assert!(position("start") <= position("durable") && position("durable") <= position("written"));
+    assert!(position("written") <= position("filled") && position("filled") <= position("reserved"));
+    assert!(log["pinned_by"].is_string());
+    // How many is the device's affair.
+    assert!(out.contains("device stalls") && stat["device_stalls"]["count"].is_u64(), "{out}{stat}");
+    assert!(stat["device_stalls"]["under_way"].is_null(), "{stat}");
+    assert!(run_in(dir.path(), "checkpoint").expect(0).starts_with("checkpoint taken; the log begins at "));
+    run_in(dir.path(), "verify").expect(0);
+}
+
+#[test]
+fn verify_names_the_place_of_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path());
+    const PAGE: usize = 8192;
+    let path = dir.path().join("katydid.pages");
+    let bytes = fs::read(&path).unwrap();
+    let pages = bytes.chunks(PAGE).take_while(|page| page.iter().any(|byte| *byte != 0)).count();
+    assert!(pages > 10, "only {pages} pages");
+    for page in 0..pages {
+        let mut damaged = bytes.clone();
+        damaged[page * PAGE + 100 + page * 37] ^= 0x40;
+        fs::write(&path, &damaged).unwrap();
+        run_in(dir.path(), "verify").expect_error(1, &page.to_string());
+    }
+    fs::write(&path, &bytes).unwrap();
+    run_in(dir.path(), "verify").expect(0);
+}
+
+#[test]
+fn a_database_in_use_is_not_opened_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = katydid::Database::open(dir.path()).unwrap();
+    database.table("t").unwrap();
+    for words in ["scan t", "stat", "put t a b"] {
+        run_in(dir.path(), words).expect_error(1, "in use");
+    }
+    database.close().unwrap();
+    run_in(dir.path(), "scan t").expect(0);
+}

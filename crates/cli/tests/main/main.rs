@@ -1,0 +1,19 @@
+//! The built program, run as a user runs it. One test program, because each further one is linked by itself.
+
+mod program;
+mod rows;
+
+mod bench;
+mod commit;
+mod engines;
+mod full_disk;
+mod inspect;
+mod kill9;
+mod load_and_scan;
+mod log_insert;
+mod manycore;
+mod messages;
+mod nvram;
+mod oltp;
+mod reproduce;
+mod verify;

@@ -1,0 +1,104 @@
+//! Runs the built program and collects what it prints.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What a run printed, and its exit code.
+#[derive(Debug)]
+pub struct Done {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Done {
+    /// Asserts the exit code and gives standard output.
+    #[track_caller]
+    pub fn expect(self, code: i32) -> String {
+        assert_eq!(self.code, code, "standard output:\n{}\nstandard error:\n{}", self.out, self.err);
+        self.out
+    }
+
+    /// Asserts the exit code and that standard error has this text in it.
+    #[track_caller]
+    pub fn expect_error(self, code: i32, text: &str) {
+        assert!(self.err.contains(text), "no {text:?} in standard error:\n{}", self.err);
+        self.expect(code);
+    }
+}
+
+/// The program, not yet started.
+pub fn command<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_katydid"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs the program to its end.
+pub fn run<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Done {
+    done(command(arguments))
+}
+
+/// Runs the program on words parted by spaces, in a database folder.
+pub fn run_in(dir: &Path, words: &str) -> Done {
+    let mut command = command(words.split(' '));
+    command.arg("--dir").arg(dir);
+    done(command)
+}
+
+/// The same with standard input.
+pub fn run_with_input(dir: &Path, words: &str, input: &[u8]) -> Done {
+    let mut command = command(words.split(' '));
+    let mut child = command.arg("--dir").arg(dir).stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_vec();
+    let writer = std::thread::spawn(move || stdin.write_all(&input));
+    let output = child.wait_with_output().unwrap();
+    // The program may have stopped reading.
+    let _may_be_refused = writer.join().unwrap();
+    collected(output)
+}
+
+fn done(mut command: Command) -> Done {
+    collected(command.output().unwrap())
+}
+
+pub fn collected(output: std::process::Output) -> Done {
+    Done {
+        code: output.status.code().expect("it was not killed"),
+        out: String::from_utf8(output.stdout).expect("it prints text"),
+        err: String::from_utf8(output.stderr).expect("it prints text"),
+    }
+}
+
+/// All files below a folder with their contents.
+pub fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![dir.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false => drop(found.insert(path.display().to_string(), fs::read(&path).unwrap())),
+            }
+        }
+    }
+    found
+}
+
+/// A path in the repository.
+pub fn in_repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+/// A generator of random numbers whose seed is printed and can be given again as `KATYDID_SEED`.
+pub fn seeded(default: u64) -> fastrand::Rng {
+    let seed = std::env::var("KATYDID_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(default);
+    println!("replay with KATYDID_SEED={seed}");
+    fastrand::Rng::with_seed(seed)
+}

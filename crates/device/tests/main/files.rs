@@ -1,0 +1,172 @@
+//! Real files pass the suite that every directory passes, and show what only they can: refused methods, a full device,
+//! and locks between processes.
+
+use katydid_device::testing::conformance;
+use katydid_device::{
+    AlignedBuffer, Cause, Create, Directory, FileDirectory, Gate, Method, StripedDirectory, Verb, WriteMode,
+};
+use std::cell::RefCell;
+use std::io::{BufRead, BufReader, IoSlice, Read, Write};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// Where the build puts its files: a real file system, unlike what may be mounted for temporary ones.
+fn scratch() -> TempDir {
+    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a scratch directory")
+}
+
+/// Makes directories below a scratch directory.
+fn files(scratch: &TempDir) -> impl Fn() -> Arc<dyn Directory> {
+    let count = RefCell::new(0);
+    move || {
+        *count.borrow_mut() += 1;
+        let path = scratch.path().join(format!("{}/inner", count.borrow()));
+        Arc::new(FileDirectory::open(path).expect("open"))
+    }
+}
+
+#[test]
+fn files_conform() {
+    let scratch = scratch();
+    conformance(files(&scratch));
+}
+
+#[test]
+fn files_behind_a_gate_conform() {
+    let scratch = scratch();
+    let make = files(&scratch);
+    conformance(|| Gate::wrap(make()).0);
+}
+
+#[test]
+fn striped_files_conform() {
+    let scratch = scratch();
+    let make = files(&scratch);
+    conformance(|| Arc::new(StripedDirectory::open(vec![make(), make(), make()], 16 << 10).expect("open")));
+}
+
+#[test]
+fn files_in_the_temporary_directory_conform() {
+    let scratch = TempDir::new().expect("a temporary directory");
+    conformance(files(&scratch));
+}
+
+#[test]
+fn a_method_the_file_system_refuses_is_replaced() {
+    let scratch = scratch();
+    let directory = FileDirectory::open(scratch.path()).expect("open");
+    let file = directory.open("a", Create::New, Method::Direct).expect("create");
+    let direct = file.method();
+    match direct {
+        Method::Direct => assert_eq!(file.alignment(), 4096),
+        _ => assert_eq!((direct, file.alignment()), (Method::Buffered, 1)),
+    }
+    let file = directory.open("a", Create::Never, Method::Uring).expect("open");
+    assert!(file.method() == direct || (direct, file.method()) == (Method::Direct, Method::Uring));
+    let file = directory.open("a", Create::Never, Method::Buffered).expect("open");
+    assert_eq!((file.method(), file.alignment()), (Method::Buffered, 1));
+}
+
+/// Names of this process's threads that the kernel made for its rings.
+fn ring_workers() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("Linux").flatten();
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+    names.filter(|name| name.starts_with("iou-")).collect()
+}
+
+#[test]
+fn large_writes_of_several_threads_through_rings_arrive_whole_and_leave_no_thread() {
+    const BYTES: usize = 3 << 20;
+    let (threads, rounds) = (4, 6);
+    let scratch = scratch();
+    let directory = FileDirectory::open(scratch.path()).expect("open");
+    // Prepared ahead, where several pieces are in flight, and growing, where the kernel hands them back.
+    for prepared in [true, false] {
+        let name = if prepared { "prepared" } else { "growing" };
+        let file = directory.open(name, Create::New, Method::Uring).expect("create");
+        if file.method() != Method::Uring {
+            println!("skipped: this kernel gives out no rings, or this file system takes no direct writes");
+            return;
+        }
+        if prepared {
+            file.prepare(0, (threads * BYTES) as u64).expect("prepare");
+        }
+        std::thread::scope(|scope| {
+            for thread in 0..threads {
+                let file = &file;
+                scope.spawn(move || {
+                    for round in 0..rounds {
+                        let mode = if round % 2 == 0 { WriteMode::Durable } else { WriteMode::Written };
+                        let number = (thread * rounds + round) as u32;
+                        let words: Vec<u8> =
+                            (0..BYTES as u32 / 4).flat_map(|at| (at ^ number << 24).to_le_bytes()).collect();
+                        let bytes = AlignedBuffer::copy_of(&words);
+                        let (one, two) = bytes.split_at(4096 * (1 + 37 * round));
+                        let parts = [IoSlice::new(one), IoSlice::new(two)];
+                        file.write_at(&parts, (thread * BYTES) as u64, mode).expect("write");
+                        let mut found = AlignedBuffer::new_zeroed(BYTES);
+                        assert_eq!(file.read_at(&mut found, (thread * BYTES) as u64).expect("read"), BYTES);
+                        assert!(*found == *bytes, "{name}, thread {thread}, round {round}");
+                    }
+                });
+            }
+        });
+        assert_eq!(file.len().expect("length"), (threads * BYTES) as u64);
+    }
+    assert_eq!(ring_workers(), [""; 0]);
+}
+
+#[test]
+fn opening_an_existing_directory_creates_nothing() {
+    let scratch = scratch();
+    let path = scratch.path().join("missing");
+    assert!(FileDirectory::open_existing(&path).expect_err("it does not exist").is_not_found());
+    assert!(!path.exists());
+    std::fs::write(&path, b"a file").expect("write");
+    assert!(FileDirectory::open(&path).is_err(), "a file is no directory");
+}
+
+#[test]
+fn no_room_is_typed_and_leaves_the_file_usable() {
+    // The kernel's own full device.
+    let directory = FileDirectory::open_existing("/dev").expect("open");
+    let Ok(full) = directory.open("full", Create::Never, Method::Buffered) else { return };
+    let error = full.prepare(0, 1 << 20).expect_err("it is full");
+    assert!(error.is_no_space() && error.verb == Verb::Prepare, "{error}");
+    for mode in [WriteMode::Written, WriteMode::Durable] {
+        let error = full.write_at(&[IoSlice::new(b"x")], 0, mode).expect_err("it is full");
+        assert!(error.is_no_space() && error.verb == Verb::Write, "{error}");
+    }
+    assert_eq!(full.read_at(&mut [0; 10], 0).expect("read"), 10);
+}
+
+#[test]
+fn a_lock_held_by_another_process_names_it() {
+    const VARIABLE: &str = "KATYDID_TEST_LOCK";
+    if let Ok(path) = std::env::var(VARIABLE) {
+        let directory = FileDirectory::open(path).expect("open");
+        let _lock = directory.lock().expect("lock");
+        println!("locked");
+        std::io::stdout().flush().expect("flush");
+        // Until the parent closes the pipe, or kills this process.
+        std::io::stdin().read_to_end(&mut Vec::new()).expect("read");
+        return;
+    }
+    let scratch = scratch();
+    let directory = FileDirectory::open(scratch.path()).expect("open");
+    let mut child = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "files::a_lock_held_by_another_process_names_it", "--nocapture"])
+        .env(VARIABLE, scratch.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("start");
+    let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line.contains("locked")), "the child took the lock");
+    let error = directory.lock().expect_err("the child has it");
+    assert!(matches!(error.cause, Cause::Locked(Some(pid)) if pid == child.id()), "{error}");
+    child.kill().expect("kill");
+    child.wait().expect("wait");
+    drop(directory.lock().expect("the kernel released it"));
+}

@@ -1,0 +1,27 @@
+//! The device layer through its public interface. One program, because each further one is linked by itself.
+//!
+//! Miri runs the modules that do less under it. The others take hours there, or need files, which Miri hardly has.
+
+mod conformance;
+mod delayed;
+mod nvram;
+mod nvram_sim;
+mod sim;
+mod stripes;
+
+#[cfg(not(miri))]
+mod files;
+#[cfg(not(miri))]
+mod gate;
+#[cfg(not(miri))]
+mod gate_close;
+#[cfg(not(miri))]
+mod nvram_directory;
+#[cfg(not(miri))]
+mod overlay;
+#[cfg(not(miri))]
+mod probe;
+#[cfg(not(miri))]
+mod stripes_openings;
+#[cfg(not(miri))]
+mod watch;

@@ -1,0 +1,175 @@
+//! The callbacks of a session: their order, callbacks that use their own session, that commit again, or that panic; and the progress callback
+//! of a check that panics.
+
+use crate::common::{self, options_for};
+use katydid::{Database, EngineKind, Error, Options, Session, Table};
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+suite! {
+    a_refused_commit_is_told_after_those_before_it,
+    a_callback_that_drains_runs_those_behind_it_in_order,
+    draining_waits_for_what_callbacks_commit,
+    a_callback_that_panics_loses_none_behind_it,
+    callbacks_of_a_closed_database_still_run,
+    a_progress_callback_that_panics_leaves_no_lock_behind,
+}
+
+/// A database, a session for callbacks that use it, and what has run.
+struct Callbacks {
+    database: Database,
+    table: Table,
+    session: Rc<Session>,
+    ran: Arc<Mutex<Vec<String>>>,
+}
+
+thread_local! {
+    /// A callback is `Send` and a session is not `Sync`, so callbacks find theirs here.
+    static SESSION: RefCell<Option<Rc<Session>>> = const { RefCell::new(None) };
+}
+
+fn session_of_thread() -> Rc<Session> {
+    SESSION.with(|session| session.borrow().clone().expect("the test has set it"))
+}
+
+impl Callbacks {
+    fn new(engine: EngineKind) -> Callbacks {
+        let memory = Arc::new(katydid_device::MemoryDirectory::new());
+        let database = Database::open_in(memory, options_for(engine)).unwrap();
+        let table = database.table("t").unwrap();
+        let session = Rc::new(database.session());
+        SESSION.with(|slot| *slot.borrow_mut() = Some(session.clone()));
+        Callbacks { database, table, session, ran: Arc::default() }
+    }
+
+    /// Commits on the session; the callback notes its name, with `!` if it is told an error, and then does something else.
+    fn commit(&self, name: &str, then: impl FnOnce() + Send + 'static) {
+        commit(&self.database, &self.table, &self.ran, name, then);
+    }
+
+    fn ran(&self) -> Vec<String> {
+        self.ran.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Callbacks {
+    fn drop(&mut self) {
+        SESSION.with(|slot| slot.borrow_mut().take());
+    }
+}
+
+fn commit(
+    database: &Database,
+    table: &Table,
+    ran: &Arc<Mutex<Vec<String>>>,
+    name: &str,
+    then: impl FnOnce() + Send + 'static,
+) {
+    let mut txn = database.begin().unwrap();
+    txn.put(table, name, "v").unwrap();
+    let (ran, name) = (ran.clone(), name.to_owned());
+    txn.commit_with(&session_of_thread(), move |outcome| {
+        ran.lock().unwrap().push(if outcome.is_ok() { name } else { format!("{name}!") });
+        then();
+    });
+}
+
+fn a_refused_commit_is_told_after_those_before_it(engine: EngineKind) {
+    let callbacks = Callbacks::new(engine);
+    let memory = Arc::new(katydid_device::MemoryDirectory::new());
+    let other_engine = match engine {
+        EngineKind::Paged => EngineKind::Memory,
+        _ => EngineKind::Paged,
+    };
+    let other = Database::open_in(memory, options_for(other_engine)).unwrap();
+    let other_table = other.table("t").unwrap();
+    callbacks.commit("first", || {});
+    commit(&other, &other_table, &callbacks.ran, "refused", || {});
+    callbacks.commit("last", || {});
+    callbacks.session.drain().unwrap();
+    assert_eq!(callbacks.ran(), ["first", "refused!", "last"]);
+}
+
+fn a_callback_that_drains_runs_those_behind_it_in_order(engine: EngineKind) {
+    let callbacks = Callbacks::new(engine);
+    let (database, table, ran) = (callbacks.database.clone(), callbacks.table.clone(), callbacks.ran.clone());
+    callbacks.commit("first", move || {
+        commit(&database, &table, &ran, "third", || {});
+        let session = session_of_thread();
+        session.drain().unwrap();
+        assert_eq!(session.pending(), 0);
+        ran.lock().unwrap().push("drained".to_owned());
+    });
+    callbacks.commit("second", || {
+        session_of_thread().poll();
+    });
+    callbacks.database.sync().unwrap();
+    callbacks.session.poll();
+    assert_eq!(callbacks.ran(), ["first", "second", "third", "drained"]);
+    assert_eq!(callbacks.session.pending(), 0);
+}
+
+fn draining_waits_for_what_callbacks_commit(engine: EngineKind) {
+    let callbacks = Callbacks::new(engine);
+    let (database, table, ran) = (callbacks.database.clone(), callbacks.table.clone(), callbacks.ran.clone());
+    callbacks.commit("first", move || {
+        let (again, rows, notes) = (database.clone(), table.clone(), ran.clone());
+        commit(&database, &table, &ran, "second", move || commit(&again, &rows, &notes, "third", || {}));
+    });
+    callbacks.session.drain().unwrap();
+    assert_eq!(callbacks.session.pending(), 0, "after drain, which ran {:?}", callbacks.ran());
+    assert_eq!(callbacks.ran(), ["first", "second", "third"]);
+}
+
+fn a_callback_that_panics_loses_none_behind_it(engine: EngineKind) {
+    let callbacks = Callbacks::new(engine);
+    for number in 0..5 {
+        callbacks.commit(&number.to_string(), move || assert!(number % 2 == 0, "callback {number} panics"));
+    }
+    callbacks.database.sync().unwrap();
+    let drain = || std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| callbacks.session.drain()));
+    let panic = drain().expect_err("the panic goes to the caller");
+    assert_eq!(panic.downcast_ref::<String>().map(String::as_str), Some("callback 1 panics"));
+    assert_eq!(callbacks.session.pending(), 3);
+    assert!(drain().is_err());
+    assert_eq!(callbacks.session.pending(), 1);
+    drain().expect("no panic is left").unwrap();
+    assert_eq!(callbacks.session.pending(), 0);
+    assert_eq!(callbacks.ran(), ["0", "1", "2", "3", "4"]);
+}
+
+fn callbacks_of_a_closed_database_still_run(engine: EngineKind) {
+    let callbacks = Callbacks::new(engine);
+    callbacks.commit("before", || {});
+    callbacks.database.close().unwrap();
+    assert!(matches!(callbacks.session.drain(), Err(Error::Closed)));
+    assert_eq!(callbacks.ran(), ["before"]);
+    assert_eq!(callbacks.session.pending(), 0);
+}
+
+/// The check has every table locked while it calls back.
+fn a_progress_callback_that_panics_leaves_no_lock_behind(engine: EngineKind) {
+    let options = Options { lock_wait: Duration::from_millis(50), retries: 0, ..options_for(engine) };
+    let database = Database::open_in(Arc::new(katydid_device::MemoryDirectory::new()), options).unwrap();
+    let table = database.table("t").unwrap();
+    database.put(&table, b"k", b"1").unwrap();
+    for call in 0..3 {
+        let calls = AtomicU32::new(0);
+        let progress = move |_, _| {
+            if calls.fetch_add(1, Ordering::Relaxed) == call {
+                panic!("the caller's own");
+            }
+        };
+        let checked = catch_unwind(AssertUnwindSafe(|| database.verify(Some(Arc::new(progress)))));
+        assert!(checked.is_err() || call > 0, "the check calls back at least once");
+        database.put(&table, b"k", call.to_string()).expect("nothing is locked any more");
+        assert!(database.drop_table(&format!("none {call}")).is_ok_and(|dropped| !dropped));
+        database.table(&format!("new {call}")).expect("nor is the catalog");
+        common::assert_sound(&database.verify(None).expect("it can be checked again"));
+    }
+    database.close().unwrap();
+}

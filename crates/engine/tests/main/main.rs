@@ -1,0 +1,14 @@
+//! The store through its public interface, call by call. One program, because each further one is linked by itself.
+
+#[macro_use]
+#[path = "../common/mod.rs"]
+mod common;
+
+mod api;
+mod callbacks;
+mod handles;
+mod limits;
+mod lost_files;
+mod own_waits;
+mod paged;
+mod positions;

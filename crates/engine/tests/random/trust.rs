@@ -1,0 +1,192 @@
+//! What opening believes it first makes durable. A process that dies leaves names and bytes in the page cache that were never
+//! synced. The next opening reads them and builds on them; were they not synced before they are believed, a crash of the
+//! machine after the next acknowledged commit would take back what that commit stands on.
+//!
+//! Worse are bytes whose sync has failed: they are in the page cache, and no later sync takes them to the device. So opening drops what is
+//! cached before it reads.
+
+use crate::common::{self, contents, key};
+use katydid::{Database, EngineKind, Error, Method, Options};
+use katydid_device::{Fault, SimDevice, Survival, Verb};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+fn options(engine: EngineKind, method: Method) -> Options {
+    let mut options = Options { streams: 2, ..common::options_for(engine) };
+    options.log.segment_bytes = 64 << 10;
+    options.log.reserve_bytes = 64 << 10;
+    options.log.ring_bytes = 16 << 10;
+    options.log.run_ahead_bytes = 8 << 10;
+    options.log.background = katydid::testing::Background::Caller;
+    options.log.log_id = Some(1);
+    options.log.method = method;
+    options
+}
+
+/// Creation, commits, a checkpoint, more commits, closing; stops when a call fails. What was acknowledged.
+fn live(device: &SimDevice, engine: EngineKind, method: Method) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut acknowledged = BTreeMap::new();
+    let mut put = |database: &Database, from: u64| -> Result<(), katydid::Error> {
+        let table = database.table("t")?;
+        for number in from..from + 12 {
+            let value = vec![number as u8; 700];
+            database.put(&table, key(number), &value)?;
+            acknowledged.insert(key(number), value);
+        }
+        Ok(())
+    };
+    let mut run = || -> Result<(), katydid::Error> {
+        for life in 0..2 {
+            let database = Database::open_in(device.directory(), options(engine, method))?;
+            put(&database, life * 100)?;
+            database.checkpoint()?;
+            put(&database, life * 100 + 50)?;
+            database.checkpoint()?;
+            database.close()?;
+        }
+        Ok(())
+    };
+    if let Err(error) = run() {
+        let is_of_device = device.is_crashed() || error.is_poisoned() || matches!(error, Error::Device(_));
+        assert!(is_of_device, "failed without a fault: {error}");
+    }
+    acknowledged
+}
+
+/// How a process ends.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    /// It dies at this step.
+    Dies(u64),
+    /// The sync in this step fails, of a file or of a durable write. It is told, and ends.
+    SyncFails(u64),
+}
+
+type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// A process lives and ends; what it leaves, and what it was told is durable. None if the step to fail syncs nothing of a file whose path has
+/// `part` in it.
+fn lives(end: End, part: &'static str, (engine, method): (EngineKind, Method)) -> Option<(SimDevice, Rows)> {
+    let (End::Dies(step) | End::SyncFails(step)) = end;
+    let device = SimDevice::new(common::seed(0).wrapping_add(step));
+    let failed = Arc::new(AtomicBool::new(false));
+    match end {
+        End::Dies(step) => device.crash_at(step),
+        End::SyncFails(step) => {
+            let failed = failed.clone();
+            device.fail_when(move |verb, path, number| {
+                let syncs = matches!(verb, Verb::Write | Verb::Sync | Verb::Prepare);
+                let fails = number == step && syncs && path.contains(part);
+                failed.fetch_or(fails, Ordering::Relaxed);
+                fails.then_some(Fault::SyncIo)
+            });
+        }
+    }
+    let told = live(&device, engine, method);
+    let is_wanted = matches!(end, End::Dies(_)) || failed.load(Ordering::Relaxed);
+    is_wanted.then(|| (device.reopen_after_kill(), told))
+}
+
+/// The process ends; the next one opens, commits, and perhaps takes a checkpoint that the machine's crash cuts short. `false` if the step
+/// to fail syncs nothing.
+fn ends(end: End, cut: Option<u64>, survival: Survival, (engine, method): (EngineKind, Method)) -> bool {
+    let (End::Dies(step) | End::SyncFails(step)) = end;
+    let Some((device, mut expected)) = lives(end, "", (engine, method)) else { return false };
+    let database = Database::open_in(device.directory(), options(engine, method)).expect("open after a kill");
+    let table = database.table("t").expect("table");
+    for (key, value) in &expected {
+        assert_eq!(database.get(&table, key).expect("get").as_ref(), Some(value), "lost by the kill");
+    }
+    for number in 900..910 {
+        database.put(&table, key(number), "after").expect("put");
+        expected.insert(key(number), b"after".to_vec());
+    }
+    if let Some(cut) = cut {
+        device.crash_at(device.steps() + cut);
+        // As far as it comes.
+        let _outcome = database.checkpoint();
+    }
+    drop((table, database));
+    let device = device.reopen_with(common::seed(0).wrapping_add(step), survival);
+    let database = has(&device, &expected, (engine, method));
+    common::assert_sound(&database.verify(None).expect("verify"));
+    true
+}
+
+/// Opens after a crash of the machine, and looks for `expected`.
+fn has(device: &SimDevice, expected: &Rows, (engine, method): (EngineKind, Method)) -> Database {
+    let database =
+        Database::open_in(device.directory(), options(engine, method)).expect("open after the crash");
+    let found = match database.open_table("t").expect("open table") {
+        Some(table) => contents(&database, &table),
+        None => Rows::new(),
+    };
+    for (key, value) in expected {
+        let name = String::from_utf8_lossy(key);
+        assert!(found.get(key) == Some(value), "{name}: acknowledged, and lost by the machine's crash");
+    }
+    database
+}
+
+suite! {
+    what_a_dead_process_never_synced_is_made_durable_before_it_is_built_on,
+    what_a_failed_sync_left_in_the_cache_is_not_built_on,
+    what_a_failed_sync_left_of_a_control_file_survives_a_crash_of_the_next_opening,
+}
+
+fn what_a_dead_process_never_synced_is_made_durable_before_it_is_built_on(engine: EngineKind) {
+    for method in [Method::Direct, Method::Buffered] {
+        let whole = SimDevice::new(1);
+        live(&whole, engine, method);
+        let steps = whole.steps();
+        assert!(steps > 60, "only {steps} steps");
+        for step in 0..steps {
+            println!("{engine}, {method:?}: the process dies at step {step} of {steps}");
+            ends(End::Dies(step), None, Survival::DropAll, (engine, method));
+            let survival = if step % 16 < 8 { Survival::DropAll } else { Survival::Random };
+            ends(End::Dies(step), Some(step % 8), survival, (engine, method));
+        }
+    }
+}
+
+fn what_a_failed_sync_left_in_the_cache_is_not_built_on(engine: EngineKind) {
+    for method in [Method::Direct, Method::Buffered] {
+        let whole = SimDevice::new(1);
+        live(&whole, engine, method);
+        let mut failed = 0;
+        for step in 0..whole.steps() {
+            println!("{engine}, {method:?}: the sync in step {step} fails");
+            let cut = (step % 4 == 3).then_some(step / 4 % 8);
+            failed += u64::from(ends(End::SyncFails(step), cut, Survival::DropAll, (engine, method)));
+        }
+        assert!(failed > 40, "only {failed} syncs");
+    }
+}
+
+/// A control file has two slots. If one is lost on the device, and only the cache shows it, the next opening must write that one, not the
+/// sound one.
+fn what_a_failed_sync_left_of_a_control_file_survives_a_crash_of_the_next_opening(engine: EngineKind) {
+    let (method, first) = (Method::Direct, common::seed(0));
+    let whole = SimDevice::new(1);
+    live(&whole, engine, method);
+    let mut failed = 0;
+    for step in 0..whole.steps() {
+        let Some((left, told)) = lives(End::SyncFails(step), "control", (engine, method)) else { continue };
+        failed += 1;
+        let (mut crashed, mut at) = (true, 0);
+        while crashed {
+            println!("{engine}: the sync in step {step} fails, the machine crashes at step {at} of opening");
+            let device = left.reopen_after_kill();
+            device.crash_at(at);
+            let outcome = Database::open_in(device.directory(), options(engine, method));
+            crashed = device.is_crashed();
+            drop(outcome);
+            for seed in 0..3 {
+                has(&device.reopen_after_crash(first.wrapping_add(seed)), &told, (engine, method));
+            }
+            at += 1;
+        }
+    }
+    assert!(failed > 4, "only {failed} syncs of control files");
+}

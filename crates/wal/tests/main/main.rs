@@ -1,0 +1,16 @@
+//! Logs through their public interface. One program, because each further one is linked by itself.
+
+mod append;
+mod chunked;
+mod conformance;
+mod fixtures;
+mod grasshopper;
+mod nvram;
+mod nvram_commits;
+mod nvram_crashes;
+mod nvram_kill;
+mod positions;
+mod recovery;
+mod rotation;
+mod striped;
+mod trash;
