@@ -19,7 +19,9 @@ use super::header::{Geometry, SegmentHeader, UNFINISHED_NAME, name};
 use crate::control::{Control, ControlState};
 use crate::error::{Error, ReadError, Result};
 use crate::seal::SEALED_BYTES;
-use katydid_device::{self as device, Cause, Create, Directory, File, Method, Verb, WriteMode};
+use katydid_device::{
+    self as device, AlignedBuffer, Cause, Create, Directory, File, Method, Verb, WriteMode,
+};
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::{self, PHYSICAL_BYTES_MAX};
 use katydid_kernels::sync_shim::{AtomicU64, Ordering};
@@ -170,6 +172,8 @@ impl SegmentStore {
         }
         let state = *upkeep.control.state();
         let header = SegmentHeader::new(self.geometry, state.log_id, index, state.incarnation).encode();
+        // Aligned, so that a direct file takes it as it is.
+        let header = AlignedBuffer::copy_of(&header[..]);
         let recycled = upkeep.recyclable.last().copied();
         let unready = recycled.map_or_else(|| UNFINISHED_NAME.to_owned(), name);
         self.make_ready(&unready, recycled.is_some(), &header[..])?;
