@@ -14,7 +14,7 @@ fn special(cfg: &str) -> (String, String) {
 pub fn loom() -> Command {
     let (flags, target) = special("loom");
     let mut command = cargo(["test", "--profile", "checkers", "--lib"]);
-    command.args(["-p", "katydid-kernels", "-p", "katydid-wal", "loom_"]);
+    command.args(["-p", "katydid-kernels", "loom_"]);
     command.env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", target);
     command
 }
@@ -23,7 +23,7 @@ pub fn loom() -> Command {
 pub fn explore() -> Command {
     let (flags, target) = special("katydid_explore");
     let mut command = cargo(["test", "--profile", "checkers", "--lib"]);
-    command.args(["-p", "katydid-kernels", "-p", "katydid-wal", "-p", "katydid", "explore_"]);
+    command.args(["-p", "katydid-kernels", "explore_"]);
     command.env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", target);
     command
 }

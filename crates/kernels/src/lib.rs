@@ -8,6 +8,9 @@
 //! | [`record`], [`checksum`] | physical records as bytes |
 //! | [`ring`] | the bytes of the log buffer |
 //! | [`insert`] | the nine designs that reserve and fill, and admission before them |
+//! | [`sync`] | the leader's hand-over, the waiters, and the sync protocols |
+//! | [`nvram`] | who persists a log in NVRAM, and who has which of its memory |
+//! | [`page_meta`] | which pages are dirty, for threads without their latch |
 //! | [`rig`], [`sizes`] | an inserter without a log around it, for measuring |
 //! | [`dependences`] | the places in several logs that a transaction depends on |
 //! | [`txn`] | timestamps, slots and statuses of transactions of the memory engine |
@@ -16,7 +19,7 @@
 //!
 //! Every module is written against [`sync_shim`]. So the very code of production runs under loom (`--cfg loom`), under the explorer of all
 //! interleavings (`--cfg katydid_explore`), and on the simulated machine of many cores. For that machine `crates/manycore/kernels`
-//! compiles this crate's sources a second time (`--cfg katydid_simulated`).
+//! compiles this crate's sources a second time (`--cfg katydid_simulated`), but for what no simulation runs.
 //!
 //! This crate is internal to Katydid: its items are public for the crates above it, and change without notice. Use `katydid-wal` or `katydid`.
 
@@ -30,11 +33,17 @@ pub mod explore;
 pub mod frontier;
 pub mod insert;
 pub mod lsn;
+#[cfg(not(katydid_simulated))]
+pub mod nvram;
+#[cfg(not(katydid_simulated))]
+pub mod page_meta;
 pub mod record;
 pub mod rig;
 pub mod ring;
 pub mod sizes;
 pub mod stamp;
+#[cfg(not(katydid_simulated))]
+pub mod sync;
 pub mod sync_shim;
 pub mod txn;
 pub mod words;

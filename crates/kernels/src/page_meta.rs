@@ -19,33 +19,39 @@
 #[cfg(all(test, katydid_explore))]
 mod checks;
 
-use super::sync_shim::{AtomicU64, Ordering};
-use crate::Lsn;
-use crate::paged::page::PageId;
-use crate::pause::{self, Place};
+use crate::lsn::Lsn;
+use crate::sync_shim::{AtomicU64, Ordering};
 
 /// No LSN: the page is clean, or not being written back.
 const NONE: u64 = u64::MAX;
 
+/// See the head of this file.
 #[derive(Debug)]
-pub(super) struct Meta {
+pub struct PageMeta {
     page: AtomicU64,
     rec_lsn: AtomicU64,
     flushing: AtomicU64,
 }
 
-impl Meta {
+impl Default for PageMeta {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl PageMeta {
     /// Of a frame without a page.
-    pub(super) fn new() -> Self {
-        Meta { page: AtomicU64::new(0), rec_lsn: AtomicU64::new(NONE), flushing: AtomicU64::new(NONE) }
+    pub fn new() -> Self {
+        PageMeta { page: AtomicU64::new(0), rec_lsn: AtomicU64::new(NONE), flushing: AtomicU64::new(NONE) }
     }
 
-    pub(super) fn page(&self) -> PageId {
-        PageId::new(self.page.load(Ordering::Relaxed))
+    /// The number of the page.
+    pub fn page(&self) -> u64 {
+        self.page.load(Ordering::Relaxed)
     }
 
     /// The recovery LSN, if the page is dirty or being written back.
-    pub(super) fn recovery_lsn(&self) -> Option<Lsn> {
+    pub fn recovery_lsn(&self) -> Option<Lsn> {
         let rec_lsn = self.rec_lsn.load(Ordering::Acquire);
         let lowest = rec_lsn.min(self.flushing.load(Ordering::Acquire));
         (lowest != NONE).then(|| Lsn::new(lowest))
@@ -54,7 +60,7 @@ impl Meta {
     /// The holder of the exclusive latch is about to append a record that changes the page; it will lie above `floor`. Whether the page
     /// was clean.
     #[inline]
-    pub(super) fn begin_change(&self, floor: impl FnOnce() -> Lsn) -> bool {
+    pub fn begin_change(&self, floor: impl FnOnce() -> Lsn) -> bool {
         let was_clean = self.rec_lsn.load(Ordering::Relaxed) == NONE;
         if was_clean {
             self.rec_lsn.store(floor().get(), Ordering::Release);
@@ -64,7 +70,7 @@ impl Meta {
 
     /// The holder of the exclusive latch, after `begin_change`, knows that the record begins at `lsn`.
     #[inline]
-    pub(super) fn lower_recovery_lsn(&self, lsn: Lsn) {
+    pub fn lower_recovery_lsn(&self, lsn: Lsn) {
         debug_assert_ne!(self.rec_lsn.load(Ordering::Relaxed), NONE, "a change that was not begun");
         if self.rec_lsn.load(Ordering::Relaxed) > lsn.get() {
             self.rec_lsn.store(lsn.get(), Ordering::Release);
@@ -72,16 +78,17 @@ impl Meta {
     }
 
     /// The holder of the exclusive latch takes a change back that it has begun and not made, if the page was clean. Whether it was.
-    pub(super) fn forget_change(&self) -> bool {
+    pub fn forget_change(&self) -> bool {
         self.rec_lsn.swap(NONE, Ordering::AcqRel) != NONE
     }
 
-    /// The flusher has copied the page, and holds its latch. Whether it was dirty.
-    pub(super) fn begin_flush(&self) -> bool {
+    /// The flusher has copied the page, and holds its latch. Whether it was dirty. `begun` is called where the page is said to be written back and
+    /// not yet to be clean.
+    pub fn begin_flush(&self, begun: impl FnOnce()) -> bool {
         let rec_lsn = self.rec_lsn.load(Ordering::Acquire);
         self.flushing.fetch_min(rec_lsn, Ordering::AcqRel);
         // A checkpoint or eviction that comes here must find `flushing`.
-        pause::at(Place::FlushBegun);
+        begun();
         if rec_lsn != NONE {
             self.rec_lsn.store(NONE, Ordering::Release);
         }
@@ -89,13 +96,13 @@ impl Meta {
     }
 
     /// The copy is durable in place.
-    pub(super) fn finish_flush(&self) {
+    pub fn finish_flush(&self) {
         self.flushing.store(NONE, Ordering::Release);
     }
 
     /// Gives an unpinned clean frame that is in no table to another page.
-    pub(super) fn reassign(&self, page: PageId) {
+    pub fn reassign(&self, page: u64) {
         debug_assert!(self.recovery_lsn().is_none());
-        self.page.store(page.get(), Ordering::Relaxed);
+        self.page.store(page, Ordering::Relaxed);
     }
 }

@@ -123,7 +123,11 @@ impl Rig {
         let mut record = PhysicalRecord { prepared, payload, after: Lsn::ZERO };
         let mut step = 0;
         loop {
-            match self.inserter.insert(&self.buffer, session, &mut record, AppendClass::Normal) {
+            // SAFETY: the session was opened, and its one `RigSession` is borrowed for the call. The buffer is this rig's, of the sizes that the
+            // inserter was made with. Larger payloads are split.
+            let inserted =
+                unsafe { self.inserter.insert(&self.buffer, session, &mut record, AppendClass::Normal) };
+            match inserted {
                 Ok(start) => return start,
                 Err(Stalled) => self.make_room(&mut step),
             }

@@ -5,9 +5,9 @@
 //! protocols themselves are the same: without a syncer thread whoever gives it the baton leads in its place.
 
 use crate::options::{Background, Options};
-use crate::sync::{Rounds, SyncProtocol};
 use katydid_kernels::durability::Durability;
 use katydid_kernels::lsn::Lsn;
+use katydid_kernels::sync::{Rounds, SyncProtocol};
 use std::sync::{Mutex, PoisonError};
 
 impl Background {
@@ -62,7 +62,7 @@ impl SyncProtocol for Deferred {
     }
 }
 
-#[cfg(all(test, not(any(loom, katydid_explore))))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::{Append, InserterKind, Kind, Log, SyncKind};

@@ -16,7 +16,7 @@
 //! A crash at any point leaves a prefix of whole blocks, then blocks of the writes under way in any order, possibly torn;
 //! recovery keeps what is valid and contiguous.
 
-#[cfg(all(test, not(any(loom, katydid_explore))))]
+#[cfg(test)]
 mod checks;
 mod in_nvram;
 mod leader;
@@ -29,14 +29,12 @@ use crate::counters::{Counters, Tally};
 use crate::error::{AppendError, Error, Result};
 use crate::maintenance::{Maintenance, Refusal};
 use crate::nvram::apart::ApartInserter;
-use crate::nvram::commit::Committer;
 use crate::nvram::store::NvStore;
 use crate::options::Background;
 use crate::options::Options;
 use crate::reader::Extent;
 use crate::segment::SegmentStore;
 use crate::session::{Append, Appended};
-use crate::sync::{self, SyncProtocol};
 use crate::wakers::Wakers;
 use katydid_device::{self as device, AlignedBuffer, Cause, Gate, Verb};
 use katydid_kernels::durability::Durability;
@@ -45,10 +43,12 @@ use katydid_kernels::insert::{
     Admission, AppendClass, Inserter, LogBuffer, PhysicalRecord, Stalled, Tracker,
 };
 use katydid_kernels::lsn::{BLOCK_BYTES, Lsn};
+use katydid_kernels::nvram::commit::Committer;
 use katydid_kernels::record::{
     HEADER_BYTES, HeaderFields, Kind, Layout, Part, RECORD_BYTES_MAX, prepare_header, split,
 };
 use katydid_kernels::ring::Ring;
+use katydid_kernels::sync::{Persisted, SyncProtocol};
 use katydid_kernels::sync_shim::{AtomicBool, AtomicU64, Ordering, rest};
 use leader::LeaderState;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -123,12 +123,16 @@ impl Core {
                 let ring = Ring::new(options.ring_bytes);
                 // SAFETY: nobody else has the ring yet.
                 unsafe { ring.fill(start.end.floor_block(), &[&start.tail], 0) };
-                (options, ring, options.background.arrange(sync::choose(&options.background.limit(options))))
+                (
+                    options,
+                    ring,
+                    options.background.arrange(options.background.limit(options).sync_design().protocol()),
+                )
             }
             Store::Nvram(store) => {
                 let (of_memory, ring) = store.memory().arrange(options);
                 effective = of_memory;
-                (&effective, ring, options.background.arrange(Box::new(sync::Persisted::new())))
+                (&effective, ring, options.background.arrange(Box::new(Persisted::new())))
             }
         };
         let sizes = options.buffer_sizes();
@@ -305,7 +309,11 @@ impl Core {
     ) -> std::result::Result<Lsn, AppendError> {
         let mut step = 0;
         loop {
-            match self.inserter.insert(&self.buffer, slot, record, class) {
+            // SAFETY: a slot is used by one thread at a time: `open_slot` gives it to one `Session`, which is not `Sync` and gives it back when it is
+            // dropped, under the lock of `slots`; `own` guards `OWN_SLOT`. The buffer is this log's, made together with the inserter. Larger
+            // records are split (`append_any`).
+            let inserted = unsafe { self.inserter.insert(&self.buffer, slot, record, class) };
+            match inserted {
                 Ok(start) => return Ok(start),
                 Err(Stalled) => self.make_room(record.bytes(), class, step)?,
             }

@@ -1,6 +1,7 @@
 //! What the log has done so far, counted where it costs nothing: by the holder of the baton, or on slow paths.
 
 use katydid_kernels::counter::Counter;
+use katydid_kernels::sync::SyncTally;
 
 /// A look at the counters; each only grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -83,40 +84,4 @@ pub(crate) struct Tally {
     pub(crate) sync: SyncTally,
     pub(crate) callbacks: Counter,
     pub(crate) stalls: Counter,
-}
-
-/// What happens in stage three.
-#[derive(Debug, Default)]
-pub(crate) struct SyncTally {
-    pub(crate) durable_bytes: Counter,
-    pub(crate) byte_ns: Counter,
-    pub(crate) sync_ns: Counter,
-    pub(crate) released: Counter,
-    pub(crate) locks: Counter,
-    pub(crate) lock_ns: Counter,
-    pub(crate) completion_ns: Counter,
-}
-
-impl SyncTally {
-    /// So many blocked callers are being released.
-    pub(crate) fn told(&self, callers: u64) {
-        if callers > 0 {
-            self.released.add(callers);
-        }
-    }
-
-    /// A blocked caller writes and syncs itself from now on, after so long.
-    pub(crate) fn got_lock(&self, nanoseconds: u64) {
-        self.locks.add(1);
-        self.lock_ns.add(nanoseconds);
-    }
-
-    /// A blocked caller has waited so long, and was released, or leads.
-    pub(crate) fn waited(&self, nanoseconds: u64, leads: bool) {
-        if leads {
-            self.got_lock(nanoseconds);
-        } else {
-            self.completion_ns.add(nanoseconds);
-        }
-    }
 }

@@ -18,7 +18,6 @@ mod recover;
 mod seal;
 mod segment;
 mod session;
-mod sync;
 pub mod testing;
 mod wakers;
 
@@ -38,11 +37,12 @@ pub use katydid_kernels::record::{
     Chain, DEPENDENCY_BYTES, HEADER_BYTES, Header, Kind, Part, RECORD_ALIGNMENT, RECORD_BYTES_MAX,
 };
 pub use katydid_kernels::stamp::CommitStamp;
+pub use katydid_kernels::sync::{Group, SyncKind};
 pub use katydid_kernels::words::UnknownWord;
 pub use log::{Log, ReserveGuard, Space};
 #[doc(hidden)]
 pub use options::Background;
-pub use options::{Group, LogKind, NvramOptions, Options, OptionsError, SyncKind};
+pub use options::{LogKind, NvramOptions, Options, OptionsError};
 pub use parallel::{
     Batch, CommitRecord, Dependences, Fate, MalformedRecord, ParallelCompletion, ParallelCompletions,
     ParallelInspection, ParallelLog, ParallelReadError, ParallelRecord, ParallelRecords, ParallelSession,

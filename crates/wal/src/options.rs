@@ -7,6 +7,7 @@ use katydid_device::nvram::Persistence;
 use katydid_device::{Device, Method};
 use katydid_kernels::insert::{BufferSizes, Design, InserterKind, OutOfRange};
 use katydid_kernels::record::{HEADER_BYTES, RECORD_ALIGNMENT};
+use katydid_kernels::sync::{Group, SyncDesign, SyncKind};
 use katydid_kernels::words;
 use std::time::Duration;
 
@@ -62,35 +63,6 @@ pub(crate) fn entries_valid(entries: u64) -> bool {
     entries.is_power_of_two() && (64..=1 << 28).contains(&entries)
 }
 
-/// Who writes and syncs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum SyncKind {
-    /// The first waiter writes and syncs for everybody and hands over to the next.
-    #[default]
-    Adaptive,
-    /// A thread of its own does (Aether's flush pipelining, ELEDA's flusher). See [`Options::group`].
-    Pipelined,
-    /// Requests queue up; who wins the sync lock syncs for all of them (Efficient flushing, section 3.1).
-    Aggregated,
-    /// Each takes the sync lock and looks whether it still has to sync (Efficient flushing, section 2.2).
-    Grouped,
-    /// Each writes and syncs for itself, in turn: the papers' baseline.
-    PerCommit,
-}
-
-/// When a round of `Pipelined` begins that somebody waits for: after so many commits, so many bytes or so many microseconds, whichever is first.
-/// The default, all zero, is at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Group {
-    /// So many commits; 0 for no such rule.
-    pub commits: u64,
-    /// So many bytes of the log; 0 for no such rule.
-    pub bytes: u64,
-    /// So long, at most 10 seconds. With 0 a round begins at once, whatever the other two say.
-    pub microseconds: u64,
-}
-
 /// Who does what no caller waits for: preparing segments, and writing and syncing what was requested without blocking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Background {
@@ -118,27 +90,6 @@ impl LogKind {
     pub const fn in_nvram(self) -> bool {
         !matches!(self, LogKind::Disk)
     }
-}
-
-words!(
-    SyncKind,
-    "adaptive, pipelined, aggregated, grouped, per-commit",
-    Adaptive = "adaptive",
-    Pipelined = "pipelined",
-    Aggregated = "aggregated",
-    Grouped = "grouped",
-    PerCommit = "per-commit"
-);
-
-impl SyncKind {
-    /// Every design.
-    pub const ALL: [SyncKind; 5] = [
-        SyncKind::Adaptive,
-        SyncKind::Pipelined,
-        SyncKind::Aggregated,
-        SyncKind::Grouped,
-        SyncKind::PerCommit,
-    ];
 }
 
 /// Settings of a log. Take the default and change what you need:
@@ -364,6 +315,11 @@ impl Options {
             reserve_bytes: self.reserve_bytes.min(bytes / 4),
             ..self.clone()
         }
+    }
+
+    /// The sync protocol with its values.
+    pub(crate) fn sync_design(&self) -> SyncDesign {
+        SyncDesign { kind: self.sync, depth: self.depth_min..=self.depth_max, group: self.group }
     }
 
     /// The inserter with the values of its own.

@@ -26,7 +26,7 @@ impl Inserter for MarksInserter {
     }
 
     #[inline]
-    fn insert(
+    unsafe fn insert(
         &self,
         buffer: &LogBuffer,
         slot: usize,

@@ -23,7 +23,7 @@ impl Default for MutexInserter {
 impl Inserter for MutexInserter {
     fn open(&self, _slot: usize) {}
 
-    fn insert(
+    unsafe fn insert(
         &self,
         buffer: &LogBuffer,
         _: usize,

@@ -12,8 +12,8 @@
 //! 5. One chunk is the openings' own, for their Restart records: a free one, or if there is none the one with most room, which then is the own
 //!    one of the opening before. No appender puts anything there, so that a full log can be opened, to be trimmed then.
 
+use crate::sync_shim::{AtomicU64, Mutex, MutexGuard, Ordering};
 use crossbeam_utils::CachePadded;
-use katydid_kernels::sync_shim::{AtomicU64, Mutex, MutexGuard, Ordering};
 use std::sync::{PoisonError, TryLockError};
 
 #[cfg(test)]
@@ -21,17 +21,18 @@ mod checks;
 
 /// A chunk that is being filled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Open {
-    pub(crate) chunk: u64,
+pub struct Open {
+    /// The number of the chunk in the heap.
+    pub chunk: u64,
     /// Bytes that are taken, from its beginning.
-    pub(crate) used: u64,
+    pub used: u64,
     /// All its records end at or below this position.
-    pub(crate) until: u64,
+    pub until: u64,
 }
 
 /// See the head of this file.
 #[derive(Debug)]
-pub(crate) struct Arenas {
+pub struct Arenas {
     arenas: Box<[CachePadded<Mutex<Option<Open>>>]>,
     pool: Mutex<Pool>,
     chunk_bytes: u64,
@@ -52,11 +53,11 @@ struct Pool {
 
 /// There is no place. Nothing was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Full;
+pub struct Full;
 
 /// A place in the heap, and the arena that it is in.
 #[derive(Debug)]
-pub(crate) struct Place<'a> {
+pub struct Place<'a> {
     arena: MutexGuard<'a, Option<Open>>,
     bytes: u64,
     at: u64,
@@ -64,13 +65,13 @@ pub(crate) struct Place<'a> {
 
 impl Place<'_> {
     /// Where in the heap.
-    pub(crate) fn at(&self) -> u64 {
+    pub fn at(&self) -> u64 {
         self.at
     }
 
     /// The place holds a record that ends at this position. Otherwise it is given back.
     #[inline]
-    pub(crate) fn keep(&mut self, until: u64) {
+    pub fn keep(&mut self, until: u64) {
         if let Some(open) = &mut *self.arena {
             open.used += self.bytes;
             open.until = open.until.max(until);
@@ -80,12 +81,12 @@ impl Place<'_> {
 
 impl Arenas {
     /// How many arenas serve so many slots: an eighth of the chunks at most.
-    pub(crate) fn count(slots: usize, chunks: u64) -> usize {
+    pub fn count(slots: usize, chunks: u64) -> usize {
         slots.min((chunks / 8).max(1) as usize)
     }
 
     /// Of a heap whose chunks hold what `used` says, in any order, for a log that starts at `start`; all others are free.
-    pub(crate) fn new(count: usize, chunks: u64, chunk_bytes: u64, mut used: Vec<Open>, start: u64) -> Self {
+    pub fn new(count: usize, chunks: u64, chunk_bytes: u64, mut used: Vec<Open>, start: u64) -> Self {
         let mut taken = vec![false; chunks as usize];
         used.iter().for_each(|open| taken[open.chunk as usize] = true);
         let mut free: Vec<u64> = (0..chunks).rev().filter(|chunk| !taken[*chunk as usize]).collect();
@@ -111,22 +112,21 @@ impl Arenas {
     }
 
     /// Chunks that appenders may have.
-    pub(crate) fn chunks(&self) -> u64 {
+    pub fn chunks(&self) -> u64 {
         self.chunks - 1
     }
 
-    pub(crate) fn free(&self) -> u64 {
+    /// Chunks that are free now.
+    pub fn free(&self) -> u64 {
         self.free.load(Ordering::Relaxed)
     }
 
     /// A place of `bytes`, at most a chunk's, for the one appender of `slot`. `kept` says how many free chunks must stay.
+    ///
+    /// # Errors
+    /// [`Full`]: there is no such place.
     #[inline]
-    pub(crate) fn place(
-        &self,
-        slot: usize,
-        bytes: u64,
-        kept: impl FnOnce() -> u64,
-    ) -> Result<Place<'_>, Full> {
+    pub fn place(&self, slot: usize, bytes: u64, kept: impl FnOnce() -> u64) -> Result<Place<'_>, Full> {
         let mut arena = self.arena(slot);
         if !self.fits(&mut arena, bytes) && !self.refill(&mut arena, kept()) {
             drop(arena);
@@ -195,7 +195,10 @@ impl Arenas {
     }
 
     /// A place for a record of an opening, that ends at `until`.
-    pub(super) fn place_own(&self, bytes: u64, until: u64) -> Result<u64, Full> {
+    ///
+    /// # Errors
+    /// [`Full`]: the openings' own chunk has no room left.
+    pub fn place_own(&self, bytes: u64, until: u64) -> Result<u64, Full> {
         let mut pool = held(&self.pool);
         let own = pool.own.as_mut().filter(|own| own.used + bytes <= self.chunk_bytes).ok_or(Full)?;
         let at = own.chunk * self.chunk_bytes + own.used;
@@ -204,12 +207,12 @@ impl Arenas {
     }
 
     /// Whether [`Arenas::place`] would have found one.
-    pub(crate) fn has_place(&self, bytes: u64, kept: u64) -> bool {
+    pub fn has_place(&self, bytes: u64, kept: u64) -> bool {
         held(&self.pool).free.len() as u64 > kept || self.place_anywhere(bytes).is_ok()
     }
 
     /// Records below `start` are gone, and nobody reads them any more (rule 2): what only they were in is free.
-    pub(crate) fn release(&self, start: u64) {
+    pub fn release(&self, start: u64) {
         self.released.fetch_max(start, Ordering::AcqRel);
         for arena in &self.arenas {
             let mut arena = held(arena);

@@ -19,17 +19,17 @@
 //! |---|---|---|---|
 //! | `taken` | who takes the turn and gives it back | the same | Acquire to Release: who has it sees the frontiers as the one before left them |
 
+use crate::frontier::Frontiers;
+use crate::lsn::Lsn;
+use crate::sync_shim::{AtomicBool, Ordering};
 use crossbeam_utils::CachePadded;
-use katydid_kernels::frontier::Frontiers;
-use katydid_kernels::lsn::Lsn;
-use katydid_kernels::sync_shim::{AtomicBool, Ordering};
 
 #[cfg(test)]
 mod checks;
 
 /// See the head of this file.
 #[derive(Debug)]
-pub(crate) struct Committer {
+pub struct Committer {
     taken: CachePadded<AtomicBool>,
 }
 
@@ -42,20 +42,27 @@ impl Drop for Turn<'_> {
     }
 }
 
+impl Default for Committer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Committer {
-    pub(crate) fn new() -> Self {
+    /// For one log. Nobody has the turn.
+    pub fn new() -> Self {
         Committer { taken: CachePadded::new(AtomicBool::new(false)) }
     }
 
     /// Whether somebody is at it: then there is nothing to do but to wait for him.
     #[inline]
-    pub(crate) fn is_taken(&self) -> bool {
+    pub fn is_taken(&self) -> bool {
         self.taken.load(Ordering::Relaxed)
     }
 
     /// Has `persist` persist what is filled and not durable, and says then that it is; not if somebody else is at it. `persist` says
     /// whether it did.
-    pub(crate) fn pass(&self, frontiers: &Frontiers, persist: impl FnOnce(Lsn, Lsn) -> bool) {
+    pub fn pass(&self, frontiers: &Frontiers, persist: impl FnOnce(Lsn, Lsn) -> bool) {
         if self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return;
         }

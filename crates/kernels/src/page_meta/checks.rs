@@ -1,10 +1,11 @@
-//! A page's `Meta` under the explorer: what a checkpoint or eviction concludes from it beside a change and a write-back.
+//! A page's `PageMeta` under the explorer: what a checkpoint or eviction concludes from it beside a change and a write-back.
 //!
-//! The page's latch, the log's frontier and the device are stand-ins: words of the explorer. The mutants take one step too early, and show
+//! The page's latch, the log's frontier and the device are stand-ins: words of the shim. The mutants take one step too early, and show
 //! that the explorer would notice.
 
 use super::*;
-use katydid_wal::testing::explore::{AtomicBool, Explorer, catches, spawn, yield_now};
+use crate::checking::{catches, check, spawn};
+use crate::sync_shim::{AtomicBool, yield_now};
 use std::sync::Arc;
 
 /// One step at the wrong time.
@@ -22,7 +23,7 @@ enum Mutant {
 }
 
 struct Model {
-    meta: Meta,
+    meta: PageMeta,
     latched: AtomicBool,
     /// The log's frontier: LSNs are counted up by one.
     reserved: AtomicU64,
@@ -35,7 +36,7 @@ impl Model {
     fn new() -> Arc<Self> {
         let zero = || AtomicU64::new(0);
         Arc::new(Model {
-            meta: Meta::new(),
+            meta: PageMeta::new(),
             latched: AtomicBool::new(false),
             reserved: AtomicU64::new(10),
             page: zero(),
@@ -81,7 +82,7 @@ impl Model {
                 let rec_lsn = self.meta.rec_lsn.swap(NONE, Ordering::AcqRel);
                 self.meta.flushing.fetch_min(rec_lsn, Ordering::AcqRel);
             } else {
-                self.meta.begin_flush();
+                self.meta.begin_flush(|| ());
             }
         }
         self.unlatch();
@@ -129,24 +130,14 @@ fn captured(mutant: Mutant) {
     model.check(found);
 }
 
-fn explorer() -> Explorer {
-    Explorer { preemptions: Some(2), ..Default::default() }
-}
-
 #[test]
 fn explore_a_checkpoint_misses_no_dirty_page() {
-    match explorer().check(|| captured(Mutant::None)) {
-        Ok(report) => {
-            println!("{report:?}");
-            assert!(report.complete, "not everything was tried");
-        }
-        Err(failure) => panic!("{}\npath {:?}\n{}", failure.message, failure.path, failure.trace.join("\n")),
-    }
+    check(Some(2), || captured(Mutant::None));
 }
 
 #[test]
 fn explore_every_mutant_of_a_pages_meta_is_noticed() {
     for mutant in [Mutant::CleanFirst, Mutant::AppendFirst, Mutant::InPlaceEarly, Mutant::FlushingFirst] {
-        assert!(catches(&explorer(), move || captured(mutant)), "{mutant:?} was not noticed");
+        assert!(catches(2, move || captured(mutant)), "{mutant:?} was not noticed");
     }
 }

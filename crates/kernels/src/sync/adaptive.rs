@@ -5,12 +5,12 @@
 //! uncovered waiter, wakes it first, then the covered. Non-blocking requests are served by syncer threads, one more waiter as it
 //! were; and in a throng, and where hand-overs are slow, it is the syncer who leads (`gather`). Where several writes under way serve committers better (`depth`), the baton is passed on before a write is performed.
 
+use super::grouping::Group;
 use super::leading::{Leader, Stage, Succession};
+use super::rounds::{Rounds, Stopwatch, SyncProtocol};
 use super::waiters::{Arrival, Signal, Waiter, Wishes};
-use super::{Rounds, Stopwatch, SyncProtocol};
-use crate::options::Group;
-use katydid_kernels::durability::Durability;
-use katydid_kernels::lsn::Lsn;
+use crate::durability::Durability;
+use crate::lsn::Lsn;
 use std::ops::RangeInclusive;
 
 /// See the head of this file.

@@ -18,10 +18,10 @@
 
 use super::grouped::Writing;
 use super::requests::Requests;
-use super::{Rounds, Stopwatch, SyncProtocol};
-use katydid_kernels::durability::Durability;
-use katydid_kernels::lsn::Lsn;
-use katydid_kernels::sync_shim::{AtomicU32, Mutex, Ordering, Thread, current, park, return_token};
+use super::rounds::{Rounds, Stopwatch, SyncProtocol};
+use crate::durability::Durability;
+use crate::lsn::Lsn;
+use crate::sync_shim::{AtomicU32, Mutex, Ordering, Thread, current, park, return_token};
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Arc, PoisonError};

@@ -4,13 +4,14 @@
 //! every plan and every sync writes show two leaders at once as a race.
 
 use super::*;
-use katydid_kernels::checked;
-use katydid_kernels::checking::{JoinHandle, spawn};
-use katydid_kernels::durability::Durability::{Durable, Written};
-use katydid_kernels::insert::{Admitted, Marks, Stalled};
-use katydid_kernels::sync_shim::{AtomicU64, Ordering, PlainAccess, yield_now};
+use crate::checked;
+use crate::checking::{JoinHandle, spawn};
+use crate::durability::Durability::{self, Durable, Written};
+use crate::insert::{Admitted, Marks, Stalled};
+use crate::lsn::Lsn;
+use crate::sync_shim::{AtomicU64, Ordering, PlainAccess, yield_now};
 use std::collections::VecDeque;
-use std::sync::{Arc, LazyLock, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// A log of records of one block each.
 struct Model {
@@ -40,9 +41,8 @@ impl Model {
     }
 
     fn with_depth(sync: SyncKind, direct: bool, threads: bool, depth_max: u32) -> Arc<Model> {
-        // Made once: they count the processors, which reads files.
-        static DEFAULTS: LazyLock<Options> = LazyLock::new(Options::default);
-        Model::with(choose(&Options { sync, depth_max, ..DEFAULTS.clone() }), direct, threads)
+        let design = SyncDesign { kind: sync, depth: 1..=depth_max, group: Group::default() };
+        Model::with(design.protocol(), direct, threads)
     }
 
     /// In which so many active committers are a throng.
@@ -494,7 +494,7 @@ checked!(
             marks: Marks::new(2),
             durable: AtomicU64::new(0),
             plans: PlainAccess::new(),
-            protocol: choose(&Options { depth_max: 1, ..Options::default() }),
+            protocol: Box::new(adaptive::Adaptive::new(1..=1)),
             syncer: std::sync::Mutex::new(None),
             tally: SyncTally::default(),
             me: OnceLock::new(),

@@ -11,9 +11,9 @@
 //!
 //! Written by whoever performed a write and finds the latch free; a guess to all others, hence relaxed.
 
-use super::{Planned, Rounds};
-use katydid_kernels::lsn::BLOCK_BYTES;
-use katydid_kernels::sync_shim::{AtomicU32, AtomicU64, CHECKED, Ordering};
+use super::rounds::{Planned, Rounds};
+use crate::lsn::BLOCK_BYTES;
+use crate::sync_shim::{AtomicU32, AtomicU64, CHECKED, Ordering};
 use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 

@@ -19,8 +19,8 @@
 //! Written only by the holder of the baton; relaxed, for these are guesses, and the baton's own hand-over orders them.
 
 use super::waiters::{Baton, Wishes};
-use katydid_kernels::sync_shim::{AtomicU64, CHECKED, Ordering, yield_now};
-use std::time::{Duration, Instant};
+use crate::sync_shim::{AtomicU64, CHECKED, Instant, Ordering, yield_now};
+use std::time::Duration;
 
 /// What hand-overs and rounds take is averaged over about so many.
 const AVERAGED: u64 = 16;

@@ -6,10 +6,10 @@
 
 use super::per_commit::write_to;
 use super::requests::Requests;
-use super::{Rounds, Stopwatch, SyncProtocol};
-use katydid_kernels::durability::Durability;
-use katydid_kernels::lsn::Lsn;
-use katydid_kernels::sync_shim::Mutex;
+use super::rounds::{Rounds, Stopwatch, SyncProtocol};
+use crate::durability::Durability;
+use crate::lsn::Lsn;
+use crate::sync_shim::Mutex;
 use std::sync::PoisonError;
 
 /// The latch for writing, which `aggregated` has too. Taken before no other.

@@ -2,11 +2,22 @@
 //!
 //! By default (all zero) at once, and then nothing here costs anything. The syncer waits here; committers count themselves.
 
-use super::Rounds;
-use crate::options::Group;
-use katydid_kernels::sync_shim::{AtomicU64, CHECKED, Ordering};
+use super::rounds::Rounds;
+use crate::sync_shim::{AtomicU64, CHECKED, Instant, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+/// When a round of `Pipelined` begins that somebody waits for: after so many commits, so many bytes or so many microseconds, whichever is first.
+/// The default, all zero, is at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Group {
+    /// So many commits; 0 for no such rule.
+    pub commits: u64,
+    /// So many bytes of the log; 0 for no such rule.
+    pub bytes: u64,
+    /// So long, at most 10 seconds. With 0 a round begins at once, whatever the other two say.
+    pub microseconds: u64,
+}
 
 /// See the head of this file.
 #[derive(Debug)]

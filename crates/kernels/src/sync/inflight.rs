@@ -13,12 +13,10 @@
 //!    [`InFlight::ended`] before it looked
 //!    at what is under way, so an end in between is seen.
 
-use super::Rounds;
+use super::rounds::Rounds;
 use super::waiters::{Covered, Waiter};
-use katydid_kernels::lsn::Lsn;
-use katydid_kernels::sync_shim::{
-    AtomicU64, Mutex, MutexGuard, Ordering, Thread, current, park, return_token,
-};
+use crate::lsn::Lsn;
+use crate::sync_shim::{AtomicU64, Mutex, MutexGuard, Ordering, Thread, current, park, return_token};
 use std::collections::VecDeque;
 use std::sync::PoisonError;
 

@@ -16,15 +16,15 @@
 
 use super::depth::Depth;
 use super::gather::Gather;
+use super::grouping::Group;
 use super::grouping::Grouping;
 use super::inflight::InFlight;
+use super::rounds::{Ask, Plan, Planned, Rounds};
 use super::syncer::Syncers;
 use super::waiters::{Baton, Waiter, Wishes};
-use super::{Ask, Plan, Planned, Rounds};
-use crate::options::Group;
-use katydid_kernels::durability::Durability;
-use katydid_kernels::lsn::Lsn;
-use katydid_kernels::sync_shim::CHECKED;
+use crate::durability::Durability;
+use crate::lsn::Lsn;
+use crate::sync_shim::CHECKED;
 use std::ops::RangeInclusive;
 
 /// So many rounds after the last wish a serving leader still serves those who wait.

@@ -3,10 +3,10 @@
 //! The papers' baseline, group commit switched off (Aether, figure 5; Efficient flushing, 2.1). Slow on purpose.
 
 use super::requests::Requests;
-use super::{Ask, Plan, Rounds, Stopwatch, SyncProtocol};
-use katydid_kernels::durability::Durability;
-use katydid_kernels::lsn::Lsn;
-use katydid_kernels::sync_shim::{Mutex, rest};
+use super::rounds::{Ask, Plan, Rounds, Stopwatch, SyncProtocol};
+use crate::durability::Durability;
+use crate::lsn::Lsn;
+use crate::sync_shim::{Mutex, rest};
 use std::sync::PoisonError;
 
 /// See the head of this file.

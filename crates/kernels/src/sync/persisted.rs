@@ -1,23 +1,30 @@
 //! Stage three of a log in NVRAM: nothing is written. Whoever waits looks whether the holes below are filled, and persists what is, until it
-//! is done, by whomever (`core/in_nvram.rs`).
+//! is done, by whomever (`core/in_nvram.rs` of `katydid-wal`).
 //!
 //! A hole is filled by a thread that is copying, and somebody else persists for as long as a fence takes: the wait is that short, or as
 //! long as that thread's turn on the processor. What is requested and could not be done at once a thread waits for.
 
 use super::requests::Requests;
-use super::{Ask, Rounds, SyncProtocol};
-use katydid_kernels::durability::Durability;
-use katydid_kernels::lsn::Lsn;
-use katydid_kernels::sync_shim::pause;
+use super::rounds::{Ask, Rounds, SyncProtocol};
+use crate::durability::Durability;
+use crate::lsn::Lsn;
+use crate::sync_shim::pause;
 
 /// See the head of this file.
 #[derive(Debug)]
-pub(crate) struct Persisted {
+pub struct Persisted {
     requests: Requests,
 }
 
+impl Default for Persisted {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Persisted {
-    pub(crate) fn new() -> Self {
+    /// For one log.
+    pub fn new() -> Self {
         Persisted { requests: Requests::new() }
     }
 }

@@ -4,12 +4,12 @@
 //! come, or after so many
 //! microseconds, whichever is first (`grouping`); by default at once, when the last round is over.
 
+use super::grouping::Group;
 use super::leading::{Leader, Stage, Succession};
+use super::rounds::{Rounds, Stopwatch, SyncProtocol};
 use super::waiters::{Waiter, Wishes};
-use super::{Rounds, Stopwatch, SyncProtocol};
-use crate::options::Group;
-use katydid_kernels::durability::Durability;
-use katydid_kernels::lsn::Lsn;
+use crate::durability::Durability;
+use crate::lsn::Lsn;
 
 /// See the head of this file.
 #[derive(Debug)]

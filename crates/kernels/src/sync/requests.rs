@@ -5,11 +5,11 @@
 //! four sequentially
 //! consistent): the caller's reservation, its look at the wish; the taking of the wish, the look at what is reserved.
 
-use super::Rounds;
+use super::rounds::Rounds;
 use super::syncer::Syncers;
-use katydid_kernels::durability::Durability;
-use katydid_kernels::lsn::Lsn;
-use katydid_kernels::sync_shim::{AtomicU32, Ordering};
+use crate::durability::Durability;
+use crate::lsn::Lsn;
+use crate::sync_shim::{AtomicU32, Ordering};
 
 const WRITTEN: u32 = 1;
 const DURABLE: u32 = 2;

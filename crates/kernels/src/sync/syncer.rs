@@ -8,8 +8,8 @@
 //!    baton given with `true` is always served.
 //! 2. Every return from `park` is counted: an idle log shows none.
 
-use super::Rounds;
-use katydid_kernels::sync_shim::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, Thread, current, park};
+use super::rounds::Rounds;
+use crate::sync_shim::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, Thread, current, park};
 use std::sync::PoisonError;
 
 /// All syncers of a log.

@@ -25,11 +25,11 @@
 //!
 //! A crash leaves nothing of this behind.
 
-use crossbeam_utils::CachePadded;
-use katydid_kernels::durability::Durability;
-use katydid_kernels::sync_shim::{
+use crate::durability::Durability;
+use crate::sync_shim::{
     AtomicU32, AtomicUsize, CHECKED, Ordering, PlainAccess, Thread, current, park, return_token, yield_now,
 };
+use crossbeam_utils::CachePadded;
 use std::cell::{Cell, UnsafeCell};
 use std::ptr;
 

@@ -18,14 +18,13 @@
 //!    (`wait_for_writes`).
 
 use super::{Core, Store, locked};
-use crate::counters::SyncTally;
 use crate::options::Background;
-use crate::sync::{Ask, Plan, Planned, Rounds};
 use katydid_device::{self as device, Method, Verb, WriteMode};
 use katydid_kernels::durability::Durability;
 use katydid_kernels::insert::Scan;
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::padded_len;
+use katydid_kernels::sync::{Ask, Plan, Planned, Rounds, SyncTally};
 use katydid_kernels::sync_shim::{Ordering, rest};
 use std::collections::VecDeque;
 use std::io::IoSlice;

@@ -18,12 +18,12 @@
 //!
 //! A crash before a commit has persisted the entry leaves an object that nobody names; one after it, a record.
 
-use super::arena::{Arenas, Full};
 use super::entries::{ENTRY, Entries};
 use katydid_kernels::insert::{
     AppendClass, Inserter, LogBuffer, Marks, OnBuffer, PhysicalRecord, Scan, Stalled,
 };
 use katydid_kernels::lsn::Lsn;
+use katydid_kernels::nvram::arena::{Arenas, Full};
 use katydid_kernels::sync_shim::Ordering;
 use std::sync::Arc;
 
@@ -125,7 +125,7 @@ impl Inserter for ApartInserter {
     }
 
     #[inline]
-    fn insert(
+    unsafe fn insert(
         &self,
         buffer: &LogBuffer,
         slot: usize,

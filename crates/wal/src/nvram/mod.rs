@@ -5,9 +5,9 @@
 //! |---|---|
 //! | `ring` | the log's ring, in place in the memory |
 //! | `entries` | the entries and the heap of `nv_logging`, as words and bytes |
-//! | `arena` | who has which memory of that heap |
+//! | [`nvram::arena`](katydid_kernels::nvram::arena) of the kernels | who has which memory of that heap |
 //! | `apart` | appending to it |
-//! | `commit` | persisting, by whoever commits, what is filled |
+//! | [`nvram::commit`](katydid_kernels::nvram::commit) of the kernels | persisting, by whoever commits, what is filled |
 //! | `reopen` | opening it: what is reset, and what of the heap is free |
 //! | `header` | how the region begins |
 //! | `store` | what stands for the segments of an open log: the memory, its start, and trimming |
@@ -36,8 +36,6 @@
 //! | head and tail are kept | the start is kept; opening finds the end |
 
 pub(crate) mod apart;
-pub(crate) mod arena;
-pub(crate) mod commit;
 pub(crate) mod entries;
 pub(crate) mod header;
 pub(crate) mod recover;

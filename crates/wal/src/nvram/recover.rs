@@ -18,7 +18,6 @@
 
 use super::REGION_NAME;
 use super::apart::Apart;
-use super::arena::Full;
 use super::entries::Entries;
 use super::header::RegionHeader;
 use super::reopen::reopen;
@@ -38,6 +37,7 @@ use katydid_device::nvram::{NvRegion, Persistence};
 use katydid_device::{self as device, Cause, Directory, Verb};
 use katydid_kernels::insert::PhysicalRecord;
 use katydid_kernels::lsn::Lsn;
+use katydid_kernels::nvram::arena::Full;
 use katydid_kernels::record::{
     Chain, HEADER_BYTES, HeaderFields, Kind, Layout, PHYSICAL_BYTES_MAX, Part, prepare_header,
 };

@@ -8,9 +8,9 @@
 //!
 //! A crash leaves any of the entries reset; none of them counted, for the hole below them is still there.
 
-use super::arena::{Arenas, Open};
 use super::entries::{ENTRY, Entries, Named};
 use katydid_kernels::lsn::Lsn;
+use katydid_kernels::nvram::arena::{Arenas, Open};
 use std::collections::BTreeMap;
 
 /// Settles what is between `start` and `end`, and forgets what is beyond. Who has which memory then, for so many slots.

@@ -9,7 +9,6 @@
 //! 3. Readers see `[start, readable)`, all of which is persisted and stays as it is; other positions read as zeros.
 
 use super::apart::Apart;
-use super::arena::Full;
 use super::entries::ENTRY;
 use super::ring::{NvRing, RING_AT};
 use crate::control::{Control, ControlState};
@@ -22,6 +21,7 @@ use katydid_device as device;
 use katydid_device::nvram::{Form, NvRegion};
 use katydid_kernels::insert::PhysicalRecord;
 use katydid_kernels::lsn::{BLOCK_BYTES, Lsn};
+use katydid_kernels::nvram::arena::Full;
 use katydid_kernels::record::Layout;
 use katydid_kernels::ring::Ring;
 use katydid_kernels::sync_shim::{AtomicU64, Ordering};

@@ -2,17 +2,12 @@
 
 pub mod conformance;
 mod decoders;
-#[cfg(not(any(loom, katydid_explore)))]
 pub mod limits;
 mod positions;
-#[cfg(not(any(loom, katydid_explore)))]
 pub mod rate;
 
 pub use conformance::{conformance, conformance_in_nvram};
 pub use decoders::{Target, fuzz_targets};
-#[cfg(katydid_explore)]
-pub use katydid_kernels::explore;
-#[cfg(not(any(loom, katydid_explore)))]
 pub use katydid_kernels::{rig, sizes};
 pub use positions::begin_at;
 

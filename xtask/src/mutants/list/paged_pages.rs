@@ -141,14 +141,14 @@ pub const LIST: &[Mutant] = &[
     },
     Mutant {
         name: "audit-7: a checkpoint misses a page whose write-back begins",
-        file: "crates/engine/src/paged/pool/meta.rs",
-        old: "        self.flushing.fetch_min(rec_lsn, Ordering::AcqRel);\n        // A checkpoint or eviction that comes here must find `flushing`.\n        pause::at(Place::FlushBegun);\n        if rec_lsn != NONE {\n            self.rec_lsn.store(NONE, Ordering::Release);\n        }\n",
-        new: "        if rec_lsn != NONE {\n            self.rec_lsn.store(NONE, Ordering::Release);\n        }\n        pause::at(Place::FlushBegun);\n        self.flushing.fetch_min(rec_lsn, Ordering::AcqRel);\n",
+        file: "crates/kernels/src/page_meta.rs",
+        old: "        self.flushing.fetch_min(rec_lsn, Ordering::AcqRel);\n        // A checkpoint or eviction that comes here must find `flushing`.\n        begun();\n        if rec_lsn != NONE {\n            self.rec_lsn.store(NONE, Ordering::Release);\n        }\n",
+        new: "        if rec_lsn != NONE {\n            self.rec_lsn.store(NONE, Ordering::Release);\n        }\n        begun();\n        self.flushing.fetch_min(rec_lsn, Ordering::AcqRel);\n",
         tests: PAGED_RACES,
     },
     Mutant {
         name: "a checkpoint misses pages that are being written back",
-        file: "crates/engine/src/paged/pool/meta.rs",
+        file: "crates/kernels/src/page_meta.rs",
         old: "        self.flushing.fetch_min(rec_lsn, Ordering::AcqRel);\n",
         new: "        self.flushing.fetch_max(rec_lsn, Ordering::AcqRel);\n",
         tests: POOL,

@@ -9,12 +9,12 @@
 //! by then; the error goes to the caller.
 
 use super::Pool;
-use super::meta::Meta;
 use crate::Lsn;
 use crate::error::Result;
 use crate::latch::read_arc;
 use crate::paged::double_write::{Batch, DoubleWrite};
 use crate::paged::page::PageId;
+use katydid_kernels::page_meta::PageMeta;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -38,7 +38,7 @@ impl Pool {
         for shard in &self.shards {
             shard.each(|meta| {
                 if let Some(rec_lsn) = meta.recovery_lsn().filter(|rec_lsn| *rec_lsn < older_than) {
-                    dirty.push((rec_lsn, meta.page()));
+                    dirty.push((rec_lsn, PageId::new(meta.page())));
                 }
             });
         }
@@ -66,7 +66,7 @@ impl Pool {
             for shard in &self.shards {
                 shard.each(|meta| {
                     if meta.recovery_lsn().is_some_and(|rec_lsn| rec_lsn < older_than) {
-                        left = Some(meta.page());
+                        left = Some(PageId::new(meta.page()));
                     }
                 });
             }
@@ -97,7 +97,7 @@ impl Pool {
         let mut flusher = self.flusher.lock();
         let Flusher { double_write, batch } = &mut *flusher;
         batch.clear();
-        let mut marked: Vec<Arc<Meta>> = Vec::new();
+        let mut marked: Vec<Arc<PageMeta>> = Vec::new();
         let mut log_end = Lsn::ZERO;
         while !batch.is_full() {
             let Some(page) = pages.next() else { break };
@@ -130,7 +130,7 @@ impl Pool {
         // Eviction leaves out those that were used meanwhile.
         let mut ready = self.ready.lock();
         let room = self.capacity.saturating_sub(ready.len());
-        ready.extend(marked.iter().take(room).map(|meta| meta.page()));
+        ready.extend(marked.iter().take(room).map(|meta| PageId::new(meta.page())));
         Ok(marked.len())
     }
 }

@@ -5,21 +5,22 @@
 //! | field | written by | read by | ordering |
 //! |---|---|---|---|
 //! | `Body` | holder of the exclusive latch | holder of the latch | the latch |
-//! | `Meta` | see `meta` | see `meta` | see `meta` |
+//! | `PageMeta` | see [`page_meta`](katydid_kernels::page_meta) | see there | see there |
 //! | `Frame::referenced` | every access: true; the clock: false | the clock | Relaxed: a hint. In the table's entry: a hit touches no other line for it |
 //!
 //! Invariants:
 //!
-//! 1. A page whose bytes differ from the device's is dirty or being written back (`meta`).
+//! 1. A page whose bytes differ from the device's is dirty or being written back (`PageMeta`).
 //! 2. A page is dirty before the record of its first change is appended.
 //! 3. A frame is pinned while somebody beside its table entry holds its latch's `Arc`; only unpinned frames are evicted,
 //!    under the shard's exclusive latch, which everybody needs to get at the `Arc`.
 
 use super::barrier::WalBarrier;
-use super::meta::Meta;
 use crate::Lsn;
 use crate::error::Result;
+use crate::pause::{self, Place};
 use katydid_device::AlignedBuffer;
+use katydid_kernels::page_meta::PageMeta;
 use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -43,7 +44,7 @@ pub(super) struct Body {
     pub(super) loaded: bool,
     /// A thread panicked in the middle of a change: `bytes` are neither what they were nor what the log says. Never unset.
     pub(super) torn: bool,
-    pub(super) meta: Arc<Meta>,
+    pub(super) meta: Arc<PageMeta>,
     pub(super) ties: Arc<Ties>,
 }
 
@@ -61,7 +62,7 @@ impl Body {
 
     /// The flusher has copied the page, and holds its latch.
     pub(super) fn begin_flush(&self) {
-        if self.meta.begin_flush() {
+        if self.meta.begin_flush(|| pause::at(Place::FlushBegun)) {
             self.ties.dirty.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -92,14 +93,14 @@ pub(super) type Latch = Arc<RwLock<Body>>;
 
 #[derive(Debug)]
 pub(super) struct Frame {
-    pub(super) meta: Arc<Meta>,
+    pub(super) meta: Arc<PageMeta>,
     pub(super) latch: Latch,
     referenced: AtomicBool,
 }
 
 impl Frame {
     pub(super) fn new(bytes: AlignedBuffer, ties: &Arc<Ties>) -> Self {
-        let meta = Arc::new(Meta::new());
+        let meta = Arc::new(PageMeta::new());
         let body = Body {
             bytes,
             change_end: Lsn::ZERO,
@@ -133,7 +134,7 @@ impl Frame {
     }
 
     /// Whether nobody but this table entry can get at the frame. Synchronises with the release of the last guard
-    /// (`Arc::get_mut` acquires), so that its changes to `Meta` are seen after this returned true.
+    /// (`Arc::get_mut` acquires), so that its changes to `PageMeta` are seen after this returned true.
     pub(super) fn is_unpinned(&mut self) -> bool {
         Arc::get_mut(&mut self.latch).is_some()
     }

@@ -56,7 +56,7 @@ macro_rules! reading {
             /// The page's id.
             #[inline]
             pub(crate) fn id(&self) -> PageId {
-                self.body.meta.page()
+                PageId::new(self.body.meta.page())
             }
 
             /// The page LSN.

@@ -26,7 +26,7 @@ impl Pool {
     /// in the meantime, or, with [`Need::IfRoom`], if there is no room.
     pub(super) fn admit(&self, page: PageId, need: Need) -> Result<Option<Exclusive>> {
         let Some(frame) = self.take_frame(need)? else { return Ok(None) };
-        frame.meta.reassign(page);
+        frame.meta.reassign(page.get());
         frame.touch();
         let Some(mut body) = frame.latch.try_write_arc() else {
             return Err(Error::Internal("an unpinned frame was latched"));

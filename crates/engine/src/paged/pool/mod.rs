@@ -1,7 +1,7 @@
 //! The buffer pool: pages in memory, at most so many, written back by the write-ahead rule.
 //!
 //! Threads: every caller of the store reads and changes pages here; whoever needs room, the page writer and the checkpointer
-//! write them back, one batch at a time. Parts: `frame` (room for a page), `meta` (what is known of it without its latch), `guard` (a latched page), `shard` (page tables and
+//! write them back, one batch at a time. Parts: `frame` (room for a page), `guard` (a latched page), `shard` (page tables and
 //! clock), `load` (from the device), `evict` (making room), `flush` (to the device).
 //!
 //! Invariants:
@@ -25,9 +25,7 @@ mod flush;
 mod frame;
 mod guard;
 mod load;
-mod meta;
 mod shard;
-mod sync_shim;
 #[cfg(test)]
 mod tests;
 
@@ -259,7 +257,7 @@ impl Pool {
         for shard in &self.shards {
             shard.each(|meta| {
                 if let Some(rec_lsn) = meta.recovery_lsn() {
-                    dirty.push((meta.page(), rec_lsn));
+                    dirty.push((PageId::new(meta.page()), rec_lsn));
                 }
             });
         }

@@ -3,9 +3,9 @@
 //! Its latch (rank: after page latches) is held for a lookup or one clock step, never across I/O or a wait.
 
 use super::frame::{Frame, Latch};
-use super::meta::Meta;
 use crate::latch::RwLock;
 use crate::paged::page::PageId;
+use katydid_kernels::page_meta::PageMeta;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
@@ -111,7 +111,7 @@ impl Shard {
                 continue;
             }
             if frame.meta.recovery_lsn().is_some() {
-                dirty.push(frame.meta.page());
+                dirty.push(PageId::new(frame.meta.page()));
                 continue;
             }
             sweep.victim = Some(table.take(index));
@@ -128,13 +128,13 @@ impl Shard {
         for step in 0..steps.min(count) {
             let frame = &table.frames[(table.hand + step) % count];
             if !frame.is_referenced() && frame.meta.recovery_lsn().is_some() {
-                dirty.push(frame.meta.page());
+                dirty.push(PageId::new(frame.meta.page()));
             }
         }
     }
 
-    /// Shows every frame's `Meta`.
-    pub(super) fn each(&self, mut see: impl FnMut(&Meta)) {
+    /// Shows every frame's `PageMeta`.
+    pub(super) fn each(&self, mut see: impl FnMut(&PageMeta)) {
         for frame in &self.table.read().frames {
             see(&frame.meta);
         }
@@ -149,9 +149,9 @@ impl Shard {
 impl Table {
     fn take(&mut self, index: usize) -> Frame {
         let frame = self.frames.swap_remove(index);
-        self.index.remove(&frame.meta.page().get());
+        self.index.remove(&frame.meta.page());
         if let Some(moved) = self.frames.get(index) {
-            self.index.insert(moved.meta.page().get(), index);
+            self.index.insert(moved.meta.page(), index);
         }
         frame
     }

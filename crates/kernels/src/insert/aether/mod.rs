@@ -184,7 +184,7 @@ impl<O: Order + Send + Sync + Debug> Inserter for Aether<O> {
     fn open(&self, _slot: usize) {}
 
     #[inline]
-    fn insert(
+    unsafe fn insert(
         &self,
         buffer: &LogBuffer,
         slot: usize,

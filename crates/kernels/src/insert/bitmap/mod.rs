@@ -32,7 +32,7 @@ impl Inserter for BitmapInserter {
     fn open(&self, _slot: usize) {}
 
     #[inline]
-    fn insert(
+    unsafe fn insert(
         &self,
         buffer: &LogBuffer,
         slot: usize,

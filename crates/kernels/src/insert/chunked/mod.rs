@@ -86,7 +86,7 @@ impl Inserter for ChunkedInserter {
     }
 
     #[inline]
-    fn insert(
+    unsafe fn insert(
         &self,
         buffer: &LogBuffer,
         slot: usize,

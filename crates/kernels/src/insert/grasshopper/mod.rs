@@ -54,7 +54,7 @@ impl Inserter for GrasshopperInserter {
     }
 
     #[inline]
-    fn insert(
+    unsafe fn insert(
         &self,
         buffer: &LogBuffer,
         slot: usize,

@@ -4,9 +4,9 @@
 //! early is a data race. Who waits for a place here gives up instead.
 
 use super::*;
-use katydid_kernels::checked;
-use katydid_kernels::checking::spawn;
-use katydid_kernels::sync_shim::PlainAccess;
+use crate::checked;
+use crate::checking::spawn;
+use crate::sync_shim::PlainAccess;
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -130,8 +130,8 @@ checked!(
 #[cfg(any(loom, katydid_explore))]
 mod mutants {
     use super::*;
-    use katydid_kernels::checking::{By, catches};
-    use katydid_kernels::noticed;
+    use crate::checking::{By, catches};
+    use crate::noticed;
 
     noticed!(
         loom_catches_mutants_of_the_arenas explore_catches_mutants_of_the_arenas,

@@ -6,10 +6,10 @@
 //! frontier that tells too early are data races, or a cell found empty. Nobody waits: a pass that finds the turn taken is given up.
 
 use super::*;
-use katydid_kernels::checked;
-use katydid_kernels::checking::spawn;
-use katydid_kernels::insert::{Admitted, Marks, Stalled};
-use katydid_kernels::sync_shim::{AtomicU64, PlainAccess};
+use crate::checked;
+use crate::checking::spawn;
+use crate::insert::{Admitted, Marks, Stalled};
+use crate::sync_shim::{AtomicU64, PlainAccess};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -181,8 +181,8 @@ checked!(
 #[cfg(any(loom, katydid_explore))]
 mod mutants {
     use super::*;
-    use katydid_kernels::checking::{By, catches};
-    use katydid_kernels::noticed;
+    use crate::checking::{By, catches};
+    use crate::noticed;
 
     noticed!(
         loom_catches_mutants_of_commits explore_catches_mutants_of_commits,
