@@ -4,18 +4,17 @@ use crate::body::{Body, DatabaseKey};
 use crate::control;
 use crate::creation::refuse_lost_control;
 use crate::directory::existing;
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::ids::EngineKind;
-use crate::memory::MemoryDatabase;
-use crate::open;
+use crate::open::{self, Chosen, ChosenTable};
 use crate::opening::{Call, Opened, Opening};
 use crate::options::{Access, Options, TransactionOptions};
-use crate::paged::database::PagedDatabase;
 use crate::report::{VerifyProgress, VerifyReport};
-use crate::session::{Session, SessionOf};
+use crate::session::Session;
 use crate::stat::Stat;
-use crate::table::{Table, TableOf};
-use crate::transaction::{Transaction, TransactionOf};
+use crate::table::Table;
+use crate::transaction::Transaction;
 use katydid_device::{Directory, FileDirectory, Watch};
 use std::fmt;
 use std::path::Path;
@@ -44,23 +43,7 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone)]
 pub struct Database {
-    pub(crate) of: DatabaseOf,
-}
-
-/// The database, by the engine that keeps it.
-#[derive(Clone)]
-pub(crate) enum DatabaseOf {
-    Paged(PagedDatabase),
-    Memory(MemoryDatabase),
-}
-
-impl Opened for DatabaseOf {
-    fn opening(&self) -> &Opening {
-        match self {
-            DatabaseOf::Paged(database) => &database.engine().opening,
-            DatabaseOf::Memory(database) => &database.engine().opening,
-        }
-    }
+    pub(crate) of: Chosen,
 }
 
 impl Database {
@@ -86,7 +69,7 @@ impl Database {
 
     /// Opens the database in a directory of any device. Errors as [`Database::open`].
     pub fn open_in(directory: Arc<dyn Directory>, options: Options) -> Result<Database> {
-        open::open(directory, options)
+        Ok(Database { of: open::open(directory, options)? })
     }
 
     /// Which engine made the database in directory `path`. Reads its control file and nothing else.
@@ -116,44 +99,32 @@ impl Database {
         options: Options,
         watch: Watch,
     ) -> Result<Database> {
-        open::open_watched(directory, options, watch)
+        Ok(Database { of: open::open_watched(directory, options, watch)? })
     }
 
     fn options(&self) -> &Options {
-        match &self.of {
-            DatabaseOf::Paged(database) => database.options(),
-            DatabaseOf::Memory(database) => database.options(),
-        }
+        self.of.options()
     }
 
     /// The table called `name`, created if there is none. A creation is durable when this returns.
     pub fn table(&self, name: &str) -> Result<Table> {
-        let of = match &*Call::enter(&self.of)? {
-            DatabaseOf::Paged(database) => TableOf::Paged(database.table(name)?),
-            DatabaseOf::Memory(database) => TableOf::Memory(database.table(name)?),
-        };
-        Ok(self.handle(of))
+        let table = Call::enter(&self.of)?.table(name)?;
+        Ok(self.handle(table))
     }
 
-    fn handle(&self, of: TableOf) -> Table {
+    fn handle(&self, of: ChosenTable) -> Table {
         Table::new(self.of.opening().id(), of)
     }
 
     /// The table called `name`, if there is one.
     pub fn open_table(&self, name: &str) -> Result<Option<Table>> {
-        let of = match &self.of {
-            DatabaseOf::Paged(database) => database.open_table(name)?.map(TableOf::Paged),
-            DatabaseOf::Memory(database) => database.open_table(name)?.map(TableOf::Memory),
-        };
-        Ok(of.map(|of| self.handle(of)))
+        let table = self.of.open_table(name)?;
+        Ok(table.map(|table| self.handle(table)))
     }
 
     /// The names of all tables, sorted.
     pub fn tables(&self) -> Result<Vec<String>> {
-        match &self.of {
-            DatabaseOf::Paged(database) => database.tables(),
-            DatabaseOf::Memory(database) => database.tables(),
-        }
+        self.of.tables()
     }
 
     /// Drops a table and frees its pages; `false` if there is none. Durable when this returns. Waits for the transactions that
@@ -163,10 +134,7 @@ impl Database {
     /// `Error::Conflict` if they did not end in time; `Error::WaitsForItself` if one of them is the calling thread's. Nothing is changed
     /// then.
     pub fn drop_table(&self, name: &str) -> Result<bool> {
-        match &*Call::enter(&self.of)? {
-            DatabaseOf::Paged(database) => database.drop_table(name),
-            DatabaseOf::Memory(database) => database.drop_table(name),
-        }
+        Call::enter(&self.of)?.drop_table(name)
     }
 
     /// Begins a transaction with the database's durability.
@@ -182,11 +150,7 @@ impl Database {
     /// Begins a transaction. Errors as [`Database::begin`]; and `Error::Conflict` from the memory engine if a commit that a transaction
     /// which only reads must wait for takes longer than `Options::lock_wait`.
     pub fn begin_with(&self, options: TransactionOptions) -> Result<Transaction> {
-        let of = match &self.of {
-            DatabaseOf::Paged(database) => TransactionOf::Paged(database.begin(options)?),
-            DatabaseOf::Memory(database) => TransactionOf::Memory(database.begin(options)?),
-        };
-        Ok(Transaction::new(of, self.of.opening().id(), options.access))
+        Ok(Transaction::new(self.of.begin(options)?, self.of.opening().id(), options.access))
     }
 
     /// Begins a transaction that only reads, with the database's durability. See [`Access::ReadOnly`](crate::Access::ReadOnly). Errors as
@@ -233,19 +197,12 @@ impl Database {
     }
 
     fn key(&self) -> DatabaseKey {
-        match &self.of {
-            DatabaseOf::Paged(database) => database.engine().locks.key(),
-            DatabaseOf::Memory(database) => database.key(),
-        }
+        self.of.key()
     }
 
     /// A queue of commit callbacks, one per thread that commits with [`Transaction::commit_with`].
     pub fn session(&self) -> Session {
-        let of = match &self.of {
-            DatabaseOf::Paged(database) => SessionOf::Paged(database.session()),
-            DatabaseOf::Memory(database) => SessionOf::Memory(database.session()),
-        };
-        Session::new(self.of.opening().id(), of)
+        Session::new(self.of.opening().id(), self.of.session())
     }
 
     /// Reads one value in a transaction of its own. Errors as [`Database::transact`], also of the next two.
@@ -272,18 +229,12 @@ impl Database {
     /// `Error::Poisoned` after any failed write, also if nothing is left to be made durable: the caller may have seen a commit
     /// fail, and must not take this for its success.
     pub fn sync(&self) -> Result<()> {
-        match &*Call::enter(&self.of)? {
-            DatabaseOf::Paged(database) => database.sync(),
-            DatabaseOf::Memory(database) => database.sync(),
-        }
+        Call::enter(&self.of)?.sync()
     }
 
     /// Takes a checkpoint now and trims the log; [`Database::stat`] says where the log starts afterwards.
     pub fn checkpoint(&self) -> Result<()> {
-        match &*Call::enter(&self.of)? {
-            DatabaseOf::Paged(database) => database.checkpoint(),
-            DatabaseOf::Memory(database) => database.checkpoint(),
-        }
+        Call::enter(&self.of)?.checkpoint()
     }
 
     /// Ends the database: waits for the calls of other threads that are under way, takes a checkpoint, closes the log and gives the
@@ -301,18 +252,12 @@ impl Database {
     /// What kept the checkpoint from being taken, or the log from becoming durable. The database is closed all the same, and the next open
     /// recovers it.
     pub fn close(&self) -> Result<()> {
-        match &self.of {
-            DatabaseOf::Paged(database) => database.close(),
-            DatabaseOf::Memory(database) => database.close(),
-        }
+        self.of.close()
     }
 
     /// Positions and counters.
     pub fn stat(&self) -> Result<Stat> {
-        match &self.of {
-            DatabaseOf::Paged(database) => database.stat(),
-            DatabaseOf::Memory(database) => database.stat(),
-        }
+        self.of.stat()
     }
 
     /// Checks every page, the order of every tree, the map of free pages and the log, while the database is open. Waits for the
@@ -323,10 +268,7 @@ impl Database {
     /// `Error::Conflict` if it did not get all tables, `Error::WaitsForItself` if a transaction of the calling thread keeps one from
     /// it, and failures of the device. What is wrong with the store is in the report.
     pub fn verify(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport> {
-        match &self.of {
-            DatabaseOf::Paged(database) => database.verify(progress),
-            DatabaseOf::Memory(database) => database.verify(progress),
-        }
+        self.of.verify(progress)
     }
 
     /// The opening, for tests.
@@ -337,38 +279,14 @@ impl Database {
     /// What background threads would have been asked to do by now, if there are none.
     pub(crate) fn run_background(&self) {
         // No call: the log calls wakers here, which may close the database.
-        match &self.of {
-            _ if self.of.opening().is_closing() => {}
-            DatabaseOf::Paged(database) => database.run_background(),
-            DatabaseOf::Memory(database) => database.run_background(),
+        if !self.of.opening().is_closing() {
+            self.of.run_background();
         }
     }
 }
 
 impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = match &self.of {
-            DatabaseOf::Paged(database) => database.place(),
-            DatabaseOf::Memory(database) => database.place(),
-        };
-        write!(f, "Database({place})")
-    }
-}
-
-#[cfg(test)]
-impl Database {
-    /// The inside of a database that a test has opened as a paged one.
-    pub(crate) fn paged(&self) -> &PagedDatabase {
-        match &self.of {
-            DatabaseOf::Paged(database) => database,
-            DatabaseOf::Memory(_) => unreachable!("the test has opened it as a paged one"),
-        }
-    }
-
-    pub(crate) fn memory(&self) -> &MemoryDatabase {
-        match &self.of {
-            DatabaseOf::Memory(database) => database,
-            DatabaseOf::Paged(_) => unreachable!("the test has opened it as one in memory"),
-        }
+        write!(f, "Database({})", self.of.place())
     }
 }

@@ -5,8 +5,7 @@ use crate::directory::existing;
 use crate::error::Result;
 use crate::ids::EngineKind;
 use crate::log_entry::LogEntry;
-use crate::memory;
-use crate::paged;
+use crate::open;
 use katydid_device::Directory;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -21,12 +20,9 @@ pub fn dump_log(path: impl AsRef<Path>, visit: impl FnMut(&LogEntry) -> ControlF
 /// As [`dump_log`], in a directory of any device.
 pub fn dump_log_in(
     directory: &dyn Directory,
-    visit: impl FnMut(&LogEntry) -> ControlFlow<()>,
+    mut visit: impl FnMut(&LogEntry) -> ControlFlow<()>,
 ) -> Result<String> {
     // A log is to be read also where the control file is damaged.
     let engine = control::read(directory).ok().flatten().map_or(EngineKind::Paged, |control| control.engine);
-    match engine {
-        EngineKind::Paged => paged::dump::dump_log_in(directory, visit),
-        EngineKind::Memory => memory::dump::dump_log_in(directory, visit),
-    }
+    open::dump_log(engine, directory, &mut visit)
 }

@@ -3,6 +3,7 @@
 
 mod body;
 mod callback;
+mod checkpoint_schedule;
 mod commit;
 mod control;
 mod creation;
@@ -11,9 +12,13 @@ mod direction;
 mod directory;
 mod dump;
 mod durability_waiter;
+mod either;
+mod engine;
 mod error;
 mod fullness;
 mod ids;
+#[cfg(test)]
+mod inside;
 #[cfg(test)]
 mod interleaved_tests;
 mod latch;

@@ -1,4 +1,4 @@
-//! Opening a database: whose directory it is, and which engine has made it.
+//! Opening a database: whose directory it is, and which engine has made it. The one place that knows which engines there are.
 //!
 //! Runs on the thread that opens. The order of opening is the order of trust: gate, lock, names, control file; the engine
 //! goes on from there, and only when it is done do others see the database.
@@ -10,23 +10,35 @@
 //! leaves files without one. The next open begins again if it finds only what a creation makes ([`crate::creation`]); it refuses a
 //! database that has lost its control file.
 
-use crate::control::{self, ControlFile};
+use crate::control::{self, Control, ControlFile};
 use crate::creation::{self, refuse_lost_control};
-use crate::database::{Database, DatabaseOf};
 use crate::directory::DatabaseDir;
+use crate::either::Either;
+use crate::engine::{Engine, EngineFiles, EngineTransaction};
 use crate::error::{Error, Foreign, Result};
 use crate::ids::EngineKind;
-use crate::memory;
+use crate::log_entry::LogEntry;
+use crate::memory::MemoryDatabase;
 use crate::opening::Opening;
 use crate::options::Options;
 use crate::paged;
 use crate::paged::database::PagedDatabase;
+use crate::report::{VerifyProgress, VerifyReport};
 use katydid_device::{self as device, Directory, Gate, Verb, Watch};
 use katydid_wal::Background;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
+/// The engines, of which each database has one.
+pub(crate) type Chosen = Either<PagedDatabase, MemoryDatabase>;
+pub(crate) type ChosenTable = <Chosen as Engine>::Table;
+pub(crate) type ChosenTransaction = <Chosen as Engine>::Transaction;
+pub(crate) type ChosenRange<'t> = <ChosenTransaction as EngineTransaction>::Range<'t>;
+pub(crate) type ChosenSession = <Chosen as Engine>::Session;
+pub(crate) type ChosenCommit = <Chosen as Engine>::Commit;
+
 /// Opens the database in `directory`, creating it if there is none and the options say so.
-pub(crate) fn open(directory: Arc<dyn Directory>, options: Options) -> Result<Database> {
+pub(crate) fn open(directory: Arc<dyn Directory>, options: Options) -> Result<Chosen> {
     options.validate()?;
     let watch = Watch::new(options.log.stall_after);
     if options.log.background == Background::Threads {
@@ -37,12 +49,8 @@ pub(crate) fn open(directory: Arc<dyn Directory>, options: Options) -> Result<Da
     open_watched(directory, options, watch)
 }
 
-/// The same, with a watch of the caller's.
-pub(crate) fn open_watched(
-    directory: Arc<dyn Directory>,
-    options: Options,
-    watch: Watch,
-) -> Result<Database> {
+/// Opens the database in `directory` as [`open`] does, with a watch that the caller made.
+pub(crate) fn open_watched(directory: Arc<dyn Directory>, options: Options, watch: Watch) -> Result<Chosen> {
     options.validate()?;
     let name = directory.describe();
     // Next to the device: what waits at the gate does not stall.
@@ -72,14 +80,33 @@ pub(crate) fn open_watched(
     let is_new = control.is_none();
     let directory = DatabaseDir { directory, name: name.clone(), gate, watch, opening };
     let opened = match options.engine {
-        EngineKind::Paged => paged::open::open(directory, options, control)
-            .map(|engine| DatabaseOf::Paged(PagedDatabase::new(engine))),
-        EngineKind::Memory => memory::open(directory, options, control).map(DatabaseOf::Memory),
+        EngineKind::Paged => PagedDatabase::open(directory, options, control).map(Either::First),
+        EngineKind::Memory => MemoryDatabase::open(directory, options, control).map(Either::Second),
     };
-    match opened {
-        Ok(of) => Ok(Database { of }),
-        Err(error) if is_new => Err(creation::explain(error, &name)),
-        Err(error) => Err(error),
+    opened.map_err(|error| if is_new { creation::explain(error, &name) } else { error })
+}
+
+/// Checks the files of a database that is not open, as its engine left them.
+pub(crate) fn verify_files(
+    directory: &dyn Directory,
+    control: &Control,
+    progress: Option<VerifyProgress>,
+) -> Result<VerifyReport> {
+    match control.engine {
+        EngineKind::Paged => PagedDatabase::verify_files(directory, control, progress),
+        EngineKind::Memory => MemoryDatabase::verify_files(directory, control, progress),
+    }
+}
+
+/// Visits the records of the log that `engine` wrote. See [`crate::dump_log_in`].
+pub(crate) fn dump_log(
+    engine: EngineKind,
+    directory: &dyn Directory,
+    visit: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>,
+) -> Result<String> {
+    match engine {
+        EngineKind::Paged => PagedDatabase::dump_log(directory, visit),
+        EngineKind::Memory => MemoryDatabase::dump_log(directory, visit),
     }
 }
 

@@ -1,30 +1,22 @@
 //! The keys of a range, from either end.
 
 use crate::direction::Direction;
+use crate::engine::EngineRange;
 use crate::error::{Error, Result};
-use crate::memory::MemoryRange;
-use crate::paged::range::PagedRange;
+use crate::open::ChosenRange;
 use std::fmt;
 
 /// The keys and values of a range, from either end. After an error it ends, and the transaction may have to roll back.
 pub struct Range<'t> {
-    of: RangeOf<'t>,
-    /// Entries it gives at most from now on.
+    /// The range, or the error that keeps it from being read until that is returned.
+    of: std::result::Result<ChosenRange<'t>, Option<Error>>,
+    /// Most entries to return from now on.
     limit: Option<usize>,
 }
 
-/// The range, as its engine walks it.
-#[expect(clippy::large_enum_variant, reason = "a range is on the stack of who walks it")]
-pub(crate) enum RangeOf<'t> {
-    Paged(PagedRange<'t>),
-    Memory(MemoryRange<'t>),
-    /// Of another database: its error, until it is told.
-    Refused(Option<Error>),
-}
-
 impl<'t> Range<'t> {
-    pub(crate) fn new(of: RangeOf<'t>) -> Self {
-        Range { of, limit: None }
+    pub(crate) fn new(of: Result<ChosenRange<'t>>) -> Self {
+        Range { of: of.map_err(Some), limit: None }
     }
 
     /// Ends it after so many entries, from both ends together. As `take(entries)`, but it is known beforehand: the paged engine reads
@@ -82,9 +74,8 @@ impl<'t> Range<'t> {
             *limit = left;
         }
         match &mut self.of {
-            RangeOf::Paged(range) => range.step(direction, before),
-            RangeOf::Memory(range) => range.step(direction),
-            RangeOf::Refused(error) => error.take().map_or(Ok(None), Err),
+            Ok(range) => range.step(direction, before),
+            Err(error) => error.take().map_or(Ok(None), Err),
         }
     }
 
@@ -113,9 +104,8 @@ impl std::iter::FusedIterator for Range<'_> {}
 impl fmt::Debug for Range<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.of {
-            RangeOf::Paged(range) => range.fmt(f),
-            RangeOf::Memory(range) => range.fmt(f),
-            RangeOf::Refused(error) => write!(f, "Range({error:?})"),
+            Ok(range) => range.fmt(f),
+            Err(error) => write!(f, "Range({error:?})"),
         }
     }
 }

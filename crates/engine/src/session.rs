@@ -12,10 +12,10 @@
 //! 4. Callbacks still queued when the session is dropped are dropped without running. The commits go on.
 
 use crate::callback::{Callback, Outcome, PendingCallback};
+use crate::engine::EngineSession;
 use crate::error::{Error, Result};
-use crate::memory::MemorySession;
+use crate::open::ChosenSession;
 use crate::opening::OpeningId;
-use crate::paged::session::PagedSession;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt;
@@ -24,28 +24,19 @@ use std::fmt;
 /// thread. It keeps the database open. It takes commits of the opening that made it, and refuses others with `Error::ForeignSession`.
 pub struct Session {
     pub(crate) opening: OpeningId,
-    pub(crate) of: SessionOf,
+    pub(crate) of: ChosenSession,
     /// Commits that are done, in their order, whose callbacks are to run next. Borrowed for a moment, never while a callback runs.
     ready: RefCell<VecDeque<(PendingCallback, Outcome)>>,
 }
 
-/// The queue of commits, as their engine waits for them.
-pub(crate) enum SessionOf {
-    Paged(PagedSession),
-    Memory(MemorySession),
-}
-
 impl Session {
-    pub(crate) fn new(opening: OpeningId, of: SessionOf) -> Self {
+    pub(crate) fn new(opening: OpeningId, of: ChosenSession) -> Self {
         Session { opening, of, ready: RefCell::default() }
     }
 
     /// Queues `callback` to be told of `error`.
     pub(crate) fn refuse(&self, callback: Callback, error: Error) {
-        match &self.of {
-            SessionOf::Paged(session) => session.push(Err(error), callback),
-            SessionOf::Memory(session) => session.push(Err(error), callback),
-        }
+        self.of.refuse(error, callback);
     }
 
     /// Runs the callbacks of all commits that are done when it is called, and returns how many it ran itself. Never blocks.
@@ -54,20 +45,13 @@ impl Session {
     /// If a callback does. Those behind it stay pending.
     pub fn poll(&self) -> usize {
         let ready = |pending, outcome| self.ready.borrow_mut().push_back((pending, outcome));
-        match &self.of {
-            SessionOf::Paged(session) => session.poll_with(ready),
-            SessionOf::Memory(session) => session.poll_with(ready),
-        }
+        self.of.poll_with(ready);
         self.run_ready()
     }
 
     /// Commits whose callbacks have not begun to run.
     pub fn pending(&self) -> usize {
-        let queued = match &self.of {
-            SessionOf::Paged(session) => session.pending(),
-            SessionOf::Memory(session) => session.pending(),
-        };
-        queued + self.ready.borrow().len()
+        self.of.pending() + self.ready.borrow().len()
     }
 
     /// Blocks until fewer than `limit` (at least 1) commits are pending, running callbacks. Each is told its own
@@ -82,19 +66,13 @@ impl Session {
         let limit = limit.max(1);
         loop {
             let ready = |pending, outcome| self.ready.borrow_mut().push_back((pending, outcome));
-            match &self.of {
-                SessionOf::Paged(session) => session.wait_below_with(limit, ready),
-                SessionOf::Memory(session) => session.wait_below_with(limit, ready),
-            }
+            self.of.wait_below_with(limit, ready);
             self.run_ready();
             if self.pending() < limit {
                 break;
             }
         }
-        match &self.of {
-            SessionOf::Paged(session) => session.check_open(),
-            SessionOf::Memory(session) => session.check_open(),
-        }
+        self.of.check_open()
     }
 
     /// Blocks until no commit is pending, running callbacks. Errors and panics as [`Session::wait_below`].

@@ -1,12 +1,11 @@
 //! A handle on a named table.
 
+use crate::engine::EngineTable;
 use crate::error::{Error, Result};
 use crate::ids::TableId;
-use crate::memory::MemoryTable;
+use crate::open::ChosenTable;
 use crate::opening::OpeningId;
-use crate::paged::table::PagedTable;
 use std::fmt;
-use std::sync::Arc;
 
 /// A named table of an open database. Cheap to clone; valid until the table is dropped or the database is closed. It does not keep the
 /// database open. After opening again, ask for the table again: a handle of another opening is refused with
@@ -15,18 +14,11 @@ use std::sync::Arc;
 pub struct Table {
     /// The opening that it is a table of: a handle of another one brings that one's locks, pages or rows.
     opening: OpeningId,
-    pub(crate) of: TableOf,
-}
-
-/// The table, as its engine knows it.
-#[derive(Clone)]
-pub(crate) enum TableOf {
-    Paged(Arc<PagedTable>),
-    Memory(Arc<MemoryTable>),
+    pub(crate) of: ChosenTable,
 }
 
 impl Table {
-    pub(crate) fn new(opening: OpeningId, of: TableOf) -> Self {
+    pub(crate) fn new(opening: OpeningId, of: ChosenTable) -> Self {
         Table { opening, of }
     }
 
@@ -42,36 +34,19 @@ impl Table {
         Error::ForeignTable { name: self.name().to_owned() }
     }
 
-    /// Its name.
+    /// Name of the table.
     pub fn name(&self) -> &str {
-        match &self.of {
-            TableOf::Paged(table) => &table.name,
-            TableOf::Memory(table) => &table.name,
-        }
+        self.of.name()
     }
 
-    /// Its number, never used again after it is dropped.
+    /// Number of the table, never used again after it is dropped.
     pub fn id(&self) -> TableId {
-        match &self.of {
-            TableOf::Paged(table) => table.tree.table,
-            TableOf::Memory(table) => table.rows.id(),
-        }
+        self.of.id()
     }
 }
 
 impl fmt::Debug for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Table({:?}, {})", self.name(), self.id())
-    }
-}
-
-#[cfg(test)]
-impl Table {
-    /// The inside of a table of a paged database.
-    pub(crate) fn paged(&self) -> &PagedTable {
-        match &self.of {
-            TableOf::Paged(table) => table,
-            TableOf::Memory(_) => unreachable!("the test has opened the database as a paged one"),
-        }
     }
 }

@@ -10,18 +10,19 @@
 //!    transaction whose call is refused is abandoned: what it wrote is undone by the next opening.
 //! 3. The user's code runs outside of calls: keys and values are asked for before, callbacks run later, on the thread that polls.
 
+use crate::CommitStamp;
 use crate::callback::Callback;
-use crate::commit::{CommitFuture, CommitOf};
+use crate::commit::CommitFuture;
+use crate::engine::EngineTransaction;
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
-use crate::memory::MemoryTransaction;
-use crate::opening::{Call, Opened, Opening, OpeningId};
+use crate::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::open::ChosenTransaction;
+use crate::opening::{Call, Opened, OpeningId};
 use crate::options::Access;
-use crate::paged::transaction::PagedTransaction;
-use crate::range::{Range, RangeOf};
-use crate::session::{Session, SessionOf};
-use crate::table::{Table, TableOf};
-use crate::{CommitStamp, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::range::Range;
+use crate::session::Session;
+use crate::table::Table;
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
 
@@ -32,64 +33,9 @@ use std::ops::{Bound, RangeBounds};
 /// too; or read with [`Access::ReadOnly`]; or use [`Database::transact`](crate::Database::transact), which checks the reads also before it
 /// returns an error.
 pub struct Transaction {
-    of: TransactionOf,
+    of: ChosenTransaction,
     opening: OpeningId,
     access: Access,
-}
-
-/// The transaction, as its engine runs it. Dropping it rolls it back.
-pub(crate) enum TransactionOf {
-    Paged(PagedTransaction),
-    Memory(MemoryTransaction),
-}
-
-impl TransactionOf {
-    /// Whether ending it takes more than forgetting it.
-    fn has_changes(&self) -> bool {
-        match self {
-            TransactionOf::Paged(txn) => txn.has_changes(),
-            TransactionOf::Memory(txn) => txn.has_changes(),
-        }
-    }
-
-    fn commit(&mut self) -> Result<CommitStamp> {
-        match self {
-            TransactionOf::Paged(txn) => txn.commit(),
-            TransactionOf::Memory(txn) => txn.commit(),
-        }
-    }
-
-    fn rollback(&mut self) -> Result<()> {
-        match self {
-            TransactionOf::Paged(txn) => txn.rollback(),
-            TransactionOf::Memory(txn) => txn.rollback(),
-        }
-    }
-
-    fn conclude(&mut self) -> Result<()> {
-        match self {
-            TransactionOf::Paged(txn) => txn.conclude(),
-            TransactionOf::Memory(txn) => txn.conclude(),
-        }
-    }
-
-    /// Forgets it after the database was closed.
-    fn abandon(&mut self) {
-        match self {
-            TransactionOf::Paged(txn) => txn.abandon(),
-            // Nothing of it is anywhere but in memory.
-            TransactionOf::Memory(txn) => drop(txn.rollback()),
-        }
-    }
-}
-
-impl Opened for TransactionOf {
-    fn opening(&self) -> &Opening {
-        match self {
-            TransactionOf::Paged(txn) => &txn.engine().opening,
-            TransactionOf::Memory(txn) => &txn.engine().opening,
-        }
-    }
 }
 
 /// A point in a transaction to roll back to.
@@ -101,12 +47,12 @@ pub struct Savepoint {
 }
 
 impl Transaction {
-    pub(crate) fn new(of: TransactionOf, opening: OpeningId, access: Access) -> Self {
+    pub(crate) fn new(of: ChosenTransaction, opening: OpeningId, access: Access) -> Self {
         Transaction { of, opening, access }
     }
 
     /// Begins the call that ends it. Fails if the database is being closed or was; then it is abandoned.
-    fn enter_last(&mut self) -> Result<Call<&mut TransactionOf>> {
+    fn enter_last(&mut self) -> Result<Call<&mut ChosenTransaction>> {
         Call::try_enter(&mut self.of).map_err(|refused| {
             refused.abandon();
             Error::Closed
@@ -122,21 +68,14 @@ impl Transaction {
 
     /// Its number: `Error::Conflict` names transactions by it.
     pub fn id(&self) -> TxnId {
-        match &self.of {
-            TransactionOf::Paged(txn) => txn.id(),
-            TransactionOf::Memory(txn) => txn.id(),
-        }
+        self.of.id()
     }
 
     /// The value of `key`.
     pub fn get(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         table.check(self.opening)?;
         let key = check_key(key.as_ref())?;
-        match (&mut self.of, &table.of) {
-            (TransactionOf::Paged(txn), TableOf::Paged(table)) => txn.get(table, key),
-            (TransactionOf::Memory(txn), TableOf::Memory(table)) => txn.get(table, key),
-            (_, _) => Err(table.foreign()),
-        }
+        self.of.get(&table.of, key)
     }
 
     /// The value of `key`, locked so that no other transaction can lock it for update or write it; `Error::ReadOnly` if this
@@ -146,11 +85,7 @@ impl Transaction {
         table.check(self.opening)?;
         self.check_access()?;
         let key = check_key(key.as_ref())?;
-        match (&mut self.of, &table.of) {
-            (TransactionOf::Paged(txn), TableOf::Paged(table)) => txn.get_for_update(table, key),
-            (TransactionOf::Memory(txn), TableOf::Memory(table)) => txn.get(table, key),
-            (_, _) => Err(table.foreign()),
-        }
+        self.of.get_for_update(&table.of, key)
     }
 
     /// Sets the value of `key`, whether or not it has one.
@@ -158,11 +93,7 @@ impl Transaction {
         table.check(self.opening)?;
         self.check_access()?;
         let (key, value) = (check_key(key.as_ref())?, check_value(value.as_ref())?);
-        match (&mut self.of, &table.of) {
-            (TransactionOf::Paged(txn), TableOf::Paged(table)) => txn.put(table, key, value),
-            (TransactionOf::Memory(txn), TableOf::Memory(table)) => txn.put(table, key, value),
-            (_, _) => Err(table.foreign()),
-        }
+        self.of.put(&table.of, key, value)
     }
 
     /// Sets the value of `key`; `Error::KeyExists` if it has one, and the transaction may go on. The memory engine checks everything that
@@ -171,11 +102,7 @@ impl Transaction {
         table.check(self.opening)?;
         self.check_access()?;
         let (key, value) = (check_key(key.as_ref())?, check_value(value.as_ref())?);
-        match (&mut self.of, &table.of) {
-            (TransactionOf::Paged(txn), TableOf::Paged(table)) => txn.insert(table, key, value),
-            (TransactionOf::Memory(txn), TableOf::Memory(table)) => txn.insert(table, key, value),
-            (_, _) => Err(table.foreign()),
-        }
+        self.of.insert(&table.of, key, value)
     }
 
     /// Removes `key`; whether it was there.
@@ -183,11 +110,7 @@ impl Transaction {
         table.check(self.opening)?;
         self.check_access()?;
         let key = check_key(key.as_ref())?;
-        match (&mut self.of, &table.of) {
-            (TransactionOf::Paged(txn), TableOf::Paged(table)) => txn.delete(table, key),
-            (TransactionOf::Memory(txn), TableOf::Memory(table)) => txn.delete(table, key),
-            (_, _) => Err(table.foreign()),
-        }
+        self.of.delete(&table.of, key)
     }
 
     /// The keys in `bounds` and their values, in order, from either end. What has been passed over is locked: no other
@@ -196,27 +119,16 @@ impl Transaction {
     pub fn range<'t, K: AsRef<[u8]>>(&'t mut self, table: &Table, bounds: impl RangeBounds<K>) -> Range<'t> {
         let bound = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
         let (low, high) = (bound(bounds.start_bound()), bound(bounds.end_bound()));
-        let of = match (&mut self.of, &table.of) {
-            _ if table.check(self.opening).is_err() => RangeOf::Refused(Some(table.foreign())),
-            (TransactionOf::Paged(txn), TableOf::Paged(table)) => {
-                RangeOf::Paged(txn.range(table.clone(), low, high))
-            }
-            (TransactionOf::Memory(txn), TableOf::Memory(table)) => {
-                RangeOf::Memory(txn.range(table.clone(), low, high))
-            }
-            (_, _) => RangeOf::Refused(Some(table.foreign())),
-        };
-        Range::new(of)
+        if let Err(foreign) = table.check(self.opening) {
+            return Range::new(Err(foreign));
+        }
+        Range::new(self.of.range(&table.of, low, high))
     }
 
     /// A point to come back to.
     pub fn savepoint(&mut self) -> Savepoint {
         let (txn, opening) = (self.id(), self.opening);
-        let serial = match &mut self.of {
-            TransactionOf::Paged(txn) => txn.savepoint(),
-            TransactionOf::Memory(txn) => txn.savepoint(),
-        };
-        Savepoint { opening, txn, serial }
+        Savepoint { opening, txn, serial: self.of.savepoint() }
     }
 
     /// Undoes everything written since `savepoint`, which stays valid; later ones do not. Locks are kept.
@@ -227,10 +139,7 @@ impl Transaction {
         if (savepoint.opening, savepoint.txn) != (self.opening, self.id()) {
             return Err(Error::Savepoint);
         }
-        match &mut *Call::enter(&mut self.of)? {
-            TransactionOf::Paged(txn) => txn.rollback_to(savepoint.serial),
-            TransactionOf::Memory(txn) => txn.rollback_to(savepoint.serial),
-        }
+        Call::enter(&mut self.of)?.rollback_to(savepoint.serial)
     }
 
     /// Commits, and returns its stamp when the commit is as durable as the transaction asks. Stamps order the
@@ -251,14 +160,7 @@ impl Transaction {
     /// Commits; the future is ready when the commit is as durable as the transaction asks. Dropping the future changes
     /// nothing about the outcome. Errors as [`Transaction::commit`].
     pub fn commit_async(mut self) -> CommitFuture {
-        let of = match self.enter_last() {
-            Ok(mut call) => match &mut *call {
-                TransactionOf::Paged(txn) => CommitOf::Paged(txn.commit_async()),
-                TransactionOf::Memory(txn) => CommitOf::Memory(txn.commit_async()),
-            },
-            Err(closed) => CommitOf::Refused(closed),
-        };
-        CommitFuture { of }
+        CommitFuture::new(self.enter_last().map(|mut txn| txn.commit_async()))
     }
 
     /// Commits; `done` runs on the thread that polls `session`, once the commit is as durable as the transaction asks.
@@ -268,15 +170,9 @@ impl Transaction {
     pub fn commit_with(mut self, session: &Session, done: impl FnOnce(Result<CommitStamp>) + Send + 'static) {
         let done: Callback = Box::new(done);
         let refused = if session.opening == self.opening {
-            match (self.enter_last().as_deref_mut(), &session.of) {
-                (Ok(TransactionOf::Paged(txn)), SessionOf::Paged(session)) => {
-                    return txn.commit_with(session, done);
-                }
-                (Ok(TransactionOf::Memory(txn)), SessionOf::Memory(session)) => {
-                    return txn.commit_with(session, done);
-                }
-                (Err(closed), _) => closed.clone(),
-                (Ok(_), _) => Error::ForeignSession,
+            match self.enter_last() {
+                Ok(mut txn) => return txn.commit_with(&session.of, done),
+                Err(closed) => closed,
             }
         } else {
             Error::ForeignSession
@@ -341,9 +237,6 @@ fn check_value(value: &[u8]) -> Result<&[u8]> {
 
 impl fmt::Debug for Transaction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.of {
-            TransactionOf::Paged(txn) => txn.fmt(f),
-            TransactionOf::Memory(txn) => txn.fmt(f),
-        }
+        self.of.fmt(f)
     }
 }

@@ -5,11 +5,9 @@ use crate::creation;
 use crate::database::Database;
 use crate::directory::existing;
 use crate::error::{Error, Result};
-use crate::ids::EngineKind;
 use crate::limits::VERIFY_CACHE_BYTES;
-use crate::memory;
+use crate::open;
 use crate::options::Options;
-use crate::paged;
 use crate::report::{Fault, VerifyProgress, VerifyReport};
 use katydid_device::{Directory, OverlayDirectory};
 use katydid_wal::{Background, LogKind};
@@ -44,10 +42,7 @@ impl Database {
             creation::refuse_lost_control(directory.as_ref())?;
             return Err(Error::NotFound { place: directory.describe() });
         };
-        let mut report = match control.engine {
-            EngineKind::Paged => paged::verify::verify_in(directory.as_ref(), &control, progress.clone())?,
-            EngineKind::Memory => memory::verify::verify_in(directory.as_ref(), &control, progress.clone())?,
-        };
+        let mut report = open::verify_files(directory.as_ref(), &control, progress.clone())?;
         let overlay = OverlayDirectory::over(directory);
         let opened = Database::open_in(Arc::new(overlay.clone()), options_to_recover(&control));
         let checked = opened.and_then(|database| {

@@ -1,4 +1,4 @@
-//! Taking checkpoints, and the thread that does.
+//! Taking checkpoints. When they are taken is in [`crate::checkpoint_schedule`].
 //!
 //! A checkpoint stops nobody. It (1) keeps tombstones from being collected, (2) notes where each stream stands, behind a barrier, (3) writes
 //! the newest decided version of every record of every table, with its timestamp, waiting for those it meets undecided, (4) makes everything
@@ -20,16 +20,13 @@ use super::checkpoint::{Manifest, PARTS_MAX, PartWriter, Row as FileRow};
 use super::engine::Engine;
 use super::store::{Key, Row, Table};
 use crate::Lsn;
+use crate::checkpoint_schedule::{CheckpointSchedule, TakesCheckpoints};
 use crate::control::Shutdown;
-use crate::durability_waiter::OnDurable;
 use crate::error::{Error, Result};
-use crate::fullness::Share;
 use crate::ids::TableId;
 use crate::latch::Mutex;
-use crate::options::Options;
 use crate::pause;
-use crate::worker::Worker;
-use katydid_wal::{Background, Log, ParallelLog, Place};
+use katydid_wal::{Background, Log, ParallelLog};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -41,41 +38,19 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 /// Closing takes a checkpoint if the log that the next opening would read is at least one part in so many of what rows take in memory.
 const LOG_SHARE: u64 = 16;
 
-/// Where checkpoints stand, and the worker thread that takes them.
+/// What of the log is in no checkpoint.
 #[derive(Debug)]
-pub(crate) struct Checkpoints {
-    /// One checkpoint at a time (rank 1).
-    turn: Mutex<()>,
-    /// In each stream, where the next one is due. A hint, relaxed.
-    due: Box<[AtomicU64]>,
-    /// In each stream, its end when the last one was taken or the database opened. Written under `turn`; relaxed, a hint.
+pub(crate) struct Uncovered {
+    /// In each stream, its end when the last checkpoint was taken or the database opened. Written under the schedule's turn; relaxed, a hint.
     last: Box<[AtomicU64]>,
-    /// Whether what was read at opening is in no checkpoint. A hint, relaxed.
+    /// Whether opening has read records that are in no checkpoint. A hint, relaxed.
     replayed: AtomicBool,
-    /// Of each stream in NVRAM.
-    pub(crate) share: Share,
-    taken: AtomicU64,
-    pub(crate) worker: Worker,
 }
 
-impl Checkpoints {
-    pub(crate) fn new(log: &ParallelLog, options: &Options) -> Self {
-        let never = || log.streams().iter().map(|_| AtomicU64::new(u64::MAX)).collect();
-        let ends = log.reserved().into_iter().map(|end| AtomicU64::new(end.get())).collect();
-        Checkpoints {
-            turn: Mutex::new(()),
-            due: never(),
-            last: ends,
-            replayed: AtomicBool::new(false),
-            share: Share::new(options),
-            taken: AtomicU64::new(0),
-            worker: Worker::default(),
-        }
-    }
-
-    /// Checkpoints completed.
-    pub(crate) fn taken(&self) -> u64 {
-        self.taken.load(Ordering::Relaxed)
+impl Uncovered {
+    pub(crate) fn new(log: &ParallelLog) -> Self {
+        let last = log.reserved().into_iter().map(|end| AtomicU64::new(end.get())).collect();
+        Uncovered { last, replayed: AtomicBool::new(false) }
     }
 
     /// Opening has read records that are in no checkpoint.
@@ -83,8 +58,8 @@ impl Checkpoints {
         self.replayed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether there is anything that is in no checkpoint.
-    pub(crate) fn has_more(&self, log: &ParallelLog) -> bool {
+    /// Whether anything is in no checkpoint.
+    pub(crate) fn is_any(&self, log: &ParallelLog) -> bool {
         self.replayed.load(Ordering::Relaxed) || self.has_appended(log)
     }
 
@@ -94,27 +69,12 @@ impl Checkpoints {
         ends.any(|(log, last)| log.reserved().get() > last.load(Ordering::Relaxed))
     }
 
-    /// Called with the place of each commit: wakes the thread when there is something for it to do.
-    #[inline]
-    pub(crate) fn note(&self, place: Place) {
-        if place.end.get() >= self.due[place.stream.index()].load(Ordering::Relaxed) {
-            self.worker.notify();
+    /// A checkpoint covers each stream up to `from`.
+    fn is_covered_to(&self, from: &[Lsn]) {
+        for (last, from) in self.last.iter().zip(from) {
+            last.store(from.get(), Ordering::Relaxed);
         }
-    }
-
-    /// Starts the thread, if there is to be one.
-    pub(crate) fn start(engine: &Arc<Engine>) -> std::io::Result<()> {
-        engine.set_due(&engine.log.streams().iter().map(Log::start).collect::<Vec<_>>());
-        if engine.options.log.background == Background::Caller {
-            return Ok(());
-        }
-        Worker::start(
-            engine,
-            |engine| &engine.checkpoints.worker,
-            "katydid-checkpoint",
-            Engine::look_after,
-            |engine| engine.panicked("a panic while a checkpoint was taken"),
-        )
+        self.replayed.store(false, Ordering::Relaxed);
     }
 }
 
@@ -124,45 +84,61 @@ struct Walk {
     from: Bound<Key>,
 }
 
-impl Engine {
-    fn set_due(&self, from: &[Lsn]) {
-        let share = self.options.checkpoint_bytes / from.len().max(1) as u64;
-        for (due, from) in self.checkpoints.due.iter().zip(from) {
-            due.store(from.get().saturating_add(share), Ordering::Relaxed);
-        }
+impl TakesCheckpoints for Engine {
+    fn schedule(&self) -> &CheckpointSchedule {
+        &self.schedule
     }
 
     fn checkpoint_is_due(&self) -> bool {
         let soft = self.options.log_soft_bytes / self.log.streams().len().max(1) as u64;
-        let mut streams = self.log.streams().iter().zip(&self.checkpoints.due);
-        streams.any(|(log, due)| {
+        self.log.streams().iter().enumerate().any(|(stream, log)| {
             let end = log.reserved();
             let is_long = match log.fullness() {
-                Some(taken) => self.checkpoints.share.is_due(taken),
+                Some(taken) => self.schedule.share.is_due(taken),
                 None => end.since(log.start()) > soft,
             };
-            is_long || end.get() >= due.load(Ordering::Relaxed)
+            is_long || self.schedule.is_due(stream, end)
         })
     }
 
-    /// What the thread does each time it is woken.
-    pub(crate) fn look_after(&self) {
-        while self.checkpoint_is_due() && !self.checkpoints.worker.is_stopping() {
-            let before = self.log_bytes();
-            // A failure has shut the gate, or is a lack of space, or a long wait: whoever takes the next one finds out.
-            if self.checkpoint().is_err() || self.log_bytes() >= before {
-                break;
-            }
+    fn take_checkpoint(&self) -> Result<()> {
+        let outcome = self.take();
+        if let Some(taken) = self.log.streams().iter().filter_map(Log::fullness).max() {
+            self.schedule.share.left(taken);
         }
+        if outcome.is_err() {
+            // Not again with every commit: when as much has come in as between two. Who finds the log full tries at once.
+            self.set_due(&self.log.reserved());
+        }
+        // Tombstones were kept, and perhaps nobody comes by any more.
+        self.store.collect();
+        outcome
+    }
+
+    fn trimmed_bytes(&self) -> u128 {
+        self.log.streams().iter().map(|log| u128::from(log.start().get())).sum()
+    }
+}
+
+impl Engine {
+    fn set_due(&self, from: &[Lsn]) {
+        self.schedule.set_due(from, self.options.checkpoint_bytes);
+        self.schedule.wake_when_due();
+    }
+
+    /// Starts the worker, if there is to be one.
+    pub(super) fn start_checkpoints(self: &Arc<Self>) -> std::io::Result<()> {
+        self.set_due(&self.log.streams().iter().map(Log::start).collect::<Vec<_>>());
+        CheckpointSchedule::start(self, self.options.log.background)
     }
 
     /// Takes a checkpoint, if that is still needed when it is this caller's turn.
     pub(crate) fn checkpoint_if(&self, is_needed: impl FnOnce() -> bool) -> Result<()> {
         // A write of this engine is no call: only its commit is.
         let _visit = self.opening.visit()?;
-        let _turn = self.checkpoints.turn.lock();
+        let _turn = self.schedule.turn.lock();
         if is_needed() {
-            self.take_and_collect()?;
+            self.take_checkpoint()?;
         }
         Ok(())
     }
@@ -174,17 +150,16 @@ impl Engine {
     /// a log that is short beside the rows ([`LOG_SHARE`]); and if the device has no room for it, that is no failure to close.
     /// Nothing else runs.
     pub(super) fn last_checkpoint(&self) -> Result<()> {
-        let checkpoints = &self.checkpoints;
-        let _turn = checkpoints.turn.lock();
-        let is_worth_it = checkpoints.has_appended(&self.log)
+        let _turn = self.schedule.turn.lock();
+        let is_worth_it = self.uncovered.has_appended(&self.log)
             && self.log_bytes().saturating_mul(LOG_SHARE) >= self.store.used();
         if is_worth_it {
-            match self.take_and_collect() {
+            match self.take_checkpoint() {
                 Err(error) if error.is_no_space() && !self.gate.is_shut() => {}
                 outcome => drop(outcome?),
             }
         }
-        let shutdown = if checkpoints.has_more(&self.log) { Shutdown::Unclean } else { Shutdown::Clean };
+        let shutdown = if self.uncovered.is_any(&self.log) { Shutdown::Unclean } else { Shutdown::Clean };
         if self.control.get().shutdown != shutdown {
             self.control.update(|control| control.shutdown = shutdown)?;
         }
@@ -193,27 +168,7 @@ impl Engine {
 
     /// Keeps checkpoints from being taken, and so the log from being trimmed, until dropped.
     pub(crate) fn without_checkpoints(&self) -> impl Drop + '_ {
-        self.checkpoints.turn.lock()
-    }
-
-    /// Takes a checkpoint.
-    pub(crate) fn checkpoint(&self) -> Result<()> {
-        let _turn = self.checkpoints.turn.lock();
-        self.take_and_collect()
-    }
-
-    fn take_and_collect(&self) -> Result<()> {
-        let outcome = self.take();
-        if let Some(taken) = self.log.streams().iter().filter_map(Log::fullness).max() {
-            self.checkpoints.share.left(taken);
-        }
-        if outcome.is_err() {
-            // Not again with every commit: when as much has come in as between two. Who finds the log full tries at once.
-            self.set_due(&self.log.reserved());
-        }
-        // Tombstones were kept, and perhaps nobody comes by any more.
-        self.store.collect();
-        outcome
+        self.schedule.turn.lock()
     }
 
     fn take(&self) -> Result<()> {
@@ -229,11 +184,8 @@ impl Engine {
         let number = self.control.get().checkpoint_number + 1;
         self.write(number, &from).inspect_err(|_| self.folder.discard(number))?;
         self.control.update(|control| control.checkpoint_number = number)?;
-        for (last, from) in self.checkpoints.last.iter().zip(&from) {
-            last.store(from.get(), Ordering::Relaxed);
-        }
-        self.checkpoints.replayed.store(false, Ordering::Relaxed);
-        self.checkpoints.taken.fetch_add(1, Ordering::Relaxed);
+        self.uncovered.is_covered_to(&from);
+        self.schedule.count();
         self.set_due(&from);
         self.log.trim(&from)?;
         self.folder.remove_all_but(number)?;

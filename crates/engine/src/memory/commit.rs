@@ -1,9 +1,10 @@
 //! Waiting for a commit without blocking.
 
-use super::database::Inner;
 use super::engine::Committed;
+use super::inner::Inner;
 use super::store::Timestamp;
 use crate::CommitStamp;
+use crate::engine::EngineCommit;
 use crate::error::{Error, Result};
 use katydid_wal::ParallelCompletion;
 use std::fmt;
@@ -68,6 +69,8 @@ impl Drop for MemoryCommit {
         }
     }
 }
+
+impl EngineCommit for MemoryCommit {}
 
 impl fmt::Debug for MemoryCommit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,4 +1,4 @@
-//! The memory engine behind a [`crate::Database`]: tables, and who keeps it open.
+//! The memory engine behind a [`crate::Database`]: its tables.
 //!
 //! Any thread. Invariants:
 //!
@@ -6,18 +6,25 @@
 //! 2. `tables` is what the catalog says, but for a change under way.
 //! 3. A table is dropped only while no transaction uses it, and none can begin to.
 
-use super::engine::Engine;
+use super::commit::MemoryCommit;
+use super::engine::Engine as MemoryEngine;
+use super::inner::Inner;
 use super::session::MemorySession;
 use super::store::{Running, Table};
 use super::table::{Closing, MemoryTable};
 use super::transaction::MemoryTransaction;
 use crate::body::DatabaseKey;
+use crate::checkpoint_schedule::TakesCheckpoints;
+use crate::engine::Engine;
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::TxnId;
 use crate::latch::{Mutex, RwLock};
 use crate::limits::NAME_BYTES_MAX;
+use crate::opening::{Opened, Opening};
 use crate::options::{Access, Options, TransactionOptions};
+use crate::report::{VerifyProgress, VerifyReport};
 use crate::sharded::ShardedArc;
+use crate::stat::Stat;
 use crate::{Durability, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,18 +35,9 @@ pub(crate) struct MemoryDatabase {
     inner: ShardedArc<Inner>,
 }
 
-/// What all handles share; dropping it closes the database.
-pub(crate) struct Inner {
-    pub(crate) engine: Arc<Engine>,
-    /// Invariant 1. Taken before `tables`; no transaction is waited for under it.
-    ddl: Mutex<()>,
-    tables: RwLock<BTreeMap<String, Arc<MemoryTable>>>,
-    catalog: Arc<Table>,
-}
-
 impl MemoryDatabase {
     /// The handle on an engine that is open, with these tables.
-    pub(crate) fn new(engine: Arc<Engine>, tables: &BTreeMap<String, TableId>) -> MemoryDatabase {
+    pub(crate) fn new(engine: Arc<MemoryEngine>, tables: &BTreeMap<String, TableId>) -> MemoryDatabase {
         let handle = |(name, table): (&String, &TableId)| {
             (name.clone(), MemoryTable::new(name, engine.store.table(*table)))
         };
@@ -49,25 +47,62 @@ impl MemoryDatabase {
         MemoryDatabase { inner: ShardedArc::new(inner) }
     }
 
-    /// See [`DatabaseKey`].
-    pub(crate) fn key(&self) -> DatabaseKey {
-        DatabaseKey::of(&**self.engine().store)
-    }
-
-    pub(crate) fn engine(&self) -> &Engine {
+    pub(crate) fn engine(&self) -> &MemoryEngine {
         &self.inner.engine
     }
 
-    pub(crate) fn options(&self) -> &Options {
+    fn find(&self, name: &str) -> Option<Arc<MemoryTable>> {
+        self.inner.tables.read().get(name).cloned()
+    }
+
+    pub(crate) fn all_tables(&self) -> Vec<Arc<MemoryTable>> {
+        self.inner.tables.read().values().cloned().collect()
+    }
+
+    /// Changes the catalog, durably; the caller holds `ddl`, so nobody is in the way.
+    fn change_catalog(&self, change: impl FnOnce(&mut Running, &Arc<Table>) -> Result<()>) -> Result<()> {
+        let engine = self.engine();
+        let mut running = engine.begin(Access::ReadWrite)?;
+        change(&mut running, &self.inner.catalog)?;
+        let (committed, held) = engine.pre_commit(running, Durability::Durable)?;
+        let outcome = engine.wait(&committed);
+        if let Some(held) = held {
+            engine.end(&committed, held, &outcome);
+        }
+        engine.acknowledge(committed.seen_to);
+        outcome
+    }
+}
+
+impl Engine for MemoryDatabase {
+    type Table = Arc<MemoryTable>;
+    type Transaction = MemoryTransaction;
+    type Session = MemorySession;
+    type Commit = MemoryCommit;
+
+    fn stat(&self) -> Result<Stat> {
+        self.stat_open()
+    }
+
+    fn verify(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport> {
+        self.verify_open(progress)
+    }
+
+    /// See [`DatabaseKey`].
+    fn key(&self) -> DatabaseKey {
+        DatabaseKey::of(&**self.engine().store)
+    }
+
+    fn options(&self) -> &Options {
         &self.engine().options
     }
 
     /// Where it is.
-    pub(crate) fn place(&self) -> &str {
+    fn place(&self) -> &str {
         &self.engine().place
     }
 
-    pub(crate) fn table(&self, name: &str) -> Result<Arc<MemoryTable>> {
+    fn table(&self, name: &str) -> Result<Arc<MemoryTable>> {
         if let Some(table) = self.open_table(name)? {
             return Ok(table);
         }
@@ -87,7 +122,7 @@ impl MemoryDatabase {
         Ok(table)
     }
 
-    pub(crate) fn open_table(&self, name: &str) -> Result<Option<Arc<MemoryTable>>> {
+    fn open_table(&self, name: &str) -> Result<Option<Arc<MemoryTable>>> {
         self.engine().check_open()?;
         if name.is_empty() || name.len() > NAME_BYTES_MAX {
             return Err(Error::TableName { length: name.len() });
@@ -95,20 +130,12 @@ impl MemoryDatabase {
         Ok(self.find(name))
     }
 
-    fn find(&self, name: &str) -> Option<Arc<MemoryTable>> {
-        self.inner.tables.read().get(name).cloned()
-    }
-
-    pub(crate) fn tables(&self) -> Result<Vec<String>> {
+    fn tables(&self) -> Result<Vec<String>> {
         self.engine().check_open()?;
         Ok(self.inner.tables.read().keys().cloned().collect())
     }
 
-    pub(crate) fn all_tables(&self) -> Vec<Arc<MemoryTable>> {
-        self.inner.tables.read().values().cloned().collect()
-    }
-
-    pub(crate) fn drop_table(&self, name: &str) -> Result<bool> {
+    fn drop_table(&self, name: &str) -> Result<bool> {
         let Some(table) = self.open_table(name)? else { return Ok(false) };
         let engine = self.engine();
         engine.check_writable()?;
@@ -141,29 +168,15 @@ impl MemoryDatabase {
         Ok(true)
     }
 
-    /// Changes the catalog, durably; the caller holds `ddl`, so nobody is in the way.
-    fn change_catalog(&self, change: impl FnOnce(&mut Running, &Arc<Table>) -> Result<()>) -> Result<()> {
-        let engine = self.engine();
-        let mut running = engine.begin(Access::ReadWrite)?;
-        change(&mut running, &self.inner.catalog)?;
-        let (committed, held) = engine.pre_commit(running, Durability::Durable)?;
-        let outcome = engine.wait(&committed);
-        if let Some(held) = held {
-            engine.end(&committed, held, &outcome);
-        }
-        engine.acknowledge(committed.seen_to);
-        outcome
-    }
-
-    pub(crate) fn begin(&self, options: TransactionOptions) -> Result<MemoryTransaction> {
+    fn begin(&self, options: TransactionOptions) -> Result<MemoryTransaction> {
         MemoryTransaction::new(self.inner.of_thread().clone(), options)
     }
 
-    pub(crate) fn session(&self) -> MemorySession {
+    fn session(&self) -> MemorySession {
         MemorySession::new(Arc::clone(&self.inner))
     }
 
-    pub(crate) fn sync(&self) -> Result<()> {
+    fn sync(&self) -> Result<()> {
         let engine = self.engine();
         engine.check_open()?;
         engine.log.sync()?;
@@ -173,23 +186,22 @@ impl MemoryDatabase {
         Ok(())
     }
 
-    pub(crate) fn checkpoint(&self) -> Result<()> {
+    fn checkpoint(&self) -> Result<()> {
         self.engine().check_open()?;
         self.engine().checkpoint()
     }
 
-    pub(crate) fn close(&self) -> Result<()> {
+    fn close(&self) -> Result<()> {
         self.inner.engine.opening.close(self.engine())
     }
 
-    pub(crate) fn run_background(&self) {
+    fn run_background(&self) {
         self.engine().run_background();
     }
 }
 
-impl Drop for Inner {
-    fn drop(&mut self) {
-        // Nobody is left to be told; `close` tells. What was acknowledged is durable, and recovery does the rest.
-        let _outcome = self.engine.opening.close(&*self.engine);
+impl Opened for MemoryDatabase {
+    fn opening(&self) -> &Opening {
+        &self.engine().opening
     }
 }

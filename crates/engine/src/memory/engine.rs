@@ -10,10 +10,11 @@
 //!    whoever has seen them is not acknowledged.
 
 use super::checkpoint::CheckpointFolder;
-use super::checkpoints::Checkpoints;
+use super::checkpoints::Uncovered;
 use super::log_record::{self, LoggedWrite};
 use super::store::{LogView, Running, Store, Timestamp, Validated};
 use super::writers::Writers;
+use crate::checkpoint_schedule::{CheckpointSchedule, TakesCheckpoints};
 use crate::control::ControlFile;
 use crate::durability_waiter::{DurabilityWaiter, OnDurable};
 use crate::error::{Error, Result};
@@ -43,7 +44,8 @@ pub(crate) struct Engine {
     pub(crate) store: ShardedArc<Store>,
     pub(crate) control: ControlFile,
     pub(crate) folder: CheckpointFolder,
-    pub(crate) checkpoints: Checkpoints,
+    pub(crate) schedule: CheckpointSchedule,
+    pub(crate) uncovered: Uncovered,
     pub(crate) durability_waiter: DurabilityWaiter<PendingVersions>,
     pub(crate) metrics: Metrics,
     writers: Writers,
@@ -138,7 +140,8 @@ impl Engine {
             gate,
             watch,
             opening,
-            checkpoints: Checkpoints::new(&log, &options),
+            schedule: CheckpointSchedule::new(log.streams().len(), &options),
+            uncovered: Uncovered::new(&log),
             options,
             writers: Writers::new(log.streams().len()),
             log,
@@ -175,7 +178,7 @@ impl Engine {
         }
         let live = || log.reserved().since(log.start());
         if live() > self.options.log_soft_bytes / share {
-            self.checkpoints.worker.notify();
+            self.schedule.worker.notify();
             let limit = self.options.log_hard_bytes / share;
             if live() > limit {
                 self.checkpoint_if(|| live() > limit)?;
@@ -238,7 +241,7 @@ impl Engine {
         pause::at(pause::Place::Appended);
         drop(room);
         self.metrics.count_commit();
-        self.checkpoints.note(place);
+        self.schedule.note(place.stream.index(), place.end);
         let now = self.options.lock_release == LockRelease::Early || durability == Durability::Buffered;
         let (depends, validated) = if now {
             (validated.pre_committed(place), None)
@@ -306,7 +309,7 @@ impl Engine {
             return;
         }
         self.log.run_background();
-        self.look_after();
+        self.on_notification();
     }
 }
 
@@ -316,7 +319,7 @@ impl Closes for Engine {
     }
 
     fn stop_threads(&self) {
-        self.checkpoints.worker.stop();
+        self.schedule.worker.stop();
         self.durability_waiter.stop();
     }
 

@@ -30,8 +30,8 @@ impl Engine {
     /// Before a transaction's first write: calls for a checkpoint, or waits for one.
     pub(super) fn enter_log(&self, log: &Log) -> Result<()> {
         let taken = log.fullness().unwrap_or(0);
-        if self.checkpoints.share.is_due(taken) {
-            self.checkpoints.worker.notify();
+        if self.schedule.share.is_due(taken) {
+            self.schedule.worker.notify();
         }
         while Self::is_nearly_full(log) {
             self.make_room(log, || Self::is_nearly_full(log))?;

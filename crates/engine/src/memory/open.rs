@@ -4,17 +4,21 @@
 //! one: the next open begins again, with the log and its identity that it finds.
 
 use super::checkpoint::{self, CheckpointFolder};
-use super::checkpoints::Checkpoints;
 use super::database::MemoryDatabase;
 use super::engine::{Engine, Parts, View};
 use super::recovery::{Recovered, Recovery};
 use super::store::{SLOTS_MAX, Settings, Source};
+use super::{dump, verify};
 use crate::control::{Control, ControlFile, Shutdown};
 use crate::directory::{DatabaseDir, LOG_FOLDER, random_id};
+use crate::engine::EngineFiles;
 use crate::error::{Error, Foreign, Result};
+use crate::log_entry::LogEntry;
 use crate::options::Options;
-use katydid_device::{self as device, Verb};
+use crate::report::{VerifyProgress, VerifyReport};
+use katydid_device::{self as device, Directory, Verb};
 use katydid_wal::{NvramOptions, OpenError, Options as LogOptions};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// A stream's ring and segments are not made smaller than this, unless the options say so themselves.
@@ -25,11 +29,7 @@ const SEGMENT_BYTES_MIN: u64 = 4 << 20;
 const LOG_STREAMS: &str = "streams.control";
 
 /// Opens the database, creating it if there is no control file.
-pub(crate) fn open(
-    place: DatabaseDir,
-    options: Options,
-    control: Option<ControlFile>,
-) -> Result<MemoryDatabase> {
+fn open(place: DatabaseDir, options: Options, control: Option<ControlFile>) -> Result<MemoryDatabase> {
     let DatabaseDir { directory, name, gate, watch, opening } = place;
     let streams = match &control {
         Some(control) => control.get().streams,
@@ -103,9 +103,10 @@ pub(crate) fn open(
     let engine =
         Engine::new(Parts { options, place: name, gate, watch, opening, log, store, control, folder });
     if report.records + report.dropped > 0 {
-        engine.checkpoints.has_replayed();
+        engine.uncovered.has_replayed();
     }
-    Checkpoints::start(&engine)
+    engine
+        .start_checkpoints()
         .map_err(|error| device::Error::from_io(Verb::Open, "the checkpoint thread", error))?;
     Ok(MemoryDatabase::new(engine, &tables))
 }
@@ -140,5 +141,26 @@ fn missing(name: &str) -> Error {
         place: name.to_owned(),
         page: None,
         finding: "it is missing, and without it the database cannot be read".to_owned(),
+    }
+}
+
+impl EngineFiles for MemoryDatabase {
+    fn open(directory: DatabaseDir, options: Options, control: Option<ControlFile>) -> Result<Self> {
+        open(directory, options, control)
+    }
+
+    fn verify_files(
+        directory: &dyn Directory,
+        control: &Control,
+        progress: Option<VerifyProgress>,
+    ) -> Result<VerifyReport> {
+        verify::verify_in(directory, control, progress)
+    }
+
+    fn dump_log(
+        directory: &dyn Directory,
+        visit: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>,
+    ) -> Result<String> {
+        dump::dump_log_in(directory, visit)
     }
 }

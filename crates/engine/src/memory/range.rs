@@ -7,6 +7,7 @@ use super::store::{Key, Scan, Value};
 use super::table::MemoryTable;
 use super::transaction::MemoryTransaction;
 use crate::direction::Direction;
+use crate::engine::{EngineRange, Entry};
 use crate::error::Result;
 use std::fmt;
 use std::ops::Bound;
@@ -39,18 +40,6 @@ impl<'t> MemoryRange<'t> {
         MemoryRange { transaction, table, low, high, up: None, down: None, ended: false, given: None }
     }
 
-    /// The next entry from one end, if there is one.
-    pub(crate) fn step(&mut self, direction: Direction) -> Result<Option<(&[u8], &[u8])>> {
-        if self.ended {
-            return Ok(None);
-        }
-        // Ended, should that fail.
-        self.ended = true;
-        self.given = self.fetch(direction)?;
-        self.ended = self.given.is_none();
-        Ok(self.given.as_ref().map(|(key, value)| (key.as_slice(), &**value)))
-    }
-
     fn fetch(&mut self, direction: Direction) -> Result<Option<(Key, Value)>> {
         let running = self.transaction.enter(&self.table)?;
         let (own, other) = match direction {
@@ -74,6 +63,19 @@ impl<'t> MemoryRange<'t> {
             Direction::Down => self.high = reached,
         }
         Ok(Some((key, value)))
+    }
+}
+
+impl EngineRange for MemoryRange<'_> {
+    fn step(&mut self, direction: Direction, _limit: Option<usize>) -> Result<Option<Entry<'_>>> {
+        if self.ended {
+            return Ok(None);
+        }
+        // Ended, should that fail.
+        self.ended = true;
+        self.given = self.fetch(direction)?;
+        self.ended = self.given.is_none();
+        Ok(self.given.as_ref().map(|(key, value)| (key.as_slice(), &**value)))
     }
 }
 

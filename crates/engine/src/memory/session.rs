@@ -1,11 +1,12 @@
 //! Waiting for the commits whose callbacks a session runs.
 
-use super::database::Inner;
 use super::engine::Committed;
+use super::inner::Inner;
 use super::store::Timestamp;
 use crate::Durability;
 use crate::callback::{Callback, Outcome, PendingCallback as Told};
-use crate::error::Result;
+use crate::engine::EngineSession;
+use crate::error::{Error, Result};
 use katydid_wal::{Dependences, Lsn, ParallelCompletions, Place, StreamId};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -45,9 +46,14 @@ impl MemorySession {
             }
         }
     }
+}
 
-    /// Gives `ready` the commits that are done.
-    pub(crate) fn poll_with(&self, mut ready: impl FnMut(Told, Outcome)) {
+impl EngineSession for MemorySession {
+    fn refuse(&self, error: Error, callback: Callback) {
+        self.push(Err(error), callback);
+    }
+
+    fn poll_with(&self, mut ready: impl FnMut(Told, Outcome)) {
         let engine = &self.inner.engine;
         self.completions.borrow_mut().poll_with(|(told, seen_to), outcome| {
             engine.acknowledge(seen_to);
@@ -55,8 +61,7 @@ impl MemorySession {
         });
     }
 
-    /// Blocks until fewer than `limit` are pending; gives `ready` those that are done.
-    pub(crate) fn wait_below_with(&self, limit: usize, mut ready: impl FnMut(Told, Outcome)) {
+    fn wait_below_with(&self, limit: usize, mut ready: impl FnMut(Told, Outcome)) {
         let engine = &self.inner.engine;
         self.completions.borrow_mut().wait_below_with(limit, |(told, seen_to), outcome| {
             engine.acknowledge(seen_to);
@@ -64,12 +69,11 @@ impl MemorySession {
         });
     }
 
-    /// Commits that nobody was given yet.
-    pub(crate) fn pending(&self) -> usize {
+    fn pending(&self) -> usize {
         self.completions.borrow().pending()
     }
 
-    pub(crate) fn check_open(&self) -> Result<()> {
+    fn check_open(&self) -> Result<()> {
         self.inner.engine.check_open()
     }
 }

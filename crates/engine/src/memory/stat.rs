@@ -1,13 +1,14 @@
 //! Positions and counters of the memory engine.
 
 use super::database::MemoryDatabase;
+use crate::engine::Engine;
 use crate::error::Result;
 use crate::stat::{EngineStat, LogStat, MemoryStat, Stat, StreamStat};
 use katydid_wal::Log;
 
 impl MemoryDatabase {
     /// See [`crate::Database::stat`].
-    pub(crate) fn stat(&self) -> Result<Stat> {
+    pub(super) fn stat_open(&self) -> Result<Stat> {
         let engine = self.engine();
         engine.check_open()?;
         let (store, options) = (&engine.store, &engine.options);
@@ -29,7 +30,7 @@ impl MemoryDatabase {
             commits: totals.commits,
             rollbacks: totals.rollbacks,
             conflicts: totals.conflicts,
-            checkpoints: engine.checkpoints.taken(),
+            checkpoints: engine.schedule.completed(),
             stalls: engine.watch.stalls(),
             engine: EngineStat::Memory(MemoryStat {
                 used_bytes: store.used(),

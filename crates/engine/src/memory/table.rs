@@ -4,6 +4,7 @@
 //! the dropper says so before it counts them: one of the two sees the other.
 
 use super::store::{Deadline, Table};
+use crate::engine::EngineTable;
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{TableId, TxnId};
 use crate::shard::{SHARDS, shard_of_thread, thread_number};
@@ -158,5 +159,15 @@ impl MemoryTable {
     /// It was.
     pub(crate) fn dropped(&self) {
         self.state.store(DROPPED, SeqCst);
+    }
+}
+
+impl EngineTable for Arc<MemoryTable> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn id(&self) -> TableId {
+        self.rows.id()
     }
 }

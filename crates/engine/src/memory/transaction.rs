@@ -7,16 +7,18 @@
 //! 3. Who is told that it has committed is told after the store was (`acknowledge`): whoever begins later sees it.
 
 use super::commit::MemoryCommit;
-use super::database::Inner;
 use super::engine::{Committed, Engine, PendingVersions};
+use super::inner::Inner;
 use super::range::MemoryRange;
 use super::session::MemorySession;
 use super::store::{Mark, Running, Validated};
 use super::table::{MemoryTable, Use};
 use crate::callback::Callback;
 use crate::durability_waiter::DurabilityWaiter;
+use crate::engine::EngineTransaction;
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
+use crate::opening::{Opened, Opening};
 use crate::options::{Read, TransactionOptions};
 use crate::sharded::ShardRef;
 use crate::{CommitStamp, Durability};
@@ -66,124 +68,8 @@ impl MemoryTransaction {
         })
     }
 
-    pub(crate) fn id(&self) -> TxnId {
-        self.id
-    }
-
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.inner.engine
-    }
-
-    // ---- reads and writes
-
-    pub(crate) fn get(&mut self, table: &Arc<MemoryTable>, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let running = self.enter(table)?;
-        let found = running.get(&table.rows, key);
-        let found = self.told(found)?;
-        self.show()?;
-        Ok(found.map(|value| value.to_vec()))
-    }
-
-    pub(crate) fn put(&mut self, table: &Arc<MemoryTable>, key: &[u8], value: &[u8]) -> Result<()> {
-        let outcome = self.enter_to_write(table)?.put(&table.rows, key, value);
-        self.written(outcome)
-    }
-
-    pub(crate) fn insert(&mut self, table: &Arc<MemoryTable>, key: &[u8], value: &[u8]) -> Result<()> {
-        let outcome = self.enter_to_write(table)?.insert(&table.rows, key, value);
-        let outcome = self.written(outcome);
-        if matches!(outcome, Ok(()) | Err(Error::KeyExists)) {
-            self.show()?;
-        }
-        outcome
-    }
-
-    pub(crate) fn delete(&mut self, table: &Arc<MemoryTable>, key: &[u8]) -> Result<bool> {
-        let outcome = self.enter_to_write(table)?.delete(&table.rows, key);
-        let was_there = self.written(outcome)?;
-        self.show()?;
-        Ok(was_there)
-    }
-
-    pub(crate) fn range(
-        &mut self,
-        table: Arc<MemoryTable>,
-        low: Bound<Vec<u8>>,
-        high: Bound<Vec<u8>>,
-    ) -> MemoryRange<'_> {
-        MemoryRange::new(self, table, low, high)
-    }
-
-    /// Remembers where it is, by a serial number of its own.
-    pub(crate) fn savepoint(&mut self) -> u64 {
-        self.savepoints += 1;
-        if let Some(running) = &mut self.running {
-            self.in_force.push((self.savepoints, running.savepoint()));
-        }
-        self.savepoints
-    }
-
-    pub(crate) fn rollback_to(&mut self, savepoint: u64) -> Result<()> {
-        self.check()?;
-        let place = self.in_force.iter().position(|(serial, _)| *serial == savepoint);
-        let Some(place) = place else { return Err(Error::Savepoint) };
-        self.in_force.truncate(place + 1);
-        let (_, mark) = self.in_force[place];
-        self.running.as_mut().ok_or(Error::Closed)?.rollback_to(mark);
-        Ok(())
-    }
-
-    // ---- ends
-
-    pub(crate) fn commit(&mut self) -> Result<CommitStamp> {
-        let (committed, held) = self.pre_commit()?;
-        let engine = self.engine();
-        let outcome = engine.wait(&committed);
-        if let Some(held) = held {
-            engine.end(&committed, held, &outcome);
-        }
-        outcome?;
-        engine.acknowledge(committed.seen_to);
-        Ok(committed.stamp())
-    }
-
-    pub(crate) fn commit_async(&mut self) -> MemoryCommit {
-        let committed = self.pre_commit().map(|pre| self.end_later(pre));
-        MemoryCommit::new(&self.inner, committed)
-    }
-
-    pub(crate) fn commit_with(&mut self, session: &MemorySession, done: Callback) {
-        let committed = self.pre_commit().map(|pre| self.end_later(pre));
-        session.push(committed, done);
-    }
-
-    pub(crate) fn rollback(&mut self) -> Result<()> {
-        if self.wrote && self.running.take().is_some() {
-            self.engine().metrics.count_rollback();
-            self.engine().metrics.ends_writing();
-        }
-        self.uses.clear();
-        Ok(())
-    }
-
-    /// Ends a transaction whose caller gives up, and makes sure of what it has read: as the commit of one that wrote nothing.
-    ///
-    /// # Errors
-    /// A conflict if what it has read does not hold any more.
-    pub(crate) fn conclude(&mut self) -> Result<()> {
-        if let Some(running) = &mut self.running {
-            running.forget_writes();
-        }
-        self.commit()?;
-        if self.wrote {
-            self.engine().metrics.count_rollback();
-        }
-        Ok(())
-    }
-
-    /// Whether it has written and not ended.
-    pub(crate) fn has_changes(&self) -> bool {
-        self.wrote && self.running.is_some()
     }
 
     /// Gives the transaction its place in the log.
@@ -288,6 +174,145 @@ impl MemoryTransaction {
             }
         }
         Ok(())
+    }
+}
+
+impl EngineTransaction for MemoryTransaction {
+    type Table = Arc<MemoryTable>;
+    type Session = MemorySession;
+    type Commit = MemoryCommit;
+    type Range<'t> = MemoryRange<'t>;
+
+    fn id(&self) -> TxnId {
+        self.id
+    }
+
+    // ---- reads and writes
+
+    fn get(&mut self, table: &Arc<MemoryTable>, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let running = self.enter(table)?;
+        let found = running.get(&table.rows, key);
+        let found = self.told(found)?;
+        self.show()?;
+        Ok(found.map(|value| value.to_vec()))
+    }
+
+    /// It locks nothing: of two transactions that change what both have read, the commit of one fails.
+    fn get_for_update(&mut self, table: &Arc<MemoryTable>, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.get(table, key)
+    }
+
+    fn put(&mut self, table: &Arc<MemoryTable>, key: &[u8], value: &[u8]) -> Result<()> {
+        let outcome = self.enter_to_write(table)?.put(&table.rows, key, value);
+        self.written(outcome)
+    }
+
+    fn insert(&mut self, table: &Arc<MemoryTable>, key: &[u8], value: &[u8]) -> Result<()> {
+        let outcome = self.enter_to_write(table)?.insert(&table.rows, key, value);
+        let outcome = self.written(outcome);
+        if matches!(outcome, Ok(()) | Err(Error::KeyExists)) {
+            self.show()?;
+        }
+        outcome
+    }
+
+    fn delete(&mut self, table: &Arc<MemoryTable>, key: &[u8]) -> Result<bool> {
+        let outcome = self.enter_to_write(table)?.delete(&table.rows, key);
+        let was_there = self.written(outcome)?;
+        self.show()?;
+        Ok(was_there)
+    }
+
+    fn range(
+        &mut self,
+        table: &Arc<MemoryTable>,
+        low: Bound<Vec<u8>>,
+        high: Bound<Vec<u8>>,
+    ) -> Result<MemoryRange<'_>> {
+        Ok(MemoryRange::new(self, table.clone(), low, high))
+    }
+
+    /// Remembers where it is, by a serial number of its own.
+    fn savepoint(&mut self) -> u64 {
+        self.savepoints += 1;
+        if let Some(running) = &mut self.running {
+            self.in_force.push((self.savepoints, running.savepoint()));
+        }
+        self.savepoints
+    }
+
+    fn rollback_to(&mut self, savepoint: u64) -> Result<()> {
+        self.check()?;
+        let place = self.in_force.iter().position(|(serial, _)| *serial == savepoint);
+        let Some(place) = place else { return Err(Error::Savepoint) };
+        self.in_force.truncate(place + 1);
+        let (_, mark) = self.in_force[place];
+        self.running.as_mut().ok_or(Error::Closed)?.rollback_to(mark);
+        Ok(())
+    }
+
+    // ---- ends
+
+    fn commit(&mut self) -> Result<CommitStamp> {
+        let (committed, held) = self.pre_commit()?;
+        let engine = self.engine();
+        let outcome = engine.wait(&committed);
+        if let Some(held) = held {
+            engine.end(&committed, held, &outcome);
+        }
+        outcome?;
+        engine.acknowledge(committed.seen_to);
+        Ok(committed.stamp())
+    }
+
+    fn commit_async(&mut self) -> MemoryCommit {
+        let committed = self.pre_commit().map(|pre| self.end_later(pre));
+        MemoryCommit::new(&self.inner, committed)
+    }
+
+    fn commit_with(&mut self, session: &MemorySession, done: Callback) {
+        let committed = self.pre_commit().map(|pre| self.end_later(pre));
+        session.push(committed, done);
+    }
+
+    fn rollback(&mut self) -> Result<()> {
+        if self.wrote && self.running.take().is_some() {
+            self.engine().metrics.count_rollback();
+            self.engine().metrics.ends_writing();
+        }
+        self.uses.clear();
+        Ok(())
+    }
+
+    /// Ends a transaction whose caller gives up, and makes sure of what it has read: as the commit of one that wrote nothing.
+    ///
+    /// # Errors
+    /// A conflict if what it has read does not hold any more.
+    fn conclude(&mut self) -> Result<()> {
+        if let Some(running) = &mut self.running {
+            running.forget_writes();
+        }
+        self.commit()?;
+        if self.wrote {
+            self.engine().metrics.count_rollback();
+        }
+        Ok(())
+    }
+
+    /// Whether it has written and not ended.
+    fn has_changes(&self) -> bool {
+        self.wrote && self.running.is_some()
+    }
+
+    fn abandon(&mut self) {
+        // Nothing of it is anywhere but in memory.
+        let _outcome = self.rollback();
+    }
+}
+
+impl Opened for MemoryTransaction {
+    fn opening(&self) -> &Opening {
+        &self.inner.engine.opening
     }
 }
 

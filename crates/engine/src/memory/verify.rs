@@ -20,7 +20,7 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 
 impl MemoryDatabase {
     /// See [`crate::Database::verify`].
-    pub(crate) fn verify(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport> {
+    pub(super) fn verify_open(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport> {
         let engine = self.engine();
         engine.check_open()?;
         let mut report = VerifyReport::default();

@@ -21,100 +21,29 @@
 //! A crash before (6) leaves the previous checkpoint in force, with all the log it needs. A crash between (6) and (7)
 //! leaves more log than needed.
 //!
-//! The thread is parked until it is woken by a commit that finds enough log since the last checkpoint, by the soft limit,
-//! by a writer that finds too much of a log in NVRAM taken, or by a writer that finds few free pages in the database file, which it grows
-//! ahead of need. There is no timer. Tests that must do the same in every run have no such thread: `Engine::run_background` does its work
-//! where they call it.
+//! The worker ([`crate::checkpoint_schedule`]) is notified by a commit that finds enough log since the last checkpoint, by a writer that finds
+//! the log above its soft limit or too full in NVRAM, and by a writer that finds few free pages in the database file, which the worker grows
+//! ahead of need. Tests that must do the same in every run have no worker: `Engine::run_background` does its work where they call it.
 
 use crate::Lsn;
+use crate::checkpoint_schedule::{CheckpointSchedule, TakesCheckpoints};
 use crate::control::Shutdown;
-use crate::durability_waiter::OnDurable;
 use crate::error::Result;
-use crate::fullness::Share;
-use crate::latch::Mutex;
-use crate::options::Options;
 use crate::paged::engine::Engine;
 use crate::paged::log_record::{
     CHECKPOINT_ACTIVE, CHECKPOINT_BEGIN, CHECKPOINT_END, CHECKPOINT_PAGES, CheckpointEnd, PAGES_PER_RECORD,
     encode_active, encode_checkpoint_end, encode_pages,
 };
 use crate::pause::{self, Place};
-use crate::worker::Worker;
 use katydid_wal::{Append, AppendClass, Appended, Background, Durability, Kind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Pages written back in one go, between looks at whether to stop.
 const FLUSH_PAGES: usize = 1024;
 
-/// Bytes of log after which the thread looks whether the pool runs out of clean pages.
+/// Bytes of log after which the worker looks whether the pool runs out of clean pages.
 const LOOK_BYTES: u64 = 1 << 20;
-
-/// Where checkpoints stand, and the worker thread that takes them.
-#[derive(Debug)]
-pub(crate) struct Checkpoints {
-    /// One checkpoint at a time (rank 1).
-    turn: Mutex<()>,
-    /// Begin of the last complete one. Written by its taker under `turn`, read by anybody; Release and Acquire.
-    begin: AtomicU64,
-    /// Log position at which the next one is due. A hint, relaxed.
-    due: AtomicU64,
-    /// Log position at which the thread looks at the pool, or `due` if that is earlier. A hint, relaxed.
-    look: AtomicU64,
-    /// Of a log in NVRAM.
-    pub(crate) share: Share,
-    taken: AtomicU64,
-    pub(crate) worker: Worker,
-}
-
-impl Checkpoints {
-    pub(crate) fn new(begin: Lsn, options: &Options) -> Self {
-        Checkpoints {
-            turn: Mutex::new(()),
-            begin: AtomicU64::new(begin.get()),
-            due: AtomicU64::new(u64::MAX),
-            look: AtomicU64::new(u64::MAX),
-            share: Share::new(options),
-            taken: AtomicU64::new(0),
-            worker: Worker::default(),
-        }
-    }
-
-    /// Begin of the last complete checkpoint.
-    pub(crate) fn begin(&self) -> Lsn {
-        Lsn::new(self.begin.load(Ordering::Acquire))
-    }
-
-    /// Checkpoints completed.
-    pub(crate) fn taken(&self) -> u64 {
-        self.taken.load(Ordering::Relaxed)
-    }
-
-    /// Called with the end of each commit: wakes the thread when there is something for it to look at.
-    #[inline]
-    pub(crate) fn note(&self, end: Lsn) {
-        if end.get() >= self.look.load(Ordering::Relaxed) {
-            self.worker.notify();
-        }
-    }
-
-    /// Starts the thread, if there is to be one.
-    pub(crate) fn start(engine: &Arc<Engine>) -> std::io::Result<()> {
-        let due = engine.checkpoints.begin().get().saturating_add(engine.options.checkpoint_bytes);
-        engine.checkpoints.due.store(due, Ordering::Relaxed);
-        engine.look_again();
-        if engine.options.log.background == Background::Caller {
-            return Ok(());
-        }
-        Worker::start(
-            engine,
-            |engine| &engine.checkpoints.worker,
-            "katydid-checkpoint",
-            Engine::look_after,
-            |engine| engine.panicked("a panic while a checkpoint was taken"),
-        )
-    }
-}
 
 /// A record of a checkpoint.
 #[derive(Clone, Copy)]
@@ -124,47 +53,81 @@ struct Part {
     class: AppendClass,
 }
 
+impl TakesCheckpoints for Engine {
+    fn schedule(&self) -> &CheckpointSchedule {
+        &self.schedule
+    }
+
+    fn checkpoint_is_due(&self) -> bool {
+        self.schedule.is_due(0, self.log.reserved())
+            || self.is_share_taken()
+            || !self.log.kind().in_nvram()
+                && self.log_bytes() > self.options.log_soft_bytes
+                // Otherwise a checkpoint would make the log only longer.
+                && self.head().is_none()
+    }
+
+    fn take_checkpoint(&self) -> Result<()> {
+        if self.log.kind().in_nvram() {
+            self.pool.flush_all()?;
+            return self.capture();
+        }
+        let previous = self.last_checkpoint();
+        loop {
+            let written = self.pool.flush_batch(FLUSH_PAGES, previous)?;
+            if written < FLUSH_PAGES || self.schedule.worker.is_stopping() {
+                break;
+            }
+        }
+        self.capture()
+    }
+
+    fn trimmed_bytes(&self) -> u128 {
+        self.log.start().get().into()
+    }
+
+    fn on_notification(&self) {
+        // What cannot be ended yet is tried again at the next notification, or by a thread that needs it.
+        self.end_unended();
+        if self.space.is_short() {
+            // A transaction that needs a page meets the lack of space; any other failure has shut the gate.
+            let _grown = self.space.grow_ahead();
+        }
+        self.take_due_checkpoints();
+        // A failure has shut the gate; the next write meets it.
+        let _cleaned = self.clean_pages();
+        self.look_again();
+    }
+}
+
 impl Engine {
+    /// Begin of the last complete checkpoint.
+    pub(crate) fn last_checkpoint(&self) -> Lsn {
+        Lsn::new(self.checkpoint_begin.load(Ordering::Acquire))
+    }
+
+    /// Starts the worker, if there is to be one.
+    pub(crate) fn start_checkpoints(self: &Arc<Self>) -> std::io::Result<()> {
+        self.schedule.set_due(&[self.last_checkpoint()], self.options.checkpoint_bytes);
+        self.look_again();
+        CheckpointSchedule::start(self, self.options.log.background)
+    }
+
     /// Does what background threads would have done by now, on an engine that was opened without them; otherwise nothing.
     pub(crate) fn run_background(&self) {
         if self.options.log.background == Background::Threads {
             return;
         }
         self.log.run_background();
-        if self.checkpoints.worker.take_notification() {
-            self.look_after();
+        if self.schedule.worker.take_notification() {
+            self.on_notification();
         }
     }
 
-    /// What the thread does each time it is woken.
-    fn look_after(&self) {
-        // What cannot be ended yet is tried again when the thread is woken next, or by a thread that needs it.
-        self.end_unended();
-        if self.space.is_short() {
-            // No space is told to whoever needs a page; any other failure has shut the gate.
-            let _grown = self.space.grow_ahead();
-        }
-        while self.checkpoint_is_due() {
-            let before = self.log.start();
-            // A failure has shut the gate, or is a lack of space that whoever writes meets as well.
-            if self.checkpoint().is_err() || self.checkpoints.worker.is_stopping() {
-                break;
-            }
-            // Over the soft limit checkpoints follow each other, as long as they help.
-            if self.log.start() <= before {
-                break;
-            }
-        }
-        // A failure has shut the gate; whoever writes meets it.
-        let _cleaned = self.clean_pages();
-        self.look_again();
-    }
-
-    /// Sets the position at which the thread is woken next.
+    /// Sets the position at which a commit notifies the worker next.
     fn look_again(&self) {
         let look = self.log.reserved().get().saturating_add(LOOK_BYTES);
-        let due = self.checkpoints.due.load(Ordering::Relaxed);
-        self.checkpoints.look.store(look.min(due), Ordering::Relaxed);
+        self.schedule.wake_at(0, Lsn::new(look));
     }
 
     /// Writes cold pages back while most of a full pool is dirty, so that transactions need not do it to get room.
@@ -172,7 +135,7 @@ impl Engine {
         loop {
             let pool = self.pool.stat();
             let is_full = pool.resident >= pool.capacity - pool.capacity / 8;
-            if !is_full || pool.dirty <= pool.capacity / 2 || self.checkpoints.worker.is_stopping() {
+            if !is_full || pool.dirty <= pool.capacity / 2 || self.schedule.worker.is_stopping() {
                 return Ok(());
             }
             if self.pool.flush_cold(FLUSH_PAGES.min(pool.capacity / 8))? == 0 {
@@ -181,36 +144,10 @@ impl Engine {
         }
     }
 
-    fn checkpoint_is_due(&self) -> bool {
-        self.log.reserved().get() >= self.checkpoints.due.load(Ordering::Relaxed)
-            || self.is_share_taken()
-            || !self.log.kind().in_nvram()
-                && self.log_bytes() > self.options.log_soft_bytes
-                // Otherwise a checkpoint would make the log only longer.
-                && self.head().is_none()
-    }
-
-    /// Takes a checkpoint.
-    pub(crate) fn checkpoint(&self) -> Result<()> {
-        let _turn = self.checkpoints.turn.lock();
-        if self.log.kind().in_nvram() {
-            self.pool.flush_all()?;
-            return self.capture();
-        }
-        let previous = self.checkpoints.begin();
-        loop {
-            let written = self.pool.flush_batch(FLUSH_PAGES, previous)?;
-            if written < FLUSH_PAGES || self.checkpoints.worker.is_stopping() {
-                break;
-            }
-        }
-        self.capture()
-    }
-
     /// Takes a checkpoint that lets the log's start move as far as it can, if that is still needed when it is this
     /// caller's turn.
     pub(crate) fn checkpoint_if(&self, is_needed: impl FnOnce() -> bool) -> Result<()> {
-        let _turn = self.checkpoints.turn.lock();
+        let _turn = self.schedule.turn.lock();
         if is_needed() {
             if self.log.kind().in_nvram() {
                 // Also those that somebody is changing at the moment: each keeps the log.
@@ -225,7 +162,7 @@ impl Engine {
 
     /// Writes everything back, then takes a checkpoint.
     pub(crate) fn checkpoint_all(&self) -> Result<()> {
-        let _turn = self.checkpoints.turn.lock();
+        let _turn = self.schedule.turn.lock();
         self.pool.flush_all()?;
         self.capture()
     }
@@ -279,13 +216,12 @@ impl Engine {
             control.next_transaction = next_txn;
             control.shutdown = if is_clean { Shutdown::Clean } else { Shutdown::Unclean };
         })?;
-        self.checkpoints.begin.store(begin.lsn.get(), Ordering::Release);
-        self.checkpoints.taken.fetch_add(1, Ordering::Relaxed);
-        let due = begin.lsn.get().saturating_add(self.options.checkpoint_bytes);
-        self.checkpoints.due.store(due, Ordering::Relaxed);
+        self.checkpoint_begin.store(begin.lsn.get(), Ordering::Release);
+        self.schedule.count();
+        self.schedule.set_due(&[begin.lsn], self.options.checkpoint_bytes);
         self.log.trim(keep)?;
         if let Some(taken) = self.log.fullness() {
-            self.checkpoints.share.left(taken);
+            self.schedule.share.left(taken);
         }
         Ok(())
     }

@@ -1,9 +1,10 @@
 //! Waiting for a commit without blocking.
 
 use crate::CommitStamp;
+use crate::engine::EngineCommit;
 use crate::error::{Error, Result};
-use crate::paged::database::Inner;
-use crate::paged::transaction::Committed;
+use crate::paged::committed::Committed;
+use crate::paged::inner::Inner;
 use katydid_wal::Completion;
 use std::fmt;
 use std::future::Future;
@@ -52,6 +53,8 @@ impl Future for PagedCommit {
         }
     }
 }
+
+impl EngineCommit for PagedCommit {}
 
 impl fmt::Debug for PagedCommit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,4 +1,4 @@
-//! The paged engine behind a [`crate::Database`]: tables, and who keeps it open.
+//! The paged engine behind a [`crate::Database`]: its tables.
 //!
 //! Any thread. Invariants:
 //!
@@ -8,14 +8,20 @@
 //! 3. A table is dropped only with its exclusive lock held, until the drop is durable and the handles are marked.
 
 use crate::Durability;
+use crate::body::DatabaseKey;
+use crate::checkpoint_schedule::TakesCheckpoints;
 use crate::direction::Direction;
+use crate::engine::{Engine, EngineTransaction};
 use crate::error::{Error, Result};
 use crate::latch::{Mutex, RwLock};
 use crate::limits::NAME_BYTES_MAX;
 use crate::lock::{TableMode, TxnLocks};
+use crate::opening::{Opened, Opening};
 use crate::options::{Options, TransactionOptions};
 use crate::paged::catalog::{self, CATALOG};
-use crate::paged::engine::{Engine, Stage};
+use crate::paged::commit::PagedCommit;
+use crate::paged::engine::{Engine as PagedEngine, Stage};
+use crate::paged::inner::Inner;
 use crate::paged::log_room::Waiter;
 use crate::paged::pool::Pool;
 use crate::paged::session::PagedSession;
@@ -23,9 +29,10 @@ use crate::paged::table::PagedTable;
 use crate::paged::transaction::PagedTransaction;
 use crate::paged::tree::{Batch, BatchValue, LeafHints, Stretch, Tree};
 use crate::paged::writer::Forward;
+use crate::report::{VerifyProgress, VerifyReport};
 use crate::sharded::ShardedArc;
+use crate::stat::Stat;
 use parking_lot::MutexGuard;
-use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,67 +43,15 @@ pub(crate) struct PagedDatabase {
     inner: ShardedArc<Inner>,
 }
 
-/// What all handles share; dropping it closes the database.
-pub(crate) struct Inner {
-    pub(crate) engine: Arc<Engine>,
-    /// Invariant 1. Taken before `tables`.
-    ddl: Mutex<()>,
-    tables: RwLock<HashMap<String, Arc<PagedTable>>>,
-}
-
 impl PagedDatabase {
     /// The handle on an engine that is open.
-    pub(crate) fn new(engine: Arc<Engine>) -> PagedDatabase {
+    pub(crate) fn new(engine: Arc<PagedEngine>) -> PagedDatabase {
         let inner = Inner { engine, ddl: Mutex::new(()), tables: RwLock::default() };
         PagedDatabase { inner: ShardedArc::new(Arc::new(inner)) }
     }
 
-    pub(crate) fn engine(&self) -> &Engine {
+    pub(crate) fn engine(&self) -> &PagedEngine {
         &self.inner.engine
-    }
-
-    pub(crate) fn options(&self) -> &Options {
-        &self.engine().options
-    }
-
-    /// Where it is.
-    pub(crate) fn place(&self) -> &str {
-        &self.engine().place
-    }
-
-    pub(crate) fn table(&self, name: &str) -> Result<Arc<PagedTable>> {
-        if let Some(table) = self.open_table(name)? {
-            return Ok(table);
-        }
-        let _ddl = self.freeze_catalog()?;
-        if let Some(table) = self.find(name)? {
-            return Ok(table);
-        }
-        let engine = self.engine();
-        engine.check_writable(Stage::First, Waiter::NEVER)?;
-        let id = engine.control.take_table()?;
-        let mut txn = self.begin_durable()?;
-        let tree = txn.statement(|engine, writer| {
-            let pages = engine.pages();
-            let tree = Tree::create(pages, id, &mut Forward { engine, writer })?;
-            let entry = catalog::encode(tree);
-            CATALOG.insert(pages, name.as_bytes(), &entry, &mut Forward { engine, writer })?;
-            Ok(tree)
-        })?;
-        txn.commit()?;
-        Ok(self.handle(name, tree))
-    }
-
-    pub(crate) fn open_table(&self, name: &str) -> Result<Option<Arc<PagedTable>>> {
-        self.engine().check_open()?;
-        if name.is_empty() || name.len() > NAME_BYTES_MAX {
-            return Err(Error::TableName { length: name.len() });
-        }
-        if let Some(table) = self.inner.tables.read().get(name) {
-            return Ok(Some(table.clone()));
-        }
-        let _ddl = self.freeze_catalog()?;
-        self.find(name)
     }
 
     /// Looks a table up; the caller holds `ddl`.
@@ -120,12 +75,6 @@ impl PagedDatabase {
         table
     }
 
-    pub(crate) fn tables(&self) -> Result<Vec<String>> {
-        self.engine().check_open()?;
-        let _ddl = self.freeze_catalog()?;
-        Ok(self.catalog()?.into_iter().map(|(name, _)| name).collect())
-    }
-
     /// Everything in the catalog; the caller holds `ddl`.
     pub(crate) fn catalog(&self) -> Result<Vec<(String, Tree)>> {
         read_catalog(&self.engine().pool)
@@ -138,7 +87,82 @@ impl PagedDatabase {
         Ok(ddl)
     }
 
-    pub(crate) fn drop_table(&self, name: &str) -> Result<bool> {
+    fn begin_durable(&self) -> Result<PagedTransaction> {
+        let durability = Durability::Durable;
+        let txn = self.begin(TransactionOptions { durability, ..TransactionOptions::default() })?;
+        Ok(txn.of_catalog())
+    }
+}
+
+impl Engine for PagedDatabase {
+    type Table = Arc<PagedTable>;
+    type Transaction = PagedTransaction;
+    type Session = PagedSession;
+    type Commit = PagedCommit;
+
+    fn key(&self) -> DatabaseKey {
+        self.engine().locks.key()
+    }
+
+    fn stat(&self) -> Result<Stat> {
+        self.stat_open()
+    }
+
+    fn verify(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport> {
+        self.verify_open(progress)
+    }
+
+    fn options(&self) -> &Options {
+        &self.engine().options
+    }
+
+    /// Where it is.
+    fn place(&self) -> &str {
+        &self.engine().place
+    }
+
+    fn table(&self, name: &str) -> Result<Arc<PagedTable>> {
+        if let Some(table) = self.open_table(name)? {
+            return Ok(table);
+        }
+        let _ddl = self.freeze_catalog()?;
+        if let Some(table) = self.find(name)? {
+            return Ok(table);
+        }
+        let engine = self.engine();
+        engine.check_writable(Stage::First, Waiter::NEVER)?;
+        let id = engine.control.take_table()?;
+        let mut txn = self.begin_durable()?;
+        let tree = txn.statement(|engine, writer| {
+            let pages = engine.pages();
+            let tree = Tree::create(pages, id, &mut Forward { engine, writer })?;
+            let entry = catalog::encode(tree);
+            CATALOG.insert(pages, name.as_bytes(), &entry, &mut Forward { engine, writer })?;
+            Ok(tree)
+        })?;
+        txn.commit()?;
+        Ok(self.handle(name, tree))
+    }
+
+    fn open_table(&self, name: &str) -> Result<Option<Arc<PagedTable>>> {
+        self.engine().check_open()?;
+        if name.is_empty() || name.len() > NAME_BYTES_MAX {
+            return Err(Error::TableName { length: name.len() });
+        }
+        if let Some(table) = self.inner.tables.read().get(name) {
+            return Ok(Some(table.clone()));
+        }
+        let _ddl = self.freeze_catalog()?;
+        self.find(name)
+    }
+
+    fn tables(&self) -> Result<Vec<String>> {
+        self.engine().check_open()?;
+        let _ddl = self.freeze_catalog()?;
+        Ok(self.catalog()?.into_iter().map(|(name, _)| name).collect())
+    }
+
+    fn drop_table(&self, name: &str) -> Result<bool> {
         let Some(table) = self.open_table(name)? else { return Ok(false) };
         self.engine().check_writable(Stage::First, Waiter::NEVER)?;
         let mut txn = self.begin_durable()?;
@@ -173,21 +197,15 @@ impl PagedDatabase {
         outcome.map(|_| true)
     }
 
-    pub(crate) fn begin(&self, options: TransactionOptions) -> Result<PagedTransaction> {
+    fn begin(&self, options: TransactionOptions) -> Result<PagedTransaction> {
         PagedTransaction::new(self.inner.of_thread().clone(), options)
     }
 
-    fn begin_durable(&self) -> Result<PagedTransaction> {
-        let durability = Durability::Durable;
-        let txn = self.begin(TransactionOptions { durability, ..TransactionOptions::default() })?;
-        Ok(txn.of_catalog())
-    }
-
-    pub(crate) fn session(&self) -> PagedSession {
+    fn session(&self) -> PagedSession {
         PagedSession::new(Arc::clone(&self.inner))
     }
 
-    pub(crate) fn sync(&self) -> Result<()> {
+    fn sync(&self) -> Result<()> {
         let engine = self.engine();
         engine.check_open()?;
         engine.log.sync()?;
@@ -197,21 +215,21 @@ impl PagedDatabase {
         Ok(())
     }
 
-    pub(crate) fn checkpoint(&self) -> Result<()> {
+    fn checkpoint(&self) -> Result<()> {
         self.engine().check_open()?;
         self.engine().checkpoint()
     }
 
-    pub(crate) fn close(&self) -> Result<()> {
+    fn close(&self) -> Result<()> {
         self.inner.engine.opening.close(self.engine())
     }
 
-    pub(crate) fn run_background(&self) {
+    fn run_background(&self) {
         self.engine().run_background();
     }
 }
 
-fn release(engine: &Engine, locks: &mut Option<TxnLocks>) {
+fn release(engine: &PagedEngine, locks: &mut Option<TxnLocks>) {
     if let Some(locks) = locks {
         engine.locks.release_all(locks, None);
     }
@@ -241,9 +259,8 @@ pub(crate) fn read_catalog(pool: &Pool) -> Result<Vec<(String, Tree)>> {
     Ok(tables)
 }
 
-impl Drop for Inner {
-    fn drop(&mut self) {
-        // Nobody is left to be told; `close` tells. What was acknowledged is durable, and recovery does the rest.
-        let _outcome = self.engine.opening.close(&*self.engine);
+impl Opened for PagedDatabase {
+    fn opening(&self) -> &Opening {
+        &self.engine().opening
     }
 }

@@ -11,6 +11,7 @@
 //!    After the gate has shut recovery undoes it.
 
 use crate::Lsn;
+use crate::checkpoint_schedule::CheckpointSchedule;
 use crate::control::ControlFile;
 use crate::durability_waiter::{DurabilityWaiter, OnDurable};
 use crate::error::{ConflictKind, Error, Result};
@@ -19,11 +20,10 @@ use crate::lock::{Conflict, Locks, TxnLocks};
 use crate::opening::{Opening, Visit};
 use crate::options::Options;
 use crate::paged::active::ActiveTable;
-use crate::paged::checkpoint::Checkpoints;
+use crate::paged::committed::Committed;
 use crate::paged::log_room::Waiter;
 use crate::paged::pool::{Pool, WalBarrier};
 use crate::paged::space::Space;
-use crate::paged::transaction::Committed;
 use crate::paged::tree::Pages;
 use crate::paged::undo_room::UndoRoom;
 use crate::paged::unfinished::Unfinished;
@@ -66,7 +66,9 @@ pub(crate) struct Engine {
     pub(crate) metrics: Metrics,
     pub(crate) undo_room: UndoRoom,
     pub(crate) control: ControlFile,
-    pub(crate) checkpoints: Checkpoints,
+    pub(crate) schedule: CheckpointSchedule,
+    /// Begin of the last complete checkpoint. Written by its taker, who holds the turn; Release and Acquire.
+    pub(crate) checkpoint_begin: AtomicU64,
     pub(crate) durability_waiter: DurabilityWaiter<PendingLocks>,
     /// Locks that are never released: invariant 1.
     pub(crate) stuck: Mutex<Vec<TxnLocks>>,
@@ -174,13 +176,13 @@ impl Engine {
             return Err(self.poison());
         }
         if self.space.is_short() {
-            self.checkpoints.worker.notify();
+            self.schedule.worker.notify();
         }
         if self.log.kind().in_nvram() {
             return if stage == Stage::First { self.enter_log(who) } else { Ok(()) };
         }
         if self.log_bytes() > self.options.log_soft_bytes {
-            self.checkpoints.worker.notify();
+            self.schedule.worker.notify();
             if self.log_bytes() > self.options.log_hard_bytes {
                 return self.make_log_room();
             }
@@ -286,7 +288,7 @@ impl Engine {
 
     /// What keeps the oldest part of the log.
     pub(crate) fn pinned_by(&self) -> Pin {
-        let mut pin = Pin::Checkpoint(self.checkpoints.begin());
+        let mut pin = Pin::Checkpoint(self.last_checkpoint());
         if let (_, Some((txn, first))) = self.active.oldest()
             && first < pin.lsn()
         {

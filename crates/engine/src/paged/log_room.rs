@@ -50,19 +50,19 @@ impl Engine {
 
     /// Whether the log's share is taken from which on the next checkpoint is due.
     pub(crate) fn is_share_taken(&self) -> bool {
-        self.log.fullness().is_some_and(|taken| self.checkpoints.share.is_due(taken))
+        self.log.fullness().is_some_and(|taken| self.schedule.share.is_due(taken))
     }
 
     /// Before a transaction's first record: calls for a checkpoint, or waits for one.
     pub(crate) fn enter_log(&self, who: Waiter) -> Result<()> {
         let taken = self.taken();
-        if self.checkpoints.share.is_due(taken) {
-            self.checkpoints.worker.notify();
+        if self.schedule.share.is_due(taken) {
+            self.schedule.worker.notify();
         }
         if !self.is_crowded() {
             return Ok(());
         }
-        let helps = || self.checkpoints.share.is_over(self.taken());
+        let helps = || self.schedule.share.is_over(self.taken());
         self.make_room_while(who, helps, || self.is_crowded())
     }
 

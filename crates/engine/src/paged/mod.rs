@@ -5,12 +5,14 @@ pub(crate) mod catalog;
 pub(crate) mod change;
 pub(crate) mod checkpoint;
 pub(crate) mod commit;
+mod committed;
 pub(crate) mod database;
 pub(crate) mod double_write;
 pub(crate) mod dump;
 pub(crate) mod engine;
 #[cfg(test)]
 mod engine_tests;
+mod inner;
 #[cfg(test)]
 mod log_needed_tests;
 pub(crate) mod log_record;

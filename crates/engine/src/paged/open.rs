@@ -3,17 +3,20 @@
 //! Runs on the thread that opens or closes. The order is the order of trust, begun in [`crate::open`]: identity of the other
 //! files, torn pages, log, analysis, redo, free pages, undo, checkpoint; only then do others see the database.
 
+use crate::checkpoint_schedule::{CheckpointSchedule, TakesCheckpoints};
 use crate::control::{Control, ControlFile};
 use crate::directory::{DatabaseDir, LOG_FOLDER, random_id};
 use crate::durability_waiter::DurabilityWaiter;
+use crate::engine::EngineFiles;
 use crate::error::{Error, Foreign, Result};
 use crate::ids::TxnId;
 use crate::latch::Mutex;
 use crate::lock::Locks;
+use crate::log_entry::LogEntry;
 use crate::opening::Closes;
 use crate::options::{Options, Phase};
 use crate::paged::active::ActiveTable;
-use crate::paged::checkpoint::Checkpoints;
+use crate::paged::database::PagedDatabase;
 use crate::paged::double_write::{self, DoubleWrite};
 use crate::paged::engine::{Engine, LogBarrier};
 use crate::paged::pool::Pool;
@@ -21,10 +24,14 @@ use crate::paged::recovery::{self, Analysis, Progress};
 use crate::paged::space::{self, Space};
 use crate::paged::undo_room::UndoRoom;
 use crate::paged::unfinished::Unfinished;
+use crate::paged::{dump, verify};
+use crate::report::{VerifyProgress, VerifyReport};
 use crate::sharded::Metrics;
 use katydid_device::{self as device, Create, Directory, File, Verb, Watch};
 use katydid_wal::{Background, Log};
+use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// The log's control file: if it is gone, so is the log.
 const LOG_CONTROL: &str = "log.control";
@@ -41,11 +48,7 @@ struct Files {
 }
 
 /// Opens the paged database that `control` belongs to, or creates one if there is none.
-pub(crate) fn open(
-    place: DatabaseDir,
-    options: Options,
-    control: Option<ControlFile>,
-) -> Result<Arc<Engine>> {
+fn open(place: DatabaseDir, options: Options, control: Option<ControlFile>) -> Result<Arc<Engine>> {
     let progress = Progress::new(options.on_recovery.clone());
     let files = match control {
         Some(control) => existing(&place, &options, control, &progress)?,
@@ -151,7 +154,8 @@ fn restart(
             Background::Threads => Locks::new(options.lock_wait),
             Background::Caller => Locks::seeded(options.lock_wait, 0),
         },
-        checkpoints: Checkpoints::new(begin, &options),
+        schedule: CheckpointSchedule::new(1, &options),
+        checkpoint_begin: AtomicU64::new(begin.get()),
         undo_room: UndoRoom::new(&log, page_bytes),
         options,
         place,
@@ -177,7 +181,8 @@ fn restart(
         progress.tell(Phase::Undo, done, total);
     })?;
     engine.checkpoint()?;
-    Checkpoints::start(&engine)
+    engine
+        .start_checkpoints()
         .map_err(|error| device::Error::from_io(Verb::Open, "the checkpoint thread", error))?;
     Ok(engine)
 }
@@ -188,7 +193,7 @@ impl Closes for Engine {
     }
 
     fn stop_threads(&self) {
-        self.checkpoints.worker.stop();
+        self.schedule.worker.stop();
         self.durability_waiter.stop();
         // What still cannot be ended is left to recovery.
         self.end_unended();
@@ -200,5 +205,26 @@ impl Closes for Engine {
             if self.gate.is_shut() { Err(self.poison()) } else { self.checkpoint_all().map(|_| ()) };
         self.active.drop_sessions();
         outcome.and(self.log.close().map_err(Error::from))
+    }
+}
+
+impl EngineFiles for PagedDatabase {
+    fn open(directory: DatabaseDir, options: Options, control: Option<ControlFile>) -> Result<Self> {
+        open(directory, options, control).map(PagedDatabase::new)
+    }
+
+    fn verify_files(
+        directory: &dyn Directory,
+        control: &Control,
+        progress: Option<VerifyProgress>,
+    ) -> Result<VerifyReport> {
+        verify::verify_in(directory, control, progress)
+    }
+
+    fn dump_log(
+        directory: &dyn Directory,
+        visit: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>,
+    ) -> Result<String> {
+        dump::dump_log_in(directory, visit)
     }
 }

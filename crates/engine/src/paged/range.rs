@@ -15,6 +15,7 @@
 
 use crate::Lsn;
 use crate::direction::Direction;
+use crate::engine::{EngineRange, Entry};
 use crate::error::{Error, Result};
 use crate::paged::table::PagedTable;
 use crate::paged::transaction::PagedTransaction;
@@ -29,9 +30,6 @@ const BATCH_MAX: usize = 128;
 const BATCH_BYTES_MAX: usize = 128 << 10;
 /// Entries of the second fetch; the first one is a single entry.
 const BATCH_SECOND: usize = 8;
-
-/// A key and its value.
-pub(crate) type Entry<'r> = (&'r [u8], &'r [u8]);
 
 /// An entry that was fetched: from which end, and its number.
 type Place = (Direction, usize);
@@ -219,20 +217,6 @@ impl<'t> PagedRange<'t> {
         }
     }
 
-    /// The next entry from one end, if there is one. The caller will take at most `limit` more.
-    pub(crate) fn step(&mut self, end: Direction, limit: Option<usize>) -> Result<Option<Entry<'_>>> {
-        let outcome = self.next_place(end, limit).and_then(|place| self.long_value(place));
-        match outcome {
-            Ok(place) => Ok(place.map(|place| self.entry(place))),
-            Err(error) => {
-                self.exhausted = true;
-                self.front.left = 0..0;
-                self.back.left = 0..0;
-                Err(error)
-            }
-        }
-    }
-
     fn batch(&self, end: Direction) -> &Batch {
         match end {
             Direction::Up => &self.front.batch,
@@ -257,6 +241,21 @@ impl<'t> PagedRange<'t> {
             BatchValue::Chain(_) => &self.long,
         };
         (batch.key(index), value)
+    }
+}
+
+impl EngineRange for PagedRange<'_> {
+    fn step(&mut self, end: Direction, limit: Option<usize>) -> Result<Option<Entry<'_>>> {
+        let outcome = self.next_place(end, limit).and_then(|place| self.long_value(place));
+        match outcome {
+            Ok(place) => Ok(place.map(|place| self.entry(place))),
+            Err(error) => {
+                self.exhausted = true;
+                self.front.left = 0..0;
+                self.back.left = 0..0;
+                Err(error)
+            }
+        }
     }
 }
 

@@ -3,9 +3,10 @@
 use crate::Durability;
 use crate::Lsn;
 use crate::callback::{Callback, Outcome, PendingCallback as Told};
-use crate::error::Result;
-use crate::paged::database::Inner;
-use crate::paged::transaction::Committed;
+use crate::engine::EngineSession;
+use crate::error::{Error, Result};
+use crate::paged::committed::Committed;
+use crate::paged::inner::Inner;
 use katydid_wal::Completions;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -28,23 +29,26 @@ impl PagedSession {
         };
         self.completions.borrow_mut().push(end, durability, Told { callback, result });
     }
+}
 
-    /// Gives `ready` the commits that are done.
-    pub(crate) fn poll_with(&self, ready: impl FnMut(Told, Outcome)) {
+impl EngineSession for PagedSession {
+    fn refuse(&self, error: Error, callback: Callback) {
+        self.push(Err(error), callback);
+    }
+
+    fn poll_with(&self, ready: impl FnMut(Told, Outcome)) {
         self.completions.borrow_mut().poll_with(ready);
     }
 
-    /// Blocks until fewer than `limit` are pending; gives `ready` those that are done.
-    pub(crate) fn wait_below_with(&self, limit: usize, ready: impl FnMut(Told, Outcome)) {
+    fn wait_below_with(&self, limit: usize, ready: impl FnMut(Told, Outcome)) {
         self.completions.borrow_mut().wait_below_with(limit, ready);
     }
 
-    /// Commits that nobody was given yet.
-    pub(crate) fn pending(&self) -> usize {
+    fn pending(&self) -> usize {
         self.completions.borrow().pending()
     }
 
-    pub(crate) fn check_open(&self) -> Result<()> {
+    fn check_open(&self) -> Result<()> {
         self.inner.engine.check_open()
     }
 }

@@ -1,12 +1,13 @@
 //! Positions and counters of the paged engine.
 
+use crate::engine::Engine;
 use crate::error::Result;
 use crate::paged::database::PagedDatabase;
 use crate::stat::{EngineStat, LogStat, PagedStat, Stat, StreamStat};
 
 impl PagedDatabase {
     /// See [`crate::Database::stat`].
-    pub(crate) fn stat(&self) -> Result<Stat> {
+    pub(super) fn stat_open(&self) -> Result<Stat> {
         let engine = self.engine();
         engine.check_open()?;
         let totals = engine.metrics.totals();
@@ -19,12 +20,12 @@ impl PagedDatabase {
             commits: totals.commits,
             rollbacks: totals.rollbacks,
             conflicts: totals.conflicts,
-            checkpoints: engine.checkpoints.taken(),
+            checkpoints: engine.schedule.completed(),
             stalls: engine.watch.stalls(),
             engine: EngineStat::Paged(PagedStat {
                 lock_waits: locks.waits,
                 deadlocks: locks.deadlocks,
-                checkpoint_lsn: engine.checkpoints.begin(),
+                checkpoint_lsn: engine.last_checkpoint(),
                 page_bytes: engine.pool.page_bytes() as u64,
                 pages: space.pages,
                 pages_free: space.free,

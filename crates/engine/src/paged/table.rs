@@ -1,6 +1,8 @@
 //! What the handles on one table share.
 
+use crate::engine::EngineTable;
 use crate::error::{Error, Result};
+use crate::ids::TableId;
 use crate::lock::LockSpace;
 use crate::paged::tree::{LeafHints, Tree};
 use std::sync::Arc;
@@ -24,5 +26,15 @@ impl PagedTable {
             return Err(Error::TableDropped { name: self.name.clone() });
         }
         Ok(())
+    }
+}
+
+impl EngineTable for Arc<PagedTable> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn id(&self) -> TableId {
+        self.tree.table
     }
 }

@@ -13,14 +13,16 @@
 use crate::Durability;
 use crate::callback::Callback;
 use crate::durability_waiter::DurabilityWaiter;
+use crate::engine::EngineTransaction;
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
 use crate::lock::{PointMode, TableMode, TxnLocks};
 use crate::opening::{Call, Opened, Opening};
 use crate::options::{LockRelease, Read, TransactionOptions};
 use crate::paged::commit::PagedCommit;
-use crate::paged::database::Inner;
+use crate::paged::committed::Committed;
 use crate::paged::engine::{Engine, PendingLocks, Stage};
+use crate::paged::inner::Inner;
 use crate::paged::log_room::Waiter;
 use crate::paged::range::PagedRange;
 use crate::paged::session::PagedSession;
@@ -63,28 +65,6 @@ impl Opened for PagedTransaction {
     }
 }
 
-/// A committed transaction that may not be durable yet.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Committed {
-    /// Up to here the log must have come.
-    pub(crate) end: Lsn,
-    /// How far.
-    pub(crate) durability: Durability,
-}
-
-impl Committed {
-    /// The stamp of the commit, which is its record's end.
-    pub(crate) fn stamp(&self) -> CommitStamp {
-        CommitStamp::of_commit_at(self.end)
-    }
-
-    /// What later holders of its locks depend on when these are released now, after the log has come as far as asked:
-    /// nothing if that is durable.
-    pub(crate) fn left_behind(&self) -> Option<Lsn> {
-        (self.durability != Durability::Durable).then_some(self.end)
-    }
-}
-
 impl PagedTransaction {
     pub(crate) fn new(inner: ShardRef<Inner>, options: TransactionOptions) -> Result<Self> {
         inner.engine.check_open()?;
@@ -112,135 +92,8 @@ impl PagedTransaction {
         })
     }
 
-    pub(crate) fn id(&self) -> TxnId {
-        self.id
-    }
-
     pub(crate) fn engine(&self) -> &Engine {
         &self.inner.engine
-    }
-
-    pub(crate) fn get(&mut self, table: &PagedTable, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.read(table, key, PointMode::Shared)
-    }
-
-    pub(crate) fn get_for_update(&mut self, table: &PagedTable, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.read(table, key, PointMode::Update)
-    }
-
-    pub(crate) fn put(&mut self, table: &PagedTable, key: &[u8], value: &[u8]) -> Result<()> {
-        self.write(table, key, |engine, writer| {
-            table.tree.put(pages(engine, table), key, value, &mut Forward { engine, writer })
-        })?;
-        Ok(())
-    }
-
-    pub(crate) fn insert(&mut self, table: &PagedTable, key: &[u8], value: &[u8]) -> Result<()> {
-        self.write(table, key, |engine, writer| {
-            table.tree.insert(pages(engine, table), key, value, &mut Forward { engine, writer })?;
-            Ok(Previous::default())
-        })?;
-        Ok(())
-    }
-
-    pub(crate) fn delete(&mut self, table: &PagedTable, key: &[u8]) -> Result<bool> {
-        let previous = self.write(table, key, |engine, writer| {
-            table.tree.delete(engine.pages(), key, &mut Forward { engine, writer })
-        })?;
-        if previous.existed
-            && let Some(locks) = &mut self.locks
-        {
-            locks.removed_from(&table.space);
-        }
-        Ok(previous.existed)
-    }
-
-    pub(crate) fn range(
-        &mut self,
-        table: Arc<PagedTable>,
-        low: Bound<Vec<u8>>,
-        high: Bound<Vec<u8>>,
-    ) -> PagedRange<'_> {
-        PagedRange::new(self, table, low, high)
-    }
-
-    /// Remembers where it is, by a serial number of its own.
-    pub(crate) fn savepoint(&mut self) -> u64 {
-        self.savepoints += 1;
-        let at = self.writer.as_ref().map_or(Lsn::ZERO, |writer| writer.undo_next());
-        self.in_force.push((self.savepoints, at));
-        self.savepoints
-    }
-
-    pub(crate) fn rollback_to(&mut self, savepoint: u64) -> Result<()> {
-        self.check()?;
-        let place = self.in_force.iter().position(|(serial, _)| *serial == savepoint);
-        let Some(place) = place else { return Err(Error::Savepoint) };
-        self.in_force.truncate(place + 1);
-        let (_, at) = self.in_force[place];
-        self.undo_to(at)
-    }
-
-    pub(crate) fn commit(&mut self) -> Result<CommitStamp> {
-        let wrote = self.writer.is_some();
-        let committed = self.pre_commit()?;
-        let outcome = self.inner.engine.log.wait(committed.end, committed.durability).map_err(Error::from);
-        if wrote && let Some(locks) = self.locks.take() {
-            // Nobody has seen anything yet.
-            match &outcome {
-                Ok(()) => self.inner.engine.release_locks(locks, committed.left_behind()),
-                Err(_) => self.inner.engine.keep_locks(locks),
-            }
-        }
-        outcome.map(|()| committed.stamp())
-    }
-
-    pub(crate) fn commit_async(&mut self) -> PagedCommit {
-        let committed = self.pre_commit();
-        if let Ok(committed) = &committed {
-            self.release_later(*committed);
-        }
-        PagedCommit::new(&self.inner, committed)
-    }
-
-    pub(crate) fn commit_with(&mut self, session: &PagedSession, done: Callback) {
-        let committed = self.pre_commit();
-        if let Ok(committed) = &committed {
-            self.release_later(*committed);
-        }
-        session.push(committed, done);
-    }
-
-    pub(crate) fn rollback(&mut self) -> Result<()> {
-        self.undo_all()
-    }
-
-    /// Ends a transaction whose caller gives up, when all it has seen is as durable as its commit would be. Its locks kept what it has
-    /// read as it was.
-    ///
-    /// # Errors
-    /// A conflict that the caller has not passed on.
-    pub(crate) fn conclude(&mut self) -> Result<()> {
-        self.give_up();
-        match self.failure.clone() {
-            // Whatever the caller made of it.
-            Some(cause) if cause.is_retryable() || cause.is_poisoned() => Err(Error::MustRollBack { cause }),
-            _ => Ok(self.inner.engine.log.wait(self.depends, self.options.durability)?),
-        }
-    }
-
-    /// Whether it has begun to write and has not ended.
-    pub(crate) fn has_changes(&self) -> bool {
-        self.writer.is_some()
-    }
-
-    /// Forgets it when the database is being closed or was. What it wrote stays behind its locks, and its slot keeps the log: recovery undoes
-    /// it.
-    pub(crate) fn abandon(&mut self) {
-        drop(self.writer.take());
-        if let Some(locks) = self.locks.take() {
-            self.inner.engine.keep_locks(locks);
-        }
     }
 
     // ---- the steps
@@ -442,7 +295,7 @@ impl PagedTransaction {
         if release_now && let Some(locks) = self.locks.take() {
             engine.release_locks(locks, Some(end));
         }
-        engine.checkpoints.note(end);
+        engine.schedule.note(0, end);
         Ok(Committed { end, durability })
     }
 
@@ -499,6 +352,140 @@ impl PagedTransaction {
     /// Rolls back when there is nobody to tell how that went: invariant 4 covers the failure.
     fn give_up(&mut self) {
         let _outcome = self.undo_all();
+    }
+}
+
+impl EngineTransaction for PagedTransaction {
+    type Table = Arc<PagedTable>;
+    type Session = PagedSession;
+    type Commit = PagedCommit;
+    type Range<'t> = PagedRange<'t>;
+
+    fn id(&self) -> TxnId {
+        self.id
+    }
+
+    fn get(&mut self, table: &Arc<PagedTable>, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.read(table, key, PointMode::Shared)
+    }
+
+    fn get_for_update(&mut self, table: &Arc<PagedTable>, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.read(table, key, PointMode::Update)
+    }
+
+    fn put(&mut self, table: &Arc<PagedTable>, key: &[u8], value: &[u8]) -> Result<()> {
+        self.write(table, key, |engine, writer| {
+            table.tree.put(pages(engine, table), key, value, &mut Forward { engine, writer })
+        })?;
+        Ok(())
+    }
+
+    fn insert(&mut self, table: &Arc<PagedTable>, key: &[u8], value: &[u8]) -> Result<()> {
+        self.write(table, key, |engine, writer| {
+            table.tree.insert(pages(engine, table), key, value, &mut Forward { engine, writer })?;
+            Ok(Previous::default())
+        })?;
+        Ok(())
+    }
+
+    fn delete(&mut self, table: &Arc<PagedTable>, key: &[u8]) -> Result<bool> {
+        let previous = self.write(table, key, |engine, writer| {
+            table.tree.delete(engine.pages(), key, &mut Forward { engine, writer })
+        })?;
+        if previous.existed
+            && let Some(locks) = &mut self.locks
+        {
+            locks.removed_from(&table.space);
+        }
+        Ok(previous.existed)
+    }
+
+    fn range(
+        &mut self,
+        table: &Arc<PagedTable>,
+        low: Bound<Vec<u8>>,
+        high: Bound<Vec<u8>>,
+    ) -> Result<PagedRange<'_>> {
+        Ok(PagedRange::new(self, table.clone(), low, high))
+    }
+
+    /// Remembers where it is, by a serial number of its own.
+    fn savepoint(&mut self) -> u64 {
+        self.savepoints += 1;
+        let at = self.writer.as_ref().map_or(Lsn::ZERO, |writer| writer.undo_next());
+        self.in_force.push((self.savepoints, at));
+        self.savepoints
+    }
+
+    fn rollback_to(&mut self, savepoint: u64) -> Result<()> {
+        self.check()?;
+        let place = self.in_force.iter().position(|(serial, _)| *serial == savepoint);
+        let Some(place) = place else { return Err(Error::Savepoint) };
+        self.in_force.truncate(place + 1);
+        let (_, at) = self.in_force[place];
+        self.undo_to(at)
+    }
+
+    fn commit(&mut self) -> Result<CommitStamp> {
+        let wrote = self.writer.is_some();
+        let committed = self.pre_commit()?;
+        let outcome = self.inner.engine.log.wait(committed.end, committed.durability).map_err(Error::from);
+        if wrote && let Some(locks) = self.locks.take() {
+            // Nobody has seen anything yet.
+            match &outcome {
+                Ok(()) => self.inner.engine.release_locks(locks, committed.left_behind()),
+                Err(_) => self.inner.engine.keep_locks(locks),
+            }
+        }
+        outcome.map(|()| committed.stamp())
+    }
+
+    fn commit_async(&mut self) -> PagedCommit {
+        let committed = self.pre_commit();
+        if let Ok(committed) = &committed {
+            self.release_later(*committed);
+        }
+        PagedCommit::new(&self.inner, committed)
+    }
+
+    fn commit_with(&mut self, session: &PagedSession, done: Callback) {
+        let committed = self.pre_commit();
+        if let Ok(committed) = &committed {
+            self.release_later(*committed);
+        }
+        session.push(committed, done);
+    }
+
+    fn rollback(&mut self) -> Result<()> {
+        self.undo_all()
+    }
+
+    /// Ends a transaction whose caller gives up, when all it has seen is as durable as its commit would be. Its locks kept what it has
+    /// read as it was.
+    ///
+    /// # Errors
+    /// A conflict that the caller has not passed on.
+    fn conclude(&mut self) -> Result<()> {
+        self.give_up();
+        match self.failure.clone() {
+            // Whatever the caller made of it.
+            Some(cause) if cause.is_retryable() || cause.is_poisoned() => Err(Error::MustRollBack { cause }),
+            _ => Ok(self.inner.engine.log.wait(self.depends, self.options.durability)?),
+        }
+    }
+
+    /// Whether it has begun to write and has not ended.
+    fn has_changes(&self) -> bool {
+        self.writer.is_some()
+    }
+
+    /// Forgets it when the database is being closed or was. What it wrote stays behind its locks, and its slot keeps the log: recovery undoes
+    /// it.
+    fn abandon(&mut self) {
+        drop(self.writer.take());
+        if let Some(locks) = self.locks.take() {
+            self.inner.engine.keep_locks(locks);
+        }
     }
 }
 

@@ -106,7 +106,7 @@ impl Engine {
             self.unfinished.pass.store(0, Ordering::Relaxed);
             self.unfinished.failures.store(0, Ordering::Relaxed);
         }
-        self.checkpoints.worker.notify();
+        self.schedule.worker.notify();
     }
 
     /// Releases locks that were taken over from `txn`, which has rolled back; if it is set aside it gets them back.

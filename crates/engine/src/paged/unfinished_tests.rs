@@ -1,5 +1,6 @@
 //! Transactions that a device error keeps from being ended, for as long as it lasts.
 
+use crate::engine::{Engine, EngineTransaction};
 use crate::{Database, Error, Options, Table, TransactionOptions};
 use katydid_device::{SimDevice, Survival};
 use katydid_wal::Background;
@@ -108,7 +109,7 @@ fn a_rollback_that_met_a_read_error_is_done_by_the_next_checkpoint_thread_run() 
     database.run_background();
     assert!(unended(&database), "the device still fails");
     device.heal();
-    database.paged().engine().checkpoints.worker.notify();
+    database.paged().engine().schedule.worker.notify();
     database.run_background();
     assert!(!unended(&database));
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 impl PagedDatabase {
     /// See [`crate::Database::verify`].
-    pub(crate) fn verify(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport> {
+    pub(super) fn verify_open(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport> {
         let engine = self.engine();
         let mut left = engine.options.retries;
         loop {

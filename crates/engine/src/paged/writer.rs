@@ -314,7 +314,7 @@ impl Writer {
             self.reserves.push(raised);
             self.reserved += step;
             if engine.is_share_taken() {
-                engine.checkpoints.worker.notify();
+                engine.schedule.worker.notify();
             }
         }
         Ok(())

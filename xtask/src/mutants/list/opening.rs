@@ -21,7 +21,7 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a range reads a table of another opening",
         file: "crates/engine/src/transaction.rs",
-        old: "            _ if table.check(self.opening).is_err() => RangeOf::Refused(Some(table.foreign())),\n",
+        old: "        if let Err(foreign) = table.check(self.opening) {\n            return Range::new(Err(foreign));\n        }\n",
         new: "",
         tests: HANDLES,
     },

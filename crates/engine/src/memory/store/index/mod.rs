@@ -60,7 +60,7 @@ impl Index {
     }
 
     /// Records, those without a value included.
-    pub(in super::super) fn records(&self) -> u64 {
+    pub(super) fn records(&self) -> u64 {
         self.points.len()
     }
 

@@ -1,0 +1,231 @@
+//! One engine made of two: each value is the first's or the second's.
+//!
+//! A transaction and its tables lie where the first or second engine would put them, and a call costs one predictable branch: no allocation, no
+//! call through a table of functions (docs/adr/0030).
+//!
+//! A value of one engine is never given to the other: handles of different openings are refused before ([`crate::engine`]). Where the types
+//! would allow it, the call fails as it does for another opening.
+
+use crate::CommitStamp;
+use crate::body::DatabaseKey;
+use crate::callback::{Callback, Outcome, PendingCallback};
+use crate::direction::Direction;
+use crate::engine::{
+    Engine, EngineCommit, EngineRange, EngineSession, EngineTable, EngineTransaction, Entry,
+};
+use crate::error::{Error, Result};
+use crate::ids::{TableId, TxnId};
+use crate::opening::{Opened, Opening};
+use crate::options::{Options, TransactionOptions};
+use crate::report::{VerifyProgress, VerifyReport};
+use crate::stat::Stat;
+use std::fmt;
+use std::future::Future;
+use std::ops::Bound;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// A value of the first engine or of the second.
+#[derive(Clone)]
+pub(crate) enum Either<A, B> {
+    First(A),
+    Second(B),
+}
+
+use Either::{First, Second};
+
+/// The call on whichever it is.
+macro_rules! either {
+    ($of:expr, $inner:ident => $call:expr) => {
+        match $of {
+            First($inner) => $call,
+            Second($inner) => $call,
+        }
+    };
+}
+
+/// The call on whichever it is, whose result is of that engine too.
+macro_rules! either_map {
+    ($of:expr, $inner:ident => $call:expr) => {
+        match $of {
+            First($inner) => First($call),
+            Second($inner) => Second($call),
+        }
+    };
+}
+
+/// Methods that are passed on as they are.
+macro_rules! pass_on {
+    ($(fn $name:ident(&$this:ident $(, $arg:ident: $of:ty)*) $(-> $out:ty)?;)*) => {$(
+        #[inline]
+        fn $name(&$this $(, $arg: $of)*) $(-> $out)? {
+            either!($this, inner => inner.$name($($arg),*))
+        }
+    )*};
+    (mut $(fn $name:ident(&mut $this:ident $(, $arg:ident: $of:ty)*) $(-> $out:ty)?;)*) => {$(
+        #[inline]
+        fn $name(&mut $this $(, $arg: $of)*) $(-> $out)? {
+            either!($this, inner => inner.$name($($arg),*))
+        }
+    )*};
+    // Of a transaction, with a table of the same engine.
+    (with_table $(fn $name:ident(&mut $this:ident $(, $arg:ident: $of:ty)*) -> $out:ty;)*) => {$(
+        #[inline]
+        fn $name(&mut $this, table: &Self::Table $(, $arg: $of)*) -> $out {
+            match ($this, table) {
+                (First(txn), First(table)) => txn.$name(table $(, $arg)*),
+                (Second(txn), Second(table)) => txn.$name(table $(, $arg)*),
+                (_, table) => Err(foreign(table)),
+            }
+        }
+    )*};
+}
+
+#[cold]
+fn foreign(table: &impl EngineTable) -> Error {
+    Error::ForeignTable { name: table.name().to_owned() }
+}
+
+impl<A: Opened, B: Opened> Opened for Either<A, B> {
+    pass_on! { fn opening(&self) -> &Opening; }
+}
+
+impl<A: fmt::Debug, B: fmt::Debug> fmt::Debug for Either<A, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        either!(self, inner => inner.fmt(f))
+    }
+}
+
+impl<A: Engine, B: Engine> Engine for Either<A, B> {
+    type Table = Either<A::Table, B::Table>;
+    type Transaction = Either<A::Transaction, B::Transaction>;
+    type Session = Either<A::Session, B::Session>;
+    type Commit = Either<A::Commit, B::Commit>;
+
+    pass_on! {
+        fn options(&self) -> &Options;
+        fn place(&self) -> &str;
+        fn key(&self) -> DatabaseKey;
+        fn tables(&self) -> Result<Vec<String>>;
+        fn drop_table(&self, name: &str) -> Result<bool>;
+        fn sync(&self) -> Result<()>;
+        fn checkpoint(&self) -> Result<()>;
+        fn close(&self) -> Result<()>;
+        fn stat(&self) -> Result<Stat>;
+        fn verify(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport>;
+        fn run_background(&self);
+    }
+
+    fn table(&self, name: &str) -> Result<Self::Table> {
+        Ok(either_map!(self, engine => engine.table(name)?))
+    }
+
+    fn open_table(&self, name: &str) -> Result<Option<Self::Table>> {
+        Ok(match self {
+            First(engine) => engine.open_table(name)?.map(First),
+            Second(engine) => engine.open_table(name)?.map(Second),
+        })
+    }
+
+    #[inline]
+    fn begin(&self, options: TransactionOptions) -> Result<Self::Transaction> {
+        Ok(either_map!(self, engine => engine.begin(options)?))
+    }
+
+    fn session(&self) -> Self::Session {
+        either_map!(self, engine => engine.session())
+    }
+}
+
+impl<A: EngineTable, B: EngineTable> EngineTable for Either<A, B> {
+    pass_on! {
+        fn name(&self) -> &str;
+        fn id(&self) -> TableId;
+    }
+}
+
+impl<A: EngineTransaction, B: EngineTransaction> EngineTransaction for Either<A, B> {
+    type Table = Either<A::Table, B::Table>;
+    type Session = Either<A::Session, B::Session>;
+    type Commit = Either<A::Commit, B::Commit>;
+    type Range<'t>
+        = Either<A::Range<'t>, B::Range<'t>>
+    where
+        Self: 't;
+
+    pass_on! {
+        fn id(&self) -> TxnId;
+        fn has_changes(&self) -> bool;
+    }
+
+    pass_on! { with_table
+        fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>>;
+        fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>>;
+        fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
+        fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
+        fn delete(&mut self, key: &[u8]) -> Result<bool>;
+    }
+
+    pass_on! { mut
+        fn savepoint(&mut self) -> u64;
+        fn rollback_to(&mut self, savepoint: u64) -> Result<()>;
+        fn commit(&mut self) -> Result<CommitStamp>;
+        fn rollback(&mut self) -> Result<()>;
+        fn conclude(&mut self) -> Result<()>;
+        fn abandon(&mut self);
+    }
+
+    fn range(
+        &mut self,
+        table: &Self::Table,
+        low: Bound<Vec<u8>>,
+        high: Bound<Vec<u8>>,
+    ) -> Result<Self::Range<'_>> {
+        match (self, table) {
+            (First(txn), First(table)) => Ok(First(txn.range(table, low, high)?)),
+            (Second(txn), Second(table)) => Ok(Second(txn.range(table, low, high)?)),
+            (_, table) => Err(foreign(table)),
+        }
+    }
+
+    #[inline]
+    fn commit_async(&mut self) -> Self::Commit {
+        either_map!(self, txn => txn.commit_async())
+    }
+
+    #[inline]
+    fn commit_with(&mut self, session: &Self::Session, done: Callback) {
+        match (self, session) {
+            (First(txn), First(session)) => txn.commit_with(session, done),
+            (Second(txn), Second(session)) => txn.commit_with(session, done),
+            (_, session) => session.refuse(Error::ForeignSession, done),
+        }
+    }
+}
+
+impl<A: EngineRange, B: EngineRange> EngineRange for Either<A, B> {
+    pass_on! { mut
+        fn step(&mut self, direction: Direction, limit: Option<usize>) -> Result<Option<Entry<'_>>>;
+    }
+}
+
+impl<A: EngineSession, B: EngineSession> EngineSession for Either<A, B> {
+    pass_on! {
+        fn refuse(&self, error: Error, callback: Callback);
+        fn poll_with(&self, ready: impl FnMut(PendingCallback, Outcome));
+        fn wait_below_with(&self, limit: usize, ready: impl FnMut(PendingCallback, Outcome));
+        fn pending(&self) -> usize;
+        fn check_open(&self) -> Result<()>;
+    }
+}
+
+impl<A: EngineCommit, B: EngineCommit> Future for Either<A, B> {
+    type Output = Result<CommitStamp>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<CommitStamp>> {
+        either!(self.get_mut(), commit => Pin::new(commit).poll(context))
+    }
+}
+
+impl<A: EngineCommit, B: EngineCommit> EngineCommit for Either<A, B> {}

@@ -1,0 +1,179 @@
+//! The contract between the public handles and an engine: everything that a handle may ask.
+//!
+//! A handle checks what needs no engine (sizes, access, handles of another opening, calls after `close`), then asks. So an engine is given only
+//! its own tables and sessions, of the same opening. `either` makes one engine of two, at no cost for a call; `open` chooses. An engine
+//! is added by implementing these traits and by naming it there.
+//!
+//! Rules for an engine:
+//!
+//! 1. Methods of [`Engine`] and [`EngineTransaction`] that may append to the log or change a file are called inside of a call of the opening
+//!    ([`crate::opening`]), except `begin`, reads, and in the memory engine writes, which stay in memory until the commit.
+//! 2. After `commit`, `commit_async`, `commit_with`, `rollback`, `conclude` or `abandon` a transaction has ended: it holds nothing that
+//!    another one waits for, or that is released later by itself.
+//! 3. Dropping a transaction that has not ended rolls it back.
+
+use crate::CommitStamp;
+use crate::body::DatabaseKey;
+use crate::callback::{Callback, Outcome, PendingCallback};
+use crate::control::{Control, ControlFile};
+use crate::direction::Direction;
+use crate::directory::DatabaseDir;
+use crate::error::{Error, Result};
+use crate::ids::{TableId, TxnId};
+use crate::log_entry::LogEntry;
+use crate::opening::Opened;
+use crate::options::{Options, TransactionOptions};
+use crate::report::{VerifyProgress, VerifyReport};
+use crate::stat::Stat;
+use katydid_device::Directory;
+use std::fmt;
+use std::future::Future;
+use std::ops::{Bound, ControlFlow};
+
+/// A key and its value.
+pub(crate) type Entry<'r> = (&'r [u8], &'r [u8]);
+
+/// An open database. All clones are one database, which is closed when the last of them is dropped and the last transaction, session and
+/// commit.
+pub(crate) trait Engine: Opened + Clone {
+    type Table: EngineTable;
+    type Transaction: EngineTransaction<Table = Self::Table, Session = Self::Session, Commit = Self::Commit>;
+    type Session: EngineSession;
+    type Commit: EngineCommit;
+
+    /// Options that it was opened with.
+    fn options(&self) -> &Options;
+    /// Name of its directory.
+    fn place(&self) -> &str;
+    /// Identity for the bodies of `transact`.
+    fn key(&self) -> DatabaseKey;
+
+    /// See [`crate::Database::table`].
+    fn table(&self, name: &str) -> Result<Self::Table>;
+    /// See [`crate::Database::open_table`].
+    fn open_table(&self, name: &str) -> Result<Option<Self::Table>>;
+    /// See [`crate::Database::tables`].
+    fn tables(&self) -> Result<Vec<String>>;
+    /// See [`crate::Database::drop_table`].
+    fn drop_table(&self, name: &str) -> Result<bool>;
+
+    /// See [`crate::Database::begin_with`].
+    fn begin(&self, options: TransactionOptions) -> Result<Self::Transaction>;
+    /// See [`crate::Database::session`].
+    fn session(&self) -> Self::Session;
+
+    /// See [`crate::Database::sync`].
+    fn sync(&self) -> Result<()>;
+    /// See [`crate::Database::checkpoint`].
+    fn checkpoint(&self) -> Result<()>;
+    /// See [`crate::Database::close`].
+    fn close(&self) -> Result<()>;
+    /// See [`crate::Database::stat`].
+    fn stat(&self) -> Result<Stat>;
+    /// See [`crate::Database::verify`].
+    fn verify(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport>;
+    /// Does what background threads would have done by now, if it was opened without them; otherwise nothing.
+    fn run_background(&self);
+}
+
+/// An engine as a kind of directory: opening one, and looking at one that is not open.
+pub(crate) trait EngineFiles: Sized {
+    /// Opens the database in a directory, or creates one if there is no control file.
+    fn open(directory: DatabaseDir, options: Options, control: Option<ControlFile>) -> Result<Self>;
+    /// Checks files as they lie there, changing nothing.
+    fn verify_files(
+        directory: &dyn Directory,
+        control: &Control,
+        progress: Option<VerifyProgress>,
+    ) -> Result<VerifyReport>;
+    /// See [`crate::dump_log_in`].
+    fn dump_log(
+        directory: &dyn Directory,
+        visit: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>,
+    ) -> Result<String>;
+}
+
+/// A table, shared by its handles.
+pub(crate) trait EngineTable: Clone {
+    fn name(&self) -> &str;
+    fn id(&self) -> TableId;
+}
+
+/// A transaction. Rules 2 and 3.
+pub(crate) trait EngineTransaction: Opened + fmt::Debug {
+    type Table: EngineTable;
+    type Session: EngineSession;
+    type Commit: EngineCommit;
+    type Range<'t>: EngineRange
+    where
+        Self: 't;
+
+    fn id(&self) -> TxnId;
+    /// Whether ending it takes more than forgetting it.
+    fn has_changes(&self) -> bool;
+
+    /// See [`crate::Transaction::get`].
+    fn get(&mut self, table: &Self::Table, key: &[u8]) -> Result<Option<Vec<u8>>>;
+    /// See [`crate::Transaction::get_for_update`].
+    fn get_for_update(&mut self, table: &Self::Table, key: &[u8]) -> Result<Option<Vec<u8>>>;
+    /// See [`crate::Transaction::put`].
+    fn put(&mut self, table: &Self::Table, key: &[u8], value: &[u8]) -> Result<()>;
+    /// See [`crate::Transaction::insert`].
+    fn insert(&mut self, table: &Self::Table, key: &[u8], value: &[u8]) -> Result<()>;
+    /// See [`crate::Transaction::delete`].
+    fn delete(&mut self, table: &Self::Table, key: &[u8]) -> Result<bool>;
+    /// See [`crate::Transaction::range`].
+    ///
+    /// # Errors
+    /// `Error::ForeignTable`.
+    fn range(
+        &mut self,
+        table: &Self::Table,
+        low: Bound<Vec<u8>>,
+        high: Bound<Vec<u8>>,
+    ) -> Result<Self::Range<'_>>;
+
+    /// Makes a savepoint, and returns its serial number within the transaction.
+    fn savepoint(&mut self) -> u64;
+    /// See [`crate::Transaction::rollback_to`].
+    fn rollback_to(&mut self, savepoint: u64) -> Result<()>;
+
+    /// See [`crate::Transaction::commit`].
+    fn commit(&mut self) -> Result<CommitStamp>;
+    /// See [`crate::Transaction::commit_async`].
+    fn commit_async(&mut self) -> Self::Commit;
+    /// See [`crate::Transaction::commit_with`].
+    fn commit_with(&mut self, session: &Self::Session, done: Callback);
+    /// See [`crate::Transaction::rollback`].
+    fn rollback(&mut self) -> Result<()>;
+    /// Rolls back because the caller gives up, and checks that its reads hold and are as durable as its commit would be.
+    ///
+    /// # Errors
+    /// A conflict if they do not hold.
+    fn conclude(&mut self) -> Result<()>;
+    /// Forgets it when the database is being closed or was: the next opening undoes its changes.
+    fn abandon(&mut self);
+}
+
+/// The entries of a range of keys.
+pub(crate) trait EngineRange: fmt::Debug {
+    /// The next entry from one end, if there is one. The caller takes at most `limit` more, if it says so.
+    fn step(&mut self, direction: Direction, limit: Option<usize>) -> Result<Option<Entry<'_>>>;
+}
+
+/// A queue of commits whose callbacks one thread runs, each given out once, in their order.
+pub(crate) trait EngineSession {
+    /// Queues a commit that failed before it began.
+    fn refuse(&self, error: Error, callback: Callback);
+    /// Gives `ready` the commits that are done.
+    fn poll_with(&self, ready: impl FnMut(PendingCallback, Outcome));
+    /// Blocks until fewer than `limit` are pending; gives `ready` those that are done.
+    fn wait_below_with(&self, limit: usize, ready: impl FnMut(PendingCallback, Outcome));
+    /// Commits that were not given out yet.
+    fn pending(&self) -> usize;
+    /// Fails if the database was closed.
+    fn check_open(&self) -> Result<()>;
+}
+
+/// The future of a commit.
+pub(crate) trait EngineCommit: Future<Output = Result<CommitStamp>> + Unpin + fmt::Debug {}

@@ -1,0 +1,24 @@
+//! What keeps an open database of the memory engine open.
+
+use super::engine::Engine;
+use super::store::Table;
+use super::table::MemoryTable;
+use crate::latch::{Mutex, RwLock};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What all handles on a database share, transactions, sessions and commit futures included. Dropping it closes the database.
+pub(crate) struct Inner {
+    pub(crate) engine: Arc<Engine>,
+    /// Invariant 1 of `database`. Taken before `tables`; no transaction is waited for under it.
+    pub(super) ddl: Mutex<()>,
+    pub(super) tables: RwLock<BTreeMap<String, Arc<MemoryTable>>>,
+    pub(super) catalog: Arc<Table>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // No handle is left to return an error; `close` returns it. What was acknowledged is durable, and recovery does the rest.
+        let _outcome = self.engine.opening.close(&*self.engine);
+    }
+}

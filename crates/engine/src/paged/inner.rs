@@ -1,0 +1,22 @@
+//! What keeps an open paged database open.
+
+use crate::latch::{Mutex, RwLock};
+use crate::paged::engine::Engine;
+use crate::paged::table::PagedTable;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What all handles on a database share, transactions, sessions and commit futures included. Dropping it closes the database.
+pub(crate) struct Inner {
+    pub(crate) engine: Arc<Engine>,
+    /// Invariant 1 of `database`. Taken before `tables`.
+    pub(super) ddl: Mutex<()>,
+    pub(super) tables: RwLock<HashMap<String, Arc<PagedTable>>>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // No handle is left to return an error; `close` returns it. What was acknowledged is durable, and recovery does the rest.
+        let _outcome = self.engine.opening.close(&*self.engine);
+    }
+}
