@@ -52,7 +52,7 @@ pub fn tsan() -> Outcome {
 
 /// Mutated bytes into every decoder.
 pub fn fuzz(seconds: u64, seed: Option<u64>) -> Outcome {
-    let mut command = cargo(["run", "--release", "-p", "katydid-fuzz", "--"]);
+    let mut command = cargo(["run", "--profile", "campaign", "-p", "katydid-fuzz", "--"]);
     command.args(["--seconds", &seconds.to_string()]);
     if let Some(seed) = seed {
         command.args(["--seed", &seed.to_string()]);
@@ -62,7 +62,8 @@ pub fn fuzz(seconds: u64, seed: Option<u64>) -> Outcome {
 
 /// Crashes of the store on the simulated device.
 pub fn crash(seconds: u64, seed: Option<u64>) -> Outcome {
-    let mut command = cargo(["test", "--release", "-p", "katydid", "--test", "crash", "--", "--nocapture"]);
+    let mut command =
+        cargo(["test", "--profile", "campaign", "-p", "katydid", "--test", "crash", "--", "--nocapture"]);
     command.env("KATYDID_SECONDS", seconds.to_string());
     if let Some(seed) = seed {
         command.env("KATYDID_SEED", seed.to_string());
@@ -74,7 +75,7 @@ pub fn crash(seconds: u64, seed: Option<u64>) -> Outcome {
 pub fn kill9(rounds: u32) -> Outcome {
     run(
         "kill -9 campaign",
-        cargo(["test", "--release", "-p", "katydid-cli", "--test", "main", "kill9::", "--", "--nocapture"])
+        cargo(["test", "--profile", "campaign", "-p", "katydid-cli", "--test", "main", "kill9::", "--", "--nocapture"])
             .env("KATYDID_ROUNDS", rounds.to_string()),
     )
 }

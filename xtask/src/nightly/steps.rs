@@ -20,7 +20,7 @@ pub type Commands = Result<Vec<Command>, Box<dyn std::error::Error>>;
 pub enum Work {
     /// Commands that run to their end, one after the other; and how many minutes they took, building included, on two cores with a load of 20.
     Check(u64, fn() -> Commands),
-    /// Tests in the release profile, again and again with another `KATYDID_SEED`, and `KATYDID_SECONDS` for those that take a time.
+    /// Tests in the profile `campaign`, again and again with another `KATYDID_SEED`, and `KATYDID_SECONDS` for those that take a time.
     Tests { weight: u32, arguments: &'static [&'static str], filter: &'static [&'static str] },
     /// A program that gets a seed and a time, again and again until its time is over.
     Program { weight: u32, command: fn(u64, Duration) -> Command },
@@ -60,9 +60,9 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "release",
-        about: "all tests in the release profile: other timing, no debug assertions",
+        about: "all tests as they are released: other timing, no debug assertions",
         work: Work::Check(40, || {
-            Ok(vec![cargo(["test", "--workspace", "--release", "--locked", "--no-fail-fast"])])
+            Ok(vec![cargo(["test", "--workspace", "--profile", "campaign", "--locked", "--no-fail-fast"])])
         }),
     },
     Step {
@@ -168,9 +168,9 @@ pub const STEPS: &[Step] = &[
     },
 ];
 
-/// `cargo test` in the release profile.
+/// `cargo test` in the profile `campaign`.
 pub fn tests(arguments: &[&str], more: &[&str]) -> Command {
-    cargo(["test", "--release", "--locked"].iter().chain(arguments).chain(more))
+    cargo(["test", "--profile", "campaign", "--locked"].iter().chain(arguments).chain(more))
 }
 
 fn msrv() -> Commands {
@@ -291,7 +291,7 @@ fn thread_sanitizer(arguments: &[&str]) -> Result<Command, Box<dyn std::error::E
 fn fuzz(seed: u64, left: Duration) -> Command {
     // Of a second for each decoder, so that a round is short and the next has another seed.
     let seconds = (left.as_secs() / 20).clamp(1, 10);
-    let mut command = cargo(["run", "--release", "--locked", "-p", "katydid-fuzz", "--"]);
+    let mut command = cargo(["run", "--profile", "campaign", "--locked", "-p", "katydid-fuzz", "--"]);
     command.args(["--seconds", &seconds.to_string(), "--seed", &seed.to_string()]);
     command
 }
