@@ -75,7 +75,18 @@ pub fn crash(seconds: u64, seed: Option<u64>) -> Outcome {
 pub fn kill9(rounds: u32) -> Outcome {
     run(
         "kill -9 campaign",
-        cargo(["test", "--profile", "campaign", "-p", "katydid-cli", "--test", "main", "kill9::", "--", "--nocapture"])
-            .env("KATYDID_ROUNDS", rounds.to_string()),
+        cargo([
+            "test",
+            "--profile",
+            "campaign",
+            "-p",
+            "katydid-cli",
+            "--test",
+            "main",
+            "kill9::",
+            "--",
+            "--nocapture",
+        ])
+        .env("KATYDID_ROUNDS", rounds.to_string()),
     )
 }

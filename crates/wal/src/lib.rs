@@ -38,6 +38,8 @@ pub use katydid_kernels::record::{
 };
 pub use katydid_kernels::stamp::CommitStamp;
 pub use katydid_kernels::sync::{Group, SyncKind};
+#[doc(hidden)]
+pub use katydid_kernels::sync::{Heuristic, Heuristics};
 pub use katydid_kernels::words::UnknownWord;
 pub use log::{Log, ReserveGuard, Space};
 #[doc(hidden)]

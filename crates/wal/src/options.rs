@@ -7,7 +7,7 @@ use katydid_device::nvram::Persistence;
 use katydid_device::{Device, Method};
 use katydid_kernels::insert::{BufferSizes, Design, InserterKind, OutOfRange};
 use katydid_kernels::record::{HEADER_BYTES, RECORD_ALIGNMENT};
-use katydid_kernels::sync::{Group, SyncDesign, SyncKind};
+use katydid_kernels::sync::{Group, Heuristics, SyncDesign, SyncKind};
 use katydid_kernels::words;
 use std::time::Duration;
 
@@ -155,6 +155,9 @@ pub struct Options {
     /// Who does what nobody waits for. For tests that must do the same in every run.
     #[doc(hidden)]
     pub background: Background,
+    /// The heuristics that `Adaptive` and `Pipelined` use. Default all; for measuring what one of them is worth.
+    #[doc(hidden)]
+    pub heuristics: Heuristics,
     /// Whether `Chunked` reserves `chunk_bytes` each time, however little the session appends. For tests of order: records are
     /// then often appended below older ones.
     #[doc(hidden)]
@@ -186,6 +189,7 @@ impl Default for Options {
             stall_after: Duration::from_secs(1),
             log_id: None,
             background: Background::Threads,
+            heuristics: Heuristics::ALL,
             chunk_always: false,
         }
     }
@@ -319,7 +323,12 @@ impl Options {
 
     /// The sync protocol with its values.
     pub(crate) fn sync_design(&self) -> SyncDesign {
-        SyncDesign { kind: self.sync, depth: self.depth_min..=self.depth_max, group: self.group }
+        SyncDesign {
+            kind: self.sync,
+            depth: self.depth_min..=self.depth_max,
+            group: self.group,
+            heuristics: self.heuristics,
+        }
     }
 
     /// The inserter with the values of its own.

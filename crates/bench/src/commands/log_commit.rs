@@ -10,7 +10,7 @@ use clap::Args;
 use katydid_command::failure::{Failure, Result};
 use katydid_command::flags::delay;
 use katydid_command::flags::word;
-use katydid_wal::{InserterKind, SyncKind};
+use katydid_wal::{Heuristic, InserterKind, SyncKind};
 use std::time::Duration;
 
 /// Commit records durably to the log alone, with every sync protocol, beside the raw device
@@ -50,6 +50,9 @@ pub struct LogCommit {
     /// Most bytes of one write [default: no limit]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::io_unit)]
     io_unit: Vec<usize>,
+    /// Ablation: measure each protocol also without each of these heuristics, one at a time, or without `all`
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    without: Vec<String>,
     #[command(flatten)]
     common: Common,
 }
@@ -75,6 +78,7 @@ impl LogCommit {
             true => vec![None],
             false => self.io_unit.iter().copied().map(Some).collect(),
         };
+        let off = flags::heuristics(&self.without)?;
         let mut cases = Vec::new();
         for &delay in &self.delay {
             for &payload in &self.payload {
@@ -94,7 +98,9 @@ impl LogCommit {
                             for &log in &logs {
                                 // In NVRAM there is no protocol: a commit is durable when it is there.
                                 let syncs = if log.in_nvram() { &[SyncKind::default()][..] } else { &syncs };
-                                cases.extend(syncs.iter().map(|&sync| case(log, sync)));
+                                cases.extend(
+                                    syncs.iter().flat_map(|&sync| with_ablations(case(log, sync), &off)),
+                                );
                             }
                         }
                     }
@@ -121,4 +127,12 @@ impl LogCommit {
             false => Ok(clients),
         }
     }
+}
+
+/// A case, and the same case without each of these heuristics that its protocol uses.
+fn with_ablations(case: Case, off: &[Heuristic]) -> Vec<Case> {
+    let used = if case.log.in_nvram() { &[] } else { case.sync.heuristics() };
+    let used = off.iter().filter(|heuristic| used.contains(heuristic));
+    let without = used.map(|&heuristic| Case { without: Some(heuristic), ..case.clone() });
+    std::iter::once(case.clone()).chain(without).collect()
 }

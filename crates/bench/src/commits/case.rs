@@ -4,7 +4,7 @@
 
 use crate::host::device::Device;
 use katydid::LockRelease;
-use katydid_wal::{Durability, Group, HEADER_BYTES, InserterKind, LogKind, SyncKind};
+use katydid_wal::{Durability, Group, HEADER_BYTES, Heuristic, InserterKind, LogKind, SyncKind};
 use std::fmt;
 use std::time::Duration;
 
@@ -108,6 +108,8 @@ pub struct Case {
     pub streams: Option<u16>,
     /// When a pipelined round begins, if not as the command line says.
     pub group: Option<Group>,
+    /// The heuristic of the protocol that is switched off.
+    pub without: Option<Heuristic>,
 }
 
 impl Case {
@@ -129,6 +131,7 @@ impl Case {
             io_unit: None,
             streams: None,
             group: None,
+            without: None,
         }
     }
 
@@ -155,6 +158,9 @@ impl Case {
         let mut words = format!("{}, {}, {} clients", self.work.name(), self.sync, self.clients());
         if let Some(system) = self.system {
             words += &format!(", {system}");
+        }
+        if let Some(heuristic) = self.without {
+            words += &format!(", without {heuristic}");
         }
         if self.log.in_nvram() {
             words += &format!(", {}", self.log);

@@ -55,7 +55,7 @@ const WORK: Axis<Case> = Axis::of_words("work", |case| case.work.name().to_owned
 const OVER: [&Axis<Case>; 5] = [&THREADS, &BYTES, &SKEW, &DELAY, &ENTRIES];
 
 /// What else tells lines apart.
-const WORDS: [Axis<Case>; 11] = [
+const WORDS: [Axis<Case>; 12] = [
     Axis::of_words("log", |case| case.log.to_string()),
     WORK,
     Axis::of_words("sync", |case| case.sync.to_string()),
@@ -70,6 +70,9 @@ const WORDS: [Axis<Case>; 11] = [
         None => String::new(),
         Some(streams) if usize::from(streams) == case.threads => "a stream per thread".to_owned(),
         Some(streams) => format!("{streams} streams"),
+    }),
+    Axis::of_words("without", |case| {
+        case.without.map_or(String::new(), |heuristic| format!("without {heuristic}"))
     }),
     Axis::of_words("group", |case| if case.group.is_some() { "grouped".to_owned() } else { String::new() }),
     Axis::of_words("reads", |case| {

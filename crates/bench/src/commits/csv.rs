@@ -38,6 +38,7 @@ pub const CSV: &[Column<Study>] = &[
     ("lock_release", |_, row| if is_store(&row.case) { row.case.release.to_string() } else { String::new() }),
     ("delay_us", |_, row| (row.case.delay.as_nanos() as f64 / 1e3).to_string()),
     ("io_unit", |_, row| optional(row.case.io_unit)),
+    ("without", |_, row| optional(row.case.without)),
     ("rounds", |_, row| row.rounds.len().to_string()),
     ("commits", |_, row| places::<0>(row.median(|run| run.commits as f64))),
     ("commits_per_second", |_, row| places::<0>(row.median(Run::per_second))),

@@ -10,7 +10,7 @@ use katydid_command::failure::{Failure, Result};
 use katydid_command::flags::{log_option, seconds};
 use katydid_command::log_flags::NvramFlags;
 use katydid_device::Waiting;
-use katydid_wal::{Group, LogKind, NvramOptions, Options, SyncKind};
+use katydid_wal::{Group, Heuristic, LogKind, NvramOptions, Options, SyncKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -198,6 +198,14 @@ pub fn syncs(words: &[String]) -> Result<Vec<SyncKind>> {
         })
     };
     words.iter().map(read).collect()
+}
+
+/// The heuristics that words name; `all` is all of them.
+pub fn heuristics(words: &[String]) -> Result<Vec<Heuristic>> {
+    let known = Heuristic::ALL.map(|heuristic| heuristic.to_string());
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let chosen = log_flags::chosen(words, &known, "heuristic")?;
+    Ok(Heuristic::ALL.into_iter().filter(|one| chosen.contains(&one.to_string().as_str())).collect())
 }
 
 /// The kinds of logs that words name; `all` is all of them.

@@ -26,6 +26,7 @@ const VARYING: &[Column<Study>] = &[
     ("payload", |_, row| row.case.work.payload().map_or("-".to_owned(), |bytes| bytes.to_string())),
     ("delay", |_, row| Delay(row.case.delay).to_string()),
     ("skew", |_, row| optional(row.case.work.skew())),
+    ("without", |_, row| row.case.without.map_or("-".to_owned(), |heuristic| heuristic.to_string())),
     ("I/O unit", |_, row| row.case.io_unit.map_or("-".to_owned(), |bytes| shown(bytes as u64))),
     ("clients", |_, row| row.case.clients()),
     ("inserter", |_, row| row.case.inserter.to_string()),

@@ -10,7 +10,7 @@ use crate::host::folder::{self, FolderState};
 use crate::host::raw::Raw;
 use katydid_command::failure::{Failure, Result};
 use katydid_device::{DelayedDirectory, Directory, FileDirectory, MemoryDirectory, Waiting};
-use katydid_wal::{Group, LogKind, NvramOptions, Options, Persistence};
+use katydid_wal::{Group, Heuristics, LogKind, NvramOptions, Options, Persistence};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -161,6 +161,7 @@ impl Stage {
             depth_max: tuned.depth_max,
             depth_min: tuned.depth_min,
             group: case.group.unwrap_or(tuned.group),
+            heuristics: case.without.map_or(Heuristics::ALL, |off| Heuristics::ALL.without(off)),
             log: case.log,
             nvram: self.nvram_options(case),
             ..Options::default()

@@ -1,11 +1,12 @@
-//! Protocol `adaptive`: the first who waits leads, on its own thread.
+//! Protocol `adaptive`: the first thread that waits leads, and needs no thread switch to commit alone.
 //!
-//! No thread switch for a lone committer. A leader writes everything filled, durable as it is written where the device can,
-//! then appoints one
-//! uncovered waiter, wakes it first, then the covered. Non-blocking requests are served by syncer threads, one more waiter as it
-//! were; and in a throng, and where hand-overs are slow, it is the syncer who leads (`gather`). Where several writes under way serve committers better (`depth`), the baton is passed on before a write is performed.
+//! A leader writes everything filled, durable as it is written where the device can. Then it appoints one waiter that is not covered yet, wakes
+//! that one first, and the covered waiters after it. Syncer threads serve requests that do not block. The policy (`policy`) may have the syncer
+//! lead in the place of waiters, may delay a write for a fuller batch, and may have several writes under way; the baton is then passed on
+//! before a write is performed.
 
 use super::grouping::Group;
+use super::heuristics::Heuristics;
 use super::leading::{Leader, Stage, Succession};
 use super::rounds::{Rounds, Stopwatch, SyncProtocol};
 use super::waiters::{Arrival, Signal, Waiter, Wishes};
@@ -20,17 +21,17 @@ pub(super) struct Adaptive {
 }
 
 impl Adaptive {
-    pub(super) fn new(depth: RangeInclusive<u32>) -> Self {
-        Adaptive { stage: Stage::new(Succession::Waiters, depth, Group::default()) }
+    pub(super) fn new(heuristics: Heuristics, depth: RangeInclusive<u32>) -> Self {
+        Adaptive { stage: Stage::new(Succession::Waiters, heuristics, depth, Group::default()) }
     }
 
     /// Whether `waiter` has to lead itself, now; otherwise it is queued.
     fn leads_at_once(&self, rounds: &dyn Rounds, waiter: &Waiter) -> bool {
         let stage = &self.stage;
-        if !stage.gather.syncer_leads() {
+        if !stage.pace.syncer_leads() {
             return stage.baton.arrive(waiter) == Arrival::Leads;
         }
-        if stage.baton.enqueue(waiter) && !stage.syncers.give(rounds, stage.depth.now()) {
+        if stage.baton.enqueue(waiter) && !stage.syncers.give(rounds, stage.pace.depth()) {
             stage.lead(rounds, Leader::Serving);
         }
         false
@@ -46,12 +47,12 @@ impl SyncProtocol for Adaptive {
         let waiter = Waiter::new(end.get(), level);
         if !self.leads_at_once(rounds, &waiter) {
             let watch = Stopwatch::start();
-            let leads = waiter.wait(stage.gather.yields()) == Signal::Lead;
+            let leads = waiter.wait(stage.pace.yields()) == Signal::Lead;
             rounds.tally().waited(watch.nanoseconds(), leads);
             if !leads {
                 return;
             }
-            stage.gather.takes_over();
+            stage.pace.takes_over();
         }
         let waiter = Waiter::new(end.get(), level);
         stage.lead(rounds, Leader::Waiting(&waiter));
@@ -59,7 +60,7 @@ impl SyncProtocol for Adaptive {
 
     fn request(&self, rounds: &dyn Rounds, level: Durability) {
         let stage = &self.stage;
-        if stage.baton.wish(Wishes::of(level)) && !stage.syncers.give(rounds, stage.depth.now()) {
+        if stage.baton.wish(Wishes::of(level)) && !stage.syncers.give(rounds, stage.pace.depth()) {
             stage.lead(rounds, Leader::Serving);
         }
     }
@@ -77,6 +78,6 @@ impl SyncProtocol for Adaptive {
     }
 
     fn depth(&self) -> u32 {
-        self.stage.depth.now()
+        self.stage.pace.depth()
     }
 }

@@ -4,6 +4,7 @@
 //! every plan and every sync writes show two leaders at once as a race.
 
 use super::*;
+
 use crate::checked;
 use crate::checking::{JoinHandle, spawn};
 use crate::durability::Durability::{self, Durable, Written};
@@ -41,14 +42,19 @@ impl Model {
     }
 
     fn with_depth(sync: SyncKind, direct: bool, threads: bool, depth_max: u32) -> Arc<Model> {
-        let design = SyncDesign { kind: sync, depth: 1..=depth_max, group: Group::default() };
+        let design = SyncDesign {
+            kind: sync,
+            depth: 1..=depth_max,
+            group: Group::default(),
+            heuristics: Heuristics::ALL,
+        };
         Model::with(design.protocol(), direct, threads)
     }
 
-    /// In which so many active committers are a throng.
-    fn with_throng(throng: u64, threads: bool) -> Arc<Model> {
-        let mut protocol = adaptive::Adaptive::new(1..=1);
-        protocol.stage.gather.throng = throng;
+    /// In which the syncer leads from so many active committers on.
+    fn with_many(many: u64, threads: bool) -> Arc<Model> {
+        let mut protocol = adaptive::Adaptive::new(Heuristics::ALL, 1..=1);
+        protocol.stage.pace = protocol.stage.pace.with_many(many);
         Model::with(Box::new(protocol), true, threads)
     }
 
@@ -221,12 +227,12 @@ checked!(
 );
 
 checked!(
-    /// The first committer seen makes a throng: who comes later gives the baton to the syncer instead of taking it, while the first may
-    /// still lead.
-    loom_a_throng explore_a_throng miri_a_throng,
+    /// One committer is very many already: a later one gives the baton to the syncer instead of taking it, while the first one may still
+    /// lead.
+    loom_very_many explore_very_many miri_very_many,
     Some(1),
     || {
-        let model = Model::with_throng(1, true);
+        let model = Model::with_many(1, true);
         let theirs = model.clone();
         let other = spawn(move || theirs.commit(Durable));
         model.commit(Durable);
@@ -237,11 +243,11 @@ checked!(
 );
 
 checked!(
-    /// The same without a syncer: whoever would give it the baton stands in.
-    loom_a_throng_without_a_syncer explore_a_throng_without_a_syncer miri_a_throng_without_a_syncer,
+    /// Very many committers and no syncer: the thread that would give it the baton stands in for it.
+    loom_very_many_without_a_syncer explore_very_many_without_a_syncer miri_very_many_without_a_syncer,
     Some(2),
     || {
-        let model = Model::with_throng(1, false);
+        let model = Model::with_many(1, false);
         let theirs = model.clone();
         let other = spawn(move || theirs.commit(Durable));
         model.commit(Durable);
@@ -494,7 +500,7 @@ checked!(
             marks: Marks::new(2),
             durable: AtomicU64::new(0),
             plans: PlainAccess::new(),
-            protocol: Box::new(adaptive::Adaptive::new(1..=1)),
+            protocol: Box::new(adaptive::Adaptive::new(Heuristics::ALL, 1..=1)),
             syncer: std::sync::Mutex::new(None),
             tally: SyncTally::default(),
             me: OnceLock::new(),

@@ -6,6 +6,7 @@ use super::adaptive::Adaptive;
 use super::aggregated::Aggregated;
 use super::grouped::Grouped;
 use super::grouping::Group;
+use super::heuristics::{Heuristic, Heuristics};
 use super::per_commit::PerCommit;
 use super::pipelined::Pipelined;
 use super::rounds::SyncProtocol;
@@ -47,6 +48,17 @@ impl SyncKind {
         SyncKind::Grouped,
         SyncKind::PerCommit,
     ];
+
+    /// The heuristics that the design uses.
+    #[doc(hidden)]
+    pub const fn heuristics(self) -> &'static [Heuristic] {
+        use Heuristic::{Backoff, Delay, ManyCommitters, Yield};
+        match self {
+            SyncKind::Adaptive => &Heuristic::ALL,
+            SyncKind::Pipelined => &[Delay, Backoff, Yield, ManyCommitters],
+            SyncKind::Aggregated | SyncKind::Grouped | SyncKind::PerCommit => &[],
+        }
+    }
 }
 
 /// A protocol with the values of its own.
@@ -58,14 +70,16 @@ pub struct SyncDesign {
     pub depth: RangeInclusive<u32>,
     /// When a round begins. For [`SyncKind::Pipelined`].
     pub group: Group,
+    /// The heuristics in use.
+    pub heuristics: Heuristics,
 }
 
 impl SyncDesign {
     /// The protocol, for one log.
     pub fn protocol(&self) -> Box<dyn SyncProtocol> {
         match self.kind {
-            SyncKind::Adaptive => Box::new(Adaptive::new(self.depth.clone())),
-            SyncKind::Pipelined => Box::new(Pipelined::new(self.group)),
+            SyncKind::Adaptive => Box::new(Adaptive::new(self.heuristics, self.depth.clone())),
+            SyncKind::Pipelined => Box::new(Pipelined::new(self.heuristics, self.group)),
             SyncKind::Aggregated => Box::new(Aggregated::new()),
             SyncKind::Grouped => Box::new(Grouped::new()),
             SyncKind::PerCommit => Box::new(PerCommit::new()),

@@ -8,27 +8,23 @@
 //! 1. A leader whose own wait is over starts no further write or sync: it hands the baton to one uncovered waiter, or, if
 //!    only wishes are left, to a syncer.
 //! 2. The one who leads next is woken before those who are done: its write overlaps with their waking.
-//!    In a throng, and where hand-overs are slow (`gather`), that is a syncer in any case, and it goes on as long as anybody waits.
+//!    Where the policy says so (`policy`, rules 5 and 6), that is a syncer in any case, and it goes on as long as a thread waits.
 //! 3. The baton is released only when nobody is queued and nothing is wished.
 //! 4. While further writes may be planned beside a write, nobody holds the baton for that write's sake: it is passed on before,
 //!    and those it
 //!    covers are entered in `inflight`. With the last write that may be under way the baton is kept.
 
-use super::depth::Depth;
-use super::gather::Gather;
 use super::grouping::Group;
 use super::grouping::Grouping;
+use super::heuristics::Heuristics;
 use super::inflight::InFlight;
+use super::pace::Pace;
 use super::rounds::{Ask, Plan, Planned, Rounds};
 use super::syncer::Syncers;
 use super::waiters::{Baton, Waiter, Wishes};
 use crate::durability::Durability;
 use crate::lsn::Lsn;
-use crate::sync_shim::CHECKED;
 use std::ops::RangeInclusive;
-
-/// So many rounds after the last wish a serving leader still serves those who wait.
-const SERVED_ROUNDS: u32 = if CHECKED { 1 } else { 8 };
 
 /// Who leads.
 #[derive(Clone, Copy)]
@@ -52,11 +48,10 @@ pub(super) enum Succession {
 #[derive(Debug)]
 pub(super) struct Stage {
     pub(super) baton: Baton,
-    pub(super) gather: Gather,
+    pub(super) pace: Pace,
     pub(super) grouping: Grouping,
     pub(super) syncers: Syncers,
     pub(super) in_flight: InFlight,
-    pub(super) depth: Depth,
     pub(super) succession: Succession,
 }
 
@@ -91,14 +86,18 @@ enum Passed {
 }
 
 impl Stage {
-    pub(super) fn new(succession: Succession, depth: RangeInclusive<u32>, group: Group) -> Self {
+    pub(super) fn new(
+        succession: Succession,
+        heuristics: Heuristics,
+        depth: RangeInclusive<u32>,
+        group: Group,
+    ) -> Self {
         Stage {
             baton: Baton::new(),
-            gather: Gather::new(),
             grouping: Grouping::new(group),
             syncers: Syncers::new(*depth.end()),
             in_flight: InFlight::new(),
-            depth: Depth::new(depth),
+            pace: Pace::new(heuristics, depth),
             succession,
         }
     }
@@ -117,9 +116,9 @@ impl Stage {
             let serves = leader.serves() && wishes.any() && alone && self.succession == Succession::Waiters;
             let (begun, more) = if serves {
                 let bytes = || rounds.reserved().since(rounds.written());
-                (self.gather.begin_serving(bytes), Wishes::NONE)
+                (self.pace.begin_serving(bytes), Wishes::NONE)
             } else {
-                self.gather.begin(&self.baton, own, !wishes.any() && alone)
+                self.pace.begin(&self.baton, own, !wishes.any() && alone)
             };
             wishes = wishes.and(more);
             let wished = wishes.any();
@@ -136,18 +135,19 @@ impl Stage {
                 // longer, and who wishes
                 // has other work when it waits for once.
                 let syncer_only = self.succession == Succession::Syncer;
-                let syncer_leads = self.gather.syncer_leads();
-                let serves = leader.serves() && (wishes.any() || syncer_only || since_wish < SERVED_ROUNDS);
+                let syncer_leads = self.pace.syncer_leads();
+                let serves =
+                    leader.serves() && (wishes.any() || syncer_only || since_wish < self.pace.lingers());
                 let appoint = !own_open && !serves && !syncer_only && !syncer_leads;
                 let found = self.baton.settle(appoint, |waiter| settled(rounds, waiter));
                 rounds.tally().told(found.covered.count());
                 if let Some(begun) = begun.take() {
                     let left = self.baton.pending() + u64::from(found.next.is_some());
-                    self.gather.end(begun, own + found.covered.count(), left);
+                    self.pace.end(begun, own + found.covered.count(), left);
                 }
                 if let Some(next) = found.next {
                     self.baton.keep(wishes);
-                    self.gather.hands_over();
+                    self.pace.hands_over();
                     next.hand_over();
                     found.covered.finish();
                     return;
@@ -155,7 +155,7 @@ impl Stage {
                 if own_open || self.baton.has_pending() || wishes.any() {
                     if !own_open && !leader.serves() {
                         self.baton.keep(wishes);
-                        if self.syncers.give(rounds, self.depth.now()) {
+                        if self.syncers.give(rounds, self.pace.depth()) {
                             found.covered.finish();
                             return;
                         }
@@ -179,7 +179,7 @@ impl Stage {
         let (own, own_level) = leader.ask();
         let level = own_level.max(wishes.level()).max(self.baton.pending_level());
         let ended = self.in_flight.so_far();
-        let ask = Ask { level, own, only_own: false, depth: self.depth.now() };
+        let ask = Ask { level, own, only_own: false, depth: self.pace.depth() };
         let (all, needs_sync) = match rounds.plan(ask) {
             Plan::Blocked => {
                 self.in_flight.wait_for_an_end(ended);
@@ -194,7 +194,7 @@ impl Stage {
                 if write.parallel && self.let_go(rounds, leader, &write, wishes) {
                     rounds.perform(&write);
                     self.in_flight.ended(rounds);
-                    self.depth.consider(rounds, &write);
+                    self.pace.wrote(rounds, &write);
                     if let Leader::Waiting(waiter) = leader {
                         self.in_flight.join(rounds, waiter);
                     }
@@ -202,9 +202,9 @@ impl Stage {
                 }
                 rounds.perform(&write);
                 self.in_flight.ended(rounds);
-                self.depth.consider(rounds, &write);
+                self.pace.wrote(rounds, &write);
                 if leader.serves() {
-                    self.gather.served(rounds.reserved().since(write.from));
+                    self.pace.served(rounds.reserved().since(write.from));
                 }
                 (write.all, level == Durability::Durable && !write.durable)
             }
@@ -241,18 +241,18 @@ impl Stage {
         }
         let appoint = self.succession == Succession::Waiters;
         let mut found = self.baton.settle(appoint, covered);
-        self.gather.saw(u64::from(!leader.serves()) + found.covered.count() + self.baton.pending());
+        self.pace.passes_on(u64::from(!leader.serves()) + found.covered.count() + self.baton.pending());
         self.in_flight.enter(write.to, found.covered);
         loop {
             if let Some(next) = found.next {
                 self.baton.keep(*wishes);
-                self.gather.hands_over();
+                self.pace.hands_over();
                 next.hand_over();
                 return true;
             }
             if wishes.any() || self.baton.has_pending() {
                 self.baton.keep(*wishes);
-                return self.syncers.give_to_idle(rounds, self.depth.now());
+                return self.syncers.give_to_idle(rounds, self.pace.depth());
             }
             if self.baton.release() {
                 return true;

@@ -7,8 +7,8 @@
 //! | `per_commit` | the papers' baseline | `requests` |
 //! | `grouped` | Efficient flushing, 2.2 | `requests` |
 //! | `aggregated` | Efficient flushing, 3.1 | `requests` |
-//! | `pipelined` | Aether 4, ELEDA 3.3 | `waiters`, `leading`, `syncer`, `grouping` |
-//! | `adaptive` | ours | `waiters`, `leading`, `syncer`, `gather`, `inflight`, `depth` |
+//! | `pipelined` | Aether 4, ELEDA 3.3 | `waiters`, `leading`, `syncer`, `pace`, `policy`, `grouping` |
+//! | `adaptive` | ours | `waiters`, `leading`, `syncer`, `pace`, `policy`, `inflight` |
 //! | `persisted` | of logs in NVRAM, whatever the options name | `requests` |
 //!
 //! Rules for every design:
@@ -24,16 +24,17 @@ mod adaptive;
 mod aggregated;
 #[cfg(test)]
 mod checks;
-mod depth;
-mod gather;
 mod grouped;
 mod grouping;
+mod heuristics;
 mod inflight;
 mod kind;
 mod leading;
+mod pace;
 mod per_commit;
 mod persisted;
 mod pipelined;
+mod policy;
 mod requests;
 mod rounds;
 mod syncer;
@@ -41,6 +42,7 @@ mod tally;
 mod waiters;
 
 pub use grouping::Group;
+pub use heuristics::{Heuristic, Heuristics};
 pub use kind::{SyncDesign, SyncKind};
 pub use persisted::Persisted;
 pub use rounds::{Ask, Plan, Planned, Rounds, SyncProtocol};

@@ -5,6 +5,7 @@
 //! microseconds, whichever is first (`grouping`); by default at once, when the last round is over.
 
 use super::grouping::Group;
+use super::heuristics::Heuristics;
 use super::leading::{Leader, Stage, Succession};
 use super::rounds::{Rounds, Stopwatch, SyncProtocol};
 use super::waiters::{Waiter, Wishes};
@@ -18,8 +19,8 @@ pub(super) struct Pipelined {
 }
 
 impl Pipelined {
-    pub(super) fn new(group: Group) -> Self {
-        Pipelined { stage: Stage::new(Succession::Syncer, 1..=1, group) }
+    pub(super) fn new(heuristics: Heuristics, group: Group) -> Self {
+        Pipelined { stage: Stage::new(Succession::Syncer, heuristics, 1..=1, group) }
     }
 
     fn lead(&self, rounds: &dyn Rounds) {
@@ -45,7 +46,7 @@ impl SyncProtocol for Pipelined {
         }
         self.stage.grouping.one_more(rounds);
         let watch = Stopwatch::start();
-        waiter.wait(self.stage.gather.yields());
+        waiter.wait(self.stage.pace.yields());
         rounds.tally().waited(watch.nanoseconds(), false);
     }
 

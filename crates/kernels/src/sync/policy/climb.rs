@@ -1,35 +1,26 @@
-//! How many writes may be under way at once: found by trying, and measured by what committers feel.
+//! How many writes may be under way at once: found by trying, and judged by how long committers wait.
 //!
-//! The measure is the mean time from a byte's reservation to its durability, by Little's law: the bytes on their way,
-//! integrated over time,
-//! by the bytes that arrived. It counts callers that wait and callers that do not alike, and needs one look at the clock for each
-//! write. A depth is measured for a window of writes, then a neighbour is tried for one; a greater one is kept if committers
-//! wait less, twice
-//! in a row, a smaller one if they do not wait longer. A trial in vain is repeated ever more rarely. More is tried only where
-//! writes
-//! ended with whole blocks behind them that could have been under way beside them.
+//! Pure. The measure is the mean time from a byte's reservation to its durability, by Little's law: the bytes on their way, integrated over
+//! time, by the bytes that arrived. It counts callers that block and callers that do not alike, and needs one look at the clock for each
+//! write.
 //!
-//! Written by whoever performed a write and finds the latch free; a guess to all others, hence relaxed.
+//! A depth is measured for a window of writes, then a neighbour is tried for a shorter one. A greater depth is kept if committers wait less,
+//! twice in a row; a smaller one if they do not wait longer. After a trial in vain, trials become rarer. A greater depth is tried only where
+//! writes ended while whole blocks waited that could have been under way beside them.
 
-use super::rounds::{Planned, Rounds};
-use crate::lsn::BLOCK_BYTES;
-use crate::sync_shim::{AtomicU32, AtomicU64, CHECKED, Ordering};
-use std::ops::RangeInclusive;
-use std::sync::{Mutex, MutexGuard, TryLockError};
-
-/// Writes of a window, ...
+/// Writes of a window.
 const WINDOW: u64 = 64;
-/// ... and of one in which something is tried.
+/// Writes of a window in which another depth is tried.
 const TRIAL: u64 = 24;
 /// Windows before the first trial.
 const RESTS: u32 = 8;
 /// Writes after a change that are not counted.
 const SETTLING: u64 = 8;
-/// By this factor must a greater depth be better, ...
+/// By this factor must a greater depth be better.
 const BETTER: f64 = 0.95;
-/// ... and so much may a smaller one be worse: it costs less.
+/// By this factor may a smaller depth be worse: it costs less.
 const NO_WORSE: f64 = 1.02;
-/// So many trials in a row must say so.
+/// Trials in a row that must say so.
 const WINS: u32 = 2;
 /// Where committers wait no longer than so many nanoseconds, a thread more costs them more than a write more gains.
 const SHORT: f64 = 1e6;
@@ -37,31 +28,23 @@ const SHORT: f64 = 1e6;
 const RESTS_MAX: u32 = 256;
 
 /// See the head of this file.
-#[derive(Debug)]
-pub(super) struct Depth {
-    most: u32,
-    // Between them; stored by whoever holds `climb`.
-    now: AtomicU32,
-    /// Writes of this window that left whole blocks behind.
-    held_up: AtomicU64,
-    climb: Mutex<Climb>,
-}
-
-#[derive(Debug)]
-struct Climb {
+#[derive(Debug, Clone)]
+pub(super) struct Climb {
     least: u32,
     most: u32,
     /// Writes to go before the window begins, then before it ends.
     settling: u64,
     left: u64,
-    /// Sums at the window's begin.
+    /// Writes of this window that left whole blocks behind.
+    held_up: u64,
+    /// Sums at the begin of the window.
     begin: Passed,
     /// The depth kept, and its last measure.
     kept: u32,
     measure: f64,
     /// Whether the other depth is being tried.
     trying: bool,
-    /// Windows to the next trial, and how many that will be after one in vain.
+    /// Windows to the next trial, and to the one after it if the next is in vain.
     rest: u32,
     next_rest: u32,
     /// Whether the next trial, if both ways are open, goes up.
@@ -72,75 +55,20 @@ struct Climb {
 
 /// Sums of what passed through the log: bytes that became durable, and byte nanoseconds that they were on their way.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Passed {
-    bytes: u64,
-    byte_ns: u64,
-}
-
-impl Depth {
-    /// From so many to so many, at least 1.
-    pub(super) fn new(range: RangeInclusive<u32>) -> Self {
-        let (least, most) = range.into_inner();
-        Depth {
-            most,
-            now: AtomicU32::new(least),
-            held_up: AtomicU64::new(0),
-            climb: Mutex::new(Climb::new(least, most)),
-        }
-    }
-
-    /// As many writes may be under way now.
-    pub(super) fn now(&self) -> u32 {
-        if CHECKED { self.most } else { self.now.load(Ordering::Relaxed) }
-    }
-
-    /// After each write.
-    pub(super) fn consider(&self, rounds: &dyn Rounds, write: &Planned) {
-        if CHECKED || self.most == 1 || !write.durable {
-            return;
-        }
-        if !write.parallel && rounds.reserved().since(write.to) >= BLOCK_BYTES {
-            self.held_up.fetch_add(1, Ordering::Relaxed);
-        }
-        let mut climb = match self.climb.try_lock() {
-            Ok(climb) => climb,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // Somebody else counts this one.
-            Err(TryLockError::WouldBlock) => return,
-        };
-        self.count(&mut climb, || {
-            let tally = rounds.tally();
-            Passed { bytes: tally.durable_bytes.get(), byte_ns: tally.byte_ns.get() }
-        });
-    }
-
-    fn count(&self, climb: &mut MutexGuard<'_, Climb>, passed: impl Fn() -> Passed) {
-        if climb.settling > 0 {
-            climb.settling -= 1;
-            if climb.settling == 0 {
-                climb.begin = passed();
-                self.held_up.store(0, Ordering::Relaxed);
-            }
-            return;
-        }
-        climb.left -= 1;
-        if climb.left > 0 {
-            return;
-        }
-        let now = passed();
-        let wanted = self.held_up.swap(0, Ordering::Relaxed) >= WINDOW / 4;
-        climb.begin = climb.end_window(now, wanted);
-        self.now.store(climb.depth(), Ordering::Relaxed);
-    }
+pub(crate) struct Passed {
+    pub(crate) bytes: u64,
+    pub(crate) byte_ns: u64,
 }
 
 impl Climb {
-    fn new(least: u32, most: u32) -> Self {
+    /// Depths from `least` to `most`, both at least 1.
+    pub(super) fn new(least: u32, most: u32) -> Self {
         Climb {
             least,
             most,
             settling: SETTLING,
             left: WINDOW,
+            held_up: 0,
             begin: Passed::default(),
             kept: least,
             measure: f64::INFINITY,
@@ -153,11 +81,32 @@ impl Climb {
     }
 
     /// The depth in use.
-    fn depth(&self) -> u32 {
+    pub(super) fn depth(&self) -> u32 {
         match (self.trying, self.up) {
             (false, _) => self.kept,
             (true, true) => self.kept + 1,
             (true, false) => self.kept - 1,
+        }
+    }
+
+    /// A write has ended; the sums after it, and whether it left whole blocks behind that could have been under way beside it.
+    pub(super) fn observe(&mut self, passed: Passed, held_up: bool) {
+        if self.least == self.most {
+            return;
+        }
+        if self.settling > 0 {
+            self.settling -= 1;
+            if self.settling == 0 {
+                self.begin = passed;
+                self.held_up = 0;
+            }
+            return;
+        }
+        self.held_up += u64::from(held_up);
+        self.left -= 1;
+        if self.left == 0 {
+            let wanted = std::mem::take(&mut self.held_up) >= WINDOW / 4;
+            self.begin = self.end_window(passed, wanted);
         }
     }
 
@@ -204,7 +153,7 @@ impl Climb {
 mod tests {
     use super::*;
 
-    /// Climbs for so many windows over a device that has this measure at each depth.
+    /// Climbs for so many windows over a device that has this measure at each depth; the depth kept, and the number of trials.
     fn climb(measure: impl Fn(u32) -> f64, wanted: bool, windows: u32) -> (u32, u32) {
         let mut climb = Climb::new(1, 16);
         let mut now = Passed::default();
@@ -239,12 +188,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_tried_where_nobody_waits_long() {
+    fn nothing_is_tried_where_committers_wait_briefly() {
         assert_eq!(climb(|depth| 5e5 / f64::from(depth), true, 200), (1, 0));
     }
 
     #[test]
-    fn what_does_not_pay_any_more_is_given_up() {
+    fn a_depth_that_does_not_pay_any_more_is_given_up() {
         let mut climb = Climb::new(1, 16);
         climb.kept = 6;
         let mut now = Passed::default();

@@ -1,0 +1,97 @@
+//! The heuristics of protocol `adaptive`, each of which can be switched off to measure what it is worth.
+//!
+//! Pure. `sync/policy` says what each one does.
+
+use crate::words;
+
+/// One heuristic of protocol `adaptive`; `pipelined` uses some of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Heuristic {
+    /// A leader delays its write until the blocking committers of the last round are there again.
+    Delay,
+    /// A leader that serves callbacks and futures delays its write until as many bytes are there as last time.
+    ServingDelay,
+    /// After a delay in vain the leader tries no other for a growing number of rounds.
+    Backoff,
+    /// With more committers than processors, a waiter yields before it parks.
+    Yield,
+    /// With very many committers the syncer leads every round, without a delay.
+    ManyCommitters,
+    /// The syncer leads for a while where a waiter that was told to lead ran late.
+    SlowHandOver,
+    /// A serving leader goes on for some rounds after the last request.
+    Linger,
+    /// Several writes may be under way, as many as serve committers best.
+    Depth,
+}
+
+words!(
+    Heuristic,
+    "delay, serving-delay, backoff, yield, many-committers, slow-hand-over, linger, depth",
+    Delay = "delay",
+    ServingDelay = "serving-delay",
+    Backoff = "backoff",
+    Yield = "yield",
+    ManyCommitters = "many-committers",
+    SlowHandOver = "slow-hand-over",
+    Linger = "linger",
+    Depth = "depth"
+);
+
+impl Heuristic {
+    /// Every heuristic.
+    pub const ALL: [Heuristic; 8] = [
+        Heuristic::Delay,
+        Heuristic::ServingDelay,
+        Heuristic::Backoff,
+        Heuristic::Yield,
+        Heuristic::ManyCommitters,
+        Heuristic::SlowHandOver,
+        Heuristic::Linger,
+        Heuristic::Depth,
+    ];
+}
+
+/// The heuristics in use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Heuristics {
+    bits: u8,
+}
+
+impl Heuristics {
+    /// All of them: the default.
+    pub const ALL: Heuristics = Heuristics { bits: u8::MAX };
+
+    /// These heuristics without one.
+    #[must_use]
+    pub const fn without(self, heuristic: Heuristic) -> Self {
+        Heuristics { bits: self.bits & !(1 << heuristic as u8) }
+    }
+
+    /// Whether a heuristic is in use.
+    pub const fn has(self, heuristic: Heuristic) -> bool {
+        self.bits & (1 << heuristic as u8) != 0
+    }
+}
+
+impl std::fmt::Debug for Heuristics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(Heuristic::ALL.into_iter().filter(|one| self.has(*one))).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_can_be_switched_off_alone() {
+        for off in Heuristic::ALL {
+            let rest = Heuristics::ALL.without(off);
+            for other in Heuristic::ALL {
+                assert_eq!(rest.has(other), other != off, "{other} without {off}");
+            }
+            assert_eq!(off.to_string().parse(), Ok(off));
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The mechanism of `policy`: tells it what leaders saw, with the time, and carries out what it decides.
+//!
+//! Run by leaders, and by threads that have performed a write. Waiters and arriving committers read the decision's few numbers.
+//!
+//! 1. The policy's latch is a leaf, and is only tried. A thread that finds it held leaves its event out: the policy's figures are guesses,
+//!    and a leader must not wait for a thread that lost its processor.
+//! 2. The published numbers are relaxed for the same reason.
+//! 3. Under the checkers there is no time: no delay, no yield, the greatest depth, and events only where a model asks for very many
+//!    committers.
+
+use super::heuristics::Heuristics;
+use super::policy::{Decision, Delay, Event, Passed, Policy};
+use super::rounds::{Planned, Rounds};
+use super::waiters::{Baton, Wishes};
+use crate::lsn::BLOCK_BYTES;
+use crate::sync_shim::{AtomicU32, AtomicU64, CHECKED, Instant, Ordering, yield_now};
+use std::ops::RangeInclusive;
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::time::Duration;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(super) struct Pace {
+    policy: Mutex<Policy>,
+    syncer_leads: AtomicU32,
+    yields: AtomicU32,
+    depth: AtomicU32,
+    /// Whether more than one write may ever be under way.
+    climbs: bool,
+    lingers: u32,
+    /// Whether the policy is asked at all.
+    observes: bool,
+    /// When the baton was last handed to a waiter. Written by the holder of the baton.
+    handed_ns: AtomicU64,
+    epoch: Instant,
+}
+
+/// A round under way: when its write began.
+#[derive(Debug)]
+pub(super) struct Round {
+    start: Option<Instant>,
+}
+
+impl Pace {
+    pub(super) fn new(heuristics: Heuristics, depth: RangeInclusive<u32>) -> Self {
+        // Counting them reads files, and checkers make very many logs.
+        let cores =
+            if CHECKED { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) as u64 };
+        let most = *depth.end();
+        let policy = Policy::new(heuristics, cores, depth);
+        let first = policy.decide();
+        Pace {
+            syncer_leads: AtomicU32::new(u32::from(first.syncer_leads)),
+            yields: AtomicU32::new(first.yields),
+            depth: AtomicU32::new(if CHECKED { most } else { first.depth }),
+            climbs: most > 1,
+            lingers: if CHECKED { 1 } else { first.lingers },
+            observes: !CHECKED,
+            policy: Mutex::new(policy),
+            handed_ns: AtomicU64::new(0),
+            epoch: Instant::now(),
+        }
+    }
+
+    /// The syncer leads from so many active committers on, under the checkers too.
+    #[cfg(test)]
+    pub(super) fn with_many(self, many: u64) -> Self {
+        let policy = Policy::new(Heuristics::ALL, 1, 1..=1).with_many(many);
+        Pace { policy: Mutex::new(policy), observes: true, ..self }
+    }
+
+    fn policy(&self) -> Option<MutexGuard<'_, Policy>> {
+        match self.policy.try_lock() {
+            Ok(policy) => Some(policy),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    fn tell(&self, event: Event) {
+        if let Some(mut policy) = self.policy() {
+            let Decision { syncer_leads, yields, depth, .. } = policy.observe(event);
+            self.syncer_leads.store(u32::from(syncer_leads), Ordering::Relaxed);
+            if !CHECKED {
+                self.yields.store(yields, Ordering::Relaxed);
+                self.depth.store(depth, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn decision(&self) -> Option<Decision> {
+        self.policy().map(|policy| policy.decide())
+    }
+
+    fn now_ns(&self) -> u64 {
+        if CHECKED { 0 } else { nanoseconds(self.epoch.elapsed()) }
+    }
+
+    // ---- decisions
+
+    /// How often a waiter yields before it parks.
+    pub(super) fn yields(&self) -> u32 {
+        if CHECKED { 0 } else { self.yields.load(Ordering::Relaxed) }
+    }
+
+    /// Whether the syncer leads, not a waiter.
+    pub(super) fn syncer_leads(&self) -> bool {
+        self.observes && self.syncer_leads.load(Ordering::Relaxed) != 0
+    }
+
+    /// Most writes under way.
+    pub(super) fn depth(&self) -> u32 {
+        self.depth.load(Ordering::Relaxed)
+    }
+
+    /// Rounds after the last request in which a serving leader goes on; they stay the same.
+    pub(super) fn lingers(&self) -> u32 {
+        self.lingers
+    }
+
+    /// Begins a round of a leader that counts as `leaders` committers: 1, or 0 for the syncer. Delays it until enough committers are there, if
+    /// `may_delay`. Returns the wishes that came meanwhile.
+    pub(super) fn begin(&self, baton: &Baton, leaders: u64, may_delay: bool) -> (Round, Wishes) {
+        let mut wishes = Wishes::NONE;
+        if CHECKED {
+            return (Round { start: None }, wishes);
+        }
+        let arrived = || baton.pending() + leaders;
+        if may_delay && let Some(delay) = self.decision().map(|decision| decision.delay) {
+            let enough = || {
+                if baton.has_arrivals() {
+                    wishes = wishes.and(baton.take());
+                }
+                arrived() >= delay.enough
+            };
+            self.delay(delay, arrived() >= delay.enough, enough);
+        }
+        (Round { start: Some(Instant::now()) }, wishes)
+    }
+
+    /// Begins a round of a leader that serves callers that do not block; `bytes` is how much of the log waits to be written.
+    pub(super) fn begin_serving(&self, bytes: impl Fn() -> u64) -> Round {
+        if CHECKED {
+            return Round { start: None };
+        }
+        if let Some(delay) = self.decision().map(|decision| decision.serving_delay) {
+            self.delay(delay, bytes() >= delay.enough, || bytes() >= delay.enough);
+        }
+        Round { start: Some(Instant::now()) }
+    }
+
+    /// Yields until there is enough, or the delay's time is over.
+    fn delay(&self, delay: Delay, is_enough: bool, mut enough: impl FnMut() -> bool) {
+        if is_enough {
+            return;
+        }
+        let Some(ns_max) = delay.ns_max else { return self.tell(Event::Skipped) };
+        let (start, longest) = (Instant::now(), Duration::from_nanos(ns_max));
+        let in_vain = loop {
+            yield_now();
+            if enough() {
+                break false;
+            }
+            if start.elapsed() >= longest {
+                break true;
+            }
+        };
+        self.tell(Event::Delayed { in_vain });
+    }
+
+    // ---- events
+
+    /// The round is over: it released so many committers, and left so many waiting.
+    pub(super) fn end(&self, round: Round, released: u64, left: u64) {
+        if self.observes {
+            let took_ns = round.start.map_or(0, |start| nanoseconds(start.elapsed()));
+            self.tell(Event::Round { now_ns: self.now_ns(), took_ns, released, left });
+        }
+    }
+
+    /// The baton is being passed on before the round is over; so many committers were seen active.
+    pub(super) fn passes_on(&self, active: u64) {
+        if self.observes {
+            self.tell(Event::PassedOn { active });
+        }
+    }
+
+    /// A write for callers that do not block has ended, and they have filled so many bytes since it began.
+    pub(super) fn served(&self, bytes: u64) {
+        if !CHECKED {
+            self.tell(Event::Served { bytes });
+        }
+    }
+
+    /// The baton is about to be handed to a waiter.
+    pub(super) fn hands_over(&self) {
+        if !CHECKED {
+            self.handed_ns.store(self.now_ns(), Ordering::Relaxed);
+        }
+    }
+
+    /// The waiter runs.
+    pub(super) fn takes_over(&self) {
+        if !CHECKED {
+            let took_ns = self.now_ns().saturating_sub(self.handed_ns.load(Ordering::Relaxed));
+            self.tell(Event::HandedOver { took_ns });
+        }
+    }
+
+    /// A write has ended.
+    pub(super) fn wrote(&self, rounds: &dyn Rounds, write: &Planned) {
+        if CHECKED || !self.climbs || !write.durable {
+            return;
+        }
+        let held_up = !write.parallel && rounds.reserved().since(write.to) >= BLOCK_BYTES;
+        let tally = rounds.tally();
+        let passed = Passed { bytes: tally.durable_bytes.get(), byte_ns: tally.byte_ns.get() };
+        self.tell(Event::Write { passed, held_up });
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,241 @@
+//! What protocol `adaptive` does next: who leads, how long a leader delays its write, how often a waiter yields, how many writes are under way.
+//!
+//! Pure: no clock, no thread, no atomic. The mechanism (`pace`) tells the policy what leaders saw ([`Event`]), and acts on its [`Decision`].
+//! Everything here is a guess about the load. A wrong guess, or an event that is missing, costs time and never durability.
+//!
+//! Each rule is a [`Heuristic`], so that an ablation can switch it off:
+//!
+//! 1. `Delay`: committers that take turns with a device split into two convoys. While the write of one is under way the records of the other
+//!    arrive, and each sync carries half of what it could. A leader that delays its write until all committers of the last round are
+//!    there carries all of them. It delays by at most half of what the last round took, and by at most 0.5 ms.
+//! 2. `ServingDelay`: callers that do not block split in the same way. A leader that serves them waits for as many bytes as they had under way
+//!    at the end of the last round, by at most a quarter of that round. It does not if they fill more than [`SERVED_BYTES_MAX`]
+//!    meanwhile: the device is busy in any case.
+//! 3. `Backoff`: after a delay in vain the leader skips one, then two, then four, at most [`BACKOFF_MAX`] delays.
+//! 4. `Yield`: with more committers than processors a waiter yields before it parks. A yield lets another committer run; a futex sleep and its
+//!    wake-up cost both sides more. With fewer committers there is no other thread to run, and beside a long round a sleep costs little.
+//! 5. `ManyCommitters`: very many committers keep the processors busy by waking, and a committer that is told to lead waits for a
+//!    processor while the device is idle. The syncer sleeps in the device and gets a processor at once, so it leads. It does not delay:
+//!    all committers would have to run first, while the device is idle. Two convoys in turn keep both busy.
+//! 6. `SlowHandOver`: where transactions take time themselves, a waiter that is told to lead may wait for a processor that another
+//!    transaction has. Where hand-overs took long on average, the syncer leads the next [`SYNCER_LED_ROUNDS`] rounds.
+//! 7. `Linger`: a serving leader goes on for [`LINGERING_ROUNDS`] rounds after the last request. It runs already; a waiter would have to be
+//!    woken.
+//! 8. `Depth`: the number of writes under way is found by trying (`climb`).
+
+mod climb;
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;
+
+use super::heuristics::{Heuristic, Heuristics};
+use climb::Climb;
+pub(super) use climb::Passed;
+use std::ops::RangeInclusive;
+
+/// Hand-overs and rounds are averaged over about so many.
+const AVERAGED: u64 = 16;
+/// Hand-overs that take more than this part of the time from round to round are slow.
+const SLOW_SHARE: u64 = 6;
+/// Rounds that the syncer leads after slow hand-overs.
+const SYNCER_LED_ROUNDS: u64 = 4096;
+/// Longest delay.
+const DELAY_NS_MAX: u64 = 500_000;
+/// The part of the last round that a delay may take: for blocking committers, and for callers that do not block.
+const DELAY_SHARE: u64 = 2;
+const SERVING_DELAY_SHARE: u64 = 4;
+/// Callers that do not block and fill more than this in a round keep the device busy without a delay.
+const SERVED_BYTES_MAX: u64 = 128 << 10;
+/// How often a waiter yields, at most, before it parks.
+const YIELDS: u32 = 300;
+/// No waiter yields if a round takes longer.
+const YIELDED_ROUND_NS_MAX: u64 = 1_000_000;
+/// Very many committers: so many for each processor.
+const MANY_FOR_EACH_CORE: u64 = 20;
+/// The largest number of committers seen lately decays by this part in each round: committers split into convoys now and then.
+const DECAY: u64 = 16;
+/// Delays that are skipped after many in vain.
+const BACKOFF_MAX: u64 = 256;
+/// Rounds after the last request in which a serving leader still serves blocking committers.
+const LINGERING_ROUNDS: u32 = 8;
+
+/// What a leader saw.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Event {
+    /// A round is over at `now_ns`. Its write and sync took `took_ns`; it released so many committers, and left so many waiting.
+    Round { now_ns: u64, took_ns: u64, released: u64, left: u64 },
+    /// The leader passed the baton on before its write, when it saw so many active committers.
+    PassedOn { active: u64 },
+    /// A delay ended because enough had come, or because its time was over.
+    Delayed { in_vain: bool },
+    /// A delay was skipped because of the backoff.
+    Skipped,
+    /// A waiter runs so long after it was told to lead.
+    HandedOver { took_ns: u64 },
+    /// A write for callers that do not block has ended; they filled so many bytes since it began, those written included.
+    Served { bytes: u64 },
+    /// A durable write has ended. `held_up`: whole blocks waited that could have been under way beside it.
+    Write { passed: Passed, held_up: bool },
+}
+
+/// How long a leader may delay its write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Delay {
+    /// No delay once there are so many committers, or so many bytes.
+    pub(super) enough: u64,
+    /// The longest, in nanoseconds; none while backing off.
+    pub(super) ns_max: Option<u64>,
+}
+
+/// What to do until the next event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Decision {
+    /// The syncer leads, not a waiter.
+    pub(super) syncer_leads: bool,
+    /// How often a waiter yields before it parks.
+    pub(super) yields: u32,
+    /// Most writes under way.
+    pub(super) depth: u32,
+    /// Rounds after the last request in which a serving leader goes on.
+    pub(super) lingers: u32,
+    /// Of a leader of blocking committers; `enough` counts committers.
+    pub(super) delay: Delay,
+    /// Of a leader that serves callers that do not block; `enough` counts bytes.
+    pub(super) serving_delay: Delay,
+}
+
+/// See the head of this file.
+#[derive(Debug, Clone)]
+pub(super) struct Policy {
+    uses: Heuristics,
+    /// From so many active committers on, waiters yield.
+    oversubscribed: u64,
+    /// From so many on, the syncer leads.
+    many: u64,
+    /// Committers seen active in the last round: those released and those left waiting.
+    committers: u64,
+    /// The most committers seen active in the last rounds.
+    committers_most: u64,
+    /// Bytes to wait for before a serving write.
+    served_bytes: u64,
+    /// Nanoseconds of the last round's write and sync.
+    round_ns: u64,
+    /// Delays to skip now, and after the next delay in vain.
+    skips: u64,
+    next_skips: u64,
+    /// Average nanoseconds until a waiter that was told to lead runs.
+    hand_over_ns: u64,
+    /// When the last round was over, and the average from one to the next.
+    ended_ns: u64,
+    cycle_ns: u64,
+    /// Rounds that the syncer still leads because hand-overs were slow.
+    syncer_led: u64,
+    climb: Climb,
+}
+
+/// Takes one more value into an average.
+fn average(of: &mut u64, value: u64) -> u64 {
+    *of = *of - *of / AVERAGED + value / AVERAGED;
+    *of
+}
+
+impl Policy {
+    /// A policy for so many processors and for so many writes under way.
+    pub(super) fn new(uses: Heuristics, cores: u64, depth: RangeInclusive<u32>) -> Self {
+        let (least, most) = depth.into_inner();
+        Policy {
+            uses,
+            oversubscribed: cores + 1,
+            many: MANY_FOR_EACH_CORE * cores,
+            committers: 0,
+            committers_most: 0,
+            served_bytes: 0,
+            round_ns: 0,
+            skips: 0,
+            next_skips: 1,
+            hand_over_ns: 0,
+            ended_ns: 0,
+            cycle_ns: 0,
+            syncer_led: 0,
+            climb: Climb::new(least, if uses.has(Heuristic::Depth) { most } else { least }),
+        }
+    }
+
+    /// A policy in which so many active committers are very many.
+    #[cfg(test)]
+    pub(super) fn with_many(self, many: u64) -> Self {
+        Policy { many, ..self }
+    }
+
+    /// Takes an event in; what to do from now on.
+    pub(super) fn observe(&mut self, event: Event) -> Decision {
+        match event {
+            Event::Round { now_ns, took_ns, released, left } => {
+                self.remember(released + left);
+                self.round_ns = took_ns;
+                self.committers = released + left;
+                average(&mut self.cycle_ns, now_ns.saturating_sub(self.ended_ns));
+                self.ended_ns = now_ns;
+                let goes_on = self.committers_most >= self.oversubscribed;
+                self.syncer_led = if goes_on { self.syncer_led.saturating_sub(1) } else { 0 };
+            }
+            Event::PassedOn { active } => {
+                self.remember(active);
+                self.committers = active;
+            }
+            Event::Delayed { in_vain: false } => self.next_skips = 1,
+            Event::Delayed { in_vain: true } if self.uses.has(Heuristic::Backoff) => {
+                self.skips = self.next_skips;
+                self.next_skips = (self.next_skips * 2).min(BACKOFF_MAX);
+            }
+            Event::Delayed { in_vain: true } => {}
+            Event::Skipped => self.skips = self.skips.saturating_sub(1),
+            Event::HandedOver { took_ns } => {
+                let took = average(&mut self.hand_over_ns, took_ns);
+                let is_slow = self.committers >= self.oversubscribed && took > self.cycle_ns / SLOW_SHARE;
+                if is_slow && self.uses.has(Heuristic::SlowHandOver) {
+                    self.syncer_led = SYNCER_LED_ROUNDS;
+                    self.hand_over_ns = 0;
+                }
+            }
+            Event::Served { bytes } => {
+                // An eighth less: otherwise one caller that was left out each time would be waited for.
+                self.served_bytes = if bytes > SERVED_BYTES_MAX { 0 } else { bytes - bytes / 8 };
+            }
+            Event::Write { passed, held_up } => self.climb.observe(passed, held_up),
+        }
+        self.decide()
+    }
+
+    fn remember(&mut self, active: u64) {
+        let most = self.committers_most;
+        self.committers_most = active.max(most - most.div_ceil(DECAY));
+    }
+
+    /// What to do now.
+    pub(super) fn decide(&self) -> Decision {
+        let uses = |heuristic| self.uses.has(heuristic);
+        let are_many = uses(Heuristic::ManyCommitters) && self.committers_most >= self.many;
+        let yields = uses(Heuristic::Yield)
+            && self.committers >= self.oversubscribed
+            && self.round_ns <= YIELDED_ROUND_NS_MAX;
+        let delays = uses(Heuristic::Delay) && !are_many;
+        Decision {
+            syncer_leads: are_many || self.syncer_led > 0,
+            yields: if yields { YIELDS } else { 0 },
+            depth: self.climb.depth(),
+            lingers: if uses(Heuristic::Linger) { LINGERING_ROUNDS } else { 1 },
+            delay: self.delay(if delays { self.committers } else { 0 }, DELAY_SHARE),
+            serving_delay: self.delay(
+                if uses(Heuristic::ServingDelay) { self.served_bytes } else { 0 },
+                SERVING_DELAY_SHARE,
+            ),
+        }
+    }
+
+    fn delay(&self, enough: u64, share: u64) -> Delay {
+        let ns_max = (self.round_ns / share).min(DELAY_NS_MAX);
+        Delay { enough, ns_max: (self.skips == 0).then_some(ns_max) }
+    }
+}
