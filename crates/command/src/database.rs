@@ -9,7 +9,7 @@ use crate::flags::word;
 use crate::log_flags::{LogFlags, kind_found};
 use crate::progress::Progress;
 use clap::Args;
-use katydid::{Database, DependenceRule, EngineKind, Options, Table};
+use katydid::{CommitDependencies, Database, EngineKind, Options, Table};
 use katydid_wal::LogKind;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -44,8 +44,8 @@ pub struct MemoryFlags {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub streams: Option<u16>,
     /// Memory engine: what a commit waits for besides its own record: tracked or all
-    #[arg(long, value_name = "RULE", default_value = "tracked", value_parser = word::<DependenceRule>)]
-    pub dependences: DependenceRule,
+    #[arg(long, value_name = "RULE", default_value = "tracked", value_parser = word::<CommitDependencies>)]
+    pub dependences: CommitDependencies,
     /// Memory engine: bytes of records kept at most
     #[arg(long, value_name = "BYTES", default_value = "4GiB", value_parser = bytes::parse)]
     pub memory: u64,
@@ -69,7 +69,7 @@ impl MemoryFlags {
     pub fn apply(&self, options: Options) -> Options {
         Options {
             streams: self.streams.unwrap_or(options.streams),
-            dependences: self.dependences,
+            commit_dependencies: self.dependences,
             memory_bytes: self.memory,
             ..options
         }

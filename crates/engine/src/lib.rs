@@ -61,7 +61,7 @@ pub use katydid_wal::{
 pub use limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use log_entry::{LogEntry, LogField};
 pub use options::{
-    Access, DependenceRule, LockRelease, Options, Phase, Read, RecoveryProgress, TransactionOptions,
+    Access, CommitDependencies, LockRelease, Options, Phase, Read, RecoveryProgress, TransactionOptions,
 };
 pub use range::Range;
 pub use report::{Fault, VerifyProgress, VerifyReport};

@@ -63,7 +63,7 @@ impl std::str::FromStr for EngineKind {
 /// What a commit of the memory engine waits for besides its own record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
-pub enum DependenceRule {
+pub enum CommitDependencies {
     /// The records of the transactions whose versions it has read, and of those they depend on (the "pre-committed" status of
     /// versions in Cicada with P-WAL, section III-B).
     #[default]
@@ -72,22 +72,22 @@ pub enum DependenceRule {
     All,
 }
 
-impl fmt::Display for DependenceRule {
+impl fmt::Display for CommitDependencies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            DependenceRule::Tracked => "tracked",
-            DependenceRule::All => "all",
+            CommitDependencies::Tracked => "tracked",
+            CommitDependencies::All => "all",
         })
     }
 }
 
-impl std::str::FromStr for DependenceRule {
+impl std::str::FromStr for CommitDependencies {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
         match text {
-            "tracked" => Ok(DependenceRule::Tracked),
-            "all" => Ok(DependenceRule::All),
+            "tracked" => Ok(CommitDependencies::Tracked),
+            "all" => Ok(CommitDependencies::All),
             _ => Err(Error::Option {
                 option: "dependences",
                 reason: format!("must be tracked or all, not {text:?}"),
@@ -188,7 +188,7 @@ pub struct Options {
     /// least 4 MiB each) of `log`.
     pub streams: u16,
     /// Memory engine: what a commit waits for besides its own record. Default: tracked.
-    pub dependences: DependenceRule,
+    pub commit_dependencies: CommitDependencies,
     /// Paged engine: bytes in a page; fixed when the database is created. A power of two from 4,096 to 32,768; default 8,192. With
     /// 4,096, keys have at most 512 bytes.
     pub page_bytes: usize,
@@ -243,7 +243,7 @@ impl Default for Options {
             engine: EngineKind::Paged,
             memory_bytes: 4 << 30,
             streams: 0,
-            dependences: DependenceRule::Tracked,
+            commit_dependencies: CommitDependencies::Tracked,
             page_bytes: 8192,
             cache_bytes: 256 << 20,
             lock_release: LockRelease::Early,
@@ -336,7 +336,7 @@ impl fmt::Debug for Options {
             .field("engine", &self.engine)
             .field("memory_bytes", &self.memory_bytes)
             .field("streams", &self.streams)
-            .field("dependences", &self.dependences)
+            .field("commit_dependencies", &self.commit_dependencies)
             .field("page_bytes", &self.page_bytes)
             .field("cache_bytes", &self.cache_bytes)
             .field("lock_release", &self.lock_release)

@@ -12,7 +12,7 @@
 //! | [`nvram`] | who persists a log in NVRAM, and who has which of its memory |
 //! | [`page_meta`] | which pages are dirty, for threads without their latch |
 //! | [`rig`], [`sizes`] | an inserter without a log around it, for measuring |
-//! | [`dependences`] | the places in several logs that a transaction depends on |
+//! | [`dependencies`] | the places in several logs that a transaction depends on |
 //! | [`txn`] | timestamps, slots and statuses of transactions of the memory engine |
 //! | [`sync_shim`] | the only place that names atomics, fences, parking and yielding |
 //! | [`checking`] | one test body under loom, the explorer or real threads |
@@ -26,7 +26,7 @@
 pub mod checking;
 pub mod checksum;
 pub mod counter;
-pub mod dependences;
+pub mod dependencies;
 pub mod durability;
 #[cfg(katydid_explore)]
 pub mod explore;

@@ -4,7 +4,7 @@
 
 use katydid_device::{Directory, FileDirectory, MemoryDirectory, Method};
 use katydid_wal::{
-    Append, CommitStamp, Dependences, Durability, Kind, Options, ParallelCompletions, ParallelLog, StreamId,
+    Append, CommitStamp, Dependencies, Durability, Kind, Options, ParallelCompletions, ParallelLog, StreamId,
 };
 use std::error::Error;
 use std::hint::black_box;
@@ -44,7 +44,7 @@ fn append() -> Outcome<()> {
             let log = memory(3, roomy())?;
             let other = |stream| -> Outcome<_> {
                 let mut session = log.session(StreamId::new(stream))?;
-                Ok(session.append(CommitStamp::new(1), &Dependences::default(), Kind::USER, &[&payload])?)
+                Ok(session.append(CommitStamp::new(1), &Dependencies::default(), Kind::USER, &[&payload])?)
             };
             let places = [other(1)?, other(2)?];
             let took = if kind == 0 {
@@ -55,7 +55,7 @@ fn append() -> Outcome<()> {
                 }
                 begun.elapsed()
             } else {
-                let depends: Dependences = places[..kind - 1].iter().copied().collect();
+                let depends: Dependencies = places[..kind - 1].iter().copied().collect();
                 let mut session = log.session(StreamId::new(0))?;
                 let begun = Instant::now();
                 for number in 0..COUNT {
@@ -92,7 +92,8 @@ fn tell() -> Outcome<()> {
                     let mut queue = ParallelCompletions::new(log);
                     let mut told = 0;
                     for number in 0..COUNT {
-                        let depends = if number % 4 == 0 { log.everything() } else { Dependences::default() };
+                        let depends =
+                            if number % 4 == 0 { log.everything() } else { Dependencies::default() };
                         let place = session
                             .append(CommitStamp::new(number), &depends, Kind::USER, &[&[7; 40]])
                             .map_err(|error| fail(&error))?;
@@ -116,18 +117,18 @@ fn tell() -> Outcome<()> {
     for number in 0..1000 {
         places.push(session.append(
             CommitStamp::new(number),
-            &Dependences::default(),
+            &Dependencies::default(),
             Kind::USER,
             &[&[7; 40]],
         )?);
     }
     let other = log.session(StreamId::new(1))?.append(
         CommitStamp::new(1),
-        &Dependences::default(),
+        &Dependencies::default(),
         Kind::USER,
         &[b"x"],
     )?;
-    let depends = Dependences::from_iter([other]);
+    let depends = Dependencies::from_iter([other]);
     log.sync()?;
     let mut least = Duration::MAX;
     for _ in 0..200 {
@@ -188,11 +189,11 @@ fn fill(log: &ParallelLog, bytes: u64) -> Outcome<()> {
     for index in 0..log.streams().len() {
         sessions.push(log.session(StreamId::new(index as u16))?);
     }
-    let mut before = Dependences::default();
+    let mut before = Dependencies::default();
     for number in 0..bytes / 1080 {
         let which = number as usize % sessions.len();
         let place = sessions[which].append(CommitStamp::new(number), &before, Kind::USER, &[&payload])?;
-        before = Dependences::from_iter([place]);
+        before = Dependencies::from_iter([place]);
     }
     log.sync()?;
     Ok(())

@@ -46,9 +46,10 @@ pub use log::{Log, ReserveGuard, Space};
 pub use options::Background;
 pub use options::{LogKind, NvramOptions, Options, OptionsError};
 pub use parallel::{
-    Batch, CommitRecord, Dependences, Fate, MalformedRecord, ParallelCompletion, ParallelCompletions,
+    Batch, CommitRecord, Dependencies, MalformedRecord, ParallelCompletion, ParallelCompletions,
     ParallelInspection, ParallelLog, ParallelReadError, ParallelRecord, ParallelRecords, ParallelSession,
-    Place, Replay, ReplayError, ReplayReport, Replayed, STREAMS_MAX, StreamId, inspect_parallel,
+    Replay, ReplayError, ReplayReport, Replayed, STREAMS_MAX, StreamId, StreamLsn, Survival,
+    inspect_parallel,
 };
 pub use reader::{Reader, Record, RecordRef};
 pub use recover::{Finding, RecoveryReport};

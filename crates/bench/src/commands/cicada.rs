@@ -7,7 +7,7 @@ use crate::commits::study::Study;
 use crate::commits::tuples::Tuples;
 use crate::grid::flags as lists;
 use clap::Args;
-use katydid::DependenceRule;
+use katydid::CommitDependencies;
 use katydid_command::failure::Result;
 use katydid_command::flags::delay;
 use katydid_command::flags::word;
@@ -58,8 +58,8 @@ pub struct Cicada {
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     operations: u16,
     /// What a commit waits for besides its own record: tracked or all
-    #[arg(long, value_name = "RULE", default_value = "tracked", value_parser = word::<DependenceRule>)]
-    dependences: DependenceRule,
+    #[arg(long, value_name = "RULE", default_value = "tracked", value_parser = word::<CommitDependencies>)]
+    dependences: CommitDependencies,
     /// What all random choices come from
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,

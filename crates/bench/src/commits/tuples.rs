@@ -8,7 +8,7 @@ use super::run::Run;
 use super::stage::Stage;
 use super::store::{counted, run};
 use crate::host::raw::Raw;
-use katydid::{Database, DependenceRule, EngineKind, Options};
+use katydid::{CommitDependencies, Database, EngineKind, Options};
 use katydid_command::failure::{Failure, Result};
 use katydid_workload::KatydidStore;
 use katydid_workload::drive::{Outcome, Plan, drive};
@@ -32,7 +32,7 @@ const GETS: usize = 10;
 #[derive(Debug, Clone, Copy)]
 pub struct Tuples {
     pub settings: Settings,
-    pub dependences: DependenceRule,
+    pub dependences: CommitDependencies,
     pub seed: u64,
 }
 
@@ -61,7 +61,7 @@ impl Tuples {
         Options {
             engine: EngineKind::Memory,
             streams,
-            dependences: self.dependences,
+            commit_dependencies: self.dependences,
             memory_bytes: u64::MAX,
             lock_release: case.release,
             durability: case.durability,

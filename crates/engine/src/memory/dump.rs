@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::ids::TxnId;
 use crate::log_entry::{LogEntry, LogField};
 use katydid_device::Directory;
-use katydid_wal::{Fate, Finding, OpenError, ParallelRecord, inspect_parallel};
+use katydid_wal::{Finding, OpenError, ParallelRecord, Survival, inspect_parallel};
 use std::ops::ControlFlow;
 
 /// See [`crate::dump_log_in`].
@@ -47,7 +47,7 @@ fn entry(record: &ParallelRecord) -> LogEntry {
         let places = record.depends.iter().map(|place| format!("{}:{}", place.stream, place.end));
         fields.push(("depends", LogField::Text(places.collect::<Vec<_>>().join(","))));
     }
-    if let Fate::Dropped(place) = record.fate {
+    if let Survival::Dropped(place) = record.survival {
         fields.push(("lost", LogField::Text(format!("{}:{}", place.stream, place.end))));
     }
     let (mut kind, mut writes) = ("writes", Vec::new());

@@ -20,7 +20,7 @@ use crate::durability_waiter::{DurabilityWaiter, OnDurable};
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
 use crate::opening::{Closes, Opening};
-use crate::options::{Access, DependenceRule, LockRelease, Options};
+use crate::options::{Access, CommitDependencies, LockRelease, Options};
 use crate::pause;
 use crate::sharded::{Metrics, ShardedArc};
 use crate::stat::Pin;
@@ -28,7 +28,7 @@ use crate::{CommitStamp, Durability, Lsn};
 use katydid_device::{Cause, Gate, Verb, Watch};
 use katydid_kernels::txn::{DurablePlaces, Waits};
 use katydid_wal::{
-    AppendClass, AppendError, Background, CommitRecord, Dependences, Log, ParallelLog, Place, StreamId,
+    AppendClass, AppendError, Background, CommitRecord, Dependencies, Log, ParallelLog, StreamId, StreamLsn,
 };
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ pub(crate) struct View {
 }
 
 impl DurablePlaces for View {
-    fn is_durable(&self, place: Place) -> bool {
+    fn is_durable(&self, place: StreamLsn) -> bool {
         self.log.is_durable(place)
     }
 }
@@ -90,8 +90,8 @@ impl LogView for View {
 #[derive(Debug, Clone)]
 pub(crate) struct Committed {
     /// Where its record ends; none if it wrote nothing.
-    place: Option<Place>,
-    depends: Dependences,
+    place: Option<StreamLsn>,
+    depends: Dependencies,
     pub(crate) durability: Durability,
     /// When it takes place.
     timestamp: Timestamp,
@@ -106,8 +106,8 @@ impl Committed {
     }
 
     /// What to wait for: a place, and more of them.
-    pub(crate) fn waits_for(&self) -> (Place, &Dependences) {
-        let none = Place { stream: StreamId::new(0), end: Lsn::ZERO };
+    pub(crate) fn waits_for(&self) -> (StreamLsn, &Dependencies) {
+        let none = StreamLsn { stream: StreamId::new(0), end: Lsn::ZERO };
         (self.place.or_else(|| self.depends.iter().next()).unwrap_or(none), &self.depends)
     }
 }
@@ -233,7 +233,7 @@ impl Engine {
             let timestamp = seen_to;
             return Ok((Committed { place: None, depends, durability, timestamp, seen_to }, None));
         }
-        if self.options.dependences == DependenceRule::All {
+        if self.options.commit_dependencies == CommitDependencies::All {
             validated.depends_mut().join_all(&self.log.everything());
         }
         let class = if room.is_some() { AppendClass::Critical } else { AppendClass::Normal };
@@ -251,7 +251,7 @@ impl Engine {
         Ok((Committed { place: Some(place), depends, durability, timestamp, seen_to }, validated))
     }
 
-    fn append(&self, txn: TxnId, validated: &Validated, class: AppendClass) -> Result<Place> {
+    fn append(&self, txn: TxnId, validated: &Validated, class: AppendClass) -> Result<StreamLsn> {
         pause::at(pause::Place::Append);
         let place = self.writers.with(&self.log, |session, buffer| {
             for (table, key, value) in validated.writes() {
@@ -292,7 +292,7 @@ impl Engine {
             (Ok(()), Some(place)) => {
                 validated.pre_committed(place);
             }
-            _ => validated.doubt(),
+            _ => validated.in_doubt(),
         }
     }
 

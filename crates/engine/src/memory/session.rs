@@ -7,7 +7,7 @@ use crate::Durability;
 use crate::callback::{Callback, Outcome, PendingCallback as Told};
 use crate::engine::EngineSession;
 use crate::error::{Error, Result};
-use katydid_wal::{Dependences, Lsn, ParallelCompletions, Place, StreamId};
+use katydid_wal::{Dependencies, Lsn, ParallelCompletions, StreamId, StreamLsn};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
@@ -36,10 +36,10 @@ impl MemorySession {
             }
             Err(error) => {
                 let told = Told { callback, result: Err(error) };
-                let nowhere = Place { stream: StreamId::new(0), end: Lsn::ZERO };
+                let nowhere = StreamLsn { stream: StreamId::new(0), end: Lsn::ZERO };
                 completions.push(
                     nowhere,
-                    &Dependences::default(),
+                    &Dependencies::default(),
                     Durability::Buffered,
                     (told, Timestamp::ZERO),
                 );

@@ -170,7 +170,7 @@ impl MemoryTransaction {
         {
             let log = &self.inner.engine.log;
             for place in running.depends().iter().filter(|place| !log.is_durable(*place)) {
-                log.wait(place, &katydid_wal::Dependences::default(), Durability::Durable)?;
+                log.wait(place, &katydid_wal::Dependencies::default(), Durability::Durable)?;
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::report::{VerifyProgress, VerifyReport};
 use crate::{Lsn, TableId};
 use katydid_device::{Directory, Method};
-use katydid_wal::{Durability, Fate, Finding, ParallelReadError, ReadError, inspect_parallel};
+use katydid_wal::{Durability, Finding, ParallelReadError, ReadError, Survival, inspect_parallel};
 use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::time::Duration;
@@ -184,7 +184,7 @@ fn verify_log(
             }
         };
         report.log_records += 1;
-        dropped += u64::from(record.fate != Fate::Kept);
+        dropped += u64::from(record.survival != Survival::Kept);
         for write in log_record::decode(&record.record.payload) {
             match write {
                 Ok(write) => drop(seen.insert(write.table)),

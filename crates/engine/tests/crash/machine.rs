@@ -7,8 +7,8 @@
 use crate::common::Rng;
 use katydid::testing::{Background, Beginning, begin_at};
 use katydid::{
-    Database, DependenceRule, EngineKind, Error, InserterKind, LockRelease, LogKind, Options, Persistence,
-    SyncKind,
+    CommitDependencies, Database, EngineKind, Error, InserterKind, LockRelease, LogKind, Options,
+    Persistence, SyncKind,
 };
 use katydid_device::nvram::{NvRegion, SimNvram};
 use katydid_device::{
@@ -26,7 +26,7 @@ pub struct Kind {
     pub group: bool,
     /// Of the log, and what a transaction waits for: the memory engine's.
     pub streams: u16,
-    pub dependences: DependenceRule,
+    pub commit_dependencies: CommitDependencies,
     pub lock_release: LockRelease,
     pub method: Method,
     pub inserter: InserterKind,
@@ -41,7 +41,7 @@ const RELEASES: [LockRelease; 3] = [LockRelease::Early, LockRelease::Early, Lock
 const MEMORY_SYNCS: [(SyncKind, bool); 3] =
     [(SyncKind::PerCommit, false), (SyncKind::Pipelined, true), (SyncKind::Adaptive, false)];
 const MEMORY_RELEASES: [LockRelease; 2] = [LockRelease::Early, LockRelease::AfterDurable];
-const RULES: [DependenceRule; 2] = [DependenceRule::Tracked, DependenceRule::All];
+const RULES: [CommitDependencies; 2] = [CommitDependencies::Tracked, CommitDependencies::All];
 const STREAMS_MAX: usize = 3;
 
 fn pick(number: u64, of: usize) -> usize {
@@ -49,7 +49,7 @@ fn pick(number: u64, of: usize) -> usize {
 }
 
 impl Kind {
-    /// So many seeds, one after the other, have every protocol with every lock release and every device (and every rule of dependences);
+    /// So many seeds, one after the other, have every protocol with every lock release and every device (and every rule of dependencies);
     /// and so many times that many have each of those with every inserter (and number of streams).
     pub fn without_inserters(engine: EngineKind) -> u64 {
         let all = match engine {
@@ -70,13 +70,13 @@ impl Kind {
             let releases = RELEASES.len() as u64;
             let sync = SyncKind::ALL[pick(seed / (methods * releases), SyncKind::ALL.len())];
             let lock_release = RELEASES[pick(seed / methods, RELEASES.len())];
-            let dependences = DependenceRule::default();
+            let commit_dependencies = CommitDependencies::default();
             return Kind {
                 engine,
                 sync,
                 group: false,
                 streams: 1,
-                dependences,
+                commit_dependencies,
                 lock_release,
                 method,
                 inserter,
@@ -88,7 +88,7 @@ impl Kind {
             sync,
             group,
             streams: 1 + pick(seed.wrapping_add(round), STREAMS_MAX) as u16,
-            dependences: RULES[pick(seed / 12, RULES.len())],
+            commit_dependencies: RULES[pick(seed / 12, RULES.len())],
             lock_release: MEMORY_RELEASES[pick(seed / methods, MEMORY_RELEASES.len())],
             method,
             inserter,
@@ -101,7 +101,7 @@ pub fn options(seed: u64, kind: Kind, background: Background) -> Options {
     let mut options = crate::common::small_options();
     options.engine = kind.engine;
     options.streams = kind.streams;
-    options.dependences = kind.dependences;
+    options.commit_dependencies = kind.commit_dependencies;
     if kind.group {
         (options.log.group.commits, options.log.group.microseconds) = (5, 500);
     }

@@ -201,7 +201,7 @@ fn crowd(engine: EngineKind, log: LogKind, seed: u64) {
     );
 }
 
-/// Every protocol with every lock release and device (and rule of dependences).
+/// Every protocol with every lock release and device (and rule of dependencies).
 fn kinds(engine: EngineKind, seed: u64) -> impl Iterator<Item = (u64, Kind)> {
     // By twos: of three lock releases two are the same.
     let all = (seed..seed + Kind::without_inserters(engine)).map(move |seed| (seed, Kind::of(engine, seed)));

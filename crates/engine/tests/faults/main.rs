@@ -22,7 +22,7 @@ mod stalls;
 mod steps;
 mod unsafe_commits;
 
-use katydid::{DependenceRule, EngineKind, Error, LockRelease, Method, Options, SyncKind};
+use katydid::{CommitDependencies, EngineKind, Error, LockRelease, Method, Options, SyncKind};
 use katydid_device::{SimDevice, Survival};
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ pub struct Setting {
     /// Of the log: one but for the memory engine.
     pub streams: u16,
     /// What a commit of the memory engine waits for.
-    pub dependences: DependenceRule,
+    pub commit_dependencies: CommitDependencies,
     /// Bytes of a page of the paged engine. The sizes take turns.
     pub page_bytes: usize,
 }
@@ -63,10 +63,19 @@ impl Setting {
                 for method in [Method::Direct, Method::Buffered] {
                     let number = all.len();
                     let streams = if engine == EngineKind::Paged { 1 } else { 1 + number as u16 % 3 };
-                    let dependences = [DependenceRule::Tracked, DependenceRule::All][(number / 3) % 2];
+                    let commit_dependencies =
+                        [CommitDependencies::Tracked, CommitDependencies::All][(number / 3) % 2];
                     // Shifted at each round, so that each size meets every release and method.
                     let page_bytes = 4096 << ((number + number / 4) % 4);
-                    all.push(Setting { engine, sync, release, method, streams, dependences, page_bytes });
+                    all.push(Setting {
+                        engine,
+                        sync,
+                        release,
+                        method,
+                        streams,
+                        commit_dependencies,
+                        page_bytes,
+                    });
                 }
             }
         }
@@ -78,7 +87,7 @@ impl Setting {
         let mut options = common::small_options();
         options.engine = self.engine;
         options.streams = self.streams;
-        options.dependences = self.dependences;
+        options.commit_dependencies = self.commit_dependencies;
         options.page_bytes = self.page_bytes;
         options.cache_bytes = 16 * self.page_bytes;
         if self.engine == EngineKind::Memory && self.sync == SyncKind::Pipelined {

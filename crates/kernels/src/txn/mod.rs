@@ -14,7 +14,7 @@ pub use deadline::Deadline;
 pub use slots::{Slots, Stuck};
 pub use status::{Outcome, TxnState, TxnStatus};
 
-use crate::dependences::Place;
+use crate::dependencies::StreamLsn;
 
 /// What a wait for another transaction asks of the log.
 pub trait Waits {
@@ -25,5 +25,5 @@ pub trait Waits {
 /// What a transaction's status asks of the log.
 pub trait DurablePlaces: Waits {
     /// Whether the stream is durable up to there. Once it is, it stays so.
-    fn is_durable(&self, place: Place) -> bool;
+    fn is_durable(&self, place: StreamLsn) -> bool;
 }

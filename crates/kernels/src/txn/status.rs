@@ -11,7 +11,7 @@
 use super::DurablePlaces;
 use super::clock::Timestamp;
 use super::deadline::Deadline;
-use crate::dependences::{Dependences, Place, StreamId};
+use crate::dependencies::{Dependencies, StreamId, StreamLsn};
 use crate::lsn::Lsn;
 use crate::sync_shim::{AtomicU32, Ordering, yield_now};
 use parking_lot::{Condvar, Mutex};
@@ -76,11 +76,11 @@ impl Outcome {
     }
 
     /// Adds what of it is not durable yet to what a reader of its versions depends on.
-    pub fn join_into(&self, depends: &mut Dependences, log: &(impl DurablePlaces + ?Sized)) {
+    pub fn join_into(&self, depends: &mut Dependencies, log: &(impl DurablePlaces + ?Sized)) {
         match self {
             Outcome::Durable => {}
             Outcome::Until { stream, end } => {
-                let place = Place { stream: *stream, end: *end };
+                let place = StreamLsn { stream: *stream, end: *end };
                 if !log.is_durable(place) {
                     depends.join(place);
                 }
@@ -94,7 +94,7 @@ impl Outcome {
         match self {
             Outcome::Durable => {}
             Outcome::Until { stream, end } => {
-                if log.is_durable(Place { stream: *stream, end: *end }) {
+                if log.is_durable(StreamLsn { stream: *stream, end: *end }) {
                     *self = Outcome::Durable;
                 }
             }
@@ -111,7 +111,7 @@ pub struct TxnStatus {
     state: AtomicU32,
     waiters: AtomicU32,
     /// Invariant 2.
-    place: OnceLock<(Place, Dependences)>,
+    place: OnceLock<(StreamLsn, Dependencies)>,
     /// Guards nothing but the sleep of waiters. Rank: below every latch of this engine; taken with none held.
     latch: Mutex<()>,
     decided: Condvar,
@@ -152,7 +152,7 @@ impl TxnStatus {
     }
 
     /// Decides: the record ends at `place`, and survives a crash if all of `depends` do.
-    pub fn pre_commit(&self, place: Place, depends: Dependences) {
+    pub fn pre_commit(&self, place: StreamLsn, depends: Dependencies) {
         let first = self.place.set((place, depends)).is_ok();
         debug_assert!(first, "a transaction has one record");
         self.decide(TxnState::PreCommitted);
@@ -160,7 +160,7 @@ impl TxnStatus {
 
     /// What a version of it has to know.
     pub fn outcome(self: &Arc<Self>, log: &(impl DurablePlaces + ?Sized)) -> Outcome {
-        let mut lacking = Dependences::default();
+        let mut lacking = Dependencies::default();
         self.join_into(&mut lacking, log);
         // Looked at last: joining may have found it durable.
         match self.state() {
@@ -168,13 +168,13 @@ impl TxnStatus {
             TxnState::PreCommitted if lacking.len() == 1 => lacking
                 .iter()
                 .next()
-                .map_or(Outcome::Durable, |Place { stream, end }| Outcome::Until { stream, end }),
+                .map_or(Outcome::Durable, |StreamLsn { stream, end }| Outcome::Until { stream, end }),
             _ => Outcome::By(self.clone()),
         }
     }
 
     /// Adds what of it is not durable yet to what a reader of its versions depends on.
-    pub fn join_into(&self, depends: &mut Dependences, log: &(impl DurablePlaces + ?Sized)) {
+    pub fn join_into(&self, depends: &mut Dependencies, log: &(impl DurablePlaces + ?Sized)) {
         if self.state() != TxnState::PreCommitted {
             return;
         }
@@ -221,8 +221,8 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    fn place(stream: u16, end: u64) -> Place {
-        Place { stream: StreamId::new(stream), end: Lsn::new(end) }
+    fn place(stream: u16, end: u64) -> StreamLsn {
+        StreamLsn { stream: StreamId::new(stream), end: Lsn::new(end) }
     }
 
     #[test]
@@ -231,15 +231,15 @@ mod tests {
         log.durable_below(0);
         let status = TxnStatus::new(Timestamp::of(5, 0));
         status.pre_commit(place(0, 100), [place(1, 50)].into_iter().collect());
-        let mut depends = Dependences::default();
+        let mut depends = Dependencies::default();
         status.join_into(&mut depends, &log);
         assert_eq!(depends.iter().collect::<Vec<_>>(), [place(0, 100), place(1, 50)]);
         log.durable_below(60);
-        let mut depends = Dependences::default();
+        let mut depends = Dependencies::default();
         status.join_into(&mut depends, &log);
         assert_eq!(depends.iter().collect::<Vec<_>>(), [place(0, 100)]);
         log.durable_below(100);
-        let mut depends = Dependences::default();
+        let mut depends = Dependencies::default();
         status.join_into(&mut depends, &log);
         assert!(depends.is_empty());
         assert_eq!(status.state(), TxnState::Committed);
@@ -252,7 +252,7 @@ mod tests {
         let status = Arc::new(TxnStatus::new(Timestamp::of(5, 0)));
         let mut outcome = Outcome::By(status.clone());
         let depends = |outcome: &Outcome| {
-            let mut depends = Dependences::default();
+            let mut depends = Dependencies::default();
             outcome.join_into(&mut depends, &log);
             depends.iter().collect::<Vec<_>>()
         };

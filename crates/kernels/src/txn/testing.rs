@@ -1,7 +1,7 @@
 //! A log for tests of the kernels: one number says up to where every stream is durable.
 
 use super::{DurablePlaces, Waits};
-use crate::dependences::Place;
+use crate::dependencies::StreamLsn;
 use std::sync::Mutex;
 
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl Waits for FakeLog {
 }
 
 impl DurablePlaces for FakeLog {
-    fn is_durable(&self, place: Place) -> bool {
+    fn is_durable(&self, place: StreamLsn) -> bool {
         place.end.get() <= *self.durable.lock().expect("not poisoned")
     }
 }

@@ -8,7 +8,7 @@ use super::log::ParallelLog;
 use crate::completion::{Callback, Completion};
 use crate::error::Result;
 use crate::log::Log;
-use katydid_kernels::dependences::{Dependences, Place};
+use katydid_kernels::dependencies::{Dependencies, StreamLsn};
 use katydid_kernels::durability::Durability;
 use katydid_kernels::lsn::Lsn;
 use smallvec::SmallVec;
@@ -28,7 +28,12 @@ pub struct ParallelCompletion {
 }
 
 impl ParallelCompletion {
-    pub(super) fn new(log: &ParallelLog, place: Place, depends: &Dependences, level: Durability) -> Self {
+    pub(super) fn new(
+        log: &ParallelLog,
+        place: StreamLsn,
+        depends: &Dependencies,
+        level: Durability,
+    ) -> Self {
         let mut waits = SmallVec::new();
         if level != Durability::Buffered {
             waits.extend(depends.iter().map(|place| log.stream(place.stream).wait_async(place.end, level)));
@@ -61,8 +66,8 @@ impl fmt::Debug for ParallelCompletion {
 
 #[derive(Debug)]
 struct Queued<T> {
-    place: Place,
-    depends: Dependences,
+    place: StreamLsn,
+    depends: Dependencies,
     level: Durability,
     payload: T,
 }
@@ -83,7 +88,7 @@ struct Memory {
 
 impl Memory {
     #[inline]
-    fn of(&mut self, place: Place, level: Durability) -> &mut Seen {
+    fn of(&mut self, place: StreamLsn, level: Durability) -> &mut Seen {
         let index = place.stream.index();
         match level {
             Durability::Buffered | Durability::Written => &mut self.written[index],
@@ -93,7 +98,7 @@ impl Memory {
 
     /// Whether the place is at the level; an error if it never will be.
     #[inline]
-    fn look(&mut self, log: &ParallelLog, place: Place, level: Durability) -> Option<Result<()>> {
+    fn look(&mut self, log: &ParallelLog, place: StreamLsn, level: Durability) -> Option<Result<()>> {
         let seen = self.of(place, level);
         if place.end <= seen.reached {
             return Some(Ok(()));
@@ -111,7 +116,7 @@ impl Memory {
 
     /// Asks for it, if that is still to be done; whether there is anything to wait for.
     #[inline]
-    fn request(&mut self, log: &ParallelLog, place: Place, level: Durability) -> bool {
+    fn request(&mut self, log: &ParallelLog, place: StreamLsn, level: Durability) -> bool {
         let seen = self.of(place, level);
         if place.end <= seen.reached {
             return false;
@@ -151,8 +156,8 @@ impl<T> ParallelCompletions<T> {
     /// Queues `payload` until the place and all it depends on are at `durability`, and asks for that. What lies beyond the end of its stream
     /// is handed back with an error as soon as it is looked at.
     #[inline]
-    pub fn push(&mut self, place: Place, depends: &Dependences, durability: Durability, payload: T) {
-        let mut waits = Dependences::default();
+    pub fn push(&mut self, place: StreamLsn, depends: &Dependencies, durability: Durability, payload: T) {
+        let mut waits = Dependencies::default();
         if durability != Durability::Buffered {
             self.memory.request(&self.log, place, durability);
             for place in depends.iter() {
@@ -202,8 +207,8 @@ impl<T> ParallelCompletions<T> {
     }
 
     /// The farthest place of each stream and level that those up to the one of this index wait for.
-    fn missing(&self, last: usize) -> SmallVec<[(Durability, Place); 4]> {
-        let mut farthest: SmallVec<[(Durability, Place); 4]> = SmallVec::new();
+    fn missing(&self, last: usize) -> SmallVec<[(Durability, StreamLsn); 4]> {
+        let mut farthest: SmallVec<[(Durability, StreamLsn); 4]> = SmallVec::new();
         for queued in self.queue.range(..=last).filter(|queued| queued.level != Durability::Buffered) {
             for place in std::iter::once(queued.place).chain(queued.depends.iter()) {
                 let known = farthest

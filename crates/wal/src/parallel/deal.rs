@@ -10,7 +10,7 @@
 //!    in it or the last.
 
 use super::replay::Replayed;
-use katydid_kernels::dependences::Place;
+use katydid_kernels::dependencies::StreamLsn;
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::Kind;
 use katydid_kernels::stamp::CommitStamp;
@@ -33,7 +33,7 @@ pub struct Batch {
 struct Dealt {
     stamp: CommitStamp,
     kind: Kind,
-    place: Place,
+    place: StreamLsn,
     first: Lsn,
     payload: Range<usize>,
 }

@@ -5,7 +5,7 @@ use super::head::{Head, encode};
 use crate::recover::Eras;
 use crate::seal::Block;
 use katydid_kernels::checksum::read_u64;
-use katydid_kernels::dependences::{Place, StreamId};
+use katydid_kernels::dependencies::{StreamId, StreamLsn};
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::Chain;
 use katydid_kernels::stamp::CommitStamp;
@@ -17,7 +17,7 @@ const STREAMS: usize = 3;
 /// How many dependencies a header says there are, in eight bytes, and a record's bytes behind the header.
 pub(crate) fn sample_records() -> Vec<Vec<u8>> {
     let sample = |count: u16| {
-        let place = |stream| Place { stream: StreamId::new(stream), end: Lsn::new(800) };
+        let place = |stream| StreamLsn { stream: StreamId::new(stream), end: Lsn::new(800) };
         let entries: Vec<_> = (0..count).map(|stream| encode(place(stream), 1)).collect();
         [&u64::from(count).to_le_bytes()[..], entries.as_flattened(), b"payload"].concat()
     };
@@ -30,7 +30,7 @@ pub(crate) fn decode_record(input: &[u8]) {
     let chain = Chain::Commit { stamp: CommitStamp::new(1), dependencies: read_u64(input, 0) as u16 };
     if let Ok(head) = Head::decode(chain, bytes, STREAMS) {
         assert!(head.payload.len() <= bytes.len());
-        assert!(head.dependences().len() <= STREAMS);
+        assert!(head.dependencies().len() <= STREAMS);
         let eras = [(); STREAMS].map(|()| Eras::new(Lsn::ZERO, 1));
         let _lost = head.lost(&eras);
     }

@@ -15,7 +15,7 @@
 
 use crate::recover::Eras;
 use katydid_kernels::checksum::{read_u32, read_u64};
-use katydid_kernels::dependences::{Dependences, Place, StreamId};
+use katydid_kernels::dependencies::{Dependencies, StreamId, StreamLsn};
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::{Chain, DEPENDENCY_BYTES};
 use katydid_kernels::stamp::CommitStamp;
@@ -33,7 +33,7 @@ pub(super) type Entry = [u8; DEPENDENCY_BYTES];
 
 /// A place that a record depends on, with its stream's incarnation.
 #[inline]
-pub(super) fn encode(place: Place, incarnation: u32) -> Entry {
+pub(super) fn encode(place: StreamLsn, incarnation: u32) -> Entry {
     let front = u64::from(place.stream.get()) | u64::from(incarnation) << 32;
     (u128::from(front) | u128::from(place.end.get()) << 64).to_le_bytes()
 }
@@ -74,10 +74,10 @@ impl<'a> Head<'a> {
     }
 
     /// The places, and the incarnations they are of.
-    pub(super) fn places(&self) -> impl Iterator<Item = (Place, u32)> + use<'a> {
+    pub(super) fn places(&self) -> impl Iterator<Item = (StreamLsn, u32)> + use<'a> {
         self.entries.iter().map(|entry| {
             let stream = StreamId::new(u16::from_le_bytes([entry[0], entry[1]]));
-            (Place { stream, end: Lsn::new(read_u64(entry, 8)) }, read_u32(entry, 4))
+            (StreamLsn { stream, end: Lsn::new(read_u64(entry, 8)) }, read_u32(entry, 4))
         })
     }
 
@@ -89,13 +89,13 @@ impl<'a> Head<'a> {
     }
 
     /// The places alone.
-    pub(super) fn dependences(&self) -> Dependences {
+    pub(super) fn dependencies(&self) -> Dependencies {
         self.places().map(|(place, _)| place).collect()
     }
 
     /// The first place that did not survive; the record is kept if there is none (rule 2).
     #[inline]
-    pub(super) fn lost(&self, eras: &[Eras]) -> Option<Place> {
+    pub(super) fn lost(&self, eras: &[Eras]) -> Option<StreamLsn> {
         let mut places = self.places();
         let lost =
             places.find(|(place, incarnation)| !eras[place.stream.index()].holds(*incarnation, place.end));
@@ -107,11 +107,11 @@ impl<'a> Head<'a> {
 mod tests {
     use super::*;
 
-    fn place(stream: u16, end: u64) -> Place {
-        Place { stream: StreamId::new(stream), end: Lsn::new(end) }
+    fn place(stream: u16, end: u64) -> StreamLsn {
+        StreamLsn { stream: StreamId::new(stream), end: Lsn::new(end) }
     }
 
-    fn encoded(places: &[(Place, u32)]) -> Vec<u8> {
+    fn encoded(places: &[(StreamLsn, u32)]) -> Vec<u8> {
         places.iter().flat_map(|(place, incarnation)| encode(*place, *incarnation)).collect()
     }
 
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn only_places_below_it_in_its_own_stream_and_incarnation_need_no_look_elsewhere() {
-        let is_kept = |places: &[(Place, u32)]| {
+        let is_kept = |places: &[(StreamLsn, u32)]| {
             let bytes = encoded(places);
             let head = Head::decode(chain(places.len() as u16), &bytes, 3).unwrap();
             head.is_kept_by(StreamId::new(1), 5, Lsn::new(1000))

@@ -10,7 +10,7 @@ use crate::inspect::{Inspection, inspect};
 use crate::reader::{Reader, Record, Show};
 use crate::recover::Eras;
 use katydid_device::Directory;
-use katydid_kernels::dependences::{Dependences, Place, StreamId};
+use katydid_kernels::dependencies::{Dependencies, StreamId, StreamLsn};
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::stamp::CommitStamp;
 use std::collections::VecDeque;
@@ -29,11 +29,11 @@ pub struct ParallelInspection {
 
 /// What becomes of a record when the log is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum Survival {
     /// It is replayed.
     Kept,
     /// It is not: this place, on which it depends, did not survive.
-    Dropped(Place),
+    Dropped(StreamLsn),
 }
 
 /// A record of some stream.
@@ -47,9 +47,9 @@ pub struct ParallelRecord {
     /// The transaction's place in the order of commits.
     pub stamp: CommitStamp,
     /// What it depends on that was not durable when it was appended.
-    pub depends: Dependences,
+    pub depends: Dependencies,
     /// Whether it survives.
-    pub fate: Fate,
+    pub survival: Survival,
 }
 
 /// A stream that could not be read further.
@@ -133,11 +133,11 @@ impl ParallelRecords<'_> {
         };
         match Head::decode(read.chain, &read.payload, streams) {
             Ok(head) => {
-                let depends = head.dependences();
-                let fate = head.lost(&self.eras).map_or(Fate::Kept, Fate::Dropped);
+                let depends = head.dependencies();
+                let survival = head.lost(&self.eras).map_or(Survival::Kept, Survival::Dropped);
                 let (stamp, payload) = (head.stamp, head.payload.to_vec());
                 let found = Record { payload, ..read };
-                *record = Some(ParallelRecord { stream, record: found, stamp, depends, fate });
+                *record = Some(ParallelRecord { stream, record: found, stamp, depends, survival });
             }
             Err(source) => {
                 self.errors.push_back(ParallelReadError::Malformed { stream, at: read.lsn, source })

@@ -10,7 +10,7 @@ use crate::log::{Log, Space};
 use crate::options::{Background, Options};
 use crate::recover::Eras;
 use katydid_device::{self as device, Directory, FileDirectory, Gate, Verb, Watch};
-use katydid_kernels::dependences::{Dependences, Place, StreamId};
+use katydid_kernels::dependencies::{Dependencies, StreamId, StreamLsn};
 use katydid_kernels::durability::Durability;
 use katydid_kernels::lsn::Lsn;
 use std::fmt;
@@ -20,18 +20,18 @@ use std::sync::Arc;
 /// Several open logs that commit as one. Clones share it; it is closed when the last clone, session and future is dropped.
 ///
 /// A transaction is one record in one stream. It is durable when its record is, and so is everything it depends on: the places that
-/// [`Dependences`] holds. After a crash, exactly those records are replayed of which that can be said.
+/// [`Dependencies`] holds. After a crash, exactly those records are replayed of which that can be said.
 ///
 /// ```
-/// use katydid_wal::{CommitStamp, Dependences, Durability, Kind, Options, ParallelLog, StreamId};
+/// use katydid_wal::{CommitStamp, Dependencies, Durability, Kind, Options, ParallelLog, StreamId};
 /// # use katydid_device::SimDevice;
 /// # let directory = SimDevice::new(1).directory();
 /// let log = ParallelLog::open_in(directory, 2, Options::default())?;
 /// let mut first = log.session(StreamId::new(0))?;
 /// let mut second = log.session(StreamId::new(1))?;
-/// let written = first.append(CommitStamp::new(100), &Dependences::default(), Kind::USER, &[b"x = 1"])?;
+/// let written = first.append(CommitStamp::new(100), &Dependencies::default(), Kind::USER, &[b"x = 1"])?;
 /// // This one has read what that one wrote.
-/// let depends = Dependences::from_iter([written]);
+/// let depends = Dependencies::from_iter([written]);
 /// let place = second.append(CommitStamp::new(105), &depends, Kind::USER, &[b"y = x"])?;
 /// log.wait(place, &depends, Durability::Durable)?;
 /// # log.close()?;
@@ -175,15 +175,15 @@ impl ParallelLog {
 
     /// Whether the place is durable: one load.
     #[inline]
-    pub fn is_durable(&self, place: Place) -> bool {
+    pub fn is_durable(&self, place: StreamLsn) -> bool {
         self.stream(place.stream).durable() >= place.end
     }
 
     /// Whether the place and all that it depends on are at `durability`; an error if that will never be.
     pub fn is_settled(
         &self,
-        place: Place,
-        depends: &Dependences,
+        place: StreamLsn,
+        depends: &Dependencies,
         durability: Durability,
     ) -> Option<Result<(), Error>> {
         if durability == Durability::Buffered {
@@ -205,7 +205,12 @@ impl ParallelLog {
     ///
     /// # Errors
     /// [`Error::Poisoned`] if that cannot be any more, [`Error::BeyondEnd`] if nothing was appended there.
-    pub fn wait(&self, place: Place, depends: &Dependences, durability: Durability) -> Result<(), Error> {
+    pub fn wait(
+        &self,
+        place: StreamLsn,
+        depends: &Dependencies,
+        durability: Durability,
+    ) -> Result<(), Error> {
         for place in std::iter::once(place).chain(depends.iter()) {
             self.stream(place.stream).wait(place.end, durability)?;
         }
@@ -213,7 +218,7 @@ impl ParallelLog {
     }
 
     /// Asks that the place and all that it depends on get to `durability`, and returns at once.
-    pub fn request(&self, place: Place, depends: &Dependences, durability: Durability) {
+    pub fn request(&self, place: StreamLsn, depends: &Dependencies, durability: Durability) {
         for place in std::iter::once(place).chain(depends.iter()) {
             self.stream(place.stream).request(place.end, durability);
         }
@@ -222,8 +227,8 @@ impl ParallelLog {
     /// As [`ParallelLog::wait`], as a future. The request is made now.
     pub fn wait_async(
         &self,
-        place: Place,
-        depends: &Dependences,
+        place: StreamLsn,
+        depends: &Dependencies,
         durability: Durability,
     ) -> ParallelCompletion {
         ParallelCompletion::new(self, place, depends, durability)
@@ -235,11 +240,11 @@ impl ParallelLog {
     ///
     /// Where a wait is over at once, because every append has persisted its record, there is nothing to depend on. What is reserved and not
     /// appended yet must not be named then: nobody has waited for it, and it may be missing after a crash.
-    pub fn everything(&self) -> Dependences {
+    pub fn everything(&self) -> Dependencies {
         let place = |(index, log): (usize, &Log)| {
             let end = log.reserved();
             let waits = log.core().poll(end, Durability::Durable).is_none_or(|settled| settled.is_err());
-            waits.then(|| Place { stream: StreamId::new(index as u16), end })
+            waits.then(|| StreamLsn { stream: StreamId::new(index as u16), end })
         };
         self.streams().iter().enumerate().filter_map(place).collect()
     }

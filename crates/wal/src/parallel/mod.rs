@@ -6,7 +6,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `dependences` | places in streams, and sets of them |
+//! | `dependencies` | places in streams, and sets of them |
 //! | `control`, `folders`, `opening` | which streams there are; making and opening them |
 //! | `log`, `session`, `completion` | the open log; appending; being told later |
 //! | `head` | what stands before a record's payload, and whether the record is kept |
@@ -34,9 +34,9 @@ pub use completion::{ParallelCompletion, ParallelCompletions};
 pub use deal::Batch;
 pub use head::MalformedRecord;
 pub use inspect::{
-    Fate, ParallelInspection, ParallelReadError, ParallelRecord, ParallelRecords, inspect_parallel,
+    ParallelInspection, ParallelReadError, ParallelRecord, ParallelRecords, Survival, inspect_parallel,
 };
-pub use katydid_kernels::dependences::{Dependences, Place, StreamId};
+pub use katydid_kernels::dependencies::{Dependencies, StreamId, StreamLsn};
 pub use log::ParallelLog;
 pub use opening::STREAMS_MAX;
 pub use replay::{ReplayError, ReplayReport, Replayed};

@@ -14,7 +14,7 @@ use super::log::ParallelLog;
 use super::opening::{appliers, in_parallel};
 use crate::error::ReadError;
 use crate::reader::RecordRef;
-use katydid_kernels::dependences::{Place, StreamId};
+use katydid_kernels::dependencies::{StreamId, StreamLsn};
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::Kind;
 use katydid_kernels::stamp::CommitStamp;
@@ -38,7 +38,7 @@ pub struct Replayed<'a> {
     /// What it is about.
     pub kind: Kind,
     /// Where it ends.
-    pub place: Place,
+    pub place: StreamLsn,
     /// Where it starts.
     pub first: Lsn,
     /// What was appended.
@@ -149,7 +149,7 @@ impl ParallelLog {
         while let Some(record) = reader.next_record().map_err(failed)? {
             let head = Head::decode(record.chain, record.payload, self.streams().len())
                 .map_err(|source| ReplayError::Malformed { stream, at: record.lsn, source })?;
-            let place = Place { stream, end: record.end };
+            let place = StreamLsn { stream, end: record.end };
             let (RecordRef { kind, first, .. }, Head { stamp, payload, .. }) = (record, head);
             report.stamp_max = report.stamp_max.max(stamp);
             if which == Which::Undecided && head.is_kept_by(stream, eras.at(record.lsn), record.lsn) {

@@ -7,7 +7,7 @@ use super::head::{Entry, encode};
 use super::log::ParallelLog;
 use crate::error::{AppendError, Error};
 use crate::session::{Append, Session};
-use katydid_kernels::dependences::{Dependences, Place, StreamId};
+use katydid_kernels::dependencies::{Dependencies, StreamId, StreamLsn};
 use katydid_kernels::insert::AppendClass;
 use katydid_kernels::record::{Chain, Kind};
 use katydid_kernels::stamp::CommitStamp;
@@ -25,7 +25,7 @@ pub struct CommitRecord<'a> {
     /// The transaction's id; the log only carries it.
     pub txn: u64,
     /// The places that the transaction depends on.
-    pub depends: &'a Dependences,
+    pub depends: &'a Dependencies,
     /// What the record is about; at least [`Kind::USER`].
     pub kind: Kind,
     /// The payload, in pieces that are joined. At most 64 MiB less 48 bytes, and 16 bytes for each place of `depends`.
@@ -55,10 +55,10 @@ impl ParallelSession {
     pub fn append(
         &mut self,
         stamp: CommitStamp,
-        depends: &Dependences,
+        depends: &Dependencies,
         kind: Kind,
         payload: &[&[u8]],
-    ) -> Result<Place, AppendError> {
+    ) -> Result<StreamLsn, AppendError> {
         self.append_record(&CommitRecord {
             stamp,
             txn: 0,
@@ -75,7 +75,7 @@ impl ParallelSession {
     /// # Errors
     /// See [`AppendError`]. Nothing of the record is in the log then.
     #[inline]
-    pub fn append_record(&mut self, record: &CommitRecord<'_>) -> Result<Place, AppendError> {
+    pub fn append_record(&mut self, record: &CommitRecord<'_>) -> Result<StreamLsn, AppendError> {
         let CommitRecord { depends, payload, .. } = *record;
         if depends.is_empty() {
             return self.append_pieces(record, 0, payload);
@@ -97,7 +97,7 @@ impl ParallelSession {
     }
 
     #[cold]
-    fn append_many(&mut self, record: &CommitRecord<'_>) -> Result<Place, AppendError> {
+    fn append_many(&mut self, record: &CommitRecord<'_>) -> Result<StreamLsn, AppendError> {
         let places = record.depends.iter().filter(|place| !self.log.is_durable(*place));
         let entries: Vec<Entry> =
             places.map(|place| encode(place, self.log.incarnation(place.stream))).collect();
@@ -113,13 +113,13 @@ impl ParallelSession {
         record: &CommitRecord<'_>,
         dependencies: usize,
         pieces: &[&[u8]],
-    ) -> Result<Place, AppendError> {
+    ) -> Result<StreamLsn, AppendError> {
         let CommitRecord { stamp, txn, kind, class, .. } = *record;
         // At most one in each stream, and streams have numbers of 16 bits.
         let chain = Chain::Commit { stamp, dependencies: dependencies as u16 };
         let append = Append { chain, ..Append::new(kind, pieces).txn(txn).class(class) };
         let appended = self.session.append(&append)?;
-        Ok(Place { stream: self.stream, end: appended.end })
+        Ok(StreamLsn { stream: self.stream, end: appended.end })
     }
 
     /// The stream it appends to.

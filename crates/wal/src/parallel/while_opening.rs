@@ -23,7 +23,7 @@ use crate::reader::{Found, check_inside, join};
 use crate::recover::scan::Onlooker;
 use crate::segment::Source;
 use katydid_device::{Directory, Watch};
-use katydid_kernels::dependences::{Place, StreamId};
+use katydid_kernels::dependencies::{StreamId, StreamLsn};
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::{Decoded, Part};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -196,7 +196,7 @@ impl<'a, E> Look<'a, E> {
         Ok(self.dealer.add(&Replayed {
             stamp: head.stamp,
             kind: header.kind,
-            place: Place { stream, end: header.end() },
+            place: StreamLsn { stream, end: header.end() },
             first,
             payload: head.payload,
         }))

@@ -5,7 +5,7 @@ use crate::held::{Opening, Whose, enlist};
 use crate::{append, is_fine, make_durable, number, options};
 use katydid_device::{Directory, MemoryDirectory};
 use katydid_wal::{
-    Append, AppendClass, Background, CommitStamp, Dependences, Durability, Error, Kind, Log, LogKind,
+    Append, AppendClass, Background, CommitStamp, Dependencies, Durability, Error, Kind, Log, LogKind,
     ParallelLog, StreamId,
 };
 use std::sync::Arc;
@@ -221,12 +221,12 @@ fn no_thread_of_the_log_reaches_the_directory_after_close() {
 
 fn of_parallel() -> Subject<ParallelLog> {
     fn commit(log: &ParallelLog, count: u64) -> Result<(), Error> {
-        let mut depends = Dependences::default();
+        let mut depends = Dependencies::default();
         for timestamp in 0..count {
             let mut session = log.session(StreamId::new((timestamp % 2) as u16))?;
             let place = session.append(CommitStamp::new(timestamp), &depends, Kind::USER, &[&[9; 1000]])?;
             log.wait(place, &depends, Durability::Durable)?;
-            depends = Dependences::from_iter([place]);
+            depends = Dependencies::from_iter([place]);
         }
         Ok(())
     }
@@ -250,7 +250,7 @@ fn of_parallel() -> Subject<ParallelLog> {
             ("sync", |log| {
                 log.session(StreamId::new(1))?.append(
                     CommitStamp::new(100),
-                    &Dependences::default(),
+                    &Dependencies::default(),
                     Kind::USER,
                     &[&[8; 5000]],
                 )?;

@@ -3,7 +3,7 @@
 use crate::{depends, options, replayed, stream};
 use katydid_device::SimDevice;
 use katydid_wal::{
-    CommitStamp, Dependences, Durability, InserterKind, Kind, ParallelCompletions, ParallelLog, Place,
+    CommitStamp, Dependencies, Durability, InserterKind, Kind, ParallelCompletions, ParallelLog, StreamLsn,
     SyncKind,
 };
 use std::future::Future;
@@ -17,7 +17,7 @@ fn what_was_appended_to_several_streams_is_replayed_once_each() {
         let options = options(InserterKind::Marks, SyncKind::Adaptive);
         let log = ParallelLog::open_in(device.directory(), streams, options.clone()).expect("open");
         let mut expected = Vec::new();
-        let mut before = Dependences::default();
+        let mut before = Dependencies::default();
         for number in 0..200u64 {
             let mut session = log.session(stream(number as usize % usize::from(streams))).expect("session");
             let payload = vec![number as u8; (number * 13) as usize % 5000];
@@ -50,10 +50,10 @@ fn nobody_is_told_before_the_streams_it_depends_on() {
         };
         let log = ParallelLog::open_in(device.directory(), 3, options).expect("open");
         let mut sessions: Vec<_> = (0..3).map(|index| log.session(stream(index)).expect("session")).collect();
-        let mut append = |index: usize, set: &Dependences| -> Place {
+        let mut append = |index: usize, set: &Dependencies| -> StreamLsn {
             sessions[index].append(CommitStamp::new(1), set, Kind::USER, &[b"payload"]).expect("append")
         };
-        let first = append(0, &Dependences::default());
+        let first = append(0, &Dependencies::default());
         let second = append(1, &depends(&[first]));
         let set = depends(&[first, second]);
         let third = append(2, &set);
@@ -63,7 +63,7 @@ fn nobody_is_told_before_the_streams_it_depends_on() {
         let mut future = pin!(log.wait_async(third, &set, Durability::Durable));
         let mut queue = ParallelCompletions::new(&log);
         queue.push(third, &set, Durability::Durable, "third");
-        queue.push(third, &Dependences::default(), Durability::Durable, "in order");
+        queue.push(third, &Dependencies::default(), Durability::Durable, "in order");
         let mut context = Context::from_waker(Waker::noop());
         assert!(log.is_durable(third) && log.is_settled(third, &set, Durability::Durable).is_none());
         assert_eq!(queue.poll_with(|_, _| panic!("told early")), 0);
@@ -90,7 +90,7 @@ fn draining_waits_for_every_level_and_stream_by_itself() {
     let log = ParallelLog::open_in(device.directory(), 2, options).expect("open");
     let mut sessions = [0, 1].map(|index| log.session(stream(index)).expect("session"));
     let mut queue = ParallelCompletions::new(&log);
-    let mut before = Dependences::default();
+    let mut before = Dependencies::default();
     for (number, level) in
         [Durability::Durable, Durability::Written, Durability::Buffered].into_iter().enumerate()
     {
@@ -106,7 +106,7 @@ fn draining_waits_for_every_level_and_stream_by_itself() {
     assert!(told.len() >= 4 && queue.pending() < 3);
     queue.drain_with(|number, outcome| told.push((number, outcome.is_ok())));
     assert_eq!(told, [0, 0, 1, 1, 2, 2].map(|number| (number, true)));
-    let beyond = Place { end: katydid_wal::Lsn::new(1 << 40), ..before.iter().next().expect("a place") };
-    queue.push(beyond, &Dependences::default(), Durability::Durable, 9);
+    let beyond = StreamLsn { end: katydid_wal::Lsn::new(1 << 40), ..before.iter().next().expect("a place") };
+    queue.push(beyond, &Dependencies::default(), Durability::Durable, 9);
     queue.drain_with(|_, outcome| assert!(outcome.is_err(), "it was never appended"));
 }

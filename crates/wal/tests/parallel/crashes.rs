@@ -2,7 +2,7 @@
 //! part of an opening.
 //!
 //! A model knows what every record depends on. After each crash the records that the streams hold are read one stream at a time, and the
-//! log must replay exactly those of them whose dependences are all there, all that was acknowledged among them; and what an
+//! log must replay exactly those of them whose dependencies are all there, all that was acknowledged among them; and what an
 //! earlier opening has decided must stay.
 
 use crate::{opened_replaying, options, replayed_from, stream};
@@ -10,9 +10,9 @@ use fastrand::Rng;
 use katydid_device::testing::seed;
 use katydid_device::{Cause, SimDevice};
 use katydid_wal::{
-    AppendError, Background, CommitStamp, Dependences, Durability, Error, Fate, InserterKind, Kind, Lsn,
-    OpenError, Options, ParallelCompletions, ParallelLog, ParallelSession, Place, ReadError, ReplayError,
-    SyncKind, inspect_parallel,
+    AppendError, Background, CommitStamp, Dependencies, Durability, Error, InserterKind, Kind, Lsn,
+    OpenError, Options, ParallelCompletions, ParallelLog, ParallelSession, ReadError, ReplayError, StreamLsn,
+    Survival, SyncKind, inspect_parallel,
 };
 use std::collections::BTreeSet;
 
@@ -32,11 +32,11 @@ enum Known {
 /// A record, whose timestamp is its index plus one.
 #[derive(Debug, Clone)]
 struct Appended {
-    place: Place,
+    place: StreamLsn,
     /// Indexes of all that it depends on, by however many steps.
     needs: BTreeSet<usize>,
     /// The same as places.
-    depends: Dependences,
+    depends: Dependencies,
     payload: Vec<u8>,
     /// It depends on the end of a chunk, which may be lost although every record in it is there.
     on_chunk: bool,
@@ -224,7 +224,7 @@ fn append(
     random: &mut Rng,
 ) -> Option<()> {
     let mut needs = BTreeSet::new();
-    let mut depends = Dependences::default();
+    let mut depends = Dependencies::default();
     let mut on_chunk = false;
     if random.u8(..5) == 0 {
         // P-WAL's rule: all that is there.
@@ -289,7 +289,7 @@ fn look(device: &SimDevice, model: &Model) -> Option<BTreeSet<usize>> {
     let mut kept = BTreeSet::new();
     for record in found.records(model.cut.as_deref()).expect("records") {
         let record = record.expect("record");
-        if record.fate == Fate::Kept {
+        if record.survival == Survival::Kept {
             kept.insert(record.stamp.get() as usize - 1);
         }
     }

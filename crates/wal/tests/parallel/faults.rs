@@ -5,8 +5,8 @@ use fastrand::Rng;
 use katydid_device::testing::seed;
 use katydid_device::{Cause, Fault, SimDevice, Verb};
 use katydid_wal::{
-    AppendError, CommitStamp, Dependences, Durability, Error, InserterKind, Kind, OpenError, Options,
-    ParallelCompletions, ParallelLog, Place, ReplayError, SyncKind,
+    AppendError, CommitStamp, Dependencies, Durability, Error, InserterKind, Kind, OpenError, Options,
+    ParallelCompletions, ParallelLog, ReplayError, StreamLsn, SyncKind,
 };
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -37,7 +37,7 @@ fn a_failure_of_one_stream_is_the_first_cause_everywhere() {
             let log = ParallelLog::open_in(device.directory(), 3, options.clone()).expect("open");
             let mut sessions: Vec<_> =
                 (0..3).map(|index| log.session(stream(index)).expect("session")).collect();
-            let none = Dependences::default();
+            let none = Dependencies::default();
             let kept =
                 sessions[0].append(CommitStamp::new(1), &none, Kind::USER, &[b"kept"]).expect("append");
             log.wait(kept, &none, Durability::Durable).expect("wait");
@@ -86,7 +86,7 @@ fn what_cannot_be_read_ends_the_replay_and_judges_nothing() {
     for index in 0..2 {
         let mut session = log.session(stream(index)).expect("session");
         session
-            .append(CommitStamp::new(1), &Dependences::default(), Kind::USER, &[&[1; 100]])
+            .append(CommitStamp::new(1), &Dependencies::default(), Kind::USER, &[&[1; 100]])
             .expect("append");
     }
     log.close().expect("close");
@@ -105,8 +105,8 @@ fn what_cannot_be_read_ends_the_replay_and_judges_nothing() {
 #[derive(Debug, Clone, Default)]
 struct Last {
     timestamp: u64,
-    place: Option<Place>,
-    depends: Dependences,
+    place: Option<StreamLsn>,
+    depends: Dependencies,
 }
 
 /// Threads that read and overwrite a few keys, each under its latch until the record has its place, as under early release. A record

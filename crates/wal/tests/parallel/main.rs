@@ -16,8 +16,8 @@ mod while_opening;
 
 use katydid_device::{SimDevice, Watch};
 use katydid_wal::{
-    Batch, Dependences, InserterKind, Log, Lsn, OpenError, Options, ParallelLog, Place, ReadError, Replay,
-    ReplayError, Replayed, StreamId, SyncKind,
+    Batch, Dependencies, InserterKind, Log, Lsn, OpenError, Options, ParallelLog, ReadError, Replay,
+    ReplayError, Replayed, StreamId, StreamLsn, SyncKind,
 };
 use std::sync::Mutex;
 
@@ -44,7 +44,7 @@ pub fn stream(index: usize) -> StreamId {
 }
 
 /// A set of these places.
-pub fn depends(places: &[Place]) -> Dependences {
+pub fn depends(places: &[StreamLsn]) -> Dependencies {
     places.iter().copied().collect()
 }
 

@@ -3,7 +3,7 @@
 use crate::{options, replayed, stream};
 use katydid_device::{Cause, Create, Directory, MemoryDirectory, Method, SimDevice, WriteMode};
 use katydid_wal::{
-    CommitStamp, Dependences, InserterKind, Kind, OpenError, Options, ParallelLog, STREAMS_MAX, SyncKind,
+    CommitStamp, Dependencies, InserterKind, Kind, OpenError, Options, ParallelLog, STREAMS_MAX, SyncKind,
     inspect_parallel,
 };
 use std::io::IoSlice;
@@ -23,7 +23,7 @@ fn three() -> Arc<dyn Directory> {
     for index in 0..3 {
         let mut session = log.session(stream(index)).expect("session");
         session
-            .append(CommitStamp::new(index as u64 + 1), &Dependences::default(), Kind::USER, &[b"record"])
+            .append(CommitStamp::new(index as u64 + 1), &Dependencies::default(), Kind::USER, &[b"record"])
             .expect("append");
     }
     log.close().expect("close");
@@ -120,7 +120,7 @@ fn damage_in_one_stream_is_reported_with_its_name() {
         let log = ParallelLog::open_in(device.directory(), 2, marks()).expect("open");
         let mut session = log.session(stream(1)).expect("session");
         session
-            .append(CommitStamp::new(life + 1), &Dependences::default(), Kind::USER, &[&[7; 500]])
+            .append(CommitStamp::new(life + 1), &Dependencies::default(), Kind::USER, &[&[7; 500]])
             .expect("append");
         log.close().expect("close");
     }
@@ -181,7 +181,7 @@ fn creation_is_finished_wherever_it_was_interrupted() {
             let log = open(&device, streams).expect("open");
             let mut session = log.session(stream(1)).expect("session");
             session
-                .append(CommitStamp::new(1), &Dependences::default(), Kind::USER, &[b"record"])
+                .append(CommitStamp::new(1), &Dependencies::default(), Kind::USER, &[b"record"])
                 .expect("append");
             log.close().expect("close");
             assert_eq!(replayed(&open(&device, streams).expect("open")).0, [(1, b"record".to_vec())]);

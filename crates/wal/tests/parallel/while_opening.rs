@@ -4,8 +4,8 @@
 use crate::{depends, opened_replaying, options, replayed, stream};
 use katydid_device::{SimDevice, Watch};
 use katydid_wal::{
-    Background, Batch, CommitStamp, Dependences, Durability, InserterKind, Kind, Lsn, OpenError, Options,
-    ParallelLog, Place, ReadError, Replay, ReplayError, SyncKind,
+    Background, Batch, CommitStamp, Dependencies, Durability, InserterKind, Kind, Lsn, OpenError, Options,
+    ParallelLog, ReadError, Replay, ReplayError, StreamLsn, SyncKind,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,15 +19,15 @@ fn moved(at: Lsn, by: i64) -> Lsn {
 }
 
 /// Two streams, in which every third record names a place in the other stream, and some are longer than a physical record; where each is.
-fn filled(device: &SimDevice) -> Vec<Place> {
+fn filled(device: &SimDevice) -> Vec<StreamLsn> {
     let log = ParallelLog::open_in(device.directory(), 2, small()).expect("open");
     let mut sessions = [0, 1].map(|index| log.session(stream(index)).expect("session"));
-    let mut places: Vec<Place> = Vec::new();
+    let mut places: Vec<StreamLsn> = Vec::new();
     for number in 0..300u64 {
         let session = &mut sessions[number as usize % 2];
         let set = match places.last() {
             Some(last) if number % 3 == 0 => depends(&[*last]),
-            _ => Dependences::default(),
+            _ => Dependencies::default(),
         };
         let payload = vec![number as u8; if number % 70 == 69 { 9000 } else { 40 + number as usize % 400 }];
         places.push(

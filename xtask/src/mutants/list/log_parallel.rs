@@ -34,7 +34,7 @@ pub const LIST: &[Mutant] = &[
     },
     Mutant {
         name: "of two places of a stream the last one joined counts",
-        file: "crates/kernels/src/dependences.rs",
+        file: "crates/kernels/src/dependencies.rs",
         old: "self.places[at].end = self.places[at].end.max(place.end)",
         new: "self.places[at].end = place.end",
         tests: PARALLEL,

@@ -88,7 +88,7 @@ pub const LIST: &[Mutant] = &[
         name: "audit-5: a rollback to a savepoint in memory forgets what was read",
         file: "crates/engine/src/memory/store/transaction.rs",
         old: "        self.sure.writes = self.sure.writes.min(self.writes.entries().len());\n        self.keep_what_was_seen_by(dropped);",
-        new: "        self.sure.writes = self.sure.writes.min(self.writes.entries().len());\n        self.depends = Dependences::default();\n        drop(dropped);",
+        new: "        self.sure.writes = self.sure.writes.min(self.writes.entries().len());\n        self.depends = Dependencies::default();\n        drop(dropped);",
         tests: TURNS,
     },
     Mutant {

@@ -3,7 +3,7 @@
 use super::LogView;
 use crate::error::Error;
 use katydid_kernels::txn::{DurablePlaces, Waits};
-use katydid_wal::Place;
+use katydid_wal::StreamLsn;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl FakeLog {
 }
 
 impl DurablePlaces for FakeLog {
-    fn is_durable(&self, place: Place) -> bool {
+    fn is_durable(&self, place: StreamLsn) -> bool {
         assert!(!self.panics.load(SeqCst), "a panic that the test has planted");
         place.end.get() <= self.durable.load(SeqCst)
     }

@@ -21,7 +21,7 @@ use crate::sharded::ShardRef;
 use katydid_kernels::txn::Stuck;
 use katydid_kernels::txn::Timestamp;
 use katydid_kernels::txn::TxnStatus;
-use katydid_wal::Dependences;
+use katydid_wal::Dependencies;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -80,7 +80,7 @@ pub(crate) struct Running {
     pub(super) lock_wait: Duration,
     /// Its timestamp is known to be too low for what it writes.
     pub(super) is_late: bool,
-    pub(super) depends: Dependences,
+    pub(super) depends: Dependencies,
     pub(super) reads: Vec<ReadEntry>,
     compact_at: usize,
     pub(super) passed: Vec<Passed>,
@@ -131,7 +131,7 @@ impl Running {
             bound,
             lock_wait,
             is_late: false,
-            depends: Dependences::default(),
+            depends: Dependencies::default(),
             reads: Vec::new(),
             compact_at: COMPACT_FIRST,
             passed: Vec::new(),
@@ -151,7 +151,7 @@ impl Running {
     }
 
     /// What it has seen that is not durable yet.
-    pub(crate) fn depends(&self) -> &Dependences {
+    pub(crate) fn depends(&self) -> &Dependencies {
         &self.depends
     }
 

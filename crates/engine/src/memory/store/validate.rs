@@ -24,7 +24,7 @@ use crate::options::Access;
 use crate::sharded::ShardRef;
 use katydid_kernels::txn::Timestamp;
 use katydid_kernels::txn::{TxnState, TxnStatus};
-use katydid_wal::{Dependences, Place};
+use katydid_wal::{Dependencies, StreamLsn};
 use smallvec::SmallVec;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -357,7 +357,7 @@ pub(crate) struct Validated {
     timestamp: Timestamp,
     /// Everything up to here may have been seen.
     seen_to: Timestamp,
-    depends: Dependences,
+    depends: Dependencies,
     /// None: it writes nothing.
     status: Option<Arc<TxnStatus>>,
     writes: Vec<Write>,
@@ -375,12 +375,12 @@ impl Validated {
     }
 
     /// What must be durable before it is acknowledged, besides its own record.
-    pub(crate) fn depends(&self) -> &Dependences {
+    pub(crate) fn depends(&self) -> &Dependencies {
         &self.depends
     }
 
     /// The same, for a rule that asks for more.
-    pub(crate) fn depends_mut(&mut self) -> &mut Dependences {
+    pub(crate) fn depends_mut(&mut self) -> &mut Dependencies {
         &mut self.depends
     }
 
@@ -390,7 +390,7 @@ impl Validated {
     }
 
     /// Its record is in the log, to end at `place`: all see what it wrote, and depend on that and on what it depends on.
-    pub(crate) fn pre_committed(mut self, place: Place) -> Dependences {
+    pub(crate) fn pre_committed(mut self, place: StreamLsn) -> Dependencies {
         if let Some(status) = self.status.take() {
             status.pre_commit(place, self.depends.clone());
             self.retire(status);
@@ -413,7 +413,7 @@ impl Validated {
     }
 
     /// The log failed with its record in it: whoever meets what it wrote fails, until the database is opened again.
-    pub(crate) fn doubt(mut self) {
+    pub(crate) fn in_doubt(mut self) {
         if let Some(status) = self.status.take() {
             status.decide(TxnState::InDoubt);
         }

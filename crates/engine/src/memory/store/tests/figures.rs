@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::ids::TableId;
 use crate::options::Access;
 use fastrand::Rng;
-use katydid_wal::{Lsn, Place, StreamId};
+use katydid_wal::{Lsn, StreamId, StreamLsn};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -53,7 +53,7 @@ impl Rig {
     fn commit(&self, running: super::Running) -> Result<(), Error> {
         let validated = running.validate()?;
         let seen_to = validated.seen_to();
-        validated.pre_committed(Place { stream: StreamId::new(0), end: Lsn::new(1) });
+        validated.pre_committed(StreamLsn { stream: StreamId::new(0), end: Lsn::new(1) });
         self.store.acknowledge(seen_to);
         Ok(())
     }

@@ -5,7 +5,7 @@
 
 use super::super::HandClock;
 use super::*;
-use katydid_wal::{Lsn, Place, StreamId};
+use katydid_wal::{Lsn, StreamId, StreamLsn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -17,7 +17,7 @@ fn panics_in_validation(work: impl FnOnce(&mut Running, &Arc<Table>)) {
     log.durable_below(0);
     let mut early = begin(&store);
     early.put(&table, b"k", b"old").expect("put");
-    let place = Place { stream: StreamId::new(0), end: Lsn::new(100) };
+    let place = StreamLsn { stream: StreamId::new(0), end: Lsn::new(100) };
     early.validate().expect("nobody is in the way").pre_committed(place);
     let mut running = begin(&store);
     for key in [b"a", b"b"] {

@@ -5,7 +5,7 @@ use super::*;
 use crate::direction::Direction;
 use crate::error::{ConflictKind, Error};
 use crate::ids::{TableId, TxnId};
-use katydid_wal::{Lsn, Place, StreamId};
+use katydid_wal::{Lsn, StreamId, StreamLsn};
 use std::ops::Bound;
 
 fn hand() -> Source {
@@ -31,8 +31,8 @@ fn kind(outcome: Result<Validated, Error>) -> Option<ConflictKind> {
     }
 }
 
-fn place(end: u64) -> Place {
-    Place { stream: StreamId::new(0), end: Lsn::new(end) }
+fn place(end: u64) -> StreamLsn {
+    StreamLsn { stream: StreamId::new(0), end: Lsn::new(end) }
 }
 
 #[test]
@@ -216,8 +216,8 @@ fn what_was_read_and_is_not_durable_is_depended_on() {
     second.put(&table, b"b", b"2").expect("put");
     let second = second.validate().expect("nobody is in the way");
     assert_eq!(second.depends().iter().collect::<Vec<_>>(), [place(100)]);
-    second.pre_committed(Place { stream: StreamId::new(1), end: Lsn::new(50) });
-    let both = [place(100), Place { stream: StreamId::new(1), end: Lsn::new(50) }];
+    second.pre_committed(StreamLsn { stream: StreamId::new(1), end: Lsn::new(50) });
+    let both = [place(100), StreamLsn { stream: StreamId::new(1), end: Lsn::new(50) }];
     let mut third = begin(&store);
     third.get(&table, b"b").expect("get");
     assert_eq!(third.depends().iter().collect::<Vec<_>>(), both);
@@ -240,7 +240,7 @@ fn a_transaction_whose_log_failed_is_told_of_to_whoever_meets_it() {
     let table = table(&store);
     let mut writer = begin(&store);
     writer.put(&table, b"a", b"1").expect("put");
-    writer.validate().expect("nobody is in the way").doubt();
+    writer.validate().expect("nobody is in the way").in_doubt();
     assert!(matches!(begin(&store).get(&table, b"a"), Err(Error::Internal("the log failed"))));
     let mut other = begin(&store);
     other.put(&table, b"a", b"2").expect("put");

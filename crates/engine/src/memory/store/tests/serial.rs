@@ -8,7 +8,7 @@ use crate::error::{ConflictKind, Error};
 use crate::ids::TableId;
 use crate::options::Access;
 use fastrand::Rng;
-use katydid_wal::{Lsn, Place, StreamId};
+use katydid_wal::{Lsn, StreamId, StreamLsn};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -183,12 +183,12 @@ fn worker(
             }
             Release::EarlyLagging => {
                 let end = Lsn::new(shared.lsn.fetch_add(1, SeqCst) + 1);
-                let depends = validated.pre_committed(Place { stream: StreamId::new(0), end });
+                let depends = validated.pre_committed(StreamLsn { stream: StreamId::new(0), end });
                 assert!(depends.iter().all(|place| place.end < end));
                 shared.log.durable_below(end.get().saturating_sub(20));
             }
             _ => {
-                let place = Place { stream: StreamId::new(thread as u16 % 3), end: Lsn::new(nth) };
+                let place = StreamLsn { stream: StreamId::new(thread as u16 % 3), end: Lsn::new(nth) };
                 assert!(validated.pre_committed(place).is_empty(), "everything is durable");
             }
         }

@@ -3,7 +3,7 @@
 //! Pure; any thread. A stream becomes durable in order, so of several places in one stream only the highest counts. Invariants:
 //!
 //! 1. Places are sorted by their streams, one for each.
-//! 2. Whoever depends on a transaction joins that one's place *and* its dependences: so the set is closed, and a transaction survives a
+//! 2. Whoever depends on a transaction joins that one's place *and* its dependencies: so the set is closed, and a transaction survives a
 //!    crash exactly if every place in its set did. Nothing has to be followed from record to record.
 
 use crate::lsn::Lsn;
@@ -39,7 +39,7 @@ impl fmt::Display for StreamId {
 
 /// The end of a record in one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct StreamLsn {
     /// The stream.
     pub stream: StreamId,
     /// Where the record ends, exclusively.
@@ -49,24 +49,24 @@ pub struct Place {
 /// A set of places: durable when each stream has come that far.
 ///
 /// ```
-/// use katydid_kernels::dependences::{Dependences, Place, StreamId};
+/// use katydid_kernels::dependencies::{Dependencies, StreamLsn, StreamId};
 /// use katydid_kernels::lsn::Lsn;
-/// let place = |stream, end| Place { stream: StreamId::new(stream), end: Lsn::new(end) };
-/// let mut set = Dependences::default();
+/// let place = |stream, end| StreamLsn { stream: StreamId::new(stream), end: Lsn::new(end) };
+/// let mut set = Dependencies::default();
 /// set.join(place(1, 80));
 /// set.join(place(0, 200));
 /// set.join(place(1, 160));
 /// assert_eq!(set.iter().collect::<Vec<_>>(), [place(0, 200), place(1, 160)]);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Dependences {
+pub struct Dependencies {
     /// Invariant 1.
-    places: SmallVec<[Place; 2]>,
+    places: SmallVec<[StreamLsn; 2]>,
 }
 
-impl Dependences {
+impl Dependencies {
     /// Adds a place.
-    pub fn join(&mut self, place: Place) {
+    pub fn join(&mut self, place: StreamLsn) {
         match self.places.binary_search_by_key(&place.stream, |known| known.stream) {
             Ok(at) => self.places[at].end = self.places[at].end.max(place.end),
             Err(at) => self.places.insert(at, place),
@@ -74,17 +74,17 @@ impl Dependences {
     }
 
     /// Adds all places of another set.
-    pub fn join_all(&mut self, others: &Dependences) {
+    pub fn join_all(&mut self, others: &Dependencies) {
         others.iter().for_each(|place| self.join(place));
     }
 
     /// Keeps the places for which `keep` holds.
-    pub fn retain(&mut self, mut keep: impl FnMut(Place) -> bool) {
+    pub fn retain(&mut self, mut keep: impl FnMut(StreamLsn) -> bool) {
         self.places.retain(|place| keep(*place));
     }
 
     /// The places, by stream.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Place> + '_ {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = StreamLsn> + '_ {
         self.places.iter().copied()
     }
 
@@ -99,9 +99,9 @@ impl Dependences {
     }
 }
 
-impl FromIterator<Place> for Dependences {
-    fn from_iter<I: IntoIterator<Item = Place>>(places: I) -> Self {
-        let mut set = Dependences::default();
+impl FromIterator<StreamLsn> for Dependencies {
+    fn from_iter<I: IntoIterator<Item = StreamLsn>>(places: I) -> Self {
+        let mut set = Dependencies::default();
         places.into_iter().for_each(|place| set.join(place));
         set
     }
