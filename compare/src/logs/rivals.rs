@@ -80,7 +80,7 @@ impl Log for Katydid {
     fn housekeeping(&self) {
         if self.0.space().live > 64 << 20 {
             // What was refused is tried again in some milliseconds.
-            self.0.trim(self.0.durable()).ok();
+            self.0.first().trim(self.0.first().durable()).ok();
         }
     }
 
@@ -98,7 +98,7 @@ impl Appender for KatydidAppender {
         let payload = [payload];
         let record = katydid_wal::Append::new(katydid_wal::Kind::USER, &payload);
         let end = self.session.append(&record)?.end;
-        Ok(self.session.log().wait(end, katydid_wal::Durability::Durable)?)
+        Ok(self.session.stream().wait(end, katydid_wal::Durability::Durable)?)
     }
 }
 

@@ -18,8 +18,8 @@
 //! 6. A closed gate refuses what a shut gate refuses. [`Gate::close`] returns when the calls that were inside have returned, so a
 //!    directory's lock that is given back afterwards is given back for good (`gate/calls.rs` counts the calls).
 //!
-//! Gates may stand in series, as the log's own before the database's. Each counts the calls that pass it and is closed by itself. A refusal
-//! of the inner gate is no failure to the outer one.
+//! A directory has one gate, made where it is opened: a database hands its gate down to its log. Where gates stand in series all the same, each
+//! counts the calls that pass it and is closed by itself, and a refusal of the inner one is no failure to the outer one.
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|

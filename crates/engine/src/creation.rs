@@ -15,7 +15,7 @@ use crate::error::{Error, Foreign, Result};
 use crate::memory;
 use crate::paged::space;
 use katydid_device::Directory;
-use katydid_wal::{Inspection, Kind, Lsn, OpenError, inspect, inspect_parallel};
+use katydid_wal::{Kind, Lsn, OpenError, ReadError, StreamInspection, inspect};
 
 /// Refuses a directory without a control file that holds anything which no creation leaves.
 ///
@@ -59,7 +59,7 @@ fn evidence(directory: &dyn Directory) -> Result<Option<String>> {
 }
 
 enum LogEvidence {
-    /// There is none, of either engine's form.
+    /// There is none.
     NoLog,
     /// One that was made, and nothing else.
     Unused,
@@ -68,44 +68,36 @@ enum LogEvidence {
 }
 
 fn log_evidence(folder: &dyn Directory) -> Result<LogEvidence> {
-    let parallel = match inspect_parallel(folder) {
-        Err(OpenError::Device(error)) if error.is_not_found() => None,
-        found => Some(found?),
-    };
-    if let Some(found) = parallel {
-        if let Some(evidence) = found.streams.iter().find_map(was_trimmed) {
-            return Ok(LogEvidence::Used(evidence));
-        }
-        let unreadable = |error: katydid_wal::ParallelReadError| Error::Corrupt {
-            place: LOG_FOLDER.to_owned(),
-            page: None,
-            finding: format!("{} is missing, and the log cannot be read: {error}", control::FILE_NAME),
-        };
-        return Ok(match found.records(None).map_err(unreadable)?.next() {
-            Some(record) => {
-                let record = record.map_err(unreadable)?;
-                LogEvidence::Used(format!("the log has a record at {}", record.record.lsn))
-            }
-            None => LogEvidence::Unused,
-        });
-    }
     let found = match inspect(folder) {
         Err(OpenError::Device(error)) if error.is_not_found() => return Ok(LogEvidence::NoLog),
         found => found?,
     };
-    if let Some(evidence) = was_trimmed(&found) {
+    if let Some(evidence) = found.streams.iter().find_map(was_trimmed) {
         return Ok(LogEvidence::Used(evidence));
     }
-    let mut records = found.records().map_err(Error::from)?;
-    while let Some(record) = records.next_record().map_err(Error::from)? {
-        if record.kind >= Kind::USER {
-            return Ok(LogEvidence::Used(format!("the log has a record at {}", record.lsn)));
+    for stream in &found.streams {
+        let mut records = stream.records().map_err(unreadable)?;
+        while let Some(record) = records.next_record().map_err(unreadable)? {
+            if record.kind >= Kind::USER {
+                return Ok(LogEvidence::Used(format!("the log has a record at {}", record.lsn)));
+            }
         }
     }
     Ok(LogEvidence::Unused)
 }
 
-fn was_trimmed(log: &Inspection) -> Option<String> {
+fn unreadable(error: ReadError) -> Error {
+    match error {
+        ReadError::Device(error) => error.into(),
+        error => Error::Corrupt {
+            place: LOG_FOLDER.to_owned(),
+            page: None,
+            finding: format!("{} is missing, and the log cannot be read: {error}", control::FILE_NAME),
+        },
+    }
+}
+
+fn was_trimmed(log: &StreamInspection) -> Option<String> {
     (log.start > Lsn::ZERO).then(|| format!("the log was trimmed up to {}", log.start))
 }
 

@@ -1,6 +1,6 @@
 //! When a log in NVRAM, which cannot grow, needs a checkpoint.
 //!
-//! Any thread. How much is taken is asked of the log (`Log::fullness`), per mille of what writes may take.
+//! Any thread. How much is taken is asked of the log (`Stream::fullness`), per mille of what writes may take.
 //!
 //! 1. From [`Share::is_due`] on the checkpoint thread is rung for; nobody waits.
 //! 2. From [`FULL`] on, or below if many have written and not ended, who has not written yet waits. The rest is for those who have:
@@ -11,7 +11,7 @@
 use crate::error::Error;
 use crate::options::Options;
 use crate::stat::Pin;
-use katydid_wal::Log;
+use katydid_wal::Stream;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// See rule 2.
@@ -50,14 +50,14 @@ impl Share {
 }
 
 /// Bytes of log, and of those that a log in NVRAM can hold.
-pub(crate) fn used_and_limit(log: &Log) -> (u64, u64) {
+pub(crate) fn used_and_limit(log: &Stream) -> (u64, u64) {
     let space = log.space();
     (space.live, log.capacity().unwrap_or(u64::MAX).saturating_sub(space.reserve))
 }
 
 /// The error of an append that found no room in NVRAM, for whoever can make some or knows what is in the way.
 #[cold]
-pub(crate) fn no_room(log: &Log) -> Error {
+pub(crate) fn no_room(log: &Stream) -> Error {
     let (used, limit) = used_and_limit(log);
     Error::LogFull { pinned_by: Pin::Checkpoint(log.start()), used, limit }
 }

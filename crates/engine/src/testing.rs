@@ -87,8 +87,11 @@ pub fn begin_at(directory: &dyn Directory, beginning: Beginning) -> crate::Resul
         });
     }
     for stream in 0..streams {
-        let folder = log.existing_subdirectory(&format!("stream-{stream:03}"))?.ok_or_else(none)?;
-        katydid_wal::testing::begin_at(folder.as_ref(), position)?;
+        match log.existing_subdirectory(&format!("stream-{stream:03}"))? {
+            Some(folder) => katydid_wal::testing::begin_at(folder.as_ref(), position)?,
+            None if streams == 1 => katydid_wal::testing::begin_at(log.as_ref(), position)?,
+            None => return Err(none()),
+        }
     }
     // A log that does not reach back to its first byte goes with a checkpoint.
     let folder = CheckpointFolder::existing(directory, Method::Buffered, database)?.ok_or_else(none)?;

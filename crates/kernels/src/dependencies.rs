@@ -1,20 +1,23 @@
-//! What a transaction depends on, as places in streams.
+//! What a transaction depends on, as positions in streams.
 //!
-//! Pure; any thread. A stream becomes durable in order, so of several places in one stream only the highest counts. Invariants:
+//! Pure; any thread. A stream becomes durable in order, so of several positions in one stream only the highest counts. Invariants:
 //!
-//! 1. Places are sorted by their streams, one for each.
-//! 2. Whoever depends on a transaction joins that one's place *and* its dependencies: so the set is closed, and a transaction survives a
-//!    crash exactly if every place in its set did. Nothing has to be followed from record to record.
+//! 1. Positions are sorted by their streams, one for each.
+//! 2. A transaction that depends on another one joins that one's position *and* its dependencies. So the set is closed, and a transaction
+//!    survives a crash exactly if every position in its set did. Nothing has to be followed from record to record.
 
 use crate::lsn::Lsn;
 use smallvec::SmallVec;
 use std::fmt;
 
-/// One of a parallel log's streams.
+/// One of a log's streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(u16);
 
 impl StreamId {
+    /// The first stream, which is the only one of most logs.
+    pub const FIRST: StreamId = StreamId(0);
+
     /// The stream of this number, from 0.
     pub const fn new(number: u16) -> Self {
         StreamId(number)
@@ -46,63 +49,68 @@ pub struct StreamLsn {
     pub end: Lsn,
 }
 
-/// A set of places: durable when each stream has come that far.
+/// A set of positions: durable when each stream has come that far.
 ///
 /// ```
 /// use katydid_kernels::dependencies::{Dependencies, StreamLsn, StreamId};
 /// use katydid_kernels::lsn::Lsn;
-/// let place = |stream, end| StreamLsn { stream: StreamId::new(stream), end: Lsn::new(end) };
+/// let at = |stream, end| StreamLsn { stream: StreamId::new(stream), end: Lsn::new(end) };
 /// let mut set = Dependencies::default();
-/// set.join(place(1, 80));
-/// set.join(place(0, 200));
-/// set.join(place(1, 160));
-/// assert_eq!(set.iter().collect::<Vec<_>>(), [place(0, 200), place(1, 160)]);
+/// set.join(at(1, 80));
+/// set.join(at(0, 200));
+/// set.join(at(1, 160));
+/// assert_eq!(set.iter().collect::<Vec<_>>(), [at(0, 200), at(1, 160)]);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Dependencies {
     /// Invariant 1.
-    places: SmallVec<[StreamLsn; 2]>,
+    positions: SmallVec<[StreamLsn; 2]>,
 }
 
 impl Dependencies {
-    /// Adds a place.
-    pub fn join(&mut self, place: StreamLsn) {
-        match self.places.binary_search_by_key(&place.stream, |known| known.stream) {
-            Ok(at) => self.places[at].end = self.places[at].end.max(place.end),
-            Err(at) => self.places.insert(at, place),
+    /// Adds a position.
+    pub fn join(&mut self, at: StreamLsn) {
+        match self.positions.binary_search_by_key(&at.stream, |known| known.stream) {
+            Ok(known) => self.positions[known].end = self.positions[known].end.max(at.end),
+            Err(next) => self.positions.insert(next, at),
         }
     }
 
-    /// Adds all places of another set.
+    /// Adds all positions of another set.
     pub fn join_all(&mut self, others: &Dependencies) {
-        others.iter().for_each(|place| self.join(place));
+        others.iter().for_each(|at| self.join(at));
     }
 
-    /// Keeps the places for which `keep` holds.
+    /// Takes a position out of the set.
+    pub fn pop(&mut self) -> Option<StreamLsn> {
+        self.positions.pop()
+    }
+
+    /// Keeps the positions for which `keep` holds.
     pub fn retain(&mut self, mut keep: impl FnMut(StreamLsn) -> bool) {
-        self.places.retain(|place| keep(*place));
+        self.positions.retain(|at| keep(*at));
     }
 
-    /// The places, by stream.
+    /// The positions, by stream.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = StreamLsn> + '_ {
-        self.places.iter().copied()
+        self.positions.iter().copied()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.positions.is_empty()
     }
 
     /// The number of streams in it.
     pub fn len(&self) -> usize {
-        self.places.len()
+        self.positions.len()
     }
 }
 
 impl FromIterator<StreamLsn> for Dependencies {
-    fn from_iter<I: IntoIterator<Item = StreamLsn>>(places: I) -> Self {
+    fn from_iter<I: IntoIterator<Item = StreamLsn>>(positions: I) -> Self {
         let mut set = Dependencies::default();
-        places.into_iter().for_each(|place| set.join(place));
+        positions.into_iter().for_each(|at| set.join(at));
         set
     }
 }

@@ -49,9 +49,9 @@ fn measure(folder: &std::path::Path, threads: u64) -> Result<(), Box<dyn Error>>
         }));
         for (nth, log) in logs.iter().enumerate() {
             took[1 + 2 * nth].push(round(threads, |_| append(log, false)));
-            log.trim(log.sync()?)?;
+            log.first().trim(log.first().sync()?)?;
             took[2 + 2 * nth].push(round(threads, |_| append(log, true)));
-            log.trim(log.sync()?)?;
+            log.first().trim(log.first().sync()?)?;
         }
     }
     let names = KINDS.iter().flat_map(|kind| [format!("{kind}, append"), format!("{kind}, append and wait")]);
@@ -92,7 +92,7 @@ fn append(log: &Log, wait: bool) {
             Ok(appended) => appended.end,
             Err(error) => panic!("a round fits: {error}"),
         };
-        if wait && let Err(error) = log.wait(end, Durability::Durable) {
+        if wait && let Err(error) = log.first().wait(end, Durability::Durable) {
             panic!("{error}");
         }
     }

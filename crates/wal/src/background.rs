@@ -100,10 +100,10 @@ mod tests {
             let mut session = log.session().expect("session");
             let end = session.append(&Append::new(Kind::USER, &[b"record"])).expect("append").end;
             let before = device.steps();
-            log.request(end, Durability::Durable);
-            assert_eq!((device.steps(), log.written() < end), (before, true));
+            log.first().request(end, Durability::Durable);
+            assert_eq!((device.steps(), log.first().written() < end), (before, true));
             log.run_background();
-            assert!(log.durable() >= end && device.steps() > before);
+            assert!(log.first().durable() >= end && device.steps() > before);
             let after = device.steps();
             log.run_background();
             assert_eq!(device.steps(), after, "nothing was left to do");
@@ -115,10 +115,10 @@ mod tests {
     fn draining_waits_for_a_durable_one_before_a_buffered_one() {
         on_every_design(|_, log| {
             let mut session = log.session().expect("session");
-            let mut queue = crate::Completions::new(log);
+            let mut queue = log.completions();
             for level in [Durability::Durable, Durability::Written, Durability::Buffered] {
                 let end = session.append(&Append::new(Kind::USER, &[b"record"])).expect("append").end;
-                queue.push(end, level, level);
+                queue.push(log.first().at(end), &crate::Dependencies::default(), level, level);
             }
             let mut told = Vec::new();
             queue.drain_with(|level, outcome| told.push((level, outcome.is_ok())));
@@ -134,10 +134,10 @@ mod tests {
             let payload = [7; 1500];
             for _ in 0..200 {
                 let end = session.append(&Append::new(Kind::USER, &[&payload])).expect("append").end;
-                log.request(end, Durability::Durable);
+                log.first().request(end, Durability::Durable);
             }
-            let end = log.sync().expect("sync");
-            log.trim(end).expect("trim");
+            let end = log.first().sync().expect("sync");
+            log.first().trim(end).expect("trim");
             session.append(&Append::new(Kind::USER, &[&payload])).expect("append");
         });
     }

@@ -3,10 +3,11 @@
 //! Any thread. Invariants:
 //!
 //! 1. The directory's lock is handed to the first closing only, and no call to close returns before that one has ended. So when a
-//!    call to close has returned, the directory is free, and nothing of this opening reaches it any more (the gate's invariant 6).
+//!    call to close has returned, the directory is free, and nothing of this opening reaches it any more (the gate's invariant 6). A log behind
+//!    the gate of another opening gives its lock back before that gate is closed (`open_log.rs`, invariant 3).
 //! 2. A thread inside a device call does not come here, but for the last handle's drop, which nobody waits beside.
 //!
-//! `state` is held through a closing, hence before every latch of the log (rank 7); a parallel log's before those of its streams.
+//! `state` is held through a closing, hence before every latch of the log (rank 7).
 //!
 //! A crash leaves nothing of it: the kernel gives the directory's lock back.
 

@@ -1,58 +1,96 @@
-//! Being told later: a future, and queues of callbacks.
+//! Waiting without blocking: a future, and queues of callbacks.
 //!
 //! Futures are woken by a worker thread of the log (`wakers.rs`). Callbacks run only on the thread that owns their queue, when it calls
-//! [`Completions::poll`] and the like. Either may be dropped at any time without changing what becomes durable.
+//! [`Completions::poll`] and the like. Either may be dropped at any time without changing what becomes durable. A queue belongs to
+//! one thread at a time, and remembers how far it has seen each stream's frontiers. It reads them again only when the first one queued
+//! waits for more, so asking costs a few loads from the queue's own memory.
+//!
+//! Both wait for a position and for what that depends on in other streams. Without dependencies there is one position to look at.
 //!
 //! Invariant: the callbacks of one queue run in the order they were queued. One that waits for less may wait behind one that waits for more.
 
 use crate::core::Core;
-use crate::error::Result;
-use crate::log::Log;
+use crate::error::{Error, Result};
+use crate::open_log::OpenLog;
+use crate::stream::Stream;
+use katydid_kernels::dependencies::{Dependencies, StreamLsn};
 use katydid_kernels::durability::Durability;
 use katydid_kernels::lsn::Lsn;
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
 
-/// A future that resolves when a position has got to a level. Made by [`Log::wait_async`].
+/// A future that resolves when a position, and all that it depends on, have got to a level. Made by
+/// [`Log::wait_async`](crate::Log::wait_async) and [`Stream::wait_async`].
 ///
-/// The request was made when the future was: dropping it, before or after it was polled, changes nothing about the log.
+/// The requests were made when the future was: dropping it, before or after it was polled, changes nothing about the log.
 ///
 /// Wakers are called by a worker thread of the log, which leads nothing and holds nothing, one after another. A waker may use the log, wait for
-/// it, or drop its last handle. One that blocks delays the wakers behind it, on this log only, and no commit. One that panics delays
+/// it, or drop its last handle. One that blocks delays the wakers behind it, on this stream only, and no commit. One that panics delays
 /// nothing. The first future that has to wait starts the thread; polling blocks instead if the system has no thread left.
 #[must_use = "a future does nothing unless polled; drop it to not be told"]
 pub struct Completion {
-    log: Log,
+    /// The stream and the end that are waited for now.
+    stream: Stream,
     end: Lsn,
+    /// What is waited for after that.
+    rest: Dependencies,
     level: Durability,
     ticket: Option<u64>,
-    refused: Option<Result<()>>,
+    refused: Option<Error>,
 }
 
 impl Completion {
-    pub(crate) fn new(log: Log, end: Lsn, level: Durability) -> Self {
-        let refused = log.core().check_reserved(end).err().map(Err);
-        if refused.is_none() {
-            log.core().request(end, level);
+    pub(crate) fn new(stream: Stream, end: Lsn, rest: Dependencies, level: Durability) -> Self {
+        let mut refused = None;
+        for at in std::iter::once(stream.at(end)).chain(rest.iter()) {
+            let core = stream.log().core(at.stream);
+            match core.check_reserved(at.end) {
+                Ok(()) => core.request(at.end, level),
+                Err(error) => refused = refused.or(Some(error)),
+            }
         }
-        Completion { log, end, level, ticket: None, refused }
-    }
-
-    /// The position it waits for.
-    pub fn end(&self) -> Lsn {
-        self.end
+        Completion { stream, end, rest, level, ticket: None, refused }
     }
 
     fn settled(&self) -> Option<Result<()>> {
-        self.refused.clone().or_else(|| self.log.core().poll(self.end, self.level))
+        match &self.refused {
+            Some(refused) => Some(Err(refused.clone())),
+            None => self.stream.core().poll(self.end, self.level),
+        }
     }
 
     fn forget(&mut self) -> Option<Waker> {
         let ticket = self.ticket.take()?;
-        self.log.core().wakers.forget(ticket, (self.end, self.level))
+        self.stream.core().wakers.forget(ticket, (self.end, self.level))
+    }
+
+    /// Waits for the current stream and end.
+    fn poll_current(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
+        if let Some(outcome) = self.settled() {
+            drop(self.forget());
+            return Poll::Ready(outcome);
+        }
+        let core = self.stream.core();
+        // In NVRAM a wait lasts no longer than copies and fences take, and no leader comes by that would have this future woken. And without
+        // a thread to wake it, blocking is all that is left.
+        if core.store.nvram().is_some() || core.wakers.ensure_thread().is_err() {
+            return Poll::Ready(core.wait(self.end, self.level));
+        }
+        // Cloned before, and what is left over is dropped after the latch was held: a waker's code is not ours.
+        let waker = context.waker().clone();
+        let (end, level) = (self.end, self.level);
+        let left =
+            core.wakers.register(&mut self.ticket, (end, level), waker, || core.poll(end, level).is_some());
+        drop(left);
+        match self.ticket {
+            Some(_) => Poll::Pending,
+            None => self.settled().map_or(Poll::Pending, Poll::Ready),
+        }
     }
 }
 
@@ -61,25 +99,15 @@ impl Future for Completion {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         let this = self.get_mut();
-        if let Some(outcome) = this.settled() {
-            drop(this.forget());
-            return Poll::Ready(outcome);
-        }
-        let core = this.log.core();
-        // In NVRAM a wait lasts no longer than copies and fences take, and no leader comes by that would have this future woken. And without
-        // a thread to wake it, blocking is all that is left.
-        if core.store.nvram().is_some() || core.wakers.ensure_thread().is_err() {
-            return Poll::Ready(core.wait(this.end, this.level));
-        }
-        // Cloned before, and what is left over is dropped after the latch was held: a waker's code is not ours.
-        let waker = context.waker().clone();
-        let (end, level) = (this.end, this.level);
-        let left =
-            core.wakers.register(&mut this.ticket, (end, level), waker, || core.poll(end, level).is_some());
-        drop(left);
-        match this.ticket {
-            Some(_) => Poll::Pending,
-            None => this.settled().map_or(Poll::Pending, Poll::Ready),
+        loop {
+            let outcome = ready!(this.poll_current(context));
+            // After a failure it stays where it is, and says the same again.
+            if outcome.is_err() {
+                return Poll::Ready(outcome);
+            }
+            let Some(next) = this.rest.pop() else { return Poll::Ready(Ok(())) };
+            this.stream = this.stream.sibling(next.stream);
+            this.end = next.end;
         }
     }
 }
@@ -93,7 +121,8 @@ impl Drop for Completion {
 impl fmt::Debug for Completion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Completion")
-            .field("end", &self.end)
+            .field("at", &self.stream.at(self.end))
+            .field("rest", &self.rest)
             .field("level", &self.level)
             .finish_non_exhaustive()
     }
@@ -104,32 +133,117 @@ pub type Callback = Box<dyn FnOnce(Result<()>) + Send>;
 
 #[derive(Debug)]
 struct Queued<T> {
-    end: Lsn,
+    at: StreamLsn,
+    dependencies: Dependencies,
     level: Durability,
     payload: T,
 }
 
-/// A queue of things to be told about, owned by one thread at a time.
+impl<T> Queued<T> {
+    /// All positions that it waits for.
+    #[inline]
+    fn positions(&self) -> impl Iterator<Item = StreamLsn> + '_ {
+        std::iter::once(self.at).chain(self.dependencies.iter())
+    }
+}
+
+/// How far a stream was seen, and what was asked of it, at one level.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    reached: Lsn,
+    requested: Lsn,
+}
+
+/// What a queue remembers of each stream.
+#[derive(Debug)]
+struct Memory {
+    written: Box<[Seen]>,
+    durable: Box<[Seen]>,
+}
+
+impl Memory {
+    #[inline]
+    fn of(&mut self, at: StreamLsn, level: Durability) -> &mut Seen {
+        let index = at.stream.index();
+        match level {
+            Durability::Buffered | Durability::Written => &mut self.written[index],
+            Durability::Durable => &mut self.durable[index],
+        }
+    }
+
+    /// Whether the position is at the level; an error if it never will be.
+    #[inline]
+    fn look(&mut self, log: &OpenLog, at: StreamLsn, level: Durability) -> Option<Result<()>> {
+        let seen = self.of(at, level);
+        if at.end <= seen.reached {
+            return Some(Ok(()));
+        }
+        seen.reached = match level {
+            Durability::Buffered | Durability::Written => log.written(at.stream),
+            Durability::Durable => log.durable(at.stream),
+        };
+        if at.end <= seen.reached {
+            return Some(Ok(()));
+        }
+        outcome(log.core(at.stream), at.end, level)
+    }
+
+    /// Asks for it, if that is still to be done; whether there is anything to wait for.
+    #[inline]
+    fn request(&mut self, log: &OpenLog, at: StreamLsn, level: Durability) -> bool {
+        let seen = self.of(at, level);
+        if at.end <= seen.reached {
+            return false;
+        }
+        if at.end > seen.requested {
+            seen.requested = at.end;
+            log.core(at.stream).request(at.end, level);
+        }
+        true
+    }
+}
+
+#[cold]
+fn outcome(core: &Core, end: Lsn, level: Durability) -> Option<Result<()>> {
+    core.check_reserved(end).err().map(Err).or_else(|| core.poll(end, level))
+}
+
+/// A queue of things to be told about, owned by one thread at a time; in order. Made by [`Log::completions`](crate::Log::completions) and
+/// [`Stream::completions`].
 ///
-/// `T` is what is handed back when its position has got to its level: a [`Callback`], or a plain value with
+/// `T` is what is handed back when its position and all that it depends on have got to its level: a [`Callback`], or a plain value with
 /// [`Completions::poll_with`]. Those still queued when the queue is dropped are dropped untold.
 pub struct Completions<T = Callback> {
-    log: Log,
+    log: Arc<OpenLog>,
     queue: VecDeque<Queued<T>>,
+    memory: Memory,
 }
 
 impl<T> Completions<T> {
     /// An empty queue.
-    pub fn new(log: &Log) -> Self {
-        Completions { log: log.clone(), queue: VecDeque::new() }
+    pub(crate) fn new(log: &Arc<OpenLog>) -> Self {
+        let none = || vec![Seen::default(); log.streams.len()].into_boxed_slice();
+        let memory = Memory { written: none(), durable: none() };
+        Completions { log: log.clone(), queue: VecDeque::new(), memory }
     }
 
-    /// Queues `payload` until everything below `end` is at `durability`, and asks for that. An `end` beyond the log's is
-    /// handed back with an error as soon as it is looked at.
+    /// Queues `payload` until the position and all that it depends on are at `durability`, and asks for that. What lies beyond the end of its
+    /// stream is handed back with an error as soon as it is looked at.
+    ///
+    /// # Panics
+    /// If there is no such stream.
     #[inline]
-    pub fn push(&mut self, end: Lsn, durability: Durability, payload: T) {
-        self.queue.push_back(Queued { end, level: durability, payload });
-        self.log.core().request(end, durability);
+    pub fn push(&mut self, at: StreamLsn, dependencies: &Dependencies, durability: Durability, payload: T) {
+        let mut waits = Dependencies::default();
+        if durability != Durability::Buffered {
+            self.memory.request(&self.log, at, durability);
+            for at in dependencies.iter() {
+                if self.memory.request(&self.log, at, durability) {
+                    waits.join(at);
+                }
+            }
+        }
+        self.queue.push_back(Queued { at, dependencies: waits, level: durability, payload });
     }
 
     /// How many are queued.
@@ -139,42 +253,19 @@ impl<T> Completions<T> {
 
     /// Hands those that are ready to `told`, in order; how many. Never blocks.
     pub fn poll_with(&mut self, mut told: impl FnMut(T, Result<()>)) -> usize {
-        if self.queue.is_empty() {
-            return 0;
-        }
-        let core = self.log.core();
-        let frontiers = core.frontiers();
-        // Read once: the frontiers' lines are being written to.
-        let (durable, written) = (frontiers.durable(), frontiers.written());
         let mut ran = 0;
+        let mut last = None;
         while let Some(first) = self.queue.front() {
-            let reached = match first.level {
-                Durability::Buffered => true,
-                Durability::Written => first.end <= written,
-                Durability::Durable => first.end <= durable,
-            };
-            let outcome = if reached {
-                Ok(())
-            } else {
-                match self.outcome(first) {
-                    Some(outcome) => outcome,
-                    None => break,
-                }
-            };
+            let Some(outcome) = settled(&mut self.memory, &self.log, first) else { break };
             let Some(first) = self.queue.pop_front() else { break };
             ran += 1;
+            last = Some(first.at);
             told(first.payload, outcome);
         }
-        if ran > 0 {
-            core_tally(self.log.core(), ran);
+        if let Some(at) = last {
+            self.log.core(at.stream).tally.callbacks.add(ran as u64);
         }
         ran
-    }
-
-    #[cold]
-    fn outcome(&self, first: &Queued<T>) -> Option<Result<()>> {
-        let core = self.log.core();
-        core.check_reserved(first.end).err().map(Err).or_else(|| core.poll(first.end, first.level))
     }
 
     /// Hands out those that are ready, and blocks until fewer than `limit` (at least 1) are queued.
@@ -182,23 +273,49 @@ impl<T> Completions<T> {
         let limit = limit.max(1);
         self.poll_with(&mut told);
         while self.queue.len() >= limit {
-            // The last of them may ask for less than one before it (invariant 3), so each level is waited for.
+            // Those before the last one may ask for more than it does.
             let last = self.queue.len() - limit;
-            for asked in [Durability::Durable, Durability::Written] {
-                let of_level = self.queue.range(..=last).filter(|queued| queued.level == asked);
-                if let Some(end) = of_level.map(|queued| queued.end).max() {
-                    // How it went is looked at by `poll_with`.
-                    let _outcome = self.log.core().wait(end, asked);
-                }
+            for (level, at) in self.missing(last) {
+                // How it went is looked at by `poll_with`.
+                let _outcome = self.log.core(at.stream).wait(at.end, level);
             }
             self.poll_with(&mut told);
         }
+    }
+
+    /// The farthest position of each stream and level that those up to the one of this index wait for.
+    fn missing(&self, last: usize) -> SmallVec<[(Durability, StreamLsn); 4]> {
+        let mut farthest: SmallVec<[(Durability, StreamLsn); 4]> = SmallVec::new();
+        for queued in self.queue.range(..=last).filter(|queued| queued.level != Durability::Buffered) {
+            for at in queued.positions() {
+                let known = farthest
+                    .iter_mut()
+                    .find(|(level, known)| (*level, known.stream) == (queued.level, at.stream));
+                match known {
+                    Some((_, known)) => known.end = known.end.max(at.end),
+                    None => farthest.push((queued.level, at)),
+                }
+            }
+        }
+        farthest
     }
 
     /// Hands out all of them, blocking until each is ready.
     pub fn drain_with(&mut self, told: impl FnMut(T, Result<()>)) {
         self.wait_below_with(1, told);
     }
+}
+
+/// How the queued one came out, or that it has not yet.
+#[inline]
+fn settled<T>(memory: &mut Memory, log: &OpenLog, queued: &Queued<T>) -> Option<Result<()>> {
+    if queued.level == Durability::Buffered {
+        return Some(Ok(()));
+    }
+    queued.positions().try_fold(Ok(()), |sofar: Result<()>, at| match sofar {
+        Ok(()) => memory.look(log, at, queued.level),
+        failed => Some(failed),
+    })
 }
 
 impl<F: FnOnce(Result<()>)> Completions<F> {
@@ -216,10 +333,6 @@ impl<F: FnOnce(Result<()>)> Completions<F> {
     pub fn drain(&mut self) {
         self.wait_below(1);
     }
-}
-
-fn core_tally(core: &Core, callbacks: usize) {
-    core.tally.callbacks.add(callbacks as u64);
 }
 
 impl<T> fmt::Debug for Completions<T> {

@@ -1,4 +1,4 @@
-//! The inside of an open log: the log buffer, the segments, and what ties the stages together.
+//! The inside of an open stream: the log buffer, the segments, and what ties the stages together.
 //!
 //! Shared by all handles, sessions and background threads. The hot path is [`Core::append`]; whoever holds the baton runs
 //! `leader`.
@@ -37,6 +37,7 @@ use crate::segment::SegmentStore;
 use crate::session::{Append, Appended};
 use crate::wakers::Wakers;
 use katydid_device::{self as device, AlignedBuffer, Cause, Gate, Verb};
+use katydid_kernels::dependencies::StreamId;
 use katydid_kernels::durability::Durability;
 use katydid_kernels::frontier::Frontiers;
 use katydid_kernels::insert::{
@@ -61,6 +62,8 @@ pub(crate) const OWN_SLOT: usize = 0;
 /// See the head of this file.
 #[derive(Debug)]
 pub(crate) struct Core {
+    /// The stream's number.
+    pub(crate) stream: StreamId,
     pub(crate) buffer: LogBuffer,
     pub(crate) store: Store,
     pub(crate) maintenance: Maintenance,
@@ -108,6 +111,7 @@ struct Slots {
 /// What recovery found, as far as this file cares.
 #[derive(Debug)]
 pub(crate) struct Start {
+    pub(crate) stream: StreamId,
     pub(crate) store: Store,
     pub(crate) incarnation: u32,
     pub(crate) end: Lsn,
@@ -151,6 +155,7 @@ impl Core {
         };
         let layout = start.store.layout();
         let core = Arc::new_cyclic(|me| Core {
+            stream: start.stream,
             buffer: LogBuffer { frontiers: Frontiers::at(start.end), ring, admission },
             layout,
             store: start.store,
@@ -241,7 +246,8 @@ impl Core {
             PhysicalRecord { prepared: &prepared, payload: append.payload, after: append.above() };
         let start = self.insert(slot, &mut record, append.class)?;
         let bytes = record.bytes();
-        Ok(Appended { first: start, lsn: start, end: start.plus(self.layout.positions(bytes)), bytes })
+        let end = start.plus(self.layout.positions(bytes));
+        Ok(Appended { stream: self.stream, first: start, lsn: start, end, bytes })
     }
 
     #[inline]
@@ -256,7 +262,7 @@ impl Core {
         }
     }
 
-    /// See [`Log::record_bytes`](crate::Log::record_bytes).
+    /// See [`Stream::record_bytes`](crate::Stream::record_bytes).
     pub(crate) fn record_bytes(&self, payload: u64) -> u64 {
         // A header, a fragment's link and padding are together less.
         const HEADS: u64 = 2 * HEADER_BYTES as u64;
@@ -295,7 +301,7 @@ impl Core {
             let (first, before) = appended.map_or((start, 0), |appended| (appended.first, appended.bytes));
             let bytes = record.bytes();
             let end = start.plus(self.layout.positions(bytes));
-            appended = Some(Appended { first, lsn: start, end, bytes: before + bytes });
+            appended = Some(Appended { stream: self.stream, first, lsn: start, end, bytes: before + bytes });
         }
         appended.ok_or(AppendError::TooLarge { bytes, limit: RECORD_BYTES_MAX as u64 })
     }
@@ -392,7 +398,7 @@ impl Core {
         self.buffer.admission.refresh(&self.buffer.frontiers, self.store.prepared_end());
     }
 
-    /// See [`Log::barrier`](crate::Log::barrier). Waits only for copies that are being made, hence not for long, nor for anybody who
+    /// See [`Stream::barrier`](crate::Stream::barrier). Waits only for copies that are being made, hence not for long, nor for anybody who
     /// waits.
     pub(crate) fn barrier(&self) -> Lsn {
         let end = self.buffer.frontiers.reserved();
@@ -515,7 +521,7 @@ impl Core {
         Some(self.store.nvram()?.capacity(self.buffer.admission.slack()))
     }
 
-    /// See [`Log::fullness`](crate::Log::fullness).
+    /// See [`Stream::fullness`](crate::Stream::fullness).
     pub(crate) fn fullness(&self) -> Option<u32> {
         let LogBuffer { frontiers, admission, .. } = &self.buffer;
         let store = self.store.nvram()?;
@@ -529,7 +535,7 @@ impl Core {
         ))
     }
 
-    /// See [`Log::trim`](crate::Log::trim).
+    /// See [`Stream::trim`](crate::Stream::trim).
     pub(crate) fn trim(&self, to: Lsn) -> Result<()> {
         self.settle(to);
         let trimmed = self.store.trim(to, self.buffer.frontiers.durable());

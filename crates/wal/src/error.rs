@@ -196,13 +196,13 @@ pub enum OpenError {
         /// The log is known to have been durable up to here.
         durable: Lsn,
     },
-    /// A stream of a parallel log has no files.
+    /// A stream of a log of several has no files.
     #[error("{directory}, a stream of the log, is missing")]
     MissingStream {
         /// Its folder.
         directory: String,
     },
-    /// A stream belongs to another parallel log, or is another stream of this one.
+    /// A stream belongs to another log, or is another stream of this one.
     #[error("{directory} holds log {found:032x}, not {expected:032x}, this log's stream of that name")]
     ForeignStream {
         /// Its folder.
@@ -212,15 +212,15 @@ pub enum OpenError {
         /// The id of the log that is there.
         found: u128,
     },
-    /// The parallel log has another number of streams.
+    /// The log has another number of streams.
     #[error("the log has {found} streams, not {asked}")]
     OtherStreams {
-        /// So many it has.
+        /// Streams that it has.
         found: u16,
-        /// So many were asked for.
+        /// [`Options::streams`](crate::Options::streams) of the opening.
         asked: u16,
     },
-    /// One of a parallel log's streams could not be opened. What other streams wrote meanwhile changes none of their records.
+    /// One of the log's streams could not be opened. What other streams wrote meanwhile changes none of their records.
     #[error("stream {directory}: {source}")]
     Stream {
         /// Its folder.

@@ -7,17 +7,21 @@ mod control;
 mod core;
 mod counters;
 mod error;
+mod head;
 mod inspect;
 mod log;
 mod maintenance;
 mod nvram;
+mod open_log;
 mod options;
-mod parallel;
 mod reader;
 mod recover;
+mod replay;
 mod seal;
 mod segment;
 mod session;
+mod stream;
+mod streams;
 pub mod testing;
 mod wakers;
 
@@ -26,10 +30,13 @@ pub use control::FORMAT_VERSION;
 pub use counters::Counters;
 pub use error::{AppendError, Error, OpenError, ReadError, Result};
 
-pub use inspect::{Inspection, SegmentReport, SegmentState, inspect};
+pub use inspect::{
+    Inspection, SegmentReport, SegmentState, StreamInspection, StreamRecord, Survival, inspect,
+};
 pub use katydid_device::nvram::{Form, Persistence};
 pub use katydid_device::{Device, Method};
 pub use katydid_device::{Stall, Stalls};
+pub use katydid_kernels::dependencies::{Dependencies, StreamId, StreamLsn};
 pub use katydid_kernels::durability::Durability;
 pub use katydid_kernels::insert::{AppendClass, InserterKind};
 pub use katydid_kernels::lsn::Lsn;
@@ -41,16 +48,12 @@ pub use katydid_kernels::sync::{Group, SyncKind};
 #[doc(hidden)]
 pub use katydid_kernels::sync::{Heuristic, Heuristics};
 pub use katydid_kernels::words::UnknownWord;
-pub use log::{Log, ReserveGuard, Space};
+pub use log::Log;
 #[doc(hidden)]
 pub use options::Background;
-pub use options::{LogKind, NvramOptions, Options, OptionsError};
-pub use parallel::{
-    Batch, CommitRecord, Dependencies, MalformedRecord, ParallelCompletion, ParallelCompletions,
-    ParallelInspection, ParallelLog, ParallelReadError, ParallelRecord, ParallelRecords, ParallelSession,
-    Replay, ReplayError, ReplayReport, Replayed, STREAMS_MAX, StreamId, StreamLsn, Survival,
-    inspect_parallel,
-};
+pub use options::{LogKind, NvramOptions, Options, OptionsError, STREAMS_MAX};
 pub use reader::{Reader, Record, RecordRef};
 pub use recover::{Finding, RecoveryReport};
+pub use replay::{Batch, Replay, ReplayError, ReplayReport, Replayed};
 pub use session::{Append, Appended, Session};
+pub use stream::{ReserveGuard, Space, Stream};

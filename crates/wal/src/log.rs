@@ -1,67 +1,68 @@
-//! The log as its users see it.
+//! An open log, as its users see it: one or more streams that commit as one.
+//!
+//! Any thread. A log of one stream is the common case. With several, workers append to streams of their own and share no word (P-WAL; Cicada +
+//! P-WAL, section III). A record names what its transaction depends on in other streams, and from that alone recovery tells which records survive
+//! (`streams/head.rs`, `docs/recovery.md`). Nothing here orders transactions: a program that replays them does so by their commit stamps.
+//!
+//! Differences from the papers: no counter numbers the records (as in section III-A of Cicada + P-WAL), and a committer looks at the streams that it
+//! depends on, not at the least of all ([`Log::everything`] is that rule, P-WAL's).
 
-use crate::closing::{self, Closing};
-use crate::completion::Completion;
-use crate::core::{Core, Start};
+use crate::completion::{Completion, Completions};
 use crate::counters::Counters;
-use crate::error::{AppendError, Error, OpenError, ReadError};
-use crate::nvram::store::{NvStore, Use};
-use crate::options::{Background, LogKind, Options};
-use crate::reader::{self, Below, Reader, Record, Show};
-use crate::recover::scan::{Nobody, Onlooker};
-use crate::recover::{self, Eras, RecoveryReport};
+use crate::error::{Error, OpenError};
+use crate::open_log::{GateOwner, Guards, OpenLog};
+use crate::options::{Background, Options};
 use crate::session::Session;
-use katydid_device::nvram::Form;
-use katydid_device::{self as device, Cause, Directory, FileDirectory, Gate, Verb, Watch};
+use crate::stream::{Space, Stream};
+use crate::streams::opening::{OpenOne, open_log, open_one};
+use katydid_device::{self as device, Directory, FileDirectory, Gate, Verb, Watch};
+use katydid_kernels::dependencies::{Dependencies, StreamId, StreamLsn};
 use katydid_kernels::durability::Durability;
 use katydid_kernels::lsn::Lsn;
-use katydid_kernels::record::Kind;
+use katydid_kernels::sync_shim::Ordering;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// An open log. Clones share it; it is closed when the last clone, session and future is dropped.
+/// An open log of one or more streams. Clones share it; it is closed when the last clone, stream, session and future is dropped.
 ///
 /// Dropping makes everything appended durable, if it can; call [`Log::close`] to learn whether it could.
+///
+/// In a log of several streams a transaction is one record in one stream. It is durable when its record is, and so is everything it depends on: the
+/// positions that [`Dependencies`] holds. After a crash, exactly those records are replayed of which that can be said.
+///
+/// ```
+/// use katydid_wal::{Append, CommitStamp, Dependencies, Durability, Kind, Log, Options};
+/// # use katydid_device::SimDevice;
+/// # let directory = SimDevice::new(1).directory();
+/// let log = Log::open_in(directory, Options { streams: 2, ..Options::default() })?;
+/// let mut first = log.streams()[0].session()?;
+/// let mut second = log.streams()[1].session()?;
+/// let written = first.append(&Append::new(Kind::USER, &[b"x = 1"]).stamp(CommitStamp::new(100)))?;
+/// // This transaction has read what that one wrote.
+/// let depends = Dependencies::from_iter([written.position()]);
+/// let record = Append::new(Kind::USER, &[b"y = x"]).commit(CommitStamp::new(105), &depends);
+/// let appended = second.append(&record)?;
+/// log.wait(appended.position(), &depends, Durability::Durable)?;
+/// # log.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Log {
-    handle: Arc<Handle>,
-}
-
-struct Handle {
-    core: Arc<Core>,
-    report: RecoveryReport,
-    eras: Eras,
-    method: device::Method,
-    directory: String,
-    /// Before all files of the log. Closed before the directory's lock is given back.
-    gate: Gate,
-    closing: Closing,
-    watch: Watch,
-}
-
-/// What the log's space is used for, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Space {
-    /// From the log's start to its reserved end. Of [`LogKind::NvLogging`] the heap's chunks that records are in.
-    pub live: u64,
-    /// Prepared for records to come, the reserve included. Of [`LogKind::NvLogging`] the heap's free chunks.
-    pub prepared: u64,
-    /// Of those, for critical appends only.
-    pub reserve: u64,
-    /// Of all files, those kept for reuse included.
-    pub on_disk: u64,
+    open: Arc<OpenLog>,
+    /// At least one.
+    streams: Arc<[Stream]>,
 }
 
 impl Log {
-    /// Opens the log in the folder at `path`, which is created if missing, and recovers it.
+    /// Opens the log in the folder at `path`, which is created if missing, and recovers each of its streams.
     ///
     /// A process that has a log open must not go on without `exec` in a child of `fork`: the child has the log's memory and lock, but none of its
     /// threads, and a call there may wait for ever.
     ///
     /// # Errors
-    /// See [`OpenError`]. `Cause::Locked` inside [`OpenError::Device`] if another handle has it open.
+    /// See [`OpenError`]. `Cause::Locked` inside [`OpenError::Device`] if another handle has it open; [`OpenError::OtherStreams`] if it has
+    /// another number of streams than [`Options::streams`].
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Log, OpenError> {
         let directory = FileDirectory::open(path.as_ref())?;
         Self::open_in(Arc::new(directory), options)
@@ -70,7 +71,7 @@ impl Log {
     /// Opens the log in any kind of directory.
     ///
     /// # Errors
-    /// As [`Log::open`].
+    /// Those of [`Log::open`].
     pub fn open_in(directory: Arc<dyn Directory>, options: Options) -> Result<Log, OpenError> {
         options.validate()?;
         let watch = Watch::new(options.stall_after);
@@ -82,297 +83,219 @@ impl Log {
         Self::open_watched(watch.before(directory), options, watch)
     }
 
-    /// As [`Log::open_in`], in a directory before which `watch` stands already, perhaps for more than the log.
+    /// Opens the log in a directory before which `watch` stands already.
     ///
     /// # Errors
-    /// As [`Log::open`].
+    /// Those of [`Log::open`].
     #[doc(hidden)]
     pub fn open_watched(
         directory: Arc<dyn Directory>,
         options: Options,
         watch: Watch,
     ) -> Result<Log, OpenError> {
-        Self::open_seen(directory, options, watch, &mut Nobody)
-    }
-
-    /// The same; `onlooker` sees the records that are found.
-    pub(crate) fn open_seen(
-        directory: Arc<dyn Directory>,
-        options: Options,
-        watch: Watch,
-        onlooker: &mut dyn Onlooker,
-    ) -> Result<Log, OpenError> {
-        options.validate()?;
-        // After a failed write or sync, or once it is closed, nothing of this log reaches the device again.
         let (directory, gate) = Gate::wrap(directory);
-        let lock = directory.lock()?;
-        let opened = recover::open(&directory, &options, onlooker)?;
-        let start = Start {
-            store: opened.store,
-            incarnation: opened.incarnation,
-            end: opened.end,
-            tail: opened.tail,
-        };
-        let method = start.store.method(start.end).unwrap_or(options.method);
-        let core = Core::new(&options, start);
-        let spawned = core.start_threads();
-        // From here on the handle's drop ends what was started.
-        let log = Log {
-            handle: Arc::new(Handle {
-                core,
-                report: opened.report,
-                eras: opened.eras,
-                method,
-                directory: directory.describe(),
-                gate,
-                closing: Closing::new(lock),
-                watch,
-            }),
-        };
-        spawned.map_err(|error| device::Error::from_io(Verb::Open, "the log's background threads", error))?;
-        log.core().nudge_maintenance();
-        Ok(log)
+        Self::open_guarded(directory, &options, Guards { gate, owner: GateOwner::Log, watch }, &open_one)
     }
 
-    pub(crate) fn core(&self) -> &Core {
-        &self.handle.core
-    }
-
-    /// What recovery found when the log was opened.
-    pub fn recovery(&self) -> &RecoveryReport {
-        &self.handle.report
-    }
-
-    /// What the log is kept in.
-    pub fn kind(&self) -> LogKind {
-        self.core().store.nvram().map_or(LogKind::Disk, NvStore::kind)
-    }
-
-    /// How the memory of a log in NVRAM persists: to be shown with every figure measured on it. None for others.
-    pub fn nvram(&self) -> Option<Form> {
-        self.core().store.nvram().map(NvStore::form)
-    }
-
-    /// Most bytes of records, the reserve included, between [`Log::start`] and [`Log::reserved`], if that is fixed: in NVRAM nothing makes room
-    /// but [`Log::trim`]. Of [`LogKind::NvLogging`] so many bytes surely fit, and often some more; if it has few entries, not of short records.
-    pub fn capacity(&self) -> Option<u64> {
-        self.core().capacity()
-    }
-
-    /// How much of a log in NVRAM is taken, per mille of what appends that are not critical may take; at 1,000 they get
-    /// [`AppendError::NoSpace`], and more was taken by critical ones, or has been set aside since. None for others, which can grow. Of
-    /// [`LogKind::NvLogging`] the share of its entries or of its heap, whichever is greater; a chunk of the heap is taken as soon as there is
-    /// one record in it, and free when all its records were trimmed.
-    pub fn fullness(&self) -> Option<u32> {
-        self.core().fullness()
-    }
-
-    /// How bytes travel to the device; [`device::Method::Direct`] and `Uring` may have fallen back. Without meaning in NVRAM.
-    pub fn method(&self) -> device::Method {
-        self.handle.method
-    }
-
-    /// A session to append with.
+    /// Opens the log in a directory before which `gate` and `watch` stand already, perhaps for more than the log. The caller closes the gate
+    /// after the log was closed, and holds a lock until then that keeps others from opening the log.
     ///
     /// # Errors
-    /// [`Error::SessionsExhausted`] if too many are open.
-    pub fn session(&self) -> Result<Session, Error> {
-        Session::new(self.clone())
+    /// Those of [`Log::open`].
+    #[doc(hidden)]
+    pub fn open_behind(
+        directory: Arc<dyn Directory>,
+        options: Options,
+        gate: Gate,
+        watch: Watch,
+    ) -> Result<Log, OpenError> {
+        Self::open_guarded(directory, &options, Guards { gate, owner: GateOwner::Opener, watch }, &open_one)
     }
 
-    /// Blocks until everything below `end` is at `durability`; may write and sync on this thread. `Buffered` returns at once. With
-    /// [`LogKind::NvDirect`] what has been appended is durable already; others' appends below `end` may still be under way then.
+    /// Opens the log in a directory before which `guards` stand; `one` opens each stream.
+    pub(crate) fn open_guarded(
+        directory: Arc<dyn Directory>,
+        options: &Options,
+        guards: Guards,
+        one: &OpenOne<'_>,
+    ) -> Result<Log, OpenError> {
+        let open = Arc::new(open_log(&directory, options, guards, one)?);
+        let stream = |index| Stream::new(&open, StreamId::new(index as u16));
+        let streams = (0..open.streams.len()).map(stream).collect();
+        Ok(Log { open, streams })
+    }
+
+    pub(crate) fn inside(&self) -> &Arc<OpenLog> {
+        &self.open
+    }
+
+    /// The log's id: that of the options, or a random one, from when it was made.
+    pub fn id(&self) -> u128 {
+        self.open.id
+    }
+
+    /// A number that is larger after each opening: the largest incarnation of any stream.
+    pub fn epoch(&self) -> u32 {
+        self.open.streams.iter().map(|stream| stream.report.incarnation).max().unwrap_or(0)
+    }
+
+    /// The streams, by their numbers.
+    #[inline]
+    pub fn streams(&self) -> &[Stream] {
+        &self.streams
+    }
+
+    /// The first stream, which is the only one unless [`Options::streams`] asked for more.
+    #[inline]
+    pub fn first(&self) -> &Stream {
+        &self.streams[0]
+    }
+
+    /// A session to append with: to each of the streams in turn. [`Stream::session`] is one of a certain stream.
+    ///
+    /// # Errors
+    /// [`Error::SessionsExhausted`] if too many are open on that stream.
+    pub fn session(&self) -> Result<Session, Error> {
+        let turn = self.open.turn.fetch_add(1, Ordering::Relaxed);
+        self.streams[turn % self.streams.len()].session()
+    }
+
+    // ---- waiting
+
+    /// Whether the position is durable: one load.
+    ///
+    /// # Panics
+    /// If there is no such stream; so do all functions that take a position.
+    #[inline]
+    pub fn is_durable(&self, at: StreamLsn) -> bool {
+        self.open.durable(at.stream) >= at.end
+    }
+
+    /// Whether the position and all that it depends on are at `durability`; an error if that will never be.
+    pub fn is_settled(
+        &self,
+        at: StreamLsn,
+        dependencies: &Dependencies,
+        durability: Durability,
+    ) -> Option<Result<(), Error>> {
+        self.open.is_settled(at, dependencies, durability)
+    }
+
+    /// Blocks until the position, and then all that it depends on, are at `durability`; may write and sync on this thread. `Buffered`
+    /// returns at once. In a log of one stream [`Stream::wait`] is the same.
     ///
     /// # Errors
     /// [`Error::Poisoned`] if that cannot be any more, [`Error::BeyondEnd`] if nothing was appended there.
-    pub fn wait(&self, end: Lsn, durability: Durability) -> Result<(), Error> {
-        self.core().wait(end, durability)
+    pub fn wait(
+        &self,
+        at: StreamLsn,
+        dependencies: &Dependencies,
+        durability: Durability,
+    ) -> Result<(), Error> {
+        self.open.wait(at, dependencies, durability)
     }
 
-    /// As [`Log::wait`], as a future. The request is made now. Wakers are called by a worker thread of the log: see [`Completion`].
-    pub fn wait_async(&self, end: Lsn, durability: Durability) -> Completion {
-        Completion::new(self.clone(), end, durability)
+    /// Asks that the position and all that it depends on get to `durability`, and returns at once.
+    pub fn request(&self, at: StreamLsn, dependencies: &Dependencies, durability: Durability) {
+        for at in std::iter::once(at).chain(dependencies.iter()) {
+            self.open.core(at.stream).request(at.end, durability);
+        }
     }
 
-    /// Asks that everything below `end` gets to `durability`, and returns at once.
-    pub fn request(&self, end: Lsn, durability: Durability) {
-        self.core().request(end, durability);
+    /// A future of what [`Log::wait`] waits for. The request is made now. Wakers are called by a worker thread of the log: see [`Completion`].
+    pub fn wait_async(
+        &self,
+        at: StreamLsn,
+        dependencies: &Dependencies,
+        durability: Durability,
+    ) -> Completion {
+        Completion::new(self.streams[at.stream.index()].clone(), at.end, dependencies.clone(), durability)
+    }
+
+    /// An empty queue of things to be told about: see [`Completions`].
+    pub fn completions<T>(&self) -> Completions<T> {
+        Completions::new(&self.open)
+    }
+
+    // ---- all of it
+
+    /// Everything that was appended so far and is not durable: a transaction that depends on this depends on all that is there (P-WAL's rule).
+    ///
+    /// Where a wait is over at once, because every append has persisted its record, there is nothing to depend on. What is reserved and not
+    /// appended yet must not be named then: nobody has waited for it, and it may be missing after a crash.
+    pub fn everything(&self) -> Dependencies {
+        let position = |stream: &Stream| {
+            let end = stream.reserved();
+            let waits = stream.core().poll(end, Durability::Durable).is_none_or(|settled| settled.is_err());
+            waits.then(|| stream.at(end))
+        };
+        self.streams.iter().filter_map(position).collect()
+    }
+
+    /// Makes everything appended before this call durable.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`].
+    pub fn sync(&self) -> Result<(), Error> {
+        let ends: Vec<Lsn> = self.streams.iter().map(Stream::reserved).collect();
+        // All but the first are under way while this thread sees to that.
+        for (stream, end) in self.streams.iter().zip(&ends).skip(1) {
+            stream.request(*end, Durability::Durable);
+        }
+        self.streams.iter().zip(&ends).try_for_each(|(stream, end)| {
+            stream.wait(*end, Durability::Durable)?;
+            stream.core().settle(*end);
+            Ok(())
+        })
+    }
+
+    /// Drops each stream below its position in `to`; see [`Stream::trim`]. A crash meanwhile leaves some trimmed and others not, so that what is
+    /// read later begins at `to`, or a later cut: see [`Log::replay`].
+    ///
+    /// # Errors
+    /// Those of [`Stream::trim`].
+    ///
+    /// # Panics
+    /// If `to` does not have a position for each stream.
+    pub fn trim(&self, to: &[Lsn]) -> Result<(), Error> {
+        assert_eq!(to.len(), self.streams.len(), "a position for each stream");
+        self.streams.iter().zip(to).try_for_each(|(stream, to)| stream.trim(*to))
     }
 
     /// Does what background threads would have done by now, on a log that was opened without them; otherwise nothing.
     #[doc(hidden)]
     pub fn run_background(&self) {
-        self.core().run_background();
+        self.streams.iter().for_each(|stream| stream.core().run_background());
     }
 
-    /// Makes everything appended before this call durable; returns up to where.
-    ///
-    /// # Errors
-    /// [`Error::Poisoned`].
-    pub fn sync(&self) -> Result<Lsn, Error> {
-        let end = self.reserved();
-        self.wait(end, Durability::Durable)?;
-        self.core().settle(end);
-        Ok(end)
-    }
-
-    /// Separates appends in the log: everything whose append ended before this call lies below what it returns, everything whose
-    /// append begins after it returned lies there or above. Writes nothing and waits for no device. Free but for
-    /// [`InserterKind::Chunked`](crate::InserterKind::Chunked), which has to fill all open chunks: call it rarely then.
-    pub fn barrier(&self) -> Lsn {
-        self.core().barrier()
-    }
-
-    /// Where the log starts: everything below was trimmed.
-    pub fn start(&self) -> Lsn {
-        self.core().store.start()
-    }
-
-    /// Where the next record will start. With [`InserterKind::Chunked`](crate::InserterKind::Chunked): everything appended so far lies
-    /// below, and so may some of what comes.
-    pub fn reserved(&self) -> Lsn {
-        self.core().frontiers().reserved()
-    }
-
-    /// Everything below is in memory. As last found out; it moves when somebody writes.
-    pub fn filled(&self) -> Lsn {
-        self.core().frontiers().filled()
-    }
-
-    /// Everything below was handed to the operating system. In NVRAM the same as [`Log::durable`].
-    pub fn written(&self) -> Lsn {
-        self.core().look();
-        self.core().frontiers().written()
-    }
-
-    /// Everything below is on the device, or persisted. It moves when somebody waits or asks for it.
-    pub fn durable(&self) -> Lsn {
-        self.core().look();
-        self.core().frontiers().durable()
-    }
-
-    /// A reader of the records from `from` on: everything that was appended before this call, and what is written later.
-    ///
-    /// # Errors
-    /// [`Error::Poisoned`] or [`Error::Closed`] if `from` was appended and never written because the log failed or was closed before;
-    /// [`Error::Read`] if it is outside the log.
-    pub fn reader(&self, from: Lsn) -> Result<Reader, Error> {
-        self.make_readable(self.reserved())?;
-        let core = &self.handle.core;
-        Reader::new(core.store.source(), core.clone(), from, Show::Users).map_err(|error| self.unread(error))
-    }
-
-    /// A record that was appended and cannot be read because the log failed, or was closed, before it was written is not missing.
-    fn unread(&self, error: ReadError) -> Error {
-        match (error, self.core().poll(self.reserved(), Durability::Written)) {
-            (ReadError::BeyondEnd { at, .. }, Some(Err(ended))) if at < self.reserved() => ended,
-            (error, _) => error.into(),
-        }
-    }
-
-    /// Which incarnation wrote what of the log that this opening found.
-    pub(crate) fn eras(&self) -> &Eras {
-        &self.handle.eras
-    }
-
-    /// A reader of the records from `from` on that this opening found.
-    pub(crate) fn recovered(&self, from: Lsn) -> Result<Reader, ReadError> {
-        let core = &self.handle.core;
-        let found = Below { extent: core.clone(), end: self.handle.report.end };
-        Reader::new(core.store.source(), Arc::new(found), from, Show::Users)
-    }
-
-    /// The record whose identity is `lsn`.
-    ///
-    /// # Errors
-    /// As [`Log::reader`].
-    pub fn read(&self, lsn: Lsn) -> Result<Record, Error> {
-        if lsn >= self.written() {
-            self.make_readable(self.reserved())?;
-        }
-        let core = &self.handle.core;
-        reader::read_record(core.store.source().as_ref(), core.as_ref(), lsn)
-            .map_err(|error| self.unread(error))
-    }
-
-    fn make_readable(&self, end: Lsn) -> Result<(), Error> {
-        self.core().settle(end);
-        // A log that has failed or is closed can still be read as far as it was written.
-        match self.wait(end, Durability::Written) {
-            Err(Error::Poisoned { .. } | Error::Closed) => Ok(()),
-            outcome => outcome,
-        }
-    }
-
-    /// Drops the log below `to`, the start of a record or [`Log::durable`], and recycles the segments entirely below it, or in NVRAM
-    /// their bytes.
-    /// Durable when this returns.
-    ///
-    /// # Errors
-    /// [`Error::BeyondEnd`] if `to` is not durable yet; [`Error::Poisoned`], [`Error::Closed`].
-    pub fn trim(&self, to: Lsn) -> Result<(), Error> {
-        let core = self.core();
-        if let Some(cause) = core.failure() {
-            return Err(Error::Poisoned { cause });
-        }
-        if core.is_closed() {
-            return Err(Error::Closed);
-        }
-        core.trim(to)?;
-        core.maintenance.forget_no_space();
-        core.nudge_maintenance();
-        Ok(())
-    }
-
-    /// Most bytes of the log that a record with a payload of so many takes, for [`Log::raise_reserve`].
-    pub fn record_bytes(&self, payload: u64) -> u64 {
-        self.core().record_bytes(payload)
-    }
-
-    /// Sets `bytes` more of the prepared space aside for critical appends, until the guard is dropped; of [`LogKind::NvLogging`] also entries for as
-    /// many records as there may be in them. Waits for
-    /// segments to be prepared if need be. What other threads are appending at this moment may still take from it.
-    ///
-    /// # Errors
-    /// [`Error::NoSpace`] if there is not so much room.
-    pub fn raise_reserve(&self, bytes: u64) -> Result<ReserveGuard, Error> {
-        let core = self.core();
-        let change = |change: &dyn Fn(u64) -> u64| {
-            core.buffer.admission.change_reserve(core.frontiers(), core.store.prepared_end(), change);
-        };
-        change(&|reserve| reserve.saturating_add(bytes));
-        let guard = ReserveGuard { log: self.clone(), bytes };
-        core.make_prepared(0, crate::AppendClass::Normal)?;
-        Ok(guard)
-    }
-
-    /// What the log's space is used for.
+    /// What the streams' space is used for, together.
     pub fn space(&self) -> Space {
-        let core = self.core();
-        let reserved = self.reserved();
-        let (live, prepared) = match core.store.nvram() {
-            None => (reserved.since(self.start()), core.store.prepared_end().since(reserved)),
-            Some(store) => {
-                let Use { live, prepared } = store.space(reserved);
-                (live, prepared)
-            }
-        };
-        Space { live, prepared, reserve: core.buffer.admission.reserve(), on_disk: core.store.bytes() }
+        let none = Space { live: 0, prepared: 0, reserve: 0, on_disk: 0 };
+        self.streams.iter().map(Stream::space).fold(none, |sum, space| Space {
+            live: sum.live + space.live,
+            prepared: sum.prepared + space.prepared,
+            reserve: sum.reserve + space.reserve,
+            on_disk: sum.on_disk + space.on_disk,
+        })
     }
 
-    /// What the log has done so far.
+    /// What the streams have done so far, together; of `depth` the largest.
     pub fn counters(&self) -> Counters {
-        self.core().counters()
+        self.streams
+            .iter()
+            .map(Stream::counters)
+            .reduce(|sum, counters| sum.plus(&counters))
+            .unwrap_or_default()
     }
 
     /// Device calls that took longer than [`Options::stall_after`], and the one that is taking so long now, if any.
     pub fn device_stalls(&self) -> device::Stalls {
-        self.handle.watch.stalls()
+        self.open.guards.watch.stalls()
     }
 
-    /// The first failure, after which nothing is acknowledged any more.
+    /// The first failure of any stream, after which nothing is acknowledged any more.
     pub fn poisoned(&self) -> Option<Error> {
-        self.core().failure().map(|cause| Error::Poisoned { cause })
+        self.open.failure()
     }
 
     /// Refuses further appends, makes everything appended durable, remembers that, ends the background threads, and gives
@@ -383,118 +306,24 @@ impl Log {
     /// [`Error::Closed`]. A second call waits for the first and has its outcome.
     ///
     /// # Errors
-    /// [`Error::Poisoned`] if not everything could be made durable. [`Error::Device`] if this thread is inside a device call of the log, as
-    /// a logger or a panic hook may be: it would wait for itself, and nothing is closed.
+    /// [`Error::Poisoned`] if not everything could be made durable; the first stream's, and the others are closed all the same.
+    /// [`Error::Device`] if this thread is inside a device call of the log, as a logger or a panic hook may be: it would wait for itself, and
+    /// nothing is closed.
     pub fn close(&self) -> Result<(), Error> {
-        if self.handle.gate.is_inside() {
-            return Err(closing::from_inside(&self.handle.directory).into());
-        }
-        let outcome = self.handle.close(true);
-        self.core().wakers.call_due();
-        outcome
+        self.open.close()
     }
 
     /// Ends the log as a crash of the process would: what is only in memory is lost.
     pub(crate) fn abandon(&self) {
-        let crash = device::Error::new(Verb::Write, self.handle.directory.clone(), Cause::Crashed);
-        // Abandoned; or closed before, which is as good.
-        let _outcome = self.handle.end(|| {
-            self.core().fail(crash.clone());
-            Err(Error::Poisoned { cause: crash })
-        });
-    }
-}
-
-impl Handle {
-    fn close(&self, mark: bool) -> Result<(), Error> {
-        self.end(|| self.finish(mark))
-    }
-
-    /// Runs `finish`, and ends the log, whatever came of that; only once.
-    fn end(&self, finish: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
-        self.closing.once(|lock| {
-            let outcome = finish();
-            self.core.shut();
-            self.core.stop_threads();
-            if !self.gate.is_inside() {
-                self.core.join_threads();
-            }
-            self.core.end(&self.gate);
-            self.gate.close(lock);
-            outcome
-        })
-    }
-
-    fn finish(&self, mark: bool) -> Result<(), Error> {
-        let core = &self.core;
-        core.wait(core.frontiers().reserved(), Durability::Durable)?;
-        if mark {
-            match core.append_own(Kind::MARK) {
-                // It saves the next opening a search, no more: not worth failing for.
-                Ok(_) | Err(AppendError::NoSpace) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        core.shut();
-        core.wait(core.frontiers().reserved(), Durability::Durable)?;
-        core.settle(core.frontiers().reserved());
-        if mark {
-            // No later record will remember that the last ones were durable.
-            core.store.note_durable(core.frontiers().durable())?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        // Nobody is left to be told; `close` tells. If it was called, this does nothing.
-        let _outcome = if self.gate.is_inside() {
-            // Waiting for writes would be waiting for itself. What was not acknowledged may be lost.
-            self.end(|| {
-                let inside = closing::from_inside(&self.directory);
-                self.core.fail(inside.clone());
-                Err(inside.into())
-            })
-        } else {
-            self.close(false)
-        };
-        self.core.wakers.call_due();
+        self.open.abandon();
     }
 }
 
 impl fmt::Debug for Log {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Log")
-            .field("directory", &self.handle.directory)
-            .field("start", &self.start())
-            .field("durable", &self.durable())
-            .field("reserved", &self.reserved())
+            .field("directory", &self.open.directory)
+            .field("streams", &self.streams)
             .finish_non_exhaustive()
-    }
-}
-
-/// Space set aside by [`Log::raise_reserve`], until dropped.
-#[must_use = "dropping the guard gives the space back"]
-#[derive(Debug)]
-pub struct ReserveGuard {
-    log: Log,
-    bytes: u64,
-}
-
-impl ReserveGuard {
-    /// How much this guard sets aside, in bytes.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-}
-
-impl Drop for ReserveGuard {
-    fn drop(&mut self) {
-        let core = self.log.core();
-        let bytes = self.bytes;
-        core.buffer.admission.change_reserve(core.frontiers(), core.store.prepared_end(), |reserve| {
-            reserve.saturating_sub(bytes)
-        });
     }
 }

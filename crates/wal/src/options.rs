@@ -86,7 +86,7 @@ impl LogKind {
     /// Every kind.
     pub const ALL: [LogKind; 4] = [LogKind::Disk, LogKind::NvDirect, LogKind::NvRing, LogKind::NvLogging];
 
-    /// Whether it is in NVRAM: then nothing is written or synced, and [`Log::trim`](crate::Log::trim) alone makes room.
+    /// Whether it is in NVRAM: then nothing is written or synced, and [`Stream::trim`](crate::Stream::trim) alone makes room.
     pub const fn in_nvram(self) -> bool {
         !matches!(self, LogKind::Disk)
     }
@@ -103,6 +103,10 @@ impl LogKind {
 pub struct Options {
     /// What the log is kept in. Default `Disk`. In NVRAM there are no segments, no writes and no syncs: the settings of those have no effect.
     pub log: LogKind,
+    /// Streams of the log: each has its own ring, files, sessions and syncs, so the sizes below count once for each. Default 1; from 1 to 1,024.
+    /// Fixed when the log is created: another number is refused. Appends to different streams share no word. Recovery orders records of
+    /// different streams only by what they say of each other ([`Append::commit`](crate::Append::commit)).
+    pub streams: u16,
     /// Settings of a log in NVRAM. Its ring is the log buffer too, so `ring_bytes` has no effect then.
     pub nvram: NvramOptions,
     /// Size of one segment file. Default 64 MiB; a multiple of 4 KiB from 8 KiB to 16 GiB. Larger segments mean fewer
@@ -136,7 +140,7 @@ pub struct Options {
     /// Most bytes of one write. Default 1 MiB; a multiple of 4 KiB from 4 KiB to 64 MiB. Half of `ring_bytes` is a limit as well.
     pub write_bytes_max: usize,
     /// How bytes travel to segment files. Default `Direct`. `Uring` falls back to `Direct` where the kernel gives out no rings, and that to
-    /// `Buffered` where the file system refuses; [`Log::method`](crate::Log::method) says what is in use. See [`Options::device`].
+    /// `Buffered` where the file system refuses; [`Stream::method`](crate::Stream::method) says what is in use. See [`Options::device`].
     pub method: Method,
     /// Most sessions open at once. Default 1,024; from 1 to 65,536. Each costs 128 bytes of memory for its mark.
     pub sessions_max: usize,
@@ -169,6 +173,7 @@ impl Default for Options {
         let ring_bytes = Options::ring_bytes_for(std::thread::available_parallelism().map_or(1, usize::from));
         Options {
             log: LogKind::default(),
+            streams: 1,
             nvram: NvramOptions::default(),
             segment_bytes: 64 << 20,
             ring_bytes,
@@ -213,6 +218,9 @@ impl From<OutOfRange> for OptionsError {
         OptionsError { option, value, range }
     }
 }
+
+/// Most streams of a log.
+pub const STREAMS_MAX: u16 = 1024;
 
 pub(crate) const SEGMENT_BYTES_MIN: u64 = 8 << 10;
 pub(crate) const SEGMENT_BYTES_MAX: u64 = 16 << 30;
@@ -259,6 +267,8 @@ impl Options {
         let sessions = self.sessions_max as u64;
         let spare = self.spare_segments as u64;
         let segment = self.segment_bytes;
+        let streams = self.streams;
+        check((1..=STREAMS_MAX).contains(&streams), "streams", streams.into(), "from 1 to 1024")?;
         check(segment_bytes_valid(segment), "segment_bytes", segment, SEGMENT_BYTES_RANGE)?;
         let ring_good = self.ring_bytes.is_power_of_two() && (16 << 10..=1 << 30).contains(&ring);
         check(ring_good, "ring_bytes", ring, "a power of two from 16384 to 1073741824")?;
@@ -387,6 +397,8 @@ mod tests {
             ("segment_bytes", Options { segment_bytes: 4096, ..Options::default() }),
             ("segment_bytes", Options { segment_bytes: (1 << 20) + 1, ..Options::default() }),
             ("segment_bytes", Options { segment_bytes: u64::MAX, ..Options::default() }),
+            ("streams", Options { streams: 0, ..Options::default() }),
+            ("streams", Options { streams: 1025, ..Options::default() }),
             ("ring_bytes", Options { ring_bytes: 100_000, ..Options::default() }),
             ("ring_bytes", Options { ring_bytes: 0, ..Options::default() }),
             (

@@ -79,7 +79,7 @@ pub struct Record {
     pub txn: u64,
     /// The transaction's previous record, or its commit stamp and number of dependencies, as given when the record was appended.
     pub chain: Chain,
-    /// What was appended; in a stream of a parallel log, behind the dependencies that `chain` counts.
+    /// What was appended; behind the 16 bytes of each dependency that `chain` counts.
     pub payload: Vec<u8>,
 }
 
@@ -98,7 +98,7 @@ pub struct RecordRef<'a> {
     pub txn: u64,
     /// The transaction's previous record, or its commit stamp and number of dependencies, as given when the record was appended.
     pub chain: Chain,
-    /// What was appended; in a stream of a parallel log, behind the dependencies that `chain` counts.
+    /// What was appended; behind the 16 bytes of each dependency that `chain` counts.
     pub payload: &'a [u8],
 }
 
@@ -166,6 +166,11 @@ impl Reader {
             self.source = Arc::new(ReadAhead::new(self.source, self.at, self.extent.written()));
         }
         self
+    }
+
+    /// The error for a record that the reader gave, and that is none that a log writes.
+    pub(crate) fn damaged(&self, at: Lsn, reason: &'static str) -> ReadError {
+        damage(self.source.as_ref(), self.extent.as_ref(), at, reason)
     }
 
     /// Where the next record is looked for.

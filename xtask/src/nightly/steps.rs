@@ -131,7 +131,7 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "log",
-        about: "the log's random tests: crashes, faults, parallel logs, NVRAM",
+        about: "the log's random tests: crashes, faults, logs of several streams, NVRAM",
         work: Work::Tests {
             weight: 3,
             arguments: &["-p", "katydid-kernels", "-p", "katydid-wal", "--lib", "--tests"],

@@ -12,7 +12,7 @@ use crate::host::usage;
 use crate::inserts::txn;
 use hdrhistogram::Histogram;
 use katydid_command::failure::{Failure, Result};
-use katydid_wal::{AppendError, Completions, Durability, Error, Log, Lsn, Options, Session};
+use katydid_wal::{AppendError, Dependencies, Durability, Error, Log, Lsn, Options, Session};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -37,13 +37,13 @@ pub fn measure(case: &Case, payload: usize, stage: &Stage, raw: Raw, time: Durat
     if !case.log.in_nvram() {
         txn::settle(&log, prepared);
     }
-    let before = (log.reserved(), log.counters());
+    let before = (log.first().reserved(), log.counters());
     let used = usage::so_far();
     let done = threads(&log, case, payload, time);
     let usage = usage::since(&used);
-    let (log_bytes, counters) = (log.reserved().since(before.0), (before.1, log.counters()));
+    let (log_bytes, counters) = (log.first().reserved().since(before.0), (before.1, log.counters()));
     // Closed whatever came of it: the folder's lock must be free.
-    let trimmed = log.trim(log.durable());
+    let trimmed = log.first().trim(log.first().durable());
     let closed = log.close();
     let done = done?;
     trimmed.and(closed).map_err(Failure::failed)?;
@@ -59,7 +59,7 @@ pub fn measure(case: &Case, payload: usize, stage: &Stage, raw: Raw, time: Durat
         usage,
         counters,
         log_bytes,
-        nvram: log.nvram(),
+        nvram: log.first().nvram(),
         checkpoints: 0,
         conflicts: 0,
         refused: done.iter().map(|client| client.refused).sum(),
@@ -98,8 +98,9 @@ fn threads(log: &Log, case: &Case, payload: usize, time: Duration) -> Result<Vec
             if left.is_zero() {
                 stop.store(true, Ordering::Relaxed);
             }
-            let full = log.fullness().map_or(log.space().live > LIVE_BYTES_MAX, |full| full > FULLNESS_MAX);
-            if full && log.trim(log.durable()).is_err() {
+            let full =
+                log.first().fullness().map_or(log.space().live > LIVE_BYTES_MAX, |full| full > FULLNESS_MAX);
+            if full && log.first().trim(log.first().durable()).is_err() {
                 break;
             }
             std::thread::park_timeout(if left.is_zero() { TICK / 5 } else { left.min(TICK) });
@@ -153,7 +154,7 @@ impl Client {
         loop {
             let since = self.commits.is_multiple_of(self.every).then(Instant::now);
             let end = self.append().map_err(Failure::failed)?;
-            self.session.log().wait(end, Durability::Durable).map_err(Failure::failed)?;
+            self.session.stream().wait(end, Durability::Durable).map_err(Failure::failed)?;
             if let Some(since) = since {
                 record(&mut self.times, since);
             }
@@ -165,7 +166,7 @@ impl Client {
     }
 
     fn with_callbacks(&mut self, in_flight: usize, stop: &AtomicBool) -> Result<()> {
-        let mut completions = Completions::new(self.session.log());
+        let mut completions = self.session.stream().completions();
         let batch = BATCH.min(in_flight);
         let (mut number, mut failed) = (0_u64, None::<Error>);
         while failed.is_none() && (number == 0 || !stop.load(Ordering::Relaxed)) {
@@ -173,7 +174,8 @@ impl Client {
                 let since = number.is_multiple_of(TIMED).then(Instant::now);
                 number += 1;
                 let end = self.append().map_err(Failure::failed)?;
-                completions.push(end, Durability::Durable, since);
+                let at = self.session.stream().at(end);
+                completions.push(at, &Dependencies::default(), Durability::Durable, since);
             }
             completions.wait_below_with(in_flight - batch + 1, |since, outcome| {
                 self.told(since, outcome.err(), &mut failed);

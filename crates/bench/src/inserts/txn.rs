@@ -99,11 +99,11 @@ pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &LogF
     };
     let log = Log::open_in(directory.subdirectory("log")?, options).map_err(Failure::failed)?;
     settle(&log, SPARE_SEGMENTS as u64 * SEGMENT_BYTES);
-    let before = log.reserved();
+    let before = log.first().reserved();
     let done = threads(&log, case, time, stage.in_flight);
-    let bytes = log.reserved().since(before);
+    let bytes = log.first().reserved().since(before);
     // Closed whatever came of it: the folder's lock must be free.
-    let trimmed = log.trim(log.durable());
+    let trimmed = log.first().trim(log.first().durable());
     let closed = log.close();
     let done = done?;
     trimmed.and(closed).map_err(Failure::failed)?;
@@ -166,7 +166,7 @@ fn threads(log: &Log, case: &Case, time: Duration, in_flight: usize) -> Result<V
         ready.wait();
         let since = Instant::now();
         while let Some(left) = time.checked_sub(since.elapsed()).filter(|left| !left.is_zero()) {
-            if log.space().live > LIVE_BYTES_MAX && log.trim(log.durable()).is_err() {
+            if log.space().live > LIVE_BYTES_MAX && log.first().trim(log.first().durable()).is_err() {
                 break;
             }
             std::thread::park_timeout(left.min(TICK));

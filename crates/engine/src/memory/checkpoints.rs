@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::ids::TableId;
 use crate::latch::Mutex;
 use crate::pause;
-use katydid_wal::{Background, Log, ParallelLog};
+use katydid_wal::{Background, Log, Stream};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -48,8 +48,8 @@ pub(crate) struct Uncovered {
 }
 
 impl Uncovered {
-    pub(crate) fn new(log: &ParallelLog) -> Self {
-        let last = log.reserved().into_iter().map(|end| AtomicU64::new(end.get())).collect();
+    pub(crate) fn new(log: &Log) -> Self {
+        let last = log.streams().iter().map(|stream| AtomicU64::new(stream.reserved().get())).collect();
         Uncovered { last, replayed: AtomicBool::new(false) }
     }
 
@@ -59,12 +59,12 @@ impl Uncovered {
     }
 
     /// Whether anything is in no checkpoint.
-    pub(crate) fn is_any(&self, log: &ParallelLog) -> bool {
+    pub(crate) fn is_any(&self, log: &Log) -> bool {
         self.replayed.load(Ordering::Relaxed) || self.has_appended(log)
     }
 
     /// Whether anything was committed since the last checkpoint that this opening has taken, or since it began.
-    fn has_appended(&self, log: &ParallelLog) -> bool {
+    fn has_appended(&self, log: &Log) -> bool {
         let mut ends = log.streams().iter().zip(&self.last);
         ends.any(|(log, last)| log.reserved().get() > last.load(Ordering::Relaxed))
     }
@@ -103,12 +103,12 @@ impl TakesCheckpoints for Engine {
 
     fn take_checkpoint(&self) -> Result<()> {
         let outcome = self.take();
-        if let Some(taken) = self.log.streams().iter().filter_map(Log::fullness).max() {
+        if let Some(taken) = self.log.streams().iter().filter_map(Stream::fullness).max() {
             self.schedule.share.left(taken);
         }
         if outcome.is_err() {
             // Not again with every commit: when as much has come in as between two. Who finds the log full tries at once.
-            self.set_due(&self.log.reserved());
+            self.set_due(&self.log.streams().iter().map(Stream::reserved).collect::<Vec<_>>());
         }
         // Tombstones were kept, and perhaps nobody comes by any more.
         self.store.collect();
@@ -128,7 +128,7 @@ impl Engine {
 
     /// Starts the worker, if there is to be one.
     pub(super) fn start_checkpoints(self: &Arc<Self>) -> std::io::Result<()> {
-        self.set_due(&self.log.streams().iter().map(Log::start).collect::<Vec<_>>());
+        self.set_due(&self.log.streams().iter().map(Stream::start).collect::<Vec<_>>());
         CheckpointSchedule::start(self, self.options.log.background)
     }
 

@@ -6,7 +6,7 @@ use super::store::Timestamp;
 use crate::CommitStamp;
 use crate::engine::EngineCommit;
 use crate::error::{Error, Result};
-use katydid_wal::ParallelCompletion;
+use katydid_wal::Completion;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -20,12 +20,8 @@ pub(crate) struct MemoryCommit {
     inner: Arc<Inner>,
 }
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "most are waiting when they are made, and memory of its own costs more"
-)]
 enum State {
-    Waiting { completion: ParallelCompletion, stamp: CommitStamp, seen_to: Timestamp },
+    Waiting { completion: Completion, stamp: CommitStamp, seen_to: Timestamp },
     Known(Result<CommitStamp>),
 }
 

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::ids::TxnId;
 use crate::log_entry::{LogEntry, LogField};
 use katydid_device::Directory;
-use katydid_wal::{Finding, OpenError, ParallelRecord, Survival, inspect_parallel};
+use katydid_wal::{Finding, OpenError, StreamRecord, Survival, inspect};
 use std::ops::ControlFlow;
 
 /// See [`crate::dump_log_in`].
@@ -18,7 +18,7 @@ pub(crate) fn dump_log_in(
     let Some(folder) = directory.existing_subdirectory(LOG_FOLDER)? else {
         return Err(Error::NotFound { place });
     };
-    let found = match inspect_parallel(folder.as_ref()) {
+    let found = match inspect(folder.as_ref()) {
         Err(OpenError::Device(error)) if error.is_not_found() => return Err(Error::NotFound { place }),
         found => found?,
     };
@@ -41,7 +41,7 @@ pub(crate) fn dump_log_in(
     Ok(ends.collect::<Vec<_>>().join("; "))
 }
 
-fn entry(record: &ParallelRecord) -> LogEntry {
+fn entry(record: &StreamRecord) -> LogEntry {
     let mut fields = vec![("stream", LogField::Number(u64::from(record.stream.get())))];
     if !record.depends.is_empty() {
         let places = record.depends.iter().map(|place| format!("{}:{}", place.stream, place.end));

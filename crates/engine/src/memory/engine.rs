@@ -28,7 +28,7 @@ use crate::{CommitStamp, Durability, Lsn};
 use katydid_device::{Cause, Gate, Verb, Watch};
 use katydid_kernels::txn::{DurablePlaces, Waits};
 use katydid_wal::{
-    AppendClass, AppendError, Background, CommitRecord, Dependencies, Log, ParallelLog, StreamId, StreamLsn,
+    Append, AppendClass, AppendError, Background, Dependencies, Log, Stream, StreamId, StreamLsn,
 };
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(crate) struct Engine {
     pub(crate) gate: Gate,
     pub(crate) watch: Watch,
     pub(crate) opening: Arc<Opening>,
-    pub(crate) log: ParallelLog,
+    pub(crate) log: Log,
     pub(crate) store: ShardedArc<Store>,
     pub(crate) control: ControlFile,
     pub(crate) folder: CheckpointFolder,
@@ -54,7 +54,7 @@ pub(crate) struct Engine {
 /// What the store asks of the log.
 #[derive(Debug)]
 pub(crate) struct View {
-    pub(crate) log: ParallelLog,
+    pub(crate) log: Log,
     pub(crate) gate: Gate,
     pub(crate) background: Background,
 }
@@ -107,7 +107,7 @@ impl Committed {
 
     /// What to wait for: a place, and more of them.
     pub(crate) fn waits_for(&self) -> (StreamLsn, &Dependencies) {
-        let none = StreamLsn { stream: StreamId::new(0), end: Lsn::ZERO };
+        let none = StreamLsn { stream: StreamId::FIRST, end: Lsn::ZERO };
         (self.place.or_else(|| self.depends.iter().next()).unwrap_or(none), &self.depends)
     }
 }
@@ -126,7 +126,7 @@ pub(crate) struct Parts {
     pub(crate) gate: Gate,
     pub(crate) watch: Watch,
     pub(crate) opening: Arc<Opening>,
-    pub(crate) log: ParallelLog,
+    pub(crate) log: Log,
     pub(crate) store: Arc<Store>,
     pub(crate) control: ControlFile,
     pub(crate) folder: CheckpointFolder,
@@ -209,7 +209,7 @@ impl Engine {
         Pin::Checkpoint(self.stream_of_thread().start())
     }
 
-    pub(super) fn stream_of_thread(&self) -> &Log {
+    pub(super) fn stream_of_thread(&self) -> &Stream {
         &self.log.streams()[self.writers.stream()]
     }
 
@@ -253,20 +253,16 @@ impl Engine {
 
     fn append(&self, txn: TxnId, validated: &Validated, class: AppendClass) -> Result<StreamLsn> {
         pause::at(pause::Place::Append);
-        let place = self.writers.with(&self.log, |session, buffer| {
+        let appended = self.writers.with(&self.log, |session, buffer| {
             for (table, key, value) in validated.writes() {
                 log_record::encode(&LoggedWrite { table, key, value }, buffer);
             }
-            session.append_record(&CommitRecord {
-                stamp: CommitStamp::new(validated.timestamp().get()),
-                txn: txn.get(),
-                depends: validated.depends(),
-                kind: log_record::WRITES,
-                payload: &[buffer.as_slice()],
-                class,
-            })
+            let stamp = CommitStamp::new(validated.timestamp().get());
+            let payload = [buffer.as_slice()];
+            let record = Append::new(log_record::WRITES, &payload).txn(txn.get()).class(class);
+            session.append(&record.commit(stamp, validated.depends()))
         })?;
-        place.map_err(|error| match error {
+        appended.map(|appended| appended.position()).map_err(|error| match error {
             // A log in NVRAM may have failed without a device call.
             AppendError::Poisoned { cause } => {
                 self.gate.shut(cause);

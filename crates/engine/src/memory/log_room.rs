@@ -10,7 +10,7 @@ use super::engine::Engine;
 use super::store::Running;
 use crate::error::{Error, Result};
 use crate::fullness::{FULL, used_and_limit};
-use katydid_wal::{Log, ReserveGuard};
+use katydid_wal::{ReserveGuard, Stream};
 use std::sync::Arc;
 
 /// Of a record, besides its writes: what it depends on, at most.
@@ -23,12 +23,12 @@ const ROOMY: u32 = 500;
 const SMALL: u64 = 256;
 
 impl Engine {
-    fn is_nearly_full(log: &Log) -> bool {
+    fn is_nearly_full(log: &Stream) -> bool {
         log.fullness().is_some_and(|taken| taken >= FULL)
     }
 
     /// Before a transaction's first write: calls for a checkpoint, or waits for one.
-    pub(super) fn enter_log(&self, log: &Log) -> Result<()> {
+    pub(super) fn enter_log(&self, log: &Stream) -> Result<()> {
         let taken = log.fullness().unwrap_or(0);
         if self.schedule.share.is_due(taken) {
             self.schedule.worker.notify();
@@ -41,13 +41,13 @@ impl Engine {
 
     /// Takes a checkpoint, or waits for another's, if it is still needed then; `LogFull` if that could free nothing.
     #[cold]
-    fn make_room(&self, log: &Log, is_needed: impl Fn() -> bool) -> Result<()> {
+    fn make_room(&self, log: &Stream, is_needed: impl Fn() -> bool) -> Result<()> {
         let before = log.start();
         self.checkpoint_if(&is_needed)?;
         if log.start() <= before && is_needed() { Err(self.log_full(log)) } else { Ok(()) }
     }
 
-    pub(super) fn log_full(&self, log: &Log) -> Error {
+    pub(super) fn log_full(&self, log: &Stream) -> Error {
         let (used, limit) = used_and_limit(log);
         Error::LogFull { pinned_by: self.pinned_by(), used, limit }
     }

@@ -25,8 +25,8 @@ use std::sync::Arc;
 const RING_BYTES_MIN: u64 = 1 << 20;
 const SEGMENT_BYTES_MIN: u64 = 4 << 20;
 
-/// The file that names the log's streams: if it is gone, so is the log.
-const LOG_STREAMS: &str = "streams.control";
+/// The log's control file, if it has one stream, and the one that counts its streams, if it has several: if both are gone, so is the log.
+const LOG_FILES: [&str; 2] = ["log.control", "streams.control"];
 
 /// Opens the database, creating it if there is no control file.
 fn open(place: DatabaseDir, options: Options, control: Option<ControlFile>) -> Result<MemoryDatabase> {
@@ -38,8 +38,8 @@ fn open(place: DatabaseDir, options: Options, control: Option<ControlFile>) -> R
     let folder = match &control {
         // Before anything is made there: the next opening would take an empty log for this database's.
         Some(_) => match directory.existing_subdirectory(LOG_FOLDER)? {
-            Some(folder) if folder.list()?.iter().any(|name| name == LOG_STREAMS) => folder,
-            Some(_) => return Err(missing(LOG_STREAMS)),
+            Some(folder) if folder.list()?.iter().any(|name| LOG_FILES.contains(&name.as_str())) => folder,
+            Some(_) => return Err(missing(LOG_FILES[usize::from(streams > 1)])),
             None => return Err(missing(LOG_FOLDER)),
         },
         None => directory.subdirectory(LOG_FOLDER)?,
@@ -64,8 +64,9 @@ fn open(place: DatabaseDir, options: Options, control: Option<ControlFile>) -> R
             Some(control) => control.get().database,
             None => options.log.log_id.unwrap_or_else(random_id),
         };
-        let log_options = LogOptions { log_id: Some(log_id), ..share_of(&options.log_options(), streams) };
-        recovery.open_log(folder.clone(), streams, log_options, watch.clone())
+        let share = share_of(&options.log_options(), streams);
+        let log_options = LogOptions { log_id: Some(log_id), streams, ..share };
+        recovery.open_log(folder.clone(), log_options, gate.clone(), watch.clone())
     };
     let (log, replayed) = match open_log(streams) {
         // An interrupted creation was asked for another number, and got as far as to have a log. It goes on with that.

@@ -3,7 +3,7 @@
 //! Runs on the thread that opens the database, before there is a store that anybody could see. Why the outcome is right is argued in `docs/recovery.md`.
 //! Invariants:
 //!
-//! 1. Nothing is written. What is read is durable, and the log knows which records survive (`ParallelLog::open_replaying`).
+//! 1. Nothing is written. What is read is durable, and the log knows which records survive (`Log::open_replaying`).
 //! 2. A version is applied if it is newer than what is there, a deletion too: so the order of reading does not matter, nor how often a
 //!    record is read.
 //! 3. The clock goes on above every timestamp ever used, those included of records that did not survive.
@@ -19,9 +19,9 @@ use crate::error::{Error, Result};
 use crate::ids::TableId;
 use crate::latch::Mutex;
 use crate::options::{Phase, RecoveryProgress};
-use katydid_device::{Directory, Watch};
+use katydid_device::{Directory, Gate, Watch};
 use katydid_wal::{
-    Background, Batch, OpenError, Options as LogOptions, ParallelLog, Replay, ReplayError, ReplayReport,
+    Background, Batch, Log, OpenError, Options as LogOptions, Replay, ReplayError, ReplayReport,
 };
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
@@ -137,10 +137,10 @@ impl Recovery {
     pub(super) fn open_log(
         &self,
         directory: Arc<dyn Directory>,
-        streams: u16,
         options: LogOptions,
+        gate: Gate,
         watch: Watch,
-    ) -> std::result::Result<(ParallelLog, Result<ReplayReport>), OpenError> {
+    ) -> std::result::Result<(Log, Result<ReplayReport>), OpenError> {
         let progress = |done: u64, total: u64| {
             if let Some(receiver) = &self.receiver {
                 receiver(Phase::Redo, done, total);
@@ -149,7 +149,7 @@ impl Recovery {
         let from = self.from.as_deref();
         let visit = |batch: &Batch| self.apply(batch);
         let replay = Replay { from, visit: &visit, progress: &progress };
-        let (log, outcome) = ParallelLog::open_replaying(directory, streams, options, watch, replay)?;
+        let (log, outcome) = Log::open_replaying(directory, options, gate, watch, replay)?;
         let outcome = outcome.map_err(|error| match error {
             ReplayError::Read { source, .. } => source.into(),
             ReplayError::Visit(error) => error,
@@ -161,7 +161,7 @@ impl Recovery {
     fn apply(&self, batch: &Batch) -> Result<()> {
         let mut found = Vec::with_capacity(batch.iter().len());
         for record in batch.iter() {
-            let place = || format!("log record at {} in stream {}", record.first, record.place.stream);
+            let place = || format!("log record at {} in stream {}", record.first, record.position.stream);
             if record.kind != log_record::WRITES {
                 return Err(log_record::Malformed("its kind is unknown").at(place()));
             }

@@ -7,13 +7,13 @@ use crate::Durability;
 use crate::callback::{Callback, Outcome, PendingCallback as Told};
 use crate::engine::EngineSession;
 use crate::error::{Error, Result};
-use katydid_wal::{Dependencies, Lsn, ParallelCompletions, StreamId, StreamLsn};
+use katydid_wal::{Completions, Dependencies, Lsn, StreamId, StreamLsn};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 /// What is inside a [`crate::Session`].
 pub(crate) struct MemorySession {
-    completions: RefCell<ParallelCompletions<(Told, Timestamp)>>,
+    completions: RefCell<Completions<(Told, Timestamp)>>,
     /// The latest that any commit queued here has seen.
     seen_to: Cell<Timestamp>,
     inner: Arc<Inner>,
@@ -21,7 +21,7 @@ pub(crate) struct MemorySession {
 
 impl MemorySession {
     pub(super) fn new(inner: Arc<Inner>) -> Self {
-        let completions = RefCell::new(ParallelCompletions::new(&inner.engine.log));
+        let completions = RefCell::new(inner.engine.log.completions());
         MemorySession { completions, seen_to: Cell::new(Timestamp::ZERO), inner }
     }
 
@@ -36,7 +36,7 @@ impl MemorySession {
             }
             Err(error) => {
                 let told = Told { callback, result: Err(error) };
-                let nowhere = StreamLsn { stream: StreamId::new(0), end: Lsn::ZERO };
+                let nowhere = StreamLsn { stream: StreamId::FIRST, end: Lsn::ZERO };
                 completions.push(
                     nowhere,
                     &Dependencies::default(),

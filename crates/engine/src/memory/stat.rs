@@ -4,7 +4,7 @@ use super::database::MemoryDatabase;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::stat::{EngineStat, LogStat, MemoryStat, Stat, StreamStat};
-use katydid_wal::Log;
+use katydid_wal::Stream;
 
 impl MemoryDatabase {
     /// See [`crate::Database::stat`].
@@ -17,7 +17,7 @@ impl MemoryDatabase {
         let versions_old = store.uncollected() as u64;
         let totals = engine.metrics.totals();
         let (counters, space) = (engine.log.counters(), engine.log.space());
-        let stream = |log: &Log| StreamStat {
+        let stream = |log: &Stream| StreamStat {
             start: log.start(),
             durable: log.durable(),
             written: log.written(),
@@ -43,8 +43,8 @@ impl MemoryDatabase {
             log: LogStat {
                 streams: engine.log.streams().iter().map(stream).collect(),
                 kind: options.log.log,
-                nvram: engine.log.streams().iter().find_map(Log::nvram),
-                fullness: engine.log.streams().iter().filter_map(Log::fullness).max(),
+                nvram: engine.log.streams().iter().find_map(Stream::nvram),
+                fullness: engine.log.streams().iter().filter_map(Stream::fullness).max(),
                 pinned_by: engine.pinned_by(),
                 bytes: engine.log_bytes(),
                 soft_bytes: options.log_soft_bytes,

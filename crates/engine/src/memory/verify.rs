@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::report::{VerifyProgress, VerifyReport};
 use crate::{Lsn, TableId};
 use katydid_device::{Directory, Method};
-use katydid_wal::{Durability, Finding, ParallelReadError, ReadError, Survival, inspect_parallel};
+use katydid_wal::{Durability, Finding, ReadError, ReplayError, Survival, inspect};
 use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::time::Duration;
@@ -142,7 +142,7 @@ fn verify_log(
         report.fault(LOG_FOLDER, "the folder is missing, without which the database cannot be read");
         return Ok(());
     };
-    let found = match inspect_parallel(folder.as_ref()) {
+    let found = match inspect(folder.as_ref()) {
         Ok(found) => found,
         Err(katydid_wal::OpenError::Device(error)) if !error.is_not_found() => return Err(error.into()),
         Err(error) => {
@@ -177,7 +177,7 @@ fn verify_log(
     for record in records {
         let record = match record {
             Ok(record) => record,
-            Err(ParallelReadError::Read { source: ReadError::Device(error), .. }) => return Err(error.into()),
+            Err(ReplayError::Read { source: ReadError::Device(error), .. }) => return Err(error.into()),
             Err(error) => {
                 report.fault(LOG_FOLDER, error.to_string());
                 continue;

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::latch::{Condvar, Mutex};
 use crate::shard::{SHARDS, shard_of_thread};
 use crossbeam_utils::CachePadded;
-use katydid_wal::{self as wal, ParallelLog, ParallelSession, StreamId};
+use katydid_wal::{self as wal, Log, Session};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -23,7 +23,7 @@ const BUFFER_BYTES_KEPT: usize = 1 << 20;
 
 /// A session, and the buffer of its next record.
 struct Writer {
-    session: ParallelSession,
+    session: Session,
     buffer: Vec<u8>,
 }
 
@@ -78,11 +78,7 @@ impl Writers {
     }
 
     /// Runs `work` with a session of the calling thread's stream, and an empty buffer. Waits for a session if the log allows no more.
-    pub(super) fn with<R>(
-        &self,
-        log: &ParallelLog,
-        work: impl FnOnce(&mut ParallelSession, &mut Vec<u8>) -> R,
-    ) -> Result<R> {
+    pub(super) fn with<R>(&self, log: &Log, work: impl FnOnce(&mut Session, &mut Vec<u8>) -> R) -> Result<R> {
         let mut taken = Taken { of: self, writer: Some(self.take(log)?) };
         let Some(Writer { session, buffer }) = &mut taken.writer else {
             return Err(Error::Internal("a session was given back while in use"));
@@ -91,12 +87,12 @@ impl Writers {
         Ok(work(session, buffer))
     }
 
-    fn take(&self, log: &ParallelLog) -> Result<Writer> {
+    fn take(&self, log: &Log) -> Result<Writer> {
         let idle = self.idle[shard_of_thread()].lock().pop();
         if let Some(writer) = idle {
             return Ok(writer);
         }
-        match log.session(StreamId::new(self.stream() as u16)) {
+        match log.streams()[self.stream()].session() {
             Ok(session) => Ok(Writer { session, buffer: Vec::new() }),
             Err(wal::Error::SessionsExhausted { .. }) => Ok(self.wait()),
             Err(error) => Err(Error::from(error)),

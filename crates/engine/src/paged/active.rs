@@ -174,7 +174,7 @@ impl ActiveTable {
     /// Appends through the calling thread's log session; waits while another thread appends through it.
     pub(crate) fn append(
         &self,
-        log: &wal::Log,
+        log: &wal::Stream,
         append: &wal::Append<'_>,
     ) -> Result<wal::Appended, crate::Error> {
         pause::at(Place::Append);

@@ -118,7 +118,7 @@ impl Engine {
         if self.options.log.background == Background::Threads {
             return;
         }
-        self.log.run_background();
+        self.whole_log.run_background();
         if self.schedule.worker.take_notification() {
             self.on_notification();
         }

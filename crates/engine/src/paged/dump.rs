@@ -24,12 +24,13 @@ pub(crate) fn dump_log_in(
     let Some(folder) = directory.existing_subdirectory(LOG_FOLDER)? else {
         return Err(Error::NotFound { place });
     };
-    let inspection = match inspect(folder.as_ref()) {
+    let found = match inspect(folder.as_ref()) {
         Err(katydid_wal::OpenError::Device(error)) if error.is_not_found() => {
             return Err(Error::NotFound { place });
         }
-        inspection => inspection?,
+        found => found?,
     };
+    let Some(inspection) = found.first() else { return Err(Error::NotFound { place }) };
     let mut reader = inspection.records()?;
     while let Some(record) = reader.next_record()? {
         if visit(&entry(&record)).is_break() {

@@ -30,7 +30,7 @@ use crate::paged::unfinished::Unfinished;
 use crate::sharded::Metrics;
 use crate::stat::Pin;
 use katydid_device::{Cause, Gate, Verb, Watch};
-use katydid_wal::{Append, AppendClass, Appended, Durability, Kind, Log};
+use katydid_wal::{Append, AppendClass, Appended, Durability, Kind, Log, Stream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -57,7 +57,9 @@ pub(crate) struct Engine {
     pub(crate) gate: Gate,
     pub(crate) watch: Watch,
     pub(crate) opening: Arc<Opening>,
-    pub(crate) log: Log,
+    /// The only stream of `whole_log`.
+    pub(crate) log: Stream,
+    pub(crate) whole_log: Log,
     pub(crate) barrier: Arc<LogBarrier>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) space: Arc<Space>,
@@ -79,7 +81,7 @@ pub(crate) struct Engine {
 /// The write-ahead rule, as the pool asks for it.
 #[derive(Debug)]
 pub(crate) struct LogBarrier {
-    log: Log,
+    log: Stream,
     opening: Arc<Opening>,
     /// Start of a record, or end of the log as it was opened, below everything that is appended from now on; only if the log does
     /// not keep the order of appends, or this would be its reserved frontier. Raised (Release) after a barrier of the log was
@@ -93,7 +95,13 @@ pub(crate) struct LogBarrier {
 
 impl LogBarrier {
     /// Of a log that nothing was appended to since it was opened.
-    pub(crate) fn new(log: Log, keeps_order: bool, opening: Arc<Opening>, gate: Gate, place: String) -> Self {
+    pub(crate) fn new(
+        log: Stream,
+        keeps_order: bool,
+        opening: Arc<Opening>,
+        gate: Gate,
+        place: String,
+    ) -> Self {
         let floor = (!keeps_order).then(|| AtomicU64::new(log.reserved().get()));
         LogBarrier { log, floor, opening, gate, place, broken: OnceLock::new() }
     }
@@ -246,7 +254,7 @@ impl Engine {
 
     /// Shuts the gate if the log has failed: one in NVRAM may have done so without a device call.
     pub(crate) fn hear_of_log(&self) {
-        if let Some(katydid_wal::Error::Poisoned { cause }) = self.log.poisoned() {
+        if let Some(katydid_wal::Error::Poisoned { cause }) = self.whole_log.poisoned() {
             self.gate.shut(cause);
         }
     }

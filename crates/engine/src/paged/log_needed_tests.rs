@@ -74,7 +74,7 @@ fn end_of_log(device: &SimDevice) -> Lsn {
     let directory = device.directory();
     let folder = directory.existing_subdirectory("log").expect("a directory").expect("the log");
     let log = Log::open_in(folder, options().log).expect("the log");
-    log.reserved()
+    log.first().reserved()
 }
 
 #[test]

@@ -27,7 +27,7 @@ use crate::paged::unfinished::Unfinished;
 use crate::paged::{dump, verify};
 use crate::report::{VerifyProgress, VerifyReport};
 use crate::sharded::Metrics;
-use katydid_device::{self as device, Create, Directory, File, Verb, Watch};
+use katydid_device::{self as device, Create, Directory, File, Verb};
 use katydid_wal::{Background, Log};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ fn open(place: DatabaseDir, options: Options, control: Option<ControlFile>) -> R
     let progress = Progress::new(options.on_recovery.clone());
     let files = match control {
         Some(control) => existing(&place, &options, control, &progress)?,
-        None => create(&place.directory, &options, &place.watch)?,
+        None => create(&place, &options)?,
     };
     restart(files, options, place, &progress)
 }
@@ -61,20 +61,15 @@ fn open_pages(directory: &dyn Directory, options: &Options, create: Create) -> R
     Ok(directory.open(space::FILE_NAME, create, options.log.method)?)
 }
 
-fn open_log(directory: &Arc<dyn Directory>, options: &Options, database: u128, watch: &Watch) -> Result<Log> {
-    let folder = directory.subdirectory(LOG_FOLDER)?;
+fn open_log(place: &DatabaseDir, options: &Options, database: u128) -> Result<Log> {
+    let folder = place.directory.subdirectory(LOG_FOLDER)?;
     let mut options = options.log_options();
-    options.log_id = Some(database);
-    Ok(Log::open_watched(folder, options, watch.clone())?)
+    (options.log_id, options.streams) = (Some(database), 1);
+    Ok(Log::open_behind(folder, options, place.gate.clone(), place.watch.clone())?)
 }
 
-fn existing(
-    place: &DatabaseDir,
-    options: &Options,
-    control: ControlFile,
-    progress: &Progress,
-) -> Result<Files> {
-    let DatabaseDir { directory, name: place, watch, .. } = place;
+fn existing(at: &DatabaseDir, options: &Options, control: ControlFile, progress: &Progress) -> Result<Files> {
+    let DatabaseDir { directory, name: place, .. } = at;
     let Control { database, page_bytes, .. } = control.get();
     let page_bytes = page_bytes as usize;
     let missing = |file: &str| Error::Corrupt {
@@ -98,12 +93,12 @@ fn existing(
     double_write.restore(pages.as_ref())?;
     progress.tell(Phase::Restore, 1, 1);
     space::check_file(pages.as_ref(), place, database, page_bytes)?;
-    let log = open_log(directory, options, database, watch)?;
-    if log.recovery().log_id != database {
+    let log = open_log(at, options, database)?;
+    if log.id() != database {
         return Err(Error::Foreign { place: place.clone(), what: Foreign::Identity(LOG_FOLDER.to_owned()) });
     }
     // Its own recovery takes damage to the last records for a torn write. If pages rely on them, it was none.
-    let (end, needed) = (log.recovery().end, double_write.log_needed()?);
+    let (end, needed) = (log.first().recovery().end, double_write.log_needed()?);
     if end < needed {
         return Err(Error::Corrupt {
             place: LOG_FOLDER.to_owned(),
@@ -114,11 +109,12 @@ fn existing(
     Ok(Files { control, pages, double_write, log })
 }
 
-fn create(directory: &Arc<dyn Directory>, options: &Options, watch: &Watch) -> Result<Files> {
+fn create(at: &DatabaseDir, options: &Options) -> Result<Files> {
+    let directory = &at.directory;
     // An interrupted creation may have made a log already, and with it the database's id.
     let id = options.log.log_id.unwrap_or_else(random_id);
-    let log = open_log(directory, options, id, watch)?;
-    let database = log.recovery().log_id;
+    let log = open_log(at, options, id)?;
+    let database = log.id();
     let pages = open_pages(directory.as_ref(), options, Create::IfMissing)?;
     space::create(pages.as_ref(), database, options.page_bytes)?;
     let double_write =
@@ -135,7 +131,8 @@ fn restart(
     directory: DatabaseDir,
     progress: &Progress,
 ) -> Result<Arc<Engine>> {
-    let Files { control, pages, double_write, log } = files;
+    let Files { control, pages, double_write, log: whole_log } = files;
+    let log = whole_log.first().clone();
     let DatabaseDir { name: place, gate, watch, opening, .. } = directory;
     let begin = control.get().checkpoint;
     let page_bytes = control.get().page_bytes as usize;
@@ -163,6 +160,7 @@ fn restart(
         watch,
         opening,
         log,
+        whole_log,
         barrier,
         pool,
         space,
@@ -204,7 +202,7 @@ impl Closes for Engine {
         let outcome =
             if self.gate.is_shut() { Err(self.poison()) } else { self.checkpoint_all().map(|_| ()) };
         self.active.drop_sessions();
-        outcome.and(self.log.close().map_err(Error::from))
+        outcome.and(self.whole_log.close().map_err(Error::from))
     }
 }
 

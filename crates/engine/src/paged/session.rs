@@ -7,7 +7,7 @@ use crate::engine::EngineSession;
 use crate::error::{Error, Result};
 use crate::paged::committed::Committed;
 use crate::paged::inner::Inner;
-use katydid_wal::Completions;
+use katydid_wal::{Completions, Dependencies};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(crate) struct PagedSession {
 
 impl PagedSession {
     pub(crate) fn new(inner: Arc<Inner>) -> Self {
-        PagedSession { completions: RefCell::new(Completions::new(&inner.engine.log)), inner }
+        PagedSession { completions: RefCell::new(inner.engine.log.completions()), inner }
     }
 
     pub(crate) fn push(&self, committed: Result<Committed>, callback: Callback) {
@@ -27,7 +27,9 @@ impl PagedSession {
             Ok(committed) => (committed.end, committed.durability, Ok(committed.stamp())),
             Err(error) => (Lsn::ZERO, Durability::Buffered, Err(error)),
         };
-        self.completions.borrow_mut().push(end, durability, Told { callback, result });
+        let at = self.inner.engine.log.at(end);
+        let told = Told { callback, result };
+        self.completions.borrow_mut().push(at, &Dependencies::default(), durability, told);
     }
 }
 

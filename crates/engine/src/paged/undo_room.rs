@@ -1,7 +1,7 @@
 //! How transactions set room in the log aside for undoing them, and how much that takes. Pure.
 
 use crate::paged::change::ChangeKind;
-use katydid_wal::Log;
+use katydid_wal::Stream;
 
 /// Of each record.
 const RECORD_HEAD: u64 = 48;
@@ -21,7 +21,7 @@ pub(crate) struct UndoRoom {
 
 impl UndoRoom {
     /// Of a log that nobody has raised the reserve of.
-    pub(crate) fn new(log: &Log, page_bytes: usize) -> Self {
+    pub(crate) fn new(log: &Stream, page_bytes: usize) -> Self {
         let standing = log.space().reserve;
         // Undoing a change may split a page.
         let two_pages = 2 * page_bytes as u64;

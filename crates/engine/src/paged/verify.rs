@@ -190,13 +190,17 @@ fn verify_log_in(directory: &dyn Directory, report: &mut VerifyReport) -> Result
         report.fault(LOG_FOLDER, "the log is missing");
         return Ok(());
     };
-    let inspection = match inspect(folder.as_ref()) {
-        Ok(inspection) => inspection,
+    let found = match inspect(folder.as_ref()) {
+        Ok(found) => found,
         Err(katydid_wal::OpenError::Device(error)) if !error.is_not_found() => return Err(error.into()),
         Err(error) => {
             report.fault(LOG_FOLDER, error.to_string());
             return Ok(());
         }
+    };
+    let Some(inspection) = found.first() else {
+        report.fault(LOG_FOLDER, "the log is missing");
+        return Ok(());
     };
     report.log_start = inspection.start;
     match &inspection.finding {

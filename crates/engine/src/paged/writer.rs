@@ -22,7 +22,7 @@ use crate::paged::page::PageId;
 use crate::paged::space::AllocClass;
 use crate::paged::tree::{ChangeWriter, Logged};
 use crate::paged::undo_room::{UndoRoom, undo_bytes};
-use katydid_wal::{Append, AppendClass, Appended, Kind, Log, ReserveGuard};
+use katydid_wal::{Append, AppendClass, Appended, Kind, ReserveGuard, Stream};
 use std::sync::Arc;
 
 /// Capacity in bytes that is kept for the next transaction.
@@ -218,7 +218,7 @@ impl Writer {
     }
 
     /// The change at `lsn`, the newest that is not undone: as it is remembered, or read back from the log.
-    pub(crate) fn change_at(&mut self, log: &Log, lsn: Lsn) -> Result<Change> {
+    pub(crate) fn change_at(&mut self, log: &Stream, lsn: Lsn) -> Result<Change> {
         if let Some(last) = self.remembered.last().filter(|last| last.lsn == lsn) {
             let payload = self.bytes[last.from..last.to].to_vec();
             return Ok(Change { kind: last.kind, next: last.next, payload, cost: last.cost });
@@ -230,7 +230,7 @@ impl Writer {
 
     /// The record at `lsn`, read back from the log. Reading one by one backwards would cost a device call each; so from a
     /// place not far below all of the transaction's records are read in log order, and kept for the next calls.
-    fn fetch(&mut self, log: &Log, lsn: Lsn) -> Result<Fetched> {
+    fn fetch(&mut self, log: &Stream, lsn: Lsn) -> Result<Fetched> {
         while let Some(last) = self.fetched.pop_if(|last| last.lsn >= lsn) {
             if last.lsn == lsn {
                 return Ok(last);

@@ -32,7 +32,7 @@ fn numbers(log: &Log) -> Vec<(u64, Lsn)> {
         assert_eq!(record.payload, payload(number), "record {number} is another one");
         (number, record.first)
     };
-    let records = log.reader(log.start()).expect("a reader");
+    let records = log.first().reader(log.first().start()).expect("a reader");
     records.map(|record| numbered(record.expect("a record"))).collect()
 }
 
@@ -67,12 +67,12 @@ impl LogLife {
             let appended = session.append(&Append::new(Kind::USER, &[&payload(number)])).expect("append");
             places.push((number, appended.first));
             if number + 1 == last || random.u32(0..3) > 0 {
-                log.wait(appended.end, Durability::Durable).expect("wait");
+                log.first().wait(appended.end, Durability::Durable).expect("wait");
                 say(&format!("acknowledged 0 {}", number + 1));
                 if random.u32(0..12) == 0 {
                     let (kept, place) = places[places.len() - 1 - random.usize(..places.len().min(20))];
                     say(&format!("trimmed 0 {kept}"));
-                    log.trim(place).expect("trim");
+                    log.first().trim(place).expect("trim");
                 }
             }
         }

@@ -35,7 +35,7 @@ fn threads_append_and_wait(inserter: InserterKind, sync: SyncKind) {
                     let end =
                         session.append(&Append::new(Kind::USER, &[&bytes]).txn(thread)).expect("append").end;
                     match number % 4 {
-                        0 => log.wait(end, Durability::Durable).expect("wait"),
+                        0 => log.first().wait(end, Durability::Durable).expect("wait"),
                         1 => {
                             session.on_complete(end, Durability::Durable, |outcome| outcome.expect("durable"))
                         }
@@ -47,9 +47,16 @@ fn threads_append_and_wait(inserter: InserterKind, sync: SyncKind) {
             });
         }
     });
-    assert!(log.reserved().since(log.start()) > RING_BYTES as u64, "the ring's bytes were used again");
-    let records: Vec<_> =
-        log.reader(log.start()).expect("reader").map(|record| record.expect("record")).collect();
+    assert!(
+        log.first().reserved().since(log.first().start()) > RING_BYTES as u64,
+        "the ring's bytes were used again"
+    );
+    let records: Vec<_> = log
+        .first()
+        .reader(log.first().start())
+        .expect("reader")
+        .map(|record| record.expect("record"))
+        .collect();
     assert_eq!(records.len() as u64, SIZE.0 * u64::from(SIZE.1));
 }
 
@@ -112,13 +119,17 @@ fn what_a_write_of_the_largest_size_covers_can_be_read() {
             })
             .collect();
         let middle = ends[5_000];
-        log.wait(middle, Durability::Written).expect("wait");
-        let core = log.core();
+        log.first().wait(middle, Durability::Written).expect("wait");
+        let core = log.first().core();
         let (readable, written) = (Extent::written(core), core.frontiers().written());
         assert!(written < ends[19_999], "{inserter}: one write did not take all");
         assert!(middle <= readable && readable <= written, "{inserter}: {middle} {readable} {written}");
         assert!(ends.contains(&readable), "{inserter}: {readable} is the end of a record");
-        let found = log.reader(log.start()).expect("reader").map(|record| record.expect("record").txn);
+        let found = log
+            .first()
+            .reader(log.first().start())
+            .expect("reader")
+            .map(|record| record.expect("record").txn);
         assert!(found.eq(0..20_000), "{inserter}");
         assert_eq!(Extent::written(core), core.frontiers().written(), "{inserter}");
     }
@@ -150,17 +161,17 @@ fn a_write_that_ends_within_a_record_leaves_no_promise_that_a_crash_breaks() {
         for number in 1..4 {
             append(number);
         }
-        log.wait(first, Durability::Durable).expect("the first block");
+        log.first().wait(first, Durability::Durable).expect("the first block");
         // Remembers how far the log is durable now: within the third record, as far as the device goes.
         let last = append(4);
         device.crash_at(device.steps() + seed / 2 % 2);
-        let acknowledged = log.wait(last, Durability::Durable).is_ok();
+        let acknowledged = log.first().wait(last, Durability::Durable).is_ok();
         device.freeze();
         drop(session);
         drop(log);
         let log = Log::open_in(device.reopen_after_crash(seed).directory(), options());
         let log = log.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-        let found = log.reader(log.start()).expect("reader").count();
+        let found = log.first().reader(log.first().start()).expect("reader").count();
         assert!((1..=5).contains(&found) && (!acknowledged || found == 5), "seed {seed}: {found}");
     }
 }

@@ -1,8 +1,8 @@
 //! Which incarnation wrote what of a log.
 //!
 //! Pure; any thread. Incarnations grow along the log, and each begins where the one before it was cut off. So the end of an
-//! incarnation's part says for ever what of it survived, however much later ones have appended: a parallel log judges dependences
-//! by it (`parallel/`).
+//! incarnation's part says for ever what of it survived, however much later ones have appended. Dependencies are judged by it
+//! (`head.rs`).
 
 use katydid_kernels::lsn::Lsn;
 

@@ -41,7 +41,7 @@ use crate::segment::ahead::ReadAhead;
 use crate::segment::files::SegmentFiles;
 use crate::segment::header::{Geometry, name};
 use crate::segment::{SegmentStore, Source};
-use katydid_device::{self as device, Create, Directory, Method, WriteMode};
+use katydid_device::{self as device, AlignedBuffer, Create, Directory, Method, WriteMode};
 use katydid_kernels::lsn::{BLOCK_BYTES, Lsn};
 use katydid_kernels::record::{self, Chain, HeaderFields, Kind, Layout, Part};
 use scan::Onlooker;
@@ -229,7 +229,7 @@ fn write_restart(store: &SegmentStore, at: Lsn, incarnation: u32) -> Result<(Lsn
     let restart = record::prepare_header(&fields, Part::Whole, None, std::iter::empty());
     let end = at.plus(restart.padded() as u64);
     let from = at.floor_block();
-    let mut blocks = vec![0; end.ceil_block().since(from) as usize];
+    let mut blocks = AlignedBuffer::new_zeroed(end.ceil_block().since(from) as usize);
     let prefix = at.since(from) as usize;
     let got = store.read(from, &mut blocks[..prefix])?;
     debug_assert_eq!(got, prefix, "the walk read these bytes");

@@ -3,12 +3,12 @@
 //! Used by the fuzzer and by `tests/decoders.rs`. Sums are mended here after a mutation, since nothing gets far without.
 
 use crate::control::{CONTROL_NAME, ControlState, FORMAT_VERSION};
-use crate::inspect::inspect;
+use crate::inspect::inspect_stream as inspect;
 use crate::options::Options;
-use crate::parallel::decoders as parallel;
 use crate::recover::{self, scan::Nobody};
 use crate::seal::{Block, SEALED_BYTES, seal};
 use crate::segment::header::{Geometry, SegmentHeader, name};
+use crate::streams::decoders as streams;
 use katydid_device::{Create, Directory, MemoryDirectory, Method, WriteMode};
 use katydid_kernels::checksum::{Sum, read_u32, read_u64};
 use katydid_kernels::lsn::Lsn;
@@ -35,9 +35,9 @@ pub fn fuzz_targets() -> Vec<Target> {
         ("log control", vec![control], decode_control),
         ("log segment header", vec![header], decode_segment_header),
         ("log", vec![records(Lsn::ZERO, 40)], decode_log),
-        ("parallel record", parallel::sample_records(), parallel::decode_record),
-        ("parallel control", vec![parallel::sample_control()], |input| {
-            parallel::decode_control(&sealed(input, parallel::CONTROL_MAGIC));
+        ("stream record", streams::sample_records(), streams::decode_record),
+        ("streams control", vec![streams::sample_control()], |input| {
+            streams::decode_control(&sealed(input, streams::CONTROL_MAGIC));
         }),
     ]
 }

@@ -24,7 +24,8 @@ fn threads_that_call_beside_closing_threads_leave_the_directory_alone_afterwards
         let log =
             Log::open_in(Arc::new(opening.clone()), options(kind, Background::Threads)).expect("it opens");
         let found: Vec<u32> = log
-            .reader(log.start())
+            .first()
+            .reader(log.first().start())
             .expect("a reader")
             .map(|record| number(&record.expect("sound")))
             .collect();
@@ -48,10 +49,10 @@ fn threads_that_call_beside_closing_threads_leave_the_directory_alone_afterwards
                 scope.spawn(move || {
                     start.wait();
                     let outcome = match which {
-                        0 => log.trim(log.durable()),
-                        1 => log.raise_reserve(20 << 10).map(drop),
-                        2 => log.sync().map(drop),
-                        _ => log.reader(log.durable()).map(drop),
+                        0 => log.first().trim(log.first().durable()),
+                        1 => log.first().raise_reserve(20 << 10).map(drop),
+                        2 => log.first().sync().map(drop),
+                        _ => log.first().reader(log.first().durable()).map(drop),
                     };
                     assert!(is_fine(&outcome), "round {round}: {outcome:?}");
                 });

@@ -4,7 +4,7 @@ use crate::asleep::alone;
 use crate::held::Opening;
 use crate::{append, make_durable, number, options};
 use katydid_device::{Directory, MemoryDirectory};
-use katydid_wal::{Background, Durability, Error, Log, LogKind, ParallelLog};
+use katydid_wal::{Background, Durability, Error, Log, LogKind, Options};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
@@ -15,7 +15,11 @@ fn open(opening: &Opening) -> Log {
 
 fn found(memory: &MemoryDirectory) -> Vec<u32> {
     let log = open(&Opening::of(memory));
-    log.reader(log.start()).expect("a reader").map(|record| number(&record.expect("sound"))).collect()
+    log.first()
+        .reader(log.first().start())
+        .expect("a reader")
+        .map(|record| number(&record.expect("sound")))
+        .collect()
 }
 
 #[test]
@@ -36,15 +40,15 @@ fn closing_from_inside_a_device_call_is_refused_and_closes_nothing() {
 }
 
 #[test]
-fn closing_a_parallel_log_from_inside_a_device_call_is_refused() {
+fn closing_a_log_of_two_streams_from_inside_a_device_call_is_refused() {
     let _alone = alone();
     let opening = Opening::of(&MemoryDirectory::new());
-    let options = options(LogKind::Disk, Background::Threads);
-    let log = ParallelLog::open_in(Arc::new(opening.clone()), 2, options).expect("it can be opened");
+    let options = Options { streams: 2, ..options(LogKind::Disk, Background::Threads) };
+    let log = Log::open_in(Arc::new(opening.clone()), options).expect("it can be opened");
     let (told, tells) = channel();
     let inner = log.clone();
     opening.hook(move || told.send(inner.close()).expect("the test waits"));
-    make_durable(&log.streams()[1], 0..3).expect("nothing fails");
+    make_durable(&log, 0..3).expect("nothing fails");
     tells.recv().expect("it was run").expect_err("it would wait for itself");
     log.close().expect("nothing fails");
     assert!(opening.is_ended() && opening.faults().is_empty(), "{:?}", opening.faults());
@@ -65,7 +69,7 @@ fn the_last_handle_dropped_inside_a_device_call_gives_the_directory_back_when_th
         dropped.send(()).expect("the test waits");
     });
     // A thread of the log writes, and has no handle.
-    log.request(end, Durability::Durable);
+    log.first().request(end, Durability::Durable);
     drop(log);
     is_dropped.recv().expect("it did not wait for itself");
     // The call ends after that.

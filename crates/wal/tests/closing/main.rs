@@ -42,8 +42,8 @@ pub const PAYLOAD: usize = 1000;
 
 /// Appends records of which the first four bytes say their number; where the last one ends.
 pub fn append(log: &Log, numbers: std::ops::Range<u32>) -> Result<Lsn, Error> {
-    let mut session = log.session()?;
-    let mut end = log.reserved();
+    let mut session = log.first().session()?;
+    let mut end = log.first().reserved();
     for number in numbers {
         let payload = [&number.to_le_bytes()[..], &[7; PAYLOAD]];
         end = session.append(&Append::new(Kind::USER, &payload))?.end;
@@ -65,5 +65,5 @@ pub fn is_fine(outcome: &Result<(), Error>) -> bool {
 /// Appends, and waits until it is durable.
 pub fn make_durable(log: &Log, numbers: std::ops::Range<u32>) -> Result<(), Error> {
     let end = append(log, numbers)?;
-    log.wait(end, Durability::Durable)
+    log.first().wait(end, Durability::Durable)
 }

@@ -6,7 +6,7 @@ use crate::{append, is_fine, make_durable, number, options};
 use katydid_device::{Directory, MemoryDirectory};
 use katydid_wal::{
     Append, AppendClass, Background, CommitStamp, Dependencies, Durability, Error, Kind, Log, LogKind,
-    ParallelLog, StreamId,
+    Options, Stream,
 };
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -99,13 +99,13 @@ impl<L: Clone + Send + Sync> Subject<L> {
 
 fn poll(log: &Log) -> Result<(), Error> {
     let end = append(log, KEPT..KEPT + 3)?;
-    let mut future = std::pin::pin!(log.wait_async(end, Durability::Durable));
+    let mut future = std::pin::pin!(log.first().wait_async(end, Durability::Durable));
     match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(outcome) => outcome,
         Poll::Pending => {
             // With the caller's own threads there is no other.
             log.run_background();
-            log.wait(end, Durability::Durable)
+            log.first().wait(end, Durability::Durable)
         }
     }
 }
@@ -113,13 +113,13 @@ fn poll(log: &Log) -> Result<(), Error> {
 fn large(log: &Log) -> Result<(), Error> {
     let end = match log.session()?.append(&Append::new(Kind::USER, &[&[3; 30_000]])) {
         Err(katydid_wal::AppendError::NoSpace | katydid_wal::AppendError::TooLarge { .. })
-            if log.kind().in_nvram() =>
+            if log.first().kind().in_nvram() =>
         {
             return Ok(());
         }
         other => other?.end,
     };
-    log.wait(end, Durability::Durable)
+    log.first().wait(end, Durability::Durable)
 }
 
 fn calls() -> Vec<Call<Log>> {
@@ -129,31 +129,31 @@ fn calls() -> Vec<Call<Log>> {
         ("append a critical record", |log| {
             let append = Append::new(Kind::USER, &[&[1; 100]]).class(AppendClass::Critical);
             let end = log.session()?.append(&append)?.end;
-            log.wait(end, Durability::Written)
+            log.first().wait(end, Durability::Written)
         }),
         ("wait_async", poll),
         ("request", |log| {
-            log.request(append(log, KEPT..KEPT + 3)?, Durability::Durable);
+            log.first().request(append(log, KEPT..KEPT + 3)?, Durability::Durable);
             log.run_background();
             Ok(())
         }),
-        ("sync", |log| log.sync().map(drop)),
+        ("sync", |log| log.first().sync().map(drop)),
         ("barrier", |log| {
-            log.barrier();
+            log.first().barrier();
             Ok(())
         }),
         ("reader", |log| {
-            log.reader(log.start())?.try_for_each(|record| record.map(drop))?;
+            log.first().reader(log.first().start())?.try_for_each(|record| record.map(drop))?;
             Ok(())
         }),
-        ("trim", |log| log.trim(log.durable())),
+        ("trim", |log| log.first().trim(log.first().durable())),
         ("trim twice", |log| {
-            log.trim(log.durable())?;
+            log.first().trim(log.first().durable())?;
             make_durable(log, KEPT..KEPT + 3)?;
-            log.trim(log.durable())
+            log.first().trim(log.first().durable())
         }),
-        ("raise_reserve", |log| match log.raise_reserve(64 << 10) {
-            Err(Error::NoSpace) if log.kind().in_nvram() => Ok(()),
+        ("raise_reserve", |log| match log.first().raise_reserve(64 << 10) {
+            Err(Error::NoSpace) if log.first().kind().in_nvram() => Ok(()),
             other => other.map(drop),
         }),
     ]
@@ -170,13 +170,13 @@ fn of_log(kind: LogKind, background: Background) -> Subject<Log> {
             append(log, KEPT..KEPT + 2).expect("nothing fails");
         },
         check: |log| {
-            let found: Vec<_> = log.reader(log.start()).expect("a reader").collect();
+            let found: Vec<_> = log.first().reader(log.first().start()).expect("a reader").collect();
             let small = found.iter().flatten().filter(|record| record.payload.len() == 1004).map(number);
             let small: Vec<u32> = small.collect();
             assert!(found.iter().all(Result::is_ok), "{found:?}");
             // A call that trims leaves none of those that were acknowledged, the others all.
-            let is_trimmed =
-                log.start() > log.recovery().start || small.first().is_none_or(|first| *first >= KEPT);
+            let is_trimmed = log.first().start() > log.first().recovery().start
+                || small.first().is_none_or(|first| *first >= KEPT);
             assert!(is_trimmed || small.starts_with(&(0..KEPT + 2).collect::<Vec<_>>()), "{small:?}");
         },
         close: ("close", Log::close),
@@ -219,52 +219,48 @@ fn no_thread_of_the_log_reaches_the_directory_after_close() {
     }
 }
 
-fn of_parallel() -> Subject<ParallelLog> {
-    fn commit(log: &ParallelLog, count: u64) -> Result<(), Error> {
+fn of_streams() -> Subject<Log> {
+    fn commit(log: &Log, count: u64) -> Result<(), Error> {
         let mut depends = Dependencies::default();
         for timestamp in 0..count {
-            let mut session = log.session(StreamId::new((timestamp % 2) as u16))?;
-            let place = session.append(CommitStamp::new(timestamp), &depends, Kind::USER, &[&[9; 1000]])?;
-            log.wait(place, &depends, Durability::Durable)?;
-            depends = Dependencies::from_iter([place]);
+            let mut session = log.streams()[(timestamp % 2) as usize].session()?;
+            let record = Append::new(Kind::USER, &[&[9; 1000]]).commit(CommitStamp::new(timestamp), &depends);
+            let at = session.append(&record)?.position();
+            log.wait(at, &depends, Durability::Durable)?;
+            depends = Dependencies::from_iter([at]);
         }
         Ok(())
     }
     Subject {
-        name: "parallel".to_owned(),
+        name: "two streams".to_owned(),
         open: Box::new(|directory| {
-            let options = options(LogKind::Disk, Background::Threads);
-            ParallelLog::open_in(directory, 2, options).expect("it can be opened")
+            let options = Options { streams: 2, ..options(LogKind::Disk, Background::Threads) };
+            Log::open_in(directory, options).expect("it can be opened")
         }),
         fill: |log| commit(log, KEPT.into()).expect("nothing fails"),
         check: |log| {
-            let from: Vec<_> = log.streams().iter().map(Log::start).collect();
+            let from: Vec<_> = log.streams().iter().map(Stream::start).collect();
             let report = log.replay(&from, &|_| Ok::<(), ()>(()), &|_| {}).expect("all can be read");
             // Perhaps not all streams before the others were closed.
             let is_trimmed = from.iter().any(|start| start.get() > 0);
             assert!(is_trimmed || report.records >= u64::from(KEPT), "{report:?}");
         },
-        close: ("close", ParallelLog::close),
+        close: ("close", Log::close),
         others: vec![
             ("append and wait", |log| commit(log, 4)),
             ("sync", |log| {
-                log.session(StreamId::new(1))?.append(
-                    CommitStamp::new(100),
-                    &Dependencies::default(),
-                    Kind::USER,
-                    &[&[8; 5000]],
-                )?;
+                let record = Append::new(Kind::USER, &[&[8; 5000]]).stamp(CommitStamp::new(100));
+                log.streams()[1].session()?.append(&record)?;
                 log.sync()
             }),
-            ("trim", |log| log.trim(&log.streams().iter().map(Log::durable).collect::<Vec<_>>())),
-            ("close a stream", |log| log.streams()[1].close()),
+            ("trim", |log| log.trim(&log.streams().iter().map(Stream::durable).collect::<Vec<_>>())),
         ],
     }
 }
 
 #[test]
-fn no_call_of_a_parallel_log_reaches_the_directory_after_close() {
-    of_parallel().all_pairs();
+fn no_call_of_a_log_of_two_streams_reaches_the_directory_after_close() {
+    of_streams().all_pairs();
 }
 
 /// Appenders in NVRAM store past the gate, but no other opening gets the memory while one of them may.
@@ -283,8 +279,13 @@ fn memory_is_given_back_when_no_session_is_left_that_could_store_there() {
         assert!(refused.to_string().contains("in use"), "{kind}: {refused}");
         drop(session);
         let next = open().expect("it is free");
-        let found: Vec<u32> =
-            next.reader(next.start()).expect("a reader").flatten().map(|record| number(&record)).collect();
+        let found: Vec<u32> = next
+            .first()
+            .reader(next.first().start())
+            .expect("a reader")
+            .flatten()
+            .map(|record| number(&record))
+            .collect();
         assert_eq!(found, [0, 1, 2], "{kind}: and the refused opening has changed nothing");
     }
 }

@@ -61,13 +61,13 @@ fn a_panicking_waker_harms_nobody_else() {
     let mut session = log.session().expect("session");
     device.stall_writes(true);
     let end = session.append(&Append::new(Kind::USER, &[b"x"])).expect("append").end;
-    let mut future = log.wait_async(end, Durability::Durable);
+    let mut future = log.first().wait_async(end, Durability::Durable);
     let waker = Waker::from(Arc::new(Bomb));
     assert!(Pin::new(&mut future).poll(&mut Context::from_waker(&waker)).is_pending());
     device.stall_writes(false);
-    log.wait(end, Durability::Durable).expect("wait");
+    log.first().wait(end, Durability::Durable).expect("wait");
     let end = session.append(&Append::new(Kind::USER, &[b"y"])).expect("append").end;
-    log.wait(end, Durability::Durable).expect("the next one too");
+    log.first().wait(end, Durability::Durable).expect("the next one too");
 }
 
 #[test]
@@ -92,9 +92,9 @@ fn a_future_may_be_the_last_to_let_go_of_the_log() {
     let log = Log::open_in(device.directory(), Options { segment_bytes: 1 << 20, ..small() }).expect("open");
     let mut session = log.session().expect("session");
     let end = session.append(&Append::new(Kind::USER, &[b"x"])).expect("append").end;
-    let future = log.wait_async(end, Durability::Durable);
+    let future = log.first().wait_async(end, Durability::Durable);
     drop((session, log));
     drop(future);
     let log = Log::open_in(device.reopen_after_crash(5).directory(), small()).expect("open");
-    assert_eq!(log.reader(log.start()).expect("reader").count(), 1);
+    assert_eq!(log.first().reader(log.first().start()).expect("reader").count(), 1);
 }

@@ -38,9 +38,9 @@ fn call(log: &Log, mut session: Session, number: usize, causes: &Arc<Mutex<Vec<S
     let mut told = Told::default();
     let Ok(end) = append(&mut session, number as u64, &mut told) else { return told };
     if BLOCKING.contains(&number) {
-        hear(log.wait(end, Durability::Durable), &mut told, 1, causes);
+        hear(log.first().wait(end, Durability::Durable), &mut told, 1, causes);
     } else if FUTURES.contains(&number) {
-        hear(block_on(log.wait_async(end, Durability::Durable)), &mut told, 1, causes);
+        hear(block_on(log.first().wait_async(end, Durability::Durable)), &mut told, 1, causes);
     } else {
         let acknowledged = Arc::new(Mutex::new(Told::default()));
         let mut end = end;
@@ -69,7 +69,7 @@ fn fails(sync: SyncKind, place: &Place, on_write: Option<Fault>, on_sync: Option
     let mut session = log.session().expect("session");
     for _ in 0..5 {
         let end = append(&mut session, 0, &mut told[0]).expect("append");
-        log.wait(end, Durability::Durable).expect("wait");
+        log.first().wait(end, Durability::Durable).expect("wait");
     }
     told[0].acknowledged = 5;
     let causes = Arc::new(Mutex::new(Vec::new()));
@@ -103,13 +103,17 @@ fn fails(sync: SyncKind, place: &Place, on_write: Option<Fault>, on_sync: Option
     assert_eq!(causes.len(), 1, "{causes:?}");
     assert!(causes[0].contains("log.0"), "{causes:?} names no segment");
     // The device works again, and nothing of this log reaches it or is acknowledged any more.
-    let durable = log.durable();
+    let durable = log.first().durable();
     let steps = || match &device {
         crate::places::Device::Simulated(device) => device.steps(),
         crate::places::Device::Files { .. } => 0,
     };
     let before = steps();
-    let again = [log.wait(log.reserved(), Durability::Durable), log.sync().map(drop), log.trim(durable)];
+    let again = [
+        log.first().wait(log.first().reserved(), Durability::Durable),
+        log.first().sync().map(drop),
+        log.first().trim(durable),
+    ];
     for outcome in again {
         assert!(
             matches!(&outcome, Err(Error::Poisoned { cause }) if first(cause) == causes[0]),
@@ -118,7 +122,7 @@ fn fails(sync: SyncKind, place: &Place, on_write: Option<Fault>, on_sync: Option
     }
     let refused = append(&mut session, 0, &mut told[0]);
     assert!(matches!(&refused, Err(AppendError::Poisoned { cause }) if first(cause) == causes[0]));
-    assert_eq!((log.durable(), steps()), (durable, before));
+    assert_eq!((log.first().durable(), steps()), (durable, before));
     // What is durable is read.
     check(&log, &told, "reading goes on");
     assert!(matches!(log.close(), Err(Error::Poisoned { .. })));
@@ -130,7 +134,7 @@ fn fails(sync: SyncKind, place: &Place, on_write: Option<Fault>, on_sync: Option
         let mut session = log.session().expect("session");
         let end =
             session.append(&katydid_wal::Append::new(katydid_wal::Kind::USER, &[])).expect("append").end;
-        log.wait(end, Durability::Durable).expect("wait");
+        log.first().wait(end, Durability::Durable).expect("wait");
     }
 }
 

@@ -37,7 +37,7 @@ fn run(options: &Options, fate: Fate) -> Outcome {
     for round in 0..60 {
         let end = append(&mut session, 0, &mut told).expect("append");
         let level = if round % 3 == 0 { Durability::Written } else { Durability::Durable };
-        let mut future = log.wait_async(end, level);
+        let mut future = log.first().wait_async(end, level);
         match fate {
             Fate::DroppedBeforeItIsPolled => drop(future),
             Fate::DroppedWhilePending => {
@@ -53,7 +53,10 @@ fn run(options: &Options, fate: Fate) -> Outcome {
         // Several at a time, one of them alone.
         if round % 4 != 1 {
             log.run_background();
-            assert!(if level == Durability::Durable { log.durable() } else { log.written() } >= end);
+            assert!(
+                if level == Durability::Durable { log.first().durable() } else { log.first().written() }
+                    >= end
+            );
             if fate == Fate::DroppedWhenReady {
                 kept.clear();
             }

@@ -93,7 +93,7 @@ pub fn append(
 /// was never appended.
 pub fn check(log: &Log, told: &[Told], when: &str) {
     let mut found = vec![0; told.len()];
-    for record in log.reader(log.start()).expect("reader") {
+    for record in log.first().reader(log.first().start()).expect("reader") {
         let record = record.unwrap_or_else(|error| panic!("{when}: {error}"));
         let session = record.txn as usize;
         if found[session] == 0 {

@@ -27,7 +27,7 @@ fn make(sync: SyncKind, place: &Place) -> (Device, Vec<Told>) {
         for _ in 0..50 {
             let end = append(&mut session, number, &mut told[number as usize]).expect("append");
             if told[number as usize].appended.is_multiple_of(10) {
-                log.wait(end, Durability::Durable).expect("wait");
+                log.first().wait(end, Durability::Durable).expect("wait");
                 told[number as usize].acknowledged = told[number as usize].appended;
             }
         }

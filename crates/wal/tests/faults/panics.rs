@@ -34,8 +34,8 @@ fn commit(log: &Log, mut session: Session, number: u64) -> Heard {
             Err(other) => panic!("{other}"),
         };
         let outcome = match number % 3 {
-            0 => log.wait(end, Durability::Durable),
-            1 => block_on(log.wait_async(end, Durability::Durable)),
+            0 => log.first().wait(end, Durability::Durable),
+            1 => block_on(log.first().wait_async(end, Durability::Durable)),
             _ => {
                 let called = called.clone();
                 let upto = heard.told.appended;
@@ -167,7 +167,7 @@ fn those_who_wait_beside_a_write_that_panics_are_told() {
                 .map(|(number, told)| {
                     let (log, mut session) = (&log, log.session().expect("session"));
                     let end = append(&mut session, number, told).expect("append");
-                    scope.spawn(move || log.wait(end, Durability::Durable))
+                    scope.spawn(move || log.first().wait(end, Durability::Durable))
                 })
                 .collect();
             device.wait_stalled();

@@ -12,28 +12,34 @@ fn records_that_a_failed_write_lost_are_told_as_poisoned_not_as_missing() {
         let mut session = log.session().expect("session");
         let mut told = Told::default();
         let kept = append(&mut session, 0, &mut told).expect("append");
-        log.wait(kept, Durability::Durable).expect("nothing fails");
-        let lost = log.reserved();
+        log.first().wait(kept, Durability::Durable).expect("nothing fails");
+        let lost = log.first().reserved();
         let end = append(&mut session, 0, &mut told).expect("append");
         device
             .fail_once(|verb, name| (verb == Verb::Write && name.starts_with("log.0")).then_some(Fault::Io));
-        let first = log.wait(end, Durability::Durable).expect_err("planned");
+        let first = log.first().wait(end, Durability::Durable).expect_err("planned");
         assert!(matches!(first, Error::Poisoned { .. }), "{sync}: {first}");
-        let read = log.read(lost).expect_err("it was not written");
+        let read = log.first().read(lost).expect_err("it was not written");
         assert!(matches!(read, Error::Poisoned { .. }), "{sync}: {read}");
         // A reader may begin at the end of what was written, and finds nothing there.
-        assert_eq!(log.reader(lost).expect("a reader").count(), 0, "{sync}");
+        assert_eq!(log.first().reader(lost).expect("a reader").count(), 0, "{sync}");
         let second = append(&mut session, 0, &mut told);
         assert!(matches!(second, Err(AppendError::Poisoned { .. })), "{sync}: {second:?}");
         // What was never appended is still told as that, and what was written is read.
-        let beyond = log.read(Lsn::new(log.reserved().get() + 8)).expect_err("there is nothing");
+        let beyond =
+            log.first().read(Lsn::new(log.first().reserved().get() + 8)).expect_err("there is nothing");
         assert!(matches!(beyond, Error::Read(ReadError::BeyondEnd { .. })), "{sync}: {beyond}");
-        let first =
-            log.reader(log.start()).expect("a reader").next().expect("one was written").expect("sound");
-        assert_eq!(log.read(first.lsn).expect("it was written").payload, payload(0, 0), "{sync}");
+        let first = log
+            .first()
+            .reader(log.first().start())
+            .expect("a reader")
+            .next()
+            .expect("one was written")
+            .expect("sound");
+        assert_eq!(log.first().read(first.lsn).expect("it was written").payload, payload(0, 0), "{sync}");
         // Closing says so, and changes nothing of it.
         log.close().expect_err("it has failed");
-        let read = log.read(lost).expect_err("it was not written");
+        let read = log.first().read(lost).expect_err("it was not written");
         assert!(matches!(read, Error::Poisoned { .. }), "{sync}: {read}");
     });
 }

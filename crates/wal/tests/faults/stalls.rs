@@ -50,8 +50,9 @@ fn a_device_that_stalls_is_named_and_loses_nothing() {
         let mut told = vec![Told::default(); 3];
         let mut sessions: Vec<_> = (0..3).map(|_| log.session().expect("session")).collect();
         let end = append(&mut sessions[0], 0, &mut told[0]).expect("append");
-        log.wait(end, Durability::Durable).expect("wait");
-        let (before, so_far, over) = (log.durable(), heard("has taken 4.0 s so far"), heard(" took 4.0 s"));
+        log.first().wait(end, Durability::Durable).expect("wait");
+        let (before, so_far, over) =
+            (log.first().durable(), heard("has taken 4.0 s so far"), heard(" took 4.0 s"));
         std::thread::scope(|scope| {
             let standstill = Standstill::of(&device);
             let callers: Vec<_> = sessions
@@ -63,8 +64,10 @@ fn a_device_that_stalls_is_named_and_loses_nothing() {
                     scope.spawn(move || {
                         let end = append(session, number as u64, told).expect("append");
                         match number {
-                            0 => log.wait(end, Durability::Durable).expect("wait"),
-                            1 => block_on(log.wait_async(end, Durability::Durable)).expect("a future"),
+                            0 => log.first().wait(end, Durability::Durable).expect("wait"),
+                            1 => {
+                                block_on(log.first().wait_async(end, Durability::Durable)).expect("a future")
+                            }
                             _ => {
                                 session.on_complete(end, Durability::Durable, |outcome| {
                                     outcome.expect("a callback");
@@ -85,7 +88,7 @@ fn a_device_that_stalls_is_named_and_loses_nothing() {
             assert!(of_directory || stall.subject.starts_with("log."), "{stall:?}");
             assert_eq!((stalls.longest, stall.lasts), (Duration::from_secs(4), Duration::from_secs(4)));
             assert!(heard("has taken 4.0 s so far") > so_far, "no event");
-            assert_eq!(log.durable(), before, "acknowledged while the device stands still");
+            assert_eq!(log.first().durable(), before, "acknowledged while the device stands still");
             assert!(log.poisoned().is_none(), "a stall is no failure");
             drop(standstill);
             callers.into_iter().for_each(|caller| caller.join().expect("no panic"));

@@ -85,20 +85,20 @@ fn rounds(device: &SimDevice, options: &Options, told: &mut Told, refused: &mut 
         for round in 0..40u64 {
             let end = insist(refused, || Ok(append(&mut session, 0, told)?))?;
             match round % 10 {
-                3 => log.wait(end, Durability::Written)?,
+                3 => log.first().wait(end, Durability::Written)?,
                 6 => {
-                    log.request(end, Durability::Durable);
+                    log.first().request(end, Durability::Durable);
                     log.run_background();
-                    if log.durable() >= end {
+                    if log.first().durable() >= end {
                         told.acknowledged = told.appended;
                     }
                 }
                 9 => {
-                    log.wait(end, Durability::Durable)?;
+                    log.first().wait(end, Durability::Durable)?;
                     told.acknowledged = told.appended;
                     if round % 20 == 19 {
                         told.trimmed = told.appended;
-                        insist(refused, || log.trim(log.durable()))?;
+                        insist(refused, || log.first().trim(log.first().durable()))?;
                     }
                 }
                 _ => {}
@@ -160,7 +160,7 @@ fn steps(options: &Options) -> u64 {
     assert_eq!(told.acknowledged, 80);
     let steps = device.steps();
     let log = Log::open_in(device.directory(), options.clone()).expect("open");
-    assert_eq!(log.reserved().get() > HIGH, options.method == Method::Buffered);
+    assert_eq!(log.first().reserved().get() > HIGH, options.method == Method::Buffered);
     steps
 }
 

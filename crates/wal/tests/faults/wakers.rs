@@ -51,7 +51,7 @@ fn pending(
     deed: impl FnOnce() + Send + 'static,
 ) -> (Completion, Receiver<Option<String>>) {
     let (waker, told) = waker(deed);
-    let mut future = log.wait_async(end, Durability::Durable);
+    let mut future = log.first().wait_async(end, Durability::Durable);
     assert!(poll(&mut future, &waker).is_pending());
     (future, told)
 }
@@ -63,7 +63,7 @@ fn drops_the_last_handle(sync: SyncKind, place: &Place, fault: Option<(Verb, Fau
     let mut session = log.session().expect("session");
     let mut told = [Told::default()];
     let first = append(&mut session, 0, &mut told[0]).expect("append");
-    log.wait(first, Durability::Durable).expect("wait");
+    log.first().wait(first, Durability::Durable).expect("wait");
     told[0].acknowledged = 1;
     if let Some((at, fault)) = fault {
         device.fail_once(move |verb, name| (verb == at && name.starts_with("log.0")).then_some(fault));
@@ -130,7 +130,7 @@ fn a_waker_that_stands_still_holds_up_no_commit_and_no_close() {
         has_entered.recv_timeout(HANGS).expect("the waker is called");
         for _ in 0..20 {
             let end = append(&mut session, 0, &mut told[0]).expect("append");
-            log.wait(end, Durability::Durable).expect("a commit that blocks");
+            log.first().wait(end, Durability::Durable).expect("a commit that blocks");
             let end = append(&mut session, 0, &mut told[0]).expect("append");
             session
                 .on_complete(end, Durability::Durable, |outcome| outcome.expect("a commit with a callback"));
@@ -157,7 +157,7 @@ fn a_waker_may_append_and_wait_for_the_log() {
         let (_future, woken) = pending(&log, end, move || {
             let mut session = another.session().expect("session");
             let end = append(&mut session, 1, &mut Told::default()).expect("append");
-            another.wait(end, Durability::Durable).expect("wait");
+            another.first().wait(end, Durability::Durable).expect("wait");
         });
         device.stall(false);
         woken.recv_timeout(HANGS).expect("it has waited");
@@ -238,7 +238,7 @@ fn without_threads_wakers_wait_for_the_call_that_stands_for_them() {
             let called = called.clone();
             pending(&log, end, move || called.store(true, Ordering::SeqCst))
         };
-        log.wait(end, Durability::Durable).expect("wait");
+        log.first().wait(end, Durability::Durable).expect("wait");
         assert!(!called.load(Ordering::SeqCst), "{sync}: in the middle of a wait");
         log.run_background();
         assert!(called.load(Ordering::SeqCst), "{sync}");
@@ -265,7 +265,7 @@ fn a_wait_takes_no_token_from_the_executor_of_its_thread() {
                     let mut session = log.session().expect("session");
                     let end = append(&mut session, number, &mut Told::default()).expect("append");
                     std::thread::current().unpark();
-                    log.wait(end, Durability::Durable).expect("wait");
+                    log.first().wait(end, Durability::Durable).expect("wait");
                     std::thread::park();
                     done.send(()).expect("the test goes on");
                 });

@@ -27,8 +27,8 @@ fn what_was_appended_is_read_back_after_opening_again() {
                         let appended = session
                             .append(&Append::new(Kind::USER, &[&payload, &[7; 100]]).txn(thread))
                             .unwrap();
-                        log.wait(appended.end, Durability::Durable).unwrap();
-                        assert!(log.durable() >= appended.end);
+                        log.first().wait(appended.end, Durability::Durable).unwrap();
+                        assert!(log.first().durable() >= appended.end);
                     }
                 })
             })
@@ -38,7 +38,7 @@ fn what_was_appended_is_read_back_after_opening_again() {
         drop(log);
         let log = Log::open_in(directory, options).unwrap();
         let mut next = [0u64; 8];
-        for record in log.reader(log.start()).unwrap() {
+        for record in log.first().reader(log.first().start()).unwrap() {
             let record = record.unwrap();
             let number = u64::from_le_bytes(record.payload[..8].try_into().unwrap());
             assert_eq!(number, next[record.txn as usize]);
@@ -78,7 +78,7 @@ fn blocking_commits_need_no_background_thread() {
     let mut session = log.session().expect("session");
     for _ in 0..1000 {
         let end = session.append(&Append::new(Kind::USER, &[b"x"])).expect("append").end;
-        log.wait(end, Durability::Durable).expect("wait");
+        log.first().wait(end, Durability::Durable).expect("wait");
     }
     assert_eq!(log.counters().syncer_wakeups, 0);
     assert_eq!(log.counters().syncs, 1000);

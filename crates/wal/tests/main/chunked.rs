@@ -80,7 +80,7 @@ fn chains_of_dependence_across_threads_are_in_log_order() {
                     *page = (appended.lsn, page.1 + 1);
                     drop(page);
                     if number % 97 == 0 {
-                        log.wait(appended.end, Durability::Durable).expect("wait");
+                        log.first().wait(appended.end, Durability::Durable).expect("wait");
                     }
                 }
             });
@@ -90,7 +90,7 @@ fn chains_of_dependence_across_threads_are_in_log_order() {
     drop(log);
     let log = open(&directory);
     let mut versions = [0; 3];
-    for record in log.reader(log.start()).expect("reader") {
+    for record in log.first().reader(log.first().start()).expect("reader") {
         let record = record.expect("record");
         let word = |at| u64::from_le_bytes(record.payload[at..at + 8].try_into().expect("eight"));
         let page = word(0) as usize;
@@ -127,7 +127,7 @@ fn padding_costs_less_than_a_fiftieth_under_load() {
         }
     });
     assert_eq!(done.into_inner(), 4);
-    let (padding, all) = (log.counters().padding, log.sync().expect("sync").get());
+    let (padding, all) = (log.counters().padding, log.first().sync().expect("sync").get());
     println!("{padding} of {all} bytes are padding");
     assert!(padding * 50 < all, "{padding} of {all} bytes are padding");
 }
@@ -142,12 +142,12 @@ fn an_idle_session_delays_nobody_and_blocking_commits_lose_nothing() {
             idle.append(&Append::new(Kind::USER, &[&[3; 100]])).expect("append");
         }
         let end = busy.append(&Append::new(Kind::USER, &[&[4; 100]])).expect("append").end;
-        log.wait(end, Durability::Durable).expect("the idle session's chunk is filled for it");
+        log.first().wait(end, Durability::Durable).expect("the idle session's chunk is filled for it");
     }
     let before = log.counters().padding;
     for _ in 0..100 {
         let end = busy.append(&Append::new(Kind::USER, &[&[4; 100]])).expect("append").end;
-        log.wait(end, Durability::Durable).expect("wait");
+        log.first().wait(end, Durability::Durable).expect("wait");
     }
     assert_eq!(log.counters().padding, before, "a session that waits for each record gets room for one");
 }
@@ -161,15 +161,20 @@ fn padding_is_skipped_by_readers_and_has_these_bytes() {
     let last = loop {
         let last = one.append(&Append::new(Kind::USER, &[&[5; 100]])).expect("append");
         records += 1;
-        if log.reserved() > last.end {
+        if log.first().reserved() > last.end {
             break last;
         }
     };
     log.sync().expect("sync");
-    assert!(log.counters().padding > 0 && log.durable() > last.end, "the open chunk was padded");
-    let (at, bytes) = (last.end, log.durable().since(last.end) as usize);
+    assert!(log.counters().padding > 0 && log.first().durable() > last.end, "the open chunk was padded");
+    let (at, bytes) = (last.end, log.first().durable().since(last.end) as usize);
     log.close().expect("close");
-    assert!(log.reader(log.start()).expect("reader").all(|record| record.expect("record").kind.is_user()));
+    assert!(
+        log.first()
+            .reader(log.first().start())
+            .expect("reader")
+            .all(|record| record.expect("record").kind.is_user())
+    );
     drop(log);
     // docs/log-format.md: the header's fields, then zeros.
     let capacity = (1 << 20) - 4096;
@@ -184,7 +189,7 @@ fn padding_is_skipped_by_readers_and_has_these_bytes() {
     assert_eq!(found[24..40], [0; 16], "txn and prev");
     assert!(found[HEADER_BYTES..].iter().all(|byte| *byte == 0));
     let reopened = open(&directory);
-    let users = reopened.reader(reopened.start()).expect("reader").map(Result::unwrap);
+    let users = reopened.first().reader(reopened.first().start()).expect("reader").map(Result::unwrap);
     assert_eq!(users.filter(|record| record.kind.is_user()).count(), records);
 }
 
@@ -205,7 +210,7 @@ fn a_barrier_separates_what_was_appended_before_from_what_comes() {
                 lower += u64::from(appended.end < highest);
                 highest = highest.max(appended.end);
             }
-            last = log.barrier();
+            last = log.first().barrier();
             assert!(last >= highest, "what was appended lies below the barrier");
         }
         assert!(lower > 1000, "without a barrier {lower} records were put below older ones");
@@ -231,7 +236,7 @@ fn a_barrier_is_passed_while_others_append() {
         }
         scope.spawn(|| {
             for _ in 0..2000 {
-                passed.store(log.barrier().get(), Ordering::Release);
+                passed.store(log.first().barrier().get(), Ordering::Release);
             }
         });
     });

@@ -44,7 +44,9 @@ fn line(record: &Record) -> String {
 fn version_2_is_read_and_goes_on() {
     let expected = std::fs::read_to_string(folder("v2").join("records.txt")).unwrap();
     let directory = copy("v2");
-    let inspection = inspect(&directory).unwrap();
+    let found = inspect(&directory).unwrap();
+    let inspection = found.first().unwrap();
+    assert_eq!((found.id, found.streams.len(), found.is_complete), (0x5eed, 1, true));
     assert_eq!(inspection.finding.clone().unwrap(), Finding::CleanEnd { closed: false });
     assert_eq!((inspection.log_id, inspection.segment_bytes, inspection.incarnation), (0x5eed, 8 << 10, 2));
     let states: Vec<SegmentState> = inspection.segments.iter().map(|segment| segment.state).collect();
@@ -55,15 +57,15 @@ fn version_2_is_read_and_goes_on() {
 
     let options = Options { segment_bytes: 1 << 20, reserve_bytes: 0, ..Options::default() };
     let log = Log::open_in(Arc::new(directory.clone()), options).unwrap();
-    assert_eq!((log.recovery().incarnation, log.recovery().end), (3, inspection.end));
-    assert_eq!(log.recovery().segment_bytes, 8 << 10, "the size it was created with");
+    assert_eq!((log.first().recovery().incarnation, log.first().recovery().end), (3, inspection.end));
+    assert_eq!(log.first().recovery().segment_bytes, 8 << 10, "the size it was created with");
     log.session()
         .unwrap()
         .append(&katydid_wal::Append::new(katydid_wal::Kind::USER, &[b"record of today"]))
         .unwrap();
-    let end = log.sync().unwrap();
-    log.wait(end, Durability::Durable).unwrap();
-    let users: Vec<Record> = log.reader(log.start()).unwrap().map(Result::unwrap).collect();
+    let end = log.first().sync().unwrap();
+    log.first().wait(end, Durability::Durable).unwrap();
+    let users: Vec<Record> = log.first().reader(log.first().start()).unwrap().map(Result::unwrap).collect();
     let kept = inspection.records().unwrap().map(Result::unwrap).filter(|record| record.kind.is_user());
     assert!(kept.eq(users[..users.len() - 1].iter().cloned()));
     assert_eq!(users.last().unwrap().payload, b"record of today");

@@ -14,18 +14,18 @@ fn lagging_behind_it_hops_and_keeping_up_it_crawls() {
         ..Options::default()
     };
     let log = Log::open_in(Arc::new(MemoryDirectory::new()), options).expect("open");
-    let opened = log.reserved();
+    let opened = log.first().reserved();
     let mut session = log.session().expect("session");
     let mut append = |count: u64, wait: bool| {
         for _ in 0..count {
             let end = session.append(&Append::new(Kind::USER, &[&[7; 150]])).expect("append").end;
             if wait {
-                log.wait(end, katydid_wal::Durability::Durable).expect("wait");
+                log.first().wait(end, katydid_wal::Durability::Durable).expect("wait");
             }
         }
         log.sync().expect("sync");
         let counters = log.counters();
-        assert_eq!(counters.crawled + counters.hopped, log.reserved().since(opened));
+        assert_eq!(counters.crawled + counters.hopped, log.first().reserved().since(opened));
         counters
     };
     // When somebody looks at last, whole ranges lie behind.
@@ -33,5 +33,5 @@ fn lagging_behind_it_hops_and_keeping_up_it_crawls() {
     assert!(lagging.hopped > 10 * lagging.crawled, "{lagging:?}");
     let keeping_up = append(800, true);
     assert!(keeping_up.crawled > lagging.crawled + 100 * 150, "{keeping_up:?}");
-    assert_eq!(log.reader(log.start()).expect("reader").map(Result::unwrap).count(), 1600);
+    assert_eq!(log.first().reader(log.first().start()).expect("reader").map(Result::unwrap).count(), 1600);
 }

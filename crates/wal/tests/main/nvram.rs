@@ -53,11 +53,11 @@ suites! {
 
 fn append(log: &Log, count: u64) -> katydid_wal::Lsn {
     let mut session = log.session().expect("session");
-    let mut end = log.reserved();
+    let mut end = log.first().reserved();
     for number in 0..count {
         end = session.append(&Append::new(Kind::USER, &[&number.to_le_bytes()])).expect("append").end;
     }
-    log.wait(end, Durability::Durable).expect("wait");
+    log.first().wait(end, Durability::Durable).expect("wait");
     end
 }
 
@@ -66,7 +66,7 @@ fn a_directory_keeps_its_kind_and_says_both() {
     for made in LogKind::ALL {
         let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
         let log = Log::open_in(directory.clone(), options(made)).expect("made");
-        assert_eq!((log.kind(), log.nvram().is_some(), log.capacity().is_some()), {
+        assert_eq!((log.first().kind(), log.first().nvram().is_some(), log.first().capacity().is_some()), {
             let in_nvram = made.in_nvram();
             (made, in_nvram, in_nvram)
         });
@@ -75,7 +75,10 @@ fn a_directory_keeps_its_kind_and_says_both() {
         for asked in LogKind::ALL {
             let before = directory.list().expect("list");
             match Log::open_in(directory.clone(), options(asked)) {
-                Ok(log) => assert_eq!((asked, log.reader(log.start()).expect("reader").count()), (made, 3)),
+                Ok(log) => assert_eq!(
+                    (asked, log.first().reader(log.first().start()).expect("reader").count()),
+                    (made, 3)
+                ),
                 Err(error) => {
                     let said = error.to_string();
                     assert!(said.contains(&made.to_string()) && said.contains(&asked.to_string()), "{said}");
@@ -92,15 +95,15 @@ fn a_directory_keeps_its_kind_and_says_both() {
 fn an_existing_log_keeps_its_size() {
     let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
     let log = Log::open_in(directory.clone(), options(LogKind::NvRing)).expect("made");
-    let capacity = log.capacity();
+    let capacity = log.first().capacity();
     append(&log, 3);
     drop(log);
     let larger = NvramOptions { bytes: 1 << 20, ..NvramOptions::default() };
     let asked = Options { nvram: larger, reserve_bytes: 200 << 10, ..options(LogKind::NvRing) };
     let log = Log::open_in(directory, asked).expect("opened");
-    assert_eq!((log.capacity(), log.recovery().segment_bytes), (capacity, 64 << 10));
+    assert_eq!((log.first().capacity(), log.first().recovery().segment_bytes), (capacity, 64 << 10));
     append(&log, 3);
-    assert_eq!(log.reader(log.start()).expect("reader").count(), 6);
+    assert_eq!(log.first().reader(log.first().start()).expect("reader").count(), 6);
 }
 
 #[test]
@@ -112,7 +115,7 @@ fn it_can_be_inspected_and_is_not_changed() {
         crash(&log);
         drop(log);
         for _ in 0..2 {
-            let found = inspect(&directory).expect("inspected");
+            let found = inspect(&directory).expect("inspected").streams.remove(0);
             assert_eq!((found.kind, found.incarnation, found.segments.len()), (kind, 1, 0));
             assert!(matches!(found.finding, Ok(Finding::CleanEnd { closed: false })), "{:?}", found.finding);
             let users = found
@@ -134,16 +137,21 @@ fn what_is_appended_after_something_durable_lies_above_it() {
         let chunks = Options { inserter, chunk_bytes: 4096, chunk_always: true, ..options(kind) };
         let log = Log::open_in(directory, chunks).expect("made");
         let mut sessions = [log.session().expect("session"), log.session().expect("session")];
-        let mut durable = log.start();
+        let mut durable = log.first().start();
         for number in 0..40_usize {
             let append = Append::new(Kind::USER, &[b"record"]);
             let appended = sessions[number % 2].append(&append).expect("append");
             assert!(appended.first >= durable, "{kind}, {inserter}: {appended:?} lies below {durable}");
             match number % 3 {
-                0 => log.wait(appended.end, Durability::Durable).expect("wait"),
+                0 => log.first().wait(appended.end, Durability::Durable).expect("wait"),
                 1 => {
-                    let mut completions = katydid_wal::Completions::new(&log);
-                    completions.push(appended.end, Durability::Durable, ());
+                    let mut completions = log.completions();
+                    completions.push(
+                        log.first().at(appended.end),
+                        &katydid_wal::Dependencies::default(),
+                        Durability::Durable,
+                        (),
+                    );
                     completions.drain_with(|(), outcome| outcome.expect("durable"));
                 }
                 _ => continue,
@@ -181,7 +189,7 @@ fn entries_and_heap_each_have_an_end() {
         let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
         let log = Log::open_in(directory.clone(), apart(bytes, entries, 1 << 10)).expect("made");
         let mut session = log.session().expect("session");
-        assert!(log.fullness().is_some_and(|full| full < 100));
+        assert!(log.first().fullness().is_some_and(|full| full < 100));
         for _ in 0..30 {
             let normal = fill(&mut session, size, AppendClass::Normal);
             let taken: u64 = normal.iter().map(|appended| appended.bytes).sum();
@@ -190,22 +198,29 @@ fn entries_and_heap_each_have_an_end() {
                 assert!(taken < bytes / 8, "the heap is nearly empty: {taken}");
             } else {
                 assert!(taken > bytes / 2, "{taken}");
-                assert!(log.reserved().get() - log.start().get() < entries * 8 / 2, "few entries are taken");
+                assert!(
+                    log.first().reserved().get() - log.first().start().get() < entries * 8 / 2,
+                    "few entries are taken"
+                );
             }
-            assert!(log.fullness().is_some_and(|full| (750..=1000).contains(&full)), "{:?}", log.fullness());
-            assert!(matches!(log.raise_reserve(8 << 10), Err(Error::NoSpace)));
+            assert!(
+                log.first().fullness().is_some_and(|full| (750..=1000).contains(&full)),
+                "{:?}",
+                log.first().fullness()
+            );
+            assert!(matches!(log.first().raise_reserve(8 << 10), Err(Error::NoSpace)));
             // At least the reserve, in records as short as there may be.
             let critical = fill(&mut session, 0, AppendClass::Critical);
             assert!(critical.iter().map(|appended| appended.bytes).sum::<u64>() >= 1 << 10);
-            assert!(log.fullness().is_some_and(|full| full > 900), "{:?}", log.fullness());
+            assert!(log.first().fullness().is_some_and(|full| full > 900), "{:?}", log.first().fullness());
             // Part of it, and then all.
             let half = &normal[normal.len() / 2];
-            log.wait(half.end, Durability::Durable).expect("wait");
-            log.trim(half.first).expect("trim");
+            log.first().wait(half.end, Durability::Durable).expect("wait");
+            log.first().trim(half.first).expect("trim");
             let again = fill(&mut session, size, AppendClass::Normal);
             assert!(again.len() > normal.len() / 5, "{} of {}", again.len(), normal.len());
-            log.trim(log.sync().expect("sync")).expect("trim");
-            let guard = log.raise_reserve(1 << 10).expect("there is room again");
+            log.first().trim(log.first().sync().expect("sync")).expect("trim");
+            let guard = log.first().raise_reserve(1 << 10).expect("there is room again");
             drop(guard);
         }
     }
@@ -219,7 +234,7 @@ fn entries_of_an_existing_log_stay_as_many() {
     drop(log);
     let log = Log::open_in(directory, apart(1 << 20, 1 << 14, 200 << 10));
     let log = log.unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!((log.recovery().records, log.recovery().segment_bytes), (101, 64 << 10));
+    assert_eq!((log.first().recovery().records, log.first().recovery().segment_bytes), (101, 64 << 10));
     let mut session = log.session().expect("session");
     // Half of the entries are kept for critical records, as many as may be.
     assert!(fill(&mut session, 0, AppendClass::Normal).len() < 128);
@@ -234,7 +249,7 @@ fn a_heap_without_room_can_be_opened() {
     for opening in 0..30 {
         let log = Log::open_in(directory.clone(), apart(16 << 10, 1 << 10, 0));
         let log = log.unwrap_or_else(|error| panic!("opening {opening}: {error}"));
-        assert_eq!(log.reader(log.start()).expect("reader").count(), appended);
+        assert_eq!(log.first().reader(log.first().start()).expect("reader").count(), appended);
         let mut session = log.session().expect("session");
         for size in [300, 40, 0] {
             appended += fill(&mut session, size, AppendClass::Critical).len();
@@ -243,7 +258,7 @@ fn a_heap_without_room_can_be_opened() {
         crash(&log);
     }
     let log = Log::open_in(directory, apart(16 << 10, 1 << 10, 0)).expect("opened");
-    log.trim(log.durable()).expect("trim");
+    log.first().trim(log.first().durable()).expect("trim");
     assert!(fill(&mut log.session().expect("session"), 300, AppendClass::Normal).len() > 30);
 }
 
@@ -264,13 +279,17 @@ fn records_that_lie_apart_go_round_and_round() {
     };
     for opening in 0..12 {
         let log = Log::open_in(directory.clone(), apart(512 << 10, 512, 4 << 10)).expect("opened");
-        assert!(log.recovery().end.get() >= end);
+        assert!(log.first().recovery().end.get() >= end);
         let found = |log: &Log| {
-            let records = log.reader(log.start()).expect("reader").map(|record| record.expect("record"));
+            let records = log
+                .first()
+                .reader(log.first().start())
+                .expect("reader")
+                .map(|record| record.expect("record"));
             let numbers = records.map(|record| {
                 let number = u64::from_le_bytes(record.payload[..8].try_into().expect("eight bytes"));
                 assert!(record.payload == payload(number), "{number}");
-                assert_eq!(log.read(record.lsn).expect("read"), record);
+                assert_eq!(log.first().read(record.lsn).expect("read"), record);
                 number
             });
             numbers.collect::<Vec<_>>()
@@ -285,9 +304,11 @@ fn records_that_lie_apart_go_round_and_round() {
                 match session.append(&Append::new(Kind::USER, &[&record])) {
                     Ok(appended) => break appended,
                     Err(AppendError::NoSpace) => {
-                        let to =
-                            live.drain(..live.len() / 2).next_back().unwrap_or(log.sync().expect("sync"));
-                        log.trim(to).expect("trim");
+                        let to = live
+                            .drain(..live.len() / 2)
+                            .next_back()
+                            .unwrap_or(log.first().sync().expect("sync"));
+                        log.first().trim(to).expect("trim");
                     }
                     Err(error) => panic!("{error}"),
                 }
@@ -295,7 +316,7 @@ fn records_that_lie_apart_go_round_and_round() {
             live.push_back(appended.first);
             (number, bytes) = (number + 1, bytes + appended.bytes);
         }
-        end = log.sync().expect("sync").get();
+        end = log.first().sync().expect("sync").get();
         let kept = found(&log);
         assert!(kept.len() >= live.len() && kept.iter().copied().eq(number - kept.len() as u64..number));
         if opening % 2 == 0 {
@@ -309,7 +330,7 @@ fn records_that_lie_apart_go_round_and_round() {
 fn in_folder(change: impl FnOnce(&std::path::Path)) -> Result<Log, OpenError> {
     let folder = tempfile::tempdir().expect("folder");
     let log = Log::open(folder.path(), options(LogKind::NvRing)).expect("made");
-    assert!(log.nvram().is_some_and(|form| !form.is_real()));
+    assert!(log.first().nvram().is_some_and(|form| !form.is_real()));
     append(&log, 3);
     drop(log);
     change(folder.path());
@@ -321,7 +342,7 @@ fn a_file_is_opened_again_and_is_one_logs_at_a_time() {
     let folder = tempfile::tempdir().expect("folder");
     for opening in 0..4 {
         let log = Log::open(folder.path(), options(LogKind::NvDirect)).expect("opened");
-        assert_eq!(log.reader(log.start()).expect("reader").count(), 3 * opening);
+        assert_eq!(log.first().reader(log.first().start()).expect("reader").count(), 3 * opening);
         append(&log, 3);
         let second = Log::open(folder.path(), options(LogKind::NvDirect));
         assert!(matches!(second, Err(OpenError::Device(error)) if error.to_string().contains("in use")));

@@ -7,8 +7,8 @@ use katydid_device::testing::seed;
 use katydid_device::{SimDevice, Survival};
 use katydid_wal::testing::crash;
 use katydid_wal::{
-    Append, Appended, Background, Completions, Durability, Finding, InserterKind, Kind, Log, LogKind, Lsn,
-    NvramOptions, Options, Session,
+    Append, Appended, Background, Durability, Finding, InserterKind, Kind, Log, LogKind, Lsn, NvramOptions,
+    Options, Session,
 };
 use std::future::Future;
 use std::pin::pin;
@@ -45,7 +45,7 @@ fn append(session: &mut Session, who: u64, number: u64) -> Appended {
 /// How many records each of `N` has; they must be whole, and begin with the first.
 fn found<const N: usize>(log: &Log, context: &str) -> [u64; N] {
     let mut counts = [0; N];
-    for record in log.reader(log.start()).expect("reader") {
+    for record in log.first().reader(log.first().start()).expect("reader") {
         let record = record.unwrap_or_else(|error| panic!("{context}: {error}"));
         let count = &mut counts[record.txn as usize];
         assert_eq!(record.payload, payload(*count, record.txn), "{context}: of {}", record.txn);
@@ -73,13 +73,13 @@ fn a_commit_covers_records_whose_appenders_persisted_nothing() {
         }
         let own = append(&mut first, 0, 0);
         assert_eq!(memory.steps(), before, "{context}: appends only copy");
-        log.wait(own.end, DURABLE).expect("wait");
+        log.first().wait(own.end, DURABLE).expect("wait");
         let counts = memory.counts();
         // Nobody whose record was covered takes another step.
-        log.wait(own.lsn, DURABLE).expect("wait");
-        log.request(own.lsn, DURABLE);
-        let mut queue = Completions::new(&log);
-        queue.push(own.end, DURABLE, ());
+        log.first().wait(own.lsn, DURABLE).expect("wait");
+        log.first().request(own.lsn, DURABLE);
+        let mut queue = log.completions();
+        queue.push(log.first().at(own.end), &katydid_wal::Dependencies::default(), DURABLE, ());
         assert_eq!(queue.poll_with(|(), outcome| outcome.expect("durable")), 1, "{context}");
         assert_eq!(memory.counts(), counts, "{context}");
         crash(&log);
@@ -97,7 +97,7 @@ fn a_commit_takes_one_fence_or_two() {
         for records in [1, 2, 30] {
             let before = memory.counts().fences;
             let end = (0..records).map(|number| append(&mut session, 0, number).end).last().expect("some");
-            log.wait(end, DURABLE).expect("wait");
+            log.first().wait(end, DURABLE).expect("wait");
             assert_eq!(memory.counts().fences - before, fences, "{kind}, {records} records");
         }
     }
@@ -135,11 +135,11 @@ fn crash_within_a_commit(kind: LogKind, seed: u64, step: u64) -> Option<u64> {
         ((0..count).map(append).last().expect("some"), counts)
     };
     let (end, told) = some(12);
-    log.wait(end, DURABLE).expect("wait");
+    log.first().wait(end, DURABLE).expect("wait");
     let (end, all) = some(18);
     let fences = memory.counts().fences;
     memory.crash_at(memory.steps() + step);
-    let waited = log.wait(end, DURABLE);
+    let waited = log.first().wait(end, DURABLE);
     assert_eq!(waited.is_err(), memory.is_crashed(), "{context}");
     let fences = memory.counts().fences - fences;
     drop(sessions);
@@ -182,18 +182,25 @@ fn what_is_requested_is_durable_without_anybody_who_waits() {
             let (device, _, log) = made(options.clone());
             let mut session = log.session().expect("session");
             let asks: [fn(&Log, Lsn); 3] = [
-                |log, end| log.request(end, DURABLE),
-                |log, end| drop(log.wait_async(end, DURABLE)),
-                |log, end| Completions::new(log).push(end, DURABLE, ()),
+                |log, end| log.first().request(end, DURABLE),
+                |log, end| drop(log.first().wait_async(end, DURABLE)),
+                |log, end| {
+                    log.completions().push(
+                        log.first().at(end),
+                        &katydid_wal::Dependencies::default(),
+                        DURABLE,
+                        (),
+                    )
+                },
             ];
             for (number, ask) in asks.into_iter().enumerate() {
                 let end = append(&mut session, 0, number as u64).end;
                 ask(&log, end);
                 if background == Background::Caller {
-                    assert!(log.durable() < end, "{kind}");
+                    assert!(log.first().durable() < end, "{kind}");
                     log.run_background();
                 }
-                assert!(log.durable() >= end, "{kind}, {background:?}");
+                assert!(log.first().durable() >= end, "{kind}, {background:?}");
             }
             // What nobody has asked for is not.
             append(&mut session, 0, 3);
@@ -224,12 +231,20 @@ fn a_log_that_was_closed_is_clean_whatever_a_crash_before_has_left_behind_its_en
     drop(region);
     // Restart and closing take the places of the first two.
     let log = Log::open_in(device.directory(), options.clone()).expect("opened");
-    assert!(matches!(log.recovery().finding, Finding::TornTail { dropped: 2, .. }), "{:?}", log.recovery());
+    assert!(
+        matches!(log.first().recovery().finding, Finding::TornTail { dropped: 2, .. }),
+        "{:?}",
+        log.first().recovery()
+    );
     log.close().expect("close");
-    assert_eq!(log.durable(), places[2].lsn);
+    assert_eq!(log.first().durable(), places[2].lsn);
     drop(log);
     let log = Log::open_in(device.directory(), options).expect("opened");
-    assert!(matches!(log.recovery().finding, Finding::CleanEnd { closed: true }), "{:?}", log.recovery());
+    assert!(
+        matches!(log.first().recovery().finding, Finding::CleanEnd { closed: true }),
+        "{:?}",
+        log.first().recovery()
+    );
 }
 
 /// Threads append, and wait, ask and poll as they like, until the memory crashes: whoever was told of something, by whichever way and
@@ -271,7 +286,7 @@ fn whatever_was_told_to_anybody_is_there() {
 fn client(log: &Log, who: u64, seed: u64) -> u64 {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut session = log.session().expect("session");
-    let mut queue = Completions::new(log);
+    let mut queue = log.completions();
     let (mut told, mut number) = (0, 0);
     let is_told = |told: &mut u64, number: u64| *told = (*told).max(number);
     while number < 30 {
@@ -279,21 +294,26 @@ fn client(log: &Log, who: u64, seed: u64) -> u64 {
         let Ok(appended) = session.append(&Append::new(Kind::USER, &[&payload]).txn(who)) else { break };
         number += 1;
         let outcome = match rng.u8(0..6) {
-            0 => log.wait(appended.end, DURABLE),
-            1 => match pin!(log.wait_async(appended.end, DURABLE))
+            0 => log.first().wait(appended.end, DURABLE),
+            1 => match pin!(log.first().wait_async(appended.end, DURABLE))
                 .poll(&mut Context::from_waker(Waker::noop()))
             {
                 Poll::Ready(outcome) => outcome,
                 Poll::Pending => continue,
             },
             2 | 3 => {
-                queue.push(appended.end, DURABLE, number);
+                queue.push(
+                    log.first().at(appended.end),
+                    &katydid_wal::Dependencies::default(),
+                    DURABLE,
+                    number,
+                );
                 queue.poll_with(|number, outcome| _ = outcome.map(|()| is_told(&mut told, number)));
                 continue;
             }
             4 => {
-                log.request(appended.end, DURABLE);
-                if log.durable() < appended.end {
+                log.first().request(appended.end, DURABLE);
+                if log.first().durable() < appended.end {
                     continue;
                 }
                 Ok(())

@@ -75,7 +75,7 @@ fn work(log: &Log, memory: &SimNvram, model: &mut Model, rng: &mut fastrand::Rng
                 if rng.u8(0..3) == 0 {
                     continue;
                 }
-                let waited = log.wait(appended.end, Durability::Durable);
+                let waited = log.first().wait(appended.end, Durability::Durable);
                 assert!(waited.is_ok() || memory.is_crashed(), "{waited:?}");
                 if waited.is_ok() {
                     // With it what lies below, whoever appended it.
@@ -87,13 +87,13 @@ fn work(log: &Log, memory: &SimNvram, model: &mut Model, rng: &mut fastrand::Rng
             Err(AppendError::NoSpace) => {
                 model.appended.remove(&number);
                 let keep = rng.usize(0..4).min(live.len());
-                let to = if keep == 0 { log.sync() } else { Ok(live[live.len() - keep].1) };
+                let to = if keep == 0 { log.first().sync() } else { Ok(live[live.len() - keep].1) };
                 let Ok(to) = to else { break };
                 // It may be done although the crash comes before it says so. What was there before this work lies lower than all of it.
                 live.retain(|(_, first)| *first >= to);
                 let stays = |number: &u64| live.iter().any(|(live, _)| live == number);
                 model.trimmed.extend(model.appended.keys().copied().filter(|number| !stays(number)));
-                if log.trim(to).is_err() {
+                if log.first().trim(to).is_err() {
                     break;
                 }
             }
@@ -108,7 +108,8 @@ fn work(log: &Log, memory: &SimNvram, model: &mut Model, rng: &mut fastrand::Rng
 /// Rules 1 to 3; leaves in the model what is there.
 fn check(log: &Log, model: &mut Model, context: &str) {
     let records: Vec<_> = log
-        .reader(log.start())
+        .first()
+        .reader(log.first().start())
         .expect("reader")
         .map(|record| record.unwrap_or_else(|error| panic!("{context}: {error}")))
         .collect();
@@ -165,11 +166,11 @@ fn used(options: &Options, seed: u64, begins: Begins) -> (SimDevice, Model) {
         begin_at(device.directory().as_ref(), Lsn::new(start)).expect("an unused log");
         device = device.reopen_after_kill();
         log = Log::open_in(device.directory(), options.clone()).expect("made");
-        assert!(log.start().get() == start && log.reserved() > log.start());
+        assert!(log.first().start().get() == start && log.first().reserved() > log.first().start());
     }
     let (mut model, memory) = (Model::default(), memory_of(&device));
     let mut rng = fastrand::Rng::with_seed(seed);
-    while log.reserved().get() < start + laps {
+    while log.first().reserved().get() < start + laps {
         work(&log, &memory, &mut model, &mut rng, 20);
     }
     crash(&log);
@@ -193,7 +194,7 @@ fn crash_everywhere(kind: LogKind, inserter: InserterKind, seed: u64, count: u64
         let mut rng = fastrand::Rng::with_seed(seed ^ 0xabc);
         work(&log, &memory, &mut model, &mut rng, count);
         let crashed = memory.is_crashed();
-        let has_passed = log.reserved().get() >= HIGH;
+        let has_passed = log.first().reserved().get() >= HIGH;
         assert_eq!(!crashed && has_passed, !crashed && begins == Begins::BelowHigh, "{context}");
         crash(&log);
         drop(log);
@@ -225,7 +226,7 @@ fn open_again(device: &SimDevice, options: &Options, model: &mut Model, seed: u6
     drop(log);
     // Orderly now.
     let log = Log::open_in(device.directory(), options.clone()).expect(context);
-    assert!(matches!(log.recovery().finding, Finding::CleanEnd { closed: true }), "{context}");
+    assert!(matches!(log.first().recovery().finding, Finding::CleanEnd { closed: true }), "{context}");
     check(&log, model, context);
 }
 
@@ -273,7 +274,7 @@ fn many_lives_of_one_log() {
         }
         let log = Log::open_in(device.directory(), options).expect("open");
         check(&log, &mut model, "at last");
-        assert!(log.reserved().get() > HIGH);
+        assert!(log.first().reserved().get() > HIGH);
     }
 }
 
@@ -317,7 +318,7 @@ fn holes_become_padding_and_everything_else_stays() {
         lost.truncate(lost.len() - trailing as usize);
         let holes = (0..30).filter(|n| lost.contains(n) && !lost.contains(&(n + 1))).count() as u64;
         let expected: Vec<u64> = (0..30 - trailing).filter(|number| !lost.contains(number)).collect();
-        let told = |log: &Log| match log.recovery().finding {
+        let told = |log: &Log| match log.first().recovery().finding {
             Finding::Holes { holes, .. } => holes,
             _ => 0,
         };
@@ -334,7 +335,8 @@ fn holes_become_padding_and_everything_else_stays() {
             let device = device.reopen_after_crash(rng.u64(..));
             let log = Log::open_in(device.directory(), options.clone()).expect(&context);
             let found: Vec<u64> = log
-                .reader(log.start())
+                .first()
+                .reader(log.first().start())
                 .expect("reader")
                 .map(|record| {
                     record.expect(&context).payload[..8].try_into().map(u64::from_le_bytes).expect("word")
@@ -354,7 +356,7 @@ fn holes_become_padding_and_everything_else_stays() {
             drop(log);
             let again = Log::open_in(device.reopen_after_crash(rng.u64(..)).directory(), options.clone());
             let again = again.expect(&context);
-            let count = again.reader(again.start()).expect("reader").count();
+            let count = again.first().reader(again.first().start()).expect("reader").count();
             assert_eq!(count, found.len(), "{context}, step {step}");
         }
     }
@@ -407,7 +409,11 @@ fn memory_of_what_lay_above_a_hole_is_used_again() {
         for life in 0..3_u64 {
             let log = Log::open_in(device.directory(), options.clone()).expect(&context);
             let read = |log: &Log| -> Vec<u64> {
-                let records = log.reader(log.start()).expect("reader").map(|record| record.expect(&context));
+                let records = log
+                    .first()
+                    .reader(log.first().start())
+                    .expect("reader")
+                    .map(|record| record.expect(&context));
                 records
                     .map(|record| {
                         let number = u64::from_le_bytes(record.payload[..8].try_into().expect("eight bytes"));
@@ -460,7 +466,7 @@ fn records_above_holes_survive_with_what_they_depend_on() {
                             let payload: [&[u8]; 1] = [&bytes];
                             let append = Append::new(Kind::USER, &payload).txn(thread);
                             let Ok(appended) = session.append(&append) else { break };
-                            if log.wait(appended.end, Durability::Durable).is_err() {
+                            if log.first().wait(appended.end, Durability::Durable).is_err() {
                                 break;
                             }
                             told.push(number);
@@ -475,9 +481,9 @@ fn records_above_holes_survive_with_what_they_depend_on() {
         drop(log);
         let device = device.reopen_after_crash(rng.u64(..));
         let log = Log::open_in(device.directory(), options.clone()).expect("opened");
-        holes += u64::from(matches!(log.recovery().finding, Finding::Holes { .. }));
+        holes += u64::from(matches!(log.first().recovery().finding, Finding::Holes { .. }));
         let mut next = [0_u64; 4];
-        for record in log.reader(log.start()).expect("reader") {
+        for record in log.first().reader(log.first().start()).expect("reader") {
             let record = record.expect("no holes are left");
             let number = u64::from_le_bytes(record.payload[..8].try_into().expect("eight bytes"));
             // A session's later record depends on its earlier ones.

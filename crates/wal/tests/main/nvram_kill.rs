@@ -26,7 +26,8 @@ fn payload(number: u64) -> Vec<u8> {
 }
 
 fn numbers(log: &Log) -> Vec<u64> {
-    let records = log.reader(log.start()).expect("reader").map(|record| record.expect("record"));
+    let records =
+        log.first().reader(log.first().start()).expect("reader").map(|record| record.expect("record"));
     let numbers = records.map(|record| {
         let number = u64::from_le_bytes(record.payload[..8].try_into().expect("eight bytes"));
         assert!(record.payload == payload(number), "{number} is damaged");
@@ -51,16 +52,16 @@ fn child() {
                 live.push_back((number, appended.first));
                 // Of some it is told with those above.
                 if !number.is_multiple_of(3) {
-                    log.wait(appended.end, Durability::Durable).expect("wait");
+                    log.first().wait(appended.end, Durability::Durable).expect("wait");
                     writeln!(out, "\ntold {number}").expect("a parent");
                 }
                 number += 1;
             }
             Err(AppendError::NoSpace) => {
                 let last = live.drain(..live.len() / 2).next_back();
-                let (below, to) = last.unwrap_or((number, log.durable()));
+                let (below, to) = last.unwrap_or((number, log.first().durable()));
                 writeln!(out, "\ntrim {below}").expect("a parent");
-                log.trim(to).expect("trim");
+                log.first().trim(to).expect("trim");
             }
             Err(error) => panic!("{error}"),
         }

@@ -29,7 +29,7 @@ type Known = (Appended, Vec<u8>);
 /// Appends records until the log is `NEAR` beyond `border`.
 fn append_past(log: &Log, border: u64, known: &mut Vec<Known>) {
     let mut session = log.session().expect("a session");
-    let mut end = log.reserved();
+    let mut end = log.first().reserved();
     while end.get() < border + NEAR {
         let number = known.len();
         let payload = format!("{number} {}", "x".repeat(number * 37 % 900)).into_bytes();
@@ -41,18 +41,18 @@ fn append_past(log: &Log, border: u64, known: &mut Vec<Known>) {
         end = appended.end;
         known.push((appended, payload));
         if number.is_multiple_of(16) {
-            log.wait(end, Durability::Durable).expect("wait");
-            assert!(log.durable() >= end);
+            log.first().wait(end, Durability::Durable).expect("wait");
+            assert!(log.first().durable() >= end);
         }
     }
-    log.wait(end, Durability::Durable).expect("wait");
+    log.first().wait(end, Durability::Durable).expect("wait");
 }
 
 /// Everything known is there, in order, where it was said to be, and nothing else.
 fn check(log: &Log, known: &[Known], what: &str) {
-    let mut left = known.iter().filter(|(appended, _)| appended.first >= log.start());
+    let mut left = known.iter().filter(|(appended, _)| appended.first >= log.first().start());
     let mut before = None;
-    for record in log.reader(log.start()).expect("a reader") {
+    for record in log.first().reader(log.first().start()).expect("a reader") {
         let record = record.expect("a record");
         if record.kind != Kind::USER {
             continue;
@@ -64,7 +64,7 @@ fn check(log: &Log, known: &[Known], what: &str) {
             "{what}: another predecessor"
         );
         before = Some(record.lsn);
-        assert_eq!(log.read(record.lsn).expect("read").payload, *payload, "{what}");
+        assert_eq!(log.first().read(record.lsn).expect("read").payload, *payload, "{what}");
     }
     assert!(left.next().is_none(), "{what}: less than was appended");
 }
@@ -81,7 +81,7 @@ fn a_log_goes_on_across_positions_of_more_than_32_bits() {
                 Log::open_in(device.directory(), options.clone()).expect("open").close().expect("close");
                 begin_at(device.directory().as_ref(), start).expect("a log that holds nothing");
                 let log = Log::open_in(device.directory(), options.clone()).expect("open");
-                assert_eq!(log.start(), start, "{what}");
+                assert_eq!(log.first().start(), start, "{what}");
                 let mut known = Vec::new();
                 append_past(&log, border, &mut known);
                 check(&log, &known, &what);
@@ -93,12 +93,12 @@ fn a_log_goes_on_across_positions_of_more_than_32_bits() {
                 // What is below the border is trimmed, and the log is closed.
                 let above = known.iter().map(|(at, _)| at.first).find(|first| first.get() >= border);
                 let above = above.expect("a record above the border");
-                log.trim(above).expect("trim");
+                log.first().trim(above).expect("trim");
                 append_past(&log, border + NEAR, &mut known);
                 log.close().expect("close");
                 drop(log);
                 let log = Log::open_in(device.directory(), options.clone()).expect("open after closing");
-                assert_eq!(log.start(), above, "{what}");
+                assert_eq!(log.first().start(), above, "{what}");
                 check(&log, &known, &what);
             }
         }

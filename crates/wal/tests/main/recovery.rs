@@ -70,12 +70,12 @@ fn live(device: &SimDevice, model: &mut Model, rounds: usize, random: &mut Rng) 
         Err(error) => panic!("{error}\n{}", device.dump()),
     };
     let mut found = Vec::new();
-    for record in log.reader(log.start())? {
+    for record in log.first().reader(log.first().start())? {
         let record = record?;
         found.push((record.first, record.payload));
     }
-    assert!(log.start() <= model.trimmed);
-    let gone = model.appended.iter().take_while(|(first, _)| *first < log.start()).count();
+    assert!(log.first().start() <= model.trimmed);
+    let gone = model.appended.iter().take_while(|(first, _)| *first < log.first().start()).count();
     model.appended.drain(..gone);
     model.acknowledged = model.acknowledged.saturating_sub(gone);
     assert!(found.len() >= model.acknowledged, "an acknowledged record is gone");
@@ -98,7 +98,7 @@ fn live(device: &SimDevice, model: &mut Model, rounds: usize, random: &mut Rng) 
             }
             5 | 6 => {
                 let durability = if random.bool() { Durability::Durable } else { Durability::Written };
-                log.wait(log.reserved(), durability)?;
+                log.first().wait(log.first().reserved(), durability)?;
                 if durability == Durability::Durable {
                     model.acknowledged = model.appended.len();
                 }
@@ -108,7 +108,7 @@ fn live(device: &SimDevice, model: &mut Model, rounds: usize, random: &mut Rng) 
                 if keep > 0 {
                     let to = model.appended[model.acknowledged - keep].0;
                     model.trimmed = model.trimmed.max(to);
-                    log.trim(to)?;
+                    log.first().trim(to)?;
                 }
             }
         }
@@ -207,7 +207,11 @@ fn a_log_at_the_last_position_refuses_appends_and_nothing_else() {
         log.close().unwrap();
         for _ in 0..2 {
             let log = Log::open_in(device.directory(), options.clone()).unwrap();
-            assert_eq!(log.reader(log.start()).unwrap().map(Result::unwrap).count(), appended, "{inserter}");
+            assert_eq!(
+                log.first().reader(log.first().start()).unwrap().map(Result::unwrap).count(),
+                appended,
+                "{inserter}"
+            );
             log.close().unwrap();
         }
     }
@@ -233,12 +237,17 @@ fn a_torn_tail_is_cut_once_and_for_all() {
         }
         // Maintenance may be at work too, so the step that crashes is not known; the survivors are judged instead.
         device.crash_at(device.steps());
-        assert!(log.sync().is_err());
+        assert!(log.first().sync().is_err());
         drop((session, log));
         let device = device.reopen_after_crash(random.u64(..));
         let log = Log::open_in(device.directory(), options.clone()).unwrap();
-        torn += usize::from(matches!(log.recovery().finding, Finding::TornTail { .. }));
-        let kept = log.reader(log.start()).unwrap().map(|record| record.unwrap().payload).collect::<Vec<_>>();
+        torn += usize::from(matches!(log.first().recovery().finding, Finding::TornTail { .. }));
+        let kept = log
+            .first()
+            .reader(log.first().start())
+            .unwrap()
+            .map(|record| record.unwrap().payload)
+            .collect::<Vec<_>>();
         assert!(kept.len() >= 10);
         let mut session = log.session().unwrap();
         append(&mut session, b"after").unwrap();
@@ -246,9 +255,9 @@ fn a_torn_tail_is_cut_once_and_for_all() {
         log.close().unwrap();
         let device = device.reopen_after_crash(random.u64(..));
         let log = Log::open_in(device.directory(), options).unwrap();
-        assert_eq!(log.recovery().finding, Finding::CleanEnd { closed: true });
+        assert_eq!(log.first().recovery().finding, Finding::CleanEnd { closed: true });
         let now: Vec<Vec<u8>> =
-            log.reader(log.start()).unwrap().map(|record| record.unwrap().payload).collect();
+            log.first().reader(log.first().start()).unwrap().map(|record| record.unwrap().payload).collect();
         assert_eq!(now[..kept.len()], kept);
         assert_eq!(now[kept.len()..], [b"after".to_vec()]);
     }
@@ -273,10 +282,10 @@ fn no_space_is_typed_loses_nothing_and_clears() {
     };
     assert!(matches!(refused, Error::NoSpace), "{refused}");
     log.sync().unwrap();
-    let before: Vec<_> = log.reader(log.start()).unwrap().map(Result::unwrap).collect();
+    let before: Vec<_> = log.first().reader(log.first().start()).unwrap().map(Result::unwrap).collect();
     assert_eq!(before.len(), appended);
     // Trimming gives room without any from outside.
-    log.trim(before[appended - 3].first).unwrap();
+    log.first().trim(before[appended - 3].first).unwrap();
     append(&mut session, b"after trimming").unwrap();
     device.set_capacity(u64::MAX);
     for _ in 0..200 {
@@ -285,7 +294,7 @@ fn no_space_is_typed_loses_nothing_and_clears() {
     drop(session);
     log.close().unwrap();
     let log = Log::open_in(device.directory(), options(&mut random)).unwrap();
-    assert_eq!(log.reader(log.start()).unwrap().map(Result::unwrap).count(), 3 + 1 + 200);
+    assert_eq!(log.first().reader(log.first().start()).unwrap().map(Result::unwrap).count(), 3 + 1 + 200);
 }
 
 #[test]
@@ -300,5 +309,5 @@ fn an_oversized_record_is_refused_and_nothing_of_it_stays() {
         Err(AppendError::TooLarge { bytes, limit }) => assert_eq!((bytes, limit), ((64 << 20) + 1, 64 << 20)),
         other => panic!("{other:?}"),
     }
-    assert_eq!(log.reader(log.start()).unwrap().count(), 0);
+    assert_eq!(log.first().reader(log.first().start()).unwrap().count(), 0);
 }

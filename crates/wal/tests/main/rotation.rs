@@ -202,10 +202,10 @@ fn going_on_in_the_next_segment_costs_a_commit_at_most_two_device_writes() {
         let mut session = log.session().expect("session");
         let (mut crossings, mut most) = (0, 0);
         for round in 0..400 {
-            let from = log.durable();
+            let from = log.first().durable();
             let before = watch.promises();
             let end = session.append(&Append::new(Kind::USER, &[&[7; 2900]])).expect("append").end;
-            log.wait(end, Durability::Durable).expect("wait");
+            log.first().wait(end, Durability::Durable).expect("wait");
             let cost = watch.promises() - before;
             let crosses = segment(from) != segment(end);
             assert!(cost <= if crosses { 2 } else { 1 }, "{what}, round {round}: {cost} device writes");
@@ -213,7 +213,7 @@ fn going_on_in_the_next_segment_costs_a_commit_at_most_two_device_writes() {
             most = most.max(cost);
             // As a checkpoint does, so that segments are used again. Not a commit's time.
             if round % 16 == 15 {
-                log.trim(end).expect("trim");
+                log.first().trim(end).expect("trim");
             }
         }
         assert!(crossings > 80 && most == 2, "{what}: {crossings} rotations, at most {most} device writes");
@@ -226,14 +226,14 @@ fn no_commit_waits_for_preparing_while_spare_segments_are_ready() {
         let mut session = log.session().expect("session");
         let mut commit = || {
             let end = session.append(&Append::new(Kind::USER, &[&[7; 2900]])).expect("append").end;
-            log.wait(end, Durability::Durable).expect("wait");
+            log.first().wait(end, Durability::Durable).expect("wait");
             end
         };
         for _ in 0..3 {
             settle(&log);
             watch.close(true);
             let stalls = log.counters().stalls;
-            let first = segment(log.durable());
+            let first = segment(log.first().durable());
             // Would never end if one waited for what is being held up.
             while segment(commit()) < first + SPARE as u64 - 1 {}
             watch.wait_until_held();

@@ -64,11 +64,12 @@ fn live(device: &SimDevice, model: &mut Model, rounds: usize, random: &mut Rng) 
         Err(error) => panic!("{error}\n{}", device.dump()),
     };
     let found: Vec<(Lsn, Vec<u8>)> = log
-        .reader(log.start())?
+        .first()
+        .reader(log.first().start())?
         .map(|record| record.map(|record| (record.first, record.payload)))
         .collect::<Result<_, _>>()?;
-    assert!(log.start() <= model.trimmed);
-    let gone = model.appended.iter().take_while(|(first, _)| *first < log.start()).count();
+    assert!(log.first().start() <= model.trimmed);
+    let gone = model.appended.iter().take_while(|(first, _)| *first < log.first().start()).count();
     model.appended.drain(..gone);
     model.acknowledged = model.acknowledged.saturating_sub(gone);
     assert!(found.len() >= model.acknowledged, "an acknowledged record is gone");
@@ -82,13 +83,13 @@ fn live(device: &SimDevice, model: &mut Model, rounds: usize, random: &mut Rng) 
         let appended = session.append(&Append::new(Kind::USER, &payload))?;
         model.appended.push((appended.first, bytes));
         if random.bool() {
-            log.wait(log.reserved(), Durability::Durable)?;
+            log.first().wait(log.first().reserved(), Durability::Durable)?;
             model.acknowledged = model.appended.len();
         }
         if random.u8(..4) == 0 && model.acknowledged > 2 {
             // Noted before: a crash may leave the log trimmed or not.
             model.trimmed = model.trimmed.max(model.appended[model.acknowledged - 2].0);
-            log.trim(model.trimmed)?;
+            log.first().trim(model.trimmed)?;
         }
     }
     Ok(())
@@ -150,7 +151,7 @@ fn a_failure_in_one_directory_poisons_the_log_and_loses_nothing() {
                 let outcome = session
                     .append(&Append::new(Kind::USER, &[&[7; 3000]]))
                     .map_err(Error::from)
-                    .and_then(|appended| log.wait(appended.end, Durability::Durable));
+                    .and_then(|appended| log.first().wait(appended.end, Durability::Durable));
                 match outcome {
                     Ok(()) => acknowledged += 1,
                     Err(error) => break error,
@@ -162,7 +163,7 @@ fn a_failure_in_one_directory_poisons_the_log_and_loses_nothing() {
             device.heal();
             let device = device.reopen_after_crash(1);
             let log = Log::open_in(striped(&device).expect("open"), options(&mut random)).expect("open");
-            assert!(log.reader(log.start()).expect("reader").count() >= acknowledged);
+            assert!(log.first().reader(log.first().start()).expect("reader").count() >= acknowledged);
         }
     }
 }
@@ -183,5 +184,5 @@ fn a_directory_given_in_anothers_place_is_refused_and_nothing_is_lost() {
     log.close().expect("close");
     assert!(matches!(open([1, 0]).expect_err("swapped").cause, Cause::Stripes(_)));
     let log = open([0, 1]).expect("open");
-    assert_eq!(log.reader(log.start()).expect("reader").count(), 20);
+    assert_eq!(log.first().reader(log.first().start()).expect("reader").count(), 20);
 }

@@ -36,7 +36,7 @@ fn run(device: &SimDevice, method: Method) -> Vec<u64> {
     for number in 0..60 {
         let bytes = payload(number);
         let Ok(appended) = session.append(&Append::new(Kind::USER, &[&bytes])) else { break };
-        if log.wait(appended.end, Durability::Durable).is_err() {
+        if log.first().wait(appended.end, Durability::Durable).is_err() {
             break;
         }
         ends.push(appended.end.get());
@@ -62,7 +62,7 @@ fn lost(device: &SimDevice, method: Method, ends: &[u64], what: &str) -> usize {
         Err(error) => panic!("{what}: {error}"),
     };
     let mut found = 0;
-    for record in log.reader(log.start()).expect("a reader") {
+    for record in log.first().reader(log.first().start()).expect("a reader") {
         let record = record.unwrap_or_else(|error| panic!("{what}: {error}"));
         assert!(record.payload == payload(found), "{what}: record {found} was never appended so");
         found += 1;
@@ -76,7 +76,7 @@ fn lost(device: &SimDevice, method: Method, ends: &[u64], what: &str) -> usize {
     // It goes on from there.
     let mut session = log.session().expect("a session");
     let end = session.append(&Append::new(Kind::USER, &[b"next"])).expect("there is room").end;
-    log.wait(end, Durability::Durable).expect("nothing fails");
+    log.first().wait(end, Durability::Durable).expect("nothing fails");
     ends.len().saturating_sub(found)
 }
 

@@ -51,7 +51,7 @@ fn the_watcher_of_an_idle_log_does_not_wake_up() {
         let mut session = log.session().expect("session");
         for _ in 0..500 {
             let end = session.append(&Append::new(Kind::USER, &[&[3; 200]])).expect("append").end;
-            log.wait(end, Durability::Durable).expect("wait");
+            log.first().wait(end, Durability::Durable).expect("wait");
         }
         logs.push((log, session));
     }

@@ -75,23 +75,24 @@ fn each_design(check: impl Fn(InserterKind)) {
 fn it_finds_what_nobody_asks_for_while_other_sessions_are_idle() {
     each_design(|inserter| {
         let log = open(options(inserter));
-        let opened = log.reserved();
+        let opened = log.first().reserved();
         let _idle: Vec<Session> = (0..10).map(|_| log.session().expect("session")).collect();
         let mut session = log.session().expect("session");
         for _ in 0..4 {
             wait_asleep(&log);
             // Several times what its owner rings for, and no more than appenders may run ahead.
             append(&mut session, 1000);
-            let rung_for = log.reserved().get() - (64 << 10);
-            while log.filled().get() < rung_for {
+            let rung_for = log.first().reserved().get() - (64 << 10);
+            while log.first().filled().get() < rung_for {
                 yield_now();
             }
         }
         assert!(log.counters().tracker_wakeups > 0, "{inserter}: it slept, and was woken");
-        assert_eq!(log.written(), opened, "{inserter}: nobody wrote");
+        assert_eq!(log.first().written(), opened, "{inserter}: nobody wrote");
         log.sync().expect("sync");
         let counters = log.counters();
-        let travelled = if inserter == InserterKind::Bitmap { 0 } else { log.reserved().since(opened) };
+        let travelled =
+            if inserter == InserterKind::Bitmap { 0 } else { log.first().reserved().since(opened) };
         assert_eq!(counters.crawled + counters.hopped, travelled, "{inserter}");
     });
 }
@@ -163,8 +164,8 @@ fn a_log_without_it_does_the_same() {
         append(&mut session, 20_000);
         assert!(trackers().is_empty());
         log.sync().expect("sync");
-        assert_eq!(log.filled(), log.reserved(), "{inserter}");
-        assert_eq!(log.reader(log.start()).expect("reader").count(), 20_000, "{inserter}");
+        assert_eq!(log.first().filled(), log.first().reserved(), "{inserter}");
+        assert_eq!(log.first().reader(log.first().start()).expect("reader").count(), 20_000, "{inserter}");
         assert_eq!(log.counters().tracker_wakeups, 0);
     });
 }

@@ -1,6 +1,6 @@
 //! The log's recovery: where it ends, what is damage, what is believed.
 
-use super::tests::{ERAS, PARALLEL, RECOVER};
+use super::tests::{ERAS, RECOVER, STREAMS};
 use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
@@ -65,7 +65,7 @@ pub const LIST: &[Mutant] = &[
         file: "crates/wal/src/recover/scan.rs",
         old: "                    walk.eras.begin(header.incarnation, header.lsn);\n",
         new: "",
-        tests: PARALLEL,
+        tests: STREAMS,
     },
     Mutant {
         name: "records of the last incarnation are not searched for",

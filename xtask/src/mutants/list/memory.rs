@@ -53,7 +53,7 @@ pub const LIST: &[Mutant] = &[
         name: "audit-3: a checkpoint in memory counts when the log is durable up to where it begins",
         file: "crates/engine/src/memory/checkpoints.rs",
         old: "        self.log.sync()?;\n        if self.gate",
-        new: "        let wait = |(end, log): (&Lsn, &Log)| log.wait(*end, katydid_wal::Durability::Durable);\n        from.iter().zip(self.log.streams()).try_for_each(wait)?;\n        if self.gate",
+        new: "        let wait = |(end, stream): (&Lsn, &Stream)| stream.wait(*end, katydid_wal::Durability::Durable);\n        from.iter().zip(self.log.streams()).try_for_each(wait)?;\n        if self.gate",
         tests: MEMORY_RACES,
     },
     Mutant {

@@ -6,8 +6,8 @@
 mod device;
 mod log;
 mod log_files;
-mod log_parallel;
 mod log_recovery;
+mod log_streams;
 mod memory;
 mod opening;
 mod paged_pages;
@@ -22,7 +22,7 @@ pub fn all() -> impl Iterator<Item = &'static Mutant> {
         device::LIST,
         log::LIST,
         log_files::LIST,
-        log_parallel::LIST,
+        log_streams::LIST,
         log_recovery::LIST,
         memory::LIST,
         opening::LIST,

@@ -27,7 +27,7 @@ use crate::paged::log_record::{
 use crate::paged::page::PageId;
 use crate::paged::writer::{MARK_BYTES, mark};
 use crate::{Chain, Lsn};
-use katydid_wal::{Log, RecordRef};
+use katydid_wal::{RecordRef, Stream};
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -96,7 +96,7 @@ impl Malformed {
 }
 
 /// Reads the checkpoint that begins at `begin`; zero: there is none, everything is in the log.
-pub(crate) fn read_checkpoint(log: &Log, begin: Lsn, progress: &Progress) -> Result<Checkpoint> {
+pub(crate) fn read_checkpoint(log: &Stream, begin: Lsn, progress: &Progress) -> Result<Checkpoint> {
     if begin == Lsn::ZERO {
         let start = log.start();
         return Ok(Checkpoint { begin: start, redo_from: start, ..Checkpoint::default() });

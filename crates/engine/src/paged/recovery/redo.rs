@@ -19,7 +19,7 @@ use crate::paged::change::{ChangeKind, Place, pages_of, redo_at};
 use crate::paged::log_record::{COMPENSATION, Malformed, decode_compensation};
 use crate::paged::page::PageId;
 use crate::paged::pool::Pool;
-use katydid_wal::{Background, Log, RecordRef};
+use katydid_wal::{Background, RecordRef, Stream};
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -60,7 +60,7 @@ fn owner(page: PageId, appliers: u32) -> u32 {
 
 /// Applies what pages may lack; what the log says about transactions.
 pub(crate) fn repeat(
-    log: &Log,
+    log: &Stream,
     pool: &Pool,
     checkpoint: &Checkpoint,
     analysis: Analysis,
@@ -121,7 +121,7 @@ struct Dealer<'a> {
 }
 
 impl Dealer<'_> {
-    fn run(mut self, log: &Log, progress: &Progress) -> Result<Analysis> {
+    fn run(mut self, log: &Stream, progress: &Progress) -> Result<Analysis> {
         let from = self.checkpoint.redo_from;
         let mut walk = progress.over(Phase::Redo, from, log.reserved());
         let mut reader = log.reader(from)?.read_ahead();

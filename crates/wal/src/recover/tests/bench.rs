@@ -2,7 +2,7 @@
 
 use crate::core::Store;
 use crate::error::{OpenError, ReadError};
-use crate::inspect::inspect;
+use crate::inspect::inspect_stream as inspect;
 use crate::options::Options;
 use crate::reader::{Extent, Reader, Record, Show};
 use crate::recover::scan::Nobody;

@@ -275,7 +275,7 @@ fn a_reader_names_the_place_of_damage_and_of_what_is_gone() {
     let target =
         directory.open(&file, katydid_device::Create::New, katydid_device::Method::Buffered).unwrap();
     target.write_at(&[std::io::IoSlice::new(&bad[&file])], 0, katydid_device::WriteMode::Durable).unwrap();
-    let files = crate::inspect::inspect(directory.as_ref()).unwrap();
+    let files = crate::inspect::inspect_stream(directory.as_ref()).unwrap();
     assert!(matches!(files.finding, Err(OpenError::CorruptBelowDurable { at, .. }) if at == lsns[30]));
     let mut reader = files.records().unwrap();
     assert_eq!(reader.by_ref().map(Result::unwrap).filter(|record| record.kind.is_user()).count(), 30);

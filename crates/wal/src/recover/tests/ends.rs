@@ -1,7 +1,7 @@
 //! Logs that end well, or in a torn write.
 
 use super::bench::{Writer, bytes_of, directory_of, memory, payload, place};
-use crate::inspect::inspect;
+use crate::inspect::inspect_stream as inspect;
 use crate::recover::Finding;
 use katydid_device::WriteMode;
 use katydid_kernels::lsn::Lsn;

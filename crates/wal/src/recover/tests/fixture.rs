@@ -4,7 +4,7 @@
 //! folder of its own: the files of a version that was ever released stay as they are.
 
 use super::bench::{Bytes, Writer, bytes_of, memory, options, payload};
-use crate::inspect::inspect;
+use crate::inspect::inspect_stream as inspect;
 use katydid_device::WriteMode;
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::{Chain, Kind};

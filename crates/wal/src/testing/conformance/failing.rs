@@ -26,7 +26,7 @@ fn failure_reaches_everybody(make: MakeLog<'_>, method: Method, verb: Verb, faul
     let log = make(device.directory(), Options { method, ..roomy() });
     let mut session = log.session().expect("session");
     let kept = session.append(&record(0, &[&payload(0, 0, 20)])).expect("append").end;
-    log.wait(kept, Durability::Durable).expect("wait");
+    log.first().wait(kept, Durability::Durable).expect("wait");
     // The device stands still, so that everybody comes to wait; then it fails.
     device.stall_writes(true);
     device.fail_when(move |did, path, _| (did == verb && is_segment(path)).then_some(fault));
@@ -39,7 +39,7 @@ fn failure_reaches_everybody(make: MakeLog<'_>, method: Method, verb: Verb, faul
                 let Ok(appended) = session.append(&record(thread, &[&payload(thread, 0, 20)])) else {
                     return;
                 };
-                let outcome = log.wait(appended.end, Durability::Durable);
+                let outcome = log.first().wait(appended.end, Durability::Durable);
                 assert!(matches!(outcome, Err(Error::Poisoned { .. })), "a waiter: {outcome:?}");
             });
         }
@@ -50,7 +50,7 @@ fn failure_reaches_everybody(make: MakeLog<'_>, method: Method, verb: Verb, faul
                 let Ok(appended) = session.append(&record(thread, &[&payload(thread, 0, 20)])) else {
                     return;
                 };
-                let outcome = block_on(log.wait_async(appended.end, Durability::Durable));
+                let outcome = block_on(log.first().wait_async(appended.end, Durability::Durable));
                 assert!(matches!(outcome, Err(Error::Poisoned { .. })), "a future: {outcome:?}");
             });
         }
@@ -71,19 +71,22 @@ fn failure_reaches_everybody(make: MakeLog<'_>, method: Method, verb: Verb, faul
     assert!(matches!(session.append(&record(0, &[b"y"])), Err(AppendError::Poisoned { .. })));
     // Nothing is retried: a device that works again changes nothing.
     device.heal();
-    let durable = log.durable();
+    let durable = log.first().durable();
     everything_is_refused(&log);
-    assert_eq!(log.durable(), durable);
+    assert_eq!(log.first().durable(), durable);
     assert!(durable >= kept);
 }
 
 fn everything_is_refused(log: &Log) {
     assert!(matches!(log.poisoned(), Some(Error::Poisoned { .. })));
-    let reserved = log.reserved();
-    assert!(log.durable() < reserved);
-    assert!(matches!(log.wait(reserved, Durability::Durable), Err(Error::Poisoned { .. })));
-    assert!(matches!(log.sync(), Err(Error::Poisoned { .. })));
-    assert!(matches!(block_on(log.wait_async(reserved, Durability::Durable)), Err(Error::Poisoned { .. })));
+    let reserved = log.first().reserved();
+    assert!(log.first().durable() < reserved);
+    assert!(matches!(log.first().wait(reserved, Durability::Durable), Err(Error::Poisoned { .. })));
+    assert!(matches!(log.first().sync(), Err(Error::Poisoned { .. })));
+    assert!(matches!(
+        block_on(log.first().wait_async(reserved, Durability::Durable)),
+        Err(Error::Poisoned { .. })
+    ));
 }
 
 pub(super) fn after_a_failure_reading_goes_on_and_opening_recovers(make: MakeLog<'_>) {
@@ -96,7 +99,7 @@ pub(super) fn after_a_failure_reading_goes_on_and_opening_recovers(make: MakeLog
     log.sync().expect("sync");
     device.fail_when(|did, path, _| (did == Verb::Write && is_segment(path)).then_some(Fault::Io));
     session.append(&record(0, &[&payload(0, 20, 20)])).expect("append");
-    assert!(matches!(log.sync(), Err(Error::Poisoned { .. })));
+    assert!(matches!(log.first().sync(), Err(Error::Poisoned { .. })));
     check_threads(&read_all(&log), 1, &[20]);
     assert!(matches!(log.close(), Err(Error::Poisoned { .. })));
     drop((session, log));
@@ -114,7 +117,7 @@ fn fill(log: &Log, session: &mut crate::Session, class: AppendClass, number: &mu
             Ok(appended) => {
                 *number += 1;
                 if number.is_multiple_of(10) {
-                    log.wait(appended.end, Durability::Durable).expect("wait");
+                    log.first().wait(appended.end, Durability::Durable).expect("wait");
                 }
             }
             Err(AppendError::NoSpace) => return *number - before,
@@ -132,18 +135,18 @@ pub(super) fn no_space_is_typed_and_clears(make: MakeLog<'_>) {
     let mut number = 0;
     assert!(fill(&log, &mut session, AppendClass::Normal, &mut number) > 0);
     // Nothing of the refused record stays, large or small, and what was appended can be made durable.
-    let end = log.reserved();
+    let end = log.first().reserved();
     assert!(matches!(session.append(&record(0, &[&vec![0; 100_000]])), Err(AppendError::NoSpace)));
-    assert_eq!(log.reserved(), end);
+    assert_eq!(log.first().reserved(), end);
     assert!(log.poisoned().is_none(), "no space is no failure");
     log.sync().expect("sync");
-    assert!(matches!(log.raise_reserve(1 << 30), Err(Error::NoSpace)));
+    assert!(matches!(log.first().raise_reserve(1 << 30), Err(Error::NoSpace)));
     // More room on the device.
     device.set_capacity(600 << 10);
     assert!(fill(&log, &mut session, AppendClass::Normal, &mut number) > 0, "it clears by itself");
     // Trimming makes room too.
     log.sync().expect("sync");
-    log.trim(log.durable()).expect("trim");
+    log.first().trim(log.first().durable()).expect("trim");
     assert!(fill(&log, &mut session, AppendClass::Normal, &mut number) > 0, "it clears by trimming");
     log.sync().expect("sync");
 }
@@ -153,7 +156,7 @@ pub(super) fn the_reserve_is_for_critical_records(make: MakeLog<'_>) {
     device.set_capacity(600 << 10);
     let log = make(device.directory(), small());
     let mut session = log.session().expect("session");
-    let guard = log.raise_reserve(100 << 10).expect("room for the reserve");
+    let guard = log.first().raise_reserve(100 << 10).expect("room for the reserve");
     assert_eq!((guard.bytes(), log.space().reserve), (100 << 10, (100 << 10) + small().reserve_bytes));
     let mut number = 0;
     fill(&log, &mut session, AppendClass::Normal, &mut number);

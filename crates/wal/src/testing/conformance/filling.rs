@@ -21,7 +21,7 @@ fn append_from_threads(log: &crate::Log, threads: u64, count: u64, most: u64, wa
                     ends.saw(&appended);
                     taken.fetch_add(appended.bytes, Ordering::Relaxed);
                     if number % wait == 0 {
-                        log.wait(appended.end, Durability::Durable).expect("wait");
+                        log.first().wait(appended.end, Durability::Durable).expect("wait");
                     }
                 }
             });
@@ -36,7 +36,7 @@ pub(super) fn records_of_one_session_are_in_order_and_whole(make: MakeLog<'_>) {
     append_from_threads(&log, 8, 400, 300, 7);
     assert_eq!(check_threads(&read_all(&log), 8, &[]), [400; 8]);
     let one = &read_all(&log)[17];
-    assert_eq!(&log.read(one.lsn).expect("read"), one);
+    assert_eq!(&log.first().read(one.lsn).expect("read"), one);
     log.close().expect("close");
     drop(log);
     let log = make(directory, roomy());
@@ -68,21 +68,21 @@ pub(super) fn the_largest_record_is_read_back(make: MakeLog<'_>) {
     let bytes = payload(0, 0, crate::RECORD_BYTES_MAX - crate::HEADER_BYTES - 16);
     let appended = session.append(&record(0, &[&bytes])).expect("append");
     assert!(appended.first < appended.lsn);
-    log.wait(appended.end, Durability::Durable).expect("wait");
-    let read = log.read(appended.lsn).expect("read");
+    log.first().wait(appended.end, Durability::Durable).expect("wait");
+    let read = log.first().read(appended.lsn).expect("read");
     assert!(read.payload == bytes && read.first == appended.first && read.end == appended.end);
 }
 
 pub(super) fn too_large_a_record_is_refused_and_nothing_of_it_stays(make: MakeLog<'_>) {
     let log = make(memory(), roomy());
     let mut session = log.session().expect("session");
-    let before = log.reserved();
+    let before = log.first().reserved();
     let bytes = vec![0; crate::RECORD_BYTES_MAX - crate::HEADER_BYTES + 1];
     let refused = session.append(&record(0, &[&bytes]));
     assert!(matches!(refused, Err(AppendError::TooLarge { .. })), "{refused:?}");
     let own = crate::Append { kind: crate::Kind::MARK, ..record(0, &[b"x"]) };
     assert!(matches!(session.append(&own), Err(AppendError::ReservedKind { .. })));
-    assert_eq!(log.reserved(), before);
+    assert_eq!(log.first().reserved(), before);
     assert!(read_all(&log).is_empty());
 }
 
@@ -90,16 +90,16 @@ pub(super) fn a_large_ring_is_written_in_pieces(make: MakeLog<'_>) {
     let options = Options { ring_bytes: 8 << 20, run_ahead_bytes: 4 << 20, ..roomy() };
     let log = make(memory(), options);
     let mut session = log.session().expect("session");
-    let mut end = log.reserved();
+    let mut end = log.first().reserved();
     for number in 0..1200 {
         end = session.append(&record(0, &[&payload(0, number, 3000)])).expect("append").end;
     }
-    let (before, waiting) = (log.counters().writes, log.reserved().since(log.written()));
+    let (before, waiting) = (log.counters().writes, log.first().reserved().since(log.first().written()));
     assert!(waiting > 3 << 20, "nobody asked for a write yet");
     std::thread::scope(|scope| {
         // Readers never see half a record, wherever the pieces end.
         let reader = scope.spawn(|| read_all(&log).len());
-        log.wait(end, Durability::Durable).expect("wait");
+        log.first().wait(end, Durability::Durable).expect("wait");
         assert_eq!(reader.join().expect("reader"), 1200);
     });
     assert!(log.counters().writes - before >= 4, "one write of {waiting} bytes");
@@ -127,7 +127,7 @@ pub(super) fn sessions_come_and_go(make: MakeLog<'_>) {
                     let appended = session.append(&record(thread, &[&bytes])).expect("append");
                     drop(session);
                     if number % 10 == 0 {
-                        log.wait(appended.end, Durability::Durable).expect("wait");
+                        log.first().wait(appended.end, Durability::Durable).expect("wait");
                     }
                 }
             });
@@ -148,11 +148,17 @@ pub(super) fn frontiers_are_ordered_and_only_grow(make: MakeLog<'_>) {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let watcher = scope.spawn(|| {
-            let mut last = [log.durable(), log.written(), log.filled(), log.reserved()];
+            let mut last =
+                [log.first().durable(), log.first().written(), log.first().filled(), log.first().reserved()];
             let mut looks = 0u64;
             while !done.load(Ordering::Acquire) || looks == 0 {
                 // The smaller first: each only grows.
-                let now = [log.durable(), log.written(), log.filled(), log.reserved()];
+                let now = [
+                    log.first().durable(),
+                    log.first().written(),
+                    log.first().filled(),
+                    log.first().reserved(),
+                ];
                 assert!(now.is_sorted(), "out of order: {now:?}");
                 assert!(now.iter().zip(&last).all(|(now, last)| now >= last), "{last:?} then {now:?}");
                 last = now;
@@ -164,8 +170,11 @@ pub(super) fn frontiers_are_ordered_and_only_grow(make: MakeLog<'_>) {
         done.store(true, Ordering::Release);
         watcher.join().expect("watcher");
     });
-    let end = log.sync().expect("sync");
-    assert_eq!([log.durable(), log.written(), log.filled(), log.reserved()], [end; 4]);
+    let end = log.first().sync().expect("sync");
+    assert_eq!(
+        [log.first().durable(), log.first().written(), log.first().filled(), log.first().reserved()],
+        [end; 4]
+    );
 }
 
 pub(super) fn what_is_trimmed_is_recycled(make: MakeLog<'_>) {
@@ -179,22 +188,25 @@ pub(super) fn what_is_trimmed_is_recycled(make: MakeLog<'_>) {
         let appended = session.append(&record(0, &[&bytes])).expect("append");
         appended_bytes += appended.bytes;
         if number % 20 == 19 {
-            log.wait(appended.end, Durability::Durable).expect("wait");
+            log.first().wait(appended.end, Durability::Durable).expect("wait");
             assert!(matches!(
-                log.trim(appended.end.checked_add(8).expect("small")),
+                log.first().trim(appended.end.checked_add(8).expect("small")),
                 Err(Error::BeyondEnd { .. })
             ));
-            log.trim(appended.first).expect("trim");
-            assert_eq!(log.start(), appended.first);
+            log.first().trim(appended.first).expect("trim");
+            assert_eq!(log.first().start(), appended.first);
             largest = largest.max(log.space().on_disk);
         }
     }
     assert!(largest * 3 < appended_bytes, "{largest} bytes of files for {appended_bytes} bytes of log");
-    let trimmed = log.start();
-    assert!(matches!(log.reader(crate::Lsn::ZERO), Err(Error::Read(crate::ReadError::Trimmed { .. }))));
+    let trimmed = log.first().start();
+    assert!(matches!(
+        log.first().reader(crate::Lsn::ZERO),
+        Err(Error::Read(crate::ReadError::Trimmed { .. }))
+    ));
     drop(session);
     drop(log);
     let log = make(directory, small());
-    assert_eq!(log.start(), trimmed);
+    assert_eq!(log.first().start(), trimmed);
     assert_eq!(read_all(&log).len(), 1, "the record the log was trimmed to");
 }

@@ -35,20 +35,20 @@ pub(super) fn a_full_ring_is_typed_and_trimming_clears_it(make: MakeLog<'_>) {
         let first = number;
         assert!(fill(&mut session, AppendClass::Normal, &mut number) > 10);
         // Nothing of the refused record stays, and nothing of what was appended is lost.
-        let end = log.reserved();
+        let end = log.first().reserved();
         assert!(matches!(session.append(&record(0, &[&[0; 600]])), Err(AppendError::NoSpace)));
-        assert_eq!(log.reserved(), end);
+        assert_eq!(log.first().reserved(), end);
         assert!(log.poisoned().is_none(), "no space is no failure");
         fill(&mut session, AppendClass::Critical, &mut number);
-        assert!(log.fullness().is_some_and(|full| full > 900), "{:?}", log.fullness());
+        assert!(log.first().fullness().is_some_and(|full| full > 900), "{:?}", log.first().fullness());
         let space = log.space();
         assert!(space.live <= tiny().nvram.bytes, "{space:?}");
-        assert!(matches!(log.raise_reserve(1 << 30), Err(Error::NoSpace)));
+        assert!(matches!(log.first().raise_reserve(1 << 30), Err(Error::NoSpace)));
         let records = read_all(&log);
         assert_eq!(records.len() as u64, number - first);
         assert!(records.iter().zip(first..).all(|(found, n)| found.payload == payload(0, n, 600)));
-        log.trim(log.sync().expect("sync")).expect("trim");
-        assert!(log.fullness().is_some_and(|full| full < 100), "{:?}", log.fullness());
+        log.first().trim(log.first().sync().expect("sync")).expect("trim");
+        assert!(log.first().fullness().is_some_and(|full| full < 100), "{:?}", log.first().fullness());
     }
 }
 
@@ -62,10 +62,10 @@ pub(super) fn a_ring_that_goes_round_under_load_loses_nothing(make: MakeLog<'_>)
     let (done, kept) = (AtomicBool::new(false), Mutex::new(vec![0_u64; THREADS as usize]));
     // Reads what is there and trims it away, so that each record must be seen once.
     let drain = |log: &Log| {
-        let to = log.durable();
-        let mut reader = log.reader(log.start()).expect("reader");
+        let to = log.first().durable();
+        let mut reader = log.first().reader(log.first().start()).expect("reader");
         let mut kept = kept.lock().expect("no panics");
-        let mut reached = log.start();
+        let mut reached = log.first().start();
         while reached < to {
             let Some(found) = reader.next_record().expect("record") else { break };
             let (thread, number) = (found.txn, &mut kept[found.txn as usize]);
@@ -74,7 +74,7 @@ pub(super) fn a_ring_that_goes_round_under_load_loses_nothing(make: MakeLog<'_>)
             reached = found.end;
         }
         // What is left of a fragmented record stays readable.
-        log.trim(reached.max(log.start())).expect("trim");
+        log.first().trim(reached.max(log.first().start())).expect("trim");
     };
     std::thread::scope(|scope| {
         let appenders: Vec<_> = (0..THREADS)
@@ -97,7 +97,7 @@ pub(super) fn a_ring_that_goes_round_under_load_loses_nothing(make: MakeLog<'_>)
                             }
                         };
                         if number % 5 == 0 {
-                            log.wait(end, Durability::Durable).expect("wait");
+                            log.first().wait(end, Durability::Durable).expect("wait");
                         }
                     }
                 })
@@ -116,25 +116,25 @@ pub(super) fn a_ring_that_goes_round_under_load_loses_nothing(make: MakeLog<'_>)
     log.sync().expect("sync");
     drain(&log);
     assert_eq!(*kept.lock().expect("no panics"), [COUNT; THREADS as usize]);
-    let (start, end) = (log.start(), log.reserved());
+    let (start, end) = (log.first().start(), log.first().reserved());
     log.close().expect("close");
     drop(log);
     let log = make(directory, tiny());
-    assert!(log.start() == start && log.recovery().end >= end);
+    assert!(log.first().start() == start && log.first().recovery().end >= end);
     assert!(read_all(&log).is_empty());
 }
 
 pub(super) fn a_record_that_no_ring_holds_is_refused(make: MakeLog<'_>) {
     let log = make(memory(), tiny());
     let mut session = log.session().expect("session");
-    let end = log.reserved();
-    let limit = log.capacity().expect("a ring is fixed");
+    let end = log.first().reserved();
+    let limit = log.first().capacity().expect("a ring is fixed");
     let refused = session.append(&record(0, &[&[0; 32 << 10]]));
     assert!(
         matches!(refused, Err(AppendError::TooLarge { limit: found, .. }) if found == limit),
         "{refused:?}"
     );
-    assert_eq!(log.reserved(), end);
+    assert_eq!(log.first().reserved(), end);
     session.append(&record(0, &[&[0; 8 << 10]])).expect("as fragments");
     assert_eq!(read_all(&log).len(), 1);
 }
@@ -150,7 +150,7 @@ pub(super) fn many_threads_on_few_processors_all_end(make: MakeLog<'_>) {
                 for number in 0..30 {
                     let end =
                         session.append(&record(thread, &[&payload(thread, number, 60)])).expect("append").end;
-                    log.wait(end, Durability::Durable).expect("wait");
+                    log.first().wait(end, Durability::Durable).expect("wait");
                 }
             });
         }
@@ -167,7 +167,7 @@ pub(super) fn readers_and_trimming_do_not_meet(make: MakeLog<'_>) {
             scope.spawn(|| {
                 while !done.load(Ordering::Acquire) {
                     let mut next = None;
-                    let Ok(mut reader) = log.reader(log.start()) else { continue };
+                    let Ok(mut reader) = log.first().reader(log.first().start()) else { continue };
                     loop {
                         match reader.next_record() {
                             Ok(Some(found)) => {
@@ -194,7 +194,7 @@ pub(super) fn readers_and_trimming_do_not_meet(make: MakeLog<'_>) {
                     Ok(appended) => break appended.first,
                     Err(AppendError::NoSpace) => {
                         let half: Option<Lsn> = starts.drain(..starts.len() / 2).next_back();
-                        log.trim(half.expect("a full ring holds records")).expect("trim");
+                        log.first().trim(half.expect("a full ring holds records")).expect("trim");
                     }
                     Err(error) => panic!("{error}"),
                 }
@@ -210,9 +210,9 @@ pub(super) fn a_log_that_cannot_be_trimmed_has_failed(make: MakeLog<'_>) {
     let log = make(device.directory(), tiny());
     let mut session = log.session().expect("session");
     let kept = session.append(&record(0, &[&payload(0, 0, 20)])).expect("append").end;
-    log.wait(kept, Durability::Durable).expect("wait");
+    log.first().wait(kept, Durability::Durable).expect("wait");
     device.fail_when(|verb, path, _| (verb == Verb::Write && path == "log.control").then_some(Fault::Io));
-    assert!(log.trim(kept).is_err());
+    assert!(log.first().trim(kept).is_err());
     assert!(matches!(log.poisoned(), Some(Error::Poisoned { .. })));
     assert!(matches!(session.append(&record(0, &[b"late"])), Err(AppendError::Poisoned { .. })));
     assert_eq!(check_threads(&read_all(&log), 1, &[]), [1], "reading goes on");
@@ -237,6 +237,6 @@ pub(super) fn a_full_log_can_be_opened(make: MakeLog<'_>) {
         super::super::crash(&log);
     }
     let log = make(directory, tiny());
-    log.trim(log.durable()).expect("trim");
+    log.first().trim(log.first().durable()).expect("trim");
     assert!(log.session().expect("session").append(&record(0, &[b"room"])).is_ok());
 }

@@ -128,8 +128,12 @@ fn record<'a>(thread: u64, payload: &'a [&'a [u8]]) -> Append<'a> {
 
 /// All records, after checking that their positions grow and do not overlap.
 fn read_all(log: &Log) -> Vec<Record> {
-    let records: Vec<Record> =
-        log.reader(log.start()).expect("reader").map(|record| record.expect("record")).collect();
+    let records: Vec<Record> = log
+        .first()
+        .reader(log.first().start())
+        .expect("reader")
+        .map(|record| record.expect("record"))
+        .collect();
     for pair in records.windows(2) {
         assert!(pair[0].end <= pair[1].lsn, "records overlap or are out of order");
     }

@@ -1,7 +1,7 @@
 //! Rules about being told later: callbacks and futures.
 
 use super::{MakeLog, memory, payload, record, roomy};
-use crate::{Completions, Durability};
+use crate::{Dependencies, Durability};
 use katydid_device::SimDevice;
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -27,7 +27,7 @@ pub(super) fn callbacks_run_in_order_where_they_are_polled(make: MakeLog<'_>) {
                         outcome.expect("told of success");
                         assert_eq!(std::thread::current().id(), here, "on another thread");
                         assert_eq!(ran.fetch_add(1, Ordering::Relaxed), number, "out of order");
-                        assert!(level == Durability::Written || log.durable() >= end, "too early");
+                        assert!(level == Durability::Written || log.first().durable() >= end, "too early");
                     });
                     session.wait_below(64);
                     assert!(session.pending() < 64);
@@ -43,11 +43,11 @@ pub(super) fn callbacks_run_in_order_where_they_are_polled(make: MakeLog<'_>) {
 pub(super) fn plain_values_come_back_as_callbacks_do(make: MakeLog<'_>) {
     let log = make(memory(), roomy());
     let mut session = log.session().expect("session");
-    let mut completions = Completions::new(&log);
+    let mut completions = log.completions();
     let mut told = Vec::new();
     for number in 0..500u64 {
         let end = session.append(&record(0, &[&payload(0, number, 20)])).expect("append").end;
-        completions.push(end, Durability::Durable, number);
+        completions.push(log.first().at(end), &Dependencies::default(), Durability::Durable, number);
         completions.poll_with(|number, outcome| {
             outcome.expect("success");
             told.push(number);
@@ -67,7 +67,7 @@ pub(super) fn a_queue_dropped_tells_nobody(make: MakeLog<'_>) {
     assert_eq!(session.poll(), 0);
     drop(session);
     device.stall_writes(false);
-    log.wait(end, Durability::Durable).expect("it becomes durable all the same");
+    log.first().wait(end, Durability::Durable).expect("it becomes durable all the same");
 }
 
 /// Wakes a thread, and counts.
@@ -108,7 +108,7 @@ pub(super) fn futures_resolve(make: MakeLog<'_>) {
                     let end =
                         session.append(&record(thread, &[&payload(thread, number, 20)])).expect("append").end;
                     let level = if number % 2 == 0 { Durability::Durable } else { Durability::Written };
-                    let mut future = log.wait_async(end, level);
+                    let mut future = log.first().wait_async(end, level);
                     if number % 7 == 0 {
                         // Polled once, then dropped.
                         let waker = Waker::from(Alarm::new());
@@ -117,7 +117,11 @@ pub(super) fn futures_resolve(make: MakeLog<'_>) {
                     } else if number % 5 != 0 {
                         block_on(future).expect("success");
                         assert!(
-                            if level == Durability::Durable { log.durable() } else { log.written() } >= end
+                            if level == Durability::Durable {
+                                log.first().durable()
+                            } else {
+                                log.first().written()
+                            } >= end
                         );
                     }
                 }
@@ -134,8 +138,8 @@ pub(super) fn a_dropped_future_is_not_woken(make: MakeLog<'_>) {
     device.stall_writes(true);
     let end = session.append(&record(9, &[&payload(9, 0, 20)])).expect("append").end;
     let (dropped, kept) = (Alarm::new(), Alarm::new());
-    let mut first = log.wait_async(end, Durability::Durable);
-    let mut second = log.wait_async(end, Durability::Durable);
+    let mut first = log.first().wait_async(end, Durability::Durable);
+    let mut second = log.first().wait_async(end, Durability::Durable);
     let (one, two) = (Waker::from(dropped.clone()), Waker::from(kept.clone()));
     assert!(Pin::new(&mut first).poll(&mut Context::from_waker(&one)).is_pending());
     assert!(Pin::new(&mut second).poll(&mut Context::from_waker(&two)).is_pending());
@@ -143,7 +147,7 @@ pub(super) fn a_dropped_future_is_not_woken(make: MakeLog<'_>) {
     device.stall_writes(false);
     block_on(second).expect("success");
     assert_eq!(dropped.1.load(Ordering::SeqCst), 0, "a dropped future was woken");
-    assert!(log.durable() >= end);
+    assert!(log.first().durable() >= end);
 }
 
 pub(super) fn a_request_needs_nobody_to_wait(make: MakeLog<'_>) {
@@ -151,8 +155,8 @@ pub(super) fn a_request_needs_nobody_to_wait(make: MakeLog<'_>) {
     let mut session = log.session().expect("session");
     for number in 0..200 {
         let end = session.append(&record(0, &[&payload(0, number, 20)])).expect("append").end;
-        log.request(end, Durability::Durable);
-        while log.durable() < end {
+        log.first().request(end, Durability::Durable);
+        while log.first().durable() < end {
             std::thread::yield_now();
         }
     }

@@ -18,14 +18,14 @@ pub(super) fn each_level_is_reached_before_it_is_told(make: MakeLog<'_>) {
                         let bytes = payload(thread, number, 50);
                         let end = session.append(&record(thread, &[&bytes])).expect("append").end;
                         match (thread + number) % 3 {
-                            0 => log.wait(end, Durability::Buffered).expect("wait"),
+                            0 => log.first().wait(end, Durability::Buffered).expect("wait"),
                             1 => {
-                                log.wait(end, Durability::Written).expect("wait");
-                                assert!(log.written() >= end);
+                                log.first().wait(end, Durability::Written).expect("wait");
+                                assert!(log.first().written() >= end);
                             }
                             _ => {
-                                log.wait(end, Durability::Durable).expect("wait");
-                                assert!(log.durable() >= end && log.written() >= end);
+                                log.first().wait(end, Durability::Durable).expect("wait");
+                                assert!(log.first().durable() >= end && log.first().written() >= end);
                             }
                         }
                     }
@@ -44,20 +44,20 @@ pub(super) fn a_sync_covers_everything_before_it(make: MakeLog<'_>) {
         let appended = session.append(&record(0, &[&payload(0, number, 30)])).expect("append");
         // Half of it is written, not synced, when the sync comes.
         if number == 25 {
-            log.wait(appended.end, Durability::Written).expect("wait");
+            log.first().wait(appended.end, Durability::Written).expect("wait");
         }
     }
-    let end = log.sync().expect("sync");
-    assert!(log.durable() >= end && end == log.reserved());
+    let end = log.first().sync().expect("sync");
+    assert!(log.first().durable() >= end && end == log.first().reserved());
     let log = make(device.reopen_after_crash(3).directory(), roomy());
     assert_eq!(check_threads(&read_all(&log), 1, &[50]), [50]);
 }
 
 pub(super) fn a_position_beyond_the_end_is_refused(make: MakeLog<'_>) {
     let log = make(memory(), roomy());
-    let beyond = log.reserved().checked_add(1).expect("small");
-    assert!(matches!(log.wait(beyond, Durability::Durable), Err(Error::BeyondEnd { .. })));
-    assert!(matches!(log.wait(crate::Lsn::LIMIT, Durability::Written), Err(Error::BeyondEnd { .. })));
+    let beyond = log.first().reserved().checked_add(1).expect("small");
+    assert!(matches!(log.first().wait(beyond, Durability::Durable), Err(Error::BeyondEnd { .. })));
+    assert!(matches!(log.first().wait(crate::Lsn::LIMIT, Durability::Written), Err(Error::BeyondEnd { .. })));
     let mut session = log.session().expect("session");
     session.on_complete(beyond, Durability::Durable, |outcome| {
         assert!(matches!(outcome, Err(Error::BeyondEnd { .. })));
@@ -85,9 +85,9 @@ pub(super) fn a_stalled_device_holds_appenders_back_and_lets_them_go(make: MakeL
         }
         // Somebody met the full ring and leads a write that stands still.
         device.wait_stalled(1);
-        let most = log.written().get() + ring;
+        let most = log.first().written().get() + ring;
         for _ in 0..200 {
-            assert!(log.reserved().get() <= most, "the ring took more than it holds");
+            assert!(log.first().reserved().get() <= most, "the ring took more than it holds");
             std::thread::yield_now();
         }
         assert!(appended.load(Ordering::SeqCst) < 300, "nobody was held back");
@@ -110,7 +110,7 @@ pub(super) fn one_write_serves_all_who_wait(make: MakeLog<'_>) {
     std::thread::scope(|scope| {
         for end in ends {
             let log = &log;
-            scope.spawn(move || log.wait(end, Durability::Durable).expect("wait"));
+            scope.spawn(move || log.first().wait(end, Durability::Durable).expect("wait"));
         }
         device.wait_stalled(1);
         device.stall_writes(false);
@@ -129,12 +129,12 @@ pub(super) fn closing_keeps_everything_and_refuses_more(make: MakeLog<'_>) {
     log.close().expect("close");
     log.close().expect("closing twice is no error");
     assert!(matches!(session.append(&record(0, &[b"late"])), Err(AppendError::Closed)));
-    assert_eq!(log.durable(), log.reserved());
-    log.wait(log.reserved(), Durability::Durable).expect("everything is durable");
+    assert_eq!(log.first().durable(), log.first().reserved());
+    log.first().wait(log.first().reserved(), Durability::Durable).expect("everything is durable");
     assert_eq!(check_threads(&read_all(&log), 1, &[20]), [20]);
     // The directory is free although handles are left.
     let log = make(device.reopen_after_crash(7).directory(), roomy());
-    assert_eq!(log.recovery().finding, Finding::CleanEnd { closed: true });
+    assert_eq!(log.first().recovery().finding, Finding::CleanEnd { closed: true });
     assert_eq!(check_threads(&read_all(&log), 1, &[20]), [20]);
 }
 
@@ -158,7 +158,7 @@ pub(super) fn closing_under_load_keeps_what_was_acknowledged(make: MakeLog<'_>, 
                             Err(AppendError::NoSpace) if kind.in_nvram() => return,
                             Err(error) => panic!("{error}"),
                         };
-                        match log.wait(appended.end, Durability::Durable) {
+                        match log.first().wait(appended.end, Durability::Durable) {
                             Ok(()) => *acknowledged = number + 1,
                             // It got in while the log was being closed, and was not waited for.
                             Err(Error::Closed) => return,
@@ -223,7 +223,7 @@ pub(super) fn a_crash_keeps_what_was_durable(make: MakeLog<'_>) {
                                 return;
                             };
                             if number % 3 == 0 {
-                                if log.wait(appended.end, Durability::Durable).is_err() {
+                                if log.first().wait(appended.end, Durability::Durable).is_err() {
                                     return;
                                 }
                                 *acknowledged = number + 1;

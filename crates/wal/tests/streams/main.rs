@@ -1,4 +1,4 @@
-//! What a parallel log promises.
+//! What a log of several streams promises.
 //!
 //! | file | what |
 //! |---|---|
@@ -14,12 +14,52 @@ mod faults;
 mod opening;
 mod while_opening;
 
-use katydid_device::{SimDevice, Watch};
+use katydid_device::{Directory, Gate, SimDevice, Watch};
 use katydid_wal::{
-    Batch, Dependencies, InserterKind, Log, Lsn, OpenError, Options, ParallelLog, ReadError, Replay,
-    ReplayError, Replayed, StreamId, StreamLsn, SyncKind,
+    Append, AppendError, Batch, CommitStamp, Dependencies, InserterKind, Kind, Log, Lsn, OpenError, Options,
+    ReadError, Replay, ReplayError, ReplayReport, Replayed, Session, Stream, StreamLsn, SyncKind,
 };
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
+
+/// Opens a log of so many streams.
+pub fn open_in(directory: Arc<dyn Directory>, streams: u16, options: Options) -> Result<Log, OpenError> {
+    Log::open_in(directory, Options { streams, ..options })
+}
+
+/// Opens a log of so many streams, and replays what is found.
+pub fn open_replaying<E: Send>(
+    directory: Arc<dyn Directory>,
+    streams: u16,
+    options: Options,
+    replay: Replay<'_, E>,
+) -> Result<(Log, Result<ReplayReport, ReplayError<E>>), OpenError> {
+    let watch = Watch::new(options.stall_after);
+    let (directory, gate) = Gate::wrap(directory);
+    Log::open_replaying(directory, Options { streams, ..options }, gate, watch, replay)
+}
+
+/// Appending transactions of one record.
+pub trait Commit {
+    /// Appends the record of a transaction; its position.
+    fn commit(
+        &mut self,
+        stamp: u64,
+        depends: &Dependencies,
+        payload: &[&[u8]],
+    ) -> Result<StreamLsn, AppendError>;
+}
+
+impl Commit for Session {
+    fn commit(
+        &mut self,
+        stamp: u64,
+        depends: &Dependencies,
+        payload: &[&[u8]],
+    ) -> Result<StreamLsn, AppendError> {
+        let record = Append::new(Kind::USER, payload).commit(CommitStamp::new(stamp), depends);
+        Ok(self.append(&record)?.position())
+    }
+}
 
 /// Small files, and an id that is the same in every run.
 pub fn options(inserter: InserterKind, sync: SyncKind) -> Options {
@@ -38,11 +78,6 @@ pub fn options(inserter: InserterKind, sync: SyncKind) -> Options {
     }
 }
 
-/// The stream of this number.
-pub fn stream(index: usize) -> StreamId {
-    StreamId::new(u16::try_from(index).expect("a small number"))
-}
-
 /// A set of these places.
 pub fn depends(places: &[StreamLsn]) -> Dependencies {
     places.iter().copied().collect()
@@ -52,14 +87,14 @@ pub fn depends(places: &[StreamLsn]) -> Dependencies {
 type Found = Vec<(u64, Vec<u8>)>;
 
 /// All that is replayed from the start, and the greatest timestamp of all.
-pub fn replayed(log: &ParallelLog) -> (Found, u64) {
-    let starts: Vec<_> = log.streams().iter().map(Log::start).collect();
+pub fn replayed(log: &Log) -> (Found, u64) {
+    let starts: Vec<_> = log.streams().iter().map(Stream::start).collect();
     replayed_from(log, &starts, |_| false).expect("a device that works")
 }
 
 /// All that is replayed from these positions, and the greatest timestamp of all; `None` if the device failed in an expected way.
 pub fn replayed_from(
-    log: &ParallelLog,
+    log: &Log,
     from: &[Lsn],
     expected: impl Fn(&katydid_device::Error) -> bool,
 ) -> Option<(Found, u64)> {
@@ -88,7 +123,7 @@ pub fn opened_replaying(
     streams: u16,
     options: &Options,
     from: Option<&[Lsn]>,
-) -> Result<(ParallelLog, Outcome), OpenError> {
+) -> Result<(Log, Outcome), OpenError> {
     let found = Mutex::new(Vec::new());
     let visit = |batch: &Batch| {
         let records = batch.iter().map(|record| (record.stamp.get(), record.payload.to_vec()));
@@ -102,9 +137,7 @@ pub fn opened_replaying(
         *told = (told.0.max(done), of);
     };
     let replay = Replay { from, visit: &visit, progress: &progress };
-    let watch = Watch::new(options.stall_after);
-    let (log, outcome) =
-        ParallelLog::open_replaying(device.directory(), streams, options.clone(), watch, replay)?;
+    let (log, outcome) = open_replaying(device.directory(), streams, options.clone(), replay)?;
     let outcome = outcome.map(|report| {
         let mut found = found.into_inner().expect("no panic");
         assert_eq!(found.len() as u64, report.records);

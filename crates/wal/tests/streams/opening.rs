@@ -1,11 +1,8 @@
 //! Which streams there are, and what is missing, foreign, damaged or half made.
 
-use crate::{options, replayed, stream};
+use crate::{Commit, open_in, options, replayed};
 use katydid_device::{Cause, Create, Directory, MemoryDirectory, Method, SimDevice, WriteMode};
-use katydid_wal::{
-    CommitStamp, Dependencies, InserterKind, Kind, OpenError, Options, ParallelLog, STREAMS_MAX, SyncKind,
-    inspect_parallel,
-};
+use katydid_wal::{Dependencies, InserterKind, OpenError, Options, STREAMS_MAX, SyncKind, inspect};
 use std::io::IoSlice;
 use std::sync::Arc;
 
@@ -19,12 +16,10 @@ fn marks() -> Options {
 /// A log of three streams with a record in each.
 fn three() -> Arc<dyn Directory> {
     let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
-    let log = ParallelLog::open_in(directory.clone(), 3, marks()).expect("open");
+    let log = open_in(directory.clone(), 3, marks()).expect("open");
     for index in 0..3 {
-        let mut session = log.session(stream(index)).expect("session");
-        session
-            .append(CommitStamp::new(index as u64 + 1), &Dependencies::default(), Kind::USER, &[b"record"])
-            .expect("append");
+        let mut session = log.streams()[index].session().expect("session");
+        session.commit(index as u64 + 1, &Dependencies::default(), &[b"record"]).expect("append");
     }
     log.close().expect("close");
     directory
@@ -59,7 +54,7 @@ fn refused(directory: &Arc<dyn Directory>, streams: u16, expected: &str) {
         (contents(directory.as_ref()), folders.collect::<Vec<_>>())
     };
     let before = all(directory);
-    let error = ParallelLog::open_in(directory.clone(), streams, marks()).expect_err("opening is refused");
+    let error = open_in(directory.clone(), streams, marks()).expect_err("opening is refused");
     assert_eq!(error.to_string(), expected);
     assert_eq!(all(directory), before, "{expected}");
 }
@@ -70,10 +65,10 @@ fn another_number_of_streams_is_refused() {
     refused(&directory, 2, "the log has 3 streams, not 2");
     refused(&directory, 4, "the log has 3 streams, not 4");
     for none in [0, STREAMS_MAX + 1] {
-        let error = ParallelLog::open_in(directory.clone(), none, marks()).expect_err("no such log");
+        let error = open_in(directory.clone(), none, marks()).expect_err("no such log");
         assert!(matches!(error, OpenError::Options(_)), "{error}");
     }
-    let log = ParallelLog::open_in(directory, 3, marks()).expect("open");
+    let log = open_in(directory, 3, marks()).expect("open");
     assert_eq!(replayed(&log).0.len(), 3);
 }
 
@@ -82,7 +77,7 @@ fn a_stream_that_is_gone_is_named_and_none_is_made_in_its_place() {
     let directory = three();
     replace(folder(&directory, "stream-001").as_ref(), &[]);
     refused(&directory, 3, "stream-001, a stream of the log, is missing");
-    let error = inspect_parallel(directory.as_ref()).expect_err("it cannot be told what survives");
+    let error = inspect(directory.as_ref()).expect_err("it cannot be told what survives");
     assert!(matches!(error, OpenError::MissingStream { directory } if directory == "stream-001"));
 }
 
@@ -106,7 +101,7 @@ fn streams_without_the_file_that_counts_them_are_refused() {
     let directory = three();
     directory.remove("streams.control").expect("remove");
     refused(&directory, 3, "the log has segments (such as stream-000) but no control file streams.control");
-    assert!(inspect_parallel(directory.as_ref()).is_err());
+    assert!(inspect(directory.as_ref()).is_err());
     let damaged = three();
     let file = damaged.open("streams.control", Create::Never, Method::Buffered).expect("open");
     file.write_at(&[IoSlice::new(&[9])], 12, WriteMode::Written).expect("write");
@@ -117,15 +112,13 @@ fn streams_without_the_file_that_counts_them_are_refused() {
 fn damage_in_one_stream_is_reported_with_its_name() {
     let device = SimDevice::new(1);
     for life in 0..2 {
-        let log = ParallelLog::open_in(device.directory(), 2, marks()).expect("open");
-        let mut session = log.session(stream(1)).expect("session");
-        session
-            .append(CommitStamp::new(life + 1), &Dependencies::default(), Kind::USER, &[&[7; 500]])
-            .expect("append");
+        let log = open_in(device.directory(), 2, marks()).expect("open");
+        let mut session = log.streams()[1].session().expect("session");
+        session.commit(life + 1, &Dependencies::default(), &[&[7; 500]]).expect("append");
         log.close().expect("close");
     }
     assert!(device.corrupt("stream-001/log.0000000000000000", 4096 + 48 + 60, 1));
-    let error = ParallelLog::open_in(device.directory(), 2, marks()).expect_err("damaged");
+    let error = open_in(device.directory(), 2, marks()).expect_err("damaged");
     match error {
         OpenError::Stream { directory, source } => {
             assert_eq!(directory, "stream-001");
@@ -133,26 +126,26 @@ fn damage_in_one_stream_is_reported_with_its_name() {
         }
         other => panic!("{other}"),
     }
-    let found = inspect_parallel(device.directory().as_ref()).expect("it can be looked at");
+    let found = inspect(device.directory().as_ref()).expect("it can be looked at");
     assert!(found.streams[0].finding.is_ok() && found.streams[1].finding.is_err());
 }
 
 #[test]
 fn an_open_log_is_locked() {
     let device = SimDevice::new(1);
-    let log = ParallelLog::open_in(device.directory(), 2, marks()).expect("open");
-    let error = ParallelLog::open_in(device.directory(), 2, marks()).expect_err("it is in use");
+    let log = open_in(device.directory(), 2, marks()).expect("open");
+    let error = open_in(device.directory(), 2, marks()).expect_err("it is in use");
     assert!(matches!(error, OpenError::Device(error) if matches!(error.cause, Cause::Locked(_))));
     log.close().expect("close");
-    let again = ParallelLog::open_in(device.directory(), 2, marks()).expect("open");
+    let again = open_in(device.directory(), 2, marks()).expect("open");
     drop(again);
-    ParallelLog::open_in(device.directory(), 2, marks()).expect("dropping gives it back");
+    open_in(device.directory(), 2, marks()).expect("dropping gives it back");
 }
 
 /// The next opening finishes it, with as many streams as are asked for then; once it is done the number stays.
 #[test]
 fn creation_is_finished_wherever_it_was_interrupted() {
-    let open = |device: &SimDevice, streams| ParallelLog::open_in(device.directory(), streams, marks());
+    let open = |device: &SimDevice, streams| open_in(device.directory(), streams, marks());
     let device = SimDevice::new(1);
     open(&device, 3).expect("open");
     let steps = device.steps();
@@ -163,7 +156,7 @@ fn creation_is_finished_wherever_it_was_interrupted() {
             device.crash_at(crash_at);
             let created = open(&device, 3).is_ok();
             let mut device = device.reopen_after_crash(seed);
-            if let Ok(found) = inspect_parallel(device.directory().as_ref()) {
+            if let Ok(found) = inspect(device.directory().as_ref()) {
                 began += usize::from(!found.is_complete);
                 whole += usize::from(found.is_complete);
             }
@@ -179,10 +172,8 @@ fn creation_is_finished_wherever_it_was_interrupted() {
             };
             assert!(!created || streams == 3, "it was whole");
             let log = open(&device, streams).expect("open");
-            let mut session = log.session(stream(1)).expect("session");
-            session
-                .append(CommitStamp::new(1), &Dependencies::default(), Kind::USER, &[b"record"])
-                .expect("append");
+            let mut session = log.streams()[1].session().expect("session");
+            session.commit(1, &Dependencies::default(), &[b"record"]).expect("append");
             log.close().expect("close");
             assert_eq!(replayed(&open(&device, streams).expect("open")).0, [(1, b"record".to_vec())]);
         }

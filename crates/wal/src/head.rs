@@ -1,4 +1,4 @@
-//! What stands before a record's payload in a parallel log, and what recovery concludes from it.
+//! What stands before the payload of a record with dependencies, and what recovery concludes from it.
 //!
 //! Pure; any thread.
 //!
@@ -20,37 +20,29 @@ use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::{Chain, DEPENDENCY_BYTES};
 use katydid_kernels::stamp::CommitStamp;
 
-/// A record of a stream that no parallel log has written, although its sum is right.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the record is none that a parallel log writes: {reason}")]
-pub struct MalformedRecord {
-    /// What is wrong.
-    pub reason: &'static str,
-}
-
 /// An encoded dependency.
-pub(super) type Entry = [u8; DEPENDENCY_BYTES];
+pub(crate) type Entry = [u8; DEPENDENCY_BYTES];
 
-/// A place that a record depends on, with its stream's incarnation.
+/// A position that a record depends on, with its stream's incarnation.
 #[inline]
-pub(super) fn encode(place: StreamLsn, incarnation: u32) -> Entry {
+pub(crate) fn encode(place: StreamLsn, incarnation: u32) -> Entry {
     let front = u64::from(place.stream.get()) | u64::from(incarnation) << 32;
     (u128::from(front) | u128::from(place.end.get()) << 64).to_le_bytes()
 }
 
 /// A decoded head, and what is behind it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Head<'a> {
+pub(crate) struct Head<'a> {
     pub stamp: CommitStamp,
     entries: &'a [Entry],
     pub payload: &'a [u8],
 }
 
 impl<'a> Head<'a> {
-    /// Decodes the body of a record with this `chain`, in a log of so many streams.
+    /// Decodes the body of a record with this `chain`, in a log of so many streams; or why no log has written it, although its sum is right.
     #[inline]
-    pub(super) fn decode(chain: Chain, body: &'a [u8], streams: usize) -> Result<Self, MalformedRecord> {
-        let malformed = |reason| Err(MalformedRecord { reason });
+    pub(crate) fn decode(chain: Chain, body: &'a [u8], streams: usize) -> Result<Self, &'static str> {
+        let malformed = |reason| Err(reason);
         let Chain::Commit { stamp, dependencies } = chain else {
             return malformed("it has no commit stamp");
         };
@@ -74,7 +66,7 @@ impl<'a> Head<'a> {
     }
 
     /// The places, and the incarnations they are of.
-    pub(super) fn places(&self) -> impl Iterator<Item = (StreamLsn, u32)> + use<'a> {
+    pub(crate) fn places(&self) -> impl Iterator<Item = (StreamLsn, u32)> + use<'a> {
         self.entries.iter().map(|entry| {
             let stream = StreamId::new(u16::from_le_bytes([entry[0], entry[1]]));
             (StreamLsn { stream, end: Lsn::new(read_u64(entry, 8)) }, read_u32(entry, 4))
@@ -84,18 +76,18 @@ impl<'a> Head<'a> {
     /// Whether what its own stream has below it is enough to keep it: it is in `stream`, was written at `at` by `incarnation`, and everything
     /// up to there survived. So if a place is below it in the same incarnation, that survived too.
     #[inline]
-    pub(super) fn is_kept_by(&self, stream: StreamId, incarnation: u32, at: Lsn) -> bool {
+    pub(crate) fn is_kept_by(&self, stream: StreamId, incarnation: u32, at: Lsn) -> bool {
         self.places().all(|(place, of)| place.stream == stream && of == incarnation && place.end <= at)
     }
 
     /// The places alone.
-    pub(super) fn dependencies(&self) -> Dependencies {
+    pub(crate) fn dependencies(&self) -> Dependencies {
         self.places().map(|(place, _)| place).collect()
     }
 
     /// The first place that did not survive; the record is kept if there is none (rule 2).
     #[inline]
-    pub(super) fn lost(&self, eras: &[Eras]) -> Option<StreamLsn> {
+    pub(crate) fn lost(&self, eras: &[Eras]) -> Option<StreamLsn> {
         let mut places = self.places();
         let lost =
             places.find(|(place, incarnation)| !eras[place.stream.index()].holds(*incarnation, place.end));

@@ -1,4 +1,4 @@
-//! Which streams a parallel log has: a file written twice in its life, before its streams are made and when all are there.
+//! Which streams a log of several has: a file written twice in its life, before its streams are made and when all are there.
 //!
 //! One thread, at open. `docs/log-format.md` draws it.
 //!
@@ -14,15 +14,15 @@ use katydid_device::{self as device, Create, Directory, File, Method, WriteMode}
 use katydid_kernels::checksum::read_u128;
 use std::io::IoSlice;
 
-/// Name of the file.
-pub(super) const STREAMS_NAME: &str = "streams.control";
+/// Name of the file. A log of one stream that lies in the log's own folder has none.
+pub(crate) const STREAMS_NAME: &str = "streams.control";
 /// Its name while it is made.
 const STREAMS_NEW_NAME: &str = "streams.control.new";
-pub(super) const MAGIC: &[u8; 8] = b"KATYDSTR";
+pub(crate) const MAGIC: &[u8; 8] = b"KATYDSTR";
 
 /// How far the log has been made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Making {
+pub(crate) enum Making {
     /// Streams may be missing.
     UnderWay,
     /// All are there.
@@ -31,7 +31,7 @@ pub(super) enum Making {
 
 /// What the file says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct StreamsState {
+pub(crate) struct StreamsState {
     pub id: u128,
     pub streams: u16,
     pub making: Making,
@@ -39,11 +39,11 @@ pub(super) struct StreamsState {
 
 impl StreamsState {
     /// The log id of a stream: all differ, so that no stream is taken for another.
-    pub(super) fn stream_id(&self, index: usize) -> u128 {
+    pub(crate) fn stream_id(&self, index: usize) -> u128 {
         self.id.wrapping_add(index as u128)
     }
 
-    pub(super) fn encode(&self) -> Box<Block> {
+    pub(crate) fn encode(&self) -> Box<Block> {
         let mut block = Box::new([0; SEALED_BYTES]);
         block[12..14].copy_from_slice(&self.streams.to_le_bytes());
         block[14] = u8::from(self.making == Making::Done);
@@ -52,7 +52,7 @@ impl StreamsState {
         block
     }
 
-    pub(super) fn decode(block: &Block) -> Result<Self, SealFault> {
+    pub(crate) fn decode(block: &Block) -> Result<Self, SealFault> {
         seal::check_seal(block, MAGIC, FORMAT_VERSION)?;
         let making = match block[14] {
             0 => Making::UnderWay,
@@ -67,7 +67,7 @@ impl StreamsState {
     }
 
     /// Reads it without changing anything; `None` if there is none.
-    pub(super) fn read(directory: &dyn Directory) -> Result<Option<Self>, OpenError> {
+    pub(crate) fn read(directory: &dyn Directory) -> Result<Option<Self>, OpenError> {
         if !directory.list()?.iter().any(|name| name == STREAMS_NAME) {
             return Ok(None);
         }
@@ -75,11 +75,11 @@ impl StreamsState {
     }
 
     /// Reads it, durable and from the device; `None` if there is none.
-    pub(super) fn open(directory: &dyn Directory) -> Result<Option<Self>, OpenError> {
-        directory.sync()?;
+    pub(crate) fn open(directory: &dyn Directory) -> Result<Option<Self>, OpenError> {
         if !directory.list()?.iter().any(|name| name == STREAMS_NAME) {
             return Ok(None);
         }
+        directory.sync()?;
         let file = directory.open(STREAMS_NAME, Create::Never, Method::Buffered)?;
         file.sync()?;
         file.drop_cache()?;
@@ -103,7 +103,7 @@ impl StreamsState {
     }
 
     /// Puts it in the place of what is there, durably.
-    pub(super) fn write(&self, directory: &dyn Directory) -> device::Result<()> {
+    pub(crate) fn write(&self, directory: &dyn Directory) -> device::Result<()> {
         let file = directory.open(STREAMS_NEW_NAME, Create::IfMissing, Method::Buffered)?;
         file.truncate(0)?;
         file.prepare(0, SEALED_BYTES as u64)?;

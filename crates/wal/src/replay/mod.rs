@@ -1,4 +1,4 @@
-//! Reading what an opening found, all streams side by side.
+//! Replaying: reading what an opening found, all streams side by side.
 //!
 //! One thread for each stream, as many as there are processors, each reading ahead; the caller's visitor runs on them, and on appliers
 //! (`deal`). Which records are kept is known before the first is read (opening has walked over all streams), so no record waits for
@@ -8,23 +8,31 @@
 //! 1. Only what was there before this opening is read: it is durable, and stays the same.
 //! 2. Every record is given to the visitor once, or counted as dropped; the order between streams is any.
 
-use super::deal::{Batch, Dealer, with_appliers};
-use super::head::{Head, MalformedRecord};
-use super::log::ParallelLog;
-use super::opening::{appliers, in_parallel};
+mod deal;
+mod while_opening;
+
+pub use deal::Batch;
+pub use while_opening::Replay;
+
 use crate::error::ReadError;
+use crate::head::Head;
+use crate::log::Log;
 use crate::reader::RecordRef;
+use crate::segment::Source;
+use crate::stream::Stream;
+use crate::streams::opening::{appliers, in_parallel};
+use deal::{Dealer, with_appliers};
 use katydid_kernels::dependencies::{StreamId, StreamLsn};
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::Kind;
 use katydid_kernels::stamp::CommitStamp;
 
 /// Bytes read between two reports of progress.
-pub(super) const PROGRESS_BYTES: u64 = 4 << 20;
+const PROGRESS_BYTES: u64 = 4 << 20;
 
 /// Which records of a stream are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Which {
+enum Which {
     All,
     /// Those that opening could not decide about before it had all streams.
     Undecided,
@@ -38,7 +46,7 @@ pub struct Replayed<'a> {
     /// What it is about.
     pub kind: Kind,
     /// Where it ends.
-    pub place: StreamLsn,
+    pub position: StreamLsn,
     /// Where it starts.
     pub first: Lsn,
     /// What was appended.
@@ -60,7 +68,7 @@ pub struct ReplayReport {
 }
 
 impl ReplayReport {
-    pub(super) fn plus(self, other: ReplayReport) -> ReplayReport {
+    fn plus(self, other: ReplayReport) -> ReplayReport {
         ReplayReport {
             records: self.records + other.records,
             dropped: self.dropped + other.dropped,
@@ -82,22 +90,12 @@ pub enum ReplayError<E> {
         /// Why.
         source: ReadError,
     },
-    /// A record is not one of a parallel log.
-    #[error("stream {stream}, at {at}: {source}")]
-    Malformed {
-        /// The stream.
-        stream: StreamId,
-        /// The record.
-        at: Lsn,
-        /// Why.
-        source: MalformedRecord,
-    },
     /// The visitor refused a record.
     #[error("{0}")]
     Visit(E),
 }
 
-impl ParallelLog {
+impl Log {
     /// Gives every record to `visit` that this opening found at or above its stream's position in `from`, and that survived with everything
     /// it depends on. Several threads call it at once; the order is any. `progress` is told now and then how many bytes have been
     /// read since it was last called, by each thread.
@@ -106,7 +104,8 @@ impl ParallelLog {
     /// and the same opening, and at or above where that opening began. What lies below a cut is taken to be there.
     ///
     /// # Errors
-    /// The first that a thread met, and then the others stop. See [`ReplayError`].
+    /// The first that a thread met, and then the others stop. See [`ReplayError`]. A record without a commit stamp is one of them: a log that
+    /// has such records is read by [`Stream::reader`].
     ///
     /// # Panics
     /// If `from` does not have a position for each stream.
@@ -118,12 +117,12 @@ impl ParallelLog {
     ) -> Result<ReplayReport, ReplayError<E>> {
         assert_eq!(from.len(), self.streams().len(), "a position for each stream");
         let visit = |batch: &Batch| batch.iter().try_for_each(visit);
-        let (outcomes, refused) = with_appliers(appliers(self.background()), &visit, |appliers| {
+        let background = self.inside().background;
+        let (outcomes, refused) = with_appliers(appliers(background), &visit, |appliers| {
             let read = |index: usize| {
-                let stream = StreamId::new(index as u16);
-                self.read_stream(stream, from[index], Which::All, appliers.dealer(), progress)
+                read_stream(&self.streams()[index], from[index], Which::All, appliers.dealer(), progress)
             };
-            in_parallel(from.len(), self.background(), read)
+            in_parallel(from.len(), background, read)
         });
         if let Some(error) = refused {
             return Err(ReplayError::Visit(error));
@@ -132,46 +131,52 @@ impl ParallelLog {
             .into_iter()
             .try_fold(ReplayReport::default(), |sum, (_, outcome)| outcome.map(|report| sum.plus(report)))
     }
+}
 
-    pub(super) fn read_stream<E>(
-        &self,
-        stream: StreamId,
-        from: Lsn,
-        which: Which,
-        mut dealer: Dealer<'_, E>,
-        progress: &(dyn Fn(u64) + Sync),
-    ) -> Result<ReplayReport, ReplayError<E>> {
-        let failed = |source| ReplayError::Read { stream, source };
-        let mut reader = self.stream(stream).recovered(from).map_err(failed)?.read_ahead();
-        let mut report = ReplayReport::default();
-        let mut told = from;
-        let eras = &self.eras()[stream.index()];
-        while let Some(record) = reader.next_record().map_err(failed)? {
-            let head = Head::decode(record.chain, record.payload, self.streams().len())
-                .map_err(|source| ReplayError::Malformed { stream, at: record.lsn, source })?;
-            let place = StreamLsn { stream, end: record.end };
-            let (RecordRef { kind, first, .. }, Head { stamp, payload, .. }) = (record, head);
-            report.stamp_max = report.stamp_max.max(stamp);
-            if which == Which::Undecided && head.is_kept_by(stream, eras.at(record.lsn), record.lsn) {
-                // It was dealt out before.
-            } else if head.lost(self.eras()).is_some() {
-                report.dropped += 1;
-            } else {
-                report.records += 1;
-                if !dealer.add(&Replayed { stamp, kind, place, first, payload }) {
-                    return Ok(report);
-                }
-            }
-            if place.end.since(told) >= PROGRESS_BYTES {
-                progress(place.end.since(told));
-                told = place.end;
+/// The error for a place where no record begins, or one that no log writes although its sum is right.
+fn damaged(source: &dyn Source, at: Lsn, reason: &'static str) -> ReadError {
+    ReadError::Corrupt { at, file: source.file_name(at), reason }
+}
+
+/// Deals out the records of one stream that its opening found at or above `from`.
+fn read_stream<E>(
+    of: &Stream,
+    from: Lsn,
+    which: Which,
+    mut dealer: Dealer<'_, E>,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<ReplayReport, ReplayError<E>> {
+    let (stream, log) = (of.id(), of.log());
+    let failed = |source| ReplayError::Read { stream, source };
+    let mut reader = of.recovered(from).map_err(failed)?.read_ahead();
+    let mut report = ReplayReport::default();
+    let mut told = from;
+    let eras = &log.eras[stream.index()];
+    while let Some(record) = reader.next_record().map_err(failed)? {
+        let head = Head::decode(record.chain, record.payload, log.streams.len())
+            .map_err(|reason| failed(damaged(of.core().store.source().as_ref(), record.lsn, reason)))?;
+        let position = StreamLsn { stream, end: record.end };
+        let (RecordRef { kind, first, .. }, Head { stamp, payload, .. }) = (record, head);
+        report.stamp_max = report.stamp_max.max(stamp);
+        if which == Which::Undecided && head.is_kept_by(stream, eras.at(record.lsn), record.lsn) {
+            // It was dealt out before.
+        } else if head.lost(&log.eras).is_some() {
+            report.dropped += 1;
+        } else {
+            report.records += 1;
+            if !dealer.add(&Replayed { stamp, kind, position, first, payload }) {
+                return Ok(report);
             }
         }
-        progress(reader.position().since(told));
-        if which == Which::All {
-            report.bytes = reader.position().since(from);
+        if position.end.since(told) >= PROGRESS_BYTES {
+            progress(position.end.since(told));
+            told = position.end;
         }
-        dealer.flush();
-        Ok(report)
     }
+    progress(reader.position().since(told));
+    if which == Which::All {
+        report.bytes = reader.position().since(from);
+    }
+    dealer.flush();
+    Ok(report)
 }

@@ -5,14 +5,13 @@
 //! log must replay exactly those of them whose dependencies are all there, all that was acknowledged among them; and what an
 //! earlier opening has decided must stay.
 
-use crate::{opened_replaying, options, replayed_from, stream};
+use crate::{Commit, opened_replaying, options, replayed_from};
 use fastrand::Rng;
 use katydid_device::testing::seed;
 use katydid_device::{Cause, SimDevice};
 use katydid_wal::{
-    AppendError, Background, CommitStamp, Dependencies, Durability, Error, InserterKind, Kind, Lsn,
-    OpenError, Options, ParallelCompletions, ParallelLog, ParallelSession, ReadError, ReplayError, StreamLsn,
-    Survival, SyncKind, inspect_parallel,
+    AppendError, Background, Completions, Dependencies, Durability, Error, InserterKind, Log, Lsn, OpenError,
+    Options, ReadError, ReplayError, Session, Stream, StreamLsn, Survival, SyncKind, inspect,
 };
 use std::collections::BTreeSet;
 
@@ -105,7 +104,7 @@ fn is_crash(error: &katydid_device::Error) -> bool {
 }
 
 /// The records that the streams hold at or above the cut, one stream at a time.
-fn present(log: &ParallelLog, from: &[Lsn]) -> Option<BTreeSet<usize>> {
+fn present(log: &Log, from: &[Lsn]) -> Option<BTreeSet<usize>> {
     let mut found = BTreeSet::new();
     for (log, from) in log.streams().iter().zip(from) {
         for record in crashed(log.reader(*from))? {
@@ -113,7 +112,7 @@ fn present(log: &ParallelLog, from: &[Lsn]) -> Option<BTreeSet<usize>> {
                 Ok(record) => record,
                 Err(error) => return crashed(Err(error.into())),
             };
-            let stamp = record.chain.stamp().expect("records of a parallel log are stamped");
+            let stamp = record.chain.stamp().expect("records of a log of several streams are stamped");
             assert!(found.insert(stamp.get() as usize - 1), "twice");
         }
     }
@@ -134,7 +133,7 @@ fn live(
         Err(OpenError::Device(error)) if is_crash(&error) => return,
         Err(error) => panic!("opening: {error}"),
     };
-    let starts = || log.streams().iter().map(katydid_wal::Log::start).collect();
+    let starts = || log.streams().iter().map(katydid_wal::Stream::start).collect();
     let from: Vec<Lsn> = model.cut.clone().unwrap_or_else(starts);
     let Some(present) = present(&log, &from) else { return };
     let Some((replayed, most)) = replayed_from(&log, &from, is_crash) else { return };
@@ -150,12 +149,12 @@ fn live(
     let replayed = replayed.iter().map(|(timestamp, _)| *timestamp as usize - 1).collect();
     model.judge(&present, &replayed);
     let first = model.records.len();
-    let mut sessions: Vec<ParallelSession> = Vec::new();
+    let mut sessions: Vec<Session> = Vec::new();
     for index in 0..usize::from(streams) {
         let count = random.usize(1..3);
-        sessions.extend((0..count).map(|_| log.session(stream(index)).expect("session")));
+        sessions.extend((0..count).map(|_| log.streams()[index].session().expect("session")));
     }
-    let mut queue = ParallelCompletions::new(&log);
+    let mut queue = log.completions();
     let is_chunked = !options.inserter.keeps_order();
     for _ in 0..rounds {
         if step(&log, &mut sessions, &mut queue, model, first, is_chunked, random).is_none() {
@@ -174,9 +173,9 @@ fn live(
 
 /// One thing that a user does; `None` after the crash.
 fn step(
-    log: &ParallelLog,
-    sessions: &mut [ParallelSession],
-    queue: &mut ParallelCompletions<usize>,
+    log: &Log,
+    sessions: &mut [Session],
+    queue: &mut Completions<usize>,
     model: &mut Model,
     first: usize,
     is_chunked: bool,
@@ -215,9 +214,9 @@ fn step(
 }
 
 fn append(
-    log: &ParallelLog,
-    sessions: &mut [ParallelSession],
-    queue: &mut ParallelCompletions<usize>,
+    log: &Log,
+    sessions: &mut [Session],
+    queue: &mut Completions<usize>,
     model: &mut Model,
     first: usize,
     is_chunked: bool,
@@ -251,8 +250,7 @@ fn append(
     let payload: Vec<u8> = (0..size).map(|at| (at * 7 + index) as u8).collect();
     let session = random.usize(..sessions.len());
     let timestamp = index as u64 + 1;
-    let place = match sessions[session].append(CommitStamp::new(timestamp), &depends, Kind::USER, &[&payload])
-    {
+    let place = match sessions[session].commit(timestamp, &depends, &[&payload]) {
         Ok(place) => place,
         Err(AppendError::Poisoned { cause }) if is_crash(&cause) => return None,
         Err(error) => panic!("{error}"),
@@ -267,8 +265,8 @@ fn append(
 }
 
 /// As an engine does it: all that was appended is durable and captured, that is written down, and then the log is trimmed.
-fn checkpoint(log: &ParallelLog, model: &mut Model) -> Option<()> {
-    let cut = log.barrier();
+fn checkpoint(log: &Log, model: &mut Model) -> Option<()> {
+    let cut: Vec<Lsn> = log.streams().iter().map(Stream::barrier).collect();
     crashed(log.sync())?;
     for record in &mut model.records {
         if record.known != Known::Gone {
@@ -282,7 +280,7 @@ fn checkpoint(log: &ParallelLog, model: &mut Model) -> Option<()> {
 /// What looking at the log without opening it says of it is what opening it then does.
 fn look(device: &SimDevice, model: &Model) -> Option<BTreeSet<usize>> {
     // A device that has no log yet, or one that is not whole, has nothing to show.
-    let found = inspect_parallel(device.directory().as_ref()).ok().filter(|found| found.is_complete)?;
+    let found = inspect(device.directory().as_ref()).ok().filter(|found| found.is_complete)?;
     if found.streams.iter().any(|stream| stream.finding.is_err()) {
         return None;
     }

@@ -1,11 +1,9 @@
-//! How quick a parallel log's own parts are: `cargo run --release -p katydid-wal --example parallel -- append|tell|replay [FOLDER]`.
+//! How quick the parts of a log of several streams are: `cargo run --release -p katydid-wal --example streams -- append|tell|replay [FOLDER]`.
 //!
 //! Nothing is waited for but the processor: the log is in memory, unless a folder is named, which is made and should be removed afterwards.
 
 use katydid_device::{Directory, FileDirectory, MemoryDirectory, Method};
-use katydid_wal::{
-    Append, CommitStamp, Dependencies, Durability, Kind, Options, ParallelCompletions, ParallelLog, StreamId,
-};
+use katydid_wal::{Append, CommitStamp, Dependencies, Durability, Kind, Log, Options};
 use std::error::Error;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -25,8 +23,8 @@ fn main() -> Outcome<()> {
     }
 }
 
-fn memory(streams: u16, options: Options) -> Outcome<ParallelLog> {
-    Ok(ParallelLog::open_in(Arc::new(MemoryDirectory::new()), streams, options)?)
+fn memory(streams: u16, options: Options) -> Outcome<Log> {
+    Ok(Log::open_in(Arc::new(MemoryDirectory::new()), Options { streams, ..options })?)
 }
 
 /// A ring that takes all that is appended.
@@ -34,7 +32,7 @@ fn roomy() -> Options {
     Options { ring_bytes: 64 << 20, run_ahead_bytes: 32 << 20, ..Options::default() }
 }
 
-/// A session's append beside a parallel one's, which depends on none, one and two places.
+/// An append without a stamp beside those of commits that depend on none, one and two positions.
 fn append() -> Outcome<()> {
     const COUNT: u32 = 200_000;
     let payload = [7; 100];
@@ -42,9 +40,11 @@ fn append() -> Outcome<()> {
     for _ in 0..15 {
         for (kind, least) in least.iter_mut().enumerate() {
             let log = memory(3, roomy())?;
-            let other = |stream| -> Outcome<_> {
-                let mut session = log.session(StreamId::new(stream))?;
-                Ok(session.append(CommitStamp::new(1), &Dependencies::default(), Kind::USER, &[&payload])?)
+            let other = |stream: usize| -> Outcome<_> {
+                let mut session = log.streams()[stream].session()?;
+                Ok(session
+                    .append(&Append::new(Kind::USER, &[&payload]).stamp(CommitStamp::new(1)))?
+                    .position())
             };
             let places = [other(1)?, other(2)?];
             let took = if kind == 0 {
@@ -56,23 +56,23 @@ fn append() -> Outcome<()> {
                 begun.elapsed()
             } else {
                 let depends: Dependencies = places[..kind - 1].iter().copied().collect();
-                let mut session = log.session(StreamId::new(0))?;
+                let mut session = log.streams()[0].session()?;
                 let begun = Instant::now();
                 for number in 0..COUNT {
-                    black_box(session.append(
-                        CommitStamp::new(number.into()),
-                        &depends,
-                        Kind::USER,
-                        &[&payload],
-                    )?);
+                    black_box(
+                        session.append(
+                            &Append::new(Kind::USER, &[&payload])
+                                .commit(CommitStamp::new(number.into()), &depends),
+                        )?,
+                    );
                 }
                 begun.elapsed()
             };
             *least = (*least).min(took);
         }
     }
-    for (name, took) in ["a session", "parallel", "one place", "two places"].iter().zip(least) {
-        println!("{name:12} {:6.1} ns", took.as_nanos() as f64 / f64::from(COUNT));
+    for (name, took) in ["no stamp", "stamp", "one position", "two positions"].iter().zip(least) {
+        println!("{name:13} {:6.1} ns", took.as_nanos() as f64 / f64::from(COUNT));
     }
     Ok(())
 }
@@ -88,15 +88,19 @@ fn tell() -> Outcome<()> {
                 let log = &log;
                 scope.spawn(move || -> Result<u64, String> {
                     let fail = |error: &dyn Error| error.to_string();
-                    let mut session = log.session(StreamId::new(index)).map_err(|error| fail(&error))?;
-                    let mut queue = ParallelCompletions::new(log);
+                    let mut session = log.streams()[index].session().map_err(|error| fail(&error))?;
+                    let mut queue = log.completions();
                     let mut told = 0;
                     for number in 0..COUNT {
                         let depends =
                             if number % 4 == 0 { log.everything() } else { Dependencies::default() };
                         let place = session
-                            .append(CommitStamp::new(number), &depends, Kind::USER, &[&[7; 40]])
-                            .map_err(|error| fail(&error))?;
+                            .append(
+                                &Append::new(Kind::USER, &[&[7; 40]])
+                                    .commit(CommitStamp::new(number), &depends),
+                            )
+                            .map_err(|error| fail(&error))?
+                            .position();
                         queue.push(place, &depends, Durability::Durable, number);
                         queue.wait_below_with(10_000, |_, _| told += 1);
                     }
@@ -112,27 +116,22 @@ fn tell() -> Outcome<()> {
     let rate = 2.0 * COUNT as f64 / begun.elapsed().as_secs_f64();
     println!("appended, queued and told: {:.2} million a second", rate / 1e6);
     // What the queue alone costs.
-    let mut session = log.session(StreamId::new(0))?;
+    let mut session = log.streams()[0].session()?;
     let mut places = Vec::new();
     for number in 0..1000 {
-        places.push(session.append(
-            CommitStamp::new(number),
-            &Dependencies::default(),
-            Kind::USER,
-            &[&[7; 40]],
-        )?);
+        places.push(
+            session.append(&Append::new(Kind::USER, &[&[7; 40]]).stamp(CommitStamp::new(number)))?.position(),
+        );
     }
-    let other = log.session(StreamId::new(1))?.append(
-        CommitStamp::new(1),
-        &Dependencies::default(),
-        Kind::USER,
-        &[b"x"],
-    )?;
+    let other = log.streams()[1]
+        .session()?
+        .append(&Append::new(Kind::USER, &[b"x"]).stamp(CommitStamp::new(1)))?
+        .position();
     let depends = Dependencies::from_iter([other]);
     log.sync()?;
     let mut least = Duration::MAX;
     for _ in 0..200 {
-        let mut queue = ParallelCompletions::new(&log);
+        let mut queue = log.completions();
         let begun = Instant::now();
         for place in &places {
             queue.push(*place, &depends, Durability::Durable, 1u64);
@@ -157,17 +156,17 @@ fn replay(folder: Option<&str>) -> Outcome<()> {
         for method in
             if folder.is_some() { &[Method::Buffered, Method::Direct][..] } else { &[Method::Buffered] }
         {
-            let options = Options { method: *method, ..Options::default() };
-            let log = ParallelLog::open_in(directory.clone(), streams, options.clone())?;
+            let options = Options { method: *method, streams, ..Options::default() };
+            let log = Log::open_in(directory.clone(), options.clone())?;
             if log.space().live < bytes {
                 fill(&log, bytes)?;
             }
             log.close()?;
             drop(log);
             let begun = Instant::now();
-            let log = ParallelLog::open_in(directory.clone(), streams, options)?;
+            let log = Log::open_in(directory.clone(), options)?;
             println!("{streams} streams, {method}: opened in {:.2} s", begun.elapsed().as_secs_f64());
-            let starts: Vec<_> = log.streams().iter().map(katydid_wal::Log::start).collect();
+            let starts: Vec<_> = log.streams().iter().map(katydid_wal::Stream::start).collect();
             for _ in 0..3 {
                 let begun = Instant::now();
                 let visit = |record: katydid_wal::Replayed<'_>| -> Result<(), String> {
@@ -183,16 +182,18 @@ fn replay(folder: Option<&str>) -> Outcome<()> {
     Ok(())
 }
 
-fn fill(log: &ParallelLog, bytes: u64) -> Outcome<()> {
+fn fill(log: &Log, bytes: u64) -> Outcome<()> {
     let payload = [7; 1024];
     let mut sessions = Vec::new();
     for index in 0..log.streams().len() {
-        sessions.push(log.session(StreamId::new(index as u16))?);
+        sessions.push(log.streams()[index].session()?);
     }
     let mut before = Dependencies::default();
     for number in 0..bytes / 1080 {
         let which = number as usize % sessions.len();
-        let place = sessions[which].append(CommitStamp::new(number), &before, Kind::USER, &[&payload])?;
+        let place = sessions[which]
+            .append(&Append::new(Kind::USER, &[&payload]).commit(CommitStamp::new(number), &before))?
+            .position();
         before = Dependencies::from_iter([place]);
     }
     log.sync()?;

@@ -9,7 +9,7 @@
 //! 3. Memory is a few batches for each thread, whatever a stream contains; one record may be larger than a batch, and is then alone
 //!    in it or the last.
 
-use super::replay::Replayed;
+use super::Replayed;
 use katydid_kernels::dependencies::StreamLsn;
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::Kind;
@@ -33,7 +33,7 @@ pub struct Batch {
 struct Dealt {
     stamp: CommitStamp,
     kind: Kind,
-    place: StreamLsn,
+    position: StreamLsn,
     first: Lsn,
     payload: Range<usize>,
 }
@@ -44,7 +44,7 @@ impl Batch {
         self.records.iter().map(|dealt| Replayed {
             stamp: dealt.stamp,
             kind: dealt.kind,
-            place: dealt.place,
+            position: dealt.position,
             first: dealt.first,
             payload: &self.bytes[dealt.payload.clone()],
         })
@@ -53,8 +53,8 @@ impl Batch {
     fn add(&mut self, record: &Replayed<'_>) {
         let begin = self.bytes.len();
         self.bytes.extend_from_slice(record.payload);
-        let Replayed { stamp, kind, place, first, .. } = *record;
-        self.records.push(Dealt { stamp, kind, place, first, payload: begin..self.bytes.len() });
+        let Replayed { stamp, kind, position, first, .. } = *record;
+        self.records.push(Dealt { stamp, kind, position, first, payload: begin..self.bytes.len() });
     }
 
     fn is_full(&self) -> bool {

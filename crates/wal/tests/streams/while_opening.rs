@@ -1,11 +1,11 @@
 //! Replaying while the log is opened: what is found is what replaying afterwards finds, and what is wrong is told. (So does `crashes`, after
 //! every crash.)
 
-use crate::{depends, opened_replaying, options, replayed, stream};
-use katydid_device::{SimDevice, Watch};
+use crate::{Commit, depends, open_in, open_replaying, opened_replaying, options, replayed};
+use katydid_device::SimDevice;
 use katydid_wal::{
-    Background, Batch, CommitStamp, Dependencies, Durability, InserterKind, Kind, Lsn, OpenError, Options,
-    ParallelLog, ReadError, Replay, ReplayError, StreamLsn, SyncKind,
+    Background, Batch, Dependencies, Durability, InserterKind, Lsn, OpenError, Options, ReadError, Replay,
+    ReplayError, StreamLsn, SyncKind,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,8 +20,8 @@ fn moved(at: Lsn, by: i64) -> Lsn {
 
 /// Two streams, in which every third record names a place in the other stream, and some are longer than a physical record; where each is.
 fn filled(device: &SimDevice) -> Vec<StreamLsn> {
-    let log = ParallelLog::open_in(device.directory(), 2, small()).expect("open");
-    let mut sessions = [0, 1].map(|index| log.session(stream(index)).expect("session"));
+    let log = open_in(device.directory(), 2, small()).expect("open");
+    let mut sessions = [0, 1].map(|index| log.streams()[index].session().expect("session"));
     let mut places: Vec<StreamLsn> = Vec::new();
     for number in 0..300u64 {
         let session = &mut sessions[number as usize % 2];
@@ -30,9 +30,7 @@ fn filled(device: &SimDevice) -> Vec<StreamLsn> {
             _ => Dependencies::default(),
         };
         let payload = vec![number as u8; if number % 70 == 69 { 9000 } else { 40 + number as usize % 400 }];
-        places.push(
-            session.append(CommitStamp::new(number + 1), &set, Kind::USER, &[&payload]).expect("append"),
-        );
+        places.push(session.commit(number + 1, &set, &[&payload]).expect("append"));
         if number % 50 == 49 {
             log.wait(places[number as usize], &set, Durability::Durable).expect("wait");
         }
@@ -87,7 +85,7 @@ fn only_what_lies_above_the_cut_is_replayed() {
 fn what_was_trimmed_cannot_be_replayed() {
     let device = SimDevice::new(1);
     let places = filled(&device);
-    let log = ParallelLog::open_in(device.directory(), 2, small()).expect("open");
+    let log = open_in(device.directory(), 2, small()).expect("open");
     log.trim(&[places[198].end, places[199].end]).expect("trim");
     log.close().expect("close");
     let from = [places[100].end, places[199].end];
@@ -112,8 +110,7 @@ fn damage_between_two_readings_is_found_by_the_second() {
     };
     let replay = Replay { from: None, visit: &visit, progress: &|_, _| {} };
     let options = Options { background: Background::Caller, ..small() };
-    let watch = Watch::new(options.stall_after);
-    match ParallelLog::open_replaying(device.directory(), 2, options, watch, replay) {
+    match open_replaying(device.directory(), 2, options, replay) {
         Ok((_, Err(ReplayError::Read { stream, source: ReadError::Corrupt { at, .. } }))) => {
             assert_eq!(stream, undecided.stream);
             assert!(at < undecided.end);
@@ -135,8 +132,7 @@ fn a_visit_that_refuses_ends_the_replay_and_not_the_log() {
         };
         let replay = Replay { from: None, visit: &visit, progress: &|_, _| {} };
         let options = Options { background, ..small() };
-        let watch = Watch::new(options.stall_after);
-        let opened = ParallelLog::open_replaying(device.directory(), 2, options, watch, replay);
+        let opened = open_replaying(device.directory(), 2, options, replay);
         let (log, outcome) = opened.expect("open");
         assert!(matches!(outcome, Err(ReplayError::Visit("no"))), "{outcome:?}");
         let threads = std::thread::available_parallelism().map_or(1, usize::from);

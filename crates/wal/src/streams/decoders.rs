@@ -1,7 +1,7 @@
 //! This folder's decoders as functions of bytes, for `testing::decoders`.
 
 use super::control::{MAGIC, Making, StreamsState};
-use super::head::{Head, encode};
+use crate::head::{Head, encode};
 use crate::recover::Eras;
 use crate::seal::Block;
 use katydid_kernels::checksum::read_u64;

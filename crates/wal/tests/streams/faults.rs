@@ -1,12 +1,12 @@
 //! Devices that fail under one stream, and crash under many threads.
 
-use crate::{depends, options, replayed, stream};
+use crate::{Commit, depends, open_in, options, replayed};
 use fastrand::Rng;
 use katydid_device::testing::seed;
 use katydid_device::{Cause, Fault, SimDevice, Verb};
 use katydid_wal::{
-    AppendError, CommitStamp, Dependencies, Durability, Error, InserterKind, Kind, OpenError, Options,
-    ParallelCompletions, ParallelLog, ReplayError, StreamLsn, SyncKind,
+    AppendError, Dependencies, Durability, Error, InserterKind, Log, OpenError, Options, ReplayError,
+    StreamLsn, SyncKind,
 };
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -34,23 +34,20 @@ fn a_failure_of_one_stream_is_the_first_cause_everywhere() {
         for method in katydid_device::Method::ALL {
             let device = SimDevice::new(1);
             let options = Options { method, ..options(InserterKind::Marks, sync) };
-            let log = ParallelLog::open_in(device.directory(), 3, options.clone()).expect("open");
+            let log = open_in(device.directory(), 3, options.clone()).expect("open");
             let mut sessions: Vec<_> =
-                (0..3).map(|index| log.session(stream(index)).expect("session")).collect();
+                (0..3).map(|index| log.streams()[index].session().expect("session")).collect();
             let none = Dependencies::default();
-            let kept =
-                sessions[0].append(CommitStamp::new(1), &none, Kind::USER, &[b"kept"]).expect("append");
+            let kept = sessions[0].commit(1, &none, &[b"kept"]).expect("append");
             log.wait(kept, &none, Durability::Durable).expect("wait");
             device.fail_when(|verb, path, _| {
                 let is_write = matches!(verb, Verb::Write | Verb::Sync);
                 (is_write && path.starts_with("stream-001/log.0")).then_some(Fault::Io)
             });
-            let lost =
-                sessions[1].append(CommitStamp::new(2), &none, Kind::USER, &[b"lost"]).expect("append");
+            let lost = sessions[1].commit(2, &none, &[b"lost"]).expect("append");
             let set = depends(&[lost]);
-            let dependent =
-                sessions[2].append(CommitStamp::new(3), &set, Kind::USER, &[b"dependent"]).expect("append");
-            let mut queue = ParallelCompletions::new(&log);
+            let dependent = sessions[2].commit(3, &set, &[b"dependent"]).expect("append");
+            let mut queue = log.completions();
             let future = log.wait_async(dependent, &set, Durability::Durable);
             queue.push(dependent, &set, Durability::Durable, ());
             let told = cause(log.wait(dependent, &set, Durability::Durable));
@@ -64,14 +61,14 @@ fn a_failure_of_one_stream_is_the_first_cause_everywhere() {
             assert_eq!(cause(settled), told);
             assert_eq!(cause(Err(log.poisoned().expect("poisoned"))), told);
             // A stream that is sound itself acknowledges nothing any more.
-            match sessions[0].append(CommitStamp::new(4), &none, Kind::USER, &[b"late"]) {
+            match sessions[0].commit(4, &none, &[b"late"]) {
                 Ok(late) => assert_eq!(cause(log.wait(late, &none, Durability::Durable)), told),
                 Err(AppendError::Poisoned { cause }) => assert_eq!(first(&cause), told),
                 Err(error) => panic!("{error}"),
             }
             assert_eq!(cause(log.close()), told);
             let device = device.reopen_after_crash(2);
-            let log = ParallelLog::open_in(device.directory(), 3, options).expect("open");
+            let log = open_in(device.directory(), 3, options).expect("open");
             let found: Vec<u64> = replayed(&log).0.iter().map(|(timestamp, _)| *timestamp).collect();
             assert!(found.contains(&1) && (!found.contains(&3) || found.contains(&2)), "{found:?}");
         }
@@ -82,15 +79,13 @@ fn a_failure_of_one_stream_is_the_first_cause_everywhere() {
 fn what_cannot_be_read_ends_the_replay_and_judges_nothing() {
     let device = SimDevice::new(1);
     let options = options(InserterKind::Marks, SyncKind::Adaptive);
-    let log = ParallelLog::open_in(device.directory(), 2, options.clone()).expect("open");
+    let log = open_in(device.directory(), 2, options.clone()).expect("open");
     for index in 0..2 {
-        let mut session = log.session(stream(index)).expect("session");
-        session
-            .append(CommitStamp::new(1), &Dependencies::default(), Kind::USER, &[&[1; 100]])
-            .expect("append");
+        let mut session = log.streams()[index].session().expect("session");
+        session.commit(1, &Dependencies::default(), &[&[1; 100]]).expect("append");
     }
     log.close().expect("close");
-    let log = ParallelLog::open_in(device.directory(), 2, options).expect("open");
+    let log = open_in(device.directory(), 2, options).expect("open");
     device.fail_reads("stream-001/log.0000000000000000", 0..8192);
     let starts = [log.streams()[0].start(), log.streams()[1].start()];
     let error = log.replay(&starts, &|_| Ok::<(), ()>(()), &|_| {}).expect_err("a part cannot be read");
@@ -121,7 +116,7 @@ fn threads_whose_machine_crashes_leave_nothing_without_what_it_read() {
         let inserter = [InserterKind::Chunked, InserterKind::Marks, InserterKind::Delegated][round % 3];
         let options = options(inserter, SyncKind::ALL[round % SyncKind::ALL.len()]);
         let device = SimDevice::new(random.u64(..));
-        let log = ParallelLog::open_in(device.directory(), streams, options.clone()).expect("open");
+        let log = open_in(device.directory(), streams, options.clone()).expect("open");
         device.crash_at(device.steps() + random.u64(1..60));
         let keys: Vec<Mutex<Last>> = (0..3).map(|_| Mutex::default()).collect();
         let acknowledged = Mutex::new(BTreeSet::new());
@@ -135,7 +130,7 @@ fn threads_whose_machine_crashes_leave_nothing_without_what_it_read() {
         });
         drop(log);
         let device = device.reopen_after_crash(random.u64(..));
-        let log = match ParallelLog::open_in(device.directory(), streams, options) {
+        let log = match open_in(device.directory(), streams, options) {
             Ok(log) => log,
             Err(OpenError::Device(error)) => panic!("{error}"),
             Err(error) => panic!("{error}"),
@@ -154,7 +149,7 @@ fn threads_whose_machine_crashes_leave_nothing_without_what_it_read() {
             acknowledged.difference(&there)
         );
         kept += there.len();
-        let starts: Vec<_> = log.streams().iter().map(katydid_wal::Log::start).collect();
+        let starts: Vec<_> = log.streams().iter().map(katydid_wal::Stream::start).collect();
         let report = log.replay(&starts, &|_| Ok::<(), ()>(()), &|_| {}).expect("replay");
         assert!(report.stamp_max.get() == most && most >= there.last().copied().unwrap_or(0));
         dropped += report.dropped;
@@ -164,15 +159,15 @@ fn threads_whose_machine_crashes_leave_nothing_without_what_it_read() {
 }
 
 fn run(
-    log: &ParallelLog,
+    log: &Log,
     keys: &[Mutex<Last>],
     acknowledged: &Mutex<BTreeSet<u64>>,
     thread: u64,
     threads: u64,
     random: &mut Rng,
 ) {
-    let mut session = log.session(stream(thread as usize % log.streams().len())).expect("session");
-    let mut queue = ParallelCompletions::new(log);
+    let mut session = log.streams()[thread as usize % log.streams().len()].session().expect("session");
+    let mut queue = log.completions();
     let told = |timestamp: u64, outcome: Result<(), Error>| {
         if outcome.is_ok() {
             acknowledged.lock().expect("no panic").insert(timestamp);
@@ -186,7 +181,7 @@ fn run(
             set.retain(|place| !log.is_durable(place));
             last.place.into_iter().filter(|place| !log.is_durable(*place)).for_each(|place| set.join(place));
             let payload = [&last.timestamp.to_le_bytes()[..], &timestamp.to_le_bytes()[..0]];
-            let Ok(place) = session.append(CommitStamp::new(timestamp), &set, Kind::USER, &payload) else {
+            let Ok(place) = session.commit(timestamp, &set, &payload) else {
                 return;
             };
             *last = Last { timestamp, place: Some(place), depends: set.clone() };

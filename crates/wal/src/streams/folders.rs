@@ -1,4 +1,4 @@
-//! The streams' folders: found where they must be, made where they may be.
+//! The streams' folders: found where they must be, made where they may be. A log of one stream lies in the log's own folder.
 //!
 //! One thread, at open. Nothing that is there is changed.
 
@@ -12,12 +12,12 @@ use katydid_device::{self as device, Directory};
 use std::sync::Arc;
 
 /// The folder of a stream.
-pub(super) fn stream_name(index: usize) -> String {
+pub(crate) fn stream_name(index: usize) -> String {
     format!("stream-{index:03}")
 }
 
 /// The folders of a log that is whole, each with the log in it that belongs there.
-pub(super) fn existing(
+pub(crate) fn existing(
     directory: &dyn Directory,
     state: &StreamsState,
 ) -> Result<Vec<Arc<dyn Directory>>, OpenError> {
@@ -35,7 +35,7 @@ pub(super) fn existing(
 }
 
 /// The folders of a log that is being made.
-pub(super) fn made(
+pub(crate) fn made(
     directory: &dyn Directory,
     state: &StreamsState,
 ) -> Result<Vec<Arc<dyn Directory>>, OpenError> {
@@ -50,7 +50,7 @@ pub(super) fn made(
 }
 
 /// Refuses where there are streams although nothing says how many there must be.
-pub(super) fn refuse_any(directory: &dyn Directory, streams: u16) -> Result<(), OpenError> {
+pub(crate) fn refuse_any(directory: &dyn Directory, streams: u16) -> Result<(), OpenError> {
     for index in 0..streams.into() {
         if with_log(directory, index)?.is_some() {
             return Err(OpenError::MissingControl {
@@ -62,11 +62,16 @@ pub(super) fn refuse_any(directory: &dyn Directory, streams: u16) -> Result<(), 
     Ok(())
 }
 
+/// Whether a log of one stream lies in the log's own folder.
+pub(crate) fn has_only_stream(directory: &dyn Directory) -> device::Result<bool> {
+    let survey = Survey::of(&directory.list()?);
+    Ok(survey.control || !survey.is_empty())
+}
+
 /// A stream's folder, if there is anything of a log in it.
 fn with_log(directory: &dyn Directory, index: usize) -> device::Result<Option<Arc<dyn Directory>>> {
     let Some(folder) = directory.existing_subdirectory(&stream_name(index))? else { return Ok(None) };
-    let survey = Survey::of(&folder.list()?);
-    Ok((survey.control || !survey.is_empty()).then_some(folder))
+    Ok(has_only_stream(folder.as_ref())?.then_some(folder))
 }
 
 /// Refuses a log that is not this stream. One whose control file cannot be read is judged when it is opened.

@@ -1,11 +1,8 @@
 //! Appending, waiting, being told, replaying: where nothing goes wrong.
 
-use crate::{depends, options, replayed, stream};
+use crate::{Commit, depends, open_in, options, replayed};
 use katydid_device::SimDevice;
-use katydid_wal::{
-    CommitStamp, Dependencies, Durability, InserterKind, Kind, ParallelCompletions, ParallelLog, StreamLsn,
-    SyncKind,
-};
+use katydid_wal::{Dependencies, Durability, InserterKind, StreamLsn, SyncKind};
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Waker};
@@ -15,16 +12,15 @@ fn what_was_appended_to_several_streams_is_replayed_once_each() {
     for streams in [1, 2, 4] {
         let device = SimDevice::new(1);
         let options = options(InserterKind::Marks, SyncKind::Adaptive);
-        let log = ParallelLog::open_in(device.directory(), streams, options.clone()).expect("open");
+        let log = open_in(device.directory(), streams, options.clone()).expect("open");
         let mut expected = Vec::new();
         let mut before = Dependencies::default();
         for number in 0..200u64 {
-            let mut session = log.session(stream(number as usize % usize::from(streams))).expect("session");
+            let mut session =
+                log.streams()[number as usize % usize::from(streams)].session().expect("session");
             let payload = vec![number as u8; (number * 13) as usize % 5000];
             let (left, right) = payload.split_at(payload.len() / 2);
-            let place = session
-                .append(CommitStamp::new(1000 - number), &before, Kind::USER, &[left, right])
-                .expect("append");
+            let place = session.commit(1000 - number, &before, &[left, right]).expect("append");
             before.join(place);
             expected.push((1000 - number, payload));
         }
@@ -32,7 +28,7 @@ fn what_was_appended_to_several_streams_is_replayed_once_each() {
         let first = log.epoch();
         log.close().expect("close");
         for again in 1..3 {
-            let log = ParallelLog::open_in(device.directory(), streams, options.clone()).expect("open");
+            let log = open_in(device.directory(), streams, options.clone()).expect("open");
             assert_eq!(replayed(&log), (expected.clone(), 1000));
             assert!(log.epoch() >= first + again);
             log.close().expect("close");
@@ -48,10 +44,11 @@ fn nobody_is_told_before_the_streams_it_depends_on() {
             background: katydid_wal::Background::Caller,
             ..options(InserterKind::Marks, sync)
         };
-        let log = ParallelLog::open_in(device.directory(), 3, options).expect("open");
-        let mut sessions: Vec<_> = (0..3).map(|index| log.session(stream(index)).expect("session")).collect();
+        let log = open_in(device.directory(), 3, options).expect("open");
+        let mut sessions: Vec<_> =
+            (0..3).map(|index| log.streams()[index].session().expect("session")).collect();
         let mut append = |index: usize, set: &Dependencies| -> StreamLsn {
-            sessions[index].append(CommitStamp::new(1), set, Kind::USER, &[b"payload"]).expect("append")
+            sessions[index].commit(1, set, &[b"payload"]).expect("append")
         };
         let first = append(0, &Dependencies::default());
         let second = append(1, &depends(&[first]));
@@ -61,7 +58,7 @@ fn nobody_is_told_before_the_streams_it_depends_on() {
 
         log.streams()[2].wait(third.end, Durability::Durable).expect("wait");
         let mut future = pin!(log.wait_async(third, &set, Durability::Durable));
-        let mut queue = ParallelCompletions::new(&log);
+        let mut queue = log.completions();
         queue.push(third, &set, Durability::Durable, "third");
         queue.push(third, &Dependencies::default(), Durability::Durable, "in order");
         let mut context = Context::from_waker(Waker::noop());
@@ -87,16 +84,15 @@ fn draining_waits_for_every_level_and_stream_by_itself() {
         background: katydid_wal::Background::Caller,
         ..options(InserterKind::Chunked, SyncKind::Pipelined)
     };
-    let log = ParallelLog::open_in(device.directory(), 2, options).expect("open");
-    let mut sessions = [0, 1].map(|index| log.session(stream(index)).expect("session"));
-    let mut queue = ParallelCompletions::new(&log);
+    let log = open_in(device.directory(), 2, options).expect("open");
+    let mut sessions = [0, 1].map(|index| log.streams()[index].session().expect("session"));
+    let mut queue = log.completions();
     let mut before = Dependencies::default();
     for (number, level) in
         [Durability::Durable, Durability::Written, Durability::Buffered].into_iter().enumerate()
     {
         for session in &mut sessions {
-            let place =
-                session.append(CommitStamp::new(7), &before, Kind::USER, &[b"payload"]).expect("append");
+            let place = session.commit(7, &before, &[b"payload"]).expect("append");
             queue.push(place, &before, level, number);
             before.join(place);
         }

@@ -12,17 +12,17 @@
 //! Whoever reads a record applies what it has checked itself: no pass trusts another one's sums. That also holds for the second.
 
 use super::deal::{Batch, Dealer, with_appliers};
-use super::head::Head;
-use super::log::ParallelLog;
-use super::opening::{appliers, in_parallel};
-use super::replay::{PROGRESS_BYTES, ReplayError, ReplayReport, Replayed, Which};
+use super::{PROGRESS_BYTES, ReplayError, ReplayReport, Replayed, Which, damaged, read_stream};
 use crate::error::{OpenError, ReadError};
+use crate::head::Head;
 use crate::log::Log;
+use crate::open_log::{GateOwner, Guards, OpenStream};
 use crate::options::Options;
 use crate::reader::{Found, check_inside, join};
 use crate::recover::scan::Onlooker;
 use crate::segment::Source;
-use katydid_device::{Directory, Watch};
+use crate::streams::opening::{appliers, in_parallel, open_recovering};
+use katydid_device::{Directory, Gate, Watch};
 use katydid_kernels::dependencies::{StreamId, StreamLsn};
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::{Decoded, Part};
@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// What becomes of the records that an opening finds.
 pub struct Replay<'a, E> {
-    /// From where on they are wanted: a cut, as [`ParallelLog::replay`] explains. `None`: from the start of each stream.
+    /// From where on they are wanted: a cut, as [`Log::replay`] explains. `None`: from the start of each stream.
     pub from: Option<&'a [Lsn]>,
     /// Given each record once that survived, in batches, by several threads at once, in any order. Nothing of what it does may count
     /// before the opening has succeeded.
@@ -45,39 +45,40 @@ impl<E> std::fmt::Debug for Replay<'_, E> {
     }
 }
 
-impl ParallelLog {
-    /// As [`ParallelLog::open_watched`], and replays on the way what is found. A replay that fails does not make the opening fail: so
+impl Log {
+    /// Does what [`Log::open_behind`] does, and replays on the way what is found. A replay that fails does not make the opening fail: so
     /// a log that cannot be opened is told from one that can, but whose records are refused.
     ///
     /// # Errors
-    /// As [`ParallelLog::open`]; and those of [`ParallelLog::replay`].
+    /// Those of [`Log::open`] and of [`Log::replay`].
     ///
     /// # Panics
-    /// If `replay.from` does not have a position for each stream.
+    /// If `replay.from` does not have a position for each stream that the options ask for.
     #[doc(hidden)]
     pub fn open_replaying<E: Send>(
         directory: Arc<dyn Directory>,
-        streams: u16,
         options: Options,
+        gate: Gate,
         watch: Watch,
         replay: Replay<'_, E>,
-    ) -> Result<(ParallelLog, Result<ReplayReport, ReplayError<E>>), OpenError> {
+    ) -> Result<(Log, Result<ReplayReport, ReplayError<E>>), OpenError> {
+        let streams = options.streams;
         let is_whole = replay.from.is_none_or(|from| from.len() == usize::from(streams));
         assert!(is_whole, "a position for each stream");
         let count = appliers(options.background);
         let amount = Amount { progress: replay.progress, bytes: Mutex::default() };
         let (opened, refused) = with_appliers(count, replay.visit, |appliers| {
             let seen: Mutex<Vec<(StreamId, Outcome<E>)>> = Mutex::default();
-            let open = |index: usize, folder, options| {
-                let stream = StreamId::new(index as u16);
-                let from = replay.from.map(|from| from[index]);
+            let one = |stream: StreamId, folder: &_, options: &_, gate: &_| {
+                let from = replay.from.map(|from| from[stream.index()]);
                 let mut look = Look::new(stream, streams, from, appliers.dealer(), &amount);
-                let log = Log::open_seen(folder, options, watch.clone(), &mut look)?;
-                let outcome = look.finish(&log);
+                let opened = open_recovering(stream, folder, options, gate, &mut look)?;
+                let outcome = look.finish(&opened);
                 seen.lock().unwrap_or_else(PoisonError::into_inner).push((stream, outcome));
-                Ok(log)
+                Ok(opened)
             };
-            let log = Self::open_by(directory, streams, &options, watch.clone(), &open)?;
+            let guards = Guards { gate, owner: GateOwner::Opener, watch };
+            let log = Self::open_guarded(directory, &options, guards, &one)?;
             let seen = seen.into_inner().unwrap_or_else(PoisonError::into_inner);
             let undecided: Vec<(StreamId, Lsn)> = seen
                 .iter()
@@ -85,7 +86,13 @@ impl ParallelLog {
                 .collect();
             let second = |nth: usize| {
                 let (stream, from) = undecided[nth];
-                log.read_stream(stream, from, Which::Undecided, appliers.dealer(), &|_| {})
+                read_stream(
+                    &log.streams()[stream.index()],
+                    from,
+                    Which::Undecided,
+                    appliers.dealer(),
+                    &|_| {},
+                )
             };
             let decided = in_parallel(undecided.len(), options.background, second);
             let first = seen.into_iter().map(|(_, outcome)| outcome.map(|seen| seen.report));
@@ -185,7 +192,7 @@ impl<'a, E> Look<'a, E> {
             }
         };
         let head = Head::decode(header.chain, payload, self.streams)
-            .map_err(|source| ReplayError::Malformed { stream, at: header.lsn, source })?;
+            .map_err(|reason| ReplayError::Read { stream, source: damaged(source, header.lsn, reason) })?;
         let report = &mut self.seen.report;
         report.stamp_max = report.stamp_max.max(head.stamp);
         if !head.is_kept_by(stream, header.incarnation, header.lsn) {
@@ -196,16 +203,16 @@ impl<'a, E> Look<'a, E> {
         Ok(self.dealer.add(&Replayed {
             stamp: head.stamp,
             kind: header.kind,
-            place: StreamLsn { stream, end: header.end() },
+            position: StreamLsn { stream, end: header.end() },
             first,
             payload: head.payload,
         }))
     }
 
     /// The stream was opened, and what was seen of it counts.
-    fn finish(mut self, log: &Log) -> Outcome<E> {
+    fn finish(mut self, opened: &OpenStream) -> Outcome<E> {
         let (stream, from) = (self.stream, self.from());
-        let found = Found { start: log.start(), end: log.recovery().end };
+        let found = Found { start: opened.core.store.start(), end: opened.report.end };
         let behind = |from: Lsn| found.end.get().saturating_sub(from.get());
         self.amount.add(behind(self.told.unwrap_or(from)), 0, self.wanted() - behind(from));
         check_inside(&found, from).map_err(|source| ReplayError::Read { stream, source })?;
@@ -214,7 +221,7 @@ impl<'a, E> Look<'a, E> {
         match self.failed {
             Some(error) => Err(error),
             None if self.told.is_none() && from < found.end => {
-                Err(no_record(stream, from, log.core().store.source().file_name(from)))
+                Err(no_record(stream, opened.core.store.source().as_ref(), from))
             }
             None => Ok(self.seen),
         }
@@ -234,8 +241,7 @@ impl<E> Onlooker for Look<'_, E> {
             return;
         }
         if self.told.is_none() && at != self.from() {
-            let file = source.file_name(self.from());
-            self.failed = Some(no_record(self.stream, self.from(), file));
+            self.failed = Some(no_record(self.stream, source, self.from()));
             return;
         }
         let told = *self.told.get_or_insert(at);
@@ -251,6 +257,6 @@ impl<E> Onlooker for Look<'_, E> {
     }
 }
 
-fn no_record<E>(stream: StreamId, at: Lsn, file: String) -> ReplayError<E> {
-    ReplayError::Read { stream, source: ReadError::Corrupt { at, file, reason: "no record begins there" } }
+fn no_record<E>(stream: StreamId, source: &dyn Source, at: Lsn) -> ReplayError<E> {
+    ReplayError::Read { stream, source: damaged(source, at, "no record begins there") }
 }

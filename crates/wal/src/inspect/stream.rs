@@ -1,4 +1,4 @@
-//! Looking at a log without changing anything, whatever state it is in.
+//! Looking at a stream without changing anything, whatever state it is in.
 //!
 //! One thread. Files are opened for reading only; nothing is created, synced or removed, and no incarnation begins, so a
 //! log that cannot be opened can be looked at, and one that is in use too (then the end is wherever it happened to be).
@@ -52,10 +52,10 @@ pub struct SegmentReport {
     pub state: SegmentState,
 }
 
-/// What was found of a log.
+/// What was found of a stream.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Inspection {
+pub struct StreamInspection {
     /// The log's id.
     pub log_id: u128,
     /// Version of the format this program reads.
@@ -82,7 +82,7 @@ pub struct Inspection {
     source: Arc<dyn Source>,
 }
 
-impl Inspection {
+impl StreamInspection {
     /// All valid records from the start on, the log's own ones included.
     ///
     /// # Errors
@@ -90,21 +90,19 @@ impl Inspection {
     pub fn records(&self) -> Result<Reader, ReadError> {
         self.reader(self.start, Show::All)
     }
-}
 
-impl Inspection {
     pub(crate) fn reader(&self, from: Lsn, show: Show) -> Result<Reader, ReadError> {
         let found = Found { start: self.start, end: self.end };
         Reader::new(self.source.clone(), Arc::new(found), from, show)
     }
 }
 
-/// Looks at the log in a directory and changes nothing.
+/// Looks at the stream in a directory and changes nothing.
 ///
 /// # Errors
 /// Where nothing can be said at all: the device fails, or there is no sound control file of a known version. Everything
-/// else that is wrong is reported in [`Inspection::finding`] and [`Inspection::segments`].
-pub fn inspect(directory: &dyn Directory) -> Result<Inspection, OpenError> {
+/// else that is wrong is reported in [`StreamInspection::finding`] and [`StreamInspection::segments`].
+pub(crate) fn inspect_stream(directory: &dyn Directory) -> Result<StreamInspection, OpenError> {
     let survey = Survey::of(&directory.list()?);
     if !survey.control {
         refuse(directory, None, &survey, None)?;
@@ -168,10 +166,10 @@ fn inspected(
     judgement: Judgement,
     segments: Vec<SegmentReport>,
     refused: Result<(), OpenError>,
-) -> Inspection {
+) -> StreamInspection {
     let Judgement { walk, durable, outcome, .. } = judgement;
     let finding = refused.and_then(|()| outcome.map(|outcome| outcome.finding));
-    Inspection {
+    StreamInspection {
         log_id: state.log_id,
         version: FORMAT_VERSION,
         incarnation: state.incarnation,

@@ -1,0 +1,252 @@
+//! The parts of an open log, which all its handles share: its streams, its gate, and its end.
+//!
+//! Any thread. [`Log`](crate::Log) and [`Stream`](crate::Stream) are handles; sessions and futures hold one. The last of them closes the log.
+//! Invariants:
+//!
+//! 1. One gate stands before the directory and every stream's folder, so a failure of one stream shuts all. It belongs to the log, or to the
+//!    program that opened the log behind a gate of its own. Only the owner closes it.
+//! 2. A stream ends once: nothing is written to it afterwards, and its threads have ended. A stream of an opening that failed is ended when it
+//!    is dropped.
+//! 3. A log that has its own gate gives the directory back after the gate was closed. Behind the gate of another, the owner closes that gate
+//!    afterwards, and it holds a lock of its own until then.
+//!
+//! A crash leaves nothing of this behind.
+
+use crate::closing::{self, Closing};
+use crate::core::Core;
+use crate::error::{AppendError, Error, Result};
+use crate::options::Background;
+use crate::recover::{Eras, RecoveryReport};
+use katydid_device::{self as device, Cause, Gate, Verb, Watch};
+use katydid_kernels::dependencies::{Dependencies, StreamId, StreamLsn};
+use katydid_kernels::durability::Durability;
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::record::Kind;
+use katydid_kernels::sync_shim::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Arc;
+
+/// Who closes the gate that stands before a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GateOwner {
+    /// The log, at its end.
+    Log,
+    /// The program that opened the log, after the log was closed.
+    Opener,
+}
+
+/// What stands before the files of a log: made by the opener, handed down.
+#[derive(Debug, Clone)]
+pub(crate) struct Guards {
+    pub gate: Gate,
+    pub owner: GateOwner,
+    pub watch: Watch,
+}
+
+/// One stream of an open log, until it is ended (invariant 2).
+pub(crate) struct OpenStream {
+    pub core: Arc<Core>,
+    pub report: RecoveryReport,
+    /// Which incarnation wrote what of the stream that this opening found.
+    pub eras: Eras,
+    pub method: device::Method,
+    gate: Gate,
+    // Swapped (AcqRel) by the thread that ends it.
+    has_ended: AtomicBool,
+}
+
+impl OpenStream {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        report: RecoveryReport,
+        eras: Eras,
+        method: device::Method,
+        gate: Gate,
+    ) -> Self {
+        OpenStream { core, report, eras, method, gate, has_ended: AtomicBool::new(false) }
+    }
+
+    /// Runs `finish`, then ends the stream, whatever came of that; only once.
+    fn end(&self, finish: impl FnOnce(&Core) -> Result<()>) -> Result<()> {
+        if self.has_ended.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let outcome = finish(&self.core);
+        self.core.shut();
+        self.core.stop_threads();
+        if !self.gate.is_inside() {
+            self.core.join_threads();
+        }
+        self.core.end(&self.gate);
+        outcome
+    }
+
+    /// Ends the stream of a handle that was dropped.
+    fn end_dropped(&self, directory: &str) -> Result<()> {
+        self.end(|core| {
+            if !self.gate.is_inside() {
+                return finish(core, false);
+            }
+            // Waiting for writes would be waiting for itself. What was not acknowledged may be lost.
+            let inside = closing::from_inside(directory);
+            core.fail(inside.clone());
+            Err(inside.into())
+        })
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        // `close` tells the outcome. If the stream was ended, this does nothing.
+        let _outcome = self.end_dropped("a stream");
+        self.core.wakers.call_due();
+    }
+}
+
+/// Makes everything appended durable, and with `mark` remembers that.
+fn finish(core: &Core, mark: bool) -> Result<()> {
+    core.wait(core.frontiers().reserved(), Durability::Durable)?;
+    if mark {
+        match core.append_own(Kind::MARK) {
+            // It saves the next opening a search, no more: not worth failing for.
+            Ok(_) | Err(AppendError::NoSpace) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    core.shut();
+    core.wait(core.frontiers().reserved(), Durability::Durable)?;
+    core.settle(core.frontiers().reserved());
+    if mark {
+        // No later record will remember that the last ones were durable.
+        core.store.note_durable(core.frontiers().durable())?;
+    }
+    Ok(())
+}
+
+/// See the head of this file.
+pub(crate) struct OpenLog {
+    pub id: u128,
+    pub streams: Box<[OpenStream]>,
+    /// What each stream was before this opening.
+    pub eras: Box<[Eras]>,
+    pub directory: String,
+    pub background: Background,
+    pub guards: Guards,
+    pub closing: Closing,
+    /// The stream of the next session of [`Log::session`](crate::Log::session). Relaxed: any order of turns will do.
+    pub turn: AtomicUsize,
+}
+
+impl OpenLog {
+    /// The inside of this stream.
+    ///
+    /// # Panics
+    /// If there is no such stream.
+    #[inline]
+    pub(crate) fn core(&self, stream: StreamId) -> &Arc<Core> {
+        &self.streams[stream.index()].core
+    }
+
+    /// The stream's incarnation since this opening.
+    #[inline]
+    pub(crate) fn incarnation(&self, stream: StreamId) -> u32 {
+        self.streams[stream.index()].report.incarnation
+    }
+
+    // ---- waiting
+
+    /// Everything of the position's stream below this is durable: one load.
+    #[inline]
+    pub(crate) fn durable(&self, stream: StreamId) -> Lsn {
+        let core = self.core(stream);
+        core.look();
+        core.frontiers().durable()
+    }
+
+    /// As [`OpenLog::durable`], of what was handed to the operating system.
+    #[inline]
+    pub(crate) fn written(&self, stream: StreamId) -> Lsn {
+        let core = self.core(stream);
+        core.look();
+        core.frontiers().written()
+    }
+
+    /// See [`Log::is_settled`](crate::Log::is_settled).
+    pub(crate) fn is_settled(
+        &self,
+        at: StreamLsn,
+        dependencies: &Dependencies,
+        level: Durability,
+    ) -> Option<Result<()>> {
+        let mut all = true;
+        for at in std::iter::once(at).chain(dependencies.iter()) {
+            match self.core(at.stream).poll(at.end, level) {
+                Some(Ok(())) => {}
+                Some(Err(error)) => return Some(Err(error)),
+                None => all = false,
+            }
+        }
+        all.then_some(Ok(()))
+    }
+
+    /// See [`Log::wait`](crate::Log::wait).
+    pub(crate) fn wait(&self, at: StreamLsn, dependencies: &Dependencies, level: Durability) -> Result<()> {
+        for at in std::iter::once(at).chain(dependencies.iter()) {
+            self.core(at.stream).wait(at.end, level)?;
+        }
+        Ok(())
+    }
+
+    /// The first failure: of a device call, or of a stream whose medium makes none.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        let failed = self.guards.gate.failure().map(device::Error::into_first);
+        let failed = failed.or_else(|| self.streams.iter().find_map(|stream| stream.core.failure()));
+        failed.map(|cause| Error::Poisoned { cause })
+    }
+
+    // ---- the end
+
+    /// See [`Log::close`](crate::Log::close).
+    pub(crate) fn close(&self) -> Result<()> {
+        if self.guards.gate.is_inside() {
+            return Err(closing::from_inside(&self.directory).into());
+        }
+        let outcome = self.end(|stream| stream.end(|core| finish(core, true)));
+        self.streams.iter().for_each(|stream| stream.core.wakers.call_due());
+        outcome
+    }
+
+    /// Ends the log as a crash of the process would: what is only in memory is lost.
+    pub(crate) fn abandon(&self) {
+        let crash = device::Error::new(Verb::Write, self.directory.clone(), Cause::Crashed);
+        // Abandoned; or closed before, which is as good.
+        let _outcome = self.end(|stream| {
+            stream.end(|core| {
+                core.fail(crash.clone());
+                Err(Error::Poisoned { cause: crash.clone() })
+            })
+        });
+    }
+
+    /// Ends each stream by `end`, then gives the directory back; only once. The first failure.
+    fn end(&self, end: impl Fn(&OpenStream) -> Result<()>) -> Result<()> {
+        self.closing.once(|lock| {
+            let mut outcome = Ok(());
+            for stream in &self.streams {
+                outcome = outcome.and(end(stream));
+            }
+            match self.guards.owner {
+                GateOwner::Log => self.guards.gate.close(lock),
+                GateOwner::Opener => drop(lock),
+            }
+            outcome
+        })
+    }
+}
+
+impl Drop for OpenLog {
+    fn drop(&mut self) {
+        // `close` tells the outcome. If it was called, this does nothing.
+        let _outcome = self.end(|stream| stream.end_dropped(&self.directory));
+        self.streams.iter().for_each(|stream| stream.core.wakers.call_due());
+    }
+}

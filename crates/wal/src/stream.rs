@@ -1,0 +1,336 @@
+//! One stream of an open log: where its records lie, how far they are, reading and trimming.
+//!
+//! Any thread. A stream has a medium, an inserter and a sync protocol of its own, and shares no word with the log's other streams. It is
+//! opened and closed with its [`Log`](crate::Log). A handle has one pointer to the stream's inside: appending and waiting go
+//! through that one only, however many streams there are.
+
+use crate::completion::{Completion, Completions};
+use crate::core::Core;
+use crate::counters::Counters;
+use crate::error::{Error, ReadError};
+use crate::nvram::store::{NvStore, Use};
+use crate::open_log::{OpenLog, OpenStream};
+use crate::options::LogKind;
+use crate::reader::{self, Below, Reader, Record, Show};
+use crate::recover::RecoveryReport;
+use crate::session::Session;
+use katydid_device as device;
+use katydid_device::nvram::Form;
+use katydid_kernels::dependencies::{Dependencies, StreamId, StreamLsn};
+use katydid_kernels::durability::Durability;
+use katydid_kernels::lsn::Lsn;
+use std::fmt;
+use std::sync::Arc;
+
+/// A handle of one stream of an open [`Log`](crate::Log). Clones are handles of the same stream. The log stays open while there is one.
+#[derive(Clone)]
+pub struct Stream {
+    core: Arc<Core>,
+    log: Arc<OpenLog>,
+}
+
+/// What the log's space is used for, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Space {
+    /// From the log's start to its reserved end. Of [`LogKind::NvLogging`] the heap's chunks that records are in.
+    pub live: u64,
+    /// Prepared for records to come, the reserve included. Of [`LogKind::NvLogging`] the heap's free chunks.
+    pub prepared: u64,
+    /// Of those, for critical appends only.
+    pub reserve: u64,
+    /// Of all files, those kept for reuse included.
+    pub on_disk: u64,
+}
+
+impl Stream {
+    /// A handle of the stream of `log` with this number, which is there.
+    pub(crate) fn new(log: &Arc<OpenLog>, id: StreamId) -> Self {
+        Stream { core: log.core(id).clone(), log: log.clone() }
+    }
+
+    /// A handle of another stream of the same log.
+    pub(crate) fn sibling(&self, id: StreamId) -> Self {
+        Stream::new(&self.log, id)
+    }
+
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
+    }
+
+    /// The stream's number.
+    pub fn id(&self) -> StreamId {
+        self.core.stream
+    }
+
+    /// The position of this stream below `end`.
+    pub fn at(&self, end: Lsn) -> StreamLsn {
+        StreamLsn { stream: self.core.stream, end }
+    }
+
+    /// What all handles of the log share.
+    pub(crate) fn log(&self) -> &Arc<OpenLog> {
+        &self.log
+    }
+
+    fn opened(&self) -> &OpenStream {
+        &self.log.streams[self.core.stream.index()]
+    }
+
+    /// What recovery found of the stream when the log was opened.
+    pub fn recovery(&self) -> &RecoveryReport {
+        &self.opened().report
+    }
+
+    /// What the stream is kept in.
+    pub fn kind(&self) -> LogKind {
+        self.core().store.nvram().map_or(LogKind::Disk, NvStore::kind)
+    }
+
+    /// How the memory of a log in NVRAM persists: to be shown with every figure measured on it. None for others.
+    pub fn nvram(&self) -> Option<Form> {
+        self.core().store.nvram().map(NvStore::form)
+    }
+
+    /// Most bytes of records, the reserve included, between [`Stream::start`] and [`Stream::reserved`], if that is fixed: in NVRAM nothing makes room
+    /// but [`Stream::trim`]. Of [`LogKind::NvLogging`] so many bytes surely fit, and often some more; if it has few entries, not of short records.
+    pub fn capacity(&self) -> Option<u64> {
+        self.core().capacity()
+    }
+
+    /// How much of a log in NVRAM is taken, per mille of what appends that are not critical may take; at 1,000 they get
+    /// [`AppendError::NoSpace`], and more was taken by critical ones, or has been set aside since. None for others, which can grow. Of
+    /// [`LogKind::NvLogging`] the share of its entries or of its heap, whichever is greater; a chunk of the heap is taken as soon as there is
+    /// one record in it, and free when all its records were trimmed.
+    pub fn fullness(&self) -> Option<u32> {
+        self.core().fullness()
+    }
+
+    /// How bytes travel to the device; [`device::Method::Direct`] and `Uring` may have fallen back. Without meaning in NVRAM.
+    pub fn method(&self) -> device::Method {
+        self.opened().method
+    }
+
+    /// A session to append to this stream with.
+    ///
+    /// # Errors
+    /// [`Error::SessionsExhausted`] if too many are open.
+    pub fn session(&self) -> Result<Session, Error> {
+        Session::new(self.clone())
+    }
+
+    /// Blocks until everything below `end` is at `durability`; may write and sync on this thread. `Buffered` returns at once. With
+    /// [`LogKind::NvDirect`] what has been appended is durable already; others' appends below `end` may still be under way then.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] if that cannot be any more, [`Error::BeyondEnd`] if nothing was appended there.
+    pub fn wait(&self, end: Lsn, durability: Durability) -> Result<(), Error> {
+        self.core().wait(end, durability)
+    }
+
+    /// As [`Stream::wait`], as a future. The request is made now. Wakers are called by a worker thread of the log: see [`Completion`].
+    pub fn wait_async(&self, end: Lsn, durability: Durability) -> Completion {
+        Completion::new(self.clone(), end, Dependencies::default(), durability)
+    }
+
+    /// An empty queue of things to be told about: see [`Completions`].
+    pub fn completions<T>(&self) -> Completions<T> {
+        Completions::new(&self.log)
+    }
+
+    /// Asks that everything below `end` gets to `durability`, and returns at once.
+    pub fn request(&self, end: Lsn, durability: Durability) {
+        self.core().request(end, durability);
+    }
+
+    /// Makes everything appended before this call durable; returns up to where.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`].
+    pub fn sync(&self) -> Result<Lsn, Error> {
+        let end = self.reserved();
+        self.wait(end, Durability::Durable)?;
+        self.core().settle(end);
+        Ok(end)
+    }
+
+    /// Separates appends in the log: everything whose append ended before this call lies below what it returns, everything whose
+    /// append begins after it returned lies there or above. Writes nothing and waits for no device. Free but for
+    /// [`InserterKind::Chunked`](crate::InserterKind::Chunked), which has to fill all open chunks: call it rarely then.
+    pub fn barrier(&self) -> Lsn {
+        self.core().barrier()
+    }
+
+    /// Where the log starts: everything below was trimmed.
+    pub fn start(&self) -> Lsn {
+        self.core().store.start()
+    }
+
+    /// Where the next record will start. With [`InserterKind::Chunked`](crate::InserterKind::Chunked): everything appended so far lies
+    /// below, and so may some of what comes.
+    pub fn reserved(&self) -> Lsn {
+        self.core().frontiers().reserved()
+    }
+
+    /// Everything below is in memory. As last found out; it moves when somebody writes.
+    pub fn filled(&self) -> Lsn {
+        self.core().frontiers().filled()
+    }
+
+    /// Everything below was handed to the operating system. In NVRAM the same as [`Stream::durable`].
+    pub fn written(&self) -> Lsn {
+        self.core().look();
+        self.core().frontiers().written()
+    }
+
+    /// Everything below is on the device, or persisted. It moves when somebody waits or asks for it.
+    pub fn durable(&self) -> Lsn {
+        self.core().look();
+        self.core().frontiers().durable()
+    }
+
+    /// A reader of the records from `from` on: everything that was appended before this call, and what is written later.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] or [`Error::Closed`] if `from` was appended and never written because the log failed or was closed before;
+    /// [`Error::Read`] if it is outside the log.
+    pub fn reader(&self, from: Lsn) -> Result<Reader, Error> {
+        self.make_readable(self.reserved())?;
+        let core = &self.core;
+        Reader::new(core.store.source(), core.clone(), from, Show::Users).map_err(|error| self.unread(error))
+    }
+
+    /// A record that was appended and cannot be read because the log failed, or was closed, before it was written is not missing.
+    fn unread(&self, error: ReadError) -> Error {
+        match (error, self.core().poll(self.reserved(), Durability::Written)) {
+            (ReadError::BeyondEnd { at, .. }, Some(Err(ended))) if at < self.reserved() => ended,
+            (error, _) => error.into(),
+        }
+    }
+
+    /// A reader of the records from `from` on that this opening found.
+    pub(crate) fn recovered(&self, from: Lsn) -> Result<Reader, ReadError> {
+        let core = &self.core;
+        let found = Below { extent: core.clone(), end: self.opened().report.end };
+        Reader::new(core.store.source(), Arc::new(found), from, Show::Users)
+    }
+
+    /// The record whose identity is `lsn`.
+    ///
+    /// # Errors
+    /// As [`Stream::reader`].
+    pub fn read(&self, lsn: Lsn) -> Result<Record, Error> {
+        if lsn >= self.written() {
+            self.make_readable(self.reserved())?;
+        }
+        let core = &self.core;
+        reader::read_record(core.store.source().as_ref(), core.as_ref(), lsn)
+            .map_err(|error| self.unread(error))
+    }
+
+    fn make_readable(&self, end: Lsn) -> Result<(), Error> {
+        self.core().settle(end);
+        // A log that has failed or is closed can still be read as far as it was written.
+        match self.wait(end, Durability::Written) {
+            Err(Error::Poisoned { .. } | Error::Closed) => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    /// Drops the log below `to`, the start of a record or [`Stream::durable`], and recycles the segments entirely below it, or in NVRAM
+    /// their bytes.
+    /// Durable when this returns.
+    ///
+    /// # Errors
+    /// [`Error::BeyondEnd`] if `to` is not durable yet; [`Error::Poisoned`], [`Error::Closed`].
+    pub fn trim(&self, to: Lsn) -> Result<(), Error> {
+        let core = self.core();
+        if let Some(cause) = core.failure() {
+            return Err(Error::Poisoned { cause });
+        }
+        if core.is_closed() {
+            return Err(Error::Closed);
+        }
+        core.trim(to)?;
+        core.maintenance.forget_no_space();
+        core.nudge_maintenance();
+        Ok(())
+    }
+
+    /// Most bytes of the log that a record with a payload of so many takes, for [`Stream::raise_reserve`].
+    pub fn record_bytes(&self, payload: u64) -> u64 {
+        self.core().record_bytes(payload)
+    }
+
+    /// Sets `bytes` more of the prepared space aside for critical appends, until the guard is dropped; of [`LogKind::NvLogging`] also entries for as
+    /// many records as there may be in them. Waits for
+    /// segments to be prepared if need be. What other threads are appending at this moment may still take from it.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] if there is not so much room.
+    pub fn raise_reserve(&self, bytes: u64) -> Result<ReserveGuard, Error> {
+        let core = self.core();
+        let change = |change: &dyn Fn(u64) -> u64| {
+            core.buffer.admission.change_reserve(core.frontiers(), core.store.prepared_end(), change);
+        };
+        change(&|reserve| reserve.saturating_add(bytes));
+        let guard = ReserveGuard { stream: self.clone(), bytes };
+        core.make_prepared(0, crate::AppendClass::Normal)?;
+        Ok(guard)
+    }
+
+    /// What the log's space is used for.
+    pub fn space(&self) -> Space {
+        let core = self.core();
+        let reserved = self.reserved();
+        let (live, prepared) = match core.store.nvram() {
+            None => (reserved.since(self.start()), core.store.prepared_end().since(reserved)),
+            Some(store) => {
+                let Use { live, prepared } = store.space(reserved);
+                (live, prepared)
+            }
+        };
+        Space { live, prepared, reserve: core.buffer.admission.reserve(), on_disk: core.store.bytes() }
+    }
+
+    /// What the log has done so far.
+    pub fn counters(&self) -> Counters {
+        self.core().counters()
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream")
+            .field("id", &self.id())
+            .field("start", &self.start())
+            .field("durable", &self.durable())
+            .field("reserved", &self.reserved())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Space set aside by [`Stream::raise_reserve`], until dropped.
+#[must_use = "dropping the guard gives the space back"]
+#[derive(Debug)]
+pub struct ReserveGuard {
+    stream: Stream,
+    bytes: u64,
+}
+
+impl ReserveGuard {
+    /// How much this guard sets aside, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Drop for ReserveGuard {
+    fn drop(&mut self) {
+        let core = self.stream.core();
+        let bytes = self.bytes;
+        core.buffer.admission.change_reserve(core.frontiers(), core.store.prepared_end(), |reserve| {
+            reserve.saturating_sub(bytes)
+        });
+    }
+}

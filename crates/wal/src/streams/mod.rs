@@ -1,0 +1,13 @@
+//! Which streams a log has: making and opening them side by side.
+//!
+//! | file | what |
+//! |---|---|
+//! | `control` | the file that counts the streams of a log that has several |
+//! | `folders` | where the streams lie |
+//! | `opening` | which of them there are; opening or making them |
+//! | `decoders` | what reads a device's bytes, for the fuzzer |
+
+pub(crate) mod control;
+pub(crate) mod decoders;
+pub(crate) mod folders;
+pub(crate) mod opening;
