@@ -47,6 +47,7 @@ pub struct Savepoint {
 }
 
 impl Transaction {
+    #[inline]
     pub(crate) fn new(of: ChosenTransaction, opening: OpeningId, access: Access) -> Self {
         Transaction { of, opening, access }
     }

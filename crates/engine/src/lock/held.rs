@@ -185,6 +185,7 @@ impl TxnLocks {
     }
 
     /// Where a key is in the list, and in which mode it is held.
+    #[inline]
     pub(super) fn find(&self, space: u32, hash: u64, key: &[u8]) -> Option<(usize, PointMode)> {
         let is_it = |point: &HeldPoint| point.hash == hash && point.space == space && self.key(point) == key;
         let at = if self.index.is_empty() {
@@ -204,6 +205,7 @@ impl TxnLocks {
     }
 
     /// Notes a granted point; `known` is where it is in the list if it was held in a weaker mode.
+    #[inline]
     pub(super) fn note(&mut self, known: Option<usize>, space: u32, hash: u64, key: &[u8], mode: PointMode) {
         self.spaces[space as usize].writes |= mode == PointMode::Exclusive;
         if let Some(known) = known {
@@ -251,6 +253,7 @@ impl TxnLocks {
     }
 
     /// Nothing is held any more.
+    #[inline]
     pub(super) fn clear(&mut self) {
         self.disown();
         self.asks_at_once = false;

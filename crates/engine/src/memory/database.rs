@@ -168,6 +168,7 @@ impl Engine for MemoryDatabase {
         Ok(true)
     }
 
+    #[inline]
     fn begin(&self, options: TransactionOptions) -> Result<MemoryTransaction> {
         MemoryTransaction::new(self.inner.of_thread().clone(), options)
     }

@@ -159,6 +159,7 @@ impl Engine {
     }
 
     /// Begins a transaction on the store.
+    #[inline]
     pub(crate) fn begin(&self, access: Access) -> Result<Running> {
         Running::begin(self.store.of_thread().clone(), access, self.options.lock_wait)
     }

@@ -52,7 +52,7 @@ impl<'t> MemoryRange<'t> {
         let found = scan.next(running);
         let found = self.transaction.told(found)?;
         // Also at the end: that nothing more is there may be the work of a deletion that is not durable.
-        self.transaction.show()?;
+        self.transaction.await_read_durability()?;
         let Some((key, value)) = found else { return Ok(None) };
         let reached = Bound::Excluded(key.to_vec());
         if let Some(other) = other {

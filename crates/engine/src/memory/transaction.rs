@@ -43,6 +43,7 @@ pub(crate) struct MemoryTransaction {
 }
 
 impl MemoryTransaction {
+    #[inline]
     pub(crate) fn new(inner: ShardRef<Inner>, options: TransactionOptions) -> Result<Self> {
         inner.engine.check_open()?;
         let begun = inner.engine.begin(options.access);
@@ -164,7 +165,7 @@ impl MemoryTransaction {
     }
 
     /// Waits until what was read and is about to be shown is durable, if the transaction asks for that.
-    pub(super) fn show(&self) -> Result<()> {
+    pub(super) fn await_read_durability(&self) -> Result<()> {
         if self.options.read == Read::Durable
             && let Some(running) = &self.running
         {
@@ -193,7 +194,7 @@ impl EngineTransaction for MemoryTransaction {
         let running = self.enter(table)?;
         let found = running.get(&table.rows, key);
         let found = self.told(found)?;
-        self.show()?;
+        self.await_read_durability()?;
         Ok(found.map(|value| value.to_vec()))
     }
 
@@ -211,7 +212,7 @@ impl EngineTransaction for MemoryTransaction {
         let outcome = self.enter_to_write(table)?.insert(&table.rows, key, value);
         let outcome = self.written(outcome);
         if matches!(outcome, Ok(()) | Err(Error::KeyExists)) {
-            self.show()?;
+            self.await_read_durability()?;
         }
         outcome
     }
@@ -219,7 +220,7 @@ impl EngineTransaction for MemoryTransaction {
     fn delete(&mut self, table: &Arc<MemoryTable>, key: &[u8]) -> Result<bool> {
         let outcome = self.enter_to_write(table)?.delete(&table.rows, key);
         let was_there = self.written(outcome)?;
-        self.show()?;
+        self.await_read_durability()?;
         Ok(was_there)
     }
 

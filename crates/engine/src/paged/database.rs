@@ -197,6 +197,7 @@ impl Engine for PagedDatabase {
         outcome.map(|_| true)
     }
 
+    #[inline]
     fn begin(&self, options: TransactionOptions) -> Result<PagedTransaction> {
         PagedTransaction::new(self.inner.of_thread().clone(), options)
     }

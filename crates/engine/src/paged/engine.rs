@@ -3,7 +3,7 @@
 //! Any thread. The order in which the parts come to life is `open`'s; nothing here does I/O of its own. Invariants:
 //!
 //! 1. After the gate has shut nothing is written. Changes that are in memory only and cannot be undone any more stay
-//!    behind their transactions' locks, which are then kept until the database is opened again (`stuck`).
+//!    behind their transactions' locks, which are then kept until the database is opened again (`leaked_locks`).
 //! 2. After a bug was found in the middle of a change, or a thread panicked there (`shut_off`), the gate is shut, and what is in memory
 //!    may be wrong: not even reads begin.
 //! 3. A transaction whose rollback failed keeps its locks and its slot: no transaction sees its changes, and the log is kept for what
@@ -73,7 +73,7 @@ pub(crate) struct Engine {
     pub(crate) checkpoint_begin: AtomicU64,
     pub(crate) durability_waiter: DurabilityWaiter<PendingLocks>,
     /// Locks that are never released: invariant 1.
-    pub(crate) stuck: Mutex<Vec<TxnLocks>>,
+    pub(crate) leaked_locks: Mutex<Vec<TxnLocks>>,
     /// Invariant 3.
     pub(crate) unfinished: Unfinished,
 }
@@ -90,7 +90,7 @@ pub(crate) struct LogBarrier {
     gate: Gate,
     place: String,
     /// The bug for which the database was shut off. Set (once, release) before the gate is shut, read (acquire) by every call.
-    broken: OnceLock<&'static str>,
+    internal_error: OnceLock<&'static str>,
 }
 
 impl LogBarrier {
@@ -103,12 +103,12 @@ impl LogBarrier {
         place: String,
     ) -> Self {
         let floor = (!keeps_order).then(|| AtomicU64::new(log.reserved().get()));
-        LogBarrier { log, floor, opening, gate, place, broken: OnceLock::new() }
+        LogBarrier { log, floor, opening, gate, place, internal_error: OnceLock::new() }
     }
 
     /// What every call fails with after the gate has shut.
     fn poison(&self) -> Error {
-        if let Some(what) = self.broken.get() {
+        if let Some(what) = self.internal_error.get() {
             return Error::Poisoned { cause: Arc::new(Error::Internal(what)) };
         }
         match self.gate.failure() {
@@ -145,7 +145,7 @@ impl WalBarrier for LogBarrier {
     /// Invariant 2; the error of whoever found the bug.
     #[cold]
     fn shut_off(&self, what: &'static str) -> Error {
-        self.broken.get_or_init(|| what);
+        self.internal_error.get_or_init(|| what);
         let cause = Cause::Io(Arc::new(std::io::Error::other(format!("internal error: {what}"))));
         self.gate.shut(katydid_device::Error::new(Verb::Write, self.place.clone(), cause));
         self.poison()
@@ -165,7 +165,7 @@ impl Engine {
     /// Fails if the database was closed, or shut off for a bug.
     pub(crate) fn check_open(&self) -> Result<()> {
         self.opening.check()?;
-        if self.barrier.broken.get().is_some() { Err(self.poison()) } else { Ok(()) }
+        if self.barrier.internal_error.get().is_some() { Err(self.poison()) } else { Ok(()) }
     }
 
     /// Invariant 2; the error of the call that found the bug.
@@ -245,7 +245,7 @@ impl Engine {
     /// released.
     pub(crate) fn keep_locks(&self, locks: TxnLocks) {
         locks.disown();
-        self.stuck.lock().push(locks);
+        self.leaked_locks.lock().push(locks);
         self.hear_of_log();
         if self.gate.is_shut() {
             self.locks.shut();

@@ -168,7 +168,7 @@ fn restart(
         metrics: Metrics::default(),
         control,
         durability_waiter: DurabilityWaiter::default(),
-        stuck: Mutex::default(),
+        leaked_locks: Mutex::default(),
         unfinished: Unfinished::default(),
     });
     let total = analysis.active.len() as u64;

@@ -159,7 +159,7 @@ impl<'t> PagedRange<'t> {
         let more = !self.is_unchanged(end) && self.look(end, Some(&reach))?;
         let depends_on = self.depends_on(end, newest);
         self.transaction.depend_on(depends_on);
-        self.transaction.show()?;
+        self.transaction.await_read_durability()?;
         self.take_over(end, reach, more);
         self.wanted = (self.wanted * 2).clamp(BATCH_SECOND, BATCH_MAX);
         Ok(())

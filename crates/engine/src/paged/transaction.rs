@@ -145,14 +145,14 @@ impl PagedTransaction {
         self.enter(table)?;
         self.lock_key(table, key, mode)?;
         let value = table.tree.get_copy(&self.inner.engine.pool, key)?;
-        self.show()?;
+        self.await_read_durability()?;
         Ok(value)
     }
 
     /// Waits until what was read and is about to be shown is durable, if the transaction asks for that: all that it depends on, since
     /// the key may have been locked, and its value not shown, by an earlier call. Fails if the database was shut off meanwhile: what was
     /// read may be a page that a bug left half changed.
-    pub(crate) fn show(&self) -> Result<()> {
+    pub(crate) fn await_read_durability(&self) -> Result<()> {
         self.inner.engine.check_open()?;
         if self.options.read == Read::Durable && self.depends != Lsn::ZERO {
             self.inner.engine.log.wait(self.depends, Durability::Durable)?;

@@ -10,7 +10,7 @@
 //!    No transaction sees its changes, and a checkpoint captures it.
 //! 2. One thread at a time works on what is set aside. It holds `list` meanwhile (rank: after `ddl`, before the checkpoint's turn
 //!    and page latches), so a thread that finds the list empty knows that all is ended.
-//! 3. A transaction leaves the list when it is ended, or when the gate has shut: then its locks go to `Engine::stuck`.
+//! 3. A transaction leaves the list when it is ended, or when the gate has shut: then its locks go to `Engine::leaked_locks`.
 //!
 //! After a crash recovery ends what was set aside: for it these are transactions like any that had not ended.
 
