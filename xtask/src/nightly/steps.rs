@@ -101,12 +101,12 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "store",
-        about: "the store's other random tests: trust, faults, models, serializability, logs in NVRAM, system calls",
+        about: "the store's other random tests: trust, faults, models, serializability, closing, logs in NVRAM, system calls",
         work: Work::Tests {
             weight: 3,
             arguments: &[
                 "-p", "katydid", "--lib", "--test", "random", "--test", "faults", "--test", "memory",
-                "--test", "syscalls",
+                "--test", "closing", "--test", "syscalls",
             ],
             filter: &["--skip", "interleaved_tests::campaign"],
         },
