@@ -17,6 +17,9 @@ pub struct LogFlags {
     /// a new one]
     #[arg(long = "log", value_name = "KIND", value_parser = word::<LogKind>)]
     pub kind: Option<LogKind>,
+    /// Log on disk: bytes of a segment; only a new one takes it [default: 64MiB]
+    #[arg(long, value_name = "BYTES", value_parser = segment_bytes)]
+    pub segment: Option<u64>,
     /// The memory, where the log is in NVRAM.
     #[command(flatten)]
     pub nvram: NvramFlags,
@@ -50,7 +53,12 @@ pub enum NvramSource {
 impl LogFlags {
     /// Sets what was asked for.
     pub fn apply(&self, log: Options) -> Result<Options> {
-        Ok(Options { log: self.kind.unwrap_or(log.log), nvram: self.nvram.apply(log.nvram)?, ..log })
+        Ok(Options {
+            log: self.kind.unwrap_or(log.log),
+            segment_bytes: self.segment.unwrap_or(log.segment_bytes),
+            nvram: self.nvram.apply(log.nvram)?,
+            ..log
+        })
     }
 }
 
@@ -79,6 +87,14 @@ impl NvramFlags {
 pub fn kind_found(error: &katydid::Error) -> Option<LogKind> {
     let katydid::Error::LogOpen(error) = error else { return None };
     error.other_kind()
+}
+
+/// Reads the bytes of a segment, in the log's range.
+pub fn segment_bytes(text: &str) -> std::result::Result<u64, String> {
+    log_option(bytes::parse(text)?, |options, bytes| {
+        options.segment_bytes = bytes;
+        options.reserve_bytes = 0;
+    })
 }
 
 fn nvram_bytes(text: &str) -> std::result::Result<u64, String> {

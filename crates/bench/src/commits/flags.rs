@@ -5,10 +5,9 @@ use crate::grid::flags as log_flags;
 use crate::grid::results::{Files, is_svg};
 use crate::host::device::{Device, MethodName};
 use clap::Args;
-use katydid_command::bytes;
 use katydid_command::failure::{Failure, Result};
 use katydid_command::flags::{log_option, seconds};
-use katydid_command::log_flags::NvramFlags;
+use katydid_command::log_flags::{NvramFlags, segment_bytes};
 use katydid_device::Waiting;
 use katydid_wal::{Group, Heuristic, LogKind, NvramOptions, Options, SyncKind};
 use std::path::{Path, PathBuf};
@@ -42,7 +41,7 @@ pub struct Common {
     #[arg(long, value_name = "BYTES", value_parser = log_flags::ring)]
     ring: Option<usize>,
     /// Bytes of a segment of the log [default: the log's own]
-    #[arg(long, value_name = "BYTES", value_parser = segment)]
+    #[arg(long, value_name = "BYTES", value_parser = segment_bytes)]
     segment: Option<u64>,
     /// Segments kept prepared beyond the one that is written to
     #[arg(long, value_name = "N", default_value = "4", value_parser = spare)]
@@ -136,13 +135,6 @@ impl Common {
             waiting_word(self.waiting)
         )
     }
-}
-
-fn segment(text: &str) -> std::result::Result<u64, String> {
-    log_option(bytes::parse(text)?, |options, bytes| {
-        options.segment_bytes = bytes;
-        options.reserve_bytes = 0;
-    })
 }
 
 fn depth_max(text: &str) -> std::result::Result<u32, String> {

@@ -181,7 +181,7 @@ fn a_database_that_cannot_be_made_leaves_room_for_the_next_attempt() {
             check_message(&done, &dir, &what);
             assert_eq!(done.code, 1, "{what}: a segment of 64 MiB has no room");
         }
-        run_in(&dir, &format!("put t k v --engine {engine}")).expect(0);
+        run_in(&dir, &format!("put t k v --engine {engine} --segment 64MiB")).expect(0);
         assert_eq!(run_in(&dir, "get t k").expect(0), "k\tv\n");
     }
 }

@@ -43,17 +43,37 @@ pub fn run<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Done {
     done(command(arguments))
 }
 
+/// Commands that make a database where there is none.
+const MAKERS: [&str; 8] = [
+    "load ",
+    "put ",
+    "bench ycsb",
+    "bench insert",
+    "bench tpcb",
+    "bench tpcc",
+    "bench tatp",
+    "bench sysbench",
+];
+
+/// The program on words parted by spaces, in a database folder, not yet started. A database that it makes gets small segments, if the words name no
+/// size: a short command would take most of its time to prepare large ones.
+fn command_in(dir: &Path, words: &str) -> Command {
+    let mut command = command(words.split(' '));
+    if MAKERS.iter().any(|maker| words.starts_with(maker)) && !words.contains("--segment") {
+        command.args(["--segment", "4MiB"]);
+    }
+    command.arg("--dir").arg(dir);
+    command
+}
+
 /// Runs the program on words parted by spaces, in a database folder.
 pub fn run_in(dir: &Path, words: &str) -> Done {
-    let mut command = command(words.split(' '));
-    command.arg("--dir").arg(dir);
-    done(command)
+    done(command_in(dir, words))
 }
 
 /// The same with standard input.
 pub fn run_with_input(dir: &Path, words: &str, input: &[u8]) -> Done {
-    let mut command = command(words.split(' '));
-    let mut child = command.arg("--dir").arg(dir).stdin(Stdio::piped()).spawn().unwrap();
+    let mut child = command_in(dir, words).stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_vec();
     let writer = std::thread::spawn(move || stdin.write_all(&input));
