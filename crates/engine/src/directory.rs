@@ -12,6 +12,9 @@ use std::sync::Arc;
 /// The folder of the log, inside the database's.
 pub(crate) const LOG_FOLDER: &str = "log";
 
+/// The control file of a log of one stream, and the file that counts the streams of a log. If both are gone, so is the log.
+pub(crate) const LOG_FILES: [&str; 2] = ["log.control", "streams.control"];
+
 /// The directory of a database that is being opened.
 pub(crate) struct DatabaseDir {
     /// Behind the gate.

@@ -7,10 +7,10 @@
 //! | stream | zero | incarnation | end  | ... once for each dependency | payload ...      little-endian
 //! ```
 //!
-//! 1. The dependencies are the places of everything the transaction depends on that were not known to be durable when the record was
+//! 1. The dependencies are the positions of everything the transaction depends on that were not known to be durable when the record was
 //!    appended; at most one in a stream, sorted. The record's header says how many there are, and has the commit stamp.
-//! 2. `incarnation` is that of the named stream at that time. The record is kept exactly if each place lies in what survived of that
-//!    incarnation: what later openings appended has a larger one, so it never makes a lost place look present.
+//! 2. `incarnation` is that of the named stream at that time. The record is kept exactly if each position lies in what survived of that
+//!    incarnation: what later openings appended has a larger one, so it never makes a lost position look present.
 //! 3. Whether a record is kept never changes: what an opening found of an incarnation is durable, and nobody appends to it again.
 
 use crate::recover::Eras;
@@ -25,9 +25,9 @@ pub(crate) type Entry = [u8; DEPENDENCY_BYTES];
 
 /// A position that a record depends on, with its stream's incarnation.
 #[inline]
-pub(crate) fn encode(place: StreamLsn, incarnation: u32) -> Entry {
-    let front = u64::from(place.stream.get()) | u64::from(incarnation) << 32;
-    (u128::from(front) | u128::from(place.end.get()) << 64).to_le_bytes()
+pub(crate) fn encode(position: StreamLsn, incarnation: u32) -> Entry {
+    let front = u64::from(position.stream.get()) | u64::from(incarnation) << 32;
+    (u128::from(front) | u128::from(position.end.get()) << 64).to_le_bytes()
 }
 
 /// A decoded head, and what is behind it.
@@ -65,8 +65,8 @@ impl<'a> Head<'a> {
         Ok(head)
     }
 
-    /// The places, and the incarnations they are of.
-    pub(crate) fn places(&self) -> impl Iterator<Item = (StreamLsn, u32)> + use<'a> {
+    /// The positions, and the incarnations they are of.
+    pub(crate) fn positions(&self) -> impl Iterator<Item = (StreamLsn, u32)> + use<'a> {
         self.entries.iter().map(|entry| {
             let stream = StreamId::new(u16::from_le_bytes([entry[0], entry[1]]));
             (StreamLsn { stream, end: Lsn::new(read_u64(entry, 8)) }, read_u32(entry, 4))
@@ -74,24 +74,25 @@ impl<'a> Head<'a> {
     }
 
     /// Whether what its own stream has below it is enough to keep it: it is in `stream`, was written at `at` by `incarnation`, and everything
-    /// up to there survived. So if a place is below it in the same incarnation, that survived too.
+    /// up to there survived. So if a position is below it in the same incarnation, that survived too.
     #[inline]
     pub(crate) fn is_kept_by(&self, stream: StreamId, incarnation: u32, at: Lsn) -> bool {
-        self.places().all(|(place, of)| place.stream == stream && of == incarnation && place.end <= at)
+        self.positions()
+            .all(|(position, of)| position.stream == stream && of == incarnation && position.end <= at)
     }
 
-    /// The places alone.
+    /// The positions alone.
     pub(crate) fn dependencies(&self) -> Dependencies {
-        self.places().map(|(place, _)| place).collect()
+        self.positions().map(|(position, _)| position).collect()
     }
 
-    /// The first place that did not survive; the record is kept if there is none (rule 2).
+    /// The first position that did not survive; the record is kept if there is none (rule 2).
     #[inline]
     pub(crate) fn lost(&self, eras: &[Eras]) -> Option<StreamLsn> {
-        let mut places = self.places();
-        let lost =
-            places.find(|(place, incarnation)| !eras[place.stream.index()].holds(*incarnation, place.end));
-        lost.map(|(place, _)| place)
+        let mut positions = self.positions();
+        let lost = positions
+            .find(|(position, incarnation)| !eras[position.stream.index()].holds(*incarnation, position.end));
+        lost.map(|(position, _)| position)
     }
 }
 
@@ -99,12 +100,12 @@ impl<'a> Head<'a> {
 mod tests {
     use super::*;
 
-    fn place(stream: u16, end: u64) -> StreamLsn {
+    fn position(stream: u16, end: u64) -> StreamLsn {
         StreamLsn { stream: StreamId::new(stream), end: Lsn::new(end) }
     }
 
-    fn encoded(places: &[(StreamLsn, u32)]) -> Vec<u8> {
-        places.iter().flat_map(|(place, incarnation)| encode(*place, *incarnation)).collect()
+    fn encoded(positions: &[(StreamLsn, u32)]) -> Vec<u8> {
+        positions.iter().flat_map(|(position, incarnation)| encode(*position, *incarnation)).collect()
     }
 
     fn chain(dependencies: u16) -> Chain {
@@ -114,23 +115,23 @@ mod tests {
     #[test]
     fn what_was_encoded_is_decoded() {
         for count in 0..7u16 {
-            let place = |n| (place(n * 3, u64::from(n) << 40), u32::from(n) + 7);
-            let places: Vec<_> = (0..count).map(place).collect();
-            let bytes = [&encoded(&places)[..], b"payload"].concat();
+            let position = |n| (position(n * 3, u64::from(n) << 40), u32::from(n) + 7);
+            let positions: Vec<_> = (0..count).map(position).collect();
+            let bytes = [&encoded(&positions)[..], b"payload"].concat();
             let head = Head::decode(chain(count), &bytes, 19).unwrap();
-            assert_eq!(head.places().collect::<Vec<_>>(), places);
+            assert_eq!(head.positions().collect::<Vec<_>>(), positions);
             assert_eq!((head.payload, head.stamp.get()), (&b"payload"[..], 77));
             for cut in 0..bytes.len() - b"payload".len() {
                 Head::decode(chain(count), &bytes[..cut], 19).unwrap_err();
             }
         }
-        let bytes = encode(place(0x1234, 0x0102_0304_0506_0708), 0x0a0b_0c0d);
+        let bytes = encode(position(0x1234, 0x0102_0304_0506_0708), 0x0a0b_0c0d);
         assert_eq!(bytes, [0x34, 0x12, 0, 0, 13, 12, 11, 10, 8, 7, 6, 5, 4, 3, 2, 1]);
     }
 
     #[test]
     fn what_no_log_writes_is_refused() {
-        let good = encoded(&[(place(0, 8), 1), (place(2, 8), 1)]);
+        let good = encoded(&[(position(0, 8), 1), (position(2, 8), 1)]);
         assert!(Head::decode(chain(2), &good, 3).is_ok());
         Head::decode(chain(2), &good, 2).unwrap_err();
         Head::decode(chain(3), &good, 3).unwrap_err();
@@ -143,37 +144,37 @@ mod tests {
             Head::decode(chain(2), &bytes, 3).unwrap_err();
         }
         for streams in [[2, 0], [1, 1]] {
-            let bytes = encoded(&streams.map(|stream| (place(stream, 8), 1)));
+            let bytes = encoded(&streams.map(|stream| (position(stream, 8), 1)));
             Head::decode(chain(2), &bytes, 3).unwrap_err();
         }
     }
 
     #[test]
-    fn only_places_below_it_in_its_own_stream_and_incarnation_need_no_look_elsewhere() {
-        let is_kept = |places: &[(StreamLsn, u32)]| {
-            let bytes = encoded(places);
-            let head = Head::decode(chain(places.len() as u16), &bytes, 3).unwrap();
+    fn only_positions_below_it_in_its_own_stream_and_incarnation_need_no_look_elsewhere() {
+        let is_kept = |positions: &[(StreamLsn, u32)]| {
+            let bytes = encoded(positions);
+            let head = Head::decode(chain(positions.len() as u16), &bytes, 3).unwrap();
             head.is_kept_by(StreamId::new(1), 5, Lsn::new(1000))
         };
-        assert!(is_kept(&[(place(1, 1000), 5)]));
-        assert!(!is_kept(&[(place(1, 1008), 5)]), "it lies above");
-        assert!(!is_kept(&[(place(1, 8), 4)]), "what survived of an earlier incarnation is not known");
-        assert!(!is_kept(&[(place(1, 8), 6)]));
-        assert!(!is_kept(&[(place(2, 8), 5)]), "it is in another stream");
-        assert!(!is_kept(&[(place(0, 8), 5), (place(1, 8), 5)]));
+        assert!(is_kept(&[(position(1, 1000), 5)]));
+        assert!(!is_kept(&[(position(1, 1008), 5)]), "it lies above");
+        assert!(!is_kept(&[(position(1, 8), 4)]), "what survived of an earlier incarnation is not known");
+        assert!(!is_kept(&[(position(1, 8), 6)]));
+        assert!(!is_kept(&[(position(2, 8), 5)]), "it is in another stream");
+        assert!(!is_kept(&[(position(0, 8), 5), (position(1, 8), 5)]));
     }
 
     #[test]
-    fn a_record_is_kept_if_its_places_lie_in_what_survived_of_their_incarnation() {
+    fn a_record_is_kept_if_its_positions_lie_in_what_survived_of_their_incarnation() {
         let mut eras = Eras::new(Lsn::ZERO, 1);
         eras.begin(2, Lsn::new(1000));
         eras.close(Lsn::new(5000));
         let eras = [Eras::new(Lsn::ZERO, 1), eras];
         for (end, incarnation, kept) in [(1000, 1, true), (1008, 1, false), (1008, 2, true), (5008, 2, false)]
         {
-            let bytes = encoded(&[(place(1, end), incarnation)]);
+            let bytes = encoded(&[(position(1, end), incarnation)]);
             let lost = Head::decode(chain(1), &bytes, 2).unwrap().lost(&eras);
-            assert_eq!(lost, (!kept).then_some(place(1, end)));
+            assert_eq!(lost, (!kept).then_some(position(1, end)));
         }
     }
 }

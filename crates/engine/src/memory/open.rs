@@ -10,7 +10,7 @@ use super::recovery::{Recovered, Recovery};
 use super::store::{SLOTS_MAX, Settings, Source};
 use super::{dump, verify};
 use crate::control::{Control, ControlFile, Shutdown};
-use crate::directory::{DatabaseDir, LOG_FOLDER, random_id};
+use crate::directory::{DatabaseDir, LOG_FILES, LOG_FOLDER, random_id};
 use crate::engine::EngineFiles;
 use crate::error::{Error, Foreign, Result};
 use crate::log_entry::LogEntry;
@@ -24,9 +24,6 @@ use std::sync::Arc;
 /// A stream's ring and segments are not made smaller than this, unless the options say so themselves.
 const RING_BYTES_MIN: u64 = 1 << 20;
 const SEGMENT_BYTES_MIN: u64 = 4 << 20;
-
-/// The log's control file, if it has one stream, and the one that counts its streams, if it has several: if both are gone, so is the log.
-const LOG_FILES: [&str; 2] = ["log.control", "streams.control"];
 
 /// Opens the database, creating it if there is no control file.
 fn open(place: DatabaseDir, options: Options, control: Option<ControlFile>) -> Result<MemoryDatabase> {

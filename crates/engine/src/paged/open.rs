@@ -5,7 +5,7 @@
 
 use crate::checkpoint_schedule::{CheckpointSchedule, TakesCheckpoints};
 use crate::control::{Control, ControlFile};
-use crate::directory::{DatabaseDir, LOG_FOLDER, random_id};
+use crate::directory::{DatabaseDir, LOG_FILES, LOG_FOLDER, random_id};
 use crate::durability_waiter::DurabilityWaiter;
 use crate::engine::EngineFiles;
 use crate::error::{Error, Foreign, Result};
@@ -32,9 +32,6 @@ use katydid_wal::{Background, Log};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-
-/// The log's control file: if it is gone, so is the log.
-const LOG_CONTROL: &str = "log.control";
 
 /// The engine's own files. An interrupted creation leaves some of them.
 pub(crate) const FILES: [&str; 2] = [space::FILE_NAME, double_write::FILE_NAME];
@@ -83,8 +80,8 @@ fn existing(at: &DatabaseDir, options: &Options, control: ControlFile, progress:
     };
     // The log would make a new one in an empty folder, and everything acknowledged since the checkpoint would be lost.
     let folder = directory.existing_subdirectory(LOG_FOLDER)?.ok_or_else(|| missing(LOG_FOLDER))?;
-    if !folder.list()?.iter().any(|name| name == LOG_CONTROL) {
-        return Err(missing(LOG_CONTROL));
+    if !folder.list()?.iter().any(|name| LOG_FILES.contains(&name.as_str())) {
+        return Err(missing(LOG_FILES[0]));
     }
     pages.sync()?;
     pages.drop_cache()?;

@@ -17,8 +17,8 @@ const STREAMS: usize = 3;
 /// How many dependencies a header says there are, in eight bytes, and a record's bytes behind the header.
 pub(crate) fn sample_records() -> Vec<Vec<u8>> {
     let sample = |count: u16| {
-        let place = |stream| StreamLsn { stream: StreamId::new(stream), end: Lsn::new(800) };
-        let entries: Vec<_> = (0..count).map(|stream| encode(place(stream), 1)).collect();
+        let at = |stream| StreamLsn { stream: StreamId::new(stream), end: Lsn::new(800) };
+        let entries: Vec<_> = (0..count).map(|stream| encode(at(stream), 1)).collect();
         [&u64::from(count).to_le_bytes()[..], entries.as_flattened(), b"payload"].concat()
     };
     (0..=STREAMS as u16).map(sample).collect()

@@ -14,22 +14,22 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a record is kept although a position it names was lost",
         file: "crates/wal/src/head.rs",
-        old: "!eras[place.stream.index()].holds(*incarnation, place.end)",
-        new: "!eras[place.stream.index()].holds(*incarnation, place.end) && place.end == Lsn::ZERO",
+        old: "!eras[position.stream.index()].holds(*incarnation, position.end)",
+        new: "!eras[position.stream.index()].holds(*incarnation, position.end) && position.end == Lsn::ZERO",
         tests: STREAMS,
     },
     Mutant {
         name: "a position of an earlier incarnation of its own stream is taken to be there",
         file: "crates/wal/src/head.rs",
-        old: "place.stream == stream && of == incarnation && place.end <= at",
-        new: "place.stream == stream && of <= incarnation && place.end <= at",
+        old: "position.stream == stream && of == incarnation && position.end <= at",
+        new: "position.stream == stream && of <= incarnation && position.end <= at",
         tests: HEAD,
     },
     Mutant {
         name: "a position of another stream is taken to be there",
         file: "crates/wal/src/head.rs",
-        old: "place.stream == stream && of == incarnation && place.end <= at",
-        new: "(place.stream == stream || of == incarnation) && place.end <= at",
+        old: "position.stream == stream && of == incarnation && position.end <= at",
+        new: "(position.stream == stream || of == incarnation) && position.end <= at",
         tests: STREAMS,
     },
     Mutant {
