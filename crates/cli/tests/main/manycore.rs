@@ -57,7 +57,7 @@ fn every_sweep_runs_and_repeats_to_the_byte() {
         let (csv, svg) = (dir.path().join(format!("{name}.csv")), dir.path().join(name));
         let words = format!(
             "--machine modern --sweep all --inserter hybrid,grasshopper --threads 1,6 --millis 0.05 --rounds 2 \
-             --seed 3 --csv {} --svg {}",
+             --ring 1MiB --seed 3 --csv {} --svg {}",
             csv.display(),
             svg.display()
         );
