@@ -2,22 +2,50 @@
 
 use crate::CommitStamp;
 use crate::error::{Error, Result};
-use crate::open::ChosenCommit;
+use crate::ticket::{OpenEngine, Ticket};
+use katydid_kernels::txn::Timestamp;
+use katydid_wal::Completion;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 /// Ready when the commit is as durable as its transaction asked. It may be dropped at any time; the commit goes on.
 #[must_use = "a commit is not known to be durable before its future is ready"]
 pub struct CommitFuture {
-    /// The commit, or why it did not begin.
-    of: Result<ChosenCommit>,
+    state: State,
+    /// Keeps the database open; none if the database was closed before.
+    engine: Option<Arc<dyn OpenEngine>>,
+}
+
+enum State {
+    Waiting { completion: Completion, stamp: CommitStamp, seen_to: Timestamp },
+    Known(Result<CommitStamp>),
 }
 
 impl CommitFuture {
-    pub(crate) fn new(of: Result<ChosenCommit>) -> Self {
-        CommitFuture { of }
+    /// The future of a commit that has a ticket, or that failed before.
+    pub(crate) fn new(engine: Arc<dyn OpenEngine>, committed: Result<Ticket>) -> Self {
+        let state = match committed {
+            Ok(ticket) => {
+                let completion = engine.wait_async(&ticket);
+                State::Waiting { completion, stamp: ticket.stamp, seen_to: ticket.seen_to }
+            }
+            Err(error) => State::Known(Err(error)),
+        };
+        CommitFuture { state, engine: Some(engine) }
+    }
+
+    /// The future of a commit that did not begin.
+    pub(crate) fn refused(error: Error) -> Self {
+        CommitFuture { state: State::Known(Err(error)), engine: None }
+    }
+
+    fn acknowledge(&self, seen_to: Timestamp) {
+        if let Some(engine) = &self.engine {
+            engine.acknowledge(seen_to);
+        }
     }
 }
 
@@ -25,18 +53,35 @@ impl Future for CommitFuture {
     type Output = Result<CommitStamp>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<CommitStamp>> {
-        match &mut self.get_mut().of {
-            Ok(commit) => Pin::new(commit).poll(context),
-            Err(error) => Poll::Ready(Err(Error::clone(error))),
+        let this = self.get_mut();
+        match &mut this.state {
+            State::Known(result) => Poll::Ready(result.clone()),
+            State::Waiting { completion, stamp, seen_to } => {
+                let outcome = ready!(Pin::new(completion).poll(context));
+                let (stamp, seen_to) = (*stamp, *seen_to);
+                this.acknowledge(seen_to);
+                let result = outcome.map(|()| stamp).map_err(Error::from);
+                this.state = State::Known(result.clone());
+                Poll::Ready(result)
+            }
+        }
+    }
+}
+
+impl Drop for CommitFuture {
+    fn drop(&mut self) {
+        if let State::Waiting { seen_to, .. } = self.state {
+            // The commit is never acknowledged. But a store of versions counts on every commit being so, or it would keep old ones for ever.
+            self.acknowledge(seen_to);
         }
     }
 }
 
 impl fmt::Debug for CommitFuture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.of {
-            Ok(commit) => commit.fmt(f),
-            Err(error) => write!(f, "CommitFuture({error:?})"),
+        match &self.state {
+            State::Waiting { stamp, .. } => write!(f, "CommitFuture(waiting for {stamp})"),
+            State::Known(result) => write!(f, "CommitFuture({result:?})"),
         }
     }
 }

@@ -202,7 +202,7 @@ impl Database {
 
     /// A queue of commit callbacks, one per thread that commits with [`Transaction::commit_with`].
     pub fn session(&self) -> Session {
-        Session::new(self.of.opening().id(), self.of.session())
+        Session::new(self.of.opening().id(), self.of.keeps_open())
     }
 
     /// Reads one value in a transaction of its own. Errors as [`Database::transact`], also of the next two.

@@ -8,22 +8,18 @@
 
 use crate::CommitStamp;
 use crate::body::DatabaseKey;
-use crate::callback::{Callback, Outcome, PendingCallback};
 use crate::direction::Direction;
-use crate::engine::{
-    Engine, EngineCommit, EngineRange, EngineSession, EngineTable, EngineTransaction, Entry,
-};
+use crate::engine::{Engine, EngineRange, EngineTable, EngineTransaction, Entry};
 use crate::error::{Error, Result};
 use crate::ids::{TableId, TxnId};
 use crate::opening::{Opened, Opening};
 use crate::options::{Options, TransactionOptions};
 use crate::report::{VerifyProgress, VerifyReport};
 use crate::stat::Stat;
+use crate::ticket::{OpenEngine, Ticket};
 use std::fmt;
-use std::future::Future;
 use std::ops::Bound;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
 
 /// A value of the first engine or of the second.
 #[derive(Clone)]
@@ -99,8 +95,6 @@ impl<A: fmt::Debug, B: fmt::Debug> fmt::Debug for Either<A, B> {
 impl<A: Engine, B: Engine> Engine for Either<A, B> {
     type Table = Either<A::Table, B::Table>;
     type Transaction = Either<A::Transaction, B::Transaction>;
-    type Session = Either<A::Session, B::Session>;
-    type Commit = Either<A::Commit, B::Commit>;
 
     pass_on! {
         fn options(&self) -> &Options;
@@ -114,6 +108,7 @@ impl<A: Engine, B: Engine> Engine for Either<A, B> {
         fn stat(&self) -> Result<Stat>;
         fn verify(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport>;
         fn run_background(&self);
+        fn keeps_open(&self) -> Arc<dyn OpenEngine>;
     }
 
     fn table(&self, name: &str) -> Result<Self::Table> {
@@ -131,10 +126,6 @@ impl<A: Engine, B: Engine> Engine for Either<A, B> {
     fn begin(&self, options: TransactionOptions) -> Result<Self::Transaction> {
         Ok(either_map!(self, engine => engine.begin(options)?))
     }
-
-    fn session(&self) -> Self::Session {
-        either_map!(self, engine => engine.session())
-    }
 }
 
 impl<A: EngineTable, B: EngineTable> EngineTable for Either<A, B> {
@@ -146,8 +137,6 @@ impl<A: EngineTable, B: EngineTable> EngineTable for Either<A, B> {
 
 impl<A: EngineTransaction, B: EngineTransaction> EngineTransaction for Either<A, B> {
     type Table = Either<A::Table, B::Table>;
-    type Session = Either<A::Session, B::Session>;
-    type Commit = Either<A::Commit, B::Commit>;
     type Range<'t>
         = Either<A::Range<'t>, B::Range<'t>>
     where
@@ -156,6 +145,7 @@ impl<A: EngineTransaction, B: EngineTransaction> EngineTransaction for Either<A,
     pass_on! {
         fn id(&self) -> TxnId;
         fn has_changes(&self) -> bool;
+        fn keeps_open(&self) -> Arc<dyn OpenEngine>;
     }
 
     pass_on! { with_table
@@ -170,6 +160,7 @@ impl<A: EngineTransaction, B: EngineTransaction> EngineTransaction for Either<A,
         fn savepoint(&mut self) -> u64;
         fn rollback_to(&mut self, savepoint: u64) -> Result<()>;
         fn commit(&mut self) -> Result<CommitStamp>;
+        fn submit(&mut self) -> Result<Ticket>;
         fn rollback(&mut self) -> Result<()>;
         fn conclude(&mut self) -> Result<()>;
         fn abandon(&mut self);
@@ -187,20 +178,6 @@ impl<A: EngineTransaction, B: EngineTransaction> EngineTransaction for Either<A,
             (_, table) => Err(foreign(table)),
         }
     }
-
-    #[inline]
-    fn commit_async(&mut self) -> Self::Commit {
-        either_map!(self, txn => txn.commit_async())
-    }
-
-    #[inline]
-    fn commit_with(&mut self, session: &Self::Session, done: Callback) {
-        match (self, session) {
-            (First(txn), First(session)) => txn.commit_with(session, done),
-            (Second(txn), Second(session)) => txn.commit_with(session, done),
-            (_, session) => session.refuse(Error::ForeignSession, done),
-        }
-    }
 }
 
 impl<A: EngineRange, B: EngineRange> EngineRange for Either<A, B> {
@@ -208,24 +185,3 @@ impl<A: EngineRange, B: EngineRange> EngineRange for Either<A, B> {
         fn step(&mut self, direction: Direction, limit: Option<usize>) -> Result<Option<Entry<'_>>>;
     }
 }
-
-impl<A: EngineSession, B: EngineSession> EngineSession for Either<A, B> {
-    pass_on! {
-        fn refuse(&self, error: Error, callback: Callback);
-        fn poll_with(&self, ready: impl FnMut(PendingCallback, Outcome));
-        fn wait_below_with(&self, limit: usize, ready: impl FnMut(PendingCallback, Outcome));
-        fn pending(&self) -> usize;
-        fn check_open(&self) -> Result<()>;
-    }
-}
-
-impl<A: EngineCommit, B: EngineCommit> Future for Either<A, B> {
-    type Output = Result<CommitStamp>;
-
-    #[inline]
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<CommitStamp>> {
-        either!(self.get_mut(), commit => Pin::new(commit).poll(context))
-    }
-}
-
-impl<A: EngineCommit, B: EngineCommit> EngineCommit for Either<A, B> {}

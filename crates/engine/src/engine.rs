@@ -1,34 +1,34 @@
 //! The contract between the public handles and an engine: everything that a handle may ask.
 //!
 //! A handle checks what needs no engine (sizes, access, handles of another opening, calls after `close`), then asks. So an engine is given only
-//! its own tables and sessions, of the same opening. `either` makes one engine of two, at no cost for a call; `open` chooses. An engine
+//! its own tables, of the same opening. `either` makes one engine of two, at no cost for a call; `open` chooses. An engine
 //! is added by implementing these traits and by naming it there.
 //!
 //! Rules for an engine:
 //!
 //! 1. Methods of [`Engine`] and [`EngineTransaction`] that may append to the log or change a file are called inside of a call of the opening
 //!    ([`crate::opening`]), except `begin`, reads, and in the memory engine writes, which stay in memory until the commit.
-//! 2. After `commit`, `commit_async`, `commit_with`, `rollback`, `conclude` or `abandon` a transaction has ended: it holds nothing that
+//! 2. After `commit`, `submit`, `rollback`, `conclude` or `abandon` a transaction has ended: it holds nothing that
 //!    another one waits for, or that is released later by itself.
 //! 3. Dropping a transaction that has not ended rolls it back.
 
 use crate::CommitStamp;
 use crate::body::DatabaseKey;
-use crate::callback::{Callback, Outcome, PendingCallback};
 use crate::control::{Control, ControlFile};
 use crate::direction::Direction;
 use crate::directory::DatabaseDir;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ids::{TableId, TxnId};
 use crate::log_entry::LogEntry;
 use crate::opening::Opened;
 use crate::options::{Options, TransactionOptions};
 use crate::report::{VerifyProgress, VerifyReport};
 use crate::stat::Stat;
+use crate::ticket::{OpenEngine, Ticket};
 use katydid_device::Directory;
 use std::fmt;
-use std::future::Future;
 use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
 
 /// A key and its value.
 pub(crate) type Entry<'r> = (&'r [u8], &'r [u8]);
@@ -37,9 +37,7 @@ pub(crate) type Entry<'r> = (&'r [u8], &'r [u8]);
 /// commit.
 pub(crate) trait Engine: Opened + Clone {
     type Table: EngineTable;
-    type Transaction: EngineTransaction<Table = Self::Table, Session = Self::Session, Commit = Self::Commit>;
-    type Session: EngineSession;
-    type Commit: EngineCommit;
+    type Transaction: EngineTransaction<Table = Self::Table>;
 
     /// Options that it was opened with.
     fn options(&self) -> &Options;
@@ -59,8 +57,8 @@ pub(crate) trait Engine: Opened + Clone {
 
     /// See [`crate::Database::begin_with`].
     fn begin(&self, options: TransactionOptions) -> Result<Self::Transaction>;
-    /// See [`crate::Database::session`].
-    fn session(&self) -> Self::Session;
+    /// A reference that keeps it open.
+    fn keeps_open(&self) -> Arc<dyn OpenEngine>;
 
     /// See [`crate::Database::sync`].
     fn sync(&self) -> Result<()>;
@@ -102,8 +100,6 @@ pub(crate) trait EngineTable: Clone {
 /// A transaction. Rules 2 and 3.
 pub(crate) trait EngineTransaction: Opened + fmt::Debug {
     type Table: EngineTable;
-    type Session: EngineSession;
-    type Commit: EngineCommit;
     type Range<'t>: EngineRange
     where
         Self: 't;
@@ -140,10 +136,11 @@ pub(crate) trait EngineTransaction: Opened + fmt::Debug {
 
     /// See [`crate::Transaction::commit`].
     fn commit(&mut self) -> Result<CommitStamp>;
-    /// See [`crate::Transaction::commit_async`].
-    fn commit_async(&mut self) -> Self::Commit;
-    /// See [`crate::Transaction::commit_with`].
-    fn commit_with(&mut self, session: &Self::Session, done: Callback);
+    /// Gives the transaction its place in the log and returns; what it still holds is released when it is durable, without its caller.
+    /// Errors as [`crate::Transaction::commit`].
+    fn submit(&mut self) -> Result<Ticket>;
+    /// A reference that keeps the database open.
+    fn keeps_open(&self) -> Arc<dyn OpenEngine>;
     /// See [`crate::Transaction::rollback`].
     fn rollback(&mut self) -> Result<()>;
     /// Rolls back because the caller gives up, and checks that its reads hold and are as durable as its commit would be.
@@ -160,20 +157,3 @@ pub(crate) trait EngineRange: fmt::Debug {
     /// The next entry from one end, if there is one. The caller takes at most `limit` more, if it says so.
     fn step(&mut self, direction: Direction, limit: Option<usize>) -> Result<Option<Entry<'_>>>;
 }
-
-/// A queue of commits whose callbacks one thread runs, each given out once, in their order.
-pub(crate) trait EngineSession {
-    /// Queues a commit that failed before it began.
-    fn refuse(&self, error: Error, callback: Callback);
-    /// Gives `ready` the commits that are done.
-    fn poll_with(&self, ready: impl FnMut(PendingCallback, Outcome));
-    /// Blocks until fewer than `limit` are pending; gives `ready` those that are done.
-    fn wait_below_with(&self, limit: usize, ready: impl FnMut(PendingCallback, Outcome));
-    /// Commits that were not given out yet.
-    fn pending(&self) -> usize;
-    /// Fails if the database was closed.
-    fn check_open(&self) -> Result<()>;
-}
-
-/// The future of a commit.
-pub(crate) trait EngineCommit: Future<Output = Result<CommitStamp>> + Unpin + fmt::Debug {}

@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 mod body;
-mod callback;
 mod checkpoint_schedule;
 mod commit;
 mod control;
@@ -40,6 +39,7 @@ mod stat;
 mod table;
 #[doc(hidden)]
 pub mod testing;
+mod ticket;
 mod transaction;
 mod verify;
 mod worker;

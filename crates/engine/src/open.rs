@@ -34,8 +34,6 @@ pub(crate) type Chosen = Either<PagedDatabase, MemoryDatabase>;
 pub(crate) type ChosenTable = <Chosen as Engine>::Table;
 pub(crate) type ChosenTransaction = <Chosen as Engine>::Transaction;
 pub(crate) type ChosenRange<'t> = <ChosenTransaction as EngineTransaction>::Range<'t>;
-pub(crate) type ChosenSession = <Chosen as Engine>::Session;
-pub(crate) type ChosenCommit = <Chosen as Engine>::Commit;
 
 /// Opens the database in `directory`, creating it if there is none and the options say so.
 pub(crate) fn open(directory: Arc<dyn Directory>, options: Options) -> Result<Chosen> {

@@ -1,6 +1,6 @@
 //! A queue of commit callbacks, run on the thread that owns it.
 //!
-//! A commit waits in its engine's queue until it is as durable as it asked, and then in `ready` until its callback's turn comes.
+//! A commit waits in `completions` until it is as durable as it asked, and then in `ready` until its callback's turn comes.
 //!
 //! Invariants:
 //!
@@ -11,32 +11,65 @@
 //! 3. A callback is out of the queue before it runs. If it panics, the panic goes to the caller, and those behind it are still pending.
 //! 4. Callbacks still queued when the session is dropped are dropped without running. The commits go on.
 
-use crate::callback::{Callback, Outcome, PendingCallback};
-use crate::engine::EngineSession;
 use crate::error::{Error, Result};
-use crate::open::ChosenSession;
 use crate::opening::OpeningId;
-use std::cell::RefCell;
+use crate::ticket::{Callback, OpenEngine, Outcome, PendingCallback, Ticket};
+use crate::{Durability, Lsn};
+use katydid_kernels::txn::Timestamp;
+use katydid_wal::{Completions, Dependencies, StreamId, StreamLsn};
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
 
 /// Runs the callbacks of [`crate::Transaction::commit_with`] on the thread that calls it. `Send`, not `Sync`: make one for each
 /// thread. It keeps the database open. It takes commits of the opening that made it, and refuses others with `Error::ForeignSession`.
 pub struct Session {
     pub(crate) opening: OpeningId,
-    pub(crate) of: ChosenSession,
+    /// Commits that wait for the log, with the latest timestamp that each has seen.
+    completions: RefCell<Completions<(PendingCallback, Timestamp)>>,
+    /// The latest timestamp that any commit queued here has seen.
+    seen_to: Cell<Timestamp>,
+    /// Keeps the database open. Dropped after `completions`, which belong to its log.
+    engine: Arc<dyn OpenEngine>,
     /// Commits that are done, in their order, whose callbacks are to run next. Borrowed for a moment, never while a callback runs.
     ready: RefCell<VecDeque<(PendingCallback, Outcome)>>,
 }
 
 impl Session {
-    pub(crate) fn new(opening: OpeningId, of: ChosenSession) -> Self {
-        Session { opening, of, ready: RefCell::default() }
+    pub(crate) fn new(opening: OpeningId, engine: Arc<dyn OpenEngine>) -> Self {
+        let completions = RefCell::new(engine.completions());
+        Session {
+            opening,
+            engine,
+            completions,
+            seen_to: Cell::new(Timestamp::ZERO),
+            ready: RefCell::default(),
+        }
     }
 
-    /// Queues `callback` to be told of `error`.
-    pub(crate) fn refuse(&self, callback: Callback, error: Error) {
-        self.of.refuse(error, callback);
+    /// Queues the callback of a commit that has a ticket, or that failed before.
+    pub(crate) fn push(&self, committed: Result<Ticket>, callback: Callback) {
+        let mut completions = self.completions.borrow_mut();
+        match committed {
+            Ok(Ticket { at, dependencies, durability, stamp, seen_to }) => {
+                self.seen_to.set(self.seen_to.get().max(seen_to));
+                let pending = PendingCallback { callback, result: Ok(stamp) };
+                completions.push(at, &dependencies, durability, (pending, seen_to));
+            }
+            Err(error) => {
+                let at = StreamLsn { stream: StreamId::FIRST, end: Lsn::ZERO };
+                let pending = PendingCallback { callback, result: Err(error) };
+                let none = Dependencies::default();
+                completions.push(at, &none, Durability::Buffered, (pending, Timestamp::ZERO));
+            }
+        }
+    }
+
+    /// Moves a commit that is done to those whose callbacks run next.
+    fn is_done(&self, (pending, seen_to): (PendingCallback, Timestamp), outcome: Outcome) {
+        self.engine.acknowledge(seen_to);
+        self.ready.borrow_mut().push_back((pending, outcome));
     }
 
     /// Runs the callbacks of all commits that are done when it is called, and returns how many it ran itself. Never blocks.
@@ -44,14 +77,13 @@ impl Session {
     /// # Panics
     /// If a callback does. Those behind it stay pending.
     pub fn poll(&self) -> usize {
-        let ready = |pending, outcome| self.ready.borrow_mut().push_back((pending, outcome));
-        self.of.poll_with(ready);
+        self.completions.borrow_mut().poll_with(|commit, outcome| self.is_done(commit, outcome));
         self.run_ready()
     }
 
     /// Commits whose callbacks have not begun to run.
     pub fn pending(&self) -> usize {
-        self.of.pending() + self.ready.borrow().len()
+        self.completions.borrow().pending() + self.ready.borrow().len()
     }
 
     /// Blocks until fewer than `limit` (at least 1) commits are pending, running callbacks. Each is told its own
@@ -65,14 +97,15 @@ impl Session {
     pub fn wait_below(&self, limit: usize) -> Result<()> {
         let limit = limit.max(1);
         loop {
-            let ready = |pending, outcome| self.ready.borrow_mut().push_back((pending, outcome));
-            self.of.wait_below_with(limit, ready);
+            let mut completions = self.completions.borrow_mut();
+            completions.wait_below_with(limit, |commit, outcome| self.is_done(commit, outcome));
+            drop(completions);
             self.run_ready();
             if self.pending() < limit {
                 break;
             }
         }
-        self.of.check_open()
+        self.engine.check_open()
     }
 
     /// Blocks until no commit is pending, running callbacks. Errors and panics as [`Session::wait_below`].
@@ -96,6 +129,15 @@ impl Session {
             (pending.callback)(result);
         }
         ran
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Commits still queued are never acknowledged. But a store of versions counts on every commit being so, or it would keep old ones.
+        if self.completions.borrow().pending() > 0 {
+            self.engine.acknowledge(self.seen_to.get());
+        }
     }
 }
 

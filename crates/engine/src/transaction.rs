@@ -11,7 +11,6 @@
 //! 3. The user's code runs outside of calls: keys and values are asked for before, callbacks run later, on the thread that polls.
 
 use crate::CommitStamp;
-use crate::callback::Callback;
 use crate::commit::CommitFuture;
 use crate::engine::EngineTransaction;
 use crate::error::{Error, Result};
@@ -23,6 +22,7 @@ use crate::options::Access;
 use crate::range::Range;
 use crate::session::Session;
 use crate::table::Table;
+use crate::ticket::Callback;
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
 
@@ -161,7 +161,10 @@ impl Transaction {
     /// Commits; the future is ready when the commit is as durable as the transaction asks. Dropping the future changes
     /// nothing about the outcome. Errors as [`Transaction::commit`].
     pub fn commit_async(mut self) -> CommitFuture {
-        CommitFuture::new(self.enter_last().map(|mut txn| txn.commit_async()))
+        match self.enter_last() {
+            Ok(mut txn) => CommitFuture::new(txn.keeps_open(), txn.submit()),
+            Err(closed) => CommitFuture::refused(closed),
+        }
     }
 
     /// Commits; `done` runs on the thread that polls `session`, once the commit is as durable as the transaction asks.
@@ -172,7 +175,7 @@ impl Transaction {
         let done: Callback = Box::new(done);
         let refused = if session.opening == self.opening {
             match self.enter_last() {
-                Ok(mut txn) => return txn.commit_with(&session.of, done),
+                Ok(mut txn) => return session.push(txn.submit(), done),
                 Err(closed) => closed,
             }
         } else {
@@ -180,7 +183,7 @@ impl Transaction {
         };
         // The transaction is rolled back before the session runs the callback.
         drop(self);
-        session.refuse(done, refused);
+        session.push(Err(refused), done);
     }
 
     /// Rolls back because `failed` ended it; what to tell the caller: another error if `failed` rests on reads that do not hold any more,

@@ -6,10 +6,8 @@
 //! 2. `tables` is what the catalog says, but for a change under way.
 //! 3. A table is dropped only while no transaction uses it, and none can begin to.
 
-use super::commit::MemoryCommit;
 use super::engine::Engine as MemoryEngine;
 use super::inner::Inner;
-use super::session::MemorySession;
 use super::store::{Running, Table};
 use super::table::{Closing, MemoryTable};
 use super::transaction::MemoryTransaction;
@@ -25,6 +23,7 @@ use crate::options::{Access, Options, TransactionOptions};
 use crate::report::{VerifyProgress, VerifyReport};
 use crate::sharded::ShardedArc;
 use crate::stat::Stat;
+use crate::ticket::OpenEngine;
 use crate::{Durability, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -77,8 +76,6 @@ impl MemoryDatabase {
 impl Engine for MemoryDatabase {
     type Table = Arc<MemoryTable>;
     type Transaction = MemoryTransaction;
-    type Session = MemorySession;
-    type Commit = MemoryCommit;
 
     fn stat(&self) -> Result<Stat> {
         self.stat_open()
@@ -173,8 +170,8 @@ impl Engine for MemoryDatabase {
         MemoryTransaction::new(self.inner.of_thread().clone(), options)
     }
 
-    fn session(&self) -> MemorySession {
-        MemorySession::new(Arc::clone(&self.inner))
+    fn keeps_open(&self) -> Arc<dyn OpenEngine> {
+        Arc::<Inner>::clone(&self.inner)
     }
 
     fn sync(&self) -> Result<()> {

@@ -24,6 +24,7 @@ use crate::options::{Access, CommitDependencies, LockRelease, Options};
 use crate::pause;
 use crate::sharded::{Metrics, ShardedArc};
 use crate::stat::Pin;
+use crate::ticket::Ticket;
 use crate::{CommitStamp, Durability, Lsn};
 use katydid_device::{Cause, Gate, Verb, Watch};
 use katydid_kernels::txn::{DurablePlaces, Waits};
@@ -109,6 +110,13 @@ impl Committed {
     pub(crate) fn waits_for(&self) -> (StreamLsn, &Dependencies) {
         let none = StreamLsn { stream: StreamId::FIRST, end: Lsn::ZERO };
         (self.place.or_else(|| self.depends.iter().next()).unwrap_or(none), &self.depends)
+    }
+
+    /// What a session or a future waits for.
+    pub(crate) fn into_ticket(self) -> Ticket {
+        let (at, stamp) = (self.waits_for().0, self.stamp());
+        let Committed { depends: dependencies, durability, seen_to, .. } = self;
+        Ticket { at, dependencies, durability, stamp, seen_to }
     }
 }
 

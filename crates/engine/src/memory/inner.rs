@@ -3,7 +3,11 @@
 use super::engine::Engine;
 use super::store::Table;
 use super::table::MemoryTable;
+use crate::error::Result;
 use crate::latch::{Mutex, RwLock};
+use crate::ticket::{OpenEngine, PendingCallback, Ticket};
+use katydid_kernels::txn::Timestamp;
+use katydid_wal::{Completion, Completions};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,5 +24,23 @@ impl Drop for Inner {
     fn drop(&mut self) {
         // No handle is left to return an error; `close` returns it. What was acknowledged is durable, and recovery does the rest.
         let _outcome = self.engine.opening.close(&*self.engine);
+    }
+}
+
+impl OpenEngine for Inner {
+    fn check_open(&self) -> Result<()> {
+        self.engine.check_open()
+    }
+
+    fn completions(&self) -> Completions<(PendingCallback, Timestamp)> {
+        self.engine.log.completions()
+    }
+
+    fn wait_async(&self, ticket: &Ticket) -> Completion {
+        self.engine.log.wait_async(ticket.at, &ticket.dependencies, ticket.durability)
+    }
+
+    fn acknowledge(&self, seen_to: Timestamp) {
+        self.engine.acknowledge(seen_to);
     }
 }

@@ -4,7 +4,7 @@
 //! | file | what |
 //! |---|---|
 //! | `store/` | the kernels: clock, versions, index, validation, collection; knows no log |
-//! | `database`, `table`, `transaction`, `range`, `session`, `commit` | what is inside the public types |
+//! | `database`, `table`, `transaction`, `range` | what is inside the public types |
 //! | `engine` | the parts of an open database; giving a transaction its place in the log |
 //! | `log_record` | a transaction's writes as bytes |
 //! | `checkpoint/`, `checkpoints` | the files of a checkpoint; taking one |
@@ -17,7 +17,6 @@
 
 pub(crate) mod checkpoint;
 mod checkpoints;
-mod commit;
 mod database;
 mod dump;
 mod engine;
@@ -29,7 +28,6 @@ mod open;
 mod races_tests;
 mod range;
 mod recovery;
-mod session;
 mod stat;
 mod store;
 mod table;

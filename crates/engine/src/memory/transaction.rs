@@ -6,14 +6,11 @@
 //! 2. A call that fails leaves the transaction as it was before the call, or in a state in which it can only roll back: after a conflict.
 //! 3. Who is told that it has committed is told after the store was (`acknowledge`): whoever begins later sees it.
 
-use super::commit::MemoryCommit;
 use super::engine::{Committed, Engine, PendingVersions};
 use super::inner::Inner;
 use super::range::MemoryRange;
-use super::session::MemorySession;
 use super::store::{Mark, Running, Validated};
 use super::table::{MemoryTable, Use};
-use crate::callback::Callback;
 use crate::durability_waiter::DurabilityWaiter;
 use crate::engine::EngineTransaction;
 use crate::error::{Error, Result};
@@ -21,6 +18,7 @@ use crate::ids::TxnId;
 use crate::opening::{Opened, Opening};
 use crate::options::{Read, TransactionOptions};
 use crate::sharded::ShardRef;
+use crate::ticket::{OpenEngine, Ticket};
 use crate::{CommitStamp, Durability};
 use smallvec::SmallVec;
 use std::fmt;
@@ -180,8 +178,6 @@ impl MemoryTransaction {
 
 impl EngineTransaction for MemoryTransaction {
     type Table = Arc<MemoryTable>;
-    type Session = MemorySession;
-    type Commit = MemoryCommit;
     type Range<'t> = MemoryRange<'t>;
 
     fn id(&self) -> TxnId {
@@ -266,14 +262,13 @@ impl EngineTransaction for MemoryTransaction {
         Ok(committed.stamp())
     }
 
-    fn commit_async(&mut self) -> MemoryCommit {
-        let committed = self.pre_commit().map(|pre| self.end_later(pre));
-        MemoryCommit::new(&self.inner, committed)
+    fn submit(&mut self) -> Result<Ticket> {
+        let pre = self.pre_commit()?;
+        Ok(self.end_later(pre).into_ticket())
     }
 
-    fn commit_with(&mut self, session: &MemorySession, done: Callback) {
-        let committed = self.pre_commit().map(|pre| self.end_later(pre));
-        session.push(committed, done);
+    fn keeps_open(&self) -> Arc<dyn OpenEngine> {
+        Arc::<Inner>::clone(&self.inner)
     }
 
     fn rollback(&mut self) -> Result<()> {

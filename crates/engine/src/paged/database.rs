@@ -19,12 +19,10 @@ use crate::lock::{TableMode, TxnLocks};
 use crate::opening::{Opened, Opening};
 use crate::options::{Options, TransactionOptions};
 use crate::paged::catalog::{self, CATALOG};
-use crate::paged::commit::PagedCommit;
 use crate::paged::engine::{Engine as PagedEngine, Stage};
 use crate::paged::inner::Inner;
 use crate::paged::log_room::Waiter;
 use crate::paged::pool::Pool;
-use crate::paged::session::PagedSession;
 use crate::paged::table::PagedTable;
 use crate::paged::transaction::PagedTransaction;
 use crate::paged::tree::{Batch, BatchValue, LeafHints, Stretch, Tree};
@@ -32,6 +30,7 @@ use crate::paged::writer::Forward;
 use crate::report::{VerifyProgress, VerifyReport};
 use crate::sharded::ShardedArc;
 use crate::stat::Stat;
+use crate::ticket::OpenEngine;
 use parking_lot::MutexGuard;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -97,8 +96,6 @@ impl PagedDatabase {
 impl Engine for PagedDatabase {
     type Table = Arc<PagedTable>;
     type Transaction = PagedTransaction;
-    type Session = PagedSession;
-    type Commit = PagedCommit;
 
     fn key(&self) -> DatabaseKey {
         self.engine().locks.key()
@@ -202,8 +199,8 @@ impl Engine for PagedDatabase {
         PagedTransaction::new(self.inner.of_thread().clone(), options)
     }
 
-    fn session(&self) -> PagedSession {
-        PagedSession::new(Arc::clone(&self.inner))
+    fn keeps_open(&self) -> Arc<dyn OpenEngine> {
+        Arc::<Inner>::clone(&self.inner)
     }
 
     fn sync(&self) -> Result<()> {

@@ -1,8 +1,12 @@
 //! What keeps an open paged database open.
 
+use crate::error::Result;
 use crate::latch::{Mutex, RwLock};
 use crate::paged::engine::Engine;
 use crate::paged::table::PagedTable;
+use crate::ticket::{OpenEngine, PendingCallback, Ticket};
+use katydid_kernels::txn::Timestamp;
+use katydid_wal::{Completion, Completions};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -19,4 +23,21 @@ impl Drop for Inner {
         // No handle is left to return an error; `close` returns it. What was acknowledged is durable, and recovery does the rest.
         let _outcome = self.engine.opening.close(&*self.engine);
     }
+}
+
+impl OpenEngine for Inner {
+    fn check_open(&self) -> Result<()> {
+        self.engine.check_open()
+    }
+
+    fn completions(&self) -> Completions<(PendingCallback, Timestamp)> {
+        self.engine.log.completions()
+    }
+
+    fn wait_async(&self, ticket: &Ticket) -> Completion {
+        self.engine.log.wait_async(ticket.at.end, ticket.durability)
+    }
+
+    /// Pages have no versions.
+    fn acknowledge(&self, _seen_to: Timestamp) {}
 }

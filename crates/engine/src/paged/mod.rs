@@ -4,7 +4,6 @@ pub(crate) mod active;
 pub(crate) mod catalog;
 pub(crate) mod change;
 pub(crate) mod checkpoint;
-pub(crate) mod commit;
 mod committed;
 pub(crate) mod database;
 pub(crate) mod double_write;
@@ -27,7 +26,6 @@ mod races_tests;
 pub(crate) mod range;
 pub(crate) mod recovery;
 pub(crate) mod rollback;
-pub(crate) mod session;
 #[allow(dead_code)] // the page formats' and trees' full vocabulary
 pub(crate) mod space;
 pub(crate) mod stat;

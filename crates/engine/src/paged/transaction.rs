@@ -11,7 +11,6 @@
 //!    the gate has shut, until the database is opened again.
 
 use crate::Durability;
-use crate::callback::Callback;
 use crate::durability_waiter::DurabilityWaiter;
 use crate::engine::EngineTransaction;
 use crate::error::{Error, Result};
@@ -19,20 +18,20 @@ use crate::ids::TxnId;
 use crate::lock::{PointMode, TableMode, TxnLocks};
 use crate::opening::{Call, Opened, Opening};
 use crate::options::{LockRelease, Read, TransactionOptions};
-use crate::paged::commit::PagedCommit;
 use crate::paged::committed::Committed;
 use crate::paged::engine::{Engine, PendingLocks, Stage};
 use crate::paged::inner::Inner;
 use crate::paged::log_room::Waiter;
 use crate::paged::range::PagedRange;
-use crate::paged::session::PagedSession;
 use crate::paged::table::PagedTable;
 use crate::paged::tree::{Pages, Previous};
 use crate::paged::unfinished::{Ending, Unended};
 use crate::paged::writer::{Forward, Writer};
 use crate::sharded::ShardRef;
+use crate::ticket::{OpenEngine, Ticket};
 use crate::{CommitStamp, Lsn};
-use katydid_wal::Background;
+use katydid_kernels::txn::Timestamp;
+use katydid_wal::{Background, Dependencies};
 use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -357,8 +356,6 @@ impl PagedTransaction {
 
 impl EngineTransaction for PagedTransaction {
     type Table = Arc<PagedTable>;
-    type Session = PagedSession;
-    type Commit = PagedCommit;
     type Range<'t> = PagedRange<'t>;
 
     fn id(&self) -> TxnId {
@@ -440,20 +437,20 @@ impl EngineTransaction for PagedTransaction {
         outcome.map(|()| committed.stamp())
     }
 
-    fn commit_async(&mut self) -> PagedCommit {
-        let committed = self.pre_commit();
-        if let Ok(committed) = &committed {
-            self.release_later(*committed);
-        }
-        PagedCommit::new(&self.inner, committed)
+    fn submit(&mut self) -> Result<Ticket> {
+        let committed = self.pre_commit()?;
+        self.release_later(committed);
+        Ok(Ticket {
+            at: self.inner.engine.log.at(committed.end),
+            dependencies: Dependencies::default(),
+            durability: committed.durability,
+            stamp: committed.stamp(),
+            seen_to: Timestamp::ZERO,
+        })
     }
 
-    fn commit_with(&mut self, session: &PagedSession, done: Callback) {
-        let committed = self.pre_commit();
-        if let Ok(committed) = &committed {
-            self.release_later(*committed);
-        }
-        session.push(committed, done);
+    fn keeps_open(&self) -> Arc<dyn OpenEngine> {
+        Arc::<Inner>::clone(&self.inner)
     }
 
     fn rollback(&mut self) -> Result<()> {
