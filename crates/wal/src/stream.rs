@@ -99,7 +99,7 @@ impl Stream {
     }
 
     /// How much of a log in NVRAM is taken, per mille of what appends that are not critical may take; at 1,000 they get
-    /// [`AppendError::NoSpace`], and more was taken by critical ones, or has been set aside since. None for others, which can grow. Of
+    /// [`AppendError::NoSpace`](crate::AppendError::NoSpace), and more was taken by critical ones, or has been set aside since. None for others, which can grow. Of
     /// [`LogKind::NvLogging`] the share of its entries or of its heap, whichever is greater; a chunk of the heap is taken as soon as there is
     /// one record in it, and free when all its records were trimmed.
     pub fn fullness(&self) -> Option<u32> {

@@ -198,6 +198,7 @@ impl<'t> PagedRange<'t> {
     }
 
     /// Fetches until there is an entry at one end: which of which end's. The caller will take at most `limit` more.
+    #[inline]
     fn next_place(&mut self, end: Direction, limit: Option<usize>) -> Result<Option<Place>> {
         loop {
             let (own, other, far) = match end {
@@ -245,6 +246,7 @@ impl<'t> PagedRange<'t> {
 }
 
 impl EngineRange for PagedRange<'_> {
+    #[inline]
     fn step(&mut self, end: Direction, limit: Option<usize>) -> Result<Option<Entry<'_>>> {
         let outcome = self.next_place(end, limit).and_then(|place| self.long_value(place));
         match outcome {
