@@ -14,7 +14,7 @@
 //! | `durable` | the same, or the one thread that syncs | everybody | Release after the sync; Acquire in whoever acknowledges |
 //!
 //! Of a log in NVRAM `written` and `durable` are the same: what is persisted. Of `nv_direct` they are advanced as `filled` is, by scans, by
-//! `fetch_max`; of the others by whoever has the turn (`nvram::commit`).
+//! `fetch_max`; in the other kinds the thread that has the turn advances them (`nvram::commit`).
 //!
 //! A crash loses them all; recovery finds the durable frontier again from the records (`recover/`).
 

@@ -39,7 +39,8 @@ pub(crate) struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// Decodes the body of a record with this `chain`, in a log of so many streams; or why no log has written it, although its sum is right.
+    /// Decodes the body of a record with this `chain`, in a log of `streams` streams. An error says why no log has written it, although
+    /// its sum is right.
     #[inline]
     pub(crate) fn decode(chain: Chain, body: &'a [u8], streams: usize) -> Result<Self, &'static str> {
         let malformed = |reason| Err(reason);

@@ -17,7 +17,7 @@ pub enum Heuristic {
     Yield,
     /// With very many committers the syncer leads every round, without a delay.
     ManyCommitters,
-    /// The syncer leads for a while where a waiter that was told to lead ran late.
+    /// The syncer leads for a while where appointed waiters ran late.
     SlowHandOver,
     /// A serving leader goes on for some rounds after the last request.
     Linger,

@@ -1,4 +1,4 @@
-//! The mechanism of `policy`: tells it what leaders saw, with the time, and carries out what it decides.
+//! The mechanism of `policy`: gives it the leaders' observations, with the time, and carries out its decisions.
 //!
 //! Run by leaders, and by threads that have performed a write. Waiters and arriving committers read the decision's few numbers.
 //!
@@ -62,7 +62,7 @@ impl Pace {
         }
     }
 
-    /// The syncer leads from so many active committers on, under the checkers too.
+    /// The syncer leads from `many` active committers on, under the checkers too.
     #[cfg(test)]
     pub(super) fn with_many(self, many: u64) -> Self {
         let policy = Policy::new(Heuristics::ALL, 1, 1..=1).with_many(many);
@@ -170,7 +170,7 @@ impl Pace {
 
     // ---- events
 
-    /// The round is over: it released so many committers, and left so many waiting.
+    /// The round is over: it `released` committers, and `left` others waiting.
     pub(super) fn end(&self, round: Round, released: u64, left: u64) {
         if self.observes {
             let took_ns = round.start.map_or(0, |start| nanoseconds(start.elapsed()));
@@ -178,14 +178,14 @@ impl Pace {
         }
     }
 
-    /// The baton is being passed on before the round is over; so many committers were seen active.
+    /// The baton is being passed on before the round is over, with `active` committers there.
     pub(super) fn passes_on(&self, active: u64) {
         if self.observes {
             self.tell(Event::PassedOn { active });
         }
     }
 
-    /// A write for callers that do not block has ended, and they have filled so many bytes since it began.
+    /// A write for callers that do not block has ended; they have filled `bytes` since it began.
     pub(super) fn served(&self, bytes: u64) {
         if !CHECKED {
             self.tell(Event::Served { bytes });

@@ -21,12 +21,12 @@ use katydid_wal::{
 };
 use std::sync::{Arc, Mutex};
 
-/// Opens a log of so many streams.
+/// Opens a log of `streams` streams.
 pub fn open_in(directory: Arc<dyn Directory>, streams: u16, options: Options) -> Result<Log, OpenError> {
     Log::open_in(directory, Options { streams, ..options })
 }
 
-/// Opens a log of so many streams, and replays what is found.
+/// Opens a log of `streams` streams, and replays what is found.
 pub fn open_replaying<E: Send>(
     directory: Arc<dyn Directory>,
     streams: u16,

@@ -14,10 +14,10 @@
 //! 3. `Backoff`: after a delay in vain the leader skips one, then two, then four, at most [`BACKOFF_MAX`] delays.
 //! 4. `Yield`: with more committers than processors a waiter yields before it parks. A yield lets another committer run; a futex sleep and its
 //!    wake-up cost both sides more. With fewer committers there is no other thread to run, and beside a long round a sleep costs little.
-//! 5. `ManyCommitters`: very many committers keep the processors busy by waking, and a committer that is told to lead waits for a
+//! 5. `ManyCommitters`: very many committers keep the processors busy by waking, and an appointed committer waits for a
 //!    processor while the device is idle. The syncer sleeps in the device and gets a processor at once, so it leads. It does not delay:
 //!    all committers would have to run first, while the device is idle. Two convoys in turn keep both busy.
-//! 6. `SlowHandOver`: where transactions take time themselves, a waiter that is told to lead may wait for a processor that another
+//! 6. `SlowHandOver`: where transactions take time themselves, an appointed waiter may wait for a processor that another
 //!    transaction has. Where hand-overs took long on average, the syncer leads the next [`SYNCER_LED_ROUNDS`] rounds.
 //! 7. `Linger`: a serving leader goes on for [`LINGERING_ROUNDS`] rounds after the last request. It runs already; a waiter would have to be
 //!    woken.
@@ -34,7 +34,7 @@ use climb::Climb;
 pub(super) use climb::Passed;
 use std::ops::RangeInclusive;
 
-/// Hand-overs and rounds are averaged over about so many.
+/// The number of hand-overs and rounds in an average.
 const AVERAGED: u64 = 16;
 /// Hand-overs that take more than this part of the time from round to round are slow.
 const SLOW_SHARE: u64 = 6;
@@ -51,7 +51,7 @@ const SERVED_BYTES_MAX: u64 = 128 << 10;
 const YIELDS: u32 = 300;
 /// No waiter yields if a round takes longer.
 const YIELDED_ROUND_NS_MAX: u64 = 1_000_000;
-/// Very many committers: so many for each processor.
+/// Very many committers: this number for each processor.
 const MANY_FOR_EACH_CORE: u64 = 20;
 /// The largest number of committers seen lately decays by this part in each round: committers split into convoys now and then.
 const DECAY: u64 = 16;
@@ -60,20 +60,20 @@ const BACKOFF_MAX: u64 = 256;
 /// Rounds after the last request in which a serving leader still serves blocking committers.
 const LINGERING_ROUNDS: u32 = 8;
 
-/// What a leader saw.
+/// An observation of a leader.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Event {
-    /// A round is over at `now_ns`. Its write and sync took `took_ns`; it released so many committers, and left so many waiting.
+    /// A round is over at `now_ns`. Its write and sync took `took_ns`; `released` committers were covered, and `left` still wait.
     Round { now_ns: u64, took_ns: u64, released: u64, left: u64 },
-    /// The leader passed the baton on before its write, when it saw so many active committers.
+    /// The leader passed the baton on before its write; `active` committers were there.
     PassedOn { active: u64 },
     /// A delay ended because enough had come, or because its time was over.
     Delayed { in_vain: bool },
     /// A delay was skipped because of the backoff.
     Skipped,
-    /// A waiter runs so long after it was told to lead.
+    /// An appointed waiter runs, `took_ns` after its appointment.
     HandedOver { took_ns: u64 },
-    /// A write for callers that do not block has ended; they filled so many bytes since it began, those written included.
+    /// A write for callers that do not block has ended; they filled `bytes` since it began, those written included.
     Served { bytes: u64 },
     /// A durable write has ended. `held_up`: whole blocks waited that could have been under way beside it.
     Write { passed: Passed, held_up: bool },
@@ -82,13 +82,13 @@ pub(super) enum Event {
 /// How long a leader may delay its write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Delay {
-    /// No delay once there are so many committers, or so many bytes.
+    /// The number of committers, or of bytes, that makes a delay needless.
     pub(super) enough: u64,
     /// The longest, in nanoseconds; none while backing off.
     pub(super) ns_max: Option<u64>,
 }
 
-/// What to do until the next event.
+/// The decision that holds until the next event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Decision {
     /// The syncer leads, not a waiter.
@@ -109,9 +109,9 @@ pub(super) struct Decision {
 #[derive(Debug, Clone)]
 pub(super) struct Policy {
     uses: Heuristics,
-    /// From so many active committers on, waiters yield.
+    /// The least number of active committers with which waiters yield.
     oversubscribed: u64,
-    /// From so many on, the syncer leads.
+    /// The least number of active committers with which the syncer leads.
     many: u64,
     /// Committers seen active in the last round: those released and those left waiting.
     committers: u64,
@@ -124,7 +124,7 @@ pub(super) struct Policy {
     /// Delays to skip now, and after the next delay in vain.
     skips: u64,
     next_skips: u64,
-    /// Average nanoseconds until a waiter that was told to lead runs.
+    /// Average nanoseconds until an appointed waiter runs.
     hand_over_ns: u64,
     /// When the last round was over, and the average from one to the next.
     ended_ns: u64,
@@ -141,7 +141,7 @@ fn average(of: &mut u64, value: u64) -> u64 {
 }
 
 impl Policy {
-    /// A policy for so many processors and for so many writes under way.
+    /// A policy for `cores` processors and for this range of writes under way.
     pub(super) fn new(uses: Heuristics, cores: u64, depth: RangeInclusive<u32>) -> Self {
         let (least, most) = depth.into_inner();
         Policy {
@@ -162,13 +162,13 @@ impl Policy {
         }
     }
 
-    /// A policy in which so many active committers are very many.
+    /// A policy in which `many` active committers are very many.
     #[cfg(test)]
     pub(super) fn with_many(self, many: u64) -> Self {
         Policy { many, ..self }
     }
 
-    /// Takes an event in; what to do from now on.
+    /// Takes an event in; the decision from now on.
     pub(super) fn observe(&mut self, event: Event) -> Decision {
         match event {
             Event::Round { now_ns, took_ns, released, left } => {
@@ -213,7 +213,7 @@ impl Policy {
         self.committers_most = active.max(most - most.div_ceil(DECAY));
     }
 
-    /// What to do now.
+    /// The decision of the moment.
     pub(super) fn decide(&self) -> Decision {
         let uses = |heuristic| self.uses.has(heuristic);
         let are_many = uses(Heuristic::ManyCommitters) && self.committers_most >= self.many;
