@@ -154,7 +154,7 @@ struct Seen {
     requested: Lsn,
 }
 
-/// What a queue remembers of each stream.
+/// A queue's memory of each stream.
 #[derive(Debug)]
 struct Memory {
     written: Box<[Seen]>,

@@ -46,7 +46,7 @@ pub(crate) struct Guards {
 pub(crate) struct OpenStream {
     pub core: Arc<Core>,
     pub report: RecoveryReport,
-    /// Which incarnation wrote what of the stream that this opening found.
+    /// The incarnations that wrote the part of the stream that this opening found.
     pub eras: Eras,
     pub method: device::Method,
     gate: Gate,

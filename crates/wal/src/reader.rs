@@ -79,7 +79,7 @@ pub struct Record {
     pub txn: u64,
     /// The transaction's previous record, or its commit stamp and number of dependencies, as given when the record was appended.
     pub chain: Chain,
-    /// What was appended; behind the 16 bytes of each dependency that `chain` counts.
+    /// The body: 16 bytes for each dependency that `chain` counts, then the payload as it was appended.
     pub payload: Vec<u8>,
 }
 
@@ -98,7 +98,7 @@ pub struct RecordRef<'a> {
     pub txn: u64,
     /// The transaction's previous record, or its commit stamp and number of dependencies, as given when the record was appended.
     pub chain: Chain,
-    /// What was appended; behind the 16 bytes of each dependency that `chain` counts.
+    /// The body: 16 bytes for each dependency that `chain` counts, then the payload as it was appended.
     pub payload: &'a [u8],
 }
 

@@ -29,7 +29,7 @@ pub struct Stream {
     log: Arc<OpenLog>,
 }
 
-/// What the log's space is used for, in bytes.
+/// The use of space, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Space {
@@ -68,7 +68,7 @@ impl Stream {
         StreamLsn { stream: self.core.stream, end }
     }
 
-    /// What all handles of the log share.
+    /// The state that all handles of the log share.
     pub(crate) fn log(&self) -> &Arc<OpenLog> {
         &self.log
     }
@@ -77,12 +77,12 @@ impl Stream {
         &self.log.streams[self.core.stream.index()]
     }
 
-    /// What recovery found of the stream when the log was opened.
+    /// The recovery's report of the stream, from when the log was opened.
     pub fn recovery(&self) -> &RecoveryReport {
         &self.opened().report
     }
 
-    /// What the stream is kept in.
+    /// The kind of memory or files that the stream is kept in.
     pub fn kind(&self) -> LogKind {
         self.core().store.nvram().map_or(LogKind::Disk, NvStore::kind)
     }
@@ -128,7 +128,7 @@ impl Stream {
         self.core().wait(end, durability)
     }
 
-    /// As [`Stream::wait`], as a future. The request is made now. Wakers are called by a worker thread of the log: see [`Completion`].
+    /// A future of what [`Stream::wait`] waits for. The request is made now. Wakers are called by a worker thread of the log: see [`Completion`].
     pub fn wait_async(&self, end: Lsn, durability: Durability) -> Completion {
         Completion::new(self.clone(), end, Dependencies::default(), durability)
     }
@@ -218,7 +218,7 @@ impl Stream {
     /// The record whose identity is `lsn`.
     ///
     /// # Errors
-    /// As [`Stream::reader`].
+    /// Those of [`Stream::reader`].
     pub fn read(&self, lsn: Lsn) -> Result<Record, Error> {
         if lsn >= self.written() {
             self.make_readable(self.reserved())?;
@@ -279,7 +279,7 @@ impl Stream {
         Ok(guard)
     }
 
-    /// What the log's space is used for.
+    /// The stream's use of space.
     pub fn space(&self) -> Space {
         let core = self.core();
         let reserved = self.reserved();
@@ -293,7 +293,7 @@ impl Stream {
         Space { live, prepared, reserve: core.buffer.admission.reserve(), on_disk: core.store.bytes() }
     }
 
-    /// What the log has done so far.
+    /// Counts of the stream's work so far.
     pub fn counters(&self) -> Counters {
         self.core().counters()
     }

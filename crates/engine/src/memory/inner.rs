@@ -11,7 +11,7 @@ use katydid_wal::{Completion, Completions};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What all handles on a database share, transactions, sessions and commit futures included. Dropping it closes the database.
+/// The state that all handles of a database share, transactions, sessions and commit futures included. Dropping it closes the database.
 pub(crate) struct Inner {
     pub(crate) engine: Arc<Engine>,
     /// Invariant 1 of `database`. Taken before `tables`; no transaction is waited for under it.

@@ -49,8 +49,8 @@ fn pick(number: u64, of: usize) -> usize {
 }
 
 impl Kind {
-    /// So many seeds, one after the other, have every protocol with every lock release and every device (and every rule of dependencies);
-    /// and so many times that many have each of those with every inserter (and number of streams).
+    /// The number of consecutive seeds that have every protocol with every lock release and every device, and in memory with every rule of
+    /// dependencies. Times the number of inserters, and in memory of numbers of streams, the seeds have each of these combinations.
     pub fn without_inserters(engine: EngineKind) -> u64 {
         let all = match engine {
             EngineKind::Paged => METHODS.len() * RELEASES.len() * SyncKind::ALL.len(),

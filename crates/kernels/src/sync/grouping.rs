@@ -11,11 +11,11 @@ use std::time::Duration;
 /// The default, all zero, is at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Group {
-    /// So many commits; 0 for no such rule.
+    /// Commits that begin a round; 0 for no such rule.
     pub commits: u64,
-    /// So many bytes of the log; 0 for no such rule.
+    /// Bytes of the log that begin a round; 0 for no such rule.
     pub bytes: u64,
-    /// So long, at most 10 seconds. With 0 a round begins at once, whatever the other two say.
+    /// The longest wait before a round begins, at most 10 seconds. With 0 a round begins at once, and the other two fields have no effect.
     pub microseconds: u64,
 }
 

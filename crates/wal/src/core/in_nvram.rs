@@ -2,10 +2,11 @@
 //!
 //! Any thread; there is no leader. `filled` says what was copied. `written` and `durable` say the same: what is persisted. Invariants:
 //!
-//! 1. Of `nv_direct` a record is filled only after it was persisted (`nvram/ring.rs`), so both are what a scan found, as `filled` is. Of the
-//!    others whoever waits for more, or asks for it, persists what is filled (`nvram::commit` of the kernels): itself, or it waits for whoever is at it.
-//!    Those who only look find what was persisted.
-//! 2. The later frontiers move first: whoever reads the smaller first finds them in order. Those of `nv_direct` move by `fetch_max`.
+//! 1. With `nv_direct` a record is filled only after it was persisted (`nvram/ring.rs`), so a scan finds both frontiers as it finds `filled`.
+//!    With the other kinds a thread that waits or asks for more persists what is filled (`nvram::commit` of the kernels), or waits for the
+//!    thread that is persisting. A thread that only looks finds what was persisted.
+//! 2. The later frontiers move first, so a thread that reads the earlier ones first finds them in order. Those of `nv_direct` move by
+//!    `fetch_max`.
 //! 3. Of `nv_direct`, if records lie in the order of their appends, who waits for what has been appended need not wait: each append persisted its own record, and so did those of
 //!    the records it depends on, before they ended. Opening finds them all, whatever holes lie below. With `chunked` everybody waits for
 //!    the holes: who is told that a record is durable need not name it as what a later one depends on, which must not lie below it then.

@@ -52,7 +52,7 @@ pub struct SegmentReport {
     pub state: SegmentState,
 }
 
-/// What was found of a stream.
+/// The findings about one stream.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct StreamInspection {
