@@ -13,6 +13,7 @@
 //! 3. The survivors, replayed in the order of their commit stamps, each read what it was shown, and leave exactly the rows found. The stamp
 //!    of a commit that the crash interrupted is not known: one order of these among the others must fit.
 
+use crate::opening::Call;
 use crate::pause::device::paused;
 use crate::pause::scheduler::{Order, Step, Task, for_each_seed, number_in, replayable, run, run_alone};
 use crate::{
@@ -256,19 +257,21 @@ impl Client<'_> {
     }
 }
 
-/// What keeps a store going, in any order: checkpoints, write-back, collection.
+/// Checkpoints, write-back and collection, in any order. What the interface does not offer enters the opening as a call does: closing waits
+/// for calls, and expects to be alone when it takes the last checkpoint.
 fn maintain(database: &Database, device: &SimDevice, random: &mut Rng, kind: EngineKind) {
     for _ in 0..random.usize(1..6) {
         let outcome = match (random.u8(..4), kind) {
             (0, _) => database.checkpoint().map(drop),
-            (1, EngineKind::Paged) => {
-                database.paged().engine().pool.flush_batch(usize::MAX, Lsn::new(u64::MAX)).map(drop)
-            }
+            (1, EngineKind::Paged) => Call::enter(database.paged())
+                .and_then(|call| call.engine().pool.flush_batch(usize::MAX, Lsn::new(u64::MAX)).map(drop)),
             (1, EngineKind::Memory) => {
                 database.memory().engine().store.collect();
                 Ok(())
             }
-            (2, EngineKind::Paged) => database.paged().engine().checkpoint_all().map(drop),
+            (2, EngineKind::Paged) => {
+                Call::enter(database.paged()).and_then(|call| call.engine().checkpoint_all())
+            }
             _ => {
                 database.run_background();
                 Ok(())
