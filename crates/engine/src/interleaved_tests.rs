@@ -257,8 +257,8 @@ impl Client<'_> {
     }
 }
 
-/// Checkpoints, write-back and collection, in any order. What the interface does not offer enters the opening as a call does: closing waits
-/// for calls, and expects to be alone when it takes the last checkpoint.
+/// Checkpoints, write-back and collection, in any order. The steps of the paged engine that `Database` does not offer enter the opening as
+/// calls: `close` waits for calls, and takes the last checkpoint alone.
 fn maintain(database: &Database, device: &SimDevice, random: &mut Rng, kind: EngineKind) {
     for _ in 0..random.usize(1..6) {
         let outcome = match (random.u8(..4), kind) {
