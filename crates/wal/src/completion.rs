@@ -76,16 +76,15 @@ impl Completion {
             return Poll::Ready(outcome);
         }
         let core = self.stream.core();
-        // In NVRAM a wait lasts no longer than copies and fences take, and no leader comes by that would have this future woken. And without
-        // a thread to wake it, blocking is all that is left.
-        if core.store.nvram().is_some() || core.wakers.ensure_thread().is_err() {
+        // Without a thread to wake it, blocking is all that is left.
+        if core.wakers.ensure_thread().is_err() {
             return Poll::Ready(core.wait(self.end, self.level));
         }
         // Cloned before, and what is left over is dropped after the latch was held: a waker's code is not ours.
         let waker = context.waker().clone();
         let (end, level) = (self.end, self.level);
         let left =
-            core.wakers.register(&mut self.ticket, (end, level), waker, || core.poll(end, level).is_some());
+            core.wakers.register(&mut self.ticket, (end, level), waker, || core.is_settled(end, level));
         drop(left);
         match self.ticket {
             Some(_) => Poll::Pending,

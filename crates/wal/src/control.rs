@@ -29,6 +29,8 @@ use std::sync::Arc;
 
 /// The version of the log's files that this program reads and writes. Files of every other version are refused.
 pub const FORMAT_VERSION: u32 = 2;
+/// The name of the NVRAM region in the log's directory.
+pub(crate) const REGION_NAME: &str = "log.nvram";
 /// Name of the control file.
 pub(crate) const CONTROL_NAME: &str = "log.control";
 /// Its name while it is made.

@@ -1,57 +1,46 @@
-//! The inside of an open stream: the log buffer, the segments, and what ties the stages together.
+//! The inside of an open stream: the log buffer, the medium, and what ties the stages together.
 //!
-//! Shared by all handles, sessions and background threads. The hot path is [`Core::append`]; whoever holds the baton runs
-//! `leader`.
+//! Shared by all handles, sessions and background threads. The hot path is [`Core::append`]. A leader, or a thread that waits, has the
+//! [`Medium`] bring what is filled to durability.
 //!
 //! Invariants:
 //!
-//! 1. `written` moves only after the device took the bytes, `durable` only after it keeps them, and both only over writes that have
+//! 1. `written` moves only after the medium took the bytes, `durable` only after it keeps them, and both only over writes that have
 //!    ended without a gap.
-//! 2. After a failed write or sync, `cause` is set, nothing more is admitted or written, neither frontier moves, and
-//!    everybody who waits is released.
-//!    A panic in a step of a leader or in a background thread counts as such a failure.
+//! 2. After a failed write or sync, `cause` is set, nothing more is admitted or written, neither frontier moves, and every waiter is
+//!    released. A panic in a step of a leader or in a background thread counts as such a failure.
 //! 3. A durable write is used alone only if everything before it is durable already, or in such a write that is under way; otherwise a
 //!    sync follows.
 //!
-//! A crash at any point leaves a prefix of whole blocks, then blocks of the writes under way in any order, possibly torn;
-//! recovery keeps what is valid and contiguous.
+//! A crash leaves what the medium says.
 
 #[cfg(test)]
 mod checks;
-mod in_nvram;
-mod leader;
-mod store;
+mod medium;
+mod rounds;
 mod threads;
 
-pub(crate) use store::Store;
+pub(crate) use medium::{Medium, Parts, Use};
 
+use crate::append::{Append, Appended};
 use crate::counters::{Counters, Tally};
 use crate::error::{AppendError, Error, Result};
-use crate::maintenance::{Maintenance, Refusal};
-use crate::nvram::apart::ApartInserter;
-use crate::nvram::store::NvStore;
+use crate::maintenance::Maintenance;
 use crate::options::Background;
 use crate::options::Options;
-use crate::reader::Extent;
-use crate::segment::SegmentStore;
-use crate::session::{Append, Appended};
+use crate::segment::Extent;
 use crate::wakers::Wakers;
-use katydid_device::{self as device, AlignedBuffer, Cause, Gate, Verb};
+use katydid_device::{self as device, Cause, Gate, Verb};
 use katydid_kernels::dependencies::StreamId;
 use katydid_kernels::durability::Durability;
 use katydid_kernels::frontier::Frontiers;
-use katydid_kernels::insert::{
-    Admission, AppendClass, Inserter, LogBuffer, PhysicalRecord, Stalled, Tracker,
-};
-use katydid_kernels::lsn::{BLOCK_BYTES, Lsn};
-use katydid_kernels::nvram::commit::Committer;
+use katydid_kernels::insert::{AppendClass, Inserter, LogBuffer, PhysicalRecord, Stalled, Tracker};
+use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::{
     HEADER_BYTES, HeaderFields, Kind, Layout, Part, RECORD_BYTES_MAX, prepare_header, split,
 };
-use katydid_kernels::ring::Ring;
-use katydid_kernels::sync::{Persisted, SyncProtocol};
-use katydid_kernels::sync_shim::{AtomicBool, AtomicU64, Ordering, rest};
-use leader::LeaderState;
+use katydid_kernels::sync::SyncProtocol;
+use katydid_kernels::sync_shim::{AtomicBool, Ordering, rest};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -65,28 +54,19 @@ pub(crate) struct Core {
     /// The stream's number.
     pub(crate) stream: StreamId,
     pub(crate) buffer: LogBuffer,
-    pub(crate) store: Store,
+    pub(crate) medium: Box<dyn Medium>,
     pub(crate) maintenance: Maintenance,
     pub(crate) wakers: Wakers,
     pub(crate) tally: Tally,
-    inserter: Box<dyn Inserter>,
-    protocol: Box<dyn SyncProtocol>,
-    background: Background,
+    pub(crate) inserter: Box<dyn Inserter>,
+    pub(crate) protocol: Box<dyn SyncProtocol>,
+    pub(crate) background: Background,
     /// Whether order of appends is order of LSNs.
-    in_order: bool,
+    pub(crate) in_order: bool,
     /// Where the records that are appended lie.
     layout: Layout,
     incarnation: u32,
-    physical_bytes_max: usize,
-    spare_segments: u64,
-    /// Which writes are under way. Held for a moment when one is planned or has ended. A leaf latch.
-    leader: Mutex<LeaderState>,
-    /// What the block is written from that holds the filled frontier. Held through such a write, of which there is one at a time. Before `leader`.
-    tail: Mutex<AlignedBuffer>,
-    /// Held through a sync. Before `leader`.
-    syncing: Mutex<()>,
-    committer: Committer,
-    write_bytes_max: u64,
+    pub(crate) physical_bytes_max: usize,
     slots: Mutex<Slots>,
     /// Guards slot [`OWN_SLOT`].
     own: Mutex<()>,
@@ -95,8 +75,6 @@ pub(crate) struct Core {
     // whoever wonders why a frontier stands still.
     over: AtomicBool,
     closed: AtomicBool,
-    /// Written up to the end of a record. Stored (Release) by the holder of the baton, read (Acquire) by readers.
-    readable: AtomicU64,
     threads: Mutex<Vec<JoinHandle<()>>>,
     me: Weak<Core>,
 }
@@ -108,79 +86,38 @@ struct Slots {
     most: usize,
 }
 
-/// What recovery found, as far as this file cares.
+/// A stream as recovery leaves it.
 #[derive(Debug)]
 pub(crate) struct Start {
     pub(crate) stream: StreamId,
-    pub(crate) store: Store,
+    pub(crate) parts: Parts,
     pub(crate) incarnation: u32,
     pub(crate) end: Lsn,
-    /// The bytes of the block that holds `end`, up to `end`.
-    pub(crate) tail: Vec<u8>,
 }
 
 impl Core {
     pub(crate) fn new(options: &Options, start: Start) -> Arc<Core> {
-        let effective;
-        let (options, ring, protocol) = match &start.store {
-            Store::Disk(_) => {
-                let ring = Ring::new(options.ring_bytes);
-                // SAFETY: nobody else has the ring yet.
-                unsafe { ring.fill(start.end.floor_block(), &[&start.tail], 0) };
-                (
-                    options,
-                    ring,
-                    options.background.arrange(options.background.limit(options).sync_design().protocol()),
-                )
-            }
-            Store::Nvram(store) => {
-                let (of_memory, ring) = store.memory().arrange(options);
-                effective = of_memory;
-                (&effective, ring, options.background.arrange(Box::new(Persisted::new())))
-            }
-        };
-        let sizes = options.buffer_sizes();
-        let apart = start.store.nvram().and_then(NvStore::apart);
-        let (admission, inserter, physical_bytes_max) = match apart {
-            None => {
-                let inserter = options.design().inserter(&sizes, start.incarnation, start.end);
-                (Admission::new(&sizes), inserter, options.physical_bytes_max())
-            }
-            Some(apart) => {
-                // One more for the log's own records.
-                let inserter: Box<dyn Inserter> =
-                    Box::new(ApartInserter::new(options.sessions_max + 1, apart.clone()));
-                (Admission::of_entries(&sizes), inserter, apart.entries.physical_bytes_max())
-            }
-        };
-        let layout = start.store.layout();
+        let Parts { medium, ring, admission, inserter, protocol, layout, in_order, physical_bytes_max } =
+            start.parts;
         let core = Arc::new_cyclic(|me| Core {
             stream: start.stream,
             buffer: LogBuffer { frontiers: Frontiers::at(start.end), ring, admission },
             layout,
-            store: start.store,
+            medium,
             maintenance: Maintenance::default(),
             wakers: Wakers::new(options.background),
             tally: Tally::default(),
-            in_order: layout == Layout::Apart || options.inserter.keeps_order(),
+            in_order,
             inserter,
             protocol,
             background: options.background,
             incarnation: start.incarnation,
             physical_bytes_max,
-            spare_segments: options.spare_segments as u64,
-            leader: Mutex::new(LeaderState::new(start.end)),
-            tail: Mutex::new(AlignedBuffer::new_zeroed(BLOCK_BYTES as usize)),
-            syncing: Mutex::new(()),
-            committer: Committer::new(),
-            // So that one half can be filled while the other is written.
-            write_bytes_max: (options.write_bytes_max as u64).min(options.ring_bytes as u64 / 2),
             slots: Mutex::new(Slots { free: Vec::new(), next: OWN_SLOT + 1, most: options.sessions_max }),
             own: Mutex::new(()),
             cause: OnceLock::new(),
             over: AtomicBool::new(false),
             closed: AtomicBool::new(false),
-            readable: AtomicU64::new(start.end.get()),
             threads: Mutex::new(Vec::new()),
             me: me.clone(),
         });
@@ -334,22 +271,7 @@ impl Core {
         if step == 0 {
             self.tally.stalls.add(1);
         }
-        self.look();
-        if let Some(apart) = self.store.nvram().and_then(NvStore::apart) {
-            self.make_room_apart(apart, bytes, class, step)?;
-            return self.check_appendable();
-        }
-        let LogBuffer { frontiers, admission, .. } = &self.buffer;
-        let reserved = frontiers.reserved().get();
-        let needed = admission.written_needed(reserved, bytes);
-        if frontiers.written() < needed {
-            self.protocol.wait(self, needed, Durability::Written);
-        } else if admission.ran_ahead(reserved, Lsn::new(self.inserter.scan(&self.buffer).filled)) {
-            rest(step);
-        } else {
-            self.make_prepared(bytes, class)?;
-        }
-        self.refresh();
+        self.medium.make_room(self, bytes, class, step)?;
         self.check_appendable()
     }
 
@@ -359,35 +281,10 @@ impl Core {
         bytes: u64,
         class: AppendClass,
     ) -> std::result::Result<(), AppendError> {
-        if let Some(apart) = self.store.nvram().and_then(NvStore::apart) {
-            return self.make_sure_of(apart, bytes, class);
-        }
-        let LogBuffer { frontiers, admission, .. } = &self.buffer;
-        let fits =
-            || admission.fits_prepared(frontiers.reserved().get(), bytes, self.store.prepared_end(), class);
-        while !fits() {
-            if self.store.nvram().is_some() {
-                self.refresh();
-                return Err(AppendError::NoSpace);
-            }
-            let reach = frontiers.reserved().get() + bytes + admission.slack() + admission.reserve();
-            let ticket = self.maintenance.ask(reach);
-            self.maintain_here();
-            let asked = self.maintenance.wait(ticket, fits);
-            self.refresh();
-            match asked {
-                Ok(()) => self.check_appendable()?,
-                Err(Refusal::NoSpace) => return Err(AppendError::NoSpace),
-                Err(Refusal::Over) => {
-                    self.check_appendable()?;
-                    return Err(AppendError::Closed);
-                }
-            }
-        }
-        Ok(())
+        self.medium.make_prepared(self, bytes, class)
     }
 
-    fn check_appendable(&self) -> std::result::Result<(), AppendError> {
+    pub(crate) fn check_appendable(&self) -> std::result::Result<(), AppendError> {
         if let Some(cause) = self.failure() {
             return Err(AppendError::Poisoned { cause });
         }
@@ -395,7 +292,7 @@ impl Core {
     }
 
     pub(crate) fn refresh(&self) {
-        self.buffer.admission.refresh(&self.buffer.frontiers, self.store.prepared_end());
+        self.buffer.admission.refresh(&self.buffer.frontiers, self.medium.prepared_end());
     }
 
     /// See [`Stream::barrier`](crate::Stream::barrier). Waits only for copies that are being made, hence not for long, nor for anybody who
@@ -419,8 +316,8 @@ impl Core {
         if self.buffer.frontiers.reached(end, level) {
             return Some(Ok(()));
         }
-        if let Store::Nvram(store) = &self.store {
-            return self.poll_in(store, end, level);
+        if self.medium.is_settled(self, end, level) {
+            return Some(Ok(()));
         }
         if !self.is_over() {
             return None;
@@ -440,7 +337,7 @@ impl Core {
     /// Makes sure that `end` gets to `level` without anybody waiting for it.
     #[inline]
     pub(crate) fn request(&self, end: Lsn, level: Durability) {
-        if !self.buffer.frontiers.reached(end, level) && !self.met_here(end, level) {
+        if !self.buffer.frontiers.reached(end, level) && !self.medium.try_here(self, end, level) {
             self.protocol.request(self, level);
         }
     }
@@ -448,6 +345,16 @@ impl Core {
     pub(crate) fn check_reserved(&self, end: Lsn) -> Result<()> {
         let reserved = self.buffer.frontiers.reserved();
         if end > reserved { Err(Error::BeyondEnd { at: end, end: reserved }) } else { Ok(()) }
+    }
+
+    /// See [`Medium::look`].
+    pub(crate) fn look(&self) {
+        self.medium.look(self);
+    }
+
+    /// See [`Medium::settle`].
+    pub(crate) fn settle(&self, end: Lsn) {
+        self.medium.settle(self, end);
     }
 
     // ---- failure and end
@@ -509,7 +416,7 @@ impl Core {
         self.over.store(true, Ordering::Release);
         // A thread that is inside a write would wait for itself: the gate waits for that write instead.
         if !gate.is_inside() {
-            self.wait_for_writes();
+            self.medium.wait_for_writes();
         }
         self.wakers.end();
     }
@@ -518,63 +425,35 @@ impl Core {
 
     /// Most bytes between the start and what is reserved, if that is fixed.
     pub(crate) fn capacity(&self) -> Option<u64> {
-        Some(self.store.nvram()?.capacity(self.buffer.admission.slack()))
+        self.medium.capacity(self.buffer.admission.slack())
     }
 
     /// See [`Stream::fullness`](crate::Stream::fullness).
     pub(crate) fn fullness(&self) -> Option<u32> {
-        let LogBuffer { frontiers, admission, .. } = &self.buffer;
-        let store = self.store.nvram()?;
-        // In this order: the start never passes what is reserved.
-        let start = store.start();
-        let live = frontiers.reserved().since(start);
-        Some(store.fullness(
-            live,
-            admission.slack().saturating_add(admission.reserve_positions()),
-            admission.reserve(),
-        ))
+        self.medium.fullness(self)
     }
 
     /// See [`Stream::trim`](crate::Stream::trim).
     pub(crate) fn trim(&self, to: Lsn) -> Result<()> {
-        self.settle(to);
-        let trimmed = self.store.trim(to, self.buffer.frontiers.durable());
-        if let (Err(Error::Device(error) | Error::Poisoned { cause: error }), Some(_)) =
-            (&trimmed, self.store.nvram())
-        {
-            // The gate is shut, and no write comes that would meet it.
-            self.fail(error.clone());
-        }
+        let trimmed = self.medium.trim(self, to);
         self.refresh();
         trimmed
     }
 
-    /// How far segments should be prepared now.
-    fn wanted_end(&self, store: &SegmentStore) -> Lsn {
-        let capacity = store.capacity();
-        let LogBuffer { frontiers, admission, ring } = &self.buffer;
-        let reserved = frontiers.reserved();
-        let spare = (reserved.get() / capacity + 1 + self.spare_segments).saturating_mul(capacity);
-        Lsn::new(spare).max(reserved.plus(admission.reserve() + admission.slack() + ring.size()))
+    /// After a frontier has moved.
+    pub(crate) fn after_progress(&self) {
+        self.wakers.release(|end, level| self.is_settled(end, level));
+        self.nudge_maintenance();
     }
 
-    fn prepare_if_wanted(&self, reach: u64) -> device::Result<bool> {
-        let Store::Disk(store) = &self.store else { return Ok(false) };
-        if store.prepared_end() >= self.wanted_end(store).max(Lsn::new(reach)) {
-            return Ok(false);
-        }
-        store.prepare_next()?;
-        self.refresh();
-        Ok(true)
-    }
-
-    /// Wakes the maintenance thread if segments run short.
+    /// See [`Medium::nudge_maintenance`].
     pub(crate) fn nudge_maintenance(&self) {
-        if let Store::Disk(store) = &self.store
-            && store.prepared_end() < self.wanted_end(store)
-        {
-            self.maintenance.nudge();
-        }
+        self.medium.nudge_maintenance(self);
+    }
+
+    /// Whether no wait for `end` at `level` is needed any more: it is reached, or never will be.
+    pub(crate) fn is_settled(&self, end: Lsn, level: Durability) -> bool {
+        self.buffer.frontiers.reached(end, level) || self.is_over()
     }
 
     // ---- counters
@@ -608,20 +487,11 @@ impl Core {
 
 impl Extent for Core {
     fn start(&self) -> Lsn {
-        self.store.start()
+        self.medium.start()
     }
 
     fn written(&self) -> Lsn {
-        match &self.store {
-            Store::Disk(_) => Lsn::new(self.readable.load(Ordering::Acquire)),
-            Store::Nvram(store) => {
-                self.look_in(store);
-                let written = self.buffer.frontiers.written();
-                // Who was told of it may read it.
-                store.let_read(written);
-                written
-            }
-        }
+        self.medium.readable(self)
     }
 }
 

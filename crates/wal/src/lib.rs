@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod append;
 mod background;
 mod closing;
 mod completion;
@@ -7,10 +8,12 @@ mod control;
 mod core;
 mod counters;
 mod error;
+mod files;
 mod head;
 mod inspect;
 mod log;
 mod maintenance;
+mod medium;
 mod nvram;
 mod open_log;
 mod options;
@@ -25,6 +28,7 @@ mod streams;
 pub mod testing;
 mod wakers;
 
+pub use append::{Append, Appended};
 pub use completion::{Callback, Completion, Completions};
 pub use control::FORMAT_VERSION;
 pub use counters::Counters;
@@ -55,5 +59,5 @@ pub use options::{LogKind, NvramOptions, Options, OptionsError, STREAMS_MAX};
 pub use reader::{Reader, Record, RecordRef};
 pub use recover::{Finding, RecoveryReport};
 pub use replay::{Batch, Replay, ReplayError, ReplayReport, Replayed};
-pub use session::{Append, Appended, Session};
+pub use session::Session;
 pub use stream::{ReserveGuard, Space, Stream};

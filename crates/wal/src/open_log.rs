@@ -117,7 +117,7 @@ fn finish(core: &Core, mark: bool) -> Result<()> {
     core.settle(core.frontiers().reserved());
     if mark {
         // No later record will remember that the last ones were durable.
-        core.store.note_durable(core.frontiers().durable())?;
+        core.medium.note_durable(core.frontiers().durable())?;
     }
     Ok(())
 }

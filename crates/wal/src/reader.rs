@@ -12,23 +12,15 @@
 
 use crate::error::ReadError;
 use crate::recover::scan::follows;
-use crate::segment::Source;
 use crate::segment::ahead::ReadAhead;
 use crate::segment::window::Window;
+use crate::segment::{Extent, Source};
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::{
     self, Chain, HEADER_BYTES, Header, Invalid, Kind, Layout, Link, PHYSICAL_BYTES_MAX, Part,
 };
 use std::fmt::Debug;
 use std::sync::Arc;
-
-/// The two frontiers between which a log can be read. Both only grow.
-pub(crate) trait Extent: Send + Sync + Debug {
-    /// Everything below was trimmed.
-    fn start(&self) -> Lsn;
-    /// Everything from here on has not been written to files.
-    fn written(&self) -> Lsn;
-}
 
 /// What of a log lies below a record's end.
 #[derive(Debug)]

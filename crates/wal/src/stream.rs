@@ -5,10 +5,9 @@
 //! through that one only, however many streams there are.
 
 use crate::completion::{Completion, Completions};
-use crate::core::Core;
+use crate::core::{Core, Use};
 use crate::counters::Counters;
 use crate::error::{Error, ReadError};
-use crate::nvram::store::{NvStore, Use};
 use crate::open_log::{OpenLog, OpenStream};
 use crate::options::LogKind;
 use crate::reader::{self, Below, Reader, Record, Show};
@@ -84,18 +83,23 @@ impl Stream {
 
     /// The kind of memory or files that the stream is kept in.
     pub fn kind(&self) -> LogKind {
-        self.core().store.nvram().map_or(LogKind::Disk, NvStore::kind)
+        self.core().medium.kind()
     }
 
     /// How the memory of a log in NVRAM persists: to be shown with every figure measured on it. None for others.
     pub fn nvram(&self) -> Option<Form> {
-        self.core().store.nvram().map(NvStore::form)
+        self.core().medium.form()
     }
 
     /// Most bytes of records, the reserve included, between [`Stream::start`] and [`Stream::reserved`], if that is fixed: in NVRAM nothing makes room
     /// but [`Stream::trim`]. Of [`LogKind::NvLogging`] so many bytes surely fit, and often some more; if it has few entries, not of short records.
     pub fn capacity(&self) -> Option<u64> {
         self.core().capacity()
+    }
+
+    /// Whether the capacity is fixed, so that only [`Stream::trim`] makes room.
+    pub fn is_bounded(&self) -> bool {
+        self.capacity().is_some()
     }
 
     /// How much of a log in NVRAM is taken, per mille of what appends that are not critical may take; at 1,000 they get
@@ -163,7 +167,7 @@ impl Stream {
 
     /// Where the log starts: everything below was trimmed.
     pub fn start(&self) -> Lsn {
-        self.core().store.start()
+        self.core().medium.start()
     }
 
     /// Where the next record will start. With [`InserterKind::Chunked`](crate::InserterKind::Chunked): everything appended so far lies
@@ -197,7 +201,7 @@ impl Stream {
     pub fn reader(&self, from: Lsn) -> Result<Reader, Error> {
         self.make_readable(self.reserved())?;
         let core = &self.core;
-        Reader::new(core.store.source(), core.clone(), from, Show::Users).map_err(|error| self.unread(error))
+        Reader::new(core.medium.source(), core.clone(), from, Show::Users).map_err(|error| self.unread(error))
     }
 
     /// A record that was appended and cannot be read because the log failed, or was closed, before it was written is not missing.
@@ -212,7 +216,7 @@ impl Stream {
     pub(crate) fn recovered(&self, from: Lsn) -> Result<Reader, ReadError> {
         let core = &self.core;
         let found = Below { extent: core.clone(), end: self.opened().report.end };
-        Reader::new(core.store.source(), Arc::new(found), from, Show::Users)
+        Reader::new(core.medium.source(), Arc::new(found), from, Show::Users)
     }
 
     /// The record whose identity is `lsn`.
@@ -224,7 +228,7 @@ impl Stream {
             self.make_readable(self.reserved())?;
         }
         let core = &self.core;
-        reader::read_record(core.store.source().as_ref(), core.as_ref(), lsn)
+        reader::read_record(core.medium.source().as_ref(), core.as_ref(), lsn)
             .map_err(|error| self.unread(error))
     }
 
@@ -271,7 +275,7 @@ impl Stream {
     pub fn raise_reserve(&self, bytes: u64) -> Result<ReserveGuard, Error> {
         let core = self.core();
         let change = |change: &dyn Fn(u64) -> u64| {
-            core.buffer.admission.change_reserve(core.frontiers(), core.store.prepared_end(), change);
+            core.buffer.admission.change_reserve(core.frontiers(), core.medium.prepared_end(), change);
         };
         change(&|reserve| reserve.saturating_add(bytes));
         let guard = ReserveGuard { stream: self.clone(), bytes };
@@ -283,14 +287,8 @@ impl Stream {
     pub fn space(&self) -> Space {
         let core = self.core();
         let reserved = self.reserved();
-        let (live, prepared) = match core.store.nvram() {
-            None => (reserved.since(self.start()), core.store.prepared_end().since(reserved)),
-            Some(store) => {
-                let Use { live, prepared } = store.space(reserved);
-                (live, prepared)
-            }
-        };
-        Space { live, prepared, reserve: core.buffer.admission.reserve(), on_disk: core.store.bytes() }
+        let Use { live, prepared } = core.medium.space(reserved);
+        Space { live, prepared, reserve: core.buffer.admission.reserve(), on_disk: core.medium.bytes() }
     }
 
     /// Counts of the stream's work so far.
@@ -329,7 +327,7 @@ impl Drop for ReserveGuard {
     fn drop(&mut self) {
         let core = self.stream.core();
         let bytes = self.bytes;
-        core.buffer.admission.change_reserve(core.frontiers(), core.store.prepared_end(), |reserve| {
+        core.buffer.admission.change_reserve(core.frontiers(), core.medium.prepared_end(), |reserve| {
             reserve.saturating_sub(bytes)
         });
     }

@@ -182,7 +182,7 @@ impl Engine {
         self.check_open()?;
         self.check_unharmed()?;
         let (log, share) = (self.stream_of_thread(), self.log.streams().len() as u64);
-        if log.kind().in_nvram() {
+        if log.is_bounded() {
             return self.enter_log(log);
         }
         let live = || log.reserved().since(log.start());
@@ -277,7 +277,7 @@ impl Engine {
                 self.gate.shut(cause);
                 self.poison()
             }
-            AppendError::NoSpace if self.stream_of_thread().kind().in_nvram() => {
+            AppendError::NoSpace if self.stream_of_thread().is_bounded() => {
                 self.log_full(self.stream_of_thread())
             }
             error => error.into(),

@@ -188,7 +188,7 @@ impl ActiveTable {
         let appended = session.append(append);
         pause::at(Place::Appended);
         appended.map_err(|error| match error {
-            wal::AppendError::NoSpace if log.kind().in_nvram() => no_room(log),
+            wal::AppendError::NoSpace if log.is_bounded() => no_room(log),
             error => error.into(),
         })
     }

@@ -61,14 +61,14 @@ impl TakesCheckpoints for Engine {
     fn checkpoint_is_due(&self) -> bool {
         self.schedule.is_due(0, self.log.reserved())
             || self.is_share_taken()
-            || !self.log.kind().in_nvram()
+            || !self.log.is_bounded()
                 && self.log_bytes() > self.options.log_soft_bytes
                 // Otherwise a checkpoint would make the log only longer.
                 && self.head().is_none()
     }
 
     fn take_checkpoint(&self) -> Result<()> {
-        if self.log.kind().in_nvram() {
+        if self.log.is_bounded() {
             self.pool.flush_all()?;
             return self.capture();
         }
@@ -149,7 +149,7 @@ impl Engine {
     pub(crate) fn checkpoint_if(&self, is_needed: impl FnOnce() -> bool) -> Result<()> {
         let _turn = self.schedule.turn.lock();
         if is_needed() {
-            if self.log.kind().in_nvram() {
+            if self.log.is_bounded() {
                 // Also those that somebody is changing at the moment: each keeps the log.
                 self.pool.flush_all()?;
             } else {

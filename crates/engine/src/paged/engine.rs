@@ -186,7 +186,7 @@ impl Engine {
         if self.space.is_short() {
             self.schedule.worker.notify();
         }
-        if self.log.kind().in_nvram() {
+        if self.log.is_bounded() {
             return if stage == Stage::First { self.enter_log(who) } else { Ok(()) };
         }
         if self.log_bytes() > self.options.log_soft_bytes {

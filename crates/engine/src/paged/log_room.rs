@@ -81,7 +81,7 @@ impl Engine {
 
     /// Where the log begins, if it is one that a checkpoint makes room in.
     pub(crate) fn log_begins(&self) -> Option<Lsn> {
-        self.log.kind().in_nvram().then(|| self.log.start())
+        self.log.is_bounded().then(|| self.log.start())
     }
 
     /// After something found the log full that began before: until it can be tried again.
@@ -138,7 +138,7 @@ impl Engine {
 
     /// How a checkpoint's records are admitted: it gives space back, if it can.
     pub(crate) fn class_of_checkpoint(&self) -> AppendClass {
-        if self.log.kind().in_nvram() && self.head().is_some() {
+        if self.log.is_bounded() && self.head().is_some() {
             AppendClass::Normal
         } else {
             AppendClass::Critical

@@ -25,7 +25,7 @@ impl UndoRoom {
         let standing = log.space().reserve;
         // Undoing a change may split a page.
         let two_pages = 2 * page_bytes as u64;
-        match log.kind().in_nvram() {
+        match log.is_bounded() {
             true => UndoRoom { step: 2 * two_pages, standing, given: 0, ahead: two_pages },
             // The log's standing reserve covers transactions that log less.
             false => UndoRoom { step: 64 << 10, standing, given: 64 << 10, ahead: 0 },

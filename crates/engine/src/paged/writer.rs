@@ -308,7 +308,7 @@ impl Writer {
         // Undoing logs about as much as doing, and may have to split pages again.
         while self.to_undo * 2 + ahead > self.reserved + given {
             let raised = engine.log.raise_reserve(step).map_err(|error| match error {
-                katydid_wal::Error::NoSpace if engine.log.kind().in_nvram() => no_room(&engine.log),
+                katydid_wal::Error::NoSpace if engine.log.is_bounded() => no_room(&engine.log),
                 error => error.into(),
             })?;
             self.reserves.push(raised);

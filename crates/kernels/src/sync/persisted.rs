@@ -1,11 +1,11 @@
-//! Stage three of a log in NVRAM: nothing is written. Whoever waits looks whether the holes below are filled, and persists what is, until it
-//! is done, by whomever (`core/in_nvram.rs` of `katydid-wal`).
+//! Stage three of a log in NVRAM: a waiter finds whether the holes below are filled, and persists what is, until its record is persisted by
+//! itself or by another thread (`nvram/medium.rs` of `katydid-wal`).
 //!
 //! A hole is filled by a thread that is copying, and somebody else persists for as long as a fence takes: the wait is that short, or as
 //! long as that thread's turn on the processor. What is requested and could not be done at once a thread waits for.
 
 use super::requests::Requests;
-use super::rounds::{Ask, Rounds, SyncProtocol};
+use super::rounds::{Ask, Plan, Rounds, SyncProtocol};
 use crate::durability::Durability;
 use crate::lsn::Lsn;
 use crate::sync_shim::pause;
@@ -33,8 +33,9 @@ impl SyncProtocol for Persisted {
     fn wait(&self, rounds: &dyn Rounds, end: Lsn, level: Durability) {
         let mut step = 0;
         while !rounds.settled(end, level) {
-            // It does what can be done, so there is no write to perform.
-            let _plan = rounds.plan(Ask { level, own: end, only_own: false, depth: 1 });
+            if let Plan::Write(write) = rounds.plan(Ask { level, own: end, only_own: false, depth: 1 }) {
+                rounds.perform(&write);
+            }
             if rounds.settled(end, level) {
                 return;
             }

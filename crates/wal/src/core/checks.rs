@@ -1,7 +1,7 @@
 //! Whole logs under Miri: the ring's bytes are written and read without synchronisation of their own, so a wrong frontier shows as
 //! a data race there. Small, for Miri is slow; natively it is one more test.
 
-use crate::reader::Extent;
+use crate::segment::Extent;
 use crate::{Append, Background, Durability, InserterKind, Kind, Log, Options, SyncKind};
 use katydid_device::{MemoryDirectory, Method, SimDevice};
 use std::sync::Arc;

@@ -13,9 +13,9 @@ impl Core {
         if self.background == Background::Caller {
             return Ok(());
         }
-        if self.store.nvram().is_none() {
+        if self.medium.is_prepared_ahead() {
             self.spawn("katydid-log-maintenance", |core| {
-                core.maintenance.run(|reach| core.prepare_if_wanted(reach), |error| core.fail(error));
+                core.maintenance.run(|reach| core.medium.prepare(core, reach), |error| core.fail(error));
             })?;
         }
         if self.inserter.tracker().is_none() {
@@ -63,9 +63,9 @@ impl Core {
     }
 
     /// Does what was asked of the maintenance thread, if there is to be none.
-    pub(super) fn maintain_here(&self) {
+    pub(crate) fn maintain_here(&self) {
         if self.background == Background::Caller {
-            self.maintenance.run_pending(|reach| self.prepare_if_wanted(reach), |error| self.fail(error));
+            self.maintenance.run_pending(|reach| self.medium.prepare(self, reach), |error| self.fail(error));
         }
     }
 

@@ -38,10 +38,8 @@
 pub(crate) mod apart;
 pub(crate) mod entries;
 pub(crate) mod header;
+mod medium;
 pub(crate) mod recover;
 mod reopen;
 pub(crate) mod ring;
-pub(crate) mod store;
-
-/// The name of the region in the log's directory.
-pub(crate) const REGION_NAME: &str = "log.nvram";
+mod store;

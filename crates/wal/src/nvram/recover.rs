@@ -16,15 +16,15 @@
 //! is reserved once in an incarnation, and an earlier lap of the ring had other positions. Bytes of a torn record that happen to be a whole
 //! record of this very position and incarnation cannot be told apart; a payload would have to foretell both.
 
-use super::REGION_NAME;
 use super::apart::Apart;
 use super::entries::Entries;
 use super::header::RegionHeader;
+use super::medium;
 use super::reopen::reopen;
 use super::ring::{NvRing, RING_AT, When};
 use super::store::{Memory, NvStore};
+use crate::control::REGION_NAME;
 use crate::control::{Control, ControlState};
-use crate::core::Store;
 use crate::error::OpenError;
 use crate::options::{LogKind, Options};
 use crate::recover::scan::{Nobody, Onlooker, next_valid};
@@ -161,8 +161,8 @@ pub(crate) fn open(
         scanned_bytes,
         segment_bytes: state.segment_bytes,
     };
-    let store = Store::Nvram(Arc::new(NvStore::new(memory, control, end)));
-    Ok(Opened { store, report, eras: walk.eras, incarnation, end, tail: Vec::new() })
+    let parts = medium::parts(options, NvStore::new(memory, control, end), incarnation, end);
+    Ok(Opened { parts, report, eras: walk.eras, incarnation, end })
 }
 
 /// Opens the log's region, and makes it if the log was never used; refuses another's.

@@ -12,7 +12,7 @@ use super::apart::Apart;
 use super::entries::ENTRY;
 use super::ring::{NvRing, RING_AT};
 use crate::control::{Control, ControlState};
-use crate::core::locked;
+use crate::core::{Use, locked};
 use crate::error::{Error, Result};
 use crate::options::{LogKind, Options};
 use crate::seal::SEALED_BYTES;
@@ -112,13 +112,6 @@ impl Memory {
     }
 }
 
-/// What the memory is used for, in bytes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Use {
-    pub(crate) live: u64,
-    pub(crate) prepared: u64,
-}
-
 /// See the head of this file.
 #[derive(Debug)]
 pub(crate) struct NvStore {
@@ -172,7 +165,8 @@ impl NvStore {
     /// The error of a simulated memory that has crashed, for nothing is persisted any more then. Memory that is not simulated does
     /// not fail.
     pub(crate) fn crash(&self) -> Option<device::Error> {
-        let crashed = || device::Error::new(device::Verb::Sync, super::REGION_NAME, device::Cause::Crashed);
+        let crashed =
+            || device::Error::new(device::Verb::Sync, crate::control::REGION_NAME, device::Cause::Crashed);
         self.memory.region().is_crashed().then(crashed)
     }
 
@@ -281,7 +275,7 @@ impl Source for NvStore {
     }
 
     fn file_name(&self, _: Lsn) -> String {
-        super::REGION_NAME.to_owned()
+        crate::control::REGION_NAME.to_owned()
     }
 
     fn layout(&self) -> Layout {

@@ -32,10 +32,10 @@ pub(crate) use judge::{Judgement, Outcome, judge};
 pub(crate) use refuse::{refuse, unusable_control};
 pub use report::{Finding, RecoveryReport};
 
-use crate::control::{CONTROL_NAME, Control, ControlState, read as read_control};
-use crate::core::Store;
+use crate::control::{CONTROL_NAME, Control, ControlState, REGION_NAME, read as read_control};
+use crate::core::Parts;
 use crate::error::OpenError;
-use crate::nvram::{self, REGION_NAME};
+use crate::files;
 use crate::options::{LogKind, Options};
 use crate::segment::ahead::ReadAhead;
 use crate::segment::files::SegmentFiles;
@@ -53,44 +53,76 @@ use survey::{Health, Survey};
 /// A log ready to be appended to.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    pub store: Store,
+    pub parts: Parts,
     pub report: RecoveryReport,
-    /// Of what was there before this opening.
+    /// The incarnations of the records that were there before this opening.
     pub eras: Eras,
     pub incarnation: u32,
-    /// Where the next record goes: behind the Restart record, which is already there. Everything before is durable.
+    /// The position of the next record: behind the Restart record, which is already there. Everything before is durable.
     pub end: Lsn,
-    /// The bytes `[end rounded down to 4 KiB, end)`. On the device the rest of that block is zeros.
-    pub tail: Vec<u8>,
 }
 
-/// Opens the log in `directory`, or makes one where there is none. `onlooker` sees the records that are found.
+/// A log in files, of which [`Opened`] is made.
+#[derive(Debug)]
+struct Segments {
+    store: Arc<SegmentStore>,
+    report: RecoveryReport,
+    eras: Eras,
+    incarnation: u32,
+    end: Lsn,
+    /// The bytes `[end rounded down to 4 KiB, end)`. On the device the rest of that block is zeros.
+    tail: Vec<u8>,
+}
+
+/// Opens a log in files, whose control file this is. `onlooker` sees the records that are found.
 ///
 /// # Errors
 /// See [`OpenError`]; nothing was changed by those that judge the log's content.
 pub(crate) fn open(
     directory: &Arc<dyn Directory>,
     options: &Options,
+    survey: &Survey,
+    control: Control,
     onlooker: &mut dyn Onlooker,
 ) -> Result<Opened, OpenError> {
+    let Segments { store, report, eras, incarnation, end, tail } =
+        open_files(directory, options, survey, control, onlooker)?;
+    let parts = files::parts(options, store, incarnation, end, &tail);
+    Ok(Opened { parts, report, eras, incarnation, end })
+}
+
+/// Makes the directory's names durable and lists them, and opens the control file, which must be of a log of the kind asked for.
+pub(crate) fn look(
+    directory: &Arc<dyn Directory>,
+    options: &Options,
+) -> Result<(Survey, Control), OpenError> {
     options.validate()?;
     directory.sync()?;
     let survey = Survey::of(&directory.list()?);
     let control = open_control(directory, options, &survey)?;
+    let found = control.state().log;
+    if found != options.log {
+        return Err(OpenError::OtherKind { found, asked: options.log });
+    }
+    Ok((survey, control))
+}
+
+/// As [`open`], without what depends on how the log is appended to.
+fn open_files(
+    directory: &Arc<dyn Directory>,
+    options: &Options,
+    survey: &Survey,
+    control: Control,
+    onlooker: &mut dyn Onlooker,
+) -> Result<Segments, OpenError> {
     let state = *control.state();
-    if state.log != options.log {
-        return Err(OpenError::OtherKind { found: state.log, asked: options.log });
-    }
-    if state.log.in_nvram() {
-        return nvram::recover::open(directory, options, &survey, control, onlooker);
-    }
     let geometry = Geometry::new(state.segment_bytes);
-    let files = open_segments(directory, options.method, &survey, &state)?;
+    let files = open_segments(directory, options.method, survey, &state)?;
     let ahead = ReadAhead::new(Arc::new(files.clone()), state.start, files.prepared_end());
     let Judgement { walk, scanned_bytes, outcome, .. } = judge(&ahead, &state, onlooker)?;
     drop(ahead);
     let Outcome { finding, incarnation } = outcome?;
-    let recyclable = clear_leftovers(directory, options, &survey, geometry.index(state.start))?;
+    let recyclable = clear_leftovers(directory, options, survey, geometry.index(state.start))?;
     let store = SegmentStore::new(
         directory.clone(),
         control,
@@ -113,8 +145,7 @@ pub(crate) fn open(
         scanned_bytes,
         segment_bytes: state.segment_bytes,
     };
-    let store = Store::Disk(Arc::new(store));
-    Ok(Opened { store, report, eras: walk.eras, incarnation, end, tail })
+    Ok(Segments { store: Arc::new(store), report, eras: walk.eras, incarnation, end, tail })
 }
 
 /// Refuses a log that lacks files which its control file knows of. Reads the control file, and no others, and changes nothing.

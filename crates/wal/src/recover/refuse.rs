@@ -4,9 +4,9 @@
 
 use super::decide::{ControlFound, FilesVerdict, HeadersFound, SegmentsFound, judge_files};
 use super::survey::{Health, Survey};
+use crate::control::REGION_NAME;
 use crate::control::{CONTROL_NAME, ControlState};
 use crate::error::OpenError;
-use crate::nvram::REGION_NAME;
 use crate::seal::SealFault;
 use crate::segment::header::{Geometry, name};
 use katydid_device::Directory;

@@ -3,9 +3,9 @@
 //! One thread; reads only. Used by opening and by inspecting.
 
 use super::decide::{HeadersFound, SegmentsFound};
+use crate::control::REGION_NAME;
 use crate::control::{CONTROL_NAME, CONTROL_NEW_NAME};
 use crate::error::OpenError;
-use crate::nvram::REGION_NAME;
 use crate::seal::{SEALED_BYTES, SealFault};
 use crate::segment::header::{Geometry, SegmentHeader, UNFINISHED_NAME, index_of_name, name};
 use katydid_device::{self as device, Directory, File};

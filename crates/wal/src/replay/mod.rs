@@ -154,7 +154,7 @@ fn read_stream<E>(
     let eras = &log.eras[stream.index()];
     while let Some(record) = reader.next_record().map_err(failed)? {
         let head = Head::decode(record.chain, record.payload, log.streams.len())
-            .map_err(|reason| failed(damaged(of.core().store.source().as_ref(), record.lsn, reason)))?;
+            .map_err(|reason| failed(damaged(of.core().medium.source().as_ref(), record.lsn, reason)))?;
         let position = StreamLsn { stream, end: record.end };
         let (RecordRef { kind, first, .. }, Head { stamp, payload, .. }) = (record, head);
         report.stamp_max = report.stamp_max.max(stamp);

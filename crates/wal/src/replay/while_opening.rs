@@ -212,7 +212,7 @@ impl<'a, E> Look<'a, E> {
     /// The stream was opened, and what was seen of it counts.
     fn finish(mut self, opened: &OpenStream) -> Outcome<E> {
         let (stream, from) = (self.stream, self.from());
-        let found = Found { start: opened.core.store.start(), end: opened.report.end };
+        let found = Found { start: opened.core.medium.start(), end: opened.report.end };
         let behind = |from: Lsn| found.end.get().saturating_sub(from.get());
         self.amount.add(behind(self.told.unwrap_or(from)), 0, self.wanted() - behind(from));
         check_inside(&found, from).map_err(|source| ReplayError::Read { stream, source })?;
@@ -221,7 +221,7 @@ impl<'a, E> Look<'a, E> {
         match self.failed {
             Some(error) => Err(error),
             None if self.told.is_none() && from < found.end => {
-                Err(no_record(stream, opened.core.store.source().as_ref(), from))
+                Err(no_record(stream, opened.core.medium.source().as_ref(), from))
             }
             None => Ok(self.seen),
         }

@@ -10,6 +10,14 @@ use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+/// The two frontiers between which a log can be read. Both only grow.
+pub(crate) trait Extent: Send + Sync + Debug {
+    /// Everything below was trimmed.
+    fn start(&self) -> Lsn;
+    /// Everything from here on has not been written to files.
+    fn written(&self) -> Lsn;
+}
+
 /// Bytes of the log by position: what scanning and reading need of a store.
 pub(crate) trait Source: Send + Sync + Debug {
     /// Reads from `at` on, across segments; fewer bytes only at the end of what exists, none below its start.

@@ -12,5 +12,5 @@ pub(crate) mod header;
 mod store;
 pub(crate) mod window;
 
-pub(crate) use files::Source;
+pub(crate) use files::{Extent, Source};
 pub(crate) use store::{SegmentStore, incarnation_at};

@@ -20,8 +20,8 @@ use crate::core::{Core, Start};
 use crate::error::OpenError;
 use crate::open_log::{Guards, OpenLog, OpenStream};
 use crate::options::{Background, Options};
+use crate::recover::random_id;
 use crate::recover::scan::{Nobody, Onlooker};
-use crate::recover::{self, random_id};
 use katydid_device::{self as device, Cause, Directory, DirectoryLock, Gate, Verb};
 use katydid_kernels::dependencies::StreamId;
 use katydid_kernels::sync_shim::AtomicUsize;
@@ -85,15 +85,9 @@ pub(crate) fn open_recovering(
     gate: &Gate,
     onlooker: &mut dyn Onlooker,
 ) -> Result<OpenStream, OpenError> {
-    let opened = recover::open(folder, options, onlooker)?;
-    let start = Start {
-        stream,
-        store: opened.store,
-        incarnation: opened.incarnation,
-        end: opened.end,
-        tail: opened.tail,
-    };
-    let method = start.store.method(start.end).unwrap_or(options.method);
+    let opened = crate::medium::open(folder, options, onlooker)?;
+    let start = Start { stream, parts: opened.parts, incarnation: opened.incarnation, end: opened.end };
+    let method = start.parts.medium.method(start.end).unwrap_or(options.method);
     let core = Core::new(options, start);
     let spawned = core.start_threads();
     // From here on its drop ends what was started.

@@ -5,7 +5,7 @@
 use crate::control::{CONTROL_NAME, ControlState, FORMAT_VERSION};
 use crate::inspect::inspect_stream as inspect;
 use crate::options::Options;
-use crate::recover::{self, scan::Nobody};
+use crate::recover::scan::Nobody;
 use crate::seal::{Block, SEALED_BYTES, seal};
 use crate::segment::header::{Geometry, SegmentHeader, name};
 use crate::streams::decoders as streams;
@@ -179,7 +179,7 @@ fn decode_log(input: &[u8]) {
     let found = inspection.records().map_or(0, records);
     let options = Options { segment_bytes: SEGMENT_BYTES, reserve_bytes: 0, ..Options::default() };
     let directory: Arc<dyn Directory> = Arc::new(directory);
-    let opened = recover::open(&directory, &options, &mut Nobody);
+    let opened = crate::medium::open(&directory, &options, &mut Nobody);
     assert_eq!(opened.is_ok(), inspection.finding.is_ok(), "inspecting and opening disagree");
     if let (Ok(_), Ok(again)) = (opened, inspect(directory.as_ref())) {
         assert_eq!(again.records().map_or(0, records), found, "opening changed the records");

@@ -12,8 +12,10 @@ use katydid_wal::{
 };
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 /// Those whose appends persist nothing.
 const KINDS: [LogKind; 2] = [LogKind::NvRing, LogKind::NvLogging];
@@ -209,6 +211,37 @@ fn what_is_requested_is_durable_without_anybody_who_waits() {
             drop(log);
             assert_eq!(kept(&device, &options, "kept"), [3], "{kind}, {background:?}");
         }
+    }
+}
+
+/// Counts its calls.
+#[derive(Default)]
+struct Counts(AtomicUsize);
+
+impl Wake for Counts {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+/// A poll persists nothing and returns; the thread that persists later wakes the future.
+#[test]
+fn a_future_is_woken_by_the_commit_that_covers_it() {
+    for kind in KINDS {
+        let options = Options { background: Background::Caller, ..options(kind) };
+        let (_, _, log) = made(options);
+        let mut session = log.session().expect("session");
+        let end = append(&mut session, 0, 0).end;
+        let counts = Arc::new(Counts::default());
+        let waker = Waker::from(counts.clone());
+        let mut future = pin!(log.first().wait_async(end, DURABLE));
+        let mut poll = || future.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(poll().is_pending(), "{kind}");
+        assert!(log.first().durable() < end, "{kind}: the poll persisted it");
+        assert_eq!(counts.0.load(Relaxed), 0, "{kind}");
+        log.run_background();
+        assert_eq!(counts.0.load(Relaxed), 1, "{kind}");
+        assert!(matches!(poll(), Poll::Ready(Ok(()))), "{kind}");
     }
 }
 

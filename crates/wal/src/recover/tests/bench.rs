@@ -1,12 +1,13 @@
 //! The smallest writer of a log, and logs as maps of bytes.
 
-use crate::core::Store;
 use crate::error::{OpenError, ReadError};
 use crate::inspect::inspect_stream as inspect;
+use crate::medium::open;
 use crate::options::Options;
-use crate::reader::{Extent, Reader, Record, Show};
+use crate::reader::{Reader, Record, Show};
 use crate::recover::scan::Nobody;
-use crate::recover::{Opened, open};
+use crate::recover::{Segments, look, open_files};
+use crate::segment::Extent;
 use crate::segment::SegmentStore;
 use katydid_device::{self as device, Create, Directory, MemoryDirectory, Method, WriteMode};
 use katydid_kernels::lsn::{BLOCK_BYTES, Lsn};
@@ -63,8 +64,9 @@ impl Writer {
     }
 
     pub fn open_with(directory: &Arc<dyn Directory>, options: &Options) -> Result<Self, OpenError> {
-        let Opened { store, report, incarnation, end, tail, .. } = open(directory, options, &mut Nobody)?;
-        let Store::Disk(store) = store else { panic!("these logs are on disk") };
+        let (survey, control) = look(directory, options)?;
+        let Segments { store, report, incarnation, end, tail, .. } =
+            open_files(directory, options, &survey, control, &mut Nobody)?;
         let image_at = end.floor_block();
         assert_eq!(tail.len() as u64, end.since(image_at));
         Ok(Writer { store, opened: report, incarnation, image: tail, image_at, written: end, durable: end })

@@ -2,8 +2,8 @@
 
 use super::bench::{Bytes, Writer, bytes_of, directory_of, memory, options, payload, place, refusal};
 use crate::error::{OpenError, ReadError};
+use crate::medium::open;
 use crate::reader::{Reader, Show, read_record};
-use crate::recover::open;
 use crate::recover::scan::Nobody;
 use crate::seal::{Block, SEALED_BYTES, seal};
 use crate::segment::header::name;

@@ -3,8 +3,9 @@
 use super::bench::{Fixed, Writer, memory, options, payload};
 use crate::error::ReadError;
 use crate::options::Options;
-use crate::reader::{Extent, Reader, Show};
+use crate::reader::{Reader, Show};
 use crate::recover::Finding;
+use crate::segment::Extent;
 use crate::segment::SegmentStore;
 use crate::segment::header::{Geometry, name};
 use katydid_device::{Create, Method, WriteMode};

@@ -1,38 +1,50 @@
-//! What a leader does to the log: find out what is filled, decide on a write, perform it, make it durable.
+//! The writer: a leader finds what is filled, decides on a write, performs it, and makes it durable.
 //!
-//! [`Rounds::plan`] and [`Rounds::sync`] are called by one thread at a time (rules of `sync`); [`Rounds::perform`] by whoever
-//! planned a
-//! write, several at once where they are durable by themselves.
+//! [`Writer::plan`] and [`Writer::sync`] are called by one thread at a time (rules of `sync`). The thread that planned a write calls
+//! [`Writer::perform`]; several such threads run at once where writes are durable by themselves.
 //!
 //! Invariants:
 //!
 //! 1. `flights` are the writes under way, in order, without a gap from `written` on. `planned` is where the last one ends.
-//! 2. Only writes that are durable by themselves are under way beside others. At most one, the last, ends within a block: none
-//!    is planned
+//! 2. Only writes that are durable by themselves are under way beside others. At most one, the last, ends within a block: none is planned
 //!    behind it, for it would write the same block again.
 //! 3. The frontiers advance, under the latch, over the first flights that have ended well. After a failure they do not move.
 //! 4. A write may end within a record. The public durable frontier, which records remember and recovery holds the log to, is
-//!    the end of a
-//!    record: the last one below `durable`.
+//!    the end of a record: the last one below `durable`.
 //! 5. While a flight is here, its bytes stay in the ring, for `written` lies below; and the log's directory stays ours
 //!    (`wait_for_writes`).
 
-use super::{Core, Store, locked};
-use crate::options::Background;
-use katydid_device::{self as device, Method, Verb, WriteMode};
+use crate::core::{Core, locked};
+use crate::segment::SegmentStore;
+use katydid_device::{self as device, AlignedBuffer, Method, WriteMode};
 use katydid_kernels::durability::Durability;
 use katydid_kernels::insert::Scan;
-use katydid_kernels::lsn::Lsn;
+use katydid_kernels::lsn::{BLOCK_BYTES, Lsn};
 use katydid_kernels::record::padded_len;
-use katydid_kernels::sync::{Ask, Plan, Planned, Rounds, SyncTally};
-use katydid_kernels::sync_shim::{Ordering, rest};
+use katydid_kernels::sync::{Ask, Plan, Planned};
+use katydid_kernels::sync_shim::{AtomicU64, Ordering, rest};
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// See the head of this file.
 #[derive(Debug)]
-pub(super) struct LeaderState {
+pub(super) struct Writer {
+    segments: Arc<SegmentStore>,
+    /// Which writes are under way. Held for a moment when one is planned or has ended. A leaf latch.
+    leader: Mutex<LeaderState>,
+    /// What the block is written from that holds the filled frontier. Held through such a write, of which there is one at a time. Before `leader`.
+    tail: Mutex<AlignedBuffer>,
+    /// Held through a sync. Before `leader`.
+    syncing: Mutex<()>,
+    write_bytes_max: u64,
+    /// Written up to the end of a record. Stored (Release) by the leader, read (Acquire) by readers.
+    readable: AtomicU64,
+}
+
+#[derive(Debug)]
+struct LeaderState {
     flights: VecDeque<Flight>,
     planned: Lsn,
     /// The device keeps everything below.
@@ -51,24 +63,36 @@ struct Flight {
 
 impl LeaderState {
     /// For a log that is written up to `end`, the end of a record.
-    pub(super) fn new(end: Lsn) -> Self {
+    fn new(end: Lsn) -> Self {
         LeaderState { flights: VecDeque::new(), planned: end, durable: end, next_end: end, last: None }
     }
 }
 
-impl Core {
+impl Writer {
+    /// For a log that is durable up to `end`, the end of a record; a write has no more than `write_bytes_max` bytes.
+    pub(super) fn new(segments: Arc<SegmentStore>, end: Lsn, write_bytes_max: u64) -> Self {
+        Writer {
+            segments,
+            leader: Mutex::new(LeaderState::new(end)),
+            tail: Mutex::new(AlignedBuffer::new_zeroed(BLOCK_BYTES as usize)),
+            syncing: Mutex::new(()),
+            write_bytes_max,
+            readable: AtomicU64::new(end.get()),
+        }
+    }
+
     /// How far the log is filled; waits a moment for `own`, whose hole somebody is about to fill.
-    fn filled(&self, own: Lsn) -> Scan {
+    fn filled(&self, core: &Core, own: Lsn) -> Scan {
         let planned = locked(&self.leader).planned.get();
         let mut step = 0;
         loop {
-            let scan = self.inserter.scan(&self.buffer);
+            let scan = core.inserter.scan(&core.buffer);
             // After a while, those who can be served are.
-            if scan.filled >= own.get() || (step > 16 && scan.filled > planned) || self.is_over() {
+            if scan.filled >= own.get() || (step > 16 && scan.filled > planned) || core.is_over() {
                 return scan;
             }
             // A second scan passes chunks that stand still; holes need their owners.
-            if step > 0 || self.in_order {
+            if step > 0 || core.in_order {
                 rest(step);
             }
             step += 1;
@@ -95,7 +119,7 @@ impl Core {
         };
         let durable = chained
             && (under_way || ask.level == Durability::Durable)
-            && self.store.method(from).is_some_and(Method::durable_writes);
+            && Method::durable_writes(self.segments.method(from));
         // Invariant 2.
         if under_way && (!durable || from < planned || leader.flights.len() >= ask.depth as usize) {
             return Plan::Blocked;
@@ -116,8 +140,8 @@ impl Core {
         Plan::Write(write)
     }
 
-    fn write(&self, write: &Planned) -> device::Result<()> {
-        let ring = &self.buffer.ring;
+    fn write(&self, core: &Core, write: &Planned) -> device::Result<()> {
+        let ring = &core.buffer.ring;
         let whole = write.to.floor_block();
         // SAFETY: filled, and `written` stays below until this write has ended, after the last use of the slices (rules 2 and
         // 3 of the
@@ -139,65 +163,65 @@ impl Core {
             }
         }
         let mode = if write.durable { WriteMode::Durable } else { WriteMode::Written };
-        self.store.write(write.from, &parts[..used], mode)
+        self.segments.write(write.from, &parts[..used], mode)
     }
 
     /// Takes a write that has ended off the list; moves the frontiers. Whether they have moved.
-    fn end_flight(&self, write: &Planned) -> bool {
+    pub(super) fn end_flight(&self, core: &Core, write: &Planned) -> bool {
         let mut leader = locked(&self.leader);
         let leader = &mut *leader;
         let Some(at) = leader.flights.iter().position(|flight| flight.write == *write) else { return false };
-        if self.is_over() {
+        if core.is_over() {
             // With it, those that have ended before and waited for one that came to nothing.
             leader.flights.retain(|flight| !flight.ended && flight.write != *write);
             return false;
         }
         leader.flights[at].ended = true;
-        let frontiers = &self.buffer.frontiers;
-        self.tally.writes.add(1);
-        self.tally.bytes_written.add(write.to.ceil_block().since(write.from));
+        let frontiers = &core.buffer.frontiers;
+        core.tally.writes.add(1);
+        core.tally.bytes_written.add(write.to.ceil_block().since(write.from));
         let mut moved = false;
         while leader.flights.front().is_some_and(|first| first.ended) {
             let Some(Flight { write, .. }) = leader.flights.pop_front() else { break };
             // Before: whoever has waited for it reads it.
-            self.advance_readable(leader, write.to, write.filled);
+            self.advance_readable(core, leader, write.to, write.filled);
             frontiers.advance_written(write.to);
             if write.durable {
-                self.make_durable(leader, write.to, self.readable());
+                self.make_durable(core, leader, write.to, self.readable());
             }
             moved = true;
         }
         if moved {
-            self.buffer.admission.refresh(frontiers, self.store.prepared_end());
+            core.buffer.admission.refresh(frontiers, self.segments.prepared_end());
         }
         moved
     }
 
     /// The device keeps everything below `to`, of which `end` is the last end of a record.
-    fn make_durable(&self, leader: &mut LeaderState, to: Lsn, end: Lsn) {
-        let (from, reserved) = (leader.durable, self.buffer.frontiers.reserved());
-        self.tally.syncs.add(1);
-        self.tally.sync.durable_bytes.add(to.since(from));
+    fn make_durable(&self, core: &Core, leader: &mut LeaderState, to: Lsn, end: Lsn) {
+        let (from, reserved) = (leader.durable, core.buffer.frontiers.reserved());
+        core.tally.syncs.add(1);
+        core.tally.sync.durable_bytes.add(to.since(from));
         let now = Instant::now();
         if let Some((since, before)) = leader.last {
             // They have come one by one.
             let mean = u128::from(before + reserved.since(from)) / 2;
             let byte_ns = mean * now.duration_since(since).as_nanos();
-            self.tally.sync.byte_ns.add(u64::try_from(byte_ns).unwrap_or(u64::MAX));
+            core.tally.sync.byte_ns.add(u64::try_from(byte_ns).unwrap_or(u64::MAX));
         }
         leader.last = Some((now, reserved.since(to)));
         leader.durable = to;
-        self.buffer.frontiers.advance_durable(end);
+        core.buffer.frontiers.advance_durable(end);
     }
 
     /// Up to where whole records are written.
-    fn readable(&self) -> Lsn {
+    pub(super) fn readable(&self) -> Lsn {
         Lsn::new(self.readable.load(Ordering::Acquire))
     }
 
     /// The log is written up to `to`, perhaps in the middle of a record, and filled up to `filled`, the end of one: whole
     /// records can be read.
-    fn advance_readable(&self, leader: &mut LeaderState, to: Lsn, filled: Lsn) {
+    fn advance_readable(&self, core: &Core, leader: &mut LeaderState, to: Lsn, filled: Lsn) {
         let mut last = None;
         if to == filled {
             leader.next_end = to;
@@ -209,7 +233,7 @@ impl Core {
             let mut len = [0; 4];
             // SAFETY: filled, and `written` has not moved beyond yet (rules 2 and 3 of the ring); a record starts at a
             // multiple of 8.
-            unsafe { self.buffer.ring.copy_out(leader.next_end, &mut len) };
+            unsafe { core.buffer.ring.copy_out(leader.next_end, &mut len) };
             let len = u32::from_le_bytes(len) as usize;
             leader.next_end = leader.next_end.plus(padded_len(len) as u64);
         }
@@ -221,9 +245,10 @@ impl Core {
         }
     }
 
-    fn after_progress(&self) {
-        self.wakers.release(|end, level| self.settled(end, level));
-        self.nudge_maintenance();
+    /// Whether the device keeps everything below `to`.
+    pub(super) fn is_durable(&self, to: Lsn) -> bool {
+        // Under the latch: a thread that finds it finds the durable frontier moved.
+        locked(&self.leader).durable >= to
     }
 
     /// Once `over` is set: until no write or sync is under way. None begins after that.
@@ -237,17 +262,14 @@ impl Core {
     }
 }
 
-impl Core {
-    fn plan_write(&self, ask: Ask) -> Plan {
-        if let Store::Nvram(store) = &self.store {
-            self.commit_in(store, ask.own);
-            return Plan::Nothing { all: true, under_way: false, needs_sync: false };
-        }
-        let scan = self.filled(ask.own);
+impl Writer {
+    /// See [`Medium::plan`](crate::core::Medium::plan).
+    pub(super) fn plan(&self, core: &Core, ask: Ask) -> Plan {
+        let scan = self.filled(core, ask.own);
         let plan = {
             // Under the latch from here on: see `Core::end`.
             let mut leader = locked(&self.leader);
-            if self.is_over() {
+            if core.is_over() {
                 return Plan::Nothing { all: true, under_way: false, needs_sync: false };
             }
             self.decide(&mut leader, &scan, ask)
@@ -259,109 +281,59 @@ impl Core {
         plan
     }
 
-    fn perform_write(&self, write: &Planned) {
+    /// See [`Medium::perform`](crate::core::Medium::perform).
+    pub(super) fn perform(&self, core: &Core, write: &Planned) {
         let begun = write.durable.then(Instant::now);
-        let outcome = self.write(write);
+        let outcome = self.write(core, write);
         if let Some(begun) = begun {
-            self.count_sync_time(begun);
+            count_sync_time(core, begun);
         }
         if let Err(error) = outcome {
             // Before the write is taken off the list, and those behind it become the first.
-            self.fail(error);
+            core.fail(error);
         }
-        if self.end_flight(write) {
-            self.after_progress();
+        if self.end_flight(core, write) {
+            core.after_progress();
         }
     }
 
-    fn sync_written(&self, again: bool) {
+    /// See [`Medium::sync`](crate::core::Medium::sync).
+    pub(super) fn sync(&self, core: &Core, again: bool) {
         let turn = locked(&self.syncing);
-        if self.is_over() {
+        if core.is_over() {
             return;
         }
         let (from, to, end) = {
             let leader = locked(&self.leader);
-            (leader.durable, self.buffer.frontiers.written(), self.readable())
+            (leader.durable, core.buffer.frontiers.written(), self.readable())
         };
         let begun = Instant::now();
         let outcome = if from < to {
-            self.store.sync(from, to)
+            self.segments.sync(from, to)
         } else if again {
-            self.store.sync_again(to)
+            self.segments.sync_again(to)
         } else {
             return;
         };
-        self.count_sync_time(begun);
+        count_sync_time(core, begun);
         match outcome {
             Ok(()) if from < to => {
                 let mut leader = locked(&self.leader);
-                if self.is_over() {
+                if core.is_over() {
                     return;
                 }
-                self.make_durable(&mut leader, to, end);
+                self.make_durable(core, &mut leader, to, end);
                 drop(leader);
                 drop(turn);
-                self.after_progress();
+                core.after_progress();
             }
-            Ok(()) => self.tally.syncs.add(1),
-            Err(error) => self.fail(error),
+            Ok(()) => core.tally.syncs.add(1),
+            Err(error) => core.fail(error),
         }
     }
 }
 
-/// A panic in one of these steps fails the log (`Core::guarded`). It must not unwind through the protocol, which would leave the lead taken and
-/// every waiter queued.
-impl Rounds for Core {
-    fn plan(&self, ask: Ask) -> Plan {
-        let nothing = Plan::Nothing { all: true, under_way: false, needs_sync: false };
-        self.guarded(Verb::Write, || self.plan_write(ask)).unwrap_or(nothing)
-    }
-
-    fn perform(&self, write: &Planned) {
-        if self.guarded(Verb::Write, || self.perform_write(write)).is_none() {
-            // Unless it was taken off the list before.
-            self.end_flight(write);
-        }
-    }
-
-    fn sync(&self, again: bool) {
-        self.guarded(Verb::Sync, || self.sync_written(again));
-    }
-
-    fn settled(&self, end: Lsn, level: Durability) -> bool {
-        self.buffer.frontiers.reached(end, level) || self.is_over()
-    }
-
-    fn ended(&self, to: Lsn) -> bool {
-        // Under the latch: who has been told of it finds the durable frontier moved.
-        locked(&self.leader).durable >= to || self.is_over()
-    }
-
-    fn reserved(&self) -> Lsn {
-        self.buffer.frontiers.reserved()
-    }
-
-    fn written(&self) -> Lsn {
-        self.buffer.frontiers.written()
-    }
-
-    fn is_over(&self) -> bool {
-        Core::is_over(self)
-    }
-
-    fn start_syncer(&self, number: usize) -> bool {
-        self.background == Background::Threads
-            && self.spawn("katydid-log-syncer", move |core| core.protocol.serve(core, number)).is_ok()
-    }
-
-    fn tally(&self) -> &SyncTally {
-        &self.tally.sync
-    }
-}
-
-impl Core {
-    fn count_sync_time(&self, begun: Instant) {
-        let took = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.tally.sync.sync_ns.add(took);
-    }
+fn count_sync_time(core: &Core, begun: Instant) {
+    let took = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    core.tally.sync.sync_ns.add(took);
 }

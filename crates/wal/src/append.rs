@@ -1,0 +1,104 @@
+//! A record to append, and the position that it was given.
+//!
+//! Plain values. Sessions and the log's own records use them.
+
+use katydid_kernels::dependencies::{Dependencies, StreamId, StreamLsn};
+use katydid_kernels::insert::AppendClass;
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::record::{Chain, Kind};
+use katydid_kernels::stamp::CommitStamp;
+
+/// A record to append.
+///
+/// ```
+/// use katydid_wal::{Append, Kind};
+/// let record = Append::new(Kind::USER, &[b"key", b"=value"]).txn(7);
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Append<'a> {
+    /// What it is about; at least [`Kind::USER`].
+    pub kind: Kind,
+    /// Id of the transaction it belongs to; the log only carries it.
+    pub txn: u64,
+    /// The highest record that this one depends on, by its LSN: it is put above. [`Lsn::ZERO`] for none. All inserters but
+    /// [`InserterKind::Chunked`](crate::InserterKind::Chunked) put a record above everything appended before; that one does so
+    /// within a session only, and otherwise needs to be told.
+    pub after: Lsn,
+    /// The payload, in pieces that are joined. At most 64 MiB less the header's 48 bytes.
+    pub payload: &'a [&'a [u8]],
+    /// Whether it may use the reserve.
+    pub class: AppendClass,
+    /// Its previous record, or its commit stamp. The session counts dependencies in it and puts them before the payload, so callers do not
+    /// set it as a whole.
+    pub(crate) chain: Chain,
+    /// Positions to be named before the payload; none that is empty.
+    pub(crate) dependencies: Option<&'a Dependencies>,
+}
+
+impl<'a> Append<'a> {
+    /// A record of transaction 0 with no previous one, admitted normally.
+    pub fn new(kind: Kind, payload: &'a [&'a [u8]]) -> Self {
+        let (after, class, chain) = (Lsn::ZERO, AppendClass::Normal, Chain::NONE);
+        Append { kind, txn: 0, after, payload, class, chain, dependencies: None }
+    }
+
+    /// The record, of this transaction.
+    pub fn txn(self, txn: u64) -> Self {
+        Append { txn, ..self }
+    }
+
+    /// The record, with this previous record of its transaction. The log carries its LSN, and puts this record above it. [`Lsn::ZERO`]: there
+    /// is none.
+    pub fn prev(self, prev: Lsn) -> Self {
+        Append { chain: Chain::Previous(prev), dependencies: None, ..self }
+    }
+
+    /// The record, as the only one of a transaction that has this stamp; it names no previous record. The log only carries the stamp.
+    pub fn stamp(self, stamp: CommitStamp) -> Self {
+        Append { chain: Chain::Commit { stamp, dependencies: 0 }, dependencies: None, ..self }
+    }
+
+    /// The record, as the only one of a transaction that has this stamp and depends on these positions. Those that are not durable when it is
+    /// appended are written before its payload, 16 bytes each, and recovery keeps it only if they have survived.
+    pub fn commit(self, stamp: CommitStamp, dependencies: &'a Dependencies) -> Self {
+        Append { dependencies: Some(dependencies).filter(|set| !set.is_empty()), ..self.stamp(stamp) }
+    }
+
+    /// The record, above this record, on which it depends.
+    pub fn depends_on(self, after: Lsn) -> Self {
+        Append { after, ..self }
+    }
+
+    /// The record, admitted so.
+    pub fn class(self, class: AppendClass) -> Self {
+        Append { class, ..self }
+    }
+
+    /// The highest record that this one is put above.
+    #[inline]
+    pub(crate) fn above(&self) -> Lsn {
+        self.chain.previous().map_or(self.after, |previous| self.after.max(previous))
+    }
+}
+
+/// Where a record was put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Appended {
+    /// The stream that it is in.
+    pub stream: StreamId,
+    /// Where it starts. Trimming up to here keeps it.
+    pub first: Lsn,
+    /// Its identity: where its last fragment starts; equal to `first` for all but large records.
+    pub lsn: Lsn,
+    /// Where it ends, exclusively: it is durable when [`Stream::durable`](crate::Stream::durable) has got here.
+    pub end: Lsn,
+    /// Bytes of the log's memory or files that it takes, headers and padding included, without entries of [`LogKind::NvLogging`](crate::LogKind).
+    pub bytes: u64,
+}
+
+impl Appended {
+    /// The position below which everything of its stream must be durable for the record to be.
+    pub fn position(&self) -> StreamLsn {
+        StreamLsn { stream: self.stream, end: self.end }
+    }
+}

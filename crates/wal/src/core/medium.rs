@@ -1,0 +1,154 @@
+//! The medium of a stream: where its records lie, and how filled bytes become durable.
+//!
+//! Each kind of log implements [`Medium`] once: `files/` writes segments, `nvram/medium.rs` persists memory. The rest of the log calls the
+//! trait and knows no kind. Recovery makes the medium, and everything else that depends on the kind ([`Parts`]).
+//!
+//! Any thread. Methods that take a [`Core`] are called with the core that the medium belongs to.
+//!
+//! Invariants of every implementation:
+//!
+//! 1. `written` moves only after the medium took the bytes, `durable` only after it keeps them, and both without a gap.
+//! 2. [`Medium::plan`] decides and changes no stored byte; [`Medium::perform`] and [`Medium::sync`] do what was decided.
+//! 3. Each movement of a frontier releases the wakers that wait for it.
+
+use super::Core;
+use crate::error::{AppendError, Result};
+use crate::options::LogKind;
+use crate::segment::Source;
+use katydid_device::nvram::Form;
+use katydid_device::{self as device, Method};
+use katydid_kernels::durability::Durability;
+use katydid_kernels::insert::{Admission, AppendClass, Inserter};
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::record::Layout;
+use katydid_kernels::ring::Ring;
+use katydid_kernels::sync::{Ask, Plan, Planned, SyncProtocol};
+use std::fmt;
+use std::sync::Arc;
+
+/// The use of the medium's space, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Use {
+    /// Bytes of records from the start on.
+    pub(crate) live: u64,
+    /// Bytes that appends may take without further preparation.
+    pub(crate) prepared: u64,
+}
+
+/// See the head of this file.
+pub(crate) trait Medium: fmt::Debug + Send + Sync {
+    // ---- what it is
+
+    fn kind(&self) -> LogKind;
+
+    /// How the memory persists, if records lie in memory.
+    fn form(&self) -> Option<Form>;
+
+    /// How bytes travel to the file that holds `at`, if records lie in files.
+    fn method(&self, at: Lsn) -> Option<Method>;
+
+    /// For readers.
+    fn source(&self) -> Arc<dyn Source>;
+
+    // ---- space
+
+    fn start(&self) -> Lsn;
+
+    /// Where reservations may end.
+    fn prepared_end(&self) -> Lsn;
+
+    /// Bytes that the medium takes on its device.
+    fn bytes(&self) -> u64;
+
+    /// The use by a log that ends at `reserved`.
+    fn space(&self, reserved: Lsn) -> Use;
+
+    /// Most bytes between the start and what is reserved, if that is fixed; `slack` of them are lost.
+    fn capacity(&self, slack: u64) -> Option<u64>;
+
+    /// The share that is taken of what normal appends may take, per mille, if that is fixed.
+    fn fullness(&self, core: &Core) -> Option<u32>;
+
+    /// Drops the log below `to`, durably. A start at or above `to` already is no error.
+    fn trim(&self, core: &Core, to: Lsn) -> Result<()>;
+
+    /// Remembers durably that the log is durable up to here. For closing.
+    fn note_durable(&self, durable: Lsn) -> device::Result<()>;
+
+    /// Does, or waits for, what keeps `bytes` from being admitted; `step` counts the attempts.
+    fn make_room(
+        &self,
+        core: &Core,
+        bytes: u64,
+        class: AppendClass,
+        step: u32,
+    ) -> std::result::Result<(), AppendError>;
+
+    /// Waits until there is prepared space for `bytes` more.
+    fn make_prepared(
+        &self,
+        core: &Core,
+        bytes: u64,
+        class: AppendClass,
+    ) -> std::result::Result<(), AppendError>;
+
+    /// Whether a maintenance thread has to prepare space.
+    fn is_prepared_ahead(&self) -> bool;
+
+    /// Prepares space once if it does not reach `reach` or what is wanted ahead; false if it does. For the maintenance thread.
+    fn prepare(&self, core: &Core, reach: u64) -> device::Result<bool>;
+
+    /// Wakes the maintenance thread if space runs short.
+    fn nudge_maintenance(&self, core: &Core);
+
+    // ---- from filled to durable
+
+    /// Moves the frontiers over what appends made durable by themselves.
+    fn look(&self, core: &Core);
+
+    /// Whether `end`, which the frontiers have not reached, is at `level` all the same.
+    fn is_settled(&self, core: &Core, end: Lsn, level: Durability) -> bool;
+
+    /// Tries to bring `end` to `level` on the calling thread without waiting for another one; whether that was done.
+    fn try_here(&self, core: &Core, end: Lsn, level: Durability) -> bool;
+
+    /// Waits until there is no hole below `end`, where an acknowledgement does not imply that.
+    fn settle(&self, core: &Core, end: Lsn);
+
+    /// Decides on the next write. One thread at a time: rules of [`katydid_kernels::sync`].
+    fn plan(&self, core: &Core, ask: Ask) -> Plan;
+
+    /// Performs a write that was planned.
+    fn perform(&self, core: &Core, write: &Planned);
+
+    /// Ends a write whose performance has panicked.
+    fn abandon(&self, core: &Core, write: &Planned);
+
+    /// Makes durable what is written; `again` also if it is already.
+    fn sync(&self, core: &Core, again: bool);
+
+    /// Whether the medium keeps everything below `to`.
+    fn is_durable(&self, core: &Core, to: Lsn) -> bool;
+
+    /// Up to where whole records can be read.
+    fn readable(&self, core: &Core) -> Lsn;
+
+    /// Waits, once no write begins any more, until none is under way.
+    fn wait_for_writes(&self);
+}
+
+/// The parts of a stream that depend on its medium.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) medium: Box<dyn Medium>,
+    pub(crate) ring: Ring,
+    pub(crate) admission: Admission,
+    pub(crate) inserter: Box<dyn Inserter>,
+    pub(crate) protocol: Box<dyn SyncProtocol>,
+    /// Where the records that are appended lie.
+    pub(crate) layout: Layout,
+    /// Whether order of appends is order of LSNs.
+    pub(crate) in_order: bool,
+    /// Most bytes of a physical record.
+    pub(crate) physical_bytes_max: usize,
+}

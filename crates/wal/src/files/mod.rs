@@ -1,0 +1,233 @@
+//! The medium of a log in files: segments that are prepared ahead, written by a leader, synced, and removed or used again.
+//!
+//! - [`writer`]: what a leader does
+//! - this file: [`Files`], which implements [`Medium`], and the room that appends wait for
+//!
+//! Any thread. The maintenance thread prepares segments (`maintenance.rs`); an append that needs room waits for it, owning no hole.
+//!
+//! A crash leaves a prefix of whole blocks, then blocks of the writes under way in any order, possibly torn; recovery keeps what is valid
+//! and contiguous.
+
+mod writer;
+
+use crate::core::{Core, Medium, Parts, Use};
+use crate::error::{AppendError, Result};
+use crate::maintenance::Refusal;
+use crate::options::{LogKind, Options};
+use crate::segment::{SegmentStore, Source};
+use katydid_device::nvram::Form;
+use katydid_device::{self as device, Method};
+use katydid_kernels::durability::Durability;
+use katydid_kernels::insert::{Admission, AppendClass, LogBuffer};
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::record::Layout;
+use katydid_kernels::ring::Ring;
+use katydid_kernels::sync::{Ask, Plan, Planned};
+use katydid_kernels::sync_shim::rest;
+use std::sync::Arc;
+use writer::Writer;
+
+/// See the head of this file.
+#[derive(Debug)]
+struct Files {
+    segments: Arc<SegmentStore>,
+    writer: Writer,
+    /// Segments that are kept prepared ahead of the reserved frontier.
+    spare_segments: u64,
+}
+
+/// The parts of a log over these segments, which is durable up to `end` and goes on in this incarnation. `tail` are the bytes of the block
+/// that holds `end`, up to `end`.
+pub(crate) fn parts(
+    options: &Options,
+    segments: Arc<SegmentStore>,
+    incarnation: u32,
+    end: Lsn,
+    tail: &[u8],
+) -> Parts {
+    let ring = Ring::new(options.ring_bytes);
+    // SAFETY: no other thread has the ring yet.
+    unsafe { ring.fill(end.floor_block(), &[tail], 0) };
+    let sizes = options.buffer_sizes();
+    // One half of the ring can be filled while the other is written.
+    let write_bytes_max = (options.write_bytes_max as u64).min(options.ring_bytes as u64 / 2);
+    let writer = Writer::new(segments.clone(), end, write_bytes_max);
+    Parts {
+        medium: Box::new(Files { segments, writer, spare_segments: options.spare_segments as u64 }),
+        ring,
+        admission: Admission::new(&sizes),
+        inserter: options.design().inserter(&sizes, incarnation, end),
+        protocol: options.background.arrange(options.background.limit(options).sync_design().protocol()),
+        layout: Layout::InLine,
+        in_order: options.inserter.keeps_order(),
+        physical_bytes_max: options.physical_bytes_max(),
+    }
+}
+
+impl Files {
+    /// How far segments should be prepared now.
+    fn wanted_end(&self, core: &Core) -> Lsn {
+        let capacity = self.segments.capacity();
+        let LogBuffer { frontiers, admission, ring } = &core.buffer;
+        let reserved = frontiers.reserved();
+        let spare = (reserved.get() / capacity + 1 + self.spare_segments).saturating_mul(capacity);
+        Lsn::new(spare).max(reserved.plus(admission.reserve() + admission.slack() + ring.size()))
+    }
+}
+
+impl Medium for Files {
+    fn kind(&self) -> LogKind {
+        LogKind::Disk
+    }
+
+    fn form(&self) -> Option<Form> {
+        None
+    }
+
+    fn method(&self, at: Lsn) -> Option<Method> {
+        Some(self.segments.method(at))
+    }
+
+    fn source(&self) -> Arc<dyn Source> {
+        self.segments.clone()
+    }
+
+    fn start(&self) -> Lsn {
+        self.segments.start()
+    }
+
+    fn prepared_end(&self) -> Lsn {
+        self.segments.prepared_end()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.segments.bytes_on_disk()
+    }
+
+    fn space(&self, reserved: Lsn) -> Use {
+        Use { live: reserved.since(self.start()), prepared: self.prepared_end().since(reserved) }
+    }
+
+    fn capacity(&self, _: u64) -> Option<u64> {
+        None
+    }
+
+    fn fullness(&self, _: &Core) -> Option<u32> {
+        None
+    }
+
+    fn trim(&self, core: &Core, to: Lsn) -> Result<()> {
+        self.segments.trim(to, core.frontiers().durable())
+    }
+
+    fn note_durable(&self, durable: Lsn) -> device::Result<()> {
+        self.segments.note_durable(durable)
+    }
+
+    fn make_room(
+        &self,
+        core: &Core,
+        bytes: u64,
+        class: AppendClass,
+        step: u32,
+    ) -> std::result::Result<(), AppendError> {
+        let LogBuffer { frontiers, admission, .. } = &core.buffer;
+        let reserved = frontiers.reserved().get();
+        let needed = admission.written_needed(reserved, bytes);
+        if frontiers.written() < needed {
+            core.protocol.wait(core, needed, Durability::Written);
+        } else if admission.ran_ahead(reserved, Lsn::new(core.inserter.scan(&core.buffer).filled)) {
+            rest(step);
+        } else {
+            self.make_prepared(core, bytes, class)?;
+        }
+        core.refresh();
+        Ok(())
+    }
+
+    fn make_prepared(
+        &self,
+        core: &Core,
+        bytes: u64,
+        class: AppendClass,
+    ) -> std::result::Result<(), AppendError> {
+        let LogBuffer { frontiers, admission, .. } = &core.buffer;
+        let fits = || admission.fits_prepared(frontiers.reserved().get(), bytes, self.prepared_end(), class);
+        while !fits() {
+            let reach = frontiers.reserved().get() + bytes + admission.slack() + admission.reserve();
+            let ticket = core.maintenance.ask(reach);
+            core.maintain_here();
+            let asked = core.maintenance.wait(ticket, fits);
+            core.refresh();
+            match asked {
+                Ok(()) => core.check_appendable()?,
+                Err(Refusal::NoSpace) => return Err(AppendError::NoSpace),
+                Err(Refusal::Over) => {
+                    core.check_appendable()?;
+                    return Err(AppendError::Closed);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_prepared_ahead(&self) -> bool {
+        true
+    }
+
+    fn prepare(&self, core: &Core, reach: u64) -> device::Result<bool> {
+        if self.prepared_end() >= self.wanted_end(core).max(Lsn::new(reach)) {
+            return Ok(false);
+        }
+        self.segments.prepare_next()?;
+        core.refresh();
+        Ok(true)
+    }
+
+    fn nudge_maintenance(&self, core: &Core) {
+        if self.prepared_end() < self.wanted_end(core) {
+            core.maintenance.nudge();
+        }
+    }
+
+    fn look(&self, _: &Core) {}
+
+    fn is_settled(&self, _: &Core, _: Lsn, _: Durability) -> bool {
+        false
+    }
+
+    fn try_here(&self, _: &Core, _: Lsn, _: Durability) -> bool {
+        false
+    }
+
+    fn settle(&self, _: &Core, _: Lsn) {}
+
+    fn plan(&self, core: &Core, ask: Ask) -> Plan {
+        self.writer.plan(core, ask)
+    }
+
+    fn perform(&self, core: &Core, write: &Planned) {
+        self.writer.perform(core, write);
+    }
+
+    fn abandon(&self, core: &Core, write: &Planned) {
+        // Unless it was taken off the list before.
+        self.writer.end_flight(core, write);
+    }
+
+    fn sync(&self, core: &Core, again: bool) {
+        self.writer.sync(core, again);
+    }
+
+    fn is_durable(&self, _: &Core, to: Lsn) -> bool {
+        self.writer.is_durable(to)
+    }
+
+    fn readable(&self, _: &Core) -> Lsn {
+        self.writer.readable()
+    }
+
+    fn wait_for_writes(&self) {
+        self.writer.wait_for_writes();
+    }
+}

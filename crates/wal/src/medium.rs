@@ -1,0 +1,28 @@
+//! Chooses the medium of a stream that is opened: files, or NVRAM.
+//!
+//! The only place that does. Recovery of the chosen medium makes the stream's [`Parts`](crate::core::Parts); nothing above asks what they are.
+
+use crate::error::OpenError;
+use crate::nvram;
+use crate::options::Options;
+use crate::recover::scan::Onlooker;
+use crate::recover::{self, Opened};
+use katydid_device::Directory;
+use std::sync::Arc;
+
+/// Opens the log in `directory`, or makes one where there is none. `onlooker` sees the records that are found.
+///
+/// # Errors
+/// See [`OpenError`]; nothing was changed by those that judge the log's content.
+pub(crate) fn open(
+    directory: &Arc<dyn Directory>,
+    options: &Options,
+    onlooker: &mut dyn Onlooker,
+) -> Result<Opened, OpenError> {
+    let (survey, control) = recover::look(directory, options)?;
+    if control.state().log.in_nvram() {
+        nvram::recover::open(directory, options, &survey, control, onlooker)
+    } else {
+        recover::open(directory, options, &survey, control, onlooker)
+    }
+}

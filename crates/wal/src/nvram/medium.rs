@@ -1,0 +1,355 @@
+//! The medium of a log in NVRAM: it finds what is filled and persists that; no write travels anywhere.
+//!
+//! Any thread; there is no leader. `filled` says what was copied. `written` and `durable` say the same: what is persisted. Invariants:
+//!
+//! 1. With `nv_direct` a record is filled only after it was persisted (`nvram/ring.rs`), so a scan finds both frontiers as it finds `filled`.
+//!    With the other kinds a thread that waits or asks for more persists what is filled (`nvram::commit` of the kernels), or waits for the
+//!    thread that is persisting. A thread that only looks finds what was persisted.
+//! 2. The later frontiers move first, so a thread that reads the earlier ones first finds them in order. Those of `nv_direct` move by
+//!    `fetch_max`.
+//! 3. With `nv_direct`, where records lie in the order of their appends, a record is durable when its append has returned: the append
+//!    persisted it, and the appends of the records it depends on persisted those before. Opening finds them all, whatever holes lie below.
+//!    With `chunked` a waiter waits for the holes: a client that was told that a record is durable need not name it as a dependency of a
+//!    later record, which must not lie below it then.
+//! 4. The medium asks a simulated memory whether it has crashed after the scan or the last fence, and before it tells any thread: what was
+//!    persisted too late is not acknowledged.
+//! 5. A request without a waiter persists on the calling thread, if no other thread is persisting or copying below. Otherwise it tries a
+//!    moment and leaves the rest to the syncer: threads that copy persist nothing.
+//!
+//! A crash leaves what opening is described to find (`nvram/recover.rs`).
+
+use super::apart::{Apart, ApartInserter};
+use super::entries::ENTRY;
+use super::store::NvStore;
+use crate::core::{Core, Medium, Parts, Use};
+use crate::error::{AppendError, Error, Result};
+use crate::options::{Background, LogKind, Options};
+use crate::segment::Source;
+use katydid_device::nvram::Form;
+use katydid_device::{self as device, Method};
+use katydid_kernels::durability::Durability;
+use katydid_kernels::insert::{Admission, AppendClass, Inserter, LogBuffer};
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::nvram::commit::Committer;
+use katydid_kernels::record::Layout;
+use katydid_kernels::sync::{Ask, Persisted, Plan, Planned};
+use katydid_kernels::sync_shim::{pause, rest};
+use std::sync::Arc;
+
+/// Attempts of a thread that does not wait; it keeps the processor meanwhile.
+const TRIES: u32 = 16;
+
+/// See the head of this file.
+#[derive(Debug)]
+struct Nvram {
+    store: Arc<NvStore>,
+    committer: Committer,
+}
+
+/// The parts of a log in this memory, which is durable up to `end` and goes on in this incarnation.
+pub(super) fn parts(options: &Options, store: NvStore, incarnation: u32, end: Lsn) -> Parts {
+    let (effective, ring) = store.memory().arrange(options);
+    let options = &effective;
+    let sizes = options.buffer_sizes();
+    let (admission, inserter, physical_bytes_max) = match store.apart() {
+        None => {
+            let inserter = options.design().inserter(&sizes, incarnation, end);
+            (Admission::new(&sizes), inserter, options.physical_bytes_max())
+        }
+        Some(apart) => {
+            // One more for the log's own records.
+            let inserter: Box<dyn Inserter> =
+                Box::new(ApartInserter::new(options.sessions_max + 1, apart.clone()));
+            (Admission::of_entries(&sizes), inserter, apart.entries.physical_bytes_max())
+        }
+    };
+    let layout = store.memory().layout();
+    Parts {
+        medium: Box::new(Nvram { store: Arc::new(store), committer: Committer::new() }),
+        ring,
+        admission,
+        inserter,
+        protocol: options.background.arrange(Box::new(Persisted::new())),
+        layout,
+        in_order: layout == Layout::Apart || options.inserter.keeps_order(),
+        physical_bytes_max,
+    }
+}
+
+impl Nvram {
+    /// Fails the log if its memory is simulated and has crashed (invariant 4).
+    fn has_crashed(&self, core: &Core) -> bool {
+        match self.store.crash() {
+            None => false,
+            Some(crash) => {
+                core.fail(crash);
+                true
+            }
+        }
+    }
+
+    /// Waits a moment until `own` is filled: copies below are about to end, and then one pass is enough.
+    fn wait_a_moment(&self, core: &Core, own: Lsn) {
+        let mut step = 0;
+        while core.inserter.scan(&core.buffer).filled < own.get() && step < TRIES {
+            pause(step);
+            step += 1;
+        }
+    }
+
+    /// Persists what is filled, unless another thread does.
+    fn commit(&self, core: &Core) {
+        let mut moved = false;
+        self.committer.pass(&core.buffer.frontiers, |from, to| {
+            self.store.memory().persist(from, to);
+            moved = !self.has_crashed(core);
+            moved
+        });
+        if moved {
+            core.after_progress();
+        }
+    }
+
+    /// Does, or waits for, what keeps a record of `bytes` from being admitted that lies apart.
+    fn make_room_apart(
+        &self,
+        core: &Core,
+        apart: &Apart,
+        bytes: u64,
+        class: AppendClass,
+        step: u32,
+    ) -> std::result::Result<(), AppendError> {
+        let LogBuffer { frontiers, admission, .. } = &core.buffer;
+        core.refresh();
+        let reserved = frontiers.reserved().get();
+        if admission.ran_ahead(reserved, frontiers.filled()) {
+            rest(step);
+            return Ok(());
+        }
+        let has_entry = admission.fits_prepared(reserved, ENTRY, self.prepared_end(), class);
+        if has_entry && apart.has_place(bytes, class, admission.reserve()) {
+            return Ok(());
+        }
+        Err(AppendError::NoSpace)
+    }
+
+    /// Whether there is room for `bytes` of records that lie apart.
+    fn has_room_apart(&self, core: &Core, apart: &Apart, bytes: u64, class: AppendClass) -> bool {
+        let LogBuffer { frontiers, admission, .. } = &core.buffer;
+        core.refresh();
+        // As many as there are if each is as long as it may be; shorter ones are not cut.
+        let entries = bytes.div_ceil(core.physical_bytes_max as u64) * ENTRY;
+        let reserved = frontiers.reserved().get();
+        admission.fits_prepared(reserved, entries, self.prepared_end(), class)
+            && apart.has_chunks(bytes, class, admission.reserve())
+    }
+}
+
+const NOTHING: Plan = Plan::Nothing { all: true, under_way: false, needs_sync: false };
+
+impl Medium for Nvram {
+    fn kind(&self) -> LogKind {
+        self.store.kind()
+    }
+
+    fn form(&self) -> Option<Form> {
+        Some(self.store.form())
+    }
+
+    fn method(&self, _: Lsn) -> Option<Method> {
+        None
+    }
+
+    fn source(&self) -> Arc<dyn Source> {
+        self.store.clone()
+    }
+
+    fn start(&self) -> Lsn {
+        self.store.start()
+    }
+
+    fn prepared_end(&self) -> Lsn {
+        self.store.prepared_end()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.store.bytes()
+    }
+
+    fn space(&self, reserved: Lsn) -> Use {
+        self.store.space(reserved)
+    }
+
+    fn capacity(&self, slack: u64) -> Option<u64> {
+        Some(self.store.capacity(slack))
+    }
+
+    fn fullness(&self, core: &Core) -> Option<u32> {
+        let LogBuffer { frontiers, admission, .. } = &core.buffer;
+        // In this order: the start never passes what is reserved.
+        let start = self.start();
+        let live = frontiers.reserved().since(start);
+        let lost = admission.slack().saturating_add(admission.reserve_positions());
+        Some(self.store.fullness(live, lost, admission.reserve()))
+    }
+
+    fn trim(&self, core: &Core, to: Lsn) -> Result<()> {
+        self.settle(core, to);
+        let trimmed = self.store.trim(to, core.frontiers().durable());
+        if let Err(Error::Device(error) | Error::Poisoned { cause: error }) = &trimmed {
+            // The gate is shut, and no write comes that would meet it.
+            core.fail(error.clone());
+        }
+        trimmed
+    }
+
+    fn note_durable(&self, durable: Lsn) -> device::Result<()> {
+        self.store.note_durable(durable)
+    }
+
+    fn make_room(
+        &self,
+        core: &Core,
+        bytes: u64,
+        class: AppendClass,
+        step: u32,
+    ) -> std::result::Result<(), AppendError> {
+        self.look(core);
+        if let Some(apart) = self.store.apart() {
+            return self.make_room_apart(core, apart, bytes, class, step);
+        }
+        let LogBuffer { frontiers, admission, .. } = &core.buffer;
+        let reserved = frontiers.reserved().get();
+        let needed = admission.written_needed(reserved, bytes);
+        if frontiers.written() < needed {
+            core.protocol.wait(core, needed, Durability::Written);
+        } else if admission.ran_ahead(reserved, Lsn::new(core.inserter.scan(&core.buffer).filled)) {
+            rest(step);
+        } else {
+            self.make_prepared(core, bytes, class)?;
+        }
+        core.refresh();
+        Ok(())
+    }
+
+    fn make_prepared(
+        &self,
+        core: &Core,
+        bytes: u64,
+        class: AppendClass,
+    ) -> std::result::Result<(), AppendError> {
+        let LogBuffer { frontiers, admission, .. } = &core.buffer;
+        let fits = match self.store.apart() {
+            Some(apart) => self.has_room_apart(core, apart, bytes, class),
+            None => {
+                let reserved = frontiers.reserved().get();
+                admission.fits_prepared(reserved, bytes, self.prepared_end(), class)
+            }
+        };
+        if fits {
+            return Ok(());
+        }
+        core.refresh();
+        Err(AppendError::NoSpace)
+    }
+
+    fn is_prepared_ahead(&self) -> bool {
+        false
+    }
+
+    fn prepare(&self, _: &Core, _: u64) -> device::Result<bool> {
+        Ok(false)
+    }
+
+    fn nudge_maintenance(&self, _: &Core) {}
+
+    fn look(&self, core: &Core) {
+        let filled = Lsn::new(core.inserter.scan(&core.buffer).filled);
+        if self.has_crashed(core) || !self.store.is_direct() || filled <= core.buffer.frontiers.durable() {
+            return;
+        }
+        core.buffer.frontiers.advance_persisted(filled);
+        core.after_progress();
+    }
+
+    fn is_settled(&self, core: &Core, end: Lsn, level: Durability) -> bool {
+        let frontiers = &core.buffer.frontiers;
+        if !self.store.is_direct() {
+            // Only a crash can be found here.
+            self.has_crashed(core);
+            return frontiers.reached(end, level);
+        }
+        // Invariant 3.
+        if core.in_order && end <= frontiers.reserved() && !self.has_crashed(core) {
+            return true;
+        }
+        self.look(core);
+        frontiers.reached(end, level)
+    }
+
+    fn try_here(&self, core: &Core, end: Lsn, level: Durability) -> bool {
+        if self.store.is_direct() && core.in_order {
+            return true;
+        }
+        if core.background == Background::Caller {
+            return false;
+        }
+        for step in 0..TRIES {
+            if let Plan::Write(write) = self.plan(core, Ask { level, own: end, only_own: false, depth: 1 }) {
+                self.perform(core, &write);
+            }
+            if core.buffer.frontiers.reached(end, level) || core.is_over() {
+                return true;
+            }
+            pause(step);
+        }
+        false
+    }
+
+    fn settle(&self, core: &Core, end: Lsn) {
+        if end <= core.buffer.frontiers.reserved() {
+            core.protocol.wait(core, end, Durability::Durable);
+        }
+    }
+
+    fn plan(&self, core: &Core, ask: Ask) -> Plan {
+        if self.committer.is_taken() {
+            return NOTHING;
+        }
+        self.wait_a_moment(core, ask.own);
+        if self.store.is_direct() {
+            self.look(core);
+            return NOTHING;
+        }
+        let frontiers = &core.buffer.frontiers;
+        // In this order: neither passes the other.
+        let (from, to) = (frontiers.durable(), frontiers.filled());
+        if from >= to {
+            return NOTHING;
+        }
+        Plan::Write(Planned { from, to, filled: to, all: true, durable: true, parallel: false })
+    }
+
+    fn perform(&self, core: &Core, _: &Planned) {
+        // What was filled since then is persisted with it.
+        self.commit(core);
+    }
+
+    fn abandon(&self, _: &Core, _: &Planned) {}
+
+    fn sync(&self, _: &Core, _: bool) {}
+
+    fn is_durable(&self, core: &Core, to: Lsn) -> bool {
+        core.buffer.frontiers.durable() >= to
+    }
+
+    fn readable(&self, core: &Core) -> Lsn {
+        self.look(core);
+        let written = core.buffer.frontiers.written();
+        // A thread that was told of it may read it.
+        self.store.let_read(written);
+        written
+    }
+
+    fn wait_for_writes(&self) {}
+}
