@@ -132,15 +132,16 @@ impl Engine {
         CheckpointSchedule::start(self, self.options.log.background)
     }
 
-    /// Takes a checkpoint, if that is still needed when it is this caller's turn.
-    pub(crate) fn checkpoint_if(&self, is_needed: impl FnOnce() -> bool) -> Result<()> {
+    /// Takes a checkpoint, if that is still needed when it is this caller's turn; whether it took one.
+    pub(crate) fn checkpoint_if(&self, is_needed: impl FnOnce() -> bool) -> Result<bool> {
         // A write of this engine is no call: only its commit is.
         let _visit = self.opening.visit()?;
         let _turn = self.schedule.turn.lock();
-        if is_needed() {
+        let is_needed = is_needed();
+        if is_needed {
             self.take_checkpoint()?;
         }
-        Ok(())
+        Ok(is_needed)
     }
 
     /// Takes the last checkpoint of a closing, if that is worth it, and marks the database as closed cleanly if all is in a checkpoint.

@@ -189,12 +189,8 @@ impl Engine {
         if live() > self.options.log_soft_bytes / share {
             self.schedule.worker.notify();
             let limit = self.options.log_hard_bytes / share;
-            if live() > limit {
-                self.checkpoint_if(|| live() > limit)?;
-                if live() > limit {
-                    let (used, limit) = (self.log_bytes(), self.options.log_hard_bytes);
-                    return Err(Error::LogFull { pinned_by: self.pinned_by(), used, limit });
-                }
+            while live() > limit {
+                self.make_room(log, || live() > limit)?;
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Room in a log in NVRAM, which only checkpoints make.
+//! Room in the log, which only checkpoints make: in NVRAM, where it cannot grow, and in files above `log_hard_bytes`.
 //!
 //! Runs on transaction threads. What may wait for what is in [`crate::fullness`]. A checkpoint frees all that was in the log when it
 //! began, whatever transactions are open, so whoever waits for one gets room, if there is enough at all.
@@ -39,16 +39,23 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes a checkpoint, or waits for another's, if it is still needed then; `LogFull` if that could free nothing.
+    /// Takes a checkpoint, if one is still needed after those that other threads take now. The caller looks again: other threads may have
+    /// filled the log since, and one more checkpoint makes room then.
+    ///
+    /// # Errors
+    /// `LogFull`, if the caller's own checkpoint freed nothing and room is still needed.
     #[cold]
-    fn make_room(&self, log: &Stream, is_needed: impl Fn() -> bool) -> Result<()> {
+    pub(super) fn make_room(&self, log: &Stream, is_needed: impl Fn() -> bool) -> Result<()> {
         let before = log.start();
-        self.checkpoint_if(&is_needed)?;
-        if log.start() <= before && is_needed() { Err(self.log_full(log)) } else { Ok(()) }
+        let is_taken = self.checkpoint_if(&is_needed)?;
+        if is_taken && log.start() <= before && is_needed() { Err(self.log_full(log)) } else { Ok(()) }
     }
 
     pub(super) fn log_full(&self, log: &Stream) -> Error {
-        let (used, limit) = used_and_limit(log);
+        let (used, limit) = match log.is_bounded() {
+            true => used_and_limit(log),
+            false => (self.log_bytes(), self.options.log_hard_bytes),
+        };
         Error::LogFull { pinned_by: self.pinned_by(), used, limit }
     }
 
@@ -84,6 +91,44 @@ impl Engine {
                 // Others have set it aside, who are about to use it.
                 std::thread::yield_now();
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Database, EngineKind, Error, Options};
+    use katydid_device::SimDevice;
+    use katydid_wal::Background;
+    use std::cell::Cell;
+
+    fn open() -> Database {
+        let mut options = Options { engine: EngineKind::Memory, ..Options::default() };
+        options.log.background = Background::Caller;
+        Database::open_in(SimDevice::new(1).directory(), options).expect("open")
+    }
+
+    /// Another thread's checkpoint makes room before this thread's turn, and others fill it before this thread looks again.
+    #[test]
+    fn room_that_others_made_and_filled_is_no_full_log() {
+        let database = open();
+        let engine = database.memory().engine();
+        let looks = Cell::new(0);
+        let is_needed = || looks.replace(looks.get() + 1) > 0;
+        engine.make_room(engine.stream_of_thread(), is_needed).expect("the caller looks again");
+        assert_eq!(looks.get(), 1, "only in its turn");
+    }
+
+    #[test]
+    fn a_checkpoint_that_frees_nothing_is_a_full_log() {
+        let database = open();
+        let engine = database.memory().engine();
+        let log = engine.stream_of_thread();
+        // The first checkpoint frees what creation has left in the log.
+        database.checkpoint().expect("checkpoint");
+        match engine.make_room(log, || true).expect_err("full") {
+            Error::LogFull { limit, .. } => assert_eq!(limit, engine.options.log_hard_bytes),
+            other => panic!("{other}"),
         }
     }
 }

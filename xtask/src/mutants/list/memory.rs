@@ -1,7 +1,7 @@
 //! The memory engine: validation, checkpoints, restart. The control file, which both engines have.
 
 use super::tests::{
-    CHECKPOINTS, CRASH, DAMAGE, DATABASE_CONTROL, FAILED_SYNCS, FAR_DATABASES, FULLNESS, MEMORY,
+    CHECKPOINTS, CRASH, DAMAGE, DATABASE_CONTROL, FAILED_SYNCS, FAR_DATABASES, FULLNESS, LOG_ROOM, MEMORY,
     MEMORY_RACES, RELEASE, STORE, TURNS,
 };
 use crate::mutants::mutant::Mutant;
@@ -27,6 +27,13 @@ pub const LIST: &[Mutant] = &[
         old: "        if to > self.prepared {",
         new: "        if to < self.prepared {",
         tests: CHECKPOINTS,
+    },
+    Mutant {
+        name: "memory: room that others made and filled is taken for a full log",
+        file: "crates/engine/src/memory/log_room.rs",
+        old: "        if is_taken && log.start()",
+        new: "        if (is_taken || true) && log.start()",
+        tests: LOG_ROOM,
     },
     Mutant {
         name: "memory: what an earlier attempt at a checkpoint has left stays",

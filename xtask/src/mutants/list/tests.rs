@@ -23,6 +23,7 @@ pub const LEADING: &[&str] = &["-p", "katydid-wal", "--lib", "core::checks"];
 pub const LIVES: &[&str] = &["-p", "katydid", "--test", "crash", "lives_in_which"];
 pub const LOCK_MODES: &[&str] = &["-p", "katydid", "--lib", "lock::mode"];
 pub const LOCK_RANGES: &[&str] = &["-p", "katydid", "--lib", "lock::tests::ranges"];
+pub const LOG_ROOM: &[&str] = &["-p", "katydid", "--lib", "memory::log_room"];
 pub const MEMORY: &[&str] = &["-p", "katydid", "--test", "memory"];
 pub const MEMORY_RACES: &[&str] = &["-p", "katydid", "--lib", "memory::races_tests"];
 pub const NVRAM_COMMITS: &[&str] = &["-p", "katydid-wal", "--test", "main", "nvram_commits::"];
