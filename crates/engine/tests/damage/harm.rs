@@ -122,6 +122,20 @@ impl Case {
         Some(image)
     }
 
+    /// The number of the sector or page that a [`Harm::Swap`] exchanges with the case's own, in a file that has `count` of them.
+    fn other_of_swap(&self, count: usize) -> usize {
+        Rng::with_seed(self.seed).usize(..count.max(1))
+    }
+
+    /// The first byte that may differ in a file of this length.
+    pub fn first_byte(&self, length: usize) -> usize {
+        let own = self.harm.range(self.sector, length).start;
+        match self.harm {
+            Harm::Swap(of) => own.min(self.other_of_swap(length / of) * of),
+            _ => own,
+        }
+    }
+
     /// Harms the file; whether it is still there. `None` if there is nothing to do it with.
     fn harm_bytes(
         &self,
@@ -144,7 +158,7 @@ impl Case {
             }
             Harm::Swap(of) => {
                 let (one, count) = (self.sector * SECTOR / of, bytes.len() / of);
-                let two = random.usize(..count.max(1));
+                let two = self.other_of_swap(count);
                 if one >= count || one == two {
                     return None;
                 }

@@ -124,7 +124,7 @@ fn keeps_what_lies_before(subject: &Subject, case: &Case, units: usize) -> bool 
     if matches!(case.harm, Harm::OlderFile(_) | Harm::Foreign) || class(&case.path) == "part" {
         return true;
     }
-    let from = case.harm.range(case.sector, bytes.len()).start;
+    let from = case.first_byte(bytes.len());
     // The first lost commit's last value ends there or later, as far as it has one.
     let marker = subject::marker(units);
     let place = bytes.windows(marker.len()).rposition(|window| window == marker.as_bytes());
