@@ -18,6 +18,8 @@ mod gate_close;
 #[cfg(not(miri))]
 mod nvram_directory;
 #[cfg(not(miri))]
+mod nvram_file;
+#[cfg(not(miri))]
 mod overlay;
 #[cfg(not(miri))]
 mod probe;
