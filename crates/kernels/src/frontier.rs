@@ -9,18 +9,18 @@
 //! | word | written by | read by | ordering, and its partner |
 //! |---|---|---|---|
 //! | `reserved` | inserters, by read-modify-write | scans, admission | SeqCst: orders a record before its wish (`sync/waiters.rs` of `katydid-wal`) |
-//! | `filled` | scans, by `fetch_max`; or inserters, in order | writers, admission | Release after the marks' Acquire, or after the copy; Acquire in the writer, who then reads the ring |
+//! | `filled` | scans, by `raise`; or inserters, in order | writers, admission | Release after the marks' Acquire, or after the copy; Acquire in the writer, who then reads the ring |
 //! | `written` | whoever has performed a write, under the latch `leader` | admission, readers, waiters | Release after the write; Acquire before ring bytes are used again |
 //! | `durable` | the same, or the one thread that syncs | everybody | Release after the sync; Acquire in whoever acknowledges |
 //!
 //! Of a log in NVRAM `written` and `durable` are the same: what is persisted. Of `nv_direct` they are advanced as `filled` is, by scans, by
-//! `fetch_max`; in the other kinds the thread that has the turn advances them (`nvram::commit`).
+//! `raise`; in the other kinds the thread that has the turn advances them (`nvram::commit`).
 //!
 //! A crash loses them all; recovery finds the durable frontier again from the records (`recover/`).
 
 use crate::durability::Durability;
 use crate::lsn::Lsn;
-use crate::sync_shim::{AtomicU64, Ordering};
+use crate::sync_shim::{AtomicU64, Ordering, raise};
 use crossbeam_utils::CachePadded;
 
 /// The four cursors, each on cache lines of its own.
@@ -81,7 +81,7 @@ impl Frontiers {
         if before >= to {
             return Lsn::new(before);
         }
-        let before = self.filled.fetch_max(to, Ordering::AcqRel);
+        let before = raise(&self.filled, to, Ordering::AcqRel);
         self.validate();
         Lsn::new(before.max(to))
     }
@@ -126,8 +126,8 @@ impl Frontiers {
 
     /// What a scan found of a log whose appends persist; any thread.
     pub fn advance_persisted(&self, to: Lsn) {
-        self.written.fetch_max(to.get(), Ordering::AcqRel);
-        self.durable.fetch_max(to.get(), Ordering::AcqRel);
+        raise(&self.written, to.get(), Ordering::AcqRel);
+        raise(&self.durable, to.get(), Ordering::AcqRel);
         self.validate();
     }
 

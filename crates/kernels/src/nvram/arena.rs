@@ -12,7 +12,7 @@
 //! 5. One chunk is the openings' own, for their Restart records: a free one, or if there is none the one with most room, which then is the own
 //!    one of the opening before. No appender puts anything there, so that a full log can be opened, to be trimmed then.
 
-use crate::sync_shim::{AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::sync_shim::{AtomicU64, Mutex, MutexGuard, Ordering, raise};
 use crossbeam_utils::CachePadded;
 use std::sync::{PoisonError, TryLockError};
 
@@ -213,7 +213,7 @@ impl Arenas {
 
     /// Records below `start` are gone, and nobody reads them any more (rule 2): what only they were in is free.
     pub fn release(&self, start: u64) {
-        self.released.fetch_max(start, Ordering::AcqRel);
+        raise(&self.released, start, Ordering::AcqRel);
         for arena in &self.arenas {
             let mut arena = held(arena);
             if arena.is_some_and(|open| self.is_dead(&open)) {

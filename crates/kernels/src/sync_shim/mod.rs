@@ -29,6 +29,9 @@ pub use std::time::Instant;
 #[cfg(katydid_simulated)]
 pub use katydid_virtual_machine::sync_shim::*;
 
+mod raise;
+pub use raise::raise;
+
 #[cfg(not(katydid_simulated))]
 mod publish;
 #[cfg(not(katydid_simulated))]

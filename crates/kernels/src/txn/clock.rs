@@ -9,7 +9,7 @@
 //!
 //! 52 bits of 64 ns are nine years of running, added up over all incarnations.
 
-use crate::sync_shim::{AtomicU64, Instant, Ordering, spin_loop};
+use crate::sync_shim::{AtomicU64, Instant, Ordering, raise, spin_loop};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -112,7 +112,7 @@ impl Clock {
 
     /// Moves the clock beyond `known`, which a transaction of an earlier incarnation had (invariant 3).
     pub fn set_base(&self, known: Timestamp) {
-        self.base.fetch_max(known.tick() + 1, Ordering::SeqCst);
+        raise(&self.base, known.tick() + 1, Ordering::SeqCst);
     }
 
     /// Now, as a tick.

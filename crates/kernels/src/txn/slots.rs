@@ -15,7 +15,9 @@
 use super::Waits;
 use super::clock::{Clock, SLOTS_MAX, Timestamp};
 use super::deadline::Deadline;
-use crate::sync_shim::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst, publish_stores, yield_now};
+use crate::sync_shim::{
+    AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst, publish_stores, raise, yield_now,
+};
 use crossbeam_utils::CachePadded;
 use parking_lot::{Condvar, Mutex};
 use std::cell::Cell;
@@ -295,12 +297,12 @@ impl Slots {
     pub fn acknowledge(&self, timestamp: Timestamp) {
         // Mostly its writer's slot; what a reader has seen up to names none.
         let slot = &self.slots[timestamp.slot() % self.used.load(SeqCst)];
-        slot.acknowledged.fetch_max(timestamp.get(), SeqCst);
+        raise(&slot.acknowledged, timestamp.get(), SeqCst);
     }
 
     /// Everything up to here counts as acknowledged, before the first transaction.
     pub fn set_base(&self, base: Timestamp) {
-        self.slots[0].acknowledged.fetch_max(base.get(), SeqCst);
+        raise(&self.slots[0].acknowledged, base.get(), SeqCst);
     }
 
     fn in_use(&self) -> &[CachePadded<Slot>] {
@@ -328,7 +330,7 @@ impl Slots {
         let acknowledged = self.acknowledged().next().get();
         let oldest = self.in_use().iter().map(|slot| slot.reads_at.load(SeqCst)).min().unwrap_or(u64::MAX);
         let horizon = acknowledged.min(oldest);
-        Timestamp::new(self.horizon.fetch_max(horizon, SeqCst).max(horizon))
+        Timestamp::new(raise(&self.horizon, horizon, SeqCst).max(horizon))
     }
 
     /// The open transaction that needs the oldest versions: its number, and since when it is open.

@@ -6,7 +6,7 @@
 //!    With the other kinds a thread that waits or asks for more persists what is filled (`nvram::commit` of the kernels), or waits for the
 //!    thread that is persisting. A thread that only looks finds what was persisted.
 //! 2. The later frontiers move first, so a thread that reads the earlier ones first finds them in order. Those of `nv_direct` move by
-//!    `fetch_max`.
+//!    `raise`.
 //! 3. With `nv_direct`, where records lie in the order of their appends, a record is durable when its append has returned: the append
 //!    persisted it, and the appends of the records it depends on persisted those before. Opening finds them all, whatever holes lie below.
 //!    With `chunked` a waiter waits for the holes: a client that was told that a record is durable need not name it as a dependency of a

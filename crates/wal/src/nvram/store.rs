@@ -24,7 +24,7 @@ use katydid_kernels::lsn::{BLOCK_BYTES, Lsn};
 use katydid_kernels::nvram::arena::Full;
 use katydid_kernels::record::Layout;
 use katydid_kernels::ring::Ring;
-use katydid_kernels::sync_shim::{AtomicU64, Ordering};
+use katydid_kernels::sync_shim::{AtomicU64, Ordering, raise};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// Bytes of the ring that only openings may use, for their Restart records: a full log can be opened, to be trimmed then.
@@ -119,7 +119,7 @@ pub(crate) struct NvStore {
     kind: LogKind,
     /// Held to read the ring, and exclusively to move the start.
     start: RwLock<Lsn>,
-    /// Written by whoever asks how far he may read, or trims, by `fetch_max` (Release); read by readers (Acquire).
+    /// Raised by threads that ask how far they may read, or trim (Release); read by readers (Acquire).
     readable: AtomicU64,
     control: Mutex<Control>,
 }
@@ -215,7 +215,7 @@ impl NvStore {
 
     /// Everything below is persisted.
     pub(crate) fn let_read(&self, persisted: Lsn) {
-        self.readable.fetch_max(persisted.get(), Ordering::Release);
+        raise(&self.readable, persisted.get(), Ordering::Release);
     }
 
     /// Drops the log below `to`, as [`SegmentStore::trim`](crate::segment::SegmentStore::trim) does.
