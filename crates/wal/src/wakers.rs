@@ -6,8 +6,9 @@
 //!
 //! Run by pollers, by leaders, and by the worker thread. Invariants:
 //!
-//! 1. A waker is registered under `state`, and the poller looks at the frontiers once more under it. A leader takes `state` after it has moved a
-//!    frontier. So either the leader finds the waker, or the poller finds the frontier moved.
+//! 1. A poller counts its waker in `registered`, and then looks at the frontiers once more. A leader that has moved a frontier looks at
+//!    `registered`. A sequentially consistent fence stands between the two steps of each. So either the leader finds the waker, or the poller
+//!    finds the frontier moved.
 //! 2. No waker is called, dropped or cloned while `state` is held. The worker thread holds nothing while it calls one, and it keeps nothing of the
 //!    log alive but this file's `Shared`: a waker may drop the last handle, which closes the log on the worker thread like on any other.
 //! 3. Each waker that was registered and not taken back is called once: when its position is at its level, or when the log has failed or is
@@ -18,7 +19,7 @@
 //!
 //! Wakers are called one after another: one that blocks delays those behind it, and no commit.
 //!
-//! A log in NVRAM has no wakers: a poller persists what is missing itself, as soon as a copy has ended that is being made.
+//! Every movement of a frontier calls [`Wakers::release`]. In NVRAM that is every commit, so without wakers it takes no latch.
 //!
 //! A crash leaves nothing of this behind.
 //!
@@ -29,6 +30,7 @@ use katydid_kernels::durability::Durability;
 use katydid_kernels::lsn::Lsn;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -45,6 +47,8 @@ struct Shared {
     state: Mutex<State>,
     /// Notified when wakers have become due, or the thread is to end.
     due: Condvar,
+    /// Wakers in `written` and `durable`. Changed under `state`.
+    registered: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -119,9 +123,13 @@ impl Wakers {
             state.ticket
         });
         let replaced = state.of(level).insert((end, number), waker);
+        self.shared.count(&state);
+        // Invariant 1.
+        fence(Ordering::SeqCst);
         if settled() {
             *ticket = None;
             let own = state.of(level).remove(&(end, number));
+            self.shared.count(&state);
             drop(state);
             drop(replaced);
             return own;
@@ -131,11 +139,19 @@ impl Wakers {
 
     /// Takes a registered waker back, unless it is due already; for the caller to drop.
     pub(crate) fn forget(&self, ticket: u64, (end, level): (Lsn, Durability)) -> Option<Waker> {
-        self.shared.lock().of(level).remove(&(end, ticket))
+        let mut state = self.shared.lock();
+        let own = state.of(level).remove(&(end, ticket));
+        self.shared.count(&state);
+        own
     }
 
     /// Has those called for whose end and level `settled` holds. It must be monotone in the end. Calls none itself.
     pub(crate) fn release(&self, settled: impl Fn(Lsn, Durability) -> bool) {
+        // Invariant 1.
+        fence(Ordering::SeqCst);
+        if self.shared.registered.load(Ordering::Relaxed) == 0 {
+            return;
+        }
         let mut state = self.shared.lock();
         let state = &mut *state;
         for (waiting, level) in
@@ -147,6 +163,7 @@ impl Wakers {
                 state.due.push(first.remove());
             }
         }
+        self.shared.count(state);
         if !state.due.is_empty() && state.thread == Thread::Asleep {
             state.thread = Thread::Busy;
             self.shared.due.notify_one();
@@ -170,6 +187,11 @@ impl Wakers {
 }
 
 impl Shared {
+    /// After a waker was registered or removed, with the latch held.
+    fn count(&self, state: &State) {
+        self.registered.store(state.written.len() + state.durable.len(), Ordering::Relaxed);
+    }
+
     /// The worker thread's body.
     fn run(&self) {
         let mut due = Vec::new();
