@@ -28,9 +28,10 @@
 use crate::options::Background;
 use katydid_kernels::durability::Durability;
 use katydid_kernels::lsn::Lsn;
+use katydid_kernels::sync_shim::{AtomicUsize, Ordering, fence};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
+
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
