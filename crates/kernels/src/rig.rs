@@ -14,7 +14,7 @@ use crate::lsn::Lsn;
 use crate::record::{
     Chain, HEADER_BYTES, HeaderFields, Kind, Layout, Part, PreparedRecord, prepare_header, split,
 };
-use crate::ring::Ring;
+use crate::ring::{RecordMemory, Ring};
 use crate::sync_shim::{AtomicBool, Ordering, pause};
 use crossbeam_utils::CachePadded;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -44,7 +44,7 @@ impl Rig {
         let rig = Rig {
             buffer: LogBuffer {
                 frontiers: Frontiers::at(Lsn::ZERO),
-                ring: Ring::new(sizes.ring_bytes),
+                memory: RecordMemory::Ring(Ring::new(sizes.ring_bytes)),
                 admission: Admission::new(sizes),
             },
             inserter: design.inserter(sizes, 1, Lsn::ZERO),

@@ -1,4 +1,4 @@
-//! The ring of bytes of the log buffer: position `lsn` lies at `lsn % size`.
+//! Where the records of the log buffer lie, above all its ring of bytes: position `lsn` lies at `lsn % size`.
 //!
 //! Written by inserters, read by whoever writes to the device. Rules that make the unsynchronised bytes sound:
 //!
@@ -10,9 +10,9 @@
 //! 4. The block that holds the filled frontier is never read in place as a whole, for its upper part may be being
 //!    written: its filled part is copied out.
 //!
-//! 5. The ring of a log in NVRAM lies there ([`NvramRing`]). Then rule 3 holds with "the start of the log" for "written". Such a ring has no
-//!    bytes here, and neither has the ring of a log whose records lie apart: the functions that touch bytes panic then.
-//! 6. No access leaves the buffer, whatever the caller says: a length beyond the ring's size is a panic, in release builds too.
+//! 5. No access leaves the buffer, whatever the caller says: a length beyond the ring's size is a panic, in release builds too.
+//!
+//! The ring of a log in NVRAM lies there ([`NvramRing`]). Rules 1 to 3 hold for it with "the start of the log" for "written".
 //!
 //! A crash loses the ring: what was not written is gone, and nobody was told that it was not.
 
@@ -27,9 +27,6 @@ mod memory;
 
 /// A ring whose bytes lie in NVRAM, as inserters and opening use it.
 pub trait NvramRing: Debug + Send + Sync {
-    /// The size of the ring in bytes, a power of two.
-    fn bytes(&self) -> u64;
-
     /// Copies `bytes` to position `at`. They need not be persisted by it.
     ///
     /// # Safety
@@ -40,66 +37,45 @@ pub trait NvramRing: Debug + Send + Sync {
     fn copied(&self, from: Lsn, to: Lsn);
 }
 
-/// The ring.
+/// Where the records of a log buffer lie.
 #[derive(Debug)]
-pub struct Ring {
-    place: Place,
-    mask: u64,
+pub enum RecordMemory {
+    /// In a ring in memory, until they are written to the device.
+    Ring(Ring),
+    /// In a ring in NVRAM. Nothing is read back from it: opening does that by itself.
+    Nvram(Arc<dyn NvramRing>),
+    /// Apart from their positions, each where its own inserter puts it (`nv_logging`).
+    Apart,
 }
 
-/// Where its bytes are.
-#[derive(Debug)]
-enum Place {
-    /// Here: as many as its size.
-    Memory(RingMemory),
-    Nvram(Arc<dyn NvramRing>),
-    /// There are none: only its size counts.
-    Apart,
+impl RecordMemory {
+    /// How records lie in it.
+    pub fn layout(&self) -> Layout {
+        match self {
+            RecordMemory::Ring(_) => Layout::InLine,
+            RecordMemory::Nvram(_) => Layout::InMemory,
+            RecordMemory::Apart => Layout::Apart,
+        }
+    }
+}
+
+/// The ring in memory. All clones are one ring.
+#[derive(Debug, Clone)]
+pub struct Ring {
+    memory: Arc<RingMemory>,
+    mask: u64,
 }
 
 impl Ring {
     /// A ring of `size` bytes, a power of two and a multiple of 4,096.
     pub fn new(size: usize) -> Self {
         assert!(size.is_power_of_two() && size >= 4096, "options are validated before");
-        Ring { place: Place::Memory(RingMemory::new(size)), mask: size as u64 - 1 }
-    }
-
-    /// The ring of a log in NVRAM. Nothing is read back from it: records are put into it by the calls of [`NvramRing`].
-    pub fn in_nvram(nvram: Arc<dyn NvramRing>) -> Self {
-        Ring { mask: nvram.bytes() - 1, place: Place::Nvram(nvram) }
-    }
-
-    /// What stands for the ring of a log whose records lie apart: only its size counts.
-    pub fn of_entries(size: u64) -> Self {
-        Ring { place: Place::Apart, mask: size - 1 }
-    }
-
-    /// The ring in NVRAM, if it lies there.
-    #[inline(always)]
-    pub fn nvram(&self) -> Option<&dyn NvramRing> {
-        match &self.place {
-            Place::Nvram(nvram) => Some(&**nvram),
-            Place::Memory(_) | Place::Apart => None,
-        }
-    }
-
-    /// How records lie in it.
-    pub fn layout(&self) -> Layout {
-        if self.nvram().is_some() { Layout::InMemory } else { Layout::InLine }
+        Ring { memory: Arc::new(RingMemory::new(size)), mask: size as u64 - 1 }
     }
 
     /// The size of the ring in bytes.
     pub fn size(&self) -> u64 {
         self.mask + 1
-    }
-
-    /// The first byte of the buffer, which is as long as the ring's size (rule 5).
-    #[inline(always)]
-    fn base(&self) -> *mut u8 {
-        match &self.place {
-            Place::Memory(bytes) => bytes.base(),
-            Place::Nvram(_) | Place::Apart => has_no_bytes(),
-        }
     }
 
     /// Copies `parts`, one after the other, to position `at`, and `zeros` zero bytes behind them.
@@ -125,8 +101,8 @@ impl Ring {
         let size = self.mask as usize + 1;
         let offset = (at & self.mask) as usize;
         assert!(from.len() <= size, "a reservation is never larger than the ring");
-        let base = self.base();
-        // SAFETY: both copies stay inside the buffer, which is `size` long (rule 6) and which no slice borrows where the caller owns it (rules 1 to 3); `from` is not
+        let base = self.memory.base();
+        // SAFETY: both copies stay inside the buffer, which is `size` long (rule 5) and which no slice borrows where the caller owns it (rules 1 to 3); `from` is not
         // part of the buffer.
         unsafe {
             if from.len() <= size - offset {
@@ -150,7 +126,7 @@ impl Ring {
         assert!(length <= size, "the ring holds no more than its size");
         let offset = (from.get() & self.mask) as usize;
         let first = length.min(size - offset);
-        let base = self.base().cast_const();
+        let base = self.memory.base().cast_const();
         // SAFETY: in bounds as in `copy_in`; initialised since the buffer was zeroed; nobody writes them (rules 2 and 3).
         unsafe {
             (
@@ -172,12 +148,6 @@ impl Ring {
     }
 }
 
-#[cold]
-#[inline(never)]
-fn has_no_bytes() -> ! {
-    panic!("the log's records do not lie in this ring");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,19 +166,6 @@ mod tests {
             let reads = || unsafe { ring.slices(Lsn::new(at), Lsn::new(at + 4097)).0.len() };
             catch_unwind(AssertUnwindSafe(reads)).expect_err("it is larger than the ring");
         }
-    }
-
-    #[test]
-    fn a_ring_without_bytes_here_is_neither_filled_nor_read() {
-        let ring = Ring::of_entries(4096);
-        for bytes in [&b"x"[..], b""] {
-            // SAFETY: one thread, nothing borrowed.
-            let fills = || unsafe { ring.fill(Lsn::new(8192), &[bytes], 0) };
-            catch_unwind(AssertUnwindSafe(fills)).expect_err("there is nothing to be filled");
-        }
-        // SAFETY: as above.
-        let reads = || unsafe { ring.slices(Lsn::ZERO, Lsn::new(8)).0.len() };
-        catch_unwind(AssertUnwindSafe(reads)).expect_err("there is nothing to be read");
     }
 
     #[test]

@@ -97,11 +97,12 @@ pub(crate) struct Start {
 
 impl Core {
     pub(crate) fn new(options: &Options, start: Start) -> Arc<Core> {
-        let Parts { medium, ring, admission, inserter, protocol, layout, in_order, physical_bytes_max } =
+        let Parts { medium, memory, admission, inserter, protocol, in_order, physical_bytes_max } =
             start.parts;
+        let layout = memory.layout();
         let core = Arc::new_cyclic(|me| Core {
             stream: start.stream,
-            buffer: LogBuffer { frontiers: Frontiers::at(start.end), ring, admission },
+            buffer: LogBuffer { frontiers: Frontiers::at(start.end), memory, admission },
             layout,
             medium,
             maintenance: Maintenance::default(),

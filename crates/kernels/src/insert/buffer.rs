@@ -6,7 +6,7 @@ use super::admission::{Admission, AppendClass};
 use crate::frontier::Frontiers;
 use crate::lsn::Lsn;
 use crate::record::{PHYSICAL_BYTES_MAX, PreparedRecord};
-use crate::ring::{NvramRing, Ring};
+use crate::ring::{NvramRing, RecordMemory};
 use crate::sync_shim::{AtomicU64, Ordering, spin_loop};
 
 /// The record was not admitted: the ring, the prepared space or the run-ahead is used up. Nothing was reserved.
@@ -18,8 +18,8 @@ pub struct Stalled;
 pub struct LogBuffer {
     /// How far the log is reserved, filled, written and durable.
     pub frontiers: Frontiers,
-    /// Its bytes.
-    pub ring: Ring,
+    /// Where its records lie.
+    pub memory: RecordMemory,
     /// What limits reservations.
     pub admission: Admission,
 }
@@ -54,13 +54,15 @@ impl PhysicalRecord<'_> {
     /// Copies the record, stamped with its position, into the ring; of `nv_direct` it is persisted when this returns.
     ///
     /// # Safety
-    /// As for [`Ring::fill`], for [`PhysicalRecord::bytes`] at `start`.
+    /// As for [`Ring::fill`](crate::ring::Ring::fill), for [`PhysicalRecord::bytes`] at `start`.
     #[inline]
-    pub unsafe fn copy_to(&self, ring: &Ring, start: Lsn) {
-        if let Some(nvram) = ring.nvram() {
+    pub unsafe fn copy_to(&self, memory: &RecordMemory, start: Lsn) {
+        let ring = match memory {
+            RecordMemory::Ring(ring) => ring,
             // SAFETY: passed on.
-            return unsafe { self.copy_to_nvram(nvram, start) };
-        }
+            RecordMemory::Nvram(nvram) => return unsafe { self.copy_to_nvram(&**nvram, start) },
+            RecordMemory::Apart => unreachable!("the inserter of this memory puts its records itself"),
+        };
         let (header, link) = (self.prepared.header(start), self.prepared.link());
         let padding = self.prepared.padded() - self.prepared.len();
         let body = start.plus((header.len() + link.len()) as u64);
@@ -74,12 +76,12 @@ impl PhysicalRecord<'_> {
         }
     }
 
-    /// See [`PhysicalRecord::copy_to`].
+    /// As [`PhysicalRecord::copy_to`], into a ring in NVRAM.
     ///
     /// # Safety
     /// As there.
     #[inline(never)]
-    unsafe fn copy_to_nvram(&self, ring: &dyn NvramRing, start: Lsn) {
+    pub unsafe fn copy_to_nvram(&self, ring: &dyn NvramRing, start: Lsn) {
         let mut at = start;
         self.each_part(start, |part| {
             // SAFETY: passed on; the parts are together `bytes()` long.

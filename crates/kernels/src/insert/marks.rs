@@ -37,7 +37,7 @@ impl Inserter for MarksInserter {
         let start = self.marks.reserve(&OnBuffer { buffer, slot, class }, slot, bytes)?;
         // SAFETY: `[start, start + bytes)` was reserved by this thread alone (rule 1 of the ring); admission let it in,
         // with the slack that covers what others added since it was asked (rule 3 of the ring).
-        unsafe { record.copy_to(&buffer.ring, Lsn::new(start)) };
+        unsafe { record.copy_to(&buffer.memory, Lsn::new(start)) };
         self.marks.finish(slot, start + bytes);
         Ok(Lsn::new(start))
     }

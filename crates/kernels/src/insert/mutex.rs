@@ -35,7 +35,7 @@ impl Inserter for MutexInserter {
         let start = buffer.frontiers.reserved();
         buffer.admission.admit(start.get(), bytes, class)?;
         // SAFETY: under the lock, bytes from `start` are nobody else's (rule 1 of the ring), and admission has let them in.
-        unsafe { record.copy_to(&buffer.ring, start) };
+        unsafe { record.copy_to(&buffer.memory, start) };
         buffer.frontiers.advance_reserved_and_filled(start.get() + bytes);
         Ok(start)
     }

@@ -20,8 +20,7 @@ use katydid_device::{self as device, Method};
 use katydid_kernels::durability::Durability;
 use katydid_kernels::insert::{Admission, AppendClass, Inserter};
 use katydid_kernels::lsn::Lsn;
-use katydid_kernels::record::Layout;
-use katydid_kernels::ring::Ring;
+use katydid_kernels::ring::RecordMemory;
 use katydid_kernels::sync::{Ask, Plan, Planned, SyncProtocol};
 use std::fmt;
 use std::sync::Arc;
@@ -141,12 +140,10 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) medium: Box<dyn Medium>,
-    pub(crate) ring: Ring,
+    pub(crate) memory: RecordMemory,
     pub(crate) admission: Admission,
     pub(crate) inserter: Box<dyn Inserter>,
     pub(crate) protocol: Box<dyn SyncProtocol>,
-    /// Where the records that are appended lie.
-    pub(crate) layout: Layout,
     /// Whether order of appends is order of LSNs.
     pub(crate) in_order: bool,
     /// Most bytes of a physical record.

@@ -20,8 +20,7 @@ use katydid_device::{self as device, Method};
 use katydid_kernels::durability::Durability;
 use katydid_kernels::insert::{Admission, AppendClass, LogBuffer};
 use katydid_kernels::lsn::Lsn;
-use katydid_kernels::record::Layout;
-use katydid_kernels::ring::Ring;
+use katydid_kernels::ring::{RecordMemory, Ring};
 use katydid_kernels::sync::{Ask, Plan, Planned};
 use katydid_kernels::sync_shim::rest;
 use std::sync::Arc;
@@ -51,14 +50,13 @@ pub(crate) fn parts(
     let sizes = options.buffer_sizes();
     // One half of the ring can be filled while the other is written.
     let write_bytes_max = (options.write_bytes_max as u64).min(options.ring_bytes as u64 / 2);
-    let writer = Writer::new(segments.clone(), end, write_bytes_max);
+    let writer = Writer::new(segments.clone(), ring.clone(), end, write_bytes_max);
     Parts {
         medium: Box::new(Files { segments, writer, spare_segments: options.spare_segments as u64 }),
-        ring,
+        memory: RecordMemory::Ring(ring),
         admission: Admission::new(&sizes),
         inserter: options.design().inserter(&sizes, incarnation, end),
         protocol: options.background.arrange(options.background.limit(options).sync_design().protocol()),
-        layout: Layout::InLine,
         in_order: options.inserter.keeps_order(),
         physical_bytes_max: options.physical_bytes_max(),
     }
@@ -68,10 +66,11 @@ impl Files {
     /// How far segments should be prepared now.
     fn wanted_end(&self, core: &Core) -> Lsn {
         let capacity = self.segments.capacity();
-        let LogBuffer { frontiers, admission, ring } = &core.buffer;
+        let LogBuffer { frontiers, admission, .. } = &core.buffer;
         let reserved = frontiers.reserved();
         let spare = (reserved.get() / capacity + 1 + self.spare_segments).saturating_mul(capacity);
-        Lsn::new(spare).max(reserved.plus(admission.reserve() + admission.slack() + ring.size()))
+        Lsn::new(spare)
+            .max(reserved.plus(admission.reserve() + admission.slack() + self.writer.ring().size()))
     }
 }
 

@@ -21,6 +21,7 @@ use katydid_kernels::durability::Durability;
 use katydid_kernels::insert::Scan;
 use katydid_kernels::lsn::{BLOCK_BYTES, Lsn};
 use katydid_kernels::record::padded_len;
+use katydid_kernels::ring::Ring;
 use katydid_kernels::sync::{Ask, Plan, Planned};
 use katydid_kernels::sync_shim::{AtomicU64, Ordering, rest};
 use std::collections::VecDeque;
@@ -32,6 +33,8 @@ use std::time::Instant;
 #[derive(Debug)]
 pub(super) struct Writer {
     segments: Arc<SegmentStore>,
+    /// Writes take what is filled from here.
+    ring: Ring,
     /// Which writes are under way. Held for a moment when one is planned or has ended. A leaf latch.
     leader: Mutex<LeaderState>,
     /// What the block is written from that holds the filled frontier. Held through such a write, of which there is one at a time. Before `leader`.
@@ -70,15 +73,20 @@ impl LeaderState {
 
 impl Writer {
     /// For a log that is durable up to `end`, the end of a record; a write has no more than `write_bytes_max` bytes.
-    pub(super) fn new(segments: Arc<SegmentStore>, end: Lsn, write_bytes_max: u64) -> Self {
+    pub(super) fn new(segments: Arc<SegmentStore>, ring: Ring, end: Lsn, write_bytes_max: u64) -> Self {
         Writer {
             segments,
+            ring,
             leader: Mutex::new(LeaderState::new(end)),
             tail: Mutex::new(AlignedBuffer::new_zeroed(BLOCK_BYTES as usize)),
             syncing: Mutex::new(()),
             write_bytes_max,
             readable: AtomicU64::new(end.get()),
         }
+    }
+
+    pub(super) fn ring(&self) -> &Ring {
+        &self.ring
     }
 
     /// How far the log is filled; waits a moment for `own`, whose hole somebody is about to fill.
@@ -140,8 +148,8 @@ impl Writer {
         Plan::Write(write)
     }
 
-    fn write(&self, core: &Core, write: &Planned) -> device::Result<()> {
-        let ring = &core.buffer.ring;
+    fn write(&self, write: &Planned) -> device::Result<()> {
+        let ring = &self.ring;
         let whole = write.to.floor_block();
         // SAFETY: filled, and `written` stays below until this write has ended, after the last use of the slices (rules 2 and
         // 3 of the
@@ -184,7 +192,7 @@ impl Writer {
         while leader.flights.front().is_some_and(|first| first.ended) {
             let Some(Flight { write, .. }) = leader.flights.pop_front() else { break };
             // Before: whoever has waited for it reads it.
-            self.advance_readable(core, leader, write.to, write.filled);
+            self.advance_readable(leader, write.to, write.filled);
             frontiers.advance_written(write.to);
             if write.durable {
                 self.make_durable(core, leader, write.to, self.readable());
@@ -221,7 +229,7 @@ impl Writer {
 
     /// The log is written up to `to`, perhaps in the middle of a record, and filled up to `filled`, the end of one: whole
     /// records can be read.
-    fn advance_readable(&self, core: &Core, leader: &mut LeaderState, to: Lsn, filled: Lsn) {
+    fn advance_readable(&self, leader: &mut LeaderState, to: Lsn, filled: Lsn) {
         let mut last = None;
         if to == filled {
             leader.next_end = to;
@@ -233,7 +241,7 @@ impl Writer {
             let mut len = [0; 4];
             // SAFETY: filled, and `written` has not moved beyond yet (rules 2 and 3 of the ring); a record starts at a
             // multiple of 8.
-            unsafe { core.buffer.ring.copy_out(leader.next_end, &mut len) };
+            unsafe { self.ring.copy_out(leader.next_end, &mut len) };
             let len = u32::from_le_bytes(len) as usize;
             leader.next_end = leader.next_end.plus(padded_len(len) as u64);
         }
@@ -284,7 +292,7 @@ impl Writer {
     /// See [`Medium::perform`](crate::core::Medium::perform).
     pub(super) fn perform(&self, core: &Core, write: &Planned) {
         let begun = write.durable.then(Instant::now);
-        let outcome = self.write(core, write);
+        let outcome = self.write(write);
         if let Some(begun) = begun {
             count_sync_time(core, begun);
         }

@@ -48,7 +48,7 @@ struct Nvram {
 
 /// The parts of a log in this memory, which is durable up to `end` and goes on in this incarnation.
 pub(super) fn parts(options: &Options, store: NvStore, incarnation: u32, end: Lsn) -> Parts {
-    let (effective, ring) = store.memory().arrange(options);
+    let (effective, memory) = store.memory().arrange(options);
     let options = &effective;
     let sizes = options.buffer_sizes();
     let (admission, inserter, physical_bytes_max) = match store.apart() {
@@ -63,15 +63,14 @@ pub(super) fn parts(options: &Options, store: NvStore, incarnation: u32, end: Ls
             (Admission::of_entries(&sizes), inserter, apart.entries.physical_bytes_max())
         }
     };
-    let layout = store.memory().layout();
+    let in_order = memory.layout() == Layout::Apart || options.inserter.keeps_order();
     Parts {
         medium: Box::new(Nvram { store: Arc::new(store), committer: Committer::new() }),
-        ring,
+        memory,
         admission,
         inserter,
         protocol: options.background.arrange(Box::new(Persisted::new())),
-        layout,
-        in_order: layout == Layout::Apart || options.inserter.keeps_order(),
+        in_order,
         physical_bytes_max,
     }
 }

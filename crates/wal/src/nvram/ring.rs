@@ -87,10 +87,6 @@ impl NvRing {
 }
 
 impl NvramRing for NvRing {
-    fn bytes(&self) -> u64 {
-        NvRing::bytes(self)
-    }
-
     /// Copies `bytes` to position `at`. They are not persisted by it.
     ///
     /// # Safety

@@ -23,7 +23,7 @@ use katydid_kernels::insert::PhysicalRecord;
 use katydid_kernels::lsn::{BLOCK_BYTES, Lsn};
 use katydid_kernels::nvram::arena::Full;
 use katydid_kernels::record::Layout;
-use katydid_kernels::ring::Ring;
+use katydid_kernels::ring::RecordMemory;
 use katydid_kernels::sync_shim::{AtomicU64, Ordering, raise};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -47,14 +47,16 @@ impl Memory {
         }
     }
 
-    /// What the options mean for a log in this memory, and its ring.
-    pub(crate) fn arrange(&self, options: &Options) -> (Options, Ring) {
+    /// What the options mean for a log in this memory, and where its records lie.
+    pub(crate) fn arrange(&self, options: &Options) -> (Options, RecordMemory) {
         match self {
-            Memory::Ring(ring) => (options.with_ring(ring.bytes()), Ring::in_nvram(Arc::new(ring.clone()))),
+            Memory::Ring(ring) => {
+                (options.with_ring(ring.bytes()), RecordMemory::Nvram(Arc::new(ring.clone())))
+            }
             Memory::Apart(apart) => {
                 let entries = &apart.entries;
                 let options = options.with_entries(entries.bytes() / ENTRY, entries.heap_bytes());
-                (options, Ring::of_entries(entries.bytes()))
+                (options, RecordMemory::Apart)
             }
         }
     }
@@ -71,7 +73,7 @@ impl Memory {
         match self {
             Memory::Ring(ring) => {
                 // SAFETY: passed on.
-                unsafe { record.copy_to(&Ring::in_nvram(Arc::new(ring.clone())), at) };
+                unsafe { record.copy_to_nvram(ring, at) };
                 ring.persist(at, at.plus(record.bytes()));
                 Ok(())
             }

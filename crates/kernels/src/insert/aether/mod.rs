@@ -196,7 +196,7 @@ impl<O: Order + Send + Sync + Debug> Inserter for Aether<O> {
         let start = self.reserve_and_fill(&OnBuffer { buffer, class }, slot, bytes, may_group, |start| {
             // SAFETY: `[start, start + bytes)` was reserved for this thread alone (rule 1 of the ring): under the latch, and
             // a group's members divide theirs by their offsets. Admission let exactly that in (rule 3 of the ring).
-            unsafe { record.copy_to(&buffer.ring, Lsn::new(start)) };
+            unsafe { record.copy_to(&buffer.memory, Lsn::new(start)) };
         })?;
         Ok(Lsn::new(start))
     }

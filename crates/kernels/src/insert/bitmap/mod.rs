@@ -43,7 +43,7 @@ impl Inserter for BitmapInserter {
         let start = super::buffer::reserve(buffer, slot, bytes, class)?;
         // SAFETY: `[start, start + bytes)` was reserved by this thread alone (rule 1 of the ring); admission let it in, with the
         // slack that covers what others added meanwhile (rule 3 of the ring).
-        unsafe { record.copy_to(&buffer.ring, Lsn::new(start)) };
+        unsafe { record.copy_to(&buffer.memory, Lsn::new(start)) };
         self.bitmap.set(start, start + bytes);
         self.tracker.filled(start, start + bytes);
         Ok(Lsn::new(start))

@@ -70,12 +70,12 @@ impl Ground for Padded<'_> {
             txn: 0,
             chain: Chain::NONE,
             durable: self.log.buffer.frontiers.durable(),
-            layout: self.log.buffer.ring.layout(),
+            layout: self.log.buffer.memory.layout(),
         };
         let prepared = prepare_header(&fields, Part::Whole, None, std::iter::once(body));
         let record = PhysicalRecord { prepared: &prepared, payload: &[body], after: Lsn::ZERO };
         // SAFETY: the caller owns the rest of a chunk (invariant 2 of the kernel), which was reserved and admitted with it.
-        unsafe { record.copy_to(&self.log.buffer.ring, Lsn::new(from)) };
+        unsafe { record.copy_to(&self.log.buffer.memory, Lsn::new(from)) };
         self.inserter.padding.add(to - from);
     }
 }
@@ -106,7 +106,7 @@ impl Inserter for ChunkedInserter {
         let ground = Padded { log: OnBuffer { buffer, slot, class }, inserter: self };
         let start = self.chunks.insert(&ground, slot, wanted, |start| {
             // SAFETY: the session owns `[start, start + bytes)` of its chunk (invariant 2 of the kernel); admission let it in.
-            unsafe { record.copy_to(&buffer.ring, Lsn::new(start)) };
+            unsafe { record.copy_to(&buffer.memory, Lsn::new(start)) };
         })?;
         Ok(Lsn::new(start))
     }
