@@ -8,8 +8,8 @@
 //!    threads that wait for the work would wait for ever. The thread goes on waiting for notifications until it is stopped.
 
 use crate::latch::{Condvar, Mutex};
+use katydid_kernels::notification::Notification;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
@@ -22,9 +22,8 @@ struct State {
 /// See the head of this file.
 #[derive(Debug, Default)]
 pub(crate) struct Worker {
-    /// Whether a notification waits for the thread. Swapped (AcqRel) by the thread that notifies and by the worker when it takes the
-    /// notification: a thread that finds one leaves without the latch, so this word alone has to show the worker what that thread has changed.
-    notified: AtomicBool,
+    /// A thread that finds one pending leaves without the latch.
+    notification: Notification,
     // Leaf latch.
     state: Mutex<State>,
     wake: Condvar,
@@ -34,11 +33,10 @@ pub(crate) struct Worker {
 impl Worker {
     /// Notifies the thread.
     pub(crate) fn notify(&self) {
-        if self.notified.swap(true, Ordering::AcqRel) {
-            return;
+        if self.notification.give() {
+            self.state.lock().notified = true;
+            self.wake.notify_one();
         }
-        self.state.lock().notified = true;
-        self.wake.notify_one();
     }
 
     /// Starts the thread. It does `work` on `owner` after each notification of `worker`, which is the owner's, and calls `panicked` after a
@@ -83,8 +81,7 @@ impl Worker {
     }
 
     fn take(&self, state: &mut State) -> bool {
-        // A plain store would show it nothing, and what it looks at next might be older than the notification.
-        self.notified.swap(false, Ordering::AcqRel);
+        self.notification.take();
         std::mem::take(&mut state.notified)
     }
 

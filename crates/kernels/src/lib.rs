@@ -10,6 +10,7 @@
 //! | [`insert`] | the nine designs that reserve and fill, and admission before them |
 //! | [`sync`] | the leader's hand-over, the waiters, and the sync protocols |
 //! | [`nvram`] | who persists a log in NVRAM, and who has which of its memory |
+//! | [`notification`] | the wake-up of a worker thread |
 //! | [`page_meta`] | which pages are dirty, for threads without their latch |
 //! | [`rig`], [`sizes`] | an inserter without a log around it, for measuring |
 //! | [`dependencies`] | the places in several logs that a transaction depends on |
@@ -33,6 +34,8 @@ pub mod explore;
 pub mod frontier;
 pub mod insert;
 pub mod lsn;
+#[cfg(not(katydid_simulated))]
+pub mod notification;
 #[cfg(not(katydid_simulated))]
 pub mod nvram;
 #[cfg(not(katydid_simulated))]
