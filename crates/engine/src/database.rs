@@ -164,17 +164,62 @@ impl Database {
     /// Runs `body` in a transaction and commits it; runs it again after a conflict, at most `Options::retries` times, but not after a
     /// time-out: all runs together wait for other transactions at most `Options::lock_wait`.
     ///
-    /// Use the transaction inside of `body`, not the database: [`Database::get`], [`Database::put`], [`Database::delete`] and `transact` are
+    /// Use the transaction inside of `body`, not the database: [`Database::get`], [`Database::put`], their like and `transact` are
     /// refused there. For a transaction apart from this one, on purpose, there is [`Database::begin`].
     ///
     /// Any other error of `body` rolls back and is returned, after a check: what `body` has read must have held at one time, and be as
     /// durable as a commit would be. If it did not hold, which only the memory engine lets happen, `body` is run again. So an error that
     /// `body` concludes from its reads is as true as what it returns.
     ///
+    /// A body with an error type of its own goes to [`Database::try_transact`].
+    ///
     /// # Errors
     /// `Error::Nested` inside of another `body`. What `body` or the commit fails with; `Error::Poisoned` also in place of an error of `body` that rests on commits which may not
     /// survive.
-    pub fn transact<T>(&self, mut body: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
+    pub fn transact<T>(&self, body: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
+        self.try_transact(body)
+    }
+
+    /// Runs `body` in a transaction as [`Database::transact`] does, with the caller's own error type.
+    ///
+    /// An error of `body` rolls the transaction back and is returned as it was. The error itself is not looked into: `body` is run again
+    /// if the transaction met a conflict, whatever `body` made of it.
+    ///
+    /// ```
+    /// #[derive(Debug, PartialEq)]
+    /// enum Refusal {
+    ///     SoldOut,
+    ///     Store(String),
+    /// }
+    ///
+    /// impl From<katydid::Error> for Refusal {
+    ///     fn from(error: katydid::Error) -> Self {
+    ///         Refusal::Store(error.to_string())
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> Result<(), Refusal> {
+    /// # let folder = tempfile::tempdir().expect("a folder");
+    /// # let database = katydid::Database::open(folder.path().join("db"))?;
+    /// let stock = database.table("stock")?;
+    /// let refused = database.try_transact(|txn| {
+    ///     txn.put(&stock, "last buyer", "me")?;
+    ///     txn.get(&stock, "apple")?.ok_or(Refusal::SoldOut)
+    /// });
+    /// assert_eq!(refused, Err(Refusal::SoldOut));
+    /// assert_eq!(database.get(&stock, "last buyer")?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// What `body` fails with, as it was. An [`Error`](crate::Error), converted, if the transaction could not be begun or committed, and in
+    /// place of an error of `body` in these cases: the transaction met a conflict and is not run again; what `body` has read did not hold,
+    /// rests on commits which may not survive, or could not be checked because the database was closed.
+    pub fn try_transact<T, E: From<Error>>(
+        &self,
+        mut body: impl FnMut(&mut Transaction) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
         let body_of = Body::begin(self.key(), self.options().lock_wait)?;
         let mut left = self.options().retries;
         loop {
@@ -186,10 +231,13 @@ impl Database {
                     Err(error) => error,
                 },
                 // Undone before the next try, which would meet its locks.
-                Err(error) => txn.conclude(error),
+                Err(error) => match txn.conclude() {
+                    Ok(()) => return Err(error),
+                    Err(failed) => failed,
+                },
             };
             if left == 0 || !failed.asks_to_run_again() {
-                return Err(failed);
+                return Err(failed.into());
             }
             left -= 1;
             std::thread::yield_now();

@@ -145,6 +145,7 @@ impl<A: EngineTransaction, B: EngineTransaction> EngineTransaction for Either<A,
     pass_on! {
         fn id(&self) -> TxnId;
         fn has_changes(&self) -> bool;
+        fn failure(&self) -> Option<&Error>;
         fn keeps_open(&self) -> Arc<dyn OpenEngine>;
     }
 

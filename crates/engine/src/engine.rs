@@ -17,7 +17,7 @@ use crate::body::DatabaseKey;
 use crate::control::{Control, ControlFile};
 use crate::direction::Direction;
 use crate::directory::DatabaseDir;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::{TableId, TxnId};
 use crate::log_entry::LogEntry;
 use crate::opening::Opened;
@@ -107,6 +107,9 @@ pub(crate) trait EngineTransaction: Opened + fmt::Debug {
     fn id(&self) -> TxnId;
     /// Whether ending it takes more than forgetting it.
     fn has_changes(&self) -> bool;
+    /// The failure after which the transaction can only roll back, if there was one. A conflict that any of its calls met is remembered here,
+    /// whatever the caller did with the error.
+    fn failure(&self) -> Option<&Error>;
 
     /// See [`crate::Transaction::get`].
     fn get(&mut self, table: &Self::Table, key: &[u8]) -> Result<Option<Vec<u8>>>;

@@ -284,15 +284,6 @@ impl Error {
         }
     }
 
-    /// Whether the thread waited for itself.
-    pub(crate) fn is_own_wait(&self) -> bool {
-        match self {
-            Error::WaitsForItself { .. } => true,
-            Error::MustRollBack { cause } => cause.is_own_wait(),
-            _ => false,
-        }
-    }
-
     /// Whether an earlier failure shut the database off.
     pub fn is_poisoned(&self) -> bool {
         match self {

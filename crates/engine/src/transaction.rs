@@ -186,18 +186,25 @@ impl Transaction {
         session.push(Err(refused), done);
     }
 
-    /// Rolls back because `failed` ended it; what to tell the caller: another error if `failed` rests on reads that do not hold any more,
-    /// or that will not survive.
-    pub(crate) fn conclude(mut self, failed: Error) -> Error {
-        let is_told = failed.is_own_wait() || failed.is_poisoned() || matches!(failed, Error::Closed);
-        if is_told || failed.is_retryable() {
-            return failed;
+    /// Rolls back because the caller gives up, and checks that the caller may say why: its reads hold, and are as durable as a commit would
+    /// be.
+    ///
+    /// # Errors
+    /// What to tell the caller instead: the conflict that the transaction met, if it met one; a conflict if its reads do not hold any more;
+    /// `Error::Poisoned` if they may not survive; `Error::Closed`.
+    pub(crate) fn conclude(mut self) -> Result<()> {
+        if let Some(failure) = self.of.failure()
+            && (failure.is_retryable() || failure.is_poisoned())
+        {
+            return Err(failure.clone());
         }
-        let outcome = match self.of.has_changes() {
-            true => self.enter_last().and_then(|mut call| call.conclude()),
-            false => self.of.opening().check().and_then(|()| self.of.conclude()),
-        };
-        outcome.err().unwrap_or(failed)
+        match self.of.has_changes() {
+            true => self.enter_last()?.conclude(),
+            false => {
+                self.of.opening().check()?;
+                self.of.conclude()
+            }
+        }
     }
 
     /// Undoes everything the transaction wrote.

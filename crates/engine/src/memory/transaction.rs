@@ -300,6 +300,10 @@ impl EngineTransaction for MemoryTransaction {
         self.wrote && self.running.is_some()
     }
 
+    fn failure(&self) -> Option<&Error> {
+        self.failure.as_deref()
+    }
+
     fn abandon(&mut self) {
         // Nothing of it is anywhere but in memory.
         let _outcome = self.rollback();

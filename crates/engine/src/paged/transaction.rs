@@ -476,6 +476,10 @@ impl EngineTransaction for PagedTransaction {
         self.writer.is_some()
     }
 
+    fn failure(&self) -> Option<&Error> {
+        self.failure.as_deref()
+    }
+
     /// Forgets it when the database is being closed or was. What it wrote stays behind its locks, and its slot keeps the log: recovery undoes
     /// it.
     fn abandon(&mut self) {

@@ -12,3 +12,4 @@ mod lost_files;
 mod own_waits;
 mod paged;
 mod positions;
+mod transact;
