@@ -15,10 +15,13 @@ use crate::session::Session;
 use crate::stat::Stat;
 use crate::table::Table;
 use crate::transaction::Transaction;
-use katydid_device::{Directory, FileDirectory, Watch};
+use katydid_device::{Directory, FileDirectory, MemoryDirectory, Watch};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+
+/// Most bytes of a segment, and of the reserve, of the log of a database in memory.
+const IN_MEMORY_LOG_BYTES: u64 = 1 << 20;
 
 /// An open database. Cheap to clone; all clones are one database, closed when the last one and the last transaction,
 /// session and commit future are gone, or by [`Database::close`].
@@ -65,6 +68,45 @@ impl Database {
         let path = path.as_ref();
         let directory = if options.create { FileDirectory::open(path)? } else { existing(path)? };
         Self::open_in(Arc::new(directory), options)
+    }
+
+    /// Makes an empty database in the memory of this process, with the default options and no files: for tests, and for data that need not
+    /// outlive the process. It is gone when its last handle is. Each stream of its log begins with 3 MiB.
+    ///
+    /// It is the whole store on other bytes: both engines, the log and checkpoints run as they do in a folder, and commits are durable
+    /// in the sense that nothing is left to be written. No call on it waits for a device.
+    ///
+    /// To close a database in memory and open it again, keep a [`MemoryDirectory`](crate::MemoryDirectory) and use
+    /// [`Database::open_in`].
+    ///
+    /// ```
+    /// # fn main() -> katydid::Result<()> {
+    /// let database = katydid::Database::in_memory()?;
+    /// let fruit = database.table("fruit")?;
+    /// database.put(&fruit, "apple", "red")?;
+    /// assert_eq!(database.get(&fruit, "apple")?.as_deref(), Some(&b"red"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Error::Device` if a background thread cannot be started.
+    pub fn in_memory() -> Result<Database> {
+        Self::in_memory_with(Options::default())
+    }
+
+    /// Makes an empty database in the memory of this process with `options`, as [`Database::in_memory`]. Segments and reserve of the log are
+    /// 1 MiB at most, whatever `options` say, because they are allocated at once.
+    ///
+    /// # Errors
+    /// `Error::Option` if an option is out of its range, `Error::NotFound` if `Options::create` is false, and those of
+    /// [`Database::in_memory`].
+    pub fn in_memory_with(mut options: Options) -> Result<Database> {
+        options.validate()?;
+        let log = &mut options.log;
+        log.segment_bytes = log.segment_bytes.min(IN_MEMORY_LOG_BYTES);
+        log.reserve_bytes = log.reserve_bytes.min(IN_MEMORY_LOG_BYTES);
+        Self::open_in(Arc::new(MemoryDirectory::new()), options)
     }
 
     /// Opens the database in a directory of any device. Errors as [`Database::open`].

@@ -7,6 +7,7 @@ mod common;
 mod api;
 mod callbacks;
 mod handles;
+mod in_memory;
 mod limits;
 mod lost_files;
 mod own_waits;

@@ -1,0 +1,59 @@
+//! Databases in the memory of the process.
+
+use crate::common::{self, options_for};
+use katydid::{Database, EngineKind, Error, Options};
+
+suite! {
+    a_database_in_memory_is_the_whole_store,
+    databases_in_memory_are_apart,
+    options_of_a_database_in_memory_are_checked,
+}
+
+suite! {
+    in_nvram:
+    a_database_in_memory_is_the_whole_store,
+}
+
+fn options(engine: EngineKind) -> Options {
+    let mut options = options_for(engine);
+    // As large as by default: what a database in memory takes less of.
+    let log = Options::default().log;
+    (options.log.segment_bytes, options.log.reserve_bytes) = (log.segment_bytes, log.reserve_bytes);
+    if options.log.log.in_nvram() {
+        options.log.reserve_bytes = 256 << 10;
+    }
+    options
+}
+
+fn a_database_in_memory_is_the_whole_store(engine: EngineKind) {
+    let database = Database::in_memory_with(options(engine)).unwrap();
+    let table = database.table("t").unwrap();
+    for number in 0..500 {
+        database.put(&table, common::key(number), vec![7; 3000]).unwrap();
+    }
+    database.checkpoint().unwrap();
+    assert_eq!(common::contents(&database, &table).len(), 500);
+    common::assert_sound(&database.verify(None).unwrap());
+    assert_eq!(database.stat().unwrap().memory().is_some(), engine == EngineKind::Memory);
+    database.close().unwrap();
+    assert!(matches!(database.get(&table, "k"), Err(Error::Closed)));
+}
+
+fn databases_in_memory_are_apart(engine: EngineKind) {
+    let one = Database::in_memory_with(options(engine)).unwrap();
+    let other = Database::in_memory_with(options(engine)).unwrap();
+    let table = one.table("t").unwrap();
+    one.put(&table, "k", "v").unwrap();
+    assert_eq!(other.tables().unwrap(), Vec::<String>::new());
+    assert!(matches!(other.get(&table, "k"), Err(Error::ForeignTable { .. })));
+}
+
+fn options_of_a_database_in_memory_are_checked(engine: EngineKind) {
+    let bad = Options { page_bytes: 5000, memory_bytes: 1, ..options(engine) };
+    assert!(matches!(Database::in_memory_with(bad), Err(Error::Option { .. })));
+    let mut bad = options(engine);
+    bad.log.segment_bytes += 1;
+    assert!(matches!(Database::in_memory_with(bad), Err(Error::Option { .. })));
+    let none = Options { create: false, ..options(engine) };
+    assert!(matches!(Database::in_memory_with(none), Err(Error::NotFound { .. })));
+}
