@@ -59,7 +59,7 @@ impl Scan {
         let mut out = Output::new();
         let mut transaction = database.begin()?;
         let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        let range = transaction.range::<&[u8]>(&table, (Bound::Included(start.as_slice()), end));
+        let range = transaction.range(&table, (Bound::Included(start.as_slice()), end));
         let printed = self.print(range, &mut out).and_then(|()| out.flush());
         let ended = transaction.rollback().map_err(Failure::from);
         close_after(&database, printed.and(ended))

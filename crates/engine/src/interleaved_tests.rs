@@ -384,7 +384,7 @@ fn judge(seed: u64, run: &Run, kind: EngineKind) -> usize {
     let tables = Tables::of(&database);
     let all = |table: &Table| -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut txn = database.begin().expect("begin");
-        txn.range::<&[u8]>(table, ..).collect::<Result<_>>().expect("range")
+        txn.range(table, ..).collect::<Result<_>>().expect("range")
     };
     let found: Rows = all(&tables.rows).iter().map(|(key, value)| (key[0], writer(value))).collect();
     let survivors: BTreeSet<Writer> = all(&tables.marks)

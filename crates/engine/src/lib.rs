@@ -4,6 +4,7 @@
 mod body;
 mod checkpoint_schedule;
 mod commit;
+mod compound;
 mod control;
 mod creation;
 mod database;
@@ -20,6 +21,7 @@ mod ids;
 mod inside;
 #[cfg(test)]
 mod interleaved_tests;
+mod key_range;
 mod latch;
 mod limits;
 mod lock;
@@ -58,6 +60,7 @@ pub use katydid_wal::{
     Chain, CommitStamp, Durability, Error as LogError, Group, InserterKind, LogKind, Lsn, NvramOptions,
     Options as LogOptions, SyncKind,
 };
+pub use key_range::{KeyRange, Prefix};
 pub use limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use log_entry::{LogEntry, LogField};
 pub use options::{

@@ -15,6 +15,7 @@ use crate::commit::CommitFuture;
 use crate::engine::EngineTransaction;
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
+use crate::key_range::KeyRange;
 use crate::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::open::ChosenTransaction;
 use crate::opening::{Call, Opened, OpeningId};
@@ -24,7 +25,6 @@ use crate::session::Session;
 use crate::table::Table;
 use crate::ticket::Callback;
 use std::fmt;
-use std::ops::{Bound, RangeBounds};
 
 /// Reads and writes that happen all or not at all, as if alone. Dropping it rolls it back.
 ///
@@ -114,12 +114,13 @@ impl Transaction {
         self.of.delete(&table.of, key)
     }
 
-    /// The keys in `bounds` and their values, in order, from either end. What has been passed over is locked: no other
+    /// The keys in `keys` and their values, in order, from either end. What has been passed over is locked: no other
     /// transaction can add, change or remove a key there before this one ends. (A little more than was taken may be locked.) In the memory
     /// engine another one can, and then this one's commit fails with `Error::Conflict` if it has to take place later.
-    pub fn range<'t, K: AsRef<[u8]>>(&'t mut self, table: &Table, bounds: impl RangeBounds<K>) -> Range<'t> {
-        let bound = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
-        let (low, high) = (bound(bounds.start_bound()), bound(bounds.end_bound()));
+    ///
+    /// Keys are any [`KeyRange`]: `..` for the whole table, `"a".."b"`, a pair of bounds, [`Prefix`](crate::Prefix).
+    pub fn range<'t>(&'t mut self, table: &Table, keys: impl KeyRange) -> Range<'t> {
+        let (low, high) = keys.into_bounds();
         if let Err(foreign) = table.check(self.opening) {
             return Range::new(Err(foreign));
         }

@@ -124,7 +124,7 @@ impl Transaction for KatydidTransaction<'_> {
     fn range(&mut self, keys: Keys<'_>, limit: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<usize> {
         let bounds = (Bound::Included(keys.from), keys.to.map_or(Bound::Unbounded, Bound::Excluded));
         let mut seen = 0;
-        let mut range = self.transaction.range::<&[u8]>(self.table, bounds).limit(limit);
+        let mut range = self.transaction.range(self.table, bounds).limit(limit);
         while let Some((key, value)) = range.next_ref().map_err(failed)? {
             visit(key, value);
             seen += 1;

@@ -86,7 +86,7 @@ pub fn count(database: &Database, name: &str) -> Result<u64> {
     let Some(table) = database.open_table(name)? else { return Ok(0) };
     let mut transaction = database.begin()?;
     let mut keys = 0;
-    for entry in transaction.range::<&[u8]>(&table, ..) {
+    for entry in transaction.range(&table, ..) {
         entry?;
         keys += 1;
     }

@@ -53,8 +53,7 @@ fn what_is_scanned_can_be_loaded() {
         let database = katydid::Database::open(dir.path()).unwrap();
         let table = database.open_table("t").unwrap().unwrap();
         let mut transaction = database.begin().unwrap();
-        let found: BTreeMap<_, _> =
-            transaction.range::<&[u8]>(&table, ..).map(|entry| entry.unwrap()).collect();
+        let found: BTreeMap<_, _> = transaction.range(&table, ..).map(|entry| entry.unwrap()).collect();
         assert_eq!(found, model);
         transaction.rollback().unwrap();
         database.close().unwrap();

@@ -102,7 +102,7 @@ fn operations() -> Vec<Operation> {
             txn.expect("begun").get_for_update(&at.wide, "0140").map(drop)
         }),
         operation("range", begun, Nothing, |at, txn| {
-            txn.expect("begun").range::<&str>(&at.wide, ..).try_for_each(|entry| entry.map(drop))
+            txn.expect("begun").range(&at.wide, ..).try_for_each(|entry| entry.map(drop))
         }),
         operation("commit", long, Value("long", 7), |_, txn| txn.expect("begun").commit().map(drop)),
         operation("commit_async", long, Value("long", 7), |_, txn| {

@@ -49,8 +49,7 @@ pub fn a_waiter_for_a_lock_is_told(engine: EngineKind) {
         waiting(1);
         let reader = scope.spawn(|| database.get(&table, "k"));
         waiting(2);
-        let ranger =
-            scope.spawn(|| database.begin().unwrap().range::<&str>(&table, ..).next().unwrap().map(drop));
+        let ranger = scope.spawn(|| database.begin().unwrap().range(&table, ..).next().unwrap().map(drop));
         waiting(3);
         let checker = scope.spawn(|| database.verify(None).map(drop));
         waiting(4);
@@ -213,7 +212,7 @@ pub fn every_call_on_a_closed_database_says_so(engine: EngineKind) {
     assert_closed(txn.put(&table, "k", "1"));
     assert_closed(txn.insert(&table, "l", "1"));
     assert_closed(txn.delete(&table, "k"));
-    assert_closed(txn.range::<&str>(&table, ..).next().unwrap());
+    assert_closed(txn.range(&table, ..).next().unwrap());
     assert_closed(txn.rollback_to(&savepoint));
     let [commit, rollback, with] = unused;
     assert_closed(commit.commit());

@@ -300,7 +300,7 @@ impl<'a> Turns<'a> {
             let is_current = if deletes {
                 txn.delete(&table, &key)? == expected.contains_key(&key)
             } else {
-                let rows: Result<BTreeMap<_, _>, Error> = txn.range::<&[u8]>(&table, ..).collect();
+                let rows: Result<BTreeMap<_, _>, Error> = txn.range(&table, ..).collect();
                 rows? == expected
             };
             if let Some(savepoint) = savepoint {

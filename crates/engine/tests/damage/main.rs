@@ -148,7 +148,7 @@ fn read_all(database: &Database) -> (State, Option<Error>) {
             }
         };
         let mut txn = database.begin().expect("begin");
-        for row in txn.range::<&[u8]>(&table, ..) {
+        for row in txn.range(&table, ..) {
             match row {
                 Ok((key, value)) => _ = rows.insert(key, value),
                 Err(error) => {

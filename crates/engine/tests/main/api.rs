@@ -192,7 +192,7 @@ fn ranges_go_both_ways_and_meet(engine: EngineKind) {
     assert_eq!(txn.range(&table, key(490)..).limit(0).count(), 0);
     assert_eq!(txn.range(&table, key(5)..key(5)).count(), 0);
     assert_eq!(txn.range(&table, key(6)..key(5)).count(), 0);
-    assert_eq!(txn.range::<&[u8]>(&table, ..).count(), 500);
+    assert_eq!(txn.range(&table, ..).count(), 500);
 }
 
 fn lengths_out_of_range_are_typed_errors(engine: EngineKind) {
@@ -525,7 +525,7 @@ fn a_transaction_begun_to_read_only_writes_nothing_and_goes_on(engine: EngineKin
     assert!(matches!(txn.get_for_update(&table, "a"), Err(Error::ReadOnly)));
     assert_eq!(txn.get(&table, "a").unwrap(), Some(b"1".to_vec()));
     let savepoint = txn.savepoint();
-    assert_eq!(txn.range::<&[u8]>(&table, ..).count(), 1);
+    assert_eq!(txn.range(&table, ..).count(), 1);
     txn.rollback_to(&savepoint).unwrap();
     txn.commit().unwrap();
     let rows: Vec<_> = contents(&database, &table).into_iter().collect();

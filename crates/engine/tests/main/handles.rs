@@ -99,10 +99,10 @@ fn each_use_of_a_table() -> Vec<Use> {
         ("Transaction::put", |_, txn, table| txn.put(table, "k", "x")),
         ("Transaction::insert", |_, txn, table| txn.insert(table, "new", "x")),
         ("Transaction::delete", |_, txn, table| txn.delete(table, "k").map(drop)),
-        ("Range::next", |_, txn, table| txn.range::<&str>(table, ..).next().unwrap().map(drop)),
-        ("Range::next_back", |_, txn, table| txn.range::<&str>(table, ..).next_back().unwrap().map(drop)),
-        ("Range::next_ref", |_, txn, table| txn.range::<&str>(table, ..).next_ref().map(drop)),
-        ("Range::limit", |_, txn, table| txn.range::<&str>(table, ..).limit(1).next().unwrap().map(drop)),
+        ("Range::next", |_, txn, table| txn.range(table, ..).next().unwrap().map(drop)),
+        ("Range::next_back", |_, txn, table| txn.range(table, ..).next_back().unwrap().map(drop)),
+        ("Range::next_ref", |_, txn, table| txn.range(table, ..).next_ref().map(drop)),
+        ("Range::limit", |_, txn, table| txn.range(table, ..).limit(1).next().unwrap().map(drop)),
     ]
 }
 

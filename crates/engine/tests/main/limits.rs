@@ -218,10 +218,10 @@ fn durable_reads_of_keys_that_are_locked_already_wait() {
         ["k", "gone"].map(|key| txn.get(table, key).expect("get")).to_vec()
     };
     let range = |txn: &mut Transaction, table: &Table| -> Vec<Option<Vec<u8>>> {
-        txn.range::<&str>(table, ..).map(|row| Some(row.expect("range").1)).collect()
+        txn.range(table, ..).map(|row| Some(row.expect("range").1)).collect()
     };
     let back = |txn: &mut Transaction, table: &Table| -> Vec<Option<Vec<u8>>> {
-        txn.range::<&str>(table, "a".."z").rev().map(|row| Some(row.expect("range").1)).collect()
+        txn.range(table, "a".."z").rev().map(|row| Some(row.expect("range").1)).collect()
     };
     let failed_insert = |txn: &mut Transaction, table: &Table| {
         assert!(matches!(txn.insert(table, "k", "mine"), Err(Error::KeyExists)));
@@ -243,7 +243,7 @@ fn durable_reads_of_keys_that_are_locked_already_wait() {
     };
     let for_update = |txn: &mut Transaction, table: &Table| {
         // Locks the interval, and shows only what it must wait for.
-        assert!(txn.range::<&str>(table, ..).next().is_some());
+        assert!(txn.range(table, ..).next().is_some());
     };
     for (name, lock) in [
         ("a failed insert", &failed_insert as &dyn Fn(&mut Transaction, &Table)),

@@ -171,7 +171,7 @@ fn a_thread_that_comes_back_to_a_changed_tree_writes_to_the_right_leaf() {
     };
     let keys = |table: &katydid::Table| {
         let mut txn = database.begin().unwrap();
-        txn.range::<&str>(table, ..).map(|row| row.unwrap().0).collect::<Vec<_>>()
+        txn.range(table, ..).map(|row| row.unwrap().0).collect::<Vec<_>>()
     };
     let expected = |step: usize| (0..1500).step_by(step).map(|n| key(n).into_bytes()).collect::<Vec<_>>();
     fill(&a, 1);

@@ -67,7 +67,7 @@ fn insert_tells_an_explicit_transaction_of_a_conflict_instead_of_a_key_that_its_
     let key = 7u64.to_be_bytes();
     let looks: [Before; 4] = [
         |jobs, txn| assert!(txn.get(&jobs.ready, 7u64.to_be_bytes()).unwrap().is_some()),
-        |jobs, txn| assert_eq!(txn.range::<&[u8]>(&jobs.ready, ..).count(), 1),
+        |jobs, txn| assert_eq!(txn.range(&jobs.ready, ..).count(), 1),
         |jobs, txn| assert!(txn.delete(&jobs.ready, 7u64.to_be_bytes()).unwrap()),
         // It is a deletion undone that has read the job.
         |jobs, txn| {
@@ -217,7 +217,7 @@ fn threads_that_claim_jobs_are_never_told_that_one_is_claimed_which_they_saw_rea
             scope.spawn(|| {
                 loop {
                     let outcome = jobs.database.transact(|txn| {
-                        let first = txn.range::<&[u8]>(&jobs.ready, ..).limit(1).next().transpose()?;
+                        let first = txn.range(&jobs.ready, ..).limit(1).next().transpose()?;
                         let Some((key, _)) = first else { return Ok(false) };
                         // Time for others to commit what this one has half seen.
                         std::thread::yield_now();

@@ -44,8 +44,8 @@ fn both(deleted: &[&str], look: Look) {
 
 #[test]
 fn a_durable_range_over_a_table_emptied_by_a_buffered_commit_waits_for_it() {
-    both(&["a", "b", "c"], |txn, table| Ok(txn.range::<&str>(table, ..).next().transpose()?.is_some()));
-    both(&["a", "b", "c"], |txn, table| Ok(txn.range::<&str>(table, ..).next_back().transpose()?.is_some()));
+    both(&["a", "b", "c"], |txn, table| Ok(txn.range(table, ..).next().transpose()?.is_some()));
+    both(&["a", "b", "c"], |txn, table| Ok(txn.range(table, ..).next_back().transpose()?.is_some()));
     both(&["a", "b", "c"], |txn, table| Ok(txn.range(table, "a"..="b").next_ref()?.is_some()));
 }
 
@@ -53,18 +53,18 @@ fn a_durable_range_over_a_table_emptied_by_a_buffered_commit_waits_for_it() {
 fn the_end_of_a_durable_range_waits_for_the_deletions_before_it() {
     // The last row is gone: the first one is shown at once, the end only when the deletion is durable.
     both(&["b", "c"], |txn, table| {
-        let mut range = txn.range::<&str>(table, ..);
+        let mut range = txn.range(table, ..);
         assert!(range.next_ref()?.is_some());
         Ok(range.next_ref()?.is_some())
     });
     both(&["a", "b"], |txn, table| {
-        let mut range = txn.range::<&str>(table, ..);
+        let mut range = txn.range(table, ..);
         assert!(range.next_back_ref()?.is_some());
         Ok(range.next_back_ref()?.is_some())
     });
     // The hole between two rows that are there.
     both(&["b"], |txn, table| {
-        let mut range = txn.range::<&str>(table, ..);
+        let mut range = txn.range(table, ..);
         range.next_ref()?;
         Ok(range.next_ref()?.is_some_and(|(key, _)| key == b"b"))
     });

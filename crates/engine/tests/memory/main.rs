@@ -240,7 +240,7 @@ fn readers_are_never_refused_and_see_one_state_while_writers_write() {
             }
             for _ in 0..2000 {
                 let mut reader = database.begin_with(READ_ONLY).expect("a reader begins");
-                let rows: Result<Vec<_>, _> = reader.range::<&[u8]>(&table, ..).collect();
+                let rows: Result<Vec<_>, _> = reader.range(&table, ..).collect();
                 let sum: u64 =
                     rows.expect("a reader reads").into_iter().map(|(_, value)| amount(value)).sum();
                 assert_eq!(sum, KEYS * 100);
