@@ -295,19 +295,73 @@ impl Database {
         Session::new(self.of.opening().id(), self.of.keeps_open())
     }
 
-    /// Reads one value in a transaction of its own. Errors as [`Database::transact`], also of the next two.
+    /// Reads one value in a transaction of its own. Errors as [`Database::transact`].
     pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let key = key.as_ref();
         self.transact(|txn| txn.get(table, key))
     }
 
-    /// Writes one value in a transaction of its own, retrying conflicts.
+    /// Whether `key` has a value, read in a transaction of its own. Errors as [`Database::transact`].
+    pub fn contains(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
+        let key = key.as_ref();
+        self.transact(|txn| txn.contains(table, key))
+    }
+
+    /// Writes one value in a transaction of its own, retrying conflicts. Errors as [`Database::transact`].
     pub fn put(&self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         self.transact(|txn| txn.put(table, key, value))
     }
 
-    /// Deletes one key in a transaction of its own, retrying conflicts; whether it was there.
+    /// Writes one value in a transaction of its own, retrying conflicts; `Error::KeyExists` if the key has one. Other errors as
+    /// [`Database::transact`].
+    pub fn insert(&self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        self.transact(|txn| txn.insert(table, key, value))
+    }
+
+    /// Changes one value in a transaction of its own, as [`Transaction::update`] does; `change` is run again after a conflict. Errors as
+    /// [`Database::transact`].
+    ///
+    /// ```
+    /// # fn main() -> katydid::Result<()> {
+    /// # let database = katydid::Database::in_memory()?;
+    /// let stock = database.table("stock")?;
+    /// database.update(&stock, "apples", |old| Some(old.map_or(vec![1], |old| vec![old[0] + 1])))?;
+    /// assert_eq!(database.get(&stock, "apples")?, Some(vec![1]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn update(
+        &self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        mut change: impl FnMut(Option<Vec<u8>>) -> Option<Vec<u8>>,
+    ) -> Result<Option<Vec<u8>>> {
+        let key = key.as_ref();
+        self.transact(|txn| txn.update(table, key, &mut change))
+    }
+
+    /// Sets one value in a transaction of its own if it is `expected`, as [`Transaction::compare_and_swap`] does, retrying conflicts. Errors
+    /// as [`Database::transact`].
+    pub fn compare_and_swap(
+        &self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<bool> {
+        let key = key.as_ref();
+        self.transact(|txn| txn.compare_and_swap(table, key, expected, new))
+    }
+
+    /// Removes the least key of a table in a transaction of its own, as [`Transaction::pop_first`] does, retrying conflicts. Errors as
+    /// [`Database::transact`].
+    pub fn pop_first(&self, table: &Table) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.transact(|txn| txn.pop_first(table))
+    }
+
+    /// Deletes one key in a transaction of its own, retrying conflicts; whether it was there. Errors as [`Database::transact`].
     pub fn delete(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
         let key = key.as_ref();
         self.transact(|txn| txn.delete(table, key))

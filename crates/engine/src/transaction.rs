@@ -60,7 +60,8 @@ impl Transaction {
         })
     }
 
-    fn check_access(&self) -> Result<()> {
+    /// Fails if the transaction was begun to read only.
+    pub(crate) fn check_access(&self) -> Result<()> {
         match self.access {
             Access::ReadWrite => Ok(()),
             Access::ReadOnly => Err(Error::ReadOnly),

@@ -523,6 +523,12 @@ fn a_transaction_begun_to_read_only_writes_nothing_and_goes_on(engine: EngineKin
     assert!(matches!(txn.insert(&table, "b", "2"), Err(Error::ReadOnly)));
     assert!(matches!(txn.delete(&table, "a"), Err(Error::ReadOnly)));
     assert!(matches!(txn.get_for_update(&table, "a"), Err(Error::ReadOnly)));
+    assert!(matches!(txn.update(&table, "a", |_| panic!("no value")), Err(Error::ReadOnly)));
+    assert!(matches!(txn.compare_and_swap(&table, "a", None, None), Err(Error::ReadOnly)));
+    assert!(matches!(txn.pop_first(&table), Err(Error::ReadOnly)));
+    assert!(matches!(txn.delete_range(&table, "x".."y"), Err(Error::ReadOnly)));
+    assert!(matches!(txn.clear(&table), Err(Error::ReadOnly)));
+    assert!(txn.contains(&table, "a").unwrap());
     assert_eq!(txn.get(&table, "a").unwrap(), Some(b"1".to_vec()));
     let savepoint = txn.savepoint();
     assert_eq!(txn.range(&table, ..).count(), 1);

@@ -7,6 +7,7 @@ use std::ops::Bound;
 
 suite! {
     reads_and_writes_match_a_map,
+    ranges_longer_than_a_batch_are_deleted,
 }
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -35,6 +36,13 @@ fn bounds(random: &mut Rng) -> Bounds {
 
 fn rows(model: &Model, (low, high): &Bounds) -> Vec<common::Row> {
     common::model_range(model, low, high, false, usize::MAX)
+}
+
+fn set(model: &mut Model, key: Vec<u8>, value: Option<Vec<u8>>) {
+    match value {
+        Some(value) => drop(model.insert(key, value)),
+        None => drop(model.remove(&key)),
+    }
 }
 
 /// One random call, whose answer must be the map's.
@@ -68,6 +76,38 @@ fn step(txn: &mut Transaction, table: &Table, model: &mut Model, random: &mut Rn
             assert_eq!(found, expected, "{bounds:?}");
         }
         8 => {
+            let value = random.bool().then(|| vec![random.u8(..); random.usize(0..300)]);
+            let change = |old: Option<Vec<u8>>| {
+                assert_eq!(old.as_ref(), model.get(&key));
+                value.clone()
+            };
+            assert_eq!(txn.update(table, &key, change)?, value);
+            set(model, key, value);
+        }
+        9 => {
+            let is_right = random.bool();
+            let expected = if is_right { model.get(&key).cloned() } else { Some(vec![random.u8(..)]) };
+            let new = random.bool().then(|| vec![random.u8(..); random.usize(0..300)]);
+            let swaps = expected.as_ref() == model.get(&key);
+            assert_eq!(txn.compare_and_swap(table, &key, expected.as_deref(), new.as_deref())?, swaps);
+            if swaps {
+                set(model, key, new);
+            }
+        }
+        10 => assert_eq!(txn.pop_first(table)?, model.pop_first()),
+        11 => {
+            let bounds = bounds(random);
+            let gone = rows(model, &bounds);
+            assert_eq!(txn.delete_range(table, bounds.clone())?, gone.len() as u64, "{bounds:?}");
+            for (key, _) in gone {
+                model.remove(&key);
+            }
+        }
+        12 if random.u32(0..8) == 0 => {
+            assert_eq!(txn.clear(table)?, model.len() as u64);
+            model.clear();
+        }
+        13 => {
             assert_eq!(txn.delete(table, &key)?, model.remove(&key).is_some());
         }
         _ => {
@@ -79,7 +119,7 @@ fn step(txn: &mut Transaction, table: &Table, model: &mut Model, random: &mut Rn
     Ok(())
 }
 
-const STEPS: u32 = 13;
+const STEPS: u32 = 24;
 
 fn reads_and_writes_match_a_map(engine: EngineKind) {
     for seed in common::seeds(20, 1, 1) {
@@ -116,4 +156,23 @@ fn reads_and_writes_match_a_map(engine: EngineKind) {
         }
         assert_eq!(common::contents(&database, &table), model);
     }
+}
+
+fn ranges_longer_than_a_batch_are_deleted(engine: EngineKind) {
+    let database = Database::in_memory_with(options_for(engine)).unwrap();
+    let table = database.table("t").unwrap();
+    // About as many as are read at once, and several times as many.
+    for count in [127, 128, 129, 255, 256, 257, 1000] {
+        let mut txn = database.begin().unwrap();
+        for number in 0..count {
+            txn.put(&table, common::key(number), b"v").unwrap();
+        }
+        assert_eq!(txn.delete_range(&table, common::key(1)..common::key(count - 1)).unwrap(), count - 2);
+        let left: Vec<_> = txn.range(&table, ..).map(|row| row.unwrap().0).collect();
+        assert_eq!(left, [common::key(0), common::key(count - 1)]);
+        assert_eq!(txn.clear(&table).unwrap(), 2);
+        assert!(txn.is_empty(&table).unwrap());
+        txn.commit().unwrap();
+    }
+    common::assert_sound(&database.verify(None).unwrap());
 }

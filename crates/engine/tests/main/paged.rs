@@ -235,3 +235,23 @@ fn a_range_waits_for_the_commits_it_has_read_and_hardly_for_others() {
     }
     assert!(!read_waits(&database, &table, 0..400).1, "everything is durable");
 }
+
+#[test]
+fn a_range_that_cannot_be_deleted_for_lack_of_log_stays_whole() {
+    let mut options = small_options();
+    options.checkpoint_bytes = 64 << 10;
+    options.log_soft_bytes = 128 << 10;
+    options.log_hard_bytes = 512 << 10;
+    let database = Database::open_in(Arc::new(MemoryDirectory::new()), options).unwrap();
+    let table = database.table("t").unwrap();
+    for number in 0..3000 {
+        database.put(&table, key(number), vec![1; 200]).unwrap();
+    }
+    let mut txn = database.begin().unwrap();
+    txn.put(&table, "own", "kept").unwrap();
+    let refused = txn.clear(&table).unwrap_err();
+    assert!(matches!(refused, Error::LogFull { .. }), "{refused}");
+    assert_eq!(txn.count(&table, ..).unwrap(), 3001);
+    txn.commit().unwrap();
+    assert_eq!(contents(&database, &table).len(), 3001);
+}

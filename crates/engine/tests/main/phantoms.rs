@@ -3,13 +3,17 @@
 //! Two transactions read the same before either of them writes. Each writes only if it saw the state before both, and what it writes changes
 //! what the other has read. So in any serial order exactly one of them writes.
 
-use crate::common::options_for;
+use crate::common::{self, options_for};
 use katydid::{Database, EngineKind, Prefix, Result, Table, Transaction};
 use std::ops::Bound;
 use std::sync::Barrier;
 
 suite! {
     what_a_read_did_not_find_does_not_appear,
+    a_key_is_popped_once,
+    what_is_put_into_a_cleared_range_is_seen_by_the_next_to_clear_it,
+    updates_of_several_threads_add_up,
+    of_several_swaps_of_one_value_one_succeeds,
 }
 
 /// One kind of read: its name, the keys that are there, whether it sees no more than them, and the keys that the two transactions put.
@@ -77,5 +81,96 @@ fn what_a_read_did_not_find_does_not_appear(engine: EngineKind) {
         assert_eq!(wrote.into_iter().filter(|wrote| *wrote).count(), 1, "{name}: {wrote:?}");
         let count = database.transact(|txn| txn.count(&table, ..)).unwrap();
         assert_eq!(count, there.len() as u64 + 1, "{name}");
+    }
+}
+
+/// Two transactions run `body` on a table with one row, both before either goes on to `then`. Returns what they returned.
+fn side_by_side<T: Send>(
+    database: &Database,
+    body: impl Fn(&mut Transaction) -> Result<T> + Sync,
+    then: impl Fn(&mut Transaction) -> Result<()> + Sync,
+) -> [T; 2] {
+    let both_ran = Barrier::new(2);
+    let run = || {
+        let mut is_first = true;
+        let outcome = database.transact(|txn| {
+            let done = body(txn);
+            if std::mem::take(&mut is_first) {
+                both_ran.wait();
+            }
+            let done = done?;
+            then(txn)?;
+            Ok(done)
+        });
+        outcome.unwrap()
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(run);
+        [run(), other.join().unwrap()]
+    })
+}
+
+fn with_table(engine: EngineKind) -> (Database, Table) {
+    let database = Database::in_memory_with(options_for(engine)).unwrap();
+    let table = database.table("t").unwrap();
+    (database, table)
+}
+
+fn a_key_is_popped_once(engine: EngineKind) {
+    const KEYS: u64 = 100;
+    let (database, table) = with_table(engine);
+    database
+        .transact(|txn| (0..KEYS).try_for_each(|number| txn.put(&table, common::key(number), [1])))
+        .unwrap();
+    let pop_all = || {
+        let popped = std::iter::from_fn(|| database.pop_first(&table).unwrap());
+        popped.map(|(key, _)| key).collect::<Vec<_>>()
+    };
+    let mut popped: Vec<_> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..4).map(|_| scope.spawn(pop_all)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+    });
+    popped.sort();
+    assert_eq!(popped, (0..KEYS).map(common::key).collect::<Vec<_>>());
+}
+
+fn what_is_put_into_a_cleared_range_is_seen_by_the_next_to_clear_it(engine: EngineKind) {
+    let (database, table) = with_table(engine);
+    database.put(&table, "outside", "").unwrap();
+    let mut deleted = side_by_side(
+        &database,
+        |txn| txn.delete_range(&table, Prefix("in/")),
+        |txn| {
+            let key = format!("in/{}", txn.id());
+            txn.put(&table, key, "")
+        },
+    );
+    deleted.sort();
+    assert_eq!(deleted, [0, 1], "the second one deletes what the first one put");
+    assert_eq!(database.transact(|txn| txn.count(&table, ..)).unwrap(), 2);
+}
+
+fn updates_of_several_threads_add_up(engine: EngineKind) {
+    let (database, table) = with_table(engine);
+    let add = |old: Option<Vec<u8>>| Some(vec![old.map_or(1, |old| old[0] + 1)]);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..50).for_each(|_| drop(database.update(&table, "n", add).unwrap())));
+        }
+    });
+    assert_eq!(database.get(&table, "n").unwrap(), Some(vec![200]));
+}
+
+fn of_several_swaps_of_one_value_one_succeeds(engine: EngineKind) {
+    let (database, table) = with_table(engine);
+    for round in 0..50u8 {
+        let old = [round];
+        let expected = (round > 0).then_some(&old[..]);
+        let swap = || database.compare_and_swap(&table, "k", expected, Some(&[round + 1])).unwrap();
+        let swapped: Vec<_> = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..3).map(|_| scope.spawn(swap)).collect();
+            workers.into_iter().map(|worker| worker.join().unwrap()).collect()
+        });
+        assert_eq!(swapped.iter().filter(|swapped| **swapped).count(), 1, "round {round}: {swapped:?}");
     }
 }
