@@ -1,6 +1,6 @@
 //! Calls of a transaction that are made of its other calls, once for both engines.
 //!
-//! The thread that uses the transaction. What these calls read is locked or validated as the calls they are made of do it, so they need no
+//! They run on the thread that uses the transaction. Each call they are made of locks, or has validated, the keys it reads. So they need no
 //! rule of their own to be serializable.
 
 use crate::error::Result;
@@ -47,19 +47,19 @@ impl Transaction {
         self.range(table, Prefix(prefix))
     }
 
-    /// The least key and its value; `None` if the table is empty. The same as `range(table, ..).limit(1).next()`: no other transaction
-    /// can put a lesser key there before this one ends.
+    /// The least key and its value; `None` if the table is empty. The same as `range(table, ..).limit(1).next()`, with its
+    /// errors and locks: a lesser key of another transaction conflicts with this one.
     pub fn first(&mut self, table: &Table) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         self.range(table, ..).limit(1).next().transpose()
     }
 
-    /// The greatest key and its value; `None` if the table is empty. The same as `range(table, ..).limit(1).next_back()`: no other
-    /// transaction can put a greater key there before this one ends.
+    /// The greatest key and its value; `None` if the table is empty. The same as `range(table, ..).limit(1).next_back()`, with
+    /// its errors and locks: a greater key of another transaction conflicts with this one.
     pub fn last(&mut self, table: &Table) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         self.range(table, ..).limit(1).next_back().transpose()
     }
 
-    /// Number of the keys in `keys`. It reads all of them, and locks as [`Transaction::range`] does.
+    /// Number of the keys in `keys`. It reads all of them. Errors and locks as [`Transaction::range`].
     pub fn count(&mut self, table: &Table, keys: impl KeyRange) -> Result<u64> {
         let mut range = self.range(table, keys);
         let mut count = 0;
@@ -69,7 +69,8 @@ impl Transaction {
         Ok(count)
     }
 
-    /// Whether the table has no key. It reads at most one. If there is none, no other transaction can put one before this one ends.
+    /// Whether the table has no key. It reads at most one. Errors and locks as [`Transaction::range`]: if there is none, a key of
+    /// another transaction conflicts with this one.
     pub fn is_empty(&mut self, table: &Table) -> Result<bool> {
         Ok(self.range(table, ..).limit(1).next_ref()?.is_none())
     }
@@ -150,9 +151,8 @@ impl Transaction {
         Ok(Some((key, value)))
     }
 
-    /// Removes all keys in `keys`; how many there were. No other transaction can put a key there before this one ends. Each key is deleted
-    /// and logged by itself, so a large range takes as much of the log as that many deletions. It keeps at most 128 keys in
-    /// memory beside what the transaction keeps of its writes.
+    /// Removes all keys in `keys` and returns their number. Locks as [`Transaction::range`] over all of `keys`. Each key is deleted and logged by
+    /// itself, so a large range takes as much of the log as that many deletions. At most 128 keys are copied at a time.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -176,13 +176,13 @@ impl Transaction {
         let savepoint = self.savepoint();
         let outcome = self.delete_between(table, bounds);
         if outcome.is_err() {
-            // What keeps it from being undone keeps the transaction from all but rolling back.
+            // If it cannot be undone, the transaction can only roll back.
             let _outcome = self.rollback_to(&savepoint);
         }
         outcome
     }
 
-    /// Removes all keys of the table; how many there were. As [`Transaction::delete_range`] of `..`; unlike
+    /// Removes all keys of the table and returns their number. As [`Transaction::delete_range`] of `..`; unlike
     /// [`Database::drop_table`](crate::Database::drop_table) it is part of the transaction, and the table stays.
     pub fn clear(&mut self, table: &Table) -> Result<u64> {
         self.delete_range(table, ..)

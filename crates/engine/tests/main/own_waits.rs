@@ -47,7 +47,7 @@ fn a_time_out_is_not_run_again(engine: EngineKind) {
     assert_eq!(runs, 1);
 }
 
-/// What runs the body again is a conflict that the transaction itself met (`transact.rs`), not an error that looks like one.
+/// The body runs again after a conflict that the transaction itself met (`transact.rs`), not after an error that looks like one.
 fn a_conflict_that_the_transaction_did_not_meet_is_passed_on(engine: EngineKind) {
     let (_folder, database, _table) = open(engine, FOR_EVER);
     for kind in [ConflictKind::Deadlock, ConflictKind::Changed, ConflictKind::Overtaken] {

@@ -1,4 +1,4 @@
-//! `Database::transact` and `try_transact`: what leaves them, and what makes them run the body again.
+//! `Database::transact` and `try_transact`: the errors that leave them, and the conflicts that make them run the body again.
 
 use crate::common::options_for;
 use katydid::{Database, EngineKind, Error, MemoryDirectory, Table, Transaction};
