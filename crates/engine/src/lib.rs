@@ -57,8 +57,8 @@ pub use katydid_device::{
     StripedDirectory, Verb,
 };
 pub use katydid_wal::{
-    Chain, CommitStamp, Durability, Error as LogError, Group, InserterKind, LogKind, Lsn, NvramOptions,
-    Options as LogOptions, SyncKind,
+    Chain, CommitStamp, Durability, Error as LogError, Group, InserterDesign, InserterKind, InserterSettings,
+    LogKind, Lsn, NvramOptions, Options as LogOptions, SyncDesign, SyncKind,
 };
 pub use key_range::{KeyRange, Prefix};
 pub use limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};

@@ -8,7 +8,7 @@
 
 use crate::frontier::Frontiers;
 use crate::insert::{
-    self, Admission, AppendClass, BufferSizes, Design, Inserter, LogBuffer, PhysicalRecord, Stalled,
+    self, Admission, AppendClass, BufferSizes, Inserter, InserterDesign, LogBuffer, PhysicalRecord, Stalled,
 };
 use crate::lsn::Lsn;
 use crate::record::{
@@ -40,7 +40,7 @@ pub struct RigSession<'a> {
 
 impl Rig {
     /// For sessions `0..sessions`, with a log buffer of these sizes.
-    pub fn new(design: &Design, sizes: &BufferSizes, sessions: usize) -> Rig {
+    pub fn new(design: &InserterDesign, sizes: &BufferSizes, sessions: usize) -> Rig {
         let rig = Rig {
             buffer: LogBuffer {
                 frontiers: Frontiers::at(Lsn::ZERO),

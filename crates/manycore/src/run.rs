@@ -1,6 +1,8 @@
 //! Runs: so many virtual threads that do nothing but insert, for so much simulated time.
 
-use katydid_kernels_simulated::insert::{BufferSizes, Design, InserterKind, OutOfRange};
+use katydid_kernels_simulated::insert::{
+    BufferSizes, InserterDesign, InserterKind, InserterSettings, OutOfRange,
+};
 use katydid_kernels_simulated::record::HEADER_BYTES;
 use katydid_kernels_simulated::rig::Rig;
 use katydid_kernels_simulated::sizes::Sizes;
@@ -178,7 +180,7 @@ pub(crate) fn buffer_sizes(ring_bytes: usize) -> BufferSizes {
 }
 
 /// The design that the plan names, if the plan makes sense.
-fn design(plan: &Plan) -> Result<Design, RunError> {
+fn design(plan: &Plan) -> Result<InserterDesign, RunError> {
     let inserter = plan
         .inserter
         .parse::<InserterKind>()
@@ -193,24 +195,15 @@ fn design(plan: &Plan) -> Result<Design, RunError> {
     in_range((0.0..=1e9).contains(&work_ns), "work", work_ns, "from 0 to 1e9 ns")?;
     let fits = ring_bytes.is_power_of_two() && (64 << 10..=1 << 30).contains(&ring_bytes);
     in_range(fits, "ring", ring_bytes as f64, "a power of two from 65536 to 1073741824 bytes")?;
-    let of = |kind| match kind {
-        InserterKind::Mutex => Design::Mutex,
-        InserterKind::Consolidated => Design::Consolidated { consolidation_slots: slots },
-        InserterKind::Decoupled => Design::Decoupled,
-        InserterKind::Hybrid => Design::Hybrid { consolidation_slots: slots },
-        InserterKind::Delegated => Design::Delegated { consolidation_slots: slots },
-        InserterKind::Grasshopper => Design::Grasshopper { hop_bytes },
-        InserterKind::Bitmap => Design::Bitmap,
-        InserterKind::Chunked => Design::Chunked { chunk_bytes, always: false },
-        InserterKind::Marks => Design::Marks,
-    };
+    let settings =
+        InserterSettings { consolidation_slots: slots, hop_bytes, chunk_bytes, ..Default::default() };
     // Also the values of the designs that the plan does not name.
     for kind in InserterKind::ALL {
-        of(kind).validate().map_err(|OutOfRange { option, value, range }| RunError::Range {
+        settings.design(kind).validate().map_err(|OutOfRange { option, value, range }| RunError::Range {
             field: option,
             value: value as f64,
             range,
         })?;
     }
-    Ok(of(inserter))
+    Ok(settings.design(inserter))
 }

@@ -5,7 +5,7 @@
 
 use crate::run::{RunError, buffer_sizes, in_range};
 use crossbeam_utils::CachePadded;
-use katydid_kernels_simulated::insert::Design;
+use katydid_kernels_simulated::insert::InserterDesign;
 use katydid_kernels_simulated::record::HEADER_BYTES;
 use katydid_kernels_simulated::rig::{Rig, RigSession};
 use katydid_kernels_simulated::txn::{Clock, Slots, Source, Waits};
@@ -39,7 +39,7 @@ enum Times {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Logs {
     None,
-    One(Design),
+    One(InserterDesign),
     /// One for each thread (P-WAL).
     Each,
 }
@@ -63,19 +63,19 @@ pub const TXN_DESIGNS: [TxnDesign; 6] = [
         name: "central",
         about: "one log with inserter marks, own timestamps",
         clock: Times::Own,
-        log: Logs::One(Design::Marks),
+        log: Logs::One(InserterDesign::Marks),
     },
     TxnDesign {
         name: "central-counter",
         about: "one log with inserter marks, timestamps from one counter",
         clock: Times::Counter,
-        log: Logs::One(Design::Marks),
+        log: Logs::One(InserterDesign::Marks),
     },
     TxnDesign {
         name: "serial",
         about: "one log with inserter mutex, timestamps from one counter",
         clock: Times::Counter,
-        log: Logs::One(Design::Mutex),
+        log: Logs::One(InserterDesign::Mutex),
     },
 ];
 
@@ -126,7 +126,7 @@ impl Store {
     fn new(design: TxnDesign, threads: usize, record: usize) -> Store {
         let inserter = match design.log {
             Logs::One(inserter) => inserter,
-            Logs::None | Logs::Each => Design::Marks,
+            Logs::None | Logs::Each => InserterDesign::Marks,
         };
         let (logs, sessions) = match design.log {
             Logs::None => (0, 0),

@@ -4,18 +4,20 @@
 //! started, requests wait until [`crate::Log::run_background`] is called, and whoever needs a segment prepares it. The
 //! protocols themselves are the same: without a syncer thread whoever gives it the baton leads in its place.
 
-use crate::options::{Background, Options};
+use crate::options::Background;
 use katydid_kernels::durability::Durability;
 use katydid_kernels::lsn::Lsn;
-use katydid_kernels::sync::{Rounds, SyncProtocol};
+use katydid_kernels::sync::{Rounds, SyncDesign, SyncProtocol};
 use std::sync::{Mutex, PoisonError};
 
 impl Background {
-    /// The options as they have to be for who runs it: how many writes pay is found by the clock, so a run with one thread has one.
-    pub(crate) fn limit(self, options: &Options) -> Options {
-        match self {
-            Background::Threads => options.clone(),
-            Background::Caller => Options { depth_max: 1, depth_min: 1, ..options.clone() },
+    /// Limits a single-threaded run to one write in flight: `Adaptive` reads the clock to find how many pay.
+    pub(crate) fn limit(self, sync: SyncDesign) -> SyncDesign {
+        match (self, sync) {
+            (Background::Caller, SyncDesign::Adaptive { heuristics, .. }) => {
+                SyncDesign::adaptive(1, 1).with_heuristics(heuristics)
+            }
+            _ => sync,
         }
     }
 
@@ -65,7 +67,7 @@ impl SyncProtocol for Deferred {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Append, InserterKind, Kind, Log, SyncKind};
+    use crate::{Append, InserterKind, Kind, Log, Options, SyncKind};
     use katydid_device::SimDevice;
 
     fn options(inserter: InserterKind, sync: SyncKind) -> Options {
@@ -75,8 +77,8 @@ mod tests {
             run_ahead_bytes: 8 << 10,
             spare_segments: 1,
             reserve_bytes: 0,
-            inserter,
-            sync,
+            inserter: inserter.into(),
+            sync: sync.into(),
             background: Background::Caller,
             ..Options::default()
         }

@@ -42,13 +42,13 @@ pub use katydid_device::{Device, Method};
 pub use katydid_device::{Stall, Stalls};
 pub use katydid_kernels::dependencies::{Dependencies, StreamId, StreamLsn};
 pub use katydid_kernels::durability::Durability;
-pub use katydid_kernels::insert::{AppendClass, InserterKind};
+pub use katydid_kernels::insert::{AppendClass, InserterDesign, InserterKind, InserterSettings};
 pub use katydid_kernels::lsn::Lsn;
 pub use katydid_kernels::record::{
     Chain, DEPENDENCY_BYTES, HEADER_BYTES, Header, Kind, Part, RECORD_ALIGNMENT, RECORD_BYTES_MAX,
 };
 pub use katydid_kernels::stamp::CommitStamp;
-pub use katydid_kernels::sync::{Group, SyncKind};
+pub use katydid_kernels::sync::{Group, SyncDesign, SyncKind};
 #[doc(hidden)]
 pub use katydid_kernels::sync::{Heuristic, Heuristics};
 pub use katydid_kernels::words::UnknownWord;

@@ -5,9 +5,9 @@
 
 use katydid_device::nvram::Persistence;
 use katydid_device::{Device, Method};
-use katydid_kernels::insert::{BufferSizes, Design, InserterKind, OutOfRange};
+use katydid_kernels::insert::{BufferSizes, InserterDesign, OutOfRange};
 use katydid_kernels::record::{HEADER_BYTES, RECORD_ALIGNMENT};
-use katydid_kernels::sync::{Group, Heuristics, SyncDesign, SyncKind};
+use katydid_kernels::sync::SyncDesign;
 use katydid_kernels::words;
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ impl LogKind {
 ///
 /// ```
 /// use katydid_wal::{Options, SyncKind};
-/// let options = Options { segment_bytes: 1 << 20, sync: SyncKind::Pipelined, ..Options::default() };
+/// let options = Options { segment_bytes: 1 << 20, sync: SyncKind::Pipelined.into(), ..Options::default() };
 /// options.validate().unwrap();
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,25 +118,10 @@ pub struct Options {
     /// How far reservations may run ahead of the filled frontier, in positions. Default an eighth of the default ring; from 4 KiB to half of
     /// `ring_bytes`. Smaller bounds the time a preempted thread can hold others up.
     pub run_ahead_bytes: usize,
-    /// How records are put into memory. Default `Marks`. Without meaning for [`LogKind::NvLogging`].
-    pub inserter: InserterKind,
-    /// Slots in which threads that meet form groups, for `Consolidated`, `Hybrid` and `Delegated`. Default 4; from 1 to 64. More
-    /// means more and smaller groups.
-    pub consolidation_slots: usize,
-    /// The range that `Grasshopper` hops over. Default 4 MiB; a power of two from 4 KiB to 1 GiB. Smaller hops sooner.
-    pub hop_bytes: u64,
-    /// Most bytes that `Chunked` reserves at a time for one session. Default 16 KiB; from 256 bytes to 64 KiB, and never more than
-    /// the largest physical record. More touches the shared word less often and loses more to padding.
-    pub chunk_bytes: usize,
-    /// Who writes and syncs. Default `Adaptive`.
-    pub sync: SyncKind,
-    /// When `Pipelined` begins a round. Default at once.
-    pub group: Group,
-    /// Most writes that `Adaptive` has under way at once, where it finds that this serves committers. Default 8; from 1 to 64. Each may
-    /// take a thread.
-    pub depth_max: u32,
-    /// As many it may have under way whatever it finds. Default 1; at most `depth_max`.
-    pub depth_min: u32,
+    /// The inserter, which puts records into memory, and its settings. Default: `Marks`. Without meaning for [`LogKind::NvLogging`].
+    pub inserter: InserterDesign,
+    /// The sync protocol, which writes and syncs, and its settings. Default: `Adaptive`.
+    pub sync: SyncDesign,
     /// Most bytes of one write. Default 1 MiB; a multiple of 4 KiB from 4 KiB to 64 MiB. Half of `ring_bytes` is a limit as well.
     pub write_bytes_max: usize,
     /// How bytes travel to segment files. Default `Direct`. `Uring` falls back to `Direct` where the kernel gives out no rings, and that to
@@ -159,13 +144,6 @@ pub struct Options {
     /// Who does what nobody waits for. For tests that must do the same in every run.
     #[doc(hidden)]
     pub background: Background,
-    /// The heuristics that `Adaptive` and `Pipelined` use. Default all; for measuring what one of them is worth.
-    #[doc(hidden)]
-    pub heuristics: Heuristics,
-    /// Whether `Chunked` reserves `chunk_bytes` each time, however little the session appends. For tests of order: records are
-    /// then often appended below older ones.
-    #[doc(hidden)]
-    pub chunk_always: bool,
 }
 
 impl Default for Options {
@@ -178,14 +156,8 @@ impl Default for Options {
             segment_bytes: 64 << 20,
             ring_bytes,
             run_ahead_bytes: ring_bytes / 8,
-            inserter: InserterKind::default(),
-            consolidation_slots: 4,
-            hop_bytes: 4 << 20,
-            chunk_bytes: 16 << 10,
-            sync: SyncKind::default(),
-            group: Group::default(),
-            depth_max: 8,
-            depth_min: 1,
+            inserter: InserterDesign::default(),
+            sync: SyncDesign::default(),
             write_bytes_max: 1 << 20,
             method: Method::default(),
             sessions_max: 1024,
@@ -194,8 +166,6 @@ impl Default for Options {
             stall_after: Duration::from_secs(1),
             log_id: None,
             background: Background::Threads,
-            heuristics: Heuristics::ALL,
-            chunk_always: false,
         }
     }
 }
@@ -248,10 +218,16 @@ impl Options {
     /// ```
     pub fn device(self, device: &Device) -> Self {
         let blocks = (device.write_bytes / 4096).clamp(1, (64 << 20) / 4096);
-        // As many as gain something are tried; how many pay is seen under load.
-        let depth_max =
-            u32::try_from(device.depth).map_or(64, |depth| depth.clamp(1, 64)).max(self.depth_min);
-        Options { method: device.method, write_bytes_max: blocks * 4096, depth_max, ..self }
+        let sync = match self.sync {
+            // The protocol finds under load how many writes in flight pay.
+            SyncDesign::Adaptive { depth_min, heuristics, .. } => SyncDesign::Adaptive {
+                depth_max: u32::try_from(device.depth).map_or(64, |depth| depth.clamp(1, 64)).max(depth_min),
+                depth_min,
+                heuristics,
+            },
+            other => other,
+        };
+        Options { method: device.method, write_bytes_max: blocks * 4096, sync, ..self }
     }
 
     /// Refuses settings outside their documented ranges.
@@ -274,19 +250,11 @@ impl Options {
         check(ring_good, "ring_bytes", ring, "a power of two from 16384 to 1073741824")?;
         let run_ahead_good = (4 << 10..=ring / 2).contains(&run_ahead);
         check(run_ahead_good, "run_ahead_bytes", run_ahead, "from 4096 to half of ring_bytes")?;
-        // Whichever is chosen: the values of another design are not left to surprise a later choice.
-        for inserter in [InserterKind::Consolidated, InserterKind::Grasshopper, InserterKind::Chunked] {
-            Options { inserter, ..self.clone() }.design().validate()?;
-        }
-        let depth = u64::from(self.depth_max);
-        check((1..=64).contains(&depth), "depth_max", depth, "from 1 to 64")?;
-        let least = u64::from(self.depth_min);
-        check((1..=depth).contains(&least), "depth_min", least, "from 1 to depth_max")?;
+        self.inserter.validate()?;
+        self.sync.validate()?;
         let write = self.write_bytes_max as u64;
         let write_good = write.is_multiple_of(4096) && (4096..=64 << 20).contains(&write);
         check(write_good, "write_bytes_max", write, "a multiple of 4096 from 4096 to 67108864")?;
-        let delay = self.group.microseconds;
-        check(delay <= 10_000_000, "group.microseconds", delay, "at most 10000000")?;
         check((1..=65_536).contains(&sessions), "sessions_max", sessions, "from 1 to 65536")?;
         check((1..=1_024).contains(&spare), "spare_segments", spare, "from 1 to 1024")?;
         let reserve = self.reserve_bytes;
@@ -331,34 +299,6 @@ impl Options {
         }
     }
 
-    /// The sync protocol with its values.
-    pub(crate) fn sync_design(&self) -> SyncDesign {
-        SyncDesign {
-            kind: self.sync,
-            depth: self.depth_min..=self.depth_max,
-            group: self.group,
-            heuristics: self.heuristics,
-        }
-    }
-
-    /// The inserter with the values of its own.
-    pub(crate) fn design(&self) -> Design {
-        let consolidation_slots = self.consolidation_slots;
-        match self.inserter {
-            InserterKind::Mutex => Design::Mutex,
-            InserterKind::Consolidated => Design::Consolidated { consolidation_slots },
-            InserterKind::Decoupled => Design::Decoupled,
-            InserterKind::Hybrid => Design::Hybrid { consolidation_slots },
-            InserterKind::Delegated => Design::Delegated { consolidation_slots },
-            InserterKind::Grasshopper => Design::Grasshopper { hop_bytes: self.hop_bytes },
-            InserterKind::Bitmap => Design::Bitmap,
-            InserterKind::Chunked => {
-                Design::Chunked { chunk_bytes: self.chunk_bytes, always: self.chunk_always }
-            }
-            InserterKind::Marks => Design::Marks,
-        }
-    }
-
     /// The sizes of the log buffer.
     pub(crate) fn buffer_sizes(&self) -> BufferSizes {
         BufferSizes {
@@ -384,6 +324,7 @@ fn reserve_bytes_max(entries: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use katydid_kernels::sync::{Group, SyncKind};
 
     fn in_nvram(bytes: u64, reserve_bytes: u64) -> Options {
         let nvram = NvramOptions { bytes, ..NvramOptions::default() };
@@ -393,6 +334,8 @@ mod tests {
     #[test]
     fn the_default_is_valid_and_each_bad_field_is_named() {
         Options::default().validate().unwrap();
+        let inserter = |inserter| Options { inserter, ..Options::default() };
+        let sync = |sync| Options { sync, ..Options::default() };
         let bad = [
             ("segment_bytes", Options { segment_bytes: 4096, ..Options::default() }),
             ("segment_bytes", Options { segment_bytes: (1 << 20) + 1, ..Options::default() }),
@@ -406,16 +349,17 @@ mod tests {
                 Options { ring_bytes: 1 << 20, run_ahead_bytes: 1 << 20, ..Options::default() },
             ),
             ("run_ahead_bytes", Options { run_ahead_bytes: 0, ..Options::default() }),
-            ("consolidation_slots", Options { consolidation_slots: 0, ..Options::default() }),
-            ("hop_bytes", Options { hop_bytes: 5000, ..Options::default() }),
-            ("chunk_bytes", Options { chunk_bytes: 0, ..Options::default() }),
-            ("depth_max", Options { depth_max: 0, ..Options::default() }),
-            ("depth_min", Options { depth_min: 9, ..Options::default() }),
-            ("write_bytes_max", Options { write_bytes_max: 5000, ..Options::default() }),
+            ("consolidation_slots", inserter(InserterDesign::Consolidated { consolidation_slots: 0 })),
+            ("consolidation_slots", inserter(InserterDesign::Hybrid { consolidation_slots: 65 })),
+            ("hop_bytes", inserter(InserterDesign::Grasshopper { hop_bytes: 5000 })),
+            ("chunk_bytes", inserter(InserterDesign::Chunked { chunk_bytes: 0, always: false })),
+            ("depth_max", sync(SyncDesign::adaptive(1, 0))),
+            ("depth_min", sync(SyncDesign::adaptive(9, 8))),
             (
                 "group.microseconds",
-                Options { group: Group { microseconds: u64::MAX, ..Group::default() }, ..Options::default() },
+                sync(SyncDesign::pipelined(Group { microseconds: u64::MAX, ..Group::default() })),
             ),
+            ("write_bytes_max", Options { write_bytes_max: 5000, ..Options::default() }),
             ("sessions_max", Options { sessions_max: 0, ..Options::default() }),
             ("spare_segments", Options { spare_segments: 0, ..Options::default() }),
             ("reserve_bytes", Options { reserve_bytes: u64::MAX, ..Options::default() }),

@@ -9,7 +9,7 @@ use katydid_command::failure::{Failure, Result};
 use katydid_command::flags::{log_option, seconds};
 use katydid_command::log_flags::{NvramFlags, segment_bytes};
 use katydid_device::Waiting;
-use katydid_wal::{Group, Heuristic, LogKind, NvramOptions, Options, SyncKind};
+use katydid_wal::{Group, Heuristic, LogKind, NvramOptions, Options, SyncDesign, SyncKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -98,15 +98,14 @@ impl Common {
             slots: self.tuning.slots,
             hop_bytes: self.tuning.hop_bytes,
             chunk_bytes: self.tuning.chunk_bytes,
-            depth_max: self.depth_max.unwrap_or(own.depth_max),
+            depth_max: self.depth_max.unwrap_or(DEPTH_MAX),
             depth_min: self.depth_min,
             group: self.group,
             nvram: self.nvram.apply(NvramOptions { bytes: NVRAM_BYTES, ..NvramOptions::default() })?,
             waiting: self.waiting,
         };
         // The two belong together: either is in its range only beside the other.
-        let depths = Options { depth_max: tuned.depth_max, depth_min: tuned.depth_min, ..own };
-        depths
+        SyncDesign::adaptive(tuned.depth_min, tuned.depth_max)
             .validate()
             .map_err(|error| Failure::usage(format_args!("--depth-min must be {}", error.range)))?;
         Stage::new(self.dir.clone(), self.nvram_dir(), self.device.unwrap_or(Device::File), tuned)
@@ -128,7 +127,7 @@ impl Common {
             self.segment.unwrap_or(own.segment_bytes),
             self.spare,
             self.depth_min,
-            self.depth_max.unwrap_or(own.depth_max),
+            self.depth_max.unwrap_or(DEPTH_MAX),
             self.group.commits,
             self.group.bytes,
             self.group.microseconds,
@@ -137,16 +136,20 @@ impl Common {
     }
 }
 
+/// The default of the log.
+const DEPTH_MAX: u32 = 8;
+
 fn depth_max(text: &str) -> std::result::Result<u32, String> {
     let number = text.parse().map_err(|_| "expected a whole number".to_owned())?;
-    log_option(number, |options, depth| options.depth_max = depth)
+    log_option(number, |options, depth| options.sync = SyncDesign::adaptive(1, depth))
 }
 
 fn group(text: &str) -> std::result::Result<Group, String> {
     let numbers: Vec<u64> = text.split(',').filter_map(|part| part.parse().ok()).collect();
     match numbers[..] {
         [commits, bytes, microseconds] => {
-            log_option(Group { commits, bytes, microseconds }, |options, group| options.group = group)
+            let group = Group { commits, bytes, microseconds };
+            log_option(group, |options, group| options.sync = SyncDesign::pipelined(group))
         }
         _ => Err("expected COMMITS,BYTES,US, such as 64,65536,100".to_owned()),
     }

@@ -5,12 +5,13 @@
 
 use super::case::Case;
 use super::figures::nvram::BYTES_PER_ENTRY;
+use crate::grid::flags::inserter;
 use crate::host::device::{Device, MethodName};
 use crate::host::folder::{self, FolderState};
 use crate::host::raw::Raw;
 use katydid_command::failure::{Failure, Result};
 use katydid_device::{DelayedDirectory, Directory, FileDirectory, MemoryDirectory, Waiting};
-use katydid_wal::{Group, Heuristics, LogKind, NvramOptions, Options, Persistence};
+use katydid_wal::{Group, Heuristics, LogKind, NvramOptions, Options, Persistence, SyncDesign, SyncKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -147,21 +148,20 @@ impl Stage {
     /// The log's options for a case.
     pub fn options(&self, case: &Case) -> Options {
         let tuned = &self.tuned;
+        let sync = match case.sync {
+            SyncKind::Adaptive => SyncDesign::adaptive(tuned.depth_min, tuned.depth_max),
+            SyncKind::Pipelined => SyncDesign::pipelined(case.group.unwrap_or(tuned.group)),
+            other => other.into(),
+        };
+        let heuristics = case.without.map_or(Heuristics::ALL, |off| Heuristics::ALL.without(off));
         let options = Options {
-            inserter: case.inserter,
-            sync: case.sync,
+            inserter: inserter(case.inserter, tuned.slots, tuned.hop_bytes, tuned.chunk_bytes),
+            sync: sync.with_heuristics(heuristics),
             method: self.method.method(),
             ring_bytes: tuned.ring_bytes,
             run_ahead_bytes: tuned.ring_bytes / 4,
             segment_bytes: tuned.segment_bytes,
             spare_segments: tuned.spare_segments,
-            consolidation_slots: tuned.slots,
-            hop_bytes: tuned.hop_bytes,
-            chunk_bytes: tuned.chunk_bytes,
-            depth_max: tuned.depth_max,
-            depth_min: tuned.depth_min,
-            group: case.group.unwrap_or(tuned.group),
-            heuristics: case.without.map_or(Heuristics::ALL, |off| Heuristics::ALL.without(off)),
             log: case.log,
             nvram: self.nvram_options(case),
             ..Options::default()

@@ -6,6 +6,7 @@ use clap::Args;
 use katydid_command::bytes;
 use katydid_command::failure::Failure;
 use katydid_command::flags::log_option;
+use katydid_wal::{InserterDesign, InserterKind, InserterSettings};
 use std::result::Result;
 
 /// How the designs that have one are set.
@@ -22,6 +23,19 @@ pub struct Tuning {
     pub chunk_bytes: usize,
 }
 
+impl Tuning {
+    /// The inserter of this kind with what was asked for.
+    pub fn design(&self, kind: InserterKind) -> InserterDesign {
+        inserter(kind, self.slots, self.hop_bytes, self.chunk_bytes)
+    }
+}
+
+/// The inserter of this kind with those of these settings that it has.
+pub fn inserter(kind: InserterKind, slots: usize, hop_bytes: u64, chunk_bytes: usize) -> InserterDesign {
+    InserterSettings { consolidation_slots: slots, hop_bytes, chunk_bytes, ..InserterSettings::default() }
+        .design(kind)
+}
+
 fn whole<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| "expected a whole number".to_owned())
 }
@@ -31,15 +45,21 @@ fn size(text: &str) -> Result<usize, String> {
 }
 
 pub fn slots(text: &str) -> Result<usize, String> {
-    log_option(whole(text)?, |options, slots| options.consolidation_slots = slots)
+    log_option(whole(text)?, |options, slots| {
+        options.inserter = InserterDesign::Consolidated { consolidation_slots: slots };
+    })
 }
 
 pub fn hop_bytes(text: &str) -> Result<u64, String> {
-    log_option(bytes::parse(text)?, |options, hop| options.hop_bytes = hop)
+    log_option(bytes::parse(text)?, |options, hop| {
+        options.inserter = InserterDesign::Grasshopper { hop_bytes: hop };
+    })
 }
 
 pub fn chunk_bytes(text: &str) -> Result<usize, String> {
-    log_option(size(text)?, |options, chunk| options.chunk_bytes = chunk)
+    log_option(size(text)?, |options, chunk| {
+        options.inserter = InserterDesign::Chunked { chunk_bytes: chunk, always: false };
+    })
 }
 
 /// Larger than the log's smallest, which has no room for the records of many threads.

@@ -1,6 +1,7 @@
 //! One case of a sweep, and what came of it.
 
 use super::sweep::{SMALL_FOR_EACH_OUTLIER, Sweep};
+use crate::grid::flags;
 use crate::grid::row::{self, Round};
 use crate::host::device::Device;
 use hdrhistogram::Histogram;
@@ -52,12 +53,9 @@ impl Case {
     /// The log's options, for a design.
     pub fn options(&self, inserter: InserterKind) -> Options {
         Options {
-            inserter,
+            inserter: flags::inserter(inserter, self.slots, self.hop_bytes, self.chunk_bytes),
             ring_bytes: self.ring_bytes,
             run_ahead_bytes: self.ring_bytes / 4,
-            consolidation_slots: self.slots,
-            hop_bytes: self.hop_bytes,
-            chunk_bytes: self.chunk_bytes,
             ..Options::default()
         }
     }

@@ -8,7 +8,7 @@ use crate::host::device::Device;
 use clap::Args;
 use katydid_command::failure::{Failure, Result};
 use katydid_manycore::ring_bytes;
-use katydid_wal::{HEADER_BYTES, InserterKind, Options};
+use katydid_wal::{HEADER_BYTES, InserterKind, InserterSettings, Options};
 use std::path::PathBuf;
 
 /// Most bytes of a record that is not split.
@@ -165,9 +165,9 @@ impl Sweeps {
             threads: 1,
             record: HEADER_BYTES,
             outlier: None,
-            slots: Options::default().consolidation_slots,
-            hop_bytes: Options::default().hop_bytes,
-            chunk_bytes: Options::default().chunk_bytes,
+            slots: InserterSettings::default().consolidation_slots,
+            hop_bytes: InserterSettings::default().hop_bytes,
+            chunk_bytes: InserterSettings::default().chunk_bytes,
             ring_bytes: Options::default().ring_bytes,
             work_ns: 0.0,
             device: None,

@@ -93,7 +93,7 @@ pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &LogF
         segment_bytes: SEGMENT_BYTES,
         spare_segments: SPARE_SEGMENTS,
         reserve_bytes: 0,
-        sync: stage.sync,
+        sync: stage.sync.into(),
         method: stage.method.method(),
         ..case.options(inserter)
     };

@@ -4,7 +4,7 @@ use super::simulate::simulate;
 use katydid_command::failure::{Failure, Result};
 use katydid_command::output::Output;
 use katydid_manycore::{Machine, Plan, Sizes, ring_bytes};
-use katydid_wal::Options;
+use katydid_wal::InserterSettings;
 
 /// Simulates what `machine` knows the real figures of; one line for each.
 pub fn print(out: &mut Output, machine: &Machine, designs: &[String], seed: u64) -> Result<()> {
@@ -16,9 +16,9 @@ pub fn print(out: &mut Output, machine: &Machine, designs: &[String], seed: u64)
         inserter: real.inserter.clone(),
         threads: real.threads,
         sizes: Sizes::Fixed(real.record),
-        slots: Options::default().consolidation_slots,
-        hop_bytes: Options::default().hop_bytes,
-        chunk_bytes: Options::default().chunk_bytes,
+        slots: InserterSettings::default().consolidation_slots,
+        hop_bytes: InserterSettings::default().hop_bytes,
+        chunk_bytes: InserterSettings::default().chunk_bytes,
         ring_bytes: ring_bytes(machine.cores, real.threads, real.record),
         millis: 5.0,
         work_ns: 0.0,

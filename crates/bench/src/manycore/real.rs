@@ -13,7 +13,7 @@ pub fn measure(record: usize, threads: &[usize]) -> Vec<Real> {
     let mut all = Vec::new();
     for inserter in InserterKind::ALL {
         for &threads in threads {
-            let options = Options { inserter, ..Options::default() };
+            let options = Options { inserter: inserter.into(), ..Options::default() };
             let load = Load { threads, sizes: Sizes::Fixed(record), work: 0, time: TIME };
             let mut rates: Vec<f64> =
                 (0..5).map(|_| run(&options, &load, |_, _| ()).records_per_second()).collect();

@@ -176,12 +176,9 @@ impl Setup {
             options.log_hard_bytes = options.log_hard_bytes.max(options.log_soft_bytes);
         }
         options.log = katydid_wal::Options {
-            inserter: self.inserter,
-            sync: self.sync,
+            inserter: self.tuning.design(self.inserter),
+            sync: self.sync.into(),
             method: self.method.method(),
-            consolidation_slots: self.tuning.slots,
-            hop_bytes: self.tuning.hop_bytes,
-            chunk_bytes: self.tuning.chunk_bytes,
             ..options.log
         };
         if self.device == Device::Memory && found == FolderState::Something {

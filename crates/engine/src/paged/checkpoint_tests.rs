@@ -3,15 +3,15 @@
 use crate::pause::{Place, with_hook};
 use crate::{Database, InserterKind, Options};
 use katydid_device::{SimDevice, Survival};
-use katydid_wal::Background;
+use katydid_wal::{Background, InserterSettings};
 use std::sync::mpsc::channel;
 
 fn open(device: &SimDevice, inserter: InserterKind) -> Database {
     let mut options = Options { page_bytes: 4096, ..Options::default() };
     options.log.segment_bytes = 256 << 10;
     options.log.reserve_bytes = 256 << 10;
-    options.log.inserter = inserter;
-    options.log.chunk_always = true;
+    let settings = InserterSettings { chunk_always: true, ..InserterSettings::default() };
+    options.log.inserter = settings.design(inserter);
     options.log.background = Background::Caller;
     Database::open_in(device.directory(), options).expect("open")
 }

@@ -132,9 +132,7 @@ pub fn over(log: LogKind, test: impl FnOnce()) {
 
 /// The same with a log that puts records below older ones all the time, for lack of order between its sessions.
 pub fn chunked(mut options: Options) -> Options {
-    options.log.inserter = katydid::InserterKind::Chunked;
-    options.log.chunk_bytes = 1024;
-    options.log.chunk_always = true;
+    options.log.inserter = katydid::InserterDesign::Chunked { chunk_bytes: 1024, always: true };
     options
 }
 

@@ -7,8 +7,8 @@
 use crate::common::Rng;
 use katydid::testing::{Background, Beginning, begin_at};
 use katydid::{
-    CommitDependencies, Database, EngineKind, Error, InserterKind, LockRelease, LogKind, Options,
-    Persistence, SyncKind,
+    CommitDependencies, Database, EngineKind, Error, Group, InserterDesign, InserterKind, InserterSettings,
+    LockRelease, LogKind, Options, Persistence, SyncDesign, SyncKind,
 };
 use katydid_device::nvram::{NvRegion, SimNvram};
 use katydid_device::{
@@ -102,9 +102,6 @@ pub fn options(seed: u64, kind: Kind, background: Background) -> Options {
     options.engine = kind.engine;
     options.streams = kind.streams;
     options.commit_dependencies = kind.commit_dependencies;
-    if kind.group {
-        (options.log.group.commits, options.log.group.microseconds) = (5, 500);
-    }
     // The least there may be; of the memory engine each stream has its share.
     options.checkpoint_bytes = 64 << 10;
     options.log.segment_bytes = 64 << 10;
@@ -118,15 +115,23 @@ pub fn options(seed: u64, kind: Kind, background: Background) -> Options {
     options.log.nvram.bytes = 256 << 10;
     options.log.sessions_max = 16;
     options.lock_release = kind.lock_release;
-    options.log.sync = kind.sync;
-    options.log.inserter = kind.inserter;
     options.log.method = kind.method;
     // By itself `adaptive` has several writes under way only on slow devices.
-    options.log.depth_min = [4, 1][(seed / Kind::without_inserters(kind.engine)) as usize % 2];
-    // Small and always used: records are then put below older ones all the time.
-    options.log.chunk_bytes = [256, 1024, 2048][(seed / 18) as usize % 3];
-    options.log.chunk_always = true;
+    let depth_min = [4, 1][(seed / Kind::without_inserters(kind.engine)) as usize % 2];
+    options.log.sync = match kind.sync {
+        SyncKind::Adaptive => SyncDesign::adaptive(depth_min, 8),
+        SyncKind::Pipelined if kind.group => {
+            SyncDesign::pipelined(Group { commits: 5, microseconds: 500, ..Group::default() })
+        }
+        other => other.into(),
+    };
+    options.log.inserter = inserter_design(kind.inserter, [256, 1024, 2048][(seed / 18) as usize % 3]);
     options
+}
+
+/// The design of this kind. `Chunked` always reserves whole small chunks, so that it puts records below older ones all the time.
+fn inserter_design(kind: InserterKind, chunk_bytes: usize) -> InserterDesign {
+    InserterSettings { chunk_bytes, chunk_always: true, ..InserterSettings::default() }.design(kind)
 }
 
 /// The page sizes there are, of which the seed picks one.
@@ -291,10 +296,9 @@ impl Machine {
         let kind = self.kind.unwrap_or_else(|| Kind::of(self.engine, seed));
         let mut options = options(seed, kind, self.background);
         if let Some(inserter) = self.inserter {
-            options.log.inserter = inserter;
             options.log.ring_bytes = 128 << 10;
             options.log.run_ahead_bytes = 64 << 10;
-            options.log.chunk_bytes = [512, 2048, 8192][seed as usize % 3];
+            options.log.inserter = inserter_design(inserter, [512, 2048, 8192][seed as usize % 3]);
             // The transactions of all of them are open at once, and none may be refused.
             options.log.nvram.bytes = 1 << 20;
         }

@@ -22,7 +22,9 @@ mod stalls;
 mod steps;
 mod unsafe_commits;
 
-use katydid::{CommitDependencies, EngineKind, Error, LockRelease, Method, Options, SyncKind};
+use katydid::{
+    CommitDependencies, EngineKind, Error, Group, LockRelease, Method, Options, SyncDesign, SyncKind,
+};
 use katydid_device::{SimDevice, Survival};
 use std::time::Duration;
 
@@ -90,15 +92,17 @@ impl Setting {
         options.commit_dependencies = self.commit_dependencies;
         options.page_bytes = self.page_bytes;
         options.cache_bytes = 16 * self.page_bytes;
-        if self.engine == EngineKind::Memory && self.sync == SyncKind::Pipelined {
-            (options.log.group.commits, options.log.group.microseconds) = (5, 500);
-        }
         options.lock_release = self.release;
         options.checkpoint_bytes = 1 << 30;
         options.log_soft_bytes = 1 << 30;
         // Long enough that a test which waits for it is seen to hang.
         options.lock_wait = Duration::from_secs(600);
-        options.log.sync = self.sync;
+        options.log.sync = match (self.engine, self.sync) {
+            (EngineKind::Memory, SyncKind::Pipelined) => {
+                SyncDesign::pipelined(Group { commits: 5, microseconds: 500, ..Group::default() })
+            }
+            (_, sync) => sync.into(),
+        };
         options.log.method = self.method;
         options.log.segment_bytes = 64 << 10;
         options.log.reserve_bytes = 64 << 10;

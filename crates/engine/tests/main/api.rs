@@ -585,7 +585,8 @@ fn a_database_of_another_engine_is_refused_and_left_alone(engine: EngineKind) {
 #[test]
 fn an_application_needs_no_other_crate_to_name_what_it_is_given() {
     let mut options = options_for(EngineKind::Paged);
-    options.log.group = katydid::Group { commits: 2, ..katydid::Group::default() };
+    let group = katydid::Group { commits: 2, ..katydid::Group::default() };
+    options.log.sync = katydid::SyncDesign::pipelined(group);
     let memory: Arc<dyn katydid::Directory> = Arc::new(katydid::MemoryDirectory::new());
     let set = katydid::StripedDirectory::open(vec![memory], katydid::StripedDirectory::UNIT_BYTES);
     let database = Database::open_in(Arc::new(set.expect("one directory")), options).expect("open");

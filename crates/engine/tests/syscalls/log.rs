@@ -44,7 +44,7 @@ impl LogLife {
             ring_bytes: 16 << 10,
             run_ahead_bytes: 8 << 10,
             spare_segments: 1,
-            sync: self.sync,
+            sync: self.sync.into(),
             method: self.method,
             ..Options::default()
         }

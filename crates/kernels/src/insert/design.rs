@@ -71,50 +71,105 @@ impl InserterKind {
     }
 }
 
-/// A design with the values of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Design {
+/// An inserter and its settings.
+///
+/// `InserterKind::Hybrid.into()` is the design of that kind with default settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum InserterDesign {
     /// See [`InserterKind::Mutex`].
     Mutex,
     /// See [`InserterKind::Consolidated`].
     Consolidated {
-        /// Slots in which threads that meet form groups; from 1 to 64.
+        /// Slots in which threads that meet form groups. Default: 4; from 1 to 64. More slots mean more and smaller groups.
         consolidation_slots: usize,
     },
     /// See [`InserterKind::Decoupled`].
     Decoupled,
     /// See [`InserterKind::Hybrid`].
     Hybrid {
-        /// Slots in which threads that meet form groups; from 1 to 64.
+        /// Slots in which threads that meet form groups. Default: 4; from 1 to 64. More slots mean more and smaller groups.
         consolidation_slots: usize,
     },
     /// See [`InserterKind::Delegated`].
     Delegated {
-        /// Slots in which threads that meet form groups; from 1 to 64.
+        /// Slots in which threads that meet form groups. Default: 4; from 1 to 64. More slots mean more and smaller groups.
         consolidation_slots: usize,
     },
     /// See [`InserterKind::Grasshopper`].
     Grasshopper {
-        /// The range that the tracker hops over, in bytes; a power of two from 4 KiB to 1 GiB.
+        /// Bytes of the range that the tracker hops over. Default: 4 MiB; a power of two from 4 KiB to 1 GiB. A smaller range hops sooner.
         hop_bytes: u64,
     },
     /// See [`InserterKind::Bitmap`].
     Bitmap,
     /// See [`InserterKind::Chunked`].
     Chunked {
-        /// Most bytes that a session reserves at a time; from 256 bytes to 64 KiB.
+        /// Maximum bytes that the log reserves at a time for one session. Default: 16 KiB; from 256 bytes to 64 KiB, and never more than the
+        /// largest physical record. Larger chunks touch the shared word less often and lose more to padding.
         chunk_bytes: usize,
-        /// Whether a session reserves that many each time, however little it appends: for tests of order.
+        /// Whether a session always reserves `chunk_bytes`, however little it appends. Default: no. For tests of order: many records are
+        /// then appended below older ones.
+        #[doc(hidden)]
         always: bool,
     },
     /// See [`InserterKind::Marks`].
+    #[default]
     Marks,
+}
+
+/// Settings of all inserters, from which [`InserterSettings::design`] takes those of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InserterSettings {
+    /// Consolidation slots of `Consolidated`, `Hybrid` and `Delegated`. Default: 4.
+    pub consolidation_slots: usize,
+    /// Hop range of `Grasshopper` in bytes. Default: 4 MiB.
+    pub hop_bytes: u64,
+    /// Chunk size of `Chunked` in bytes. Default: 16 KiB.
+    pub chunk_bytes: usize,
+    /// Whether `Chunked` always reserves a whole chunk. Default: no.
+    #[doc(hidden)]
+    pub chunk_always: bool,
+}
+
+impl Default for InserterSettings {
+    fn default() -> Self {
+        InserterSettings {
+            consolidation_slots: 4,
+            hop_bytes: 4 << 20,
+            chunk_bytes: 16 << 10,
+            chunk_always: false,
+        }
+    }
+}
+
+impl InserterSettings {
+    /// The design of this kind with the settings that it has.
+    pub const fn design(self, kind: InserterKind) -> InserterDesign {
+        let InserterSettings { consolidation_slots, hop_bytes, chunk_bytes, chunk_always } = self;
+        match kind {
+            InserterKind::Mutex => InserterDesign::Mutex,
+            InserterKind::Consolidated => InserterDesign::Consolidated { consolidation_slots },
+            InserterKind::Decoupled => InserterDesign::Decoupled,
+            InserterKind::Hybrid => InserterDesign::Hybrid { consolidation_slots },
+            InserterKind::Delegated => InserterDesign::Delegated { consolidation_slots },
+            InserterKind::Grasshopper => InserterDesign::Grasshopper { hop_bytes },
+            InserterKind::Bitmap => InserterDesign::Bitmap,
+            InserterKind::Chunked => InserterDesign::Chunked { chunk_bytes, always: chunk_always },
+            InserterKind::Marks => InserterDesign::Marks,
+        }
+    }
+}
+
+impl From<InserterKind> for InserterDesign {
+    fn from(kind: InserterKind) -> Self {
+        InserterSettings::default().design(kind)
+    }
 }
 
 /// A value outside its range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutOfRange {
-    /// The field of [`Design`].
+    /// The field of [`InserterDesign`].
     pub option: &'static str,
     /// What it was.
     pub value: u64,
@@ -122,27 +177,50 @@ pub struct OutOfRange {
     pub range: &'static str,
 }
 
-impl Design {
+impl InserterDesign {
+    /// The kind of this design.
+    pub const fn kind(self) -> InserterKind {
+        match self {
+            InserterDesign::Mutex => InserterKind::Mutex,
+            InserterDesign::Consolidated { .. } => InserterKind::Consolidated,
+            InserterDesign::Decoupled => InserterKind::Decoupled,
+            InserterDesign::Hybrid { .. } => InserterKind::Hybrid,
+            InserterDesign::Delegated { .. } => InserterKind::Delegated,
+            InserterDesign::Grasshopper { .. } => InserterKind::Grasshopper,
+            InserterDesign::Bitmap => InserterKind::Bitmap,
+            InserterDesign::Chunked { .. } => InserterKind::Chunked,
+            InserterDesign::Marks => InserterKind::Marks,
+        }
+    }
+
+    /// Whether a record lies above all that were appended before it: [`InserterKind::keeps_order`].
+    pub const fn keeps_order(self) -> bool {
+        self.kind().keeps_order()
+    }
+
     /// Refuses values outside their documented ranges.
     ///
     /// # Errors
     /// Names the value and its range.
     pub fn validate(&self) -> Result<(), OutOfRange> {
         let (good, option, value, range) = match *self {
-            Design::Consolidated { consolidation_slots: slots }
-            | Design::Hybrid { consolidation_slots: slots }
-            | Design::Delegated { consolidation_slots: slots } => {
+            InserterDesign::Consolidated { consolidation_slots: slots }
+            | InserterDesign::Hybrid { consolidation_slots: slots }
+            | InserterDesign::Delegated { consolidation_slots: slots } => {
                 ((1..=64).contains(&slots), "consolidation_slots", slots as u64, "from 1 to 64")
             }
-            Design::Grasshopper { hop_bytes } => {
+            InserterDesign::Grasshopper { hop_bytes } => {
                 let good = hop_bytes.is_power_of_two() && (4 << 10..=1 << 30).contains(&hop_bytes);
                 (good, "hop_bytes", hop_bytes, "a power of two from 4096 to 1073741824")
             }
-            Design::Chunked { chunk_bytes, .. } => {
+            InserterDesign::Chunked { chunk_bytes, .. } => {
                 let good = (256..=64 << 10).contains(&chunk_bytes);
                 (good, "chunk_bytes", chunk_bytes as u64, "from 256 to 65536")
             }
-            Design::Mutex | Design::Decoupled | Design::Bitmap | Design::Marks => return Ok(()),
+            InserterDesign::Mutex
+            | InserterDesign::Decoupled
+            | InserterDesign::Bitmap
+            | InserterDesign::Marks => return Ok(()),
         };
         if good { Ok(()) } else { Err(OutOfRange { option, value, range }) }
     }
@@ -150,26 +228,28 @@ impl Design {
     /// The inserter of this design, for a log of these sizes that ends at `end`. Paddings carry `incarnation`.
     pub fn inserter(&self, sizes: &BufferSizes, incarnation: u32, end: Lsn) -> Box<dyn Inserter> {
         match *self {
-            Design::Mutex => Box::new(MutexInserter::default()),
-            Design::Consolidated { consolidation_slots: slots } => {
+            InserterDesign::Mutex => Box::new(MutexInserter::default()),
+            InserterDesign::Consolidated { consolidation_slots: slots } => {
                 let inserter: Aether<UnderLatch> = consolidated::inserter(slots, sizes);
                 Box::new(inserter)
             }
-            Design::Decoupled => Box::new(decoupled::inserter()),
-            Design::Hybrid { consolidation_slots: slots } => {
+            InserterDesign::Decoupled => Box::new(decoupled::inserter()),
+            InserterDesign::Hybrid { consolidation_slots: slots } => {
                 let inserter: Aether<InTurn> = hybrid::inserter(slots, sizes);
                 Box::new(inserter)
             }
-            Design::Delegated { consolidation_slots: slots } => {
+            InserterDesign::Delegated { consolidation_slots: slots } => {
                 let inserter: Aether<ReleaseQueue> = delegated::inserter(slots, sizes);
                 Box::new(inserter)
             }
-            Design::Grasshopper { hop_bytes } => Box::new(GrasshopperInserter::new(hop_bytes, sizes, end)),
-            Design::Bitmap => Box::new(BitmapInserter::new(sizes, end)),
-            Design::Chunked { chunk_bytes, always } => {
+            InserterDesign::Grasshopper { hop_bytes } => {
+                Box::new(GrasshopperInserter::new(hop_bytes, sizes, end))
+            }
+            InserterDesign::Bitmap => Box::new(BitmapInserter::new(sizes, end)),
+            InserterDesign::Chunked { chunk_bytes, always } => {
                 Box::new(ChunkedInserter::new(chunk_bytes, always, sizes, incarnation))
             }
-            Design::Marks => Box::new(MarksInserter::new(sizes.slots())),
+            InserterDesign::Marks => Box::new(MarksInserter::new(sizes.slots())),
         }
     }
 }
@@ -190,13 +270,13 @@ mod tests {
     #[test]
     fn each_bad_value_is_named() {
         for (name, design) in [
-            ("consolidation_slots", Design::Hybrid { consolidation_slots: 65 }),
-            ("hop_bytes", Design::Grasshopper { hop_bytes: 5000 }),
-            ("chunk_bytes", Design::Chunked { chunk_bytes: 255, always: false }),
+            ("consolidation_slots", InserterDesign::Hybrid { consolidation_slots: 65 }),
+            ("hop_bytes", InserterDesign::Grasshopper { hop_bytes: 5000 }),
+            ("chunk_bytes", InserterDesign::Chunked { chunk_bytes: 255, always: false }),
         ] {
             assert_eq!(design.validate().unwrap_err().option, name);
         }
-        Design::Delegated { consolidation_slots: 64 }.validate().unwrap();
-        Design::Marks.validate().unwrap();
+        InserterDesign::Delegated { consolidation_slots: 64 }.validate().unwrap();
+        InserterDesign::Marks.validate().unwrap();
     }
 }

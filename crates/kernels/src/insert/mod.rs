@@ -32,7 +32,7 @@ mod tracker;
 
 pub use admission::{Admission, AppendClass};
 pub use buffer::{Admitted, BufferSizes, LogBuffer, OnBuffer, PhysicalRecord, Stalled};
-pub use design::{Design, InserterKind, OutOfRange};
+pub use design::{InserterDesign, InserterKind, InserterSettings, OutOfRange};
 pub use inserter::{Effort, Inserter};
 pub use marks::kernel::{Marks, Scan};
 pub use tracker::{Tracker, track};

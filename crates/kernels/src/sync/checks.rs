@@ -42,11 +42,9 @@ impl Model {
     }
 
     fn with_depth(sync: SyncKind, direct: bool, threads: bool, depth_max: u32) -> Arc<Model> {
-        let design = SyncDesign {
-            kind: sync,
-            depth: 1..=depth_max,
-            group: Group::default(),
-            heuristics: Heuristics::ALL,
+        let design = match sync {
+            SyncKind::Adaptive => SyncDesign::adaptive(1, depth_max),
+            other => other.into(),
         };
         Model::with(design.protocol(), direct, threads)
     }

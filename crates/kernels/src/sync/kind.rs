@@ -10,7 +10,7 @@ use super::heuristics::{Heuristic, Heuristics};
 use super::per_commit::PerCommit;
 use super::pipelined::Pipelined;
 use super::rounds::SyncProtocol;
-use std::ops::RangeInclusive;
+use crate::insert::OutOfRange;
 
 /// Who writes and syncs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -61,28 +61,126 @@ impl SyncKind {
     }
 }
 
-/// A protocol with the values of its own.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SyncDesign {
-    /// The protocol's name.
-    pub kind: SyncKind,
-    /// How many writes may be under way at once, fewest and most. For [`SyncKind::Adaptive`].
-    pub depth: RangeInclusive<u32>,
-    /// When a round begins. For [`SyncKind::Pipelined`].
-    pub group: Group,
-    /// The heuristics in use.
-    pub heuristics: Heuristics,
+/// A sync protocol and its settings.
+///
+/// `SyncKind::Pipelined.into()` is the design of that kind with default settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SyncDesign {
+    /// See [`SyncKind::Adaptive`].
+    Adaptive {
+        /// Maximum writes in flight, where the protocol finds that more writes serve committers. Default: 8; from 1 to 64. Each may take a
+        /// thread.
+        depth_max: u32,
+        /// Writes that the protocol may have in flight whatever it finds. Default: 1; from 1 to `depth_max`.
+        depth_min: u32,
+        /// Heuristics in use. Default: all; for measuring what one of them is worth.
+        #[doc(hidden)]
+        heuristics: Heuristics,
+    },
+    /// See [`SyncKind::Pipelined`].
+    Pipelined {
+        /// Condition that begins a round. Default: a round begins at once.
+        group: Group,
+        /// Heuristics in use. Default: all; for measuring what one of them is worth.
+        #[doc(hidden)]
+        heuristics: Heuristics,
+    },
+    /// See [`SyncKind::Aggregated`].
+    Aggregated,
+    /// See [`SyncKind::Grouped`].
+    Grouped,
+    /// See [`SyncKind::PerCommit`].
+    PerCommit,
+}
+
+impl Default for SyncDesign {
+    fn default() -> Self {
+        SyncKind::default().into()
+    }
+}
+
+impl From<SyncKind> for SyncDesign {
+    fn from(kind: SyncKind) -> Self {
+        match kind {
+            SyncKind::Adaptive => SyncDesign::adaptive(1, 8),
+            SyncKind::Pipelined => SyncDesign::pipelined(Group::default()),
+            SyncKind::Aggregated => SyncDesign::Aggregated,
+            SyncKind::Grouped => SyncDesign::Grouped,
+            SyncKind::PerCommit => SyncDesign::PerCommit,
+        }
+    }
 }
 
 impl SyncDesign {
+    /// `Adaptive` with these limits on writes in flight.
+    pub const fn adaptive(depth_min: u32, depth_max: u32) -> Self {
+        SyncDesign::Adaptive { depth_max, depth_min, heuristics: Heuristics::ALL }
+    }
+
+    /// `Pipelined` with this condition that begins a round.
+    pub const fn pipelined(group: Group) -> Self {
+        SyncDesign::Pipelined { group, heuristics: Heuristics::ALL }
+    }
+
+    /// The same design with these heuristics, if it has any.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn with_heuristics(self, heuristics: Heuristics) -> Self {
+        match self {
+            SyncDesign::Adaptive { depth_max, depth_min, .. } => {
+                SyncDesign::Adaptive { depth_max, depth_min, heuristics }
+            }
+            SyncDesign::Pipelined { group, .. } => SyncDesign::Pipelined { group, heuristics },
+            other => other,
+        }
+    }
+
+    /// The kind of this design.
+    pub const fn kind(self) -> SyncKind {
+        match self {
+            SyncDesign::Adaptive { .. } => SyncKind::Adaptive,
+            SyncDesign::Pipelined { .. } => SyncKind::Pipelined,
+            SyncDesign::Aggregated => SyncKind::Aggregated,
+            SyncDesign::Grouped => SyncKind::Grouped,
+            SyncDesign::PerCommit => SyncKind::PerCommit,
+        }
+    }
+
+    /// Refuses settings outside their documented ranges.
+    ///
+    /// # Errors
+    /// Names the value and its range.
+    pub fn validate(&self) -> Result<(), OutOfRange> {
+        let check = |good: bool, option, value, range| {
+            if good { Ok(()) } else { Err(OutOfRange { option, value, range }) }
+        };
+        match *self {
+            SyncDesign::Adaptive { depth_max, depth_min, .. } => {
+                check((1..=64).contains(&depth_max), "depth_max", depth_max.into(), "from 1 to 64")?;
+                check(
+                    (1..=depth_max).contains(&depth_min),
+                    "depth_min",
+                    depth_min.into(),
+                    "from 1 to depth_max",
+                )
+            }
+            SyncDesign::Pipelined { group: Group { microseconds, .. }, .. } => {
+                check(microseconds <= 10_000_000, "group.microseconds", microseconds, "at most 10000000")
+            }
+            SyncDesign::Aggregated | SyncDesign::Grouped | SyncDesign::PerCommit => Ok(()),
+        }
+    }
+
     /// The protocol, for one log.
     pub fn protocol(&self) -> Box<dyn SyncProtocol> {
-        match self.kind {
-            SyncKind::Adaptive => Box::new(Adaptive::new(self.heuristics, self.depth.clone())),
-            SyncKind::Pipelined => Box::new(Pipelined::new(self.heuristics, self.group)),
-            SyncKind::Aggregated => Box::new(Aggregated::new()),
-            SyncKind::Grouped => Box::new(Grouped::new()),
-            SyncKind::PerCommit => Box::new(PerCommit::new()),
+        match *self {
+            SyncDesign::Adaptive { depth_max, depth_min, heuristics } => {
+                Box::new(Adaptive::new(heuristics, depth_min..=depth_max))
+            }
+            SyncDesign::Pipelined { group, heuristics } => Box::new(Pipelined::new(heuristics, group)),
+            SyncDesign::Aggregated => Box::new(Aggregated::new()),
+            SyncDesign::Grouped => Box::new(Grouped::new()),
+            SyncDesign::PerCommit => Box::new(PerCommit::new()),
         }
     }
 }

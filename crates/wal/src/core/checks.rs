@@ -19,8 +19,8 @@ fn threads_append_and_wait(inserter: InserterKind, sync: SyncKind) {
         sessions_max: 4,
         spare_segments: 1,
         reserve_bytes: 0,
-        inserter,
-        sync,
+        inserter: inserter.into(),
+        sync: sync.into(),
         ..Options::default()
     };
     let log = Log::open_in(Arc::new(MemoryDirectory::new()), options).expect("open");
@@ -107,7 +107,7 @@ fn what_a_write_of_the_largest_size_covers_can_be_read() {
             ring_bytes: 4 << 20,
             run_ahead_bytes: 2 << 20,
             sessions_max: 4,
-            inserter,
+            inserter: inserter.into(),
             background: Background::Caller,
             ..Options::default()
         };

@@ -55,8 +55,8 @@ pub(crate) fn parts(
         medium: Box::new(Files { segments, writer, spare_segments: options.spare_segments as u64 }),
         memory: RecordMemory::Ring(ring),
         admission: Admission::new(&sizes),
-        inserter: options.design().inserter(&sizes, incarnation, end),
-        protocol: options.background.arrange(options.background.limit(options).sync_design().protocol()),
+        inserter: options.inserter.inserter(&sizes, incarnation, end),
+        protocol: options.background.arrange(options.background.limit(options.sync).protocol()),
         in_order: options.inserter.keeps_order(),
         physical_bytes_max: options.physical_bytes_max(),
     }

@@ -53,7 +53,7 @@ pub(super) fn parts(options: &Options, store: NvStore, incarnation: u32, end: Ls
     let sizes = options.buffer_sizes();
     let (admission, inserter, physical_bytes_max) = match store.apart() {
         None => {
-            let inserter = options.design().inserter(&sizes, incarnation, end);
+            let inserter = options.inserter.inserter(&sizes, incarnation, end);
             (Admission::new(&sizes), inserter, options.physical_bytes_max())
         }
         Some(apart) => {

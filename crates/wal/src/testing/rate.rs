@@ -52,7 +52,7 @@ impl Tally {
 /// number of the thread's insert.
 pub fn run(options: &Options, load: &Load, look: impl Fn(&Rig, u64) + Sync) -> Tally {
     let Load { threads, sizes, work, time } = *load;
-    let rig = Rig::new(&options.design(), &options.buffer_sizes(), threads);
+    let rig = Rig::new(&options.inserter, &options.buffer_sizes(), threads);
     let batch = batch(sizes.largest());
     let insert = |session: usize| {
         let payload = vec![session as u8; sizes.largest() - HEADER_BYTES];
@@ -241,8 +241,12 @@ mod tests {
     #[test]
     fn every_design_gets_somewhere_and_leaves_no_hole() {
         for inserter in InserterKind::ALL {
-            let options =
-                Options { inserter, ring_bytes: 64 << 10, run_ahead_bytes: 16 << 10, ..Options::default() };
+            let options = Options {
+                inserter: inserter.into(),
+                ring_bytes: 64 << 10,
+                run_ahead_bytes: 16 << 10,
+                ..Options::default()
+            };
             let sizes = Sizes::Bimodal { small: 120, times: 5, large: 20_000 };
             let load = Load { threads: 3, sizes, work: 10, time: Duration::from_millis(5) };
             let looks = AtomicU64::new(0);
@@ -254,7 +258,7 @@ mod tests {
                 tally.records_per_second() > 0.0 && tally.bytes > tally.records * 120,
                 "{inserter}: {tally:?}"
             );
-            let rig = Rig::new(&options.design(), &options.buffer_sizes(), 1);
+            let rig = Rig::new(&options.inserter, &options.buffer_sizes(), 1);
             // More than the ring holds, and one record larger than a physical one may be.
             let mut session = rig.session(0);
             let again =

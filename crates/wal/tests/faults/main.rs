@@ -38,7 +38,7 @@ use std::thread::Thread;
 /// Small segments, and a ring with room for all that a test appends at once.
 pub fn options(sync: SyncKind, place: &Place) -> Options {
     Options {
-        sync,
+        sync: sync.into(),
         method: place.method,
         segment_bytes: 64 << 10,
         ring_bytes: 64 << 10,

@@ -229,7 +229,7 @@ fn closing_wakes_every_future() {
 #[test]
 fn without_threads_wakers_wait_for_the_call_that_stands_for_them() {
     for sync in SyncKind::ALL {
-        let options = Options { background: Background::Caller, sync, ..Options::default() };
+        let options = Options { background: Background::Caller, sync: sync.into(), ..Options::default() };
         let log = Log::open_in(SimDevice::new(1).directory(), options).expect("open");
         let mut session = log.session().expect("session");
         let end = append(&mut session, 0, &mut Told::default()).expect("append");

@@ -8,7 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 fn combinations() -> impl Iterator<Item = Options> {
     let protocols = [SyncKind::Adaptive, SyncKind::Pipelined];
     InserterKind::ALL.into_iter().flat_map(move |inserter| {
-        protocols.map(|sync| Options { inserter, sync, segment_bytes: 1 << 20, ..Options::default() })
+        protocols.map(|sync| Options {
+            inserter: inserter.into(),
+            sync: sync.into(),
+            segment_bytes: 1 << 20,
+            ..Options::default()
+        })
     })
 }
 

@@ -2,13 +2,13 @@
 //! little, and sessions that delay nobody by doing nothing.
 
 use katydid_device::{Directory, MemoryDirectory};
-use katydid_wal::{Append, Durability, HEADER_BYTES, InserterKind, Kind, Log, Lsn, Options};
+use katydid_wal::{Append, Durability, HEADER_BYTES, InserterDesign, InserterKind, Kind, Log, Lsn, Options};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 fn options() -> Options {
     Options {
-        inserter: InserterKind::Chunked,
+        inserter: InserterKind::Chunked.into(),
         segment_bytes: 1 << 20,
         reserve_bytes: 64 << 10,
         ..Options::default()
@@ -196,8 +196,8 @@ fn padding_is_skipped_by_readers_and_has_these_bytes() {
 #[test]
 fn a_barrier_separates_what_was_appended_before_from_what_comes() {
     for chunk_bytes in [256, 4096] {
-        let log =
-            Log::open_in(memory(), Options { chunk_bytes, chunk_always: true, ..options() }).expect("open");
+        let inserter = InserterDesign::Chunked { chunk_bytes, always: true };
+        let log = Log::open_in(memory(), Options { inserter, ..options() }).expect("open");
         let mut sessions: Vec<_> = (0..4).map(|_| log.session().expect("session")).collect();
         let mut random = fastrand::Rng::with_seed(7);
         let record = Append::new(Kind::USER, &[&[2; 40]]);
@@ -219,8 +219,8 @@ fn a_barrier_separates_what_was_appended_before_from_what_comes() {
 
 #[test]
 fn a_barrier_is_passed_while_others_append() {
-    let log =
-        Log::open_in(memory(), Options { chunk_bytes: 1024, chunk_always: true, ..options() }).expect("open");
+    let inserter = InserterDesign::Chunked { chunk_bytes: 1024, always: true };
+    let log = Log::open_in(memory(), Options { inserter, ..options() }).expect("open");
     // Each record says which barrier had been passed when its append began.
     let passed = AtomicU64::new(0);
     std::thread::scope(|scope| {

@@ -1,31 +1,29 @@
 //! Every inserter with every sync protocol passes the same suite.
 
 use katydid_wal::testing::conformance;
-use katydid_wal::{Group, InserterKind, Log, Options, SyncKind};
+use katydid_wal::{Group, InserterDesign, InserterKind, Log, Options, SyncDesign, SyncKind};
 
 fn check(inserter: InserterKind, sync: SyncKind) {
-    check_with(Options { inserter, sync, ..Options::default() });
+    check_with(inserter.into(), sync.into());
 }
 
-fn check_with(chosen: Options) {
-    conformance(chosen.sync, |directory, options| {
-        let Options { inserter, sync, depth_min, group, .. } = chosen;
-        Log::open_in(directory, Options { inserter, sync, depth_min, group, ..options })
-            .expect("the log opens")
+fn check_with(inserter: InserterDesign, sync: SyncDesign) {
+    conformance(sync.kind(), |directory, options| {
+        Log::open_in(directory, Options { inserter, sync, ..options }).expect("the log opens")
     });
 }
 
 #[test]
 fn four_writes_under_way() {
     for inserter in [InserterKind::Marks, InserterKind::Chunked, InserterKind::Mutex] {
-        check_with(Options { inserter, depth_min: 4, ..Options::default() });
+        check_with(inserter.into(), SyncDesign::adaptive(4, 8));
     }
 }
 
 #[test]
 fn rounds_that_wait_for_company() {
     let group = Group { commits: 3, bytes: 1 << 20, microseconds: 200 };
-    check_with(Options { sync: SyncKind::Pipelined, group, ..Options::default() });
+    check_with(InserterDesign::default(), SyncDesign::pipelined(group));
 }
 
 /// One module of tests for each inserter, and a check that none is missing.

@@ -1,14 +1,13 @@
 //! What inserter `grasshopper` counts: how much was found filled by crawling, and how much by hopping.
 
 use katydid_device::MemoryDirectory;
-use katydid_wal::{Append, Background, InserterKind, Kind, Log, Options};
+use katydid_wal::{Append, Background, InserterDesign, Kind, Log, Options};
 use std::sync::Arc;
 
 #[test]
 fn lagging_behind_it_hops_and_keeping_up_it_crawls() {
     let options = Options {
-        inserter: InserterKind::Grasshopper,
-        hop_bytes: 4 << 10,
+        inserter: InserterDesign::Grasshopper { hop_bytes: 4 << 10 },
         // Without a tracker nobody looks meanwhile.
         background: Background::Caller,
         ..Options::default()

@@ -4,8 +4,8 @@ use katydid_device::nvram::Persistence;
 use katydid_device::{Directory, MemoryDirectory, NvramFault};
 use katydid_wal::testing::{conformance_in_nvram, crash};
 use katydid_wal::{
-    Append, AppendClass, AppendError, Appended, Durability, Error, Finding, InserterKind, Kind, Log, LogKind,
-    NvramOptions, OpenError, Options, Session, inspect,
+    Append, AppendClass, AppendError, Appended, Durability, Error, Finding, InserterKind, InserterSettings,
+    Kind, Log, LogKind, NvramOptions, OpenError, Options, Session, inspect,
 };
 use std::sync::Arc;
 
@@ -23,7 +23,8 @@ fn check(inserter: InserterKind) {
             continue;
         }
         conformance_in_nvram(log, |directory, options| {
-            Log::open_in(directory, Options { log, inserter, ..options }).expect("the log opens")
+            Log::open_in(directory, Options { log, inserter: inserter.into(), ..options })
+                .expect("the log opens")
         });
     }
 }
@@ -134,7 +135,9 @@ fn what_is_appended_after_something_durable_lies_above_it() {
         KINDS.into_iter().flat_map(|kind| InserterKind::ALL.map(|inserter| (kind, inserter)))
     {
         let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
-        let chunks = Options { inserter, chunk_bytes: 4096, chunk_always: true, ..options(kind) };
+        let settings =
+            InserterSettings { chunk_bytes: 4096, chunk_always: true, ..InserterSettings::default() };
+        let chunks = Options { inserter: settings.design(inserter), ..options(kind) };
         let log = Log::open_in(directory, chunks).expect("made");
         let mut sessions = [log.session().expect("session"), log.session().expect("session")];
         let mut durable = log.first().start();

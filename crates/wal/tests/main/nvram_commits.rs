@@ -66,7 +66,7 @@ fn kept<const N: usize>(device: &SimDevice, options: &Options, context: &str) ->
 fn a_commit_covers_records_whose_appenders_persisted_nothing() {
     for (kind, inserter) in KINDS.into_iter().flat_map(|kind| InserterKind::ALL.map(|it| (kind, it))) {
         let context = format!("{kind}, {inserter}");
-        let options = Options { inserter, ..options(kind) };
+        let options = Options { inserter: inserter.into(), ..options(kind) };
         let (device, memory, log) = made(options.clone());
         let [mut first, mut second] = [log.session().expect("session"), log.session().expect("session")];
         let before = memory.steps();
@@ -290,7 +290,7 @@ fn whatever_was_told_to_anybody_is_there() {
     let mut rng = fastrand::Rng::with_seed(seed);
     for round in 0..200 {
         let inserter = InserterKind::ALL[round / KINDS.len() % InserterKind::ALL.len()];
-        let options = Options { inserter, ..options(KINDS[round % KINDS.len()]) };
+        let options = Options { inserter: inserter.into(), ..options(KINDS[round % KINDS.len()]) };
         let context = format!("seed {seed}, round {round}, {}, {inserter}", options.log);
         let (device, memory, log) = made(options.clone());
         memory.crash_at(memory.steps() + rng.u64(0..100));

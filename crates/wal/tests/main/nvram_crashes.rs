@@ -25,7 +25,7 @@ const KINDS: [LogKind; 3] = [LogKind::NvDirect, LogKind::NvRing, LogKind::NvLogg
 fn options(log: LogKind, inserter: InserterKind) -> Options {
     Options {
         log,
-        inserter,
+        inserter: inserter.into(),
         nvram: NvramOptions { bytes: RING, ..NvramOptions::default() },
         run_ahead_bytes: 4 << 10,
         reserve_bytes: 1 << 10,

@@ -12,8 +12,8 @@ const NEAR: u64 = 64 << 10;
 
 fn options(inserter: InserterKind, sync: SyncKind) -> Options {
     Options {
-        inserter,
-        sync,
+        inserter: inserter.into(),
+        sync: sync.into(),
         segment_bytes: 32 << 10,
         ring_bytes: 16 << 10,
         run_ahead_bytes: 4 << 10,

@@ -18,8 +18,8 @@ fn options(random: &mut Rng) -> Options {
         sessions_max: 4,
         spare_segments: 1,
         reserve_bytes: 4 << 10,
-        inserter: InserterKind::ALL[random.usize(..InserterKind::ALL.len())],
-        sync: if random.bool() { SyncKind::Adaptive } else { SyncKind::Pipelined },
+        inserter: InserterKind::ALL[random.usize(..InserterKind::ALL.len())].into(),
+        sync: if random.bool() { SyncKind::Adaptive.into() } else { SyncKind::Pipelined.into() },
         ..Options::default()
     }
 }
@@ -190,7 +190,7 @@ fn a_log_at_the_last_position_refuses_appends_and_nothing_else() {
     let mut random = Rng::with_seed(seed());
     for inserter in InserterKind::ALL {
         let device = below(Lsn::LIMIT.get(), 40 << 10, &mut random);
-        let options = Options { inserter, ..options(&mut random) };
+        let options = Options { inserter: inserter.into(), ..options(&mut random) };
         let log = Log::open_in(device.directory(), options.clone()).unwrap();
         let mut session = log.session().unwrap();
         let mut appended = 0;

@@ -20,7 +20,7 @@ fn options(sync: SyncKind, method: Method) -> Options {
         sessions_max: 2,
         spare_segments: SPARE,
         reserve_bytes: 4 << 10,
-        sync,
+        sync: sync.into(),
         method,
         ..Options::default()
     }

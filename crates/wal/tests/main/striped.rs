@@ -17,7 +17,7 @@ fn options(random: &mut Rng) -> Options {
         run_ahead_bytes: 4 << 10,
         spare_segments: 1,
         reserve_bytes: 4 << 10,
-        sync: SyncKind::ALL[random.usize(..SyncKind::ALL.len())],
+        sync: SyncKind::ALL[random.usize(..SyncKind::ALL.len())].into(),
         ..Options::default()
     }
 }

@@ -16,8 +16,9 @@ mod while_opening;
 
 use katydid_device::{Directory, Gate, SimDevice, Watch};
 use katydid_wal::{
-    Append, AppendError, Batch, CommitStamp, Dependencies, InserterKind, Kind, Log, Lsn, OpenError, Options,
-    ReadError, Replay, ReplayError, ReplayReport, Replayed, Session, Stream, StreamLsn, SyncKind,
+    Append, AppendError, Batch, CommitStamp, Dependencies, InserterKind, InserterSettings, Kind, Log, Lsn,
+    OpenError, Options, ReadError, Replay, ReplayError, ReplayReport, Replayed, Session, Stream, StreamLsn,
+    SyncKind,
 };
 use std::sync::{Arc, Mutex};
 
@@ -63,16 +64,15 @@ impl Commit for Session {
 
 /// Small files, and an id that is the same in every run.
 pub fn options(inserter: InserterKind, sync: SyncKind) -> Options {
+    let settings = InserterSettings { chunk_bytes: 512, chunk_always: true, ..InserterSettings::default() };
     Options {
         segment_bytes: 32 << 10,
         ring_bytes: 16 << 10,
         run_ahead_bytes: 4 << 10,
-        chunk_bytes: 512,
-        chunk_always: true,
         reserve_bytes: 0,
         spare_segments: 1,
-        inserter,
-        sync,
+        inserter: settings.design(inserter),
+        sync: sync.into(),
         log_id: Some(0x5eed),
         ..Options::default()
     }

@@ -46,8 +46,8 @@ fn an_idle_log_does_not_wake_up() {
     for inserter in InserterKind::ALL {
         for sync in SyncKind::ALL {
             let options = Options {
-                inserter,
-                sync,
+                inserter: inserter.into(),
+                sync: sync.into(),
                 segment_bytes: 64 << 10,
                 reserve_bytes: 4 << 10,
                 ..Options::default()

@@ -40,7 +40,7 @@ fn the_watcher_of_an_idle_log_does_not_wake_up() {
     let mut logs = Vec::new();
     for sync in SyncKind::ALL {
         let options = Options {
-            sync,
+            sync: sync.into(),
             segment_bytes: 64 << 10,
             reserve_bytes: 4 << 10,
             // Short, so that a timer would run out often.

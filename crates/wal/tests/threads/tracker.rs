@@ -3,7 +3,9 @@
 //! Nothing here depends on how long anything takes: whether the thread sleeps, and whether there is one, the kernel says.
 
 use katydid_device::{Fault, MemoryDirectory, SimDevice, Verb};
-use katydid_wal::{Append, AppendError, Background, InserterKind, Kind, Log, Options, Session};
+use katydid_wal::{
+    Append, AppendError, Background, InserterKind, InserterSettings, Kind, Log, Options, Session,
+};
 use std::fs;
 use std::sync::Arc;
 use std::thread::yield_now;
@@ -11,9 +13,9 @@ use std::thread::yield_now;
 const DESIGNS: [InserterKind; 2] = [InserterKind::Grasshopper, InserterKind::Bitmap];
 
 fn options(inserter: InserterKind) -> Options {
+    let settings = InserterSettings { hop_bytes: 4 << 10, ..InserterSettings::default() };
     Options {
-        inserter,
-        hop_bytes: 4 << 10,
+        inserter: settings.design(inserter),
         segment_bytes: 1 << 20,
         reserve_bytes: 4 << 10,
         ..Options::default()
