@@ -6,7 +6,7 @@
 //! Transactions are serializable: strict two-phase locking in the paged engine, optimistic and multi-version in the one in memory.
 
 use super::{Commits, Options, Rival, failed};
-use katydid::{Database, Durability, EngineKind};
+use katydid::{Database, Durability, EngineKind, MemoryOptions, PagedOptions};
 use katydid_workload::{KatydidStore, Result};
 use std::path::Path;
 
@@ -16,7 +16,9 @@ pub fn open(place: &Path, engine: EngineKind, options: &Options) -> Result<Katyd
         Commits::Unsafe => Durability::Buffered,
     };
     let cache_bytes = usize::try_from(options.cache_bytes).map_err(failed)?;
-    let options = katydid::Options { engine, durability, cache_bytes, ..katydid::Options::default() };
+    let paged = PagedOptions { cache_bytes, ..PagedOptions::default() };
+    let engine = engine.with(paged, MemoryOptions::default());
+    let options = katydid::Options { engine, durability, ..katydid::Options::default() };
     Ok(KatydidStore::new(Database::open_with(place, options).map_err(failed)?))
 }
 

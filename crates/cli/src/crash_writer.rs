@@ -6,7 +6,7 @@
 //! are lost, as long as they are lost whole and from the end. A line `t n` is printed after `n` is acknowledged.
 
 use clap::Args;
-use katydid::{Database, LockRelease, Options, Session, Table, Transaction};
+use katydid::{Database, LockRelease, Options, PagedOptions, Session, Table, Transaction};
 use katydid_command::database::{DatabaseDir, EngineFlags, open};
 use katydid_command::failure::Result;
 use katydid_command::flags::word;
@@ -41,12 +41,13 @@ pub struct CrashWriter {
 
 impl CrashWriter {
     pub fn run(self) -> Result<()> {
-        let defaults = Options::default();
+        let pages = PagedOptions::default();
+        let cache_bytes = self.cache_pages * pages.page_bytes;
         let options = Options {
             checkpoint_bytes: self.checkpoint,
-            cache_bytes: self.cache_pages * defaults.page_bytes,
+            engine: PagedOptions { cache_bytes, ..pages }.into(),
             lock_release: self.lock_release,
-            ..defaults
+            ..Options::default()
         };
         let options = self.engine.apply(&self.place.dir, options)?;
         let database = open(&self.place.dir, options, self.engine.log.kind)?;

@@ -9,7 +9,9 @@ use crate::flags::word;
 use crate::log_flags::{LogFlags, kind_found};
 use crate::progress::Progress;
 use clap::Args;
-use katydid::{CommitDependencies, Database, EngineKind, Options, Table};
+use katydid::{
+    CommitDependencies, Database, EngineKind, EngineOptions, MemoryOptions, Options, PagedOptions, Table,
+};
 use katydid_wal::LogKind;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -52,7 +54,7 @@ pub struct MemoryFlags {
 }
 
 impl EngineFlags {
-    /// Sets what was asked for. Without `--engine` it is the engine that has made the database in `dir`, if there is one; opening
+    /// Sets what was asked for, and keeps the settings of the paged engine. Without `--engine` it is the engine that has made the database in `dir`, if there is one; opening
     /// refuses another.
     pub fn apply(&self, dir: &Path, options: Options) -> Result<Options> {
         let engine = match self.engine {
@@ -60,18 +62,22 @@ impl EngineFlags {
             None => engine_of(dir)?,
         };
         let log = self.log.apply(options.log)?;
-        Ok(self.memory_flags.apply(Options { engine, log, ..options }))
+        let paged = match options.engine {
+            EngineOptions::Paged(paged) => paged,
+            EngineOptions::Memory(_) => PagedOptions::default(),
+        };
+        Ok(Options { engine: engine.with(paged, self.memory_flags.options()), log, ..options })
     }
 }
 
 impl MemoryFlags {
-    /// Sets what was asked for.
-    pub fn apply(&self, options: Options) -> Options {
-        Options {
-            streams: self.streams.unwrap_or(options.streams),
+    /// The settings that were asked for.
+    fn options(&self) -> MemoryOptions {
+        let own = MemoryOptions::default();
+        MemoryOptions {
+            streams: self.streams.unwrap_or(own.streams),
             commit_dependencies: self.dependences,
             memory_bytes: self.memory,
-            ..options
         }
     }
 }
@@ -90,7 +96,7 @@ impl DatabaseDir {
         // Asked for first, so that not even an empty folder is made.
         self.must_exist()?;
         let engine = engine_of(&self.dir)?;
-        open(&self.dir, Options { create: false, engine, ..Options::default() }, None)
+        open(&self.dir, Options { create: false, engine: engine.into(), ..Options::default() }, None)
     }
 
     /// Opens the database, creating it if there is none.

@@ -3,7 +3,7 @@
 //! Without `--dir` the device is memory. One table of 100,000 rows of 1 KiB; each transaction reads or replaces one of them. Half
 //! of each is YCSB A; `buffered` shows the engine's own work, `in flight` is durable with 1,000 callbacks in flight.
 
-use katydid::{Access, Database, Durability, EngineKind, Options, Session, Table, TransactionOptions};
+use katydid::{Access, Database, Durability, MemoryOptions, Options, Session, Table, TransactionOptions};
 use katydid_device::MemoryDirectory;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -127,10 +127,10 @@ fn main() {
     let seconds = value("--seconds").and_then(|text| text.parse().ok()).unwrap_or(2.0);
     let only = value("--only");
     let lock_release = value("--lock-release").map(|text| text.parse().expect("early or after-durable"));
+    let streams = value("--streams").and_then(|text| text.parse().ok()).unwrap_or(0);
     let options = Options {
-        engine: EngineKind::Memory,
+        engine: MemoryOptions { streams, ..MemoryOptions::default() }.into(),
         lock_release: lock_release.unwrap_or_default(),
-        streams: value("--streams").and_then(|text| text.parse().ok()).unwrap_or(0),
         ..Options::default()
     };
     let database = match value("--dir") {

@@ -3,7 +3,9 @@
 //! restart has to read. `--engine memory` is the other engine, `--streams N` its streams, `--value N` the bytes of a value. Closed by
 //! `open`, the memory engine has a checkpoint, which the next `open` restores; with `--keep` it is not closed, and the next has as much to do.
 
-use katydid::{Database, Durability, Options, Phase, Table, TransactionOptions};
+use katydid::{
+    Database, Durability, EngineKind, MemoryOptions, Options, PagedOptions, Phase, Table, TransactionOptions,
+};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -55,11 +57,14 @@ fn main() {
         let at = arguments.iter().position(|argument| argument == name)?;
         arguments.get(at + 1).cloned()
     };
+    let kind: EngineKind =
+        value("--engine").map_or_else(Default::default, |name| name.parse().expect("an engine"));
+    let streams = value("--streams").map_or(0, |text| text.parse().expect("a number"));
     let mut options = Options {
-        engine: value("--engine").map_or_else(Default::default, |name| name.parse().expect("an engine")),
-        streams: value("--streams").map_or(0, |text| text.parse().expect("a number")),
-        memory_bytes: 16 << 30,
-        cache_bytes: 1 << 30,
+        engine: kind.with(
+            PagedOptions { cache_bytes: 1 << 30, ..PagedOptions::default() },
+            MemoryOptions { streams, memory_bytes: 16 << 30, ..MemoryOptions::default() },
+        ),
         checkpoint_bytes: 1 << 40,
         log_soft_bytes: 1 << 40,
         log_hard_bytes: 1 << 41,

@@ -76,8 +76,15 @@ pub(crate) trait Engine: Opened + Clone {
 
 /// An engine as a kind of directory: opening one, and looking at one that is not open.
 pub(crate) trait EngineFiles: Sized {
+    /// The settings that this engine alone has.
+    type Options;
     /// Opens the database in a directory, or creates one if there is no control file.
-    fn open(directory: DatabaseDir, options: Options, control: Option<ControlFile>) -> Result<Self>;
+    fn open(
+        directory: DatabaseDir,
+        options: Options,
+        own: Self::Options,
+        control: Option<ControlFile>,
+    ) -> Result<Self>;
     /// Checks files as they lie there, changing nothing.
     fn verify_files(
         directory: &dyn Directory,

@@ -159,7 +159,7 @@ pub enum Error {
     MemoryFull {
         /// Bytes in use.
         used: u64,
-        /// `Options::memory_bytes`.
+        /// `MemoryOptions::memory_bytes`.
         limit: u64,
         /// The oldest open transaction, if old versions are kept for it.
         held_by: Option<TxnId>,

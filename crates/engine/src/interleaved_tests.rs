@@ -17,7 +17,8 @@ use crate::opening::Call;
 use crate::pause::device::paused;
 use crate::pause::scheduler::{Order, Step, Task, for_each_seed, number_in, replayable, run, run_alone};
 use crate::{
-    CommitStamp, Database, Durability, EngineKind, Error, Lsn, Options, Result, Table, TransactionOptions,
+    CommitStamp, Database, Durability, EngineKind, Error, Lsn, MemoryOptions, Options, PagedOptions, Result,
+    Table, TransactionOptions,
 };
 use fastrand::Rng;
 use katydid_device::{SimDevice, Survival};
@@ -62,10 +63,10 @@ struct Attempt {
 
 fn open(device: &SimDevice, kind: EngineKind) -> Database {
     let options = Options {
-        engine: kind,
-        page_bytes: 4096,
-        cache_bytes: 16 * 4096,
-        streams: STREAMS,
+        engine: kind.with(
+            PagedOptions { page_bytes: 4096, cache_bytes: 16 * 4096, ..PagedOptions::default() },
+            MemoryOptions { streams: STREAMS, ..MemoryOptions::default() },
+        ),
         ..Options::default()
     };
     open_with_places(device, options)

@@ -14,6 +14,7 @@ mod dump;
 mod durability_waiter;
 mod either;
 mod engine;
+mod engine_options;
 mod error;
 mod fullness;
 mod ids;
@@ -49,6 +50,7 @@ mod worker;
 pub use commit::CommitFuture;
 pub use database::Database;
 pub use dump::{dump_log, dump_log_in};
+pub use engine_options::{CommitDependencies, EngineOptions, MemoryOptions, PagedOptions};
 pub use error::{ConflictKind, Error, Foreign, Result};
 pub use ids::{EngineKind, TableId, TxnId};
 pub use katydid_device::nvram::{Form, Persistence};
@@ -63,9 +65,7 @@ pub use katydid_wal::{
 pub use key_range::{KeyRange, Prefix};
 pub use limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use log_entry::{LogEntry, LogField};
-pub use options::{
-    Access, CommitDependencies, LockRelease, Options, Phase, Read, RecoveryProgress, TransactionOptions,
-};
+pub use options::{Access, LockRelease, Options, Phase, Read, RecoveryProgress, TransactionOptions};
 pub use range::Range;
 pub use report::{Fault, VerifyProgress, VerifyReport};
 pub use session::Session;

@@ -15,6 +15,7 @@ use crate::creation::{self, refuse_lost_control};
 use crate::directory::DatabaseDir;
 use crate::either::Either;
 use crate::engine::{Engine, EngineFiles, EngineTransaction};
+use crate::engine_options::EngineOptions;
 use crate::error::{Error, Foreign, Result};
 use crate::ids::EngineKind;
 use crate::log_entry::LogEntry;
@@ -63,7 +64,7 @@ pub(crate) fn open_watched(directory: Arc<dyn Directory>, options: Options, watc
     directory.sync()?;
     let control = ControlFile::open(directory.as_ref(), options.log.method)?;
     if let Some(control) = &control {
-        let (found, wanted) = (control.get().engine, options.engine);
+        let (found, wanted) = (control.get().engine, options.engine.kind());
         if found != wanted {
             return Err(Error::OtherEngine { place: name, found, wanted });
         }
@@ -78,8 +79,10 @@ pub(crate) fn open_watched(directory: Arc<dyn Directory>, options: Options, watc
     let is_new = control.is_none();
     let directory = DatabaseDir { directory, name: name.clone(), gate, watch, opening };
     let opened = match options.engine {
-        EngineKind::Paged => PagedDatabase::open(directory, options, control).map(Either::First),
-        EngineKind::Memory => MemoryDatabase::open(directory, options, control).map(Either::Second),
+        EngineOptions::Paged(own) => PagedDatabase::open(directory, options, own, control).map(Either::First),
+        EngineOptions::Memory(own) => {
+            MemoryDatabase::open(directory, options, own, control).map(Either::Second)
+        }
     };
     opened.map_err(|error| if is_new { creation::explain(error, &name) } else { error })
 }

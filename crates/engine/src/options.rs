@@ -1,6 +1,7 @@
-//! What can be chosen when a database is opened or a transaction begun.
+//! Options for opening a database and for beginning a transaction.
 
 use crate::Durability;
+use crate::engine_options::EngineOptions;
 use crate::error::{Error, Result};
 use crate::ids::EngineKind;
 use crate::shard::SHARDS;
@@ -55,42 +56,6 @@ impl std::str::FromStr for EngineKind {
             _ => Err(Error::Option {
                 option: "engine",
                 reason: format!("must be paged or memory, not {text:?}"),
-            }),
-        }
-    }
-}
-
-/// What a commit of the memory engine waits for besides its own record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum CommitDependencies {
-    /// The records of the transactions whose versions it has read, and of those they depend on (the "pre-committed" status of
-    /// versions in Cicada with P-WAL, section III-B).
-    #[default]
-    Tracked,
-    /// All that any stream held when it committed (P-WAL's minimum over all workers, section II-B).
-    All,
-}
-
-impl fmt::Display for CommitDependencies {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            CommitDependencies::Tracked => "tracked",
-            CommitDependencies::All => "all",
-        })
-    }
-}
-
-impl std::str::FromStr for CommitDependencies {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "tracked" => Ok(CommitDependencies::Tracked),
-            "all" => Ok(CommitDependencies::All),
-            _ => Err(Error::Option {
-                option: "dependences",
-                reason: format!("must be tracked or all, not {text:?}"),
             }),
         }
     }
@@ -169,7 +134,15 @@ impl fmt::Display for Phase {
 /// from several threads; how much that is it knows at first only at most, and gives less as it finds where the log's streams end.
 pub type RecoveryProgress = Arc<dyn Fn(Phase, u64, u64) + Send + Sync>;
 
-/// How a database is opened. Fields not set keep their defaults: `Options { cache_bytes: 1 << 30, ..Default::default() }`.
+/// Options for opening a database. Take the default and change what you need:
+///
+/// ```
+/// use katydid::{EngineKind, Options, PagedOptions};
+/// let cache = PagedOptions { cache_bytes: 1 << 30, ..Default::default() };
+/// Options { engine: cache.into(), ..Default::default() }.validate()?;
+/// Options { engine: EngineKind::Memory.into(), ..Default::default() }.validate()?;
+/// # Ok::<(), katydid::Error>(())
+/// ```
 ///
 /// An empty database takes about 200 MB on disk with the defaults, because the log keeps `log.spare_segments` segments prepared beside the first:
 /// writes to prepared bytes take half the time of writes that make a file longer. Smaller `log.segment_bytes` and `log.reserve_bytes` make a
@@ -178,22 +151,8 @@ pub type RecoveryProgress = Arc<dyn Fn(Phase, u64, u64) + Send + Sync>;
 pub struct Options {
     /// Whether a database is created if there is none. Default: yes.
     pub create: bool,
-    /// The engine; fixed when the database is created. Default: paged.
-    pub engine: EngineKind,
-    /// Memory engine: bytes of keys, values and what belongs to them that are kept at most, old versions included; then
-    /// `Error::MemoryFull`. At least 1 MiB, default 4 GiB.
-    pub memory_bytes: u64,
-    /// Memory engine: streams of the log, each with its own memory, files and syncs; fixed when the database is created. From 1 (one
-    /// central log) to 64; 0, the default, is one for each processor. They share out the ring (at least 1 MiB each) and the segment size (at
-    /// least 4 MiB each) of `log`.
-    pub streams: u16,
-    /// Memory engine: what a commit waits for besides its own record. Default: tracked.
-    pub commit_dependencies: CommitDependencies,
-    /// Paged engine: bytes in a page; fixed when the database is created. A power of two from 4,096 to 32,768; default 8,192. With
-    /// 4,096, keys have at most 512 bytes.
-    pub page_bytes: usize,
-    /// Paged engine: bytes of pages kept in memory; at least 16 pages, default 256 MiB.
-    pub cache_bytes: usize,
+    /// The engine and its settings; fixed when the database is created. Default: paged.
+    pub engine: EngineOptions,
     /// When locks are dropped at commit. Default: early.
     pub lock_release: LockRelease,
     /// How far a commit must have come to be reported. Default: durable. What less means: [`TransactionOptions::durability`].
@@ -218,10 +177,6 @@ pub struct Options {
     /// those, so
     /// none can be larger than the log; in the memory engine it is one record, which must fit its stream.
     pub nvram_checkpoint: u32,
-    /// Paged engine: bytes of undo kept in memory per transaction; what is beyond is read back from the log when it rolls back. Who stays
-    /// below rolls back without reading the log, wherever that is.
-    /// Default 1 MiB.
-    pub undo_bytes: usize,
     /// The log: segments, inserter, sync protocol. Its `method` is also how pages travel; its `log_id` becomes the id of a
     /// new database. Default: the log's own. With inserter `Chunked` commits of different threads of which none has seen or replaced
     /// what the other wrote have no order: after a crash the later one may be there without the earlier, if that was not durable.
@@ -240,12 +195,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             create: true,
-            engine: EngineKind::Paged,
-            memory_bytes: 4 << 30,
-            streams: 0,
-            commit_dependencies: CommitDependencies::Tracked,
-            page_bytes: 8192,
-            cache_bytes: 256 << 20,
+            engine: EngineOptions::default(),
             lock_release: LockRelease::Early,
             durability: Durability::Durable,
             lock_wait: Duration::from_secs(10),
@@ -254,7 +204,6 @@ impl Default for Options {
             log_soft_bytes: 1 << 30,
             log_hard_bytes: 16 << 30,
             nvram_checkpoint: 70,
-            undo_bytes: 1 << 20,
             log: wal::Options::default(),
             on_recovery: None,
         }
@@ -265,17 +214,9 @@ impl Options {
     /// Refuses values out of range.
     pub fn validate(&self) -> Result<()> {
         let refuse = |option, reason: &str| Err(Error::Option { option, reason: reason.to_owned() });
-        if !self.page_bytes.is_power_of_two() || !(4096..=32768).contains(&self.page_bytes) {
-            return refuse("page_bytes", "must be a power of two from 4096 to 32768");
-        }
-        if self.cache_bytes / self.page_bytes < 16 {
-            return refuse("cache_bytes", "must hold at least 16 pages");
-        }
-        if self.memory_bytes < 1 << 20 {
-            return refuse("memory_bytes", "must be at least 1048576");
-        }
+        self.engine.validate()?;
         if self.log.log.in_nvram() {
-            let (engine, least) = (self.engine, self.nvram_bytes_min());
+            let (engine, least) = (self.engine.kind(), self.nvram_bytes_min());
             if self.log.nvram.bytes < least {
                 let reason = format!("must be at least {least} for the {engine} engine");
                 return Err(Error::Option { option: "log.nvram.bytes", reason });
@@ -283,9 +224,6 @@ impl Options {
         }
         if !(10..=90).contains(&self.nvram_checkpoint) {
             return refuse("nvram_checkpoint", "must be from 10 to 90");
-        }
-        if self.streams > 64 {
-            return refuse("streams", "must be at most 64");
         }
         if self.checkpoint_bytes < 64 << 10 {
             return refuse("checkpoint_bytes", "must be at least 65536");
@@ -305,8 +243,8 @@ impl Options {
     /// Fewer bytes of NVRAM hold no change of structure and what undoes it, beside the log's own share.
     fn nvram_bytes_min(&self) -> u64 {
         match self.engine {
-            EngineKind::Paged => 64 * self.page_bytes as u64,
-            EngineKind::Memory => 64 << 10,
+            EngineOptions::Paged(paged) => 64 * paged.page_bytes as u64,
+            EngineOptions::Memory(_) => 64 << 10,
         }
     }
 
@@ -316,12 +254,12 @@ impl Options {
         let mut log = self.log.clone();
         if log.log.in_nvram() {
             let share = match self.engine {
-                EngineKind::Paged => {
+                EngineOptions::Paged(_) => {
                     // There are no more of them, and the log keeps some room for each.
                     log.sessions_max = log.sessions_max.min(SHARDS);
                     log.nvram.bytes / 16
                 }
-                EngineKind::Memory => 0,
+                EngineOptions::Memory(_) => 0,
             };
             log.reserve_bytes = log.reserve_bytes.min(share);
         }
@@ -334,11 +272,6 @@ impl fmt::Debug for Options {
         f.debug_struct("Options")
             .field("create", &self.create)
             .field("engine", &self.engine)
-            .field("memory_bytes", &self.memory_bytes)
-            .field("streams", &self.streams)
-            .field("commit_dependencies", &self.commit_dependencies)
-            .field("page_bytes", &self.page_bytes)
-            .field("cache_bytes", &self.cache_bytes)
             .field("lock_release", &self.lock_release)
             .field("durability", &self.durability)
             .field("lock_wait", &self.lock_wait)
@@ -347,7 +280,6 @@ impl fmt::Debug for Options {
             .field("log_soft_bytes", &self.log_soft_bytes)
             .field("log_hard_bytes", &self.log_hard_bytes)
             .field("nvram_checkpoint", &self.nvram_checkpoint)
-            .field("undo_bytes", &self.undo_bytes)
             .field("log", &self.log)
             .finish_non_exhaustive()
     }

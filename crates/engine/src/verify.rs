@@ -4,6 +4,7 @@ use crate::control::{self, Control};
 use crate::creation;
 use crate::database::Database;
 use crate::directory::existing;
+use crate::engine_options::{MemoryOptions, PagedOptions};
 use crate::error::{Error, Result};
 use crate::limits::VERIFY_CACHE_BYTES;
 use crate::open;
@@ -64,10 +65,11 @@ impl Database {
 fn options_to_recover(control: &Control) -> Options {
     let mut options = Options {
         create: false,
-        engine: control.engine,
-        cache_bytes: VERIFY_CACHE_BYTES,
-        // It fitted before.
-        memory_bytes: 1 << 60,
+        engine: control.engine.with(
+            PagedOptions { cache_bytes: VERIFY_CACHE_BYTES, ..PagedOptions::default() },
+            // It fitted before.
+            MemoryOptions { memory_bytes: 1 << 60, ..MemoryOptions::default() },
+        ),
         ..Options::default()
     };
     options.log.background = Background::Caller;

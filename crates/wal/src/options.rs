@@ -1,7 +1,7 @@
-//! What a log may be told when it is opened.
+//! Options for opening a log.
 //!
-//! Pure; any thread. Designs that exist side by side are named by enums here and chosen at open; no option changes what
-//! the files mean, so a log may be opened with other options than it was written with.
+//! Pure; any thread. Designs that exist side by side are variants of enums, with their own settings. The kind of the log and the number of
+//! its streams are fixed when the log is created; all other options may differ at each opening.
 
 use katydid_device::nvram::Persistence;
 use katydid_device::{Device, Method};
@@ -19,7 +19,7 @@ pub enum LogKind {
     #[default]
     Disk,
     /// A ring in NVRAM, filled in place. A commit waits for its own records only, and holes below it are looked for when the log is
-    /// opened (Fang et al., after ELEDA 6.4.3). With [`InserterKind::Chunked`] a commit waits as in `NvRing`.
+    /// opened (Fang et al., after ELEDA 6.4.3). With [`InserterDesign::Chunked`] a commit waits as in `NvRing`.
     NvDirect,
     /// A ring in NVRAM, filled in place. A commit waits until there is no hole below it, as on disk, and persists what all have filled. Ours.
     NvRing,
@@ -208,7 +208,8 @@ impl Options {
         BufferSizes::ring_bytes_for(processors)
     }
 
-    /// The same, for a device as its measurements say it is used best. Later changes of single fields go on top of it.
+    /// These options with the method, write size and number of writes in flight that suit a device. Choose the sync protocol before: a later
+    /// choice replaces the number of writes in flight.
     ///
     /// ```no_run
     /// use katydid_wal::{Device, Log, Options};

@@ -15,7 +15,7 @@ use crate::grid::row;
 use crate::host::raw::Raw;
 use crate::host::split::Split;
 use crate::host::usage;
-use katydid::{Database, EngineKind, Options};
+use katydid::{Database, MemoryOptions, Options, PagedOptions};
 use katydid_command::database;
 use katydid_command::failure::{Failure, Result};
 use katydid_workload::drive::{Outcome, Plan, Workload, drive};
@@ -223,17 +223,18 @@ fn open(case: &Case, name: &str, stage: &Stage) -> Result<KatydidStore> {
     let files = stage.files().subdirectory(name)?;
     let directory = Arc::new(Split::new(files, stage.for_log(name, case)?));
     let options = Options {
-        cache_bytes: CACHE_BYTES,
+        engine: match case.streams {
+            None => PagedOptions { cache_bytes: CACHE_BYTES, ..PagedOptions::default() }.into(),
+            Some(streams) => {
+                MemoryOptions { streams, memory_bytes: u64::MAX, ..MemoryOptions::default() }.into()
+            }
+        },
         lock_release: case.release,
         durability: case.durability,
         checkpoint_bytes: CHECKPOINT_BYTES,
         log_soft_bytes: 2 * CHECKPOINT_BYTES,
         log: stage.options(case),
         ..Options::default()
-    };
-    let options = match case.streams {
-        None => options,
-        Some(streams) => Options { engine: EngineKind::Memory, streams, memory_bytes: u64::MAX, ..options },
     };
     let database = database::open_showing(options, Some(case.log), |options| {
         Database::open_in(directory.clone(), options)

@@ -12,7 +12,7 @@ use super::store::{CACHE_BYTES, CHECKPOINT_BYTES, Scale, counted, run, warm};
 use crate::host::raw::Raw;
 use crate::host::split::Split;
 use clap::Args;
-use katydid::{Database, Options};
+use katydid::{Database, Options, PagedOptions};
 use katydid_command::database;
 use katydid_command::failure::{Failure, Result};
 use katydid_wal::LogKind;
@@ -180,7 +180,7 @@ fn open(case: &Case, name: &str, stage: &Stage) -> Result<KatydidStore> {
     let files = stage.files().subdirectory(name)?;
     let directory = Arc::new(Split::new(files, stage.for_log(name, case)?));
     let options = Options {
-        cache_bytes: CACHE_BYTES,
+        engine: PagedOptions { cache_bytes: CACHE_BYTES, ..PagedOptions::default() }.into(),
         lock_release: case.release,
         durability: case.durability,
         checkpoint_bytes: CHECKPOINT_BYTES,

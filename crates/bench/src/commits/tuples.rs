@@ -8,7 +8,7 @@ use super::run::Run;
 use super::stage::Stage;
 use super::store::{counted, run};
 use crate::host::raw::Raw;
-use katydid::{CommitDependencies, Database, EngineKind, Options};
+use katydid::{CommitDependencies, Database, MemoryOptions, Options};
 use katydid_command::failure::{Failure, Result};
 use katydid_workload::KatydidStore;
 use katydid_workload::drive::{Outcome, Plan, drive};
@@ -59,10 +59,8 @@ impl Tuples {
         log.spare_segments = log.spare_segments.min(SPARE_MAX);
         log.reserve_bytes = 0;
         Options {
-            engine: EngineKind::Memory,
-            streams,
-            commit_dependencies: self.dependences,
-            memory_bytes: u64::MAX,
+            engine: MemoryOptions { memory_bytes: u64::MAX, streams, commit_dependencies: self.dependences }
+                .into(),
             lock_release: case.release,
             durability: case.durability,
             checkpoint_bytes: CHECKPOINT_BYTES,

@@ -10,7 +10,7 @@ use crate::host::limit::Limit;
 use crate::host::machine::Machine;
 use crate::host::split::Split;
 use clap::Args;
-use katydid::{Database, Durability, EngineKind, EngineStat, LockRelease, Options};
+use katydid::{Database, Durability, EngineKind, EngineStat, LockRelease, Options, PagedOptions};
 use katydid_command::bytes;
 use katydid_command::database::{self, EngineFlags, MemoryFlags};
 use katydid_command::failure::{Failure, Result};
@@ -158,8 +158,9 @@ impl Setup {
     /// Opens the database and measures the raw device beside it.
     pub fn open(&self) -> Result<Opened> {
         let found = folder::look(&self.dir)?;
+        let cache_bytes = usize::try_from(self.cache).unwrap_or(usize::MAX);
         let mut options = Options {
-            cache_bytes: usize::try_from(self.cache).unwrap_or(usize::MAX),
+            engine: PagedOptions { cache_bytes, ..PagedOptions::default() }.into(),
             lock_release: self.lock_release,
             durability: self.durability,
             ..Options::default()

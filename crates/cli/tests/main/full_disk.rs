@@ -5,7 +5,7 @@
 //! may set one, and the test needs no file system of its own.
 
 use crate::program::{self, Done, collected, command, contents, run_in};
-use katydid::{Database, EngineKind, Options};
+use katydid::{Database, EngineKind, MemoryOptions, Options, PagedOptions};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -21,7 +21,9 @@ fn line(number: u64) -> String {
 
 /// Makes a database of small files, and closes it.
 fn make(dir: &Path, engine: EngineKind) {
-    let mut options = Options { engine, streams: 1, checkpoint_bytes: 128 << 10, ..Options::default() };
+    let memory = MemoryOptions { streams: 1, ..MemoryOptions::default() };
+    let engine = engine.with(PagedOptions::default(), memory);
+    let mut options = Options { engine, checkpoint_bytes: 128 << 10, ..Options::default() };
     options.log.segment_bytes = 128 << 10;
     options.log.reserve_bytes = 32 << 10;
     options.log.run_ahead_bytes = 16 << 10;

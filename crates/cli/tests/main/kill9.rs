@@ -71,7 +71,9 @@ fn check_writers(
     in_flight: u64,
 ) -> BTreeMap<u64, u64> {
     run_in(dir, "verify").expect(0);
-    let database = Database::open_with(dir, Options { create: false, engine, ..Options::default() }).unwrap();
+    let database =
+        Database::open_with(dir, Options { create: false, engine: engine.into(), ..Options::default() })
+            .unwrap();
     let counters = database.open_table("counters").unwrap().unwrap();
     let rows = database.open_table("rows").unwrap().unwrap();
     let found: BTreeMap<u64, u64> = all(&database, &counters)
@@ -109,10 +111,12 @@ fn rounds(default: usize) -> usize {
 /// Makes a database for the program with these flags, whose log has segments of 1 MiB. With segments of 64 MiB a process would be killed before
 /// its log goes on in the next one, and the test would spend its time on preparing segments.
 fn make(dir: &Path, engine: EngineKind, flags: &[&str]) {
-    let mut options = Options { engine, ..Options::default() };
+    let mut options = Options { engine: engine.into(), ..Options::default() };
     options.log.segment_bytes = 1 << 20;
-    if let Some(at) = flags.iter().position(|flag| *flag == "--streams") {
-        options.streams = flags[at + 1].parse().unwrap();
+    if let (Some(at), Some(memory)) =
+        (flags.iter().position(|flag| *flag == "--streams"), options.engine.memory_mut())
+    {
+        memory.streams = flags[at + 1].parse().unwrap();
     }
     Database::open_with(dir, options).unwrap().close().unwrap();
 }

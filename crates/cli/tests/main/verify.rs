@@ -2,7 +2,7 @@
 //! calls sound.
 
 use crate::program::{contents, run_in};
-use katydid::{Database, EngineKind, Error, Options};
+use katydid::{Database, EngineKind, Error, MemoryOptions, Options, PagedOptions};
 use std::fs;
 use std::path::Path;
 
@@ -20,7 +20,8 @@ fn copy(from: &Path, to: &Path) {
 }
 
 fn options(engine: EngineKind) -> Options {
-    let mut options = Options { engine, streams: 2, ..Options::default() };
+    let memory = MemoryOptions { streams: 2, ..MemoryOptions::default() };
+    let mut options = Options { engine: engine.with(PagedOptions::default(), memory), ..Options::default() };
     options.log.segment_bytes = 64 << 10;
     options.log.reserve_bytes = 16 << 10;
     options.log.ring_bytes = 64 << 10;

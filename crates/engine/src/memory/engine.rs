@@ -17,10 +17,11 @@ use super::writers::Writers;
 use crate::checkpoint_schedule::{CheckpointSchedule, TakesCheckpoints};
 use crate::control::ControlFile;
 use crate::durability_waiter::{DurabilityWaiter, OnDurable};
+use crate::engine_options::{CommitDependencies, MemoryOptions};
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
 use crate::opening::{Closes, Opening};
-use crate::options::{Access, CommitDependencies, LockRelease, Options};
+use crate::options::{Access, LockRelease, Options};
 use crate::pause;
 use crate::sharded::{Metrics, ShardedArc};
 use crate::stat::Pin;
@@ -37,6 +38,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) options: Options,
+    /// The settings that this engine alone has.
+    pub(crate) own: MemoryOptions,
     pub(crate) place: String,
     pub(crate) gate: Gate,
     pub(crate) watch: Watch,
@@ -130,6 +133,7 @@ pub(crate) struct PendingVersions {
 /// Guards and parts that [`Engine::new`] takes over.
 pub(crate) struct Parts {
     pub(crate) options: Options,
+    pub(crate) own: MemoryOptions,
     pub(crate) place: String,
     pub(crate) gate: Gate,
     pub(crate) watch: Watch,
@@ -142,7 +146,7 @@ pub(crate) struct Parts {
 
 impl Engine {
     pub(crate) fn new(parts: Parts) -> Arc<Engine> {
-        let Parts { options, place, gate, watch, opening, log, store, control, folder } = parts;
+        let Parts { options, own, place, gate, watch, opening, log, store, control, folder } = parts;
         Arc::new(Engine {
             place,
             gate,
@@ -151,6 +155,7 @@ impl Engine {
             schedule: CheckpointSchedule::new(log.streams().len(), &options),
             uncovered: Uncovered::new(&log),
             options,
+            own,
             writers: Writers::new(log.streams().len()),
             log,
             store: ShardedArc::new(store),
@@ -238,7 +243,7 @@ impl Engine {
             let timestamp = seen_to;
             return Ok((Committed { place: None, depends, durability, timestamp, seen_to }, None));
         }
-        if self.options.commit_dependencies == CommitDependencies::All {
+        if self.own.commit_dependencies == CommitDependencies::All {
             validated.depends_mut().join_all(&self.log.everything());
         }
         let class = if room.is_some() { AppendClass::Critical } else { AppendClass::Normal };

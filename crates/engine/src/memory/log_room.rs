@@ -103,7 +103,7 @@ mod tests {
     use std::cell::Cell;
 
     fn open() -> Database {
-        let mut options = Options { engine: EngineKind::Memory, ..Options::default() };
+        let mut options = Options { engine: EngineKind::Memory.into(), ..Options::default() };
         options.log.background = Background::Caller;
         Database::open_in(SimDevice::new(1).directory(), options).expect("open")
     }

@@ -12,6 +12,7 @@ use super::{dump, verify};
 use crate::control::{Control, ControlFile, Shutdown};
 use crate::directory::{DatabaseDir, LOG_FILES, LOG_FOLDER, random_id};
 use crate::engine::EngineFiles;
+use crate::engine_options::MemoryOptions;
 use crate::error::{Error, Foreign, Result};
 use crate::log_entry::LogEntry;
 use crate::options::Options;
@@ -26,11 +27,16 @@ const RING_BYTES_MIN: u64 = 1 << 20;
 const SEGMENT_BYTES_MIN: u64 = 4 << 20;
 
 /// Opens the database, creating it if there is no control file.
-fn open(place: DatabaseDir, options: Options, control: Option<ControlFile>) -> Result<MemoryDatabase> {
+fn open(
+    place: DatabaseDir,
+    options: Options,
+    own: MemoryOptions,
+    control: Option<ControlFile>,
+) -> Result<MemoryDatabase> {
     let DatabaseDir { directory, name, gate, watch, opening } = place;
     let streams = match &control {
         Some(control) => control.get().streams,
-        None => streams_of(&options),
+        None => streams_of(own),
     };
     let folder = match &control {
         // Before anything is made there: the next opening would take an empty log for this database's.
@@ -42,8 +48,7 @@ fn open(place: DatabaseDir, options: Options, control: Option<ControlFile>) -> R
         None => directory.subdirectory(LOG_FOLDER)?,
     };
     let method = options.log.method;
-    let settings =
-        Settings { memory_bytes: options.memory_bytes, slots: SLOTS_MAX, source: Source::monotonic() };
+    let settings = Settings { memory_bytes: own.memory_bytes, slots: SLOTS_MAX, source: Source::monotonic() };
     let mut recovery = Recovery::new(settings, options.log.background, options.on_recovery.clone());
     let checkpoints = match &control {
         Some(control) => {
@@ -99,7 +104,7 @@ fn open(place: DatabaseDir, options: Options, control: Option<ControlFile>) -> R
         })?;
     }
     let engine =
-        Engine::new(Parts { options, place: name, gate, watch, opening, log, store, control, folder });
+        Engine::new(Parts { options, own, place: name, gate, watch, opening, log, store, control, folder });
     if report.records + report.dropped > 0 {
         engine.uncovered.has_replayed();
     }
@@ -110,8 +115,8 @@ fn open(place: DatabaseDir, options: Options, control: Option<ControlFile>) -> R
 }
 
 /// Streams of a new database.
-fn streams_of(options: &Options) -> u16 {
-    match options.streams {
+fn streams_of(own: MemoryOptions) -> u16 {
+    match own.streams {
         0 => std::thread::available_parallelism().map_or(1, usize::from).clamp(1, 64) as u16,
         streams => streams,
     }
@@ -143,8 +148,15 @@ fn missing(name: &str) -> Error {
 }
 
 impl EngineFiles for MemoryDatabase {
-    fn open(directory: DatabaseDir, options: Options, control: Option<ControlFile>) -> Result<Self> {
-        open(directory, options, control)
+    type Options = MemoryOptions;
+
+    fn open(
+        directory: DatabaseDir,
+        options: Options,
+        own: MemoryOptions,
+        control: Option<ControlFile>,
+    ) -> Result<Self> {
+        open(directory, options, own, control)
     }
 
     fn verify_files(

@@ -4,14 +4,15 @@ use crate::interleaved_tests::open_with_places;
 use crate::pause::scheduler::{Task, for_seeds, run};
 use crate::pause::{Place, with_hook};
 use crate::shard::shard_of_thread;
-use crate::{CommitStamp, Database, Durability, EngineKind, Options, Result, TransactionOptions};
+use crate::{CommitStamp, Database, Durability, MemoryOptions, Options, Result, TransactionOptions};
 use katydid_device::{SimDevice, Survival};
 use std::cell::Cell;
 
 const STREAMS: usize = 2;
 
 fn open(device: &SimDevice) -> Database {
-    let options = Options { engine: EngineKind::Memory, streams: STREAMS as u16, ..Options::default() };
+    let memory = MemoryOptions { streams: STREAMS as u16, ..MemoryOptions::default() };
+    let options = Options { engine: memory.into(), ..Options::default() };
     open_with_places(device, options)
 }
 

@@ -34,7 +34,7 @@ impl MemoryDatabase {
             stalls: engine.watch.stalls(),
             engine: EngineStat::Memory(MemoryStat {
                 used_bytes: store.used(),
-                limit_bytes: options.memory_bytes,
+                limit_bytes: engine.own.memory_bytes,
                 records: self.all_tables().iter().map(|table| table.rows.records()).sum(),
                 versions_old,
                 held_by: store.oldest().filter(|_| versions_old > 0).map(|oldest| oldest.id),

@@ -1,13 +1,14 @@
 //! What is appended after a checkpoint has captured, by a thread whose session has room lower in the log.
 
 use crate::pause::{Place, with_hook};
-use crate::{Database, InserterKind, Options};
+use crate::{Database, InserterKind, Options, PagedOptions};
 use katydid_device::{SimDevice, Survival};
 use katydid_wal::{Background, InserterSettings};
 use std::sync::mpsc::channel;
 
 fn open(device: &SimDevice, inserter: InserterKind) -> Database {
-    let mut options = Options { page_bytes: 4096, ..Options::default() };
+    let pages = PagedOptions { page_bytes: 4096, ..PagedOptions::default() };
+    let mut options = Options { engine: pages.into(), ..Options::default() };
     options.log.segment_bytes = 256 << 10;
     options.log.reserve_bytes = 256 << 10;
     let settings = InserterSettings { chunk_always: true, ..InserterSettings::default() };

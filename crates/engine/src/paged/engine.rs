@@ -53,6 +53,8 @@ pub(crate) enum Stage {
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) options: Options,
+    /// Bytes of undo kept in memory per transaction.
+    pub(crate) undo_bytes: usize,
     pub(crate) place: String,
     pub(crate) gate: Gate,
     pub(crate) watch: Watch,

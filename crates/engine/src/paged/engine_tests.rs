@@ -2,7 +2,7 @@
 
 use crate::paged::page::Value;
 use crate::pause::{Place, with_hook};
-use crate::{Database, Error, Options, Result, Table};
+use crate::{Database, Error, Options, PagedOptions, Result, Table};
 use katydid_device::{SimDevice, Survival};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 static LONG: [u8; 20_000] = [7; 20_000];
 
 fn open(device: &SimDevice) -> Database {
-    let mut options = Options { page_bytes: 4096, ..Options::default() };
+    let pages = PagedOptions { page_bytes: 4096, ..PagedOptions::default() };
+    let mut options = Options { engine: pages.into(), ..Options::default() };
     options.log.segment_bytes = 256 << 10;
     options.log.reserve_bytes = 256 << 10;
     Database::open_in(device.directory(), options).expect("open")

@@ -3,7 +3,7 @@
 
 use super::page::{PageId, check, header};
 use super::{double_write, space};
-use crate::{Database, Durability, Lsn, Options, Result, Table, TransactionOptions, control};
+use crate::{Database, Durability, Lsn, Options, PagedOptions, Result, Table, TransactionOptions, control};
 use katydid_device::{SimDevice, Survival};
 use katydid_wal::{Background, Log};
 
@@ -12,7 +12,9 @@ const PAGE_BYTES: usize = 4096;
 const ROWS: u32 = 12;
 
 fn options() -> Options {
-    let mut options = Options { page_bytes: PAGE_BYTES, cache_bytes: 64 * PAGE_BYTES, ..Options::default() };
+    let pages =
+        PagedOptions { page_bytes: PAGE_BYTES, cache_bytes: 64 * PAGE_BYTES, ..PagedOptions::default() };
+    let mut options = Options { engine: pages.into(), ..Options::default() };
     options.log.segment_bytes = 256 << 10;
     options.log.reserve_bytes = 256 << 10;
     options.log.spare_segments = 1;

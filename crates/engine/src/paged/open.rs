@@ -8,6 +8,7 @@ use crate::control::{Control, ControlFile};
 use crate::directory::{DatabaseDir, LOG_FILES, LOG_FOLDER, random_id};
 use crate::durability_waiter::DurabilityWaiter;
 use crate::engine::EngineFiles;
+use crate::engine_options::PagedOptions;
 use crate::error::{Error, Foreign, Result};
 use crate::ids::TxnId;
 use crate::latch::Mutex;
@@ -45,13 +46,18 @@ struct Files {
 }
 
 /// Opens the paged database that `control` belongs to, or creates one if there is none.
-fn open(place: DatabaseDir, options: Options, control: Option<ControlFile>) -> Result<Arc<Engine>> {
+fn open(
+    place: DatabaseDir,
+    options: Options,
+    own: PagedOptions,
+    control: Option<ControlFile>,
+) -> Result<Arc<Engine>> {
     let progress = Progress::new(options.on_recovery.clone());
     let files = match control {
         Some(control) => existing(&place, &options, control, &progress)?,
-        None => create(&place, &options)?,
+        None => create(&place, &options, own.page_bytes)?,
     };
-    restart(files, options, place, &progress)
+    restart(files, options, own, place, &progress)
 }
 
 fn open_pages(directory: &dyn Directory, options: &Options, create: Create) -> Result<Arc<dyn File>> {
@@ -106,18 +112,17 @@ fn existing(at: &DatabaseDir, options: &Options, control: ControlFile, progress:
     Ok(Files { control, pages, double_write, log })
 }
 
-fn create(at: &DatabaseDir, options: &Options) -> Result<Files> {
+fn create(at: &DatabaseDir, options: &Options, page_bytes: usize) -> Result<Files> {
     let directory = &at.directory;
     // An interrupted creation may have made a log already, and with it the database's id.
     let id = options.log.log_id.unwrap_or_else(random_id);
     let log = open_log(at, options, id)?;
     let database = log.id();
     let pages = open_pages(directory.as_ref(), options, Create::IfMissing)?;
-    space::create(pages.as_ref(), database, options.page_bytes)?;
-    let double_write =
-        DoubleWrite::open(directory.as_ref(), options.log.method, database, options.page_bytes)?;
+    space::create(pages.as_ref(), database, page_bytes)?;
+    let double_write = DoubleWrite::open(directory.as_ref(), options.log.method, database, page_bytes)?;
     directory.sync()?;
-    let control = Control::paged(database, options.page_bytes as u32);
+    let control = Control::paged(database, page_bytes as u32);
     let control = ControlFile::create(directory.as_ref(), options.log.method, control)?;
     Ok(Files { control, pages, double_write, log })
 }
@@ -125,6 +130,7 @@ fn create(at: &DatabaseDir, options: &Options) -> Result<Files> {
 fn restart(
     files: Files,
     options: Options,
+    own: PagedOptions,
     directory: DatabaseDir,
     progress: &Progress,
 ) -> Result<Arc<Engine>> {
@@ -137,7 +143,7 @@ fn restart(
     let keeps_order = options.log.inserter.keeps_order();
     let barrier = LogBarrier::new(log.clone(), keeps_order, opening.clone(), gate.clone(), place.clone());
     let barrier = Arc::new(barrier);
-    let pool = Arc::new(Pool::new(pages, double_write, page_bytes, options.cache_bytes, barrier.clone()));
+    let pool = Arc::new(Pool::new(pages, double_write, page_bytes, own.cache_bytes, barrier.clone()));
     let checkpoint = recovery::read_checkpoint(&log, begin, progress)?;
     let analysis = recovery::repeat(&log, &pool, &checkpoint, Analysis::new(begin), background, progress)?;
     let space = Space::load(&pool)?;
@@ -152,6 +158,7 @@ fn restart(
         checkpoint_begin: AtomicU64::new(begin.get()),
         undo_room: UndoRoom::new(&log, page_bytes),
         options,
+        undo_bytes: own.undo_bytes,
         place,
         gate,
         watch,
@@ -204,8 +211,15 @@ impl Closes for Engine {
 }
 
 impl EngineFiles for PagedDatabase {
-    fn open(directory: DatabaseDir, options: Options, control: Option<ControlFile>) -> Result<Self> {
-        open(directory, options, control).map(PagedDatabase::new)
+    type Options = PagedOptions;
+
+    fn open(
+        directory: DatabaseDir,
+        options: Options,
+        own: PagedOptions,
+        control: Option<ControlFile>,
+    ) -> Result<Self> {
+        open(directory, options, own, control).map(PagedDatabase::new)
     }
 
     fn verify_files(

@@ -2,11 +2,12 @@
 
 use crate::interleaved_tests::open_with_places;
 use crate::pause::scheduler::{Task, for_seeds, run};
-use crate::{Database, Durability, Lsn, Options, Table, TransactionOptions};
+use crate::{Database, Durability, Lsn, Options, PagedOptions, Table, TransactionOptions};
 use katydid_device::{SimDevice, Survival};
 
 fn open(device: &SimDevice) -> Database {
-    let options = Options { page_bytes: 4096, cache_bytes: 64 * 4096, ..Options::default() };
+    let pages = PagedOptions { page_bytes: 4096, cache_bytes: 64 * 4096, ..PagedOptions::default() };
+    let options = Options { engine: pages.into(), ..Options::default() };
     open_with_places(device, options)
 }
 

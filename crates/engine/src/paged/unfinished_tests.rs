@@ -1,7 +1,7 @@
 //! Transactions that a device error keeps from being ended, for as long as it lasts.
 
 use crate::engine::{Engine, EngineTransaction};
-use crate::{Database, Error, Options, Table, TransactionOptions};
+use crate::{Database, Error, Options, PagedOptions, Table, TransactionOptions};
 use katydid_device::{SimDevice, Survival};
 use katydid_wal::Background;
 use std::time::Duration;
@@ -10,12 +10,10 @@ static LONG: [u8; 20_000] = [7; 20_000];
 
 fn options() -> Options {
     let mut options = Options {
-        page_bytes: 4096,
-        cache_bytes: 16 * 4096,
+        engine: PagedOptions { page_bytes: 4096, cache_bytes: 16 * 4096, undo_bytes: 4 << 10 }.into(),
         checkpoint_bytes: 64 << 10,
         log_soft_bytes: 256 << 10,
         log_hard_bytes: 1 << 20,
-        undo_bytes: 4 << 10,
         retries: 0,
         // A wait for a lock that nothing releases fails at once.
         lock_wait: Duration::ZERO,

@@ -187,7 +187,7 @@ impl Writer {
         }
         slot.last = appended.lsn;
         drop(slot);
-        if !self.remember(engine.options.undo_bytes, kind, payload, appended.lsn) {
+        if !self.remember(engine.undo_bytes, kind, payload, appended.lsn) {
             mark(&mut self.marks, appended.first);
         }
         self.undo_next = appended.lsn;

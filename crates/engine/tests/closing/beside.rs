@@ -156,7 +156,10 @@ fn operations() -> Vec<Operation> {
 }
 
 fn options(engine: EngineKind) -> Options {
-    let mut options = Options { undo_bytes: 0, ..options_for(engine) };
+    let mut options = options_for(engine);
+    if let Some(paged) = options.engine.paged_mut() {
+        paged.undo_bytes = 0;
+    }
     options.log.segment_bytes = 64 << 10;
     options.log.reserve_bytes = 64 << 10;
     options.log.ring_bytes = 64 << 10;

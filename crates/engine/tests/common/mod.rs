@@ -1,7 +1,10 @@
 //! What the engine's tests share.
 #![allow(dead_code, unused_macros)] // each test target uses its own part
 
-use katydid::{CommitStamp, Database, EngineKind, Error, LogKind, Options, Table, VerifyReport};
+use katydid::{
+    CommitStamp, Database, EngineKind, Error, LogKind, MemoryOptions, Options, PagedOptions, Table,
+    VerifyReport,
+};
 use katydid_device::Directory;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -80,14 +83,16 @@ pub fn key(number: u64) -> Vec<u8> {
     format!("key-{number:06}").into_bytes()
 }
 
+/// The smallest pages and cache.
+pub const SMALL_PAGES: PagedOptions =
+    PagedOptions { page_bytes: 4096, cache_bytes: 16 * 4096, undo_bytes: 4 << 10 };
+
 /// The smallest cache, small segments, frequent checkpoints.
 pub fn small_options() -> Options {
     let mut options = Options {
-        page_bytes: 4096,
-        cache_bytes: 16 * 4096,
+        engine: SMALL_PAGES.into(),
         checkpoint_bytes: 256 << 10,
         log_soft_bytes: 8 << 20,
-        undo_bytes: 4 << 10,
         ..Options::default()
     };
     options.log.segment_bytes = 256 << 10;
@@ -98,8 +103,17 @@ pub fn small_options() -> Options {
 
 /// The same for an engine, with more streams than a machine of one processor would have, and the log that the test is to run over.
 pub fn options_for(engine: EngineKind) -> Options {
-    let options = Options { engine, streams: 3, ..small_options() };
+    let memory = MemoryOptions { streams: 3, ..MemoryOptions::default() };
+    let options = Options { engine: engine.with(SMALL_PAGES, memory), ..small_options() };
     with_log(options, LOG.get())
+}
+
+/// Options with this number of streams, if the engine has streams.
+pub fn with_streams(mut options: Options, streams: u16) -> Options {
+    if let Some(memory) = options.engine.memory_mut() {
+        memory.streams = streams;
+    }
+    options
 }
 
 /// Those options with this log; if it is in NVRAM one that holds about as much as segments are kept for.

@@ -8,7 +8,7 @@ use crate::common::Rng;
 use katydid::testing::{Background, Beginning, begin_at};
 use katydid::{
     CommitDependencies, Database, EngineKind, Error, Group, InserterDesign, InserterKind, InserterSettings,
-    LockRelease, LogKind, Options, Persistence, SyncDesign, SyncKind,
+    LockRelease, LogKind, MemoryOptions, Options, Persistence, SyncDesign, SyncKind,
 };
 use katydid_device::nvram::{NvRegion, SimNvram};
 use katydid_device::{
@@ -99,9 +99,12 @@ impl Kind {
 /// Options under which everything happens often: eviction, checkpoints, segment changes.
 pub fn options(seed: u64, kind: Kind, background: Background) -> Options {
     let mut options = crate::common::small_options();
-    options.engine = kind.engine;
-    options.streams = kind.streams;
-    options.commit_dependencies = kind.commit_dependencies;
+    let memory = MemoryOptions {
+        streams: kind.streams,
+        commit_dependencies: kind.commit_dependencies,
+        ..MemoryOptions::default()
+    };
+    options.engine = kind.engine.with(crate::common::SMALL_PAGES, memory);
     // The least there may be; of the memory engine each stream has its share.
     options.checkpoint_bytes = 64 << 10;
     options.log.segment_bytes = 64 << 10;
@@ -154,10 +157,10 @@ fn with_pages_of(mut options: Options, seed: u64) -> Options {
         0..8 if options.log.log.in_nvram() => 0,
         _ => number >> 2,
     };
-    options.page_bytes = PAGE_BYTES[size as usize];
-    options.cache_bytes = 16 * options.page_bytes;
-    if options.engine == EngineKind::Paged {
-        options.log.nvram.bytes = options.log.nvram.bytes.max(64 * options.page_bytes as u64);
+    let page_bytes = PAGE_BYTES[size as usize];
+    if let Some(paged) = options.engine.paged_mut() {
+        (paged.page_bytes, paged.cache_bytes) = (page_bytes, 16 * page_bytes);
+        options.log.nvram.bytes = options.log.nvram.bytes.max(64 * page_bytes as u64);
     }
     options
 }

@@ -55,8 +55,7 @@ pub struct Subject {
 
 impl Kind {
     pub fn options(self) -> Options {
-        let mut options = with_log(options_for(self.engine), self.log);
-        options.streams = 2;
+        let mut options = crate::common::with_streams(with_log(options_for(self.engine), self.log), 2);
         options.log.segment_bytes = 64 << 10;
         options.log.reserve_bytes = 64 << 10;
         options.log.ring_bytes = 256 << 10;

@@ -7,7 +7,7 @@ use katydid::{Database, EngineKind, Options};
 use katydid_device::{SimDevice, Survival};
 
 fn options(streams: u16) -> Options {
-    let mut options = Options { streams, ..options_for(EngineKind::Memory) };
+    let mut options = crate::common::with_streams(options_for(EngineKind::Memory), streams);
     options.log.background = Background::Caller;
     // Each opening would make up its own.
     options.log.log_id = None;

@@ -23,7 +23,8 @@ mod steps;
 mod unsafe_commits;
 
 use katydid::{
-    CommitDependencies, EngineKind, Error, Group, LockRelease, Method, Options, SyncDesign, SyncKind,
+    CommitDependencies, EngineKind, Error, Group, LockRelease, MemoryOptions, Method, Options, PagedOptions,
+    SyncDesign, SyncKind,
 };
 use katydid_device::{SimDevice, Survival};
 use std::time::Duration;
@@ -87,11 +88,15 @@ impl Setting {
     /// Small files, and no checkpoints but those asked for.
     pub fn options(self) -> Options {
         let mut options = common::small_options();
-        options.engine = self.engine;
-        options.streams = self.streams;
-        options.commit_dependencies = self.commit_dependencies;
-        options.page_bytes = self.page_bytes;
-        options.cache_bytes = 16 * self.page_bytes;
+        let page_bytes = self.page_bytes;
+        options.engine = self.engine.with(
+            PagedOptions { page_bytes, cache_bytes: 16 * page_bytes, ..common::SMALL_PAGES },
+            MemoryOptions {
+                streams: self.streams,
+                commit_dependencies: self.commit_dependencies,
+                ..MemoryOptions::default()
+            },
+        );
         options.lock_release = self.release;
         options.checkpoint_bytes = 1 << 30;
         options.log_soft_bytes = 1 << 30;

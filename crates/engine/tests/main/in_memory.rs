@@ -1,7 +1,7 @@
 //! Databases in the memory of the process.
 
 use crate::common::{self, options_for};
-use katydid::{Database, EngineKind, Error, Options};
+use katydid::{Database, EngineKind, Error, MemoryOptions, Options, PagedOptions};
 
 suite! {
     a_database_in_memory_is_the_whole_store,
@@ -49,7 +49,9 @@ fn databases_in_memory_are_apart(engine: EngineKind) {
 }
 
 fn options_of_a_database_in_memory_are_checked(engine: EngineKind) {
-    let bad = Options { page_bytes: 5000, memory_bytes: 1, ..options(engine) };
+    let paged = PagedOptions { page_bytes: 5000, ..PagedOptions::default() };
+    let memory = MemoryOptions { memory_bytes: 1, ..MemoryOptions::default() };
+    let bad = Options { engine: engine.with(paged, memory), ..options(engine) };
     assert!(matches!(Database::in_memory_with(bad), Err(Error::Option { .. })));
     let mut bad = options(engine);
     bad.log.segment_bytes += 1;

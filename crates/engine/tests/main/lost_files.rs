@@ -64,7 +64,7 @@ fn lay(folder: &Path, files: &Files) {
 }
 
 fn options(engine: EngineKind, log: LogKind) -> Options {
-    let mut options = Options { streams: 2, ..common::with_log(options_for(engine), log) };
+    let mut options = common::with_streams(common::with_log(options_for(engine), log), 2);
     options.log.segment_bytes = 64 << 10;
     options.log.reserve_bytes = 16 << 10;
     options.log.ring_bytes = 64 << 10;

@@ -1,7 +1,7 @@
 //! What only the paged engine promises: locks that are waited for, a log that is pinned, records and pages by name.
 
-use crate::common::{self, block_on, contents, key, small_options};
-use katydid::{CommitFuture, Database, Error, Options, Table, Transaction};
+use crate::common::{self, SMALL_PAGES, block_on, contents, key, small_options};
+use katydid::{CommitFuture, Database, Error, Options, PagedOptions, Table, Transaction};
 use katydid_device::{Directory, MemoryDirectory, SimDevice};
 use std::future::Future;
 use std::pin::Pin;
@@ -17,16 +17,15 @@ fn in_memory() -> (Arc<dyn Directory>, Database) {
 
 #[test]
 fn sizes_out_of_range_are_named() {
-    let bad = |change: fn(&mut Options)| {
-        let mut options = small_options();
-        change(&mut options);
+    let bad = |paged: PagedOptions| {
+        let options = Options { engine: paged.into(), ..small_options() };
         match Database::open_in(Arc::new(MemoryDirectory::new()), options) {
             Err(Error::Option { option, .. }) => option,
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(bad(|o| o.page_bytes = 5000), "page_bytes");
-    assert_eq!(bad(|o| o.cache_bytes = 4096), "cache_bytes");
+    assert_eq!(bad(PagedOptions { page_bytes: 5000, ..SMALL_PAGES }), "page_bytes");
+    assert_eq!(bad(PagedOptions { cache_bytes: 4096, ..SMALL_PAGES }), "cache_bytes");
 }
 
 /// An open transaction that another thread has used last: a thread that waits for it does not wait for itself.

@@ -17,8 +17,7 @@ const NEAR: u64 = 64 << 10;
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn options(engine: EngineKind) -> Options {
-    let mut options = options_for(engine);
-    options.streams = 1;
+    let mut options = crate::common::with_streams(options_for(engine), 1);
     options.log.segment_bytes = 64 << 10;
     options.log.reserve_bytes = 64 << 10;
     options.log.background = Background::Caller;

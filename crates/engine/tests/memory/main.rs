@@ -9,7 +9,7 @@ mod room;
 
 use common::{key, options_for};
 use katydid::{
-    Access, Database, Durability, EngineKind, Error, LockRelease, MemoryStat, Options, Phase,
+    Access, Database, Durability, EngineKind, Error, LockRelease, MemoryOptions, MemoryStat, Options, Phase,
     RecoveryProgress, Table, TransactionOptions,
 };
 use katydid_device::{Directory, MemoryDirectory, SimDevice};
@@ -25,7 +25,8 @@ const fn with(durability: Durability, access: Access) -> TransactionOptions {
 }
 
 fn options(memory_bytes: u64) -> Options {
-    Options { memory_bytes, ..options_for(EngineKind::Memory) }
+    let engine = MemoryOptions { memory_bytes, streams: 3, ..MemoryOptions::default() }.into();
+    Options { engine, ..options_for(EngineKind::Memory) }
 }
 
 fn open(memory_bytes: u64) -> (Database, Table) {
@@ -321,7 +322,7 @@ fn a_database_whose_log_is_gone_is_refused_however_often_it_is_opened() {
 fn tables_are_dropped_while_checkpoints_are_taken_and_stay_dropped_after_a_crash() {
     for round in 0..20 {
         let device = SimDevice::new(round);
-        let options = Options { streams: 1 + (round % 3) as u16, ..options(16 * MIB) };
+        let options = common::with_streams(options(16 * MIB), 1 + (round % 3) as u16);
         let database = Database::open_in(device.directory(), options.clone()).unwrap();
         let kept = database.table("kept").unwrap();
         (0..50).for_each(|number| database.put(&kept, key(number), [1; 100]).unwrap());
@@ -388,8 +389,8 @@ fn a_database_closed_with_open_transactions_has_nothing_of_them() {
 fn recovery_tells_how_far_it_is_and_ends_with_all_of_it() {
     let device = SimDevice::new(1);
     // No checkpoint but the one that is asked for: it says what is restored, and what is replayed.
-    let options =
-        Options { streams: 2, checkpoint_bytes: 64 * MIB, log_soft_bytes: 64 * MIB, ..options(16 * MIB) };
+    let options = Options { checkpoint_bytes: 64 * MIB, log_soft_bytes: 64 * MIB, ..options(16 * MIB) };
+    let options = common::with_streams(options, 2);
     let database = Database::open_in(device.directory(), options.clone()).unwrap();
     let table = database.table("t").unwrap();
     (0..100).for_each(|number| database.put(&table, key(number), [7; 1000]).unwrap());

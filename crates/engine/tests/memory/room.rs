@@ -9,9 +9,8 @@ const MIB: u64 = 1 << 20;
 
 /// No checkpoint is taken but by a call, and no thread takes room for segments meanwhile.
 fn options() -> Options {
-    let common = options_for(EngineKind::Memory);
-    let mut options =
-        Options { checkpoint_bytes: 256 * MIB, log_soft_bytes: 512 * MIB, streams: 1, ..common };
+    let common = crate::common::with_streams(options_for(EngineKind::Memory), 1);
+    let mut options = Options { checkpoint_bytes: 256 * MIB, log_soft_bytes: 512 * MIB, ..common };
     options.log.background = Background::Caller;
     options
 }

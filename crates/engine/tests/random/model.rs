@@ -288,7 +288,7 @@ fn check(seed: u64, options: Options, threads: u64, per_thread: u64, keys: u64, 
         outcomes.into_iter().flat_map(|outcome| outcome.expect("worker")).collect()
     });
     assert!(committed.len() as u64 > threads * per_thread / 10, "only {} committed", committed.len());
-    match options.engine == EngineKind::Memory || options.log.inserter.keeps_order() {
+    match options.engine.kind() == EngineKind::Memory || options.log.inserter.keeps_order() {
         true => committed.sort_by_key(|transaction| transaction.stamp),
         false => committed.sort_by_key(|transaction| transaction.ticket),
     }
@@ -329,7 +329,11 @@ fn transactions_that_keep_locks_until_durable_match_the_model(engine: EngineKind
 }
 
 fn a_large_cache_changes_nothing(engine: EngineKind) {
-    check(seed(5), Options { cache_bytes: 64 << 20, ..options_for(engine) }, 4, 400, 100, false);
+    let mut options = options_for(engine);
+    if let Some(paged) = options.engine.paged_mut() {
+        paged.cache_bytes = 64 << 20;
+    }
+    check(seed(5), options, 4, 400, 100, false);
 }
 
 fn a_log_without_order_matches_the_model(engine: EngineKind) {
@@ -341,9 +345,8 @@ fn a_log_without_order_matches_the_model(engine: EngineKind) {
 
 /// So small that it is full again and again: everybody waits for checkpoints, in the middle of transactions too.
 fn small_ring(engine: EngineKind) -> Options {
-    let mut options = options_for(engine);
+    let mut options = crate::common::with_streams(options_for(engine), 2);
     options.log.nvram.bytes = 256 << 10;
-    options.streams = 2;
     options
 }
 

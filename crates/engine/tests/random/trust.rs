@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn options(engine: EngineKind, method: Method) -> Options {
-    let mut options = Options { streams: 2, ..common::options_for(engine) };
+    let mut options = common::with_streams(common::options_for(engine), 2);
     options.log.segment_bytes = 64 << 10;
     options.log.reserve_bytes = 64 << 10;
     options.log.ring_bytes = 16 << 10;

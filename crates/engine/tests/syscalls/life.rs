@@ -100,8 +100,7 @@ impl Script {
 
 impl Life {
     pub fn options(self, background: Background) -> Options {
-        let mut options = common::options_for(self.engine);
-        options.streams = 2;
+        let mut options = common::with_streams(common::options_for(self.engine), 2);
         options.checkpoint_bytes = 64 << 10;
         options.log.segment_bytes = 64 << 10;
         options.log.reserve_bytes = 64 << 10;

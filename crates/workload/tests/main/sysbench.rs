@@ -1,6 +1,6 @@
 //! Sysbench's OLTP scripts on Katydid itself: with both engines rows and index agree, and no update is lost, also after opening again.
 
-use katydid::{Database, EngineKind, Options};
+use katydid::{Database, EngineKind, MemoryOptions, Options, PagedOptions};
 use katydid_workload::KatydidStore;
 use katydid_workload::drive::{Plan, Workload, drive};
 use katydid_workload::sysbench::{Script, Settings, State, SysbenchLoad, SysbenchRun};
@@ -20,7 +20,9 @@ fn run<W: Workload>(store: &KatydidStore, workload: &Arc<W>, plan: &Plan) -> u64
 fn rows_and_index_agree_on_both_engines() {
     for engine in [EngineKind::Paged, EngineKind::Memory] {
         let dir = tempfile::tempdir().unwrap();
-        let mut options = Options { engine, streams: 2, cache_bytes: 16 << 20, ..Options::default() };
+        let paged = PagedOptions { cache_bytes: 16 << 20, ..PagedOptions::default() };
+        let memory = MemoryOptions { streams: 2, ..MemoryOptions::default() };
+        let mut options = Options { engine: engine.with(paged, memory), ..Options::default() };
         options.log.segment_bytes = 1 << 20;
         options.log.reserve_bytes = 64 << 10;
         let open = || KatydidStore::new(Database::open_with(dir.path(), options.clone()).unwrap());

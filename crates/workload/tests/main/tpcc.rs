@@ -1,7 +1,7 @@
 //! TPC-C on Katydid itself: with both engines, whatever lock release, however commits are waited for, the conditions hold and every
 //! acknowledged order is there, also after opening again.
 
-use katydid::{Database, EngineKind, LockRelease, Options};
+use katydid::{Database, EngineKind, LockRelease, MemoryOptions, Options, PagedOptions};
 use katydid_workload::KatydidStore;
 use katydid_workload::drive::{Outcome, Plan, Workload, drive};
 use katydid_workload::tpcc::{Kind, Mix, Settings, State, TABLES, TpccLoad, TpccRun};
@@ -16,8 +16,9 @@ fn run<W: Workload>(store: &KatydidStore, workload: &Arc<W>, plan: &Plan) -> Out
 }
 
 fn small(engine: EngineKind, lock_release: LockRelease) -> Options {
-    let mut options =
-        Options { engine, streams: 2, lock_release, cache_bytes: 16 << 20, ..Options::default() };
+    let paged = PagedOptions { cache_bytes: 16 << 20, ..PagedOptions::default() };
+    let memory = MemoryOptions { streams: 2, ..MemoryOptions::default() };
+    let mut options = Options { engine: engine.with(paged, memory), lock_release, ..Options::default() };
     options.log.segment_bytes = 1 << 20;
     options.log.reserve_bytes = 64 << 10;
     options

@@ -26,8 +26,7 @@ pub const RING: u64 = 256 << 10;
 
 /// A database over it.
 pub fn small(engine: EngineKind) -> Options {
-    let mut options = options_for(engine);
-    options.streams = 2;
+    let mut options = crate::common::with_streams(options_for(engine), 2);
     options.log.nvram.bytes = RING;
     options.log.sessions_max = 16;
     options.lock_wait = std::time::Duration::from_secs(60);

@@ -2,7 +2,7 @@
 
 use super::{RING, in_memory, open, small};
 use crate::common::{self, contents, key};
-use katydid::{Database, EngineKind, Error, Options, Pin, Table, Transaction};
+use katydid::{Database, EngineKind, Error, Options, PagedOptions, Pin, Table, Transaction};
 use katydid_device::nvram::NvRegion;
 use katydid_device::{SimDevice, Survival};
 use std::sync::mpsc::channel;
@@ -238,7 +238,7 @@ fn checkpoints_that_free_nothing_use_no_room_up() {
 fn rolling_back_reads_no_log() {
     for undo_bytes in [1 << 20, 0] {
         let mut options = alone();
-        options.undo_bytes = undo_bytes;
+        options.engine = PagedOptions { undo_bytes, ..common::SMALL_PAGES }.into();
         options.log.background = katydid::testing::Background::Caller;
         let device = SimDevice::new(5);
         let database = Database::open_in(device.directory(), options).unwrap();

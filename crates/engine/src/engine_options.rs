@@ -1,0 +1,200 @@
+//! The engine of a database and the settings that belong to it.
+//!
+//! Pure; any thread.
+
+use crate::error::{Error, Result};
+use crate::ids::EngineKind;
+use std::fmt;
+
+/// An engine and its settings.
+///
+/// `EngineKind::Memory.into()` is that engine with default settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EngineOptions {
+    /// See [`EngineKind::Paged`].
+    Paged(PagedOptions),
+    /// See [`EngineKind::Memory`].
+    Memory(MemoryOptions),
+}
+
+/// Settings of the paged engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PagedOptions {
+    /// Bytes in a page; fixed when the database is created. A power of two from 4,096 to 32,768; default 8,192. With 4,096, keys have at most
+    /// 512 bytes.
+    pub page_bytes: usize,
+    /// Bytes of pages kept in memory; at least 16 pages, default 256 MiB.
+    pub cache_bytes: usize,
+    /// Bytes of undo kept in memory per transaction. Default 1 MiB. Transactions below this limit roll back without reading the log; the
+    /// rest is read back from the log.
+    pub undo_bytes: usize,
+}
+
+impl Default for PagedOptions {
+    fn default() -> Self {
+        PagedOptions { page_bytes: 8192, cache_bytes: 256 << 20, undo_bytes: 1 << 20 }
+    }
+}
+
+/// Settings of the memory engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryOptions {
+    /// Maximum bytes of keys, values and their bookkeeping, old versions included, before writes fail with `Error::MemoryFull`. At least
+    /// 1 MiB, default 4 GiB.
+    pub memory_bytes: u64,
+    /// Streams of the log, each with its own memory, files and syncs; fixed when the database is created. From 1 (one central log) to 64; 0,
+    /// the default, is one for each processor. The streams share out the ring (at least 1 MiB each) and the segment size (at least 4 MiB
+    /// each) of [`Options::log`](crate::Options::log).
+    pub streams: u16,
+    /// Transactions that a commit waits for besides its own record. Default: tracked.
+    pub commit_dependencies: CommitDependencies,
+}
+
+impl Default for MemoryOptions {
+    fn default() -> Self {
+        MemoryOptions { memory_bytes: 4 << 30, streams: 0, commit_dependencies: CommitDependencies::Tracked }
+    }
+}
+
+/// What a commit of the memory engine waits for besides its own record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum CommitDependencies {
+    /// The records of the transactions whose versions it has read, and of those they depend on (the "pre-committed" status of
+    /// versions in Cicada with P-WAL, section III-B).
+    #[default]
+    Tracked,
+    /// All that any stream held when it committed (P-WAL's minimum over all workers, section II-B).
+    All,
+}
+
+impl fmt::Display for CommitDependencies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            CommitDependencies::Tracked => "tracked",
+            CommitDependencies::All => "all",
+        })
+    }
+}
+
+impl std::str::FromStr for CommitDependencies {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "tracked" => Ok(CommitDependencies::Tracked),
+            "all" => Ok(CommitDependencies::All),
+            _ => Err(Error::Option {
+                option: "dependences",
+                reason: format!("must be tracked or all, not {text:?}"),
+            }),
+        }
+    }
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        EngineKind::default().into()
+    }
+}
+
+impl From<EngineKind> for EngineOptions {
+    fn from(kind: EngineKind) -> Self {
+        kind.with(PagedOptions::default(), MemoryOptions::default())
+    }
+}
+
+impl From<PagedOptions> for EngineOptions {
+    fn from(options: PagedOptions) -> Self {
+        EngineOptions::Paged(options)
+    }
+}
+
+impl From<MemoryOptions> for EngineOptions {
+    fn from(options: MemoryOptions) -> Self {
+        EngineOptions::Memory(options)
+    }
+}
+
+impl EngineKind {
+    /// The engine of this kind with those of these settings that belong to it.
+    pub const fn with(self, paged: PagedOptions, memory: MemoryOptions) -> EngineOptions {
+        match self {
+            EngineKind::Paged => EngineOptions::Paged(paged),
+            EngineKind::Memory => EngineOptions::Memory(memory),
+        }
+    }
+}
+
+impl EngineOptions {
+    /// The kind of this engine.
+    pub const fn kind(&self) -> EngineKind {
+        match self {
+            EngineOptions::Paged(_) => EngineKind::Paged,
+            EngineOptions::Memory(_) => EngineKind::Memory,
+        }
+    }
+
+    /// The settings of the paged engine, if it is this one.
+    pub const fn paged_mut(&mut self) -> Option<&mut PagedOptions> {
+        match self {
+            EngineOptions::Paged(paged) => Some(paged),
+            EngineOptions::Memory(_) => None,
+        }
+    }
+
+    /// The settings of the memory engine, if it is this one.
+    pub const fn memory_mut(&mut self) -> Option<&mut MemoryOptions> {
+        match self {
+            EngineOptions::Paged(_) => None,
+            EngineOptions::Memory(memory) => Some(memory),
+        }
+    }
+
+    /// Refuses values out of range.
+    pub(crate) fn validate(&self) -> Result<()> {
+        let check = |good: bool, option, reason: &str| {
+            if good { Ok(()) } else { Err(Error::Option { option, reason: reason.to_owned() }) }
+        };
+        match *self {
+            EngineOptions::Paged(PagedOptions { page_bytes: page, cache_bytes, .. }) => {
+                let good = page.is_power_of_two() && (4096..=32768).contains(&page);
+                check(good, "page_bytes", "must be a power of two from 4096 to 32768")?;
+                check(cache_bytes / page >= 16, "cache_bytes", "must hold at least 16 pages")
+            }
+            EngineOptions::Memory(MemoryOptions { memory_bytes, streams, .. }) => {
+                check(memory_bytes >= 1 << 20, "memory_bytes", "must be at least 1048576")?;
+                check(streams <= 64, "streams", "must be at most 64")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_bad_setting_is_named() {
+        let paged = PagedOptions::default();
+        let memory = MemoryOptions::default();
+        let bad: [(&str, EngineOptions); 5] = [
+            ("page_bytes", PagedOptions { page_bytes: 5000, ..paged }.into()),
+            ("page_bytes", PagedOptions { page_bytes: 0, ..paged }.into()),
+            ("cache_bytes", PagedOptions { cache_bytes: 4096, ..paged }.into()),
+            ("memory_bytes", MemoryOptions { memory_bytes: 1, ..memory }.into()),
+            ("streams", MemoryOptions { streams: 65, ..memory }.into()),
+        ];
+        for (name, options) in bad {
+            assert!(
+                matches!(options.validate(), Err(Error::Option { option, .. }) if option == name),
+                "{name}"
+            );
+        }
+        for kind in [EngineKind::Paged, EngineKind::Memory] {
+            let options = EngineOptions::from(kind);
+            assert_eq!(options.kind(), kind);
+            options.validate().unwrap();
+        }
+    }
+}
