@@ -56,7 +56,7 @@ impl Default for MemoryOptions {
     }
 }
 
-/// What a commit of the memory engine waits for besides its own record.
+/// The transactions that a commit of the memory engine waits for, besides its own record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum CommitDependencies {

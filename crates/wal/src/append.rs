@@ -16,20 +16,20 @@ use katydid_kernels::stamp::CommitStamp;
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Append<'a> {
-    /// What it is about; at least [`Kind::USER`].
+    /// Its kind, which the program chooses; at least [`Kind::USER`].
     pub kind: Kind,
     /// Id of the transaction it belongs to; the log only carries it.
     pub txn: u64,
     /// The highest record that this one depends on, by its LSN: it is put above. [`Lsn::ZERO`] for none. All inserters but
-    /// [`InserterKind::Chunked`](crate::InserterKind::Chunked) put a record above everything appended before; that one does so
-    /// within a session only, and otherwise needs to be told.
+    /// [`InserterKind::Chunked`](crate::InserterKind::Chunked) put a record above everything appended before. `Chunked`
+    /// does so within a session only; for records of other sessions it reads this field.
     pub after: Lsn,
     /// The payload, in pieces that are joined. At most 64 MiB less the header's 48 bytes.
     pub payload: &'a [&'a [u8]],
     /// Whether it may use the reserve.
     pub class: AppendClass,
-    /// Its previous record, or its commit stamp. The session counts dependencies in it and puts them before the payload, so callers do not
-    /// set it as a whole.
+    /// Its previous record, or its commit stamp. The session also counts the dependencies here that it puts before the payload, so callers do
+    /// not set the field as a whole.
     pub(crate) chain: Chain,
     /// Positions to be named before the payload; none that is empty.
     pub(crate) dependencies: Option<&'a Dependencies>,

@@ -54,7 +54,7 @@ impl PhysicalRecord<'_> {
     /// Copies the record, stamped with its position, into the ring; of `nv_direct` it is persisted when this returns.
     ///
     /// # Safety
-    /// As for [`Ring::fill`](crate::ring::Ring::fill), for [`PhysicalRecord::bytes`] at `start`.
+    /// The caller keeps the rules of [`Ring::fill`](crate::ring::Ring::fill) for [`PhysicalRecord::bytes`] at `start`.
     #[inline]
     pub unsafe fn copy_to(&self, memory: &RecordMemory, start: Lsn) {
         let ring = match memory {
@@ -76,10 +76,10 @@ impl PhysicalRecord<'_> {
         }
     }
 
-    /// As [`PhysicalRecord::copy_to`], into a ring in NVRAM.
+    /// Copies the record, stamped with its position, into a ring in NVRAM.
     ///
     /// # Safety
-    /// As there.
+    /// As for [`PhysicalRecord::copy_to`].
     #[inline(never)]
     pub unsafe fn copy_to_nvram(&self, ring: &dyn NvramRing, start: Lsn) {
         let mut at = start;

@@ -122,7 +122,7 @@ impl SyncDesign {
         SyncDesign::Pipelined { group, heuristics: Heuristics::ALL }
     }
 
-    /// The same design with these heuristics, if it has any.
+    /// This design with these heuristics, if it has any.
     #[doc(hidden)]
     #[must_use]
     pub const fn with_heuristics(self, heuristics: Heuristics) -> Self {

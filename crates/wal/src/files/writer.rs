@@ -37,7 +37,8 @@ pub(super) struct Writer {
     ring: Ring,
     /// Which writes are under way. Held for a moment when one is planned or has ended. A leaf latch.
     leader: Mutex<LeaderState>,
-    /// What the block is written from that holds the filled frontier. Held through such a write, of which there is one at a time. Before `leader`.
+    /// A copy of the block that holds the filled frontier; writes of that block take it from here. Held through such a write, and there is one at
+    /// a time. Before `leader`.
     tail: Mutex<AlignedBuffer>,
     /// Held through a sync. Before `leader`.
     syncing: Mutex<()>,

@@ -9,8 +9,8 @@
 //!    `raise`.
 //! 3. With `nv_direct`, where records lie in the order of their appends, a record is durable when its append has returned: the append
 //!    persisted it, and the appends of the records it depends on persisted those before. Opening finds them all, whatever holes lie below.
-//!    With `chunked` a waiter waits for the holes: a client that was told that a record is durable need not name it as a dependency of a
-//!    later record, which must not lie below it then.
+//!    With `chunked` a waiter waits for the holes. A client names no durable record as a dependency of a later one, so the later record must
+//!    not lie below it.
 //! 4. The medium asks a simulated memory whether it has crashed after the scan or the last fence, and before it tells any thread: what was
 //!    persisted too late is not acknowledged.
 //! 5. A request without a waiter persists on the calling thread, if no other thread is persisting or copying below. Otherwise it tries a
@@ -345,7 +345,7 @@ impl Medium for Nvram {
     fn readable(&self, core: &Core) -> Lsn {
         self.look(core);
         let written = core.buffer.frontiers.written();
-        // A thread that was told of it may read it.
+        // The caller may read up to this position.
         self.store.let_read(written);
         written
     }

@@ -47,7 +47,7 @@ impl Memory {
         }
     }
 
-    /// What the options mean for a log in this memory, and where its records lie.
+    /// The options as a log in this memory uses them, and the place of its records.
     pub(crate) fn arrange(&self, options: &Options) -> (Options, RecordMemory) {
         match self {
             Memory::Ring(ring) => {

@@ -107,7 +107,7 @@ pub(crate) fn look(
     Ok((survey, control))
 }
 
-/// As [`open`], without what depends on how the log is appended to.
+/// The part of [`open`] that does not depend on how the log is appended to.
 fn open_files(
     directory: &Arc<dyn Directory>,
     options: &Options,
