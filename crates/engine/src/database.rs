@@ -255,9 +255,9 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// What `body` fails with, as it was. An [`Error`](crate::Error), converted, if the transaction could not be begun or committed, and in
-    /// place of an error of `body` in these cases: the transaction met a conflict and is not run again; the reads of `body` did not hold,
-    /// rest on commits which may not survive, or could not be checked because the database was closed.
+    /// The error of `body`, unchanged. A converted [`Error`](crate::Error) if the transaction could not be begun or committed. A converted
+    /// `Error` also replaces an error of `body` in these cases: the transaction met a conflict and is not run again; the reads of `body` did
+    /// not hold, rest on commits that may not survive, or could not be checked because the database was closed.
     pub fn try_transact<T, E: From<Error>>(
         &self,
         mut body: impl FnMut(&mut Transaction) -> std::result::Result<T, E>,

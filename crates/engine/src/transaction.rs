@@ -192,8 +192,8 @@ impl Transaction {
     /// be.
     ///
     /// # Errors
-    /// What to tell the caller instead: the conflict that the transaction met, if it met one; a conflict if its reads do not hold any more;
-    /// `Error::Poisoned` if they may not survive; `Error::Closed`.
+    /// The caller returns this error in place of its own: the conflict that the transaction met, if it met one; a conflict if its reads do not
+    /// hold any more; `Error::Poisoned` if its reads may not survive; `Error::Closed`.
     pub(crate) fn conclude(mut self) -> Result<()> {
         if let Some(failure) = self.of.failure()
             && (failure.is_retryable() || failure.is_poisoned())

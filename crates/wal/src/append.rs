@@ -16,7 +16,7 @@ use katydid_kernels::stamp::CommitStamp;
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Append<'a> {
-    /// Its kind, which the program chooses; at least [`Kind::USER`].
+    /// The kind of the record, chosen by the program; at least [`Kind::USER`].
     pub kind: Kind,
     /// Id of the transaction it belongs to; the log only carries it.
     pub txn: u64,
@@ -28,8 +28,8 @@ pub struct Append<'a> {
     pub payload: &'a [&'a [u8]],
     /// Whether it may use the reserve.
     pub class: AppendClass,
-    /// Its previous record, or its commit stamp. The session also counts the dependencies here that it puts before the payload, so callers do
-    /// not set the field as a whole.
+    /// The previous record of the transaction, or the commit stamp. The session also counts the dependencies here that it puts before the
+    /// payload, so callers do not set the field as a whole.
     pub(crate) chain: Chain,
     /// Positions to be named before the payload; none that is empty.
     pub(crate) dependencies: Option<&'a Dependencies>,
@@ -88,7 +88,7 @@ pub struct Appended {
     pub stream: StreamId,
     /// Where it starts. Trimming up to here keeps it.
     pub first: Lsn,
-    /// Its identity: where its last fragment starts; equal to `first` for all but large records.
+    /// The LSN that identifies the record: the start of its last fragment. It equals `first` for all but large records.
     pub lsn: Lsn,
     /// Where it ends, exclusively: it is durable when [`Stream::durable`](crate::Stream::durable) has got here.
     pub end: Lsn,

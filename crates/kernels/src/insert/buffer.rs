@@ -79,7 +79,7 @@ impl PhysicalRecord<'_> {
     /// Copies the record, stamped with its position, into a ring in NVRAM.
     ///
     /// # Safety
-    /// As for [`PhysicalRecord::copy_to`].
+    /// The caller keeps the rules of [`PhysicalRecord::copy_to`].
     #[inline(never)]
     pub unsafe fn copy_to_nvram(&self, ring: &dyn NvramRing, start: Lsn) {
         let mut at = start;

@@ -35,7 +35,7 @@ pub(super) struct Writer {
     segments: Arc<SegmentStore>,
     /// Writes take what is filled from here.
     ring: Ring,
-    /// Which writes are under way. Held for a moment when one is planned or has ended. A leaf latch.
+    /// The writes under way. A thread holds this leaf latch for a moment when it plans a write and when a write has ended.
     leader: Mutex<LeaderState>,
     /// A copy of the block that holds the filled frontier; writes of that block take it from here. Held through such a write, and there is one at
     /// a time. Before `leader`.
