@@ -84,8 +84,8 @@ impl Writer<'_> {
         };
         loop {
             number += 1;
-            let mut transaction = self.database.begin()?;
-            self.fill(&mut transaction, number)?;
+            let transaction = self.database.begin()?;
+            self.fill(&transaction, number)?;
             let thread = self.thread;
             if in_flight == 1 {
                 transaction.commit()?;
@@ -101,7 +101,7 @@ impl Writer<'_> {
         }
     }
 
-    fn fill(&self, transaction: &mut Transaction, number: u64) -> Result<()> {
+    fn fill(&self, transaction: &Transaction, number: u64) -> Result<()> {
         transaction.put(self.counters, self.thread.to_be_bytes(), number.to_be_bytes())?;
         transaction.insert(self.rows, row_key(self.thread, number), row_value(self.thread, number))?;
         if let Some(old) = number.checked_sub(WINDOW).filter(|old| *old > 0) {

@@ -57,7 +57,7 @@ impl Scan {
             return close_after(&database, Ok(()));
         }
         let mut out = Output::new();
-        let mut transaction = database.begin()?;
+        let transaction = database.begin()?;
         let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let range = transaction.range(&table, (Bound::Included(start.as_slice()), end));
         let printed = self.print(range, &mut out).and_then(|()| out.flush());

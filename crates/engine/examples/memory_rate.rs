@@ -52,7 +52,7 @@ fn worker(database: &Database, table: &Table, setting: &Setting, seed: u64, stop
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     while !stop.load(Ordering::Relaxed) {
         let key = key(random(&mut state) % ROWS);
-        let mut txn = database.begin_with(options).expect("begin");
+        let txn = database.begin_with(options).expect("begin");
         let outcome = match random(&mut state) % 100 < setting.reads {
             true => txn.get(table, key).map(drop),
             false => txn.put(table, key, &value),
@@ -140,7 +140,7 @@ fn main() {
     let database = database.expect("open");
     let table = database.table("t").expect("table");
     for chunk in 0..ROWS / 100 {
-        let mut txn = database.begin().expect("begin");
+        let txn = database.begin().expect("begin");
         (0..100).for_each(|nth| txn.put(&table, key(chunk * 100 + nth), [0; 1000]).expect("put"));
         txn.commit().expect("commit");
     }

@@ -39,7 +39,7 @@ fn worker(
     let mut nth = 0;
     while !stop.load(Ordering::Relaxed) {
         nth += 1;
-        let mut txn = database.begin_with(options).expect("begin");
+        let txn = database.begin_with(options).expect("begin");
         txn.put(table, key(thread, nth), value).expect("put");
         if setting.in_flight == 1 {
             let start = Instant::now();

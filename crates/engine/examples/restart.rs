@@ -19,7 +19,7 @@ const BUFFERED: TransactionOptions = TransactionOptions {
 fn fill(database: &Database, table: &Table, numbers: std::ops::Range<u64>, value: &[u8]) -> u64 {
     for nth in numbers.clone() {
         let key = format!("{:020}", nth.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let mut txn = database.begin_with(BUFFERED).expect("begin");
+        let txn = database.begin_with(BUFFERED).expect("begin");
         txn.put(table, key, value).expect("put");
         txn.commit().expect("commit");
     }

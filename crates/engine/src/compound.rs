@@ -15,13 +15,13 @@ const DELETED_AT_ONCE: usize = 128;
 
 impl Transaction {
     /// Whether `key` has a value. Errors and locks as [`Transaction::get`].
-    pub fn contains(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
+    pub fn contains(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
         Ok(self.get(table, key)?.is_some())
     }
 
     /// The values of `keys`, in the order of `keys`; a key may occur twice. Errors and locks as [`Transaction::get`].
     pub fn multi_get<K: AsRef<[u8]>>(
-        &mut self,
+        &self,
         table: &Table,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<Vec<u8>>>> {
@@ -34,7 +34,7 @@ impl Transaction {
     /// # fn main() -> katydid::Result<()> {
     /// # let database = katydid::Database::in_memory()?;
     /// let users = database.table("users")?;
-    /// let mut txn = database.begin()?;
+    /// let txn = database.begin()?;
     /// for name in ["de/anna", "de/karl", "fr/marie"] {
     ///     txn.put(&users, name, "")?;
     /// }
@@ -43,24 +43,24 @@ impl Transaction {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn prefix<'t>(&'t mut self, table: &Table, prefix: impl AsRef<[u8]>) -> Range<'t> {
+    pub fn prefix<'t>(&'t self, table: &Table, prefix: impl AsRef<[u8]>) -> Range<'t> {
         self.range(table, Prefix(prefix))
     }
 
     /// The least key and its value; `None` if the table is empty. The same as `range(table, ..).limit(1).next()`, with its
     /// errors and locks: a lesser key of another transaction conflicts with this one.
-    pub fn first(&mut self, table: &Table) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    pub fn first(&self, table: &Table) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         self.range(table, ..).limit(1).next().transpose()
     }
 
     /// The greatest key and its value; `None` if the table is empty. The same as `range(table, ..).limit(1).next_back()`, with
     /// its errors and locks: a greater key of another transaction conflicts with this one.
-    pub fn last(&mut self, table: &Table) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    pub fn last(&self, table: &Table) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         self.range(table, ..).limit(1).next_back().transpose()
     }
 
     /// Number of the keys in `keys`. It reads all of them. Errors and locks as [`Transaction::range`].
-    pub fn count(&mut self, table: &Table, keys: impl KeyRange) -> Result<u64> {
+    pub fn count(&self, table: &Table, keys: impl KeyRange) -> Result<u64> {
         let mut range = self.range(table, keys);
         let mut count = 0;
         while range.next_ref()?.is_some() {
@@ -71,7 +71,7 @@ impl Transaction {
 
     /// Whether the table has no key. It reads at most one. Errors and locks as [`Transaction::range`]: if there is none, a key of
     /// another transaction conflicts with this one.
-    pub fn is_empty(&mut self, table: &Table) -> Result<bool> {
+    pub fn is_empty(&self, table: &Table) -> Result<bool> {
         Ok(self.range(table, ..).limit(1).next_ref()?.is_none())
     }
 
@@ -83,7 +83,7 @@ impl Transaction {
     /// # fn main() -> katydid::Result<()> {
     /// # let database = katydid::Database::in_memory()?;
     /// let counters = database.table("counters")?;
-    /// let mut txn = database.begin()?;
+    /// let txn = database.begin()?;
     /// for expected in 1..=3 {
     ///     let next = |old: Option<Vec<u8>>| Some(vec![old.map_or(1, |old| old[0] + 1)]);
     ///     assert_eq!(txn.update(&counters, "visits", next)?, Some(vec![expected]));
@@ -96,7 +96,7 @@ impl Transaction {
     /// `Error::ReadOnly`; `Error::ValueTooLong` if the new value is longer than 16 MiB; those of [`Transaction::get_for_update`]. The value is
     /// not changed then.
     pub fn update(
-        &mut self,
+        &self,
         table: &Table,
         key: impl AsRef<[u8]>,
         change: impl FnOnce(Option<Vec<u8>>) -> Option<Vec<u8>>,
@@ -115,7 +115,7 @@ impl Transaction {
     /// # fn main() -> katydid::Result<()> {
     /// # let database = katydid::Database::in_memory()?;
     /// let locks = database.table("locks")?;
-    /// let mut txn = database.begin()?;
+    /// let txn = database.begin()?;
     /// assert!(txn.compare_and_swap(&locks, "door", None, Some(b"me"))?);
     /// assert!(!txn.compare_and_swap(&locks, "door", None, Some(b"you"))?);
     /// assert!(txn.compare_and_swap(&locks, "door", Some(b"me"), None)?);
@@ -127,7 +127,7 @@ impl Transaction {
     /// `Error::ReadOnly`; `Error::ValueTooLong` if `new` is longer than 16 MiB and `expected` was found; those of
     /// [`Transaction::get_for_update`]. The value is not changed then.
     pub fn compare_and_swap(
-        &mut self,
+        &self,
         table: &Table,
         key: impl AsRef<[u8]>,
         expected: Option<&[u8]>,
@@ -144,7 +144,7 @@ impl Transaction {
 
     /// Removes the least key and returns it with its value; `None` if the table is empty. Errors as [`Transaction::delete`], locks as
     /// [`Transaction::first`]. Of two transactions that pop from one table at the same time, one waits or meets a conflict.
-    pub fn pop_first(&mut self, table: &Table) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    pub fn pop_first(&self, table: &Table) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         self.check_access()?;
         let Some((key, value)) = self.first(table)? else { return Ok(None) };
         self.delete(table, &key)?;
@@ -158,7 +158,7 @@ impl Transaction {
     /// # fn main() -> katydid::Result<()> {
     /// # let database = katydid::Database::in_memory()?;
     /// let sessions = database.table("sessions")?;
-    /// let mut txn = database.begin()?;
+    /// let txn = database.begin()?;
     /// for name in ["anna/1", "anna/2", "karl/1"] {
     ///     txn.put(&sessions, name, "")?;
     /// }
@@ -170,7 +170,7 @@ impl Transaction {
     ///
     /// # Errors
     /// Those of [`Transaction::delete`]. The keys that were removed before the error are put back, unless the transaction can only roll back.
-    pub fn delete_range(&mut self, table: &Table, keys: impl KeyRange) -> Result<u64> {
+    pub fn delete_range(&self, table: &Table, keys: impl KeyRange) -> Result<u64> {
         self.check_access()?;
         let bounds = keys.into_bounds();
         let savepoint = self.savepoint();
@@ -184,11 +184,11 @@ impl Transaction {
 
     /// Removes all keys of the table and returns their number. As [`Transaction::delete_range`] of `..`; unlike
     /// [`Database::drop_table`](crate::Database::drop_table) it is part of the transaction, and the table stays.
-    pub fn clear(&mut self, table: &Table) -> Result<u64> {
+    pub fn clear(&self, table: &Table) -> Result<u64> {
         self.delete_range(table, ..)
     }
 
-    fn delete_between(&mut self, table: &Table, bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Result<u64> {
+    fn delete_between(&self, table: &Table, bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Result<u64> {
         let (mut low, high) = bounds;
         let mut deleted = 0;
         loop {
@@ -209,7 +209,7 @@ impl Transaction {
     }
 
     /// Sets the value of `key`, or removes it if `was_there`.
-    fn set(&mut self, table: &Table, key: &[u8], was_there: bool, new: Option<&[u8]>) -> Result<()> {
+    fn set(&self, table: &Table, key: &[u8], was_there: bool, new: Option<&[u8]>) -> Result<()> {
         match new {
             Some(new) => self.put(table, key, new),
             None if was_there => self.delete(table, key).map(drop),

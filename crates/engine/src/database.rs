@@ -36,7 +36,7 @@ const IN_MEMORY_LOG_BYTES: u64 = 1 << 20;
 ///     txn.put(&fruit, "apple", "red")?;
 ///     txn.put(&fruit, "pear", "green")
 /// })?;
-/// let mut txn = database.begin()?;
+/// let txn = database.begin()?;
 /// assert_eq!(txn.get(&fruit, "apple")?.as_deref(), Some(&b"red"[..]));
 /// let keys: Result<Vec<_>, _> = txn.range(&fruit, "a".."b").map(|row| row.map(|(key, _)| key)).collect();
 /// assert_eq!(keys?, [b"apple"]);
@@ -218,7 +218,7 @@ impl Database {
     /// # Errors
     /// `Error::Nested` inside of another `body`. What `body` or the commit fails with; `Error::Poisoned` also in place of an error of `body` that rests on commits which may not
     /// survive.
-    pub fn transact<T>(&self, body: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
+    pub fn transact<T>(&self, body: impl FnMut(&Transaction) -> Result<T>) -> Result<T> {
         self.try_transact(body)
     }
 
@@ -260,14 +260,14 @@ impl Database {
     /// not hold, rest on commits that may not survive, or could not be checked because the database was closed.
     pub fn try_transact<T, E: From<Error>>(
         &self,
-        mut body: impl FnMut(&mut Transaction) -> std::result::Result<T, E>,
+        mut body: impl FnMut(&Transaction) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
         let body_of = Body::begin(self.key(), self.options().lock_wait)?;
         let mut left = self.options().retries;
         loop {
-            let mut txn = self.begin()?;
+            let txn = self.begin()?;
             body_of.runs_in(txn.id());
-            let failed = match body(&mut txn) {
+            let failed = match body(&txn) {
                 Ok(done) => match txn.commit() {
                     Ok(_) => return Ok(done),
                     Err(error) => error,

@@ -137,10 +137,7 @@ impl<A: EngineTable, B: EngineTable> EngineTable for Either<A, B> {
 
 impl<A: EngineTransaction, B: EngineTransaction> EngineTransaction for Either<A, B> {
     type Table = Either<A::Table, B::Table>;
-    type Range<'t>
-        = Either<A::Range<'t>, B::Range<'t>>
-    where
-        Self: 't;
+    type Range = Either<A::Range, B::Range>;
 
     pass_on! {
         fn id(&self) -> TxnId;
@@ -167,22 +164,26 @@ impl<A: EngineTransaction, B: EngineTransaction> EngineTransaction for Either<A,
         fn abandon(&mut self);
     }
 
-    fn range(
-        &mut self,
-        table: &Self::Table,
-        low: Bound<Vec<u8>>,
-        high: Bound<Vec<u8>>,
-    ) -> Result<Self::Range<'_>> {
-        match (self, table) {
-            (First(txn), First(table)) => Ok(First(txn.range(table, low, high)?)),
-            (Second(txn), Second(table)) => Ok(Second(txn.range(table, low, high)?)),
-            (_, table) => Err(foreign(table)),
+    fn range(table: &Self::Table, low: Bound<Vec<u8>>, high: Bound<Vec<u8>>) -> Self::Range {
+        match table {
+            First(table) => First(A::range(table, low, high)),
+            Second(table) => Second(B::range(table, low, high)),
         }
     }
 }
 
-impl<A: EngineRange, B: EngineRange> EngineRange for Either<A, B> {
-    pass_on! { mut
-        fn step(&mut self, direction: Direction, limit: Option<usize>) -> Result<Option<Entry<'_>>>;
+impl<A, B, R: EngineRange<A>, S: EngineRange<B>> EngineRange<Either<A, B>> for Either<R, S> {
+    #[inline]
+    fn step<'r>(
+        &'r mut self,
+        transaction: &mut Either<A, B>,
+        direction: Direction,
+        limit: Option<usize>,
+    ) -> Result<Option<Entry<'r>>> {
+        match (self, transaction) {
+            (First(range), First(txn)) => range.step(txn, direction, limit),
+            (Second(range), Second(txn)) => range.step(txn, direction, limit),
+            (_, _) => Err(Error::Internal("a range of one engine met a transaction of the other")),
+        }
     }
 }

@@ -105,11 +105,9 @@ pub(crate) trait EngineTable: Clone {
 }
 
 /// A transaction. Rules 2 and 3.
-pub(crate) trait EngineTransaction: Opened + fmt::Debug {
+pub(crate) trait EngineTransaction: Opened + fmt::Debug + Sized {
     type Table: EngineTable;
-    type Range<'t>: EngineRange
-    where
-        Self: 't;
+    type Range: EngineRange<Self>;
 
     fn id(&self) -> TxnId;
     /// Whether ending it takes more than forgetting it.
@@ -128,16 +126,8 @@ pub(crate) trait EngineTransaction: Opened + fmt::Debug {
     fn insert(&mut self, table: &Self::Table, key: &[u8], value: &[u8]) -> Result<()>;
     /// See [`crate::Transaction::delete`].
     fn delete(&mut self, table: &Self::Table, key: &[u8]) -> Result<bool>;
-    /// See [`crate::Transaction::range`].
-    ///
-    /// # Errors
-    /// `Error::ForeignTable`.
-    fn range(
-        &mut self,
-        table: &Self::Table,
-        low: Bound<Vec<u8>>,
-        high: Bound<Vec<u8>>,
-    ) -> Result<Self::Range<'_>>;
+    /// See [`crate::Transaction::range`]. The range reads nothing before its first step.
+    fn range(table: &Self::Table, low: Bound<Vec<u8>>, high: Bound<Vec<u8>>) -> Self::Range;
 
     /// Makes a savepoint, and returns its serial number within the transaction.
     fn savepoint(&mut self) -> u64;
@@ -162,8 +152,15 @@ pub(crate) trait EngineTransaction: Opened + fmt::Debug {
     fn abandon(&mut self);
 }
 
-/// The entries of a range of keys.
-pub(crate) trait EngineRange: fmt::Debug {
-    /// The next entry from one end, if there is one. The caller takes at most `limit` more, if it says so.
-    fn step(&mut self, direction: Direction, limit: Option<usize>) -> Result<Option<Entry<'_>>>;
+/// The entries of a range of keys, read by one transaction `T`. It holds no reference to the transaction, so that the transaction can read, write
+/// and walk other ranges between two steps.
+pub(crate) trait EngineRange<T>: fmt::Debug {
+    /// The next entry from one end, if there is one, as `transaction` sees it at this step, its own writes included. `transaction` is the one
+    /// that takes every step of this range. The caller takes at most `limit` more, if it says so.
+    fn step<'r>(
+        &'r mut self,
+        transaction: &mut T,
+        direction: Direction,
+        limit: Option<usize>,
+    ) -> Result<Option<Entry<'r>>>;
 }

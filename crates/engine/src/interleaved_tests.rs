@@ -194,8 +194,7 @@ impl Client<'_> {
 
     fn transaction(&mut self, attempt: &mut Attempt, durability: Durability) -> Result<()> {
         let Client { database, tables, random, mix, .. } = self;
-        let mut txn =
-            database.begin_with(TransactionOptions { durability, ..TransactionOptions::default() })?;
+        let txn = database.begin_with(TransactionOptions { durability, ..TransactionOptions::default() })?;
         let mut savepoint = None;
         for _ in 0..random.usize(1..=mix.steps) {
             let key = random.u8(..mix.keys);
@@ -320,7 +319,7 @@ fn run_once(seed: u64, kind: EngineKind) -> Run {
         base.insert(key, number);
     }
     if kind == EngineKind::Paged {
-        let mut txn = database.begin().expect("begin");
+        let txn = database.begin().expect("begin");
         for filler in 0..FILLERS {
             txn.put(&tables.fillers, filler.to_be_bytes(), [1; 2000]).expect("put");
         }
@@ -384,7 +383,7 @@ fn judge(seed: u64, run: &Run, kind: EngineKind) -> usize {
     assert!(report.is_sound(), "{:#?}", report.faults);
     let tables = Tables::of(&database);
     let all = |table: &Table| -> Vec<(Vec<u8>, Vec<u8>)> {
-        let mut txn = database.begin().expect("begin");
+        let txn = database.begin().expect("begin");
         txn.range(table, ..).collect::<Result<_>>().expect("range")
     };
     let found: Rows = all(&tables.rows).iter().map(|(key, value)| (key[0], writer(value))).collect();

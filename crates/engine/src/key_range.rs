@@ -19,7 +19,7 @@ use std::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, 
 /// for name in ["apple", "apricot", "banana"] {
 ///     database.put(&fruit, name, "7")?;
 /// }
-/// let mut txn = database.begin()?;
+/// let txn = database.begin()?;
 /// assert_eq!(txn.count(&fruit, ..)?, 3);
 /// assert_eq!(txn.count(&fruit, "apricot"..)?, 2);
 /// assert_eq!(txn.count(&fruit, String::from("a")..=String::from("apple"))?, 1);

@@ -34,7 +34,7 @@ use std::sync::Arc;
 pub(crate) type Chosen = Either<PagedDatabase, MemoryDatabase>;
 pub(crate) type ChosenTable = <Chosen as Engine>::Table;
 pub(crate) type ChosenTransaction = <Chosen as Engine>::Transaction;
-pub(crate) type ChosenRange<'t> = <ChosenTransaction as EngineTransaction>::Range<'t>;
+pub(crate) type ChosenRange = <ChosenTransaction as EngineTransaction>::Range;
 
 /// Opens the database in `directory`, creating it if there is none and the options say so.
 pub(crate) fn open(directory: Arc<dyn Directory>, options: Options) -> Result<Chosen> {

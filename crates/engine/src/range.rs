@@ -1,22 +1,49 @@
 //! The keys of a range, from either end.
+//!
+//! Used by the thread that uses the transaction. The transaction is borrowed for the length of one step, so several ranges, reads and writes of one
+//! transaction can take turns.
 
 use crate::direction::Direction;
 use crate::engine::EngineRange;
 use crate::error::{Error, Result};
-use crate::open::ChosenRange;
+use crate::open::{ChosenRange, ChosenTransaction};
+use std::cell::RefCell;
 use std::fmt;
 
 /// The keys and values of a range, from either end. After an error it ends, and the transaction may have to roll back.
+///
+/// The transaction can be used while the range is walked: for reads, for writes, and for other ranges. Each step returns an entry as it is at
+/// that step, the transaction's own writes included. A key that the transaction writes ahead of the range is found, and one that it
+/// writes behind the range is not. A range that has returned `None` has ended.
+///
+/// ```
+/// # fn main() -> katydid::Result<()> {
+/// # let database = katydid::Database::in_memory()?;
+/// let (jobs, done) = (database.table("jobs")?, database.table("done")?);
+/// let txn = database.begin()?;
+/// for job in ["mail", "print", "scan"] {
+///     txn.put(&jobs, job, "")?;
+/// }
+/// for row in txn.range(&jobs, "n"..) {
+///     let (job, _value) = row?;
+///     txn.delete(&jobs, &job)?;
+///     txn.put(&done, &job, "")?;
+/// }
+/// assert_eq!((txn.count(&jobs, ..)?, txn.count(&done, ..)?), (1, 2));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Range<'t> {
+    transaction: &'t RefCell<ChosenTransaction>,
     /// The range, or the error that keeps it from being read until that is returned.
-    of: std::result::Result<ChosenRange<'t>, Option<Error>>,
+    of: std::result::Result<ChosenRange, Option<Error>>,
     /// Most entries to return from now on.
     limit: Option<usize>,
 }
 
 impl<'t> Range<'t> {
-    pub(crate) fn new(of: Result<ChosenRange<'t>>) -> Self {
-        Range { of: of.map_err(Some), limit: None }
+    pub(crate) fn new(transaction: &'t RefCell<ChosenTransaction>, of: Result<ChosenRange>) -> Self {
+        Range { transaction, of: of.map_err(Some), limit: None }
     }
 
     /// Ends it after so many entries, from both ends together. As `take(entries)`, but it is known beforehand: the paged engine reads
@@ -26,7 +53,7 @@ impl<'t> Range<'t> {
     /// # let folder = tempfile::tempdir()?;
     /// # let database = katydid::Database::open(folder.path().join("db"))?;
     /// # let fruit = database.table("fruit")?;
-    /// # let mut txn = database.begin()?;
+    /// # let txn = database.begin()?;
     /// for name in ["apple", "banana", "cherry"] {
     ///     txn.put(&fruit, name, "7")?;
     /// }
@@ -40,13 +67,13 @@ impl<'t> Range<'t> {
         self
     }
 
-    /// The next key and its value, not copied: they last until the next call. As `next` otherwise.
+    /// The next key and its value, not copied: they last until the next step of this range. As `next` otherwise.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
     /// # let database = katydid::Database::open(folder.path().join("db"))?;
     /// # let fruit = database.table("fruit")?;
-    /// # let mut txn = database.begin()?;
+    /// # let txn = database.begin()?;
     /// for name in ["apple", "banana", "cherry"] {
     ///     txn.put(&fruit, name, "7")?;
     /// }
@@ -74,7 +101,7 @@ impl<'t> Range<'t> {
             *limit = left;
         }
         match &mut self.of {
-            Ok(range) => range.step(direction, before),
+            Ok(range) => range.step(&mut self.transaction.borrow_mut(), direction, before),
             Err(error) => error.take().map_or(Ok(None), Err),
         }
     }

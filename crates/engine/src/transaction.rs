@@ -1,14 +1,15 @@
 //! A transaction: reads, writes, and the ways to end it.
 //!
-//! Used by one thread at a time; it may move between threads. What isolates it is its engine's. What is refused before any engine is asked is
-//! decided here: sizes, writes of a transaction that only reads, handles of another opening, and calls after the database was closed.
+//! Used by one thread at a time; it may move between threads. The engine isolates it. This file decides what is refused before the engine is
+//! asked: sizes, writes of a transaction that only reads, handles of another opening, and calls after the database was closed.
 //!
 //! Invariants:
 //!
 //! 1. No engine is given a table, session or savepoint of another opening.
 //! 2. What may change the log or a file enters as a call ([`crate::opening`]): commits, rollbacks, and, inside the paged engine, writes. A
 //!    transaction whose call is refused is abandoned: what it wrote is undone by the next opening.
-//! 3. The user's code runs outside of calls: keys and values are asked for before, callbacks run later, on the thread that polls.
+//! 3. The user's code runs outside of calls: keys and values are asked for before, callbacks run later, on the thread that polls. No reference to
+//!    the engine's transaction is held while it runs.
 
 use crate::CommitStamp;
 use crate::commit::CommitFuture;
@@ -24,16 +25,21 @@ use crate::range::Range;
 use crate::session::Session;
 use crate::table::Table;
 use crate::ticket::Callback;
+use std::cell::RefCell;
 use std::fmt;
 
 /// Reads and writes that happen all or not at all, as if alone. Dropping it rolls it back.
+///
+/// Its calls take `&self`: reads, writes and several ranges can take turns. It may move to another thread between two calls; two threads cannot
+/// use it at once, so it is [`Send`] and not [`Sync`].
 ///
 /// In the memory engine a transaction that may write checks what it has read only when it commits. Until then its reads may belong to two
 /// states, and its commit then fails with `Error::Conflict`. So act on what was read after the commit, of a transaction that wrote nothing
 /// too; or read with [`Access::ReadOnly`]; or use [`Database::transact`](crate::Database::transact), which checks the reads also before it
 /// returns an error.
 pub struct Transaction {
-    of: ChosenTransaction,
+    /// Borrowed for the length of one call, or of one step of a range (invariant 3), so a borrow never meets another one.
+    of: RefCell<ChosenTransaction>,
     opening: OpeningId,
     access: Access,
 }
@@ -49,12 +55,12 @@ pub struct Savepoint {
 impl Transaction {
     #[inline]
     pub(crate) fn new(of: ChosenTransaction, opening: OpeningId, access: Access) -> Self {
-        Transaction { of, opening, access }
+        Transaction { of: RefCell::new(of), opening, access }
     }
 
     /// Begins the call that ends it. Fails if the database is being closed or was; then it is abandoned.
     fn enter_last(&mut self) -> Result<Call<&mut ChosenTransaction>> {
-        Call::try_enter(&mut self.of).map_err(|refused| {
+        Call::try_enter(self.of.get_mut()).map_err(|refused| {
             refused.abandon();
             Error::Closed
         })
@@ -70,49 +76,49 @@ impl Transaction {
 
     /// Its number: `Error::Conflict` names transactions by it.
     pub fn id(&self) -> TxnId {
-        self.of.id()
+        self.of.borrow().id()
     }
 
     /// The value of `key`.
-    pub fn get(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+    pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         table.check(self.opening)?;
         let key = check_key(key.as_ref())?;
-        self.of.get(&table.of, key)
+        self.of.borrow_mut().get(&table.of, key)
     }
 
     /// The value of `key`, locked so that no other transaction can lock it for update or write it; `Error::ReadOnly` if this
     /// one cannot write it either, and it may go on. The memory engine locks nothing: there it is the same as [`Transaction::get`], and of
     /// two transactions that change what both have read the commit of one fails with `Error::Conflict`.
-    pub fn get_for_update(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+    pub fn get_for_update(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         table.check(self.opening)?;
         self.check_access()?;
         let key = check_key(key.as_ref())?;
-        self.of.get_for_update(&table.of, key)
+        self.of.borrow_mut().get_for_update(&table.of, key)
     }
 
     /// Sets the value of `key`, whether or not it has one.
-    pub fn put(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+    pub fn put(&self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         table.check(self.opening)?;
         self.check_access()?;
         let (key, value) = (check_key(key.as_ref())?, check_value(value.as_ref())?);
-        self.of.put(&table.of, key, value)
+        self.of.borrow_mut().put(&table.of, key, value)
     }
 
     /// Sets the value of `key`; `Error::KeyExists` if it has one, and the transaction may go on. The memory engine checks everything that
     /// the transaction has read before it says so: `Error::Conflict` if that was not there at one time.
-    pub fn insert(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+    pub fn insert(&self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         table.check(self.opening)?;
         self.check_access()?;
         let (key, value) = (check_key(key.as_ref())?, check_value(value.as_ref())?);
-        self.of.insert(&table.of, key, value)
+        self.of.borrow_mut().insert(&table.of, key, value)
     }
 
     /// Removes `key`; whether it was there.
-    pub fn delete(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
+    pub fn delete(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
         table.check(self.opening)?;
         self.check_access()?;
         let key = check_key(key.as_ref())?;
-        self.of.delete(&table.of, key)
+        self.of.borrow_mut().delete(&table.of, key)
     }
 
     /// The keys in `keys` and their values, in order, from either end. What has been passed over is locked: no other
@@ -120,29 +126,29 @@ impl Transaction {
     /// engine another one can, and then this one's commit fails with `Error::Conflict` if it has to take place later.
     ///
     /// Keys are any [`KeyRange`]: `..` for the whole table, `"a".."b"`, a pair of bounds, [`Prefix`](crate::Prefix).
-    pub fn range<'t>(&'t mut self, table: &Table, keys: impl KeyRange) -> Range<'t> {
+    pub fn range<'t>(&'t self, table: &Table, keys: impl KeyRange) -> Range<'t> {
         let (low, high) = keys.into_bounds();
         if let Err(foreign) = table.check(self.opening) {
-            return Range::new(Err(foreign));
+            return Range::new(&self.of, Err(foreign));
         }
-        Range::new(self.of.range(&table.of, low, high))
+        Range::new(&self.of, Ok(ChosenTransaction::range(&table.of, low, high)))
     }
 
     /// A point to come back to.
-    pub fn savepoint(&mut self) -> Savepoint {
+    pub fn savepoint(&self) -> Savepoint {
         let (txn, opening) = (self.id(), self.opening);
-        Savepoint { opening, txn, serial: self.of.savepoint() }
+        Savepoint { opening, txn, serial: self.of.borrow_mut().savepoint() }
     }
 
     /// Undoes everything written since `savepoint`, which stays valid; later ones do not. Locks are kept.
     ///
     /// # Errors
     /// `Error::Savepoint` if it is of another transaction, also one of another database that has the same number.
-    pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
+    pub fn rollback_to(&self, savepoint: &Savepoint) -> Result<()> {
         if (savepoint.opening, savepoint.txn) != (self.opening, self.id()) {
             return Err(Error::Savepoint);
         }
-        Call::enter(&mut self.of)?.rollback_to(savepoint.serial)
+        Call::enter(self.of.borrow_mut())?.rollback_to(savepoint.serial)
     }
 
     /// Commits, and returns its stamp when the commit is as durable as the transaction asks. Stamps order the
@@ -152,10 +158,11 @@ impl Transaction {
     /// `Error::Poisoned`: whether the transaction is committed will be known when the database is opened again. Any other error: it
     /// is rolled back; among them, from the memory engine, `Error::Conflict`.
     pub fn commit(mut self) -> Result<CommitStamp> {
-        if !self.of.has_changes() {
+        let txn = self.of.get_mut();
+        if !txn.has_changes() {
             // It waits in the log at most, whose own end it may wait for.
-            self.of.opening().check()?;
-            return self.of.commit();
+            txn.opening().check()?;
+            return txn.commit();
         }
         self.enter_last()?.commit()
     }
@@ -195,18 +202,17 @@ impl Transaction {
     /// The caller returns this error in place of its own: the conflict that the transaction met, if it met one; a conflict if its reads do not
     /// hold any more; `Error::Poisoned` if its reads may not survive; `Error::Closed`.
     pub(crate) fn conclude(mut self) -> Result<()> {
-        if let Some(failure) = self.of.failure()
+        let txn = self.of.get_mut();
+        if let Some(failure) = txn.failure()
             && (failure.is_retryable() || failure.is_poisoned())
         {
             return Err(failure.clone());
         }
-        match self.of.has_changes() {
-            true => self.enter_last()?.conclude(),
-            false => {
-                self.of.opening().check()?;
-                self.of.conclude()
-            }
+        if !txn.has_changes() {
+            txn.opening().check()?;
+            return txn.conclude();
         }
+        self.enter_last()?.conclude()
     }
 
     /// Undoes everything the transaction wrote.
@@ -215,9 +221,10 @@ impl Transaction {
     /// `Error::Closed` if the database is being closed or was: then the next opening undoes it. An error of the device: in the paged engine
     /// it keeps its locks, and is tried again by each call that needs them (`Error::Unended`).
     pub fn rollback(mut self) -> Result<()> {
-        if !self.of.has_changes() {
-            self.of.opening().check()?;
-            return self.of.rollback();
+        let txn = self.of.get_mut();
+        if !txn.has_changes() {
+            txn.opening().check()?;
+            return txn.rollback();
         }
         self.enter_last()?.rollback()
     }
@@ -226,7 +233,7 @@ impl Transaction {
 impl Drop for Transaction {
     /// Rolls it back, if it has not ended. The next opening undoes what cannot be undone now.
     fn drop(&mut self) {
-        if self.of.has_changes()
+        if self.of.get_mut().has_changes()
             && let Ok(mut call) = self.enter_last()
         {
             let _outcome = call.rollback();

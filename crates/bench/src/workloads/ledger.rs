@@ -84,7 +84,7 @@ fn names(value: &Value) -> Vec<String> {
 /// Counts the keys of a table.
 pub fn count(database: &Database, name: &str) -> Result<u64> {
     let Some(table) = database.open_table(name)? else { return Ok(0) };
-    let mut transaction = database.begin()?;
+    let transaction = database.begin()?;
     let mut keys = 0;
     for entry in transaction.range(&table, ..) {
         entry?;

@@ -56,7 +56,7 @@ fn row_value(thread: u64, number: u64) -> Vec<u8> {
 }
 
 fn all(database: &Database, table: &Table) -> BTreeMap<Vec<u8>, Vec<u8>> {
-    let mut transaction = database.begin().unwrap();
+    let transaction = database.begin().unwrap();
     let found = transaction.range(table, ..).map(|entry| entry.unwrap()).collect();
     transaction.rollback().unwrap();
     found

@@ -52,7 +52,7 @@ fn what_is_scanned_can_be_loaded() {
         assert_eq!(run_in(dir.path(), "scan t").expect(0), as_text);
         let database = katydid::Database::open(dir.path()).unwrap();
         let table = database.open_table("t").unwrap().unwrap();
-        let mut transaction = database.begin().unwrap();
+        let transaction = database.begin().unwrap();
         let found: BTreeMap<_, _> = transaction.range(&table, ..).map(|entry| entry.unwrap()).collect();
         assert_eq!(found, model);
         transaction.rollback().unwrap();

@@ -174,7 +174,7 @@ fn a_log_that_cannot_be_recovered_in_memory_is_not_called_checked() {
     put(&database, 0..10);
     // A transaction that has written and is open at the end has to be undone: the database is not closed cleanly.
     let table = database.table("t").unwrap();
-    let mut open = database.begin().unwrap();
+    let open = database.begin().unwrap();
     open.put(&table, "never committed", "1").unwrap();
     database.close().unwrap();
     drop((open, table, database));

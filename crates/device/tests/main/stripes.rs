@@ -444,7 +444,8 @@ fn dropping_the_cache_of_a_file_drops_that_of_each_part() {
             assert!(read(&striped, "a").expect("read") == [2; BYTES], "the cache shows all");
             striped.open("a", Create::Never, Method::Buffered).expect("open").drop_cache().expect("drop");
             assert!(read(&striped, "a").expect("read") == kept, "{failing}, seed {seed}");
-            met.extend(kept);
+            // One byte of each sector: all bytes of a sector share its fate.
+            met.extend(kept.iter().step_by(512).copied());
         }
         assert_eq!(met, BTreeSet::from([1, 2]), "{failing}: some bytes are lost, some are not");
     }

@@ -35,7 +35,7 @@ fn a_checkpoint_beside_a_commit_has_no_half_of_it() {
         let change = || -> Result<CommitStamp> {
             let buffered =
                 TransactionOptions { durability: Durability::Buffered, ..TransactionOptions::default() };
-            let mut txn = database.begin_with(buffered)?;
+            let txn = database.begin_with(buffered)?;
             for table in &tables {
                 txn.put(table, "k", "new")?;
             }

@@ -14,8 +14,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 /// What is inside a [`crate::Range`].
-pub(crate) struct MemoryRange<'t> {
-    transaction: &'t mut MemoryTransaction,
+pub(crate) struct MemoryRange {
     table: Arc<MemoryTable>,
     low: Bound<Vec<u8>>,
     high: Bound<Vec<u8>>,
@@ -30,18 +29,17 @@ fn slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)
 }
 
-impl<'t> MemoryRange<'t> {
-    pub(super) fn new(
-        transaction: &'t mut MemoryTransaction,
-        table: Arc<MemoryTable>,
-        low: Bound<Vec<u8>>,
-        high: Bound<Vec<u8>>,
-    ) -> Self {
-        MemoryRange { transaction, table, low, high, up: None, down: None, ended: false, given: None }
+impl MemoryRange {
+    pub(super) fn new(table: Arc<MemoryTable>, low: Bound<Vec<u8>>, high: Bound<Vec<u8>>) -> Self {
+        MemoryRange { table, low, high, up: None, down: None, ended: false, given: None }
     }
 
-    fn fetch(&mut self, direction: Direction) -> Result<Option<(Key, Value)>> {
-        let running = self.transaction.enter(&self.table)?;
+    fn fetch(
+        &mut self,
+        transaction: &mut MemoryTransaction,
+        direction: Direction,
+    ) -> Result<Option<(Key, Value)>> {
+        let running = transaction.enter(&self.table)?;
         let (own, other) = match direction {
             Direction::Up => (&mut self.up, &mut self.down),
             Direction::Down => (&mut self.down, &mut self.up),
@@ -50,9 +48,9 @@ impl<'t> MemoryRange<'t> {
             Scan::new(&self.table.rows, slice(&self.low), slice(&self.high), direction)
         });
         let found = scan.next(running);
-        let found = self.transaction.told(found)?;
+        let found = transaction.told(found)?;
         // Also at the end: that nothing more is there may be the work of a deletion that is not durable.
-        self.transaction.await_read_durability()?;
+        transaction.await_read_durability()?;
         let Some((key, value)) = found else { return Ok(None) };
         let reached = Bound::Excluded(key.to_vec());
         if let Some(other) = other {
@@ -66,20 +64,25 @@ impl<'t> MemoryRange<'t> {
     }
 }
 
-impl EngineRange for MemoryRange<'_> {
-    fn step(&mut self, direction: Direction, _limit: Option<usize>) -> Result<Option<Entry<'_>>> {
+impl EngineRange<MemoryTransaction> for MemoryRange {
+    fn step<'r>(
+        &'r mut self,
+        transaction: &mut MemoryTransaction,
+        direction: Direction,
+        _limit: Option<usize>,
+    ) -> Result<Option<Entry<'r>>> {
         if self.ended {
             return Ok(None);
         }
         // Ended, should that fail.
         self.ended = true;
-        self.given = self.fetch(direction)?;
+        self.given = self.fetch(transaction, direction)?;
         self.ended = self.given.is_none();
         Ok(self.given.as_ref().map(|(key, value)| (key.as_slice(), &**value)))
     }
 }
 
-impl fmt::Debug for MemoryRange<'_> {
+impl fmt::Debug for MemoryRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Range")
             .field("table", &self.table.name)

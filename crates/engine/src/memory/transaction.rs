@@ -178,7 +178,7 @@ impl MemoryTransaction {
 
 impl EngineTransaction for MemoryTransaction {
     type Table = Arc<MemoryTable>;
-    type Range<'t> = MemoryRange<'t>;
+    type Range = MemoryRange;
 
     fn id(&self) -> TxnId {
         self.id
@@ -220,13 +220,8 @@ impl EngineTransaction for MemoryTransaction {
         Ok(was_there)
     }
 
-    fn range(
-        &mut self,
-        table: &Arc<MemoryTable>,
-        low: Bound<Vec<u8>>,
-        high: Bound<Vec<u8>>,
-    ) -> Result<MemoryRange<'_>> {
-        Ok(MemoryRange::new(self, table.clone(), low, high))
+    fn range(table: &Arc<MemoryTable>, low: Bound<Vec<u8>>, high: Bound<Vec<u8>>) -> MemoryRange {
+        MemoryRange::new(table.clone(), low, high)
     }
 
     /// Remembers where it is, by a serial number of its own.

@@ -34,14 +34,14 @@ fn what_is_appended_after_the_capture_is_above_the_checkpoint() {
             let (began, has_begun) = channel();
             let (database, early, late) = (&database, &early, &late);
             scope.spawn(move || {
-                let mut txn = database.begin().expect("begin");
+                let txn = database.begin().expect("begin");
                 txn.put(early, "k", "new").expect("put");
                 began.send(()).expect("the other thread waits");
                 has_captured.recv().expect("a capture");
                 txn.put(late, "k", "new").expect("put");
                 // Durable with the checkpoint's end.
                 let _durable = txn.commit_async();
-                let mut loser = database.begin().expect("begin");
+                let loser = database.begin().expect("begin");
                 loser.put(late, "k2", "lost").expect("put");
                 leave.send(()).expect("the checkpoint waits");
                 std::mem::forget(loser);

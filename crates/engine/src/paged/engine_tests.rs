@@ -41,11 +41,11 @@ fn a_change_that_is_logged_and_cannot_be_made_shuts_the_database_off() {
     let table = database.table("t").expect("table");
     database.put(&table, "long", LONG).expect("put");
     database.put(&table, "other", "before").expect("put");
-    let mut began_before = database.begin().expect("begin");
+    let began_before = database.begin().expect("begin");
     began_before.put(&table, "third", "lost").expect("put");
 
     plant(&database, &table, "long");
-    let mut txn = database.begin().expect("begin");
+    let txn = database.begin().expect("begin");
     txn.put(&table, "long", "short").expect("put");
     assert_shut(txn.commit());
 
@@ -86,7 +86,7 @@ fn changes(database: &Database, table: &Table) {
         database.put(table, number.to_be_bytes(), [3; 300]).expect("put");
     }
     database.put(table, "long", "short").expect("put");
-    let mut txn = database.begin().expect("begin");
+    let txn = database.begin().expect("begin");
     txn.put(table, "other", LONG).expect("put");
     txn.delete(table, "third").expect("delete");
     txn.rollback().expect("rollback");

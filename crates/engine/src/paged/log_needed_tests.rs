@@ -26,8 +26,7 @@ fn options() -> Options {
 fn change(database: &Database, table: &Table, round: u8) -> Result<()> {
     let durability = Durability::Buffered;
     for row in 0..ROWS {
-        let mut txn =
-            database.begin_with(TransactionOptions { durability, ..TransactionOptions::default() })?;
+        let txn = database.begin_with(TransactionOptions { durability, ..TransactionOptions::default() })?;
         txn.put(table, row.to_be_bytes(), [round; 2500])?;
         txn.commit()?;
     }

@@ -17,6 +17,7 @@ mod log_needed_tests;
 pub(crate) mod log_record;
 mod log_room;
 pub(crate) mod open;
+mod own_writes;
 #[allow(dead_code)] // the page formats' and trees' full vocabulary
 pub(crate) mod page;
 #[allow(dead_code)] // the page formats' and trees' full vocabulary

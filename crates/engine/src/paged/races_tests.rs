@@ -41,7 +41,7 @@ fn a_checkpoint_beside_a_first_record_leaves_no_loser() {
         let device = SimDevice::new(seed);
         let (database, table) = made(&device);
         let loser = || {
-            let mut txn = database.begin().expect("begin");
+            let txn = database.begin().expect("begin");
             txn.put(&table, "k", "lost").expect("put");
             // Neither committed nor rolled back when the machine crashes.
             std::mem::forget(txn);
@@ -49,7 +49,7 @@ fn a_checkpoint_beside_a_first_record_leaves_no_loser() {
         let winner = || {
             let buffered =
                 TransactionOptions { durability: Durability::Buffered, ..TransactionOptions::default() };
-            let mut txn = database.begin_with(buffered).expect("begin");
+            let txn = database.begin_with(buffered).expect("begin");
             txn.put(&table, "other", "new").expect("put");
             txn.commit().expect("commit");
         };

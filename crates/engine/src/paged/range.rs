@@ -9,9 +9,11 @@
 //!    read, after the lock was granted.
 //! 2. `front` holds what was fetched last below `low`, ascending; `back` what was fetched last above `high`, descending. So no
 //!    entry is in both.
+//! 3. An entry is given out as the transaction's own writes have left it: a step after a write to the table, or after a rollback to a savepoint,
+//!    first drops the fetched entries that no step has taken, and they lie between `low` and `high` again.
 //!
-//! Fetches grow from one entry to [`BATCH_MAX`]: whoever takes only the first entry locks no more than that. Whoever says how many will
-//! be taken gets all of them by the first.
+//! Fetches grow from one entry to [`BATCH_MAX`]: a caller that takes only the first entry locks no more than that. A caller that says how many it
+//! will take gets all of them by the first fetch. After a write of the transaction to the table, fetches begin with one entry again.
 
 use crate::Lsn;
 use crate::direction::Direction;
@@ -35,10 +37,27 @@ const BATCH_SECOND: usize = 8;
 type Place = (Direction, usize);
 
 /// What was fetched from one end; those entries are left that nobody has taken.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Fetched {
     batch: Batch,
+    /// Begins above 0, for the step that fetches takes the first entry; 0..0 if there is nothing.
     left: Range<usize>,
+}
+
+impl Fetched {
+    const NOTHING: Fetched = Fetched { batch: Batch::EMPTY, left: 0..0 };
+
+    /// The bound behind the entries that its own end has taken, if there are any.
+    fn taken(&self) -> Option<Bound<Vec<u8>>> {
+        let last = self.left.start.checked_sub(1)?;
+        Some(Bound::Excluded(self.batch.key(last).to_vec()))
+    }
+
+    /// The bound before the entries that the other end has taken, if there are any.
+    fn taken_from_behind(&self) -> Option<Bound<Vec<u8>>> {
+        let is_taken = self.left.start > 0 && self.left.end < self.batch.len();
+        is_taken.then(|| Bound::Excluded(self.batch.key(self.left.end).to_vec()))
+    }
 }
 
 impl Drop for Fetched {
@@ -48,8 +67,7 @@ impl Drop for Fetched {
 }
 
 /// What is inside a [`crate::Range`].
-pub(crate) struct PagedRange<'t> {
-    transaction: &'t mut PagedTransaction,
+pub(crate) struct PagedRange {
     table: Arc<PagedTable>,
     low: Bound<Vec<u8>>,
     high: Bound<Vec<u8>>,
@@ -57,9 +75,13 @@ pub(crate) struct PagedRange<'t> {
     back: Fetched,
     /// Nothing is left between `low` and `high`.
     exhausted: bool,
+    /// A step has found nothing, or has failed.
+    ended: bool,
     entered: bool,
     /// Entries of the next fetch.
     wanted: usize,
+    /// Own writes of the transaction when entries were last fetched ([`OwnWrites::now`](crate::paged::own_writes::OwnWrites::now)).
+    own_writes: u64,
     /// The value that was given out last, if it is a long one.
     long: Vec<u8>,
 }
@@ -78,23 +100,19 @@ fn is_empty(low: &Bound<Vec<u8>>, high: &Bound<Vec<u8>>) -> bool {
     }
 }
 
-impl<'t> PagedRange<'t> {
-    pub(crate) fn new(
-        transaction: &'t mut PagedTransaction,
-        table: Arc<PagedTable>,
-        low: Bound<Vec<u8>>,
-        high: Bound<Vec<u8>>,
-    ) -> Self {
+impl PagedRange {
+    pub(crate) fn new(table: Arc<PagedTable>, low: Bound<Vec<u8>>, high: Bound<Vec<u8>>) -> Self {
         PagedRange {
-            transaction,
             table,
             exhausted: is_empty(&low, &high),
             low,
             high,
-            front: Fetched::default(),
-            back: Fetched::default(),
+            front: Fetched::NOTHING,
+            back: Fetched::NOTHING,
+            ended: false,
             entered: false,
             wanted: 1,
+            own_writes: 0,
             long: Vec::new(),
         }
     }
@@ -107,7 +125,12 @@ impl<'t> PagedRange<'t> {
     }
 
     /// Copies entries from one end of what is not fetched, up to `reach`; whether there may be more behind them.
-    fn look(&mut self, end: Direction, reach: Option<&Bound<Vec<u8>>>) -> Result<bool> {
+    fn look(
+        &mut self,
+        transaction: &PagedTransaction,
+        end: Direction,
+        reach: Option<&Bound<Vec<u8>>>,
+    ) -> Result<bool> {
         let (low, high) = match end {
             Direction::Up => (&self.low, reach.unwrap_or(&self.high)),
             Direction::Down => (reach.unwrap_or(&self.low), &self.high),
@@ -123,58 +146,64 @@ impl<'t> PagedRange<'t> {
             Direction::Up => &mut self.front,
             Direction::Down => &mut self.back,
         };
-        let onward = self.table.tree.scan(&self.transaction.engine().pool, stretch, &mut fetched.batch)?;
+        let onward = self.table.tree.scan(&transaction.engine().pool, stretch, &mut fetched.batch)?;
         Ok(onward.is_some())
     }
 
     /// Locks what is not fetched from one end up to `reach`.
-    fn lock(&mut self, end: Direction, reach: &Bound<Vec<u8>>) -> Result<Lsn> {
+    fn lock(
+        &self,
+        transaction: &mut PagedTransaction,
+        end: Direction,
+        reach: &Bound<Vec<u8>>,
+    ) -> Result<Lsn> {
         let (low, high) = match end {
             Direction::Up => (slice(&self.low), slice(reach)),
             Direction::Down => (slice(reach), slice(&self.high)),
         };
-        let Some((engine, locks)) = self.transaction.parts() else { return Err(Error::Closed) };
+        let Some((engine, locks)) = transaction.parts() else { return Err(Error::Closed) };
         match engine.granted(|| engine.locks.acquire_range(locks, &self.table.space, low, high)) {
             Ok(grant) => Ok(grant.depends_on),
-            Err(error) => Err(self.transaction.fail(error)),
+            Err(error) => Err(transaction.fail(error)),
         }
     }
 
     /// One fetch from one end.
-    fn fetch(&mut self, end: Direction) -> Result<()> {
+    fn fetch(&mut self, transaction: &mut PagedTransaction, end: Direction) -> Result<()> {
+        self.own_writes = transaction.own_writes().now();
         if self.entered {
-            self.transaction.check()?;
+            transaction.check()?;
         } else {
-            self.transaction.enter(&self.table)?;
+            transaction.enter(&self.table)?;
             self.entered = true;
             self.fetched(end).batch = Batch::spare();
         }
-        let more = self.look(end, None)?;
+        let more = self.look(transaction, end, None)?;
         let reach = match self.fetched(end).batch.last_key() {
             Some(last) if more => Bound::Included(last.to_vec()),
             _ if end == Direction::Up => self.high.clone(),
             _ => self.low.clone(),
         };
-        let newest = self.lock(end, &reach)?;
-        let more = !self.is_unchanged(end) && self.look(end, Some(&reach))?;
-        let depends_on = self.depends_on(end, newest);
-        self.transaction.depend_on(depends_on);
-        self.transaction.await_read_durability()?;
+        let newest = self.lock(transaction, end, &reach)?;
+        let more = !self.is_unchanged(transaction, end) && self.look(transaction, end, Some(&reach))?;
+        let depends_on = self.depends_on(transaction, end, newest);
+        transaction.depend_on(depends_on);
+        transaction.await_read_durability()?;
         self.take_over(end, reach, more);
         self.wanted = (self.wanted * 2).clamp(BATCH_SECOND, BATCH_MAX);
         Ok(())
     }
 
     /// What the holder of the interval depends on now that it has read it; `newest` is what anybody would.
-    fn depends_on(&self, end: Direction, newest: Lsn) -> Lsn {
-        if newest <= self.transaction.engine().log.durable() {
+    fn depends_on(&self, transaction: &PagedTransaction, end: Direction, newest: Lsn) -> Lsn {
+        if newest <= transaction.engine().log.durable() {
             return newest;
         }
         self.table.space.dependence_of(self.batch(end).iter().map(|(key, _)| key))
     }
 
-    fn is_unchanged(&self, end: Direction) -> bool {
-        self.table.tree.is_unchanged(&self.transaction.engine().pool, self.batch(end))
+    fn is_unchanged(&self, transaction: &PagedTransaction, end: Direction) -> bool {
+        self.table.tree.is_unchanged(&transaction.engine().pool, self.batch(end))
     }
 
     /// Makes what was copied what is fetched; there may be more behind it, up to `reach`.
@@ -197,9 +226,42 @@ impl<'t> PagedRange<'t> {
         self.exhausted = is_empty(&self.low, &self.high);
     }
 
+    /// Drops the entries that no step has taken, if a write of the transaction may have changed them (invariant 3).
+    #[cold]
+    fn drop_changed(&mut self, transaction: &PagedTransaction) {
+        let writes = transaction.own_writes();
+        let changed = writes.changed(self.table.tree.table, self.own_writes);
+        self.own_writes = writes.now();
+        if !changed {
+            return;
+        }
+        self.wanted = 1;
+        // An end takes entries of the other end's fetch after all of its own.
+        if let Some(bound) = self.back.taken_from_behind().or_else(|| self.front.taken()) {
+            self.low = bound;
+        }
+        if let Some(bound) = self.front.taken_from_behind().or_else(|| self.back.taken()) {
+            self.high = bound;
+        }
+        self.front.left = 0..0;
+        self.back.left = 0..0;
+        self.exhausted = is_empty(&self.low, &self.high);
+    }
+
     /// Fetches until there is an entry at one end: which of which end's. The caller will take at most `limit` more.
     #[inline]
-    fn next_place(&mut self, end: Direction, limit: Option<usize>) -> Result<Option<Place>> {
+    fn next_place(
+        &mut self,
+        transaction: &mut PagedTransaction,
+        end: Direction,
+        limit: Option<usize>,
+    ) -> Result<Option<Place>> {
+        if self.ended {
+            return Ok(None);
+        }
+        if transaction.own_writes().now() != self.own_writes {
+            self.drop_changed(transaction);
+        }
         loop {
             let (own, other, far) = match end {
                 Direction::Up => (&mut self.front, &mut self.back, Direction::Down),
@@ -209,12 +271,14 @@ impl<'t> PagedRange<'t> {
                 return Ok(Some((end, index)));
             }
             if self.exhausted {
-                return Ok(other.left.next_back().map(|index| (far, index)));
+                let last = other.left.next_back().map(|index| (far, index));
+                self.ended = last.is_none();
+                return Ok(last);
             }
             if let Some(limit) = limit {
                 self.wanted = limit.saturating_sub(other.left.len()).clamp(1, BATCH_MAX);
             }
-            self.fetch(end)?;
+            self.fetch(transaction, end)?;
         }
     }
 
@@ -226,11 +290,11 @@ impl<'t> PagedRange<'t> {
     }
 
     /// Reads the entry's value if it is a long one.
-    fn long_value(&mut self, place: Option<Place>) -> Result<Option<Place>> {
+    fn long_value(&mut self, transaction: &PagedTransaction, place: Option<Place>) -> Result<Option<Place>> {
         if let Some((end, index)) = place
             && let BatchValue::Chain(chain) = self.batch(end).value(index)
         {
-            self.long = read_chain(&self.transaction.engine().pool, self.table.tree.table, chain)?;
+            self.long = read_chain(&transaction.engine().pool, self.table.tree.table, chain)?;
         }
         Ok(place)
     }
@@ -245,23 +309,27 @@ impl<'t> PagedRange<'t> {
     }
 }
 
-impl EngineRange for PagedRange<'_> {
+impl EngineRange<PagedTransaction> for PagedRange {
     #[inline]
-    fn step(&mut self, end: Direction, limit: Option<usize>) -> Result<Option<Entry<'_>>> {
-        let outcome = self.next_place(end, limit).and_then(|place| self.long_value(place));
+    fn step<'r>(
+        &'r mut self,
+        transaction: &mut PagedTransaction,
+        end: Direction,
+        limit: Option<usize>,
+    ) -> Result<Option<Entry<'r>>> {
+        let place = self.next_place(transaction, end, limit);
+        let outcome = place.and_then(|place| self.long_value(transaction, place));
         match outcome {
             Ok(place) => Ok(place.map(|place| self.entry(place))),
             Err(error) => {
-                self.exhausted = true;
-                self.front.left = 0..0;
-                self.back.left = 0..0;
+                self.ended = true;
                 Err(error)
             }
         }
     }
 }
 
-impl fmt::Debug for PagedRange<'_> {
+impl fmt::Debug for PagedRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Range")
             .field("table", &self.table.name)

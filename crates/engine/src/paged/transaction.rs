@@ -22,6 +22,7 @@ use crate::paged::committed::Committed;
 use crate::paged::engine::{Engine, PendingLocks, Stage};
 use crate::paged::inner::Inner;
 use crate::paged::log_room::Waiter;
+use crate::paged::own_writes::OwnWrites;
 use crate::paged::range::PagedRange;
 use crate::paged::table::PagedTable;
 use crate::paged::tree::{Pages, Previous};
@@ -47,6 +48,8 @@ pub(crate) struct PagedTransaction {
     /// Empty after the transaction has ended.
     locks: Option<TxnLocks>,
     writer: Option<Box<Writer>>,
+    /// For ranges that have copied entries.
+    own_writes: OwnWrites,
     depends: Lsn,
     /// End of the commit record, once that has its place: for locks that are still held when a panic ends the transaction.
     pre_committed: Option<Lsn>,
@@ -82,6 +85,7 @@ impl PagedTransaction {
             patience,
             locks: Some(locks),
             writer: None,
+            own_writes: OwnWrites::default(),
             depends: Lsn::ZERO,
             pre_committed: None,
             ending: Ending::Rollback,
@@ -159,6 +163,11 @@ impl PagedTransaction {
         Ok(())
     }
 
+    /// The writes of this transaction so far.
+    pub(crate) fn own_writes(&self) -> &OwnWrites {
+        &self.own_writes
+    }
+
     /// Takes the locks over: the caller releases them.
     pub(crate) fn take_locks(&mut self) -> Option<TxnLocks> {
         self.locks.take()
@@ -186,6 +195,7 @@ impl PagedTransaction {
         call.enter(table)?;
         call.inner.engine.check_writable(call.stage(), call.waiter())?;
         call.lock_key(table, key, PointMode::Exclusive)?;
+        call.own_writes.in_table(table.tree.table);
         call.statement(|engine, writer| {
             let previous = change(engine, writer)?;
             if let Some(chain) = previous.chain {
@@ -356,7 +366,7 @@ impl PagedTransaction {
 
 impl EngineTransaction for PagedTransaction {
     type Table = Arc<PagedTable>;
-    type Range<'t> = PagedRange<'t>;
+    type Range = PagedRange;
 
     fn id(&self) -> TxnId {
         self.id
@@ -397,13 +407,8 @@ impl EngineTransaction for PagedTransaction {
         Ok(previous.existed)
     }
 
-    fn range(
-        &mut self,
-        table: &Arc<PagedTable>,
-        low: Bound<Vec<u8>>,
-        high: Bound<Vec<u8>>,
-    ) -> Result<PagedRange<'_>> {
-        Ok(PagedRange::new(self, table.clone(), low, high))
+    fn range(table: &Arc<PagedTable>, low: Bound<Vec<u8>>, high: Bound<Vec<u8>>) -> PagedRange {
+        PagedRange::new(table.clone(), low, high)
     }
 
     /// Remembers where it is, by a serial number of its own.
@@ -420,6 +425,8 @@ impl EngineTransaction for PagedTransaction {
         let Some(place) = place else { return Err(Error::Savepoint) };
         self.in_force.truncate(place + 1);
         let (_, at) = self.in_force[place];
+
+        self.own_writes.were_undone();
         self.undo_to(at)
     }
 

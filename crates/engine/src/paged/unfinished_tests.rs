@@ -55,7 +55,7 @@ fn fail_reads_of_pages(device: &SimDevice) {
 /// A transaction that has changed key 0, and whose rollback has failed.
 fn half_rolled_back(device: &SimDevice, database: &Database, table: &Table) {
     database.put(table, key(0), [1; 200]).expect("put");
-    let mut txn = database.begin().expect("begin");
+    let txn = database.begin().expect("begin");
     txn.put(table, key(0), [2; 200]).expect("put");
     fill_cache(database, table);
     fail_reads_of_pages(device);
@@ -148,7 +148,7 @@ fn a_commit_that_could_not_free_what_it_let_go_of_does_not_keep_the_log() {
     let (database, table) = open(&device);
     database.put(&table, "long", LONG).expect("put");
     fill(&database, &table);
-    let mut txn = database.begin().expect("begin");
+    let txn = database.begin().expect("begin");
     txn.put(&table, "long", "short").expect("put");
     fail_reads_of_pages(&device);
     txn.commit().expect("the commit stands");
@@ -198,7 +198,7 @@ fn going_back_to_a_savepoint_again_and_again_sets_no_more_room_aside() {
     let (database, table) = open(&device);
     let reserve = || database.paged().engine().log.space().reserve;
     let before = reserve();
-    let mut txn = database.begin().expect("begin");
+    let txn = database.begin().expect("begin");
     txn.put(&table, "kept", "value").expect("put");
     let savepoint = txn.savepoint();
     for round in 0..60u32 {
@@ -223,7 +223,7 @@ fn a_rollback_that_met_a_failed_log_in_nvram_shuts_the_database_off() {
     options.log.nvram.bytes = 1 << 20;
     let database = Database::open_in(device.directory(), options).expect("open");
     let table = database.table("t").expect("table");
-    let mut txn = database.begin().expect("begin");
+    let txn = database.begin().expect("begin");
     txn.put(&table, key(0), "value").expect("put");
     device.freeze();
     let refused = database.put(&table, key(1), "value").expect_err("nothing is durable any more");
@@ -244,7 +244,7 @@ fn a_failure_ends_the_wait_for_room() {
     options.log.nvram.bytes = 1 << 20;
     let database = Database::open_in(device.directory(), options).expect("open");
     let table = database.table("t").expect("table");
-    let mut txn = database.begin().expect("begin");
+    let txn = database.begin().expect("begin");
     let full = (0..).find_map(|number| txn.put(&table, key(number), [1; 500]).err());
     assert!(matches!(full, Some(Error::LogFull { .. })), "{full:?}");
     let who = crate::paged::log_room::Waiter { txn: crate::TxnId::new(u64::MAX), patience: Duration::ZERO };
@@ -274,7 +274,7 @@ fn a_call_that_meets_the_lock_of_a_transaction_that_cannot_be_ended_waits_once()
 fn what_cannot_be_read_back_after_a_failed_write_of_the_log_is_no_corruption() {
     let device = SimDevice::new(1);
     let (database, table) = open(&device);
-    let mut txn = database.begin().expect("begin");
+    let txn = database.begin().expect("begin");
     let savepoint = txn.savepoint();
     // More than is remembered, and in the log's memory only.
     for number in 0..40 {

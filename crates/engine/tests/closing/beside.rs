@@ -65,7 +65,7 @@ fn begun(world: &World) -> Option<Transaction> {
 
 /// A transaction that has changed more than the cache holds, and whose undo is only in the log.
 fn long(world: &World) -> Option<Transaction> {
-    let mut txn = world.database.begin().unwrap();
+    let txn = world.database.begin().unwrap();
     for number in 0..60 {
         txn.put(&world.wide, format!("{number:04}"), vec![2; 210]).unwrap();
     }
@@ -94,7 +94,7 @@ fn operations() -> Vec<Operation> {
             at.database.delete(&at.rows, "old").map(drop)
         }),
         operation("insert and commit", begun, Value("insert", 1), |at, txn| {
-            let mut txn = txn.expect("begun");
+            let txn = txn.expect("begun");
             txn.insert(&at.rows, "insert", "v")?;
             txn.commit().map(drop)
         }),
@@ -122,7 +122,7 @@ fn operations() -> Vec<Operation> {
             Ok(())
         }),
         operation("rollback_to", begun, Value("before", 1), |at, txn| {
-            let mut txn = txn.expect("begun");
+            let txn = txn.expect("begun");
             txn.put(&at.rows, "before", "v")?;
             let savepoint = txn.savepoint();
             txn.put(&at.wide, "0100", vec![4; 300])?;
@@ -173,7 +173,7 @@ fn world(engine: EngineKind) -> (World, Watched, MemoryDirectory) {
     let database = Database::open_in(Arc::new(memory.clone()), options(engine)).unwrap();
     for name in ["rows", "wide", "unused", "dropped"] {
         let table = database.table(name).unwrap();
-        let mut txn = database.begin().unwrap();
+        let txn = database.begin().unwrap();
         (0..100).for_each(|number| txn.put(&table, format!("{number:04}"), vec![1; 200]).unwrap());
         txn.put(&table, "old", vec![5; 20_000]).unwrap();
         txn.commit().unwrap();

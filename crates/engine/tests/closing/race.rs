@@ -32,7 +32,7 @@ fn work(database: &Database, table: &Table, thread: u64, opening: u64, seed: u64
         let key = format!("{thread}-{:02}", rng.u64(..20)).into_bytes();
         let value = format!("{opening}-{round}-{}", "x".repeat(rng.usize(..300))).into_bytes();
         let mut was_open = false;
-        let outcome = database.begin().and_then(|mut txn| {
+        let outcome = database.begin().and_then(|txn| {
             txn.get(table, format!("{}-{:02}", rng.u64(..THREADS), rng.u64(..20)))?;
             txn.put(table, &key, &value)?;
             was_open = true;

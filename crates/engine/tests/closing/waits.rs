@@ -41,7 +41,7 @@ fn assert_closed<T: std::fmt::Debug>(outcome: Result<T>) {
 pub fn a_waiter_for_a_lock_is_told(engine: EngineKind) {
     let memory = MemoryDirectory::new();
     let (database, table) = open(&memory, patient(engine));
-    let mut holder = database.begin().unwrap();
+    let holder = database.begin().unwrap();
     holder.put(&table, "k", "v").unwrap();
     let waiting = |count| until(|| database.stat().unwrap().paged().unwrap().lock_waits == count);
     std::thread::scope(|scope| {
@@ -65,7 +65,7 @@ pub fn a_waiter_for_a_lock_is_told(engine: EngineKind) {
 pub fn a_drop_that_waits_for_a_transaction_is_told(engine: EngineKind) {
     let memory = MemoryDirectory::new();
     let (database, table) = open(&memory, patient(engine));
-    let mut user = database.begin().unwrap();
+    let user = database.begin().unwrap();
     user.put(&table, "k", "v").unwrap();
     let other = database.clone();
     let dropper = std::thread::spawn(move || other.drop_table("t"));
@@ -177,17 +177,17 @@ pub fn every_call_on_a_closed_database_says_so(engine: EngineKind) {
     let (database, table) = open(&memory, options_for(engine));
     let session = database.session();
     let begin = || database.begin().unwrap();
-    let (mut txn, unused) = (begin(), [begin(), begin(), begin()]);
+    let (txn, unused) = (begin(), [begin(), begin(), begin()]);
     let savepoint = txn.savepoint();
     txn.put(&table, "k", "lost").unwrap();
     let written = || {
-        let mut txn = begin();
+        let txn = begin();
         txn.put(&table, fastrand::u64(..).to_le_bytes(), "lost").unwrap();
         txn
     };
     let (for_commit, for_async, for_session, for_rollback) = (written(), written(), written(), written());
     let future = {
-        let mut txn = begin();
+        let txn = begin();
         txn.put(&table, "kept", "1").unwrap();
         txn.commit_async()
     };
@@ -257,7 +257,7 @@ pub fn a_callback_may_close(engine: EngineKind) {
     let session = database.session();
     let told: Arc<Mutex<Vec<_>>> = Arc::default();
     for number in 0..3 {
-        let mut txn = database.begin().unwrap();
+        let txn = database.begin().unwrap();
         txn.put(&table, [number], "kept").unwrap();
         let (told, database) = (told.clone(), database.clone());
         txn.commit_with(&session, move |outcome| {
@@ -299,7 +299,7 @@ pub fn a_waker_may_close(engine: EngineKind) {
     let waker = Waker::from(Arc::new(Closer(database.clone(), Mutex::new(told))));
     let mut waits = false;
     for number in 0..1000_u32 {
-        let mut txn = database.begin().unwrap();
+        let txn = database.begin().unwrap();
         txn.put(&table, number.to_be_bytes(), "kept").unwrap();
         let mut future = txn.commit_async();
         let polled = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));

@@ -181,7 +181,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 
 /// Everything in a table.
 pub fn contents(database: &Database, table: &Table) -> BTreeMap<Vec<u8>, Vec<u8>> {
-    let mut txn = database.begin().expect("begin");
+    let txn = database.begin().expect("begin");
     let rows: Result<BTreeMap<_, _>, _> = txn.range(table, ..).collect();
     rows.expect("scan")
 }

@@ -142,8 +142,7 @@ impl<'a> Client<'a> {
             1 => Durability::Written,
             _ => Durability::Durable,
         };
-        let mut txn =
-            database.begin_with(TransactionOptions { durability, ..TransactionOptions::default() })?;
+        let txn = database.begin_with(TransactionOptions { durability, ..TransactionOptions::default() })?;
         let mut writes: Vec<(String, Vec<u8>, Option<Vec<u8>>)> = Vec::new();
         let mut savepoint = None;
         let count = if self.random.u32(0..15) == 0 { 60 } else { self.random.usize(1..7) };

@@ -246,8 +246,7 @@ impl Life {
         }
         let table = database.open_table(&name)?.expect("a table that was created");
         let durability = if self.random.u32(0..8) == 0 { Durability::Buffered } else { Durability::Durable };
-        let mut txn =
-            database.begin_with(TransactionOptions { durability, ..TransactionOptions::default() })?;
+        let txn = database.begin_with(TransactionOptions { durability, ..TransactionOptions::default() })?;
         let mut writes = Vec::new();
         for _ in 0..self.random.usize(1..6) {
             let key = key(self.random.u64(0..60));
@@ -278,7 +277,7 @@ impl Life {
     fn leave_open(&mut self, database: &Database) -> Result<(), Error> {
         let name = self.name();
         let Some(table) = database.open_table(&name)? else { return Ok(()) };
-        let mut txn = database.begin()?;
+        let txn = database.begin()?;
         for _ in 0..self.random.usize(1..12) {
             let (key, value) = (key(self.random.u64(0..60)), self.value());
             txn.put(&table, key, value)?;

@@ -35,7 +35,7 @@ impl Stage {
     fn put(
         &self,
         on: &Worker,
-        mut txn: Transaction,
+        txn: Transaction,
         table: &str,
         key: &'static str,
         value: Vec<u8>,
@@ -47,7 +47,7 @@ impl Stage {
         })
     }
 
-    fn delete(&self, on: &Worker, mut txn: Transaction, table: &str, key: &'static str) -> Transaction {
+    fn delete(&self, on: &Worker, txn: Transaction, table: &str, key: &'static str) -> Transaction {
         let table = self.database.open_table(table).expect("open table").expect("the table");
         on.run(move || {
             txn.delete(&table, key).expect("delete");
@@ -119,7 +119,7 @@ fn a_commit_lies_above_the_commit_it_has_read_from() {
             stage.commit(&stage.b, writer);
             let shared = stage.database.open_table("shared").expect("open table").expect("the table");
             let reader = stage.a.run(move || {
-                let mut reader = reader;
+                let reader = reader;
                 assert_eq!(reader.get(&shared, "k").expect("get").as_deref(), Some(&b"new"[..]));
                 reader
             });

@@ -295,7 +295,7 @@ impl<'a> Turns<'a> {
         let database = database.clone();
         let is_current = self.workers[client].run(move || -> Result<bool, Error> {
             let table = database.open_table(shared)?.expect("a table that was created");
-            let mut txn = database.begin_with(options)?;
+            let txn = database.begin_with(options)?;
             let savepoint = goes_back.then(|| txn.savepoint());
             let is_current = if deletes {
                 txn.delete(&table, &key)? == expected.contains_key(&key)
@@ -343,7 +343,7 @@ impl<'a> Turns<'a> {
             self.marks += 1;
             let mark = mark(self.marks);
             let writes = vec![(own(client), mark.clone(), Some(Vec::new()))];
-            let mut txn = database.begin_with(options)?;
+            let txn = database.begin_with(options)?;
             let txn = self.workers[client].run(move || txn.put(&handle, mark, []).map(|()| txn))?;
             let (savepoints, taken_back, needs, read) = Default::default();
             let (mark, begun) = (self.marks, self.attempts.len());

@@ -147,7 +147,7 @@ fn read_all(database: &Database) -> (State, Option<Error>) {
                 continue;
             }
         };
-        let mut txn = database.begin().expect("begin");
+        let txn = database.begin().expect("begin");
         for row in txn.range(&table, ..) {
             match row {
                 Ok((key, value)) => _ = rows.insert(key, value),

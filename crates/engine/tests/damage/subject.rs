@@ -126,7 +126,7 @@ impl Subject {
 
 /// One durable transaction: rows of both tables, each value another than any before.
 fn commit(database: &Database, tables: &[Table; 2], unit: usize, state: &mut State, random: &mut Rng) {
-    let mut txn = database.begin().expect("begin");
+    let txn = database.begin().expect("begin");
     for nth in 0..random.usize(2..6) {
         let is_long = random.u8(..5) == 0;
         let table = &tables[usize::from(!is_long)];

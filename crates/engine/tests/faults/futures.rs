@@ -47,7 +47,7 @@ fn run(setting: Setting, fate: Fate) -> Outcome {
     for round in 0..40u64 {
         let durability =
             [Durability::Durable, Durability::Written, Durability::Buffered][(round % 3) as usize];
-        let mut txn =
+        let txn =
             database.begin_with(TransactionOptions { durability, ..Default::default() }).expect("begin");
         // The same keys again and again: a lock that was not released would be waited for.
         txn.put(&table, format!("{:02}", round % 7), round.to_string()).expect("put");
@@ -126,7 +126,7 @@ fn locks_go_though_nobody_polls_the_future(engine: EngineKind) {
         let database = Database::open_in(device.directory(), setting.options()).expect("open");
         let table = database.table("t").expect("table");
         for round in 0..30u64 {
-            let mut txn = database.begin().expect("begin");
+            let txn = database.begin().expect("begin");
             txn.put(&table, "hot", round.to_string()).expect("put");
             let mut future = txn.commit_async();
             if round % 2 == 0 {

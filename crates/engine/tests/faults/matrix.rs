@@ -48,7 +48,7 @@ fn hear<T>(ledger: &Ledger, outcome: Result<T, Error>, success: impl FnOnce(&mut
 }
 
 fn write(database: &Database, table: &Table, txn: u64) -> Result<Transaction, Error> {
-    let mut open = database.begin()?;
+    let open = database.begin()?;
     for part in PARTS {
         open.put(table, key(part, txn), vec![txn as u8; 300])?;
     }
@@ -61,7 +61,7 @@ fn reader(database: &Database, table: &Table, read: Read, ledger: &Ledger) {
         // Then it may never be there.
         let last = !ledger.lock().expect("no panic").causes.is_empty();
         let outcome: Result<bool, Error> = (|| {
-            let mut txn = database.begin_with(TransactionOptions { read, ..Default::default() })?;
+            let txn = database.begin_with(TransactionOptions { read, ..Default::default() })?;
             let found = txn.get(table, key("a", 1))?.is_some();
             if found && read == Read::Durable {
                 // Whatever becomes of the reader, it was shown.
@@ -202,7 +202,7 @@ fn fails(setting: Setting, on_write: Option<Fault>, on_sync: Option<Fault>) {
     assert_eq!(causes.len(), 1, "one first cause: {causes:?}");
     assert!(causes.iter().all(|cause| cause.contains("/log.0")), "{causes:?} names no file");
     // What is durable is read.
-    let mut txn = database.begin().expect("begin");
+    let txn = database.begin().expect("begin");
     for number in 0..SAFE {
         assert_eq!(txn.get(&table, key("safe", number)).expect("get").as_deref(), Some(&b"safe"[..]));
     }

@@ -35,7 +35,7 @@ fn a_failed_sync_poisons_every_way_to_commit_and_reads_go_on() {
             database.put(&table, key(number), "safe").unwrap();
         }
         let write = |number: u64| {
-            let mut txn = database.begin().unwrap();
+            let txn = database.begin().unwrap();
             txn.put(&table, key(number), "lost or not").unwrap();
             txn
         };
@@ -73,7 +73,7 @@ fn a_failed_sync_poisons_every_way_to_commit_and_reads_go_on() {
         assert!(database.sync().unwrap_err().is_poisoned());
         assert!(database.checkpoint().is_err());
         // What was durable is still read, and what it is read from may be committed to.
-        let mut txn = database.begin().unwrap();
+        let txn = database.begin().unwrap();
         assert_eq!(txn.get(&table, key(30)).unwrap(), Some(b"safe".to_vec()));
         txn.commit().unwrap();
         // What cannot be undone any more stays behind its locks, and nobody waits for them.
@@ -81,7 +81,7 @@ fn a_failed_sync_poisons_every_way_to_commit_and_reads_go_on() {
         assert!(matches!(database.get(&table, key(40)), Err(Error::Poisoned { .. })));
         // Nobody is shown as durable what may be lost.
         let options = TransactionOptions { read: Read::Durable, ..TransactionOptions::default() };
-        let mut txn = database.begin_with(options).unwrap();
+        let txn = database.begin_with(options).unwrap();
         assert!(matches!(txn.get(&table, key(0)), Err(Error::Poisoned { .. })));
         assert!(database.close().unwrap_err().is_poisoned());
         drop((txn, table, database));
@@ -101,7 +101,7 @@ fn whoever_waits_for_a_lock_when_the_device_fails_is_told() {
     let device = SimDevice::new(1);
     let database = Database::open_in(device.directory(), options()).unwrap();
     let table = database.table("t").unwrap();
-    let mut holder = database.begin().unwrap();
+    let holder = database.begin().unwrap();
     holder.put(&table, "a", "1").unwrap();
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| database.get(&table, "a"));
@@ -158,7 +158,7 @@ fn no_space_for_pages_is_typed_and_a_large_transaction_rolls_back() {
         database.put(&table, key(number), vec![1; 1000]).unwrap();
     }
     device.set_capacity(device.used());
-    let mut txn = database.begin().unwrap();
+    let txn = database.begin().unwrap();
     let refused = (20..100_000).find_map(|number| txn.put(&table, key(number), vec![2; 1000]).err());
     assert!(refused.as_ref().is_some_and(Error::is_no_space), "{refused:?}");
     assert_eq!(txn.get(&table, key(5)).unwrap(), Some(vec![1; 1000]));

@@ -34,7 +34,7 @@ fn a_device_that_stalls_shows_in_stat_and_loses_nothing(engine: EngineKind) {
             for number in 0..3 {
                 let (database, table, told) = (&database, &table, &told);
                 scope.spawn(move || {
-                    let mut txn = database.begin().expect("begin");
+                    let txn = database.begin().expect("begin");
                     txn.put(table, format!("{number}"), "1").expect("put");
                     match number {
                         0 => drop(txn.commit().expect("commit")),

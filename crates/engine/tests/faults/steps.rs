@@ -61,8 +61,8 @@ fn live(device: &SimDevice, options: &Options, told: &mut Told) -> Result<(), Er
         for round in 0..12 {
             told.attempted += 1;
             let number = told.attempted;
-            let mut txn = insist(|| {
-                let mut txn = database.begin()?;
+            let txn = insist(|| {
+                let txn = database.begin()?;
                 txn.put(&table, key(number, 0), value(number))?;
                 txn.put(&table, key(number, 1), value(number))?;
                 Ok(txn)
@@ -186,14 +186,14 @@ fn crashed(options: &Options) -> (SimDevice, Told) {
     for _ in 0..12 {
         told.attempted += 1;
         let number = told.attempted;
-        let mut txn = database.begin().expect("begin");
+        let txn = database.begin().expect("begin");
         txn.put(&table, key(number, 0), value(number)).expect("put");
         txn.put(&table, key(number, 1), value(number)).expect("put");
         txn.commit().expect("commit");
         told.acknowledged.push(number);
     }
     // To be undone.
-    let mut open = database.begin().expect("begin");
+    let open = database.begin().expect("begin");
     open.put(&table, "0-0003", "never").expect("put");
     open.put(&table, "never", "never").expect("put");
     database.sync().expect("sync");

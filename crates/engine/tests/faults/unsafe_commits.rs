@@ -40,7 +40,7 @@ fn step(
     session: &Session,
 ) -> Result<u64, Error> {
     let options = TransactionOptions { durability, ..Default::default() };
-    let mut txn = database.begin_with(options)?;
+    let txn = database.begin_with(options)?;
     let before = txn.get_for_update(table, "shared")?.map_or(0, |value| parse(&value));
     let text = format!("{number} {before}");
     txn.put(table, key(client, "first"), &text)?;

@@ -100,12 +100,12 @@ fn dropping_a_transaction_and_rolling_back_leave_nothing(engine: EngineKind) {
     let (_, database) = in_memory(engine);
     let table = database.table("t").unwrap();
     database.put(&table, key(1), "before").unwrap();
-    let mut txn = database.begin().unwrap();
+    let txn = database.begin().unwrap();
     txn.put(&table, key(1), "changed").unwrap();
     txn.put(&table, key(2), vec![1; 50_000]).unwrap();
     txn.delete(&table, key(1)).unwrap();
     drop(txn);
-    let mut txn = database.begin().unwrap();
+    let txn = database.begin().unwrap();
     txn.put(&table, key(3), "changed").unwrap();
     txn.rollback().unwrap();
     let all = contents(&database, &table);
@@ -116,7 +116,7 @@ fn dropping_a_transaction_and_rolling_back_leave_nothing(engine: EngineKind) {
 fn savepoints_undo_what_came_after_them(engine: EngineKind) {
     let (_, database) = in_memory(engine);
     let table = database.table("t").unwrap();
-    let mut txn = database.begin().unwrap();
+    let txn = database.begin().unwrap();
     txn.put(&table, "a", "1").unwrap();
     let first = txn.savepoint();
     txn.put(&table, "a", "2").unwrap();
@@ -133,14 +133,14 @@ fn savepoints_undo_what_came_after_them(engine: EngineKind) {
     txn.commit().unwrap();
     let keys: Vec<_> = contents(&database, &table).into_keys().collect();
     assert_eq!(keys, [b"a", b"d"]);
-    let mut other = database.begin().unwrap();
+    let other = database.begin().unwrap();
     assert!(matches!(other.rollback_to(&first), Err(Error::Savepoint)));
 }
 
 fn insert_refuses_a_key_that_is_there_and_goes_on(engine: EngineKind) {
     let (_, database) = in_memory(engine);
     let table = database.table("t").unwrap();
-    let mut txn = database.begin().unwrap();
+    let txn = database.begin().unwrap();
     txn.insert(&table, "a", "1").unwrap();
     assert!(matches!(txn.insert(&table, "a", "2"), Err(Error::KeyExists)));
     assert!(matches!(txn.insert(&table, "a", vec![0; 100_000]), Err(Error::KeyExists)));
@@ -160,7 +160,7 @@ fn ranges_go_both_ways_and_meet(engine: EngineKind) {
             Ok(())
         })
         .unwrap();
-    let mut txn = database.begin().unwrap();
+    let txn = database.begin().unwrap();
     let keys = |rows: Vec<Result<Row, Error>>| -> Vec<Vec<u8>> {
         rows.into_iter().map(|row| row.unwrap().0).collect()
     };
@@ -248,7 +248,7 @@ fn a_second_opening_is_refused_until_the_first_is_closed(engine: EngineKind) {
 fn a_closed_database_says_so(engine: EngineKind) {
     let (_, database) = in_memory(engine);
     let table = database.table("t").unwrap();
-    let mut txn = database.begin().unwrap();
+    let txn = database.begin().unwrap();
     txn.put(&table, "a", "1").unwrap();
     database.close().unwrap();
     database.close().unwrap();
@@ -263,7 +263,7 @@ fn an_unfinished_transaction_is_undone_by_the_next_opening(engine: EngineKind) {
     let (directory, database) = in_memory(engine);
     let table = database.table("t").unwrap();
     database.put(&table, "a", "1").unwrap();
-    let mut txn = database.begin().unwrap();
+    let txn = database.begin().unwrap();
     txn.put(&table, "a", "2").unwrap();
     txn.put(&table, "b", vec![1; 30_000]).unwrap();
     let _kept = common::closed(database);
@@ -360,7 +360,7 @@ fn every_duration_may_be_the_longest_there_is(engine: EngineKind) {
             }
         });
         assert_eq!(database.get(&table, key(103)).unwrap(), Some(key(49)));
-        let mut user = database.begin().unwrap();
+        let user = database.begin().unwrap();
         user.put(&table, "user", [round as u8]).unwrap();
         std::thread::scope(|scope| {
             let dropper = scope.spawn(|| database.drop_table("t"));
@@ -386,7 +386,7 @@ fn an_error_that_transact_hands_out_rests_on_nothing_that_a_crash_takes_back(eng
     let database = Database::open_in(device.directory(), options_for(engine)).unwrap();
     let table = database.table("t").unwrap();
     let buffered = TransactionOptions { durability: Durability::Buffered, ..TransactionOptions::default() };
-    let mut writer = database.begin_with(buffered).unwrap();
+    let writer = database.begin_with(buffered).unwrap();
     writer.put(&table, "k", "not durable yet").unwrap();
     writer.commit().unwrap();
     let told = database.transact(|txn| {
@@ -409,7 +409,7 @@ fn every_way_to_commit_yields_the_same_order_of_lsns(engine: EngineKind) {
         let table = database.table("t").unwrap();
         let number = std::cell::Cell::new(0);
         let write = || {
-            let mut txn = database.begin().unwrap();
+            let txn = database.begin().unwrap();
             number.set(number.get() + 1);
             // Putting what is there already would write nothing.
             txn.put(&table, "a", number.get().to_string()).unwrap();
@@ -437,7 +437,7 @@ fn durability_and_durable_reads(engine: EngineKind) {
     let (_, database) = in_memory(engine);
     let table = database.table("t").unwrap();
     for durability in [Durability::Buffered, Durability::Written, Durability::Durable] {
-        let mut txn = database
+        let txn = database
             .begin_with(TransactionOptions { durability, read: Read::Durable, ..Default::default() })
             .unwrap();
         txn.put(&table, "a", "1").unwrap();
@@ -445,7 +445,7 @@ fn durability_and_durable_reads(engine: EngineKind) {
         if durability == Durability::Durable {
             assert!(is_durable(&database, stamp));
         }
-        let mut reader =
+        let reader =
             database.begin_with(TransactionOptions { read: Read::Durable, ..Default::default() }).unwrap();
         reader.get(&table, "a").unwrap();
         assert!(is_durable(&database, stamp));
@@ -455,7 +455,7 @@ fn durability_and_durable_reads(engine: EngineKind) {
 fn a_transaction_moves_between_threads(engine: EngineKind) {
     let (_, database) = in_memory(engine);
     let table = database.table("t").unwrap();
-    let mut txn = database.begin().unwrap();
+    let txn = database.begin().unwrap();
     txn.put(&table, "a", "1").unwrap();
     let other = table.clone();
     let txn = std::thread::spawn(move || {
@@ -474,7 +474,7 @@ fn a_large_transaction_rolls_back(engine: EngineKind) {
     for number in 0..200 {
         database.put(&table, key(number), "old").unwrap();
     }
-    let mut txn = database.begin().unwrap();
+    let txn = database.begin().unwrap();
     for number in 0..3000 {
         txn.put(&table, key(number), vec![b'x'; 100]).unwrap();
     }
@@ -493,7 +493,7 @@ fn a_large_unfinished_transaction_is_undone_by_the_next_opening(engine: EngineKi
     for number in 0..500 {
         database.put(&table, key(number), "old").unwrap();
     }
-    let mut txn = database.begin().unwrap();
+    let txn = database.begin().unwrap();
     for number in 0..6000 {
         txn.put(&table, key(number * 7 % 6000), vec![b'x'; 100]).unwrap();
         if number % 100 == 0 {
@@ -518,7 +518,7 @@ fn a_transaction_begun_to_read_only_writes_nothing_and_goes_on(engine: EngineKin
     let table = database.table("t").unwrap();
     database.put(&table, "a", "1").unwrap();
     let reading = TransactionOptions { access: Access::ReadOnly, ..Default::default() };
-    let mut txn = database.begin_with(reading).unwrap();
+    let txn = database.begin_with(reading).unwrap();
     assert!(matches!(txn.put(&table, "a", "2"), Err(Error::ReadOnly)));
     assert!(matches!(txn.insert(&table, "b", "2"), Err(Error::ReadOnly)));
     assert!(matches!(txn.delete(&table, "a"), Err(Error::ReadOnly)));
@@ -546,7 +546,7 @@ fn a_transaction_begun_to_read_only_sees_all_that_was_acknowledged(engine: Engin
     let session = database.session();
     for number in 0..20u32 {
         database.put(&table, "n", number.to_string()).unwrap();
-        let mut txn = database.begin_with(reading).unwrap();
+        let txn = database.begin_with(reading).unwrap();
         assert_eq!(txn.get(&table, "n").unwrap(), Some(number.to_string().into_bytes()));
         match number % 3 {
             0 => drop(txn.commit().unwrap()),

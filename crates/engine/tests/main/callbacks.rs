@@ -69,7 +69,7 @@ fn commit(
     name: &str,
     then: impl FnOnce() + Send + 'static,
 ) {
-    let mut txn = database.begin().unwrap();
+    let txn = database.begin().unwrap();
     txn.put(table, name, "v").unwrap();
     let (ran, name) = (ran.clone(), name.to_owned());
     txn.commit_with(&session_of_thread(), move |outcome| {

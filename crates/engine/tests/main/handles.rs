@@ -72,7 +72,7 @@ fn strangers(engine: EngineKind, relation: &'static str) -> Strangers {
     };
     let table = filled(&there);
     let session = there.session();
-    let mut transaction = there.begin().unwrap();
+    let transaction = there.begin().unwrap();
     let savepoint = transaction.savepoint();
     let (here, own) = if relation == RELATIONS[0] || relation == RELATIONS[1] {
         (first, of_first)
@@ -86,7 +86,7 @@ fn strangers(engine: EngineKind, relation: &'static str) -> Strangers {
     Strangers { here, there, own, table, session, transaction, savepoint, _folders: folders }
 }
 
-type Use = (&'static str, fn(&Database, &mut Transaction, &Table) -> Result<()>);
+type Use = (&'static str, fn(&Database, &Transaction, &Table) -> Result<()>);
 
 /// Each method that takes a table.
 fn each_use_of_a_table() -> Vec<Use> {
@@ -133,10 +133,10 @@ fn text(value: Option<Vec<u8>>) -> String {
 fn a_table_of_another_opening_is_refused_by_every_method(engine: EngineKind) {
     for relation in RELATIONS {
         let Strangers { here, own, table, there, .. } = &strangers(engine, relation);
-        let mut txn = here.begin().unwrap();
+        let txn = here.begin().unwrap();
         txn.put(own, "mine", "1").unwrap();
         for (method, attempt) in each_use_of_a_table() {
-            match attempt(here, &mut txn, table) {
+            match attempt(here, &txn, table) {
                 Err(Error::ForeignTable { name }) => assert_eq!(name, "t"),
                 other => panic!("{method} with a table of {relation}: {other:?}"),
             }
@@ -158,7 +158,7 @@ fn a_table_of_another_opening_is_refused_by_every_method(engine: EngineKind) {
 fn a_session_of_another_opening_is_refused_and_the_commit_rolled_back(engine: EngineKind) {
     for relation in RELATIONS {
         let Strangers { here, own, session, .. } = &strangers(engine, relation);
-        let mut txn = here.begin().unwrap();
+        let txn = here.begin().unwrap();
         txn.put(own, "k", "lost").unwrap();
         let told: Arc<Mutex<Vec<_>>> = Arc::default();
         let sink = told.clone();

@@ -94,7 +94,7 @@ fn no_thread_is_refused_for_want_of_sessions(engine: EngineKind) {
             let open = std::thread::scope(|scope| {
                 let worker = scope.spawn(|| {
                     database.put(table, key(number), "value").expect("put");
-                    let mut txn = database.begin().expect("begin");
+                    let txn = database.begin().expect("begin");
                     txn.put(table, "kept open", number.to_be_bytes()).expect("put");
                     txn
                 });
@@ -140,7 +140,7 @@ fn refusals_at_the_hard_limit_do_not_grow_the_log(engine: EngineKind) {
     options.log.reserve_bytes = 64 << 10;
     let database = Database::open_in(Arc::new(MemoryDirectory::new()), options).expect("open");
     let table = database.table("t").expect("table");
-    let mut open = database.begin().expect("begin");
+    let open = database.begin().expect("begin");
     open.put(&table, "pin", "v").expect("put");
     let mut refused = Vec::new();
     for number in 0..4000 {
@@ -187,8 +187,8 @@ fn durable() -> TransactionOptions {
 /// both without being shown them, reads, and then all that is not durable is lost: what it was shown must still be there.
 fn reads_what_lasts(
     case: &str,
-    lock: impl Fn(&mut Transaction, &Table),
-    read: impl Fn(&mut Transaction, &Table) -> Vec<Option<Vec<u8>>>,
+    lock: impl Fn(&Transaction, &Table),
+    read: impl Fn(&Transaction, &Table) -> Vec<Option<Vec<u8>>>,
 ) {
     let device = SimDevice::new(1);
     let database = Database::open_in(device.directory(), small_options()).expect("open");
@@ -196,7 +196,7 @@ fn reads_what_lasts(
     database.put(&table, "k", "first").expect("put");
     database.put(&table, "gone", "first").expect("put");
     let buffered = TransactionOptions { durability: Durability::Buffered, ..TransactionOptions::default() };
-    let mut writer = database.begin_with(buffered).expect("begin");
+    let writer = database.begin_with(buffered).expect("begin");
     writer.put(&table, "k", "second").expect("put");
     writer.delete(&table, "gone").expect("delete");
     writer.commit().expect("commit");
@@ -214,39 +214,39 @@ fn reads_what_lasts(
 
 #[test]
 fn durable_reads_of_keys_that_are_locked_already_wait() {
-    let both = |txn: &mut Transaction, table: &Table| {
+    let both = |txn: &Transaction, table: &Table| {
         ["k", "gone"].map(|key| txn.get(table, key).expect("get")).to_vec()
     };
-    let range = |txn: &mut Transaction, table: &Table| -> Vec<Option<Vec<u8>>> {
+    let range = |txn: &Transaction, table: &Table| -> Vec<Option<Vec<u8>>> {
         txn.range(table, ..).map(|row| Some(row.expect("range").1)).collect()
     };
-    let back = |txn: &mut Transaction, table: &Table| -> Vec<Option<Vec<u8>>> {
+    let back = |txn: &Transaction, table: &Table| -> Vec<Option<Vec<u8>>> {
         txn.range(table, "a".."z").rev().map(|row| Some(row.expect("range").1)).collect()
     };
-    let failed_insert = |txn: &mut Transaction, table: &Table| {
+    let failed_insert = |txn: &Transaction, table: &Table| {
         assert!(matches!(txn.insert(table, "k", "mine"), Err(Error::KeyExists)));
         let savepoint: Savepoint = txn.savepoint();
         txn.insert(table, "gone", "mine").expect("it is gone");
         txn.rollback_to(&savepoint).expect("rollback to the savepoint");
     };
-    let rolled_back = |txn: &mut Transaction, table: &Table| {
+    let rolled_back = |txn: &Transaction, table: &Table| {
         let savepoint = txn.savepoint();
         txn.put(table, "k", "mine").expect("put");
         txn.put(table, "gone", "mine").expect("put");
         txn.rollback_to(&savepoint).expect("rollback to the savepoint");
     };
-    let deleted = |txn: &mut Transaction, table: &Table| {
+    let deleted = |txn: &Transaction, table: &Table| {
         assert!(!txn.delete(table, "gone").expect("delete"));
         let savepoint = txn.savepoint();
         assert!(txn.delete(table, "k").expect("delete"));
         txn.rollback_to(&savepoint).expect("rollback to the savepoint");
     };
-    let for_update = |txn: &mut Transaction, table: &Table| {
+    let for_update = |txn: &Transaction, table: &Table| {
         // Locks the interval, and shows only what it must wait for.
         assert!(txn.range(table, ..).next().is_some());
     };
     for (name, lock) in [
-        ("a failed insert", &failed_insert as &dyn Fn(&mut Transaction, &Table)),
+        ("a failed insert", &failed_insert as &dyn Fn(&Transaction, &Table)),
         ("a rollback to a savepoint", &rolled_back),
         ("a delete that found nothing", &deleted),
         ("a range", &for_update),

@@ -11,6 +11,7 @@ mod in_memory;
 mod limits;
 mod lost_files;
 mod model;
+mod open_ranges;
 mod own_waits;
 mod paged;
 mod phantoms;

@@ -46,7 +46,7 @@ fn set(model: &mut Model, key: Vec<u8>, value: Option<Vec<u8>>) {
 }
 
 /// One random call, whose answer must be the map's.
-fn step(txn: &mut Transaction, table: &Table, model: &mut Model, random: &mut Rng) -> katydid::Result<()> {
+fn step(txn: &Transaction, table: &Table, model: &mut Model, random: &mut Rng) -> katydid::Result<()> {
     let key = word(random);
     match random.u32(0..STEPS) {
         0 => assert_eq!(txn.contains(table, &key)?, model.contains_key(&key)),
@@ -130,10 +130,10 @@ fn reads_and_writes_match_a_map(engine: EngineKind) {
         let mut model = Model::new();
         for _ in 0..600 {
             let mut next = model.clone();
-            let mut txn = database.begin().unwrap();
+            let txn = database.begin().unwrap();
             let mut mark = None;
             for _ in 0..random.usize(1..12) {
-                step(&mut txn, &table, &mut next, &mut random).unwrap();
+                step(&txn, &table, &mut next, &mut random).unwrap();
                 match (&mark, random.u32(0..10)) {
                     (_, 0) => mark = Some((txn.savepoint(), next.clone())),
                     (Some((savepoint, then)), 1) => {
@@ -163,7 +163,7 @@ fn ranges_longer_than_a_batch_are_deleted(engine: EngineKind) {
     let table = database.table("t").unwrap();
     // About as many as are read at once, and several times as many.
     for count in [127, 128, 129, 255, 256, 257, 1000] {
-        let mut txn = database.begin().unwrap();
+        let txn = database.begin().unwrap();
         for number in 0..count {
             txn.put(&table, common::key(number), b"v").unwrap();
         }

@@ -73,7 +73,7 @@ fn while_another_thread_holds(
         let (told, holds) = mpsc::channel();
         let (done, is_done) = mpsc::channel::<()>();
         scope.spawn(move || {
-            let mut txn = database.begin().expect("begin");
+            let txn = database.begin().expect("begin");
             txn.put(table, key, "held").expect("put");
             told.send(txn.id()).expect("the test is there");
             let _sender_gone = is_done.recv();
@@ -152,7 +152,7 @@ fn a_body_may_use_other_databases_and_other_threads(engine: EngineKind) {
         txn.put(&table, "k", "1")?;
         other.put(&other_table, "k", "1")?;
         // In a transaction of its own, on purpose.
-        let mut own = database.begin()?;
+        let own = database.begin()?;
         own.put(&table, "elsewhere", "1")?;
         own.commit()?;
         std::thread::scope(|scope| {
@@ -177,7 +177,7 @@ fn assert_own<T>(outcome: Result<T, Error>, holder: katydid::TxnId) {
 
 fn a_table_that_the_threads_own_transaction_uses_is_not_dropped(engine: EngineKind) {
     let (_folder, database, table) = open(engine, FOR_EVER);
-    let mut own = database.begin().expect("begin");
+    let own = database.begin().expect("begin");
     own.get(&table, "k").expect("get");
     assert_own(database.drop_table("t"), own.id());
     // It goes on as before.
@@ -189,7 +189,7 @@ fn a_table_that_the_threads_own_transaction_uses_is_not_dropped(engine: EngineKi
 #[test]
 fn what_waits_for_the_threads_own_transaction_is_told_so() {
     let (_folder, database, table) = open(EngineKind::Paged, FOR_EVER);
-    let mut own = database.begin().expect("begin");
+    let own = database.begin().expect("begin");
     own.put(&table, "k", "1").expect("put");
     let id = own.id();
     assert_own(database.get(&table, "k"), id);
@@ -197,7 +197,7 @@ fn what_waits_for_the_threads_own_transaction_is_told_so() {
     assert_own(database.verify(None), id);
     assert_own(database.drop_table("t"), id);
     // In a transaction of the caller's, which can only roll back then.
-    let mut other = database.begin().expect("begin");
+    let other = database.begin().expect("begin");
     assert_own(other.get(&table, "k"), id);
     assert!(matches!(other.get(&table, "k"), Err(Error::MustRollBack { .. })));
     other.rollback().expect("rollback");
@@ -206,7 +206,7 @@ fn what_waits_for_the_threads_own_transaction_is_told_so() {
     assert!(database.verify(None).expect("verify").is_sound());
 
     // A transaction that only reads, and has read a range.
-    let mut reader = database.begin_read_only().expect("begin");
+    let reader = database.begin_read_only().expect("begin");
     assert_eq!(reader.range(&table, "a".."z").count(), 1);
     assert_own(database.put(&table, "new", "1"), reader.id());
     assert_own(database.verify(None), reader.id());
@@ -217,13 +217,13 @@ fn what_waits_for_the_threads_own_transaction_is_told_so() {
 #[test]
 fn a_wait_for_another_thread_that_waits_for_this_one_is_told_so() {
     let (_folder, database, table) = open(EngineKind::Paged, FOR_EVER);
-    let mut own = database.begin().expect("begin");
+    let own = database.begin().expect("begin");
     own.put(&table, "mine", "1").expect("put");
     std::thread::scope(|scope| {
         let (told, holds) = mpsc::channel();
         let (database, table) = (&database, &table);
         let other = scope.spawn(move || {
-            let mut txn = database.begin()?;
+            let txn = database.begin()?;
             txn.put(table, "theirs", "1")?;
             told.send(()).expect("the test is there");
             txn.put(table, "mine", "1")?;
@@ -248,7 +248,7 @@ fn a_commit_that_is_not_durable_yet_is_waited_for() {
     let database = Database::open_with(folder.path(), options).expect("open");
     let table = database.table("t").expect("table");
     for number in 0..20 {
-        let mut txn = database.begin_with(TransactionOptions::default()).expect("begin");
+        let txn = database.begin_with(TransactionOptions::default()).expect("begin");
         txn.put(&table, "k", number.to_string()).expect("put");
         let commit = txn.commit_async();
         database.put(&table, "k", "after").expect("waits for the other's sync");

@@ -31,7 +31,7 @@ fn sizes_out_of_range_are_named() {
 /// An open transaction that another thread has used last: a thread that waits for it does not wait for itself.
 fn of_another_thread(
     database: &Database,
-    does: impl FnOnce(&mut Transaction) -> katydid::Result<()> + Send,
+    does: impl FnOnce(&Transaction) -> katydid::Result<()> + Send,
 ) -> Transaction {
     let begin = || {
         let mut txn = database.begin().unwrap();
@@ -59,7 +59,7 @@ fn a_conflict_names_both_and_leaves_only_rollback() {
     let database = Database::open_in(Arc::new(MemoryDirectory::new()), options).unwrap();
     let table = database.table("t").unwrap();
     let first = of_another_thread(&database, |txn| txn.put(&table, "a", "1"));
-    let mut second = database.begin().unwrap();
+    let second = database.begin().unwrap();
     second.put(&table, "b", "1").unwrap();
     match second.get(&table, "a") {
         Err(Error::Conflict { victim, holder, kind }) => {
@@ -86,7 +86,7 @@ fn a_deadlock_has_one_victim() {
             .map(|(first, second)| {
                 let (database, table, barrier) = (&database, &table, &barrier);
                 scope.spawn(move || {
-                    let mut txn = database.begin().unwrap();
+                    let txn = database.begin().unwrap();
                     txn.put(table, first, "1").unwrap();
                     barrier.wait();
                     match txn.put(table, second, "1") {
@@ -115,7 +115,7 @@ fn a_log_that_may_not_grow_says_what_pins_it() {
     options.log_hard_bytes = 512 << 10;
     let database = Database::open_in(Arc::new(MemoryDirectory::new()), options).unwrap();
     let table = database.table("t").unwrap();
-    let mut old = database.begin().unwrap();
+    let old = database.begin().unwrap();
     old.put(&table, "pin", "1").unwrap();
     let refused = (0..10_000).find_map(|number| database.put(&table, key(number), vec![1; 200]).err());
     match refused {
@@ -136,7 +136,7 @@ fn a_log_that_may_not_grow_says_what_pins_it() {
 fn the_dump_of_the_log_names_every_record() {
     let (directory, database) = in_memory();
     let table = database.table("t").unwrap();
-    let mut txn = database.begin().unwrap();
+    let txn = database.begin().unwrap();
     txn.put(&table, "apple", "1").unwrap();
     txn.rollback().unwrap();
     database.put(&table, "pear", "2").unwrap();
@@ -169,7 +169,7 @@ fn a_thread_that_comes_back_to_a_changed_tree_writes_to_the_right_leaf() {
         }
     };
     let keys = |table: &katydid::Table| {
-        let mut txn = database.begin().unwrap();
+        let txn = database.begin().unwrap();
         txn.range(table, ..).map(|row| row.unwrap().0).collect::<Vec<_>>()
     };
     let expected = |step: usize| (0..1500).step_by(step).map(|n| key(n).into_bytes()).collect::<Vec<_>>();
@@ -187,7 +187,7 @@ fn a_thread_that_comes_back_to_a_changed_tree_writes_to_the_right_leaf() {
 
 /// Commits a transaction that reads some keys, and whether that has to wait for the device.
 fn read_waits(database: &Database, table: &Table, keys: std::ops::Range<u64>) -> (CommitFuture, bool) {
-    let mut txn = database.begin().unwrap();
+    let txn = database.begin().unwrap();
     txn.range(table, key(keys.start)..key(keys.end)).for_each(|entry| drop(entry.unwrap()));
     let mut commit = txn.commit_async();
     let waits = Pin::new(&mut commit).poll(&mut Context::from_waker(Waker::noop())).is_pending();
@@ -206,7 +206,7 @@ fn a_range_waits_for_the_commits_it_has_read_and_hardly_for_others() {
     device.stall_writes(true);
     let mut commits = Vec::new();
     let mut write = |number: u64, value: Option<&str>| {
-        let mut txn = database.begin().unwrap();
+        let txn = database.begin().unwrap();
         match value {
             Some(value) => txn.put(&table, key(number), value).unwrap(),
             None => assert!(txn.delete(&table, key(number)).unwrap()),
@@ -246,7 +246,7 @@ fn a_range_that_cannot_be_deleted_for_lack_of_log_stays_whole() {
     for number in 0..3000 {
         database.put(&table, key(number), vec![1; 200]).unwrap();
     }
-    let mut txn = database.begin().unwrap();
+    let txn = database.begin().unwrap();
     txn.put(&table, "own", "kept").unwrap();
     let refused = txn.clear(&table).unwrap_err();
     assert!(matches!(refused, Error::LogFull { .. }), "{refused}");

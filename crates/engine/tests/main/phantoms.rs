@@ -18,7 +18,7 @@ suite! {
 
 /// One kind of read: its name, the keys that are there, whether it sees no more than them, and the keys that the two transactions put.
 type Case =
-    (&'static str, &'static [&'static str], fn(&mut Transaction, &Table) -> Result<bool>, [&'static str; 2]);
+    (&'static str, &'static [&'static str], fn(&Transaction, &Table) -> Result<bool>, [&'static str; 2]);
 
 const CASES: &[Case] = &[
     ("contains", &["m"], |txn, table| Ok(!txn.contains(table, "x")?), ["x", "x"]),
@@ -87,8 +87,8 @@ fn what_a_read_did_not_find_does_not_appear(engine: EngineKind) {
 /// Two transactions run `body` on a table with one row, both before either goes on to `then`. Returns what they returned.
 fn side_by_side<T: Send>(
     database: &Database,
-    body: impl Fn(&mut Transaction) -> Result<T> + Sync,
-    then: impl Fn(&mut Transaction) -> Result<()> + Sync,
+    body: impl Fn(&Transaction) -> Result<T> + Sync,
+    then: impl Fn(&Transaction) -> Result<()> + Sync,
 ) -> [T; 2] {
     let both_ran = Barrier::new(2);
     let run = || {

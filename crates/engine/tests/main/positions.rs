@@ -35,7 +35,7 @@ fn live(engine: EngineKind, device: &SimDevice, life: u64, expected: &mut Rows) 
     assert!(contents(&database, &table) == *expected, "life {life}: not what was committed");
     common::assert_sound(&database.verify(None).expect("verify"));
     for round in 0..30 {
-        let mut txn = database.begin().expect("begin");
+        let txn = database.begin().expect("begin");
         let value = vec![(life * 30 + round) as u8; 1500];
         txn.put(&table, key(round), &value).expect("put");
         let savepoint = txn.savepoint();
@@ -59,7 +59,7 @@ fn live(engine: EngineKind, device: &SimDevice, life: u64, expected: &mut Rows) 
             database.checkpoint().expect("checkpoint");
         }
     }
-    let mut loser = database.begin().expect("begin");
+    let loser = database.begin().expect("begin");
     loser.put(&table, key(0), "lost").expect("put");
     let savepoint = loser.savepoint();
     for number in 1..6 {

@@ -77,7 +77,7 @@ fn a_failure_of_the_store_is_converted(engine: EngineKind) {
 /// they ran.
 fn collide(
     (database, table): &(Database, Table),
-    end: impl Fn(&mut Transaction, Result<(), Error>) -> Result<(), Own> + Sync,
+    end: impl Fn(&Transaction, Result<(), Error>) -> Result<(), Own> + Sync,
 ) -> (Vec<Result<(), Own>>, u32) {
     database.put(table, "n", [0]).unwrap();
     let (both_read, runs) = (Barrier::new(2), AtomicU32::new(0));
@@ -102,7 +102,7 @@ fn collide(
 }
 
 fn a_conflict_runs_the_body_again_whatever_the_body_makes_of_it(engine: EngineKind) {
-    type End = fn(&mut Transaction, Result<(), Error>) -> Result<(), Own>;
+    type End = fn(&Transaction, Result<(), Error>) -> Result<(), Own>;
     let ends: [(&str, End); 4] = [
         ("passed on", |_, outcome| Ok(outcome?)),
         ("turned into an own error", |_, outcome| outcome.map_err(|_error| Own::Refused(1))),

@@ -30,14 +30,14 @@ impl Jobs {
         let database = open();
         let (ready, leased) = (database.table("ready").unwrap(), database.table("leased").unwrap());
         let jobs = Jobs { database, ready, leased };
-        let mut txn = jobs.database.begin().unwrap();
+        let txn = jobs.database.begin().unwrap();
         names.into_iter().for_each(|name| txn.put(&jobs.ready, name.to_be_bytes(), "job").unwrap());
         txn.commit().unwrap();
         jobs
     }
 
     /// Takes a job over; `KeyExists` would mean that it is in both tables.
-    fn lease(&self, txn: &mut Transaction, name: u64) -> Result<bool> {
+    fn lease(&self, txn: &Transaction, name: u64) -> Result<bool> {
         let key = name.to_be_bytes();
         Ok(txn.delete(&self.ready, key)? && txn.insert(&self.leased, key, "lease").map(|()| true)?)
     }
@@ -49,8 +49,8 @@ fn transact_runs_again_instead_of_telling_of_a_key_that_its_reads_exclude() {
     let mut earlier = Some(jobs.database.begin().unwrap());
     let outcome = jobs.database.transact(|txn| {
         let is_ready = txn.get(&jobs.ready, 7u64.to_be_bytes())?.is_some();
-        if let Some(mut earlier) = earlier.take() {
-            assert!(jobs.lease(&mut earlier, 7)?);
+        if let Some(earlier) = earlier.take() {
+            assert!(jobs.lease(&earlier, 7)?);
             earlier.commit()?;
         }
         match is_ready {
@@ -63,7 +63,7 @@ fn transact_runs_again_instead_of_telling_of_a_key_that_its_reads_exclude() {
 
 #[test]
 fn insert_tells_an_explicit_transaction_of_a_conflict_instead_of_a_key_that_its_reads_exclude() {
-    type Before = fn(&Jobs, &mut Transaction);
+    type Before = fn(&Jobs, &Transaction);
     let key = 7u64.to_be_bytes();
     let looks: [Before; 4] = [
         |jobs, txn| assert!(txn.get(&jobs.ready, 7u64.to_be_bytes()).unwrap().is_some()),
@@ -78,10 +78,10 @@ fn insert_tells_an_explicit_transaction_of_a_conflict_instead_of_a_key_that_its_
     ];
     for look in looks {
         let jobs = Jobs::new([7]);
-        let mut earlier = jobs.database.begin().unwrap();
-        let mut txn = jobs.database.begin().unwrap();
-        look(&jobs, &mut txn);
-        assert!(jobs.lease(&mut earlier, 7).unwrap());
+        let earlier = jobs.database.begin().unwrap();
+        let txn = jobs.database.begin().unwrap();
+        look(&jobs, &txn);
+        assert!(jobs.lease(&earlier, 7).unwrap());
         earlier.commit().unwrap();
         let told = txn.insert(&jobs.leased, key, "lease").unwrap_err();
         assert!(told.is_retryable(), "{told}");
@@ -91,7 +91,7 @@ fn insert_tells_an_explicit_transaction_of_a_conflict_instead_of_a_key_that_its_
 
 #[test]
 fn an_absence_that_does_not_hold_any_more_is_noticed_before_a_key_is_said_to_exist() {
-    type Before = fn(&Table, &mut Transaction);
+    type Before = fn(&Table, &Transaction);
     let looks: [Before; 3] = [
         |table, txn| assert_eq!(txn.get(table, "a").unwrap(), None),
         |table, txn| assert_eq!(txn.range(table, .."b").count(), 0),
@@ -100,9 +100,9 @@ fn an_absence_that_does_not_hold_any_more_is_noticed_before_a_key_is_said_to_exi
     for look in looks {
         let database = open();
         let table = database.table("t").unwrap();
-        let mut earlier = database.begin().unwrap();
-        let mut txn = database.begin().unwrap();
-        look(&table, &mut txn);
+        let earlier = database.begin().unwrap();
+        let txn = database.begin().unwrap();
+        look(&table, &txn);
         // Only together, so whoever finds no `a` finds no `b`.
         earlier.put(&table, "a", "1").unwrap();
         earlier.put(&table, "b", "1").unwrap();
@@ -117,7 +117,7 @@ fn a_key_that_exists_beside_all_that_was_read_is_told_of_and_the_transaction_goe
     let database = open();
     let table = database.table("t").unwrap();
     (0..50u64).for_each(|number| database.put(&table, number.to_be_bytes(), "there").unwrap());
-    let mut txn = database.begin().unwrap();
+    let txn = database.begin().unwrap();
     // Often, so that what was made sure of once is left out and added to.
     for number in 0..50u64 {
         assert_eq!(
@@ -140,7 +140,7 @@ fn a_key_that_exists_beside_all_that_was_read_is_told_of_and_the_transaction_goe
 fn transact_runs_again_instead_of_handing_out_an_error_made_of_two_states() {
     let database = open();
     let stock = database.table("stock").unwrap();
-    let amount = |txn: &mut Transaction, place: &str| -> Result<u8> {
+    let amount = |txn: &Transaction, place: &str| -> Result<u8> {
         Ok(txn.get(&stock, place)?.map_or(0, |value| value[0]))
     };
     database.put(&stock, "east", [1]).unwrap();
@@ -150,7 +150,7 @@ fn transact_runs_again_instead_of_handing_out_an_error_made_of_two_states() {
         runs += 1;
         txn.put(&stock, "note", [runs])?;
         let west = amount(txn, "west")?;
-        if let Some(mut mover) = earlier.take() {
+        if let Some(mover) = earlier.take() {
             mover.put(&stock, "east", [0])?;
             mover.put(&stock, "west", [1])?;
             mover.commit()?;
@@ -174,7 +174,7 @@ fn a_body_that_hides_a_conflict_behind_its_own_error_is_run_again() {
         runs += 1;
         let _seen = txn.get(&table, "k")?;
         if runs == 1 {
-            let mut other = database.begin()?;
+            let other = database.begin()?;
             other.put(&table, "k", "2")?;
             other.commit()?;
             // It is refused already, and the body makes something else of it.

@@ -10,7 +10,7 @@ use katydid::{
 use katydid_device::{SimDevice, Survival};
 
 /// What a look at the table has found: whether there is a row.
-type Look = fn(&mut Transaction, &Table) -> Result<bool>;
+type Look = fn(&Transaction, &Table) -> Result<bool>;
 
 fn with(durability: Durability, read: Read, access: Access) -> TransactionOptions {
     TransactionOptions { durability, read, access }
@@ -22,18 +22,17 @@ fn deleted_without_being_durable(deleted: &[&str], access: Access, look: Look) {
     let database = Database::open_in(device.directory(), options_for(EngineKind::Memory)).unwrap();
     let table = database.table("t").unwrap();
     ["a", "b", "c"].iter().for_each(|key| database.put(&table, key, "durable").unwrap());
-    let mut writer =
-        database.begin_with(with(Durability::Buffered, Read::Visible, Access::ReadWrite)).unwrap();
+    let writer = database.begin_with(with(Durability::Buffered, Read::Visible, Access::ReadWrite)).unwrap();
     deleted.iter().for_each(|key| assert!(writer.delete(&table, key).unwrap()));
     writer.commit().unwrap();
-    let mut reader = database.begin_with(with(Durability::Durable, Read::Durable, access)).unwrap();
-    let shown = look(&mut reader, &table).unwrap();
+    let reader = database.begin_with(with(Durability::Durable, Read::Durable, access)).unwrap();
+    let shown = look(&reader, &table).unwrap();
     device.freeze();
     drop(reader);
     let device = device.reopen_with(1, Survival::DropAll);
     let database = Database::open_in(device.directory(), options_for(EngineKind::Memory)).unwrap();
     let table = database.open_table("t").unwrap().unwrap();
-    let kept = look(&mut database.begin().unwrap(), &table).unwrap();
+    let kept = look(&database.begin().unwrap(), &table).unwrap();
     assert_eq!(shown, kept, "a durable read has shown what a crash took back");
 }
 
@@ -92,12 +91,10 @@ fn a_durable_insert_that_finds_the_key_there_waits_for_the_commit_that_put_it_th
     let device = SimDevice::new(1);
     let database = Database::open_in(device.directory(), options_for(EngineKind::Memory)).unwrap();
     let table = database.table("t").unwrap();
-    let mut writer =
-        database.begin_with(with(Durability::Buffered, Read::Visible, Access::ReadWrite)).unwrap();
+    let writer = database.begin_with(with(Durability::Buffered, Read::Visible, Access::ReadWrite)).unwrap();
     writer.put(&table, "k", "buffered").unwrap();
     writer.commit().unwrap();
-    let mut reader =
-        database.begin_with(with(Durability::Durable, Read::Durable, Access::ReadWrite)).unwrap();
+    let reader = database.begin_with(with(Durability::Durable, Read::Durable, Access::ReadWrite)).unwrap();
     assert!(matches!(reader.insert(&table, "k", "mine"), Err(Error::KeyExists)));
     device.freeze();
     drop(reader);

@@ -43,7 +43,7 @@ fn who_waits_without_limit_for_a_place_gets_it_when_a_transaction_ends() {
 fn a_table_that_is_not_dropped_in_time_is_a_conflict_of_a_transaction_with_a_number() {
     let database = open(Duration::from_millis(1));
     let table = database.table("t").unwrap();
-    let mut user = database.begin().unwrap();
+    let user = database.begin().unwrap();
     user.put(&table, "k", "v").unwrap();
     match std::thread::scope(|scope| scope.spawn(|| database.drop_table("t")).join().unwrap()) {
         Err(Error::Conflict { victim, kind: ConflictKind::Timeout, .. }) => {

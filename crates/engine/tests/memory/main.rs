@@ -49,7 +49,7 @@ fn settle(database: &Database, is_so: impl Fn(&MemoryStat) -> bool) {
 /// Puts rows of 1,000 bytes from `from` on until the database is full; how many, and the refusal.
 fn fill(database: &Database, table: &Table) -> (u64, Error) {
     for number in 0.. {
-        let mut txn = database.begin_with(BUFFERED).unwrap();
+        let txn = database.begin_with(BUFFERED).unwrap();
         match txn.put(table, key(number), [7; 1000]) {
             Ok(()) => drop(txn.commit().unwrap()),
             Err(error) => return (number, error),
@@ -65,7 +65,7 @@ fn a_full_memory_is_a_typed_error_that_spares_the_transaction_and_ends_with_dele
     assert!(matches!(full, Error::MemoryFull { used, limit, held_by: None } if used <= limit), "{full}");
     assert!(!full.is_retryable());
     assert!(rows > 2500, "{rows} rows of 1,000 bytes in 4 MiB");
-    let mut txn = database.begin().unwrap();
+    let txn = database.begin().unwrap();
     assert!(matches!(txn.put(&table, "large", vec![7; 100_000]), Err(Error::MemoryFull { .. })));
     assert_eq!(txn.get(&table, key(1)).unwrap(), Some(vec![7; 1000]), "it goes on");
     assert_eq!(txn.get(&table, "large").unwrap(), None, "what was refused is not there");
@@ -81,10 +81,10 @@ fn a_full_memory_is_a_typed_error_that_spares_the_transaction_and_ends_with_dele
 fn who_keeps_old_versions_is_named_by_the_refusal_and_by_stat_until_it_ends() {
     let (database, table) = open(4 * MIB);
     database.put(&table, "a", "1").unwrap();
-    let mut reader = database.begin_with(READ_ONLY).unwrap();
+    let reader = database.begin_with(READ_ONLY).unwrap();
     assert_eq!(reader.get(&table, "a").unwrap(), Some(b"1".to_vec()));
     let full = loop {
-        let mut txn = database.begin().unwrap();
+        let txn = database.begin().unwrap();
         match txn.put(&table, "a", [7; 10_000]) {
             Ok(()) => drop(txn.commit().unwrap()),
             Err(error) => break error,
@@ -157,7 +157,7 @@ fn updates_of_few_keys_take_no_more_memory_however_many() {
             let table = database.table("t").unwrap();
             let session = database.session();
             for number in 0..20_000u64 {
-                let mut txn = database.begin_with(with(durability, Access::ReadWrite)).unwrap();
+                let txn = database.begin_with(with(durability, Access::ReadWrite)).unwrap();
                 txn.put(&table, key(number % 10), [number as u8; 1000]).expect("old versions give way");
                 match number % 3 {
                     0 => txn.commit_with(&session, |result| assert!(result.is_ok())),
@@ -182,7 +182,7 @@ fn a_session_dropped_with_commits_in_it_keeps_nothing_back() {
     for number in 0..1000u64 {
         let session = database.session();
         for round in 0..5 {
-            let mut txn = database.begin().unwrap();
+            let txn = database.begin().unwrap();
             txn.put(&table, key(round), [number as u8; 1000]).unwrap();
             txn.commit_with(&session, |_| {});
         }
@@ -194,12 +194,12 @@ fn a_session_dropped_with_commits_in_it_keeps_nothing_back() {
 #[test]
 fn a_transaction_that_writes_one_key_again_and_again_holds_it_once() {
     let (database, table) = open(2 * MIB);
-    let mut txn = database.begin().unwrap();
+    let txn = database.begin().unwrap();
     for number in 0..5000u64 {
         txn.put(&table, "a", [number as u8; 1000]).expect("the former value is gone");
     }
     txn.commit().unwrap();
-    let mut txn = database.begin().unwrap();
+    let txn = database.begin().unwrap();
     let savepoint = txn.savepoint();
     for number in 0..1000u64 {
         txn.put(&table, "a", [number as u8; 1000]).unwrap();
@@ -240,7 +240,7 @@ fn readers_are_never_refused_and_see_one_state_while_writers_write() {
                 });
             }
             for _ in 0..2000 {
-                let mut reader = database.begin_with(READ_ONLY).expect("a reader begins");
+                let reader = database.begin_with(READ_ONLY).expect("a reader begins");
                 let rows: Result<Vec<_>, _> = reader.range(&table, ..).collect();
                 let sum: u64 =
                     rows.expect("a reader reads").into_iter().map(|(_, value)| amount(value)).sum();
@@ -261,7 +261,7 @@ fn an_open_database_is_verified_while_checkpoints_trim_its_log() {
             let mut number = 0;
             while !stop.load(Relaxed) {
                 number += 1;
-                let mut txn = database.begin_with(BUFFERED).unwrap();
+                let txn = database.begin_with(BUFFERED).unwrap();
                 txn.put(&table, key(number % 500), [7; 3000]).unwrap();
                 txn.commit().unwrap();
             }
@@ -285,7 +285,7 @@ fn a_table_is_dropped_while_commits_in_it_are_under_way() {
     for number in 0..50 {
         let table = database.table("t").unwrap();
         for round in 0..5 {
-            let mut txn = database.begin().unwrap();
+            let txn = database.begin().unwrap();
             txn.put(&table, key(round), [number; 1000]).unwrap();
             txn.commit_with(&session, |result| assert!(result.is_ok()));
         }
@@ -335,7 +335,7 @@ fn tables_are_dropped_while_checkpoints_are_taken_and_stay_dropped_after_a_crash
             });
             for number in 0..5 {
                 let brief = database.table("brief").unwrap();
-                let mut txn = database.begin_with(BUFFERED).unwrap();
+                let txn = database.begin_with(BUFFERED).unwrap();
                 (0..200).for_each(|number| txn.put(&brief, key(number), [2; 100]).unwrap());
                 txn.commit().unwrap();
                 database.put(&kept, key(number), [3; 100]).unwrap();
@@ -368,10 +368,10 @@ fn a_database_closed_with_open_transactions_has_nothing_of_them() {
         let database = Database::open_in(directory.clone(), options.clone()).unwrap();
         let table = database.table("t").unwrap();
         database.put(&table, "a", "committed").unwrap();
-        let mut writer = database.begin().unwrap();
+        let writer = database.begin().unwrap();
         writer.put(&table, "a", "open").unwrap();
         writer.put(&table, "b", "open").unwrap();
-        let mut reader = database.begin_with(READ_ONLY).unwrap();
+        let reader = database.begin_with(READ_ONLY).unwrap();
         assert_eq!(reader.get(&table, "a").unwrap(), Some(b"committed".to_vec()));
         database.close().expect("open transactions are no reason not to close");
         assert!(matches!(writer.commit(), Err(Error::Closed)));

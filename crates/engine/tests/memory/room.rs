@@ -22,7 +22,7 @@ fn open(device: &SimDevice) -> (Database, Table) {
 }
 
 fn fill(database: &Database, table: &Table, rows: u64) {
-    let mut txn = database.begin().unwrap();
+    let txn = database.begin().unwrap();
     (0..rows).for_each(|number| txn.put(table, key(number), vec![7; 10_000]).unwrap());
     txn.commit().unwrap();
 }

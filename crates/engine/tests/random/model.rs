@@ -101,7 +101,7 @@ fn range_bound(random: &mut Rng, keys: u64) -> Bound<Vec<u8>> {
 
 /// Runs one transaction; `None` if it gave way or rolled back.
 fn run_one(database: &Database, table: &Table, random: &mut Rng, keys: u64, tag: u64) -> Option<Committed> {
-    let mut txn = database.begin().expect("begin");
+    let txn = database.begin().expect("begin");
     let mut steps = Vec::new();
     let mut savepoints = Vec::new();
     let retry = |error: Error| {

@@ -153,7 +153,7 @@ fn say(line: &str) {
 fn leave_open(database: &Database) {
     let Some(name) = database.tables().expect("tables").into_iter().next() else { return };
     let table = database.open_table(&name).expect("open table").expect("a listed table");
-    let mut txn = database.begin().expect("begin");
+    let txn = database.begin().expect("begin");
     for number in 0..20 {
         txn.put(&table, key(number), vec![0xdd; 900]).expect("put");
     }
@@ -204,7 +204,7 @@ fn attempt(
         6 if !is_last => Durability::Written,
         _ => Durability::Durable,
     };
-    let mut txn = database.begin_with(TransactionOptions { durability, ..TransactionOptions::default() })?;
+    let txn = database.begin_with(TransactionOptions { durability, ..TransactionOptions::default() })?;
     for (name, key, value) in writes {
         let table = database.open_table(name)?.expect("a table that was created");
         match value {

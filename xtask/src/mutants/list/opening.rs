@@ -21,7 +21,7 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a range reads a table of another opening",
         file: "crates/engine/src/transaction.rs",
-        old: "        if let Err(foreign) = table.check(self.opening) {\n            return Range::new(Err(foreign));\n        }\n",
+        old: "        if let Err(foreign) = table.check(self.opening) {\n            return Range::new(&self.of, Err(foreign));\n        }\n",
         new: "",
         tests: HANDLES,
     },

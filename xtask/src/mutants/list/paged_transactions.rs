@@ -1,12 +1,26 @@
 //! The paged engine's transactions: locks, rollback, order of records, captured transactions.
 
 use super::tests::{
-    ANALYSIS, CAPTURE, CRASH, DEADLOCKS, DURABILITY_WAITER, FAR_DATABASES, LOCK_MODES, LOCK_RANGES, ORDER,
-    PAGED_RACES, RELEASE, TURNS, UNFINISHED,
+    ANALYSIS, CAPTURE, CRASH, DEADLOCKS, DURABILITY_WAITER, FAR_DATABASES, LOCK_MODES, LOCK_RANGES,
+    OPEN_RANGES, ORDER, PAGED_RACES, RELEASE, TURNS, UNFINISHED,
 };
 use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
+    Mutant {
+        name: "a range gives out entries that its transaction has changed since they were fetched",
+        file: "crates/engine/src/paged/range.rs",
+        old: "            self.drop_changed(transaction);",
+        new: "            self.own_writes = transaction.own_writes().now();",
+        tests: OPEN_RANGES,
+    },
+    Mutant {
+        name: "a range gives out entries that a rollback to a savepoint has changed",
+        file: "crates/engine/src/paged/transaction.rs",
+        old: "        self.own_writes.were_undone();\n",
+        new: "",
+        tests: OPEN_RANGES,
+    },
     Mutant {
         name: "pages are written before their log records are durable",
         file: "crates/engine/src/paged/engine.rs",

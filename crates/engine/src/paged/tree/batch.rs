@@ -44,6 +44,10 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
+    /// A batch without entries or memory.
+    pub(crate) const EMPTY: Batch =
+        Batch { bytes: Vec::new(), entries: Vec::new(), weight: 0, leaves: Vec::new() };
+
     /// An empty one, which may have room already.
     pub(crate) fn spare() -> Self {
         // While a thread's locals are being destroyed there is none.

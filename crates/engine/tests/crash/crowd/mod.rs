@@ -114,7 +114,7 @@ impl Scene<'_> {
     /// The version of a shared key in which `txn` has found this value.
     fn version(
         &self,
-        txn: &mut Transaction,
+        txn: &Transaction,
         random: &mut Rng,
         number: u64,
         found: Option<&[u8]>,
@@ -130,7 +130,7 @@ impl Scene<'_> {
     }
 
     /// The versions of all shared keys, by a range.
-    fn scan(&self, txn: &mut Transaction, random: &mut Rng) -> Result<Vec<Version>, Error> {
+    fn scan(&self, txn: &Transaction, random: &mut Rng) -> Result<Vec<Version>, Error> {
         let mut found = vec![None; SHARED as usize];
         let mut range = txn.range(self.table, shared(0)..=shared(SHARED));
         while let Some((key, value)) = range.next_ref()? {
@@ -143,7 +143,7 @@ impl Scene<'_> {
     }
 
     /// A transaction that writes.
-    fn body(&self, txn: &mut Transaction, random: &mut Rng, version: Version) -> Result<Attempt, Error> {
+    fn body(&self, txn: &Transaction, random: &mut Rng, version: Version) -> Result<Attempt, Error> {
         let mut attempt = Attempt::default();
         let mut savepoints: Vec<(Savepoint, Attempt)> = Vec::new();
         for _ in 0..random.usize(1..6) {
@@ -174,7 +174,7 @@ impl Scene<'_> {
 
     fn write_own(
         &self,
-        txn: &mut Transaction,
+        txn: &Transaction,
         random: &mut Rng,
         version: Version,
         attempt: &mut Attempt,
@@ -194,7 +194,7 @@ impl Scene<'_> {
 
     fn write_shared(
         &self,
-        txn: &mut Transaction,
+        txn: &Transaction,
         random: &mut Rng,
         version: Version,
         attempt: &mut Attempt,
@@ -223,7 +223,7 @@ impl Scene<'_> {
     }
 
     /// A transaction that only reads.
-    fn reader(&self, txn: &mut Transaction, random: &mut Rng) -> Result<Vec<Version>, Error> {
+    fn reader(&self, txn: &Transaction, random: &mut Rng) -> Result<Vec<Version>, Error> {
         let mut seen = Vec::new();
         if random.bool() {
             seen = self.scan(txn, random)?;
@@ -261,8 +261,8 @@ impl Scene<'_> {
     fn read_only(&self, pending: &mut Pending<'_>, random: &mut Rng, log: &mut Log) -> Result<(), Error> {
         let read = if random.bool() { Read::Visible } else { Read::Durable };
         let access = if random.bool() { Access::ReadOnly } else { Access::ReadWrite };
-        let mut txn = self.database.begin_with(TransactionOptions { read, access, ..Default::default() })?;
-        let seen = self.reader(&mut txn, random)?;
+        let txn = self.database.begin_with(TransactionOptions { read, access, ..Default::default() })?;
+        let seen = self.reader(&txn, random)?;
         if read == Read::Durable {
             // However it ends: it was shown nothing else.
             log.shown.extend(seen);
@@ -283,9 +283,9 @@ impl Scene<'_> {
             1 => Durability::Written,
             _ => Durability::Durable,
         };
-        let mut txn = self.database.begin_with(TransactionOptions { durability, ..Default::default() })?;
+        let txn = self.database.begin_with(TransactionOptions { durability, ..Default::default() })?;
         let number = log.attempts.len() as u64 + 1;
-        let attempt = self.body(&mut txn, random, (client, number))?;
+        let attempt = self.body(&txn, random, (client, number))?;
         if random.u32(0..10) == 0 {
             return txn.rollback();
         }

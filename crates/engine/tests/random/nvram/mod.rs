@@ -46,7 +46,7 @@ fn a_failed_log_is_the_reason_that_every_later_call_gives(engine: EngineKind) {
         let options = Options { lock_release, ..small(engine) };
         let database = open(&device.directory(), &options);
         let table = database.table("t").unwrap();
-        let mut other = database.begin().unwrap();
+        let other = database.begin().unwrap();
         other.put(&table, key(1), "value").unwrap();
         device.freeze();
         let is_poisoned = |what: &str, outcome: Result<(), Error>| {

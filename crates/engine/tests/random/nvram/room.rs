@@ -41,7 +41,7 @@ fn alone() -> Options {
 }
 
 /// Writes until there is no room; how often, and the error.
-fn fill(txn: &mut Transaction, table: &Table, from: u64) -> (u64, Error) {
+fn fill(txn: &Transaction, table: &Table, from: u64) -> (u64, Error) {
     for number in from.. {
         if let Err(error) = txn.put(table, key(number), vec![number as u8; 500]) {
             return (number - from, error);
@@ -65,16 +65,16 @@ fn a_transaction_larger_than_the_log_is_told_so_and_can_end_either_way() {
     let database = open(&directory, &options);
     let table = database.table("t").unwrap();
     database.put(&table, "before", "1").unwrap();
-    let mut txn = database.begin().unwrap();
-    let (count, error) = fill(&mut txn, &table, 0);
+    let txn = database.begin().unwrap();
+    let (count, error) = fill(&txn, &table, 0);
     assert_eq!(pinned_by(&error), txn.id());
     assert!(count > 50, "{count} fit");
     // It may go on with what it has.
     assert_eq!(txn.get(&table, key(0)).unwrap(), Some(vec![0; 500]));
     txn.rollback().unwrap();
     assert_eq!(contents(&database, &table).len(), 1);
-    let mut txn = database.begin().unwrap();
-    let (count, _) = fill(&mut txn, &table, 0);
+    let txn = database.begin().unwrap();
+    let (count, _) = fill(&txn, &table, 0);
     txn.commit().unwrap();
     assert_eq!(contents(&database, &table).len() as u64, count + 1);
     // A value that is too large by itself leaves nothing behind.
@@ -90,7 +90,7 @@ fn whoever_holds_the_logs_head_is_named_and_can_go_on() {
     let (directory, options) = (in_memory(), alone());
     let database = open(&directory, &options);
     let table = database.table("t").unwrap();
-    let mut old = database.begin().unwrap();
+    let old = database.begin().unwrap();
     old.put(&table, "old", "1").unwrap();
     let refused = (0..10_000).find_map(|number| database.put(&table, key(number), vec![1; 200]).err());
     assert_eq!(pinned_by(&refused.expect("the log is full")), old.id());
@@ -111,10 +111,10 @@ fn nobody_waits_for_a_transaction_that_waits_for_him() {
     let database = open(&directory, &options);
     let table = database.table("t").unwrap();
     database.put(&table, "shared", "0").unwrap();
-    let mut reader = database.begin().unwrap();
+    let reader = database.begin().unwrap();
     reader.get_for_update(&table, "shared").unwrap();
-    let mut head = database.begin().unwrap();
-    let (_, error) = fill(&mut head, &table, 0);
+    let head = database.begin().unwrap();
+    let (_, error) = fill(&head, &table, 0);
     assert_eq!(pinned_by(&error), head.id());
     let (began, has_begun) = channel();
     std::thread::scope(|scope| {
@@ -138,7 +138,7 @@ fn nobody_waits_for_a_transaction_that_waits_for_him() {
 fn fill_with_many(database: &Database, table: &Table) -> Vec<Transaction> {
     let mut open = Vec::new();
     let refused = (0..).find_map(|nth| {
-        let mut txn = database.begin().unwrap();
+        let txn = database.begin().unwrap();
         let wrote = (0..5).try_for_each(|number| txn.put(table, key(nth * 10 + number), vec![9; 700]));
         open.push(txn);
         wrote.err()
@@ -212,7 +212,7 @@ fn checkpoints_that_free_nothing_use_no_room_up() {
     let (directory, options) = (in_memory(), alone());
     let database = open(&directory, &options);
     let table = filled_table(&database);
-    let mut old = database.begin().unwrap();
+    let old = database.begin().unwrap();
     old.put(&table, key(1), vec![4; 400]).unwrap();
     for number in 1000.. {
         match database.put(&table, key(number), vec![1; 200]) {
@@ -244,7 +244,7 @@ fn rolling_back_reads_no_log() {
         let database = Database::open_in(device.directory(), options).unwrap();
         let table = filled_table(&database);
         let before = contents(&database, &table);
-        let mut txn = database.begin().unwrap();
+        let txn = database.begin().unwrap();
         for number in 0..25 {
             txn.put(&table, key(number * 7), vec![number as u8; 450]).unwrap();
             txn.delete(&table, key(number * 7 + 1)).unwrap();
@@ -268,7 +268,7 @@ fn a_transaction_larger_than_its_stream_is_refused_and_nothing_of_it_is_there() 
             let (directory, options) = (in_memory(), small(EngineKind::Memory));
             let database = open(&directory, &options);
             let table = database.table("t").unwrap();
-            let mut open = database.begin().unwrap();
+            let open = database.begin().unwrap();
             open.put(&table, "open", "1").unwrap();
             for _ in 0..3 {
                 let error = database.put(&table, "long", vec![1; 300_000]).expect_err("it does not fit");

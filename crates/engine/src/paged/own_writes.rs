@@ -1,0 +1,66 @@
+//! How often a transaction has written to each table, for its ranges: a range has copied entries out of the leaves, and a later write of its own
+//! transaction may have changed them.
+//!
+//! Belongs to one transaction, used by its thread. Invariant: between two calls of [`OwnWrites::now`] whose results are equal, the transaction
+//! neither wrote nor undid a write. A write that failed may count.
+
+use crate::ids::TableId;
+use smallvec::SmallVec;
+
+/// See the head of this file.
+#[derive(Debug, Default)]
+pub(crate) struct OwnWrites {
+    /// Writes and rollbacks so far.
+    now: u64,
+    /// Value of `now` after the last rollback.
+    undone: u64,
+    /// Value of `now` after the last write to each table.
+    tables: SmallVec<[(TableId, u64); 2]>,
+}
+
+impl OwnWrites {
+    /// Counts a write to `table`.
+    #[inline]
+    pub(crate) fn in_table(&mut self, table: TableId) {
+        self.now += 1;
+        match self.tables.iter_mut().find(|(written, _)| *written == table) {
+            Some((_, last)) => *last = self.now,
+            None => self.tables.push((table, self.now)),
+        }
+    }
+
+    /// Counts a rollback to a savepoint, which may undo writes to any table.
+    pub(crate) fn were_undone(&mut self) {
+        self.now += 1;
+        self.undone = self.now;
+    }
+
+    /// Writes and rollbacks so far.
+    #[inline]
+    pub(crate) fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Whether anything in `table` may have changed since [`OwnWrites::now`] was `then`.
+    pub(crate) fn changed(&self, table: TableId, then: u64) -> bool {
+        self.undone > then || self.tables.iter().any(|(written, last)| *written == table && *last > then)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_changes_one_table_and_a_rollback_every_table() {
+        let (one, other) = (TableId::new(1), TableId::new(2));
+        let mut writes = OwnWrites::default();
+        let then = writes.now();
+        writes.in_table(one);
+        assert!(writes.changed(one, then) && !writes.changed(other, then));
+        let then = writes.now();
+        assert!(!writes.changed(one, then));
+        writes.were_undone();
+        assert!(writes.changed(one, then) && writes.changed(other, then));
+    }
+}
