@@ -157,7 +157,7 @@ pub enum OpenError {
         file: String,
         /// Its version.
         found: u32,
-        /// The version that this program reads: [`FORMAT_VERSION`](crate::FORMAT_VERSION).
+        /// The version of that file that this program reads: [`FORMAT_VERSION`](crate::FORMAT_VERSION), or 3 for the region of a log in NVRAM.
         supported: u32,
     },
     /// A segment belongs to another log.

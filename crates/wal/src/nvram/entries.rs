@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! region: | header, 4 KiB | entries, 8 bytes each, a power of two of them | heap: chunks of equal size, of a power of two each |
-//! entry:  | lap u32 | object u32 |     a word, little-endian: the object lies at 8 * `object` in the heap
+//! entry:  | lap u16 | sum u16 | object u32 |     a word, little-endian: the object lies at 8 * `object` in the heap
 //! object: a physical record (`record.rs`) that lies apart, with zero for its position; it does not cross a chunk's end
 //! ```
 //!
@@ -10,7 +10,11 @@
 //! the report's formula with an index of 0 for position 0, and no index to store.
 //!
 //! `lap` is the report's persistent flag. It says which use of the entry this is: 1 and how often positions have gone round before `p`,
-//! modulo 2^32 - 1, hence never 0. So an entry of an earlier lap, or of none, reads as not set, and nothing is reset when the start moves.
+//! modulo 2^16 - 1, hence never 0. So an entry of an earlier lap, or of none, reads as not set, and nothing is reset when the start moves. Each
+//! lap sets every entry below the end, and an opening resets those beyond it, so laps that are 65,535 apart never meet.
+//!
+//! `sum` is the low half of the object's own checksum. An object does not say its position, so an earlier object that a lost write left at the same
+//! place would be whole: its checksum differs from the entry's but for one case in 65,536.
 //!
 //! 1. An object is written only by the one that has its place from `arena`, before its position counts as filled.
 //! 2. The one that reserved a position stores its entry without a lap, once: which object it is, for those who commit. That is not persisted, and
@@ -37,6 +41,8 @@ const CHUNK_BYTES_MIN: u64 = 2 << 10;
 const CHUNK_BYTES_MAX: u64 = 4 * PHYSICAL_BYTES_MAX as u64;
 /// How many chunks a heap has, if they may be of the size that this makes them.
 const CHUNKS: u64 = 64;
+/// Where in a record its checksum is.
+const SUM_AT: usize = 4;
 /// Where in a record its position is.
 const POSITION_AT: usize = 8;
 
@@ -55,8 +61,8 @@ pub(crate) struct Entries {
 pub(crate) enum Named {
     /// Nothing: it was not set in this lap.
     Nothing,
-    /// An object at this offset of the heap, with room for so many bytes behind it in its chunk.
-    Object { at: u64, room: u64 },
+    /// An object at this offset of the heap, with room for so many bytes behind it in its chunk, and half of its checksum.
+    Object { at: u64, room: u64, sum: u16 },
     /// What is no place of an object.
     Nowhere,
 }
@@ -112,7 +118,7 @@ impl Entries {
 
     #[inline(always)]
     fn lap(&self, lsn: Lsn) -> u64 {
-        (lsn.get() >> self.bytes().trailing_zeros()) % u64::from(u32::MAX) + 1
+        (lsn.get() >> self.bytes().trailing_zeros()) % u64::from(u16::MAX) + 1
     }
 
     /// Puts an object into the heap. It is not persisted by it.
@@ -157,7 +163,10 @@ impl Entries {
         self.region.write_back(self.heap_at(begin), end - begin);
         self.region.fence();
         for lsn in entries {
-            let word = self.lap(lsn) | (self.announced(lsn) / ENTRY) << 32;
+            let at = self.announced(lsn);
+            // SAFETY: passed on.
+            let sum = unsafe { self.object_sum(at) };
+            let word = self.lap(lsn) | u64::from(sum) << 16 | (at / ENTRY) << 32;
             self.region.word(self.entry_at(lsn)).store(word.to_le(), Ordering::Release);
         }
         let len = to.since(from);
@@ -177,13 +186,13 @@ impl Entries {
     /// What the entry of `lsn` names.
     pub(crate) fn named(&self, lsn: Lsn) -> Named {
         let word = u64::from_le(self.region.word(self.entry_at(lsn)).load(Ordering::Acquire));
-        if word & u64::from(u32::MAX) != self.lap(lsn) {
+        if word & u64::from(u16::MAX) != self.lap(lsn) {
             return Named::Nothing;
         }
         let at = (word >> 32) * ENTRY;
         let room = self.chunk_bytes - at % self.chunk_bytes;
         if at < self.heap_bytes && room >= HEADER_BYTES as u64 {
-            Named::Object { at, room }
+            Named::Object { at, room, sum: (word >> 16) as u16 }
         } else {
             Named::Nowhere
         }
@@ -201,11 +210,12 @@ impl Entries {
         match self.named(lsn) {
             Named::Nothing => position = !position,
             Named::Nowhere => {}
-            Named::Object { at, room } => {
+            Named::Object { at, room, sum } => {
                 // SAFETY: passed on.
                 let found = unsafe { self.region.slice(self.heap_at(at), room) };
                 if let Some(start) = found.first_chunk::<HEADER_BYTES>()
                     && Layout::Apart.is_of(start)
+                    && sum_of(start) == sum
                 {
                     let len = (read_u32(start, 0) as usize).clamp(HEADER_BYTES, found.len());
                     (head, object) = (*start, &found[HEADER_BYTES..len]);
@@ -230,6 +240,16 @@ impl Entries {
         u64::from(len).next_multiple_of(ENTRY)
     }
 
+    /// Half of the checksum of the object at `at`.
+    ///
+    /// # Safety
+    /// As for [`Entries::object_bytes`].
+    #[inline(always)]
+    unsafe fn object_sum(&self, at: u64) -> u16 {
+        // SAFETY: passed on.
+        sum_of(unsafe { self.region.slice(self.heap_at(at), HEADER_BYTES as u64) })
+    }
+
     /// Persists what is in the processor's caches of the object at `at`, from the next fence on.
     pub(crate) fn write_back_object(&self, at: u64, bytes: u64) {
         self.region.write_back(self.heap_at(at), bytes);
@@ -244,6 +264,11 @@ impl Entries {
     pub(crate) fn reset(&self, lsn: Lsn) {
         self.region.word(self.entry_at(lsn)).store(0, Ordering::Release);
     }
+}
+
+/// The half of an object's checksum that is in its entry.
+fn sum_of(object: &[u8]) -> u16 {
+    read_u32(object, SUM_AT) as u16
 }
 
 #[cfg(test)]
@@ -279,7 +304,14 @@ mod tests {
 
     /// An entry as only damage makes it.
     fn set(entries: &Entries, lsn: Lsn, at: u64) {
-        let word = entries.lap(lsn) | (at / ENTRY) << 32;
+        // The checksum of the object that may be there, so that it is not what is refused.
+        let sum = if at + 48 <= entries.heap_bytes() {
+            // SAFETY: one thread.
+            unsafe { entries.object_sum(at) }
+        } else {
+            0
+        };
+        let word = entries.lap(lsn) | u64::from(sum) << 16 | (at / ENTRY) << 32;
         entries.region.word(entries.entry_at(lsn)).store(word.to_le(), Ordering::Release);
     }
 
@@ -311,12 +343,29 @@ mod tests {
         assert_eq!(entries.named(later), Named::Nothing);
     }
 
+    /// A write of the heap that the memory acknowledged and lost.
+    #[test]
+    fn an_earlier_object_at_the_place_of_a_lost_one_is_not_taken_for_it() {
+        let (_, entries) = entries();
+        let (earlier, later) = (Lsn::new(40), Lsn::new(48));
+        put(&entries, earlier, 72, b"as long");
+        put(&entries, later, 72, b"and new");
+        assert_eq!(decode(&read(&entries, later), later, Layout::Apart).expect("valid").body, b"and new");
+        // Into the heap alone.
+        put(&entries, Lsn::new(56), 72, b"as long");
+        let found = read(&entries, later);
+        assert_eq!(
+            decode(&found, later, Layout::Apart).unwrap_err(),
+            katydid_kernels::record::Invalid::Length
+        );
+    }
+
     #[test]
     fn laps_are_told_apart_and_never_zero() {
         let (_, entries) = entries();
         let lap = |number: u64| entries.lap(Lsn::new(number * 64 * 8));
-        assert_eq!([lap(0), lap(1), lap(u64::from(u32::MAX) - 1)], [1, 2, u64::from(u32::MAX)]);
-        assert_eq!(lap(u64::from(u32::MAX)), 1);
+        assert_eq!([lap(0), lap(1), lap(u64::from(u16::MAX) - 1)], [1, 2, u64::from(u16::MAX)]);
+        assert_eq!(lap(u64::from(u16::MAX)), 1);
         assert_eq!(entries.named(Lsn::ZERO), Named::Nothing, "a new region has no records");
     }
 

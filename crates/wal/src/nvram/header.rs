@@ -7,11 +7,12 @@
 //! The ring follows; or of `nv_logging` the entries, and then the heap, whose bytes stand for those of a ring. Only that kind has entries. The
 //! header is written when the log is made, before the control file has an incarnation above 0, and never again.
 
-use crate::control::FORMAT_VERSION;
 use crate::seal::{self, Block, SEALED_BYTES, SealFault};
 use katydid_kernels::checksum::{read_u64, read_u128};
 
 const MAGIC: &[u8; 8] = b"KATYDNV2";
+/// Version of the region's format; a region of another one is refused. Since version 3 an entry of `nv_logging` has half of its object's checksum.
+pub(crate) const REGION_VERSION: u32 = 3;
 
 /// What it says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,12 +28,12 @@ impl RegionHeader {
         block[16..32].copy_from_slice(&self.log_id.to_le_bytes());
         block[32..40].copy_from_slice(&self.ring_bytes.to_le_bytes());
         block[40..48].copy_from_slice(&self.entries.to_le_bytes());
-        seal::seal(&mut block, MAGIC, FORMAT_VERSION);
+        seal::seal(&mut block, MAGIC, REGION_VERSION);
         block
     }
 
     pub(crate) fn decode(block: &Block) -> Result<Self, SealFault> {
-        seal::check_seal(block, MAGIC, FORMAT_VERSION)?;
+        seal::check_seal(block, MAGIC, REGION_VERSION)?;
         Ok(RegionHeader {
             log_id: read_u128(block, 16),
             ring_bytes: read_u64(block, 32),
@@ -56,5 +57,8 @@ mod tests {
             assert_eq!(RegionHeader::decode(&damaged), Err(SealFault::Broken), "byte {at}");
         }
         assert_eq!(RegionHeader::decode(&[0; SEALED_BYTES]), Err(SealFault::Blank));
+        let mut older = block;
+        seal::seal(&mut older, MAGIC, 2);
+        assert_eq!(RegionHeader::decode(&older), Err(SealFault::OtherVersion(2)));
     }
 }

@@ -18,7 +18,7 @@
 
 use super::apart::Apart;
 use super::entries::Entries;
-use super::header::RegionHeader;
+use super::header::{REGION_VERSION, RegionHeader};
 use super::medium;
 use super::reopen::reopen;
 use super::ring::{NvRing, RING_AT, When};
@@ -188,7 +188,8 @@ pub(crate) fn region(
     block.copy_from_slice(unsafe { region.slice(0, SEALED_BYTES as u64) });
     match RegionHeader::decode(&block) {
         Err(SealFault::OtherVersion(found)) => {
-            return Err(OpenError::other_version(directory, REGION_NAME, found));
+            let (directory, file, supported) = (directory.describe(), file(), REGION_VERSION);
+            return Err(OpenError::OtherVersion { directory, file, found, supported });
         }
         Ok(header) if header.log_id != state.log_id => {
             let (expected, found) = (state.log_id, header.log_id);

@@ -388,7 +388,12 @@ fn memory_of_what_lay_above_a_hole_is_used_again() {
         for (nth, place) in places.iter().enumerate() {
             let entry = region.word(4096 + place.lsn.get() % (RING / 8));
             match (nth == hole, rng.bool()) {
-                (false, _) => entry.fetch_or(1_u64.to_le(), Relaxed),
+                (false, _) => {
+                    // The object lies in the heap, behind the entries, and begins with its length and its checksum.
+                    let object = 4096 + RING / 8 + (u64::from_le(entry.load(Relaxed)) >> 32) * 8;
+                    let sum = (u64::from_le(region.word(object).load(Relaxed)) >> 32) & 0xffff;
+                    entry.fetch_or((1 | sum << 16).to_le(), Relaxed)
+                }
                 (true, false) => continue,
                 (true, true) => entry.swap(0, Relaxed),
             };

@@ -1,6 +1,6 @@
 //! The log: writing, syncing, acknowledging, logs in NVRAM.
 
-use super::tests::{CRASH, LEADING, NVRAM_COMMITS};
+use super::tests::{CRASH, LEADING, NVRAM_COMMITS, NVRAM_ENTRIES};
 use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
@@ -61,6 +61,13 @@ pub const LIST: &[Mutant] = &[
         tests: NVRAM_COMMITS,
     },
     Mutant {
+        name: "nv_logging: an entry takes any whole object that lies at its place",
+        file: "crates/wal/src/nvram/entries.rs",
+        old: "                    && sum_of(start) == sum\n",
+        new: "                    && { let _ = sum; true }\n",
+        tests: NVRAM_ENTRIES,
+    },
+    Mutant {
         name: "nvram: entries are set before their records are persisted",
         file: "crates/wal/src/nvram/entries.rs",
         old: "        self.region.fence();\n        for lsn in entries {",
@@ -71,7 +78,7 @@ pub const LIST: &[Mutant] = &[
         name: "nvram: appenders set their entries",
         file: "crates/wal/src/nvram/entries.rs",
         old: "        let word = (at / ENTRY) << 32;\n",
-        new: "        let word = self.lap(lsn) | (at / ENTRY) << 32;\n",
+        new: "        let sum = u64::from(unsafe { self.object_sum(at) });\n        let word = self.lap(lsn) | sum << 16 | (at / ENTRY) << 32;\n",
         tests: NVRAM_COMMITS,
     },
     Mutant {

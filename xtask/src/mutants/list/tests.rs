@@ -27,6 +27,7 @@ pub const LOG_ROOM: &[&str] = &["-p", "katydid", "--lib", "memory::log_room"];
 pub const MEMORY: &[&str] = &["-p", "katydid", "--test", "memory"];
 pub const MEMORY_RACES: &[&str] = &["-p", "katydid", "--lib", "memory::races_tests"];
 pub const NVRAM_COMMITS: &[&str] = &["-p", "katydid-wal", "--test", "main", "nvram_commits::"];
+pub const NVRAM_ENTRIES: &[&str] = &["-p", "katydid-wal", "--lib", "nvram::entries::"];
 pub const NVRAM_SIM: &[&str] = &["-p", "katydid-device", "--test", "main", "nvram_sim::"];
 pub const OPEN_RANGES: &[&str] = &["-p", "katydid", "--test", "main", "open_ranges::"];
 pub const OPENING: &[&str] = &["-p", "katydid", "--lib", "opening::"];
