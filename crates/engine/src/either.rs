@@ -149,6 +149,11 @@ impl<A: EngineTransaction, B: EngineTransaction> EngineTransaction for Either<A,
     pass_on! { with_table
         fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>>;
         fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>>;
+        fn first_unlocked(
+            &mut self,
+            low: Bound<Vec<u8>>,
+            high: Bound<Vec<u8>>
+        ) -> Result<Option<(Vec<u8>, Vec<u8>)>>;
         fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
         fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
         fn delete(&mut self, key: &[u8]) -> Result<bool>;

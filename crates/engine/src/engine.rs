@@ -120,6 +120,13 @@ pub(crate) trait EngineTransaction: Opened + fmt::Debug + Sized {
     fn get(&mut self, table: &Self::Table, key: &[u8]) -> Result<Option<Vec<u8>>>;
     /// See [`crate::Transaction::get_for_update`].
     fn get_for_update(&mut self, table: &Self::Table, key: &[u8]) -> Result<Option<Vec<u8>>>;
+    /// See [`crate::Transaction::first_unlocked`].
+    fn first_unlocked(
+        &mut self,
+        table: &Self::Table,
+        low: Bound<Vec<u8>>,
+        high: Bound<Vec<u8>>,
+    ) -> Result<Option<(Vec<u8>, Vec<u8>)>>;
     /// See [`crate::Transaction::put`].
     fn put(&mut self, table: &Self::Table, key: &[u8], value: &[u8]) -> Result<()>;
     /// See [`crate::Transaction::insert`].

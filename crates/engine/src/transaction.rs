@@ -96,6 +96,39 @@ impl Transaction {
         self.of.borrow_mut().get_for_update(&table.of, key)
     }
 
+    /// The first entry in `keys` that no other transaction has locked for update or written, locked for update, as SQL's
+    /// `FOR UPDATE SKIP LOCKED` with a limit of one row; `None` if there is none. It waits for no other transaction.
+    ///
+    /// Several consumers of one queue take different entries, each deletes its own, and a consumer that rolls back leaves its entry to the
+    /// others. The keys that were passed over are not locked: other transactions may add and change entries there, so the result is not
+    /// that of transactions that run one after the other. The memory engine locks nothing: there it is the first entry of the
+    /// range, and of two transactions that take one entry the commit of one fails with `Error::Conflict`.
+    ///
+    /// ```
+    /// # fn main() -> katydid::Result<()> {
+    /// # let database = katydid::Database::in_memory()?;
+    /// let jobs = database.table("jobs")?;
+    /// for job in ["1 mail", "2 print"] {
+    ///     database.put(&jobs, job, "")?;
+    /// }
+    /// let (one, other) = (database.begin()?, database.begin()?);
+    /// let (first, _) = one.first_unlocked(&jobs, ..)?.expect("two jobs");
+    /// one.delete(&jobs, &first)?;
+    /// let (second, _) = other.first_unlocked(&jobs, ..)?.expect("one job");
+    /// assert_eq!(second, b"2 print");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Error::ReadOnly` if the transaction cannot write.
+    pub fn first_unlocked(&self, table: &Table, keys: impl KeyRange) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let (low, high) = keys.into_bounds();
+        table.check(self.opening)?;
+        self.check_access()?;
+        self.of.borrow_mut().first_unlocked(&table.of, low, high)
+    }
+
     /// Sets the value of `key`, whether or not it has one.
     pub fn put(&self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         table.check(self.opening)?;

@@ -198,6 +198,25 @@ impl Locks {
         Ok(LockGrant { depends_on })
     }
 
+    /// Locks a key as [`Locks::acquire_point`] does, if that takes no wait; `None` if another transaction holds it or waits for it.
+    pub(crate) fn try_point(
+        &self,
+        txn: &mut TxnLocks,
+        space: &Arc<LockSpace>,
+        key: &[u8],
+        mode: PointMode,
+    ) -> Option<LockGrant> {
+        let at = txn.enter(space);
+        let hash = space.hash(key);
+        let known = txn.find(at, hash, key);
+        if known.is_some_and(|(_, held)| held >= mode) {
+            return Some(LockGrant::HELD);
+        }
+        let depends_on = space.try_point(txn.id(), hash, key, mode, known.is_some())?;
+        txn.note(known.map(|(place, _)| place), at, hash, key, mode);
+        Some(LockGrant { depends_on })
+    }
+
     /// Counters for the database's `stat`.
     pub(crate) fn stat(&self) -> LockStat {
         self.graph.lock().stat()

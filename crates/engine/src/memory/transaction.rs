@@ -11,8 +11,9 @@ use super::inner::Inner;
 use super::range::MemoryRange;
 use super::store::{Mark, Running, Validated};
 use super::table::{MemoryTable, Use};
+use crate::direction::Direction;
 use crate::durability_waiter::DurabilityWaiter;
-use crate::engine::EngineTransaction;
+use crate::engine::{EngineRange, EngineTransaction};
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
 use crate::opening::{Opened, Opening};
@@ -197,6 +198,18 @@ impl EngineTransaction for MemoryTransaction {
     /// It locks nothing: of two transactions that change what both have read, the commit of one fails.
     fn get_for_update(&mut self, table: &Arc<MemoryTable>, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.get(table, key)
+    }
+
+    /// Nothing is locked, so it is the first entry.
+    fn first_unlocked(
+        &mut self,
+        table: &Arc<MemoryTable>,
+        low: Bound<Vec<u8>>,
+        high: Bound<Vec<u8>>,
+    ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let mut range = MemoryRange::new(table.clone(), low, high);
+        let entry = range.step(self, Direction::Up, Some(1))?;
+        Ok(entry.map(|(key, value)| (key.to_vec(), value.to_vec())))
     }
 
     fn put(&mut self, table: &Arc<MemoryTable>, key: &[u8], value: &[u8]) -> Result<()> {

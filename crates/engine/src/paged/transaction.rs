@@ -20,6 +20,7 @@ use crate::opening::{Call, Opened, Opening};
 use crate::options::{LockRelease, Read, TransactionOptions};
 use crate::paged::committed::Committed;
 use crate::paged::engine::{Engine, PendingLocks, Stage};
+use crate::paged::first_unlocked::first_unlocked;
 use crate::paged::inner::Inner;
 use crate::paged::log_room::Waiter;
 use crate::paged::own_writes::OwnWrites;
@@ -378,6 +379,15 @@ impl EngineTransaction for PagedTransaction {
 
     fn get_for_update(&mut self, table: &Arc<PagedTable>, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.read(table, key, PointMode::Update)
+    }
+
+    fn first_unlocked(
+        &mut self,
+        table: &Arc<PagedTable>,
+        low: Bound<Vec<u8>>,
+        high: Bound<Vec<u8>>,
+    ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        first_unlocked(self, table, low, high)
     }
 
     fn put(&mut self, table: &Arc<PagedTable>, key: &[u8], value: &[u8]) -> Result<()> {

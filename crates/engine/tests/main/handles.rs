@@ -103,6 +103,8 @@ fn each_use_of_a_table() -> Vec<Use> {
         ("Database::pop_first", |database, _, table| database.pop_first(table).map(drop)),
         ("Transaction::get", |_, txn, table| txn.get(table, "k").map(drop)),
         ("Transaction::get_for_update", |_, txn, table| txn.get_for_update(table, "k").map(drop)),
+        ("Transaction::first_unlocked", |_, txn, table| txn.first_unlocked(table, ..).map(drop)),
+        ("Transaction::prefix", |_, txn, table| txn.prefix(table, "k").next().unwrap().map(drop)),
         ("Transaction::put", |_, txn, table| txn.put(table, "k", "x")),
         ("Transaction::insert", |_, txn, table| txn.insert(table, "new", "x")),
         ("Transaction::delete", |_, txn, table| txn.delete(table, "k").map(drop)),

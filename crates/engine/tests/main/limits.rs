@@ -200,16 +200,16 @@ fn reads_what_lasts(
     writer.put(&table, "k", "second").expect("put");
     writer.delete(&table, "gone").expect("delete");
     writer.commit().expect("commit");
-    let mut reader = database.begin_with(durable()).expect("begin");
-    lock(&mut reader, &table);
-    let shown = read(&mut reader, &table);
+    let reader = database.begin_with(durable()).expect("begin");
+    lock(&reader, &table);
+    let shown = read(&reader, &table);
     device.freeze();
     drop(reader);
     let device = device.reopen_with(1, Survival::DropAll);
     let database = Database::open_in(device.directory(), small_options()).expect("open");
     let table = database.open_table("t").expect("open table").expect("the table");
-    let mut later = database.begin().expect("begin");
-    assert_eq!(shown, read(&mut later, &table), "{case}: a durable read has shown what a crash took back");
+    let later = database.begin().expect("begin");
+    assert_eq!(shown, read(&later, &table), "{case}: a durable read has shown what a crash took back");
 }
 
 #[test]
@@ -255,4 +255,18 @@ fn durable_reads_of_keys_that_are_locked_already_wait() {
         reads_what_lasts(&format!("range after {name}"), lock, range);
         reads_what_lasts(&format!("range from above after {name}"), lock, back);
     }
+}
+
+#[test]
+fn durable_reads_of_the_first_unlocked_entry_wait() {
+    let in_all = |txn: &Transaction, table: &Table| -> Vec<Option<Vec<u8>>> {
+        let found = txn.first_unlocked(table, "k"..).expect("first unlocked");
+        vec![found.map(|(_, value)| value)]
+    };
+    let where_one_is_gone = |txn: &Transaction, table: &Table| -> Vec<Option<Vec<u8>>> {
+        let found = txn.first_unlocked(table, .."h").expect("first unlocked");
+        vec![found.map(|(_, value)| value)]
+    };
+    reads_what_lasts("an entry", |_, _| {}, in_all);
+    reads_what_lasts("no entry", |_, _| {}, where_one_is_gone);
 }

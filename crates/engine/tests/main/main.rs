@@ -16,4 +16,5 @@ mod own_waits;
 mod paged;
 mod phantoms;
 mod positions;
+mod skip_locked;
 mod transact;

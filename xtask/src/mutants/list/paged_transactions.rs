@@ -2,11 +2,18 @@
 
 use super::tests::{
     ANALYSIS, CAPTURE, CRASH, DEADLOCKS, DURABILITY_WAITER, FAR_DATABASES, LOCK_MODES, LOCK_RANGES,
-    OPEN_RANGES, ORDER, PAGED_RACES, RELEASE, TURNS, UNFINISHED,
+    OPEN_RANGES, ORDER, PAGED_RACES, RELEASE, SKIP_LOCKED, TURNS, UNFINISHED,
 };
 use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
+    Mutant {
+        name: "the first unlocked entry does not depend on the commit that wrote it",
+        file: "crates/engine/src/paged/first_unlocked.rs",
+        old: "            transaction.depend_on(grant.depends_on);",
+        new: "            let _ = grant.depends_on;",
+        tests: SKIP_LOCKED,
+    },
     Mutant {
         name: "a range gives out entries that its transaction has changed since they were fetched",
         file: "crates/engine/src/paged/range.rs",
