@@ -6,6 +6,7 @@
 
 mod crash_writer;
 mod dump_log;
+mod key_range;
 mod load;
 mod point;
 mod scan;
@@ -48,7 +49,9 @@ enum Command {
     Put(point::Put),
     Delete(point::Delete),
     Scan(scan::Scan),
+    Count(scan::Count),
     Tables(show::Tables),
+    DropTable(show::DropTable),
     Stat(show::StatCommand),
     Verify(verify::Verify),
     DumpLog(dump_log::DumpLog),
@@ -69,7 +72,9 @@ fn run(command: Command) -> Result<()> {
         Command::Put(command) => command.run(),
         Command::Delete(command) => command.run(),
         Command::Scan(command) => command.run(),
+        Command::Count(command) => command.run(),
         Command::Tables(command) => command.run(),
+        Command::DropTable(command) => command.run(),
         Command::Stat(command) => command.run(),
         Command::Verify(command) => command.run(),
         Command::DumpLog(command) => command.run(),

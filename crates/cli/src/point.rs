@@ -1,16 +1,15 @@
-//! `get`, `put` and `delete`: one key each.
+//! `get`, `put` and `delete`: one key each, or for `delete` the keys with a prefix.
 
+use crate::key_range::key;
 use crate::text;
 use clap::Args;
+use katydid::Prefix;
+use katydid_command::bytes::grouped;
 use katydid_command::database::{self, DatabaseDir, EngineFlags, close_after};
 use katydid_command::failure::{Failure, Result};
 use katydid_command::output::Output;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
-
-fn key(argument: &str) -> Result<Vec<u8>> {
-    text::argument(argument).map_err(|error| Failure::usage(format_args!("the key {argument:?}: {error}")))
-}
 
 fn not_found(table: &str, key: &str) -> Failure {
     eprintln!("katydid: key {key:?} is not in table {table:?}");
@@ -19,15 +18,19 @@ fn not_found(table: &str, key: &str) -> Failure {
 
 /// Print `key<TAB>value` of one key; exit code 1 if it is not there
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  katydid get --dir ./db unicode 1F600")]
+#[command(after_help = "Examples:\n  katydid get --dir ./db unicode 1F600\n  \
+                        katydid get --dir ./db images logo --raw > logo.png")]
 pub struct Get {
     /// Name of the table
     table: String,
     /// The key; \xNN stands for a byte, \\ for a backslash
     key: String,
     /// Print a JSON object instead
-    #[arg(long)]
+    #[arg(long, conflicts_with = "raw")]
     json: bool,
+    /// Print the value alone, byte by byte, without a line end
+    #[arg(long)]
+    raw: bool,
     #[command(flatten)]
     place: DatabaseDir,
 }
@@ -41,7 +44,11 @@ impl Get {
         let printed = match value {
             Some(value) => {
                 let mut out = Output::new();
-                print_entry(&mut out, &key, &value, self.json).and_then(|()| out.flush())
+                let printed = match self.raw {
+                    true => out.bytes(&value),
+                    false => print_entry(&mut out, &key, &value, self.json),
+                };
+                printed.and_then(|()| out.flush())
             }
             None => Err(not_found(&self.table, &self.key)),
         };
@@ -103,25 +110,44 @@ impl Put {
     }
 }
 
-/// Remove one key; durable when the command returns; exit code 1 if it was not there
+/// Remove one key, or all keys with a prefix; durable when the command returns; exit code 1 if the key was not there
+///
+/// With --prefix all keys are removed in one transaction, and their number is printed.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  katydid delete --dir ./db fruit apple")]
+#[command(after_help = "Examples:\n  katydid delete --dir ./db fruit apple\n  \
+                        katydid delete --dir ./db log --prefix 2025-")]
 pub struct Delete {
     /// Name of the table
     table: String,
     /// The key; \xNN stands for a byte, \\ for a backslash
-    key: String,
+    #[arg(required_unless_present = "prefix")]
+    key: Option<String>,
+    /// Remove all keys that begin so
+    #[arg(long, value_name = "KEY", conflicts_with = "key")]
+    prefix: Option<String>,
     #[command(flatten)]
     place: DatabaseDir,
 }
 
 impl Delete {
     pub fn run(self) -> Result<()> {
-        let key = key(&self.key)?;
+        let (written, is_prefix) = match (&self.key, &self.prefix) {
+            (_, Some(prefix)) => (prefix, true),
+            (Some(key), None) => (key, false),
+            (None, None) => return Err(Failure::usage("a key or --prefix is needed")),
+        };
+        let bytes = key(written)?;
         let database = self.place.open()?;
         let table = database::table(&database, &self.table)?;
-        let was_there = database.delete(&table, key)?;
-        let told = if was_there { Ok(()) } else { Err(not_found(&self.table, &self.key)) };
+        let told = if is_prefix {
+            let count = database.transact(|txn| txn.delete_range(&table, Prefix(&bytes)))?;
+            let mut out = Output::new();
+            out.line(format!("{} keys deleted", grouped(count))).and_then(|()| out.flush())
+        } else if database.delete(&table, bytes)? {
+            Ok(())
+        } else {
+            Err(not_found(&self.table, written))
+        };
         close_after(&database, told)
     }
 }

@@ -1,10 +1,10 @@
-//! `tables`, `stat` and `checkpoint`.
+//! `tables`, `drop-table`, `stat` and `checkpoint`.
 
 use crate::text;
 use clap::Args;
 use katydid::{EngineKind, EngineStat, Lsn, MemoryStat, PagedStat, Stalls, Stat, StreamStat, TxnId};
 use katydid_command::bytes::{counted, grouped, shown};
-use katydid_command::database::{DatabaseDir, close_after};
+use katydid_command::database::{self, DatabaseDir, close_after};
 use katydid_command::failure::Result;
 use katydid_command::output::{Output, say};
 use serde_json::{Value, json};
@@ -24,6 +24,26 @@ impl Tables {
         let lines = database.tables()?;
         let printed = lines.iter().try_for_each(|name| out.line(text::escaped(name.as_bytes())));
         close_after(&database, printed.and_then(|()| out.flush()))
+    }
+}
+
+/// Remove a table and all its keys; durable when the command returns; exit code 1 if there is no such table
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  katydid drop-table --dir ./db unicode")]
+pub struct DropTable {
+    /// Name of the table
+    table: String,
+    #[command(flatten)]
+    place: DatabaseDir,
+}
+
+impl DropTable {
+    pub fn run(self) -> Result<()> {
+        let database = self.place.open()?;
+        // A table that does not exist is refused with the names of those that do.
+        drop(database::table(&database, &self.table)?);
+        database.drop_table(&self.table)?;
+        Ok(database.close()?)
     }
 }
 

@@ -28,6 +28,11 @@ impl Output {
         written.map_err(failed)
     }
 
+    /// Prints bytes, and no line end.
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.out.write_all(bytes).map_err(failed)
+    }
+
     /// Prints an object on a line of its own.
     pub fn json(&mut self, value: &Value) -> Result<()> {
         self.line(value.to_string())

@@ -1,4 +1,4 @@
-//! Getting text in and out: `load`, `scan`, `get`, `put`, `delete`, with everything that can be wrong about them.
+//! Getting text in and out: `load`, `scan`, `count`, `get`, `put`, `delete`, `drop-table`, with everything that can be wrong about them.
 
 use crate::program::{command, in_repository, run, run_in, run_with_input, seeded};
 use std::collections::BTreeMap;
@@ -265,4 +265,48 @@ fn the_shipped_workloads_are_where_the_readme_says() {
     for letter in 'a'..='f' {
         assert!(in_repository(&format!("workloads/ycsb/workload{letter}")).is_file());
     }
+}
+
+#[test]
+fn keys_are_counted_and_deleted_by_prefix() {
+    let dir = tempfile::tempdir().unwrap();
+    run_with_input(dir.path(), "load t -", b"a\t1\nab\t2\nac\t3\nb\t4\n\\xff\t5\n").expect(0);
+    assert_eq!(run_in(dir.path(), "count t").expect(0), "5\n");
+    assert_eq!(run_in(dir.path(), "count t --prefix a").expect(0), "3\n");
+    assert_eq!(run_in(dir.path(), "count t --prefix a --from ab").expect(0), "2\n");
+    assert_eq!(run_in(dir.path(), "count t --from ab --to b").expect(0), "2\n");
+    assert_eq!(run_in(dir.path(), "count t --from b --to a").expect(0), "0\n");
+    assert_eq!(run_in(dir.path(), "scan t --prefix \\xff").expect(0), "\\xff\t5\n");
+    assert_eq!(run_in(dir.path(), "delete t --prefix a").expect(0), "3 keys deleted\n");
+    assert_eq!(run_in(dir.path(), "scan t").expect(0), "b\t4\n\\xff\t5\n");
+    assert_eq!(run_in(dir.path(), "delete t --prefix a").expect(0), "0 keys deleted\n");
+    run_in(dir.path(), "delete t b --prefix b").expect_error(2, "cannot be used with");
+    run_in(dir.path(), "delete t").expect_error(2, "<KEY");
+    run_in(dir.path(), "count none").expect_error(1, "there is no table \"none\"; there are: t");
+    run_in(dir.path(), "count t --prefix \\x").expect_error(2, "the key");
+}
+
+#[test]
+fn a_dropped_table_is_gone_and_the_others_are_not() {
+    let dir = tempfile::tempdir().unwrap();
+    run_in(dir.path(), "put t key value").expect(0);
+    run_in(dir.path(), "put other key value").expect(0);
+    run_in(dir.path(), "drop-table none").expect_error(1, "there is no table \"none\"");
+    assert_eq!(run_in(dir.path(), "drop-table t").expect(0), "");
+    assert_eq!(run_in(dir.path(), "tables").expect(0), "other\n");
+    run_in(dir.path(), "get t key").expect_error(1, "there is no table \"t\"");
+    assert_eq!(run_in(dir.path(), "get other key --raw").expect(0), "value");
+}
+
+#[test]
+fn a_raw_value_is_its_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+    let (file, db) = (dir.path().join("value"), dir.path().join("db"));
+    std::fs::write(&file, &bytes).unwrap();
+    let (file, db) = (file.to_str().unwrap(), db.to_str().unwrap());
+    run(["put", "t", "key", "--value-file", file, "--dir", db]).expect(0);
+    let output = command(["get", "t", "key", "--raw", "--dir", db]).output().unwrap();
+    assert!(output.status.success() && output.stdout == bytes);
+    run(["get", "t", "key", "--raw", "--json", "--dir", db]).expect_error(2, "cannot be used with");
 }
