@@ -46,7 +46,7 @@ impl Tree {
             ids.push(next);
             let mut change = Structure::new(pages);
             for (at, reserved) in group.into_iter().enumerate() {
-                let page = change.add_new(reserved)?;
+                let page = change.add_new(reserved, &[])?;
                 change.parts().overflow(page, self.table, ids[at + 1], pieces[from + at]);
             }
             change.commit(RecordFor::Owner, writer)?;

@@ -19,7 +19,7 @@ impl Tree {
     /// Makes an empty tree for `table`. The record is the transaction's own: undone, the page is free again.
     pub(crate) fn create(pages: Pages<'_>, table: TableId, writer: &mut dyn ChangeWriter) -> Result<Tree> {
         let mut change = Structure::new(pages);
-        let root = change.add_new(pages.space.reserve(writer.alloc_class())?)?;
+        let root = change.add_new(pages.space.reserve(writer.alloc_class())?, &[])?;
         let mut scratch = vec![0; pages.pool.page_bytes()];
         LeafMut::format(&mut scratch, root, table, &[], None);
         change.parts().image(root, image::parts(&scratch));

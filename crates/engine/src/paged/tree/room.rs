@@ -155,7 +155,7 @@ impl Tree {
             return Err(super::corrupt(self.root, "the tree is 255 levels high"));
         }
         let mut change = Structure::new(pages);
-        let child = change.add_new(pages.space.reserve(writer.alloc_class())?)?;
+        let child = change.add_new(pages.space.reserve(writer.alloc_class())?, &[&root])?;
         let mut scratch = vec![0; pages.pool.page_bytes()];
         self.copy_as(&root, child, &mut scratch)?;
         change.parts().image(child, image::parts(&scratch));
@@ -192,7 +192,7 @@ impl Tree {
         writer: &mut dyn ChangeWriter,
     ) -> Result<()> {
         let mut change = Structure::new(pages);
-        let right = change.add_new(pages.space.reserve(writer.alloc_class())?)?;
+        let right = change.add_new(pages.space.reserve(writer.alloc_class())?, &[&parent, &left])?;
         let leaf = left.leaf()?;
         let size = LEAF_ENTRY_OVERHEAD + key.len() + value.cell_bytes();
         let entries = Entries { leaf, key, size, place: leaf.search(key) };
@@ -231,7 +231,7 @@ impl Tree {
             ));
         }
         let mut change = Structure::new(pages);
-        let right = change.add_new(pages.space.reserve(writer.alloc_class())?)?;
+        let right = change.add_new(pages.space.reserve(writer.alloc_class())?, &[&parent, &left])?;
         // Ascending keys: what is left of the key will not change again, leave it full.
         let ascending = inner.child_index(key) == inner.len() && inner.upper_fence().is_none();
         let up = if ascending { inner.len() - 1 } else { inner.split_point() };

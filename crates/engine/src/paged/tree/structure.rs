@@ -55,9 +55,21 @@ impl<'p> Structure<'p> {
         self.latched.push(page);
     }
 
-    /// Adds a reserved page: the record marks it as in use. A part must set all of its bytes.
-    pub(super) fn add_new(&mut self, reserved: Reserved) -> Result<PageId> {
+    /// Adds a reserved page: the record marks it as in use. A part must set all of its bytes. `held` are the pages that the caller has latched
+    /// and not added yet.
+    ///
+    /// # Errors
+    /// `Error::Corrupt` if the page is one that is latched for this change: a damaged map has it as free. Its latch would be waited for for ever.
+    pub(super) fn add_new(&mut self, reserved: Reserved, held: &[&PageWrite]) -> Result<PageId> {
         let id = reserved.page();
+        let created = self.created.iter().map(|page| page.id());
+        let latched = self.latched.iter().chain(held.iter().copied()).map(|page| page.id());
+        if created.chain(latched).any(|other| other == id) {
+            let map = map::map_of(id, self.pages.pool.page_bytes());
+            // It stays reserved, so that the next change is given another page.
+            reserved.keep();
+            return Err(super::corrupt(map, format!("page {id} is marked as free, and is in use")));
+        }
         self.created.push(self.pages.pool.create(id)?);
         self.reserved.push(reserved);
         Ok(id)

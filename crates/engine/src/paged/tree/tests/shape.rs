@@ -177,3 +177,20 @@ fn dropping_a_tree_goes_on_after_each_crash() {
     let stat = rig.space.stat();
     assert_eq!(stat.pages - stat.free, 3);
 }
+
+/// A map that is older than the tree, as a lost write leaves it, has pages of the tree as free.
+#[test]
+fn a_page_of_the_tree_that_its_map_has_as_free_is_corruption_and_no_wait() {
+    let rig = Rig::new(4096, 1000);
+    let mut txn = rig.begin();
+    let mut put = |number: u32| TREE.insert(rig.pages(), &number.to_be_bytes(), &[7; 100], &mut txn);
+    (0..2_000).try_for_each(&mut put).expect("puts");
+    let in_use = |page: &PageId| rig.pages().space.is_taken(*page);
+    // The last leaf, which the next split divides.
+    let last = (1..rig.pages().space.stat().pages).map(PageId::new).filter(in_use).max().expect("pages");
+    assert!(rig.pages().space.freed(last));
+    let refused = (2_000..10_000).try_for_each(&mut put).expect_err("the leaf is divided into itself");
+    let Error::Corrupt { finding, .. } = &refused else { panic!("{refused}") };
+    assert_eq!(*finding, format!("page {last} is marked as free, and is in use"));
+    put(10_000).expect("another page");
+}
