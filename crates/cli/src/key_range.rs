@@ -9,7 +9,7 @@ use std::ops::Bound;
 /// The least and the greatest key of a range.
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// Which keys.
+/// Flags that select keys: those that all given flags admit.
 #[derive(Debug, Args)]
 pub struct KeyFlags {
     /// Only keys that begin so

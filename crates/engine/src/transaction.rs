@@ -30,7 +30,7 @@ use std::fmt;
 
 /// Reads and writes that happen all or not at all, as if alone. Dropping it rolls it back.
 ///
-/// Its calls take `&self`: reads, writes and several ranges can take turns. It may move to another thread between two calls; two threads cannot
+/// The calls of a transaction take `&self`: reads, writes and several ranges can take turns. It may move to another thread between two calls; two threads cannot
 /// use it at once, so it is [`Send`] and not [`Sync`].
 ///
 /// In the memory engine a transaction that may write checks what it has read only when it commits. Until then its reads may belong to two

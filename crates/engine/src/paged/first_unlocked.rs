@@ -16,9 +16,9 @@ use crate::paged::transaction::PagedTransaction;
 use crate::paged::tree::{Batch, Stretch};
 use std::ops::Bound;
 
-/// Entries that are looked at together.
+/// Maximum number of entries that are looked at together.
 const ENTRIES: usize = 16;
-/// No further entry is looked at behind so many bytes.
+/// Bytes of entries that are looked at together: after these the batch ends.
 const BYTES: usize = 16 << 10;
 
 /// A key and its value.

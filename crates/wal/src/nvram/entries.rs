@@ -61,7 +61,7 @@ pub(crate) struct Entries {
 pub(crate) enum Named {
     /// Nothing: it was not set in this lap.
     Nothing,
-    /// An object at this offset of the heap, with room for so many bytes behind it in its chunk, and half of its checksum.
+    /// An object at offset `at` of the heap. `room` is the number of bytes from there to the end of its chunk, `sum` the low half of its checksum.
     Object { at: u64, room: u64, sum: u16 },
     /// What is no place of an object.
     Nowhere,
@@ -243,7 +243,7 @@ impl Entries {
     /// Half of the checksum of the object at `at`.
     ///
     /// # Safety
-    /// As for [`Entries::object_bytes`].
+    /// A valid object is at `at`, and no thread writes to it meanwhile.
     #[inline(always)]
     unsafe fn object_sum(&self, at: u64) -> u16 {
         // SAFETY: passed on.
