@@ -13,7 +13,7 @@ use crate::control;
 use crate::directory::LOG_FOLDER;
 use crate::error::{Error, Foreign, Result};
 use crate::memory;
-use crate::paged::space;
+use crate::paged::{first_pages, space};
 use katydid_device::Directory;
 use katydid_wal::{Kind, Lsn, OpenError, ReadError, StreamInspection, inspect};
 
@@ -39,7 +39,7 @@ fn evidence(directory: &dyn Directory) -> Result<Option<String>> {
         return Ok(Some("there is a checkpoint".to_owned()));
     }
     let pages = match directory.open_read_only(space::FILE_NAME) {
-        Ok(file) if space::is_blank(file.as_ref())? => None,
+        Ok(file) if first_pages::is_blank(file.as_ref())? => None,
         Ok(file) => Some(file),
         Err(error) if error.is_not_found() => None,
         Err(error) => return Err(error.into()),
@@ -51,7 +51,7 @@ fn evidence(directory: &dyn Directory) -> Result<Option<String>> {
     Ok(match (pages, log) {
         (_, LogEvidence::Used(evidence)) => Some(evidence),
         (Some(_), LogEvidence::NoLog) => Some(format!("{} was written", space::FILE_NAME)),
-        (Some(pages), LogEvidence::Unused) if !space::is_as_created(pages.as_ref())? => {
+        (Some(pages), LogEvidence::Unused) if !first_pages::is_as_created(pages.as_ref())? => {
             Some(format!("{} was changed after its creation", space::FILE_NAME))
         }
         _ => None,

@@ -11,6 +11,7 @@ pub(crate) mod dump;
 pub(crate) mod engine;
 #[cfg(test)]
 mod engine_tests;
+pub(crate) mod first_pages;
 mod first_unlocked;
 mod inner;
 #[cfg(test)]

@@ -20,6 +20,7 @@ use crate::paged::active::ActiveTable;
 use crate::paged::database::PagedDatabase;
 use crate::paged::double_write::{self, DoubleWrite};
 use crate::paged::engine::{Engine, LogBarrier};
+use crate::paged::first_pages;
 use crate::paged::pool::Pool;
 use crate::paged::recovery::{self, Analysis, Progress};
 use crate::paged::space::{self, Space};
@@ -119,7 +120,7 @@ fn create(at: &DatabaseDir, options: &Options, page_bytes: usize) -> Result<File
     let log = open_log(at, options, id)?;
     let database = log.id();
     let pages = open_pages(directory.as_ref(), options, Create::IfMissing)?;
-    space::create(pages.as_ref(), database, page_bytes)?;
+    first_pages::create(pages.as_ref(), database, page_bytes)?;
     let double_write = DoubleWrite::open(directory.as_ref(), options.log.method, database, page_bytes)?;
     directory.sync()?;
     let control = Control::paged(database, page_bytes as u32);

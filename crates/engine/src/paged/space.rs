@@ -21,11 +21,8 @@
 //! map was ever handed out: `load` writes it anew; (c) later: the map is valid, rule 4. Lost reservations cost nothing: they were in
 //! memory only.
 
-use super::page::{
-    FaultReason, FilePage, LeafMut, PAGE_BYTES_MAX, PAGE_BYTES_MIN, PageFault, PageId, file_page, header, map,
-};
+use super::page::{FaultReason, FilePage, PageFault, PageId, file_page, header, map};
 use super::pool::Pool;
-use crate::TableId;
 use crate::error::{Error, Foreign, Result};
 use crate::latch::Mutex;
 use katydid_device::{AlignedBuffer, File, WriteMode};
@@ -53,73 +50,6 @@ pub(crate) enum AllocClass {
     Rollback,
 }
 
-/// Pages of a new database file.
-const NEW_PAGES: u64 = RESERVE_PAGES * 2;
-
-/// Writes the first pages of a new database file: header, first map, empty catalog; zero-filled pages after them. Durable when
-/// it returns. May be repeated after a crash: it begins anew.
-pub(crate) fn create(file: &dyn File, database: u128, page_bytes: usize) -> Result<()> {
-    file.prepare(0, NEW_PAGES * page_bytes as u64).map_err(no_space)?;
-    file.write_at(&[IoSlice::new(&first_pages(database, page_bytes))], 0, WriteMode::Durable)?;
-    file.sync()?;
-    Ok(())
-}
-
-/// The first pages of a new database file.
-fn first_pages(database: u128, page_bytes: usize) -> AlignedBuffer {
-    let mut pages = AlignedBuffer::new_zeroed(3 * page_bytes);
-    let (first, rest) = pages.split_at_mut(page_bytes);
-    let (second, third) = rest.split_at_mut(page_bytes);
-    file_page::format(first, database);
-    map::format(second, PageId::FIRST_MAP);
-    LeafMut::format(third, PageId::CATALOG_ROOT, TableId::CATALOG, &[], None);
-    for page in [first, second, third] {
-        header::seal(page);
-    }
-    pages
-}
-
-/// Whether nothing but zeros was ever written to the file.
-pub(crate) fn is_blank(file: &dyn File) -> Result<bool> {
-    is_zero_from(file, 0)
-}
-
-/// Whether the file is as [`create`] leaves it, also if a crash cut `create` short: each sector is as it writes it, or zeros.
-pub(crate) fn is_as_created(file: &dyn File) -> Result<bool> {
-    const SECTOR: usize = 512;
-    let mut found = AlignedBuffer::new_zeroed(3 * PAGE_BYTES_MAX);
-    let read = file.read_at(&mut found, 0)?;
-    let sizes = std::iter::successors(Some(PAGE_BYTES_MIN), |size| Some(size * 2));
-    for page_bytes in sizes.take_while(|size| *size <= PAGE_BYTES_MAX) {
-        let Some(Ok(page)) = found.get(..page_bytes.min(read)).and_then(file_page::decode) else { continue };
-        if page.page_bytes as usize != page_bytes || page.version > file_page::VERSION {
-            continue;
-        }
-        let expected = first_pages(page.database, page_bytes);
-        let mut sectors = found[..read].chunks(SECTOR).zip(expected.chunks(SECTOR));
-        let is_new = sectors.all(|(found, made)| found == made || found.iter().all(|byte| *byte == 0));
-        return Ok(is_new
-            && file.len()? <= NEW_PAGES * page_bytes as u64
-            && is_zero_from(file, expected.len() as u64)?);
-    }
-    // Page 0 is not whole. What a torn creation wrote ends before the longest there is.
-    is_zero_from(file, found.len() as u64)
-}
-
-fn is_zero_from(file: &dyn File, mut from: u64) -> Result<bool> {
-    let mut bytes = AlignedBuffer::new_zeroed(64 << 10);
-    loop {
-        let read = file.read_at(&mut bytes, from)?;
-        if bytes[..read].iter().any(|byte| *byte != 0) {
-            return Ok(false);
-        }
-        if read < bytes.len() {
-            return Ok(true);
-        }
-        from += read as u64;
-    }
-}
-
 /// Whether the file is this database's. Reads page 0 only; `place` names the directory in errors.
 pub(crate) fn check_file(file: &dyn File, place: &str, database: u128, page_bytes: usize) -> Result<()> {
     let mut page = AlignedBuffer::new_zeroed(page_bytes);
@@ -144,7 +74,7 @@ pub(crate) fn check_file(file: &dyn File, place: &str, database: u128, page_byte
     Ok(())
 }
 
-fn no_space(error: katydid_device::Error) -> Error {
+pub(super) fn no_space(error: katydid_device::Error) -> Error {
     if error.is_no_space_ahead() {
         Error::NoSpace { what: "pages of the database file".to_owned() }
     } else {

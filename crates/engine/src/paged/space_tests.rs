@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::Lsn;
+use crate::TableId;
 use crate::paged::double_write::DoubleWrite;
+use crate::paged::page::LeafMut;
 use crate::paged::page::tests::for_seeds;
 use crate::paged::pool::WalBarrier;
 use katydid_device::{Create, Directory, MemoryDirectory, Method, SimDevice};
@@ -38,7 +40,7 @@ fn pool(directory: &dyn Directory) -> Result<Pool> {
 
 fn new_file(directory: &dyn Directory) -> Result<()> {
     let file = directory.open(FILE_NAME, Create::IfMissing, Method::Direct)?;
-    create(file.as_ref(), DATABASE, PAGE_BYTES)?;
+    crate::paged::first_pages::create(file.as_ref(), DATABASE, PAGE_BYTES)?;
     directory.sync()?;
     Ok(())
 }

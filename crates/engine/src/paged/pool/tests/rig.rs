@@ -6,6 +6,7 @@ use crate::Lsn;
 use crate::TableId;
 use crate::error::{Error, Result};
 use crate::paged::double_write::{self, DoubleWrite};
+use crate::paged::first_pages;
 use crate::paged::page::{LeafMut, PageId, Value, header};
 use crate::paged::space;
 use katydid_device::{Create, Directory, DirectoryLock, File, Method, WriteMode};
@@ -181,7 +182,7 @@ pub(super) fn create_with(
     page_bytes: usize,
 ) -> Result<Pool> {
     let file = directory.open(space::FILE_NAME, Create::IfMissing, Method::Direct)?;
-    space::create(file.as_ref(), DATABASE, page_bytes)?;
+    first_pages::create(file.as_ref(), DATABASE, page_bytes)?;
     let area = DoubleWrite::open(directory, Method::Direct, DATABASE, page_bytes)?;
     directory.sync()?;
     Ok(Pool::new(file, area, page_bytes, cache_pages * page_bytes, log.clone()))

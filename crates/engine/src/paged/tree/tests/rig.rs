@@ -4,6 +4,7 @@
 use crate::direction::Direction;
 use crate::paged::change::{ChangeKind, Place, decode_chain_free, pages_of, redo_at, undo_of};
 use crate::paged::double_write::DoubleWrite;
+use crate::paged::first_pages;
 use crate::paged::page::PageId;
 use crate::paged::pool::{Pool, WalBarrier};
 use crate::paged::space::{self, AllocClass, Space};
@@ -203,7 +204,7 @@ impl Rig {
     pub(super) fn new(page_bytes: usize, cache_pages: usize) -> Self {
         let directory = MemoryDirectory::new();
         let file = directory.open(space::FILE_NAME, Create::New, Method::Direct).expect("a file");
-        space::create(file.as_ref(), DATABASE, page_bytes).expect("a database file");
+        first_pages::create(file.as_ref(), DATABASE, page_bytes).expect("a database file");
         let log = Arc::new(TestLog {
             records: Mutex::default(),
             position: AtomicU64::new(64),
