@@ -3,6 +3,7 @@
 //! One type for all device calls. It is `Clone` because the first failure is latched by the gate and handed to every
 //! later caller.
 
+use crate::id::Id;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -98,9 +99,9 @@ pub enum StripesFault {
     /// It belongs to another set.
     Foreign {
         /// The set of the first directory.
-        expected: u128,
+        expected: Id,
         /// The set it belongs to.
-        found: u128,
+        found: Id,
     },
     /// It belongs to this set, in another place.
     Misplaced {
@@ -130,7 +131,7 @@ impl fmt::Display for StripesFault {
             }
             StripesFault::NotEmpty => f.write_str("it is neither empty nor a directory of a striped set"),
             StripesFault::Foreign { expected, found } => {
-                write!(f, "it belongs to the striped set {found:032x}, not to {expected:032x}")
+                write!(f, "it belongs to the striped set {found}, not to {expected}")
             }
             StripesFault::Misplaced { given, belongs } => {
                 write!(f, "it is directory {belongs} of its striped set and was given as directory {given}")
@@ -285,3 +286,6 @@ impl std::error::Error for Error {
         }
     }
 }
+
+// An alignment of 16 has been compiled into a fault: see `Id`.
+const _: () = assert!(std::mem::align_of::<Error>() <= std::mem::align_of::<u64>());

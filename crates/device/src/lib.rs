@@ -24,6 +24,7 @@ mod directory;
 mod error;
 mod file;
 mod gate;
+mod id;
 mod lock;
 mod memory;
 mod name;
@@ -44,6 +45,7 @@ pub use directory::{Create, Directory, DirectoryLock, File, Method, UnknownMetho
 pub use error::{Cause, Error, NvramFault, Result, StripesFault, Verb};
 pub use file::FileDirectory;
 pub use gate::Gate;
+pub use id::Id;
 pub use memory::MemoryDirectory;
 pub use overlay::OverlayDirectory;
 pub use probe::Device;

@@ -19,7 +19,7 @@ use crate::ids::EngineKind;
 use crate::ids::TableId;
 use crate::latch::Mutex;
 use crate::limits::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
-use katydid_device::{AlignedBuffer, Create, Directory, File, Method, WriteMode};
+use katydid_device::{AlignedBuffer, Create, Directory, File, Id, Method, WriteMode};
 use std::io::IoSlice;
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ pub(crate) enum Shutdown {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Control {
     /// The database, random.
-    pub(crate) database: u128,
+    pub(crate) database: Id,
     /// Which engine made it.
     pub(crate) engine: EngineKind,
     /// How it was left.
@@ -71,7 +71,7 @@ pub(crate) struct Control {
 
 impl Control {
     /// Of a new paged database.
-    pub(crate) fn paged(database: u128, page_bytes: u32) -> Control {
+    pub(crate) fn paged(database: Id, page_bytes: u32) -> Control {
         Control {
             database,
             engine: EngineKind::Paged,
@@ -86,7 +86,7 @@ impl Control {
     }
 
     /// Of a new memory database.
-    pub(crate) fn memory(database: u128, streams: u16) -> Control {
+    pub(crate) fn memory(database: Id, streams: u16) -> Control {
         Control { engine: EngineKind::Memory, next_transaction: 0, streams, ..Control::paged(database, 0) }
     }
 
@@ -172,7 +172,7 @@ fn decode(slot: &[u8]) -> Slot {
         _ => return Slot::Damaged,
     };
     let control = Control {
-        database: u128::from_le_bytes(field(slot, 24)),
+        database: Id::from_le_bytes(field(slot, 24)),
         engine,
         shutdown,
         next_table: u32::from_le_bytes(field(slot, 64)),

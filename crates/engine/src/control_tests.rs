@@ -9,12 +9,12 @@ fn control() -> Control {
         checkpoint: Lsn::new(0x1234_5678),
         next_transaction: 42,
         next_table: 7,
-        ..Control::paged(0x1122_3344_5566_7788_99AA_BBCC_DDEE_FF00, 8192)
+        ..Control::paged(Id::new(0x1122_3344_5566_7788_99AA_BBCC_DDEE_FF00), 8192)
     }
 }
 
 fn of_memory() -> Control {
-    let control = Control::memory(0x1122_3344_5566_7788_99AA_BBCC_DDEE_FF00, 5);
+    let control = Control::memory(Id::new(0x1122_3344_5566_7788_99AA_BBCC_DDEE_FF00), 5);
     Control { checkpoint_number: 0x1234_5678, next_table: 7, ..control }
 }
 

@@ -5,7 +5,6 @@
 use crate::error::{Error, Result};
 use crate::opening::Opening;
 use katydid_device::{Directory, FileDirectory, Gate, Watch};
-use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -35,11 +34,4 @@ pub(crate) fn existing(path: &Path) -> Result<FileDirectory> {
         true => Error::NotFound { place: path.display().to_string() },
         false => error.into(),
     })
-}
-
-/// An id that no other database has.
-pub(crate) fn random_id() -> u128 {
-    // The standard library seeds each of these from the operating system.
-    let word = || RandomState::new().hash_one(std::time::SystemTime::now());
-    u128::from(word()) << 64 | u128::from(word())
 }

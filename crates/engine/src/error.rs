@@ -423,3 +423,6 @@ impl fmt::Display for ForeignText<'_> {
         }
     }
 }
+
+// An alignment of 16 has been compiled into a fault: see `Id`.
+const _: () = assert!(std::mem::align_of::<Error>() <= std::mem::align_of::<u64>());

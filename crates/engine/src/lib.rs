@@ -55,7 +55,7 @@ pub use error::{ConflictKind, Error, Foreign, Result};
 pub use ids::{EngineKind, TableId, TxnId};
 pub use katydid_device::nvram::{Form, Persistence};
 pub use katydid_device::{
-    Cause, Directory, Error as DeviceError, FileDirectory, MemoryDirectory, Method, Stall, Stalls,
+    Cause, Directory, Error as DeviceError, FileDirectory, Id, MemoryDirectory, Method, Stall, Stalls,
     StripedDirectory, Verb,
 };
 pub use katydid_wal::{

@@ -18,7 +18,7 @@ use crate::paged::log_record::{
 };
 use crate::paged::page::{PageId, Value, check_structure, header};
 use crate::{Database, EngineKind, Lsn, Options, TableId, TxnId};
-use katydid_device::{Create, Directory, MemoryDirectory, Method, Watch, WriteMode};
+use katydid_device::{Create, Directory, Id, MemoryDirectory, Method, Watch, WriteMode};
 use std::io::IoSlice;
 use std::sync::Arc;
 
@@ -114,7 +114,7 @@ const CONTROL: &[u8] = include_bytes!("../tests/fixtures/control-v1");
 const CONTROL_OF_MEMORY: &[u8] = include_bytes!("../tests/fixtures/control-v2");
 const DOUBLE_WRITE: &[u8] = include_bytes!("../tests/fixtures/doublewrite-v1");
 const PAGE_BYTES: usize = 4096;
-const DATABASE: u128 = 1;
+const DATABASE: Id = Id::new(1);
 
 /// All decoders of this crate.
 pub fn fuzz_targets() -> Vec<Target> {

@@ -21,7 +21,7 @@
 
 use crate::options::{LogKind, entries_valid, segment_bytes_valid};
 use crate::seal::{self, Block, SEALED_BYTES, SealFault};
-use katydid_device::{self as device, Create, Directory, File, Method, WriteMode};
+use katydid_device::{self as device, Create, Directory, File, Id, Method, WriteMode};
 use katydid_kernels::checksum::{read_u32, read_u64, read_u128};
 use katydid_kernels::lsn::Lsn;
 use std::io::IoSlice;
@@ -43,7 +43,7 @@ const CONTROL_BYTES: u64 = SLOTS * SEALED_BYTES as u64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ControlState {
     pub seq: u64,
-    pub log_id: u128,
+    pub log_id: Id,
     pub log: LogKind,
     /// Number of times the log was opened for writing.
     pub incarnation: u32,
@@ -60,7 +60,7 @@ pub(crate) struct ControlState {
 
 impl ControlState {
     /// The state of a log that is being created.
-    pub(crate) fn new(log_id: u128, log: LogKind, segment_bytes: u64) -> Self {
+    pub(crate) fn new(log_id: Id, log: LogKind, segment_bytes: u64) -> Self {
         ControlState {
             seq: 1,
             log_id,
@@ -98,7 +98,7 @@ impl ControlState {
         };
         let state = ControlState {
             seq: read_u64(block, 32),
-            log_id: read_u128(block, 16),
+            log_id: Id::new(read_u128(block, 16)),
             log,
             incarnation: read_u32(block, 12),
             start: Lsn::new(read_u64(block, 40)),
@@ -224,7 +224,7 @@ mod tests {
             start_incarnation: 2,
             durable: Lsn::new(1 << 40),
             prepared_end: Lsn::new(1 << 41),
-            ..ControlState::new(0x0123_4567_89ab_cdef_0011_2233_4455_6677, LogKind::Disk, 1 << 20)
+            ..ControlState::new(Id::new(0x0123_4567_89ab_cdef_0011_2233_4455_6677), LogKind::Disk, 1 << 20)
         }
     }
 

@@ -4,7 +4,7 @@
 
 use crate::control::FORMAT_VERSION;
 use crate::options::{LogKind, OptionsError};
-use katydid_device::{self as device, Directory};
+use katydid_device::{self as device, Directory, Id};
 use katydid_kernels::lsn::Lsn;
 
 /// The result of a call on an open log.
@@ -161,14 +161,14 @@ pub enum OpenError {
         supported: u32,
     },
     /// A segment belongs to another log.
-    #[error("segment {file} belongs to log {found:032x}, not to {expected:032x}")]
+    #[error("segment {file} belongs to log {found}, not to {expected}")]
     ForeignSegment {
         /// The segment.
         file: String,
         /// This log's id.
-        expected: u128,
+        expected: Id,
         /// The id in the segment.
-        found: u128,
+        found: Id,
     },
     /// A segment that the log needs is not there.
     #[error("segment {file}, which holds the log from {from}, is missing")]
@@ -203,14 +203,14 @@ pub enum OpenError {
         directory: String,
     },
     /// A stream belongs to another log, or is another stream of this one.
-    #[error("{directory} holds log {found:032x}, not {expected:032x}, this log's stream of that name")]
+    #[error("{directory} holds log {found}, not {expected}, this log's stream of that name")]
     ForeignStream {
         /// Its folder.
         directory: String,
         /// The id the stream must have.
-        expected: u128,
+        expected: Id,
         /// The id of the log that is there.
-        found: u128,
+        found: Id,
     },
     /// The log has another number of streams.
     #[error("the log has {found} streams, not {asked}")]
@@ -292,3 +292,7 @@ pub enum ReadError {
         reason: &'static str,
     },
 }
+
+// An alignment of 16 has been compiled into a fault: see `Id`.
+const _: () = assert!(std::mem::align_of::<Error>() <= std::mem::align_of::<u64>());
+const _: () = assert!(std::mem::align_of::<OpenError>() <= std::mem::align_of::<u64>());

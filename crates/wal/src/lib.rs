@@ -38,7 +38,7 @@ pub use inspect::{
     Inspection, SegmentReport, SegmentState, StreamInspection, StreamRecord, Survival, inspect,
 };
 pub use katydid_device::nvram::{Form, Persistence};
-pub use katydid_device::{Device, Method};
+pub use katydid_device::{Device, Id, Method};
 pub use katydid_device::{Stall, Stalls};
 pub use katydid_kernels::dependencies::{Dependencies, StreamId, StreamLsn};
 pub use katydid_kernels::durability::Durability;

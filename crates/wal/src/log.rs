@@ -15,7 +15,7 @@ use crate::options::{Background, Options};
 use crate::session::Session;
 use crate::stream::{Space, Stream};
 use crate::streams::opening::{OpenOne, open_log, open_one};
-use katydid_device::{self as device, Directory, FileDirectory, Gate, Verb, Watch};
+use katydid_device::{self as device, Directory, FileDirectory, Gate, Id, Verb, Watch};
 use katydid_kernels::dependencies::{Dependencies, StreamId, StreamLsn};
 use katydid_kernels::durability::Durability;
 use katydid_kernels::lsn::Lsn;
@@ -130,7 +130,7 @@ impl Log {
     }
 
     /// The log's id: that of the options, or a random one, from when it was made.
-    pub fn id(&self) -> u128 {
+    pub fn id(&self) -> Id {
         self.open.id
     }
 

@@ -17,7 +17,7 @@ use crate::core::Core;
 use crate::error::{AppendError, Error, Result};
 use crate::options::Background;
 use crate::recover::{Eras, RecoveryReport};
-use katydid_device::{self as device, Cause, Gate, Verb, Watch};
+use katydid_device::{self as device, Cause, Gate, Id, Verb, Watch};
 use katydid_kernels::dependencies::{Dependencies, StreamId, StreamLsn};
 use katydid_kernels::durability::Durability;
 use katydid_kernels::lsn::Lsn;
@@ -124,7 +124,7 @@ fn finish(core: &Core, mark: bool) -> Result<()> {
 
 /// See the head of this file.
 pub(crate) struct OpenLog {
-    pub id: u128,
+    pub id: Id,
     pub streams: Box<[OpenStream]>,
     /// What each stream was before this opening.
     pub eras: Box<[Eras]>,

@@ -4,7 +4,7 @@
 //! its streams are fixed when the log is created; all other options may differ at each opening.
 
 use katydid_device::nvram::Persistence;
-use katydid_device::{Device, Method};
+use katydid_device::{Device, Id, Method};
 use katydid_kernels::insert::{BufferSizes, InserterDesign, OutOfRange};
 use katydid_kernels::record::{HEADER_BYTES, RECORD_ALIGNMENT};
 use katydid_kernels::sync::SyncDesign;
@@ -140,7 +140,7 @@ pub struct Options {
     /// [`Log::device_stalls`](crate::Log::device_stalls). Default 1 s; zero: never. Of no other effect.
     pub stall_after: Duration,
     /// The id of a new log. Default none: a random one. Set it where files must come out the same in every run.
-    pub log_id: Option<u128>,
+    pub log_id: Option<Id>,
     /// Who does what nobody waits for. For tests that must do the same in every run.
     #[doc(hidden)]
     pub background: Background,

@@ -15,6 +15,7 @@
 //! ```
 
 use crate::error::StripesFault;
+use crate::id::Id;
 use crate::sum::sum;
 use std::fmt::Write as _;
 
@@ -39,7 +40,7 @@ pub(super) enum State {
 /// What a directory's label says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Label {
-    pub(super) set: u128,
+    pub(super) set: Id,
     pub(super) index: usize,
     pub(super) count: usize,
     pub(super) unit: u64,
@@ -54,7 +55,7 @@ impl Label {
         };
         let Label { set, index, count, unit, .. } = self;
         let mut text = format!(
-            "{TITLE}{VERSION}\nset {set:032x}\nindex {index}\ncount {count}\nunit {unit}\nstate {state}\n"
+            "{TITLE}{VERSION}\nset {set}\nindex {index}\ncount {count}\nunit {unit}\nstate {state}\n"
         );
         let sum = sum(text.as_bytes());
         // Writing to a string does not fail.
@@ -80,7 +81,7 @@ impl Label {
         }
         let field = |name: &str| said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         let label = Label {
-            set: u128::from_str_radix(field("set")?, 16).ok()?,
+            set: Id::new(u128::from_str_radix(field("set")?, 16).ok()?),
             index: field("index")?.parse().ok()?,
             count: field("count")?.parse().ok()?,
             unit: field("unit")?.parse().ok()?,
@@ -97,7 +98,7 @@ impl Label {
 }
 
 /// The header of a file with parts of this id.
-pub(super) fn header(set: u128, id: u64) -> Vec<u8> {
+pub(super) fn header(set: Id, id: u64) -> Vec<u8> {
     let mut block = vec![0; HEADER_BYTES as usize];
     block[..8].copy_from_slice(MAGIC);
     block[8..12].copy_from_slice(&VERSION.to_le_bytes());
@@ -109,7 +110,7 @@ pub(super) fn header(set: u128, id: u64) -> Vec<u8> {
 }
 
 /// The id of a file's parts, from what was read of its header; `None` if it has no parts.
-pub(super) fn id_of_header(read: &[u8], set: u128) -> Result<Option<u64>, StripesFault> {
+pub(super) fn id_of_header(read: &[u8], set: Id) -> Result<Option<u64>, StripesFault> {
     let Some(block) = read.first_chunk::<SEALED_BYTES>() else { return Ok(None) };
     if block.iter().all(|byte| *byte == 0) {
         return Ok(None);
@@ -122,7 +123,7 @@ pub(super) fn id_of_header(read: &[u8], set: u128) -> Result<Option<u64>, Stripe
     if version > VERSION {
         return Err(StripesFault::Newer(version));
     }
-    let found = u128::from(word(24)) << 64 | u128::from(word(16));
+    let found = Id::from_le_bytes(std::array::from_fn(|nth| block[16 + nth]));
     if found != set {
         return Err(StripesFault::Foreign { expected: set, found });
     }
@@ -147,7 +148,7 @@ mod tests {
     #[test]
     fn a_label_is_read_back_and_damage_noticed() {
         for state in [State::Making, State::Complete] {
-            let label = Label { set: 0x1234 << 100 | 7, index: 1, count: 3, unit: 8192, state };
+            let label = Label { set: Id::new(0x1234 << 100 | 7), index: 1, count: 3, unit: 8192, state };
             let text = label.encode();
             assert!(text.len() <= LABEL_BYTES_MAX);
             assert_eq!(Label::decode(text.as_bytes()), Ok(label));
@@ -159,7 +160,7 @@ mod tests {
             }
         }
         assert_eq!(Label::decode(b"katydid stripes 2\n"), Err(StripesFault::Newer(2)));
-        let bad = Label { set: 1, index: 3, count: 3, unit: 8192, state: State::Complete };
+        let bad = Label { set: Id::new(1), index: 3, count: 3, unit: 8192, state: State::Complete };
         for bad in [bad, Label { index: 0, unit: 5000, ..bad }, Label { index: 0, count: 0, ..bad }] {
             assert_eq!(Label::decode(bad.encode().as_bytes()), Err(StripesFault::Damaged), "{bad:?}");
         }
@@ -167,15 +168,18 @@ mod tests {
 
     #[test]
     fn a_header_is_read_back_and_damage_noticed() {
-        let block = header(77, 5);
-        assert_eq!(id_of_header(&block, 77), Ok(Some(5)));
-        assert_eq!(id_of_header(&block, 78), Err(StripesFault::Foreign { expected: 78, found: 77 }));
-        assert_eq!(id_of_header(&[0; 4096], 77), Ok(None));
-        assert_eq!(id_of_header(&[], 77), Ok(None));
+        let block = header(Id::new(77), 5);
+        assert_eq!(id_of_header(&block, Id::new(77)), Ok(Some(5)));
+        assert_eq!(
+            id_of_header(&block, Id::new(78)),
+            Err(StripesFault::Foreign { expected: Id::new(78), found: Id::new(77) })
+        );
+        assert_eq!(id_of_header(&[0; 4096], Id::new(77)), Ok(None));
+        assert_eq!(id_of_header(&[], Id::new(77)), Ok(None));
         for at in 0..SEALED_BYTES {
             let mut damaged = block.clone();
             damaged[at] ^= 1;
-            assert_eq!(id_of_header(&damaged, 77), Err(StripesFault::Damaged), "byte {at}");
+            assert_eq!(id_of_header(&damaged, Id::new(77)), Err(StripesFault::Damaged), "byte {at}");
         }
     }
 

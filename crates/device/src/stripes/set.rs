@@ -8,8 +8,8 @@ use super::layout::Layout;
 use super::owner::{Doomed, Owner};
 use crate::directory::{Create, Directory, File, Method, WriteMode};
 use crate::error::{Cause, Error, Result, StripesFault, Verb};
+use crate::id::Id;
 use std::collections::BTreeSet;
-use std::hash::{BuildHasher, RandomState};
 use std::io::IoSlice;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(super) struct Set {
     pub(super) layout: Layout,
     pub(super) crew: Arc<Crew>,
     pub(super) owner: Arc<Owner>,
-    id: u128,
+    id: Id,
 }
 
 fn fault(directory: &dyn Directory, fault: StripesFault) -> Error {
@@ -81,7 +81,7 @@ impl Set {
         Ok(Some(Set { directories, layout, crew, owner, id: first.set }))
     }
 
-    fn check(directory: &dyn Directory, given: usize, label: &Label, set: u128, count: usize) -> Result<()> {
+    fn check(directory: &dyn Directory, given: usize, label: &Label, set: Id, count: usize) -> Result<()> {
         let Label { index: belongs, .. } = *label;
         let found = match label {
             label if label.set != set => StripesFault::Foreign { expected: set, found: label.set },
@@ -108,11 +108,14 @@ impl Set {
                 // Before anything is written anywhere.
                 for directory in directories {
                     if let Some(Label { set: found, .. }) = read_label(&**directory)? {
-                        return Err(fault(&**directory, StripesFault::Foreign { expected: 0, found }));
+                        return Err(fault(
+                            &**directory,
+                            StripesFault::Foreign { expected: Id::new(0), found },
+                        ));
                     }
                     Self::check_empty(&**directory)?;
                 }
-                let label = Label { set: random_id(), index: 0, count, unit, state: State::Making };
+                let label = Label { set: Id::random(), index: 0, count, unit, state: State::Making };
                 write_label(first, &label)?;
                 label
             }
@@ -316,11 +319,4 @@ impl Set {
         }
         self.remove_unnamed(doomed.ids.into_iter().collect())
     }
-}
-
-/// An id that no other set has.
-fn random_id() -> u128 {
-    // The standard library seeds each of these from the operating system.
-    let word = || RandomState::new().hash_one(std::time::SystemTime::now());
-    u128::from(word()) << 64 | u128::from(word())
 }

@@ -10,14 +10,14 @@ use super::recovery::{Recovered, Recovery};
 use super::store::{SLOTS_MAX, Settings, Source};
 use super::{dump, verify};
 use crate::control::{Control, ControlFile, Shutdown};
-use crate::directory::{DatabaseDir, LOG_FILES, LOG_FOLDER, random_id};
+use crate::directory::{DatabaseDir, LOG_FILES, LOG_FOLDER};
 use crate::engine::EngineFiles;
 use crate::engine_options::MemoryOptions;
 use crate::error::{Error, Foreign, Result};
 use crate::log_entry::LogEntry;
 use crate::options::Options;
 use crate::report::{VerifyProgress, VerifyReport};
-use katydid_device::{self as device, Directory, Verb};
+use katydid_device::{self as device, Directory, Id, Verb};
 use katydid_wal::{NvramOptions, OpenError, Options as LogOptions};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ fn open(
     let open_log = |streams: u16| {
         let log_id = match &control {
             Some(control) => control.get().database,
-            None => options.log.log_id.unwrap_or_else(random_id),
+            None => options.log.log_id.unwrap_or_else(Id::random),
         };
         let share = share_of(&options.log_options(), streams);
         let log_options = LogOptions { log_id: Some(log_id), streams, ..share };

@@ -30,7 +30,7 @@
 use super::page::{PageId, check, header};
 use crate::Lsn;
 use crate::error::{Error, Foreign, Result};
-use katydid_device::{AlignedBuffer, Create, Directory, File, Method, WriteMode};
+use katydid_device::{AlignedBuffer, Create, Directory, File, Id, Method, WriteMode};
 use std::io::IoSlice;
 use std::sync::Arc;
 
@@ -121,7 +121,7 @@ impl Batch {
         &self.buffer[BLOCK + from * self.page_bytes..BLOCK + to * self.page_bytes]
     }
 
-    fn fill_header(&mut self, database: u128) {
+    fn fill_header(&mut self, database: Id) {
         let sums: Vec<u32> =
             (0..self.pages.len()).map(|index| header::checksum(self.bytes(index, index + 1))).collect();
         let block = &mut self.buffer[..BLOCK];
@@ -172,7 +172,7 @@ enum Header {
     Pages(Vec<(PageId, u32)>, Lsn),
 }
 
-fn decode(block: &[u8], database: u128, page_bytes: usize) -> Header {
+fn decode(block: &[u8], database: Id, page_bytes: usize) -> Header {
     if block.len() < BLOCK {
         return Header::Nothing;
     }
@@ -184,7 +184,7 @@ fn decode(block: &[u8], database: u128, page_bytes: usize) -> Header {
     if word(block, 8) > VERSION {
         return Header::Newer(word(block, 8));
     }
-    let owner = u128::from(long(block, 16)) | u128::from(long(block, 24)) << 64;
+    let owner = Id::from_le_bytes(std::array::from_fn(|nth| block[16 + nth]));
     if owner != database || word(block, 32) as usize != page_bytes {
         return Header::OtherDatabase;
     }
@@ -198,7 +198,7 @@ fn decode(block: &[u8], database: u128, page_bytes: usize) -> Header {
 fn read_header(
     file: &dyn File,
     place: &str,
-    database: u128,
+    database: Id,
     page_bytes: usize,
 ) -> Result<(Vec<(PageId, u32)>, Lsn)> {
     let mut block = AlignedBuffer::new_zeroed(BLOCK);
@@ -217,7 +217,7 @@ fn read_header(
 ///
 /// # Errors
 /// As an opening would refuse it.
-pub(crate) fn examine(directory: &dyn Directory, database: u128, page_bytes: usize) -> Result<Lsn> {
+pub(crate) fn examine(directory: &dyn Directory, database: Id, page_bytes: usize) -> Result<Lsn> {
     match directory.open_read_only(FILE_NAME) {
         Ok(file) => Ok(read_header(file.as_ref(), &directory.describe(), database, page_bytes)?.1),
         // An opening makes it anew.
@@ -235,7 +235,7 @@ pub(crate) fn log_too_short(end: Lsn, needed: Lsn) -> String {
 #[derive(Debug)]
 pub(crate) struct DoubleWrite {
     file: Arc<dyn File>,
-    database: u128,
+    database: Id,
     page_bytes: usize,
     /// The directory, for errors.
     place: String,
@@ -247,7 +247,7 @@ impl DoubleWrite {
     pub(crate) fn open(
         directory: &dyn Directory,
         method: Method,
-        database: u128,
+        database: Id,
         page_bytes: usize,
     ) -> Result<Self> {
         let file = directory.open(FILE_NAME, Create::IfMissing, method)?;

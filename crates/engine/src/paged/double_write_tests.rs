@@ -4,10 +4,11 @@ use super::*;
 use crate::TableId;
 use crate::paged::page::tests::for_seeds;
 use crate::paged::page::{PageFault, overflow};
+use katydid_device::Id;
 use katydid_device::MemoryDirectory;
 
 const PAGE_BYTES: usize = 4096;
-const DATABASE: u128 = 0xFEDC_BA98_7654_3210;
+const DATABASE: Id = Id::new(0xFEDC_BA98_7654_3210);
 
 fn page(id: u64, fill: u8) -> Vec<u8> {
     let mut page = vec![0; PAGE_BYTES];
@@ -117,7 +118,7 @@ fn area_of_another_database_or_version_is_refused() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(refusal(1), Foreign::Identity(FILE_NAME.to_owned()));
+    assert_eq!(refusal(Id::new(1)), Foreign::Identity(FILE_NAME.to_owned()));
     let raw = area_bytes(&directory);
     let mut block = vec![0; BLOCK];
     raw.read_at(&mut block, 0).expect("a read");

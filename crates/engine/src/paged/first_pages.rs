@@ -12,7 +12,7 @@ use super::page::{
 use super::space::{RESERVE_PAGES, no_space};
 use crate::TableId;
 use crate::error::Result;
-use katydid_device::{AlignedBuffer, File, WriteMode};
+use katydid_device::{AlignedBuffer, File, Id, WriteMode};
 use std::io::IoSlice;
 
 /// Pages of a new database file.
@@ -20,7 +20,7 @@ const NEW_PAGES: u64 = RESERVE_PAGES * 2;
 
 /// Writes the first pages of a new database file: header, first map, empty catalog; zero-filled pages after them. Durable when
 /// it returns.
-pub(crate) fn create(file: &dyn File, database: u128, page_bytes: usize) -> Result<()> {
+pub(crate) fn create(file: &dyn File, database: Id, page_bytes: usize) -> Result<()> {
     file.prepare(0, NEW_PAGES * page_bytes as u64).map_err(no_space)?;
     file.write_at(&[IoSlice::new(&first_pages(database, page_bytes))], 0, WriteMode::Durable)?;
     file.sync()?;
@@ -28,7 +28,7 @@ pub(crate) fn create(file: &dyn File, database: u128, page_bytes: usize) -> Resu
 }
 
 /// Header, first map and empty catalog, sealed.
-fn first_pages(database: u128, page_bytes: usize) -> AlignedBuffer {
+fn first_pages(database: Id, page_bytes: usize) -> AlignedBuffer {
     let mut pages = AlignedBuffer::new_zeroed(3 * page_bytes);
     let (first, rest) = pages.split_at_mut(page_bytes);
     let (second, third) = rest.split_at_mut(page_bytes);
@@ -76,7 +76,7 @@ fn has_first_pages_only(content: &[u8], page_bytes: usize) -> bool {
     let database = match content.get(..page_bytes).and_then(file_page::decode) {
         Some(Ok(FilePage { version, .. })) if version > file_page::VERSION => return false,
         Some(Ok(page)) if page.page_bytes as usize == page_bytes => page.database,
-        _ => 0,
+        _ => Id::new(0),
     };
     let made = first_pages(database, page_bytes);
     let mut made = made.chunks_exact(page_bytes);

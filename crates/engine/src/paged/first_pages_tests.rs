@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::paged::space::FILE_NAME;
-use katydid_device::{Create, Directory, MemoryDirectory, Method};
+use katydid_device::{Create, Directory, Id, MemoryDirectory, Method};
 use std::sync::Arc;
 
-const DATABASE: u128 = 5;
+const DATABASE: Id = Id::new(5);
 
 /// A file with these bytes.
 fn file(content: &[u8]) -> Arc<dyn File> {

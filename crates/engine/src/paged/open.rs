@@ -5,7 +5,7 @@
 
 use crate::checkpoint_schedule::{CheckpointSchedule, TakesCheckpoints};
 use crate::control::{Control, ControlFile};
-use crate::directory::{DatabaseDir, LOG_FILES, LOG_FOLDER, random_id};
+use crate::directory::{DatabaseDir, LOG_FILES, LOG_FOLDER};
 use crate::durability_waiter::DurabilityWaiter;
 use crate::engine::EngineFiles;
 use crate::engine_options::PagedOptions;
@@ -29,7 +29,7 @@ use crate::paged::unfinished::Unfinished;
 use crate::paged::{dump, verify};
 use crate::report::{VerifyProgress, VerifyReport};
 use crate::sharded::Metrics;
-use katydid_device::{self as device, Create, Directory, File, Verb};
+use katydid_device::{self as device, Create, Directory, File, Id, Verb};
 use katydid_wal::{Background, Log};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ fn open_pages(directory: &dyn Directory, options: &Options, create: Create) -> R
     Ok(directory.open(space::FILE_NAME, create, options.log.method)?)
 }
 
-fn open_log(place: &DatabaseDir, options: &Options, database: u128) -> Result<Log> {
+fn open_log(place: &DatabaseDir, options: &Options, database: Id) -> Result<Log> {
     let folder = place.directory.subdirectory(LOG_FOLDER)?;
     let mut options = options.log_options();
     (options.log_id, options.streams) = (Some(database), 1);
@@ -116,7 +116,7 @@ fn existing(at: &DatabaseDir, options: &Options, control: ControlFile, progress:
 fn create(at: &DatabaseDir, options: &Options, page_bytes: usize) -> Result<Files> {
     let directory = &at.directory;
     // An interrupted creation may have made a log already, and with it the database's id.
-    let id = options.log.log_id.unwrap_or_else(random_id);
+    let id = options.log.log_id.unwrap_or_else(Id::random);
     let log = open_log(at, options, id)?;
     let database = log.id();
     let pages = open_pages(directory.as_ref(), options, Create::IfMissing)?;

@@ -25,7 +25,7 @@ use super::page::{FaultReason, FilePage, PageFault, PageId, file_page, header, m
 use super::pool::Pool;
 use crate::error::{Error, Foreign, Result};
 use crate::latch::Mutex;
-use katydid_device::{AlignedBuffer, File, WriteMode};
+use katydid_device::{AlignedBuffer, File, Id, WriteMode};
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,7 +51,7 @@ pub(crate) enum AllocClass {
 }
 
 /// Whether the file is this database's. Reads page 0 only; `place` names the directory in errors.
-pub(crate) fn check_file(file: &dyn File, place: &str, database: u128, page_bytes: usize) -> Result<()> {
+pub(crate) fn check_file(file: &dyn File, place: &str, database: Id, page_bytes: usize) -> Result<()> {
     let mut page = AlignedBuffer::new_zeroed(page_bytes);
     let read = file.read_at(&mut page, 0)?;
     let foreign = |what| Err(Error::Foreign { place: place.to_owned(), what });

@@ -7,11 +7,11 @@ use crate::paged::double_write::DoubleWrite;
 use crate::paged::page::LeafMut;
 use crate::paged::page::tests::for_seeds;
 use crate::paged::pool::WalBarrier;
-use katydid_device::{Create, Directory, MemoryDirectory, Method, SimDevice};
+use katydid_device::{Create, Directory, Id, MemoryDirectory, Method, SimDevice};
 use std::collections::BTreeSet;
 
 const PAGE_BYTES: usize = 4096;
-const DATABASE: u128 = 5;
+const DATABASE: Id = Id::new(5);
 
 #[derive(Debug)]
 struct NoLog;
@@ -240,7 +240,7 @@ fn file_of_another_database_or_program_is_refused() {
         Err(Error::Foreign { what, .. }) => what,
         other => panic!("{other:?}"),
     };
-    assert_eq!(refusal(6, PAGE_BYTES), Foreign::Identity(FILE_NAME.to_owned()));
+    assert_eq!(refusal(Id::new(6), PAGE_BYTES), Foreign::Identity(FILE_NAME.to_owned()));
     let mut page = vec![0; PAGE_BYTES];
     file_page::format(&mut page, DATABASE);
     page[header::BYTES + 8] = 9;

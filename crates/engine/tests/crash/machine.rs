@@ -12,7 +12,8 @@ use katydid::{
 };
 use katydid_device::nvram::{NvRegion, SimNvram};
 use katydid_device::{
-    Create, Directory, DirectoryLock, File, Method, Result, SimDevice, StripedDirectory, Survival, WriteMode,
+    Create, Directory, DirectoryLock, File, Id, Method, Result, SimDevice, StripedDirectory, Survival,
+    WriteMode,
 };
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex};
@@ -112,7 +113,7 @@ pub fn options(seed: u64, kind: Kind, background: Background) -> Options {
     options.log.run_ahead_bytes = 8 << 10;
     options.log.reserve_bytes = 64 << 10;
     options.log.spare_segments = 1;
-    options.log.log_id = Some(1);
+    options.log.log_id = Some(Id::new(1));
     options.log.background = background;
     // It goes round every few transactions; few sessions, for which the log keeps room.
     options.log.nvram.bytes = 256 << 10;

@@ -26,7 +26,7 @@ use katydid::{
     CommitDependencies, EngineKind, Error, Group, LockRelease, MemoryOptions, Method, Options, PagedOptions,
     SyncDesign, SyncKind,
 };
-use katydid_device::{SimDevice, Survival};
+use katydid_device::{Id, SimDevice, Survival};
 use std::time::Duration;
 
 /// One way to open a database.
@@ -113,7 +113,7 @@ impl Setting {
         options.log.reserve_bytes = 64 << 10;
         options.log.ring_bytes = 64 << 10;
         options.log.run_ahead_bytes = 16 << 10;
-        options.log.log_id = Some(1);
+        options.log.log_id = Some(Id::new(1));
         options
     }
 }

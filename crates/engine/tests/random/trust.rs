@@ -7,7 +7,7 @@
 
 use crate::common::{self, contents, key};
 use katydid::{Database, EngineKind, Error, Method, Options};
-use katydid_device::{Fault, SimDevice, Survival, Verb};
+use katydid_device::{Fault, Id, SimDevice, Survival, Verb};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ fn options(engine: EngineKind, method: Method) -> Options {
     options.log.ring_bytes = 16 << 10;
     options.log.run_ahead_bytes = 8 << 10;
     options.log.background = katydid::testing::Background::Caller;
-    options.log.log_id = Some(1);
+    options.log.log_id = Some(Id::new(1));
     options.log.method = method;
     options
 }

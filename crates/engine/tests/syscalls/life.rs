@@ -9,7 +9,7 @@ use crate::common::{self, Rng, key};
 use crate::history::{History, Model, Unit, apply};
 use crate::{Place, block_on};
 use katydid::testing::Background;
-use katydid::{Database, Durability, EngineKind, Error, Method, Options, Session, TransactionOptions};
+use katydid::{Database, Durability, EngineKind, Error, Id, Method, Options, Session, TransactionOptions};
 use katydid_device::Directory;
 use std::io::Write as _;
 use std::ops::Range;
@@ -106,7 +106,7 @@ impl Life {
         options.log.reserve_bytes = 64 << 10;
         options.log.ring_bytes = 16 << 10;
         options.log.run_ahead_bytes = 8 << 10;
-        options.log.log_id = Some(1);
+        options.log.log_id = Some(Id::new(1));
         options.log.method = self.method;
         options.log.background = background;
         options

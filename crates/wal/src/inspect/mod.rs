@@ -16,6 +16,7 @@ use crate::streams::control::{Making, StreamsState};
 use crate::streams::folders;
 use crate::streams::opening::of_stream;
 use katydid_device::Directory;
+use katydid_device::Id;
 use katydid_kernels::dependencies::{Dependencies, StreamId, StreamLsn};
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::stamp::CommitStamp;
@@ -27,7 +28,7 @@ use std::convert::Infallible;
 #[non_exhaustive]
 pub struct Inspection {
     /// The log's id.
-    pub id: u128,
+    pub id: Id,
     /// Whether all streams were made. If not, nothing was ever appended, and those that are missing are not in `streams`.
     pub is_complete: bool,
     /// The streams, by their numbers.

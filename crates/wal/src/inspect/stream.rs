@@ -16,7 +16,7 @@ use crate::segment::Source;
 use crate::segment::files::SegmentFiles;
 use crate::segment::header::{Geometry, name};
 use katydid_device::nvram::Persistence;
-use katydid_device::{self as device, Directory};
+use katydid_device::{self as device, Directory, Id};
 use katydid_kernels::lsn::Lsn;
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub enum SegmentState {
     /// Damaged: why.
     Corrupt(&'static str),
     /// Of another log, with this id.
-    Foreign(u128),
+    Foreign(Id),
     /// Of this version of the format, which the program does not read.
     OtherVersion(u32),
 }
@@ -57,7 +57,7 @@ pub struct SegmentReport {
 #[non_exhaustive]
 pub struct StreamInspection {
     /// The log's id.
-    pub log_id: u128,
+    pub log_id: Id,
     /// Version of the format this program reads.
     pub version: u32,
     /// Number of times the log was opened for writing.

@@ -8,6 +8,7 @@
 //! header is written when the log is made, before the control file has an incarnation above 0, and never again.
 
 use crate::seal::{self, Block, SEALED_BYTES, SealFault};
+use katydid_device::Id;
 use katydid_kernels::checksum::{read_u64, read_u128};
 
 const MAGIC: &[u8; 8] = b"KATYDNV2";
@@ -17,7 +18,7 @@ pub(crate) const REGION_VERSION: u32 = 3;
 /// What it says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RegionHeader {
-    pub log_id: u128,
+    pub log_id: Id,
     pub ring_bytes: u64,
     pub entries: u64,
 }
@@ -35,7 +36,7 @@ impl RegionHeader {
     pub(crate) fn decode(block: &Block) -> Result<Self, SealFault> {
         seal::check_seal(block, MAGIC, REGION_VERSION)?;
         Ok(RegionHeader {
-            log_id: read_u128(block, 16),
+            log_id: Id::new(read_u128(block, 16)),
             ring_bytes: read_u64(block, 32),
             entries: read_u64(block, 40),
         })
@@ -48,7 +49,7 @@ mod tests {
 
     #[test]
     fn it_is_read_back_and_damage_noticed() {
-        let header = RegionHeader { log_id: 7 << 100 | 9, ring_bytes: 1 << 20, entries: 1 << 10 };
+        let header = RegionHeader { log_id: Id::new(7 << 100 | 9), ring_bytes: 1 << 20, entries: 1 << 10 };
         let block = header.encode();
         assert_eq!(RegionHeader::decode(&block), Ok(header));
         for at in (0..56).chain(4080..4096) {

@@ -41,11 +41,10 @@ use crate::segment::ahead::ReadAhead;
 use crate::segment::files::SegmentFiles;
 use crate::segment::header::{Geometry, name};
 use crate::segment::{SegmentStore, Source};
-use katydid_device::{self as device, AlignedBuffer, Create, Directory, Method, WriteMode};
+use katydid_device::{self as device, AlignedBuffer, Create, Directory, Id, Method, WriteMode};
 use katydid_kernels::lsn::{BLOCK_BYTES, Lsn};
 use katydid_kernels::record::{self, Chain, HeaderFields, Kind, Layout, Part};
 use scan::Onlooker;
-use std::hash::{BuildHasher, RandomState};
 use std::io::IoSlice;
 use std::sync::Arc;
 use survey::{Health, Survey};
@@ -182,7 +181,7 @@ fn open_control(
     }
     refuse(directory.as_ref(), None, survey, None)?;
     let bytes = if options.log.in_nvram() { options.nvram.bytes } else { options.segment_bytes };
-    let mut state = ControlState::new(options.log_id.unwrap_or_else(random_id), options.log, bytes);
+    let mut state = ControlState::new(options.log_id.unwrap_or_else(Id::random), options.log, bytes);
     if options.log == LogKind::NvLogging {
         state.entries = options.nvram.entries();
     }
@@ -269,11 +268,4 @@ fn write_restart(store: &SegmentStore, at: Lsn, incarnation: u32) -> Result<(Lsn
     let tail_from = end.floor_block().since(from) as usize;
     let tail = blocks[tail_from..tail_from + (end.get() % BLOCK_BYTES) as usize].to_vec();
     Ok((end, tail))
-}
-
-/// An id that no other log has.
-pub(crate) fn random_id() -> u128 {
-    // The standard library seeds each of these from the operating system.
-    let word = || RandomState::new().hash_one(std::time::SystemTime::now());
-    u128::from(word()) << 64 | u128::from(word())
 }

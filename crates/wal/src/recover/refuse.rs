@@ -10,6 +10,7 @@ use crate::error::OpenError;
 use crate::seal::SealFault;
 use crate::segment::header::{Geometry, name};
 use katydid_device::Directory;
+use katydid_device::Id;
 
 /// The error for the directory's control file if it has no sound slot, or is of another version.
 pub(crate) fn unusable_control(directory: &dyn Directory, fault: SealFault) -> OpenError {
@@ -65,7 +66,7 @@ pub(crate) fn refuse(
             Err(OpenError::MissingSegment { file, from })
         }
         FilesVerdict::CorruptSegment | FilesVerdict::ForeignSegment | FilesVerdict::OtherVersion => {
-            let log_id = control.map_or(0, |state| state.log_id);
+            let log_id = control.map_or(Id::new(0), |state| state.log_id);
             worst.and_then(|(index, health)| health.refusal(directory, index, log_id)).map_or(Ok(()), Err)
         }
     }

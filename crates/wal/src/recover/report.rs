@@ -1,5 +1,6 @@
 //! What recovery tells.
 
+use katydid_device::Id;
 use katydid_kernels::lsn::Lsn;
 
 /// How the log ended.
@@ -35,7 +36,7 @@ pub enum Finding {
 #[non_exhaustive]
 pub struct RecoveryReport {
     /// The log's id.
-    pub log_id: u128,
+    pub log_id: Id,
     /// Where the log starts: everything below was trimmed.
     pub start: Lsn,
     /// Where the valid log ended. Every record below was made durable before it was believed. The internal Restart

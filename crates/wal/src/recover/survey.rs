@@ -8,7 +8,7 @@ use crate::control::{CONTROL_NAME, CONTROL_NEW_NAME};
 use crate::error::OpenError;
 use crate::seal::{SEALED_BYTES, SealFault};
 use crate::segment::header::{Geometry, SegmentHeader, UNFINISHED_NAME, index_of_name, name};
-use katydid_device::{self as device, Directory, File};
+use katydid_device::{self as device, Directory, File, Id};
 
 /// The files of a log by their names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -78,7 +78,7 @@ impl Survey {
 pub(crate) enum Health {
     Sound(SegmentHeader),
     Corrupt(&'static str),
-    Foreign(u128),
+    Foreign(Id),
     OtherVersion(u32),
 }
 
@@ -108,7 +108,7 @@ impl Health {
     }
 
     /// The error that opening reports for the segment of this index; `None` if it is sound.
-    pub(crate) fn refusal(self, directory: &dyn Directory, index: u64, log_id: u128) -> Option<OpenError> {
+    pub(crate) fn refusal(self, directory: &dyn Directory, index: u64, log_id: Id) -> Option<OpenError> {
         let file = name(index);
         match self {
             Health::Sound(_) => None,
@@ -120,12 +120,7 @@ impl Health {
 }
 
 /// Reads and judges a segment's header. A failing read is an error of the device, never a judgement.
-pub(crate) fn examine(
-    file: &dyn File,
-    index: u64,
-    geometry: Geometry,
-    log_id: u128,
-) -> device::Result<Health> {
+pub(crate) fn examine(file: &dyn File, index: u64, geometry: Geometry, log_id: Id) -> device::Result<Health> {
     let mut block = Box::new([0; SEALED_BYTES]);
     let got = file.read_at(&mut block[..], 0)?;
     let length = file.len()?;

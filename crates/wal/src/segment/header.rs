@@ -14,6 +14,7 @@
 
 use crate::control::FORMAT_VERSION;
 use crate::seal::{self, Block, SEALED_BYTES, SealFault};
+use katydid_device::Id;
 use katydid_kernels::checksum::{read_u32, read_u64, read_u128};
 use katydid_kernels::lsn::Lsn;
 
@@ -80,7 +81,7 @@ impl Geometry {
 /// What a segment's header says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
-    pub log_id: u128,
+    pub log_id: Id,
     pub index: u64,
     pub base: Lsn,
     /// Where the segment before ends; always `base` in version 1.
@@ -91,7 +92,7 @@ pub(crate) struct SegmentHeader {
 }
 
 impl SegmentHeader {
-    pub(crate) fn new(geometry: Geometry, log_id: u128, index: u64, incarnation: u32) -> Self {
+    pub(crate) fn new(geometry: Geometry, log_id: Id, index: u64, incarnation: u32) -> Self {
         let base = geometry.base(index);
         let segment_bytes = geometry.segment_bytes();
         SegmentHeader { log_id, index, base, previous_end: base, incarnation, segment_bytes }
@@ -112,7 +113,7 @@ impl SegmentHeader {
     pub(crate) fn decode(block: &Block) -> Result<Self, SealFault> {
         seal::check_seal(block, MAGIC, FORMAT_VERSION)?;
         Ok(SegmentHeader {
-            log_id: read_u128(block, 16),
+            log_id: Id::new(read_u128(block, 16)),
             index: read_u64(block, 32),
             base: Lsn::new(read_u64(block, 40)),
             previous_end: Lsn::new(read_u64(block, 48)),
@@ -164,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_header_is_read_back_and_damage_noticed() {
-        let header = SegmentHeader::new(Geometry::new(1 << 20), 77, 5, 3);
+        let header = SegmentHeader::new(Geometry::new(1 << 20), Id::new(77), 5, 3);
         let block = header.encode();
         assert_eq!(SegmentHeader::decode(&block), Ok(header));
         for at in (0..70).chain(4080..4096) {

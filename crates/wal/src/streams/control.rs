@@ -10,7 +10,7 @@
 use crate::control::FORMAT_VERSION;
 use crate::error::OpenError;
 use crate::seal::{self, Block, SEALED_BYTES, SealFault};
-use katydid_device::{self as device, Create, Directory, File, Method, WriteMode};
+use katydid_device::{self as device, Create, Directory, File, Id, Method, WriteMode};
 use katydid_kernels::checksum::read_u128;
 use std::io::IoSlice;
 
@@ -32,15 +32,15 @@ pub(crate) enum Making {
 /// What the file says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StreamsState {
-    pub id: u128,
+    pub id: Id,
     pub streams: u16,
     pub making: Making,
 }
 
 impl StreamsState {
     /// The log id of a stream: all differ, so that no stream is taken for another.
-    pub(crate) fn stream_id(&self, index: usize) -> u128 {
-        self.id.wrapping_add(index as u128)
+    pub(crate) fn stream_id(&self, index: usize) -> Id {
+        Id::new(self.id.get().wrapping_add(index as u128))
     }
 
     pub(crate) fn encode(&self) -> Box<Block> {
@@ -63,7 +63,7 @@ impl StreamsState {
         if streams == 0 {
             return Err(SealFault::Broken);
         }
-        Ok(StreamsState { id: read_u128(block, 16), streams, making })
+        Ok(StreamsState { id: Id::new(read_u128(block, 16)), streams, making })
     }
 
     /// Reads it without changing anything; `None` if there is none.
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn it_is_read_back_and_damage_noticed() {
         for making in [Making::UnderWay, Making::Done] {
-            let state = StreamsState { id: u128::MAX - 1, streams: 513, making };
+            let state = StreamsState { id: Id::new(u128::MAX - 1), streams: 513, making };
             let block = state.encode();
             assert_eq!(StreamsState::decode(&block), Ok(state));
             for at in (0..40).chain(4090..4096) {
@@ -129,7 +129,7 @@ mod tests {
                 assert_eq!(StreamsState::decode(&damaged), Err(SealFault::Broken), "byte {at}");
             }
         }
-        let none = StreamsState { id: 1, streams: 0, making: Making::Done };
+        let none = StreamsState { id: Id::new(1), streams: 0, making: Making::Done };
         assert_eq!(StreamsState::decode(&none.encode()), Err(SealFault::Broken));
     }
 }

@@ -4,6 +4,7 @@ use super::control::{MAGIC, Making, StreamsState};
 use crate::head::{Head, encode};
 use crate::recover::Eras;
 use crate::seal::Block;
+use katydid_device::Id;
 use katydid_kernels::checksum::read_u64;
 use katydid_kernels::dependencies::{StreamId, StreamLsn};
 use katydid_kernels::lsn::Lsn;
@@ -38,7 +39,7 @@ pub(crate) fn decode_record(input: &[u8]) {
 
 /// The beginning of a `streams.control`.
 pub(crate) fn sample_control() -> Vec<u8> {
-    StreamsState { id: 7, streams: 3, making: Making::Done }.encode()[..64].to_vec()
+    StreamsState { id: Id::new(7), streams: 3, making: Making::Done }.encode()[..64].to_vec()
 }
 
 /// Decodes one.

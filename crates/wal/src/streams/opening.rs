@@ -20,9 +20,8 @@ use crate::core::{Core, Start};
 use crate::error::OpenError;
 use crate::open_log::{Guards, OpenLog, OpenStream};
 use crate::options::{Background, Options};
-use crate::recover::random_id;
 use crate::recover::scan::{Nobody, Onlooker};
-use katydid_device::{self as device, Cause, Directory, DirectoryLock, Gate, Verb};
+use katydid_device::{self as device, Cause, Directory, DirectoryLock, Gate, Id, Verb};
 use katydid_kernels::dependencies::StreamId;
 use katydid_kernels::sync_shim::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -103,7 +102,7 @@ fn open_streams(
     options: &Options,
     gate: &Gate,
     one: &OpenOne<'_>,
-) -> Result<(Vec<Opened>, Option<u128>), OpenError> {
+) -> Result<(Vec<Opened>, Option<Id>), OpenError> {
     let asked = options.streams;
     let other = |found| OpenError::OtherStreams { found, asked };
     let state = match StreamsState::open(directory.as_ref())? {
@@ -127,7 +126,7 @@ fn open_streams(
             if asked == 1 {
                 return open_only(directory, options, gate, one);
             }
-            let id = options.log_id.unwrap_or_else(random_id);
+            let id = options.log_id.unwrap_or_else(Id::random);
             begin(directory.as_ref(), StreamsState { id, streams: asked, making: Making::UnderWay })?
         }
     };
@@ -143,7 +142,7 @@ fn open_only(
     options: &Options,
     gate: &Gate,
     one: &OpenOne<'_>,
-) -> Result<(Vec<Opened>, Option<u128>), OpenError> {
+) -> Result<(Vec<Opened>, Option<Id>), OpenError> {
     Ok((vec![(one(StreamId::FIRST, directory, options, gate)?, None)], None))
 }
 
@@ -276,10 +275,11 @@ mod tests {
     #[test]
     fn a_file_that_counts_one_stream_is_believed() {
         let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
-        begin(directory.as_ref(), StreamsState { id: 7, streams: 1, making: Making::UnderWay }).unwrap();
+        begin(directory.as_ref(), StreamsState { id: Id::new(7), streams: 1, making: Making::UnderWay })
+            .unwrap();
         for life in 0..3 {
             let log = Log::open_in(directory.clone(), options(1)).unwrap();
-            assert_eq!((log.id(), log.streams().len(), replayed(&log).len()), (7, 1, life));
+            assert_eq!((log.id(), log.streams().len(), replayed(&log).len()), (Id::new(7), 1, life));
             let record = Append::new(Kind::USER, &[b"record"]).stamp(CommitStamp::new(life as u64 + 1));
             log.session().unwrap().append(&record).unwrap();
             log.close().unwrap();

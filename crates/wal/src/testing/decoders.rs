@@ -9,7 +9,7 @@ use crate::recover::scan::Nobody;
 use crate::seal::{Block, SEALED_BYTES, seal};
 use crate::segment::header::{Geometry, SegmentHeader, name};
 use crate::streams::decoders as streams;
-use katydid_device::{Create, Directory, MemoryDirectory, Method, WriteMode};
+use katydid_device::{Create, Directory, Id, MemoryDirectory, Method, WriteMode};
 use katydid_kernels::checksum::{Sum, read_u32, read_u64};
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::{
@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub type Target = (&'static str, Vec<Vec<u8>>, fn(&[u8]));
 
 const SEGMENT_BYTES: u64 = 8 << 10;
-const LOG_ID: u128 = 0x10b;
+const LOG_ID: Id = Id::new(0x10b);
 
 /// All decoders of this crate.
 pub fn fuzz_targets() -> Vec<Target> {

@@ -17,7 +17,7 @@ mod inside;
 mod pairs;
 
 use katydid_wal::{
-    Append, Background, Durability, Error, Kind, Log, LogKind, Lsn, NvramOptions, Options, Record,
+    Append, Background, Durability, Error, Id, Kind, Log, LogKind, Lsn, NvramOptions, Options, Record,
 };
 
 /// Small files, so that few records make segments, and no thread with a timer.
@@ -31,7 +31,7 @@ pub fn options(log: LogKind, background: Background) -> Options {
         reserve_bytes: 4 << 10,
         spare_segments: 1,
         stall_after: std::time::Duration::ZERO,
-        log_id: Some(1),
+        log_id: Some(Id::new(1)),
         background,
         ..Options::default()
     }

@@ -27,7 +27,7 @@ mod stalls;
 mod steps;
 mod wakers;
 
-use katydid_wal::{Append, Kind, Log, Options, SyncKind};
+use katydid_wal::{Append, Id, Kind, Log, Options, SyncKind};
 use places::Place;
 use std::future::Future;
 use std::pin::pin;
@@ -45,7 +45,7 @@ pub fn options(sync: SyncKind, place: &Place) -> Options {
         run_ahead_bytes: 16 << 10,
         reserve_bytes: 8 << 10,
         spare_segments: 1,
-        log_id: Some(1),
+        log_id: Some(Id::new(1)),
         ..Options::default()
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! The test in `src/recover/tests/fixture.rs` makes the files of the current version.
 
-use katydid_device::{Create, Directory, MemoryDirectory, Method, WriteMode};
+use katydid_device::{Create, Directory, Id, MemoryDirectory, Method, WriteMode};
 use katydid_wal::{
     Chain, Durability, FORMAT_VERSION, Finding, Log, Lsn, OpenError, Options, Record, SegmentState, inspect,
 };
@@ -46,9 +46,12 @@ fn version_2_is_read_and_goes_on() {
     let directory = copy("v2");
     let found = inspect(&directory).unwrap();
     let inspection = found.first().unwrap();
-    assert_eq!((found.id, found.streams.len(), found.is_complete), (0x5eed, 1, true));
+    assert_eq!((found.id, found.streams.len(), found.is_complete), (Id::new(0x5eed), 1, true));
     assert_eq!(inspection.finding.clone().unwrap(), Finding::CleanEnd { closed: false });
-    assert_eq!((inspection.log_id, inspection.segment_bytes, inspection.incarnation), (0x5eed, 8 << 10, 2));
+    assert_eq!(
+        (inspection.log_id, inspection.segment_bytes, inspection.incarnation),
+        (Id::new(0x5eed), 8 << 10, 2)
+    );
     let states: Vec<SegmentState> = inspection.segments.iter().map(|segment| segment.state).collect();
     assert_eq!(states, [SegmentState::Trimmed, SegmentState::Live, SegmentState::Live]);
     assert!(inspection.start > Lsn::ZERO);

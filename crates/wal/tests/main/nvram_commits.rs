@@ -4,7 +4,7 @@
 
 use katydid_device::nvram::SimNvram;
 use katydid_device::testing::seed;
-use katydid_device::{SimDevice, Survival};
+use katydid_device::{Id, SimDevice, Survival};
 use katydid_wal::testing::crash;
 use katydid_wal::{
     Append, Appended, Background, Durability, Finding, InserterKind, Kind, Log, LogKind, Lsn, NvramOptions,
@@ -23,7 +23,14 @@ const DURABLE: Durability = Durability::Durable;
 
 fn options(log: LogKind) -> Options {
     let nvram = NvramOptions { bytes: 32 << 10, ..NvramOptions::default() };
-    Options { log, nvram, reserve_bytes: 1 << 10, sessions_max: 8, log_id: Some(7), ..Options::default() }
+    Options {
+        log,
+        nvram,
+        reserve_bytes: 1 << 10,
+        sessions_max: 8,
+        log_id: Some(Id::new(7)),
+        ..Options::default()
+    }
 }
 
 fn made(options: Options) -> (SimDevice, SimNvram, Log) {

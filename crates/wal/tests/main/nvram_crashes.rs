@@ -14,7 +14,8 @@ use katydid_device::nvram::SimNvram;
 use katydid_device::testing::seed;
 use katydid_wal::testing::{begin_at, crash};
 use katydid_wal::{
-    Append, AppendError, Durability, Finding, InserterKind, Kind, Log, LogKind, Lsn, NvramOptions, Options,
+    Append, AppendError, Durability, Finding, Id, InserterKind, Kind, Log, LogKind, Lsn, NvramOptions,
+    Options,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
@@ -30,7 +31,7 @@ fn options(log: LogKind, inserter: InserterKind) -> Options {
         run_ahead_bytes: 4 << 10,
         reserve_bytes: 1 << 10,
         sessions_max: 4,
-        log_id: Some(7),
+        log_id: Some(Id::new(7)),
         ..Options::default()
     }
 }

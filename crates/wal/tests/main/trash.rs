@@ -4,7 +4,7 @@
 //! written, their sectors are. A device that leaves garbage in a sector it was writing can so destroy acknowledged records, and only those: the
 //! ones that end in the block that the interrupted write began in. Never is a record found that was not appended.
 
-use katydid_device::{Method, SimDevice, Survival};
+use katydid_device::{Id, Method, SimDevice, Survival};
 use katydid_wal::{Append, Background, Durability, Kind, Log, OpenError, Options};
 
 const BLOCK: u64 = 4096;
@@ -17,7 +17,7 @@ fn options(method: Method) -> Options {
         run_ahead_bytes: 4 << 10,
         reserve_bytes: 0,
         spare_segments: 1,
-        log_id: Some(1),
+        log_id: Some(Id::new(1)),
         background: Background::Caller,
         ..Options::default()
     }

@@ -14,7 +14,7 @@ mod faults;
 mod opening;
 mod while_opening;
 
-use katydid_device::{Directory, Gate, SimDevice, Watch};
+use katydid_device::{Directory, Gate, Id, SimDevice, Watch};
 use katydid_wal::{
     Append, AppendError, Batch, CommitStamp, Dependencies, InserterKind, InserterSettings, Kind, Log, Lsn,
     OpenError, Options, ReadError, Replay, ReplayError, ReplayReport, Replayed, Session, Stream, StreamLsn,
@@ -73,7 +73,7 @@ pub fn options(inserter: InserterKind, sync: SyncKind) -> Options {
         spare_segments: 1,
         inserter: settings.design(inserter),
         sync: sync.into(),
-        log_id: Some(0x5eed),
+        log_id: Some(Id::new(0x5eed)),
         ..Options::default()
     }
 }

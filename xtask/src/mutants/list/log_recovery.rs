@@ -127,7 +127,7 @@ pub const LIST: &[Mutant] = &[
         name: "a segment of another log is believed",
         file: "crates/wal/src/recover/survey.rs",
         old: "Ok(header) if header.log_id != log_id =>",
-        new: "Ok(header) if header.log_id != log_id && log_id == 0 =>",
+        new: "Ok(header) if header.log_id != log_id && log_id == Id::new(0) =>",
         tests: RECOVER,
     },
     Mutant {

@@ -3,12 +3,13 @@
 use super::block::{HEAD, Head, Kind, checksum, decode_row};
 use super::manifest::{Identity, MANIFEST, Manifest, PART_HEAD, encode_part, mend};
 use super::{CheckpointFolder, PartSummary, part_name};
-use katydid_device::{Create, MemoryDirectory, Method, WriteMode};
+use katydid_device::{Create, Id, MemoryDirectory, Method, WriteMode};
 use std::io::IoSlice;
 
 const PART: &[u8] = include_bytes!("../../../tests/fixtures/checkpoint-part-v1");
 const MANIFEST_SAMPLE: &[u8] = include_bytes!("../../../tests/fixtures/checkpoint-manifest-v1");
-const IDENTITY: Identity = Identity { database: 0x1122_3344_5566_7788_99AA_BBCC_DDEE_FF00, number: 3 };
+const IDENTITY: Identity =
+    Identity { database: Id::new(0x1122_3344_5566_7788_99AA_BBCC_DDEE_FF00), number: 3 };
 
 /// Payloads of blocks that are sound.
 pub(crate) fn rows_samples() -> Vec<Vec<u8>> {

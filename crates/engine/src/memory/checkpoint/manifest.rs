@@ -7,6 +7,7 @@
 
 use super::block::{ALIGN, field};
 use crate::Lsn;
+use katydid_device::Id;
 
 const MAGIC_PART: [u8; 8] = *b"KTYDCKPT";
 const MAGIC_MANIFEST: [u8; 8] = *b"KTYDCKPM";
@@ -25,7 +26,7 @@ const _: () = assert!(PARTS_AT + 16 * PARTS_MAX + 8 * STREAMS_MAX <= MANIFEST);
 /// To which checkpoint a file belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Identity {
-    pub(super) database: u128,
+    pub(super) database: Id,
     pub(super) number: u64,
 }
 
@@ -109,7 +110,7 @@ fn check(head: &[u8], length: usize, magic: [u8; 8], identity: Identity) -> Resu
         newer => return Err(Fault::Newer(newer)),
     }
     let found = Identity {
-        database: u128::from_le_bytes(field(head, 16)),
+        database: Id::from_le_bytes(field(head, 16)),
         number: u64::from_le_bytes(field(head, 32)),
     };
     if found == identity { Ok(()) } else { Err(Fault::Other) }

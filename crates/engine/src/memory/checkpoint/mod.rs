@@ -28,7 +28,7 @@ mod tests;
 mod write;
 
 use crate::error::{Error, Result};
-use katydid_device::{Directory, File, Method};
+use katydid_device::{Directory, File, Id, Method};
 use manifest::Identity;
 use std::sync::Arc;
 
@@ -70,21 +70,17 @@ pub(crate) fn any(directory: &dyn Directory) -> Result<bool> {
 pub(crate) struct CheckpointFolder {
     directory: Arc<dyn Directory>,
     method: Method,
-    database: u128,
+    database: Id,
 }
 
 impl CheckpointFolder {
     /// The folder in the database's `directory`, created if missing.
-    pub(crate) fn create(directory: &dyn Directory, method: Method, database: u128) -> Result<Self> {
+    pub(crate) fn create(directory: &dyn Directory, method: Method, database: Id) -> Result<Self> {
         Ok(CheckpointFolder { directory: directory.subdirectory(FOLDER)?, method, database })
     }
 
     /// The same if it is there; nothing is changed. `method` is how checkpoints would be written.
-    pub(crate) fn existing(
-        directory: &dyn Directory,
-        method: Method,
-        database: u128,
-    ) -> Result<Option<Self>> {
+    pub(crate) fn existing(directory: &dyn Directory, method: Method, database: Id) -> Result<Option<Self>> {
         let found = directory.existing_subdirectory(FOLDER)?;
         Ok(found.map(|directory| CheckpointFolder { directory, method, database }))
     }

@@ -7,10 +7,10 @@ use crate::ids::TableId;
 use crate::memory::checkpoint::block::{BLOCK, HEAD, Head, Kind, checksum};
 use crate::memory::checkpoint::manifest::mend;
 use crate::{KEY_BYTES_MAX, Lsn, VALUE_BYTES_MAX};
-use katydid_device::{Create, Gate, MemoryDirectory, SimDevice, WriteMode};
+use katydid_device::{Create, Gate, Id, MemoryDirectory, SimDevice, WriteMode};
 use std::io::IoSlice;
 
-const DATABASE: u128 = 0x1122_3344_5566_7788_99AA_BBCC_DDEE_FF00;
+const DATABASE: Id = Id::new(0x1122_3344_5566_7788_99AA_BBCC_DDEE_FF00);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Owned {
@@ -258,7 +258,7 @@ fn files_of_others_and_newer_ones_are_told_apart() {
     write(&ours, 1, &few(1)).expect("write");
     write(&ours, 2, &few(2)).expect("write");
     let inner = ours.directory.clone();
-    let other = CheckpointFolder { database: 7, ..ours.clone() };
+    let other = CheckpointFolder { database: Id::new(7), ..ours.clone() };
     let is_identity = |outcome: Result<Vec<Vec<Owned>>>, name: &str| match outcome {
         Err(Error::Foreign { what: Foreign::Identity(found), .. }) => assert_eq!(found, name),
         other => panic!("{other:?}"),

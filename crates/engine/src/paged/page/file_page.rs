@@ -2,6 +2,7 @@
 
 use super::{FaultReason, PageFault, PageId, header};
 use crate::TableId;
+use katydid_device::Id;
 
 /// The file's magic, at byte 48.
 pub(crate) const MAGIC: [u8; 8] = *b"KTYDPAGE";
@@ -20,11 +21,11 @@ pub(crate) struct FilePage {
     /// Bytes in a page.
     pub(crate) page_bytes: u32,
     /// The database it belongs to.
-    pub(crate) database: u128,
+    pub(crate) database: Id,
 }
 
 /// Makes these bytes page 0 of a database; the page LSN becomes zero.
-pub(crate) fn format(page: &mut [u8], database: u128) {
+pub(crate) fn format(page: &mut [u8], database: Id) {
     page.fill(0);
     header::format(page, PageId::NONE, header::Kind::File, 0, TableId::CATALOG);
     let page_bytes = page.len() as u32;
@@ -49,7 +50,7 @@ pub(crate) fn decode(page: &[u8]) -> Option<Result<FilePage, PageFault>> {
     let found = FilePage {
         version: header::u32_at(page, VERSION_AT),
         page_bytes: header::u32_at(page, PAGE_BYTES_AT),
-        database: u128::from_le_bytes(database),
+        database: Id::from_le_bytes(database),
     };
     if found.version > VERSION {
         return Some(Ok(found));

@@ -7,7 +7,7 @@ mod room;
 
 use crate::common::{self, contents, key, options_for};
 use katydid::{Database, EngineKind, Error, LockRelease, Options};
-use katydid_device::{Directory, MemoryDirectory, SimDevice};
+use katydid_device::{Directory, Id, MemoryDirectory, SimDevice};
 use std::sync::Arc;
 
 suite! {
@@ -115,7 +115,7 @@ fn a_full_ring_waits_for_checkpoints_and_loses_nothing(engine: EngineKind) {
 fn a_checkpoint_that_crashes_changes_nothing(engine: EngineKind) {
     let mut options = small(engine);
     options.log.background = katydid::testing::Background::Caller;
-    options.log.log_id = Some(1);
+    options.log.log_id = Some(Id::new(1));
     for step in 0.. {
         let device = SimDevice::new(7);
         let database = Database::open_in(device.directory(), options.clone()).expect("open");

@@ -9,7 +9,7 @@ use crate::recover::scan::Nobody;
 use crate::recover::{Segments, look, open_files};
 use crate::segment::Extent;
 use crate::segment::SegmentStore;
-use katydid_device::{self as device, Create, Directory, MemoryDirectory, Method, WriteMode};
+use katydid_device::{self as device, Create, Directory, Id, MemoryDirectory, Method, WriteMode};
 use katydid_kernels::lsn::{BLOCK_BYTES, Lsn};
 use katydid_kernels::record::{Chain, HeaderFields, Kind, Layout, split};
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub(super) fn options() -> Options {
         reserve_bytes: 0,
         ring_bytes: 16 << 10,
         run_ahead_bytes: 4 << 10,
-        log_id: Some(0x5eed),
+        log_id: Some(Id::new(0x5eed)),
         ..Options::default()
     }
 }

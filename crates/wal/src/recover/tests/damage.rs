@@ -7,7 +7,7 @@ use crate::reader::{Reader, Show, read_record};
 use crate::recover::scan::Nobody;
 use crate::seal::{Block, SEALED_BYTES, seal};
 use crate::segment::header::name;
-use katydid_device::{Cause, SimDevice};
+use katydid_device::{Cause, Id, SimDevice};
 use katydid_kernels::lsn::Lsn;
 use std::sync::Arc;
 
@@ -178,7 +178,8 @@ fn another_version_is_refused_wherever_it_is() {
 fn a_foreign_segment_is_refused() {
     let (image, _) = sample();
     let (_, directory) = memory();
-    let mut other = Writer::open_with(&directory, &crate::Options { log_id: Some(99), ..options() }).unwrap();
+    let mut other =
+        Writer::open_with(&directory, &crate::Options { log_id: Some(Id::new(99)), ..options() }).unwrap();
     for number in 0..100 {
         other.commit(&payload(number, 300)).unwrap();
     }
@@ -187,7 +188,9 @@ fn a_foreign_segment_is_refused() {
     let mut mixed = image.clone();
     mixed.insert(file.clone(), foreign[&file].clone());
     match refusal(&mixed) {
-        OpenError::ForeignSegment { file: found, expected: 0x5eed, found: 99 } => assert_eq!(found, file),
+        OpenError::ForeignSegment { file: named, expected, found } => {
+            assert_eq!((named, expected, found), (file, Id::new(0x5eed), Id::new(99)))
+        }
         other => panic!("{other}"),
     }
 }

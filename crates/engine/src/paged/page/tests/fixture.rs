@@ -5,6 +5,7 @@ use super::super::{
     header, map, overflow,
 };
 use crate::{Lsn, TableId};
+use katydid_device::Id;
 
 const PAGE_BYTES: usize = 4096;
 const FIXTURE: &[u8] = include_bytes!("../../../../tests/fixtures/pages-v1");
@@ -19,7 +20,7 @@ fn pages() -> Vec<u8> {
     let mut pages = all.chunks_exact_mut(PAGE_BYTES);
     let mut next = || pages.next().expect("six pages");
 
-    file_page::format(next(), 0x0011_2233_4455_6677_8899_AABB_CCDD_EEFF);
+    file_page::format(next(), Id::new(0x0011_2233_4455_6677_8899_AABB_CCDD_EEFF));
     let page = next();
     map::format(page, PageId::FIRST_MAP);
     assert!(MapMut::new(page).set(0x1234) && MapMut::new(page).set(0x1235));
@@ -64,7 +65,7 @@ fn format_1_is_still_read() {
     }
     let file = file_page::decode(page(0)).expect("the magic").expect("valid");
     assert_eq!((file.version, file.page_bytes), (1, 4096));
-    assert_eq!(file.database, 0x0011_2233_4455_6677_8899_AABB_CCDD_EEFF);
+    assert_eq!(file.database, Id::new(0x0011_2233_4455_6677_8899_AABB_CCDD_EEFF));
     assert!(MapRef::new(page(1)).pages_in_use().map(PageId::get).eq([0, 1, 2, 0x1234, 0x1235]));
 
     let leaf = LeafRef::new(page(2));

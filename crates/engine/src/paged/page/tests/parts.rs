@@ -6,6 +6,7 @@ use super::super::{
 };
 use super::for_seeds;
 use crate::TableId;
+use katydid_device::Id;
 use std::collections::BTreeSet;
 
 const PAGE_BYTES: usize = 512;
@@ -87,10 +88,10 @@ fn overflow_page_that_follows_itself_is_refused() {
 #[test]
 fn file_page_is_read_back_and_damage_is_noticed() {
     let mut page = vec![0; 4096];
-    file_page::format(&mut page, 7 << 100);
+    file_page::format(&mut page, Id::new(7 << 100));
     header::seal(&mut page);
     let found = file_page::decode(&page).expect("the magic").expect("valid");
-    assert_eq!(found, file_page::FilePage { version: 1, page_bytes: 4096, database: 7 << 100 });
+    assert_eq!(found, file_page::FilePage { version: 1, page_bytes: 4096, database: Id::new(7 << 100) });
     page[80] ^= 1;
     assert!(file_page::decode(&page).expect("the magic").is_err());
     assert_eq!(file_page::decode(&[0; 4096]), None);

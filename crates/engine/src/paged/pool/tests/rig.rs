@@ -9,13 +9,13 @@ use crate::paged::double_write::{self, DoubleWrite};
 use crate::paged::first_pages;
 use crate::paged::page::{LeafMut, PageId, Value, header};
 use crate::paged::space;
-use katydid_device::{Create, Directory, DirectoryLock, File, Method, WriteMode};
+use katydid_device::{Create, Directory, DirectoryLock, File, Id, Method, WriteMode};
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) const PAGE_BYTES: usize = 4096;
-pub(super) const DATABASE: u128 = 0xDA7A;
+pub(super) const DATABASE: Id = Id::new(0xDA7A);
 
 /// Records are 10 bytes long, at multiples of 10.
 #[derive(Debug)]

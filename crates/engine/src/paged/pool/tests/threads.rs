@@ -6,7 +6,7 @@ use crate::Lsn;
 use crate::paged::page::tests::for_seeds;
 use crate::paged::page::{PageId, check, header};
 use fastrand::Rng;
-use katydid_device::{File, MemoryDirectory};
+use katydid_device::{File, Id, MemoryDirectory};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -201,7 +201,8 @@ fn prefetched_pages_are_there_without_another_read() {
     let file = pool.file().clone();
     drop(pool);
     let directory = MemoryDirectory::new();
-    let spare = crate::paged::double_write::DoubleWrite::open(&directory, Default::default(), 1, PAGE_BYTES);
+    let spare =
+        crate::paged::double_write::DoubleWrite::open(&directory, Default::default(), Id::new(1), PAGE_BYTES);
     let pool = Pool::new(file, spare.expect("an area"), PAGE_BYTES, 32 * PAGE_BYTES, log);
     let wanted: Vec<PageId> =
         (FIRST..FIRST + 50).rev().filter(|page| page % 7 != 0).map(PageId::new).collect();

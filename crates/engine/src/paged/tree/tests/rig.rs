@@ -14,7 +14,7 @@ use crate::paged::tree::{
 };
 use crate::{Error, Lsn, Result, TableId, VerifyReport};
 use fastrand::Rng;
-use katydid_device::{Create, Directory, MemoryDirectory, Method};
+use katydid_device::{Create, Directory, Id, MemoryDirectory, Method};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) const TABLE: TableId = TableId::CATALOG;
 pub(super) const TREE: Tree = Tree::new(TABLE, PageId::CATALOG_ROOT);
-const DATABASE: u128 = 7;
+const DATABASE: Id = Id::new(7);
 
 /// What a record is to its transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
