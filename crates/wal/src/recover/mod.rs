@@ -41,7 +41,7 @@ use crate::segment::ahead::ReadAhead;
 use crate::segment::files::SegmentFiles;
 use crate::segment::header::{Geometry, name};
 use crate::segment::{SegmentStore, Source};
-use katydid_device::{self as device, AlignedBuffer, Create, Directory, Id, Method, WriteMode};
+use katydid_device::{self as device, AlignedBuffer, Cause, Create, Directory, Id, Method, WriteMode};
 use katydid_kernels::lsn::{BLOCK_BYTES, Lsn};
 use katydid_kernels::record::{self, Chain, HeaderFields, Kind, Layout, Part};
 use scan::Onlooker;
@@ -213,15 +213,25 @@ fn open_segments(
     Ok(files)
 }
 
-/// Removes half-made files and more trimmed segments than are kept; the indexes of those kept for reuse.
+/// Removes half-made files, trimmed segments that cannot be opened, and more trimmed segments than are kept; the indexes of those kept for
+/// reuse. A trimmed segment holds nothing that the log needs. One that is of another striped set, or lacks a part, must be found here: a
+/// writer that met it while it prepares the log would shut the log off.
 fn clear_leftovers(
     directory: &Arc<dyn Directory>,
     options: &Options,
     survey: &Survey,
     first: u64,
 ) -> Result<Vec<u64>, OpenError> {
-    let mut recyclable = survey.trimmed(first).to_vec();
-    let excess = recyclable.split_off(recyclable.len().min(options.spare_segments));
+    let (mut recyclable, mut excess) = (Vec::new(), Vec::new());
+    for &index in survey.trimmed(first) {
+        let is_kept = recyclable.len() < options.spare_segments
+            && match directory.open(&name(index), Create::Never, options.method) {
+                Ok(_) => true,
+                Err(error) if matches!(error.cause, Cause::Stripes(_) | Cause::NotFound) => false,
+                Err(error) => return Err(error.into()),
+            };
+        if is_kept { &mut recyclable } else { &mut excess }.push(index);
+    }
     let mut removed = false;
     for file in survey.unfinished.iter().map(|&file| file.to_owned()).chain(excess.into_iter().map(name)) {
         match directory.remove(&file) {

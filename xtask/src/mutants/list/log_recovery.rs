@@ -124,6 +124,13 @@ pub const LIST: &[Mutant] = &[
         tests: RECOVER,
     },
     Mutant {
+        name: "a trimmed segment of another striped set is kept for reuse",
+        file: "crates/wal/src/recover/mod.rs",
+        old: "matches!(error.cause, Cause::Stripes(_) | Cause::NotFound) => false,",
+        new: "matches!(error.cause, Cause::Stripes(_) | Cause::NotFound) => true,",
+        tests: RECOVER,
+    },
+    Mutant {
         name: "a segment of another log is believed",
         file: "crates/wal/src/recover/survey.rs",
         old: "Ok(header) if header.log_id != log_id =>",

@@ -7,8 +7,11 @@ use crate::reader::{Reader, Show, read_record};
 use crate::recover::scan::Nobody;
 use crate::seal::{Block, SEALED_BYTES, seal};
 use crate::segment::header::name;
-use katydid_device::{Cause, Id, SimDevice};
+use katydid_device::{
+    Cause, Create, Directory, Id, MemoryDirectory, Method, SimDevice, StripedDirectory, WriteMode,
+};
 use katydid_kernels::lsn::Lsn;
+use std::io::IoSlice;
 use std::sync::Arc;
 
 /// A closed log of several segments; the LSNs of its records.
@@ -293,4 +296,52 @@ fn a_reader_names_the_place_of_damage_and_of_what_is_gone() {
         Err(ReadError::Trimmed { .. })
     ));
     assert_eq!(read_record(store.as_ref(), &extent, lsns[40]).unwrap().payload, payload(40, 250));
+}
+
+/// A new directory of two stripes, and the two.
+fn striped() -> (Arc<dyn Directory>, [Arc<dyn Directory>; 2]) {
+    let places = [(); 2].map(|()| Arc::new(MemoryDirectory::new()) as Arc<dyn Directory>);
+    (Arc::new(StripedDirectory::open(places.to_vec(), 4096).unwrap()), places)
+}
+
+/// The first block of a file, which names its set and its parts.
+fn first_block(place: &Arc<dyn Directory>, file: &str) -> Vec<u8> {
+    let mut block = vec![0; 4096];
+    place.open_read_only(file).unwrap().read_at(&mut block, 0).unwrap();
+    block
+}
+
+/// A trimmed segment holds nothing that the log needs. If it cannot be opened, the log goes on without it.
+#[test]
+fn a_trimmed_segment_that_cannot_be_opened_is_not_kept_for_reuse() {
+    let foreign = || {
+        let (directory, places) = striped();
+        Writer::open(&directory).unwrap();
+        first_block(&places[0], &name(0))
+    };
+    let of_another_set = |places: &[Arc<dyn Directory>; 2]| {
+        let file = places[0].open(&name(0), Create::Never, Method::Buffered).unwrap();
+        file.write_at(&[IoSlice::new(&foreign())], 0, WriteMode::Durable).unwrap();
+    };
+    let without_a_part = |places: &[Arc<dyn Directory>; 2]| {
+        let block = first_block(&places[0], &name(0));
+        let number = u64::from_le_bytes(block[32..40].try_into().unwrap());
+        places[1].remove(&format!("part.{number:016x}")).unwrap();
+    };
+    for harm in [&of_another_set as &dyn Fn(&[Arc<dyn Directory>; 2]), &without_a_part] {
+        let (directory, places) = striped();
+        let mut log = Writer::open(&directory).unwrap();
+        for number in 0..100 {
+            log.commit(&payload(number, 600)).unwrap();
+        }
+        log.store.trim(log.durable, log.durable).unwrap();
+        drop(log);
+        harm(&places);
+        directory.open(&name(0), Create::Never, Method::Buffered).unwrap_err();
+        let mut log = Writer::open(&directory).unwrap();
+        for number in 0..100 {
+            log.commit(&payload(number, 600)).unwrap();
+        }
+        assert_eq!(Writer::open(&directory).unwrap().payloads().len(), 100);
+    }
 }
