@@ -14,11 +14,6 @@ use std::ops::Bound;
 const DELETED_AT_ONCE: usize = 128;
 
 impl Transaction {
-    /// Whether `key` has a value. Errors and locks as [`Transaction::get`].
-    pub fn contains(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get(table, key)?.is_some())
-    }
-
     /// The values of `keys`, in the order of `keys`; a key may occur twice. Errors and locks as [`Transaction::get`].
     pub fn multi_get<K: AsRef<[u8]>>(
         &self,

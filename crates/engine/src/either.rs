@@ -148,6 +148,7 @@ impl<A: EngineTransaction, B: EngineTransaction> EngineTransaction for Either<A,
 
     pass_on! { with_table
         fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>>;
+        fn contains(&mut self, key: &[u8]) -> Result<bool>;
         fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>>;
         fn first_unlocked(
             &mut self,

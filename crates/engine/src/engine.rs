@@ -118,6 +118,8 @@ pub(crate) trait EngineTransaction: Opened + fmt::Debug + Sized {
 
     /// See [`crate::Transaction::get`].
     fn get(&mut self, table: &Self::Table, key: &[u8]) -> Result<Option<Vec<u8>>>;
+    /// See [`crate::Transaction::contains`].
+    fn contains(&mut self, table: &Self::Table, key: &[u8]) -> Result<bool>;
     /// See [`crate::Transaction::get_for_update`].
     fn get_for_update(&mut self, table: &Self::Table, key: &[u8]) -> Result<Option<Vec<u8>>>;
     /// See [`crate::Transaction::first_unlocked`].

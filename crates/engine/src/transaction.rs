@@ -86,6 +86,14 @@ impl Transaction {
         self.of.borrow_mut().get(&table.of, key)
     }
 
+    /// Whether `key` has a value. The value is not copied, and the pages of a long value are not read. Errors and locks as
+    /// [`Transaction::get`].
+    pub fn contains(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
+        table.check(self.opening)?;
+        let key = check_key(key.as_ref())?;
+        self.of.borrow_mut().contains(&table.of, key)
+    }
+
     /// The value of `key`, locked so that no other transaction can lock it for update or write it; `Error::ReadOnly` if this
     /// one cannot write it either, and it may go on. The memory engine locks nothing: there it is the same as [`Transaction::get`], and of
     /// two transactions that change what both have read the commit of one fails with `Error::Conflict`.

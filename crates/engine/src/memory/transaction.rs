@@ -9,7 +9,7 @@
 use super::engine::{Committed, Engine, PendingVersions};
 use super::inner::Inner;
 use super::range::MemoryRange;
-use super::store::{Mark, Running, Validated};
+use super::store::{Mark, Running, Validated, Value};
 use super::table::{MemoryTable, Use};
 use crate::direction::Direction;
 use crate::durability_waiter::DurabilityWaiter;
@@ -163,6 +163,13 @@ impl MemoryTransaction {
         outcome
     }
 
+    fn find(&mut self, table: &Arc<MemoryTable>, key: &[u8]) -> Result<Option<Value>> {
+        let found = self.enter(table)?.get(&table.rows, key);
+        let found = self.told(found)?;
+        self.await_read_durability()?;
+        Ok(found)
+    }
+
     /// Waits until what was read and is about to be shown is durable, if the transaction asks for that.
     pub(super) fn await_read_durability(&self) -> Result<()> {
         if self.options.read == Read::Durable
@@ -188,11 +195,11 @@ impl EngineTransaction for MemoryTransaction {
     // ---- reads and writes
 
     fn get(&mut self, table: &Arc<MemoryTable>, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let running = self.enter(table)?;
-        let found = running.get(&table.rows, key);
-        let found = self.told(found)?;
-        self.await_read_durability()?;
-        Ok(found.map(|value| value.to_vec()))
+        Ok(self.find(table, key)?.map(|value| value.to_vec()))
+    }
+
+    fn contains(&mut self, table: &Arc<MemoryTable>, key: &[u8]) -> Result<bool> {
+        Ok(self.find(table, key)?.is_some())
     }
 
     /// It locks nothing: of two transactions that change what both have read, the commit of one fails.

@@ -24,9 +24,10 @@ use crate::paged::first_unlocked::first_unlocked;
 use crate::paged::inner::Inner;
 use crate::paged::log_room::Waiter;
 use crate::paged::own_writes::OwnWrites;
+use crate::paged::pool::Pool;
 use crate::paged::range::PagedRange;
 use crate::paged::table::PagedTable;
-use crate::paged::tree::{Pages, Previous};
+use crate::paged::tree::{Pages, Previous, Tree};
 use crate::paged::unfinished::{Ending, Unended};
 use crate::paged::writer::{Forward, Writer};
 use crate::sharded::ShardRef;
@@ -145,12 +146,19 @@ impl PagedTransaction {
         }
     }
 
-    fn read(&mut self, table: &PagedTable, key: &[u8], mode: PointMode) -> Result<Option<Vec<u8>>> {
+    /// Locks a key and looks at it in the tree.
+    fn read<R>(
+        &mut self,
+        table: &PagedTable,
+        key: &[u8],
+        mode: PointMode,
+        look: impl FnOnce(&Tree, &Pool, &[u8]) -> Result<R>,
+    ) -> Result<R> {
         self.enter(table)?;
         self.lock_key(table, key, mode)?;
-        let value = table.tree.get_copy(&self.inner.engine.pool, key)?;
+        let seen = look(&table.tree, &self.inner.engine.pool, key)?;
         self.await_read_durability()?;
-        Ok(value)
+        Ok(seen)
     }
 
     /// Waits until what was read and is about to be shown is durable, if the transaction asks for that: all that it depends on, since
@@ -374,11 +382,15 @@ impl EngineTransaction for PagedTransaction {
     }
 
     fn get(&mut self, table: &Arc<PagedTable>, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.read(table, key, PointMode::Shared)
+        self.read(table, key, PointMode::Shared, Tree::get_copy)
+    }
+
+    fn contains(&mut self, table: &Arc<PagedTable>, key: &[u8]) -> Result<bool> {
+        self.read(table, key, PointMode::Shared, Tree::contains)
     }
 
     fn get_for_update(&mut self, table: &Arc<PagedTable>, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.read(table, key, PointMode::Update)
+        self.read(table, key, PointMode::Update, Tree::get_copy)
     }
 
     fn first_unlocked(

@@ -254,3 +254,23 @@ fn a_range_that_cannot_be_deleted_for_lack_of_log_stays_whole() {
     txn.commit().unwrap();
     assert_eq!(contents(&database, &table).len(), 3001);
 }
+
+#[test]
+fn whether_a_key_has_a_value_is_known_without_reading_the_value() {
+    let (directory, database) = in_memory();
+    let table = database.table("t").unwrap();
+    let value = vec![7; 200_000];
+    database.put(&table, "long", &value).unwrap();
+    drop(table);
+    let _kept = common::closed(database);
+    let database = Database::open_in(directory, small_options()).unwrap();
+    let table = database.open_table("t").unwrap().unwrap();
+    let misses = || database.stat().unwrap().paged().unwrap().cache_misses;
+    let before = misses();
+    assert!(database.contains(&table, "long").unwrap());
+    assert!(!database.contains(&table, "lone").unwrap());
+    let without_value = misses() - before;
+    assert_eq!(database.get(&table, "long").unwrap(), Some(value));
+    let with_value = misses() - before - without_value;
+    assert!(without_value < 5 && with_value > 40, "{without_value} pages, and {with_value} of the value");
+}
