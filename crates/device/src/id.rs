@@ -27,7 +27,7 @@ impl Id {
         Id { high: (number >> 64) as u64, low: number as u64 }
     }
 
-    /// Its number.
+    /// The number of the id.
     pub const fn get(self) -> u128 {
         (self.high as u128) << 64 | self.low as u128
     }
@@ -39,7 +39,7 @@ impl Id {
         Id { high: word(), low: word() }
     }
 
-    /// Its bytes, the least first, as files hold them.
+    /// The bytes of the id, the least first, as files hold them.
     pub const fn to_le_bytes(self) -> [u8; 16] {
         self.get().to_le_bytes()
     }

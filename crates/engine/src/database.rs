@@ -144,7 +144,7 @@ impl Database {
         Ok(Database { of: open::open_watched(directory, options, watch)? })
     }
 
-    fn options(&self) -> &Options {
+    pub(crate) fn options(&self) -> &Options {
         self.of.options()
     }
 

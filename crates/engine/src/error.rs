@@ -88,6 +88,14 @@ pub enum Error {
     /// `insert` found the key present.
     #[error("the key exists already")]
     KeyExists,
+    /// A [`Sequence`](crate::Sequence) cannot give out a number.
+    #[error("the sequence in table {table:?} has no next number: {finding}")]
+    Sequence {
+        /// The name of its table.
+        table: String,
+        /// The reason.
+        finding: &'static str,
+    },
     /// The key is longer than 1,024 bytes.
     #[error("the key is {length} bytes long; at most {max} are allowed")]
     KeyTooLong {

@@ -282,7 +282,7 @@ impl Drop for Transaction {
     }
 }
 
-fn check_key(key: &[u8]) -> Result<&[u8]> {
+pub(crate) fn check_key(key: &[u8]) -> Result<&[u8]> {
     if key.len() > KEY_BYTES_MAX {
         return Err(Error::KeyTooLong { length: key.len(), max: KEY_BYTES_MAX });
     }

@@ -100,6 +100,9 @@ fn each_use_of_a_table() -> Vec<Use> {
         ("Database::compare_and_swap", |database, _, table| {
             database.compare_and_swap(table, "k", None, None).map(drop)
         }),
+        ("Database::sequence", |database, _, table| {
+            database.sequence(table, "ids", std::num::NonZeroU64::MIN).map(drop)
+        }),
         ("Database::pop_first", |database, _, table| database.pop_first(table).map(drop)),
         ("Transaction::get", |_, txn, table| txn.get(table, "k").map(drop)),
         ("Transaction::get_for_update", |_, txn, table| txn.get_for_update(table, "k").map(drop)),

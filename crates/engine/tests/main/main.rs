@@ -16,5 +16,6 @@ mod own_waits;
 mod paged;
 mod phantoms;
 mod positions;
+mod sequences;
 mod skip_locked;
 mod transact;

@@ -1,8 +1,8 @@
-//! The memory engine: validation, checkpoints, restart. The control file, which both engines have.
+//! The memory engine: validation, checkpoints, restart. The control file and sequences, which both engines have.
 
 use super::tests::{
     CHECKPOINTS, CRASH, DAMAGE, DATABASE_CONTROL, FAILED_SYNCS, FAR_DATABASES, FULLNESS, LOG_ROOM, MEMORY,
-    MEMORY_RACES, RELEASE, STORE, TURNS,
+    MEMORY_RACES, RELEASE, SEQUENCES, STORE, TURNS,
 };
 use crate::mutants::mutant::Mutant;
 
@@ -223,5 +223,19 @@ pub const LIST: &[Mutant] = &[
         old: "Lsn::new(word(2 * parts + nth))",
         new: "Lsn::new(u64::from(word(2 * parts + nth) as u32))",
         tests: CHECKPOINTS,
+    },
+    Mutant {
+        name: "a sequence's reservation is as durable as the database's commits",
+        file: "crates/engine/src/sequence.rs",
+        old: "durability: Durability::Durable, ..TransactionOptions::default()",
+        new: "durability: self.database.options().durability, ..TransactionOptions::default()",
+        tests: SEQUENCES,
+    },
+    Mutant {
+        name: "a sequence goes on from its reservation's beginning",
+        file: "crates/engine/src/sequence.rs",
+        old: "&self.key, to.to_be_bytes()",
+        new: "&self.key, (to - 1).to_be_bytes()",
+        tests: SEQUENCES,
     },
 ];

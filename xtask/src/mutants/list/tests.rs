@@ -39,6 +39,7 @@ pub const POSITIONS: &[&str] = &["-p", "katydid-kernels", "-p", "katydid-wal", "
 pub const RECOVER: &[&str] = &["-p", "katydid-wal", "--lib", "recover::"];
 pub const RELEASE: &[&str] = &["-p", "katydid", "--test", "crash", "release_"];
 pub const ROTATION: &[&str] = &["-p", "katydid-wal", "--test", "main", "rotation::"];
+pub const SEQUENCES: &[&str] = &["-p", "katydid", "--test", "main", "sequences::"];
 pub const SKIP_LOCKED: &[&str] = &["-p", "katydid", "--test", "main", "skip_locked::"];
 pub const SPACE: &[&str] = &["-p", "katydid", "--lib", "paged::space"];
 pub const STORE: &[&str] = &["-p", "katydid", "--lib", "memory::store"];

@@ -1,0 +1,119 @@
+//! Numbers that are given out once, apart from the transaction that asks for one.
+//!
+//! Any thread. Invariant: a number is given out only after a durable commit has set the stored value above it. So no number is given out
+//! twice, by whatever handles, also after a crash.
+//!
+//! Latch: `reserved`, held across the transaction that reserves.
+
+use crate::Durability;
+use crate::database::Database;
+use crate::error::{Error, Result};
+use crate::options::TransactionOptions;
+use crate::table::Table;
+use crate::transaction::{Transaction, check_key};
+use parking_lot::Mutex;
+use std::num::NonZeroU64;
+use std::ops::Range;
+
+/// The first number of a sequence whose key has no value.
+const FIRST: u64 = 1;
+
+/// Numbers that grow and are never given out twice, as SQL's sequences. See [`Database::sequence`].
+///
+/// Numbers are reserved several at a time, so most calls of [`Sequence::next`] neither commit nor wait. Those that are reserved and not
+/// given out when the handle is dropped or the process ends are lost. It keeps the database open.
+#[derive(Debug)]
+pub struct Sequence {
+    database: Database,
+    table: Table,
+    key: Vec<u8>,
+    at_once: NonZeroU64,
+    reserved: Mutex<Range<u64>>,
+}
+
+impl Database {
+    /// The sequence that is kept at `key` in `table`, which should be used for nothing else. Its numbers begin with 1, and it reserves
+    /// `at_once` of them in one durable commit. Nothing is read or reserved before the first number is asked for.
+    ///
+    /// The value at `key` is the first number that is not reserved, in 8 bytes, the greatest first; put one there to begin elsewhere.
+    ///
+    /// ```
+    /// # fn main() -> katydid::Result<()> {
+    /// # let database = katydid::Database::in_memory()?;
+    /// let (orders, numbers) = (database.table("orders")?, database.table("numbers")?);
+    /// let ids = database.sequence(&numbers, "orders", 100.try_into().expect("not zero"))?;
+    /// database.transact(|txn| txn.put(&orders, ids.next()?.to_be_bytes(), "two apples"))?;
+    /// assert_eq!(database.get(&orders, 1u64.to_be_bytes())?, Some(b"two apples".to_vec()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Error::ForeignTable`; `Error::KeyTooLong`.
+    pub fn sequence(&self, table: &Table, key: impl AsRef<[u8]>, at_once: NonZeroU64) -> Result<Sequence> {
+        table.check(self.opening().id())?;
+        let key = check_key(key.as_ref())?.to_owned();
+        Ok(Sequence {
+            database: self.clone(),
+            table: table.clone(),
+            key,
+            at_once,
+            reserved: Mutex::new(0..0),
+        })
+    }
+}
+
+impl Sequence {
+    /// The next number, greater than all that this handle gave before. Other handles on the same key may give numbers between.
+    ///
+    /// It can be called inside the body of [`Database::transact`], and belongs to no transaction: a number that was given to one that rolls
+    /// back, or whose body runs again, is not given out again.
+    ///
+    /// # Errors
+    /// `Error::Sequence` if the value at the key is not one of a sequence, or no number is left. Those of [`Database::begin`], of reading and
+    /// writing the key, and of [`Transaction::commit`] if numbers must be reserved; a conflict is returned after `Options::retries` further tries.
+    pub fn next(&self) -> Result<u64> {
+        let mut reserved = self.reserved.lock();
+        if reserved.is_empty() {
+            *reserved = self.reserve()?;
+        }
+        let number = reserved.start;
+        reserved.start += 1;
+        Ok(number)
+    }
+
+    fn reserve(&self) -> Result<Range<u64>> {
+        let options = TransactionOptions { durability: Durability::Durable, ..TransactionOptions::default() };
+        let mut left = self.database.options().retries;
+        loop {
+            let txn = self.database.begin_with(options)?;
+            let outcome = match self.advance(&txn) {
+                Ok(range) => txn.commit().map(|_| range),
+                Err(error) => txn.rollback().and(Err(error)),
+            };
+            match outcome {
+                Err(error) if left > 0 && error.asks_to_run_again() => left -= 1,
+                outcome => return outcome,
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    fn advance(&self, txn: &Transaction) -> Result<Range<u64>> {
+        let refused = |finding| Error::Sequence { table: self.table.name().to_owned(), finding };
+        let from = match txn.get_for_update(&self.table, &self.key)? {
+            None => FIRST,
+            Some(value) => {
+                let value =
+                    value.try_into().map_err(|_| refused("the value at its key is not 8 bytes long"))?;
+                u64::from_be_bytes(value)
+            }
+        };
+        let to = from.saturating_add(self.at_once.get());
+        if from == to {
+            return Err(refused("its last number was given out"));
+        }
+        txn.put(&self.table, &self.key, to.to_be_bytes())?;
+        Ok(from..to)
+    }
+}
