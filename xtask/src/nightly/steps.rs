@@ -36,6 +36,9 @@ impl Work {
     }
 }
 
+/// The crates that are published, those that others need first.
+const PUBLISHED: [&str; 4] = ["katydid-device", "katydid-kernels", "katydid-wal", "katydid"];
+
 /// All steps, in the order in which they run.
 pub const STEPS: &[Step] = &[
     Step {
@@ -63,6 +66,15 @@ pub const STEPS: &[Step] = &[
         about: "all tests as they are released: other timing, no debug assertions",
         work: Work::Check(40, || {
             Ok(vec![cargo(["test", "--workspace", "--profile", "campaign", "--locked", "--no-fail-fast"])])
+        }),
+    },
+    Step {
+        name: "package",
+        about: "each crate that is published builds from its package alone",
+        work: Work::Check(3, || {
+            let mut package = cargo(["package", "--locked"]);
+            package.args(PUBLISHED.iter().flat_map(|name| ["-p", name]));
+            Ok(vec![package])
         }),
     },
     Step {
