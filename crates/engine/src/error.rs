@@ -88,6 +88,18 @@ pub enum Error {
     /// `insert` found the key present.
     #[error("the key exists already")]
     KeyExists,
+    /// A key or a value of a [`TypedTable`](crate::typed::TypedTable) is not of its type.
+    #[error("the {part} at key {key:?} of table {table:?} is no {wanted}")]
+    Undecodable {
+        /// The name of the table.
+        table: String,
+        /// The bytes of the key.
+        key: Vec<u8>,
+        /// `"key"` or `"value"`.
+        part: &'static str,
+        /// The name of the type.
+        wanted: &'static str,
+    },
     /// A [`Sequence`](crate::Sequence) cannot give out a number.
     #[error("the sequence in table {table:?} has no next number: {finding}")]
     Sequence {

@@ -45,6 +45,7 @@ mod table;
 pub mod testing;
 mod ticket;
 mod transaction;
+pub mod typed;
 mod verify;
 mod worker;
 

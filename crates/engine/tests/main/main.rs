@@ -19,3 +19,4 @@ mod positions;
 mod sequences;
 mod skip_locked;
 mod transact;
+mod typed;

@@ -1,8 +1,8 @@
-//! The memory engine: validation, checkpoints, restart. The control file and sequences, which both engines have.
+//! The memory engine: validation, checkpoints, restart. What both engines have: the control file, sequences, typed tables.
 
 use super::tests::{
     CHECKPOINTS, CRASH, DAMAGE, DATABASE_CONTROL, FAILED_SYNCS, FAR_DATABASES, FULLNESS, LOG_ROOM, MEMORY,
-    MEMORY_RACES, RELEASE, SEQUENCES, STORE, TURNS,
+    MEMORY_RACES, RELEASE, SEQUENCES, STORE, TURNS, TYPED, TYPED_KEYS,
 };
 use crate::mutants::mutant::Mutant;
 
@@ -237,5 +237,26 @@ pub const LIST: &[Mutant] = &[
         old: "&self.key, to.to_be_bytes()",
         new: "&self.key, (to - 1).to_be_bytes()",
         tests: SEQUENCES,
+    },
+    Mutant {
+        name: "typed: an index keeps the entries of a row's old value",
+        file: "crates/engine/src/typed/index.rs",
+        old: "old.iter().filter(|entry| new.binary_search(entry).is_err())",
+        new: "old.iter().filter(|_| new.is_empty())",
+        tests: TYPED,
+    },
+    Mutant {
+        name: "typed: a zero in a string ends it",
+        file: "crates/engine/src/typed/key.rs",
+        old: "                to.push(u8::MAX);",
+        new: "                to.push(1);",
+        tests: TYPED_KEYS,
+    },
+    Mutant {
+        name: "typed: negative keys come behind the others",
+        file: "crates/engine/src/typed/key.rs",
+        old: "to.extend((*self ^ Self::MIN).to_be_bytes());",
+        new: "to.extend(self.to_be_bytes());",
+        tests: TYPED_KEYS,
     },
 ];

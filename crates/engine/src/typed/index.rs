@@ -1,0 +1,223 @@
+//! Indexes: tables of the keys of another table, in the order of something in its rows.
+//!
+//! Invariant: for each row, an index has one entry for each thing that its function finds in the row, and no others. [`IndexedTable`] changes the
+//! row and the entries in one transaction, so no crash and no other transaction finds one without the others.
+
+use super::key::{AsKey, Key, encoded};
+use super::value::{AsValue, Value};
+use super::{TypedRange, TypedTable};
+use crate::error::Result;
+use crate::key_range::Prefix;
+use crate::table::Table;
+use crate::transaction::Transaction;
+use std::fmt;
+use std::sync::Arc;
+
+type Finds<K, V, I> = dyn Fn(&K, &V) -> Vec<I> + Send + Sync;
+
+/// An index over the rows of a table with keys `K` and values `V`, ordered by `I`. See [`IndexedTable`].
+pub struct Index<K, V, I> {
+    entries: TypedTable<(I, K), ()>,
+    finds: Arc<Finds<K, V, I>>,
+}
+
+/// A table with indexes that are kept in the same transaction.
+///
+/// ```
+/// # fn main() -> katydid::Result<()> {
+/// use katydid::typed::{Index, IndexedTable, TypedTable};
+///
+/// # let database = katydid::Database::in_memory()?;
+/// // Users by number; found by the town that is their value.
+/// let users = TypedTable::<u64, String>::new(database.table("users")?);
+/// let towns = Index::new(database.table("users by town")?, |_, town: &String| Some(town.clone()));
+/// let users = IndexedTable::new(users).with(&towns);
+/// database.transact(|txn| {
+///     users.put(txn, 1u64, "Bern")?;
+///     users.put(txn, 2u64, "Basel")?;
+///     users.put(txn, 3u64, "Bern")?;
+///     users.put(txn, 1u64, "Basel")
+/// })?;
+/// let txn = database.begin()?;
+/// let of_basel: katydid::Result<Vec<u64>> = towns.keys(&txn, "Basel").collect();
+/// assert_eq!(of_basel?, [1, 2]);
+/// # Ok(())
+/// # }
+/// ```
+pub struct IndexedTable<K, V> {
+    rows: TypedTable<K, V>,
+    indexes: Vec<Arc<dyn Kept<K, V>>>,
+}
+
+/// An index, whatever it is ordered by.
+trait Kept<K, V>: Send + Sync {
+    /// Changes the entries of a row from those of its old value to those of its new one.
+    fn replace(&self, txn: &Transaction, key: &K, old: Option<&V>, new: Option<&V>) -> Result<()>;
+}
+
+impl<K: Key, V: Value, I: Key> Index<K, V, I> {
+    /// The index kept in `table`, which must be used for nothing else. `finds` says what of a row it is ordered by: an `Option`, a `Vec` or
+    /// the like, so that a row may have no entry or several. It must find the same in the same row each time.
+    pub fn new<J: IntoIterator<Item = I>>(
+        table: Table,
+        finds: impl Fn(&K, &V) -> J + Send + Sync + 'static,
+    ) -> Self {
+        let finds = move |key: &K, value: &V| finds(key, value).into_iter().collect();
+        Index { entries: TypedTable::new(table), finds: Arc::new(finds) }
+    }
+
+    /// The keys of the rows in which `what` is found, in their order. Errors and locks as [`Transaction::range`].
+    pub fn keys<'t>(&self, txn: &'t Transaction, what: impl AsKey<I>) -> Keys<'t, K, I> {
+        Keys { entries: self.entries.range(txn, Prefix((what,))) }
+    }
+
+    /// The entries: for each what was found, and the key of the row. Not to be written.
+    pub fn entries(&self) -> &TypedTable<(I, K), ()> {
+        &self.entries
+    }
+
+    /// Makes all entries anew from the rows, for an index that is added to a table with rows, or whose function was changed. It is
+    /// one transaction, which must fit into the log.
+    pub fn rebuild(&self, txn: &Transaction, rows: &TypedTable<K, V>) -> Result<()> {
+        self.entries.delete_range(txn, ..)?;
+        for row in rows.range(txn, ..) {
+            let (key, value) = row?;
+            self.replace(txn, &key, None, Some(&value))?;
+        }
+        Ok(())
+    }
+
+    fn found(&self, key: &K, value: Option<&V>) -> Vec<Vec<u8>> {
+        let found = value.map(|value| (self.finds)(key, value)).unwrap_or_default();
+        let mut entries: Vec<_> = found.iter().map(|what| encoded::<(I, K)>((what, key))).collect();
+        entries.sort_unstable();
+        entries.dedup();
+        entries
+    }
+}
+
+impl<K: Key, V: Value, I: Key> Kept<K, V> for Index<K, V, I> {
+    fn replace(&self, txn: &Transaction, key: &K, old: Option<&V>, new: Option<&V>) -> Result<()> {
+        let (old, new) = (self.found(key, old), self.found(key, new));
+        for entry in old.iter().filter(|entry| new.binary_search(entry).is_err()) {
+            txn.delete(self.entries.table(), entry)?;
+        }
+        for entry in new.iter().filter(|entry| old.binary_search(entry).is_err()) {
+            txn.put(self.entries.table(), entry, b"")?;
+        }
+        Ok(())
+    }
+}
+
+impl<K: Key + 'static, V: Value + 'static> IndexedTable<K, V> {
+    /// The table, without indexes so far.
+    pub fn new(rows: TypedTable<K, V>) -> Self {
+        IndexedTable { rows, indexes: Vec::new() }
+    }
+
+    /// Keeps this index too. If the table has rows, the index must have been kept while they were written, or be made by [`Index::rebuild`].
+    #[must_use]
+    pub fn with<I: Key + 'static>(mut self, index: &Index<K, V, I>) -> Self {
+        self.indexes.push(Arc::new(index.clone()));
+        self
+    }
+
+    /// The rows, to be read. What is written there directly is not in the indexes.
+    pub fn rows(&self) -> &TypedTable<K, V> {
+        &self.rows
+    }
+
+    /// See [`Transaction::put`]. It reads the old value for update.
+    pub fn put(&self, txn: &Transaction, key: impl AsKey<K>, value: impl AsValue<V>) -> Result<()> {
+        self.set(txn, key, |_| Some(value.encode_value().into_owned())).map(drop)
+    }
+
+    /// See [`Transaction::delete`]. It reads the old value for update.
+    pub fn delete(&self, txn: &Transaction, key: impl AsKey<K>) -> Result<bool> {
+        self.set(txn, key, |_| None)
+    }
+
+    /// See [`TypedTable::update`]. Returns whether the key had a value before.
+    pub fn update(
+        &self,
+        txn: &Transaction,
+        key: impl AsKey<K>,
+        change: impl FnOnce(Option<&V>) -> Option<V>,
+    ) -> Result<bool> {
+        self.set(txn, key, |old| change(old).map(|new| new.encode_value().into_owned()))
+    }
+
+    fn set(
+        &self,
+        txn: &Transaction,
+        key: impl AsKey<K>,
+        change: impl FnOnce(Option<&V>) -> Option<Vec<u8>>,
+    ) -> Result<bool> {
+        let bytes = encoded(key);
+        let key = self.rows.key(&bytes)?;
+        let old = txn.get_for_update(self.rows.table(), &bytes)?;
+        let old = old.map(|value| self.rows.value(&bytes, &value)).transpose()?;
+        let new = change(old.as_ref());
+        let value = new.as_deref().map(|new| self.rows.value(&bytes, new)).transpose()?;
+        for index in &self.indexes {
+            index.replace(txn, &key, old.as_ref(), value.as_ref())?;
+        }
+        match new {
+            Some(new) => txn.put(self.rows.table(), &bytes, new)?,
+            None if old.is_some() => _ = txn.delete(self.rows.table(), &bytes)?,
+            None => {}
+        }
+        Ok(old.is_some())
+    }
+}
+
+/// The keys of the rows in which an index found something, from either end.
+pub struct Keys<'t, K, I> {
+    entries: TypedRange<'t, (I, K), ()>,
+}
+
+impl<K: Key, I: Key> Iterator for Keys<'_, K, I> {
+    type Item = Result<K>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.entries.next()?.map(|((_, key), ())| key))
+    }
+}
+
+impl<K: Key, I: Key> DoubleEndedIterator for Keys<'_, K, I> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        Some(self.entries.next_back()?.map(|((_, key), ())| key))
+    }
+}
+
+impl<K: Key, I: Key> std::iter::FusedIterator for Keys<'_, K, I> {}
+
+impl<K, I> fmt::Debug for Keys<'_, K, I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Keys({:?})", self.entries)
+    }
+}
+
+impl<K, V, I> Clone for Index<K, V, I> {
+    fn clone(&self) -> Self {
+        Index { entries: self.entries.clone(), finds: self.finds.clone() }
+    }
+}
+
+impl<K, V, I> fmt::Debug for Index<K, V, I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Index({:?})", self.entries)
+    }
+}
+
+impl<K, V> Clone for IndexedTable<K, V> {
+    fn clone(&self) -> Self {
+        IndexedTable { rows: self.rows.clone(), indexes: self.indexes.clone() }
+    }
+}
+
+impl<K, V> fmt::Debug for IndexedTable<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "IndexedTable({:?}, {} indexes)", self.rows, self.indexes.len())
+    }
+}

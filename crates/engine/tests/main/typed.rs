@@ -1,0 +1,168 @@
+//! Tables with types, and their indexes: held against a model, and against rows that other programs wrote.
+
+use crate::common::{self, options_for};
+use katydid::typed::{Index, IndexedTable, TypedTable};
+use katydid::{Database, EngineKind, Error, Prefix, Result};
+use katydid_device::MemoryDirectory;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+suite! {
+    ranges_are_in_the_order_of_the_types,
+    what_is_not_of_the_type_is_named_and_the_transaction_goes_on,
+    indexes_have_the_entries_of_the_rows,
+    an_index_is_made_of_rows_that_were_there,
+}
+
+fn in_memory(engine: EngineKind) -> Database {
+    Database::open_in(Arc::new(MemoryDirectory::new()), options_for(engine)).unwrap()
+}
+
+fn all<T>(rows: impl Iterator<Item = Result<T>>) -> Vec<T> {
+    rows.collect::<Result<_>>().unwrap()
+}
+
+fn ranges_are_in_the_order_of_the_types(engine: EngineKind) {
+    let database = in_memory(engine);
+    let table = TypedTable::<(i32, String), u64>::new(database.table("t").unwrap());
+    let mut model = BTreeMap::new();
+    database
+        .transact(|txn| {
+            for (number, word) in
+                [(-1, "b"), (5, ""), (-300, "a"), (5, "a\0b"), (5, "a"), (0, "ab"), (7, "z")]
+            {
+                table.put(txn, (number, word), number as u64)?;
+                model.insert((number, word.to_owned()), number as u64);
+            }
+            Ok(())
+        })
+        .unwrap();
+    let txn = database.begin().unwrap();
+    let model: Vec<_> = model.into_iter().collect();
+    assert_eq!(all(table.range(&txn, ..)), model);
+    let mut back = all(table.range(&txn, ..).rev());
+    back.reverse();
+    assert_eq!(back, model);
+    assert_eq!(all(table.range(&txn, (0, "")..=(5, "a"))), model[2..5]);
+    assert_eq!(all(table.range(&txn, ..(5, "a".to_owned()))), model[..4]);
+    assert_eq!(all(table.range(&txn, Prefix((5,)))), model[3..6]);
+    assert_eq!(all(table.range(&txn, (Bound::Excluded((5, "a")), Bound::Unbounded))), model[5..]);
+    assert_eq!(all(table.range(&txn, ..).limit(2)), model[..2]);
+    assert_eq!(table.first(&txn).unwrap().as_ref(), model.first());
+    assert_eq!(table.last(&txn).unwrap().as_ref(), model.last());
+    assert_eq!(table.count(&txn, (0, "")..).unwrap(), 5);
+    assert_eq!(table.get(&txn, &(7, "z".to_owned())).unwrap(), Some(7));
+    assert!(table.contains(&txn, (0, "ab")).unwrap() && !table.contains(&txn, (0, "a")).unwrap());
+    assert!(table.update(&txn, (7, "z"), |old| old.map(|old| old + 1)).unwrap());
+    assert_eq!(table.get_for_update(&txn, (7, "z")).unwrap(), Some(8));
+    assert!(!table.update(&txn, (7, "z"), |_| None).unwrap());
+    assert!(!table.delete(&txn, (7, "z")).unwrap());
+    assert!(matches!(table.insert(&txn, (5, ""), 0u64), Err(Error::KeyExists)));
+    assert_eq!(table.delete_range(&txn, Prefix((5,))).unwrap(), 3);
+    assert_eq!(all(table.range(&txn, ..)), model[..3]);
+}
+
+fn what_is_not_of_the_type_is_named_and_the_transaction_goes_on(engine: EngineKind) {
+    let database = in_memory(engine);
+    let table = TypedTable::<u32, String>::new(database.table("t").unwrap());
+    let txn = database.begin().unwrap();
+    txn.put(table.table(), 1u32.to_be_bytes(), [0xFF]).unwrap();
+    txn.put(table.table(), "long key", "text").unwrap();
+    let error = table.get(&txn, 1u32).unwrap_err();
+    assert_eq!(error.to_string(), "the value at key [0, 0, 0, 1] of table \"t\" is no alloc::string::String");
+    let rows: Vec<_> = table.range(&txn, ..).collect();
+    assert!(
+        matches!(
+            rows.as_slice(),
+            [Err(Error::Undecodable { part: "value", .. }), Err(Error::Undecodable { part: "key", .. })]
+        ),
+        "{rows:?}"
+    );
+    let refused = table.update(&txn, 1u32, |_| unreachable!("it is not given what is no value")).unwrap_err();
+    assert!(matches!(refused, Error::Undecodable { .. }), "{refused}");
+    table.put(&txn, 1u32, "good").unwrap();
+    txn.commit().unwrap();
+    let txn = database.begin().unwrap();
+    assert_eq!(table.get(&txn, 1u32).unwrap(), Some("good".to_owned()));
+}
+
+/// Each word of the value.
+fn words(table: katydid::Table) -> Index<u16, String, String> {
+    let finds = |_: &u16, text: &String| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    Index::new(table, finds)
+}
+
+/// The length of the value, if it is odd.
+fn odd_lengths(table: katydid::Table) -> Index<u16, String, u64> {
+    Index::new(table, |_, text: &String| Some(text.len() as u64).filter(|length| length % 2 == 1))
+}
+
+fn indexes_have_the_entries_of_the_rows(engine: EngineKind) {
+    let seed = common::seed(common::fresh_seed());
+    println!("replay with KATYDID_SEED={seed}");
+    let mut random = common::Rng::with_seed(seed);
+    let database = in_memory(engine);
+    let table = |name| database.table(name).unwrap();
+    let (words, lengths) = (words(table("words")), odd_lengths(table("lengths")));
+    let rows = IndexedTable::new(TypedTable::new(table("rows"))).with(&words).with(&lengths);
+    let mut model = BTreeMap::<u16, String>::new();
+    for _ in 0..60 {
+        let mut next = model.clone();
+        let txn = database.begin().unwrap();
+        for _ in 0..random.usize(1..6) {
+            let key = random.u16(..12);
+            let text = (0..random.usize(1..4)).map(|_| ["a", "bb", "ccc"][random.usize(..3)]);
+            let text = text.collect::<Vec<_>>().join(" ");
+            let was_there = match random.u8(..4) {
+                0 => rows.delete(&txn, key).unwrap(),
+                1 => rows.update(&txn, key, |old| old.map(|old| format!("{old} {text}"))).unwrap(),
+                _ => {
+                    rows.put(&txn, key, &text).unwrap();
+                    next.insert(key, text);
+                    continue;
+                }
+            };
+            assert_eq!(was_there, next.contains_key(&key));
+            next = rows.rows().range(&txn, ..).map(Result::unwrap).collect();
+        }
+        if random.bool() {
+            txn.commit().unwrap();
+            model = next;
+        } else {
+            txn.rollback().unwrap();
+        }
+        let txn = database.begin().unwrap();
+        assert_eq!(all(rows.rows().range(&txn, ..)), model.clone().into_iter().collect::<Vec<_>>());
+        let mut of_word = BTreeMap::<&str, BTreeSet<u16>>::new();
+        for (key, text) in &model {
+            text.split(' ').for_each(|word| _ = of_word.entry(word).or_default().insert(*key));
+        }
+        for word in ["a", "b", "bb", "ccc"] {
+            let expected: Vec<_> = of_word.remove(word).unwrap_or_default().into_iter().collect();
+            assert_eq!(all(words.keys(&txn, word)), expected, "{word}");
+        }
+        let odd: BTreeSet<_> = model.iter().map(|(key, text)| (text.len() as u64, *key)).collect();
+        let odd: Vec<_> =
+            odd.into_iter().filter(|(length, _)| length % 2 == 1).map(|entry| (entry, ())).collect();
+        assert_eq!(all(lengths.entries().range(&txn, ..)), odd);
+    }
+}
+
+fn an_index_is_made_of_rows_that_were_there(engine: EngineKind) {
+    let database = in_memory(engine);
+    let rows = TypedTable::<u16, String>::new(database.table("rows").unwrap());
+    let words = words(database.table("words").unwrap());
+    database
+        .transact(|txn| {
+            rows.put(txn, 1u16, "red green")?;
+            rows.put(txn, 2u16, "green green")?;
+            txn.put(words.entries().table(), "what was there before", "")?;
+            words.rebuild(txn, &rows)
+        })
+        .unwrap();
+    let txn = database.begin().unwrap();
+    assert_eq!(all(words.keys(&txn, "green")), [1, 2]);
+    assert_eq!(all(words.keys(&txn, "green").rev()), [2, 1]);
+    assert_eq!(words.entries().count(&txn, ..).unwrap(), 3);
+}
