@@ -38,7 +38,7 @@ pub struct Get {
 impl Get {
     pub fn run(self) -> Result<()> {
         let key = key(&self.key)?;
-        let database = self.place.open()?;
+        let database = self.place.look()?;
         let table = database::table(&database, &self.table)?;
         let value = database.get(&table, &key)?;
         let printed = match value {

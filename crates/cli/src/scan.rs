@@ -37,7 +37,7 @@ pub struct Scan {
 impl Scan {
     pub fn run(self) -> Result<()> {
         let keys = self.keys.range()?;
-        let database = self.place.open()?;
+        let database = self.place.look()?;
         let table = database::table(&database, &self.table)?;
         let mut out = Output::new();
         let transaction = database.begin()?;
@@ -75,7 +75,7 @@ pub struct Count {
 impl Count {
     pub fn run(self) -> Result<()> {
         let keys = self.keys.range()?;
-        let database = self.place.open()?;
+        let database = self.place.look()?;
         let table = database::table(&database, &self.table)?;
         let transaction = database.begin()?;
         let count = transaction.count(&table, keys)?;

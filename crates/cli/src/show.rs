@@ -19,7 +19,7 @@ pub struct Tables {
 
 impl Tables {
     pub fn run(self) -> Result<()> {
-        let database = self.place.open()?;
+        let database = self.place.look()?;
         let mut out = Output::new();
         let lines = database.tables()?;
         let printed = lines.iter().try_for_each(|name| out.line(text::escaped(name.as_bytes())));
@@ -62,7 +62,7 @@ pub struct StatCommand {
 
 impl StatCommand {
     pub fn run(self) -> Result<()> {
-        let database = self.place.open()?;
+        let database = self.place.look()?;
         let stat = database.stat()?;
         let mut out = Output::new();
         let printed = match self.json {

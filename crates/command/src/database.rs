@@ -1,7 +1,7 @@
 //! Where a database is, and opening it.
 //!
-//! Commands that only look never create a database, a table or a folder. All commands lock the folder while they have the
-//! database open; `verify` and `dump-log` do not open it.
+//! Commands that only look change nothing in the folder, and share its lock with others that do. All other commands have the lock for themselves
+//! while they have the database open; `verify` and `dump-log` do not open it.
 
 use crate::bytes;
 use crate::failure::{Failure, Result};
@@ -10,7 +10,8 @@ use crate::log_flags::{LogFlags, kind_found};
 use crate::progress::Progress;
 use clap::Args;
 use katydid::{
-    CommitDependencies, Database, EngineKind, EngineOptions, MemoryOptions, Options, PagedOptions, Table,
+    Access, CommitDependencies, Database, EngineKind, EngineOptions, MemoryOptions, Options, PagedOptions,
+    Table,
 };
 use katydid_wal::LogKind;
 use std::io::ErrorKind;
@@ -99,6 +100,17 @@ impl DatabaseDir {
         open(&self.dir, Options { create: false, engine: engine.into(), ..Options::default() }, None)
     }
 
+    /// Opens the database, which must exist, to look at it: nothing in its folder is changed. A log in NVRAM cannot be read without changing
+    /// it; a database that has one is opened as by [`DatabaseDir::open`].
+    pub fn look(&self) -> Result<Database> {
+        self.must_exist()?;
+        // The memory engine needs what it needed before.
+        let memory = MemoryOptions { memory_bytes: 1 << 60, ..MemoryOptions::default() };
+        let engine = engine_of(&self.dir)?.with(PagedOptions::default(), memory);
+        let options = Options { access: Access::ReadOnly, create: false, engine, ..Options::default() };
+        open(&self.dir, options, None)
+    }
+
     /// Opens the database, creating it if there is none.
     pub fn open_or_create(&self, engine: &EngineFlags) -> Result<Database> {
         open(&self.dir, engine.apply(&self.dir, Options::default())?, engine.log.kind)
@@ -167,7 +179,7 @@ pub fn open_showing(
     if let (Err(error), None) = (&opened, asked)
         && let Some(found) = kind_found(error)
     {
-        options.log.log = found;
+        (options.log.log, options.access) = (found, Access::ReadWrite);
         opened = open(options);
     }
     // The database keeps the receiver; the bar must go before the next one comes.

@@ -2,7 +2,8 @@
 //!
 //! For looking at what an opening would make of a database, without opening it. Any thread. Invariants:
 //!
-//! 1. Of what is beneath only names, lengths and bytes are asked for: nothing there is created, written, locked or removed.
+//! 1. Of what is beneath only names, lengths and bytes are asked for: nothing there is created, written or removed. Its lock is taken by an
+//!    overlay that was made to read an unguarded directory, and only to read.
 //! 2. A file shows what was written through the overlay; elsewhere it shows the bytes beneath, as far as `shown`, and then zeros.
 //!
 //! Memory: 4 KiB for each block written. Zeros that are prepared at a file's end cost nothing. A crash leaves nothing.
@@ -44,6 +45,8 @@ struct Inner {
     /// None: a directory that was made in the overlay.
     beneath: Option<Arc<dyn Directory>>,
     names: Mutex<Names>,
+    /// Whether what is beneath has to be locked too.
+    guards: bool,
     /// Held by whoever has the overlay's own lock. Taken and given back with acquire and release, as a lock is.
     locked: AtomicBool,
     sealed: Arc<AtomicBool>,
@@ -58,12 +61,20 @@ struct Names {
 
 impl OverlayDirectory {
     /// A directory that shows what `beneath` has.
+    /// Its lock is its own: the caller sees to it that `beneath` does not change meanwhile.
     pub fn over(beneath: Arc<dyn Directory>) -> Self {
-        Self::of(Some(beneath), Arc::default())
+        Self::of(Some(beneath), false, Arc::default())
     }
 
-    fn of(beneath: Option<Arc<dyn Directory>>, sealed: Arc<AtomicBool>) -> Self {
-        let inner = Inner { beneath, names: Mutex::default(), locked: AtomicBool::new(false), sealed };
+    /// A directory that shows what `beneath` has. Who holds its lock shares the lock of `beneath` with other readers
+    /// ([`Directory::lock_to_read`]), so that no process writes there.
+    pub fn guarding(beneath: Arc<dyn Directory>) -> Self {
+        Self::of(Some(beneath), true, Arc::default())
+    }
+
+    fn of(beneath: Option<Arc<dyn Directory>>, guards: bool, sealed: Arc<AtomicBool>) -> Self {
+        let inner =
+            Inner { beneath, names: Mutex::default(), guards, locked: AtomicBool::new(false), sealed };
         OverlayDirectory { inner: Arc::new(inner) }
     }
 
@@ -109,7 +120,7 @@ impl OverlayDirectory {
         if beneath.is_none() && !make {
             return Ok(None);
         }
-        let folder = OverlayDirectory::of(beneath, self.inner.sealed.clone());
+        let folder = OverlayDirectory::of(beneath, false, self.inner.sealed.clone());
         names.directories.insert(name.to_owned(), folder.clone());
         Ok(Some(folder))
     }
@@ -175,13 +186,18 @@ impl Directory for OverlayDirectory {
         Ok(())
     }
 
-    /// The overlay's own lock: what is beneath is not locked.
+    /// The overlay's own lock, and with [`OverlayDirectory::guarding`] that of what is beneath, to read.
     fn lock(&self) -> Result<Box<dyn DirectoryLock>> {
         if self.inner.locked.swap(true, Ordering::Acquire) {
             let holder = Cause::Locked(Some(std::process::id()));
             return Err(Error::new(Verb::Lock, self.describe(), holder));
         }
-        Ok(Box::new(OverlayLock { inner: self.inner.clone() }))
+        // Dropped, and so given back, if what is beneath is in use.
+        let mut lock = OverlayLock { inner: self.inner.clone(), _beneath: None };
+        if let Some(beneath) = self.inner.beneath.as_ref().filter(|_| self.inner.guards) {
+            lock._beneath = Some(beneath.lock_to_read()?);
+        }
+        Ok(Box::new(lock))
     }
 
     fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>> {
@@ -211,6 +227,8 @@ impl fmt::Debug for OverlayDirectory {
 
 struct OverlayLock {
     inner: Arc<Inner>,
+    /// Held as long as this one.
+    _beneath: Option<Box<dyn DirectoryLock>>,
 }
 
 impl DirectoryLock for OverlayLock {}

@@ -5,6 +5,7 @@ use crate::control;
 use crate::creation::refuse_lost_control;
 use crate::directory::existing;
 use crate::engine::Engine;
+use crate::engine_options::{MemoryOptions, PagedOptions};
 use crate::error::{Error, Result};
 use crate::ids::EngineKind;
 use crate::open::{self, Chosen, ChosenTable};
@@ -66,8 +67,44 @@ impl Database {
     pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<Database> {
         options.validate()?;
         let path = path.as_ref();
-        let directory = if options.create { FileDirectory::open(path)? } else { existing(path)? };
+        let creates = options.create && options.access == Access::ReadWrite;
+        let directory = if creates { FileDirectory::open(path)? } else { existing(path)? };
         Self::open_in(Arc::new(directory), options)
+    }
+
+    /// Opens the database in directory `path` to look at it, and changes nothing there: no file is written, made or removed. What recovery would
+    /// write is kept in memory, 4 KiB for each block of 4 KiB that it changes; the memory engine takes as much memory as it does otherwise.
+    ///
+    /// Every transaction only reads. Writes, new tables, dropped tables and checkpoints are refused with `Error::ReadOnly`. No thread is started,
+    /// and [`Database::close`] writes nothing.
+    ///
+    /// Several processes may have the database open to read at a time. None can open it to write meanwhile.
+    ///
+    /// ```
+    /// # fn main() -> katydid::Result<()> {
+    /// # let folder = tempfile::tempdir().expect("a folder");
+    /// # let path = folder.path().join("db");
+    /// # let database = katydid::Database::open(&path)?;
+    /// # database.put(&database.table("fruit")?, "apple", "red")?;
+    /// # database.close()?;
+    /// let database = katydid::Database::open_read_only(&path)?;
+    /// let fruit = database.open_table("fruit")?.expect("it was made before");
+    /// assert_eq!(database.get(&fruit, "apple")?.as_deref(), Some(&b"red"[..]));
+    /// assert!(matches!(database.put(&fruit, "pear", "green"), Err(katydid::Error::ReadOnly)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Error::NotFound` if there is no database; `Error::Locked` if it is open to write, in this process or another; `Error::Corrupt` if it is
+    /// damaged; `Error::LogOpen` if its log is in NVRAM, which is mapped and cannot be recovered in memory.
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Database> {
+        let path = path.as_ref();
+        // The memory engine needs what it needed before.
+        let memory = MemoryOptions { memory_bytes: 1 << 60, ..MemoryOptions::default() };
+        let engine = Self::engine_at(path)?.with(PagedOptions::default(), memory);
+        let options = Options { access: Access::ReadOnly, engine, ..Options::default() };
+        Self::open_in(Arc::new(existing(path)?), options)
     }
 
     /// Makes an empty database in the memory of this process, with the default options and no files: for tests, and for data that need not
@@ -149,7 +186,13 @@ impl Database {
     }
 
     /// The table called `name`, created if there is none. A creation is durable when this returns.
+    ///
+    /// # Errors
+    /// `Error::ReadOnly` if there is none and the database was opened to read only.
     pub fn table(&self, name: &str) -> Result<Table> {
+        if self.options().access == Access::ReadOnly {
+            return self.open_table(name)?.ok_or(Error::ReadOnly);
+        }
         let table = Call::enter(&self.of)?.table(name)?;
         Ok(self.handle(table))
     }
@@ -176,6 +219,7 @@ impl Database {
     /// `Error::Conflict` if they did not end in time; `Error::WaitsForItself` if one of them is the calling thread's. Nothing is changed
     /// then.
     pub fn drop_table(&self, name: &str) -> Result<bool> {
+        self.check_access()?;
         Call::enter(&self.of)?.drop_table(name)
     }
 
@@ -191,8 +235,19 @@ impl Database {
 
     /// Begins a transaction. Errors as [`Database::begin`]; and `Error::Conflict` from the memory engine if a commit that a transaction
     /// which only reads must wait for takes longer than `Options::lock_wait`.
-    pub fn begin_with(&self, options: TransactionOptions) -> Result<Transaction> {
+    pub fn begin_with(&self, mut options: TransactionOptions) -> Result<Transaction> {
+        if self.options().access == Access::ReadOnly {
+            options.access = Access::ReadOnly;
+        }
         Ok(Transaction::new(self.of.begin(options)?, self.of.opening().id(), options.access))
+    }
+
+    /// Fails if the database was opened to read only.
+    fn check_access(&self) -> Result<()> {
+        match self.options().access {
+            Access::ReadWrite => Ok(()),
+            Access::ReadOnly => Err(Error::ReadOnly),
+        }
     }
 
     /// Begins a transaction that only reads, with the database's durability. See [`Access::ReadOnly`](crate::Access::ReadOnly). Errors as
@@ -378,6 +433,7 @@ impl Database {
 
     /// Takes a checkpoint now and trims the log; [`Database::stat`] says where the log starts afterwards.
     pub fn checkpoint(&self) -> Result<()> {
+        self.check_access()?;
         Call::enter(&self.of)?.checkpoint()
     }
 

@@ -196,8 +196,8 @@ pub enum Error {
         /// The limit: 4,294,967,294.
         limit: u32,
     },
-    /// The transaction was begun to read only.
-    #[error("the transaction was begun to read only")]
+    /// The transaction was begun, or the database opened, to read only.
+    #[error("the transaction was begun, or the database opened, to read only")]
     ReadOnly,
     /// The directory holds a database of another engine than the one asked for.
     #[error("the database in {place} was made by the {found} engine, not by the {wanted} engine")]

@@ -21,11 +21,11 @@ use crate::ids::EngineKind;
 use crate::log_entry::LogEntry;
 use crate::memory::MemoryDatabase;
 use crate::opening::Opening;
-use crate::options::Options;
+use crate::options::{Access, Options};
 use crate::paged;
 use crate::paged::database::PagedDatabase;
 use crate::report::{VerifyProgress, VerifyReport};
-use katydid_device::{self as device, Directory, Gate, Verb, Watch};
+use katydid_device::{self as device, Directory, Gate, OverlayDirectory, Verb, Watch};
 use katydid_wal::Background;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -37,8 +37,16 @@ pub(crate) type ChosenTransaction = <Chosen as Engine>::Transaction;
 pub(crate) type ChosenRange = <ChosenTransaction as EngineTransaction>::Range;
 
 /// Opens the database in `directory`, creating it if there is none and the options say so.
-pub(crate) fn open(directory: Arc<dyn Directory>, options: Options) -> Result<Chosen> {
+pub(crate) fn open(directory: Arc<dyn Directory>, mut options: Options) -> Result<Chosen> {
     options.validate()?;
+    let directory: Arc<dyn Directory> = match options.access {
+        Access::ReadWrite => directory,
+        Access::ReadOnly => {
+            // What recovery writes goes to memory. Nothing is prepared ahead, and no checkpoint falls due: no thread is needed.
+            (options.create, options.log.background) = (false, Background::Caller);
+            Arc::new(OverlayDirectory::guarding(directory))
+        }
+    };
     let watch = Watch::new(options.log.stall_after);
     if options.log.background == Background::Threads {
         watch.start().map_err(|error| {

@@ -61,15 +61,15 @@ impl std::str::FromStr for EngineKind {
     }
 }
 
-/// What a transaction is going to do.
+/// What a transaction, or an opening of a database, is going to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Access {
     /// Anything.
     #[default]
     ReadWrite,
-    /// Read only: writes, and reads for update, are refused with `Error::ReadOnly`. In the memory engine it reads one consistent state, never
-    /// conflicts with anybody, and sees all that was acknowledged before it began.
+    /// Read only: writes, and reads for update, are refused with `Error::ReadOnly`. In the memory engine a transaction that only reads sees one
+    /// consistent state, never conflicts with anybody, and sees all that was acknowledged before it began.
     ReadOnly,
 }
 
@@ -151,6 +151,9 @@ pub type RecoveryProgress = Arc<dyn Fn(Phase, u64, u64) + Send + Sync>;
 pub struct Options {
     /// Whether a database is created if there is none. Default: yes.
     pub create: bool,
+    /// Whether the database may be changed. Default: it may. A database opened with [`Access::ReadOnly`] changes nothing in its directory and is
+    /// not created, whatever `create` says; see [`Database::open_read_only`](crate::Database::open_read_only).
+    pub access: Access,
     /// The engine and its settings; fixed when the database is created. Default: paged.
     pub engine: EngineOptions,
     /// When locks are dropped at commit. Default: early.
@@ -195,6 +198,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             create: true,
+            access: Access::ReadWrite,
             engine: EngineOptions::default(),
             lock_release: LockRelease::Early,
             durability: Durability::Durable,
@@ -271,6 +275,7 @@ impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("create", &self.create)
+            .field("access", &self.access)
             .field("engine", &self.engine)
             .field("lock_release", &self.lock_release)
             .field("durability", &self.durability)

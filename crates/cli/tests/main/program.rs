@@ -6,6 +6,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::SystemTime;
 
 /// What a run printed, and its exit code.
 #[derive(Debug)]
@@ -109,6 +110,12 @@ pub fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
         }
     }
     found
+}
+
+/// When the files below a folder were changed last.
+pub fn times(dir: &Path) -> BTreeMap<String, SystemTime> {
+    let changed = |path: &String| fs::metadata(path).unwrap().modified().unwrap();
+    contents(dir).into_keys().map(|path| (path.clone(), changed(&path))).collect()
 }
 
 /// A path in the repository.

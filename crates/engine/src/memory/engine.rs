@@ -331,7 +331,12 @@ impl Closes for Engine {
 
     /// Takes a checkpoint if that is worth it.
     fn finish(&self) -> Result<()> {
-        let outcome = if self.gate.is_shut() { Err(self.poison()) } else { self.last_checkpoint() };
+        let outcome = match self.options.access {
+            _ if self.gate.is_shut() => Err(self.poison()),
+            Access::ReadWrite => self.last_checkpoint(),
+            // It would write to memory that is dropped.
+            Access::ReadOnly => Ok(()),
+        };
         self.writers.clear();
         outcome.and(self.log.close().map_err(Error::from))
     }

@@ -15,7 +15,7 @@ use crate::latch::Mutex;
 use crate::lock::Locks;
 use crate::log_entry::LogEntry;
 use crate::opening::Closes;
-use crate::options::{Options, Phase};
+use crate::options::{Access, Options, Phase};
 use crate::paged::active::ActiveTable;
 use crate::paged::database::PagedDatabase;
 use crate::paged::double_write::{self, DoubleWrite};
@@ -204,8 +204,12 @@ impl Closes for Engine {
 
     /// Writes everything back.
     fn finish(&self) -> Result<()> {
-        let outcome =
-            if self.gate.is_shut() { Err(self.poison()) } else { self.checkpoint_all().map(|_| ()) };
+        let outcome = match self.options.access {
+            _ if self.gate.is_shut() => Err(self.poison()),
+            Access::ReadWrite => self.checkpoint_all().map(|_| ()),
+            // It would write to memory that is dropped.
+            Access::ReadOnly => Ok(()),
+        };
         self.active.drop_sessions();
         outcome.and(self.whole_log.close().map_err(Error::from))
     }

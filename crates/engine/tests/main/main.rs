@@ -16,6 +16,7 @@ mod own_waits;
 mod paged;
 mod phantoms;
 mod positions;
+mod read_only;
 mod sequences;
 mod skip_locked;
 mod transact;

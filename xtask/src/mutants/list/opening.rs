@@ -1,9 +1,30 @@
 //! One opening of a database: handles of another one, and the order in which an opening ends.
 
-use super::tests::{CLOSING, HANDLES, OPENING};
+use super::tests::{CLOSING, HANDLES, OPENING, READ_ONLY};
 use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
+    Mutant {
+        name: "a database opened to read only is recovered in place",
+        file: "crates/engine/src/open.rs",
+        old: "Arc::new(OverlayDirectory::guarding(directory))",
+        new: "directory",
+        tests: READ_ONLY,
+    },
+    Mutant {
+        name: "a database opened to read only does not keep writers out",
+        file: "crates/engine/src/open.rs",
+        old: "OverlayDirectory::guarding(",
+        new: "OverlayDirectory::over(",
+        tests: READ_ONLY,
+    },
+    Mutant {
+        name: "transactions of a database opened to read only write",
+        file: "crates/engine/src/database.rs",
+        old: "            options.access = Access::ReadOnly;\n",
+        new: "",
+        tests: READ_ONLY,
+    },
     Mutant {
         name: "all openings have one number",
         file: "crates/engine/src/opening/mod.rs",

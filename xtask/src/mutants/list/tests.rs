@@ -36,6 +36,7 @@ pub const PAGED_RACES: &[&str] = &["-p", "katydid", "--lib", "paged::races_tests
 pub const PAGE_FIXTURE: &[&str] = &["-p", "katydid", "--lib", "paged::page::tests::fixture"];
 pub const POOL: &[&str] = &["-p", "katydid", "--lib", "paged::pool"];
 pub const POSITIONS: &[&str] = &["-p", "katydid-kernels", "-p", "katydid-wal", "--lib", "_positions"];
+pub const READ_ONLY: &[&str] = &["-p", "katydid", "--test", "main", "read_only::"];
 pub const RECOVER: &[&str] = &["-p", "katydid-wal", "--lib", "recover::"];
 pub const RELEASE: &[&str] = &["-p", "katydid", "--test", "crash", "release_"];
 pub const ROTATION: &[&str] = &["-p", "katydid-wal", "--test", "main", "rotation::"];
