@@ -59,7 +59,7 @@ pub(crate) fn used_and_limit(log: &Stream) -> (u64, u64) {
 #[cold]
 pub(crate) fn no_room(log: &Stream) -> Error {
     let (used, limit) = used_and_limit(log);
-    Error::LogFull { pinned_by: Pin::Checkpoint(log.start()), used, limit }
+    Error::LogFull { pinned_by: Pin::Checkpoint(log.trimmed_to()), used, limit }
 }
 
 #[cfg(test)]

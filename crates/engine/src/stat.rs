@@ -170,8 +170,10 @@ pub struct LogStat {
     pub fullness: Option<u32>,
     /// What keeps the oldest part.
     pub pinned_by: Pin,
-    /// Bytes between start and end.
+    /// Bytes between where the database needs the log and its end.
     pub bytes: u64,
+    /// Bytes below that which pins keep, such as a backup's.
+    pub pinned_bytes: u64,
     /// Soft limit in bytes: above it checkpoints run one after the other. Without meaning in NVRAM, as the next.
     pub soft_bytes: u64,
     /// Hard limit in bytes: above it writes are refused with `Error::LogFull`.

@@ -9,9 +9,10 @@
 
 use crate::completion::{Completion, Completions};
 use crate::counters::Counters;
-use crate::error::{Error, OpenError};
+use crate::error::{Error, OpenError, ReadError};
 use crate::open_log::{GateOwner, Guards, OpenLog};
 use crate::options::{Background, Options};
+use crate::retention::Pin;
 use crate::session::Session;
 use crate::stream::{Space, Stream};
 use crate::streams::opening::{OpenOne, open_log, open_one};
@@ -249,7 +250,7 @@ impl Log {
         })
     }
 
-    /// Drops each stream below its position in `to`; see [`Stream::trim`]. A crash meanwhile leaves some trimmed and others not, so that what is
+    /// Drops each stream below its position in `to`, as far as no pin holds it; see [`Stream::trim`]. A crash meanwhile leaves some trimmed and others not, so that what is
     /// read later begins at `to`, or a later cut: see [`Log::replay`].
     ///
     /// # Errors
@@ -260,6 +261,52 @@ impl Log {
     pub fn trim(&self, to: &[Lsn]) -> Result<(), Error> {
         assert_eq!(to.len(), self.streams.len(), "a position for each stream");
         self.streams.iter().zip(to).try_for_each(|(stream, to)| stream.trim(*to))
+    }
+
+    /// Keeps each stream from its position in `from` on: no trim goes above, until the pin is dropped, or is more than `bytes_max` behind the end of the
+    /// log when the log's owner trims. Of a log in NVRAM it is lost
+    /// also when a quarter of the log or more is taken after a trim.
+    ///
+    /// A position is the start of a record, such as [`Stream::start`] or the end of a record that was read, or [`Stream::durable`].
+    ///
+    /// ```
+    /// use katydid_wal::{Append, Kind, Log, Options};
+    /// # use katydid_device::SimDevice;
+    /// # let directory = SimDevice::new(1).directory();
+    /// let log = Log::open_in(directory, Options::default())?;
+    /// let first = log.session()?.append(&Append::new(Kind::USER, &[b"record"]))?;
+    /// log.sync()?;
+    /// let pin = log.pin(&[first.lsn], u64::MAX)?;
+    /// log.trim(&[log.first().durable()])?;
+    /// assert_eq!(log.first().read(first.lsn)?.payload, b"record", "it is there still");
+    /// drop(pin);
+    /// log.trim(&[log.first().durable()])?;
+    /// assert!(log.first().read(first.lsn).is_err());
+    /// # log.close()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Read`] with [`ReadError::Trimmed`] if the log starts above, or with [`ReadError::Corrupt`] if no record starts there;
+    /// [`Error::BeyondEnd`] if a position is not durable.
+    ///
+    /// # Panics
+    /// If `from` does not have a position for each stream.
+    pub fn pin(&self, from: &[Lsn], bytes_max: u64) -> Result<Pin, Error> {
+        assert_eq!(from.len(), self.streams.len(), "a position for each stream");
+        self.streams.iter().zip(from).try_for_each(|(stream, from)| stream.check_cut(*from))?;
+        let pin = self.open.retention.pin(from, bytes_max);
+        pin.map_err(|(stream, start)| ReadError::Trimmed { at: from[stream], start }.into())
+    }
+
+    /// Keeps all that the log has at this moment: [`Log::pin`] of where each stream starts.
+    pub fn pin_all(&self, bytes_max: u64) -> Pin {
+        self.open.retention.pin_all(bytes_max)
+    }
+
+    /// Bytes that pins keep of what the log's owner has trimmed ([`Stream::trimmed_to`]).
+    pub fn pinned_bytes(&self) -> u64 {
+        self.open.retention.kept()
     }
 
     /// Does what background threads would have done by now, on a log that was opened without them; otherwise nothing.

@@ -17,6 +17,7 @@ use crate::core::Core;
 use crate::error::{AppendError, Error, Result};
 use crate::options::Background;
 use crate::recover::{Eras, RecoveryReport};
+use crate::retention::Retention;
 use katydid_device::{self as device, Cause, Gate, Id, Verb, Watch};
 use katydid_kernels::dependencies::{Dependencies, StreamId, StreamLsn};
 use katydid_kernels::durability::Durability;
@@ -131,6 +132,7 @@ pub(crate) struct OpenLog {
     pub directory: String,
     pub background: Background,
     pub guards: Guards,
+    pub retention: Arc<Retention>,
     pub closing: Closing,
     /// The stream of the next session of [`Log::session`](crate::Log::session). Relaxed: any order of turns will do.
     pub turn: AtomicUsize,
@@ -150,6 +152,11 @@ impl OpenLog {
     #[inline]
     pub(crate) fn incarnation(&self, stream: StreamId) -> u32 {
         self.streams[stream.index()].report.incarnation
+    }
+
+    /// Where each stream ends.
+    pub(crate) fn ends(&self) -> Vec<Lsn> {
+        self.streams.iter().map(|stream| stream.core.frontiers().reserved()).collect()
     }
 
     // ---- waiting

@@ -292,6 +292,12 @@ pub(crate) fn check_inside(extent: &dyn Extent, at: Lsn) -> Result<(), ReadError
     Ok(())
 }
 
+/// Fails unless a physical record starts at `at`.
+pub(crate) fn check_record(source: &dyn Source, extent: &dyn Extent, at: Lsn) -> Result<(), ReadError> {
+    check_inside(extent, at)?;
+    read_piece(source, extent, at, &mut Vec::new()).map(drop)
+}
+
 /// The error for bytes that are no record although they should be (rule 2).
 fn damage(source: &dyn Source, extent: &dyn Extent, at: Lsn, reason: &'static str) -> ReadError {
     let start = extent.start();

@@ -21,6 +21,9 @@ use katydid_kernels::lsn::Lsn;
 use std::fmt;
 use std::sync::Arc;
 
+/// Share of a log in NVRAM, per mille, that may be taken after a trim before pins are lost.
+const PINNED_SHARE: u32 = 250;
+
 /// A handle of one stream of an open [`Log`](crate::Log). Clones are handles of the same stream. The log stays open while there is one.
 #[derive(Clone)]
 pub struct Stream {
@@ -170,6 +173,26 @@ impl Stream {
         self.core().medium.start()
     }
 
+    /// The greatest position that [`Stream::trim`] was asked for, by this opening; before that, where the stream started. Not below [`Stream::start`], which
+    /// pins may keep lower.
+    pub fn trimmed_to(&self) -> Lsn {
+        self.log.retention.owner(self.core.stream.index())
+    }
+
+    /// Fails unless `at` is a position at which the log may begin: the start of a durable record, or the durable frontier.
+    pub(crate) fn check_cut(&self, at: Lsn) -> Result<(), Error> {
+        let core = self.core();
+        core.settle(at);
+        let (start, durable) = (self.start(), core.frontiers().durable());
+        if at > durable {
+            return Err(Error::BeyondEnd { at, end: durable });
+        }
+        if at == start || at == durable {
+            return Ok(());
+        }
+        reader::check_record(core.medium.source().as_ref(), core, at).map_err(Error::from)
+    }
+
     /// Where the next record will start. With [`InserterKind::Chunked`](crate::InserterKind::Chunked): everything appended so far lies
     /// below, and so may some of what comes.
     pub fn reserved(&self) -> Lsn {
@@ -241,9 +264,9 @@ impl Stream {
         }
     }
 
-    /// Drops the log below `to`, the start of a record or [`Stream::durable`], and recycles the segments entirely below it, or in NVRAM
-    /// their bytes.
-    /// Durable when this returns.
+    /// Says that the owner of the log needs the stream only from `to` on, the start of a record or [`Stream::durable`]. What lies below that, and
+    /// below what pins hold ([`Log::pin`](crate::Log::pin)), is dropped: the segments entirely below are recycled, or in NVRAM their bytes.
+    /// Durable when this returns. Pins that are too far behind are lost.
     ///
     /// # Errors
     /// [`Error::BeyondEnd`] if `to` is not durable yet; [`Error::Poisoned`], [`Error::Closed`].
@@ -255,7 +278,18 @@ impl Stream {
         if core.is_closed() {
             return Err(Error::Closed);
         }
-        core.trim(to)?;
+        core.settle(to);
+        let durable = core.frontiers().durable();
+        if to > durable {
+            return Err(Error::BeyondEnd { at: to, end: durable });
+        }
+        let ends = self.log.ends();
+        let (retention, stream) = (&self.log.retention, self.core.stream.index());
+        core.trim(retention.trim(stream, to, &ends))?;
+        if core.fullness().is_some_and(|taken| taken >= PINNED_SHARE) {
+            // In NVRAM nothing else makes room.
+            core.trim(retention.release(stream))?;
+        }
         core.maintenance.forget_no_space();
         core.nudge_maintenance();
         Ok(())

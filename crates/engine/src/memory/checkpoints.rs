@@ -95,7 +95,7 @@ impl TakesCheckpoints for Engine {
             let end = log.reserved();
             let is_long = match log.fullness() {
                 Some(taken) => self.schedule.share.is_due(taken),
-                None => end.since(log.start()) > soft,
+                None => end.since(log.trimmed_to()) > soft,
             };
             is_long || self.schedule.is_due(stream, end)
         })
@@ -116,7 +116,7 @@ impl TakesCheckpoints for Engine {
     }
 
     fn trimmed_bytes(&self) -> u128 {
-        self.log.streams().iter().map(|log| u128::from(log.start().get())).sum()
+        self.log.streams().iter().map(|log| u128::from(log.trimmed_to().get())).sum()
     }
 }
 

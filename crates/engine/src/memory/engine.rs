@@ -190,7 +190,7 @@ impl Engine {
         if log.is_bounded() {
             return self.enter_log(log);
         }
-        let live = || log.reserved().since(log.start());
+        let live = || log.reserved().since(log.trimmed_to());
         if live() > self.options.log_soft_bytes / share {
             self.schedule.worker.notify();
             let limit = self.options.log_hard_bytes / share;
@@ -209,14 +209,14 @@ impl Engine {
         }
     }
 
-    /// Bytes between start and end of all streams.
+    /// Bytes of all streams that the database needs. Pins may keep more.
     pub(crate) fn log_bytes(&self) -> u64 {
-        self.log.streams().iter().map(|log| log.reserved().since(log.start())).sum()
+        self.log.streams().iter().map(|log| log.reserved().since(log.trimmed_to())).sum()
     }
 
     /// What keeps the oldest part of the log: always the last checkpoint.
     pub(crate) fn pinned_by(&self) -> Pin {
-        Pin::Checkpoint(self.stream_of_thread().start())
+        Pin::Checkpoint(self.stream_of_thread().trimmed_to())
     }
 
     pub(super) fn stream_of_thread(&self) -> &Stream {

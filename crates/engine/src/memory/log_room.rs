@@ -46,9 +46,9 @@ impl Engine {
     /// `LogFull`, if the caller's own checkpoint freed nothing and room is still needed.
     #[cold]
     pub(super) fn make_room(&self, log: &Stream, is_needed: impl Fn() -> bool) -> Result<()> {
-        let before = log.start();
+        let before = log.trimmed_to();
         let is_taken = self.checkpoint_if(&is_needed)?;
-        if is_taken && log.start() <= before && is_needed() { Err(self.log_full(log)) } else { Ok(()) }
+        if is_taken && log.trimmed_to() <= before && is_needed() { Err(self.log_full(log)) } else { Ok(()) }
     }
 
     pub(super) fn log_full(&self, log: &Stream) -> Error {
@@ -76,7 +76,7 @@ impl Engine {
             return Ok(None);
         }
         loop {
-            let before = log.start();
+            let before = log.trimmed_to();
             match log.raise_reserve(bytes) {
                 Ok(guard) => return Ok(Some(guard)),
                 Err(katydid_wal::Error::NoSpace) => {}
@@ -86,7 +86,7 @@ impl Engine {
                 return Err(Error::Log(Arc::new(katydid_wal::Error::TooLarge { bytes, limit })));
             }
             if log.space().live > 0 {
-                self.make_room(log, || log.start() <= before && log.space().live > 0)?;
+                self.make_room(log, || log.trimmed_to() <= before && log.space().live > 0)?;
             } else {
                 // Others have set it aside, who are about to use it.
                 std::thread::yield_now();

@@ -47,6 +47,7 @@ impl MemoryDatabase {
                 fullness: engine.log.streams().iter().filter_map(Stream::fullness).max(),
                 pinned_by: engine.pinned_by(),
                 bytes: engine.log_bytes(),
+                pinned_bytes: engine.log.pinned_bytes(),
                 soft_bytes: options.log_soft_bytes,
                 hard_bytes: options.log_hard_bytes,
                 syncs: counters.syncs,

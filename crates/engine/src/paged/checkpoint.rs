@@ -83,7 +83,7 @@ impl TakesCheckpoints for Engine {
     }
 
     fn trimmed_bytes(&self) -> u128 {
-        self.log.start().get().into()
+        self.log.trimmed_to().get().into()
     }
 
     fn on_notification(&self) {
@@ -181,7 +181,7 @@ impl Engine {
         self.barrier.separate(begin.lsn);
         let active = self.active.capture();
         // A bound that was found before an earlier checkpoint, and set after that was captured: no record so low is needed.
-        let start = self.log.start();
+        let start = self.log.trimmed_to();
         let dirty: Vec<(u64, Lsn)> =
             self.pool.dirty_pages().into_iter().map(|(page, lsn)| (page.get(), lsn.max(start))).collect();
         pause::at(Place::Captured);

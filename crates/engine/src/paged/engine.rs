@@ -231,9 +231,9 @@ impl Engine {
         self.barrier.poison()
     }
 
-    /// Bytes between the log's start and its end.
+    /// Bytes of log that the database needs. Pins may keep more.
     pub(crate) fn log_bytes(&self) -> u64 {
-        self.log.reserved().since(self.log.start())
+        self.log.reserved().since(self.log.trimmed_to())
     }
 
     /// Releases locks; see `Locks::release_all`.

@@ -81,14 +81,14 @@ impl Engine {
 
     /// Where the log begins, if it is one that a checkpoint makes room in.
     pub(crate) fn log_begins(&self) -> Option<Lsn> {
-        self.log.is_bounded().then(|| self.log.start())
+        self.log.is_bounded().then(|| self.log.trimmed_to())
     }
 
     /// After something found the log full that began before: until it can be tried again.
     pub(crate) fn make_room_beyond(&self, before: Lsn, who: Waiter) -> Result<()> {
         let taken = self.taken();
         // The end of somebody else gives back what was set aside for it.
-        self.make_room_while(who, || true, || self.log.start() <= before && self.taken() + LESS > taken)
+        self.make_room_while(who, || true, || self.log.trimmed_to() <= before && self.taken() + LESS > taken)
     }
 
     /// Takes checkpoints, or waits for those of others, or for the transaction that keeps them from freeing anything, while room is
@@ -110,9 +110,9 @@ impl Engine {
             if self.gate.is_shut() {
                 return Err(self.poison());
             }
-            let before = self.log.start();
+            let before = self.log.trimmed_to();
             self.checkpoint_if(|| is_needed() && helps() && self.head().is_none())?;
-            if self.log.start() > before || !is_needed() {
+            if self.log.trimmed_to() > before || !is_needed() {
                 continue;
             }
             let waited = begun.get_or_insert_with(Instant::now).elapsed();
@@ -132,7 +132,7 @@ impl Engine {
 
     /// The transaction that has not ended with a record of which the log begins, if there is one.
     pub(crate) fn head(&self) -> Option<TxnId> {
-        let start = self.log.start();
+        let start = self.log.trimmed_to();
         self.active.oldest_of_all().filter(|(_, first)| *first <= start).map(|(txn, _)| txn)
     }
 

@@ -50,6 +50,7 @@ impl PagedDatabase {
                 fullness: engine.log.fullness(),
                 pinned_by: engine.pinned_by(),
                 bytes: engine.log_bytes(),
+                pinned_bytes: engine.whole_log.pinned_bytes(),
                 soft_bytes: engine.options.log_soft_bytes,
                 hard_bytes: engine.options.log_hard_bytes,
                 syncs: counters.syncs,

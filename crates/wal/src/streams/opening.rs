@@ -21,6 +21,7 @@ use crate::error::OpenError;
 use crate::open_log::{Guards, OpenLog, OpenStream};
 use crate::options::{Background, Options};
 use crate::recover::scan::{Nobody, Onlooker};
+use crate::retention::Retention;
 use katydid_device::{self as device, Cause, Directory, DirectoryLock, Gate, Id, Verb};
 use katydid_kernels::dependencies::StreamId;
 use katydid_kernels::sync_shim::AtomicUsize;
@@ -53,6 +54,7 @@ pub(crate) fn open_log(
     let (opened, id) = open_streams(directory, options, &guards.gate, one)?;
     let (streams, own): (Vec<_>, Vec<_>) = opened.into_iter().unzip();
     locks.extend(own.into_iter().flatten());
+    let starts = streams.iter().map(|stream| stream.core.medium.start()).collect();
     let eras = streams.iter().map(|stream| stream.eras.clone()).collect();
     Ok(OpenLog {
         id: id.unwrap_or(streams[0].report.log_id),
@@ -61,6 +63,7 @@ pub(crate) fn open_log(
         directory: directory.describe(),
         background: options.background,
         guards,
+        retention: Retention::new(starts),
         closing: Closing::new(Box::new(Locks { _all: locks })),
         turn: AtomicUsize::new(0),
     })

@@ -9,6 +9,7 @@ mod nvram;
 mod nvram_commits;
 mod nvram_crashes;
 mod nvram_kill;
+mod pins;
 mod positions;
 mod recovery;
 mod rotation;

@@ -31,8 +31,8 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "memory: room that others made and filled is taken for a full log",
         file: "crates/engine/src/memory/log_room.rs",
-        old: "        if is_taken && log.start()",
-        new: "        if (is_taken || true) && log.start()",
+        old: "        if is_taken && log.trimmed_to()",
+        new: "        if (is_taken || true) && log.trimmed_to()",
         tests: LOG_ROOM,
     },
     Mutant {

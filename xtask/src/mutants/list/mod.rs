@@ -6,6 +6,7 @@
 mod device;
 mod log;
 mod log_files;
+mod log_kept;
 mod log_recovery;
 mod log_streams;
 mod memory;
@@ -22,6 +23,7 @@ pub fn all() -> impl Iterator<Item = &'static Mutant> {
         device::LIST,
         log::LIST,
         log_files::LIST,
+        log_kept::LIST,
         log_streams::LIST,
         log_recovery::LIST,
         memory::LIST,

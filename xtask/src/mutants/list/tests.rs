@@ -34,6 +34,7 @@ pub const OPENING: &[&str] = &["-p", "katydid", "--lib", "opening::"];
 pub const ORDER: &[&str] = &["-p", "katydid", "--test", "crash", "order::"];
 pub const PAGED_RACES: &[&str] = &["-p", "katydid", "--lib", "paged::races_tests"];
 pub const PAGE_FIXTURE: &[&str] = &["-p", "katydid", "--lib", "paged::page::tests::fixture"];
+pub const PINS: &[&str] = &["-p", "katydid-wal", "--test", "main", "pins::"];
 pub const POOL: &[&str] = &["-p", "katydid", "--lib", "paged::pool"];
 pub const POSITIONS: &[&str] = &["-p", "katydid-kernels", "-p", "katydid-wal", "--lib", "_positions"];
 pub const READ_ONLY: &[&str] = &["-p", "katydid", "--test", "main", "read_only::"];

@@ -1,0 +1,160 @@
+//! Who keeps the log from being trimmed: its owner, and pins.
+//!
+//! Any thread. The owner of a log says from where on it needs the log ([`Stream::trim`](crate::Stream::trim)); a pin says so for somebody else, as a backup or a
+//! consumer of the records. The log is trimmed to the least of these positions. A pin has a most of bytes: one that is farther behind the end of the log
+//! when the owner trims is lost, and what it held is trimmed. In NVRAM pins are lost when a quarter of the log is taken after a trim. So no log grows
+//! without bound, or fills, because of a pin.
+//!
+//! Invariants:
+//!
+//! 1. While a pin is held, no trim that began after it was taken goes above its positions: a trim names its target under the latch
+//!    (`floor`), and a pin below that is refused.
+//! 2. A pin that is lost stays lost, and its holder can see it ([`Pin::is_held`]).
+//! 3. Every position of a pin is the start of a record, or was the durable frontier when it was named: a trim may end there.
+//! 4. No device is called under the latch.
+//!
+//! Pins of this file are in memory only. A crash leaves none of them.
+
+use crate::core::locked;
+use katydid_kernels::lsn::Lsn;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// The needs of all who use a log. One for all its streams.
+#[derive(Debug)]
+pub(crate) struct Retention {
+    /// A leaf latch.
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Of each stream, the greatest position that its owner has trimmed to.
+    owner: Box<[Lsn]>,
+    /// Of each stream, the greatest position to which a trim has begun.
+    floor: Box<[Lsn]>,
+    pins: BTreeMap<u64, Held>,
+    /// The number of the next pin.
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Held {
+    /// A position of each stream.
+    from: Box<[Lsn]>,
+    bytes_max: u64,
+    is_lost: bool,
+}
+
+impl Held {
+    fn behind(&self, ends: &[Lsn]) -> u64 {
+        self.from.iter().zip(ends).map(|(from, end)| end.since(*from)).sum()
+    }
+}
+
+impl Retention {
+    /// Of a log whose streams start at `starts`.
+    pub(crate) fn new(starts: Vec<Lsn>) -> Arc<Self> {
+        let floor = starts.clone().into_boxed_slice();
+        let state = State { owner: starts.into_boxed_slice(), floor, pins: BTreeMap::new(), next: 0 };
+        Arc::new(Retention { state: Mutex::new(state) })
+    }
+
+    /// The greatest position that the owner of the stream has trimmed to.
+    pub(crate) fn owner(&self, stream: usize) -> Lsn {
+        locked(&self.state).owner[stream]
+    }
+
+    /// The owner needs the stream only from `to` on. To where it may be trimmed now, given where the streams end.
+    pub(crate) fn trim(&self, stream: usize, to: Lsn, ends: &[Lsn]) -> Lsn {
+        let mut state = locked(&self.state);
+        let state = &mut *state;
+        state.owner[stream] = state.owner[stream].max(to);
+        let mut bound = state.owner[stream];
+        for held in state.pins.values_mut().filter(|held| !held.is_lost) {
+            if held.from[stream] < bound && held.behind(ends) > held.bytes_max {
+                held.is_lost = true;
+            } else {
+                bound = bound.min(held.from[stream]);
+            }
+        }
+        state.floor[stream] = state.floor[stream].max(bound);
+        bound
+    }
+
+    /// Loses all pins that hold more of the stream than its owner needs. To where it may be trimmed then.
+    pub(crate) fn release(&self, stream: usize) -> Lsn {
+        let mut state = locked(&self.state);
+        let state = &mut *state;
+        let owner = state.owner[stream];
+        for held in state.pins.values_mut().filter(|held| held.from[stream] < owner) {
+            held.is_lost = true;
+        }
+        state.floor[stream] = owner;
+        owner
+    }
+
+    /// A pin of everything from `from` on, one position of each stream; or the stream of which that is trimmed, and where it starts.
+    pub(crate) fn pin(self: &Arc<Self>, from: &[Lsn], bytes_max: u64) -> Result<Pin, (usize, Lsn)> {
+        let mut state = locked(&self.state);
+        if let Some(stream) = (0..from.len()).find(|stream| from[*stream] < state.floor[*stream]) {
+            return Err((stream, state.floor[stream]));
+        }
+        Ok(self.hold(&mut state, from.into(), bytes_max))
+    }
+
+    /// A pin of everything that is there.
+    pub(crate) fn pin_all(self: &Arc<Self>, bytes_max: u64) -> Pin {
+        let mut state = locked(&self.state);
+        let from = state.floor.clone();
+        self.hold(&mut state, from, bytes_max)
+    }
+
+    fn hold(self: &Arc<Self>, state: &mut State, from: Box<[Lsn]>, bytes_max: u64) -> Pin {
+        let number = state.next;
+        state.next += 1;
+        state.pins.insert(number, Held { from: from.clone(), bytes_max, is_lost: false });
+        Pin { retention: self.clone(), number, from }
+    }
+
+    /// Bytes that pins keep of what the owner does not need, over all streams.
+    pub(crate) fn kept(&self) -> u64 {
+        let state = locked(&self.state);
+        let kept = |stream: usize| {
+            let held = state.pins.values().filter(|held| !held.is_lost).map(|held| held.from[stream]);
+            state.owner[stream].since(held.min().unwrap_or(state.owner[stream]).min(state.owner[stream]))
+        };
+        (0..state.owner.len()).map(kept).sum()
+    }
+}
+
+/// Keeps a log from being trimmed above the positions that it names, until dropped. Made by [`Log::pin`](crate::Log::pin) and
+/// [`Log::pin_all`](crate::Log::pin_all).
+///
+/// It does not keep the log open, and it is in memory only: an opening begins without pins. What it held is trimmed by the owner's next trim, not when it
+/// is dropped.
+#[must_use = "dropping the pin lets the log be trimmed"]
+#[derive(Debug)]
+pub struct Pin {
+    retention: Arc<Retention>,
+    number: u64,
+    from: Box<[Lsn]>,
+}
+
+impl Pin {
+    /// The position of each stream from which on the pin keeps records.
+    pub fn from(&self) -> &[Lsn] {
+        &self.from
+    }
+
+    /// Whether all of that is still in the log. False once the pin was more than its bytes behind when the log's owner trimmed; it stays false.
+    pub fn is_held(&self) -> bool {
+        locked(&self.retention.state).pins.get(&self.number).is_some_and(|held| !held.is_lost)
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        locked(&self.retention.state).pins.remove(&self.number);
+    }
+}
