@@ -2,7 +2,11 @@
 //!
 //! One type for the public surface, because a transaction's calls fail alike. It is `Clone`: the failure that poisons
 //! a database is handed to every later caller, and one failed sync to every waiting commit.
+//!
+//! An error that has a cause prints it and returns it as its source as well: a program that prints only the error loses nothing. What concerns a
+//! table or a key names it; names and keys are escaped, and keys are cut.
 
+use crate::contested::{Contested, KeyExcerpt};
 use crate::ids::EngineKind;
 use crate::ids::TxnId;
 use crate::stat::Pin;
@@ -59,7 +63,7 @@ pub enum Foreign {
 #[non_exhaustive]
 pub enum Error {
     /// Another transaction is in the way. Everything of this transaction must be rolled back; run it again.
-    #[error("transaction {victim} gave way{}: {}", Holder(*holder), Why(*kind))]
+    #[error("transaction {victim} gave way{}: {}", Holder(*holder, contested.as_deref()), Why(*kind))]
     Conflict {
         /// The transaction that has to roll back: the caller's own.
         victim: TxnId,
@@ -67,14 +71,21 @@ pub enum Error {
         holder: Option<TxnId>,
         /// Deadlock or a wait that took too long.
         kind: ConflictKind,
+        /// What the victim wanted: table, keys, and how long the holder has been open; where known.
+        contested: Option<Box<Contested>>,
     },
     /// The thread waited for itself: for a transaction that it has used last and that no other thread took over meanwhile, or for a
     /// transaction of another thread that waits for that one. A transaction that gets this error can only roll back. Running it again
     /// does not help before the thread has ended the holder.
-    #[error("the call waits for transaction {holder}, which is open on the same thread: end that one first")]
+    #[error(
+        "the call waits for transaction {holder}{}, which is open on the same thread: end that one first",
+        Over(contested.as_deref())
+    )]
     WaitsForItself {
         /// The other transaction of the thread.
         holder: TxnId,
+        /// What the call wanted, where known.
+        contested: Option<Box<Contested>>,
     },
     /// A call that runs a transaction of its own was made inside a body of `Database::transact` for the same database, by the same
     /// thread. It would neither see what the body has written nor be rolled back with it.
@@ -86,10 +97,15 @@ pub enum Error {
         outer: TxnId,
     },
     /// `insert` found the key present.
-    #[error("the key exists already")]
-    KeyExists,
+    #[error("key {key} exists already in table {table:?}")]
+    KeyExists {
+        /// The name of the table.
+        table: Arc<str>,
+        /// The key.
+        key: KeyExcerpt,
+    },
     /// A key or a value of a [`TypedTable`](crate::typed::TypedTable) is not of its type.
-    #[error("the {part} at key {key:?} of table {table:?} is no {wanted}")]
+    #[error("the {part} at key {} of table {table:?} is no {wanted}", KeyExcerpt::of(key))]
     Undecodable {
         /// The name of the table.
         table: String,
@@ -101,24 +117,37 @@ pub enum Error {
         wanted: &'static str,
     },
     /// A [`Sequence`](crate::Sequence) cannot give out a number.
-    #[error("the sequence in table {table:?} has no next number: {finding}")]
+    #[error("the sequence at key {key} of table {table:?} has no next number: {finding}")]
     Sequence {
         /// The name of its table.
         table: String,
+        /// Its key.
+        key: KeyExcerpt,
         /// The reason.
         finding: &'static str,
     },
     /// The key is longer than 1,024 bytes.
-    #[error("the key is {length} bytes long; at most {max} are allowed")]
+    #[error(
+        "the key that begins with {} is {length} bytes long; in table {table:?} at most {max} are allowed",
+        Start(key)
+    )]
     KeyTooLong {
+        /// The name of the table.
+        table: Arc<str>,
+        /// The key.
+        key: KeyExcerpt,
         /// Its length in bytes.
         length: usize,
         /// The limit in bytes.
         max: usize,
     },
     /// The value is longer than 16 MiB.
-    #[error("the value is {length} bytes long; at most {max} are allowed")]
+    #[error("the value for key {key} of table {table:?} is {length} bytes long; at most {max} are allowed")]
     ValueTooLong {
+        /// The name of the table.
+        table: Arc<str>,
+        /// The key.
+        key: KeyExcerpt,
         /// Its length in bytes.
         length: usize,
         /// The limit in bytes.
@@ -153,6 +182,7 @@ pub enum Error {
     #[error("the transaction can only roll back after: {cause}")]
     MustRollBack {
         /// The earlier failure.
+        #[source]
         cause: Arc<Error>,
     },
     /// The device has no room. Nothing was changed; the call may be repeated when there is room.
@@ -239,6 +269,7 @@ pub enum Error {
         /// The other transaction.
         txn: TxnId,
         /// Why the last try to end it failed.
+        #[source]
         cause: Arc<Error>,
     },
     /// An earlier write or sync failed. A commit that reports this may or may not survive; nothing is written until
@@ -246,6 +277,7 @@ pub enum Error {
     #[error("the database was shut off by an earlier failure: {cause}")]
     Poisoned {
         /// The first failure.
+        #[source]
         cause: Arc<Error>,
     },
     /// Bytes on the device are not what was written there.
@@ -263,10 +295,10 @@ pub enum Error {
     Device(device::Error),
     /// A call on the log failed.
     #[error("log: {0}")]
-    Log(Arc<wal::Error>),
+    Log(#[source] Arc<wal::Error>),
     /// The log cannot be opened.
     #[error("log: {0}")]
-    LogOpen(Arc<wal::OpenError>),
+    LogOpen(#[source] Arc<wal::OpenError>),
     /// An option is out of its range.
     #[error("option {option}: {reason}")]
     Option {
@@ -329,6 +361,37 @@ impl Error {
     }
 }
 
+/// Errors of code that knows no names of tables.
+impl Error {
+    /// `key` is in the table already.
+    pub(crate) fn key_exists(key: &[u8]) -> Self {
+        Error::KeyExists { table: Arc::default(), key: KeyExcerpt::of(key) }
+    }
+
+    /// `key` is longer than `max`.
+    pub(crate) fn key_too_long(key: &[u8], max: usize) -> Self {
+        Error::KeyTooLong { table: Arc::default(), key: KeyExcerpt::of(key), length: key.len(), max }
+    }
+
+    /// The value for `key` is longer than `max`.
+    pub(crate) fn value_too_long(key: &[u8], length: usize, max: usize) -> Self {
+        Error::ValueTooLong { table: Arc::default(), key: KeyExcerpt::of(key), length, max }
+    }
+
+    /// The same error, of the table called `name` if it names none.
+    #[cold]
+    pub(crate) fn in_table(mut self, name: &str) -> Self {
+        if let Error::KeyExists { table, .. }
+        | Error::KeyTooLong { table, .. }
+        | Error::ValueTooLong { table, .. } = &mut self
+            && table.is_empty()
+        {
+            *table = name.into();
+        }
+        self
+    }
+}
+
 impl From<device::Error> for Error {
     fn from(error: device::Error) -> Self {
         match error.cause {
@@ -379,14 +442,37 @@ impl From<wal::OpenError> for Error {
     }
 }
 
-struct Holder(Option<TxnId>);
+struct Holder<'a>(Option<TxnId>, Option<&'a Contested>);
 
-impl fmt::Display for Holder {
+impl fmt::Display for Holder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(holder) = self.0 {
+            write!(f, " to transaction {holder}")?;
+            if let Some(open) = self.1.and_then(|contested| contested.holder_open) {
+                write!(f, " (open for {} ms)", open.as_millis())?;
+            }
+        }
+        Over(self.1).fmt(f)
+    }
+}
+
+struct Over<'a>(Option<&'a Contested>);
+
+impl fmt::Display for Over<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some(holder) => write!(f, " to transaction {holder}"),
+            Some(contested) => write!(f, " over {contested}"),
             None => Ok(()),
         }
+    }
+}
+
+/// The start of a key that is too long: its length stands beside it.
+struct Start<'a>(&'a KeyExcerpt);
+
+impl fmt::Display for Start<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.0.start().escape_ascii())
     }
 }
 

@@ -3,8 +3,10 @@
 
 mod body;
 mod checkpoint_schedule;
+mod coarse_clock;
 mod commit;
 mod compound;
+mod contested;
 mod control;
 mod creation;
 mod database;
@@ -50,19 +52,25 @@ mod verify;
 mod worker;
 
 pub use commit::CommitFuture;
+pub use contested::{Contested, ContestedKeys, KeyExcerpt};
 pub use database::Database;
 pub use dump::{dump_log, dump_log_in};
 pub use engine_options::{CommitDependencies, EngineOptions, MemoryOptions, PagedOptions};
 pub use error::{ConflictKind, Error, Foreign, Result};
 pub use ids::{EngineKind, TableId, TxnId};
+/// The crate of directories and devices: everything that [`Database::open_in`] may be given has its name there.
+pub use katydid_device as device;
 pub use katydid_device::nvram::{Form, Persistence};
 pub use katydid_device::{
     Cause, Directory, Error as DeviceError, FileDirectory, Id, MemoryDirectory, Method, Stall, Stalls,
     StripedDirectory, Verb,
 };
+/// The crate of the log: every type of its errors, options and counters has its name there.
+pub use katydid_wal as wal;
 pub use katydid_wal::{
-    Chain, CommitStamp, Durability, Error as LogError, Group, InserterDesign, InserterKind, InserterSettings,
-    LogKind, Lsn, NvramOptions, Options as LogOptions, SyncDesign, SyncKind,
+    Chain, CommitStamp, Counters as LogCounters, Durability, Error as LogError, Group, InserterDesign,
+    InserterKind, InserterSettings, LogKind, Lsn, NvramOptions, OpenError as LogOpenError,
+    Options as LogOptions, SyncDesign, SyncKind,
 };
 pub use key_range::{KeyRange, Prefix};
 pub use limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};

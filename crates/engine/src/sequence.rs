@@ -6,6 +6,7 @@
 //! Latch: `reserved`, held across the transaction that reserves.
 
 use crate::Durability;
+use crate::contested::KeyExcerpt;
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::options::TransactionOptions;
@@ -52,7 +53,7 @@ impl Database {
     /// `Error::ForeignTable`; `Error::KeyTooLong`.
     pub fn sequence(&self, table: &Table, key: impl AsRef<[u8]>, at_once: NonZeroU64) -> Result<Sequence> {
         table.check(self.opening().id())?;
-        let key = check_key(key.as_ref())?.to_owned();
+        let key = check_key(table, key.as_ref())?.to_owned();
         Ok(Sequence {
             database: self.clone(),
             table: table.clone(),
@@ -100,7 +101,11 @@ impl Sequence {
     }
 
     fn advance(&self, txn: &Transaction) -> Result<Range<u64>> {
-        let refused = |finding| Error::Sequence { table: self.table.name().to_owned(), finding };
+        let refused = |finding| Error::Sequence {
+            table: self.table.name().to_owned(),
+            key: KeyExcerpt::of(&self.key),
+            finding,
+        };
         let from = match txn.get_for_update(&self.table, &self.key)? {
             None => FIRST,
             Some(value) => {

@@ -82,7 +82,7 @@ impl Transaction {
     /// The value of `key`.
     pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         table.check(self.opening)?;
-        let key = check_key(key.as_ref())?;
+        let key = check_key(table, key.as_ref())?;
         self.of.borrow_mut().get(&table.of, key)
     }
 
@@ -90,7 +90,7 @@ impl Transaction {
     /// [`Transaction::get`].
     pub fn contains(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
         table.check(self.opening)?;
-        let key = check_key(key.as_ref())?;
+        let key = check_key(table, key.as_ref())?;
         self.of.borrow_mut().contains(&table.of, key)
     }
 
@@ -100,7 +100,7 @@ impl Transaction {
     pub fn get_for_update(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         table.check(self.opening)?;
         self.check_access()?;
-        let key = check_key(key.as_ref())?;
+        let key = check_key(table, key.as_ref())?;
         self.of.borrow_mut().get_for_update(&table.of, key)
     }
 
@@ -141,7 +141,8 @@ impl Transaction {
     pub fn put(&self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         table.check(self.opening)?;
         self.check_access()?;
-        let (key, value) = (check_key(key.as_ref())?, check_value(value.as_ref())?);
+        let key = check_key(table, key.as_ref())?;
+        let value = check_value(table, key, value.as_ref())?;
         self.of.borrow_mut().put(&table.of, key, value)
     }
 
@@ -150,7 +151,8 @@ impl Transaction {
     pub fn insert(&self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         table.check(self.opening)?;
         self.check_access()?;
-        let (key, value) = (check_key(key.as_ref())?, check_value(value.as_ref())?);
+        let key = check_key(table, key.as_ref())?;
+        let value = check_value(table, key, value.as_ref())?;
         self.of.borrow_mut().insert(&table.of, key, value)
     }
 
@@ -158,7 +160,7 @@ impl Transaction {
     pub fn delete(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
         table.check(self.opening)?;
         self.check_access()?;
-        let key = check_key(key.as_ref())?;
+        let key = check_key(table, key.as_ref())?;
         self.of.borrow_mut().delete(&table.of, key)
     }
 
@@ -282,16 +284,16 @@ impl Drop for Transaction {
     }
 }
 
-pub(crate) fn check_key(key: &[u8]) -> Result<&[u8]> {
+pub(crate) fn check_key<'k>(table: &Table, key: &'k [u8]) -> Result<&'k [u8]> {
     if key.len() > KEY_BYTES_MAX {
-        return Err(Error::KeyTooLong { length: key.len(), max: KEY_BYTES_MAX });
+        return Err(Error::key_too_long(key, KEY_BYTES_MAX).in_table(table.name()));
     }
     Ok(key)
 }
 
-fn check_value(value: &[u8]) -> Result<&[u8]> {
+fn check_value<'v>(table: &Table, key: &[u8], value: &'v [u8]) -> Result<&'v [u8]> {
     if value.len() > VALUE_BYTES_MAX {
-        return Err(Error::ValueTooLong { length: value.len(), max: VALUE_BYTES_MAX });
+        return Err(Error::value_too_long(key, value.len(), VALUE_BYTES_MAX).in_table(table.name()));
     }
     Ok(value)
 }

@@ -36,14 +36,18 @@ pub use counters::Counters;
 pub use error::{AppendError, Error, OpenError, ReadError, Result};
 
 pub use inspect::{
-    Inspection, SegmentReport, SegmentState, StreamInspection, StreamRecord, Survival, inspect,
+    Inspection, Records, SegmentReport, SegmentState, StreamInspection, StreamRecord, Survival, inspect,
 };
+/// The crate of directories and devices: everything that [`Log::open_in`] and [`inspect()`] may be given has its name there.
+pub use katydid_device as device;
 pub use katydid_device::nvram::{Form, Persistence};
-pub use katydid_device::{Device, Id, Method};
-pub use katydid_device::{Stall, Stalls};
+pub use katydid_device::{
+    Cause, Device, Directory, Error as DeviceError, FileDirectory, Id, MemoryDirectory, Method,
+};
+pub use katydid_device::{Stall, Stalls, Verb};
 pub use katydid_kernels::dependencies::{Dependencies, StreamId, StreamLsn};
 pub use katydid_kernels::durability::Durability;
-pub use katydid_kernels::insert::{AppendClass, InserterDesign, InserterKind, InserterSettings};
+pub use katydid_kernels::insert::{AppendClass, InserterDesign, InserterKind, InserterSettings, OutOfRange};
 pub use katydid_kernels::lsn::Lsn;
 pub use katydid_kernels::record::{
     Chain, DEPENDENCY_BYTES, HEADER_BYTES, Header, Kind, Part, RECORD_ALIGNMENT, RECORD_BYTES_MAX,

@@ -112,7 +112,7 @@ impl Transaction for KatydidTransaction<'_> {
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.transaction.insert(self.table, key, value).map_err(|error| match error {
-            Error::KeyExists => StoreError::KeyExists(Shown(key).to_string()),
+            Error::KeyExists { .. } => StoreError::KeyExists(Shown(key).to_string()),
             error => failed(error),
         })
     }

@@ -57,6 +57,7 @@ pub(crate) use wait::LockStat;
 
 use crate::Lsn;
 use crate::body::{self, DatabaseKey};
+use crate::contested::Contested;
 use crate::error::ConflictKind;
 use crate::ids::{TableId, TxnId};
 use crate::latch::Mutex;
@@ -215,6 +216,16 @@ impl Locks {
         let depends_on = space.try_point(txn.id(), hash, key, mode, known.is_some())?;
         txn.note(known.map(|(place, _)| place), at, hash, key, mode);
         Some(LockGrant { depends_on })
+    }
+
+    /// What a conflict was about, for users. Takes latches of its own: the caller holds none.
+    pub(crate) fn contested(&self, wanted: Resource, holder: Option<TxnId>) -> Contested {
+        let mut contested = wanted.contested(|table| {
+            let space = self.spaces.lock().get(&table).cloned();
+            space.map(|space| space.name()).unwrap_or_default()
+        });
+        contested.holder_open = holder.and_then(|holder| self.owners.age_of(holder));
+        contested
     }
 
     /// Counters for the database's `stat`.

@@ -8,12 +8,14 @@
 //! a wait, nothing else. The list is behind a mutex that is taken when a list of locks is made, which is then used again and
 //! again, and by a waiter that has waited long. Rank: leaf, taken with nothing held.
 
+use crate::coarse_clock;
 use crate::ids::TxnId;
 use crate::latch::Mutex;
 use crate::shard::thread_number;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 /// The transaction that uses a list of locks, and the thread that used it last.
 #[derive(Debug, Default)]
@@ -21,12 +23,15 @@ pub(super) struct Owner {
     /// Zero: none, or its end is up to the database.
     txn: AtomicU64,
     thread: AtomicUsize,
+    /// When the transaction began, by the coarse clock. One that began meanwhile may be given its predecessor's.
+    begun: AtomicU64,
 }
 
 impl Owner {
     /// A transaction begins on the calling thread.
     pub(super) fn begin(&self, txn: TxnId) {
         self.thread.store(thread_number(), Relaxed);
+        self.begun.store(coarse_clock::milliseconds(), Relaxed);
         self.txn.store(txn.get(), Relaxed);
     }
 
@@ -59,6 +64,14 @@ impl Owners {
         }
         all.push(owner.clone());
         owner
+    }
+
+    /// How long `txn` has been open, if it has not ended.
+    pub(super) fn age_of(&self, txn: TxnId) -> Option<Duration> {
+        let all = self.0.lock();
+        let owner = all.iter().find(|owner| owner.txn.load(Relaxed) == txn.get())?;
+        let begun = owner.begun.load(Relaxed);
+        Some(Duration::from_millis(coarse_clock::milliseconds().saturating_sub(begun)))
     }
 
     /// Transactions that the calling thread has used last, but for `waiter`.

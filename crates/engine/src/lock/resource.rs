@@ -1,10 +1,12 @@
 //! What a lock is on, as told to people, and the refusal of one.
 
 use super::range::Interval;
+use crate::contested::{Contested, ContestedKeys, KeyExcerpt};
 use crate::error::ConflictKind;
 use crate::ids::{TableId, TxnId};
 use std::fmt;
 use std::ops::Bound;
+use std::sync::Arc;
 
 /// What a lock is on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +33,21 @@ pub(crate) struct Conflict {
     pub(crate) kind: ConflictKind,
     /// The transaction of the waiter's own thread that the wait was for, if that is why it was ended.
     pub(crate) own: Option<TxnId>,
+}
+
+impl Resource {
+    /// The same for users.
+    pub(super) fn contested(self, name: impl FnOnce(TableId) -> Arc<str>) -> Contested {
+        let (table, keys) = match self {
+            Resource::Table(table) => (table, ContestedKeys::All),
+            Resource::Point(table, key) => (table, ContestedKeys::Key(KeyExcerpt::of(&key))),
+            Resource::Range(table, Interval { low, high }) => {
+                let excerpt = |bound: Bound<Box<[u8]>>| bound.map(|key| KeyExcerpt::of(&key));
+                (table, ContestedKeys::Range(excerpt(low), excerpt(high)))
+            }
+        };
+        Contested { table: name(table), keys, holder_open: None }
+    }
 }
 
 struct By<'a>(&'a [TxnId]);

@@ -25,6 +25,7 @@ use crossbeam_utils::CachePadded;
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Shards of a table; a power of two. Enough that 64 threads rarely meet a preempted one in its shard, few enough that
@@ -101,6 +102,8 @@ pub(crate) struct LockSpace {
     /// The greatest commit end of a transaction that removed a key. Written before its locks go, so whoever has seen in the key's shard
     /// that they went reads it; the shard's mutex orders the two.
     removed: AtomicU64,
+    /// The table's name, for errors. A leaf latch; empty until the table gets its handle.
+    name: Mutex<Arc<str>>,
 }
 
 impl LockSpace {
@@ -112,6 +115,7 @@ impl LockSpace {
             ranges: Mutex::default(),
             range_count: AtomicUsize::new(0),
             removed: AtomicU64::new(0),
+            name: Mutex::default(),
         }
     }
 
@@ -121,6 +125,16 @@ impl LockSpace {
             Keys::Of(table) => table,
             Keys::Tables => TableId::CATALOG,
         }
+    }
+
+    /// The table's name.
+    pub(super) fn name(&self) -> Arc<str> {
+        self.name.lock().clone()
+    }
+
+    /// From now on errors call the table `name`.
+    pub(crate) fn set_name(&self, name: &str) {
+        *self.name.lock() = name.into();
     }
 
     pub(super) fn resource(&self, key: &[u8]) -> Resource {

@@ -14,7 +14,7 @@ use super::transaction::MemoryTransaction;
 use crate::body::DatabaseKey;
 use crate::checkpoint_schedule::TakesCheckpoints;
 use crate::engine::Engine;
-use crate::error::{ConflictKind, Error, Result};
+use crate::error::{Error, Result};
 use crate::ids::TxnId;
 use crate::latch::{Mutex, RwLock};
 use crate::limits::NAME_BYTES_MAX;
@@ -141,12 +141,12 @@ impl Engine for MemoryDatabase {
             Closing::Closed => {}
             Closing::Dropped => return Ok(false),
             Closing::Busy if engine.opening.is_closing() => return Err(Error::Closed),
-            Closing::Own(holder) => return Err(Error::WaitsForItself { holder }),
+            Closing::Own(holder) => return Err(Error::WaitsForItself { holder, contested: None }),
             Closing::Busy => {
                 engine.metrics.count_conflict();
                 // The transaction that would have dropped it.
                 let victim = engine.begin(Access::ReadWrite).map_or(TxnId::NONE, |running| running.id());
-                return Err(Error::Conflict { victim, holder: None, kind: ConflictKind::Timeout });
+                return Err(table.busy(victim));
             }
         }
         let _ddl = self.inner.ddl.lock();

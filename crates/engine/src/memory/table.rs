@@ -4,6 +4,7 @@
 //! the dropper says so before it counts them: one of the two sees the other.
 
 use super::store::{Deadline, Table};
+use crate::contested::{Contested, ContestedKeys};
 use crate::engine::EngineTable;
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{TableId, TxnId};
@@ -92,6 +93,7 @@ fn rest(step: u32) {
 
 impl MemoryTable {
     pub(crate) fn new(name: &str, rows: Arc<Table>) -> Arc<Self> {
+        rows.set_name(name);
         let users = (0..SHARDS).map(|_| Arc::default()).collect();
         Arc::new(MemoryTable { name: name.to_owned(), rows, users, state: AtomicU8::new(USED) })
     }
@@ -117,7 +119,7 @@ impl MemoryTable {
             }
             rest(step);
         }
-        Err(Error::Conflict { victim, holder: None, kind: ConflictKind::Timeout })
+        Err(self.busy(victim))
     }
 
     /// Keeps transactions out, and waits for those within. Whoever is told `Closed` ends that by `reopen` or `dropped`.
@@ -149,6 +151,13 @@ impl MemoryTable {
             self.reopen();
         }
         Closing::Busy
+    }
+
+    /// The table as a whole was not to be had in time.
+    pub(crate) fn busy(&self, victim: TxnId) -> Error {
+        let contested = Contested { table: self.rows.name(), keys: ContestedKeys::All, holder_open: None };
+        let contested = Some(Box::new(contested));
+        Error::Conflict { victim, holder: None, kind: ConflictKind::Timeout, contested }
     }
 
     /// It was not dropped after all.

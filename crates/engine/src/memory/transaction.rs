@@ -227,7 +227,7 @@ impl EngineTransaction for MemoryTransaction {
     fn insert(&mut self, table: &Arc<MemoryTable>, key: &[u8], value: &[u8]) -> Result<()> {
         let outcome = self.enter_to_write(table)?.insert(&table.rows, key, value);
         let outcome = self.written(outcome);
-        if matches!(outcome, Ok(()) | Err(Error::KeyExists)) {
+        if matches!(outcome, Ok(()) | Err(Error::KeyExists { .. })) {
             self.await_read_durability()?;
         }
         outcome

@@ -63,10 +63,12 @@ impl PagedDatabase {
     }
 
     fn handle(&self, name: &str, tree: Tree) -> Arc<PagedTable> {
+        let space = self.engine().locks.space(tree.table);
+        space.set_name(name);
         let table = Arc::new(PagedTable {
             name: name.to_owned(),
             tree,
-            space: self.engine().locks.space(tree.table),
+            space,
             hints: LeafHints::new(),
             dropped: AtomicBool::new(false),
         });

@@ -286,13 +286,12 @@ impl Engine {
             return error;
         }
         self.metrics.count_conflict();
-        if let Some(holder) = conflict.own {
-            return Error::WaitsForItself { holder };
-        }
-        Error::Conflict {
-            victim: conflict.victim,
-            holder: conflict.blockers.first().copied(),
-            kind: conflict.kind,
+        let Conflict { victim, blockers, wanted, kind, own } = conflict;
+        let holder = own.or(blockers.first().copied());
+        let contested = Some(Box::new(self.locks.contested(wanted, holder)));
+        match own {
+            Some(holder) => Error::WaitsForItself { holder, contested },
+            None => Error::Conflict { victim, holder, kind, contested },
         }
     }
 

@@ -205,13 +205,14 @@ impl PagedTransaction {
         call.inner.engine.check_writable(call.stage(), call.waiter())?;
         call.lock_key(table, key, PointMode::Exclusive)?;
         call.own_writes.in_table(table.tree.table);
-        call.statement(|engine, writer| {
+        let outcome = call.statement(|engine, writer| {
             let previous = change(engine, writer)?;
             if let Some(chain) = previous.chain {
                 writer.let_go(chain.head);
             }
             Ok(previous)
-        })
+        });
+        outcome.map_err(|error| error.in_table(&table.name))
     }
 
     /// The same for a transaction that changes the catalog. It holds `ddl`, which others may want in the middle of a transaction: so it

@@ -50,7 +50,8 @@ impl PagedDatabase {
             let _catalog = self.freeze_catalog()?;
             self.catalog()?
         };
-        for (_, tree) in &tables {
+        for (name, tree) in &tables {
+            engine.locks.space(tree.table).set_name(name);
             engine.granted(|| engine.locks.acquire_table(locks, tree.table, TableMode::Exclusive))?;
         }
         let _catalog = self.freeze_catalog()?;

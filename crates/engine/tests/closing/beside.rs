@@ -228,7 +228,7 @@ fn close_beside(
             Ok(()) => effects.push(effect),
             Err(Error::Closed) => {}
             // The other one was first.
-            Err(error) if is_pair && (error.is_retryable() || matches!(error, Error::KeyExists)) => {}
+            Err(error) if is_pair && (error.is_retryable() || matches!(error, Error::KeyExists { .. })) => {}
             Err(error) => panic!("{what}: {name} failed: {error}"),
         }
     }

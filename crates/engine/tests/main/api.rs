@@ -142,8 +142,8 @@ fn insert_refuses_a_key_that_is_there_and_goes_on(engine: EngineKind) {
     let table = database.table("t").unwrap();
     let txn = database.begin().unwrap();
     txn.insert(&table, "a", "1").unwrap();
-    assert!(matches!(txn.insert(&table, "a", "2"), Err(Error::KeyExists)));
-    assert!(matches!(txn.insert(&table, "a", vec![0; 100_000]), Err(Error::KeyExists)));
+    assert!(matches!(txn.insert(&table, "a", "2"), Err(Error::KeyExists { .. })));
+    assert!(matches!(txn.insert(&table, "a", vec![0; 100_000]), Err(Error::KeyExists { .. })));
     txn.put(&table, "b", "3").unwrap();
     txn.commit().unwrap();
     assert_eq!(contents(&database, &table).len(), 2);
@@ -330,7 +330,7 @@ fn transact_retries_conflicts_and_passes_other_errors_on(engine: EngineKind) {
         txn.put(&table, "n", "gone")?;
         txn.insert(&table, "n", "x")
     });
-    assert!(matches!(refused, Err(Error::KeyExists)));
+    assert!(matches!(refused, Err(Error::KeyExists { .. })));
     assert_eq!(database.get(&table, "n").unwrap(), Some(200u64.to_le_bytes().to_vec()));
 }
 
@@ -393,7 +393,7 @@ fn an_error_that_transact_hands_out_rests_on_nothing_that_a_crash_takes_back(eng
         txn.put(&table, "other", "rolled back")?;
         txn.insert(&table, "k", "mine")
     });
-    assert!(matches!(told, Err(Error::KeyExists)), "{told:?}");
+    assert!(matches!(told, Err(Error::KeyExists { .. })), "{told:?}");
     let device = device.reopen_with(1, Survival::DropAll);
     drop((table, database));
     let database = Database::open_in(device.directory(), options_for(engine)).unwrap();

@@ -224,7 +224,7 @@ fn durable_reads_of_keys_that_are_locked_already_wait() {
         txn.range(table, "a".."z").rev().map(|row| Some(row.expect("range").1)).collect()
     };
     let failed_insert = |txn: &Transaction, table: &Table| {
-        assert!(matches!(txn.insert(table, "k", "mine"), Err(Error::KeyExists)));
+        assert!(matches!(txn.insert(table, "k", "mine"), Err(Error::KeyExists { .. })));
         let savepoint: Savepoint = txn.savepoint();
         txn.insert(table, "gone", "mine").expect("it is gone");
         txn.rollback_to(&savepoint).expect("rollback to the savepoint");

@@ -6,11 +6,13 @@ mod common;
 
 mod api;
 mod callbacks;
+mod errors;
 mod handles;
 mod in_memory;
 mod limits;
 mod lost_files;
 mod model;
+mod names;
 mod open_ranges;
 mod own_waits;
 mod paged;

@@ -31,7 +31,7 @@ fn a_time_out_is_not_run_again(engine: EngineKind) {
     let mut runs = 0;
     let outcome: Result<(), _> = database.transact(|txn| {
         runs += 1;
-        Err(Error::Conflict { victim: txn.id(), holder: None, kind: ConflictKind::Timeout })
+        Err(Error::Conflict { victim: txn.id(), holder: None, kind: ConflictKind::Timeout, contested: None })
     });
     let error = outcome.expect_err("the body failed");
     assert!(matches!(error, Error::Conflict { kind: ConflictKind::Timeout, .. }), "{error}");
@@ -40,7 +40,8 @@ fn a_time_out_is_not_run_again(engine: EngineKind) {
     let mut runs = 0;
     let outcome: Result<(), _> = database.transact(|txn| {
         runs += 1;
-        let cause = Error::Conflict { victim: txn.id(), holder: None, kind: ConflictKind::Timeout };
+        let cause =
+            Error::Conflict { victim: txn.id(), holder: None, kind: ConflictKind::Timeout, contested: None };
         Err(Error::MustRollBack { cause: cause.into() })
     });
     assert!(outcome.is_err());
@@ -54,7 +55,7 @@ fn a_conflict_that_the_transaction_did_not_meet_is_passed_on(engine: EngineKind)
         let mut runs = 0;
         let outcome: Result<(), _> = database.transact(|txn| {
             runs += 1;
-            Err(Error::Conflict { victim: txn.id(), holder: None, kind })
+            Err(Error::Conflict { victim: txn.id(), holder: None, kind, contested: None })
         });
         let error = outcome.expect_err("the body failed");
         assert!(matches!(error, Error::Conflict { kind: found, .. } if found == kind), "{error}");

@@ -62,7 +62,7 @@ fn a_conflict_names_both_and_leaves_only_rollback() {
     let second = database.begin().unwrap();
     second.put(&table, "b", "1").unwrap();
     match second.get(&table, "a") {
-        Err(Error::Conflict { victim, holder, kind }) => {
+        Err(Error::Conflict { victim, holder, kind, .. }) => {
             assert_eq!((victim, holder), (second.id(), Some(first.id())));
             assert_eq!(kind, katydid::ConflictKind::Timeout);
         }

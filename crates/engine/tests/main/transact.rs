@@ -66,7 +66,7 @@ fn a_failure_of_the_store_is_converted(engine: EngineKind) {
         txn.put(&table, "k", "v")?;
         Ok(txn.insert(&table, "k", "w")?)
     });
-    assert!(matches!(refused, Err(Own::Store(Error::KeyExists))), "{refused:?}");
+    assert!(matches!(refused, Err(Own::Store(Error::KeyExists { .. }))), "{refused:?}");
     assert_eq!(database.get(&table, "k").unwrap(), None);
     database.close().unwrap();
     let closed = database.try_transact(|_txn| -> Result<(), Own> { Err(Own::Refused(1)) });

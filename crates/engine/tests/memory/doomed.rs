@@ -127,7 +127,7 @@ fn a_key_that_exists_beside_all_that_was_read_is_told_of_and_the_transaction_goe
         txn.put(&table, (1000 + number).to_be_bytes(), "new").unwrap();
         assert_eq!(txn.get(&table, (2000 + number).to_be_bytes()).unwrap(), None);
         let told = txn.insert(&table, number.to_be_bytes(), "mine");
-        assert!(matches!(told, Err(Error::KeyExists)), "{told:?}");
+        assert!(matches!(told, Err(Error::KeyExists { .. })), "{told:?}");
         assert!(txn.delete(&table, number.to_be_bytes()).unwrap());
         txn.insert(&table, number.to_be_bytes(), "again").unwrap();
     }
@@ -178,7 +178,7 @@ fn a_body_that_hides_a_conflict_behind_its_own_error_is_run_again() {
             other.put(&table, "k", "2")?;
             other.commit()?;
             // It is refused already, and the body makes something else of it.
-            return txn.put(&table, "k", "3").map_err(|_| Error::KeyExists);
+            return txn.put(&table, "k", "3").map_err(|_| Error::ReadOnly);
         }
         txn.put(&table, "k", "4")
     });
@@ -196,7 +196,7 @@ fn what_a_failed_body_has_written_is_rolled_back_and_counted() {
         txn.put(&table, "new", "1")?;
         txn.insert(&table, "there", "2")
     });
-    assert!(matches!(outcome, Err(Error::KeyExists)), "{outcome:?}");
+    assert!(matches!(outcome, Err(Error::KeyExists { .. })), "{outcome:?}");
     assert_eq!(database.get(&table, "new").unwrap(), None);
     let after = database.stat().unwrap();
     assert_eq!(after.rollbacks, before.rollbacks + 1);

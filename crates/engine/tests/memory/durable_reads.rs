@@ -80,7 +80,7 @@ fn what_a_durable_reader_is_told_by_a_write_is_durable() {
     deleted_without_being_durable(&["b"], Access::ReadWrite, |txn, table| {
         match txn.insert(table, "b", "new") {
             Ok(()) => Ok(false),
-            Err(Error::KeyExists) => Ok(true),
+            Err(Error::KeyExists { .. }) => Ok(true),
             Err(error) => Err(error),
         }
     });
@@ -95,7 +95,7 @@ fn a_durable_insert_that_finds_the_key_there_waits_for_the_commit_that_put_it_th
     writer.put(&table, "k", "buffered").unwrap();
     writer.commit().unwrap();
     let reader = database.begin_with(with(Durability::Durable, Read::Durable, Access::ReadWrite)).unwrap();
-    assert!(matches!(reader.insert(&table, "k", "mine"), Err(Error::KeyExists)));
+    assert!(matches!(reader.insert(&table, "k", "mine"), Err(Error::KeyExists { .. })));
     device.freeze();
     drop(reader);
     let device = device.reopen_with(1, Survival::DropAll);

@@ -134,7 +134,7 @@ fn run_one(database: &Database, table: &Table, random: &mut Rng, keys: u64, tag:
                         steps.push(Step::Read { key: key.clone(), found: None });
                         steps.push(Step::Write { key, value: Some(value) });
                     }
-                    Err(Error::KeyExists) => {
+                    Err(Error::KeyExists { .. }) => {
                         let found = match txn.get(table, &key) {
                             Ok(found) => found,
                             Err(error) => return retry(error),

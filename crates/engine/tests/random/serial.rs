@@ -130,7 +130,7 @@ fn body(
                         done.reads.push((key.clone(), None));
                         done.writes.insert(key, (done.id, nth));
                     }
-                    Err(Error::KeyExists) => {
+                    Err(Error::KeyExists { .. }) => {
                         if !done.writes.contains_key(&key) {
                             done.exists.push(key);
                         }

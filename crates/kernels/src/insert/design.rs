@@ -226,6 +226,7 @@ impl InserterDesign {
     }
 
     /// The inserter of this design, for a log of these sizes that ends at `end`. Paddings carry `incarnation`.
+    #[doc(hidden)]
     pub fn inserter(&self, sizes: &BufferSizes, incarnation: u32, end: Lsn) -> Box<dyn Inserter> {
         match *self {
             InserterDesign::Mutex => Box::new(MutexInserter::default()),

@@ -172,6 +172,7 @@ impl SyncDesign {
     }
 
     /// The protocol, for one log.
+    #[doc(hidden)]
     pub fn protocol(&self) -> Box<dyn SyncProtocol> {
         match *self {
             SyncDesign::Adaptive { depth_max, depth_min, heuristics } => {

@@ -1,7 +1,7 @@
 //! What recovery puts in, what checkpoints read, and how a table is forgotten.
 
 use super::collect::version_bytes;
-use super::index::{Index, Reached};
+use super::index::Reached;
 use super::limit::{Limit, RECORD_BYTES, VERSION_BYTES};
 use super::record::{Key, Obstacle, Record, Value};
 use super::{LogView, Settings, Store, Table};
@@ -100,7 +100,7 @@ impl Loader {
         let known = self.tables.read().get(&id).cloned();
         known.unwrap_or_else(|| {
             let mut tables = self.tables.write();
-            tables.entry(id).or_insert_with(|| Arc::new(Table { id, index: Index::new(id) })).clone()
+            tables.entry(id).or_insert_with(|| Arc::new(Table::new(id))).clone()
         })
     }
 
@@ -180,7 +180,9 @@ impl Store {
             let Obstacle::Pending(status) = obstacle else { return Err(self.log.failure()) };
             if status.wait(at_most, self.log.as_ref()).is_none() {
                 let holder = Some(TxnId::new(status.timestamp().get()));
-                return Err(Error::Conflict { victim: TxnId::NONE, holder, kind: ConflictKind::Timeout });
+                let contested = self.contested(record.table, &record.key, status.timestamp());
+                let (victim, kind) = (TxnId::NONE, ConflictKind::Timeout);
+                return Err(Error::Conflict { victim, holder, kind, contested });
             }
         }
     }

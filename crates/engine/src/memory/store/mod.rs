@@ -32,9 +32,10 @@ pub(crate) use transaction::{Mark, Running};
 pub(crate) use transaction_scan::Scan;
 pub(crate) use validate::Validated;
 
+use crate::contested::Contested;
 use crate::error::{Error, Result};
 use crate::ids::{TableId, TxnId};
-use crate::latch::RwLock;
+use crate::latch::{Mutex, RwLock};
 #[cfg(test)]
 use crate::options::Access;
 #[cfg(test)]
@@ -62,9 +63,25 @@ pub(crate) trait LogView: DurablePlaces + Send + Sync {
 pub(crate) struct Table {
     id: TableId,
     index: Index,
+    /// For errors. A leaf latch; set when the table gets its handle and when it is renamed.
+    name: Mutex<Arc<str>>,
 }
 
 impl Table {
+    fn new(id: TableId) -> Self {
+        Table { id, index: Index::new(id), name: Mutex::default() }
+    }
+
+    /// Its name, for errors.
+    pub(crate) fn name(&self) -> Arc<str> {
+        self.name.lock().clone()
+    }
+
+    /// From now on errors call it `name`.
+    pub(crate) fn set_name(&self, name: &str) {
+        *self.name.lock() = name.into();
+    }
+
     /// Its number.
     pub(crate) fn id(&self) -> TableId {
         self.id
@@ -149,7 +166,14 @@ impl Store {
             return table;
         }
         let mut tables = self.tables.write();
-        tables.entry(id).or_insert_with(|| Arc::new(Table { id, index: Index::new(id) })).clone()
+        tables.entry(id).or_insert_with(|| Arc::new(Table::new(id))).clone()
+    }
+
+    /// What a conflict at a key was about; `holder` may be open, or is zero.
+    fn contested(&self, table: TableId, key: &[u8], holder: Timestamp) -> Option<Box<Contested>> {
+        let mut contested = Contested::key(self.find_table(table)?.name(), key);
+        contested.holder_open = (holder != Timestamp::ZERO).then(|| self.clock.age(holder));
+        Some(Box::new(contested))
     }
 
     fn find_table(&self, id: TableId) -> Option<Arc<Table>> {

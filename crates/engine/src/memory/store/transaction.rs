@@ -15,7 +15,7 @@ use super::transaction_writes::{Write, WriteSet};
 use super::{Store, Table};
 use crate::body::{self, DatabaseKey};
 use crate::error::{ConflictKind, Error, Result};
-use crate::ids::TxnId;
+use crate::ids::{TableId, TxnId};
 use crate::options::Access;
 use crate::sharded::ShardRef;
 use katydid_kernels::txn::Stuck;
@@ -60,6 +60,9 @@ pub(super) struct Passed {
     /// Not before something of it was.
     pub(super) is_passed: bool,
 }
+
+/// A key of a table.
+pub(super) type At<'k> = (TableId, &'k [u8]);
 
 /// What a key was found to have: a value, and which version that is; or neither.
 pub(super) type Found = (Option<Value>, Option<Timestamp>);
@@ -121,6 +124,7 @@ impl Running {
                     victim: TxnId::new(reader.get()),
                     holder: Some(TxnId::new(writer.get())),
                     kind: ConflictKind::Timeout,
+                    contested: None,
                 })?
             }
         };
@@ -198,7 +202,7 @@ impl Running {
             };
             match obstacle {
                 Obstacle::Gone => return Ok(None),
-                obstacle => self.pass(obstacle)?,
+                obstacle => self.pass((record.table, &record.key), obstacle)?,
             }
         }
     }
@@ -270,7 +274,7 @@ impl Running {
         if let Some(at) = self.writes.find(table.id, hash, key) {
             if self.writes.get(table.id, hash, key).is_some_and(Option::is_some) {
                 self.make_sure_so_far()?;
-                return Err(Error::KeyExists);
+                return Err(Error::key_exists(key).in_table(&table.name()));
             }
             return self.replace(at, value);
         }
@@ -278,7 +282,7 @@ impl Running {
         if found.is_some() {
             self.saw(table, key, record, expected);
             self.make_sure_so_far()?;
-            return Err(Error::KeyExists);
+            return Err(Error::key_exists(key).in_table(&table.name()));
         }
         self.add_write(table, (hash, key), Some(value), record, Some(None))
     }
@@ -317,7 +321,7 @@ impl Running {
             match refused {
                 Some(Obstacle::Changed(by)) => {
                     record.heat_up();
-                    return Err(self.conflict(Some(by), ConflictKind::Changed));
+                    return Err(self.conflict((table.id, key), Some(by), ConflictKind::Changed));
                 }
                 // A later timestamp may do: what was read is validated at that one.
                 Some(_) => self.is_late = true,
@@ -404,18 +408,18 @@ impl Running {
 
     // ---- what is in the way
 
-    /// Waits until an obstacle may be gone, or fails.
-    pub(super) fn pass(&self, obstacle: Obstacle) -> Result<()> {
+    /// Waits until an obstacle at a key may be gone, or fails.
+    pub(super) fn pass(&self, at: At<'_>, obstacle: Obstacle) -> Result<()> {
         match obstacle {
-            Obstacle::Pending(status) => self.wait(&status),
+            Obstacle::Pending(status) => self.wait(at, &status),
             Obstacle::InDoubt => Err(self.open.store.log.failure()),
             Obstacle::Gone => Ok(()),
-            Obstacle::Changed(by) => Err(self.conflict(Some(by), ConflictKind::Changed)),
-            Obstacle::Overtaken(by) => Err(self.conflict(Some(by), ConflictKind::Overtaken)),
+            Obstacle::Changed(by) => Err(self.conflict(at, Some(by), ConflictKind::Changed)),
+            Obstacle::Overtaken(by) => Err(self.conflict(at, Some(by), ConflictKind::Overtaken)),
         }
     }
 
-    fn wait(&self, status: &TxnStatus) -> Result<()> {
+    fn wait(&self, at: At<'_>, status: &TxnStatus) -> Result<()> {
         debug_assert!(self.is_read_only() || status.timestamp() < self.timestamp, "invariant 3");
         let database = DatabaseKey::of::<Store>(&self.open.store);
         let (patience, begun) = (body::patience(database, self.lock_wait), Instant::now());
@@ -423,12 +427,17 @@ impl Running {
         body::has_waited(database, begun.elapsed());
         match decided {
             Some(_) => Ok(()),
-            None => Err(self.conflict(Some(status.timestamp()), ConflictKind::Timeout)),
+            None => Err(self.conflict(at, Some(status.timestamp()), ConflictKind::Timeout)),
         }
     }
 
-    pub(super) fn conflict(&self, holder: Option<Timestamp>, kind: ConflictKind) -> Error {
+    #[cold]
+    pub(super) fn conflict(&self, at: At<'_>, holder: Option<Timestamp>, kind: ConflictKind) -> Error {
         let holder = holder.filter(|holder| *holder != Timestamp::ZERO);
-        Error::Conflict { victim: self.id(), holder: holder.map(|holder| TxnId::new(holder.get())), kind }
+        // Of the others the holder has ended.
+        let open = holder.filter(|_| kind == ConflictKind::Timeout).unwrap_or_default();
+        let contested = self.open.store.contested(at.0, at.1, open);
+        let holder = holder.map(|holder| TxnId::new(holder.get()));
+        Error::Conflict { victim: self.id(), holder, kind, contested }
     }
 }

@@ -111,7 +111,10 @@ impl Running {
                     renewed += 1;
                     self.is_late = true;
                 }
-                Refused::By(obstacle) => self.pass(obstacle)?,
+                Refused::By(obstacle) => {
+                    let write = &installing.writes[at];
+                    self.pass((write.table, &write.key), obstacle)?;
+                }
                 Refused::Because(error) => return Err(error),
             }
         }
@@ -137,7 +140,8 @@ impl Running {
                 Err(Obstacle::Gone) => write.record = None,
                 Err(Obstacle::Pending(status)) => {
                     record.heat_up();
-                    self.pass(Obstacle::Pending(status)).map_err(Refused::Because)?;
+                    let at = (write.table, write.key.as_slice());
+                    self.pass(at, Obstacle::Pending(status)).map_err(Refused::Because)?;
                 }
                 Err(obstacle) => return Err(Refused::By(obstacle)),
             }
@@ -145,8 +149,9 @@ impl Running {
     }
 
     fn record_for(&self, table: TableId, key: &[u8]) -> std::result::Result<Arc<Record>, Refused> {
+        let at = (table, key);
         let Some(table) = self.open.store.find_table(table) else {
-            return Err(Refused::Because(self.conflict(None, ConflictKind::Changed)));
+            return Err(Refused::Because(self.conflict(at, None, ConflictKind::Changed)));
         };
         match table.index.get_or_insert(key, self.timestamp) {
             Ok((record, is_new)) => {
@@ -197,8 +202,9 @@ impl Running {
 
     /// A key that had no record has no value.
     fn make_sure_of_absence(&mut self, table: TableId, key: &Key) -> Result<()> {
+        let missing = (table, key.as_slice());
         let Some(table) = self.open.store.find_table(table) else {
-            return Err(self.conflict(None, ConflictKind::Changed));
+            return Err(self.conflict(missing, None, ConflictKind::Changed));
         };
         let at = || Bound::Included(key.clone());
         let interval = Passed { table, from: at(), to: at(), is_passed: true };
@@ -272,14 +278,17 @@ impl Running {
                     match found.pop() {
                         Some(record) => again = Some(record),
                         None if expected.is_none() => return Ok(()),
-                        None => return Err(self.conflict(None, ConflictKind::Changed)),
+                        None => {
+                            let at = (record.table, record.key.as_slice());
+                            return Err(self.conflict(at, None, ConflictKind::Changed));
+                        }
                     }
                 }
                 Err(obstacle) => {
                     if matches!(obstacle, Obstacle::Changed(_)) {
                         record.heat_up();
                     }
-                    self.pass(obstacle)?;
+                    self.pass((record.table, &record.key), obstacle)?;
                 }
             }
         }

@@ -41,7 +41,7 @@ fn put_back(
 ) -> Result<()> {
     match tree.put_value(pages, key, old, presence, UndoPart::Omit, writer) {
         Ok(_) => Ok(()),
-        Err(Error::KeyExists) => Err(Error::Internal("a key to be put back is there")),
+        Err(Error::KeyExists { .. }) => Err(Error::Internal("a key to be put back is there")),
         Err(error) => Err(error),
     }
 }

@@ -42,7 +42,7 @@ impl Tree {
     fn check_key(&self, pages: Pages<'_>, key: &[u8]) -> Result<()> {
         let max = key_bytes_max(pages.pool.page_bytes());
         if key.len() > max {
-            return Err(Error::KeyTooLong { length: key.len(), max });
+            return Err(Error::key_too_long(key, max));
         }
         Ok(())
     }
@@ -70,7 +70,7 @@ impl Tree {
     ) -> Result<()> {
         self.check_key(pages, key)?;
         if !fits_inline(pages.pool.page_bytes(), key.len(), value.len()) && self.contains(pages.pool, key)? {
-            return Err(Error::KeyExists);
+            return Err(Error::key_exists(key));
         }
         self.put_bytes(pages, key, value, Presence::Absent, writer).map(|_| ())
     }
@@ -84,7 +84,7 @@ impl Tree {
         writer: &mut dyn ChangeWriter,
     ) -> Result<Previous> {
         if value.len() > VALUE_BYTES_MAX {
-            return Err(Error::ValueTooLong { length: value.len(), max: VALUE_BYTES_MAX });
+            return Err(Error::value_too_long(key, value.len(), VALUE_BYTES_MAX));
         }
         if fits_inline(pages.pool.page_bytes(), key.len(), value.len()) {
             return self.put_value(pages, key, &Value::Inline(value), presence, UndoPart::Keep, writer);
@@ -108,7 +108,7 @@ impl Tree {
             let mut page = self.leaf_by_hint(pages.pool, pages.hint, key)?;
             let leaf = page.leaf()?;
             match leaf.search(key) {
-                Ok(_) if presence == Presence::Absent => return Err(Error::KeyExists),
+                Ok(_) if presence == Presence::Absent => return Err(Error::key_exists(key)),
                 Ok(slot) if leaf.fits_replace(slot, value) => {
                     let previous = Previous::of(leaf.value(slot));
                     self.replace_in(&mut page, slot, key, value, undo, writer)?;

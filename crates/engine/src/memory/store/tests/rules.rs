@@ -49,7 +49,7 @@ fn own_writes_are_seen_before_anybody_else_sees_them() {
     assert!(!running.delete(&table, b"e").expect("delete"));
     running.insert(&table, b"e", b"again").expect("insert");
     assert!(running.delete(&table, b"a").expect("delete"));
-    assert!(matches!(running.insert(&table, b"b", b""), Err(Error::KeyExists)));
+    assert!(matches!(running.insert(&table, b"b", b""), Err(Error::KeyExists { .. })));
     assert_eq!(keys(&mut running, &table, Direction::Up), b"bce");
     assert_eq!(keys(&mut running, &table, Direction::Down), b"ecb");
     assert_eq!(keys(&mut begin_read(&store), &table, Direction::Up), b"ace");
@@ -142,7 +142,7 @@ fn a_version_that_is_not_decided_is_waited_for_and_not_for_ever() {
     let holder = TxnId::new(pending.timestamp().get());
     // The same thread, which can only wait in vain.
     let mut other = store.begin(Access::ReadWrite, Duration::from_millis(1)).expect("begin");
-    let Err(Error::Conflict { victim, holder: found, kind }) = other.get(&table, b"a") else {
+    let Err(Error::Conflict { victim, holder: found, kind, .. }) = other.get(&table, b"a") else {
         panic!("it is not decided")
     };
     assert_eq!((victim, found, kind), (other.id(), Some(holder), ConflictKind::Timeout));

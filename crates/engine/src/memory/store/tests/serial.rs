@@ -111,7 +111,7 @@ fn body(
             7..9 => {
                 let inserted = match running.insert(table, &key_of, &value) {
                     Ok(()) => true,
-                    Err(Error::KeyExists) => false,
+                    Err(Error::KeyExists { .. }) => false,
                     Err(error) => return Err(error),
                 };
                 ops.push(Op::Insert(key_of, value, inserted));

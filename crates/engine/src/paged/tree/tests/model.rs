@@ -35,7 +35,7 @@ fn change(rig: &Rig, rng: &mut Rng, sizes: Sizes, model: &mut Model, deletes: u3
             if rng.bool() {
                 match TREE.insert(rig.pages(), &key, &value, &mut txn) {
                     Ok(()) => assert!(model.insert(key, value).is_none()),
-                    Err(Error::KeyExists) => assert!(model.contains_key(&key)),
+                    Err(Error::KeyExists { .. }) => assert!(model.contains_key(&key)),
                     Err(error) => panic!("{error}"),
                 }
             } else {

@@ -1,0 +1,134 @@
+//! What two transactions were in conflict about, and keys as errors show them. Pure.
+
+use std::fmt;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Most bytes of a key that an error keeps and shows.
+const SHOWN: usize = 48;
+
+/// The beginning of a key, as an error names it: at most 48 bytes, and the length of the whole.
+///
+/// Displayed in quotes with bytes that are not printable ASCII escaped, so that no key can break a line of a log or a terminal.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct KeyExcerpt {
+    start: Box<[u8]>,
+    length: usize,
+}
+
+impl KeyExcerpt {
+    /// The excerpt of `key`.
+    pub fn of(key: &[u8]) -> Self {
+        KeyExcerpt { start: key[..key.len().min(SHOWN)].into(), length: key.len() }
+    }
+
+    /// The first bytes of the key, at most 48.
+    pub fn start(&self) -> &[u8] {
+        &self.start
+    }
+
+    /// Length of the whole key in bytes.
+    pub fn key_length(&self) -> usize {
+        self.length
+    }
+}
+
+impl fmt::Display for KeyExcerpt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.start.escape_ascii())?;
+        if self.start.len() < self.length {
+            write!(f, ".. ({} bytes)", self.length)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for KeyExcerpt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The part of a table that two transactions were in conflict about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ContestedKeys {
+    /// The whole table: it is dropped, renamed or checked.
+    All,
+    /// One key, present or not.
+    Key(KeyExcerpt),
+    /// The keys between two bounds.
+    Range(Bound<KeyExcerpt>, Bound<KeyExcerpt>),
+}
+
+/// What a transaction wanted when it met a conflict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Contested {
+    /// Name of the table.
+    pub table: Arc<str>,
+    /// The keys that the transaction wanted.
+    pub keys: ContestedKeys,
+    /// Time since the holder began, measured when the conflict was found, in steps of some milliseconds; `None` if the holder is not known
+    /// or has ended.
+    pub holder_open: Option<Duration>,
+}
+
+impl Contested {
+    /// A key of a table.
+    pub(crate) fn key(table: Arc<str>, key: &[u8]) -> Self {
+        Contested { table, keys: ContestedKeys::Key(KeyExcerpt::of(key)), holder_open: None }
+    }
+}
+
+/// As the end of a sentence: ` over key "a" of table "t"`.
+impl fmt::Display for Contested {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.keys {
+            ContestedKeys::All => {}
+            ContestedKeys::Key(key) => write!(f, "key {key} of ")?,
+            ContestedKeys::Range(low, high) => {
+                match low {
+                    Bound::Included(key) => write!(f, "keys [{key}, "),
+                    Bound::Excluded(key) => write!(f, "keys ({key}, "),
+                    Bound::Unbounded => write!(f, "keys (.., "),
+                }?;
+                match high {
+                    Bound::Included(key) => write!(f, "{key}] of "),
+                    Bound::Excluded(key) => write!(f, "{key}) of "),
+                    Bound::Unbounded => write!(f, "..) of "),
+                }?;
+            }
+        }
+        write!(f, "table {:?}", self.table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_shown_escaped_and_cut() {
+        assert_eq!(KeyExcerpt::of(b"a\x1b[2J\"").to_string(), r#""a\x1b[2J\"""#);
+        assert_eq!(KeyExcerpt::of(&[b'x'; 48]).to_string(), format!("{:?}", "x".repeat(48)));
+        let long = KeyExcerpt::of(&[b'x'; 1024]);
+        assert_eq!(long.to_string(), format!("{:?}.. (1024 bytes)", "x".repeat(48)));
+        assert_eq!((long.start().len(), long.key_length()), (48, 1024));
+    }
+
+    #[test]
+    fn what_was_contested_names_table_and_keys() {
+        let table: Arc<str> = Arc::from("t\n");
+        let mut contested = Contested::key(table, b"a");
+        assert_eq!(contested.to_string(), r#"key "a" of table "t\n""#);
+        let key = KeyExcerpt::of(b"b");
+        contested.keys = ContestedKeys::Range(Bound::Excluded(key.clone()), Bound::Included(key));
+        assert_eq!(contested.to_string(), r#"keys ("b", "b"] of table "t\n""#);
+        contested.keys = ContestedKeys::Range(Bound::Unbounded, Bound::Unbounded);
+        assert_eq!(contested.to_string(), r#"keys (.., ..) of table "t\n""#);
+        contested.keys = ContestedKeys::All;
+        assert_eq!(contested.to_string(), r#"table "t\n""#);
+    }
+}
