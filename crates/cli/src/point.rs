@@ -38,9 +38,8 @@ pub struct Get {
 impl Get {
     pub fn run(self) -> Result<()> {
         let key = key(&self.key)?;
-        let database = self.place.look()?;
-        let table = database::table(&database, &self.table)?;
-        let value = database.get(&table, &key)?;
+        let mut look = self.place.look()?;
+        let value = look.get(&self.table, &key)?;
         let printed = match value {
             Some(value) => {
                 let mut out = Output::new();
@@ -52,7 +51,7 @@ impl Get {
             }
             None => Err(not_found(&self.table, &self.key)),
         };
-        close_after(&database, printed)
+        look.finish(printed)
     }
 }
 

@@ -3,9 +3,9 @@
 use crate::key_range::KeyFlags;
 use crate::point::print_entry;
 use clap::Args;
-use katydid::Range;
-use katydid_command::database::{self, DatabaseDir, close_after};
-use katydid_command::failure::{Failure, Result};
+use katydid_command::database::DatabaseDir;
+use katydid_command::failure::Result;
+use katydid_command::look::Wanted;
 use katydid_command::output::Output;
 
 /// Print `key<TAB>value` of all keys, or of a range, in the order of their bytes
@@ -37,24 +37,12 @@ pub struct Scan {
 impl Scan {
     pub fn run(self) -> Result<()> {
         let keys = self.keys.range()?;
-        let database = self.place.look()?;
-        let table = database::table(&database, &self.table)?;
+        let mut look = self.place.look()?;
         let mut out = Output::new();
-        let transaction = database.begin()?;
-        let printed = self.print(transaction.range(&table, keys), &mut out).and_then(|()| out.flush());
-        let ended = transaction.rollback().map_err(Failure::from);
-        close_after(&database, printed.and(ended))
-    }
-
-    fn print(&self, range: Range<'_>, out: &mut Output) -> Result<()> {
-        let mut range = match self.limit {
-            Some(limit) => range.limit(usize::try_from(limit).unwrap_or(usize::MAX)),
-            None => range,
-        };
-        while let Some((key, value)) = if self.reverse { range.next_back_ref()? } else { range.next_ref()? } {
-            print_entry(out, key, value, self.json)?;
-        }
-        Ok(())
+        let wanted = Wanted { keys, reverse: self.reverse, limit: self.limit.unwrap_or(u64::MAX) };
+        let printed =
+            look.scan(&self.table, wanted, |key, value| print_entry(&mut out, key, value, self.json));
+        look.finish(printed.and_then(|()| out.flush()))
     }
 }
 
@@ -75,13 +63,10 @@ pub struct Count {
 impl Count {
     pub fn run(self) -> Result<()> {
         let keys = self.keys.range()?;
-        let database = self.place.look()?;
-        let table = database::table(&database, &self.table)?;
-        let transaction = database.begin()?;
-        let count = transaction.count(&table, keys)?;
+        let mut look = self.place.look()?;
+        let count = look.count(&self.table, keys)?;
         let mut out = Output::new();
         let printed = out.line(count.to_string()).and_then(|()| out.flush());
-        let ended = transaction.rollback().map_err(Failure::from);
-        close_after(&database, printed.and(ended))
+        look.finish(printed)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::text;
 use clap::Args;
-use katydid::{EngineKind, EngineStat, Lsn, MemoryStat, PagedStat, Stalls, Stat, StreamStat, TxnId};
+use katydid::EngineKind;
 use katydid_command::bytes::{counted, grouped, shown};
 use katydid_command::database::{self, DatabaseDir, close_after};
 use katydid_command::failure::Result;
@@ -13,17 +13,23 @@ use serde_json::{Value, json};
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  katydid tables --dir ./db")]
 pub struct Tables {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     place: DatabaseDir,
 }
 
 impl Tables {
     pub fn run(self) -> Result<()> {
-        let database = self.place.look()?;
+        let mut look = self.place.look()?;
+        let tables = look.tables()?;
         let mut out = Output::new();
-        let lines = database.tables()?;
-        let printed = lines.iter().try_for_each(|name| out.line(text::escaped(name.as_bytes())));
-        close_after(&database, printed.and_then(|()| out.flush()))
+        let printed = match self.json {
+            true => out.json(&json!({ "tables": tables })),
+            false => tables.iter().try_for_each(|name| out.line(text::escaped(name.as_bytes()))),
+        };
+        look.finish(printed.and_then(|()| out.flush()))
     }
 }
 
@@ -49,7 +55,8 @@ impl DropTable {
 
 /// Print positions and counters, and what keeps the oldest part of the log
 ///
-/// Counters count since the database was opened, here by this command: they tell what opening it took.
+/// Counters count since the database was opened. If a process has it open and listens at its socket, they are that process's; if not, this
+/// command opens it to read only, and they tell what that took.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  katydid stat --dir ./db --json")]
 pub struct StatCommand {
@@ -62,192 +69,106 @@ pub struct StatCommand {
 
 impl StatCommand {
     pub fn run(self) -> Result<()> {
-        let database = self.place.look()?;
-        let stat = database.stat()?;
+        let mut look = self.place.look()?;
+        let stat = look.stat()?;
         let mut out = Output::new();
         let printed = match self.json {
-            true => out.json(&as_json(&stat)),
+            true => out.json(&stat),
             false => {
                 let mut lines = as_lines(&stat).into_iter();
                 lines.try_for_each(|(name, value)| out.line(format!("{name:<20}{value}")))
             }
         };
-        close_after(&database, printed.and_then(|()| out.flush()))
+        look.finish(printed.and_then(|()| out.flush()))
     }
 }
 
 type Lines = Vec<(String, String)>;
 
-fn as_lines(stat: &Stat) -> Lines {
+/// What is told of a stream of the log, in the order of age.
+const POSITIONS: [&str; 5] = ["start", "durable", "written", "filled", "reserved"];
+
+/// The object as lines for people.
+fn as_lines(stat: &Value) -> Lines {
+    let number = |value: &Value| value.as_u64().unwrap_or(0);
+    let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
     let mut lines = Lines::new();
     let mut line = |name: &str, value: String| lines.push((name.to_owned(), value));
-    line("tables", grouped(stat.tables));
-    match &stat.engine {
-        EngineStat::Paged(paged) => {
-            line("engine", EngineKind::Paged.to_string());
-            let pages = |number: u64| format!("{} ({})", grouped(number), shown(number * paged.page_bytes));
-            line("page size", shown(paged.page_bytes));
-            line("pages", pages(paged.pages));
-            line("pages free", pages(paged.pages_free));
-            line("cache", pages(paged.cache_pages));
-            line("cached", pages(paged.cached));
-            line("dirty", pages(paged.dirty));
-            line("cache misses", grouped(paged.cache_misses));
-            line("pages written", grouped(paged.pages_written));
-        }
-        EngineStat::Memory(memory) => {
-            line("engine", EngineKind::Memory.to_string());
-            line("memory", format!("{} of {}", shown(memory.used_bytes), shown(memory.limit_bytes)));
-            line("records", grouped(memory.records));
-            let held = memory.held_by.map_or(String::new(), |txn| format!(", kept for transaction {txn}"));
-            line("old versions", grouped(memory.versions_old) + &held);
-        }
-        // The engine may learn to say more than this program knows.
-        _ => {}
+    line("tables", grouped(number(&stat["tables"])));
+    line("engine", text(&stat["engine"]));
+    let is_paged = stat["engine"] == EngineKind::Paged.to_string();
+    if is_paged {
+        let page_bytes = number(&stat["page_bytes"]);
+        let pages = |name: &str| {
+            let pages = number(&stat[name]);
+            format!("{} ({})", grouped(pages), shown(pages * page_bytes))
+        };
+        line("page size", shown(page_bytes));
+        line("pages", pages("pages"));
+        line("pages free", pages("pages_free"));
+        line("cache", pages("cache_pages"));
+        line("cached", pages("cached"));
+        line("dirty", pages("dirty"));
+        line("cache misses", grouped(number(&stat["cache_misses"])));
+        line("pages written", grouped(number(&stat["pages_written"])));
+    } else {
+        let bytes = |name: &str| shown(number(&stat[name]));
+        line("memory", format!("{} of {}", bytes("used_bytes"), bytes("limit_bytes")));
+        line("records", grouped(number(&stat["records"])));
+        let held =
+            stat["held_by"].as_u64().map_or(String::new(), |txn| format!(", kept for transaction {txn}"));
+        line("old versions", grouped(number(&stat["versions_old"])) + &held);
     }
-    line("active", counted(stat.transactions_active, "transaction"));
-    line("commits", grouped(stat.commits));
-    line("rollbacks", grouped(stat.rollbacks));
-    line("conflicts", grouped(stat.conflicts));
-    line("checkpoints", grouped(stat.checkpoints));
-    match &stat.engine {
-        EngineStat::Paged(paged) => line("last checkpoint", paged.checkpoint_lsn.to_string()),
-        EngineStat::Memory(memory) => line("last checkpoint", grouped(memory.checkpoint)),
-        _ => {}
+    line("active", counted(number(&stat["transactions_active"]), "transaction"));
+    for name in ["commits", "rollbacks", "conflicts", "checkpoints"] {
+        line(name, grouped(number(&stat[name])));
     }
-    line("log", format!("{} in {}", shown(stat.log.bytes), stat.log.kind));
-    match (&stat.log.nvram, stat.log.fullness) {
+    match is_paged {
+        true => line("last checkpoint", number(&stat["checkpoint_lsn"]).to_string()),
+        false => line("last checkpoint", grouped(number(&stat["checkpoint"]))),
+    }
+    let log = &stat["log"];
+    line("log", format!("{} in {}", shown(number(&log["bytes"])), text(&log["kind"])));
+    match (log["nvram"].as_str(), log["fullness_per_mille"].as_u64()) {
         (Some(form), Some(fullness)) => {
-            line("log memory", form.to_string());
-            line("log full", format!("{:.1} %", f64::from(fullness) / 10.0));
+            line("log memory", form.to_owned());
+            line("log full", format!("{:.1} %", fullness as f64 / 10.0));
         }
         _ => {
-            let (soft, hard) = (shown(stat.log.soft_bytes), shown(stat.log.hard_bytes));
+            let (soft, hard) = (shown(number(&log["soft_bytes"])), shown(number(&log["hard_bytes"])));
             line("log limits", format!("{soft} soft, {hard} hard"));
         }
     }
-    line("log pinned by", stat.log.pinned_by.to_string());
-    for (number, stream) in stat.log.streams.iter().enumerate() {
-        let name = if stat.paged().is_some() { "log".to_owned() } else { format!("stream {number}") };
-        for (what, lsn) in positions(stream) {
-            line(&format!("{name} {what}"), lsn.to_string());
+    line("log pinned by", text(&log["pinned_by"]));
+    let streams = match log["streams"].as_array() {
+        Some(streams) => streams.iter().enumerate().map(|(at, of)| (format!("stream {at}"), of)).collect(),
+        None => vec![("log".to_owned(), log)],
+    };
+    for (name, stream) in streams {
+        for what in POSITIONS {
+            line(&format!("{name} {what}"), number(&stream[what]).to_string());
         }
     }
-    line("log syncs", grouped(stat.log.syncs));
-    line("log bytes synced", grouped(stat.log.bytes_synced));
-    line("log wake-ups", grouped(stat.log.wakeups));
-    line("incarnation", stat.log.incarnation.to_string());
-    line("device stalls", stalls(&stat.stalls));
+    line("log syncs", grouped(number(&log["syncs"])));
+    line("log bytes synced", grouped(number(&log["bytes_synced"])));
+    line("log wake-ups", grouped(number(&log["wakeups"])));
+    line("incarnation", number(&log["incarnation"]).to_string());
+    line("device stalls", stalls(&stat["device_stalls"]));
     lines
 }
 
-/// What is told of a stream, in the order of age.
-fn positions(stream: &StreamStat) -> [(&'static str, Lsn); 5] {
-    [
-        ("start", stream.start),
-        ("durable", stream.durable),
-        ("written", stream.written),
-        ("filled", stream.filled),
-        ("reserved", stream.reserved),
-    ]
-}
-
-fn stalls(stalls: &Stalls) -> String {
-    let mut text = grouped(stalls.count);
-    if stalls.count > 0 {
-        text += &format!(", the longest {:.1} s", stalls.longest.as_secs_f64());
+fn stalls(stalls: &Value) -> String {
+    let seconds = |micros: &Value| micros.as_u64().unwrap_or(0) as f64 / 1e6;
+    let count = stalls["count"].as_u64().unwrap_or(0);
+    let mut text = grouped(count);
+    if count > 0 {
+        text += &format!(", the longest {:.1} s", seconds(&stalls["longest_us"]));
     }
-    if let Some(stall) = &stalls.under_way {
-        let (verb, subject) = (stall.verb, &stall.subject);
-        text += &format!("; to {verb} {subject} has taken {:.1} s so far", stall.lasts.as_secs_f64());
+    let stall = &stalls["under_way"];
+    if let (Some(verb), Some(subject)) = (stall["verb"].as_str(), stall["subject"].as_str()) {
+        text += &format!("; to {verb} {subject} has taken {:.1} s so far", seconds(&stall["so_far_us"]));
     }
     text
-}
-
-fn as_json(stat: &Stat) -> Value {
-    let mut object = json!({
-        "tables": stat.tables,
-        "transactions_active": stat.transactions_active,
-        "commits": stat.commits,
-        "rollbacks": stat.rollbacks,
-        "conflicts": stat.conflicts,
-        "checkpoints": stat.checkpoints,
-        "device_stalls": {
-            "count": stat.stalls.count,
-            "longest_us": u64::try_from(stat.stalls.longest.as_micros()).unwrap_or(u64::MAX),
-            "under_way": stat.stalls.under_way.as_ref().map(|stall| json!({
-                "verb": stall.verb.to_string(),
-                "subject": stall.subject,
-                "so_far_us": u64::try_from(stall.lasts.as_micros()).unwrap_or(u64::MAX),
-            })),
-        },
-        "log": {
-            "kind": stat.log.kind.to_string(),
-            "nvram": stat.log.nvram.map(|form| form.to_string()),
-            "fullness_per_mille": stat.log.fullness,
-            "bytes": stat.log.bytes,
-            "soft_bytes": stat.log.soft_bytes,
-            "hard_bytes": stat.log.hard_bytes,
-            "pinned_by": stat.log.pinned_by.to_string(),
-            "pinned_lsn": stat.log.pinned_by.lsn().get(),
-            "syncs": stat.log.syncs,
-            "bytes_synced": stat.log.bytes_synced,
-            "wakeups": stat.log.wakeups,
-            "incarnation": stat.log.incarnation,
-        },
-    });
-    let streams = stat.log.streams.iter().map(stream_json);
-    match &stat.engine {
-        EngineStat::Paged(paged) => {
-            merge(&mut object, paged_json(paged));
-            // One stream: its positions are the log's.
-            streams.for_each(|stream| merge(&mut object["log"], stream));
-        }
-        EngineStat::Memory(memory) => {
-            merge(&mut object, memory_json(memory));
-            object["log"]["streams"] = streams.collect();
-        }
-        _ => {}
-    }
-    object
-}
-
-fn paged_json(paged: &PagedStat) -> Value {
-    json!({
-        "engine": EngineKind::Paged.to_string(),
-        "page_bytes": paged.page_bytes,
-        "pages": paged.pages,
-        "pages_free": paged.pages_free,
-        "cache_pages": paged.cache_pages,
-        "cached": paged.cached,
-        "dirty": paged.dirty,
-        "cache_misses": paged.cache_misses,
-        "pages_written": paged.pages_written,
-        "checkpoint_lsn": paged.checkpoint_lsn.get(),
-    })
-}
-
-fn memory_json(memory: &MemoryStat) -> Value {
-    json!({
-        "engine": EngineKind::Memory.to_string(),
-        "used_bytes": memory.used_bytes,
-        "limit_bytes": memory.limit_bytes,
-        "records": memory.records,
-        "versions_old": memory.versions_old,
-        "held_by": memory.held_by.map(TxnId::get),
-        "checkpoint": memory.checkpoint,
-    })
-}
-
-fn stream_json(stream: &StreamStat) -> Value {
-    positions(stream).into_iter().map(|(what, lsn)| (what.to_owned(), Value::from(lsn.get()))).collect()
-}
-
-/// Adds the members of one object to another.
-fn merge(into: &mut Value, from: Value) {
-    if let (Value::Object(into), Value::Object(from)) = (into, from) {
-        into.extend(from);
-    }
 }
 
 /// Write changed pages to their place and trim the log; print where each stream of the log begins

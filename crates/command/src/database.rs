@@ -13,6 +13,7 @@ use katydid::{
     Access, CommitDependencies, Database, EngineKind, EngineOptions, MemoryOptions, Options, PagedOptions,
     Table,
 };
+use katydid_observe::Socket;
 use katydid_wal::LogKind;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -100,15 +101,14 @@ impl DatabaseDir {
         open(&self.dir, Options { create: false, engine: engine.into(), ..Options::default() }, None)
     }
 
-    /// Opens the database, which must exist, to look at it: nothing in its folder is changed. A log in NVRAM cannot be read without changing
+    /// Opens the database, which must exist, to read only: nothing in its folder is changed. A log in NVRAM cannot be read without changing
     /// it; a database that has one is opened as by [`DatabaseDir::open`].
-    pub fn look(&self) -> Result<Database> {
-        self.must_exist()?;
+    pub(crate) fn open_read_only(&self) -> katydid::Result<Database> {
         // The memory engine needs what it needed before.
         let memory = MemoryOptions { memory_bytes: 1 << 60, ..MemoryOptions::default() };
-        let engine = engine_of(&self.dir)?.with(PagedOptions::default(), memory);
+        let engine = Database::engine_at(&self.dir)?.with(PagedOptions::default(), memory);
         let options = Options { access: Access::ReadOnly, create: false, engine, ..Options::default() };
-        open(&self.dir, options, None)
+        open_telling(options, None, |options| Database::open_with(&self.dir, options))
     }
 
     /// Opens the database, creating it if there is none.
@@ -149,6 +149,17 @@ fn may_have_lost_control(dir: &Path) -> bool {
     dir.join("katydid.pages").is_file() || ["log", "checkpoints"].iter().any(|name| dir.join(name).is_dir())
 }
 
+/// Lets other processes look at a database that this one has open, until that is dropped. A folder that takes no socket is no reason to stop.
+pub fn listen(database: &Database, dir: &Path) -> Option<Socket> {
+    match Socket::open(database, dir) {
+        Ok(socket) => Some(socket),
+        Err(error) => {
+            log::warn!("nobody can look at the database while this command runs: {error}");
+            None
+        }
+    }
+}
+
 /// Closes the database after the output, so that what was found is told first. The failure of the output, or else of closing.
 pub fn close_after(database: &Database, told: Result<()>) -> Result<()> {
     let closed = database.close();
@@ -163,10 +174,18 @@ pub fn open(dir: &Path, options: Options, asked: Option<LogKind>) -> Result<Data
 
 /// The same for a database that `open` opens.
 pub fn open_showing(
-    mut options: Options,
+    options: Options,
     asked: Option<LogKind>,
     open: impl Fn(Options) -> katydid::Result<Database>,
 ) -> Result<Database> {
+    Ok(open_telling(options, asked, open)?)
+}
+
+fn open_telling(
+    mut options: Options,
+    asked: Option<LogKind>,
+    open: impl Fn(Options) -> katydid::Result<Database>,
+) -> katydid::Result<Database> {
     let shown = Arc::new(Mutex::new(None));
     let showing = Arc::clone(&shown);
     options.on_recovery = Some(Arc::new(move |phase, done, of| {
@@ -184,21 +203,23 @@ pub fn open_showing(
     }
     // The database keeps the receiver; the bar must go before the next one comes.
     shown.lock().unwrap_or_else(PoisonError::into_inner).take();
-    Ok(opened?)
+    opened
 }
 
 /// The table called `name`, which must exist.
 pub fn table(database: &Database, name: &str) -> Result<Table> {
     match database.open_table(name)? {
         Some(table) => Ok(table),
-        None => {
-            let tables = database.tables()?;
-            let known = match tables.len() {
-                0 => "the database has no tables".to_owned(),
-                1..=10 => format!("there are: {}", tables.join(", ")),
-                many => format!("there are {many} others"),
-            };
-            Err(Failure::failed(format_args!("there is no table {name:?}; {known}")))
-        }
+        None => Err(no_table(name, &database.tables()?)),
     }
+}
+
+/// There is no table called `name`, but there are `tables`.
+pub fn no_table(name: &str, tables: &[String]) -> Failure {
+    let known = match tables.len() {
+        0 => "the database has no tables".to_owned(),
+        1..=10 => format!("there are: {}", tables.join(", ")),
+        many => format!("there are {many} others"),
+    };
+    Failure::failed(format_args!("there is no table {name:?}; {known}"))
 }

@@ -10,6 +10,7 @@ pub mod database;
 pub mod failure;
 pub mod flags;
 pub mod log_flags;
+pub mod look;
 pub mod output;
 pub mod progress;
 pub mod signals;

@@ -37,7 +37,8 @@ impl Work {
 }
 
 /// The crates that are published, those that others need first.
-const PUBLISHED: [&str; 4] = ["katydid-device", "katydid-kernels", "katydid-wal", "katydid"];
+const PUBLISHED: [&str; 5] =
+    ["katydid-device", "katydid-kernels", "katydid-wal", "katydid", "katydid-observe"];
 
 /// All steps, in the order in which they run.
 pub const STEPS: &[Step] = &[

@@ -18,6 +18,7 @@ use katydid_command::flags::{name_of, seconds, word};
 use katydid_command::log_flags::LogFlags;
 use katydid_command::progress::Progress;
 use katydid_device::{Directory, FileDirectory, MemoryDirectory};
+use katydid_observe::Socket;
 use katydid_wal::{Form, InserterKind, SyncKind};
 use katydid_workload::drive::Plan;
 use katydid_workload::ycsb::LatencyFrom;
@@ -124,6 +125,8 @@ const LIMIT_TIME: Duration = Duration::from_millis(500);
 /// An open database to bench, and what is to be known about it.
 pub struct Opened {
     pub database: Database,
+    /// Lets others look at the database.
+    pub socket: Option<Socket>,
     /// How the memory of a log in NVRAM persists.
     pub nvram: Option<Form>,
     pub limit: Option<Limit>,
@@ -204,9 +207,13 @@ impl Setup {
                 })?
             }
         };
+        let socket = match self.device {
+            Device::File => database::listen(&database, &self.dir),
+            Device::Memory => None,
+        };
         let limit = if self.no_limit { None } else { Some(self.measure_limit()?) };
         let nvram = database.stat()?.log.nvram;
-        Ok(Opened { database, nvram, limit, machine: Machine::read(&self.dir), found })
+        Ok(Opened { database, socket, nvram, limit, machine: Machine::read(&self.dir), found })
     }
 
     fn measure_limit(&self) -> Result<Limit> {
@@ -285,7 +292,8 @@ fn latency_from(from: LatencyFrom) -> &'static str {
 
 impl Opened {
     /// Closes the database; where its data is now.
-    pub fn close(self, setup: &Setup) -> Result<String> {
+    pub fn close(mut self, setup: &Setup) -> Result<String> {
+        drop(self.socket.take());
         self.database.close()?;
         match setup.device {
             Device::File => Ok(format!("{} (katydid stat --dir {0})", setup.dir.display())),

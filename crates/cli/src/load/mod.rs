@@ -10,7 +10,7 @@ use crate::text;
 use clap::Args;
 use katydid::{Database, Table};
 use katydid_command::bytes::{counted, grouped, shown};
-use katydid_command::database::{DatabaseDir, EngineFlags};
+use katydid_command::database::{DatabaseDir, EngineFlags, listen};
 use katydid_command::failure::{Failure, Result};
 use katydid_command::output::say;
 use katydid_command::progress::Progress;
@@ -29,7 +29,7 @@ use std::time::Instant;
 /// line is an object with "key" and "value". Lines end in \n or \r\n. A key that is there already gets the new value.
 ///
 /// Each batch of lines is one transaction and is acknowledged when it is durable. A line that cannot be read ends the load;
-/// the lines before it are kept. SIGINT and SIGTERM end it after the current batch.
+/// the lines before it are kept. SIGINT and SIGTERM end it after the current batch. Other commands can look at the database meanwhile.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid load --dir ./db unicode UnicodeData.txt --separator ';'\n  \
                         katydid scan --dir ./db fruit | katydid load --dir ./other fruit -\n  \
@@ -88,6 +88,7 @@ impl Load {
         let stopper = sender.clone();
         signals::on_stop(move || drop(stopper.send(Event::Stop)))?;
         let database = self.place.open_or_create(&self.engine)?;
+        let socket = listen(&database, &self.place.dir);
         let table = database.table(&self.table)?;
         self.start_reading(input, sender)?;
         let mut loading = Loading {
@@ -104,7 +105,7 @@ impl Load {
         };
         let result = loading.run(&events);
         let report = loading.report();
-        drop(loading);
+        drop((loading, socket));
         // What was acknowledged is durable already; closing only makes the next opening quick.
         let closed = database.close();
         say(report)?;

@@ -1,9 +1,11 @@
 //! `stat`, `verify`, `dump-log`, `checkpoint`: what they print, and that they change nothing.
 
-use crate::program::{contents, run_in, run_with_input, times};
+use crate::program::{command, contents, run_in, run_with_input, times};
 use serde_json::Value;
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
+use std::process::Stdio;
 
 fn filled(dir: &Path) {
     let text: String =
@@ -87,6 +89,42 @@ fn a_database_in_use_is_not_opened_twice() {
     for words in ["scan t", "stat", "put t a b"] {
         run_in(dir.path(), words).expect_error(1, "in use");
     }
+    for words in ["get t a", "scan t", "count t", "tables", "stat"] {
+        run_in(dir.path(), words).expect_error(1, "katydid_observe::Socket::open");
+    }
     database.close().unwrap();
     run_in(dir.path(), "scan t").expect(0);
+}
+
+#[test]
+fn a_running_load_can_be_looked_at() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut load = command(["load", "t", "-", "--batch", "1", "--acks", "--segment", "4MiB"]);
+    let mut load = load.arg("--dir").arg(dir.path()).stdin(Stdio::piped()).spawn().unwrap();
+    let (mut lines, mut acks) =
+        (load.stdin.take().unwrap(), BufReader::new(load.stdout.take().unwrap()).lines());
+    for number in 0..1200 {
+        writeln!(lines, "{number:05}\tv{number}").unwrap();
+        acks.next().unwrap().unwrap();
+    }
+    assert_eq!(run_in(dir.path(), "get t 00007 --json").expect(0), "{\"key\":\"00007\",\"value\":\"v7\"}\n");
+    assert_eq!(run_in(dir.path(), "count t").expect(0), "1200\n");
+    assert_eq!(run_in(dir.path(), "tables").expect(0), "t\n");
+    // More than one reply.
+    let expected: String = (0..1200).map(|number| format!("{number:05}\tv{number}\n")).collect();
+    assert_eq!(run_in(dir.path(), "scan t").expect(0), expected);
+    let backwards: String = expected.lines().rev().take(1100).map(|line| line.to_owned() + "\n").collect();
+    assert_eq!(run_in(dir.path(), "scan t --reverse --limit 1100").expect(0), backwards);
+    let stat: Value = serde_json::from_str(&run_in(dir.path(), "stat --json").expect(0)).unwrap();
+    assert!(stat["commits"].as_u64().unwrap() >= 1200, "{stat}");
+    run_in(dir.path(), "get t none").expect(1);
+    run_in(dir.path(), "get u none").expect_error(1, "there is no table \"u\"; there are: t");
+    run_in(dir.path(), "put t k v").expect_error(1, "in use");
+    // Killed: the socket is left, and the next command does not ask there.
+    load.kill().unwrap();
+    load.wait().unwrap();
+    assert!(dir.path().join("katydid.socket").exists());
+    assert_eq!(run_in(dir.path(), "count t").expect(0), "1200\n");
+    run_with_input(dir.path(), "load t -", b"k\tv\n").expect(0);
+    assert!(!dir.path().join("katydid.socket").exists());
 }

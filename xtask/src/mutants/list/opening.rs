@@ -1,9 +1,30 @@
 //! One opening of a database: handles of another one, and the order in which an opening ends.
 
-use super::tests::{CLOSING, HANDLES, OPENING, READ_ONLY};
+use super::tests::{CLOSING, HANDLES, OPENING, READ_ONLY, SOCKET};
 use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
+    Mutant {
+        name: "everybody may connect to a socket",
+        file: "crates/observe/src/server.rs",
+        old: "    chmodat(&place.folder, SOCKET_NAME, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;\n",
+        new: "",
+        tests: SOCKET,
+    },
+    Mutant {
+        name: "a socket removes the file of another one",
+        file: "crates/observe/src/server.rs",
+        old: "== self.file);",
+        new: "!= (0, 0));",
+        tests: SOCKET,
+    },
+    Mutant {
+        name: "a socket that somebody listens at is replaced",
+        file: "crates/observe/src/server.rs",
+        old: "Ok(()) => return Err(Errno::ADDRINUSE),",
+        new: "Ok(()) => {}",
+        tests: SOCKET,
+    },
     Mutant {
         name: "a database opened to read only is recovered in place",
         file: "crates/engine/src/open.rs",

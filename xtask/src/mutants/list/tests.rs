@@ -45,6 +45,7 @@ pub const SEQUENCES: &[&str] = &["-p", "katydid", "--test", "main", "sequences::
 pub const TYPED: &[&str] = &["-p", "katydid", "--test", "main", "typed::"];
 pub const TYPED_KEYS: &[&str] = &["-p", "katydid", "--lib", "typed::"];
 pub const SKIP_LOCKED: &[&str] = &["-p", "katydid", "--test", "main", "skip_locked::"];
+pub const SOCKET: &[&str] = &["-p", "katydid-observe", "--test", "socket"];
 pub const SPACE: &[&str] = &["-p", "katydid", "--lib", "paged::space"];
 pub const STORE: &[&str] = &["-p", "katydid", "--lib", "memory::store"];
 pub const STREAMS: &[&str] = &["-p", "katydid-wal", "--test", "streams"];

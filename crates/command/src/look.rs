@@ -1,0 +1,162 @@
+//! Looking at a database, whether or not a process has it open.
+//!
+//! Of a closed database nothing is changed: it is opened to read only. One that a process has open is asked about at that process's socket. The same
+//! requests are answered by the same code in both cases.
+
+use crate::database::{DatabaseDir, close_after, no_table};
+use crate::failure::{Failure, Result};
+use katydid::{Database, Error, KeyRange};
+use katydid_observe::{AskError, Bytes, Client, ConnectError, Refusal, Reply, Request, answer};
+use serde_json::Value;
+use std::ops::Bound;
+
+/// The least and the greatest key of a range.
+pub type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// A database that can be looked at.
+#[derive(Debug)]
+pub enum Look {
+    /// Opened by this process, to read only.
+    Closed(Database),
+    /// Open in another process, which answers.
+    Running(Client),
+}
+
+/// Entries of a range, and how they are wanted.
+#[derive(Debug)]
+pub struct Wanted {
+    /// The range.
+    pub keys: Bounds,
+    /// From the last key to the first.
+    pub reverse: bool,
+    /// At most so many entries.
+    pub limit: u64,
+}
+
+impl DatabaseDir {
+    /// The database, which must exist, to look at.
+    pub fn look(&self) -> Result<Look> {
+        self.must_exist()?;
+        match self.open_read_only() {
+            Err(locked @ Error::Locked { .. }) => self.look_at_running(&locked),
+            opened => Ok(Look::Closed(opened?)),
+        }
+    }
+
+    /// The database that another process has open: that is what `locked` says.
+    fn look_at_running(&self, locked: &Error) -> Result<Look> {
+        match Client::connect(&self.dir) {
+            Ok(client) => Ok(Look::Running(client)),
+            Err(ConnectError::NoSocket) => Err(Failure::failed(format_args!(
+                "{locked}; it cannot be looked at meanwhile, because that process has opened no socket \
+                 (in a program: katydid_observe::Socket::open)"
+            ))),
+            Err(error) => Err(Failure::failed(format_args!("{locked}; {error}"))),
+        }
+    }
+}
+
+impl Look {
+    /// Asks, and waits for the reply.
+    fn ask(&mut self, request: &Request) -> Result<Reply> {
+        let refusal = match self {
+            Look::Closed(database) => match answer(database, request) {
+                Reply::Refused(refusal) => refusal,
+                reply => return Ok(reply),
+            },
+            Look::Running(client) => match client.ask(request) {
+                Err(AskError::Refused(refusal)) => refusal,
+                reply => return reply.map_err(Failure::failed),
+            },
+        };
+        match refusal {
+            Refusal::NoTable(name) => Err(no_table(&name, &self.tables()?)),
+            refusal => Err(Failure::failed(refusal)),
+        }
+    }
+
+    /// The names of all tables, sorted.
+    pub fn tables(&mut self) -> Result<Vec<String>> {
+        match self.ask(&Request::Tables)? {
+            Reply::Tables(tables) => Ok(tables),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Positions and counters, as a JSON object.
+    pub fn stat(&mut self) -> Result<Value> {
+        match self.ask(&Request::Stat)? {
+            Reply::Stat(stat) => Ok(stat),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The value of a key.
+    pub fn get(&mut self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        match self.ask(&Request::Get { table: table.to_owned(), key: key.into() })? {
+            Reply::Value(value) => Ok(value.map(|value| value.0)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Shows `each` the entries that are wanted, in order.
+    pub fn scan(
+        &mut self,
+        table: &str,
+        wanted: Wanted,
+        mut each: impl FnMut(&[u8], &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let Wanted { mut keys, reverse, mut limit } = wanted;
+        loop {
+            let request = Request::Scan { table: table.to_owned(), keys: asked(&keys), reverse, limit };
+            let (rows, more) = match self.ask(&request)? {
+                Reply::Rows { rows, more } => (rows, more),
+                other => return Err(unexpected(&other)),
+            };
+            rows.iter().try_for_each(|(key, value)| each(&key.0, &value.0))?;
+            limit = limit.saturating_sub(rows.len() as u64);
+            match rows.into_iter().next_back() {
+                Some((last, _)) if more && limit > 0 => {
+                    let next = Bound::Excluded(last.0);
+                    *(if reverse { &mut keys.1 } else { &mut keys.0 }) = next;
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// How many keys there are in a range.
+    pub fn count(&mut self, table: &str, keys: impl KeyRange) -> Result<u64> {
+        let mut keys = keys.into_bounds();
+        let mut total = 0;
+        loop {
+            match self.ask(&Request::Count { table: table.to_owned(), keys: asked(&keys) })? {
+                Reply::Count { count, last } => {
+                    total += count;
+                    match last {
+                        Some(last) => keys.0 = Bound::Excluded(last.0),
+                        None => return Ok(total),
+                    }
+                }
+                other => return Err(unexpected(&other)),
+            }
+        }
+    }
+
+    /// Ends the look after the output, so that what was found is told first. The failure of the output, or else of closing.
+    pub fn finish(self, told: Result<()>) -> Result<()> {
+        match self {
+            Look::Closed(database) => close_after(&database, told),
+            Look::Running(_) => told,
+        }
+    }
+}
+
+fn asked((low, high): &Bounds) -> (Bound<Bytes>, Bound<Bytes>) {
+    (low.clone().map(Bytes), high.clone().map(Bytes))
+}
+
+/// A reply to another question: the process is of another version, with the same number of the protocol.
+fn unexpected(reply: &Reply) -> Failure {
+    Failure::failed(format_args!("the process that has the database open gave another reply: {reply:?}"))
+}

@@ -1,0 +1,97 @@
+//! Answering a request from an open database.
+//!
+//! Runs on the thread of a connection, or on that of a program that has opened the database to read only. Every answer takes one short transaction
+//! that only reads and has ended when the answer is there: a client that does not take its answer holds nothing in the database.
+
+use crate::protocol::{Bytes, Refusal, Reply, Request};
+use crate::stat;
+use katydid::{Database, Error, Table, Transaction};
+use std::ops::Bound;
+
+/// Entries of one reply, at most.
+const ROWS_MAX: usize = 1000;
+/// A reply ends with the entry that makes keys and values longer than this.
+const ROWS_BYTES: usize = 1 << 20;
+/// Keys that are counted at a time.
+const COUNTED_MAX: u64 = 10_000;
+/// A transaction that met conflicts so often is given up.
+const TRIES: usize = 10;
+
+/// Answers `request` from `database`. What goes wrong is the reply.
+pub fn answer(database: &Database, request: &Request) -> Reply {
+    match read(database, request) {
+        Ok(reply) => reply,
+        Err(error) => Reply::Refused(Refusal::Failed(error.to_string())),
+    }
+}
+
+fn read(database: &Database, request: &Request) -> Result<Reply, Error> {
+    match request {
+        Request::Tables => Ok(Reply::Tables(database.tables()?)),
+        Request::Stat => Ok(Reply::Stat(stat::as_json(&database.stat()?))),
+        Request::Get { table, key } => {
+            in_table(database, table, |txn, table| Ok(Reply::Value(txn.get(table, &key.0)?.map(Bytes))))
+        }
+        Request::Scan { table, keys, reverse, limit } => {
+            in_table(database, table, |txn, table| rows(txn, table, bounds(keys), *reverse, *limit))
+        }
+        Request::Count { table, keys } => {
+            in_table(database, table, |txn, table| count(txn, table, bounds(keys)))
+        }
+    }
+}
+
+type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+fn bounds((low, high): &(Bound<Bytes>, Bound<Bytes>)) -> Bounds {
+    (low.clone().map(|key| key.0), high.clone().map(|key| key.0))
+}
+
+/// Runs `read` in a transaction that only reads, again after a conflict.
+fn in_table(
+    database: &Database,
+    name: &str,
+    read: impl Fn(&Transaction, &Table) -> Result<Reply, Error>,
+) -> Result<Reply, Error> {
+    let Some(table) = database.open_table(name)? else {
+        return Ok(Reply::Refused(Refusal::NoTable(name.to_owned())));
+    };
+    let mut tries = 0;
+    loop {
+        let txn = database.begin_read_only()?;
+        // What is seen is told only after the commit, which waits until it is durable.
+        match read(&txn, &table).and_then(|reply| txn.commit().map(|_| reply)) {
+            Err(error) if error.is_retryable() && tries < TRIES => tries += 1,
+            outcome => return outcome,
+        }
+    }
+}
+
+fn rows(txn: &Transaction, table: &Table, keys: Bounds, reverse: bool, limit: u64) -> Result<Reply, Error> {
+    let most = usize::try_from(limit).unwrap_or(usize::MAX).min(ROWS_MAX);
+    let (mut rows, mut bytes) = (Vec::new(), 0);
+    // One more than is returned, to know whether there is one.
+    let mut range = txn.range(table, keys).limit(most.saturating_add(1));
+    let mut more = false;
+    while let Some((key, value)) = if reverse { range.next_back_ref()? } else { range.next_ref()? } {
+        if rows.len() == most || bytes > ROWS_BYTES {
+            more = true;
+            break;
+        }
+        bytes += key.len() + value.len();
+        rows.push((Bytes(key.to_vec()), Bytes(value.to_vec())));
+    }
+    Ok(Reply::Rows { rows, more })
+}
+
+fn count(txn: &Transaction, table: &Table, keys: Bounds) -> Result<Reply, Error> {
+    let mut range = txn.range(table, keys).limit(COUNTED_MAX as usize);
+    let (mut count, mut last) = (0, Vec::new());
+    while let Some((key, _)) = range.next_ref()? {
+        count += 1;
+        if count == COUNTED_MAX {
+            last = key.to_vec();
+        }
+    }
+    Ok(Reply::Count { count, last: (count == COUNTED_MAX).then_some(Bytes(last)) })
+}

@@ -1,0 +1,36 @@
+//! One client: its requests, one after the other, until it goes away.
+//!
+//! Runs on a thread of its own, which holds a handle of the database and nothing else of it between two requests.
+
+use crate::answer::answer;
+use crate::frame::{self, FrameError, REQUEST_BYTES_MAX};
+use crate::protocol::{Refusal, Reply, Request};
+use katydid::Database;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// A client that asks nothing for so long is sent away.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Serves a client to its end: it went away, sent what cannot be read, or was too slow.
+pub(crate) fn serve(database: &Database, stream: &mut UnixStream) {
+    loop {
+        let reply = match frame::read::<Request>(stream, REQUEST_BYTES_MAX, PATIENCE) {
+            Ok(request) => answer(database, &request),
+            Err(FrameError::Protocol(protocol)) => Reply::Refused(Refusal::Protocol(protocol)),
+            Err(FrameError::Json(why)) => Reply::Refused(Refusal::Request(why)),
+            Err(FrameError::TooLong(..) | FrameError::Io(_) | FrameError::Ended) => return,
+        };
+        if frame::write(stream, &reply).is_err() {
+            return;
+        }
+    }
+}
+
+/// Tells a client that there are too many, without waiting for it.
+pub(crate) fn refuse(mut stream: UnixStream, clients: usize) {
+    // A short frame fits the buffer of a new socket. If not, the client sees the end only.
+    if stream.set_nonblocking(true).is_ok() {
+        let _may_be_gone = frame::write(&mut stream, &Reply::Refused(Refusal::Busy(clients)));
+    }
+}

@@ -1,0 +1,42 @@
+//! Looking into a running database.
+//!
+//! A database belongs to one process. A [`Socket`], opened by that process, answers others on the same machine: which tables there are, what a key
+//! has, the entries of a range, how many there are, and [`Stat`](katydid::Stat) as JSON. Nothing can be changed through it.
+//!
+//! ```
+//! use katydid_observe::{Client, Reply, Request, Socket};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("db");
+//! let database = katydid::Database::open(&path)?;
+//! let socket = Socket::open(&database, &path)?;
+//!
+//! // In another process:
+//! let mut client = Client::connect(&path)?;
+//! assert_eq!(client.ask(&Request::Tables)?, Reply::Tables(vec![]));
+//! # drop(client);
+//!
+//! // Before the database is closed:
+//! drop(socket);
+//! database.close()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The command line (`katydid get`, `scan`, `count`, `tables`, `stat`, `top`) asks the socket when a process has the database open.
+#![forbid(unsafe_code)]
+
+mod answer;
+mod client;
+mod connection;
+mod frame;
+mod place;
+mod protocol;
+mod server;
+mod stat;
+
+pub use answer::answer;
+pub use client::{AskError, Client, ConnectError};
+pub use place::SOCKET_NAME;
+pub use protocol::{Bytes, PROTOCOL, Refusal, Reply, Request};
+pub use server::{OpenError, Socket};

@@ -1,0 +1,102 @@
+//! [`Stat`] as a JSON object, for people's programs and for the other side of the socket. Pure.
+
+use katydid::{EngineKind, EngineStat, Lsn, MemoryStat, PagedStat, Stat, StreamStat, TxnId};
+use serde_json::{Value, json};
+
+/// The members of `katydid stat --json`.
+pub(crate) fn as_json(stat: &Stat) -> Value {
+    let mut object = json!({
+        "tables": stat.tables,
+        "transactions_active": stat.transactions_active,
+        "commits": stat.commits,
+        "rollbacks": stat.rollbacks,
+        "conflicts": stat.conflicts,
+        "checkpoints": stat.checkpoints,
+        "device_stalls": {
+            "count": stat.stalls.count,
+            "longest_us": u64::try_from(stat.stalls.longest.as_micros()).unwrap_or(u64::MAX),
+            "under_way": stat.stalls.under_way.as_ref().map(|stall| json!({
+                "verb": stall.verb.to_string(),
+                "subject": stall.subject,
+                "so_far_us": u64::try_from(stall.lasts.as_micros()).unwrap_or(u64::MAX),
+            })),
+        },
+        "log": {
+            "kind": stat.log.kind.to_string(),
+            "nvram": stat.log.nvram.map(|form| form.to_string()),
+            "fullness_per_mille": stat.log.fullness,
+            "bytes": stat.log.bytes,
+            "soft_bytes": stat.log.soft_bytes,
+            "hard_bytes": stat.log.hard_bytes,
+            "pinned_by": stat.log.pinned_by.to_string(),
+            "pinned_lsn": stat.log.pinned_by.lsn().get(),
+            "syncs": stat.log.syncs,
+            "bytes_synced": stat.log.bytes_synced,
+            "wakeups": stat.log.wakeups,
+            "incarnation": stat.log.incarnation,
+        },
+    });
+    let streams = stat.log.streams.iter().map(stream_json);
+    match &stat.engine {
+        EngineStat::Paged(paged) => {
+            merge(&mut object, paged_json(paged));
+            // One stream: its positions are the log's.
+            streams.for_each(|stream| merge(&mut object["log"], stream));
+        }
+        EngineStat::Memory(memory) => {
+            merge(&mut object, memory_json(memory));
+            object["log"]["streams"] = streams.collect();
+        }
+        _ => {}
+    }
+    object
+}
+
+fn paged_json(paged: &PagedStat) -> Value {
+    json!({
+        "engine": EngineKind::Paged.to_string(),
+        "page_bytes": paged.page_bytes,
+        "pages": paged.pages,
+        "pages_free": paged.pages_free,
+        "cache_pages": paged.cache_pages,
+        "cached": paged.cached,
+        "dirty": paged.dirty,
+        "cache_misses": paged.cache_misses,
+        "pages_written": paged.pages_written,
+        "checkpoint_lsn": paged.checkpoint_lsn.get(),
+    })
+}
+
+fn memory_json(memory: &MemoryStat) -> Value {
+    json!({
+        "engine": EngineKind::Memory.to_string(),
+        "used_bytes": memory.used_bytes,
+        "limit_bytes": memory.limit_bytes,
+        "records": memory.records,
+        "versions_old": memory.versions_old,
+        "held_by": memory.held_by.map(TxnId::get),
+        "checkpoint": memory.checkpoint,
+    })
+}
+
+fn stream_json(stream: &StreamStat) -> Value {
+    positions(stream).into_iter().map(|(what, lsn)| (what.to_owned(), Value::from(lsn.get()))).collect()
+}
+
+/// Adds the members of one object to another.
+fn merge(into: &mut Value, from: Value) {
+    if let (Value::Object(into), Value::Object(from)) = (into, from) {
+        into.extend(from);
+    }
+}
+
+/// What is told of a stream, in the order of age.
+fn positions(stream: &StreamStat) -> [(&'static str, Lsn); 5] {
+    [
+        ("start", stream.start),
+        ("durable", stream.durable),
+        ("written", stream.written),
+        ("filled", stream.filled),
+        ("reserved", stream.reserved),
+    ]
+}

@@ -1,0 +1,281 @@
+//! The socket of an open database, from the side of clients: good ones, hostile ones, and those that go away.
+
+use katydid::{Database, EngineKind, LogOptions, Options, Table};
+use katydid_observe::{
+    AskError, Bytes, Client, ConnectError, OpenError, Refusal, Reply, Request, SOCKET_NAME, Socket,
+};
+use std::fs;
+use std::io::Write;
+use std::ops::Bound;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::mpsc;
+use tempfile::TempDir;
+
+const ENGINES: [EngineKind; 2] = [EngineKind::Paged, EngineKind::Memory];
+/// More than one reply takes.
+const ROWS: u64 = 2500;
+
+fn options(engine: EngineKind) -> Options {
+    let log = LogOptions { segment_bytes: 1 << 20, reserve_bytes: 64 << 10, ..LogOptions::default() };
+    Options { engine: engine.into(), log, ..Options::default() }
+}
+
+fn filled(engine: EngineKind, path: &Path) -> (Database, Table) {
+    let database = Database::open_with(path, options(engine)).unwrap();
+    let table = database.table("t").unwrap();
+    database
+        .transact(|txn| (0..ROWS).try_for_each(|number| txn.put(&table, key(number), number.to_string())))
+        .unwrap();
+    (database, table)
+}
+
+fn key(number: u64) -> String {
+    format!("{number:06}")
+}
+
+fn opened(path: &Path) -> (Database, Socket) {
+    let (database, _) = filled(EngineKind::Paged, path);
+    let socket = Socket::open(&database, path).unwrap();
+    (database, socket)
+}
+
+const ALL: (Bound<Bytes>, Bound<Bytes>) = (Bound::Unbounded, Bound::Unbounded);
+
+fn scan(keys: (Bound<Bytes>, Bound<Bytes>), reverse: bool, limit: u64) -> Request {
+    Request::Scan { table: "t".into(), keys, reverse, limit }
+}
+
+fn rows(reply: Reply) -> (Vec<(Bytes, Bytes)>, bool) {
+    match reply {
+        Reply::Rows { rows, more } => (rows, more),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_running_database_is_read_while_it_is_written() {
+    for engine in ENGINES {
+        let folder = TempDir::new().unwrap();
+        let (database, table) = filled(engine, folder.path());
+        let socket = Socket::open(&database, folder.path()).unwrap();
+        let mut client = Client::connect(folder.path()).unwrap();
+        assert_eq!(client.ask(&Request::Tables).unwrap(), Reply::Tables(vec!["t".into()]));
+        let get = |key: &str| Request::Get { table: "t".into(), key: key.into() };
+        assert_eq!(client.ask(&get("000007")).unwrap(), Reply::Value(Some("7".into())));
+        database.put(&table, "000007", b"\xff\x00").unwrap();
+        assert_eq!(client.ask(&get("000007")).unwrap(), Reply::Value(Some(b"\xff\x00".to_vec().into())));
+        assert_eq!(client.ask(&get("none")).unwrap(), Reply::Value(None));
+
+        let (mut all, mut keys) = (Vec::new(), ALL);
+        loop {
+            let (rows, more) = rows(client.ask(&scan(keys.clone(), false, u64::MAX)).unwrap());
+            all.extend(rows);
+            if !more {
+                break;
+            }
+            keys.0 = Bound::Excluded(all.last().unwrap().0.clone());
+        }
+        let found: Vec<_> = all.iter().map(|(key, _)| String::from_utf8(key.0.clone()).unwrap()).collect();
+        assert_eq!(found, (0..ROWS).map(key).collect::<Vec<_>>());
+        let (last, more) = rows(client.ask(&scan(ALL, true, 2)).unwrap());
+        assert_eq!((last[0].0.clone(), last.len(), more), (key(ROWS - 1).into(), 2, true));
+        let count =
+            Request::Count { table: "t".into(), keys: (Bound::Unbounded, Bound::Excluded("000100".into())) };
+        assert_eq!(client.ask(&count).unwrap(), Reply::Count { count: 100, last: None });
+        let Reply::Stat(stat) = client.ask(&Request::Stat).unwrap() else { panic!("no stat") };
+        assert_eq!((&stat["engine"], &stat["tables"]), (&engine.to_string().into(), &1.into()));
+        assert!(stat["commits"].as_u64().unwrap() >= 2, "{stat}");
+        let missing = client.ask(&Request::Get { table: "u".into(), key: "k".into() });
+        assert!(matches!(missing, Err(AskError::Refused(Refusal::NoTable(name))) if name == "u"));
+        drop((client, socket));
+        database.close().unwrap();
+    }
+}
+
+#[test]
+fn no_request_breaks_anything() {
+    for engine in ENGINES {
+        let folder = TempDir::new().unwrap();
+        let (database, _table) = filled(engine, folder.path());
+        let _socket = Socket::open(&database, folder.path()).unwrap();
+        let mut client = Client::connect(folder.path()).unwrap();
+        let bounds = [
+            Bound::Unbounded,
+            Bound::Included("000005".into()),
+            Bound::Excluded("000005".into()),
+            Bound::Included("000002".into()),
+            Bound::Excluded(Bytes(vec![0xff; 5000])),
+        ];
+        for low in &bounds {
+            for high in &bounds {
+                for reverse in [false, true] {
+                    let keys = (low.clone(), high.clone());
+                    // An error is fine; the end of the connection is not.
+                    match client.ask(&scan(keys.clone(), reverse, 3)) {
+                        Ok(_) | Err(AskError::Refused(_)) => {}
+                        Err(error) => panic!("{keys:?}: {error}"),
+                    }
+                    match client.ask(&Request::Count { table: "t".into(), keys }) {
+                        Ok(_) | Err(AskError::Refused(_)) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            }
+        }
+        let (none, more) = rows(client.ask(&scan(ALL, false, 0)).unwrap());
+        assert_eq!((none.len(), more), (0, true));
+        let long = Request::Get { table: "t".into(), key: vec![0; 3000].into() };
+        assert!(matches!(client.ask(&long), Err(AskError::Refused(Refusal::Failed(_)))));
+        // Longer than any request may be: the connection ends, and only that one.
+        let endless = Request::Get { table: "t".into(), key: vec![0; 100_000].into() };
+        assert!(matches!(client.ask(&endless), Err(AskError::Io(_))));
+        Client::connect(folder.path()).unwrap().ask(&Request::Tables).unwrap();
+    }
+}
+
+#[test]
+fn hostile_clients_hold_nobody_up() {
+    let folder = TempDir::new().unwrap();
+    let (database, socket) = opened(folder.path());
+    let table = database.table("t").unwrap();
+    database.put(&table, "large", vec![7; 4 << 20]).unwrap();
+    let raw = || UnixStream::connect(folder.path().join(SOCKET_NAME)).unwrap();
+    // One that says nothing, one that begins a frame, ones that send nonsense, and one that does not read what it asked for.
+    let silent = raw();
+    let mut begun = raw();
+    begun.write_all(&[9, 0]).unwrap();
+    for nonsense in [&b"\xff\xff\xff\xff"[..], b"GET / HTTP/1.1\r\n\r\n", b"\x02\x00\x00\x00[]", b"\0\0\0\0"]
+    {
+        raw().write_all(nonsense).unwrap();
+    }
+    let mut deaf = raw();
+    let request = br#"{"protocol":1,"body":{"get":{"table":"t","key":"6c61726765"}}}"#;
+    for _ in 0..4 {
+        deaf.write_all(&(request.len() as u32).to_le_bytes()).unwrap();
+        deaf.write_all(request).unwrap();
+    }
+    database.put(&table, "large", "small").unwrap();
+    let mut client = connected(folder.path());
+    assert_eq!(client.ask(&Request::Tables).unwrap(), Reply::Tables(vec!["t".into()]));
+    // All of them are still connected, and none keeps the socket or the database from ending.
+    drop(socket);
+    database.close().unwrap();
+    drop((silent, begun, deaf));
+}
+
+/// A client that is served. Those that have gone away are forgotten by threads of their own.
+fn connected(path: &Path) -> Client {
+    loop {
+        let mut client = Client::connect(path).unwrap();
+        match client.ask(&Request::Tables) {
+            Ok(_) => return client,
+            Err(AskError::Refused(Refusal::Busy(_))) => std::thread::yield_now(),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn too_many_clients_are_told_so() {
+    let folder = TempDir::new().unwrap();
+    let (_database, _socket) = opened(folder.path());
+    let mut served: Vec<Client> = (0..8).map(|_| connected(folder.path())).collect();
+    let refused = Client::connect(folder.path()).unwrap().ask(&Request::Tables);
+    assert!(matches!(refused, Err(AskError::Refused(Refusal::Busy(8)))), "{refused:?}");
+    served[0].ask(&Request::Stat).unwrap();
+    served.pop();
+    connected(folder.path());
+}
+
+#[test]
+fn another_protocol_is_refused_with_its_number() {
+    let folder = TempDir::new().unwrap();
+    let (_database, _socket) = opened(folder.path());
+    let mut stream = UnixStream::connect(folder.path().join(SOCKET_NAME)).unwrap();
+    let request = br#"{"protocol":7,"question":"?"}"#;
+    stream.write_all(&(request.len() as u32).to_le_bytes()).unwrap();
+    stream.write_all(request).unwrap();
+    let mut reply = vec![0; 200];
+    let count = std::io::Read::read(&mut stream, &mut reply).unwrap();
+    let reply = String::from_utf8_lossy(&reply[4..count]).into_owned();
+    assert_eq!(reply, r#"{"protocol":1,"body":{"refused":{"protocol":7}}}"#);
+}
+
+#[test]
+fn the_file_is_the_owners_and_goes_with_the_socket() {
+    let folder = TempDir::new().unwrap();
+    let (database, socket) = opened(folder.path());
+    let path = folder.path().join(SOCKET_NAME);
+    let metadata = fs::symlink_metadata(&path).unwrap();
+    assert!(metadata.file_type().is_socket());
+    assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+    let second = Socket::open(&database, folder.path());
+    assert!(matches!(second, Err(OpenError::InUse(_))), "{second:?}");
+    Client::connect(folder.path()).unwrap().ask(&Request::Tables).unwrap();
+    drop(socket);
+    assert!(!path.exists());
+    assert!(matches!(Client::connect(folder.path()), Err(ConnectError::NoSocket)));
+    // It has no handle any more: dropping the last one closes the database.
+    drop(database);
+    Database::open_with(folder.path(), options(EngineKind::Paged)).unwrap().close().unwrap();
+}
+
+#[test]
+fn a_socket_that_a_crash_has_left_is_replaced() {
+    let folder = TempDir::new().unwrap();
+    drop(UnixListener::bind(folder.path().join("left")).unwrap());
+    let (database, socket) = opened(folder.path());
+    drop(socket);
+    fs::rename(folder.path().join("left"), folder.path().join(SOCKET_NAME)).unwrap();
+    assert!(matches!(Client::connect(folder.path()), Err(ConnectError::NoSocket)));
+    let socket = Socket::open(&database, folder.path()).unwrap();
+    Client::connect(folder.path()).unwrap().ask(&Request::Stat).unwrap();
+    // One that was put in its place since is somebody else's.
+    let path = folder.path().join(SOCKET_NAME);
+    fs::remove_file(&path).unwrap();
+    let other = UnixListener::bind(&path).unwrap();
+    drop(socket);
+    assert!(path.exists());
+    drop(other);
+}
+
+#[test]
+fn a_path_may_be_longer_than_the_name_of_a_socket() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("d".repeat(120)).join("e".repeat(120));
+    fs::create_dir_all(&path).unwrap();
+    let (_database, _socket) = opened(&path);
+    assert!(path.join(SOCKET_NAME).exists());
+    Client::connect(&path).unwrap().ask(&Request::Tables).unwrap();
+}
+
+#[test]
+fn a_request_holds_no_lock_after_its_reply() {
+    let folder = TempDir::new().unwrap();
+    let (database, socket) = opened(folder.path());
+    let table = database.table("t").unwrap();
+    let mut client = Client::connect(folder.path()).unwrap();
+    client.ask(&scan(ALL, false, u64::MAX)).unwrap();
+    // Nobody waits: this is one thread, and the client is idle.
+    let txn = database.begin().unwrap();
+    (0..ROWS).for_each(|number| txn.put(&table, key(number), "new").unwrap());
+    txn.commit().unwrap();
+    // A request that waits for a lock is answered when that is given back.
+    let txn = database.begin().unwrap();
+    txn.put(&table, key(3), "newer").unwrap();
+    let (sender, asked) = mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        sender.send(()).unwrap();
+        client.ask(&Request::Get { table: "t".into(), key: key(3).into() }).unwrap()
+    });
+    asked.recv().unwrap();
+    txn.commit().unwrap();
+    let seen = reader.join().unwrap();
+    assert!(
+        seen == Reply::Value(Some("newer".into())) || seen == Reply::Value(Some("new".into())),
+        "{seen:?}"
+    );
+    drop(socket);
+}
