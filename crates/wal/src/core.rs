@@ -26,8 +26,7 @@ use crate::append::{Append, Appended};
 use crate::counters::{Counters, Tally};
 use crate::error::{AppendError, Error, Result};
 use crate::maintenance::Maintenance;
-use crate::options::Background;
-use crate::options::Options;
+use crate::options::{Background, LogKind, Options};
 use crate::segment::Extent;
 use crate::wakers::Wakers;
 use katydid_device::{self as device, Cause, Gate, Verb};
@@ -63,6 +62,8 @@ pub(crate) struct Core {
     pub(crate) background: Background,
     /// Whether order of appends is order of LSNs.
     pub(crate) in_order: bool,
+    /// Whether what was appended is durable by that, so that nobody may come by who moves the frontiers.
+    is_direct: bool,
     /// Where the records that are appended lie.
     layout: Layout,
     incarnation: u32,
@@ -104,6 +105,7 @@ impl Core {
             stream: start.stream,
             buffer: LogBuffer { frontiers: Frontiers::at(start.end), memory, admission },
             layout,
+            is_direct: medium.kind() == LogKind::NvDirect,
             medium,
             maintenance: Maintenance::default(),
             wakers: Wakers::new(options.background),
@@ -183,9 +185,25 @@ impl Core {
         let mut record =
             PhysicalRecord { prepared: &prepared, payload: append.payload, after: append.above() };
         let start = self.insert(slot, &mut record, append.class)?;
+        self.has_appended();
         let bytes = record.bytes();
         let end = start.plus(self.layout.positions(bytes));
         Ok(Appended { stream: self.stream, first: start, lsn: start, end, bytes })
+    }
+
+    /// Where appending makes durable, whoever appends moves the frontiers if somebody waits for that. Either it finds the waker, or whoever
+    /// registers it finds the record filled (`wakers`, rule 1).
+    #[inline]
+    fn has_appended(&self) {
+        if self.is_direct && self.wakers.are_waiting() {
+            self.look();
+        }
+    }
+
+    /// Whether everything below `end` is durable, though the frontiers may not say so yet.
+    pub(crate) fn is_kept(&self, end: Lsn) -> bool {
+        self.frontiers().durable() >= end
+            || self.is_direct && self.inserter.scan(&self.buffer).filled >= end.get()
     }
 
     #[inline]
@@ -241,6 +259,7 @@ impl Core {
             let end = start.plus(self.layout.positions(bytes));
             appended = Some(Appended { stream: self.stream, first, lsn: start, end, bytes: before + bytes });
         }
+        self.has_appended();
         appended.ok_or(AppendError::TooLarge { bytes, limit: RECORD_BYTES_MAX as u64 })
     }
 

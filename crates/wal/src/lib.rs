@@ -9,6 +9,7 @@ mod core;
 mod counters;
 mod error;
 mod files;
+mod follow;
 mod head;
 mod inspect;
 mod log;
@@ -34,7 +35,7 @@ pub use completion::{Callback, Completion, Completions};
 pub use control::FORMAT_VERSION;
 pub use counters::Counters;
 pub use error::{AppendError, Error, OpenError, ReadError, Result};
-
+pub use follow::{Fate, Follower, Stamped};
 pub use inspect::{
     Inspection, Records, SegmentReport, SegmentState, StreamInspection, StreamRecord, Survival, inspect,
 };

@@ -60,6 +60,10 @@ impl Stream {
         &self.core
     }
 
+    pub(crate) fn shared_core(&self) -> Arc<Core> {
+        self.core.clone()
+    }
+
     /// The stream's number.
     pub fn id(&self) -> StreamId {
         self.core.stream

@@ -171,6 +171,12 @@ impl Wakers {
         }
     }
 
+    /// Whether wakers are registered, for a thread that has just made something durable (invariant 1).
+    pub(crate) fn are_waiting(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.shared.registered.load(Ordering::Relaxed) > 0
+    }
+
     /// Calls the wakers that are due, if the log has no threads. The caller must hold nothing.
     pub(crate) fn call_due(&self) {
         if self.background == Background::Caller {

@@ -4,6 +4,7 @@ mod append;
 mod chunked;
 mod conformance;
 mod fixtures;
+mod follow;
 mod grasshopper;
 mod nvram;
 mod nvram_commits;

@@ -15,6 +15,7 @@ pub const ERAS: &[&str] = &["-p", "katydid-wal", "--lib", "eras::"];
 pub const FAILED_SYNCS: &[&str] = &["-p", "katydid", "--test", "random", "what_a_failed_sync"];
 pub const FAR_DATABASES: &[&str] = &["-p", "katydid", "--test", "main", "positions::"];
 pub const FAR_LOGS: &[&str] = &["-p", "katydid-wal", "--test", "main", "positions::"];
+pub const FOLLOW: &[&str] = &["-p", "katydid-wal", "--test", "main", "follow::"];
 pub const FULLNESS: &[&str] = &["-p", "katydid", "--lib", "fullness::"];
 pub const GATE: &[&str] = &["-p", "katydid-device", "--test", "main", "gate::"];
 pub const HANDLES: &[&str] = &["-p", "katydid", "--test", "main", "handles::"];

@@ -1,0 +1,286 @@
+//! Following a stream: its durable records, and waiting for the next.
+//!
+//! Any thread; a follower belongs to one at a time. It takes nothing from the writing side but the durable frontier. Invariants:
+//!
+//! 1. A record that a follower gives is durable: its reader sees nothing beyond the durable frontier, which is the end of a record. So what a follower has
+//!    handed on is there after every crash.
+//! 2. No wake-up is lost. A follower that waits registers a waker for the first position that it has not seen, under the rules of `wakers.rs`: it is
+//!    counted before the frontier is looked at once more.
+//! 3. Waiting has no thread and no timer of its own, and asks for no sync: what nobody makes durable is not waited for by leading a write.
+//!
+//! A crash leaves nothing of this behind; [`Log::pin`](crate::Log::pin) keeps what a follower still has to read.
+
+use crate::core::{Core, locked};
+use crate::error::{Error, ReadError, Result};
+use crate::head::Head;
+use crate::log::Log;
+use crate::open_log::OpenLog;
+use crate::reader::{Reader, Record, RecordRef, Show};
+use crate::segment::Extent;
+use crate::stream::Stream;
+use katydid_device::{self as device, Verb};
+use katydid_kernels::dependencies::{StreamId, StreamLsn};
+use katydid_kernels::durability::Durability;
+use katydid_kernels::lsn::Lsn;
+use katydid_kernels::stamp::CommitStamp;
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// What of a stream is durable.
+#[derive(Debug)]
+struct Durable(Arc<Core>);
+
+impl Extent for Durable {
+    fn start(&self) -> Lsn {
+        self.0.medium.start()
+    }
+
+    fn written(&self) -> Lsn {
+        let readable = self.0.medium.readable(&self.0);
+        self.0.frontiers().durable().min(readable)
+    }
+}
+
+/// Reads the durable records of one stream in the order of their LSNs, and waits for more. Made by [`Stream::follow`].
+///
+/// ```
+/// use katydid_wal::{Append, Kind, Log, Options};
+/// # use katydid_device::SimDevice;
+/// # let directory = SimDevice::new(1).directory();
+/// let log = Log::open_in(directory, Options::default())?;
+/// let mut follower = log.first().follow(log.first().start())?;
+/// log.session()?.append(&Append::new(Kind::USER, &[b"record"]))?;
+/// assert!(follower.try_next()?.is_none(), "it is not durable yet");
+/// log.sync()?;
+/// assert_eq!(follower.next()?.payload, b"record");
+/// # log.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Follower {
+    stream: Stream,
+    extent: Durable,
+    reader: Reader,
+    /// The registered waker, and what it waits for.
+    waits: Option<(u64, Lsn)>,
+}
+
+impl Stream {
+    /// A follower of the durable records from `from` on: the start of a record, or [`Stream::durable`].
+    ///
+    /// # Errors
+    /// [`Error::Read`] if `from` is outside of what is durable.
+    pub fn follow(&self, from: Lsn) -> Result<Follower> {
+        let source = self.core().medium.source();
+        let reader = Reader::new(source, Arc::new(Durable(self.shared_core())), from, Show::Users)?;
+        Ok(Follower { stream: self.clone(), extent: Durable(self.shared_core()), reader, waits: None })
+    }
+}
+
+impl Follower {
+    /// Where the next record is looked for: the end of the last one that was given, or of what was skipped after it.
+    pub fn position(&self) -> Lsn {
+        self.reader.position()
+    }
+
+    /// The next record if it is durable; never waits for one.
+    ///
+    /// # Errors
+    /// Those of [`Reader::next_record`], as [`Error::Read`]: [`ReadError::Trimmed`] if the log was trimmed past the follower. The position stays.
+    pub fn try_next(&mut self) -> Result<Option<RecordRef<'_>>> {
+        Ok(self.reader.next_record()?)
+    }
+
+    /// The next record; blocks until it is durable.
+    ///
+    /// # Errors
+    /// Those of [`Follower::try_next`]. [`Error::Closed`] or [`Error::Poisoned`] if the log has ended and all that is durable was given.
+    #[expect(clippy::should_implement_trait, reason = "a log has no end at which an iterator would stop")]
+    pub fn next(&mut self) -> Result<Record> {
+        loop {
+            if let Some(record) = self.try_next()? {
+                return Ok(record.to_record());
+            }
+            self.wait()?;
+        }
+    }
+
+    /// The next record when it is durable. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// Those of [`Follower::next`].
+    pub async fn next_async(&mut self) -> Result<Record> {
+        loop {
+            if let Some(record) = self.try_next()? {
+                return Ok(record.to_record());
+            }
+            poll_fn(|context| self.poll_more(context)).await?;
+        }
+    }
+
+    /// Blocks until something above [`Follower::position`] is durable.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] or [`Error::Poisoned`] if the log has ended.
+    pub fn wait(&mut self) -> Result<()> {
+        let log = self.stream.log().clone();
+        block_on(&log, |context| self.poll_more(context))
+    }
+
+    /// Ready when something above [`Follower::position`] is durable, perhaps only a record of the log's own; otherwise the waker is called when it is.
+    /// A waker that was given before is forgotten.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] or [`Error::Poisoned`] if the log has ended.
+    pub fn poll_more(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
+        let at = self.position().plus(1);
+        let core = self.stream.core();
+        let settled = |core: &Core| core.is_kept(at) || core.is_over();
+        if settled(core) {
+            return Poll::Ready(self.more(at));
+        }
+        if let Err(error) = core.wakers.ensure_thread() {
+            let error = device::Error::from_io(Verb::Open, "the thread that calls wakers", error);
+            return Poll::Ready(Err(error.into()));
+        }
+        if self.waits.is_some_and(|(_, end)| end != at) {
+            drop(self.forget());
+        }
+        let core = self.stream.core();
+        let mut ticket = self.waits.map(|(ticket, _)| ticket);
+        let waker = context.waker().clone();
+        let left = core.wakers.register(&mut ticket, (at, Durability::Durable), waker, || settled(core));
+        self.waits = ticket.map(|ticket| (ticket, at));
+        drop(left);
+        match self.waits {
+            Some(_) => Poll::Pending,
+            None => Poll::Ready(self.more(at)),
+        }
+    }
+
+    /// What has ended a wait for `at`.
+    fn more(&mut self, at: Lsn) -> Result<()> {
+        drop(self.forget());
+        let core = self.stream.core();
+        core.look();
+        if self.extent.written() >= at || !core.is_over() {
+            return Ok(());
+        }
+        Err(core.failure().map_or(Error::Closed, |cause| Error::Poisoned { cause }))
+    }
+
+    fn forget(&mut self) -> Option<Waker> {
+        let (ticket, at) = self.waits.take()?;
+        self.stream.core().wakers.forget(ticket, (at, Durability::Durable))
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        drop(self.forget());
+    }
+}
+
+impl fmt::Debug for Follower {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Follower")
+            .field("stream", &self.stream)
+            .field("at", &self.position())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Notifies a thread that blocks.
+#[derive(Default)]
+struct Bell {
+    rung: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        *locked(&self.rung) = true;
+        self.changed.notify_one();
+    }
+}
+
+/// Blocks until `poll` is ready.
+pub(crate) fn block_on<T>(log: &OpenLog, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
+    let bell = Arc::new(Bell::default());
+    let waker = Waker::from(bell.clone());
+    let mut context = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(value) = poll(&mut context) {
+            return value;
+        }
+        // Of a log without threads this thread does their work.
+        log.streams.iter().for_each(|stream| stream.core.run_background());
+        let mut rung = locked(&bell.rung);
+        while !std::mem::take(&mut *rung) {
+            rung = bell.changed.wait(rung).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// What is known of a stamped record that is durable itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// All that it depends on is durable.
+    Kept,
+    /// Something that it depends on was lost in a crash, and so is it.
+    Dropped,
+    /// Something that it depends on is not durable yet.
+    Undecided,
+}
+
+/// The parts of a stamped record's body.
+#[derive(Debug, Clone, Copy)]
+pub struct Stamped<'a> {
+    /// The transaction's place in the order of commits.
+    pub stamp: CommitStamp,
+    /// What is known of it now.
+    pub fate: Fate,
+    /// What was appended, without dependencies.
+    pub payload: &'a [u8],
+}
+
+impl Log {
+    /// Takes the body of a stamped record of `stream` apart, as a follower gave it.
+    ///
+    /// # Errors
+    /// [`ReadError::Corrupt`] if it is no stamped record of such a log.
+    pub fn stamped<'a>(
+        &self,
+        stream: StreamId,
+        record: &RecordRef<'a>,
+    ) -> std::result::Result<Stamped<'a>, ReadError> {
+        let open = self.inside();
+        let head = Head::decode(record.chain, record.payload, open.streams.len()).map_err(|reason| {
+            let file = open.core(stream).medium.source().file_name(record.lsn);
+            ReadError::Corrupt { at: record.lsn, file, reason }
+        })?;
+        let fate = |(at, incarnation): (StreamLsn, u32)| {
+            if incarnation == open.incarnation(at.stream) {
+                if self.is_durable(at) { Fate::Kept } else { Fate::Undecided }
+            } else if open.eras[at.stream.index()].holds(incarnation, at.end) {
+                Fate::Kept
+            } else {
+                Fate::Dropped
+            }
+        };
+        let fates = head.positions().map(fate);
+        let worst = fates.fold(Fate::Kept, |worst, fate| match (worst, fate) {
+            (Fate::Dropped, _) | (_, Fate::Dropped) => Fate::Dropped,
+            (Fate::Undecided, _) | (_, Fate::Undecided) => Fate::Undecided,
+            _ => Fate::Kept,
+        });
+        Ok(Stamped { stamp: head.stamp, fate: worst, payload: head.payload })
+    }
+
+    /// Blocks until `poll` is ready, in the place of background threads if the log has none.
+    #[doc(hidden)]
+    pub fn block_on<T>(&self, poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
+        block_on(self.inside(), poll)
+    }
+}

@@ -1,0 +1,205 @@
+//! Followers: only what is durable, in order, each record once; whoever waits is told.
+
+use katydid_device::{SimDevice, Survival};
+use katydid_wal::{
+    Append, Background, Durability, Error, Follower, InserterKind, Kind, Log, LogKind, NvramOptions, Options,
+    ReadError, SyncKind,
+};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+
+fn options() -> Options {
+    Options {
+        segment_bytes: 32 << 10,
+        ring_bytes: 16 << 10,
+        run_ahead_bytes: 4 << 10,
+        spare_segments: 1,
+        reserve_bytes: 0,
+        ..Options::default()
+    }
+}
+
+fn append(log: &Log, number: u64) -> katydid_wal::Lsn {
+    let mut session = log.session().expect("session");
+    session.append(&Append::new(Kind::USER, &[&number.to_le_bytes(), &[7; 100]])).expect("append").end
+}
+
+fn number(payload: &[u8]) -> u64 {
+    u64::from_le_bytes(payload[..8].try_into().expect("eight bytes"))
+}
+
+/// Counts how often it was called.
+#[derive(Default)]
+struct Count(AtomicU64);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn records_are_given_when_they_are_durable_and_not_before() {
+    for sync in SyncKind::ALL {
+        let log = Log::open_in(SimDevice::new(1).directory(), Options { sync: sync.into(), ..options() });
+        let log = log.expect("open");
+        let mut follower = log.first().follow(log.first().start()).expect("follower");
+        for round in 0..50 {
+            let end = append(&log, round);
+            log.first().wait(end, Durability::Written).expect("written");
+            let is_durable = log.first().durable() >= end;
+            let given = follower.try_next().expect("reads").map(|record| number(record.payload));
+            assert!(given.is_none() || is_durable || log.first().durable() >= end, "{sync}: not durable");
+            log.first().wait(end, Durability::Durable).expect("durable");
+            let given =
+                given.or_else(|| follower.try_next().expect("reads").map(|record| number(record.payload)));
+            assert_eq!(given, Some(round));
+            assert!(follower.try_next().expect("reads").is_none());
+        }
+    }
+}
+
+/// One thread appends and commits when the last record was given, another one waits for each: no wake-up is lost, or this does not end.
+#[test]
+fn a_thread_that_waits_gets_every_record() {
+    const RECORDS: u64 = 2_000;
+    let nvram = NvramOptions { bytes: 1 << 20, ..NvramOptions::default() };
+    for (kind, inserter) in [
+        (LogKind::Disk, InserterKind::Marks),
+        (LogKind::Disk, InserterKind::Chunked),
+        (LogKind::NvDirect, InserterKind::Marks),
+        (LogKind::NvRing, InserterKind::Marks),
+        (LogKind::NvLogging, InserterKind::Marks),
+    ] {
+        let options = Options { log: kind, nvram, inserter: inserter.into(), ..options() };
+        let log = Log::open_in(SimDevice::new(1).directory(), options).expect("open");
+        let mut follower = log.first().follow(log.first().start()).expect("follower");
+        let given = AtomicU64::new(0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 0..RECORDS {
+                    while given.load(Ordering::SeqCst) < number {
+                        thread::yield_now();
+                    }
+                    let end = append(&log, number);
+                    log.first().wait(end, Durability::Durable).expect("durable");
+                }
+            });
+            for expected in 0..RECORDS {
+                assert_eq!(number(&follower.next().expect("a record").payload), expected, "{kind:?}");
+                given.store(expected + 1, Ordering::SeqCst);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_future_is_woken_by_the_next_durable_record_and_forgotten_when_it_is_dropped() {
+    let options = Options { background: Background::Caller, ..options() };
+    let log = Log::open_in(SimDevice::new(1).directory(), options).expect("open");
+    let mut follower = log.first().follow(log.first().start()).expect("follower");
+    let count = Arc::new(Count::default());
+    let waker = Waker::from(count.clone());
+    let mut context = Context::from_waker(&waker);
+    {
+        let mut dropped = pin!(follower.next_async());
+        assert!(dropped.as_mut().poll(&mut context).is_pending());
+    }
+    log.first().wait(append(&log, 0), Durability::Durable).expect("durable");
+    log.run_background();
+    // Whoever is left may be told once too often, but nobody else's record is lost.
+    let before = count.0.load(Ordering::SeqCst);
+    {
+        let mut next = pin!(follower.next_async());
+        match next.as_mut().poll(&mut context) {
+            Poll::Ready(record) => assert_eq!(number(&record.expect("a record").payload), 0),
+            Poll::Pending => panic!("it was durable"),
+        }
+    }
+    let mut next = pin!(follower.next_async());
+    assert!(next.as_mut().poll(&mut context).is_pending());
+    let end = append(&log, 1);
+    log.first().wait(end, Durability::Durable).expect("durable");
+    log.run_background();
+    assert_eq!(count.0.load(Ordering::SeqCst), before + 1);
+    assert!(next.as_mut().poll(&mut context).is_ready());
+}
+
+fn drain(follower: &mut Follower) -> Vec<u64> {
+    let mut found = Vec::new();
+    while let Some(record) = follower.try_next().expect("reads") {
+        found.push(number(record.payload));
+    }
+    found
+}
+
+#[test]
+fn what_was_given_is_there_after_a_crash() {
+    for seed in 0..40 {
+        let device = SimDevice::new(seed);
+        let log = Log::open_in(device.directory(), Options { background: Background::Caller, ..options() });
+        let log = log.expect("open");
+        let mut follower = log.first().follow(log.first().start()).expect("follower");
+        let mut given = Vec::new();
+        let mut random = fastrand::Rng::with_seed(seed);
+        for number in 0..random.u64(1..60) {
+            let end = append(&log, number);
+            let level = [Durability::Buffered, Durability::Written, Durability::Durable][random.usize(..3)];
+            log.first().wait(end, level).expect("waits");
+            given.extend(drain(&mut follower));
+        }
+        let device = device.reopen_with(seed, Survival::DropAll);
+        drop((follower, log));
+        let log = Log::open_in(device.directory(), options()).expect("open again");
+        let mut follower = log.first().follow(log.first().start()).expect("follower");
+        let found = drain(&mut follower);
+        assert!(found.starts_with(&given), "seed {seed}: {given:?} was given, {found:?} is there");
+    }
+}
+
+#[test]
+fn the_end_of_the_log_ends_a_wait_after_all_was_given() {
+    let log = Log::open_in(SimDevice::new(1).directory(), options()).expect("open");
+    let mut follower = log.first().follow(log.first().start()).expect("follower");
+    let begun = Barrier::new(2);
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            begun.wait();
+            (follower.next().map(|record| number(&record.payload)), follower.next().map(drop))
+        });
+        begun.wait();
+        append(&log, 7);
+        log.close().expect("close");
+        let (first, then) = waits.join().expect("no panic");
+        assert_eq!(first.expect("it is durable"), 7);
+        assert!(matches!(then, Err(Error::Closed)), "{then:?}");
+    });
+}
+
+#[test]
+fn a_follower_behind_the_start_is_told_so_unless_it_pins_the_log() {
+    let log = Log::open_in(SimDevice::new(1).directory(), options()).expect("open");
+    let from = log.first().start();
+    let mut follower = log.first().follow(from).expect("follower");
+    for number in 0..500 {
+        append(&log, number);
+    }
+    log.sync().expect("sync");
+    let pin = log.pin(&[from], u64::MAX).expect("pin");
+    log.first().trim(log.first().durable()).expect("trim");
+    assert_eq!(number(&follower.next().expect("kept").payload), 0);
+    drop(pin);
+    log.first().trim(log.first().durable()).expect("trim");
+    let refused = loop {
+        // What its window holds was read before.
+        match follower.next() {
+            Ok(_) => {}
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, Error::Read(ReadError::Trimmed { .. })), "{refused:?}");
+}
