@@ -4,6 +4,7 @@
 //! or a workload file is wrong; 3 `verify` could not check the database.
 #![forbid(unsafe_code)]
 
+mod backup;
 mod crash_writer;
 mod dump_log;
 mod key_range;
@@ -32,6 +33,7 @@ Examples:
   katydid load --dir ./db unicode UnicodeData.txt --separator ';'
   katydid scan --dir ./db unicode --prefix 1F4 --limit 3
   katydid verify --dir ./db
+  katydid backup --dir ./db ./copy --verify
 
 Exit codes: 0 all went well, 1 something was found or failed, 2 wrong usage, 3 verify could not check the database.")]
 struct Cli {
@@ -54,6 +56,8 @@ enum Command {
     DropTable(show::DropTable),
     Stat(show::StatCommand),
     Verify(verify::Verify),
+    Backup(backup::Backup),
+    Restore(backup::Restore),
     DumpLog(dump_log::DumpLog),
     Checkpoint(show::Checkpoint),
     #[command(subcommand)]
@@ -77,6 +81,8 @@ fn run(command: Command) -> Result<()> {
         Command::DropTable(command) => command.run(),
         Command::Stat(command) => command.run(),
         Command::Verify(command) => command.run(),
+        Command::Backup(command) => command.run(),
+        Command::Restore(command) => command.run(),
         Command::DumpLog(command) => command.run(),
         Command::Checkpoint(command) => command.run(),
         Command::Manycore(command) => command.run(),

@@ -50,9 +50,7 @@ impl Verify {
             }
             report => report?,
         };
-        for fault in &report.faults {
-            eprintln!("fault: {fault}");
-        }
+        tell_faults(&report);
         if !self.quiet {
             report.notes.iter().for_each(|note| eprintln!("note: {note}"));
         }
@@ -72,7 +70,13 @@ impl Verify {
     }
 }
 
-fn summary(report: &VerifyReport, engine: EngineKind) -> String {
+/// Says on standard error what is wrong.
+pub fn tell_faults(report: &VerifyReport) {
+    report.faults.iter().for_each(|fault| eprintln!("fault: {fault}"));
+}
+
+/// A line about a database that is sound.
+pub fn summary(report: &VerifyReport, engine: EngineKind) -> String {
     let log = report.log_end.get().saturating_sub(report.log_start.get());
     let (pages, log) = match engine {
         // It has no pages, and its streams no positions in common.
@@ -88,7 +92,8 @@ fn summary(report: &VerifyReport, engine: EngineKind) -> String {
     )
 }
 
-fn as_json(report: &VerifyReport) -> Value {
+/// The findings for programs.
+pub fn as_json(report: &VerifyReport) -> Value {
     let faults: Vec<Value> =
         report.faults.iter().map(|fault| json!({ "place": fault.place, "finding": fault.finding })).collect();
     json!({

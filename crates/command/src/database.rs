@@ -103,7 +103,7 @@ impl DatabaseDir {
 
     /// Opens the database, which must exist, to read only: nothing in its folder is changed. A log in NVRAM cannot be read without changing
     /// it; a database that has one is opened as by [`DatabaseDir::open`].
-    pub(crate) fn open_read_only(&self) -> katydid::Result<Database> {
+    pub fn open_read_only(&self) -> katydid::Result<Database> {
         // The memory engine needs what it needed before.
         let memory = MemoryOptions { memory_bytes: 1 << 60, ..MemoryOptions::default() };
         let engine = Database::engine_at(&self.dir)?.with(PagedOptions::default(), memory);

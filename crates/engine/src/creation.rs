@@ -10,6 +10,7 @@
 //! A database that was created and never used is not told from an interrupted creation. It holds nothing, and nothing is lost.
 
 use crate::control;
+use crate::copy::refuse_incomplete;
 use crate::directory::LOG_FOLDER;
 use crate::error::{Error, Foreign, Result};
 use crate::memory;
@@ -22,6 +23,7 @@ use katydid_wal::{Kind, Lsn, OpenError, ReadError, StreamInspection, inspect};
 /// # Errors
 /// `Error::Corrupt` names the control file and what was found; `Error::LogOpen` if the log has lost a file too.
 pub(crate) fn refuse_lost_control(directory: &dyn Directory) -> Result<()> {
+    refuse_incomplete(directory)?;
     let Some(evidence) = evidence(directory)? else { return Ok(()) };
     Err(Error::Corrupt {
         place: directory.describe(),

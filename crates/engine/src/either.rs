@@ -8,6 +8,7 @@
 
 use crate::CommitStamp;
 use crate::body::DatabaseKey;
+use crate::copy::{Copied, Pace, Target};
 use crate::direction::Direction;
 use crate::engine::{Engine, EngineRange, EngineTable, EngineTransaction, Entry};
 use crate::error::{Error, Result};
@@ -17,6 +18,7 @@ use crate::options::{Options, TransactionOptions};
 use crate::report::{VerifyProgress, VerifyReport};
 use crate::stat::Stat;
 use crate::ticket::{OpenEngine, Ticket};
+use katydid_device::Id;
 use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -106,6 +108,8 @@ impl<A: Engine, B: Engine> Engine for Either<A, B> {
         fn checkpoint(&self) -> Result<()>;
         fn close(&self) -> Result<()>;
         fn stat(&self) -> Result<Stat>;
+        fn id(&self) -> Id;
+        fn copy(&self, target: &Target, pace: &mut Pace<'_>) -> Result<Copied>;
         fn verify(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport>;
         fn run_background(&self);
         fn keeps_open(&self) -> Arc<dyn OpenEngine>;

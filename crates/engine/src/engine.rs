@@ -15,6 +15,7 @@
 use crate::CommitStamp;
 use crate::body::DatabaseKey;
 use crate::control::{Control, ControlFile};
+use crate::copy::{Copied, Pace, Target};
 use crate::direction::Direction;
 use crate::directory::DatabaseDir;
 use crate::error::{Error, Result};
@@ -25,7 +26,7 @@ use crate::options::{Options, TransactionOptions};
 use crate::report::{VerifyProgress, VerifyReport};
 use crate::stat::Stat;
 use crate::ticket::{OpenEngine, Ticket};
-use katydid_device::Directory;
+use katydid_device::{Directory, Id};
 use std::fmt;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -68,6 +69,11 @@ pub(crate) trait Engine: Opened + Clone {
     fn close(&self) -> Result<()>;
     /// See [`crate::Database::stat`].
     fn stat(&self) -> Result<Stat>;
+    /// Its stored id.
+    fn id(&self) -> Id;
+    /// Writes everything of a copy but its control file, durable but for the names in the directory itself, beside whatever else runs. In no call or
+    /// visit but where it needs one: `pace` runs code of the user. See [`crate::Database::backup`].
+    fn copy(&self, target: &Target, pace: &mut Pace<'_>) -> Result<Copied>;
     /// See [`crate::Database::verify`].
     fn verify(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport>;
     /// Does what background threads would have done by now, if it was opened without them; otherwise nothing.
@@ -91,6 +97,13 @@ pub(crate) trait EngineFiles: Sized {
         control: &Control,
         progress: Option<VerifyProgress>,
     ) -> Result<VerifyReport>;
+    /// Writes everything of a copy but its control file from the files of a database that was never opened. See [`crate::Database::restore`].
+    fn copy_unopened(
+        source: &Arc<dyn Directory>,
+        control: &Control,
+        target: &Target,
+        pace: &mut Pace<'_>,
+    ) -> Result<()>;
     /// See [`crate::dump_log_in`].
     fn dump_log(
         directory: &dyn Directory,

@@ -58,6 +58,32 @@ pub enum Foreign {
     },
 }
 
+/// Why a copy of a database was not made, or not taken for one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CopyFault {
+    /// The copy needs an empty directory, and this is in it.
+    NotEmpty {
+        /// The name of a file or folder there.
+        name: String,
+    },
+    /// The directory holds a copy that was interrupted. It can be removed.
+    Incomplete,
+    /// The log of the database is in NVRAM, and a copy has its log in files.
+    LogInNvram {
+        /// The kind of log.
+        log: wal::LogKind,
+    },
+    /// The log has grown by more than `Options::log_hard_bytes` while the copy was made, and was trimmed.
+    TooSlow,
+    /// The receiver of progress has cancelled the copy.
+    Cancelled,
+    /// The directory holds a database that no backup has made. Open it, or back it up.
+    NoBackup,
+    /// The backup was opened after it was made: it is a database that is used. Open it, or back it up.
+    OpenedSince,
+}
+
 /// A failed call.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -255,6 +281,14 @@ pub enum Error {
         /// What was found.
         what: Foreign,
     },
+    /// A copy was not made, or not taken for one.
+    #[error("{place}: {}", CopyText(fault))]
+    Copy {
+        /// The directory of the copy, or of the database that was to be copied.
+        place: String,
+        /// The reason.
+        fault: CopyFault,
+    },
     /// No database is there, and none was to be created.
     #[error("there is no database in {place}")]
     NotFound {
@@ -343,6 +377,11 @@ impl Error {
             Error::MustRollBack { cause } => cause.is_poisoned(),
             _ => false,
         }
+    }
+
+    /// The error of a copy in, or of, `directory`.
+    pub(crate) fn copy(directory: &dyn device::Directory, fault: CopyFault) -> Self {
+        Error::Copy { place: directory.describe(), fault }
     }
 
     /// What every call fails with after `first` shut the device.
@@ -507,6 +546,32 @@ impl fmt::Display for ByProcess {
         match self.0 {
             Some(pid) => write!(f, " by process {pid}"),
             None => Ok(()),
+        }
+    }
+}
+
+struct CopyText<'a>(&'a CopyFault);
+
+impl fmt::Display for CopyText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            CopyFault::NotEmpty { name } => {
+                write!(f, "a copy needs an empty directory, and {name:?} is in this one")
+            }
+            CopyFault::Incomplete => {
+                f.write_str("the copy there was interrupted and is incomplete; the directory can be removed")
+            }
+            CopyFault::LogInNvram { log } => {
+                write!(f, "its log is in NVRAM (kind {log}), and cannot be copied into files")
+            }
+            CopyFault::TooSlow => f.write_str(
+                "the log grew by more than its hard limit while it was copied, and was trimmed; the copy is incomplete, and the directory can be removed",
+            ),
+            CopyFault::Cancelled => f.write_str("the copy was cancelled and is incomplete; the directory can be removed"),
+            CopyFault::NoBackup => f.write_str("the database there was made by no backup: open it, or back it up"),
+            CopyFault::OpenedSince => {
+                f.write_str("the backup there was opened after it was made, and is a database now: open it, or back it up")
+            }
         }
     }
 }

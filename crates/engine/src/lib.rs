@@ -1,6 +1,8 @@
 //! An embedded transactional key-value store with fast durable commits.
 #![forbid(unsafe_code)]
 
+mod backup;
+mod backup_options;
 mod body;
 mod checkpoint_schedule;
 mod coarse_clock;
@@ -8,6 +10,7 @@ mod commit;
 mod compound;
 mod contested;
 mod control;
+mod copy;
 mod creation;
 mod database;
 mod direction;
@@ -51,12 +54,13 @@ pub mod typed;
 mod verify;
 mod worker;
 
+pub use backup_options::{BackupOptions, BackupProgress, BackupReport};
 pub use commit::CommitFuture;
 pub use contested::{Contested, ContestedKeys, KeyExcerpt};
 pub use database::Database;
 pub use dump::{dump_log, dump_log_in};
 pub use engine_options::{CommitDependencies, EngineOptions, MemoryOptions, PagedOptions};
-pub use error::{ConflictKind, Error, Foreign, Result};
+pub use error::{ConflictKind, CopyFault, Error, Foreign, Result};
 pub use ids::{EngineKind, TableId, TxnId};
 /// The crate of directories and devices: everything that [`Database::open_in`] may be given has its name there.
 pub use katydid_device as device;

@@ -11,8 +11,9 @@
 //! database that has lost its control file.
 
 use crate::control::{self, Control, ControlFile};
+use crate::copy::{Pace, Target, refuse_incomplete};
 use crate::creation::{self, refuse_lost_control};
-use crate::directory::DatabaseDir;
+use crate::directory::{DatabaseDir, LOG_FOLDER};
 use crate::either::Either;
 use crate::engine::{Engine, EngineFiles, EngineTransaction};
 use crate::engine_options::EngineOptions;
@@ -107,6 +108,25 @@ pub(crate) fn verify_files(
     }
 }
 
+/// Copies the files of a database that was never opened, but for the control file. See [`crate::Database::restore`].
+pub(crate) fn copy_unopened(
+    source: &Arc<dyn Directory>,
+    control: &Control,
+    target: &Target,
+    pace: &mut Pace<'_>,
+) -> Result<()> {
+    match control.engine {
+        EngineKind::Paged => PagedDatabase::copy_unopened(source, control, target, pace),
+        EngineKind::Memory => MemoryDatabase::copy_unopened(source, control, target, pace),
+    }
+}
+
+/// How often the log of a database that is not open was opened: the sum over its streams.
+pub(crate) fn incarnations(source: &dyn Directory) -> Result<u64> {
+    let Some(log) = source.existing_subdirectory(LOG_FOLDER)? else { return Ok(0) };
+    Ok(katydid_wal::incarnations(&log)?.into_iter().map(u64::from).sum())
+}
+
 /// Visits the records of the log that `engine` wrote. See [`crate::dump_log_in`].
 pub(crate) fn dump_log(
     engine: EngineKind,
@@ -126,6 +146,7 @@ fn refuse_foreign(directory: &dyn Directory, place: &str) -> Result<bool> {
     if names.iter().any(|name| name == control::FILE_NAME) {
         return Ok(true);
     }
+    refuse_incomplete(directory)?;
     // An interrupted creation leaves some of them.
     let ours = [&[control::FILE_NAME, control::NEW_FILE_NAME][..], &paged::open::FILES].concat();
     match names.into_iter().find(|name| !ours.contains(&name.as_str())) {

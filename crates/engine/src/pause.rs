@@ -25,6 +25,8 @@ pub(crate) enum Place {
     Appended,
     /// Paged engine: a checkpoint has captured what is active and dirty. Holds the checkpoint mutex, as the places below do.
     Captured,
+    /// Either engine: a copy has all pages or rows, and not yet its end. Holds nothing.
+    PagesCopied,
     /// Memory engine: a checkpoint is about to note where a stream of the log stands.
     StreamNoted,
     /// Memory engine: a checkpoint is about to copy rows.
@@ -71,6 +73,7 @@ mod hook {
                 Place::Append => "append",
                 Place::Appended => "appended",
                 Place::Captured => "captured",
+                Place::PagesCopied => "pages copied",
                 Place::StreamNoted => "stream noted",
                 Place::Rows => "rows",
                 Place::Latch => "latch",

@@ -55,6 +55,12 @@ pub enum Error {
         /// The frontier it is beyond.
         end: Lsn,
     },
+    /// The call needs a log in files: one in NVRAM has no segments that could be copied.
+    #[error("a log of kind {kind} is not in files, and cannot be copied")]
+    NotInFiles {
+        /// The kind of the log.
+        kind: LogKind,
+    },
     /// A device call failed without shutting the log.
     #[error(transparent)]
     Device(device::Error),

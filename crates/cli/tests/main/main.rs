@@ -3,6 +3,7 @@
 mod program;
 mod rows;
 
+mod backup;
 mod bench;
 mod commit;
 mod engines;

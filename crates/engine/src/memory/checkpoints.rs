@@ -3,7 +3,7 @@
 //! A checkpoint stops nobody. It (1) keeps tombstones from being collected, (2) notes where each stream stands, behind a barrier, (3) writes
 //! the newest decided version of every record of every table, with its timestamp, waiting for those it meets undecided, (4) makes everything
 //! appended so far durable, (5) writes its manifest, (6) names itself in the control file, (7) trims the streams to what was noted in
-//! (2) and removes the former one's files. It is no snapshot: rows are of different times.
+//! (2) and removes the former one's files, unless they are being copied. It is no snapshot: rows are of different times.
 //!
 //! Invariants:
 //!
@@ -189,7 +189,9 @@ impl Engine {
         self.schedule.count();
         self.set_due(&from);
         self.log.trim(&from)?;
-        self.folder.remove_all_but(number)?;
+        let mut keep = self.copied.numbers();
+        keep.push(number);
+        self.folder.remove_all_but(&keep)?;
         Ok(())
     }
 

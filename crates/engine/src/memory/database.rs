@@ -13,6 +13,7 @@ use super::table::{Closing, MemoryTable};
 use super::transaction::MemoryTransaction;
 use crate::body::DatabaseKey;
 use crate::checkpoint_schedule::TakesCheckpoints;
+use crate::copy::{Copied, Pace, Target};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
@@ -25,6 +26,7 @@ use crate::sharded::ShardedArc;
 use crate::stat::Stat;
 use crate::ticket::OpenEngine;
 use crate::{Durability, TableId};
+use katydid_device::Id;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -79,6 +81,14 @@ impl Engine for MemoryDatabase {
 
     fn stat(&self) -> Result<Stat> {
         self.stat_open()
+    }
+
+    fn id(&self) -> Id {
+        self.engine().control.get().database
+    }
+
+    fn copy(&self, target: &Target, pace: &mut Pace<'_>) -> Result<Copied> {
+        self.engine().copy(target, pace)
     }
 
     fn verify(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport> {

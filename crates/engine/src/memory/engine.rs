@@ -11,6 +11,7 @@
 
 use super::checkpoint::CheckpointFolder;
 use super::checkpoints::Uncovered;
+use super::copied_checkpoints::CopiedCheckpoints;
 use super::log_record::{self, LoggedWrite};
 use super::store::{LogView, Running, Store, Timestamp, Validated};
 use super::writers::Writers;
@@ -48,6 +49,8 @@ pub(crate) struct Engine {
     pub(crate) store: ShardedArc<Store>,
     pub(crate) control: ControlFile,
     pub(crate) folder: CheckpointFolder,
+    /// Checkpoints whose files are being copied.
+    pub(crate) copied: CopiedCheckpoints,
     pub(crate) schedule: CheckpointSchedule,
     pub(crate) uncovered: Uncovered,
     pub(crate) durability_waiter: DurabilityWaiter<PendingVersions>,
@@ -161,6 +164,7 @@ impl Engine {
             store: ShardedArc::new(store),
             control,
             folder,
+            copied: CopiedCheckpoints::default(),
             durability_waiter: DurabilityWaiter::default(),
             metrics: Metrics::default(),
         })

@@ -9,6 +9,7 @@
 //! | `log_record` | a transaction's writes as bytes |
 //! | `checkpoint/`, `checkpoints` | the files of a checkpoint; taking one |
 //! | `verify`, `dump`, `stat` | looking at it |
+//! | `copy` | copying it beside transactions |
 //! | `open`, `recovery` | opening: the last checkpoint, then the log |
 //! | `writers` | the sessions of the log |
 //! | `threads` | doing something on several threads |
@@ -17,6 +18,8 @@
 
 pub(crate) mod checkpoint;
 mod checkpoints;
+mod copied_checkpoints;
+mod copy;
 mod database;
 mod dump;
 mod engine;

@@ -8,8 +8,9 @@ use super::database::MemoryDatabase;
 use super::engine::{Engine, Parts, View};
 use super::recovery::{Recovered, Recovery};
 use super::store::{SLOTS_MAX, Settings, Source};
-use super::{dump, verify};
+use super::{copy, dump, verify};
 use crate::control::{Control, ControlFile, Shutdown};
+use crate::copy::{Pace, Target};
 use crate::directory::{DatabaseDir, LOG_FILES, LOG_FOLDER};
 use crate::engine::EngineFiles;
 use crate::engine_options::MemoryOptions;
@@ -96,7 +97,7 @@ fn open(
     let view = View { log: log.clone(), gate: gate.clone(), background: options.log.background };
     let Recovered { store, tables, next_table } = recovery.finish(&report, Arc::new(view))?;
     // What an attempt at a checkpoint has left.
-    folder.remove_all_but(known.checkpoint_number)?;
+    folder.remove_all_but(&[known.checkpoint_number])?;
     if known.shutdown == Shutdown::Clean || known.next_table < next_table {
         control.update(|control| {
             control.shutdown = Shutdown::Unclean;
@@ -165,6 +166,15 @@ impl EngineFiles for MemoryDatabase {
         progress: Option<VerifyProgress>,
     ) -> Result<VerifyReport> {
         verify::verify_in(directory, control, progress)
+    }
+
+    fn copy_unopened(
+        source: &Arc<dyn Directory>,
+        control: &Control,
+        target: &Target,
+        pace: &mut Pace<'_>,
+    ) -> Result<()> {
+        copy::copy_files(source, control, target, pace)
     }
 
     fn dump_log(

@@ -10,6 +10,7 @@
 use crate::Durability;
 use crate::body::DatabaseKey;
 use crate::checkpoint_schedule::TakesCheckpoints;
+use crate::copy::{Copied, Pace, Target};
 use crate::direction::Direction;
 use crate::engine::{Engine, EngineTransaction};
 use crate::error::{Error, Result};
@@ -31,6 +32,7 @@ use crate::report::{VerifyProgress, VerifyReport};
 use crate::sharded::ShardedArc;
 use crate::stat::Stat;
 use crate::ticket::OpenEngine;
+use katydid_device::Id;
 use parking_lot::MutexGuard;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -105,6 +107,14 @@ impl Engine for PagedDatabase {
 
     fn stat(&self) -> Result<Stat> {
         self.stat_open()
+    }
+
+    fn id(&self) -> Id {
+        self.engine().control.get().database
+    }
+
+    fn copy(&self, target: &Target, pace: &mut Pace<'_>) -> Result<Copied> {
+        self.engine().copy(target, pace)
     }
 
     fn verify(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport> {

@@ -5,6 +5,7 @@
 
 use crate::checkpoint_schedule::{CheckpointSchedule, TakesCheckpoints};
 use crate::control::{Control, ControlFile};
+use crate::copy::{Pace, Target};
 use crate::directory::{DatabaseDir, LOG_FILES, LOG_FOLDER};
 use crate::durability_waiter::DurabilityWaiter;
 use crate::engine::EngineFiles;
@@ -26,7 +27,7 @@ use crate::paged::recovery::{self, Analysis, Progress};
 use crate::paged::space::{self, Space};
 use crate::paged::undo_room::UndoRoom;
 use crate::paged::unfinished::Unfinished;
-use crate::paged::{dump, verify};
+use crate::paged::{copy, dump, verify};
 use crate::report::{VerifyProgress, VerifyReport};
 use crate::sharded::Metrics;
 use katydid_device::{self as device, Create, Directory, File, Id, Verb};
@@ -233,6 +234,15 @@ impl EngineFiles for PagedDatabase {
         progress: Option<VerifyProgress>,
     ) -> Result<VerifyReport> {
         verify::verify_in(directory, control, progress)
+    }
+
+    fn copy_unopened(
+        source: &Arc<dyn Directory>,
+        control: &Control,
+        target: &Target,
+        pace: &mut Pace<'_>,
+    ) -> Result<()> {
+        copy::copy_files(source, control, target, pace)
     }
 
     fn dump_log(

@@ -328,6 +328,22 @@ impl Space {
     }
 }
 
+/// Grows the file of a copy from `from` to `to` pages, as growth makes them: zeros and empty maps. Durable when it returns.
+pub(crate) fn extend_copy(file: &dyn File, page_bytes: usize, from: u64, to: u64) -> Result<()> {
+    if to <= from {
+        return Ok(());
+    }
+    let offset = |page| {
+        PageId::new(page).offset(page_bytes).ok_or(Error::Internal("a page beyond the addressable file"))
+    };
+    file.prepare(offset(from)?, offset(to)?).map_err(no_space)?;
+    let per_map = map::bits_per_map(page_bytes);
+    for number in from.div_ceil(per_map).max(1)..to.div_ceil(per_map) {
+        write_map(file, map::map_page(number, page_bytes), page_bytes)?;
+    }
+    Ok(())
+}
+
 /// Writes an empty map, durable. Not by way of the double-write area: crash case (b) makes that unnecessary.
 fn write_map(file: &dyn File, id: PageId, page_bytes: usize) -> Result<()> {
     let mut page = AlignedBuffer::new_zeroed(page_bytes);

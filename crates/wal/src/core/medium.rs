@@ -46,6 +46,9 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
     /// How bytes travel to the file that holds `at`, if records lie in files.
     fn method(&self, at: Lsn) -> Option<Method>;
 
+    /// Bytes of a segment, if records lie in files.
+    fn segment_bytes(&self) -> Option<u64>;
+
     /// For readers.
     fn source(&self) -> Arc<dyn Source>;
 

@@ -87,6 +87,10 @@ impl Medium for Files {
         Some(self.segments.method(at))
     }
 
+    fn segment_bytes(&self) -> Option<u64> {
+        Some(self.segments.segment_bytes())
+    }
+
     fn source(&self) -> Arc<dyn Source> {
         self.segments.clone()
     }

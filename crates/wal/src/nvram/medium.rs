@@ -159,6 +159,10 @@ impl Medium for Nvram {
         None
     }
 
+    fn segment_bytes(&self) -> Option<u64> {
+        None
+    }
+
     fn source(&self) -> Arc<dyn Source> {
         self.store.clone()
     }

@@ -83,6 +83,11 @@ impl SegmentStore {
         self.geometry.capacity()
     }
 
+    /// Bytes of a segment's file.
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        self.geometry.segment_bytes()
+    }
+
     /// The log was trimmed up to here; durable.
     pub(crate) fn start(&self) -> Lsn {
         Lsn::new(self.start.load(Ordering::Acquire))

@@ -3,6 +3,7 @@
 //! One file for each area. A name that begins with `drop_cache` or `order` says which rule it is about. Those that begin with `audit-1` to
 //! `audit-10` are the bugs that a reading of the tests once found nothing to notice: each must stay in the list.
 
+mod copies;
 mod device;
 mod log;
 mod log_files;
@@ -20,6 +21,7 @@ use crate::mutants::mutant::Mutant;
 /// All mutants.
 pub fn all() -> impl Iterator<Item = &'static Mutant> {
     let lists = [
+        copies::LIST,
         device::LIST,
         log::LIST,
         log_files::LIST,

@@ -1,6 +1,7 @@
 //! The tests that are to notice, as arguments of `cargo test`.
 
 pub const ANALYSIS: &[&str] = &["-p", "katydid", "--lib", "analysis_tests"];
+pub const BACKUP: &[&str] = &["-p", "katydid", "--test", "backup"];
 pub const CAPTURE: &[&str] = &["-p", "katydid", "--lib", "checkpoint::"];
 pub const CHECKPOINTS: &[&str] = &["-p", "katydid", "--lib", "memory::checkpoint"];
 pub const CLOSING: &[&str] = &["-p", "katydid", "--test", "closing"];

@@ -103,9 +103,10 @@ impl CheckpointFolder {
         CheckpointReader::open(self.clone(), Identity { database: self.database, number })
     }
 
-    /// Removes the files of all checkpoints but `keep`, which the control file names (zero: it names none); how many.
-    pub(crate) fn remove_all_but(&self, keep: u64) -> Result<usize> {
-        self.remove_if(|found| found != keep)
+    /// Removes the files of all checkpoints but `keep`: the one that the control file names (zero: it names none), and those that are being copied;
+    /// how many.
+    pub(crate) fn remove_all_but(&self, keep: &[u64]) -> Result<usize> {
+        self.remove_if(|found| !keep.contains(&found))
     }
 
     fn remove_if(&self, is_old: impl Fn(u64) -> bool) -> Result<usize> {

@@ -1,0 +1,65 @@
+//! `backup` and `restore`.
+
+use crate::program::{contents, run, run_in};
+use std::path::Path;
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a path of text")
+}
+
+fn copied_and_restored(engine: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (db, copy, back) = (path("db"), path("copy"), path("back"));
+    run_in(&db, &format!("put fruit apple red --engine {engine}")).expect(0);
+    run_in(&db, "put fruit pear green").expect(0);
+    let before = contents(&db);
+    let out = run_in(&db, &format!("backup {} --verify", text(&copy))).expect(0);
+    assert!(out.starts_with("copied ") && out.contains("sound: "), "{out}");
+    assert!(contents(&db) == before, "the database was changed");
+    run_in(&db, &format!("backup {}", text(&copy))).expect_error(1, "a copy needs an empty directory");
+
+    let out = run(["restore", text(&copy), text(&back), "--json", "--verify"]).expect(0);
+    let told: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert!(told["bytes"].as_u64() > Some(0) && told["verified"]["sound"] == true, "{out}");
+    assert_eq!(run_in(&back, "scan fruit").expect(0), "apple\tred\npear\tgreen\n");
+    // Looking at a backup does not make a database of it, writing does.
+    run_in(&copy, "get fruit apple").expect(0);
+    run(["restore", text(&copy), text(&path("again"))]).expect(0);
+    run_in(&copy, "put fruit plum blue").expect(0);
+    run(["restore", text(&copy), text(&path("late"))]).expect_error(1, "was opened after it was made");
+    run(["restore", text(&db), text(&path("other"))]).expect_error(1, "was made by no backup");
+    run(["restore", text(&path("nothing")), text(&path("other"))]).expect_error(1, "there is no database");
+}
+
+#[test]
+fn a_paged_database_is_copied_and_restored() {
+    copied_and_restored("paged");
+}
+
+#[test]
+fn a_database_in_memory_is_copied_and_restored() {
+    copied_and_restored("memory");
+}
+
+/// Interrupted, it says so, and what it leaves is no database.
+#[test]
+fn an_interrupted_backup_is_no_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let (db, copy) = (folder.path().join("db"), folder.path().join("copy"));
+    run_in(&db, "put fruit apple red").expect(0);
+    let mut slow = crate::program::command(["backup", "--rate", "1", text(&copy), "--dir", text(&db)]);
+    let mut child = slow.spawn().unwrap();
+    // It has begun to copy: the next piece takes a day.
+    while !copy.join("katydid.pages").is_file() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        std::thread::yield_now();
+    }
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)
+        .unwrap();
+    let ended = crate::program::collected(child.wait_with_output().unwrap());
+    ended.expect_error(1, "cancelled");
+    run_in(&copy, "get fruit apple").expect_error(1, "incomplete");
+    run_in(&copy, "verify").expect_error(1, "incomplete");
+    run(["restore", text(&copy), text(&folder.path().join("back"))]).expect_error(1, "incomplete");
+}

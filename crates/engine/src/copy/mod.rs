@@ -1,0 +1,100 @@
+//! Copies of a database: the directory in which one is made, and how fast.
+//!
+//! A copy is a database directory of its own. It is made by one thread, which calls the engine for the files and does the rest here, in this order:
+//! (1) the directory is found empty and is locked, (2) [`INCOMPLETE`] is made, durable, (3) the engine writes everything but the control file,
+//! durable, (4) [`manifest`](Manifest) says what the copy is, durable, (5) the control file is made, durable, (6) [`INCOMPLETE`] is removed.
+//!
+//! 1. There is no control file before everything else is durable. So a copy that was interrupted is never opened; until (5) it is refused by
+//!    `Error::Copy` with [`CopyFault::Incomplete`], because of (2).
+//! 2. A copy has an id of its own, in all of its files. Its source and other copies of it may go on, and no file of one is taken for a file of another
+//!    (docs/adr/0042).
+//! 3. A failure in the directory of the copy changes nothing of the source: the copy has no gate in common with it.
+//!
+//! A crash leaves by where it strikes: before (2) an empty directory; before (5) an incomplete copy, which can be removed; after (5) the whole copy.
+
+mod manifest;
+mod pace;
+
+pub(crate) use manifest::Manifest;
+pub(crate) use pace::Pace;
+
+use crate::control::{self, Control, ControlFile};
+use crate::error::{CopyFault, Error, Result};
+use crate::{CommitStamp, LogOptions};
+use katydid_device::{Create, Directory, DirectoryLock, File, Id, Method};
+use katydid_wal::Pin;
+use std::sync::Arc;
+
+/// The file that stands in a directory for as long as the copy in it is not whole.
+pub(crate) const INCOMPLETE: &str = "katydid.incomplete";
+
+/// What an engine has written of a copy.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Copied {
+    /// What its control file is to say.
+    pub(crate) control: Control,
+    /// See [`crate::BackupReport::stamp`].
+    pub(crate) stamp: CommitStamp,
+    /// See [`Manifest`].
+    pub(crate) incarnations: u64,
+}
+
+/// The directory in which a copy is made. Dropped before [`Target::finish`], it leaves the copy incomplete.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) directory: Arc<dyn Directory>,
+    pub(crate) method: Method,
+    /// Id of the copy.
+    pub(crate) id: Id,
+    _lock: Box<dyn DirectoryLock>,
+}
+
+impl Target {
+    /// Takes an empty directory, and says in it that the copy is incomplete.
+    ///
+    /// # Errors
+    /// `Error::Copy` if something is in it, `Error::Locked`.
+    pub(crate) fn begin(directory: Arc<dyn Directory>, log: &LogOptions) -> Result<Target> {
+        refuse_incomplete(directory.as_ref())?;
+        let lock = directory.lock()?;
+        let taken = directory.list()?.into_iter().next();
+        if let Some(name) = taken {
+            return Err(Error::copy(directory.as_ref(), CopyFault::NotEmpty { name }));
+        }
+        drop(directory.open(INCOMPLETE, Create::New, log.method)?);
+        directory.sync()?;
+        Ok(Target { directory, method: log.method, id: log.log_id.unwrap_or_else(Id::random), _lock: lock })
+    }
+
+    /// Makes one more file of the copy.
+    pub(crate) fn create(&self, name: &str) -> Result<Arc<dyn File>> {
+        Ok(self.directory.open(name, Create::New, self.method)?)
+    }
+
+    /// Fails if the log was trimmed while it was copied: what was read of it may be something else.
+    pub(crate) fn check_pin(&self, pin: &Pin) -> Result<()> {
+        if pin.is_held() { Ok(()) } else { Err(Error::copy(self.directory.as_ref(), CopyFault::TooSlow)) }
+    }
+
+    /// Makes the copy whole: everything else is written, and durable but for names.
+    pub(crate) fn finish(self, source: Id, copied: &Copied) -> Result<()> {
+        Manifest::of(self.id, source, copied).write(self.directory.as_ref(), self.method)?;
+        self.directory.sync()?;
+        drop(ControlFile::create(self.directory.as_ref(), self.method, copied.control)?);
+        self.directory.remove(INCOMPLETE)?;
+        Ok(self.directory.sync()?)
+    }
+}
+
+/// Refuses a directory with a copy that is not whole.
+///
+/// # Errors
+/// `Error::Copy` with `CopyFault::Incomplete`.
+pub(crate) fn refuse_incomplete(directory: &dyn Directory) -> Result<()> {
+    let names = directory.list()?;
+    let has = |wanted: &str| names.iter().any(|name| name == wanted);
+    if has(INCOMPLETE) && !has(control::FILE_NAME) {
+        return Err(Error::copy(directory, CopyFault::Incomplete));
+    }
+    Ok(())
+}

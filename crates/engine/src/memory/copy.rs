@@ -1,0 +1,113 @@
+//! Copying a database of the memory engine: its last checkpoint, and the log since.
+//!
+//! On the thread that copies, beside everything else. With the turn of checkpoints held the checkpoint that the control file names is pinned, and the log
+//! from where that one needs it. Its rows are copied, then the log up to a cut ([`Log::cut`](katydid_wal::Log::cut)), which is taken when all rows are there.
+//!
+//! The copy is what a crash at the cut might have left: restart keeps the records below it whose dependencies are below it too, and drops the others
+//! (`docs/recovery.md`, "Copies"). Rows are read and written again, for each block of them is bound to the id of its database; so damage is found here.
+
+use super::checkpoint::{CheckpointFolder, Manifest, PartSummary};
+use super::engine::Engine;
+use crate::checkpoint_schedule::TakesCheckpoints;
+use crate::control::{Control, Shutdown};
+use crate::copy::{Copied, Pace, Target};
+use crate::directory::LOG_FOLDER;
+use crate::error::{CopyFault, Error, Result};
+use crate::pause::{self, Place};
+use crate::{CommitStamp, Lsn};
+use katydid_device::Directory;
+use katydid_wal::{CopyTarget, Stream, copy_unopened};
+use std::sync::Arc;
+
+impl Engine {
+    /// See [`crate::engine::Engine::copy`].
+    pub(crate) fn copy(&self, target: &Target, pace: &mut Pace<'_>) -> Result<Copied> {
+        if self.log.first().is_bounded() {
+            let fault = CopyFault::LogInNvram { log: self.log.first().kind() };
+            return Err(Error::Copy { place: self.place.clone(), fault });
+        }
+        let (pin, _files, from, control) = {
+            let _visit = self.opening.visit()?;
+            let _turn = self.schedule().turn.lock();
+            let control = self.control.get();
+            let from = match control.checkpoint_number {
+                0 => vec![Lsn::ZERO; self.log.streams().len()],
+                number => self.folder.read(number)?.manifest().from.clone(),
+            };
+            let pin = self.log.pin(&from, self.options.log_hard_bytes)?;
+            (pin, self.copied.hold(control.checkpoint_number), from, control)
+        };
+        let ends = self.log.streams().iter().map(Stream::reserved);
+        pace.expect(ends.zip(&from).map(|(end, from)| end.since(*from)).sum());
+        copy_checkpoint(&self.folder, control.checkpoint_number, target, pace)?;
+        pause::at(Place::PagesCopied);
+        let cut = {
+            let _visit = self.opening.visit()?;
+            self.log.cut()?
+        };
+        if self.gate.is_shut() {
+            return Err(self.poison());
+        }
+        // Numbers of tables are taken before a record names them: read after the cut is known. So are timestamps.
+        let (next_table, stamp) = (self.control.get().next_table, self.store.now().get());
+        let folder = target.directory.subdirectory(LOG_FOLDER)?;
+        let log = CopyTarget { directory: folder.as_ref(), id: target.id, method: target.method };
+        self.log.copy(&from, &cut, log, &mut |bytes| pace.step(bytes))?;
+        target.check_pin(&pin)?;
+        let control = Control { database: target.id, shutdown: Shutdown::Unclean, next_table, ..control };
+        let incarnations = self.log.streams().iter().map(|log| u64::from(log.recovery().incarnation)).sum();
+        Ok(Copied { control, stamp: CommitStamp::new(stamp), incarnations })
+    }
+}
+
+/// Copies a copy that was not opened since it was made. See [`crate::engine::EngineFiles::copy_unopened`].
+pub(crate) fn copy_files(
+    source: &Arc<dyn Directory>,
+    control: &Control,
+    target: &Target,
+    pace: &mut Pace<'_>,
+) -> Result<()> {
+    let missing = |name: &str| Error::Corrupt {
+        place: source.describe(),
+        page: None,
+        finding: format!("{name} is missing"),
+    };
+    let folder = CheckpointFolder::existing(source.as_ref(), target.method, control.database)?;
+    let folder = folder.ok_or_else(|| missing(super::checkpoint::FOLDER))?;
+    copy_checkpoint(&folder, control.checkpoint_number, target, pace)?;
+    let log = source.existing_subdirectory(LOG_FOLDER)?.ok_or_else(|| missing(LOG_FOLDER))?;
+    let folder = target.directory.subdirectory(LOG_FOLDER)?;
+    let to = CopyTarget { directory: folder.as_ref(), id: target.id, method: target.method };
+    copy_unopened(&log, to, &mut |bytes| pace.step(bytes))
+}
+
+/// Copies checkpoint `number`, if there is one; its folder in any case.
+fn copy_checkpoint(
+    source: &CheckpointFolder,
+    number: u64,
+    target: &Target,
+    pace: &mut Pace<'_>,
+) -> Result<()> {
+    let folder = CheckpointFolder::create(target.directory.as_ref(), target.method, target.id)?;
+    if number == 0 {
+        return Ok(());
+    }
+    let (reader, writer) = (source.read(number)?, folder.begin(number)?);
+    let Manifest { parts, .. } = reader.manifest();
+    pace.expect(parts.iter().map(|part| part.bytes).sum());
+    let mut copied: Vec<PartSummary> = Vec::with_capacity(parts.len());
+    for summary in parts {
+        let mut part = reader.part(*summary)?;
+        let mut copy = writer.part()?;
+        while let Some(rows) = part.next_rows()? {
+            let mut bytes = 0;
+            for row in &rows {
+                copy.push(row)?;
+                bytes += (row.key.len() + row.value.map_or(0, <[u8]>::len)) as u64;
+            }
+            pace.step(bytes)?;
+        }
+        copied.push(copy.finish()?);
+    }
+    writer.finish(Manifest { parts: copied, ..reader.manifest().clone() })
+}

@@ -1,0 +1,198 @@
+//! Copying a paged database: its pages while they are changed, then the log that makes one state of them.
+//!
+//! On the thread that copies, beside everything else. In this order: (1) with the turn of checkpoints held, the log is pinned from where it starts and
+//! the control file is read; (2) pages are copied from the file, in place order; (3) the log is made durable up to its end, which is the end of the copy;
+//! (4) the log is copied from the pin to that end.
+//!
+//! The copy is what a crash at (3) might have left, so recovery makes of it exactly the transactions whose commit records end at or below that end
+//! (`docs/recovery.md`, "Copies"). What that takes:
+//!
+//! 1. A page is copied as it was in place at some moment after (1), and whole: its checksum is right. It lacks nothing that the pinned checkpoint does not
+//!    have listed, and redo adds what came later. A page that was read in the middle of a write is read again, at last from the pool.
+//! 2. No page has a change whose record lies above the end: pages in place have only what is durable (`pool`, rule 3), and (3) comes after the last page was
+//!    read. That holds for a page from the pool too, since (3) covers all that was appended.
+//! 3. The file of the copy reaches as far as that of the source at (3): pages that a record of the copied log changes are in it. Those that it has grown by
+//!    since (2) begin as a growth makes them, since all their records are in the copied log.
+//! 4. A page of zeros was never written, or is lost; copying does not find out which. A page that is free and damaged becomes a page of zeros.
+
+use crate::CommitStamp;
+use crate::checkpoint_schedule::TakesCheckpoints;
+use crate::control::{Control, Shutdown};
+use crate::copy::{Copied, Pace, Target};
+use crate::directory::LOG_FOLDER;
+use crate::error::{CopyFault, Error, Result};
+use crate::paged::engine::Engine;
+use crate::paged::page::{FaultReason, PageFault, PageId, file_page, header};
+use crate::paged::space;
+use crate::pause::{self, Place};
+use katydid_device::{AlignedBuffer, Directory, File, WriteMode};
+use katydid_wal::{CopyTarget, copy_unopened};
+use std::io::IoSlice;
+use std::sync::Arc;
+
+/// Bytes of pages that are read and written at once.
+const CHUNK: usize = 1 << 20;
+
+/// How often a page is read again before the pool is asked for it.
+const READ_AGAIN: usize = 8;
+
+/// Where copied pages come from.
+trait Pages {
+    fn file(&self) -> &dyn File;
+    /// The page, which is not whole as it was read from the file; `buffer` is a page.
+    fn again(&self, fault: PageFault, buffer: &mut [u8]) -> Result<()>;
+}
+
+impl Engine {
+    /// See [`crate::engine::Engine::copy`].
+    pub(crate) fn copy(&self, target: &Target, pace: &mut Pace<'_>) -> Result<Copied> {
+        if self.log.is_bounded() {
+            let fault = CopyFault::LogInNvram { log: self.log.kind() };
+            return Err(Error::Copy { place: self.place.clone(), fault });
+        }
+        let (pin, control) = {
+            let _visit = self.opening.visit()?;
+            let _turn = self.schedule().turn.lock();
+            (self.whole_log.pin_all(self.options.log_hard_bytes), self.control.get())
+        };
+        let start = pin.from()[0];
+        let page_bytes = self.pool.page_bytes();
+        let (pages, seen) = (self.space.stat().pages, self.log.reserved());
+        pace.expect(pages * page_bytes as u64 + seen.since(start));
+        let copy = target.create(space::FILE_NAME)?;
+        copy_pages(&Online(self), copy.as_ref(), target, page_bytes, pages, pace)?;
+        pause::at(Place::PagesCopied);
+        let end = {
+            let _visit = self.opening.visit()?;
+            self.log.sync()?
+        };
+        if self.gate.is_shut() {
+            return Err(self.poison());
+        }
+        // Numbers of tables are taken before a record names them: read after the end is known.
+        let next_table = self.control.get().next_table;
+        space::extend_copy(copy.as_ref(), page_bytes, pages, self.space.stat().pages)?;
+        copy.sync()?;
+        let folder = target.directory.subdirectory(LOG_FOLDER)?;
+        let log = CopyTarget { directory: folder.as_ref(), id: target.id, method: target.method };
+        self.whole_log.copy(&[start], &[end], log, &mut |bytes| pace.step(bytes))?;
+        target.check_pin(&pin)?;
+        let control = Control { database: target.id, shutdown: Shutdown::Unclean, next_table, ..control };
+        let incarnations = self.log.recovery().incarnation.into();
+        Ok(Copied { control, stamp: CommitStamp::of_commit_at(end), incarnations })
+    }
+}
+
+/// Copies a copy that was not opened since it was made. See [`crate::engine::EngineFiles::copy_unopened`].
+pub(crate) fn copy_files(
+    source: &Arc<dyn Directory>,
+    control: &Control,
+    target: &Target,
+    pace: &mut Pace<'_>,
+) -> Result<()> {
+    let missing = |name: &str| Error::Corrupt {
+        place: source.describe(),
+        page: None,
+        finding: format!("{name} is missing"),
+    };
+    let pages = source.open_read_only(space::FILE_NAME)?;
+    let page_bytes = control.page_bytes as usize;
+    space::check_file(pages.as_ref(), &source.describe(), control.database, page_bytes)?;
+    let count = pages.len()? / page_bytes as u64;
+    pace.expect(count * page_bytes as u64);
+    let copy = target.create(space::FILE_NAME)?;
+    copy_pages(&Unopened(pages.as_ref()), copy.as_ref(), target, page_bytes, count, pace)?;
+    copy.sync()?;
+    let log = source.existing_subdirectory(LOG_FOLDER)?.ok_or_else(|| missing(LOG_FOLDER))?;
+    let folder = target.directory.subdirectory(LOG_FOLDER)?;
+    let to = CopyTarget { directory: folder.as_ref(), id: target.id, method: target.method };
+    copy_unopened(&log, to, &mut |bytes| pace.step(bytes))
+}
+
+/// The pages of an open database.
+struct Online<'a>(&'a Engine);
+
+impl Pages for Online<'_> {
+    fn file(&self) -> &dyn File {
+        self.0.pool.file().as_ref()
+    }
+
+    fn again(&self, PageFault { page, .. }: PageFault, buffer: &mut [u8]) -> Result<()> {
+        let Online(engine) = self;
+        let page_bytes = engine.pool.page_bytes();
+        for _ in 0..READ_AGAIN {
+            let offset = page.offset(page_bytes).unwrap_or(u64::MAX);
+            let read = self.file().read_at(buffer, offset)?;
+            match header::check_sealed(&buffer[..read], page, page_bytes) {
+                Ok(()) => return Ok(()),
+                Err(PageFault { reason: FaultReason::Zero, .. }) => return Ok(()),
+                Err(_) => std::thread::yield_now(),
+            }
+        }
+        match engine.pool.read(page) {
+            Ok(image) => {
+                buffer.copy_from_slice(&image);
+                drop(image);
+                header::seal(buffer);
+                Ok(())
+            }
+            // Rule 4. Whoever takes it later makes it anew, by a record of the copied log.
+            Err(Error::Corrupt { .. }) if !engine.space.is_taken(page) => {
+                buffer.fill(0);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The pages of a database that is not open.
+struct Unopened<'a>(&'a dyn File);
+
+impl Pages for Unopened<'_> {
+    fn file(&self) -> &dyn File {
+        self.0
+    }
+
+    fn again(&self, fault: PageFault, _: &mut [u8]) -> Result<()> {
+        Err(fault.into())
+    }
+}
+
+/// Copies the first `pages` pages; page 0 is made anew, for the copy's id.
+fn copy_pages(
+    source: &dyn Pages,
+    copy: &dyn File,
+    target: &Target,
+    page_bytes: usize,
+    pages: u64,
+    pace: &mut Pace<'_>,
+) -> Result<()> {
+    let mut buffer = AlignedBuffer::new_zeroed(CHUNK);
+    let at_once = (CHUNK / page_bytes) as u64;
+    let mut first = 0;
+    while first < pages {
+        let bytes = (pages - first).min(at_once) as usize * page_bytes;
+        let Some(offset) = PageId::new(first).offset(page_bytes) else {
+            return Err(Error::Internal("a page beyond the addressable file was copied"));
+        };
+        let chunk = &mut buffer[..bytes];
+        let read = source.file().read_at(chunk, offset)?;
+        chunk[read..].fill(0);
+        for (page, bytes) in (first..).map(PageId::new).zip(chunk.chunks_exact_mut(page_bytes)) {
+            if page.is_none() {
+                file_page::format(bytes, target.id);
+                header::seal(bytes);
+                continue;
+            }
+            match header::check_sealed(bytes, page, page_bytes) {
+                Ok(()) | Err(PageFault { reason: FaultReason::Zero, .. }) => {}
+                Err(fault) => source.again(fault, bytes)?,
+            }
+        }
+        copy.write_at(&[IoSlice::new(chunk)], offset, WriteMode::Written)?;
+        first += at_once;
+        pace.step(bytes as u64)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,19 @@
+//! Backups: what is in them, what a failure leaves, and what is refused. Both engines.
+//!
+//! | file | what |
+//! |---|---|
+//! | `model` | transactions that remember what they did, and what a copy must hold of that |
+//! | `beside` | backups beside transactions, checkpoints and eviction, by one thread in the order of a seed, and by several threads |
+//! | `crash` | the machine of the copy, or of its source, ends at each call of a backup; full and failing devices |
+//! | `torn` | pages that are read while they are written |
+//! | `refused` | what is no backup, and copies that meet each other |
+
+#[macro_use]
+#[path = "../common/mod.rs"]
+mod common;
+
+mod beside;
+mod crash;
+mod model;
+mod refused;
+mod torn;

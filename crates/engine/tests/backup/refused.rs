@@ -1,0 +1,150 @@
+//! What is no backup, and copies that meet each other.
+
+use crate::common::{kinds_in_nvram, options_for, with_log};
+use katydid::{BackupOptions, CopyFault, Database, EngineKind, Error, Options};
+use katydid_device::{Create, Directory, Method, SimDevice, WriteMode};
+use std::io::IoSlice;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+suite![
+    a_directory_in_use_is_refused,
+    a_copy_that_was_opened_is_no_backup,
+    a_database_is_no_backup,
+    files_of_copies_do_not_mix,
+    a_cancelled_copy_is_incomplete,
+    closing_ends_a_backup,
+    a_log_in_nvram_is_refused
+];
+
+fn plain() -> BackupOptions {
+    BackupOptions::default()
+}
+
+fn source(engine: EngineKind) -> Database {
+    let database = Database::open_in(SimDevice::new(1).directory(), options_for(engine)).expect("open");
+    let table = database.table("rows").expect("table");
+    database.put(&table, "key", "value").expect("put");
+    database
+}
+
+fn fault(outcome: katydid::Result<katydid::BackupReport>) -> CopyFault {
+    match outcome {
+        Err(Error::Copy { fault, .. }) => fault,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn a_directory_in_use_is_refused(engine: EngineKind) {
+    let database = source(engine);
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(folder.path().join("notes")).expect("a folder in it");
+    assert_eq!(fault(database.backup(folder.path())), CopyFault::NotEmpty { name: "notes".to_owned() });
+    let device = SimDevice::new(2);
+    database.backup_in(device.directory(), &plain()).expect("backup");
+    let before = device.image();
+    assert!(matches!(fault(database.backup_in(device.directory(), &plain())), CopyFault::NotEmpty { .. }));
+    assert!(device.image() == before, "the first copy was changed");
+    // A path where nothing is yet.
+    let report = database.backup(folder.path().join("new/copy")).expect("backup");
+    assert!(report.bytes > 0);
+}
+
+fn a_copy_that_was_opened_is_no_backup(engine: EngineKind) {
+    let database = source(engine);
+    let device = SimDevice::new(2);
+    database.backup_in(device.directory(), &plain()).expect("backup");
+    Database::open_in(device.directory(), options_for(engine)).expect("open").close().expect("close");
+    let to = SimDevice::new(3).directory();
+    assert_eq!(fault(Database::restore_in(device.directory(), to, &plain())), CopyFault::OpenedSince);
+}
+
+fn a_database_is_no_backup(engine: EngineKind) {
+    let device = SimDevice::new(2);
+    Database::open_in(device.directory(), options_for(engine)).expect("open").close().expect("close");
+    let to = SimDevice::new(3);
+    assert_eq!(
+        fault(Database::restore_in(device.directory(), to.directory(), &plain())),
+        CopyFault::NoBackup
+    );
+    assert!(to.image().is_empty(), "the target was changed");
+    let nothing = SimDevice::new(4).directory();
+    let outcome = Database::restore_in(nothing, to.directory(), &plain());
+    assert!(matches!(outcome, Err(Error::NotFound { .. })), "{outcome:?}");
+}
+
+/// A file of one copy in the place of the same file of another is refused by name, whichever file it is.
+fn files_of_copies_do_not_mix(engine: EngineKind) {
+    let database = source(engine);
+    let backups: Vec<SimDevice> = (2..4).map(SimDevice::new).collect();
+    for device in &backups {
+        database.backup_in(device.directory(), &plain()).expect("backup");
+    }
+    let (from, to) = (backups[0].image(), &backups[1]);
+    let mut refused = 0;
+    for (path, bytes) in &from {
+        let mixed = to.reopen_after_kill();
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let directory = folder.split('/').filter(|folder| !folder.is_empty()).fold(
+            mixed.directory(),
+            |directory: Arc<dyn Directory>, folder| {
+                directory.existing_subdirectory(folder).expect("look").expect("there")
+            },
+        );
+        let file = directory.open(name, Create::Never, Method::Buffered).expect("the same file");
+        file.write_at(&[IoSlice::new(bytes)], 0, WriteMode::Durable).expect("write");
+        // What a copy is a copy of matters only when it is restored.
+        let is_manifest = name == "katydid.backup";
+        let opened = Database::open_in(mixed.directory(), Options { create: false, ..options_for(engine) });
+        match opened.map(drop) {
+            Ok(()) if is_manifest => {
+                let outcome =
+                    Database::restore_in(mixed.directory(), SimDevice::new(7).directory(), &plain());
+                assert_eq!(fault(outcome), CopyFault::NoBackup);
+            }
+            Ok(()) => panic!("{path} of another copy was taken"),
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(refused >= 3, "{refused} files were refused");
+}
+
+fn a_cancelled_copy_is_incomplete(engine: EngineKind) {
+    let database = source(engine);
+    let device = SimDevice::new(2);
+    let options = BackupOptions {
+        on_progress: Some(Arc::new(|_, _| ControlFlow::Break(()))),
+        ..BackupOptions::default()
+    };
+    assert_eq!(fault(database.backup_in(device.directory(), &options)), CopyFault::Cancelled);
+    let opened = Database::open_in(device.directory(), options_for(engine));
+    assert!(matches!(opened, Err(Error::Copy { fault: CopyFault::Incomplete, .. })), "{opened:?}");
+    assert_eq!(fault(database.backup_in(device.directory(), &plain())), CopyFault::Incomplete);
+    database.backup_in(SimDevice::new(3).directory(), &plain()).expect("the next one");
+}
+
+/// Progress is told outside of calls: the receiver may close the database.
+fn closing_ends_a_backup(engine: EngineKind) {
+    let database = source(engine);
+    let device = SimDevice::new(2);
+    let closed = database.clone();
+    let on_progress = move |_: u64, _: u64| {
+        closed.close().expect("close");
+        ControlFlow::Continue(())
+    };
+    let options = BackupOptions { on_progress: Some(Arc::new(on_progress)), ..BackupOptions::default() };
+    let outcome = database.backup_in(device.directory(), &options);
+    assert!(matches!(outcome, Err(Error::Closed)), "{outcome:?}");
+    assert!(!device.image().contains_key("katydid.control"));
+    assert!(matches!(database.backup_in(SimDevice::new(3).directory(), &plain()), Err(Error::Closed)));
+}
+
+fn a_log_in_nvram_is_refused(engine: EngineKind) {
+    for log in kinds_in_nvram() {
+        let device = SimDevice::new(1);
+        let database =
+            Database::open_in(device.directory(), with_log(options_for(engine), log)).expect("open");
+        let outcome = database.backup_in(SimDevice::new(3).directory(), &plain());
+        assert_eq!(fault(outcome), CopyFault::LogInNvram { log });
+    }
+}

@@ -1,0 +1,281 @@
+//! Copying a log: the records between two positions of each stream, into another directory and under another id.
+//!
+//! One thread, beside whatever appends to the log and writes it. The caller keeps the log from being trimmed beyond the first positions. Nothing of
+//! the source changes. Positions are the same in the copy, and so are the bytes of records; segments and control files are made anew.
+//!
+//! 1. A copy has another log id than its source. Both may go on, and a segment of one is refused by the other as foreign.
+//! 2. The copy ends at a cut ([`Log::cut`]) that is durable in the source, and its control files say so: if bytes below it are lost, opening the
+//!    copy refuses instead of finding a shorter log.
+//! 3. Behind the cut there is nothing but zeros: what the source appended later is not in the copy, not even in part.
+//! 4. Of each stream the control file is made last, and of several streams the file that counts them.
+//!
+//! A crash leaves segments without a control file at the place of the copy, which opening refuses.
+
+use crate::control::{CONTROL_NAME, Control, ControlState, read as read_control};
+use crate::error::{Error, OpenError, ReadError};
+use crate::log::Log;
+use crate::options::LogKind;
+use crate::recover::check_complete;
+use crate::recover::survey::{Survey, examine};
+use crate::seal::SEALED_BYTES;
+use crate::segment::files::SegmentFiles;
+use crate::segment::header::{Geometry, SegmentHeader, name};
+use crate::segment::{Source, incarnation_at};
+use crate::stream::Stream;
+use crate::streams::control::{Making, StreamsState};
+use crate::streams::folders::{existing, stream_name};
+use katydid_device::{self as device, AlignedBuffer, Create, Directory, Id, Method, WriteMode};
+use katydid_kernels::durability::Durability;
+use katydid_kernels::lsn::Lsn;
+use std::io::IoSlice;
+use std::sync::Arc;
+
+/// Bytes that are read and written at once.
+const CHUNK: usize = 1 << 20;
+
+/// Where a copy goes.
+#[derive(Debug, Clone, Copy)]
+pub struct CopyTarget<'a> {
+    /// An empty directory.
+    pub directory: &'a dyn Directory,
+    /// The log id of the copy: not that of the source.
+    pub id: Id,
+    /// How the copy is written.
+    pub method: Method,
+}
+
+/// What is copied of one stream.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    incarnation: u32,
+    segment_bytes: u64,
+    from: Lsn,
+    to: Lsn,
+}
+
+impl Log {
+    /// An end in each stream, such that the records below the ends are a state the log may have after a crash: everything below is durable, and with
+    /// each record everything that it depends on, or the record names what is missing. Whatever was durable before the call is below.
+    ///
+    /// A record does not name what was durable when it was appended. So the ends are taken so that nothing above one of them was durable when the last
+    /// of them was taken. That takes some loads; where a write to the device has ended between them, they are done again.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`].
+    pub fn cut(&self) -> Result<Vec<Lsn>, Error> {
+        let ends = loop {
+            let ends: Vec<Lsn> = self.streams().iter().map(Stream::barrier).collect();
+            if self.streams().iter().zip(&ends).all(|(stream, end)| stream.durable() <= *end) {
+                break ends;
+            }
+            std::thread::yield_now();
+        };
+        for (stream, end) in self.streams().iter().zip(&ends) {
+            stream.request(*end, Durability::Durable);
+        }
+        for (stream, end) in self.streams().iter().zip(&ends) {
+            stream.wait(*end, Durability::Durable)?;
+            stream.core().settle(*end);
+        }
+        Ok(ends)
+    }
+
+    /// Copies the records between `from` and `to` of each stream. `from` is where records begin that are not trimmed meanwhile, `to` a cut.
+    /// `step` is called after each piece with its bytes, and ends the copying with its error.
+    ///
+    /// # Errors
+    /// Those of `step`; [`Error::NotInFiles`] of a log in NVRAM; [`Error::Read`], [`Error::Device`].
+    ///
+    /// # Panics
+    /// If `from` or `to` does not have a position for each stream.
+    pub fn copy<E: From<Error>>(
+        &self,
+        from: &[Lsn],
+        to: &[Lsn],
+        target: CopyTarget<'_>,
+        step: &mut dyn FnMut(u64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        assert!(from.len() == self.streams().len() && to.len() == from.len(), "a position for each stream");
+        let mut parts = Vec::with_capacity(from.len());
+        for ((stream, from), to) in self.streams().iter().zip(from).zip(to) {
+            let medium = &stream.core().medium;
+            let Some(segment_bytes) = medium.segment_bytes() else {
+                return Err(Error::NotInFiles { kind: medium.kind() }.into());
+            };
+            let incarnation = stream.recovery().incarnation;
+            parts.push((medium.source(), Part { incarnation, segment_bytes, from: *from, to: *to }));
+        }
+        copy_streams(&parts, target, step)
+    }
+}
+
+/// Copies a log that is not open and was not opened since it was made by a copy: from its start to where its control files say that it was
+/// durable.
+///
+/// # Errors
+/// Those of `step`; of the log as opening it would refuse it; [`Error::NotInFiles`], [`Error::Device`].
+pub fn copy_unopened<E: From<Error> + From<OpenError>>(
+    source: &Arc<dyn Directory>,
+    target: CopyTarget<'_>,
+    step: &mut dyn FnMut(u64) -> Result<(), E>,
+) -> Result<(), E> {
+    let folders = match StreamsState::read(source.as_ref())? {
+        Some(state) => existing(source.as_ref(), &state)?,
+        None => vec![source.clone()],
+    };
+    let parts = folders.iter().map(|folder| unopened(folder.as_ref())).collect::<Result<Vec<_>, E>>()?;
+    copy_streams(&parts, target, step)
+}
+
+/// The incarnation of each stream of a log that is not open: of how many openings it has seen.
+///
+/// # Errors
+/// As opening it would refuse it.
+pub fn incarnations(source: &Arc<dyn Directory>) -> Result<Vec<u32>, OpenError> {
+    let folders = match StreamsState::read(source.as_ref())? {
+        Some(state) => existing(source.as_ref(), &state)?,
+        None => vec![source.clone()],
+    };
+    folders.iter().map(|folder| Ok(control_of(folder.as_ref())?.incarnation)).collect()
+}
+
+fn control_of(folder: &dyn Directory) -> Result<ControlState, OpenError> {
+    let file = folder.open_read_only(CONTROL_NAME)?;
+    read_control(file.as_ref())?.map_err(|fault| match fault {
+        crate::seal::SealFault::OtherVersion(found) => OpenError::other_version(folder, CONTROL_NAME, found),
+        _ => OpenError::CorruptControl {
+            file: CONTROL_NAME.to_owned(),
+            reason: "neither of its two slots is sound",
+        },
+    })
+}
+
+fn unopened<E: From<Error> + From<OpenError>>(folder: &dyn Directory) -> Result<(Arc<dyn Source>, Part), E> {
+    let control = control_of(folder)?;
+    if control.log != LogKind::Disk {
+        return Err(Error::NotInFiles { kind: control.log }.into());
+    }
+    let files = live_segments(folder, &control)?;
+    let ControlState { incarnation, segment_bytes, start: from, durable: to, .. } = control;
+    Ok((Arc::new(files), Part { incarnation, segment_bytes, from, to: to.max(from) }))
+}
+
+fn live_segments(folder: &dyn Directory, control: &ControlState) -> Result<SegmentFiles, OpenError> {
+    check_complete(folder)?;
+    let geometry = Geometry::new(control.segment_bytes);
+    let first = geometry.index(control.start);
+    let mut files = SegmentFiles::new(geometry, first);
+    for &index in Survey::of(&folder.list()?).live(first) {
+        let file = folder.open_read_only(&name(index))?;
+        let health = examine(file.as_ref(), index, geometry, control.log_id)?;
+        if let Some(refusal) = health.refusal(folder, index, control.log_id) {
+            return Err(refusal);
+        }
+        files.push(file);
+    }
+    Ok(files)
+}
+
+fn copy_streams<E: From<Error>>(
+    parts: &[(Arc<dyn Source>, Part)],
+    target: CopyTarget<'_>,
+    step: &mut dyn FnMut(u64) -> Result<(), E>,
+) -> Result<(), E> {
+    let failed = |error: device::Error| E::from(Error::Device(error));
+    if let [(source, part)] = parts {
+        return copy_stream(source.as_ref(), *part, target, step);
+    }
+    let state = StreamsState { id: target.id, streams: parts.len() as u16, making: Making::Done };
+    for (index, (source, part)) in parts.iter().enumerate() {
+        let folder = target.directory.subdirectory(&stream_name(index)).map_err(failed)?;
+        let target = CopyTarget { directory: folder.as_ref(), id: state.stream_id(index), ..target };
+        copy_stream(source.as_ref(), *part, target, step)?;
+    }
+    state.write(target.directory).map_err(failed)
+}
+
+fn copy_stream<E: From<Error>>(
+    source: &dyn Source,
+    part: Part,
+    target: CopyTarget<'_>,
+    step: &mut dyn FnMut(u64) -> Result<(), E>,
+) -> Result<(), E> {
+    let Part { incarnation, segment_bytes, from, to } = part;
+    let geometry = Geometry::new(segment_bytes);
+    let first = geometry.index(from);
+    // A log that ends with a segment needs no further one.
+    let last = if to > from && geometry.base(geometry.index(to)) == to {
+        geometry.index(to) - 1
+    } else {
+        geometry.index(to)
+    };
+    let start_incarnation = if from == to { incarnation } else { incarnation_at(source, from)? };
+    let mut buffer = AlignedBuffer::new_zeroed(CHUNK);
+    for index in first..=last {
+        copy_segment(source, part, index, target, &mut buffer, step)?;
+    }
+    let made = || {
+        target.directory.sync()?;
+        let state = ControlState {
+            incarnation,
+            start: from,
+            start_incarnation,
+            durable: to,
+            prepared_end: geometry.base(last + 1),
+            ..ControlState::new(target.id, LogKind::Disk, segment_bytes)
+        };
+        Control::create(target.directory, state)
+    };
+    made().map(drop).map_err(|error| Error::Device(error).into())
+}
+
+/// Makes the segment with its header, what `part` has of it, and zeros. Durable but for its name when this returns.
+fn copy_segment<E: From<Error>>(
+    source: &dyn Source,
+    part: Part,
+    index: u64,
+    target: CopyTarget<'_>,
+    buffer: &mut AlignedBuffer,
+    step: &mut dyn FnMut(u64) -> Result<(), E>,
+) -> Result<(), E> {
+    let failed = |error: device::Error| E::from(Error::Device(error));
+    let geometry = Geometry::new(part.segment_bytes);
+    let file = target.directory.open(&name(index), Create::New, target.method).map_err(failed)?;
+    let (base, next) = (geometry.base(index), geometry.base(index + 1));
+    let mut at = part.from.max(base).floor_block();
+    let end = part.to.min(next);
+    if at < next {
+        file.prepare(0, geometry.offset(at)).map_err(failed)?;
+    }
+    let mut filled = geometry.offset(at);
+    while at < end {
+        let bytes = usize::try_from(end.since(at)).map_or(CHUNK, |left| left.min(CHUNK));
+        let got = source.read(at, &mut buffer[..bytes]).map_err(failed)?;
+        if got < bytes {
+            let (at, file) = (at.plus(got as u64), source.file_name(at));
+            return Err(Error::Read(ReadError::Corrupt {
+                at,
+                file,
+                reason: "the file ends before the log does",
+            })
+            .into());
+        }
+        let before = usize::try_from(part.from.max(at).since(at)).unwrap_or(bytes).min(bytes);
+        buffer[..before].fill(0);
+        // Invariant 3.
+        let whole = bytes.next_multiple_of(SEALED_BYTES);
+        buffer[bytes..whole].fill(0);
+        file.write_at(&[IoSlice::new(&buffer[..whole])], geometry.offset(at), WriteMode::Written)
+            .map_err(failed)?;
+        filled = geometry.offset(at) + whole as u64;
+        at = at.plus(bytes as u64);
+        step(bytes as u64)?;
+    }
+    let header = SegmentHeader::new(geometry, target.id, index, part.incarnation).encode();
+    let done = || {
+        file.prepare(filled, geometry.segment_bytes())?;
+        file.write_at(&[IoSlice::new(&AlignedBuffer::copy_of(&header[..]))], 0, WriteMode::Durable)?;
+        file.sync()
+    };
+    done().map_err(failed)
+}

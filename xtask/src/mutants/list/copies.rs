@@ -1,0 +1,56 @@
+//! Copies of a database: backups and what is made of them.
+
+use super::tests::BACKUP;
+use crate::mutants::mutant::Mutant;
+
+pub const LIST: &[Mutant] = &[
+    Mutant {
+        name: "a copy keeps nothing of the log",
+        file: "crates/engine/src/paged/copy.rs",
+        old: "(self.whole_log.pin_all(self.options.log_hard_bytes), self.control.get())",
+        new: "(self.whole_log.pin_all(0), self.control.get())",
+        tests: BACKUP,
+    },
+    Mutant {
+        name: "a copy takes a torn page",
+        file: "crates/engine/src/paged/copy.rs",
+        old: "Err(fault) => source.again(fault, bytes)?,",
+        new: "Err(_) => {}",
+        tests: BACKUP,
+    },
+    Mutant {
+        name: "order: a copy is whole before its pages are durable",
+        file: "crates/engine/src/paged/copy.rs",
+        old: "        copy.sync()?;\n        let folder = ",
+        new: "        let folder = ",
+        tests: BACKUP,
+    },
+    Mutant {
+        name: "a copy's log ends where it did before the pages were copied",
+        file: "crates/engine/src/paged/copy.rs",
+        old: "self.whole_log.copy(&[start], &[end], log,",
+        new: "self.whole_log.copy(&[start], &[seen], log,",
+        tests: BACKUP,
+    },
+    Mutant {
+        name: "a checkpoint removes files that are being copied",
+        file: "crates/engine/src/memory/checkpoints.rs",
+        old: "let mut keep = self.copied.numbers();",
+        new: "let mut keep = Vec::new();",
+        tests: BACKUP,
+    },
+    Mutant {
+        name: "nothing says that a copy is incomplete",
+        file: "crates/engine/src/copy/mod.rs",
+        old: "        drop(directory.open(INCOMPLETE, Create::New, log.method)?);\n",
+        new: "",
+        tests: BACKUP,
+    },
+    Mutant {
+        name: "a copy that was opened is restored",
+        file: "crates/engine/src/backup.rs",
+        old: "if open::incarnations(from.as_ref())? != manifest.incarnations {",
+        new: "if open::incarnations(from.as_ref())? < manifest.incarnations {",
+        tests: BACKUP,
+    },
+];
