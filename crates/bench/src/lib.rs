@@ -12,7 +12,7 @@ mod manycore;
 mod reproduce;
 mod workloads;
 
-pub use commands::Bench;
+pub use commands::{Bench, Lab};
 pub use disk::BenchDisk;
 pub use manycore::Manycore;
 pub use reproduce::Reproduce;

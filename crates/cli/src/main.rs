@@ -7,6 +7,7 @@
 mod backup;
 mod crash_writer;
 mod dump_log;
+mod help_files;
 mod key_range;
 mod load;
 mod point;
@@ -16,7 +17,7 @@ mod text;
 mod verify;
 mod warnings;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use katydid_command::built;
 use katydid_command::failure::Result;
 use std::process::ExitCode;
@@ -61,7 +62,13 @@ enum Command {
     DumpLog(dump_log::DumpLog),
     Checkpoint(show::Checkpoint),
     #[command(subcommand)]
+    Lab(katydid_bench::Lab),
+    Completions(help_files::Completions),
+    Man(help_files::Man),
+    // Their names before they were part of `lab`.
+    #[command(subcommand, hide = true)]
     Manycore(katydid_bench::Manycore),
+    #[command(hide = true)]
     Reproduce(katydid_bench::Reproduce),
     #[command(hide = true)]
     CrashWriter(crash_writer::CrashWriter),
@@ -85,6 +92,9 @@ fn run(command: Command) -> Result<()> {
         Command::Restore(command) => command.run(),
         Command::DumpLog(command) => command.run(),
         Command::Checkpoint(command) => command.run(),
+        Command::Lab(command) => command.run(),
+        Command::Completions(command) => command.run(Cli::command()),
+        Command::Man(command) => command.run(Cli::command()),
         Command::Manycore(command) => command.run(),
         Command::Reproduce(command) => command.run(),
         Command::CrashWriter(command) => command.run(),

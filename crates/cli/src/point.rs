@@ -4,11 +4,11 @@ use crate::key_range::key;
 use crate::text;
 use clap::Args;
 use katydid::Prefix;
-use katydid_command::bytes::grouped;
+use katydid_command::bytes::counted;
 use katydid_command::database::{self, DatabaseDir, EngineFlags, close_after};
 use katydid_command::failure::{Failure, Result};
 use katydid_command::output::Output;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
 fn not_found(table: &str, key: &str) -> Failure {
@@ -56,8 +56,8 @@ impl Get {
 }
 
 /// Prints one key and its value.
-pub fn print_entry(out: &mut Output, key: &[u8], value: &[u8], json: bool) -> Result<()> {
-    if json {
+pub fn print_entry(out: &mut Output, key: &[u8], value: &[u8], as_json: bool) -> Result<()> {
+    if as_json {
         let mut object = Map::new();
         text::put_json(&mut object, "key", key);
         text::put_json(&mut object, "value", value);
@@ -124,6 +124,9 @@ pub struct Delete {
     /// Remove all keys that begin so
     #[arg(long, value_name = "KEY", conflicts_with = "key")]
     prefix: Option<String>,
+    /// Print how many keys were removed as one JSON object
+    #[arg(long, requires = "prefix")]
+    json: bool,
     #[command(flatten)]
     place: DatabaseDir,
 }
@@ -141,7 +144,11 @@ impl Delete {
         let told = if is_prefix {
             let count = database.transact(|txn| txn.delete_range(&table, Prefix(&bytes)))?;
             let mut out = Output::new();
-            out.line(format!("{} keys deleted", grouped(count))).and_then(|()| out.flush())
+            let printed = match self.json {
+                true => out.json(&json!({ "deleted": count })),
+                false => out.line(format!("{} deleted", counted(count, "key"))),
+            };
+            printed.and_then(|()| out.flush())
         } else if database.delete(&table, bytes)? {
             Ok(())
         } else {

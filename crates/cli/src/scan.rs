@@ -1,12 +1,15 @@
 //! `scan` and `count`: keys and values in order, and how many there are.
 
 use crate::key_range::KeyFlags;
+use crate::load::parse::csv_record;
 use crate::point::print_entry;
+use crate::text;
 use clap::Args;
 use katydid_command::database::DatabaseDir;
 use katydid_command::failure::Result;
 use katydid_command::look::Wanted;
 use katydid_command::output::Output;
+use serde_json::json;
 
 /// Print `key<TAB>value` of all keys, or of a range, in the order of their bytes
 ///
@@ -28,8 +31,11 @@ pub struct Scan {
     #[arg(long)]
     reverse: bool,
     /// Print JSON Lines
-    #[arg(long)]
+    #[arg(long, conflicts_with = "csv")]
     json: bool,
+    /// Print CSV, which `load` reads back: escaped as text, and in quotes where that needs them
+    #[arg(long)]
+    csv: bool,
     #[command(flatten)]
     place: DatabaseDir,
 }
@@ -40,8 +46,13 @@ impl Scan {
         let mut look = self.place.look()?;
         let mut out = Output::new();
         let wanted = Wanted { keys, reverse: self.reverse, limit: self.limit.unwrap_or(u64::MAX) };
-        let printed =
-            look.scan(&self.table, wanted, |key, value| print_entry(&mut out, key, value, self.json));
+        let printed = look.scan(&self.table, wanted, |key, value| match self.csv {
+            true => {
+                let (key, value) = (text::escaped(key), text::escaped(value));
+                out.line(csv_record(b',', [key.as_bytes(), value.as_bytes()]))
+            }
+            false => print_entry(&mut out, key, value, self.json),
+        });
         look.finish(printed.and_then(|()| out.flush()))
     }
 }
@@ -56,6 +67,9 @@ pub struct Count {
     table: String,
     #[command(flatten)]
     keys: KeyFlags,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     place: DatabaseDir,
 }
@@ -66,7 +80,11 @@ impl Count {
         let mut look = self.place.look()?;
         let count = look.count(&self.table, keys)?;
         let mut out = Output::new();
-        let printed = out.line(count.to_string()).and_then(|()| out.flush());
+        let printed = match self.json {
+            true => out.json(&json!({ "count": count })),
+            false => out.line(count.to_string()),
+        };
+        let printed = printed.and_then(|()| out.flush());
         look.finish(printed)
     }
 }

@@ -175,6 +175,9 @@ fn stalls(stalls: &Value) -> String {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  katydid checkpoint --dir ./db")]
 pub struct Checkpoint {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     place: DatabaseDir,
 }
@@ -184,12 +187,17 @@ impl Checkpoint {
         let database = self.place.open()?;
         database.checkpoint()?;
         let log = database.stat()?.log;
-        let starts: Vec<String> = log.streams.iter().map(|stream| stream.start.to_string()).collect();
-        let said = say(format!(
-            "checkpoint taken; the log begins at {} and holds {}",
-            starts.join(", "),
-            shown(log.bytes)
-        ));
-        close_after(&database, said)
+        let told = if self.json {
+            let starts: Vec<u64> = log.streams.iter().map(|stream| stream.start.get()).collect();
+            json!({ "log_starts": starts, "log_bytes": log.bytes }).to_string()
+        } else {
+            let starts: Vec<String> = log.streams.iter().map(|stream| stream.start.to_string()).collect();
+            format!(
+                "checkpoint taken; the log begins at {} and holds {}",
+                starts.join(", "),
+                shown(log.bytes)
+            )
+        };
+        close_after(&database, say(told))
     }
 }

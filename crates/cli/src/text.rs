@@ -1,7 +1,8 @@
 //! Keys and values as text, and back. Pure.
 //!
 //! Text stays text: valid UTF-8 is printed as it is, except backslash (`\\`), tab (`\t`), line feed (`\n`), carriage
-//! return (`\r`) and other control characters (`\xNN` for each byte). Bytes that are not UTF-8 are `\xNN`.
+//! return (`\r`), other control characters, and characters that part lines or turn the direction of text (`\xNN` for each byte). Bytes that
+//! are not UTF-8 are `\xNN`.
 //!
 //! 1. `unescape(escape(bytes)) == bytes` for all bytes.
 //! 2. Escaped text holds no control character: neither tab nor line end can be mistaken for a separator.
@@ -34,12 +35,21 @@ pub fn escape(bytes: &[u8], out: &mut Vec<u8>) {
                 _ => {
                     let mut buffer = [0; 4];
                     let encoded = character.encode_utf8(&mut buffer).as_bytes();
-                    if character.is_control() { hex(encoded, out) } else { out.extend_from_slice(encoded) }
+                    if character.is_control() || is_format(character) {
+                        hex(encoded, out)
+                    } else {
+                        out.extend_from_slice(encoded)
+                    }
                 }
             }
         }
         hex(chunk.invalid(), out);
     }
+}
+
+/// Whether a character changes how the text around it is shown: with them one text can be made to look like another.
+fn is_format(character: char) -> bool {
+    matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// `bytes` as text.
@@ -123,6 +133,12 @@ mod tests {
         assert_eq!(escaped(b"a\\b\tc\nd\re"), "a\\\\b\\tc\\nd\\re");
         assert_eq!(escaped(b"\x00\x7f\xff\xc3"), "\\x00\\x7f\\xff\\xc3");
         assert_eq!(escaped("\u{85}".as_bytes()), "\\xc2\\x85");
+        assert_eq!(
+            escaped("a\u{202e}b\u{2066}\u{2028}".as_bytes()),
+            r"a\xe2\x80\xaeb\xe2\x81\xa6\xe2\x80\xa8"
+        );
+        // Parts of emoji, and of words.
+        assert_eq!(escaped("\u{200d}\u{200c}".as_bytes()), "\u{200d}\u{200c}");
         assert_eq!(escaped(b""), "");
     }
 

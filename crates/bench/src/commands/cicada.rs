@@ -26,9 +26,9 @@ What the paper saw: early lock release with group commit is best, with 80 % read
 of 15 us there is hardly any difference to logging off.
 
 Examples:
-  katydid bench cicada --figure 4 --threads 1,2 --csv cicada.csv --svg charts
-  katydid bench cicada --figure 6 --delay 15us --threads 2 --rounds 5
-  katydid bench cicada --figure all --quick")]
+  katydid lab cicada --figure 4 --threads 1,2 --csv cicada.csv --svg charts
+  katydid lab cicada --figure 6 --delay 15us --threads 2 --rounds 5
+  katydid lab cicada --figure all --quick")]
 pub struct Cicada {
     /// Figures, or `all`: 3, 4, 5, 6, readers
     #[arg(long, value_name = "NAMES", default_value = "4", value_delimiter = ',')]

@@ -90,10 +90,10 @@ What the papers saw:
   eleda19          hiding the latency gains nearly all with few threads, GRASSHOPPER the rest with many
 
 Examples:
-  katydid bench commit --figure aether3 --csv aether3.csv --svg charts
-  katydid bench commit --figure aether3 --delay 1ms --skew 0.85 --threads 16,64,128
-  katydid bench commit --figure flushing5,flushing-table1 --sync all --dir /mnt/log
-  katydid bench commit --figure all --quick";
+  katydid lab commit --figure aether3 --csv aether3.csv --svg charts
+  katydid lab commit --figure aether3 --delay 1ms --skew 0.85 --threads 16,64,128
+  katydid lab commit --figure flushing5,flushing-table1 --sync all --dir /mnt/log
+  katydid lab commit --figure all --quick";
 
 impl Commit {
     pub fn run(self) -> Result<()> {

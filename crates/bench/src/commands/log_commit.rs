@@ -20,11 +20,11 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  katydid bench log-commit
-  katydid bench log-commit --threads 1,2,4,8,16,32,64,128 --callbacks 2x1000,2x10000 --sync all --rounds 5 --csv out.csv
-  katydid bench log-commit --device memory --delay 0,15us,50us,100us,1ms,10ms --svg charts
-  katydid bench log-commit --log all --sync adaptive --delay 0,400ns,2us --threads 1,2
-  katydid bench log-commit --sync adaptive --payload 120,4096 --callbacks 2x1000 --threads none")]
+  katydid lab log-commit
+  katydid lab log-commit --threads 1,2,4,8,16,32,64,128 --callbacks 2x1000,2x10000 --sync all --rounds 5 --csv out.csv
+  katydid lab log-commit --device memory --delay 0,15us,50us,100us,1ms,10ms --svg charts
+  katydid lab log-commit --log all --sync adaptive --delay 0,400ns,2us --threads 1,2
+  katydid lab log-commit --sync adaptive --payload 120,4096 --callbacks 2x1000 --threads none")]
 pub struct LogCommit {
     /// Numbers of clients that block in each commit, or `none`
     #[arg(long, value_name = "LIST", default_value = "1,8,64", value_delimiter = ',')]

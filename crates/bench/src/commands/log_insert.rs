@@ -27,14 +27,14 @@ use std::time::Duration;
 /// Insert records into the log's memory with real threads, with every design
 ///
 /// The threads do nothing else, and nothing is written to a device but in sweep txn. Without options it sweeps the number of threads, in
-/// less than a minute; `--sweep all` takes about ten. `katydid manycore run` does the same sweeps on simulated cores.
+/// less than a minute; `--sweep all` takes about ten. `katydid lab manycore run` does the same sweeps on simulated cores.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  katydid bench log-insert
-  katydid bench log-insert --sweep limits --rounds 9 --csv limits.csv
-  katydid bench log-insert --sweep size,outlier --inserter hybrid,delegated,marks --threads 2 --svg charts
-  katydid bench log-insert --sweep txn --inserter marks --threads 2 --dir /mnt/log --in-flight 100")]
+  katydid lab log-insert
+  katydid lab log-insert --sweep limits --rounds 9 --csv limits.csv
+  katydid lab log-insert --sweep size,outlier --inserter hybrid,delegated,marks --threads 2 --svg charts
+  katydid lab log-insert --sweep txn --inserter marks --threads 2 --dir /mnt/log --in-flight 100")]
 pub struct LogInsert {
     #[command(flatten)]
     sweeps: Sweeps,

@@ -1,4 +1,5 @@
-//! The commands of `bench`.
+//! The commands of `bench`, and those of `lab`: what repeats papers and measures parts, for research. Of these some had other names before, which
+//! work and are not shown.
 
 mod cicada;
 mod commit;
@@ -6,11 +7,13 @@ mod log_commit;
 mod log_insert;
 mod nvram;
 
+use crate::manycore::Manycore;
+use crate::reproduce::Reproduce;
 use crate::workloads::{insert, oltp, ycsb};
 use clap::Subcommand;
 use katydid_command::failure::Result;
 
-/// Run a workload durably, commits as the papers did, or the log alone, and measure it
+/// Run a workload durably, and measure it
 #[derive(Debug, Subcommand)]
 // A comment on a variant would replace the command's own text in the help.
 #[allow(missing_docs)]
@@ -21,10 +24,15 @@ pub enum Bench {
     Tpcc(oltp::tpcc::Tpcc),
     Tatp(oltp::tatp::Tatp),
     Sysbench(oltp::sysbench::Sysbench),
+    #[command(hide = true)]
     Commit(Box<commit::Commit>),
+    #[command(hide = true)]
     Cicada(Box<cicada::Cicada>),
+    #[command(hide = true)]
     Nvram(Box<nvram::Nvram>),
+    #[command(hide = true)]
     LogCommit(Box<log_commit::LogCommit>),
+    #[command(hide = true)]
     LogInsert(Box<log_insert::LogInsert>),
 }
 
@@ -46,6 +54,39 @@ impl Bench {
             Bench::Nvram(command) => command.run(),
             Bench::LogCommit(command) => command.run(),
             Bench::LogInsert(command) => command.run(),
+        }
+    }
+}
+
+/// Repeat the papers' figures, simulate machines of many cores, and measure commits and the log by themselves
+#[derive(Debug, Subcommand)]
+// A comment on a variant would replace the command's own text in the help.
+#[allow(missing_docs)]
+pub enum Lab {
+    Reproduce(Reproduce),
+    Commit(Box<commit::Commit>),
+    Cicada(Box<cicada::Cicada>),
+    Nvram(Box<nvram::Nvram>),
+    LogCommit(Box<log_commit::LogCommit>),
+    LogInsert(Box<log_insert::LogInsert>),
+    #[command(subcommand)]
+    Manycore(Manycore),
+}
+
+impl Lab {
+    /// Runs the command to its end.
+    ///
+    /// # Errors
+    /// What was wrong, or failed, as the program reports it.
+    pub fn run(self) -> Result<()> {
+        match self {
+            Lab::Reproduce(command) => command.run(),
+            Lab::Commit(command) => command.run(),
+            Lab::Cicada(command) => command.run(),
+            Lab::Nvram(command) => command.run(),
+            Lab::LogCommit(command) => command.run(),
+            Lab::LogInsert(command) => command.run(),
+            Lab::Manycore(command) => command.run(),
         }
     }
 }

@@ -28,10 +28,10 @@ What the papers saw:
   eleda15          a disk log whose clients are called back does as well as one in NVRAM
 
 Examples:
-  katydid bench nvram --csv nvram.csv --svg charts
-  katydid bench nvram --figure nvlogging7,nvlogging8 --threads 1,10,50 --delay 1us
-  katydid bench nvram --figure nvlogging9 --entries 65536,262144 --log nv_ring
-  katydid bench nvram --figure all --quick")]
+  katydid lab nvram --csv nvram.csv --svg charts
+  katydid lab nvram --figure nvlogging7,nvlogging8 --threads 1,10,50 --delay 1us
+  katydid lab nvram --figure nvlogging9 --entries 65536,262144 --log nv_ring
+  katydid lab nvram --figure all --quick")]
 pub struct Nvram {
     /// Figures, or `all`: nvlogging6, nvlogging7, nvlogging8, nvlogging9, eleda15, append
     #[arg(long, value_name = "NAMES", default_value = "nvlogging6", value_delimiter = ',')]

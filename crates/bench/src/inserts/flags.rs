@@ -80,7 +80,7 @@ impl Sweeps {
             match Sweep::ALL.into_iter().find(|sweep| sweep.name() == name) {
                 Some(sweep) if !world.runs(sweep) => {
                     return Err(Failure::usage(format_args!(
-                        "sweep {name:?} runs on real threads only: katydid bench log-insert --sweep {name}"
+                        "sweep {name:?} runs on real threads only: katydid lab log-insert --sweep {name}"
                     )));
                 }
                 Some(_) => {}

@@ -19,7 +19,7 @@ use std::time::Instant;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  katydid manycore calibrate --out here.toml && katydid manycore run --machine here.toml --threads 1,2,4,8")]
+  katydid lab manycore calibrate --out here.toml && katydid lab manycore run --machine here.toml --threads 1,2,4,8")]
 pub struct Calibrate {
     /// The file to write
     #[arg(long, value_name = "FILE", default_value = "machine.toml")]
@@ -197,7 +197,7 @@ fn describe(measured: &Measured, cores: usize, host: &str, real: &[katydid_manyc
     let shared = (2.0 * LARGE as f64 / measured.large_by_two.copy_ns).max(LARGE as f64 / large.copy_ns);
     let mut text = format!(
         "\
-# Written by `katydid manycore calibrate` on: {host}
+# Written by `katydid lab manycore calibrate` on: {host}
 # Figures are medians of five unless they say otherwise. [assumed] marks what is not measured.
 summary = \"calibrated: {cores} cores\"
 # All cores are taken for one socket.

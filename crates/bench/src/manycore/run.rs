@@ -19,18 +19,18 @@ use std::time::Instant;
 
 /// Insert records with virtual threads on a simulated machine
 ///
-/// Without options it sweeps the number of threads. The same options give the same figures, to the byte. `katydid bench log-insert` does
+/// Without options it sweeps the number of threads. The same options give the same figures, to the byte. `katydid lab log-insert` does
 /// the same sweeps on real threads.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Machines that come with the program: aether (one chip of 64 simple contexts), eleda (two sockets of 18 cores), modern (two
-sockets of 64), host (the two cores that the program was tested on). A file written by `katydid manycore calibrate` is one too.
+sockets of 64), host (the two cores that the program was tested on). A file written by `katydid lab manycore calibrate` is one too.
 
 Examples:
-  katydid manycore run --machine modern --svg threads.svg
-  katydid manycore run --machine aether --sweep size,outlier,slots --svg charts --csv all.csv
-  katydid manycore run --machine aether --inserter mutex,hybrid --threads 64 --record 48,120,480,1920,12288
-  katydid manycore run --machine aether --sweep outlier --inserter hybrid,delegated --millis 20")]
+  katydid lab manycore run --machine modern --svg threads.svg
+  katydid lab manycore run --machine aether --sweep size,outlier,slots --svg charts --csv all.csv
+  katydid lab manycore run --machine aether --inserter mutex,hybrid --threads 64 --record 48,120,480,1920,12288
+  katydid lab manycore run --machine aether --sweep outlier --inserter hybrid,delegated --millis 20")]
 pub struct Run {
     /// A machine's name, or a file that describes one
     #[arg(long, value_name = "NAME|FILE")]

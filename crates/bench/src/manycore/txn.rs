@@ -22,8 +22,8 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  katydid manycore txn --machine modern --svg txn.svg
-  katydid manycore txn --machine eleda --work 0 --record 120 --csv txn.csv")]
+  katydid lab manycore txn --machine modern --svg txn.svg
+  katydid lab manycore txn --machine eleda --work 0 --record 120 --csv txn.csv")]
 pub struct Txn {
     /// A machine's name, or a file that describes one; see `manycore run`
     #[arg(long, value_name = "NAME|FILE", default_value = "modern")]

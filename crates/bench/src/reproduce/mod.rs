@@ -1,4 +1,4 @@
-//! `katydid reproduce`: the papers' figures, each by the command of this program that repeats it, and one report of all.
+//! `katydid lab reproduce`: the papers' figures, each by the command of this program that repeats it, and one report of all.
 //!
 //! A process of its own for each experiment: none disturbs the next, and an interruption costs the one under way. The report is
 //! written anew after each, so it can be opened at any time.
@@ -36,10 +36,10 @@ use std::time::{Instant, SystemTime};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  katydid reproduce --quick                       all figures in some minutes
-  katydid reproduce aether --figure 3             one figure, at full length
-  katydid reproduce cicada --out cicada-report    one paper
-  katydid reproduce --list                        what there is, and what is not run and why")]
+  katydid lab reproduce --quick                       all figures in some minutes
+  katydid lab reproduce aether --figure 3             one figure, at full length
+  katydid lab reproduce cicada --out cicada-report    one paper
+  katydid lab reproduce --list                        what there is, and what is not run and why")]
 pub struct Reproduce {
     /// A paper, or all: aether, eleda, flushing, nv-logging, cicada
     #[arg(value_name = "PAPER")]

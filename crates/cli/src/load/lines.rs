@@ -1,10 +1,14 @@
-//! Reads lines on a thread of its own and hands them on in batches, so that a signal can end a load that waits for input.
+//! Reads records on a thread of its own and hands them on in batches, so that a signal can end a load that waits for input.
 //!
-//! 1. Lines come in the order of the file, numbered from 1, without their end (`\n` or `\r\n`).
-//! 2. A batch has at most so many lines, and ends early once it holds `BATCH_BYTES`.
-//! 3. Memory is bounded: few batches are under way, and a line longer than `LINE_BYTES_MAX` ends the reading.
+//! 1. Records come in the order of the file, numbered from 1, a header included. One is a line without its end (`\n` or `\r\n`), or in a CSV
+//!    file the fields of what may be several lines.
+//! 2. A batch has at most so many records, and ends early once it holds `BATCH_BYTES`.
+//! 3. Memory is bounded: few batches are under way, and a record longer than `LINE_BYTES_MAX` ends the reading.
 
-use std::io::{self, BufRead, Read};
+use csv::{ByteRecord, ReaderBuilder};
+use std::io::{self, BufRead, ErrorKind, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 
 /// Bytes after which a batch ends, whatever number of lines it has.
@@ -13,13 +17,27 @@ const BATCH_BYTES: usize = 4 << 20;
 /// The longest line: the longest key and value, each byte escaped.
 const LINE_BYTES_MAX: usize = 4 * (katydid::KEY_BYTES_MAX + katydid::VALUE_BYTES_MAX) + 1024;
 
-/// Some lines.
+/// One record of a file.
+#[derive(Debug)]
+pub struct Record {
+    /// Its place in the file, from 1.
+    pub number: u64,
+    pub text: Text,
+}
+
+/// What a record holds.
+#[derive(Debug)]
+pub enum Text {
+    /// A line without its end.
+    Line(Vec<u8>),
+    /// The fields of a CSV record, without quotes.
+    Fields(ByteRecord),
+}
+
+/// Some records.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// Number of the first line, from 1.
-    pub first: u64,
-    /// The lines without their ends.
-    pub lines: Vec<Vec<u8>>,
+    pub records: Vec<Record>,
     /// Bytes read from the file up to the end of the batch.
     pub bytes_read: u64,
 }
@@ -27,40 +45,48 @@ pub struct Batch {
 /// What the loading thread is told.
 #[derive(Debug)]
 pub enum Event {
-    /// Lines to load.
+    /// Records to load.
     Batch(Batch),
     /// The file has ended.
     End,
-    /// Line number so much cannot be read, and why.
+    /// Record number so much cannot be read, and why.
     Broken(u64, String),
     /// A signal asks to stop.
     Stop,
 }
 
-/// Reads `input` to its end. The receiver may go away at any time.
-pub fn read(mut input: impl BufRead, batch_lines: usize, to: &SyncSender<Event>) {
-    let mut batch = Batch { first: 1, ..Batch::default() };
-    let (mut in_batch, mut bytes_read) = (0, 0);
+/// Reads records one by one.
+pub trait Records {
+    /// The next one, and its bytes in memory; none at the end.
+    ///
+    /// # Errors
+    /// The number of the record that cannot be read, and why.
+    fn next_record(&mut self) -> Result<Option<(Record, usize)>, (u64, String)>;
+    /// Bytes read from the file so far.
+    fn bytes_read(&self) -> u64;
+}
+
+/// Reads all `records`. The receiver may go away at any time.
+pub fn read(mut records: impl Records, batch_records: usize, to: &SyncSender<Event>) {
+    let mut batch = Batch::default();
+    let mut in_batch = 0;
     loop {
-        let number = batch.first + batch.lines.len() as u64;
-        let end = match next_line(&mut input) {
-            Ok(Some((line, taken))) => {
-                bytes_read += taken as u64;
-                in_batch += line.len();
-                batch.lines.push(line);
+        let end = match records.next_record() {
+            Ok(Some((record, bytes))) => {
+                in_batch += bytes;
+                batch.records.push(record);
                 None
             }
             Ok(None) => Some(Event::End),
-            Err(why) => Some(Event::Broken(number, why)),
+            Err((number, why)) => Some(Event::Broken(number, why)),
         };
-        if batch.lines.len() >= batch_lines
+        if batch.records.len() >= batch_records
             || in_batch >= BATCH_BYTES
-            || (end.is_some() && !batch.lines.is_empty())
+            || (end.is_some() && !batch.records.is_empty())
         {
-            batch.bytes_read = bytes_read;
-            let next = Batch { first: batch.first + batch.lines.len() as u64, ..Batch::default() };
+            batch.bytes_read = records.bytes_read();
             in_batch = 0;
-            if to.send(Event::Batch(std::mem::replace(&mut batch, next))).is_err() {
+            if to.send(Event::Batch(std::mem::take(&mut batch))).is_err() {
                 return;
             }
         }
@@ -69,6 +95,97 @@ pub fn read(mut input: impl BufRead, batch_lines: usize, to: &SyncSender<Event>)
             let _nobody_waits = to.send(end);
             return;
         }
+    }
+}
+
+/// The lines of a file.
+#[derive(Debug)]
+pub struct Lines<I> {
+    input: I,
+    line: u64,
+    bytes_read: u64,
+}
+
+impl<I: BufRead> Lines<I> {
+    pub fn of(input: I) -> Self {
+        Lines { input, line: 0, bytes_read: 0 }
+    }
+}
+
+impl<I: BufRead> Records for Lines<I> {
+    fn next_record(&mut self) -> Result<Option<(Record, usize)>, (u64, String)> {
+        self.line += 1;
+        let Some((line, taken)) = next_line(&mut self.input).map_err(|why| (self.line, why))? else {
+            return Ok(None);
+        };
+        self.bytes_read += taken as u64;
+        let bytes = line.len();
+        Ok(Some((Record { number: self.line, text: Text::Line(line) }, bytes)))
+    }
+
+    fn bytes_read(&self) -> u64 {
+        self.bytes_read
+    }
+}
+
+/// The records of a CSV file (RFC 4180): fields may be in quotes, and have separators, line ends and doubled quotes in them.
+#[derive(Debug)]
+pub struct Csv<I> {
+    reader: csv::Reader<Bounded<I>>,
+    number: u64,
+    /// Bytes that the record being read may still take.
+    left: Arc<AtomicU64>,
+}
+
+impl<I: Read> Csv<I> {
+    /// The records of `input`, but the first one if that is a `header`. Fields are parted by `separator`.
+    pub fn of(input: I, separator: u8, header: bool) -> Self {
+        let left = Arc::new(AtomicU64::new(0));
+        let bounded = Bounded { input, left: left.clone() };
+        let reader =
+            ReaderBuilder::new().delimiter(separator).has_headers(header).flexible(true).from_reader(bounded);
+        Csv { reader, number: u64::from(header), left }
+    }
+}
+
+impl<I: Read> Records for Csv<I> {
+    fn next_record(&mut self) -> Result<Option<(Record, usize)>, (u64, String)> {
+        // Relaxed: only this thread uses it. The reader owns its input, so that the two share the number.
+        self.left.store(LINE_BYTES_MAX as u64, Ordering::Relaxed);
+        self.number += 1;
+        let mut fields = ByteRecord::new();
+        match self.reader.read_byte_record(&mut fields) {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(error) => return Err((self.number, format!("cannot read: {error}"))),
+        }
+        let bytes = fields.as_slice().len();
+        Ok(Some((Record { number: self.number, text: Text::Fields(fields) }, bytes)))
+    }
+
+    fn bytes_read(&self) -> u64 {
+        self.reader.position().byte()
+    }
+}
+
+/// Input of which so many bytes may be read at a time.
+#[derive(Debug)]
+struct Bounded<I> {
+    input: I,
+    left: Arc<AtomicU64>,
+}
+
+impl<I: Read> Read for Bounded<I> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let left = self.left.load(Ordering::Relaxed);
+        if left == 0 {
+            let why = format!("a record is longer than {LINE_BYTES_MAX} bytes (is a quote left open?)");
+            return Err(io::Error::new(ErrorKind::FileTooLarge, why));
+        }
+        let most = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let count = self.input.read(&mut bytes[..most])?;
+        self.left.store(left - count as u64, Ordering::Relaxed);
+        Ok(count)
     }
 }
 
@@ -99,8 +216,12 @@ mod tests {
     use std::sync::mpsc::sync_channel;
 
     fn events(input: impl Read + Send + 'static, batch_lines: usize) -> Vec<Event> {
+        events_of(Lines::of(io::BufReader::new(input)), batch_lines)
+    }
+
+    fn events_of(records: impl Records + Send + 'static, batch_records: usize) -> Vec<Event> {
         let (sender, receiver) = sync_channel(1);
-        let reader = std::thread::spawn(move || read(io::BufReader::new(input), batch_lines, &sender));
+        let reader = std::thread::spawn(move || read(records, batch_records, &sender));
         let events = receiver.iter().collect();
         reader.join().unwrap();
         events
@@ -112,10 +233,43 @@ mod tests {
         let [Event::Batch(first), Event::Batch(second), Event::End] = &events[..] else {
             panic!("{events:?}")
         };
-        assert_eq!((first.first, first.bytes_read), (1, 6));
-        assert_eq!(first.lines, [&b"a"[..], b"b", b""]);
-        assert_eq!((second.first, second.bytes_read), (4, 10));
-        assert_eq!(second.lines, [b"last"]);
+        assert_eq!((first.bytes_read, second.bytes_read), (6, 10));
+        assert_eq!(shown(first), ["1 a", "2 b", "3 "]);
+        assert_eq!(shown(second), ["4 last"]);
+    }
+
+    fn shown(batch: &Batch) -> Vec<String> {
+        let text = |text: &Text| match text {
+            Text::Line(line) => String::from_utf8_lossy(line).into_owned(),
+            Text::Fields(fields) => format!("{fields:?}"),
+        };
+        batch.records.iter().map(|record| format!("{} {}", record.number, text(&record.text))).collect()
+    }
+
+    #[test]
+    fn records_of_a_csv_file_may_be_lines() {
+        let text = "key,value\r\na,\"1,\n\"\"2\"\"\"\r\nb,\n\nc,\"x\",y";
+        let events = events_of(Csv::of(io::Cursor::new(text), b',', true), 10);
+        let [Event::Batch(batch), Event::End] = &events[..] else { panic!("{events:?}") };
+        let fields = [r#"["a", "1,\n\"2\""]"#, r#"["b", ""]"#, r#"["c", "x", "y"]"#];
+        let numbers = [2, 3, 4];
+        let expected: Vec<String> = numbers
+            .iter()
+            .zip(fields)
+            .map(|(number, fields)| format!("{number} ByteRecord({fields})"))
+            .collect();
+        assert_eq!(shown(batch), expected);
+        assert_eq!(batch.bytes_read, text.len() as u64);
+    }
+
+    #[test]
+    fn a_quote_that_is_never_closed_ends_the_reading() {
+        let input = io::Cursor::new(b"a,b\nc,\"").chain(io::repeat(b'x'));
+        let events = events_of(Csv::of(input, b',', false), 10);
+        assert!(
+            matches!(&events[..], [Event::Batch(_), Event::Broken(2, why)] if why.contains("quote left open")),
+            "{events:?}"
+        );
     }
 
     #[test]
@@ -127,7 +281,7 @@ mod tests {
             100,
         );
         assert!(
-            matches!(&events[..], [Event::Batch(a), Event::Batch(b), Event::End] if a.lines.len() == 1 && b.first == 2)
+            matches!(&events[..], [Event::Batch(a), Event::Batch(b), Event::End] if a.records.len() == 1 && b.records[0].number == 2)
         );
     }
 

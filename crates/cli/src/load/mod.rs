@@ -4,7 +4,7 @@
 //! leaves whole batches: all that were acknowledged, and perhaps the one that was about to be.
 
 mod lines;
-mod parse;
+pub mod parse;
 
 use crate::text;
 use clap::Args;
@@ -15,8 +15,9 @@ use katydid_command::failure::{Failure, Result};
 use katydid_command::output::say;
 use katydid_command::progress::Progress;
 use katydid_command::signals;
-use lines::{Batch, Event};
+use lines::{Batch, Csv, Event, Lines, Record};
 use parse::{Format, Parser};
+use serde_json::json;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -25,8 +26,8 @@ use std::time::Instant;
 
 /// Put the lines of a file into a table, durably, in file order; creates database and table if need be
 ///
-/// In a TSV file the key is the first field (or --key-column) and the value the rest of the line. In a JSON Lines file each
-/// line is an object with "key" and "value". Lines end in \n or \r\n. A key that is there already gets the new value.
+/// In a TSV file the key is the first field (or --key-column) and the value the rest of the line. In a CSV file fields may be in quotes; the value is
+/// the other field, or a CSV record of the others. In a JSON Lines file each line is an object with "key" and "value". Lines end in \n or \r\n. A key that is there already gets the new value.
 ///
 /// Each batch of lines is one transaction and is acknowledged when it is durable. A line that cannot be read ends the load;
 /// the lines before it are kept. SIGINT and SIGTERM end it after the current batch. Other commands can look at the database meanwhile.
@@ -40,16 +41,19 @@ pub struct Load {
     table: String,
     /// The file; - is standard input
     file: PathBuf,
-    /// How lines are written [default: jsonl if the file is called *.jsonl, *.ndjson or *.json, else tsv]
+    /// How lines are written [default: jsonl if the file is called *.jsonl, *.ndjson or *.json, csv if *.csv, else tsv]
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// What parts the fields of a TSV line; \t is a tab, \xNN any byte
-    #[arg(long, value_name = "TEXT", default_value = "\\t")]
-    separator: String,
-    /// Which field of a TSV line is the key, counted from 1
+    /// What parts the fields of a TSV line, or a byte that does in a CSV file; \t is a tab, \xNN any byte [default: a tab; CSV: a comma]
+    #[arg(long, value_name = "TEXT")]
+    separator: Option<String>,
+    /// The first record of a CSV file names the columns: skip it
+    #[arg(long)]
+    header: bool,
+    /// Which field of a line is the key, counted from 1
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..))]
     key_column: u16,
-    /// Take backslashes in TSV lines as they are instead of as escapes
+    /// Take backslashes in TSV and CSV files as they are instead of as escapes
     #[arg(long)]
     raw: bool,
     /// Lines in a transaction
@@ -58,6 +62,9 @@ pub struct Load {
     /// Print a line on standard output for each batch that is durable: "acknowledged N lines"
     #[arg(long)]
     acks: bool,
+    /// Print one JSON object at the end
+    #[arg(long, conflicts_with = "acks")]
+    json: bool,
     #[command(flatten)]
     engine: EngineFlags,
     #[command(flatten)]
@@ -90,7 +97,7 @@ impl Load {
         let database = self.place.open_or_create(&self.engine)?;
         let socket = listen(&database, &self.place.dir);
         let table = database.table(&self.table)?;
-        self.start_reading(input, sender)?;
+        self.start_reading(&parser, input, sender)?;
         let mut loading = Loading {
             database: &database,
             table: &table,
@@ -104,7 +111,7 @@ impl Load {
             bytes: 0,
         };
         let result = loading.run(&events);
-        let report = loading.report();
+        let report = if self.json { loading.report_json() } else { loading.report() };
         drop((loading, socket));
         // What was acknowledged is durable already; closing only makes the next opening quick.
         let closed = database.close();
@@ -114,18 +121,34 @@ impl Load {
     }
 
     fn parser(&self) -> Result<Parser> {
-        let separator = text::argument(&self.separator)
-            .map_err(|error| Failure::usage(format_args!("the separator {:?}: {error}", self.separator)))?;
+        let format = self.format.unwrap_or_else(|| Format::guess(&self.file));
+        let written = self.separator.as_deref().unwrap_or(if format == Format::Csv { "," } else { "\\t" });
+        let separator = text::argument(written)
+            .map_err(|error| Failure::usage(format_args!("the separator {written:?}: {error}")))?;
         if separator.is_empty() || separator.contains(&b'\n') {
             return Err(Failure::usage("the separator must be at least one byte, and no line end"));
         }
-        let format = self.format.unwrap_or_else(|| Format::guess(&self.file));
+        if format == Format::Csv && (separator.len() != 1 || separator == b"\"") {
+            return Err(Failure::usage("the separator of a CSV file must be one byte, and no quote"));
+        }
+        if self.header && format != Format::Csv {
+            return Err(Failure::usage("only a CSV file has a --header"));
+        }
         Ok(Parser { format, separator, key_column: usize::from(self.key_column), raw: self.raw })
     }
 
-    fn start_reading(&self, input: Box<dyn Read + Send>, sender: SyncSender<Event>) -> Result<()> {
-        let batch = self.batch as usize;
-        let body = move || lines::read(BufReader::with_capacity(1 << 16, input), batch, &sender);
+    fn start_reading(
+        &self,
+        parser: &Parser,
+        input: Box<dyn Read + Send>,
+        sender: SyncSender<Event>,
+    ) -> Result<()> {
+        let (batch, header) = (self.batch as usize, self.header);
+        let csv = (parser.format == Format::Csv).then(|| parser.separator[0]);
+        let body = move || match csv {
+            Some(separator) => lines::read(Csv::of(input, separator, header), batch, &sender),
+            None => lines::read(Lines::of(BufReader::with_capacity(1 << 16, input)), batch, &sender),
+        };
         match std::thread::Builder::new().name("reader".to_owned()).spawn(body) {
             Ok(_) => Ok(()),
             Err(error) => Err(Failure::failed(format_args!("cannot start a thread: {error}"))),
@@ -163,10 +186,11 @@ impl Loading<'_> {
     }
 
     fn batch(&mut self, batch: &Batch) -> Result<()> {
-        let mut parsed = Vec::with_capacity(batch.lines.len());
+        let mut parsed = Vec::with_capacity(batch.records.len());
         let mut bad = None;
-        for (number, line) in (batch.first..).zip(&batch.lines) {
-            match self.parser.parse(line) {
+        for Record { number, text } in &batch.records {
+            let number = *number;
+            match self.parser.parse(text) {
                 Ok((key, _)) if key.len() > katydid::KEY_BYTES_MAX => {
                     bad = Some((number, format!("the key is longer than {} bytes", katydid::KEY_BYTES_MAX)));
                 }
@@ -185,11 +209,15 @@ impl Loading<'_> {
         }
         if !parsed.is_empty() {
             self.commit(&parsed)?;
-            let (lines, started) = (self.lines, self.started);
+            let (lines, started, unit) = (self.lines, self.started, self.unit());
             let fraction = (self.length > 0).then(|| batch.bytes_read as f64 / self.length as f64);
             self.progress.show(fraction, || {
-                let rate = lines as f64 / started.elapsed().as_secs_f64().max(1e-9);
-                format!("acknowledged {}, {} a second", counted(lines, "line"), grouped(rate as u64))
+                let seconds = started.elapsed().as_secs_f64();
+                let rate = lines as f64 / seconds.max(1e-9);
+                let left = fraction.filter(|done| *done > 0.0).map_or(String::new(), |done| {
+                    format!(", {:.0} s left", seconds * (1.0 - done.min(1.0)) / done)
+                });
+                format!("acknowledged {}, {} a second{left}", counted(lines, unit), grouped(rate as u64))
             });
         }
         match bad {
@@ -213,14 +241,20 @@ impl Loading<'_> {
         Ok(())
     }
 
-    fn bad_line(&self, line: u64, why: &str) -> Failure {
+    /// What the parts of the file are called.
+    fn unit(&self) -> &'static str {
+        if self.parser.format == Format::Csv { "record" } else { "line" }
+    }
+
+    fn bad_line(&self, number: u64, why: &str) -> Failure {
+        let unit = self.unit();
         Failure::failed(format_args!(
-            "{}: line {line}: {why}; {}",
+            "{}: {unit} {number}: {why}; {}",
             self.name,
             match self.lines {
                 0 => "nothing was put".to_owned(),
-                1 => "the line before it is durable".to_owned(),
-                lines => format!("the {lines} lines before it are durable"),
+                1 => format!("the {unit} before it is durable"),
+                lines => format!("the {lines} {unit}s before it are durable"),
             }
         ))
     }
@@ -228,11 +262,21 @@ impl Loading<'_> {
     fn report(&self) -> String {
         format!(
             "acknowledged {} ({}) in {:.2} s: durable in table {:?}",
-            plain(self.lines),
+            counted(self.lines, self.unit()),
             shown(self.bytes),
             self.started.elapsed().as_secs_f64(),
             self.table.name(),
         )
+    }
+
+    fn report_json(&self) -> String {
+        json!({
+            "table": self.table.name(),
+            "lines": self.lines,
+            "bytes": self.bytes,
+            "seconds": self.started.elapsed().as_secs_f64(),
+        })
+        .to_string()
     }
 }
 

@@ -1,7 +1,9 @@
-//! One line of a file as a key and a value. Pure.
+//! One record of a file as a key and a value. Pure.
 
+use crate::load::lines::Text;
 use crate::text::{self, EscapeError};
 use clap::ValueEnum;
+use csv::ByteRecord;
 use serde_json::{Map, Value};
 use std::path::Path;
 
@@ -10,6 +12,8 @@ use std::path::Path;
 pub enum Format {
     /// Fields parted by a separator
     Tsv,
+    /// Fields parted by commas, in quotes where they have commas, quotes or line ends in them (RFC 4180)
+    Csv,
     /// One JSON object per line, with the strings "key" and "value" (or "key_hex", "value_hex")
     Jsonl,
 }
@@ -19,7 +23,11 @@ impl Format {
     pub fn guess(file: &Path) -> Format {
         let extension = file.extension().and_then(|extension| extension.to_str()).unwrap_or("");
         let jsonl = ["jsonl", "ndjson", "json"].iter().any(|known| extension.eq_ignore_ascii_case(known));
-        if jsonl { Format::Jsonl } else { Format::Tsv }
+        match () {
+            () if jsonl => Format::Jsonl,
+            () if extension.eq_ignore_ascii_case("csv") => Format::Csv,
+            () => Format::Tsv,
+        }
     }
 }
 
@@ -61,15 +69,32 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// Key and value of a line, which comes without its end.
-    pub fn parse(&self, line: &[u8]) -> Result<(Vec<u8>, Vec<u8>), LineError> {
-        if line.is_empty() {
-            return Err(LineError::Empty);
+    /// Key and value of a record.
+    pub fn parse(&self, text: &Text) -> Result<(Vec<u8>, Vec<u8>), LineError> {
+        match text {
+            Text::Fields(fields) => self.csv(fields),
+            Text::Line(line) if line.is_empty() => Err(LineError::Empty),
+            Text::Line(line) if self.format == Format::Jsonl => json(line),
+            Text::Line(line) => self.fields(line),
         }
-        match self.format {
-            Format::Tsv => self.fields(line),
-            Format::Jsonl => json(line),
+    }
+
+    /// The value is the other field, or if there are several of them a CSV record of those.
+    fn csv(&self, fields: &ByteRecord) -> Result<(Vec<u8>, Vec<u8>), LineError> {
+        let at = self.key_column - 1;
+        let Some(key) = fields.get(at) else {
+            return Err(LineError::NoKeyColumn { wanted: self.key_column, found: fields.len() });
+        };
+        let others = fields.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, field)| field);
+        let value = match others.clone().count() {
+            0 => return Err(LineError::NoSeparator(format!("{:?}", text::escaped(&self.separator)))),
+            1 => others.flatten().copied().collect(),
+            _ => csv_record(self.separator.first().copied().unwrap_or(b','), others),
+        };
+        if self.raw {
+            return Ok((key.to_vec(), value));
         }
+        Ok((text::unescape(key)?, text::unescape(&value)?))
     }
 
     fn fields(&self, line: &[u8]) -> Result<(Vec<u8>, Vec<u8>), LineError> {
@@ -101,6 +126,21 @@ impl Parser {
             return Ok((text::unescape(key)?, text::unescape(&value)?));
         }
     }
+}
+
+/// Fields as a CSV record without a line end, in quotes where they need them.
+pub fn csv_record<'f>(separator: u8, fields: impl IntoIterator<Item = &'f [u8]>) -> Vec<u8> {
+    let mut writer = csv::WriterBuilder::new()
+        .delimiter(separator)
+        .terminator(csv::Terminator::Any(b'\n'))
+        .from_writer(Vec::new());
+    // Writing to memory does not fail, and one record has one number of fields.
+    let mut record = match writer.write_record(fields) {
+        Ok(()) => writer.into_inner().unwrap_or_default(),
+        Err(_) => Vec::new(),
+    };
+    record.pop();
+    record
 }
 
 fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
@@ -142,7 +182,7 @@ mod tests {
     }
 
     fn parsed(parser: &Parser, line: &str) -> Result<(String, String), LineError> {
-        let (key, value) = parser.parse(line.as_bytes())?;
+        let (key, value) = parser.parse(&Text::Line(line.into()))?;
         Ok((text::escaped(&key), text::escaped(&value)))
     }
 
@@ -180,6 +220,24 @@ mod tests {
     }
 
     #[test]
+    fn the_value_of_a_csv_record_is_its_other_fields() {
+        let parsed = |parser: &Parser, fields: &[&str]| {
+            let (key, value) = parser.parse(&Text::Fields(fields.iter().collect()))?;
+            Ok((text::escaped(&key), text::escaped(&value)))
+        };
+        let first = parser(Format::Csv, ",", 1);
+        assert_eq!(parsed(&first, &["a", "1, 2"]), pair("a", "1, 2"));
+        assert_eq!(parsed(&first, &["a", ""]), pair("a", ""));
+        assert_eq!(parsed(&first, &["a", "1, 2", "x", ""]), pair("a", "\"1, 2\",x,"));
+        assert_eq!(parsed(&first, &[r"\xff", r"C:\\"]), pair(r"\xff", r"C:\\"));
+        let second = parser(Format::Csv, ",", 2);
+        assert_eq!(parsed(&second, &["a", "b"]), pair("b", "a"));
+        assert!(matches!(parsed(&first, &["a"]), Err(LineError::NoSeparator(_))));
+        assert!(matches!(parsed(&second, &["a"]), Err(LineError::NoKeyColumn { wanted: 2, found: 1 })));
+        assert!(matches!(parsed(&first, &["a", r"\q"]), Err(LineError::Escape(_))));
+    }
+
+    #[test]
     fn json_lines() {
         let jsonl = parser(Format::Jsonl, "\t", 1);
         assert_eq!(parsed(&jsonl, r#"{"key":"a\tb","value":"\u00e9\\"}"#), pair("a\\tb", "é\\\\"));
@@ -203,6 +261,7 @@ mod tests {
     fn formats_are_guessed_by_name() {
         assert_eq!(Format::guess(Path::new("a.JSONL")), Format::Jsonl);
         assert_eq!(Format::guess(Path::new("a/b.ndjson")), Format::Jsonl);
+        assert_eq!(Format::guess(Path::new("a/b.CSV")), Format::Csv);
         assert_eq!(Format::guess(Path::new("UnicodeData.txt")), Format::Tsv);
         assert_eq!(Format::guess(Path::new("-")), Format::Tsv);
     }

@@ -85,7 +85,7 @@ fn check_rows(dir: &Path, least: u64, most: u64, what: &str) {
 
 fn acknowledged(done: &Done) -> u64 {
     let lines = done.out.lines().filter_map(|line| line.strip_prefix("acknowledged "));
-    lines.filter_map(|line| line.split(' ').next()?.parse().ok()).max().unwrap_or(0)
+    lines.filter_map(|line| line.split(' ').next()?.replace(',', "").parse().ok()).max().unwrap_or(0)
 }
 
 /// The databases: one for each engine, and how far files may grow so that only new room is refused.

@@ -87,7 +87,7 @@ fn a_file_of_many_lines_loads_in_order() {
     let acks: Vec<&str> = out.lines().collect();
     assert_eq!(acks.len(), 33);
     assert_eq!((acks[0], acks[31]), ("acknowledged 1000 lines", "acknowledged 32000 lines"));
-    assert!(acks[32].starts_with("acknowledged 32000 lines ("));
+    assert!(acks[32].starts_with("acknowledged 32,000 lines ("));
     let scanned = run_in(&db, "scan unicode").expect(0);
     assert_eq!(scanned.lines().count(), 16_000);
     assert_eq!(scanned.lines().next(), Some("00000\tCHARACTER 0;1;Lu;0"));
@@ -309,4 +309,44 @@ fn a_raw_value_is_its_bytes() {
     let output = command(["get", "t", "key", "--raw", "--dir", db]).output().unwrap();
     assert!(output.status.success() && output.stdout == bytes);
     run(["get", "t", "key", "--raw", "--json", "--dir", db]).expect_error(2, "cannot be used with");
+}
+
+#[test]
+fn csv_goes_in_with_quotes_and_comes_out_as_it_went_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let csv = "key,value\nplain,text\n\"a, b\",\"she said \"\"no\"\"\"\n\"two\nlines\",\"\"\n";
+    run_with_input(dir.path(), "load t - --format csv --header", csv.as_bytes()).expect(0);
+    assert_eq!(run_in(dir.path(), "scan t").expect(0), "a, b\tshe said \"no\"\nplain\ttext\ntwo\\nlines\t\n");
+    run_in(dir.path(), r"put t \xff\xe2\x80\xae \\x,1").expect(0);
+    let out = run_in(dir.path(), "scan t --csv").expect(0);
+    let expected =
+        "\"a, b\",\"she said \"\"no\"\"\"\nplain,text\ntwo\\nlines,\n\\xff\\xe2\\x80\\xae,\"\\\\x,1\"\n";
+    assert_eq!(out, expected);
+    run_with_input(dir.path(), "load u - --format csv", out.as_bytes()).expect(0);
+    assert_eq!(run_in(dir.path(), "scan u --csv").expect(0), out);
+    // A wide table: one field is the key, the others stay a record.
+    let wide = dir.path().join("wide.csv");
+    std::fs::write(&wide, "id;name;note\n7;Ann;\"x;y\"\n").unwrap();
+    let words = format!("load w {} --separator ; --key-column 2 --header", wide.display());
+    run_in(dir.path(), &words).expect(0);
+    assert_eq!(run_in(dir.path(), "get w Ann --raw").expect(0), "7;\"x;y\"");
+    run_with_input(dir.path(), "load t - --format csv", b"a,b\nc\n")
+        .expect_error(1, "record 2: no separator");
+    run_with_input(dir.path(), "load t - --format csv --separator ::", b"").expect_error(2, "one byte");
+    run_with_input(dir.path(), "load t - --header", b"").expect_error(2, "only a CSV file");
+}
+
+#[test]
+fn every_report_can_be_json() {
+    let dir = tempfile::tempdir().unwrap();
+    let json = |out: String| serde_json::from_str::<serde_json::Value>(&out).unwrap();
+    let load = json(run_with_input(dir.path(), "load t - --json", b"a1\tx\na2\ty\nb\tz\n").expect(0));
+    assert_eq!((&load["lines"], &load["bytes"], &load["table"]), (&3.into(), &8.into(), &"t".into()));
+    assert!(load["seconds"].is_f64());
+    assert_eq!(run_in(dir.path(), "count t --json").expect(0), "{\"count\":3}\n");
+    assert_eq!(run_in(dir.path(), "tables --json").expect(0), "{\"tables\":[\"t\"]}\n");
+    assert_eq!(run_in(dir.path(), "delete t --prefix a --json").expect(0), "{\"deleted\":2}\n");
+    assert_eq!(run_in(dir.path(), "delete t --prefix b").expect(0), "1 key deleted\n");
+    let checkpoint = json(run_in(dir.path(), "checkpoint --json").expect(0));
+    assert!(checkpoint["log_bytes"].is_u64() && checkpoint["log_starts"][0].is_u64(), "{checkpoint}");
 }

@@ -8,6 +8,7 @@ mod bench;
 mod commit;
 mod engines;
 mod full_disk;
+mod help_files;
 mod inspect;
 mod kill9;
 mod load_and_scan;

@@ -101,7 +101,7 @@ fn what_is_not_there_is_named_with_what_is() {
     manycore("--machine eleda --threads 0").expect_error(2, "from 1 to 1024");
     manycore("--machine eleda --threads 1 --millis 0").expect_error(2, "millis");
     manycore("--machine eleda --sweep sise").expect_error(2, "no sweep \"sise\"; there are threads, size");
-    manycore("--machine eleda --sweep stall").expect_error(2, "katydid bench log-insert --sweep stall");
+    manycore("--machine eleda --sweep stall").expect_error(2, "katydid lab log-insert --sweep stall");
     manycore("--machine eleda --slots 65").expect_error(2, "--slots");
     manycore("--machine eleda --hop-bytes 5000").expect_error(2, "--hop-bytes");
     manycore("--machine eleda --chunk-bytes 5").expect_error(2, "--chunk-bytes");

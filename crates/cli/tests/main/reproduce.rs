@@ -18,7 +18,7 @@ fn a_report_has_the_plot_the_verdict_and_the_command() {
     let out = reproduce(dir.path(), "aether --figure 7 --quick").expect(0);
     assert!(out.contains("aether-7") && out.contains("report.html"), "{out}");
     let page = fs::read_to_string(dir.path().join("report.html")).unwrap();
-    for part in ["<svg", "same shape", "katydid manycore txn", "35 %", "viewBox"] {
+    for part in ["<svg", "same shape", "katydid lab manycore txn", "35 %", "viewBox"] {
         assert!(page.contains(part), "no {part:?} in {page}");
     }
     assert!(!page.contains("<script") && !page.contains("NaN"), "{page}");

@@ -13,7 +13,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         ran: "20-byte keys and 100-byte values in WiredTiger with 8 to 128 threads: the existing flushing (grouped) and the proposed (aggregated)",
         here: "the same in the paged engine, through the page cache as in the paper, every sync protocol",
         headline: "aggregated 3.9, 5.5, 1.83, 1.72 and 1.3 times grouped for inserts at 8 to 128 threads; 1.6 to 4.1 times with searches",
-        command: "bench commit --figure flushing5 --dir {dir} --csv {csv} --svg {svg}",
+        command: "lab commit --figure flushing5 --dir {dir} --csv {csv} --svg {svg}",
         seconds: 60.0,
         quick_seconds: 15.0,
         judge: five,
@@ -26,7 +26,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         here: "oltp_write_only in the paged engine, two updates, a delete and an insert on a table with a secondary index, through the page cache as in \
                the paper, every sync protocol",
         headline: "aggregated 6.4, 3.3, 2.3, 1.7 and 1.4 times grouped at 8 to 128 threads",
-        command: "bench commit --figure flushing6 --keys 20000 --dir {dir} --csv {csv} --svg {svg}",
+        command: "lab commit --figure flushing6 --keys 20000 --dir {dir} --csv {csv} --svg {svg}",
         quick: "--rounds 1 --seconds 0.15 --sync grouped,aggregated,adaptive",
         seconds: 45.0,
         quick_seconds: 10.0,
@@ -39,7 +39,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         ran: "mean times of an insert and counts of locks and syncs, 8 to 128 threads",
         here: "the same counters of our protocols",
         headline: "grouped waits for the lock 82 % of an insert at 8 threads; aggregated takes a quarter of the locks and syncs",
-        command: "bench commit --figure flushing-table1 --dir {dir} --csv {csv} --svg {svg}",
+        command: "lab commit --figure flushing-table1 --dir {dir} --csv {csv} --svg {svg}",
         quick_seconds: 7.0,
         judge: table_one,
         ..REAL

@@ -22,7 +22,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         here: "the same work in the paged engine: consolidated and grouped with clients that block, on this disk and in memory; grasshopper and \
                pipelined with 100 in flight; ours. What two processors cannot show is 8-cores",
         headline: "71 times (WiredTiger) and 6.3 times (Shore-MT) at 32 threads, 10 times at one; commits told in 1.3 ms instead of 0.58",
-        command: "bench commit --figure eleda8 --keys 20000 --dir {dir} --csv {csv} --svg {svg}",
+        command: "lab commit --figure eleda8 --keys 20000 --dir {dir} --csv {csv} --svg {svg}",
         quick: TWO_COUNTS,
         seconds: 35.0,
         quick_seconds: 8.0,
@@ -37,7 +37,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
                real code; WiredTiger had some 16 us, and system calls within its lock, which are not simulated. How far consolidated falls \
                hangs on who gets its latch again, that it falls does not",
         headline: "vanilla peaks at 4 threads and falls; ELEDA reaches 3.9 million/s with 32",
-        command: "manycore run --machine eleda --sweep threads --work 2000 --record 1120 --threads 1,2,4,8,16,32 \
+        command: "lab manycore run --machine eleda --sweep threads --work 2000 --record 1120 --threads 1,2,4,8,16,32 \
                   --inserter consolidated,grasshopper,marks --csv {csv} --svg {svg}",
         quick: "--millis 10",
         seconds: 4.0,
@@ -52,7 +52,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
               distribution of commit latency with 32",
         here: "oltp_write_only in the paged engine, the systems of 8-9",
         headline: "32 times (WiredTiger) and 12 times (Shore-MT) at 32 threads; commits told in 3.7 ms instead of 1",
-        command: "bench commit --figure eleda10 --keys 20000 --dir {dir} --csv {csv} --svg {svg}",
+        command: "lab commit --figure eleda10 --keys 20000 --dir {dir} --csv {csv} --svg {svg}",
         quick: TWO_COUNTS,
         seconds: 35.0,
         quick_seconds: 8.0,
@@ -66,7 +66,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         here: "the same transactions in the paged engine, the systems of 8-9; smaller companies. On two processors vanilla in memory has no \
                collapse: 8-cores has it",
         headline: "vanilla in memory grows up to 16 threads and collapses; ELEDA does not",
-        command: "bench commit --figure eleda12 --dir {dir} --csv {csv} --svg {svg}",
+        command: "lab commit --figure eleda12 --dir {dir} --csv {csv} --svg {svg}",
         quick: "--rounds 1 --seconds 0.15 --threads 2,8 --warehouses 8 --items 500 --customers 30",
         seconds: 60.0,
         quick_seconds: 12.0,
@@ -79,7 +79,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         ran: "WiredTiger under snapshot isolation: YCSB A and sysbench's OLTP, vanilla on SSDs and in memory, and ELEDA",
         here: "the same in the memory engine, which keeps versions and is serializable, with one stream; ours in the paged engine beside it",
         headline: "vanilla waits for the device, in memory for its lock; ELEDA is ahead until taking snapshots limits it",
-        command: "bench commit --figure eleda13 --keys 20000 --dir {dir} --csv {csv} --svg {svg}",
+        command: "lab commit --figure eleda13 --keys 20000 --dir {dir} --csv {csv} --svg {svg}",
         quick: TWO_COUNTS,
         seconds: 60.0,
         quick_seconds: 15.0,
@@ -92,7 +92,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         ran: "key-value inserts of 512 bytes to 5 KiB by 32 threads in WiredTiger: vanilla on an SSD and in memory, and with ELEDA",
         here: "inserts of the same sizes by 32 clients that block and by 4 with 100 in flight, and records in the log alone",
         headline: "throughput falls as bytes grow while bandwidth rises to 6.2 GiB/s of two SSDs; one sync a commit stays low at every size",
-        command: "bench commit --figure eleda14 --dir {dir} --csv {csv} --svg {svg}",
+        command: "lab commit --figure eleda14 --dir {dir} --csv {csv} --svg {svg}",
         judge: judge::fourteen,
         ..REAL
     },
@@ -103,7 +103,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         here: "updates of single keys and NewOrders and Payments of TPC-C: our disk log, clients that block and that are called back, beside \
                three logs in emulated NVRAM",
         headline: "comparable, sometimes better, without the hardware",
-        command: "bench nvram --figure eleda15 --dir {dir} --csv {csv} --svg {svg}",
+        command: "lab nvram --figure eleda15 --dir {dir} --csv {csv} --svg {svg}",
         quick: "--rounds 1 --seconds 0.15 --threads 2,8",
         seconds: 60.0,
         quick_seconds: 12.0,
@@ -116,7 +116,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         ran: "up to 36 threads, each transaction three records of 128 bytes to 4 KiB, commits told by callback",
         here: "2 and 16 threads, the same records, into a log in memory and in a file",
         headline: "1.34 million transactions a second with 128 bytes; the full bandwidth of two SSDs with 4 KiB",
-        command: "bench log-insert --sweep txn --dir {dir} --csv {csv} --svg {svg}",
+        command: "lab log-insert --sweep txn --dir {dir} --csv {csv} --svg {svg}",
         seconds: 60.0,
         quick_seconds: 20.0,
         judge: judge::sixteen,
@@ -128,7 +128,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         ran: "units of 64 KiB and 512 KiB: distribution of commit latency, and bandwidth",
         here: "records of 120 bytes and 4 KiB in the log alone, 32 clients that block and 2 with 1,000 in flight; the two units, and none",
         headline: "64 KiB is ten times sooner, 512 KiB moves twice the bytes: users must choose",
-        command: "bench commit --figure eleda18 --dir {dir} --csv {csv} --svg {svg}",
+        command: "lab commit --figure eleda18 --dir {dir} --csv {csv} --svg {svg}",
         seconds: 50.0,
         quick_seconds: 6.0,
         judge: judge::eighteen,
@@ -141,7 +141,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         here: "YCSB A with 1 KiB and oltp_write_only in the paged engine: vanilla; 100 commits in flight; the same with grasshopper; ours. GRASSHOPPER's \
                part needs more than two processors: 8-cores has it",
         headline: "with few threads hiding the latency gains nearly all, with more than about four GRASSHOPPER the rest",
-        command: "bench commit --figure eleda19 --keys 20000 --dir {dir} --csv {csv} --svg {svg}",
+        command: "lab commit --figure eleda19 --keys 20000 --dir {dir} --csv {csv} --svg {svg}",
         quick: TWO_COUNTS,
         seconds: 50.0,
         quick_seconds: 12.0,
@@ -154,7 +154,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         ran: "the share of bytes by which GRASSHOPPER crawls and hops, over threads and hopping distances",
         here: "the same on a simulated machine of two sockets of 18 cores, distances of 16 KiB and 4 MiB",
         headline: "few threads crawl; many hop; a shorter distance hops more",
-        command: "manycore run --machine eleda --sweep crawl --threads 1,2,4,8,16,32 --csv {csv} --svg {svg}",
+        command: "lab manycore run --machine eleda --sweep crawl --threads 1,2,4,8,16,32 --csv {csv} --svg {svg}",
         judge: judge::twenty,
         ..VIRTUAL
     },
@@ -164,7 +164,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         ran: "key-value work with GRASSHOPPER and with linear scanning of what is filled",
         here: "inserts by up to 36 threads on a simulated machine of two sockets of 18 cores, records of 120 bytes to 4 KiB",
         headline: "scanning falls behind as threads and bytes grow",
-        command: "manycore run --machine eleda --sweep bitmap --threads 1,2,4,8,16,36 --csv {csv} --svg {svg}",
+        command: "lab manycore run --machine eleda --sweep bitmap --threads 1,2,4,8,16,36 --csv {csv} --svg {svg}",
         judge: judge::twenty_one,
         ..VIRTUAL
     },
