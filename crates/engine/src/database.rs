@@ -213,7 +213,7 @@ impl Database {
     }
 
     /// Drops a table and frees its pages; `false` if there is none. Durable when this returns. Waits for the transactions that
-    /// use the table. The pages are used again for other tables; the file does not get shorter.
+    /// use the table; in the paged engine not for those that only read ([`Access::ReadOnly`](crate::Access::ReadOnly)). The pages are used again for other tables; the file does not get shorter.
     ///
     /// # Errors
     /// `Error::Conflict` if they did not end in time; `Error::WaitsForItself` if one of them is the calling thread's. Nothing is changed
@@ -250,8 +250,26 @@ impl Database {
         }
     }
 
-    /// Begins a transaction that only reads, with the database's durability. See [`Access::ReadOnly`](crate::Access::ReadOnly). Errors as
-    /// [`Database::begin_with`].
+    /// Opens a read view: begins a transaction that only reads, with the database's durability. It shows the state at its beginning, and neither
+    /// waits for transactions that write nor makes them wait. See [`Access::ReadOnly`](crate::Access::ReadOnly).
+    ///
+    /// ```
+    /// # fn main() -> katydid::Result<()> {
+    /// # let database = katydid::Database::in_memory()?;
+    /// let stock = database.table("stock")?;
+    /// database.put(&stock, "apples", "3")?;
+    /// let view = database.begin_read_only()?;
+    /// database.put(&stock, "apples", "2")?;
+    /// database.put(&stock, "pears", "1")?;
+    /// assert_eq!(view.get(&stock, "apples")?.as_deref(), Some(&b"3"[..]));
+    /// assert_eq!(view.range(&stock, ..).count(), 1);
+    /// view.commit()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Database::begin_with`].
     pub fn begin_read_only(&self) -> Result<Transaction> {
         let durability = self.options().durability;
         let access = Access::ReadOnly;

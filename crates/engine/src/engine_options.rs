@@ -28,11 +28,21 @@ pub struct PagedOptions {
     /// Bytes of undo kept in memory per transaction. Default 1 MiB. Transactions below this limit roll back without reading the log; the
     /// rest is read back from the log.
     pub undo_bytes: usize,
+    /// Maximum bytes of old values and their keys kept for read views (transactions with [`Access::ReadOnly`](crate::Access::ReadOnly)). At
+    /// least 64 KiB, default 256 MiB. Above it the oldest view is given up: its reads fail with `Error::ViewTooOld`. Writers never wait
+    /// and never fail for it. A transaction that is open keeps old values of what it has written also while no view is open, in case one opens; if these alone
+    /// exceed the limit, views that open before that transaction ends cannot read the tables that it has written.
+    pub view_bytes_max: u64,
 }
 
 impl Default for PagedOptions {
     fn default() -> Self {
-        PagedOptions { page_bytes: 8192, cache_bytes: 256 << 20, undo_bytes: 1 << 20 }
+        PagedOptions {
+            page_bytes: 8192,
+            cache_bytes: 256 << 20,
+            undo_bytes: 1 << 20,
+            view_bytes_max: 256 << 20,
+        }
     }
 }
 
@@ -157,10 +167,11 @@ impl EngineOptions {
             if good { Ok(()) } else { Err(Error::Option { option, reason: reason.to_owned() }) }
         };
         match *self {
-            EngineOptions::Paged(PagedOptions { page_bytes: page, cache_bytes, .. }) => {
+            EngineOptions::Paged(PagedOptions { page_bytes: page, cache_bytes, view_bytes_max, .. }) => {
                 let good = page.is_power_of_two() && (4096..=32768).contains(&page);
                 check(good, "page_bytes", "must be a power of two from 4096 to 32768")?;
-                check(cache_bytes / page >= 16, "cache_bytes", "must hold at least 16 pages")
+                check(cache_bytes / page >= 16, "cache_bytes", "must hold at least 16 pages")?;
+                check(view_bytes_max >= 64 << 10, "view_bytes_max", "must be at least 65536")
             }
             EngineOptions::Memory(MemoryOptions { memory_bytes, streams, .. }) => {
                 check(memory_bytes >= 1 << 20, "memory_bytes", "must be at least 1048576")?;
@@ -178,10 +189,11 @@ mod tests {
     fn each_bad_setting_is_named() {
         let paged = PagedOptions::default();
         let memory = MemoryOptions::default();
-        let bad: [(&str, EngineOptions); 5] = [
+        let bad: [(&str, EngineOptions); 6] = [
             ("page_bytes", PagedOptions { page_bytes: 5000, ..paged }.into()),
             ("page_bytes", PagedOptions { page_bytes: 0, ..paged }.into()),
             ("cache_bytes", PagedOptions { cache_bytes: 4096, ..paged }.into()),
+            ("view_bytes_max", PagedOptions { view_bytes_max: 1, ..paged }.into()),
             ("memory_bytes", MemoryOptions { memory_bytes: 1, ..memory }.into()),
             ("streams", MemoryOptions { streams: 65, ..memory }.into()),
         ];

@@ -252,6 +252,15 @@ pub enum Error {
         /// The limit: 4,294,967,294.
         limit: u32,
     },
+    /// The view of a transaction that only reads was given up, because the old values kept for views took more than there may be
+    /// (`PagedOptions::view_bytes_max`). All that it has read before is right. A new transaction may read on, with a newer state.
+    #[error("the view is too old: {bytes} bytes of old values were kept for views, the limit is {max}")]
+    ViewTooOld {
+        /// Bytes that were kept.
+        bytes: u64,
+        /// The limit in bytes.
+        max: u64,
+    },
     /// The transaction was begun, or the database opened, to read only.
     #[error("the transaction was begun, or the database opened, to read only")]
     ReadOnly,

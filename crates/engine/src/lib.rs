@@ -84,6 +84,6 @@ pub use range::Range;
 pub use report::{Fault, VerifyProgress, VerifyReport};
 pub use sequence::Sequence;
 pub use session::Session;
-pub use stat::{EngineStat, LogStat, MemoryStat, PagedStat, Pin, Stat, StreamStat};
+pub use stat::{EngineStat, LogStat, MemoryStat, OldestView, PagedStat, Pin, Stat, StreamStat};
 pub use table::Table;
 pub use transaction::{Savepoint, Transaction};

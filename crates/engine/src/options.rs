@@ -68,8 +68,16 @@ pub enum Access {
     /// Anything.
     #[default]
     ReadWrite,
-    /// Read only: writes, and reads for update, are refused with `Error::ReadOnly`. In the memory engine a transaction that only reads sees one
-    /// consistent state, never conflicts with anybody, and sees all that was acknowledged before it began.
+    /// Read only. A transaction that only reads is a read view: it sees what the transactions left that had committed when it began, among them
+    /// all that were acknowledged before, and nothing of any other. It takes no locks, waits for no transaction, makes none wait and conflicts with
+    /// none, in both engines; together with the transactions that write it is serializable. Writes, and reads for update, are refused with
+    /// `Error::ReadOnly`.
+    ///
+    /// The store keeps old values for as long as a view may need them. The paged engine bounds them (`PagedOptions::view_bytes_max`): a view that
+    /// would need more fails with `Error::ViewTooOld`. In the memory engine they count as memory in use. [`Database::drop_table`] does not wait for
+    /// views in the paged engine: their next read of that table fails with `Error::TableDropped`. In the memory engine it does.
+    ///
+    /// [`Database::drop_table`]: crate::Database::drop_table
     ReadOnly,
 }
 

@@ -6,6 +6,7 @@ use katydid_device::Stalls;
 use katydid_device::nvram::Form;
 use katydid_wal::LogKind;
 use std::fmt;
+use std::time::Duration;
 
 /// What keeps the oldest part of the log from being trimmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,6 +121,24 @@ pub struct PagedStat {
     pub forced: u64,
     /// Pages written to their place.
     pub pages_written: u64,
+    /// Open read views: transactions with [`Access::ReadOnly`](crate::Access::ReadOnly).
+    pub views: u64,
+    /// Bytes of old values and their keys kept for views; those of open transactions that no view needs so far are counted in steps of 64 KiB.
+    pub view_bytes: u64,
+    /// Maximum of `view_bytes` (`PagedOptions::view_bytes_max`).
+    pub view_bytes_max: u64,
+    /// Views that were given up because `view_bytes` was above its maximum.
+    pub views_given_up: u64,
+    /// The oldest open view, if there is one.
+    pub oldest_view: Option<OldestView>,
+}
+
+/// The oldest open read view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OldestView {
+    /// Time since it was opened.
+    pub age: Duration,
 }
 
 /// What the memory engine has: records and their versions.

@@ -33,6 +33,8 @@ use std::fmt;
 /// The calls of a transaction take `&self`: reads, writes and several ranges can take turns. It may move to another thread between two calls; two threads cannot
 /// use it at once, so it is [`Send`] and not [`Sync`].
 ///
+/// A transaction with [`Access::ReadOnly`] is a read view: it shows one state and locks nothing. What is said of locks below is about the others.
+///
 /// In the memory engine a transaction that may write checks what it has read only when it commits. Until then its reads may belong to two
 /// states, and its commit then fails with `Error::Conflict`. So act on what was read after the commit, of a transaction that wrote nothing
 /// too; or read with [`Access::ReadOnly`]; or use [`Database::transact`](crate::Database::transact), which checks the reads also before it

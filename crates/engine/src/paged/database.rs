@@ -27,7 +27,8 @@ use crate::paged::pool::Pool;
 use crate::paged::table::PagedTable;
 use crate::paged::transaction::PagedTransaction;
 use crate::paged::tree::{Batch, BatchValue, LeafHints, Stretch, Tree};
-use crate::paged::writer::Forward;
+use crate::paged::views::Versions;
+use crate::paged::writer::{Forward, Writer};
 use crate::report::{VerifyProgress, VerifyReport};
 use crate::sharded::ShardedArc;
 use crate::stat::Stat;
@@ -72,6 +73,7 @@ impl PagedDatabase {
             tree,
             space,
             hints: LeafHints::new(),
+            versions: Arc::new(Versions::new(tree.table)),
             dropped: AtomicBool::new(false),
         });
         self.inner.tables.write().insert(name.to_owned(), table.clone());
@@ -144,9 +146,9 @@ impl Engine for PagedDatabase {
         let mut txn = self.begin_durable()?;
         let tree = txn.statement(|engine, writer| {
             let pages = engine.pages();
-            let tree = Tree::create(pages, id, &mut Forward { engine, writer })?;
+            let tree = Tree::create(pages, id, &mut of_catalog(engine, writer))?;
             let entry = catalog::encode(tree);
-            CATALOG.insert(pages, name.as_bytes(), &entry, &mut Forward { engine, writer })?;
+            CATALOG.insert(pages, name.as_bytes(), &entry, &mut of_catalog(engine, writer))?;
             Ok(tree)
         })?;
         txn.commit()?;
@@ -186,16 +188,16 @@ impl Engine for PagedDatabase {
             return Ok(false);
         }
         txn.statement(|engine, writer| {
-            CATALOG.delete(engine.pages(), name.as_bytes(), &mut Forward { engine, writer })?;
+            CATALOG.delete(engine.pages(), name.as_bytes(), &mut of_catalog(engine, writer))?;
             writer.let_go(tree.root);
             Ok(())
         })?;
         let (id, mut locks) = (txn.id(), txn.take_locks());
+        txn.drops(table.clone());
         let outcome = txn.commit();
         let engine = self.engine();
         match &outcome {
             Ok(_) => {
-                table.dropped.store(true, Ordering::Release);
                 self.inner.tables.write().remove(name);
                 release(engine, &mut locks);
                 engine.locks.forget(tree.table);
@@ -237,6 +239,11 @@ impl Engine for PagedDatabase {
     fn run_background(&self) {
         self.engine().run_background();
     }
+}
+
+/// Changes of the catalog, which no view reads.
+fn of_catalog<'a>(engine: &'a PagedEngine, writer: &'a mut Writer) -> Forward<'a> {
+    Forward { engine, writer, versions: None }
 }
 
 fn release(engine: &PagedEngine, locks: &mut Option<TxnLocks>) {

@@ -24,9 +24,11 @@ use crate::paged::committed::Committed;
 use crate::paged::log_room::Waiter;
 use crate::paged::pool::{Pool, WalBarrier};
 use crate::paged::space::Space;
-use crate::paged::tree::Pages;
+use crate::paged::tree::{Chain, Pages, read_chain};
 use crate::paged::undo_room::UndoRoom;
 use crate::paged::unfinished::Unfinished;
+use crate::paged::views::{TxnImages, Versions, Views};
+use crate::paged::writer::Writer;
 use crate::sharded::Metrics;
 use crate::stat::Pin;
 use katydid_device::{Cause, Gate, Verb, Watch};
@@ -39,6 +41,8 @@ use std::sync::{Arc, OnceLock};
 pub(crate) struct PendingLocks {
     pub(crate) committed: Committed,
     pub(crate) locks: TxnLocks,
+    /// What views need instead of its changes until then.
+    pub(crate) images: Option<Arc<TxnImages>>,
 }
 
 /// Whether a transaction that wants to write has done so before.
@@ -78,6 +82,7 @@ pub(crate) struct Engine {
     pub(crate) leaked_locks: Mutex<Vec<TxnLocks>>,
     /// Invariant 3.
     pub(crate) unfinished: Unfinished,
+    pub(crate) views: Views,
 }
 
 /// The write-ahead rule, as the pool asks for it.
@@ -243,6 +248,35 @@ impl Engine {
         self.active.give_locks(locks);
     }
 
+    /// A transaction commits for views. It holds its locks.
+    #[inline]
+    pub(crate) fn show_to_views(&self, images: Option<&TxnImages>, commit_end: Lsn) {
+        if let Some(images) = images {
+            self.views.committed(images, commit_end);
+        }
+    }
+
+    /// A long value that is about to be freed; none if it cannot be read.
+    pub(crate) fn read_long(&self, versions: &Versions, chain: Chain) -> Option<Vec<u8>> {
+        read_chain(&self.pool, versions.table(), chain).ok()
+    }
+
+    /// Ends the images of a transaction whose locks are released. They are not its writer's any more.
+    pub(crate) fn end_images(&self, images: Option<Arc<TxnImages>>) {
+        if let Some(images) = images {
+            self.views.ended(&images);
+            self.views.give_images(images);
+        }
+    }
+
+    /// Gives back the writer of a transaction that has ended, or whose changes are all undone.
+    pub(crate) fn give_writer(&self, writer: Box<Writer>) {
+        if let Some(images) = &writer.images {
+            self.views.ended(images);
+        }
+        self.active.give_writer(writer);
+    }
+
     /// Keeps locks for good. After the gate has shut nobody is made to wait for locks any more: most will never be
     /// released.
     pub(crate) fn keep_locks(&self, locks: TxnLocks) {
@@ -321,9 +355,13 @@ impl OnDurable for Engine {
     }
 
     /// After a failure the locks are kept: nobody knows whether the commit survives.
-    fn on_durable(&self, PendingLocks { committed, mut locks }: PendingLocks) {
+    fn on_durable(&self, PendingLocks { committed, mut locks, images }: PendingLocks) {
         match self.log.wait(committed.end, committed.durability) {
-            Ok(()) => self.locks.release_all(&mut locks, committed.left_behind()),
+            Ok(()) => {
+                self.show_to_views(images.as_deref(), committed.end);
+                self.locks.release_all(&mut locks, committed.left_behind());
+                self.end_images(images);
+            }
             Err(_) => self.keep_locks(locks),
         }
     }

@@ -42,4 +42,5 @@ mod unfinished;
 #[cfg(test)]
 mod unfinished_tests;
 pub(crate) mod verify;
+pub(crate) mod views;
 pub(crate) mod writer;

@@ -27,6 +27,7 @@ use crate::paged::recovery::{self, Analysis, Progress};
 use crate::paged::space::{self, Space};
 use crate::paged::undo_room::UndoRoom;
 use crate::paged::unfinished::Unfinished;
+use crate::paged::views::Views;
 use crate::paged::{copy, dump, verify};
 use crate::report::{VerifyProgress, VerifyReport};
 use crate::sharded::Metrics;
@@ -176,6 +177,7 @@ fn restart(
         durability_waiter: DurabilityWaiter::default(),
         leaked_locks: Mutex::default(),
         unfinished: Unfinished::default(),
+        views: Views::new(own.view_bytes_max),
     });
     let total = analysis.active.len() as u64;
     let mut done = 0;

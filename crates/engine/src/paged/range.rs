@@ -19,6 +19,7 @@ use crate::Lsn;
 use crate::direction::Direction;
 use crate::engine::{EngineRange, Entry};
 use crate::error::{Error, Result};
+use crate::paged::engine::Engine;
 use crate::paged::table::PagedTable;
 use crate::paged::transaction::PagedTransaction;
 use crate::paged::tree::{Batch, BatchValue, Stretch, read_chain};
@@ -146,7 +147,11 @@ impl PagedRange {
             Direction::Up => &mut self.front,
             Direction::Down => &mut self.back,
         };
-        let onward = self.table.tree.scan(&transaction.engine().pool, stretch, &mut fetched.batch)?;
+        let Engine { pool, views, .. } = transaction.engine();
+        let onward = match transaction.view() {
+            Some(view) => view.scan(views, pool, &self.table, stretch, &mut fetched.batch)?,
+            None => self.table.tree.scan(pool, stretch, &mut fetched.batch)?,
+        };
         Ok(onward.is_some())
     }
 
@@ -171,10 +176,12 @@ impl PagedRange {
     /// One fetch from one end.
     fn fetch(&mut self, transaction: &mut PagedTransaction, end: Direction) -> Result<()> {
         self.own_writes = transaction.own_writes().now();
-        if self.entered {
+        if self.entered || transaction.view().is_some() {
             transaction.check()?;
         } else {
             transaction.enter(&self.table)?;
+        }
+        if !self.entered {
             self.entered = true;
             self.fetched(end).batch = Batch::spare();
         }
@@ -184,10 +191,17 @@ impl PagedRange {
             _ if end == Direction::Up => self.high.clone(),
             _ => self.low.clone(),
         };
-        let newest = self.lock(transaction, end, &reach)?;
-        let more = !self.is_unchanged(transaction, end) && self.look(transaction, end, Some(&reach))?;
-        let depends_on = self.depends_on(transaction, end, newest);
-        transaction.depend_on(depends_on);
+        let more = if transaction.view().is_some() {
+            // What a view has passed over stays as it is without a lock.
+            transaction.saw(&self.table, self.batch(end).iter().map(|(key, _)| key));
+            more
+        } else {
+            let newest = self.lock(transaction, end, &reach)?;
+            let more = !self.is_unchanged(transaction, end) && self.look(transaction, end, Some(&reach))?;
+            let depends_on = self.depends_on(transaction, end, newest);
+            transaction.depend_on(depends_on);
+            more
+        };
         transaction.await_read_durability()?;
         self.take_over(end, reach, more);
         self.wanted = (self.wanted * 2).clamp(BATCH_SECOND, BATCH_MAX);
@@ -294,7 +308,11 @@ impl PagedRange {
         if let Some((end, index)) = place
             && let BatchValue::Chain(chain) = self.batch(end).value(index)
         {
-            self.long = read_chain(&transaction.engine().pool, self.table.tree.table, chain)?;
+            let Engine { pool, views, .. } = transaction.engine();
+            self.long = match transaction.view() {
+                Some(view) => view.long_value(views, pool, &self.table, self.batch(end).key(index), chain)?,
+                None => read_chain(pool, self.table.tree.table, chain)?,
+            };
         }
         Ok(place)
     }

@@ -14,6 +14,7 @@ impl PagedDatabase {
         let (pool, space, locks) = (engine.pool.stat(), engine.space.stat(), engine.locks.stat());
         let (counters, log_space) = (engine.log.counters(), engine.log.space());
         let (active, _) = engine.active.oldest();
+        let views = engine.views.stat();
         Ok(Stat {
             tables: self.tables()?.len() as u64,
             transactions_active: active,
@@ -36,6 +37,11 @@ impl PagedDatabase {
                 evicted: pool.evicted,
                 forced: pool.forced,
                 pages_written: pool.written,
+                views: views.open,
+                view_bytes: views.bytes,
+                view_bytes_max: engine.views.bytes_max(),
+                views_given_up: views.given_up,
+                oldest_view: views.oldest,
             }),
             log: LogStat {
                 streams: vec![StreamStat {

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::ids::TxnId;
 use crate::lock::{PointMode, TableMode, TxnLocks};
 use crate::opening::{Call, Opened, Opening};
-use crate::options::{LockRelease, Read, TransactionOptions};
+use crate::options::{Access, LockRelease, Read, TransactionOptions};
 use crate::paged::committed::Committed;
 use crate::paged::engine::{Engine, PendingLocks, Stage};
 use crate::paged::first_unlocked::first_unlocked;
@@ -29,6 +29,7 @@ use crate::paged::range::PagedRange;
 use crate::paged::table::PagedTable;
 use crate::paged::tree::{Pages, Previous, Tree};
 use crate::paged::unfinished::{Ending, Unended};
+use crate::paged::views::{TxnImages, View};
 use crate::paged::writer::{Forward, Writer};
 use crate::sharded::ShardRef;
 use crate::ticket::{OpenEngine, Ticket};
@@ -38,6 +39,7 @@ use katydid_wal::{Background, Dependencies};
 use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// What is inside a [`crate::Transaction`]. Dropping it rolls it back.
@@ -49,7 +51,13 @@ pub(crate) struct PagedTransaction {
     patience: Duration,
     /// Empty after the transaction has ended.
     locks: Option<TxnLocks>,
+    /// The view of a transaction that only reads, which has no locks.
+    view: Option<View>,
     writer: Option<Box<Writer>>,
+    /// Images of the transaction once its commit record has its place, until its locks are released: then the writer is given back.
+    images: Option<Arc<TxnImages>>,
+    /// The table that it drops.
+    drops: Option<Arc<PagedTable>>,
     /// For ranges that have copied entries.
     own_writes: OwnWrites,
     depends: Lsn,
@@ -73,8 +81,14 @@ impl PagedTransaction {
     pub(crate) fn new(inner: ShardRef<Inner>, options: TransactionOptions) -> Result<Self> {
         inner.engine.check_open()?;
         let txn = inner.engine.active.next_txn();
-        let mut locks = inner.engine.active.take_locks(txn);
-        inner.engine.locks.begin(&mut locks);
+        let (locks, view) = match options.access {
+            Access::ReadWrite => {
+                let mut locks = inner.engine.active.take_locks(txn);
+                inner.engine.locks.begin(&mut locks);
+                (Some(locks), None)
+            }
+            Access::ReadOnly => (None, Some(inner.engine.views.open(|| inner.engine.log.reserved()))),
+        };
         let patience = match inner.engine.options.log.background {
             Background::Threads => inner.engine.options.lock_wait,
             // There may be nobody else.
@@ -85,8 +99,11 @@ impl PagedTransaction {
             id: txn,
             options,
             patience,
-            locks: Some(locks),
+            locks,
+            view,
             writer: None,
+            images: None,
+            drops: None,
             own_writes: OwnWrites::default(),
             depends: Lsn::ZERO,
             pre_committed: None,
@@ -161,6 +178,36 @@ impl PagedTransaction {
         Ok(seen)
     }
 
+    /// Looks at a key through the transaction's view.
+    fn read_through<R>(
+        &mut self,
+        table: &PagedTable,
+        key: &[u8],
+        look: impl FnOnce(&View, &Engine) -> Result<R>,
+    ) -> Result<R> {
+        self.check()?;
+        let Some(view) = &self.view else { return Err(Error::Closed) };
+        let seen = look(view, &self.inner.engine)?;
+        self.saw(table, std::iter::once(key));
+        self.await_read_durability()?;
+        Ok(seen)
+    }
+
+    /// The view, if the transaction only reads and has not ended.
+    pub(crate) fn view(&self) -> Option<&View> {
+        self.view.as_ref()
+    }
+
+    /// The view has shown these keys, and no others where it has looked. The transaction depends on those who wrote and removed them, as
+    /// the locks tell that these have released.
+    pub(crate) fn saw<'k>(&mut self, table: &PagedTable, keys: impl Iterator<Item = &'k [u8]>) {
+        let Some(view) = &self.view else { return };
+        if view.limit() > self.inner.engine.log.durable() {
+            let end = view.depends_on(table.space.dependence_of(keys));
+            self.depend_on(end);
+        }
+    }
+
     /// Waits until what was read and is about to be shown is durable, if the transaction asks for that: all that it depends on, since
     /// the key may have been locked, and its value not shown, by an earlier call. Fails if the database was shut off meanwhile: what was
     /// read may be a page that a bug left half changed.
@@ -175,6 +222,11 @@ impl PagedTransaction {
     /// The writes of this transaction so far.
     pub(crate) fn own_writes(&self) -> &OwnWrites {
         &self.own_writes
+    }
+
+    /// The transaction drops the table: it is marked when the commit record has its place, before its pages are freed.
+    pub(crate) fn drops(&mut self, table: Arc<PagedTable>) {
+        self.drops = Some(table);
     }
 
     /// Takes the locks over: the caller releases them.
@@ -300,32 +352,58 @@ impl PagedTransaction {
         };
         engine.metrics.count_commit();
         self.pre_committed = Some(end);
-        // Before the locks go: a transaction that has the table to itself finds no page that nothing leads to. If this fails it is done
-        // later; the commit stands.
-        let cleaned = if writer.has_chains() { engine.finish_commit(&mut writer) } else { Ok(()) };
-        match cleaned {
-            Ok(()) => engine.active.give_writer(writer),
-            Err(cause) => {
-                engine.set_aside(Unended { writer, locks: None, ending: Ending::CleanUp, cause });
-            }
+        if let Some(table) = self.drops.take() {
+            table.dropped.store(true, Ordering::Release);
         }
         let release_now =
             engine.options.lock_release == LockRelease::Early || durability == Durability::Buffered;
-        if release_now && let Some(locks) = self.locks.take() {
-            engine.release_locks(locks, Some(end));
+        self.images = writer.images.take();
+        if release_now {
+            engine.show_to_views(self.images.as_deref(), end);
+        }
+        if writer.has_chains()
+            && let Some(images) = &self.images
+        {
+            engine.views.settle_long(images, |versions, chain| engine.read_long(versions, chain));
+        }
+        // Before the locks go: a transaction that has the table to itself finds no page that nothing leads to. If this fails it is done
+        // later; the commit stands.
+        let cleaned = if writer.has_chains() { engine.finish_commit(&mut writer) } else { Ok(()) };
+        if release_now {
+            if let Some(locks) = self.locks.take() {
+                engine.release_locks(locks, Some(end));
+            }
+            // The next transaction of the writer keeps its images there.
+            writer.images = self.images.take();
+        }
+        match cleaned {
+            Ok(()) => engine.give_writer(writer),
+            Err(cause) => {
+                if let Some(images) = &writer.images {
+                    engine.views.ended(images);
+                }
+                engine.set_aside(Unended { writer, locks: None, ending: Ending::CleanUp, cause });
+            }
         }
         engine.schedule.note(0, end);
         Ok(Committed { end, durability })
     }
 
     fn end_read_only(&mut self) -> Result<Committed> {
+        self.close_view();
         if let Some(writer) = self.writer.take() {
-            self.inner.engine.active.give_writer(writer);
+            self.inner.engine.give_writer(writer);
         }
         if let Some(locks) = self.locks.take() {
             self.inner.engine.release_locks(locks, None);
         }
         Ok(Committed { end: self.depends, durability: self.options.durability })
+    }
+
+    fn close_view(&mut self) {
+        if let Some(view) = self.view.take() {
+            self.inner.engine.views.close(view);
+        }
     }
 
     /// Hands locks that are to be held until the commit is durable to the thread that waits for that.
@@ -336,23 +414,24 @@ impl PagedTransaction {
             DurabilityWaiter::enqueue(
                 engine,
                 engine.options.log.background,
-                PendingLocks { committed, locks },
+                PendingLocks { committed, locks, images: self.images.take() },
             );
         }
     }
 
     fn undo_all(&mut self) -> Result<()> {
+        self.close_view();
         let engine = &self.inner.engine;
         let mut outcome = Ok(());
         if let Some(mut writer) = self.writer.take() {
             if writer.slot.lock().txn == TxnId::NONE {
-                engine.active.give_writer(writer);
+                engine.give_writer(writer);
             } else {
                 outcome = engine.check_open().and_then(|()| engine.roll_back_all(&mut writer));
                 match &outcome {
                     Ok(()) => {
                         engine.metrics.count_rollback();
-                        engine.active.give_writer(writer);
+                        engine.give_writer(writer);
                     }
                     Err(cause) => {
                         // Its changes stay in memory, behind its locks; its slot keeps the log for what undoes them.
@@ -363,7 +442,11 @@ impl PagedTransaction {
             }
         }
         if let Some(locks) = self.locks.take() {
+            if let Some(end) = self.pre_committed {
+                engine.show_to_views(self.images.as_deref(), end);
+            }
             engine.release_locks(locks, self.pre_committed);
+            engine.end_images(self.images.take());
         }
         outcome
     }
@@ -383,10 +466,19 @@ impl EngineTransaction for PagedTransaction {
     }
 
     fn get(&mut self, table: &Arc<PagedTable>, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        if self.view.is_some() {
+            return self
+                .read_through(table, key, |view, engine| view.get(&engine.views, &engine.pool, table, key));
+        }
         self.read(table, key, PointMode::Shared, Tree::get_copy)
     }
 
     fn contains(&mut self, table: &Arc<PagedTable>, key: &[u8]) -> Result<bool> {
+        if self.view.is_some() {
+            return self.read_through(table, key, |view, engine| {
+                view.contains(&engine.views, &engine.pool, table, key)
+            });
+        }
         self.read(table, key, PointMode::Shared, Tree::contains)
     }
 
@@ -405,14 +497,14 @@ impl EngineTransaction for PagedTransaction {
 
     fn put(&mut self, table: &Arc<PagedTable>, key: &[u8], value: &[u8]) -> Result<()> {
         self.write(table, key, |engine, writer| {
-            table.tree.put(pages(engine, table), key, value, &mut Forward { engine, writer })
+            table.tree.put(pages(engine, table), key, value, &mut forward(engine, writer, table))
         })?;
         Ok(())
     }
 
     fn insert(&mut self, table: &Arc<PagedTable>, key: &[u8], value: &[u8]) -> Result<()> {
         self.write(table, key, |engine, writer| {
-            table.tree.insert(pages(engine, table), key, value, &mut Forward { engine, writer })?;
+            table.tree.insert(pages(engine, table), key, value, &mut forward(engine, writer, table))?;
             Ok(Previous::default())
         })?;
         Ok(())
@@ -420,7 +512,7 @@ impl EngineTransaction for PagedTransaction {
 
     fn delete(&mut self, table: &Arc<PagedTable>, key: &[u8]) -> Result<bool> {
         let previous = self.write(table, key, |engine, writer| {
-            table.tree.delete(engine.pages(), key, &mut Forward { engine, writer })
+            table.tree.delete(engine.pages(), key, &mut forward(engine, writer, table))
         })?;
         if previous.existed
             && let Some(locks) = &mut self.locks
@@ -460,7 +552,12 @@ impl EngineTransaction for PagedTransaction {
         if wrote && let Some(locks) = self.locks.take() {
             // Nobody has seen anything yet.
             match &outcome {
-                Ok(()) => self.inner.engine.release_locks(locks, committed.left_behind()),
+                Ok(()) => {
+                    let engine = &self.inner.engine;
+                    engine.show_to_views(self.images.as_deref(), committed.end);
+                    engine.release_locks(locks, committed.left_behind());
+                    engine.end_images(self.images.take());
+                }
                 Err(_) => self.inner.engine.keep_locks(locks),
             }
         }
@@ -510,7 +607,7 @@ impl EngineTransaction for PagedTransaction {
         self.failure.as_deref()
     }
 
-    /// Forgets it when the database is being closed or was. What it wrote stays behind its locks, and its slot keeps the log: recovery undoes
+    /// Forgets it when the database is being closed or was. Its images stay, for no view may see what it wrote. What it wrote stays behind its locks, and its slot keeps the log: recovery undoes
     /// it.
     fn abandon(&mut self) {
         drop(self.writer.take());
@@ -518,6 +615,10 @@ impl EngineTransaction for PagedTransaction {
             self.inner.engine.keep_locks(locks);
         }
     }
+}
+
+fn forward<'a>(engine: &'a Engine, writer: &'a mut Writer, table: &'a PagedTable) -> Forward<'a> {
+    Forward { engine, writer, versions: Some(&table.versions) }
 }
 
 /// The table's pages, with the calling thread's hint.

@@ -165,7 +165,7 @@ impl Engine {
         if unended.ending != Ending::CleanUp {
             self.metrics.count_rollback();
         }
-        self.active.give_writer(unended.writer);
+        self.give_writer(unended.writer);
         if let Some(locks) = unended.locks {
             self.release_locks(locks, None);
         }

@@ -10,7 +10,13 @@ static LONG: [u8; 20_000] = [7; 20_000];
 
 fn options() -> Options {
     let mut options = Options {
-        engine: PagedOptions { page_bytes: 4096, cache_bytes: 16 * 4096, undo_bytes: 4 << 10 }.into(),
+        engine: PagedOptions {
+            page_bytes: 4096,
+            cache_bytes: 16 * 4096,
+            undo_bytes: 4 << 10,
+            ..PagedOptions::default()
+        }
+        .into(),
         checkpoint_bytes: 64 << 10,
         log_soft_bytes: 256 << 10,
         log_hard_bytes: 1 << 20,
@@ -174,7 +180,7 @@ fn a_table_whose_creation_could_not_be_rolled_back_is_not_seen() {
     let mut txn = database.paged().begin(TransactionOptions::default()).expect("begin").of_catalog();
     txn.statement(|engine, writer| {
         let (pages, id) = (engine.pages(), crate::TableId::new(77));
-        let writer = &mut crate::paged::writer::Forward { engine, writer };
+        let writer = &mut crate::paged::writer::Forward { engine, writer, versions: None };
         let tree = crate::paged::tree::Tree::create(pages, id, writer)?;
         crate::paged::catalog::CATALOG.insert(pages, b"half", &crate::paged::catalog::encode(tree), writer)
     })

@@ -18,10 +18,11 @@ use crate::paged::active::Slot;
 use crate::paged::change::{ChangeKind, PartsWriter, decode_chain_free, without_contents};
 use crate::paged::engine::Engine;
 use crate::paged::log_record::{COMPENSATION, compensation_head, previous};
-use crate::paged::page::PageId;
+use crate::paged::page::{PageId, Value};
 use crate::paged::space::AllocClass;
 use crate::paged::tree::{ChangeWriter, Logged};
 use crate::paged::undo_room::{UndoRoom, undo_bytes};
+use crate::paged::views::{TxnImages, Versions};
 use katydid_wal::{Append, AppendClass, Appended, Kind, ReserveGuard, Stream};
 use std::sync::Arc;
 
@@ -92,6 +93,8 @@ pub(crate) struct Writer {
     logged: bool,
     reserved: u64,
     reserves: Vec<ReserveGuard>,
+    /// What views need of what it changes. They stay with the writer, for the next transaction, unless a commit outlives it.
+    pub(crate) images: Option<Arc<TxnImages>>,
 }
 
 impl Writer {
@@ -110,6 +113,7 @@ impl Writer {
             logged: false,
             reserved: 0,
             reserves: Vec::new(),
+            images: None,
         }
     }
 
@@ -340,6 +344,8 @@ fn append_structure(engine: &Engine, after: Lsn, payload: &[&[u8]], class: Appen
 pub(crate) struct Forward<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) writer: &'a mut Writer,
+    /// The table whose changes views must be able to look behind; none for the catalog.
+    pub(crate) versions: Option<&'a Arc<Versions>>,
 }
 
 impl ChangeWriter for Forward<'_> {
@@ -352,6 +358,13 @@ impl ChangeWriter for Forward<'_> {
             ChangeKind::Structure => append_structure(self.engine, after, payload, AppendClass::Normal),
             _ => Err(Error::Internal("a transaction frees chains only after its commit")),
         }
+    }
+
+    fn keep_before(&mut self, key: &[u8], before: Option<Value<'_>>) {
+        let Some(versions) = self.versions else { return };
+        let views = &self.engine.views;
+        let images = self.writer.images.get_or_insert_with(|| views.take_images());
+        views.keep(images, versions, key, before);
     }
 
     fn alloc_class(&self) -> AllocClass {

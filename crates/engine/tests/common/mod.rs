@@ -85,7 +85,7 @@ pub fn key(number: u64) -> Vec<u8> {
 
 /// The smallest pages and cache.
 pub const SMALL_PAGES: PagedOptions =
-    PagedOptions { page_bytes: 4096, cache_bytes: 16 * 4096, undo_bytes: 4 << 10 };
+    PagedOptions { page_bytes: 4096, cache_bytes: 16 * 4096, undo_bytes: 4 << 10, view_bytes_max: 64 << 20 };
 
 /// The smallest cache, small segments, frequent checkpoints.
 pub fn small_options() -> Options {

@@ -23,3 +23,4 @@ mod sequences;
 mod skip_locked;
 mod transact;
 mod typed;
+mod views;

@@ -206,13 +206,19 @@ fn what_waits_for_the_threads_own_transaction_is_told_so() {
     database.put(&table, "k", "3").expect("the lock is free");
     assert!(database.verify(None).expect("verify").is_sound());
 
-    // A transaction that only reads, and has read a range.
-    let reader = database.begin_read_only().expect("begin");
+    // A transaction that wrote nothing, and has read a range.
+    let reader = database.begin().expect("begin");
     assert_eq!(reader.range(&table, "a".."z").count(), 1);
     assert_own(database.put(&table, "new", "1"), reader.id());
     assert_own(database.verify(None), reader.id());
     reader.commit().expect("commit");
+    // One that was begun to read only keeps nobody waiting.
+    let view = database.begin_read_only().expect("begin");
+    assert_eq!(view.range(&table, "a".."z").count(), 1);
+    database.put(&table, "new", "1").expect("put");
+    assert!(database.verify(None).expect("verify").is_sound());
     assert!(database.drop_table("t").expect("drop"));
+    view.commit().expect("commit");
 }
 
 #[test]

@@ -6,6 +6,8 @@
 //! inserts all the time, so that ranges meet phantoms. The versions of a key are in the order of their writers' commit
 //! LSNs; a wrong order would itself show as a cycle with the reads that were made before the writes.
 //!
+//! Some read views are long: between their reads the other threads run many transactions.
+//!
 //! A transaction that `insert` tells of a key that exists counts as one more reader at that moment, whatever becomes of it: what it was
 //! told and all it had read must belong to one state. In the end the table holds the last version of each key.
 
@@ -68,18 +70,32 @@ struct Setting {
     read: Read,
 }
 
+/// How many reads a transaction makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Length {
+    Short,
+    /// Tens of them, with the other threads' transactions between.
+    Long,
+}
+
+#[allow(clippy::too_many_arguments, reason = "one step of a worker, in a function of its own to be read")]
 fn body(
     txn: &mut katydid::Transaction,
     table: &Table,
     random: &mut Rng,
     keys: u64,
     reads_only: bool,
+    length: Length,
     done: &mut Done,
     told: &mut Vec<Done>,
 ) -> Result<(), Error> {
     let mut nth = 0;
     let mut in_force = None;
-    for _ in 0..random.usize(1..6) {
+    let steps = if length == Length::Long { random.usize(20..60) } else { random.usize(1..6) };
+    for _ in 0..steps {
+        if length == Length::Long {
+            std::thread::yield_now();
+        }
         match random.u32(0..8) {
             0 => in_force = Some((txn.savepoint(), done.writes.clone())),
             1 => {
@@ -169,7 +185,9 @@ fn worker(database: &Database, table: &Table, setting: &Setting, seed: u64, thre
         let access = if reads_only && random.bool() { Access::ReadOnly } else { Access::ReadWrite };
         let options = TransactionOptions { read: setting.read, access, ..TransactionOptions::default() };
         let mut txn = database.begin_with(options).expect("begin");
-        match body(&mut txn, table, &mut random, setting.keys, reads_only, &mut done, &mut told) {
+        let is_long = access == Access::ReadOnly && random.bool();
+        let length = if is_long { Length::Long } else { Length::Short };
+        match body(&mut txn, table, &mut random, setting.keys, reads_only, length, &mut done, &mut told) {
             Ok(()) => {}
             Err(error) => {
                 assert!(error.is_retryable(), "{error}");

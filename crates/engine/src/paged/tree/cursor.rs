@@ -13,7 +13,7 @@ use super::descend::{Target, expect_node};
 use super::{Batch, Tree};
 use crate::Result;
 use crate::direction::Direction;
-use crate::paged::page::{LeafRef, header};
+use crate::paged::page::{LeafRef, Value, header};
 use crate::paged::pool::Pool;
 use std::ops::Bound;
 
@@ -28,6 +28,25 @@ pub(crate) struct Stretch<'a> {
     pub(crate) entries: usize,
     /// No further entry behind so many bytes.
     pub(crate) bytes: usize,
+}
+
+/// Entries of a leaf, in the order of a scan.
+pub(crate) type LeafEntries<'i, 'l> = &'i mut dyn Iterator<Item = (&'l [u8], Value<'l>)>;
+
+/// Shows the entries of leaves as a reader is to see them, whatever the leaves hold by now.
+pub(crate) trait Lens {
+    /// Whether it shows every leaf as it is, at the moment. Asked with the leaf's latch held.
+    fn is_clear(&self) -> bool;
+
+    /// Shows to `see` the entries between the bounds, in the order of the scan, until `see` returns false; whether it has shown all of them.
+    /// `leaf` has those of the leaf in that order, and its latch is held; the bounds lie between its fences.
+    fn show(
+        &self,
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        direction: Direction,
+        leaf: LeafEntries<'_, '_>,
+        see: &mut dyn FnMut(&[u8], Value<'_>) -> bool,
+    ) -> bool;
 }
 
 /// Where a scan stands behind a leaf, or inside it.
@@ -102,8 +121,48 @@ impl<'a> Stretch<'a> {
         }
     }
 
-    /// Copies what `leaf` has of it, while there is room.
-    fn copy(&self, leaf: LeafRef<'_>, batch: &mut Batch) -> Stand {
+    /// Copies what `leaf` has of it, as the lens shows it, while there is room.
+    fn copy(&self, leaf: LeafRef<'_>, lens: Option<&dyn Lens>, batch: &mut Batch) -> Stand {
+        match lens {
+            Some(lens) if !lens.is_clear() => self.copy_through(leaf, lens, batch),
+            _ => self.copy_leaf(leaf, batch),
+        }
+    }
+
+    /// The lens may show keys that the leaf does not have: so the bounds are the leaf's fences, where those are nearer.
+    fn copy_through(&self, leaf: LeafRef<'_>, lens: &dyn Lens, batch: &mut Batch) -> Stand {
+        let low = match self.low {
+            Bound::Included(key) | Bound::Excluded(key) if key >= leaf.lower_fence() => self.low,
+            _ => Bound::Included(leaf.lower_fence()),
+        };
+        let high = match (self.high, leaf.upper_fence()) {
+            (high, None) => high,
+            (Bound::Included(key), Some(fence)) if key < fence => self.high,
+            (Bound::Excluded(key), Some(fence)) if key <= fence => self.high,
+            (_, Some(fence)) => Bound::Excluded(fence),
+        };
+        let mut up =
+            (slot_above(leaf, low)..slot_below(leaf, high)).map(|slot| (leaf.key(slot), leaf.value(slot)));
+        let mut down = up.clone().rev();
+        let entries: LeafEntries<'_, '_> = match self.direction {
+            Direction::Up => &mut up,
+            Direction::Down => &mut down,
+        };
+        let all = lens.show((low, high), self.direction, entries, &mut |key, value| {
+            let room = !self.is_full(batch);
+            if room {
+                batch.push(key, value);
+            }
+            room
+        });
+        match (all, self.ends_in(leaf)) {
+            (false, _) => Stand::Full,
+            (true, false) => Stand::Behind,
+            (true, true) => Stand::Over,
+        }
+    }
+
+    fn copy_leaf(&self, leaf: LeafRef<'_>, batch: &mut Batch) -> Stand {
         let ends = self.ends_in(leaf);
         let far = |bound| if ends { bound } else { Bound::Unbounded };
         let (low, high) = match self.direction {
@@ -147,12 +206,24 @@ impl Tree {
         stretch: Stretch<'_>,
         batch: &mut Batch,
     ) -> Result<Option<Bound<Vec<u8>>>> {
+        self.scan_through(pool, stretch, None, batch)
+    }
+
+    /// As [`Tree::scan`], with entries as the lens shows them.
+    pub(crate) fn scan_through(
+        &self,
+        pool: &Pool,
+        stretch: Stretch<'_>,
+        lens: Option<&dyn Lens>,
+        batch: &mut Batch,
+    ) -> Result<Option<Bound<Vec<u8>>>> {
         batch.clear();
-        let mut onward = self.scan_siblings(pool, stretch, batch)?;
+        let mut onward = self.scan_siblings(pool, stretch, lens, batch)?;
         while let Some(bound) = &onward
             && !stretch.is_full(batch)
         {
-            onward = self.scan_siblings(pool, stretch.from(bound.as_ref().map(Vec::as_slice)), batch)?;
+            let rest = stretch.from(bound.as_ref().map(Vec::as_slice));
+            onward = self.scan_siblings(pool, rest, lens, batch)?;
         }
         Ok(onward)
     }
@@ -162,6 +233,7 @@ impl Tree {
         &self,
         pool: &Pool,
         stretch: Stretch<'_>,
+        lens: Option<&dyn Lens>,
         batch: &mut Batch,
     ) -> Result<Option<Bound<Vec<u8>>>> {
         let target = stretch.target();
@@ -169,7 +241,7 @@ impl Tree {
         if header::level(&parent) == 0 {
             batch.came_to(&parent);
             let leaf = parent.leaf()?;
-            return Ok(stretch.onward(stretch.copy(leaf, batch), leaf, batch));
+            return Ok(stretch.onward(stretch.copy(leaf, lens, batch), leaf, batch));
         }
         let inner = parent.inner()?;
         let mut index = target.child_index(inner);
@@ -179,7 +251,7 @@ impl Tree {
             expect_node(&page, self.table, 0)?;
             batch.came_to(&page);
             let leaf = page.leaf()?;
-            let stand = rest.copy(leaf, batch);
+            let stand = rest.copy(leaf, lens, batch);
             let sibling = match stretch.direction {
                 Direction::Up => index.checked_add(1).filter(|index| *index <= inner.len()),
                 Direction::Down => index.checked_sub(1),

@@ -40,7 +40,7 @@ mod write;
 
 pub(crate) use batch::{Batch, BatchValue};
 pub(crate) use chain::{Chain, read_chain};
-pub(crate) use cursor::Stretch;
+pub(crate) use cursor::{LeafEntries, Lens, Stretch};
 pub(crate) use hint::{LeafHint, LeafHints};
 pub(crate) use lifecycle::free_after_commit;
 pub(crate) use undo::apply_undo;
@@ -48,7 +48,7 @@ pub(crate) use verify::{Reached, verify_maps};
 pub(crate) use write::Previous;
 
 use super::change::ChangeKind;
-use super::page::PageId;
+use super::page::{PageId, Value};
 use super::pool::Pool;
 use super::space::{AllocClass, Space};
 use crate::{Error, Lsn, Result, TableId};
@@ -70,6 +70,10 @@ pub(crate) trait ChangeWriter {
 
     /// Appends a record that is never undone, whatever becomes of the transaction: `Structure` or `ChainFree`.
     fn append_structure(&mut self, kind: ChangeKind, after: Lsn, payload: &[&[u8]]) -> Result<Logged>;
+
+    /// Keeps the value that `key` has before a change that the transaction may still take back, for those who must not see the change. Called
+    /// with the leaf's latch held, before [`ChangeWriter::append`].
+    fn keep_before(&mut self, _key: &[u8], _before: Option<Value<'_>>) {}
 
     /// For whom pages are reserved.
     fn alloc_class(&self) -> AllocClass;

@@ -20,6 +20,18 @@ impl Tree {
         Ok(page.leaf()?.get(key).map(see))
     }
 
+    /// Shows the value of `key`, as its leaf has it, to `see`, or none if there is no such key; the leaf's latch is held meanwhile.
+    #[inline]
+    pub(crate) fn look<R>(
+        &self,
+        pool: &Pool,
+        key: &[u8],
+        see: impl FnOnce(Option<Value<'_>>) -> R,
+    ) -> Result<R> {
+        let page = self.leaf_for_read(pool, Target::Key(key))?;
+        Ok(see(page.leaf()?.get(key)))
+    }
+
     /// A copy of the value of `key`, read from its chain if it is long. The caller's lock on the key keeps the chain from being
     /// freed.
     pub(crate) fn get_copy(&self, pool: &Pool, key: &[u8]) -> Result<Option<Vec<u8>>> {

@@ -110,12 +110,15 @@ impl Tree {
             match leaf.search(key) {
                 Ok(_) if presence == Presence::Absent => return Err(Error::key_exists(key)),
                 Ok(slot) if leaf.fits_replace(slot, value) => {
-                    let previous = Previous::of(leaf.value(slot));
+                    let before = leaf.value(slot);
+                    let previous = Previous::of(before);
+                    writer.keep_before(key, Some(before));
                     self.replace_in(&mut page, slot, key, value, undo, writer)?;
                     return Ok(previous);
                 }
                 Err(slot) if leaf.fits(key, value) => {
                     let op = LeafOp::Insert { new: *value };
+                    writer.keep_before(key, None);
                     page.begin_change();
                     let change = self.change(page.id(), slot, key, op);
                     let logged = append(&change, page.lsn(), writer)?;
@@ -222,6 +225,7 @@ impl Tree {
         let Ok(slot) = leaf.search(key) else { return Ok(Previous::default()) };
         let previous = Previous::of(leaf.value(slot));
         let before = leaf.used_bytes();
+        writer.keep_before(key, Some(leaf.value(slot)));
         page.begin_change();
         let old = (undo == UndoPart::Keep).then_some(page.leaf()?.value(slot));
         let logged = append(&self.change(page.id(), slot, key, LeafOp::Delete { old }), page.lsn(), writer)?;

@@ -1,0 +1,302 @@
+//! The before-images of one writing transaction: what each key was before its first change.
+//!
+//! Images are in memory of the transaction's own until a view needs them; then they are published ([`Versions`]). Threads: the transaction's own;
+//! a thread that opens a view publishes them for it. Invariants, all of them under the latch `kept`:
+//!
+//! 1. An image is kept before the transaction changes the leaf, while it holds the leaf's latch.
+//! 2. Images that are not published are needed by none of the views with stamps up to `flushed`.
+//! 3. `phase` is [`Phase::Active`] from the first image until the transaction has committed (then it is [`Phase::Committed`] until its locks
+//!    are released), or its changes are undone.
+//! 4. While the images take more bytes than there may be, even without a view, the transaction keeps none: it names its tables to the views
+//!    that open before it ends (`forgotten`), and they cannot read these.
+
+use super::versions::{Before, Outcome, Publishing, Stamp, Versions};
+use crate::Lsn;
+use crate::ids::TableId;
+use crate::latch::Mutex;
+use crate::paged::page::Value;
+use crate::paged::tree::Chain;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Capacity in bytes that is kept for the next transaction.
+const KEPT_BYTES: usize = 64 << 10;
+/// Likewise, in tables.
+const KEPT_TABLES: usize = 8;
+
+/// How far a transaction has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Phase {
+    /// It has kept nothing, or has ended.
+    #[default]
+    Idle,
+    Active,
+    /// It has committed and may hold locks. Its commit record ends at `end`.
+    Committed {
+        stamp: Stamp,
+        end: Lsn,
+    },
+}
+
+/// A key of a table.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) versions: Arc<Versions>,
+    pub(super) key: Box<[u8]>,
+}
+
+/// Tables whose images a transaction has not kept.
+pub(super) type Forgotten = Arc<Mutex<Vec<TableId>>>;
+
+/// The images of one transaction, then those of another one.
+#[derive(Debug, Default)]
+pub(crate) struct TxnImages {
+    /// Whether `phase` may be another than idle. Stored by the transaction's thread before it asks whether views are open, loaded by a
+    /// thread that has opened one, all of it SeqCst: one of the two learns of the other.
+    in_use: AtomicBool,
+    pub(super) kept: Mutex<Kept>,
+}
+
+impl TxnImages {
+    /// Whether a transaction has images here.
+    #[inline]
+    pub(super) fn is_in_use(&self) -> bool {
+        self.in_use.load(Ordering::SeqCst)
+    }
+
+    /// Makes it ready for the next transaction, and says so.
+    pub(super) fn end(&self, kept: &mut Kept) {
+        kept.reset();
+        self.in_use.store(false, Ordering::SeqCst);
+    }
+
+    /// The first image is about to be kept.
+    pub(super) fn begin(&self, kept: &mut Kept) {
+        kept.phase = Phase::Active;
+        self.in_use.store(true, Ordering::SeqCst);
+    }
+}
+
+/// A value that only the transaction has kept.
+#[derive(Debug)]
+enum Own {
+    Absent,
+    Bytes(Range<usize>),
+    Other(Before),
+}
+
+/// An image that is not published.
+#[derive(Debug)]
+struct Private {
+    /// Its number in `tables`.
+    table: usize,
+    key: Range<usize>,
+    before: Own,
+}
+
+/// A long value of an image that was read.
+#[derive(Debug)]
+pub(super) struct Settled {
+    pub(super) place: Place,
+    pub(super) chain: Chain,
+    pub(super) before: Before,
+}
+
+/// What [`TxnImages`] guards.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    pub(super) phase: Phase,
+    /// Tables it has met, also in transactions before: no reference is counted for each.
+    tables: Vec<Arc<Versions>>,
+    private: Vec<Private>,
+    /// Keys and values of `private`.
+    bytes: Vec<u8>,
+    pub(super) published: Vec<Place>,
+    /// Long values among the images, published or not.
+    long: Vec<(Place, Chain)>,
+    outcome: Option<Arc<Outcome>>,
+    flushed: Stamp,
+    pub(super) forgotten: Option<Forgotten>,
+    /// Bytes of `private` that are counted in the sum of all.
+    pub(super) charged: usize,
+}
+
+impl Kept {
+    fn reset(&mut self) {
+        self.phase = Phase::Idle;
+        if self.tables.len() > KEPT_TABLES {
+            self.tables.clear();
+        }
+        self.clear_private();
+        self.published = Vec::new();
+        self.long = Vec::new();
+        self.outcome = None;
+        self.flushed = Stamp::NONE;
+        self.forgotten = None;
+    }
+
+    fn clear_private(&mut self) {
+        self.private.clear();
+        self.private.shrink_to(KEPT_BYTES / size_of::<Private>());
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
+    }
+
+    /// Bytes of the images that are not published.
+    pub(super) fn private_bytes(&self) -> usize {
+        self.bytes.len() + self.private.len() * size_of::<Private>()
+    }
+
+    fn store(&mut self, bytes: &[u8]) -> Range<usize> {
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        from..self.bytes.len()
+    }
+
+    /// Keeps an image, unless the one before it is of the same key.
+    pub(super) fn remember(&mut self, versions: &Arc<Versions>, key: &[u8], before: Option<Value<'_>>) {
+        let table = match self.tables.iter().position(|known| Arc::ptr_eq(known, versions)) {
+            Some(table) => table,
+            None => {
+                self.tables.push(versions.clone());
+                self.tables.len() - 1
+            }
+        };
+        if let Some(last) = self.private.last()
+            && last.table == table
+            && self.bytes[last.key.clone()] == *key
+        {
+            return;
+        }
+        let key_at = self.store(key);
+        let before = match before {
+            None => Own::Absent,
+            Some(Value::Inline(value)) => Own::Bytes(self.store(value)),
+            long => {
+                let before = Before::of(long);
+                if let Before::Chain(chain) = before {
+                    self.long.push((Place { versions: versions.clone(), key: key.into() }, chain));
+                }
+                Own::Other(before)
+            }
+        };
+        self.private.push(Private { table, key: key_at, before });
+    }
+
+    fn outcome(&mut self) -> Arc<Outcome> {
+        let phase = self.phase;
+        self.outcome
+            .get_or_insert_with(|| {
+                let outcome = Arc::new(Outcome::default());
+                if let Phase::Committed { stamp, .. } = phase {
+                    outcome.commit(stamp);
+                }
+                outcome
+            })
+            .clone()
+    }
+
+    /// Publishes those images that an open view needs, of which `newest` is the stamp of the newest one (invariant 2). Returns the bytes that
+    /// they take.
+    pub(super) fn publish(&mut self, newest: Stamp) -> usize {
+        if self.private.is_empty() {
+            self.flushed = self.flushed.max(newest);
+            return 0;
+        }
+        let from = if newest > self.flushed { 0 } else { self.private.len() - 1 };
+        let begin = self.private[from].key.start;
+        self.flushed = self.flushed.max(newest);
+        let writer = self.outcome();
+        let (mut published, mut kept) = (0, from);
+        for at in from..self.private.len() {
+            let Private { table, key, before } = &self.private[at];
+            let (versions, key) = (&self.tables[*table], &self.bytes[key.clone()]);
+            let before = || match before {
+                Own::Absent => Before::Absent,
+                Own::Bytes(range) => Before::Bytes(self.bytes[range.clone()].into()),
+                Own::Other(before) => before.clone(),
+            };
+            match versions.publish(key, &writer, newest, before) {
+                Publishing::Published(bytes) => {
+                    published += bytes;
+                    self.published.push(Place { versions: versions.clone(), key: key.into() });
+                }
+                Publishing::Doubled => {}
+                Publishing::Unneeded => {
+                    self.private.swap(kept, at);
+                    kept += 1;
+                }
+            }
+        }
+        self.private.truncate(kept);
+        if kept == from {
+            self.bytes.truncate(begin);
+        }
+        published
+    }
+
+    /// The transaction has committed. Its images that are published are returned; the others no view needs.
+    pub(super) fn commit(&mut self, stamp: Stamp, end: Lsn) {
+        self.phase = Phase::Committed { stamp, end };
+        if let Some(outcome) = &self.outcome {
+            outcome.commit(stamp);
+        }
+    }
+
+    /// The images that are published, and whose they are, if there are any.
+    pub(super) fn take_published(&mut self) -> Option<(Arc<Outcome>, Vec<Place>)> {
+        self.clear_private();
+        let published = std::mem::take(&mut self.published);
+        if published.is_empty() { None } else { Some((self.outcome(), published)) }
+    }
+
+    /// From now on the tables of the transaction are named instead of keeping images (invariant 4). Returns the bytes that were freed.
+    pub(super) fn forget(&mut self) -> usize {
+        let mut tables: Vec<TableId> = Vec::new();
+        let of_private = self.private.iter().map(|image| self.tables[image.table].table);
+        for table in of_private.chain(self.published.iter().map(|place| place.versions.table)) {
+            if !tables.contains(&table) {
+                tables.push(table);
+            }
+        }
+        let freed = self.remove_published();
+        self.clear_private();
+        self.long = Vec::new();
+        self.forgotten = Some(Arc::new(Mutex::new(tables)));
+        freed
+    }
+
+    /// Removes what is published. Returns the bytes that were freed.
+    pub(super) fn remove_published(&mut self) -> usize {
+        let Some(outcome) = &self.outcome else { return 0 };
+        self.published.drain(..).map(|place| place.versions.remove(&place.key, outcome)).sum()
+    }
+
+    /// Takes the long values whose pages are about to be freed.
+    pub(super) fn take_long(&mut self) -> Vec<(Place, Chain)> {
+        std::mem::take(&mut self.long)
+    }
+
+    /// Puts the bytes of long values in their places, wherever the images are. Returns by how many bytes these have grown.
+    pub(super) fn settle(&mut self, settled: Vec<Settled>) -> usize {
+        let (mut grown, mut private) = (0, HashMap::new());
+        for Settled { place, chain, before } in settled {
+            if let Some(outcome) = &self.outcome {
+                grown += place.versions.settle(&place.key, outcome, chain, &before);
+            }
+            private.insert(chain.head, before);
+        }
+        for image in &mut self.private {
+            if let Own::Other(Before::Chain(chain)) = image.before
+                && let Some(before) = private.remove(&chain.head)
+            {
+                grown += before.bytes();
+                self.charged += before.bytes();
+                image.before = Own::Other(before);
+            }
+        }
+        grown
+    }
+}

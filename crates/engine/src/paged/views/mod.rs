@@ -1,0 +1,425 @@
+//! Read views: a transaction that only reads sees the transactions that had committed when it began, takes no locks, and neither waits for
+//! writers nor makes them wait (docs/adr/0038).
+//!
+//! Parts: `images` (what a writing transaction keeps for views), `versions` (what of it is published, by table and key), `view` (reading). Here:
+//! which views are open, what they need, and the order of commits as views tell it.
+//!
+//! Threads: any. Latches, in their order: a transaction's images, then `registry`, then a table's map; the caller may hold a leaf's latch with the
+//! first and the last. Invariants:
+//!
+//! 1. A transaction commits, for views, at the instant at which it reads `clock`, with its images latched and all its locks held. A view opens
+//!    at the instant at which it raises `clock`. It sees those that have read its own stamp or less. A transaction that comes after another
+//!    one in the order of locks reads no less than that one, so a view sees a prefix of that order.
+//! 2. A view that is open has visited all transactions with images, and has waited for none but for the length of a latch: what they had kept is
+//!    published. Those that keep images later find the view registered, and publish them.
+//! 3. An image of a committed transaction is in the list (`homes`) of the newest view that needs it. When that one closes it moves to the newest
+//!    older one that needs it, or is removed. So no image survives the last view that needs it.
+//! 4. Images take at most `bytes_max`, and what was written while others are being removed: the oldest view is given up first, and when there is
+//!    none the transaction that keeps so many stops keeping any.
+//!
+//! A crash ends all views.
+
+mod images;
+#[cfg(test)]
+mod tests;
+mod versions;
+mod view;
+
+pub(crate) use images::TxnImages;
+pub(crate) use versions::Versions;
+pub(crate) use view::View;
+
+use crate::Lsn;
+use crate::latch::{Mutex, RwLock};
+use crate::paged::page::Value;
+use crate::paged::tree::Chain;
+use crate::stat::OldestView;
+use images::{Kept, Phase, Place, Settled};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
+use versions::{Before, Outcome, Stamp};
+use view::Shared;
+
+/// Images that are given back or moved under one latching of the registry.
+const CHUNK: usize = 256;
+/// Images that a writer removes for each one that it keeps, while there are too many.
+const RELIEF: usize = 64;
+/// A transaction's own images are counted in steps of so many bytes.
+const CHARGE: usize = 64 << 10;
+
+/// Images of one committed transaction.
+#[derive(Debug)]
+struct Home {
+    writer: Arc<Outcome>,
+    places: Vec<Place>,
+}
+
+/// An open view.
+#[derive(Debug)]
+struct Entry {
+    stamp: Stamp,
+    shared: Arc<Shared>,
+    opened: Instant,
+    /// Invariant 3.
+    homes: Vec<Home>,
+}
+
+#[derive(Debug, Default)]
+struct Registry {
+    /// By stamp, the oldest first.
+    open: VecDeque<Entry>,
+    /// Images that views needed that were given up.
+    dead: Vec<Home>,
+    given_up: u64,
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(crate) struct Views {
+    /// The stamp of transactions that commit now. Raised by each view that opens. SeqCst: see `open`.
+    clock: AtomicU64,
+    /// Number of open views, and the stamp of the newest. Stored under `registry`, loaded by writers, SeqCst.
+    count: AtomicUsize,
+    newest: AtomicU64,
+    registry: Mutex<Registry>,
+    /// The images of all transactions that there are or were.
+    all: RwLock<Vec<Arc<TxnImages>>>,
+    /// Those of `all` that no writer has.
+    idle: Mutex<Vec<Arc<TxnImages>>>,
+    /// Bytes of all images, those that transactions keep to themselves in steps. Relaxed: a limit, not an order. Below zero for a moment if an image
+    /// goes that has just grown.
+    bytes: AtomicI64,
+    bytes_max: u64,
+}
+
+/// What `stat` says of views.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ViewsStat {
+    pub(crate) open: u64,
+    pub(crate) given_up: u64,
+    pub(crate) bytes: u64,
+    pub(crate) oldest: Option<OldestView>,
+}
+
+impl Views {
+    pub(crate) fn new(bytes_max: u64) -> Self {
+        Views {
+            clock: AtomicU64::new(1),
+            count: AtomicUsize::new(0),
+            newest: AtomicU64::new(0),
+            registry: Mutex::default(),
+            all: RwLock::default(),
+            idle: Mutex::default(),
+            bytes: AtomicI64::new(0),
+            bytes_max,
+        }
+    }
+
+    // ---- writers
+
+    /// Room for the images of a transaction.
+    pub(crate) fn take_images(&self) -> Arc<TxnImages> {
+        if let Some(images) = self.idle.lock().pop() {
+            return images;
+        }
+        let images = Arc::new(TxnImages::default());
+        self.all.write().push(images.clone());
+        images
+    }
+
+    /// Gives back room that no transaction uses.
+    pub(crate) fn give_images(&self, images: Arc<TxnImages>) {
+        self.idle.lock().push(images);
+    }
+
+    /// Keeps what a key is before a change. The caller holds the key's exclusive lock and the latch of its leaf, which it has not changed yet.
+    pub(crate) fn keep(
+        &self,
+        images: &TxnImages,
+        versions: &Arc<Versions>,
+        key: &[u8],
+        before: Option<Value<'_>>,
+    ) {
+        let mut kept = images.kept.lock();
+        if kept.phase == Phase::Idle {
+            images.begin(&mut kept);
+        }
+        if let Some(forgotten) = &kept.forgotten {
+            let mut tables = forgotten.lock();
+            if !tables.contains(&versions.table) {
+                tables.push(versions.table);
+            }
+            return;
+        }
+        kept.remember(versions, key, before);
+        if self.count.load(Ordering::SeqCst) != 0 {
+            self.publish(&mut kept);
+        }
+        let private = kept.private_bytes();
+        if private >= kept.charged + CHARGE {
+            self.charge(private - kept.charged);
+            kept.charged = private;
+        }
+        if self.bytes() > self.bytes_max {
+            self.relieve(Some(&mut kept));
+        }
+    }
+
+    fn publish(&self, kept: &mut Kept) {
+        let published = kept.publish(Stamp(self.newest.load(Ordering::SeqCst)));
+        self.charge(published);
+    }
+
+    /// The instant at which a transaction commits, for views (invariant 1). It holds all its locks; its commit record ends at `end`.
+    pub(crate) fn committed(&self, images: &TxnImages, end: Lsn) {
+        if !images.is_in_use() {
+            return;
+        }
+        let mut kept = images.kept.lock();
+        let stamp = Stamp(self.clock.load(Ordering::SeqCst));
+        kept.commit(stamp, end);
+        // A view that was not open at this load has a stamp above the one loaded before.
+        if self.count.load(Ordering::SeqCst) != 0 {
+            self.publish(&mut kept);
+        }
+        if self.count.load(Ordering::SeqCst) == 0 {
+            // No view will need them.
+            drop(kept.take_long());
+        }
+        let published = kept.take_published();
+        self.uncharge(&mut kept);
+        drop(kept);
+        if let Some((writer, places)) = published {
+            self.settle_in(stamp, vec![Home { writer, places }]);
+        }
+    }
+
+    /// Puts images into the lists of the newest views below `stamp` that need them, and removes the others.
+    fn settle_in(&self, stamp: Stamp, mut homes: Vec<Home>) {
+        while !homes.is_empty() {
+            let mut registry = self.registry.lock();
+            for home in take_chunk(&mut homes, CHUNK) {
+                let freed = registry.settle_in(stamp, home);
+                self.free(freed);
+            }
+        }
+    }
+
+    /// Reads the long values among the images, before their pages are freed.
+    pub(crate) fn settle_long(&self, images: &TxnImages, read: impl Fn(&Versions, Chain) -> Option<Vec<u8>>) {
+        if !images.is_in_use() {
+            return;
+        }
+        let long = images.kept.lock().take_long();
+        if long.is_empty() {
+            return;
+        }
+        // Pages are read with no latch held: a view that opens does not wait for the device.
+        let settled: Vec<Settled> = long
+            .into_iter()
+            .map(|(place, chain)| {
+                let bytes = read(&place.versions, chain);
+                let before = bytes.map_or(Before::Lost, |bytes| Before::Bytes(bytes.into()));
+                Settled { place, chain, before }
+            })
+            .collect();
+        let grown = images.kept.lock().settle(settled);
+        self.charge(grown);
+        if self.bytes() > self.bytes_max {
+            self.relieve(None);
+        }
+    }
+
+    /// The transaction has released its locks, or its changes are undone: it needs its images no more.
+    pub(crate) fn ended(&self, images: &TxnImages) {
+        if !images.is_in_use() {
+            return;
+        }
+        let published = {
+            let mut kept = images.kept.lock();
+            let published = kept.take_published();
+            self.uncharge(&mut kept);
+            images.end(&mut kept);
+            published
+        };
+        // Pages have the values of the images again, or all is in the lists of views.
+        if let Some((writer, places)) = published {
+            let freed = places.iter().map(|place| place.versions.remove(&place.key, &writer)).sum();
+            self.free(freed);
+        }
+    }
+
+    fn uncharge(&self, kept: &mut Kept) {
+        self.free(std::mem::take(&mut kept.charged));
+    }
+
+    fn charge(&self, bytes: usize) {
+        if bytes > 0 {
+            self.bytes.fetch_add(bytes as i64, Ordering::Relaxed);
+        }
+    }
+
+    fn free(&self, bytes: usize) {
+        if bytes > 0 {
+            self.bytes.fetch_sub(bytes as i64, Ordering::Relaxed);
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed).max(0) as u64
+    }
+
+    /// Invariant 4. The writer whose images these are gives up views, one at a time.
+    #[cold]
+    fn relieve(&self, kept: Option<&mut Kept>) {
+        let mut registry = self.registry.lock();
+        let freed = registry.remove_dead(RELIEF);
+        self.free(freed);
+        let bytes = self.bytes();
+        if bytes <= self.bytes_max || !registry.dead.is_empty() {
+            return;
+        }
+        if let Some(oldest) = registry.open.pop_front() {
+            // Before any image goes, so that a reader that misses one finds this.
+            oldest.shared.give_up(bytes);
+            registry.given_up += 1;
+            registry.dead = oldest.homes;
+            self.count_views(&registry);
+        } else if let Some(kept) = kept {
+            let freed = kept.forget();
+            self.free(freed);
+            self.uncharge(kept);
+        }
+    }
+
+    fn count_views(&self, registry: &Registry) {
+        let newest = registry.open.back().map_or(0, |entry| entry.stamp.0);
+        self.newest.store(newest, Ordering::SeqCst);
+        self.count.store(registry.open.len(), Ordering::SeqCst);
+    }
+
+    // ---- views
+
+    /// Opens a view of the transactions that have committed. `reserved` is the end of the log, asked for after that.
+    ///
+    /// Why a view sees a transaction T whole or not at all: T reads `clock` and stores its outcome with its images latched. If the visit below
+    /// comes after, every read of the view comes after the outcome was stored. If it comes before, T reads a stamp above the view's, because
+    /// the view has raised `clock` before: unseen either way. If T is not visited, its `in_use` was false after `clock` was raised: T had
+    /// ended, or keeps its first image later, and then reads a higher stamp.
+    pub(crate) fn open(&self, reserved: impl FnOnce() -> Lsn) -> View {
+        let shared = Arc::new(Shared::default());
+        let stamp = {
+            let mut registry = self.registry.lock();
+            // Writers find it before it has its stamp: they keep more than it needs rather than less.
+            self.count.store(registry.open.len() + 1, Ordering::SeqCst);
+            let stamp = Stamp(self.clock.fetch_add(1, Ordering::SeqCst));
+            let (opened, homes) = (Instant::now(), Vec::new());
+            registry.open.push_back(Entry { stamp, shared: shared.clone(), opened, homes });
+            self.count_views(&registry);
+            stamp
+        };
+        let mut view = View::new(stamp, shared);
+        for images in self.all.read().iter().filter(|images| images.is_in_use()) {
+            let mut kept = images.kept.lock();
+            match kept.phase {
+                Phase::Active => {
+                    self.publish(&mut kept);
+                    view.forgotten.extend(kept.forgotten.clone());
+                }
+                // Its locks do not tell yet what depends on it.
+                Phase::Committed { stamp: of, end } if of <= stamp => view.depends = view.depends.max(end),
+                Phase::Committed { .. } | Phase::Idle => {}
+            }
+        }
+        view.limit = reserved();
+        view
+    }
+
+    /// Closes a view, and removes the images that no other one needs.
+    pub(crate) fn close(&self, view: View) {
+        let homes = {
+            let mut registry = self.registry.lock();
+            match registry.open.binary_search_by_key(&view.stamp, |entry| entry.stamp) {
+                Ok(at) => {
+                    let entry = registry.open.remove(at);
+                    self.count_views(&registry);
+                    entry.map_or_else(Vec::new, |entry| entry.homes)
+                }
+                // It was given up.
+                Err(_) => std::mem::take(&mut registry.dead),
+            }
+        };
+        self.settle_in(view.stamp, homes);
+    }
+
+    /// Bytes of images there may be.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    /// Number and age of open views, and what is kept for them.
+    pub(crate) fn stat(&self) -> ViewsStat {
+        let registry = self.registry.lock();
+        ViewsStat {
+            open: registry.open.len() as u64,
+            given_up: registry.given_up,
+            bytes: self.bytes(),
+            oldest: registry.open.front().map(|entry| OldestView { age: entry.opened.elapsed() }),
+        }
+    }
+}
+
+impl Registry {
+    /// Puts the images into the list of the newest view below `stamp`, as far as that one needs them, and removes the others. Returns the bytes
+    /// that were freed.
+    fn settle_in(&mut self, stamp: Stamp, mut home: Home) -> usize {
+        let below = self.open.partition_point(|entry| entry.stamp < stamp);
+        let entry = below.checked_sub(1).and_then(|at| self.open.get_mut(at));
+        let needed = entry.as_ref().map(|entry| entry.stamp);
+        let mut freed = 0;
+        home.places.retain(|place| {
+            let removed = place.versions.remove_unless_needed(&place.key, &home.writer, needed);
+            freed += removed.unwrap_or(0);
+            removed.is_none()
+        });
+        if let Some(entry) = entry
+            && !home.places.is_empty()
+        {
+            entry.homes.push(home);
+        }
+        freed
+    }
+
+    /// Removes some of the images that views needed that were given up. Returns the bytes that were freed.
+    fn remove_dead(&mut self, most: usize) -> usize {
+        let mut freed = 0;
+        for home in take_chunk(&mut self.dead, most) {
+            freed += home
+                .places
+                .iter()
+                .map(|place| place.versions.remove(&place.key, &home.writer))
+                .sum::<usize>();
+        }
+        freed
+    }
+}
+
+/// Takes lists of at most so many images in all from the end.
+fn take_chunk(homes: &mut Vec<Home>, most: usize) -> Vec<Home> {
+    let (mut chunk, mut left) = (Vec::new(), most);
+    while left > 0
+        && let Some(mut home) = homes.pop()
+    {
+        if home.places.len() > left {
+            let places = home.places.split_off(home.places.len() - left);
+            chunk.push(Home { writer: home.writer.clone(), places });
+            homes.push(home);
+            return chunk;
+        }
+        left -= home.places.len();
+        chunk.push(home);
+    }
+    chunk
+}

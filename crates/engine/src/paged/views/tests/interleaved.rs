@@ -1,0 +1,139 @@
+//! Views beside transactions that move amounts between keys, in orders that a seed picks. Whatever a view shows adds up, and it shows the same
+//! twice, by points and by ranges from both ends.
+
+use crate::interleaved_tests::open_with_places;
+use crate::pause::scheduler::{Task, for_seeds, run};
+use crate::{Access, Durability};
+use crate::{Database, LockRelease, Options, PagedOptions, Read, Result, Table, TransactionOptions};
+use fastrand::Rng;
+use katydid_device::SimDevice;
+
+const KEYS: u8 = 6;
+const EACH: u64 = 3;
+
+fn open(device: &SimDevice, lock_release: LockRelease) -> Database {
+    let pages = PagedOptions { page_bytes: 4096, cache_bytes: 16 * 4096, ..PagedOptions::default() };
+    open_with_places(device, Options { engine: pages.into(), lock_release, ..Options::default() })
+}
+
+/// An amount, now and then in a value of several pages.
+fn value(amount: u64, random: &mut Rng) -> Vec<u8> {
+    let length = if random.u8(..3) == 0 { random.usize(2000..9000) } else { random.usize(..900) };
+    let mut value = amount.to_le_bytes().to_vec();
+    value.resize(8 + length, 7);
+    value
+}
+
+fn amount(value: Option<&[u8]>) -> u64 {
+    value.map_or(0, |value| u64::from_le_bytes(value[..8].try_into().expect("eight bytes")))
+}
+
+/// One transaction: an amount goes from one key to another one, by two or three writes. A key without an amount is deleted.
+fn transfer(database: &Database, table: &Table, random: &mut Rng) -> Result<()> {
+    let durability = if random.bool() { Durability::Buffered } else { Durability::Durable };
+    let txn = database.begin_with(TransactionOptions { durability, ..TransactionOptions::default() })?;
+    let (from, to) = (random.u8(..KEYS), random.u8(..KEYS));
+    if from == to {
+        return txn.rollback();
+    }
+    let write = |key: u8, amount: u64, random: &mut Rng| match amount {
+        0 => txn.delete(table, [key]).map(drop),
+        amount => txn.put(table, [key], value(amount, random)),
+    };
+    let has = amount(txn.get_for_update(table, [from])?.as_deref());
+    if has == 0 {
+        return txn.rollback();
+    }
+    let moved = random.u64(1..=has);
+    write(from, has - moved, random)?;
+    let savepoint = txn.savepoint();
+    if random.u8(..3) == 0 {
+        // In vain.
+        write(from, 77, random)?;
+        write(to, 77, random)?;
+        txn.rollback_to(&savepoint)?;
+    }
+    let has = amount(txn.get_for_update(table, [to])?.as_deref());
+    write(to, has + moved, random)?;
+    if random.u8(..4) == 0 { txn.rollback() } else { txn.commit().map(drop) }
+}
+
+/// What a view shows of all keys: by ranges, and by points between them.
+fn look(database: &Database, table: &Table, read: Read) -> Vec<Vec<u64>> {
+    let options = TransactionOptions { access: Access::ReadOnly, read, ..TransactionOptions::default() };
+    let txn = database.begin_with(options).expect("begin");
+    let mut all = Vec::new();
+    for way in 0..3 {
+        let mut amounts = vec![0; KEYS.into()];
+        if way == 1 {
+            for key in 0..KEYS {
+                amounts[usize::from(key)] =
+                    amount(txn.get(table, [key]).expect("a view waits for nobody").as_deref());
+                let is_there = txn.contains(table, [key]).expect("a view waits for nobody");
+                assert_eq!(is_there, amounts[usize::from(key)] > 0);
+            }
+        } else {
+            let rows = txn.range(table, ..);
+            let rows: Result<Vec<_>> = if way == 0 { rows.collect() } else { rows.rev().collect() };
+            for (key, value) in rows.expect("a view waits for nobody") {
+                amounts[usize::from(key[0])] = amount(Some(&value));
+            }
+        }
+        all.push(amounts);
+    }
+    txn.commit().expect("commit");
+    all
+}
+
+#[test]
+fn a_view_shows_whole_transactions_and_does_not_change() {
+    for_seeds(150, |seed| {
+        let device = SimDevice::new(seed);
+        let mut random = Rng::with_seed(seed);
+        let lock_release = if random.bool() { LockRelease::Early } else { LockRelease::AfterDurable };
+        let database = open(&device, lock_release);
+        let table = database.table("t").expect("table");
+        database
+            .transact(|txn| (0..KEYS).try_for_each(|key| txn.put(&table, [key], value(EACH, &mut random))))
+            .expect("fill");
+        let writer = |number: u64| {
+            let (database, table) = (&database, &table);
+            move || {
+                let mut random = Rng::with_seed(seed ^ number << 40);
+                for _ in 0..3 {
+                    let outcome = transfer(database, table, &mut random);
+                    assert!(
+                        outcome.is_ok() || outcome.as_ref().is_err_and(|error| error.is_retryable()),
+                        "{outcome:?}"
+                    );
+                }
+            }
+        };
+        let reader = |read: Read| {
+            let (database, table) = (&database, &table);
+            move || {
+                for _ in 0..2 {
+                    let all = look(database, table, read);
+                    assert_eq!(all[0].iter().sum::<u64>(), u64::from(KEYS) * EACH, "{all:?}");
+                    assert!(all.iter().all(|amounts| *amounts == all[0]), "{all:?}");
+                }
+            }
+        };
+        let checkpoint = || {
+            database.checkpoint().expect("checkpoint");
+        };
+        let mut tasks: Vec<Task<'_>> =
+            vec![Box::new(writer(1)), Box::new(writer(2)), Box::new(reader(Read::Visible))];
+        match random.u8(..3) {
+            0 => tasks.push(Box::new(reader(Read::Durable))),
+            1 => tasks.push(Box::new(checkpoint)),
+            _ => {}
+        }
+        run(seed, tasks);
+        let stat = database.stat().expect("stat");
+        let paged = stat.paged().expect("a paged database");
+        assert_eq!((paged.views, paged.view_bytes), (0, 0), "what nobody needs is not kept");
+        assert_eq!(table.paged().versions.images(), 0);
+        assert!(database.verify(None).expect("verify").is_sound());
+    });
+}

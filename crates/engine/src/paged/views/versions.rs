@@ -1,0 +1,298 @@
+//! The before-images of one table that open views may need, in key order.
+//!
+//! An image is the value that a key had before the first change of one transaction. The images of a key lie in the order in which their
+//! transactions wrote it, which is the order of their exclusive locks and of their stamps. A view reads the image of the first of them that it
+//! does not see, or the leaf if it sees them all.
+//!
+//! Threads: writers publish and remove under `map`; readers look under `map` while they hold the leaf's latch. Invariants:
+//!
+//! 1. An image is in `map` before its transaction changes the leaf, and until the change is undone or no view needs it. So a reader that finds
+//!    the change in the leaf finds the image.
+//! 2. A key has at most one image of each transaction, the oldest.
+//! 3. `count` is zero only if `map` is empty of everything that was published before (by the leaf's latch) and not removed.
+//!
+//! Nothing here survives a crash, and no view does.
+
+use crate::direction::Direction;
+use crate::ids::TableId;
+use crate::latch::RwLock;
+use crate::paged::page::Value;
+use crate::paged::tree::{Chain, LeafEntries};
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Bytes of an image and what belongs to it, without its key and value.
+const IMAGE_BYTES: usize = 192;
+
+/// A place in the order of commits, as views tell it: a view sees the transactions whose stamps are not above its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) struct Stamp(pub(super) u64);
+
+impl Stamp {
+    /// Below every stamp.
+    pub(super) const NONE: Stamp = Stamp(0);
+}
+
+/// How a writing transaction ended.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// Its stamp; zero until it has committed. Stored (Release) once, under the latch of the transaction's images; loaded (Acquire) by readers.
+    /// Every view that is open sees it either before and after the store or at no time: see `Views::open`.
+    stamp: AtomicU64,
+}
+
+impl Outcome {
+    pub(super) fn commit(&self, stamp: Stamp) {
+        self.stamp.store(stamp.0, Ordering::Release);
+    }
+
+    fn stamp(&self) -> Option<Stamp> {
+        match self.stamp.load(Ordering::Acquire) {
+            0 => None,
+            stamp => Some(Stamp(stamp)),
+        }
+    }
+
+    fn is_seen_by(&self, view: Stamp) -> bool {
+        self.stamp().is_some_and(|stamp| stamp <= view)
+    }
+}
+
+/// A value before a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Before {
+    /// The key was not there.
+    Absent,
+    /// The value.
+    Bytes(Box<[u8]>),
+    /// A long value. Its pages are there until its transaction has committed and this is replaced by [`Before::Bytes`].
+    Chain(Chain),
+    /// A long value that could not be read when its pages were about to be freed.
+    Lost,
+}
+
+impl Before {
+    pub(super) fn of(value: Option<Value<'_>>) -> Self {
+        match value {
+            None => Before::Absent,
+            Some(Value::Inline(bytes)) => Before::Bytes(bytes.into()),
+            Some(Value::Overflow { head, length }) => Before::Chain(Chain { head, length }),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Before::Bytes(bytes) => bytes.len(),
+            _ => 0,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Image {
+    writer: Arc<Outcome>,
+    /// Stamp of the transaction that wrote the key before; views below it do not need this image. Zero if no image of that one is here: then no
+    /// view is below it.
+    since: Stamp,
+    before: Before,
+}
+
+/// The images of a key, in the order in which their transactions wrote it.
+type Images = SmallVec<[Image; 1]>;
+
+fn cost(key: &[u8], before: &Before) -> usize {
+    IMAGE_BYTES + 2 * key.len() + before.bytes()
+}
+
+/// What became of an image that was to be published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Publishing {
+    /// It takes so many bytes.
+    Published(usize),
+    /// There is an older one of the same transaction.
+    Doubled,
+    /// No open view needs it.
+    Unneeded,
+}
+
+/// The images of one table.
+#[derive(Debug)]
+pub(crate) struct Versions {
+    pub(super) table: TableId,
+    /// Invariant 3. Raised and lowered under `map`; loaded (Acquire) by readers under the leaf's latch.
+    count: AtomicUsize,
+    map: RwLock<BTreeMap<Box<[u8]>, Images>>,
+}
+
+impl Versions {
+    pub(crate) fn new(table: TableId) -> Self {
+        Versions { table, count: AtomicUsize::new(0), map: RwLock::default() }
+    }
+
+    pub(crate) fn table(&self) -> TableId {
+        self.table
+    }
+
+    /// Whether no key has an image.
+    #[inline]
+    pub(super) fn is_clear(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
+
+    /// Publishes the image of a key, whose exclusive lock the writer holds, unless the newest open view sees the key's last writer: then no
+    /// view needs it.
+    pub(super) fn publish(
+        &self,
+        key: &[u8],
+        writer: &Arc<Outcome>,
+        newest: Stamp,
+        before: impl FnOnce() -> Before,
+    ) -> Publishing {
+        let mut map = self.map.write();
+        let since = match map.get(key).and_then(|images| images.last()) {
+            None => Stamp::NONE,
+            Some(last) if Arc::ptr_eq(&last.writer, writer) => return Publishing::Doubled,
+            Some(last) => match last.writer.stamp() {
+                Some(stamp) if stamp > newest => return Publishing::Unneeded,
+                stamp => stamp.unwrap_or(Stamp::NONE),
+            },
+        };
+        let image = Image { writer: writer.clone(), since, before: before() };
+        let bytes = cost(key, &image.before);
+        match map.get_mut(key) {
+            Some(images) => images.push(image),
+            None => drop(map.insert(key.into(), SmallVec::from_buf([image]))),
+        }
+        self.count.fetch_add(1, Ordering::AcqRel);
+        Publishing::Published(bytes)
+    }
+
+    /// Removes the writer's image of a key, unless the view needs it. Returns the bytes that were freed if it is gone.
+    pub(super) fn remove_unless_needed(
+        &self,
+        key: &[u8],
+        writer: &Arc<Outcome>,
+        view: Option<Stamp>,
+    ) -> Option<usize> {
+        let mut map = self.map.write();
+        let Some(images) = map.get_mut(key) else { return Some(0) };
+        let Some(at) = images.iter().position(|image| Arc::ptr_eq(&image.writer, writer)) else {
+            return Some(0);
+        };
+        if view.is_some_and(|view| images[at].since <= view) {
+            return None;
+        }
+        let image = images.remove(at);
+        if images.is_empty() {
+            map.remove(key);
+        }
+        self.count.fetch_sub(1, Ordering::AcqRel);
+        Some(cost(key, &image.before))
+    }
+
+    /// Removes the writer's image of a key, if there is one. Returns the bytes that were freed.
+    pub(super) fn remove(&self, key: &[u8], writer: &Arc<Outcome>) -> usize {
+        self.remove_unless_needed(key, writer, None).unwrap_or(0)
+    }
+
+    /// Puts the bytes of a long value into the writer's image of a key, if that is still what the image names. Returns by how many bytes it has
+    /// grown.
+    pub(super) fn settle(&self, key: &[u8], writer: &Arc<Outcome>, chain: Chain, before: &Before) -> usize {
+        let mut map = self.map.write();
+        let Some(images) = map.get_mut(key) else { return 0 };
+        let named = Before::Chain(chain);
+        let of_writer = |image: &&mut Image| Arc::ptr_eq(&image.writer, writer) && image.before == named;
+        let Some(image) = images.iter_mut().find(of_writer) else { return 0 };
+        image.before = before.clone();
+        before.bytes()
+    }
+
+    /// Shows what a view has to read in place of the leaf's value of `key`, if anything. The caller holds the leaf's latch, or looks again for
+    /// what became of a long value.
+    #[inline]
+    pub(super) fn look<R>(&self, key: &[u8], view: Stamp, see: impl FnOnce(Option<&Before>) -> R) -> R {
+        if self.is_clear() {
+            return see(None);
+        }
+        let map = self.map.read();
+        see(map.get(key).and_then(|images| unseen(images, view)))
+    }
+
+    /// Shows to `see` the entries between the bounds as the view reads them, in order, until `see` returns false. `leaf` has those of the leaf, in
+    /// the same order; the caller holds its latch, and the bounds lie between its fences. Returns whether `see` was shown all of them.
+    pub(super) fn merge(
+        &self,
+        view: Stamp,
+        (low, high): (Bound<&[u8]>, Bound<&[u8]>),
+        direction: Direction,
+        leaf: LeafEntries<'_, '_>,
+        see: &mut dyn FnMut(&[u8], Value<'_>) -> bool,
+    ) -> bool {
+        if self.is_clear() || is_empty(low, high) {
+            return merge(leaf, std::iter::empty(), |_, _| true, see);
+        }
+        let map = self.map.read();
+        let images = map.range::<[u8], _>((low, high));
+        let changed = images.filter_map(|(key, images)| Some((&**key, unseen(images, view)?)));
+        match direction {
+            Direction::Up => merge(leaf, changed, |leaf, image| leaf < image, see),
+            Direction::Down => merge(leaf, changed.rev(), |leaf, image| leaf > image, see),
+        }
+    }
+
+    /// Number of images.
+    #[cfg(test)]
+    pub(crate) fn images(&self) -> usize {
+        let images = self.map.read().values().map(|images| images.len()).sum();
+        assert_eq!(self.count.load(Ordering::Acquire), images, "the counter of images");
+        images
+    }
+}
+
+/// The image of the first transaction that the view does not see.
+fn unseen(images: &[Image], view: Stamp) -> Option<&Before> {
+    images.iter().find(|image| !image.writer.is_seen_by(view)).map(|image| &image.before)
+}
+
+/// Whether no key lies between the bounds.
+pub(super) fn is_empty(low: Bound<&[u8]>, high: Bound<&[u8]>) -> bool {
+    match (low, high) {
+        (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+        (Bound::Included(low), Bound::Included(high)) => low > high,
+        (Bound::Included(low) | Bound::Excluded(low), Bound::Included(high) | Bound::Excluded(high)) => {
+            low >= high
+        }
+    }
+}
+
+/// Both in one order; an image takes the place of the leaf's entry of the same key.
+fn merge<'i>(
+    leaf: LeafEntries<'_, '_>,
+    images: impl Iterator<Item = (&'i [u8], &'i Before)>,
+    comes_first: impl Fn(&[u8], &[u8]) -> bool,
+    see: &mut dyn FnMut(&[u8], Value<'_>) -> bool,
+) -> bool {
+    let mut leaf = leaf.peekable();
+    for (key, before) in images {
+        while let Some((own, value)) = leaf.next_if(|(own, _)| comes_first(own, key)) {
+            if !see(own, value) {
+                return false;
+            }
+        }
+        leaf.next_if(|(own, _)| *own == key);
+        let value = match before {
+            Before::Absent => continue,
+            Before::Bytes(bytes) => Value::Inline(bytes),
+            Before::Chain(chain) => Value::Overflow { head: chain.head, length: chain.length },
+            // Found out when the value is read: nothing begins there.
+            Before::Lost => Value::Overflow { head: crate::paged::page::PageId::NONE, length: 0 },
+        };
+        if !see(key, value) {
+            return false;
+        }
+    }
+    leaf.all(|(key, value)| see(key, value))
+}

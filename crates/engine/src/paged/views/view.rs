@@ -1,0 +1,225 @@
+//! An open view, and reading through it.
+//!
+//! Used by the thread of its transaction. A reader looks at a leaf and at the images of its keys under one latching of the leaf, so it finds the
+//! image of each change that it finds in the leaf. What has become of the view or the table is asked after the read: a table that is
+//! dropped is marked before its pages are freed, and a view that is given up is told before its images go.
+//!
+//! A long value is read with no latch held. Its pages are freed only after the image of the change that let go of them has the bytes, so
+//! the reader looks for an image again when it has read the pages.
+
+use super::Views;
+use super::versions::{Before, Stamp, Versions};
+use crate::direction::Direction;
+use crate::error::{Error, Result};
+use crate::paged::page::Value;
+use crate::paged::pool::Pool;
+use crate::paged::table::PagedTable;
+use crate::paged::tree::{Batch, Chain, LeafEntries, Lens, Stretch, read_chain};
+use crate::{Lsn, TableId};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a view and the list of open ones share.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    /// Bytes of all images when the view was given up; zero: it was not. Stored (Release) before its images are removed.
+    given_up: AtomicU64,
+}
+
+impl Shared {
+    pub(super) fn give_up(&self, bytes: u64) {
+        self.given_up.store(bytes.max(1), Ordering::Release);
+    }
+}
+
+/// A view. The transaction that has it gives it back with `Views::close`.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(super) stamp: Stamp,
+    shared: Arc<Shared>,
+    /// End of the last commit record that what it reads may depend on, as far as no lock tells.
+    pub(super) depends: Lsn,
+    /// The end of the log when it had opened: all that it sees has committed below.
+    pub(super) limit: Lsn,
+    /// Tables that transactions have changed which could not keep the images.
+    pub(super) forgotten: Vec<super::images::Forgotten>,
+}
+
+/// A value as a reader has found it.
+enum Seen {
+    Absent,
+    Bytes(Vec<u8>),
+    Chain(Chain),
+    Lost,
+}
+
+impl Seen {
+    fn in_leaf(value: Option<Value<'_>>) -> Self {
+        match value {
+            None => Seen::Absent,
+            Some(Value::Inline(bytes)) => Seen::Bytes(bytes.to_vec()),
+            Some(Value::Overflow { head, length }) => Seen::Chain(Chain { head, length }),
+        }
+    }
+
+    fn in_image(before: &Before) -> Self {
+        match before {
+            Before::Absent => Seen::Absent,
+            Before::Bytes(bytes) => Seen::Bytes(bytes.to_vec()),
+            Before::Chain(chain) => Seen::Chain(*chain),
+            Before::Lost => Seen::Lost,
+        }
+    }
+}
+
+impl View {
+    pub(super) fn new(stamp: Stamp, shared: Arc<Shared>) -> Self {
+        View { stamp, shared, depends: Lsn::ZERO, limit: Lsn::ZERO, forgotten: Vec::new() }
+    }
+
+    /// The commits that what was read may depend on, of which `newest` is the last that the locks tell of.
+    pub(crate) fn depends_on(&self, newest: Lsn) -> Lsn {
+        self.depends.max(newest.min(self.limit))
+    }
+
+    /// All that it sees has committed below.
+    pub(crate) fn limit(&self) -> Lsn {
+        self.limit
+    }
+
+    /// The value of `key`.
+    pub(crate) fn get(
+        &self,
+        views: &Views,
+        pool: &Pool,
+        table: &PagedTable,
+        key: &[u8],
+    ) -> Result<Option<Vec<u8>>> {
+        let seen = table.tree.look(pool, key, |value| {
+            table
+                .versions
+                .look(key, self.stamp, |image| image.map_or_else(|| Seen::in_leaf(value), Seen::in_image))
+        });
+        let value = seen.and_then(|seen| self.value(views, pool, table, key, seen));
+        self.judged(views, table, value)
+    }
+
+    /// Whether `key` has a value.
+    pub(crate) fn contains(
+        &self,
+        views: &Views,
+        pool: &Pool,
+        table: &PagedTable,
+        key: &[u8],
+    ) -> Result<bool> {
+        let found = table.tree.look(pool, key, |value| {
+            table.versions.look(key, self.stamp, |image| match image {
+                None => value.is_some(),
+                Some(before) => *before != Before::Absent,
+            })
+        });
+        self.judged(views, table, found)
+    }
+
+    /// Fills `batch` as `Tree::scan` does.
+    pub(crate) fn scan(
+        &self,
+        views: &Views,
+        pool: &Pool,
+        table: &PagedTable,
+        stretch: Stretch<'_>,
+        batch: &mut Batch,
+    ) -> Result<Option<Bound<Vec<u8>>>> {
+        let lens = Through { versions: &table.versions, view: self.stamp };
+        let onward = table.tree.scan_through(pool, stretch, Some(&lens), batch);
+        self.judged(views, table, onward)
+    }
+
+    /// A long value that a scan has met.
+    pub(crate) fn long_value(
+        &self,
+        views: &Views,
+        pool: &Pool,
+        table: &PagedTable,
+        key: &[u8],
+        chain: Chain,
+    ) -> Result<Vec<u8>> {
+        let value = self.value(views, pool, table, key, Seen::Chain(chain));
+        let value = value.and_then(|value| value.ok_or(Error::Internal("a key has left a view")));
+        self.judged(views, table, value)
+    }
+
+    fn value(
+        &self,
+        views: &Views,
+        pool: &Pool,
+        table: &PagedTable,
+        key: &[u8],
+        mut seen: Seen,
+    ) -> Result<Option<Vec<u8>>> {
+        loop {
+            let chain = match seen {
+                Seen::Absent => return Ok(None),
+                Seen::Bytes(bytes) => return Ok(Some(bytes)),
+                Seen::Chain(chain) => chain,
+                Seen::Lost => return Err(self.too_old(views, 0)),
+            };
+            let read = read_chain(pool, table.tree.table, chain);
+            seen = table
+                .versions
+                .look(key, self.stamp, |image| image.map_or(Seen::Chain(chain), Seen::in_image));
+            if matches!(seen, Seen::Chain(still) if still == chain) {
+                return read.map(Some);
+            }
+        }
+    }
+
+    /// The outcome of a read, unless the read could not be right.
+    fn judged<T>(&self, views: &Views, table: &PagedTable, outcome: Result<T>) -> Result<T> {
+        table.check()?;
+        let bytes = self.shared.given_up.load(Ordering::Acquire);
+        if bytes != 0 || self.has_forgotten(table.tree.table) {
+            return Err(self.too_old(views, bytes));
+        }
+        outcome
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_given_up(&self) -> bool {
+        self.shared.given_up.load(Ordering::Acquire) != 0
+    }
+
+    pub(super) fn has_forgotten(&self, table: TableId) -> bool {
+        self.forgotten.iter().any(|tables| tables.lock().contains(&table))
+    }
+
+    #[cold]
+    fn too_old(&self, views: &Views, bytes: u64) -> Error {
+        let bytes = if bytes == 0 { views.stat().bytes } else { bytes };
+        Error::ViewTooOld { bytes, max: views.bytes_max() }
+    }
+}
+
+/// A table's leaves as a view reads them.
+#[derive(Debug)]
+struct Through<'a> {
+    versions: &'a Versions,
+    view: Stamp,
+}
+
+impl Lens for Through<'_> {
+    fn is_clear(&self) -> bool {
+        self.versions.is_clear()
+    }
+
+    fn show(
+        &self,
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        direction: Direction,
+        leaf: LeafEntries<'_, '_>,
+        see: &mut dyn FnMut(&[u8], Value<'_>) -> bool,
+    ) -> bool {
+        self.versions.merge(self.view, bounds, direction, leaf, see)
+    }
+}
