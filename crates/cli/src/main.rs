@@ -6,6 +6,7 @@
 
 mod backup;
 mod crash_writer;
+mod dump;
 mod dump_log;
 mod help_files;
 mod key_range;
@@ -59,6 +60,8 @@ enum Command {
     Verify(verify::Verify),
     Backup(backup::Backup),
     Restore(backup::Restore),
+    Dump(dump::Dump),
+    RestoreDump(dump::RestoreDump),
     DumpLog(dump_log::DumpLog),
     Checkpoint(show::Checkpoint),
     #[command(subcommand)]
@@ -90,6 +93,8 @@ fn run(command: Command) -> Result<()> {
         Command::Verify(command) => command.run(),
         Command::Backup(command) => command.run(),
         Command::Restore(command) => command.run(),
+        Command::Dump(command) => command.run(),
+        Command::RestoreDump(command) => command.run(),
         Command::DumpLog(command) => command.run(),
         Command::Checkpoint(command) => command.run(),
         Command::Lab(command) => command.run(),

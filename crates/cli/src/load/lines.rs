@@ -115,7 +115,9 @@ impl<I: BufRead> Lines<I> {
 impl<I: BufRead> Records for Lines<I> {
     fn next_record(&mut self) -> Result<Option<(Record, usize)>, (u64, String)> {
         self.line += 1;
-        let Some((line, taken)) = next_line(&mut self.input).map_err(|why| (self.line, why))? else {
+        let Some((line, taken)) =
+            next_line(&mut self.input, LINE_BYTES_MAX).map_err(|why| (self.line, why))?
+        else {
             return Ok(None);
         };
         self.bytes_read += taken as u64;
@@ -189,10 +191,10 @@ impl<I: Read> Read for Bounded<I> {
     }
 }
 
-/// The next line without its end, and how many bytes it took.
-fn next_line(input: &mut impl BufRead) -> Result<Option<(Vec<u8>, usize)>, String> {
+/// The next line without its end, and how many bytes it took. Fails, and says why, if it has more than `bytes_max`.
+pub fn next_line(input: &mut impl BufRead, bytes_max: usize) -> Result<Option<(Vec<u8>, usize)>, String> {
     let mut line = Vec::new();
-    let mut limited = input.take(LINE_BYTES_MAX as u64 + 2);
+    let mut limited = input.take(bytes_max as u64 + 2);
     let taken =
         limited.read_until(b'\n', &mut line).map_err(|error: io::Error| format!("cannot read: {error}"))?;
     if taken == 0 {
@@ -204,8 +206,8 @@ fn next_line(input: &mut impl BufRead) -> Result<Option<(Vec<u8>, usize)>, Strin
             line.pop();
         }
     }
-    if line.len() > LINE_BYTES_MAX {
-        return Err(format!("it is longer than {LINE_BYTES_MAX} bytes"));
+    if line.len() > bytes_max {
+        return Err(format!("it is longer than {bytes_max} bytes"));
     }
     Ok(Some((line, taken)))
 }

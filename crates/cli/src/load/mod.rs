@@ -3,7 +3,7 @@
 //! One thread reads, this one parses and commits a batch at a time, blocking until it is durable. A crash at any point
 //! leaves whole batches: all that were acknowledged, and perhaps the one that was about to be.
 
-mod lines;
+pub mod lines;
 pub mod parse;
 
 use crate::text;

@@ -151,8 +151,14 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
 }
 
 fn json(line: &[u8]) -> Result<(Vec<u8>, Vec<u8>), LineError> {
-    let mut object: Map<String, Value> =
-        serde_json::from_slice(line).map_err(|error| LineError::Json(error.to_string()))?;
+    json_of(serde_json::from_slice(line).map_err(|error| LineError::Json(error.to_string()))?)
+}
+
+/// Key and value of a JSON object.
+pub fn json_of(object: Value) -> Result<(Vec<u8>, Vec<u8>), LineError> {
+    let Value::Object(mut object) = object else {
+        return Err(LineError::Json("it is a value of another kind".to_owned()));
+    };
     let key = bytes_of(&mut object, "key")?;
     let value = bytes_of(&mut object, "value")?;
     match object.keys().next() {

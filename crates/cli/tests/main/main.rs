@@ -6,6 +6,7 @@ mod rows;
 mod backup;
 mod bench;
 mod commit;
+mod dump;
 mod engines;
 mod full_disk;
 mod help_files;

@@ -1,6 +1,6 @@
 //! Copies of a database: backups and what is made of them.
 
-use super::tests::BACKUP;
+use super::tests::{BACKUP, DUMP};
 use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
@@ -52,5 +52,12 @@ pub const LIST: &[Mutant] = &[
         old: "if open::incarnations(from.as_ref())? != manifest.incarnations {",
         new: "if open::incarnations(from.as_ref())? < manifest.incarnations {",
         tests: BACKUP,
+    },
+    Mutant {
+        name: "a dump that was cut off is restored",
+        file: "crates/cli/src/dump/restore.rs",
+        old: "                None if is_ended => return Ok(()),\n                None => return Err(wrong(\"the dump is cut off: its last line is missing\".to_owned())),\n",
+        new: "                None => return self.put().map_err(|error| wrong(error.to_string())),\n",
+        tests: DUMP,
     },
 ];

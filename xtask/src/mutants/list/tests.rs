@@ -11,6 +11,7 @@ pub const CRASH: &[&str] = &["-p", "katydid", "--test", "crash", "--", "--skip",
 pub const DAMAGE: &[&str] = &["-p", "katydid", "--test", "damage"];
 pub const DATABASE_CONTROL: &[&str] = &["-p", "katydid", "--lib", "control::"];
 pub const DEADLOCKS: &[&str] = &["-p", "katydid", "--lib", "lock::tests::deadlocks"];
+pub const DUMP: &[&str] = &["-p", "katydid-cli", "--test", "main", "dump::"];
 pub const DURABILITY_WAITER: &[&str] = &["-p", "katydid", "--lib", "durability_waiter::"];
 pub const ERAS: &[&str] = &["-p", "katydid-wal", "--lib", "eras::"];
 pub const FAILED_SYNCS: &[&str] = &["-p", "katydid", "--test", "random", "what_a_failed_sync"];

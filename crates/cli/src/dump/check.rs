@@ -1,0 +1,31 @@
+//! What a dump says of itself at its end. Pure.
+
+/// Counts, and a checksum of the lines.
+#[derive(Debug, Default)]
+pub struct Checked {
+    pub tables: u64,
+    pub rows: u64,
+    sum: Sum,
+}
+
+#[derive(Debug)]
+struct Sum(crc_fast::Digest);
+
+impl Default for Sum {
+    fn default() -> Sum {
+        Sum(crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi))
+    }
+}
+
+impl Checked {
+    /// Adds a line, which comes without its end.
+    pub fn add(&mut self, line: &[u8]) {
+        self.sum.0.update(line);
+        self.sum.0.update(b"\n");
+    }
+
+    /// CRC-32C of all lines with their ends.
+    pub fn sum(&self) -> String {
+        format!("{:08x}", self.sum.0.finalize())
+    }
+}

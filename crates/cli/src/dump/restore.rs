@@ -1,0 +1,192 @@
+//! `restore-dump`: a new database of the rows of a dump.
+//!
+//! It is made in a folder beside, which takes its name when the dump was read to its end and that end was right: so what is found there is the whole dump or
+//! nothing. A failure or a crash leaves the folder beside, which can be removed.
+
+use super::check::Checked;
+use super::format::{self, Line};
+use crate::load::lines::next_line;
+use clap::Args;
+use katydid::{Database, Directory, FileDirectory, KEY_BYTES_MAX, Table, VALUE_BYTES_MAX};
+use katydid_command::bytes::{counted, grouped};
+use katydid_command::database::{DatabaseDir, EngineFlags};
+use katydid_command::failure::{Failure, Result};
+use katydid_command::output::say;
+use katydid_command::progress::Progress;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+/// The longest line: of the longest key and value, each byte written as \u00NN.
+const LINE_BYTES_MAX: usize = 6 * (KEY_BYTES_MAX + VALUE_BYTES_MAX) + 1024;
+/// Rows and bytes of a transaction.
+const BATCH_ROWS: usize = 1_000;
+const BATCH_BYTES: usize = 4 << 20;
+
+/// Make a new database of a dump; exit code 1 and no database if the dump is cut off or changed
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  katydid restore-dump db.jsonl --dir ./new\n  \
+                        gunzip < fruit.jsonl.gz | katydid restore-dump --dir ./fruit --engine memory")]
+pub struct RestoreDump {
+    /// The dump; - is standard input
+    #[arg(default_value = "-")]
+    file: PathBuf,
+    #[command(flatten)]
+    engine: EngineFlags,
+    #[command(flatten)]
+    place: DatabaseDir,
+}
+
+impl RestoreDump {
+    pub fn run(self) -> Result<()> {
+        let to = &self.place.dir;
+        let beside = beside(to)?;
+        let input: Box<dyn BufRead> = match self.file.as_os_str() == "-" {
+            true => Box::new(io::stdin().lock()),
+            false => Box::new(BufReader::with_capacity(1 << 16, self.open()?)),
+        };
+        let database = DatabaseDir { dir: beside.clone() }.open_or_create(&self.engine)?;
+        let mut restoring = Restoring {
+            database: &database,
+            table: None,
+            rows: Vec::new(),
+            bytes: 0,
+            found: Checked::default(),
+            progress: Progress::new("restore-dump"),
+        };
+        let read = restoring.read(input);
+        let Restoring { found, .. } = restoring;
+        if let Err((line, why)) = read {
+            drop(database);
+            return Err(Failure::failed(format_args!(
+                "{}: line {line}: {why}; what was read of it is in {}, which can be removed",
+                self.file.display(),
+                beside.display()
+            )));
+        }
+        database.close()?;
+        take_name(&beside, to)?;
+        say(format!("{} in {}", counted(found.rows, "row"), counted(found.tables, "table")))
+    }
+
+    fn open(&self) -> Result<File> {
+        let cannot = |error| Failure::failed(format_args!("cannot read {}: {error}", self.file.display()));
+        File::open(&self.file).map_err(cannot)
+    }
+}
+
+/// The folder in which the database is made, and which is not there yet.
+fn beside(to: &Path) -> Result<PathBuf> {
+    let is_taken = match fs::read_dir(to) {
+        Ok(mut entries) => entries.next().is_some(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        Err(_) => true,
+    };
+    if is_taken {
+        return Err(Failure::failed(format_args!(
+            "{} is not empty: a dump makes a new database",
+            to.display()
+        )));
+    }
+    let Some(name) = to.file_name() else {
+        return Err(Failure::usage(format_args!("{} has no name to give to a folder", to.display())));
+    };
+    let mut beside = OsString::from(name);
+    beside.push(".restoring");
+    let beside = to.with_file_name(beside);
+    match beside.exists() {
+        true => Err(Failure::failed(format_args!(
+            "{} is there, left by an earlier restore-dump: remove it",
+            beside.display()
+        ))),
+        false => Ok(beside),
+    }
+}
+
+/// Gives the folder its name, durably.
+fn take_name(beside: &Path, to: &Path) -> Result<()> {
+    fs::rename(beside, to).map_err(|error| {
+        Failure::failed(format_args!("cannot rename {} to {}: {error}", beside.display(), to.display()))
+    })?;
+    let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Ok(FileDirectory::open(parent)?.sync()?)
+}
+
+struct Restoring<'d> {
+    database: &'d Database,
+    table: Option<Table>,
+    rows: Vec<(Vec<u8>, Vec<u8>)>,
+    bytes: usize,
+    found: Checked,
+    progress: Progress,
+}
+
+impl Restoring<'_> {
+    /// Reads a dump to its end, and says otherwise in which line it went wrong.
+    fn read(&mut self, mut input: Box<dyn BufRead>) -> std::result::Result<(), (u64, String)> {
+        let mut number = 0;
+        let mut is_ended = false;
+        loop {
+            number += 1;
+            let wrong = |why: String| (number, why);
+            let line = match next_line(&mut input, LINE_BYTES_MAX).map_err(wrong)? {
+                Some(_) if is_ended => return Err(wrong("it is behind the end of the dump".to_owned())),
+                None if is_ended => return Ok(()),
+                None => return Err(wrong("the dump is cut off: its last line is missing".to_owned())),
+                Some((line, _)) => line,
+            };
+            let read = format::read(&line).map_err(wrong)?;
+            if (number == 1) != (read == Line::Header) {
+                return Err(wrong("a dump has one line with katydid_dump, and that is the first".to_owned()));
+            }
+            if let Line::End(end) = &read {
+                self.put().map_err(|error| wrong(error.to_string()))?;
+                if let Some(fault) = end.fault(&self.found) {
+                    return Err(wrong(fault));
+                }
+                is_ended = true;
+                continue;
+            }
+            self.found.add(&line);
+            self.take(read).map_err(wrong)?;
+        }
+    }
+
+    fn take(&mut self, line: Line) -> std::result::Result<(), String> {
+        match line {
+            Line::Table(name) => {
+                self.put().map_err(|error| error.to_string())?;
+                self.table = Some(self.database.table(&name).map_err(|error| error.to_string())?);
+                self.found.tables += 1;
+            }
+            Line::Row(key, value) => {
+                if self.table.is_none() {
+                    return Err("a row before the first table".to_owned());
+                }
+                self.bytes += key.len() + value.len();
+                self.rows.push((key, value));
+                self.found.rows += 1;
+                if self.rows.len() >= BATCH_ROWS || self.bytes >= BATCH_BYTES {
+                    self.put().map_err(|error| error.to_string())?;
+                }
+            }
+            Line::Header | Line::End(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Puts the rows that were read.
+    fn put(&mut self) -> katydid::Result<()> {
+        let (rows, found) = (std::mem::take(&mut self.rows), self.found.rows);
+        self.bytes = 0;
+        if let Some(table) = &self.table
+            && !rows.is_empty()
+        {
+            self.database
+                .transact(|txn| rows.iter().try_for_each(|(key, value)| txn.insert(table, key, value)))?;
+            self.progress.show(None, || format!("{} rows", grouped(found)));
+        }
+        Ok(())
+    }
+}
