@@ -75,6 +75,12 @@ impl Drop for Body {
     }
 }
 
+/// Fails if the calling thread is inside a call for `database`.
+pub(crate) fn check_not_inside(database: DatabaseKey) -> Result<()> {
+    let outer = with_calls(|calls| calls.iter().find(|call| call.database == database).map(|call| call.txn));
+    outer.flatten().map_or(Ok(()), |outer| Err(Error::Nested { outer }))
+}
+
 /// The longest wait that the calling thread may begin now; `lock_wait` where no call limits it.
 pub(crate) fn patience(database: DatabaseKey, lock_wait: Duration) -> Duration {
     let left = with_calls(|calls| calls.iter().find(|call| call.database == database).map(|call| call.left));

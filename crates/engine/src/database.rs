@@ -335,14 +335,23 @@ impl Database {
         &self,
         mut body: impl FnMut(&Transaction) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
+        self.run(&mut body, Transaction::commit).map(|(done, _stamp)| done)
+    }
+
+    /// Runs `body` in a transaction and ends that by `commit`, and again after a conflict of either.
+    pub(crate) fn run<T, C, E: From<Error>>(
+        &self,
+        mut body: impl FnMut(&Transaction) -> std::result::Result<T, E>,
+        mut commit: impl FnMut(Transaction) -> Result<C>,
+    ) -> std::result::Result<(T, C), E> {
         let body_of = Body::begin(self.key(), self.options().lock_wait)?;
         let mut left = self.options().retries;
         loop {
             let txn = self.begin()?;
             body_of.runs_in(txn.id());
             let failed = match body(&txn) {
-                Ok(done) => match txn.commit() {
-                    Ok(_) => return Ok(done),
+                Ok(done) => match commit(txn) {
+                    Ok(committed) => return Ok((done, committed)),
                     Err(error) => error,
                 },
                 // Undone before the next try, which would meet its locks.
@@ -359,7 +368,7 @@ impl Database {
         }
     }
 
-    fn key(&self) -> DatabaseKey {
+    pub(crate) fn key(&self) -> DatabaseKey {
         self.of.key()
     }
 

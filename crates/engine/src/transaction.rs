@@ -221,6 +221,13 @@ impl Transaction {
         }
     }
 
+    /// As [`Transaction::commit_async`], but what fails before the transaction has its place in the log is returned at once.
+    pub(crate) fn submit_async(mut self) -> Result<CommitFuture> {
+        let mut txn = self.enter_last()?;
+        let ticket = txn.submit()?;
+        Ok(CommitFuture::new(txn.keeps_open(), Ok(ticket)))
+    }
+
     /// Commits; `done` runs on the thread that polls `session`, once the commit is as durable as the transaction asks.
     /// It is given what [`Transaction::commit`] would return. A session of another database, or of another opening of this one, waits for
     /// another log: then the transaction is rolled back here, and that session tells `done` of `Error::ForeignSession`,

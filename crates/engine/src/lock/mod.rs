@@ -57,6 +57,7 @@ pub(crate) use wait::LockStat;
 
 use crate::Lsn;
 use crate::body::{self, DatabaseKey};
+use crate::body_threads::while_blocked;
 use crate::contested::Contested;
 use crate::error::ConflictKind;
 use crate::ids::{TableId, TxnId};
@@ -262,18 +263,20 @@ impl Locks {
         let begun = Instant::now();
         let deadline = begun.checked_add(limit);
         let mut look_after = txn.asks_after();
-        let outcome = loop {
-            let look_at = begun.checked_add(look_after);
-            let is_last = deadline.is_some_and(|deadline| look_at.is_none_or(|look_at| deadline <= look_at));
-            if let Some(outcome) = parker.park(if is_last { deadline } else { look_at }) {
-                break outcome;
+        let outcome = while_blocked(|| {
+            loop {
+                let look_at = begun.checked_add(look_after);
+                let is_last =
+                    deadline.is_some_and(|deadline| look_at.is_none_or(|look_at| deadline <= look_at));
+                if let Some(outcome) = parker.park(if is_last { deadline } else { look_at }) {
+                    break outcome;
+                }
+                if let Some(conflict) = self.give_up(me, is_last) {
+                    break Outcome::Victim(conflict);
+                }
+                look_after = (look_after * 2).max(OWN_AFTER);
             }
-            if let Some(conflict) = self.give_up(me, is_last) {
-                body::has_waited(self.key(), begun.elapsed());
-                return Err(conflict);
-            }
-            look_after = (look_after * 2).max(OWN_AFTER);
-        };
+        });
         body::has_waited(self.key(), begun.elapsed());
         match outcome {
             Outcome::Granted => Ok(()),

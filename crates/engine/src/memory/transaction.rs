@@ -11,6 +11,7 @@ use super::inner::Inner;
 use super::range::MemoryRange;
 use super::store::{Mark, Running, Validated, Value};
 use super::table::{MemoryTable, Use};
+use crate::body_threads::while_blocked;
 use crate::direction::Direction;
 use crate::durability_waiter::DurabilityWaiter;
 use crate::engine::{EngineRange, EngineTransaction};
@@ -177,7 +178,8 @@ impl MemoryTransaction {
         {
             let log = &self.inner.engine.log;
             for place in running.depends().iter().filter(|place| !log.is_durable(*place)) {
-                log.wait(place, &katydid_wal::Dependencies::default(), Durability::Durable)?;
+                let none = katydid_wal::Dependencies::default();
+                while_blocked(|| log.wait(place, &none, Durability::Durable))?;
             }
         }
         Ok(())

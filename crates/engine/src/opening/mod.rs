@@ -36,6 +36,7 @@
 
 mod calls;
 
+use crate::body_threads::BodyThreads;
 use crate::error::{Error, Result};
 use crate::latch::{Condvar, Mutex};
 use calls::{CLOSING, Calls, ENDING, Shard};
@@ -80,6 +81,8 @@ pub(crate) struct Opening {
     id: OpeningId,
     phase: AtomicU8,
     calls: Calls,
+    /// Run bodies of `transact_async`. They are told to end, and not waited for.
+    pub(crate) bodies: BodyThreads,
     gate: Gate,
     directory_lock: Mutex<Option<Box<dyn DirectoryLock>>>,
     end: Mutex<End>,
@@ -109,6 +112,7 @@ impl Opening {
             id: OpeningId::next(),
             phase: AtomicU8::new(Phase::Open as u8),
             calls: Calls::new(),
+            bodies: BodyThreads::new(),
             gate,
             directory_lock: Mutex::new(Some(directory_lock)),
             end: Mutex::new(End::Open),
@@ -173,6 +177,7 @@ impl Opening {
         let mut last = LastStep { opening: self, outcome };
         self.enter_phase(Phase::Closing);
         self.calls.refuse(CLOSING);
+        self.bodies.stop();
         engine.end_waits();
         self.calls.drain();
         engine.stop_threads();

@@ -11,6 +11,7 @@
 //!    the gate has shut, until the database is opened again.
 
 use crate::Durability;
+use crate::body_threads::while_blocked;
 use crate::durability_waiter::DurabilityWaiter;
 use crate::engine::EngineTransaction;
 use crate::error::{Error, Result};
@@ -214,7 +215,7 @@ impl PagedTransaction {
     pub(crate) fn await_read_durability(&self) -> Result<()> {
         self.inner.engine.check_open()?;
         if self.options.read == Read::Durable && self.depends != Lsn::ZERO {
-            self.inner.engine.log.wait(self.depends, Durability::Durable)?;
+            while_blocked(|| self.inner.engine.log.wait(self.depends, Durability::Durable))?;
         }
         Ok(())
     }
@@ -594,7 +595,7 @@ impl EngineTransaction for PagedTransaction {
         match self.failure.clone() {
             // Whatever the caller made of it.
             Some(cause) if cause.is_retryable() || cause.is_poisoned() => Err(Error::MustRollBack { cause }),
-            _ => Ok(self.inner.engine.log.wait(self.depends, self.options.durability)?),
+            _ => Ok(while_blocked(|| self.inner.engine.log.wait(self.depends, self.options.durability))?),
         }
     }
 

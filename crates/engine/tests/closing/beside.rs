@@ -108,6 +108,10 @@ fn operations() -> Vec<Operation> {
         operation("commit_async", long, Value("long", 7), |_, txn| {
             common::block_on(txn.expect("begun").commit_async()).map(drop)
         }),
+        operation("transact_async", none, Value("async", 9), |at, _| {
+            let rows = at.rows.clone();
+            common::block_on(at.database.transact_async(move |txn| txn.put(&rows, "async", "new value")))
+        }),
         operation("commit_with", long, Value("long", 7), |at, txn| {
             let (told, is_told) = std::sync::mpsc::channel();
             let session = at.database.session();

@@ -200,6 +200,7 @@ pub fn every_call_on_a_closed_database_says_so(engine: EngineKind) {
     assert_closed(database.begin().map(drop));
     assert_closed(database.begin_read_only().map(drop));
     assert_closed(database.transact(|_| Ok(())));
+    assert_closed(common::block_on(database.transact_async(|_| Ok(()))));
     assert_closed(database.get(&table, "k"));
     assert_closed(database.put(&table, "k", "1"));
     assert_closed(database.delete(&table, "k"));

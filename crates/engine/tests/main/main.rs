@@ -7,6 +7,7 @@ mod common;
 mod api;
 mod callbacks;
 mod errors;
+mod executors;
 mod handles;
 mod in_memory;
 mod limits;

@@ -1,8 +1,8 @@
 //! The paged engine's transactions: locks, rollback, order of records, captured transactions.
 
 use super::tests::{
-    ANALYSIS, CAPTURE, CRASH, DEADLOCKS, DURABILITY_WAITER, FAR_DATABASES, LOCK_MODES, LOCK_RANGES,
-    OPEN_RANGES, ORDER, PAGED_RACES, RELEASE, SKIP_LOCKED, TURNS, UNFINISHED,
+    ANALYSIS, BODY_THREADS, CAPTURE, CRASH, DEADLOCKS, DURABILITY_WAITER, EXECUTORS, FAR_DATABASES,
+    LOCK_MODES, LOCK_RANGES, OPEN_RANGES, ORDER, PAGED_RACES, RELEASE, SKIP_LOCKED, TURNS, UNFINISHED,
 };
 use crate::mutants::mutant::Mutant;
 
@@ -209,5 +209,19 @@ pub const LIST: &[Mutant] = &[
         old: "Ok((Lsn::new(undo_next), payload[8], inner))",
         new: "Ok((Lsn::new(u64::from(undo_next as u32)), payload[8], inner))",
         tests: FAR_DATABASES,
+    },
+    Mutant {
+        name: "a transaction whose future was dropped is committed",
+        file: "crates/engine/src/transact_async.rs",
+        old: "                *stage = Stage::Submitting(waker);\n                true\n            }\n            _ => false,",
+        new: "                *stage = Stage::Submitting(waker);\n                true\n            }\n            _ => true,",
+        tests: EXECUTORS,
+    },
+    Mutant {
+        name: "a body that waits for a lock keeps its turn",
+        file: "crates/engine/src/body_threads.rs",
+        old: "self.threads - self.idle - self.blocked",
+        new: "self.threads - self.idle",
+        tests: BODY_THREADS,
     },
 ];

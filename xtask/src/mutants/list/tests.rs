@@ -2,6 +2,7 @@
 
 pub const ANALYSIS: &[&str] = &["-p", "katydid", "--lib", "analysis_tests"];
 pub const BACKUP: &[&str] = &["-p", "katydid", "--test", "backup"];
+pub const BODY_THREADS: &[&str] = &["-p", "katydid", "--lib", "body_threads::"];
 pub const CAPTURE: &[&str] = &["-p", "katydid", "--lib", "checkpoint::"];
 pub const CHECKPOINTS: &[&str] = &["-p", "katydid", "--lib", "memory::checkpoint"];
 pub const CLOSING: &[&str] = &["-p", "katydid", "--test", "closing"];
@@ -14,6 +15,7 @@ pub const DEADLOCKS: &[&str] = &["-p", "katydid", "--lib", "lock::tests::deadloc
 pub const DUMP: &[&str] = &["-p", "katydid-cli", "--test", "main", "dump::"];
 pub const DURABILITY_WAITER: &[&str] = &["-p", "katydid", "--lib", "durability_waiter::"];
 pub const ERAS: &[&str] = &["-p", "katydid-wal", "--lib", "eras::"];
+pub const EXECUTORS: &[&str] = &["-p", "katydid", "--test", "main", "executors::"];
 pub const FAILED_SYNCS: &[&str] = &["-p", "katydid", "--test", "random", "what_a_failed_sync"];
 pub const FAR_DATABASES: &[&str] = &["-p", "katydid", "--test", "main", "positions::"];
 pub const FAR_LOGS: &[&str] = &["-p", "katydid-wal", "--test", "main", "positions::"];

@@ -14,6 +14,7 @@ use super::record::{Key, Obstacle, Record, Value, Version};
 use super::transaction_writes::{Write, WriteSet};
 use super::{Store, Table};
 use crate::body::{self, DatabaseKey};
+use crate::body_threads::while_blocked;
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{TableId, TxnId};
 use crate::options::Access;
@@ -423,7 +424,7 @@ impl Running {
         debug_assert!(self.is_read_only() || status.timestamp() < self.timestamp, "invariant 3");
         let database = DatabaseKey::of::<Store>(&self.open.store);
         let (patience, begun) = (body::patience(database, self.lock_wait), Instant::now());
-        let decided = status.wait(patience, self.open.store.log.as_ref());
+        let decided = while_blocked(|| status.wait(patience, self.open.store.log.as_ref()));
         body::has_waited(database, begun.elapsed());
         match decided {
             Some(_) => Ok(()),

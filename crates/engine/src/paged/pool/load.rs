@@ -7,6 +7,7 @@
 use super::Pool;
 use super::evict::Need;
 use super::frame::Body;
+use crate::body_threads::while_blocked;
 use crate::error::{Error, Result};
 use crate::paged::page::{FaultReason, PageFault, PageId, check};
 use katydid_device::AlignedBuffer;
@@ -80,7 +81,7 @@ impl Pool {
         let Some(offset) = page.offset(self.page_bytes) else {
             return Err(PageFault { page, reason: FaultReason::Short(0) }.into());
         };
-        let read = self.file.read_at(bytes, offset).map_err(|mut error| {
+        let read = while_blocked(|| self.file.read_at(bytes, offset)).map_err(|mut error| {
             error.subject = format!("page {page} of {}", error.subject);
             Error::Device(error)
         })?;

@@ -1,0 +1,118 @@
+//! A bound on commits, or whatever else a program has in flight.
+//!
+//! Any thread. The semaphore is `async-lock`'s; this file gives it the names and the rules of the store.
+
+use async_lock::{Semaphore, SemaphoreGuardArc, futures::AcquireArc};
+use std::fmt;
+use std::future::Future;
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// A bound on how many commits a program has in flight: so many [`Permit`]s can be held at a time.
+///
+/// Nothing else bounds them. A transaction that was committed by [`Transaction::commit_async`](crate::Transaction::commit_async) or
+/// [`commit_with`](crate::Transaction::commit_with) leaves its future or callback in memory until the log has come as far as the commit asked, and
+/// a body of [`Database::transact_async`](crate::Database::transact_async) waits in memory for a thread. So a producer that makes them faster
+/// than the device takes them takes a permit for each, and drops it when the commit is acknowledged: a callback owns it, or the task that
+/// awaits the future does. The producer then waits, by blocking or not, or sheds load.
+///
+/// Clones share the permits. They belong to no database.
+///
+/// ```
+/// # fn main() -> katydid::Result<()> {
+/// # let database = katydid::Database::in_memory()?;
+/// let events = database.table("events")?;
+/// let permits = katydid::Permits::new(2.try_into().expect("not zero"));
+/// let session = database.session();
+/// for number in 0..10u8 {
+///     // A thread that runs the callbacks itself must not block on permits that they hold.
+///     let permit = loop {
+///         match permits.try_acquire() {
+///             Some(permit) => break permit,
+///             None => session.wait_below(2)?,
+///         }
+///     };
+///     let txn = database.begin()?;
+///     txn.put(&events, [number], "")?;
+///     txn.commit_with(&session, move |outcome| {
+///         outcome.expect("the commit is durable");
+///         drop(permit);
+///     });
+///     assert!(session.pending() <= 2);
+/// }
+/// session.drain()
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Permits {
+    of: Arc<Semaphore>,
+    limit: usize,
+}
+
+/// One of the [`Permits`], given back when it is dropped.
+#[must_use = "it is given back when it is dropped"]
+pub struct Permit {
+    _of: SemaphoreGuardArc,
+}
+
+/// The future of [`Permits::acquire_async`]. Dropping it leaves its place to others.
+#[must_use = "no permit is taken before the future is polled"]
+pub struct PermitFuture {
+    of: Pin<Box<AcquireArc>>,
+}
+
+impl Permits {
+    /// So many permits.
+    pub fn new(limit: NonZeroUsize) -> Self {
+        Permits { of: Arc::new(Semaphore::new(limit.get())), limit: limit.get() }
+    }
+
+    /// Most permits that can be held at a time.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Takes a permit; blocks until there is one. A thread that has to run or poll what gives permits back, such as the callbacks of its own
+    /// session, waits for itself here: it uses [`Permits::try_acquire`].
+    pub fn acquire(&self) -> Permit {
+        Permit { _of: self.of.acquire_arc_blocking() }
+    }
+
+    /// Takes a permit when there is one, without blocking a thread.
+    pub fn acquire_async(&self) -> PermitFuture {
+        PermitFuture { of: Box::pin(self.of.acquire_arc()) }
+    }
+
+    /// Takes a permit if there is one now.
+    pub fn try_acquire(&self) -> Option<Permit> {
+        Some(Permit { _of: self.of.try_acquire_arc()? })
+    }
+}
+
+impl Future for PermitFuture {
+    type Output = Permit;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Permit> {
+        self.of.as_mut().poll(context).map(|of| Permit { _of: of })
+    }
+}
+
+impl fmt::Debug for Permits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Permits({})", self.limit)
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Permit")
+    }
+}
+
+impl fmt::Debug for PermitFuture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PermitFuture")
+    }
+}

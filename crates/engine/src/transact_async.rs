@@ -1,0 +1,312 @@
+//! Transactions for executors: a body runs on a thread of the database, and the commit is awaited without one.
+//!
+//! The future's own thread polls; a thread of [`crate::body_threads`] runs the body. They share a [`Slot`]. Invariants:
+//!
+//! 1. A poll waits for nothing but the slot's latch and those of the threads' list, which are held for some instructions.
+//! 2. The body is run by one thread at a time, never by the future's own. What the body holds is dropped, and the thread lets go of the database,
+//!    before the future is ready.
+//! 3. A future that is dropped before [`Stage::Submitting`] commits nothing. From there on its commit goes on as that of a dropped
+//!    [`CommitFuture`].
+//! 4. No waker is called or dropped, and no value of the user's, under the slot's latch.
+//!
+//! | the future is dropped | what happens |
+//! |---|---|
+//! | before it was polled | nothing was done |
+//! | while the body waits for a thread | the body is dropped by the dropping thread |
+//! | while the body runs | it runs to its end, which the thread then rolls back; it is not run again |
+//! | while the transaction gets its place in the log, or later | the commit goes on |
+//!
+//! Latch: a slot's `stage`, a leaf.
+
+use crate::body;
+use crate::body_threads::{Job, Ticket};
+use crate::commit::CommitFuture;
+use crate::database::Database;
+use crate::error::{Error, Result};
+use crate::latch::Mutex;
+use crate::transaction::Transaction;
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+type Body<T, E> = Box<dyn FnMut(&Transaction) -> std::result::Result<T, E> + Send>;
+
+/// What a thread needs.
+struct Work<T, E> {
+    database: Database,
+    body: Body<T, E>,
+}
+
+/// How far a body has come.
+enum Stage<T, E> {
+    /// It waits for a thread.
+    Waiting(Work<T, E>, Waker),
+    Running(Waker),
+    /// The transaction is getting its place in the log.
+    Submitting(Waker),
+    Ready(Outcome<T, E>),
+    /// The future was dropped, or has taken the outcome.
+    Over,
+}
+
+enum Outcome<T, E> {
+    Submitted(CommitFuture, T),
+    Failed(E),
+    Panicked(Box<dyn Any + Send>),
+}
+
+/// What the future and the thread share.
+struct Slot<T, E> {
+    stage: Mutex<Stage<T, E>>,
+}
+
+impl<T, E> Slot<T, E> {
+    /// Whether the transaction may get its place in the log: the future is still there.
+    fn may_submit(&self) -> bool {
+        let mut stage = self.stage.lock();
+        match mem::replace(&mut *stage, Stage::Over) {
+            Stage::Running(waker) | Stage::Submitting(waker) => {
+                *stage = Stage::Submitting(waker);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the body is to run once more.
+    fn may_run_again(&self) -> bool {
+        let mut stage = self.stage.lock();
+        match mem::replace(&mut *stage, Stage::Over) {
+            // A conflict left nothing of it in the log.
+            Stage::Running(waker) | Stage::Submitting(waker) => {
+                *stage = Stage::Running(waker);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+impl<T: Send, E: From<Error> + Send> Slot<T, E> {
+    fn work(&self, work: Work<T, E>) -> Outcome<T, E> {
+        let done = catch_unwind(AssertUnwindSafe(|| {
+            let Work { database, mut body } = work;
+            let outcome = database.run(
+                |txn| if self.may_run_again() { body(txn) } else { Err(Error::Closed.into()) },
+                |txn| {
+                    if !self.may_submit() {
+                        // Dropped, it is rolled back. Nobody is told of the error.
+                        return Err(Error::Closed);
+                    }
+                    txn.submit_async()
+                },
+            );
+            // Before anybody is told: another handle may be about to close the database and to open it again.
+            drop((body, database));
+            outcome
+        }));
+        match done {
+            Ok(Ok((value, commit))) => Outcome::Submitted(commit, value),
+            Ok(Err(error)) => Outcome::Failed(error),
+            Err(payload) => Outcome::Panicked(payload),
+        }
+    }
+}
+
+impl<T: Send, E: From<Error> + Send> Job for Slot<T, E> {
+    fn run(&self) {
+        let work = {
+            let mut stage = self.stage.lock();
+            match mem::replace(&mut *stage, Stage::Over) {
+                Stage::Waiting(work, waker) => {
+                    *stage = Stage::Running(waker);
+                    work
+                }
+                _withdrawn => return,
+            }
+        };
+        let outcome = self.work(work);
+        let mut stage = self.stage.lock();
+        match mem::replace(&mut *stage, Stage::Over) {
+            Stage::Running(waker) | Stage::Submitting(waker) => {
+                *stage = Stage::Ready(outcome);
+                drop(stage);
+                let _reported_by_the_hook = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+            }
+            _ => {
+                drop(stage);
+                // Values of the user's.
+                let _reported_by_the_hook = catch_unwind(AssertUnwindSafe(|| drop(outcome)));
+            }
+        }
+    }
+}
+
+/// The future of [`Database::transact_async`](crate::Database::transact_async) and its like. It does nothing before it is polled.
+///
+/// Dropping it before its transaction was submitted rolls that back: a body that waits for a thread is never run, and one that runs goes on to its
+/// end for nothing. Dropping it later changes nothing about the outcome.
+#[must_use = "nothing is done before the future is polled"]
+pub struct TransactFuture<T, E = Error> {
+    state: State<T, E>,
+}
+
+enum State<T, E> {
+    New(Work<T, E>),
+    Given { slot: Arc<Slot<T, E>>, database: Database, ticket: Ticket },
+    Committing(CommitFuture, T),
+    Over,
+}
+
+// Nothing in it is pinned.
+impl<T, E> Unpin for TransactFuture<T, E> {}
+
+impl Database {
+    /// Runs `body` in a transaction as [`Database::transact`] does, for programs with an executor, whichever that is: polling the future never
+    /// blocks. The body runs on a thread of the database, where it may wait for locks and pages; the commit then takes no thread until it
+    /// is as durable as the transaction asks.
+    ///
+    /// The body is run again after conflicts, as that of `transact`. Bodies begin in the order in which their futures were first polled. A body that waits for
+    /// a lock or for the device lets another one run, up to 256 in all. A body should not wait for anything
+    /// else, and not for another future of this database: it keeps a thread from others meanwhile.
+    ///
+    /// What happens when the future is dropped is said at [`TransactFuture`]. To bound how many bodies and commits are in flight, take a
+    /// [`Permit`](crate::Permit) for each.
+    ///
+    /// ```
+    /// # fn main() -> katydid::Result<()> {
+    /// # let database = katydid::Database::in_memory()?;
+    /// let accounts = database.table("accounts")?;
+    /// # let executor = tokio::runtime::Builder::new_current_thread().build().expect("an executor");
+    /// # executor.block_on(async {
+    /// let body_of = accounts.clone();
+    /// let balance = database.transact_async(move |txn| {
+    ///     txn.update(&body_of, "anna", |old| Some(vec![old.map_or(1, |old| old[0] + 1)]))
+    /// });
+    /// assert_eq!(balance.await?, Some(vec![1]));
+    /// # Ok(())
+    /// # })
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Database::transact`]; `Error::Device` if a thread cannot be started.
+    ///
+    /// # Panics
+    /// The future does if the body did.
+    pub fn transact_async<T: Send + 'static>(
+        &self,
+        body: impl FnMut(&Transaction) -> Result<T> + Send + 'static,
+    ) -> TransactFuture<T> {
+        self.try_transact_async(body)
+    }
+
+    /// Runs `body` in a transaction as [`Database::transact_async`] does, with the caller's own error type, as [`Database::try_transact`].
+    ///
+    /// # Errors
+    /// Those of [`Database::try_transact`] and [`Database::transact_async`].
+    pub fn try_transact_async<T: Send + 'static, E: From<Error> + Send + 'static>(
+        &self,
+        body: impl FnMut(&Transaction) -> std::result::Result<T, E> + Send + 'static,
+    ) -> TransactFuture<T, E> {
+        TransactFuture { state: State::New(Work { database: self.clone(), body: Box::new(body) }) }
+    }
+}
+
+impl<T: Send + 'static, E: From<Error> + Send + 'static> TransactFuture<T, E> {
+    fn begin(work: Work<T, E>, waker: &Waker) -> Result<State<T, E>> {
+        body::check_not_inside(work.database.key())?;
+        let database = work.database.clone();
+        let stage = Mutex::new(Stage::Waiting(work, waker.clone()));
+        let slot = Arc::new(Slot { stage });
+        let ticket = database.opening().bodies.submit(slot.clone())?;
+        Ok(State::Given { slot, database, ticket })
+    }
+}
+
+impl<T: Send + 'static, E: From<Error> + Send + 'static> Future for TransactFuture<T, E> {
+    type Output = std::result::Result<T, E>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        loop {
+            match mem::replace(&mut this.state, State::Over) {
+                State::New(work) => {
+                    this.state = Self::begin(work, context.waker())?;
+                    return Poll::Pending;
+                }
+                State::Given { slot, database, ticket } => match slot.look(context.waker()) {
+                    None => {
+                        this.state = State::Given { slot, database, ticket };
+                        return Poll::Pending;
+                    }
+                    Some(Outcome::Submitted(commit, value)) => this.state = State::Committing(commit, value),
+                    Some(Outcome::Failed(error)) => return Poll::Ready(Err(error)),
+                    Some(Outcome::Panicked(payload)) => resume_unwind(payload),
+                },
+                State::Committing(mut commit, value) => {
+                    return match Pin::new(&mut commit).poll(context) {
+                        Poll::Pending => {
+                            this.state = State::Committing(commit, value);
+                            Poll::Pending
+                        }
+                        Poll::Ready(outcome) => Poll::Ready(outcome.map(|_| value).map_err(E::from)),
+                    };
+                }
+                State::Over => panic!("a future is polled after it was ready"),
+            }
+        }
+    }
+}
+
+impl<T, E> Slot<T, E> {
+    /// Takes the outcome if there is one; otherwise `waker` will be called.
+    fn look(&self, waker: &Waker) -> Option<Outcome<T, E>> {
+        // Code of the user's, so outside of the latch.
+        let mut new = Some(waker.clone());
+        let mut stage = self.stage.lock();
+        if let Stage::Ready(_) = &*stage {
+            let Stage::Ready(outcome) = mem::replace(&mut *stage, Stage::Over) else { return None };
+            return Some(outcome);
+        }
+        if let Stage::Waiting(_, old) | Stage::Running(old) | Stage::Submitting(old) = &mut *stage
+            && let Some(waker) = &mut new
+        {
+            mem::swap(old, waker);
+        }
+        drop(stage);
+        drop(new);
+        None
+    }
+}
+
+impl<T, E> Drop for TransactFuture<T, E> {
+    fn drop(&mut self) {
+        let State::Given { slot, database, ticket } = mem::replace(&mut self.state, State::Over) else {
+            return;
+        };
+        let mut stage = slot.stage.lock();
+        let before = mem::replace(&mut *stage, Stage::Over);
+        drop(stage);
+        if let Stage::Waiting(..) = &before {
+            database.opening().bodies.withdraw(ticket);
+        }
+        drop(before);
+    }
+}
+
+impl<T, E> fmt::Debug for TransactFuture<T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match &self.state {
+            State::New(_) => "TransactFuture(not polled)",
+            State::Given { .. } => "TransactFuture(runs its body)",
+            State::Committing(..) => "TransactFuture(commits)",
+            State::Over => "TransactFuture(over)",
+        })
+    }
+}
