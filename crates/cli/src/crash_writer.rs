@@ -50,7 +50,7 @@ impl CrashWriter {
             ..Options::default()
         };
         let options = self.engine.apply(&self.place.dir, options)?;
-        let database = open(&self.place.dir, options, self.engine.log.kind)?;
+        let database = open(&self.place.dir, options, self.engine.log.if_found()?)?;
         let counters = database.table("counters")?;
         let rows = database.table("rows")?;
         std::thread::scope(|scope| {

@@ -14,7 +14,7 @@ use katydid::{
     Table,
 };
 use katydid_observe::Socket;
-use katydid_wal::LogKind;
+use katydid_wal::MediumSettings;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -98,7 +98,11 @@ impl DatabaseDir {
         // Asked for first, so that not even an empty folder is made.
         self.must_exist()?;
         let engine = engine_of(&self.dir)?;
-        open(&self.dir, Options { create: false, engine: engine.into(), ..Options::default() }, None)
+        open(
+            &self.dir,
+            Options { create: false, engine: engine.into(), ..Options::default() },
+            Some(MediumSettings::default()),
+        )
     }
 
     /// Opens the database, which must exist, to read only: nothing in its folder is changed. A log in NVRAM cannot be read without changing
@@ -108,12 +112,13 @@ impl DatabaseDir {
         let memory = MemoryOptions { memory_bytes: 1 << 60, ..MemoryOptions::default() };
         let engine = Database::engine_at(&self.dir)?.with(PagedOptions::default(), memory);
         let options = Options { access: Access::ReadOnly, create: false, engine, ..Options::default() };
-        open_telling(options, None, |options| Database::open_with(&self.dir, options))
+        let if_found = Some(MediumSettings::default());
+        open_telling(options, if_found, |options| Database::open_with(&self.dir, options))
     }
 
     /// Opens the database, creating it if there is none.
     pub fn open_or_create(&self, engine: &EngineFlags) -> Result<Database> {
-        open(&self.dir, engine.apply(&self.dir, Options::default())?, engine.log.kind)
+        open(&self.dir, engine.apply(&self.dir, Options::default())?, engine.log.if_found()?)
     }
 
     /// Fails if there is no database in the folder.
@@ -167,23 +172,24 @@ pub fn close_after(database: &Database, told: Result<()>) -> Result<()> {
     Ok(closed?)
 }
 
-/// Opens a database in a folder, showing the progress of recovery. Without a kind of log that was asked for it has its own.
-pub fn open(dir: &Path, options: Options, asked: Option<LogKind>) -> Result<Database> {
-    open_showing(options, asked, |options| Database::open_with(dir, options))
+/// Opens a database in a folder, showing the progress of recovery. If its log is of another kind, it is opened as that kind, with these settings;
+/// without them, it is refused.
+pub fn open(dir: &Path, options: Options, if_found: Option<MediumSettings>) -> Result<Database> {
+    open_showing(options, if_found, |options| Database::open_with(dir, options))
 }
 
 /// The same for a database that `open` opens.
 pub fn open_showing(
     options: Options,
-    asked: Option<LogKind>,
+    if_found: Option<MediumSettings>,
     open: impl Fn(Options) -> katydid::Result<Database>,
 ) -> Result<Database> {
-    Ok(open_telling(options, asked, open)?)
+    Ok(open_telling(options, if_found, open)?)
 }
 
 fn open_telling(
     mut options: Options,
-    asked: Option<LogKind>,
+    if_found: Option<MediumSettings>,
     open: impl Fn(Options) -> katydid::Result<Database>,
 ) -> katydid::Result<Database> {
     let shown = Arc::new(Mutex::new(None));
@@ -195,10 +201,10 @@ fn open_telling(
         progress.show(Some(fraction), || phase.to_string());
     }));
     let mut opened = open(options.clone());
-    if let (Err(error), None) = (&opened, asked)
+    if let (Err(error), Some(settings)) = (&opened, if_found)
         && let Some(found) = kind_found(error)
     {
-        (options.log.log, options.access) = (found, Access::ReadWrite);
+        (options.log.medium, options.access) = (settings.medium(found), Access::ReadWrite);
         opened = open(options);
     }
     // The database keeps the receiver; the bar must go before the next one comes.

@@ -3,7 +3,7 @@
 //! Pure. The messages say what was expected; clap names the flag and the value.
 
 use clap::ValueEnum;
-use katydid_wal::Options;
+use katydid_wal::{FileOptions, MediumOptions, Options};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -45,9 +45,15 @@ pub fn delay(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A value of one of the log's options, refused with the log's own words if it is out of the log's range.
-pub fn log_option<T: Copy>(value: T, set: impl FnOnce(&mut Options, T)) -> Result<T, String> {
-    let mut options = Options::default();
-    set(&mut options, value);
+/// A value of one of the settings of a log in files, refused with the log's own words if it is out of the log's range.
+pub fn file_option<T: Copy>(value: T, set: impl FnOnce(&mut FileOptions, T)) -> Result<T, String> {
+    let mut files = FileOptions::default();
+    set(&mut files, value);
+    medium_option(value, files.into())
+}
+
+/// A value that is in a medium's settings, likewise.
+pub fn medium_option<T>(value: T, medium: MediumOptions) -> Result<T, String> {
+    let options = Options { medium, reserve_bytes: 0, ..Options::default() };
     options.validate().map(|()| value).map_err(|error| format!("must be {}", error.range))
 }

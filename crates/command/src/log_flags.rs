@@ -5,9 +5,9 @@
 
 use crate::bytes;
 use crate::failure::{Failure, Result};
-use crate::flags::{delay, log_option, word};
+use crate::flags::{delay, file_option, medium_option, word};
 use clap::{Args, ValueEnum};
-use katydid_wal::{LogKind, NvramOptions, Options, Persistence};
+use katydid_wal::{LogKind, MediumSettings, NvramOptions, Options, Persistence};
 use std::time::Duration;
 
 /// What a log is kept in.
@@ -53,12 +53,21 @@ pub enum NvramSource {
 impl LogFlags {
     /// Sets what was asked for.
     pub fn apply(&self, log: Options) -> Result<Options> {
-        Ok(Options {
-            log: self.kind.unwrap_or(log.log),
-            segment_bytes: self.segment.unwrap_or(log.segment_bytes),
-            nvram: self.nvram.apply(log.nvram)?,
-            ..log
-        })
+        let medium = self.settings(log.medium.into())?.medium(self.kind.unwrap_or(log.medium.kind()));
+        Ok(Options { medium, ..log })
+    }
+
+    /// The settings of whatever kind of log a database is found to have, unless a kind was asked for.
+    pub fn if_found(&self) -> Result<Option<MediumSettings>> {
+        let settings = self.settings(MediumSettings::default())?;
+        Ok(self.kind.is_none().then_some(settings))
+    }
+
+    /// Settings of every medium, with those that were asked for.
+    pub fn settings(&self, own: MediumSettings) -> Result<MediumSettings> {
+        let mut settings = MediumSettings { memory: self.nvram.apply(own.memory)?, ..own };
+        settings.files.segment_bytes = self.segment.unwrap_or(settings.files.segment_bytes);
+        Ok(settings)
     }
 }
 
@@ -91,18 +100,13 @@ pub fn kind_found(error: &katydid::Error) -> Option<LogKind> {
 
 /// Reads the bytes of a segment, in the log's range.
 pub fn segment_bytes(text: &str) -> std::result::Result<u64, String> {
-    log_option(bytes::parse(text)?, |options, bytes| {
-        options.segment_bytes = bytes;
-        options.reserve_bytes = 0;
-    })
+    file_option(bytes::parse(text)?, |files, bytes| files.segment_bytes = bytes)
 }
 
 fn nvram_bytes(text: &str) -> std::result::Result<u64, String> {
-    log_option(bytes::parse(text)?, |options, bytes| {
-        options.log = LogKind::NvRing;
-        options.nvram.bytes = bytes;
-        options.reserve_bytes = 0;
-    })
+    let bytes = bytes::parse(text)?;
+    let memory = NvramOptions { bytes, ..NvramOptions::default() };
+    medium_option(bytes, MediumSettings { memory, ..MediumSettings::default() }.medium(LogKind::NvRing))
 }
 
 #[cfg(test)]

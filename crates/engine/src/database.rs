@@ -141,7 +141,9 @@ impl Database {
     pub fn in_memory_with(mut options: Options) -> Result<Database> {
         options.validate()?;
         let log = &mut options.log;
-        log.segment_bytes = log.segment_bytes.min(IN_MEMORY_LOG_BYTES);
+        if let Some(files) = log.medium.files_mut() {
+            files.segment_bytes = files.segment_bytes.min(IN_MEMORY_LOG_BYTES);
+        }
         log.reserve_bytes = log.reserve_bytes.min(IN_MEMORY_LOG_BYTES);
         Self::open_in(Arc::new(MemoryDirectory::new()), options)
     }

@@ -75,9 +75,9 @@ pub use katydid_device::{
 /// The crate of the log: every type of its errors, options and counters has its name there.
 pub use katydid_wal as wal;
 pub use katydid_wal::{
-    Chain, CommitStamp, Counters as LogCounters, Durability, Error as LogError, Group, InserterDesign,
-    InserterKind, InserterSettings, LogKind, Lsn, NvramOptions, OpenError as LogOpenError,
-    Options as LogOptions, SyncDesign, SyncKind,
+    Chain, CommitStamp, Counters as LogCounters, Durability, Error as LogError, FileOptions, Group,
+    InserterDesign, InserterKind, InserterSettings, LogKind, Lsn, MediumOptions, MediumSettings,
+    NvramOptions, OpenError as LogOpenError, Options as LogOptions, SyncDesign, SyncKind,
 };
 pub use key_range::{KeyRange, Prefix};
 pub use limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};

@@ -152,8 +152,8 @@ pub type RecoveryProgress = Arc<dyn Fn(Phase, u64, u64) + Send + Sync>;
 /// # Ok::<(), katydid::Error>(())
 /// ```
 ///
-/// An empty database takes about 200 MB on disk with the defaults, because the log keeps `log.spare_segments` segments prepared beside the first:
-/// writes to prepared bytes take half the time of writes that make a file longer. Smaller `log.segment_bytes` and `log.reserve_bytes` make a
+/// An empty database takes about 200 MB on disk with the defaults, because the log keeps `spare_segments` segments prepared beside the first:
+/// writes to prepared bytes take half the time of writes that make a file longer. Smaller `segment_bytes` and `reserve_bytes` of the log make a
 /// small database smaller.
 #[derive(Clone)]
 pub struct Options {
@@ -188,13 +188,13 @@ pub struct Options {
     /// those, so
     /// none can be larger than the log; in the memory engine it is one record, which must fit its stream.
     pub nvram_checkpoint: u32,
-    /// The log: segments, inserter, sync protocol. Its `method` is also how pages travel; its `log_id` becomes the id of a
+    /// The log: its medium, with segments, inserter and sync protocol. Its `method` is also how pages travel; its `log_id` becomes the id of a
     /// new database. Default: the log's own. With inserter `Chunked` commits of different threads of which none has seen or replaced
     /// what the other wrote have no order: after a crash the later one may be there without the earlier, if that was not durable.
-    /// Its `log` says what the log is kept in; the rest of the database is in files whatever that is. Of a log in NVRAM `nvram.bytes` is
+    /// Its `medium` is what the log is kept in; the rest of the database is in files whatever that is. A log in NVRAM has
     /// at least 64 pages, or 64 KiB in the memory engine, whose streams share it out (at least 1 MiB each, if it is so large; each a
     /// power of two), and
-    /// `reserve_bytes` at most a sixteenth of it. Such a log can be opened again only after every handle, table and transaction of the
+    /// `reserve_bytes` is at most a sixteenth of it. Such a log can be opened again only after every handle, table and transaction of the
     /// database is dropped, also if it was closed. With fewer sessions (`sessions_max`) than threads that write at once, threads wait for each
     /// other.
     pub log: wal::Options,
@@ -227,9 +227,9 @@ impl Options {
     pub fn validate(&self) -> Result<()> {
         let refuse = |option, reason: &str| Err(Error::Option { option, reason: reason.to_owned() });
         self.engine.validate()?;
-        if self.log.log.in_nvram() {
+        if let Some(memory) = self.log.medium.memory() {
             let (engine, least) = (self.engine.kind(), self.nvram_bytes_min());
-            if self.log.nvram.bytes < least {
+            if memory.bytes < least {
                 let reason = format!("must be at least {least} for the {engine} engine");
                 return Err(Error::Option { option: "log.nvram.bytes", reason });
             }
@@ -264,12 +264,12 @@ impl Options {
     /// them is set aside by themselves. The memory engine undoes nothing and notes no checkpoint in the log.
     pub(crate) fn log_options(&self) -> wal::Options {
         let mut log = self.log.clone();
-        if log.log.in_nvram() {
+        if let Some(memory) = log.medium.memory() {
             let share = match self.engine {
                 EngineOptions::Paged(_) => {
                     // There are no more of them, and the log keeps some room for each.
                     log.sessions_max = log.sessions_max.min(SHARDS);
-                    log.nvram.bytes / 16
+                    memory.bytes / 16
                 }
                 EngineOptions::Memory(_) => 0,
             };

@@ -18,7 +18,11 @@ const ENGINES: [EngineKind; 2] = [EngineKind::Paged, EngineKind::Memory];
 const ROWS: u64 = 2500;
 
 fn options(engine: EngineKind) -> Options {
-    let log = LogOptions { segment_bytes: 1 << 20, reserve_bytes: 64 << 10, ..LogOptions::default() };
+    let log = LogOptions {
+        medium: katydid::FileOptions { segment_bytes: 1 << 20, ..katydid::FileOptions::default() }.into(),
+        reserve_bytes: 64 << 10,
+        ..LogOptions::default()
+    };
     Options { engine: engine.into(), log, ..Options::default() }
 }
 

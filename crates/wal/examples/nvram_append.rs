@@ -6,7 +6,7 @@
 //! each record of a thread.
 
 use katydid_device::nvram::{NvRegion, Persistence};
-use katydid_wal::{Append, Durability, Kind, Log, LogKind, NvramOptions, Options};
+use katydid_wal::{Append, Durability, Kind, Log, LogKind, MediumSettings, NvramOptions, Options};
 use std::error::Error;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -33,8 +33,9 @@ fn measure(folder: &std::path::Path, threads: u64) -> Result<(), Box<dyn Error>>
     let plain = NvRegion::open(folder.join("plain"), PART * threads, WANT)?;
     println!("{}\n{threads} threads, records of {RECORD} bytes, ns for each: least, median", plain.form());
     let logs = KINDS.map(|kind| {
-        let nvram = NvramOptions { bytes: 16 << 20, want: WANT, ..NvramOptions::default() };
-        let options = Options { log: kind, nvram, reserve_bytes: 64 << 10, ..Options::default() };
+        let memory = NvramOptions { bytes: 16 << 20, want: WANT };
+        let medium = MediumSettings { memory, ..MediumSettings::default() }.medium(kind);
+        let options = Options { medium, reserve_bytes: 64 << 10, ..Options::default() };
         Log::open(folder.join(kind.to_string()), options)
     });
     let logs = logs.into_iter().collect::<Result<Vec<_>, _>>()?;

@@ -3,7 +3,7 @@
 //! Nothing is waited for but the processor: the log is in memory, unless a folder is named, which is made and should be removed afterwards.
 
 use katydid_device::{Directory, FileDirectory, MemoryDirectory, Method};
-use katydid_wal::{Append, CommitStamp, Dependencies, Durability, Kind, Log, Options};
+use katydid_wal::{Append, CommitStamp, Dependencies, Durability, FileOptions, Kind, Log, Options};
 use std::error::Error;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -29,7 +29,11 @@ fn memory(streams: u16, options: Options) -> Outcome<Log> {
 
 /// A ring that takes all that is appended.
 fn roomy() -> Options {
-    Options { ring_bytes: 64 << 20, run_ahead_bytes: 32 << 20, ..Options::default() }
+    Options {
+        medium: FileOptions { ring_bytes: 64 << 20, ..FileOptions::default() }.into(),
+        run_ahead_bytes: 32 << 20,
+        ..Options::default()
+    }
 }
 
 /// An append without a stamp beside those of commits that depend on none, one and two positions.
@@ -80,7 +84,13 @@ fn append() -> Outcome<()> {
 /// Two threads on two streams, each transaction depending on one of the other stream: appended, queued, told.
 fn tell() -> Outcome<()> {
     const COUNT: u64 = 2_000_000;
-    let log = memory(2, Options { segment_bytes: 1 << 30, ..Options::default() })?;
+    let log = memory(
+        2,
+        Options {
+            medium: FileOptions { segment_bytes: 1 << 30, ..FileOptions::default() }.into(),
+            ..Options::default()
+        },
+    )?;
     let begun = Instant::now();
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..2)

@@ -67,18 +67,22 @@ impl SyncProtocol for Deferred {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Append, InserterKind, Kind, Log, Options, SyncKind};
+    use crate::{Append, FileOptions, InserterKind, Kind, Log, Options, SyncKind};
     use katydid_device::SimDevice;
 
     fn options(inserter: InserterKind, sync: SyncKind) -> Options {
         Options {
-            segment_bytes: 32 << 10,
-            ring_bytes: 16 << 10,
+            medium: FileOptions {
+                segment_bytes: 32 << 10,
+                ring_bytes: 16 << 10,
+                spare_segments: 1,
+                inserter: inserter.into(),
+                sync: sync.into(),
+                ..FileOptions::default()
+            }
+            .into(),
             run_ahead_bytes: 8 << 10,
-            spare_segments: 1,
             reserve_bytes: 0,
-            inserter: inserter.into(),
-            sync: sync.into(),
             background: Background::Caller,
             ..Options::default()
         }

@@ -19,7 +19,8 @@
 //! 7. Every segment from `start` to `prepared end` exists: a segment is named here before anything is written into it, so
 //!    that the last ones cannot go missing unnoticed.
 
-use crate::options::{LogKind, entries_valid, segment_bytes_valid};
+use crate::medium_options::{LogKind, entries_valid};
+use crate::options::segment_bytes_valid;
 use crate::seal::{self, Block, SEALED_BYTES, SealFault};
 use katydid_device::{self as device, Create, Directory, File, Id, Method, WriteMode};
 use katydid_kernels::checksum::{read_u32, read_u64, read_u128};

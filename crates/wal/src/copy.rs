@@ -14,7 +14,7 @@
 use crate::control::{CONTROL_NAME, Control, ControlState, read as read_control};
 use crate::error::{Error, OpenError, ReadError};
 use crate::log::Log;
-use crate::options::LogKind;
+use crate::medium_options::LogKind;
 use crate::recover::check_complete;
 use crate::recover::survey::{Survey, examine};
 use crate::seal::SEALED_BYTES;

@@ -3,7 +3,8 @@
 //! Pure; any thread. All are `Clone`: the first failure of a log is handed to every waiter and every later caller.
 
 use crate::control::FORMAT_VERSION;
-use crate::options::{LogKind, OptionsError};
+use crate::medium_options::LogKind;
+use crate::options::OptionsError;
 use katydid_device::{self as device, Directory, Id};
 use katydid_kernels::lsn::Lsn;
 
@@ -239,7 +240,7 @@ pub enum OpenError {
     OtherKind {
         /// What it is.
         found: LogKind,
-        /// What [`Options::log`](crate::Options::log) said.
+        /// The kind of [`Options::medium`](crate::Options::medium).
         asked: LogKind,
     },
     /// The log was opened four thousand million times.

@@ -3,6 +3,7 @@
 //! The only place that does. Recovery of the chosen medium makes the stream's [`Parts`](crate::core::Parts); nothing above asks what they are.
 
 use crate::error::OpenError;
+use crate::medium_options::MediumOptions;
 use crate::nvram;
 use crate::options::Options;
 use crate::recover::scan::Onlooker;
@@ -20,9 +21,12 @@ pub(crate) fn open(
     onlooker: &mut dyn Onlooker,
 ) -> Result<Opened, OpenError> {
     let (survey, control) = recover::look(directory, options)?;
-    if control.state().log.in_nvram() {
-        nvram::recover::open(directory, options, &survey, control, onlooker)
-    } else {
-        recover::open(directory, options, &survey, control, onlooker)
+    match &options.medium {
+        MediumOptions::Files(files) => recover::open(directory, options, files, &survey, control, onlooker),
+        MediumOptions::NvDirect { memory, .. }
+        | MediumOptions::NvRing { memory, .. }
+        | MediumOptions::NvLogging { memory, .. } => {
+            nvram::recover::open(directory, options, memory.want, &survey, control, onlooker)
+        }
     }
 }

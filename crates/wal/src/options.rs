@@ -3,65 +3,13 @@
 //! Pure; any thread. Designs that exist side by side are variants of enums, with their own settings. The kind of the log and the number of
 //! its streams are fixed when the log is created; all other options may differ at each opening.
 
+use crate::medium_options::{FileOptions, MediumOptions, NvramOptions, entries_valid, reserve_bytes_max};
 use katydid_device::nvram::Persistence;
 use katydid_device::{Device, Id, Method};
-use katydid_kernels::insert::{BufferSizes, InserterDesign, OutOfRange};
-use katydid_kernels::record::{HEADER_BYTES, RECORD_ALIGNMENT};
+use katydid_kernels::insert::{BufferSizes, OutOfRange};
+use katydid_kernels::record::RECORD_ALIGNMENT;
 use katydid_kernels::sync::SyncDesign;
-use katydid_kernels::words;
 use std::time::Duration;
-
-/// What a log is kept in. A directory remembers the kind of its log, and refuses another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum LogKind {
-    /// Files: the log buffer in memory is written and synced.
-    #[default]
-    Disk,
-    /// A ring in NVRAM, filled in place. A commit waits for its own records only, and holes below it are looked for when the log is
-    /// opened (Fang et al., after ELEDA 6.4.3). With [`InserterDesign::Chunked`] a commit waits as in `NvRing`.
-    NvDirect,
-    /// A ring in NVRAM, filled in place. A commit waits until there is no hole below it, as on disk, and persists what all have filled. Ours.
-    NvRing,
-    /// Records in a heap in NVRAM, and a ring of entries that name their places, set when the records are persisted (`NV-Logging`).
-    /// Positions count entries, each 8, not bytes; the inserter is without meaning. A commit does as in `NvRing`, and a
-    /// hole is as long as one store.
-    NvLogging,
-}
-
-/// A log in NVRAM.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct NvramOptions {
-    /// Bytes of the ring, or of the heap of `NvLogging`: most that the log holds between two trims. Default 64 MiB; a power of two from 16 KiB
-    /// to 16 GiB. Only a new log takes it.
-    pub bytes: u64,
-    /// Entries of `NvLogging`, of 8 bytes each beside the heap: most physical records that the log holds between two trims. Default 0: one
-    /// for each 64 bytes of the heap. A power of two from 64 to 268,435,456. Only a new log takes it.
-    pub entries: u64,
-    /// What memory to ask for. Default `Auto`: real where there is such, else emulated. An emulated latency is at most 1 s.
-    pub want: Persistence,
-}
-
-impl Default for NvramOptions {
-    fn default() -> Self {
-        NvramOptions { bytes: 64 << 20, entries: 0, want: Persistence::default() }
-    }
-}
-
-impl NvramOptions {
-    /// How many entries there are to be.
-    pub(crate) fn entries(&self) -> u64 {
-        if self.entries == 0 { self.bytes / BYTES_PER_ENTRY } else { self.entries }
-    }
-}
-
-/// Bytes of the heap for which there is one entry by default: few records are shorter.
-const BYTES_PER_ENTRY: u64 = 64;
-
-/// Whether a log may have so many entries.
-pub(crate) fn entries_valid(entries: u64) -> bool {
-    entries.is_power_of_two() && (64..=1 << 28).contains(&entries)
-}
 
 /// Who does what no caller waits for: preparing segments, and writing and syncing what was requested without blocking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -73,65 +21,30 @@ pub enum Background {
     Caller,
 }
 
-words!(
-    LogKind,
-    "disk, nv_direct, nv_ring, nv_logging",
-    Disk = "disk",
-    NvDirect = "nv_direct",
-    NvRing = "nv_ring",
-    NvLogging = "nv_logging"
-);
-
-impl LogKind {
-    /// Every kind.
-    pub const ALL: [LogKind; 4] = [LogKind::Disk, LogKind::NvDirect, LogKind::NvRing, LogKind::NvLogging];
-
-    /// Whether it is in NVRAM: then nothing is written or synced, and [`Stream::trim`](crate::Stream::trim) alone makes room.
-    pub const fn in_nvram(self) -> bool {
-        !matches!(self, LogKind::Disk)
-    }
-}
-
 /// Settings of a log. Take the default and change what you need:
 ///
 /// ```
-/// use katydid_wal::{Options, SyncKind};
-/// let options = Options { segment_bytes: 1 << 20, sync: SyncKind::Pipelined.into(), ..Options::default() };
-/// options.validate().unwrap();
+/// use katydid_wal::{FileOptions, LogKind, Options, SyncKind};
+/// let files = FileOptions { segment_bytes: 1 << 20, sync: SyncKind::Pipelined.into(), ..FileOptions::default() };
+/// Options { medium: files.into(), ..Options::default() }.validate().unwrap();
+/// Options { medium: LogKind::NvRing.into(), ..Options::default() }.validate().unwrap();
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// What the log is kept in. Default `Disk`. In NVRAM there are no segments, no writes and no syncs: the settings of those have no effect.
-    pub log: LogKind,
+    /// What the log is kept in, and the settings of that. Default: files.
+    pub medium: MediumOptions,
     /// Streams of the log: each has its own ring, files, sessions and syncs, so the sizes below count once for each. Default 1; from 1 to 1,024.
     /// Fixed when the log is created: another number is refused. Appends to different streams share no word. Recovery orders records of
     /// different streams only by what they say of each other ([`Append::commit`](crate::Append::commit)).
     pub streams: u16,
-    /// Settings of a log in NVRAM. Its ring is the log buffer too, so `ring_bytes` has no effect then.
-    pub nvram: NvramOptions,
-    /// Size of one segment file. Default 64 MiB; a multiple of 4 KiB from 8 KiB to 16 GiB. Larger segments mean fewer
-    /// files and coarser trimming. Only a new log takes it: an existing one keeps the size it was created with.
-    pub segment_bytes: u64,
-    /// Size of the log buffer, the ring in memory where records wait to be written. A power of two from 16 KiB to 1 GiB. Default
-    /// [`Options::ring_bytes_for`] this machine's processors. Whoever sets it sets `run_ahead_bytes` too, whose default is for the default ring.
-    pub ring_bytes: usize,
     /// How far reservations may run ahead of the filled frontier, in positions. Default an eighth of the default ring; from 4 KiB to half of
-    /// `ring_bytes`. Smaller bounds the time a preempted thread can hold others up.
+    /// `ring_bytes`; in NVRAM half of the ring is a limit as well. Smaller bounds the time a preempted thread can hold others up.
     pub run_ahead_bytes: usize,
-    /// The inserter, which puts records into memory, and its settings. Default: `Marks`. Without meaning for [`LogKind::NvLogging`].
-    pub inserter: InserterDesign,
-    /// The sync protocol, which writes and syncs, and its settings. Default: `Adaptive`.
-    pub sync: SyncDesign,
-    /// Most bytes of one write. Default 1 MiB; a multiple of 4 KiB from 4 KiB to 64 MiB. Half of `ring_bytes` is a limit as well.
-    pub write_bytes_max: usize,
-    /// How bytes travel to segment files. Default `Direct`. `Uring` falls back to `Direct` where the kernel gives out no rings, and that to
+    /// How bytes travel to files: of the log, and of a database with its log in NVRAM. Default `Direct`. `Uring` falls back to `Direct` where the kernel gives out no rings, and that to
     /// `Buffered` where the file system refuses; [`Stream::method`](crate::Stream::method) says what is in use. See [`Options::device`].
     pub method: Method,
     /// Most sessions open at once. Default 1,024; from 1 to 65,536. Each costs 128 bytes of memory for its mark.
     pub sessions_max: usize,
-    /// Segments kept prepared beyond the one being written, and trimmed ones kept for reuse. Default 2; from 1 to
-    /// 1,024. More hides slower preparation at the price of disk space.
-    pub spare_segments: usize,
     /// Prepared bytes that only critical appends (those that finish or undo what is already in the log) may use.
     /// Default 16 MiB; at most 1,024 segments' worth, or in NVRAM a quarter of the ring or heap. Of `NvLogging` entries are kept for them too, as
     /// many as there may be records in so many bytes; at most half of all.
@@ -148,20 +61,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        let ring_bytes = Options::ring_bytes_for(std::thread::available_parallelism().map_or(1, usize::from));
+        let medium = FileOptions::default();
         Options {
-            log: LogKind::default(),
+            medium: medium.into(),
             streams: 1,
-            nvram: NvramOptions::default(),
-            segment_bytes: 64 << 20,
-            ring_bytes,
-            run_ahead_bytes: ring_bytes / 8,
-            inserter: InserterDesign::default(),
-            sync: SyncDesign::default(),
-            write_bytes_max: 1 << 20,
+            run_ahead_bytes: medium.ring_bytes / 8,
             method: Method::default(),
             sessions_max: 1024,
-            spare_segments: 2,
             reserve_bytes: 16 << 20,
             stall_after: Duration::from_secs(1),
             log_id: None,
@@ -174,7 +80,7 @@ impl Default for Options {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("option {option} is {value}; it must be {range}")]
 pub struct OptionsError {
-    /// The field of [`Options`].
+    /// The field of [`Options`], or of a medium's settings.
     pub option: &'static str,
     /// What it was.
     pub value: u64,
@@ -201,15 +107,27 @@ pub(crate) fn segment_bytes_valid(bytes: u64) -> bool {
     (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&bytes) && bytes.is_multiple_of(4096)
 }
 
+fn check(good: bool, option: &'static str, value: u64, range: &'static str) -> Result<(), OptionsError> {
+    if good { Ok(()) } else { Err(OptionsError { option, value, range }) }
+}
+
 impl Options {
-    /// The default ring of a log that so many processors fill: 256 KiB for each; at least
-    /// 2 MiB, of which one half is filled while the other is written, and at most 64 MiB.
-    pub fn ring_bytes_for(processors: usize) -> usize {
-        BufferSizes::ring_bytes_for(processors)
+    /// These options with other settings of the files. A log that is not in files stays as it is.
+    ///
+    /// ```
+    /// use katydid_wal::{FileOptions, Options};
+    /// let options = Options::default().map_files(|files| FileOptions { segment_bytes: 1 << 20, ..files });
+    /// # options.validate().unwrap();
+    /// ```
+    pub fn map_files(mut self, map: impl FnOnce(FileOptions) -> FileOptions) -> Self {
+        if let MediumOptions::Files(files) = &mut self.medium {
+            *files = map(*files);
+        }
+        self
     }
 
-    /// These options with the method, write size and number of writes in flight that suit a device. Choose the sync protocol before: a later
-    /// choice replaces the number of writes in flight.
+    /// These options with the method that suits a device, and, for a log in files, with its write size and number of writes in flight. Choose
+    /// the medium and the sync protocol before: a later choice replaces these settings.
     ///
     /// ```no_run
     /// use katydid_wal::{Device, Log, Options};
@@ -219,7 +137,7 @@ impl Options {
     /// ```
     pub fn device(self, device: &Device) -> Self {
         let blocks = (device.write_bytes / 4096).clamp(1, (64 << 20) / 4096);
-        let sync = match self.sync {
+        let tuned = |sync| match sync {
             // The protocol finds under load how many writes in flight pay.
             SyncDesign::Adaptive { depth_min, heuristics, .. } => SyncDesign::Adaptive {
                 depth_max: u32::try_from(device.depth).map_or(64, |depth| depth.clamp(1, 64)).max(depth_min),
@@ -228,7 +146,11 @@ impl Options {
             },
             other => other,
         };
-        Options { method: device.method, write_bytes_max: blocks * 4096, sync, ..self }
+        Options { method: device.method, ..self }.map_files(|files| FileOptions {
+            write_bytes_max: blocks * 4096,
+            sync: tuned(files.sync),
+            ..files
+        })
     }
 
     /// Refuses settings outside their documented ranges.
@@ -236,151 +158,186 @@ impl Options {
     /// # Errors
     /// Names the first option found out of range, its value and its range.
     pub fn validate(&self) -> Result<(), OptionsError> {
-        let check = |good: bool, option, value: u64, range| {
-            if good { Ok(()) } else { Err(OptionsError { option, value, range }) }
-        };
-        let ring = self.ring_bytes as u64;
-        let run_ahead = self.run_ahead_bytes as u64;
-        let sessions = self.sessions_max as u64;
-        let spare = self.spare_segments as u64;
-        let segment = self.segment_bytes;
         let streams = self.streams;
         check((1..=STREAMS_MAX).contains(&streams), "streams", streams.into(), "from 1 to 1024")?;
+        match &self.medium {
+            MediumOptions::Files(files) => self.validate_files(files),
+            MediumOptions::NvDirect { memory, inserter } | MediumOptions::NvRing { memory, inserter } => {
+                inserter.validate()?;
+                self.validate_memory(memory)?;
+                self.validate_share(memory)
+            }
+            MediumOptions::NvLogging { memory, .. } => {
+                self.validate_memory(memory)?;
+                let (_, entries) = self.medium.created_with();
+                let range = "a power of two from 64 to 268435456";
+                check(entries_valid(entries), "nvram.entries", entries, range)?;
+                let good = self.reserve_bytes <= reserve_bytes_max(entries);
+                check(good, "reserve_bytes", self.reserve_bytes, "at most 24 times nvram.entries")?;
+                self.validate_share(memory)
+            }
+        }
+    }
+
+    fn validate_files(&self, files: &FileOptions) -> Result<(), OptionsError> {
+        let segment = files.segment_bytes;
         check(segment_bytes_valid(segment), "segment_bytes", segment, SEGMENT_BYTES_RANGE)?;
-        let ring_good = self.ring_bytes.is_power_of_two() && (16 << 10..=1 << 30).contains(&ring);
+        let ring = files.ring_bytes as u64;
+        let ring_good = ring.is_power_of_two() && (16 << 10..=1 << 30).contains(&ring);
         check(ring_good, "ring_bytes", ring, "a power of two from 16384 to 1073741824")?;
+        let run_ahead = self.run_ahead_bytes as u64;
         let run_ahead_good = (4 << 10..=ring / 2).contains(&run_ahead);
         check(run_ahead_good, "run_ahead_bytes", run_ahead, "from 4096 to half of ring_bytes")?;
-        self.inserter.validate()?;
-        self.sync.validate()?;
-        let write = self.write_bytes_max as u64;
+        files.inserter.validate()?;
+        files.sync.validate()?;
+        let write = files.write_bytes_max as u64;
         let write_good = write.is_multiple_of(4096) && (4096..=64 << 20).contains(&write);
         check(write_good, "write_bytes_max", write, "a multiple of 4096 from 4096 to 67108864")?;
-        check((1..=65_536).contains(&sessions), "sessions_max", sessions, "from 1 to 65536")?;
+        self.validate_sessions()?;
+        let spare = files.spare_segments as u64;
         check((1..=1_024).contains(&spare), "spare_segments", spare, "from 1 to 1024")?;
         let reserve = self.reserve_bytes;
-        if self.log.in_nvram() {
-            let bytes = self.nvram.bytes;
-            let good = bytes.is_power_of_two() && (16 << 10..=16 << 30).contains(&bytes);
-            check(good, "nvram.bytes", bytes, "a power of two from 16384 to 17179869184")?;
-            if let Persistence::Emulated { latency } = self.nvram.want {
-                let seconds = latency.as_secs();
-                let good = latency <= Duration::from_secs(1);
-                check(good, "nvram.want", seconds, "at most 1 second of latency")?;
-            }
-            if self.log == LogKind::NvLogging {
-                let entries = self.nvram.entries();
-                check(
-                    entries_valid(entries),
-                    "nvram.entries",
-                    entries,
-                    "a power of two from 64 to 268435456",
-                )?;
-                let good = reserve <= reserve_bytes_max(entries);
-                check(good, "reserve_bytes", reserve, "at most 24 times nvram.entries")?;
-            }
-            return check(reserve <= bytes / 4, "reserve_bytes", reserve, "at most a quarter of nvram.bytes");
-        }
         check(reserve / segment <= 1_024, "reserve_bytes", reserve, "at most 1024 times segment_bytes")
     }
 
-    /// The same for a log with so many entries, and a heap of so many bytes, in NVRAM: what is said of positions goes for those of entries.
-    pub(crate) fn with_entries(&self, entries: u64, heap: u64) -> Options {
-        let reserve_bytes = self.reserve_bytes.min(heap / 4).min(reserve_bytes_max(entries));
-        Options { reserve_bytes, ..self.with_ring(entries * RECORD_ALIGNMENT as u64) }
-    }
-
-    /// The same for a log whose ring of so many bytes is in NVRAM: what is said of the ring in memory goes for that.
-    pub(crate) fn with_ring(&self, bytes: u64) -> Options {
-        Options {
-            ring_bytes: bytes as usize,
-            run_ahead_bytes: self.run_ahead_bytes.min(bytes as usize / 2),
-            reserve_bytes: self.reserve_bytes.min(bytes / 4),
-            ..self.clone()
+    fn validate_memory(&self, memory: &NvramOptions) -> Result<(), OptionsError> {
+        let run_ahead = self.run_ahead_bytes as u64;
+        check(run_ahead >= 4 << 10, "run_ahead_bytes", run_ahead, "at least 4096")?;
+        self.validate_sessions()?;
+        let bytes = memory.bytes;
+        let good = bytes.is_power_of_two() && (16 << 10..=16 << 30).contains(&bytes);
+        check(good, "nvram.bytes", bytes, "a power of two from 16384 to 17179869184")?;
+        if let Persistence::Emulated { latency } = memory.want {
+            let good = latency <= Duration::from_secs(1);
+            check(good, "nvram.want", latency.as_secs(), "at most 1 second of latency")?;
         }
+        Ok(())
     }
 
-    /// The sizes of the log buffer.
-    pub(crate) fn buffer_sizes(&self) -> BufferSizes {
+    fn validate_share(&self, memory: &NvramOptions) -> Result<(), OptionsError> {
+        let reserve = self.reserve_bytes;
+        check(reserve <= memory.bytes / 4, "reserve_bytes", reserve, "at most a quarter of nvram.bytes")
+    }
+
+    fn validate_sessions(&self) -> Result<(), OptionsError> {
+        let sessions = self.sessions_max as u64;
+        check((1..=65_536).contains(&sessions), "sessions_max", sessions, "from 1 to 65536")
+    }
+
+    /// Sizes of the log buffer of a log whose ring in memory has `ring_bytes`.
+    pub(crate) fn buffer_sizes(&self, ring_bytes: usize) -> BufferSizes {
         BufferSizes {
-            ring_bytes: self.ring_bytes,
+            ring_bytes,
             run_ahead_bytes: self.run_ahead_bytes,
             reserve_bytes: self.reserve_bytes,
             sessions: self.sessions_max,
         }
     }
 
-    /// The most bytes, header included, that one physical record of this log takes; longer records travel as
-    /// fragments. An eighth of the ring, so that a large record cannot fill it, and never above the format's 64 KiB.
-    pub(crate) fn physical_bytes_max(&self) -> usize {
-        self.buffer_sizes().physical_bytes_max()
+    /// Sizes of the log buffer of a log whose ring of so many bytes is in NVRAM.
+    pub(crate) fn nvram_sizes(&self, bytes: u64) -> BufferSizes {
+        BufferSizes {
+            run_ahead_bytes: self.run_ahead_bytes.min(bytes as usize / 2),
+            reserve_bytes: self.reserve_bytes.min(bytes / 4),
+            ..self.buffer_sizes(bytes as usize)
+        }
     }
-}
 
-/// Most bytes that can be kept for critical appends of a log with so many entries: half of these, of the shortest records.
-fn reserve_bytes_max(entries: u64) -> u64 {
-    entries / 2 * HEADER_BYTES as u64
+    /// Sizes of the log buffer of a log with so many entries, and a heap of so many bytes, in NVRAM. Positions are those of entries.
+    pub(crate) fn entry_sizes(&self, entries: u64, heap: u64) -> BufferSizes {
+        let sizes = self.nvram_sizes(entries * RECORD_ALIGNMENT as u64);
+        let reserve_bytes = self.reserve_bytes.min(heap / 4).min(reserve_bytes_max(entries));
+        BufferSizes { reserve_bytes, ..sizes }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::medium_options::{LogKind, MediumSettings};
+    use katydid_kernels::insert::InserterDesign;
     use katydid_kernels::sync::{Group, SyncKind};
 
+    fn in_files(change: impl FnOnce(&mut FileOptions)) -> Options {
+        let mut files = FileOptions::default();
+        change(&mut files);
+        Options { medium: files.into(), ..Options::default() }
+    }
+
     fn in_nvram(bytes: u64, reserve_bytes: u64) -> Options {
-        let nvram = NvramOptions { bytes, ..NvramOptions::default() };
-        Options { log: LogKind::NvRing, nvram, reserve_bytes, ..Options::default() }
+        let memory = NvramOptions { bytes, ..NvramOptions::default() };
+        let medium = MediumOptions::NvRing { memory, inserter: InserterDesign::default() };
+        Options { medium, reserve_bytes, ..Options::default() }
+    }
+
+    fn apart(entries: u64, reserve_bytes: u64) -> Options {
+        let memory = NvramOptions { bytes: 1 << 20, ..NvramOptions::default() };
+        let medium = MediumOptions::NvLogging { memory, entries };
+        Options { medium, reserve_bytes, ..Options::default() }
     }
 
     #[test]
     fn the_default_is_valid_and_each_bad_field_is_named() {
         Options::default().validate().unwrap();
-        let inserter = |inserter| Options { inserter, ..Options::default() };
-        let sync = |sync| Options { sync, ..Options::default() };
+        for kind in LogKind::ALL {
+            Options { medium: kind.into(), ..Options::default() }.validate().unwrap();
+        }
+        in_nvram(1 << 20, 256 << 10).validate().unwrap();
+        apart(64, 24 * 64).validate().unwrap();
+        apart(0, 256 << 10).validate().unwrap();
+        let inserter = |inserter| in_files(|files| files.inserter = inserter);
+        let sync = |sync| in_files(|files| files.sync = sync);
+        let ring = |ring_bytes| in_files(|files| files.ring_bytes = ring_bytes);
+        let latency = Duration::from_secs(2);
+        let slow = NvramOptions { want: Persistence::Emulated { latency }, ..NvramOptions::default() };
+        let chunked = InserterDesign::Chunked { chunk_bytes: 0, always: false };
+        let group = Group { microseconds: u64::MAX, ..Group::default() };
         let bad = [
-            ("segment_bytes", Options { segment_bytes: 4096, ..Options::default() }),
-            ("segment_bytes", Options { segment_bytes: (1 << 20) + 1, ..Options::default() }),
-            ("segment_bytes", Options { segment_bytes: u64::MAX, ..Options::default() }),
+            ("segment_bytes", in_files(|files| files.segment_bytes = 4096)),
+            ("segment_bytes", in_files(|files| files.segment_bytes = (1 << 20) + 1)),
+            ("segment_bytes", in_files(|files| files.segment_bytes = u64::MAX)),
             ("streams", Options { streams: 0, ..Options::default() }),
             ("streams", Options { streams: 1025, ..Options::default() }),
-            ("ring_bytes", Options { ring_bytes: 100_000, ..Options::default() }),
-            ("ring_bytes", Options { ring_bytes: 0, ..Options::default() }),
-            (
-                "run_ahead_bytes",
-                Options { ring_bytes: 1 << 20, run_ahead_bytes: 1 << 20, ..Options::default() },
-            ),
+            ("ring_bytes", ring(100_000)),
+            ("ring_bytes", ring(0)),
+            ("run_ahead_bytes", Options { run_ahead_bytes: 1 << 20, ..ring(1 << 20) }),
             ("run_ahead_bytes", Options { run_ahead_bytes: 0, ..Options::default() }),
+            ("run_ahead_bytes", Options { run_ahead_bytes: 0, ..in_nvram(1 << 20, 0) }),
             ("consolidation_slots", inserter(InserterDesign::Consolidated { consolidation_slots: 0 })),
             ("consolidation_slots", inserter(InserterDesign::Hybrid { consolidation_slots: 65 })),
             ("hop_bytes", inserter(InserterDesign::Grasshopper { hop_bytes: 5000 })),
-            ("chunk_bytes", inserter(InserterDesign::Chunked { chunk_bytes: 0, always: false })),
+            ("chunk_bytes", inserter(chunked)),
+            (
+                "chunk_bytes",
+                Options {
+                    medium: MediumOptions::NvDirect { memory: NvramOptions::default(), inserter: chunked },
+                    ..Options::default()
+                },
+            ),
             ("depth_max", sync(SyncDesign::adaptive(1, 0))),
             ("depth_min", sync(SyncDesign::adaptive(9, 8))),
-            (
-                "group.microseconds",
-                sync(SyncDesign::pipelined(Group { microseconds: u64::MAX, ..Group::default() })),
-            ),
-            ("write_bytes_max", Options { write_bytes_max: 5000, ..Options::default() }),
+            ("group.microseconds", sync(SyncDesign::pipelined(group))),
+            ("write_bytes_max", in_files(|files| files.write_bytes_max = 5000)),
             ("sessions_max", Options { sessions_max: 0, ..Options::default() }),
-            ("spare_segments", Options { spare_segments: 0, ..Options::default() }),
+            ("sessions_max", Options { sessions_max: 0, ..in_nvram(1 << 20, 0) }),
+            ("spare_segments", in_files(|files| files.spare_segments = 0)),
             ("reserve_bytes", Options { reserve_bytes: u64::MAX, ..Options::default() }),
             ("nvram.bytes", in_nvram(100_000, 0)),
             ("nvram.bytes", in_nvram(8 << 10, 0)),
             ("nvram.bytes", in_nvram(1 << 63, 0)),
+            (
+                "nvram.want",
+                Options {
+                    medium: MediumOptions::NvLogging { memory: slow, entries: 0 },
+                    ..Options::default()
+                },
+            ),
             ("reserve_bytes", in_nvram(1 << 20, (256 << 10) + 1)),
+            ("nvram.entries", apart(32, 0)),
+            ("nvram.entries", apart(100, 0)),
+            ("reserve_bytes", apart(64, 24 * 64 + 1)),
+            ("reserve_bytes", apart(1 << 20, (256 << 10) + 1)),
         ];
-        in_nvram(1 << 20, 256 << 10).validate().unwrap();
-        let apart = |entries, reserve_bytes| {
-            let nvram = NvramOptions { entries, ..in_nvram(1 << 20, 0).nvram };
-            Options { log: LogKind::NvLogging, nvram, reserve_bytes, ..Options::default() }
-        };
-        apart(64, 24 * 64).validate().unwrap();
-        apart(0, 256 << 10).validate().unwrap();
-        for (name, entries, reserve) in
-            [("nvram.entries", 32, 0), ("nvram.entries", 100, 0), ("reserve_bytes", 64, 24 * 64 + 1)]
-        {
-            assert_eq!(apart(entries, reserve).validate().unwrap_err().option, name);
-        }
         for (name, options) in bad {
             assert_eq!(options.validate().unwrap_err().option, name);
         }
@@ -390,9 +347,26 @@ mod tests {
     fn words_are_read_back() {
         for log in LogKind::ALL {
             assert_eq!(log.to_string().parse::<LogKind>().unwrap(), log);
+            assert_eq!(MediumOptions::from(log).kind(), log);
         }
         for sync in SyncKind::ALL {
             assert_eq!(sync.to_string().parse::<SyncKind>().unwrap(), sync);
+        }
+    }
+
+    #[test]
+    fn settings_of_a_medium_come_back_from_it() {
+        let inserter = InserterDesign::Mutex;
+        let settings = MediumSettings {
+            files: FileOptions { inserter, ..FileOptions::default() },
+            memory: NvramOptions { bytes: 1 << 20, ..NvramOptions::default() },
+            entries: 64,
+        };
+        for kind in LogKind::ALL {
+            let medium = settings.medium(kind);
+            assert_eq!(MediumSettings::from(medium).medium(kind), medium);
+            assert_eq!(medium.inserter(), (kind != LogKind::NvLogging).then_some(inserter));
+            assert_eq!(medium.memory(), kind.in_nvram().then_some(settings.memory));
         }
     }
 }

@@ -31,11 +31,11 @@ const TICK: Duration = Duration::from_millis(5);
 /// Runs a case that commits `payload` bytes at a time.
 pub fn measure(case: &Case, payload: usize, stage: &Stage, raw: Raw, time: Duration) -> Result<Run> {
     let options = Options { reserve_bytes: 0, ..stage.options(case) };
-    let prepared = options.spare_segments as u64 * options.segment_bytes;
+    let files = options.medium.files();
     let name = stage.name_of("log", case);
     let log = Log::open_in(stage.for_log(&name, case)?, options).map_err(Failure::failed)?;
-    if !case.log.in_nvram() {
-        txn::settle(&log, prepared);
+    if let Some(files) = files {
+        txn::settle(&log, files.spare_segments as u64 * files.segment_bytes);
     }
     let before = (log.first().reserved(), log.counters());
     let used = usage::so_far();

@@ -6,10 +6,10 @@ use crate::grid::results::{Files, is_svg};
 use crate::host::device::{Device, MethodName};
 use clap::Args;
 use katydid_command::failure::{Failure, Result};
-use katydid_command::flags::{log_option, seconds};
+use katydid_command::flags::{file_option, seconds};
 use katydid_command::log_flags::{NvramFlags, segment_bytes};
 use katydid_device::Waiting;
-use katydid_wal::{Group, Heuristic, LogKind, NvramOptions, Options, SyncDesign, SyncKind};
+use katydid_wal::{FileOptions, Group, Heuristic, LogKind, NvramOptions, SyncDesign, SyncKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ impl Common {
 
     /// Takes the folder.
     pub fn stage(&self) -> Result<Stage> {
-        let own = Options::default();
+        let own = FileOptions::default();
         let tuned = Tuned {
             ring_bytes: self.ring.unwrap_or(own.ring_bytes),
             segment_bytes: self.segment.unwrap_or(own.segment_bytes),
@@ -120,7 +120,7 @@ impl Common {
 
     /// What is said of the log's options.
     pub fn options(&self) -> String {
-        let own = Options::default();
+        let own = FileOptions::default();
         format!(
             "ring={} segment={} spare={} depth={}..{} group={},{},{} waiting={}",
             self.ring.unwrap_or(own.ring_bytes),
@@ -141,7 +141,7 @@ const DEPTH_MAX: u32 = 8;
 
 fn depth_max(text: &str) -> std::result::Result<u32, String> {
     let number = text.parse().map_err(|_| "expected a whole number".to_owned())?;
-    log_option(number, |options, depth| options.sync = SyncDesign::adaptive(1, depth))
+    file_option(number, |files, depth| files.sync = SyncDesign::adaptive(1, depth))
 }
 
 fn group(text: &str) -> std::result::Result<Group, String> {
@@ -149,7 +149,7 @@ fn group(text: &str) -> std::result::Result<Group, String> {
     match numbers[..] {
         [commits, bytes, microseconds] => {
             let group = Group { commits, bytes, microseconds };
-            log_option(group, |options, group| options.sync = SyncDesign::pipelined(group))
+            file_option(group, |files, group| files.sync = SyncDesign::pipelined(group))
         }
         _ => Err("expected COMMITS,BYTES,US, such as 64,65536,100".to_owned()),
     }
@@ -171,7 +171,7 @@ fn waiting(text: &str) -> std::result::Result<Waiting, String> {
 
 fn spare(text: &str) -> std::result::Result<usize, String> {
     let number = text.parse().map_err(|_| "expected a whole number".to_owned())?;
-    log_option(number, |options, spare| options.spare_segments = spare)
+    file_option(number, |files, spare| files.spare_segments = spare)
 }
 
 fn folder(text: &str) -> std::result::Result<PathBuf, String> {

@@ -11,7 +11,10 @@ use crate::host::folder::{self, FolderState};
 use crate::host::raw::Raw;
 use katydid_command::failure::{Failure, Result};
 use katydid_device::{DelayedDirectory, Directory, FileDirectory, MemoryDirectory, Waiting};
-use katydid_wal::{Group, Heuristics, LogKind, NvramOptions, Options, Persistence, SyncDesign, SyncKind};
+use katydid_wal::{
+    FileOptions, Group, Heuristics, LogKind, MediumSettings, NvramOptions, Options, Persistence, SyncDesign,
+    SyncKind,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -154,21 +157,20 @@ impl Stage {
             other => other.into(),
         };
         let heuristics = case.without.map_or(Heuristics::ALL, |off| Heuristics::ALL.without(off));
-        let options = Options {
+        let files = FileOptions {
             inserter: inserter(case.inserter, tuned.slots, tuned.hop_bytes, tuned.chunk_bytes),
             sync: sync.with_heuristics(heuristics),
-            method: self.method.method(),
             ring_bytes: tuned.ring_bytes,
-            run_ahead_bytes: tuned.ring_bytes / 4,
             segment_bytes: tuned.segment_bytes,
             spare_segments: tuned.spare_segments,
-            log: case.log,
-            nvram: self.nvram_options(case),
-            ..Options::default()
+            write_bytes_max: case.io_unit.unwrap_or(FileOptions::default().write_bytes_max),
         };
-        match case.io_unit {
-            Some(write_bytes_max) => Options { write_bytes_max, ..options },
-            None => options,
+        let settings = MediumSettings { files, memory: self.nvram_options(case), entries: 0 };
+        Options {
+            medium: settings.medium(case.log),
+            method: self.method.method(),
+            run_ahead_bytes: tuned.ring_bytes / 4,
+            ..Options::default()
         }
     }
 

@@ -236,9 +236,8 @@ fn open(case: &Case, name: &str, stage: &Stage) -> Result<KatydidStore> {
         log: stage.options(case),
         ..Options::default()
     };
-    let database = database::open_showing(options, Some(case.log), |options| {
-        Database::open_in(directory.clone(), options)
-    })?;
+    let database =
+        database::open_showing(options, None, |options| Database::open_in(directory.clone(), options))?;
     Ok(KatydidStore::new(database))
 }
 

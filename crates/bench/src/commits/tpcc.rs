@@ -15,7 +15,6 @@ use clap::Args;
 use katydid::{Database, Options, PagedOptions};
 use katydid_command::database;
 use katydid_command::failure::{Failure, Result};
-use katydid_wal::LogKind;
 use katydid_workload::KatydidStore;
 use katydid_workload::drive::Plan;
 use katydid_workload::tpcc::{Kind, Mix, Settings, State, TABLES, TpccLoad, TpccRun};
@@ -188,8 +187,7 @@ fn open(case: &Case, name: &str, stage: &Stage) -> Result<KatydidStore> {
         log: stage.options(case),
         ..Options::default()
     };
-    let asked: Option<LogKind> = Some(case.log);
     let database =
-        database::open_showing(options, asked, |options| Database::open_in(directory.clone(), options))?;
+        database::open_showing(options, None, |options| Database::open_in(directory.clone(), options))?;
     Ok(KatydidStore::new(database))
 }

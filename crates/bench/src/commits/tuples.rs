@@ -53,10 +53,12 @@ impl Tuples {
         let streams = case.streams.unwrap_or(1);
         let of_stream = (LOG_BYTES / u64::from(streams)).max(STREAM_BYTES_MIN).next_power_of_two();
         let mut log = stage.options(case);
-        log.segment_bytes = log.segment_bytes.min(of_stream);
-        log.ring_bytes = log.ring_bytes.min(usize::try_from(of_stream).unwrap_or(usize::MAX));
-        log.run_ahead_bytes = log.ring_bytes / 4;
-        log.spare_segments = log.spare_segments.min(SPARE_MAX);
+        if let Some(files) = log.medium.files_mut() {
+            files.segment_bytes = files.segment_bytes.min(of_stream);
+            files.ring_bytes = files.ring_bytes.min(usize::try_from(of_stream).unwrap_or(usize::MAX));
+            files.spare_segments = files.spare_segments.min(SPARE_MAX);
+            log.run_ahead_bytes = files.ring_bytes / 4;
+        }
         log.reserve_bytes = 0;
         Options {
             engine: MemoryOptions { memory_bytes: u64::MAX, streams, commit_dependencies: self.dependences }

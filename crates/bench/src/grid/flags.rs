@@ -5,7 +5,7 @@
 use clap::Args;
 use katydid_command::bytes;
 use katydid_command::failure::Failure;
-use katydid_command::flags::log_option;
+use katydid_command::flags::file_option;
 use katydid_wal::{InserterDesign, InserterKind, InserterSettings};
 use std::result::Result;
 
@@ -45,20 +45,20 @@ fn size(text: &str) -> Result<usize, String> {
 }
 
 pub fn slots(text: &str) -> Result<usize, String> {
-    log_option(whole(text)?, |options, slots| {
-        options.inserter = InserterDesign::Consolidated { consolidation_slots: slots };
+    file_option(whole(text)?, |files, slots| {
+        files.inserter = InserterDesign::Consolidated { consolidation_slots: slots };
     })
 }
 
 pub fn hop_bytes(text: &str) -> Result<u64, String> {
-    log_option(bytes::parse(text)?, |options, hop| {
-        options.inserter = InserterDesign::Grasshopper { hop_bytes: hop };
+    file_option(bytes::parse(text)?, |files, hop| {
+        files.inserter = InserterDesign::Grasshopper { hop_bytes: hop };
     })
 }
 
 pub fn chunk_bytes(text: &str) -> Result<usize, String> {
-    log_option(size(text)?, |options, chunk| {
-        options.inserter = InserterDesign::Chunked { chunk_bytes: chunk, always: false };
+    file_option(size(text)?, |files, chunk| {
+        files.inserter = InserterDesign::Chunked { chunk_bytes: chunk, always: false };
     })
 }
 
@@ -141,7 +141,7 @@ pub fn payload(text: &str) -> Result<usize, String> {
 pub fn io_unit(text: &str) -> Result<usize, String> {
     let bytes =
         usize::try_from(bytes::parse(text)?).map_err(|_| "more bytes than there can be".to_owned())?;
-    log_option(bytes, |options, bytes| options.write_bytes_max = bytes)
+    file_option(bytes, |files, bytes| files.write_bytes_max = bytes)
 }
 
 /// A zipfian exponent.

@@ -7,7 +7,7 @@ use crate::host::device::Device;
 use hdrhistogram::Histogram;
 use katydid_wal::testing::rate::Tally;
 use katydid_wal::testing::sizes;
-use katydid_wal::{InserterKind, Options};
+use katydid_wal::{FileOptions, InserterKind, Options};
 use std::fmt;
 
 /// What is measured.
@@ -53,8 +53,12 @@ impl Case {
     /// The log's options, for a design.
     pub fn options(&self, inserter: InserterKind) -> Options {
         Options {
-            inserter: flags::inserter(inserter, self.slots, self.hop_bytes, self.chunk_bytes),
-            ring_bytes: self.ring_bytes,
+            medium: FileOptions {
+                inserter: flags::inserter(inserter, self.slots, self.hop_bytes, self.chunk_bytes),
+                ring_bytes: self.ring_bytes,
+                ..FileOptions::default()
+            }
+            .into(),
             run_ahead_bytes: self.ring_bytes / 4,
             ..Options::default()
         }

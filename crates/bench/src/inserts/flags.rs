@@ -8,7 +8,7 @@ use crate::host::device::Device;
 use clap::Args;
 use katydid_command::failure::{Failure, Result};
 use katydid_manycore::ring_bytes;
-use katydid_wal::{HEADER_BYTES, InserterKind, InserterSettings, Options};
+use katydid_wal::{FileOptions, HEADER_BYTES, InserterKind, InserterSettings};
 use std::path::PathBuf;
 
 /// Most bytes of a record that is not split.
@@ -168,7 +168,7 @@ impl Sweeps {
             slots: InserterSettings::default().consolidation_slots,
             hop_bytes: InserterSettings::default().hop_bytes,
             chunk_bytes: InserterSettings::default().chunk_bytes,
-            ring_bytes: Options::default().ring_bytes,
+            ring_bytes: FileOptions::default().ring_bytes,
             work_ns: 0.0,
             device: None,
         };

@@ -15,8 +15,8 @@ use hdrhistogram::Histogram;
 use katydid_command::failure::{Failure, Result};
 use katydid_device::{Directory, FileDirectory, MemoryDirectory};
 use katydid_wal::{
-    Append, AppendError, Durability, Error, HEADER_BYTES, InserterKind, Kind, Log, Lsn, Options, Session,
-    SyncKind,
+    Append, AppendError, Durability, Error, FileOptions, HEADER_BYTES, InserterKind, Kind, Log, Lsn, Options,
+    Session, SyncKind,
 };
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -90,12 +90,14 @@ pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &LogF
         _ => &stage.memory,
     };
     let options = Options {
-        segment_bytes: SEGMENT_BYTES,
-        spare_segments: SPARE_SEGMENTS,
         reserve_bytes: 0,
-        sync: stage.sync.into(),
         method: stage.method.method(),
-        ..case.options(inserter)
+        ..case.options(inserter).map_files(|files| FileOptions {
+            segment_bytes: SEGMENT_BYTES,
+            spare_segments: SPARE_SEGMENTS,
+            sync: stage.sync.into(),
+            ..files
+        })
     };
     let log = Log::open_in(directory.subdirectory("log")?, options).map_err(Failure::failed)?;
     settle(&log, SPARE_SEGMENTS as u64 * SEGMENT_BYTES);

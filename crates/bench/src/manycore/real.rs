@@ -3,7 +3,7 @@
 use katydid_manycore::Real;
 use katydid_wal::testing::rate::{Load, run};
 use katydid_wal::testing::sizes::Sizes;
-use katydid_wal::{InserterKind, Options};
+use katydid_wal::{FileOptions, InserterKind, Options};
 use std::time::Duration;
 
 const TIME: Duration = Duration::from_millis(250);
@@ -13,7 +13,10 @@ pub fn measure(record: usize, threads: &[usize]) -> Vec<Real> {
     let mut all = Vec::new();
     for inserter in InserterKind::ALL {
         for &threads in threads {
-            let options = Options { inserter: inserter.into(), ..Options::default() };
+            let options = Options {
+                medium: FileOptions { inserter: inserter.into(), ..FileOptions::default() }.into(),
+                ..Options::default()
+            };
             let load = Load { threads, sizes: Sizes::Fixed(record), work: 0, time: TIME };
             let mut rates: Vec<f64> =
                 (0..5).map(|_| run(&options, &load, |_, _| ()).records_per_second()).collect();

@@ -19,7 +19,7 @@ use katydid_command::log_flags::LogFlags;
 use katydid_command::progress::Progress;
 use katydid_device::{Directory, FileDirectory, MemoryDirectory};
 use katydid_observe::Socket;
-use katydid_wal::{Form, InserterKind, SyncKind};
+use katydid_wal::{Form, InserterKind, MediumSettings, SyncKind};
 use katydid_workload::drive::Plan;
 use katydid_workload::ycsb::LatencyFrom;
 use serde_json::Value;
@@ -174,17 +174,17 @@ impl Setup {
         };
         options = EngineFlags { engine, memory_flags: self.memory_flags, log: self.log }
             .apply(&self.dir, options)?;
+        let mut settings = self.log.settings(MediumSettings::default())?;
+        settings.files.inserter = self.tuning.design(self.inserter);
+        settings.files.sync = self.sync.into();
+        options.log.medium = settings.medium(self.log.kind.unwrap_or_default());
+        options.log.method = self.method.method();
+        let if_found = self.log.kind.is_none().then_some(settings);
         if let Some(bytes) = self.checkpoint {
             options.checkpoint_bytes = bytes;
             options.log_soft_bytes = options.log_soft_bytes.max(bytes);
             options.log_hard_bytes = options.log_hard_bytes.max(options.log_soft_bytes);
         }
-        options.log = katydid_wal::Options {
-            inserter: self.tuning.design(self.inserter),
-            sync: self.sync.into(),
-            method: self.method.method(),
-            ..options.log
-        };
         if self.device == Device::Memory && found == FolderState::Something {
             return Err(Failure::failed(format_args!(
                 "{} is not empty; with the log in memory the folder must be, since no database is left in it",
@@ -198,11 +198,11 @@ impl Setup {
             )));
         }
         let database = match self.device {
-            Device::File => database::open(&self.dir, options, self.log.kind)?,
+            Device::File => database::open(&self.dir, options, if_found)?,
             Device::Memory => {
                 let files: Arc<dyn Directory> = Arc::new(FileDirectory::open(&self.dir)?);
                 let directory = Arc::new(Split::new(files, Arc::new(MemoryDirectory::new())));
-                database::open_showing(options, self.log.kind, |options| {
+                database::open_showing(options, if_found, |options| {
                     Database::open_in(directory.clone(), options)
                 })?
             }

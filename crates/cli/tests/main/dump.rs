@@ -9,7 +9,8 @@ type Rows = BTreeMap<(String, Vec<u8>), Vec<u8>>;
 
 fn options(engine: EngineKind) -> Options {
     let mut options = Options { engine: engine.into(), ..Options::default() };
-    (options.log.segment_bytes, options.log.reserve_bytes) = (1 << 20, 1 << 20);
+    options.log.medium = katydid::FileOptions { segment_bytes: 1 << 20, ..Default::default() }.into();
+    options.log.reserve_bytes = 1 << 20;
     options
 }
 

@@ -24,7 +24,7 @@ fn make(dir: &Path, engine: EngineKind) {
     let memory = MemoryOptions { streams: 1, ..MemoryOptions::default() };
     let engine = engine.with(PagedOptions::default(), memory);
     let mut options = Options { engine, checkpoint_bytes: 128 << 10, ..Options::default() };
-    options.log.segment_bytes = 128 << 10;
+    options.log.medium = katydid::FileOptions { segment_bytes: 128 << 10, ..Default::default() }.into();
     options.log.reserve_bytes = 32 << 10;
     options.log.run_ahead_bytes = 16 << 10;
     drop(Database::open_with(dir, options).unwrap());

@@ -22,11 +22,15 @@ fn copy(from: &Path, to: &Path) {
 fn options(engine: EngineKind) -> Options {
     let memory = MemoryOptions { streams: 2, ..MemoryOptions::default() };
     let mut options = Options { engine: engine.with(PagedOptions::default(), memory), ..Options::default() };
-    options.log.segment_bytes = 64 << 10;
+    options.log.medium = katydid::FileOptions {
+        segment_bytes: 64 << 10,
+        ring_bytes: 64 << 10,
+        spare_segments: 1,
+        ..Default::default()
+    }
+    .into();
     options.log.reserve_bytes = 16 << 10;
-    options.log.ring_bytes = 64 << 10;
     options.log.run_ahead_bytes = 32 << 10;
-    options.log.spare_segments = 1;
     options.log.background = katydid::testing::Background::Caller;
     options
 }
@@ -168,8 +172,8 @@ fn a_lost_control_file_is_named() {
 fn a_log_that_cannot_be_recovered_in_memory_is_not_called_checked() {
     let dir = tempfile::tempdir().unwrap();
     let mut with_ring = options(EngineKind::Paged);
-    with_ring.log.log = katydid::LogKind::NvRing;
-    with_ring.log.nvram.bytes = 1 << 20;
+    let memory = katydid::NvramOptions { bytes: 1 << 20, ..Default::default() };
+    with_ring.log.medium = katydid::MediumOptions::NvRing { memory, inserter: Default::default() };
     let database = Database::open_with(dir.path(), with_ring).unwrap();
     put(&database, 0..10);
     // A transaction that has written and is open at the end has to be undone: the database is not closed cleanly.

@@ -19,7 +19,7 @@ use crate::log_entry::LogEntry;
 use crate::options::Options;
 use crate::report::{VerifyProgress, VerifyReport};
 use katydid_device::{self as device, Directory, Id, Verb};
-use katydid_wal::{NvramOptions, OpenError, Options as LogOptions};
+use katydid_wal::{OpenError, Options as LogOptions};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -127,17 +127,18 @@ fn streams_of(own: MemoryOptions) -> u16 {
 fn share_of(log: &LogOptions, streams: u16) -> LogOptions {
     let streams = u64::from(streams);
     let ring = |bytes: u64| (bytes / streams).max(RING_BYTES_MIN.min(bytes));
-    let ring_bytes = ring(log.ring_bytes as u64).next_power_of_two() as usize;
-    // Not more than there is.
-    let nvram_bytes = 1 << ring(log.nvram.bytes).ilog2();
-    let segment_bytes = (log.segment_bytes / streams).max(SEGMENT_BYTES_MIN.min(log.segment_bytes));
-    LogOptions {
-        ring_bytes,
-        run_ahead_bytes: log.run_ahead_bytes.min(ring_bytes / 2),
-        segment_bytes: segment_bytes - segment_bytes % 4096,
-        nvram: NvramOptions { bytes: nvram_bytes, ..log.nvram },
-        ..log.clone()
+    let mut log = log.clone();
+    if let Some(files) = log.medium.files_mut() {
+        files.ring_bytes = ring(files.ring_bytes as u64).next_power_of_two() as usize;
+        log.run_ahead_bytes = log.run_ahead_bytes.min(files.ring_bytes / 2);
+        let segment_bytes = (files.segment_bytes / streams).max(SEGMENT_BYTES_MIN.min(files.segment_bytes));
+        files.segment_bytes = segment_bytes - segment_bytes % 4096;
     }
+    if let Some(memory) = log.medium.memory_mut() {
+        // Not more than there is.
+        memory.bytes = 1 << ring(memory.bytes).ilog2();
+    }
+    log
 }
 
 fn missing(name: &str) -> Error {

@@ -208,7 +208,7 @@ impl Engine {
             .fold(begin.first, Lsn::min);
         // The last checkpoint of a closing: nothing else runs, so all there is to recover is what was captured.
         let is_last = self.opening.is_ending();
-        let ends_here = self.log.reserved() == end.end || !self.options.log.inserter.keeps_order();
+        let ends_here = self.log.reserved() == end.end || !self.options.log.medium.keeps_order();
         debug_assert!(ends_here || !is_last, "a record behind the last checkpoint");
         let is_clean = is_last && active.is_empty() && dirty.is_empty() && ends_here;
         self.control.update(|control| {

@@ -9,10 +9,14 @@ use std::sync::mpsc::channel;
 fn open(device: &SimDevice, inserter: InserterKind) -> Database {
     let pages = PagedOptions { page_bytes: 4096, ..PagedOptions::default() };
     let mut options = Options { engine: pages.into(), ..Options::default() };
-    options.log.segment_bytes = 256 << 10;
-    options.log.reserve_bytes = 256 << 10;
     let settings = InserterSettings { chunk_always: true, ..InserterSettings::default() };
-    options.log.inserter = settings.design(inserter);
+    options.log.medium = katydid_wal::FileOptions {
+        segment_bytes: 256 << 10,
+        inserter: settings.design(inserter),
+        ..Default::default()
+    }
+    .into();
+    options.log.reserve_bytes = 256 << 10;
     options.log.background = Background::Caller;
     Database::open_in(device.directory(), options).expect("open")
 }

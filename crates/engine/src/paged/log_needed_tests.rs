@@ -15,9 +15,9 @@ fn options() -> Options {
     let pages =
         PagedOptions { page_bytes: PAGE_BYTES, cache_bytes: 64 * PAGE_BYTES, ..PagedOptions::default() };
     let mut options = Options { engine: pages.into(), ..Options::default() };
-    options.log.segment_bytes = 256 << 10;
+    options.log.medium =
+        katydid_wal::FileOptions { segment_bytes: 256 << 10, spare_segments: 1, ..Default::default() }.into();
     options.log.reserve_bytes = 256 << 10;
-    options.log.spare_segments = 1;
     options.log.background = Background::Caller;
     options
 }

@@ -143,7 +143,7 @@ fn restart(
     let begin = control.get().checkpoint;
     let page_bytes = control.get().page_bytes as usize;
     let background = options.log.background;
-    let keeps_order = options.log.inserter.keeps_order();
+    let keeps_order = options.log.medium.keeps_order();
     let barrier = LogBarrier::new(log.clone(), keeps_order, opening.clone(), gate.clone(), place.clone());
     let barrier = Arc::new(barrier);
     let pool = Arc::new(Pool::new(pages, double_write, page_bytes, own.cache_bytes, barrier.clone()));

@@ -25,7 +25,7 @@ fn options() -> Options {
         lock_wait: Duration::ZERO,
         ..Options::default()
     };
-    options.log.segment_bytes = 64 << 10;
+    options.log.medium = katydid_wal::FileOptions { segment_bytes: 64 << 10, ..Default::default() }.into();
     options.log.reserve_bytes = 64 << 10;
     options.log.background = Background::Caller;
     options
@@ -219,14 +219,18 @@ fn going_back_to_a_savepoint_again_and_again_sets_no_more_room_aside() {
     assert_eq!(database.get(&table, key(0)).expect("get"), None);
 }
 
+fn in_nvram() -> katydid_wal::MediumOptions {
+    let memory = katydid_wal::NvramOptions { bytes: 1 << 20, ..Default::default() };
+    katydid_wal::MediumOptions::NvDirect { memory, inserter: Default::default() }
+}
+
 /// A log in NVRAM fails without a device call that goes through the engine's gate, and the rollback may be the first to hear of it. Before,
 /// the transaction was set aside as if the next try could succeed, and each call that wanted its keys waited for `lock_wait`, twice.
 #[test]
 fn a_rollback_that_met_a_failed_log_in_nvram_shuts_the_database_off() {
     let device = SimDevice::new(1);
     let mut options = options();
-    options.log.log = katydid_wal::LogKind::NvDirect;
-    options.log.nvram.bytes = 1 << 20;
+    options.log.medium = in_nvram();
     let database = Database::open_in(device.directory(), options).expect("open");
     let table = database.table("t").expect("table");
     let txn = database.begin().expect("begin");
@@ -246,8 +250,7 @@ fn a_rollback_that_met_a_failed_log_in_nvram_shuts_the_database_off() {
 fn a_failure_ends_the_wait_for_room() {
     let device = SimDevice::new(1);
     let mut options = options();
-    options.log.log = katydid_wal::LogKind::NvDirect;
-    options.log.nvram.bytes = 1 << 20;
+    options.log.medium = in_nvram();
     let database = Database::open_in(device.directory(), options).expect("open");
     let table = database.table("t").expect("table");
     let txn = database.begin().expect("begin");

@@ -21,7 +21,7 @@ suite![
 fn options(engine: EngineKind) -> Options {
     let mut options = options_for(engine);
     options.log.background = Background::Caller;
-    options.log.segment_bytes = 64 << 10;
+    options.log = options.log.map_files(|files| katydid::FileOptions { segment_bytes: 64 << 10, ..files });
     options.log.reserve_bytes = 64 << 10;
     options
 }

@@ -2,8 +2,8 @@
 #![allow(dead_code, unused_macros)] // each test target uses its own part
 
 use katydid::{
-    CommitStamp, Database, EngineKind, Error, LogKind, MemoryOptions, Options, PagedOptions, Table,
-    VerifyReport,
+    CommitStamp, Database, EngineKind, Error, FileOptions, LogKind, MediumSettings, MemoryOptions, Options,
+    PagedOptions, Table, VerifyReport,
 };
 use katydid_device::Directory;
 use std::cell::Cell;
@@ -95,9 +95,9 @@ pub fn small_options() -> Options {
         log_soft_bytes: 8 << 20,
         ..Options::default()
     };
-    options.log.segment_bytes = 256 << 10;
+    options.log.medium =
+        FileOptions { segment_bytes: 256 << 10, spare_segments: 1, ..FileOptions::default() }.into();
     options.log.reserve_bytes = 256 << 10;
-    options.log.spare_segments = 1;
     options
 }
 
@@ -118,8 +118,15 @@ pub fn with_streams(mut options: Options, streams: u16) -> Options {
 
 /// Those options with this log; if it is in NVRAM one that holds about as much as segments are kept for.
 pub fn with_log(mut options: Options, log: LogKind) -> Options {
-    options.log.log = log;
-    options.log.nvram.bytes = 8 << 20;
+    options.log.medium = MediumSettings::from(options.log.medium).medium(log);
+    with_memory(options, 8 << 20)
+}
+
+/// Those options with this number of bytes of NVRAM, if the log is there.
+pub fn with_memory(mut options: Options, bytes: u64) -> Options {
+    if let Some(memory) = options.log.medium.memory_mut() {
+        memory.bytes = bytes;
+    }
     options
 }
 
@@ -146,7 +153,10 @@ pub fn over(log: LogKind, test: impl FnOnce()) {
 
 /// The same with a log that puts records below older ones all the time, for lack of order between its sessions.
 pub fn chunked(mut options: Options) -> Options {
-    options.log.inserter = katydid::InserterDesign::Chunked { chunk_bytes: 1024, always: true };
+    let chunks = katydid::InserterDesign::Chunked { chunk_bytes: 1024, always: true };
+    if let Some(inserter) = options.log.medium.inserter_mut() {
+        *inserter = chunks;
+    }
     options
 }
 

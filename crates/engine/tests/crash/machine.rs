@@ -7,8 +7,9 @@
 use crate::common::Rng;
 use katydid::testing::{Background, Beginning, begin_at};
 use katydid::{
-    CommitDependencies, Database, EngineKind, Error, Group, InserterDesign, InserterKind, InserterSettings,
-    LockRelease, LogKind, MemoryOptions, Options, Persistence, SyncDesign, SyncKind,
+    CommitDependencies, Database, EngineKind, Error, FileOptions, Group, InserterDesign, InserterKind,
+    InserterSettings, LockRelease, LogKind, MediumSettings, MemoryOptions, NvramOptions, Options,
+    Persistence, SyncDesign, SyncKind,
 };
 use katydid_device::nvram::{NvRegion, SimNvram};
 use katydid_device::{
@@ -108,29 +109,42 @@ pub fn options(seed: u64, kind: Kind, background: Background) -> Options {
     options.engine = kind.engine.with(crate::common::SMALL_PAGES, memory);
     // The least there may be; of the memory engine each stream has its share.
     options.checkpoint_bytes = 64 << 10;
-    options.log.segment_bytes = 64 << 10;
-    options.log.ring_bytes = 16 << 10;
+    options.log.medium = settings(seed, kind).files.into();
     options.log.run_ahead_bytes = 8 << 10;
     options.log.reserve_bytes = 64 << 10;
-    options.log.spare_segments = 1;
     options.log.log_id = Some(Id::new(1));
     options.log.background = background;
-    // It goes round every few transactions; few sessions, for which the log keeps room.
-    options.log.nvram.bytes = 256 << 10;
+    // Few sessions, for which a log in NVRAM keeps room.
     options.log.sessions_max = 16;
     options.lock_release = kind.lock_release;
     options.log.method = kind.method;
+    options
+}
+
+/// The settings of every medium that the log may be in.
+fn settings(seed: u64, kind: Kind) -> MediumSettings {
     // By itself `adaptive` has several writes under way only on slow devices.
     let depth_min = [4, 1][(seed / Kind::without_inserters(kind.engine)) as usize % 2];
-    options.log.sync = match kind.sync {
+    let sync = match kind.sync {
         SyncKind::Adaptive => SyncDesign::adaptive(depth_min, 8),
         SyncKind::Pipelined if kind.group => {
             SyncDesign::pipelined(Group { commits: 5, microseconds: 500, ..Group::default() })
         }
         other => other.into(),
     };
-    options.log.inserter = inserter_design(kind.inserter, [256, 1024, 2048][(seed / 18) as usize % 3]);
-    options
+    MediumSettings {
+        files: FileOptions {
+            segment_bytes: 64 << 10,
+            ring_bytes: 16 << 10,
+            spare_segments: 1,
+            inserter: inserter_design(kind.inserter, [256, 1024, 2048][(seed / 18) as usize % 3]),
+            sync,
+            ..FileOptions::default()
+        },
+        // It goes round every few transactions.
+        memory: NvramOptions { bytes: 256 << 10, ..NvramOptions::default() },
+        entries: 0,
+    }
 }
 
 /// The design of this kind. `Chunked` always reserves whole small chunks, so that it puts records below older ones all the time.
@@ -154,14 +168,16 @@ fn with_pages_of(mut options: Options, seed: u64) -> Options {
     let number = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60;
     let size = match number {
         // A log in NVRAM for larger pages holds so much that a short workload does not fill it, so half of them are for the smallest.
-        8..16 if options.log.log.in_nvram() => number % 3 + 1,
-        0..8 if options.log.log.in_nvram() => 0,
+        8..16 if options.log.medium.kind().in_nvram() => number % 3 + 1,
+        0..8 if options.log.medium.kind().in_nvram() => 0,
         _ => number >> 2,
     };
     let page_bytes = PAGE_BYTES[size as usize];
     if let Some(paged) = options.engine.paged_mut() {
         (paged.page_bytes, paged.cache_bytes) = (page_bytes, 16 * page_bytes);
-        options.log.nvram.bytes = options.log.nvram.bytes.max(64 * page_bytes as u64);
+        if let Some(memory) = options.log.medium.memory_mut() {
+            memory.bytes = memory.bytes.max(64 * page_bytes as u64);
+        }
     }
     options
 }
@@ -299,14 +315,15 @@ impl Machine {
         let directory = Traced { inner, prefix: String::new(), trace: self.trace.clone(), device };
         let kind = self.kind.unwrap_or_else(|| Kind::of(self.engine, seed));
         let mut options = options(seed, kind, self.background);
+        let mut settings = settings(seed, kind);
         if let Some(inserter) = self.inserter {
-            options.log.ring_bytes = 128 << 10;
+            settings.files.ring_bytes = 128 << 10;
             options.log.run_ahead_bytes = 64 << 10;
-            options.log.inserter = inserter_design(inserter, [512, 2048, 8192][seed as usize % 3]);
+            settings.files.inserter = inserter_design(inserter, [512, 2048, 8192][seed as usize % 3]);
             // The transactions of all of them are open at once, and none may be refused.
-            options.log.nvram.bytes = 1 << 20;
+            settings.memory.bytes = 1 << 20;
         }
-        options.log.log = self.log;
+        options.log.medium = settings.medium(self.log);
         Database::open_in(Arc::new(directory), with_pages_of(options, seed))
     }
 

@@ -3,7 +3,7 @@
 use crate::common::{self, Rng, options_for, with_log};
 use crate::disk::{Disk, Image};
 use katydid::testing::Background;
-use katydid::{Database, EngineKind, LogKind, Options, Table};
+use katydid::{Database, EngineKind, FileOptions, LogKind, Options, Table};
 use katydid_device::{Directory, StripedDirectory};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,12 +55,15 @@ pub struct Subject {
 
 impl Kind {
     pub fn options(self) -> Options {
-        let mut options = crate::common::with_streams(with_log(options_for(self.engine), self.log), 2);
-        options.log.segment_bytes = 64 << 10;
+        let options = crate::common::with_streams(with_log(options_for(self.engine), self.log), 2);
+        let mut options = crate::common::with_memory(options, 256 << 10);
+        options.log = options.log.map_files(|files| FileOptions {
+            segment_bytes: 64 << 10,
+            ring_bytes: 256 << 10,
+            ..files
+        });
         options.log.reserve_bytes = 64 << 10;
-        options.log.ring_bytes = 256 << 10;
         options.log.run_ahead_bytes = 64 << 10;
-        options.log.nvram.bytes = 256 << 10;
         options.log.sessions_max = 16;
         options.log.background = Background::Caller;
         options

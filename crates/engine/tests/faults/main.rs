@@ -102,16 +102,20 @@ impl Setting {
         options.log_soft_bytes = 1 << 30;
         // Long enough that a test which waits for it is seen to hang.
         options.lock_wait = Duration::from_secs(600);
-        options.log.sync = match (self.engine, self.sync) {
+        let sync = match (self.engine, self.sync) {
             (EngineKind::Memory, SyncKind::Pipelined) => {
                 SyncDesign::pipelined(Group { commits: 5, microseconds: 500, ..Group::default() })
             }
             (_, sync) => sync.into(),
         };
         options.log.method = self.method;
-        options.log.segment_bytes = 64 << 10;
+        options.log = options.log.map_files(|files| katydid::FileOptions {
+            segment_bytes: 64 << 10,
+            ring_bytes: 64 << 10,
+            sync,
+            ..files
+        });
         options.log.reserve_bytes = 64 << 10;
-        options.log.ring_bytes = 64 << 10;
         options.log.run_ahead_bytes = 16 << 10;
         options.log.log_id = Some(Id::new(1));
         options

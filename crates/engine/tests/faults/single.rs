@@ -9,7 +9,7 @@ use std::time::Duration;
 
 fn options() -> Options {
     let mut options = common::small_options();
-    options.log.segment_bytes = 64 << 10;
+    options.log = options.log.map_files(|files| katydid::FileOptions { segment_bytes: 64 << 10, ..files });
     options.log.reserve_bytes = 64 << 10;
     options.checkpoint_bytes = 1 << 30;
     options.log_soft_bytes = 1 << 30;
@@ -150,7 +150,7 @@ fn no_space_for_the_log_is_typed_and_clears() {
 fn no_space_for_pages_is_typed_and_a_large_transaction_rolls_back() {
     let device = SimDevice::new(1);
     let mut options = options();
-    options.log.segment_bytes = 1 << 20;
+    options.log = options.log.map_files(|files| katydid::FileOptions { segment_bytes: 1 << 20, ..files });
     options.log.reserve_bytes = 1 << 20;
     let database = Database::open_in(device.directory(), options.clone()).unwrap();
     let table = database.table("t").unwrap();

@@ -303,7 +303,10 @@ fn options_out_of_range_are_named(engine: EngineKind) {
     assert_eq!(bad(|o| o.checkpoint_bytes = 1), "checkpoint_bytes");
     assert_eq!(bad(|o| o.log_soft_bytes = 1), "log_soft_bytes");
     assert_eq!(bad(|o| o.log_hard_bytes = 1), "log_hard_bytes");
-    assert_eq!(bad(|o| o.log.ring_bytes = 1), "ring_bytes");
+    assert_eq!(
+        bad(|o| o.log.medium = katydid::FileOptions { ring_bytes: 1, ..Default::default() }.into()),
+        "ring_bytes"
+    );
 }
 
 fn transact_retries_conflicts_and_passes_other_errors_on(engine: EngineKind) {
@@ -376,7 +379,7 @@ fn every_duration_may_be_the_longest_there_is(engine: EngineKind) {
     // A latency is waited out at each persist, so it has a limit, which is named.
     let log = LogKind::ALL.into_iter().find(|kind| kind.in_nvram()).unwrap();
     let mut options = common::with_log(options, log);
-    options.log.nvram.want = Persistence::Emulated { latency: Duration::MAX };
+    options.log.medium.memory_mut().unwrap().want = Persistence::Emulated { latency: Duration::MAX };
     let refused = options.validate().unwrap_err();
     assert!(matches!(refused, Error::Option { option: "nvram.want", .. }), "{refused}");
 }
@@ -586,7 +589,8 @@ fn a_database_of_another_engine_is_refused_and_left_alone(engine: EngineKind) {
 fn an_application_needs_no_other_crate_to_name_what_it_is_given() {
     let mut options = options_for(EngineKind::Paged);
     let group = katydid::Group { commits: 2, ..katydid::Group::default() };
-    options.log.sync = katydid::SyncDesign::pipelined(group);
+    let sync = katydid::SyncDesign::pipelined(group);
+    options.log = options.log.map_files(|files| katydid::FileOptions { sync, ..files });
     let memory: Arc<dyn katydid::Directory> = Arc::new(katydid::MemoryDirectory::new());
     let set = katydid::StripedDirectory::open(vec![memory], katydid::StripedDirectory::UNIT_BYTES);
     let database = Database::open_in(Arc::new(set.expect("one directory")), options).expect("open");

@@ -1,7 +1,7 @@
 //! Databases in the memory of the process.
 
 use crate::common::{self, options_for};
-use katydid::{Database, EngineKind, Error, MemoryOptions, Options, PagedOptions};
+use katydid::{Database, EngineKind, Error, FileOptions, MemoryOptions, Options, PagedOptions};
 
 suite! {
     a_database_in_memory_is_the_whole_store,
@@ -17,11 +17,12 @@ suite! {
 fn options(engine: EngineKind) -> Options {
     let mut options = options_for(engine);
     // As large as by default: what a database in memory takes less of.
-    let log = Options::default().log;
-    (options.log.segment_bytes, options.log.reserve_bytes) = (log.segment_bytes, log.reserve_bytes);
-    if options.log.log.in_nvram() {
-        options.log.reserve_bytes = 256 << 10;
-    }
+    let large = FileOptions::default().segment_bytes;
+    options.log = options.log.map_files(|files| FileOptions { segment_bytes: large, ..files });
+    options.log.reserve_bytes = match options.log.medium.kind().in_nvram() {
+        true => 256 << 10,
+        false => Options::default().log.reserve_bytes,
+    };
     options
 }
 
@@ -54,7 +55,7 @@ fn options_of_a_database_in_memory_are_checked(engine: EngineKind) {
     let bad = Options { engine: engine.with(paged, memory), ..options(engine) };
     assert!(matches!(Database::in_memory_with(bad), Err(Error::Option { .. })));
     let mut bad = options(engine);
-    bad.log.segment_bytes += 1;
+    bad.log.medium = FileOptions { segment_bytes: 4097, ..FileOptions::default() }.into();
     assert!(matches!(Database::in_memory_with(bad), Err(Error::Option { .. })));
     let none = Options { create: false, ..options(engine) };
     assert!(matches!(Database::in_memory_with(none), Err(Error::NotFound { .. })));

@@ -136,7 +136,7 @@ fn refusals_at_the_hard_limit_do_not_grow_the_log(engine: EngineKind) {
         log_hard_bytes: 256 << 10,
         ..options_for(engine)
     };
-    options.log.segment_bytes = 64 << 10;
+    options.log.medium = katydid::FileOptions { segment_bytes: 64 << 10, ..Default::default() }.into();
     options.log.reserve_bytes = 64 << 10;
     let database = Database::open_in(Arc::new(MemoryDirectory::new()), options).expect("open");
     let table = database.table("t").expect("table");

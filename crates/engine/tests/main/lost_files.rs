@@ -4,7 +4,7 @@
 //! that is needed; or, where the file holds nothing that is not elsewhere, shows all rows.
 
 use crate::common::{self, contents, key, options_for};
-use katydid::{Database, EngineKind, Error, LogKind, Method, Options};
+use katydid::{Database, EngineKind, Error, FileOptions, LogKind, Method, Options};
 use katydid_device::{Directory, FileDirectory, StripedDirectory};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -64,14 +64,17 @@ fn lay(folder: &Path, files: &Files) {
 }
 
 fn options(engine: EngineKind, log: LogKind) -> Options {
-    let mut options = common::with_streams(common::with_log(options_for(engine), log), 2);
-    options.log.segment_bytes = 64 << 10;
+    let options = common::with_streams(common::with_log(options_for(engine), log), 2);
+    let mut options = common::with_memory(options, 512 << 10);
+    options.log = options.log.map_files(|files| FileOptions {
+        segment_bytes: 64 << 10,
+        ring_bytes: 64 << 10,
+        spare_segments: 1,
+        ..files
+    });
     options.log.reserve_bytes = 16 << 10;
-    options.log.ring_bytes = 64 << 10;
     options.log.run_ahead_bytes = 32 << 10;
-    options.log.spare_segments = 1;
     options.log.method = Method::Buffered;
-    options.log.nvram.bytes = 512 << 10;
     options.log.background = katydid::testing::Background::Caller;
     options
 }

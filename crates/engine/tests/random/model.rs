@@ -288,7 +288,7 @@ fn check(seed: u64, options: Options, threads: u64, per_thread: u64, keys: u64, 
         outcomes.into_iter().flat_map(|outcome| outcome.expect("worker")).collect()
     });
     assert!(committed.len() as u64 > threads * per_thread / 10, "only {} committed", committed.len());
-    match options.engine.kind() == EngineKind::Memory || options.log.inserter.keeps_order() {
+    match options.engine.kind() == EngineKind::Memory || options.log.medium.keeps_order() {
         true => committed.sort_by_key(|transaction| transaction.stamp),
         false => committed.sort_by_key(|transaction| transaction.ticket),
     }
@@ -345,9 +345,7 @@ fn a_log_without_order_matches_the_model(engine: EngineKind) {
 
 /// So small that it is full again and again: everybody waits for checkpoints, in the middle of transactions too.
 fn small_ring(engine: EngineKind) -> Options {
-    let mut options = crate::common::with_streams(options_for(engine), 2);
-    options.log.nvram.bytes = 256 << 10;
-    options
+    crate::common::with_memory(crate::common::with_streams(options_for(engine), 2), 256 << 10)
 }
 
 fn a_ring_that_goes_round_and_round_matches_the_model(engine: EngineKind) {

@@ -14,9 +14,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 fn options(engine: EngineKind, method: Method) -> Options {
     let mut options = common::with_streams(common::options_for(engine), 2);
-    options.log.segment_bytes = 64 << 10;
+    options.log = options.log.map_files(|files| katydid::FileOptions {
+        segment_bytes: 64 << 10,
+        ring_bytes: 16 << 10,
+        ..files
+    });
     options.log.reserve_bytes = 64 << 10;
-    options.log.ring_bytes = 16 << 10;
     options.log.run_ahead_bytes = 8 << 10;
     options.log.background = katydid::testing::Background::Caller;
     options.log.log_id = Some(Id::new(1));

@@ -3,7 +3,7 @@
 use crate::{Place, common::Rng};
 use katydid::{Lsn, Method, SyncKind};
 use katydid_device::Directory;
-use katydid_wal::{Append, Durability, Kind, Log, Options};
+use katydid_wal::{Append, Durability, FileOptions, Kind, Log, Options};
 use std::io::Write as _;
 use std::sync::Arc;
 
@@ -39,12 +39,16 @@ fn numbers(log: &Log) -> Vec<(u64, Lsn)> {
 impl LogLife {
     fn options(self) -> Options {
         Options {
-            segment_bytes: 32 << 10,
+            medium: FileOptions {
+                segment_bytes: 32 << 10,
+                ring_bytes: 16 << 10,
+                spare_segments: 1,
+                sync: self.sync.into(),
+                ..FileOptions::default()
+            }
+            .into(),
             reserve_bytes: 16 << 10,
-            ring_bytes: 16 << 10,
             run_ahead_bytes: 8 << 10,
-            spare_segments: 1,
-            sync: self.sync.into(),
             method: self.method,
             ..Options::default()
         }

@@ -2,7 +2,7 @@
 //! a data race there. Small, for Miri is slow; natively it is one more test.
 
 use crate::segment::Extent;
-use crate::{Append, Background, Durability, InserterKind, Kind, Log, Options, SyncKind};
+use crate::{Append, Background, Durability, FileOptions, InserterKind, Kind, Log, Options, SyncKind};
 use katydid_device::{MemoryDirectory, Method, SimDevice};
 use std::sync::Arc;
 
@@ -13,14 +13,18 @@ const RING_BYTES: usize = 16 << 10;
 
 fn threads_append_and_wait(inserter: InserterKind, sync: SyncKind) {
     let options = Options {
-        segment_bytes: 32 << 10,
-        ring_bytes: RING_BYTES,
+        medium: FileOptions {
+            segment_bytes: 32 << 10,
+            ring_bytes: RING_BYTES,
+            spare_segments: 1,
+            inserter: inserter.into(),
+            sync: sync.into(),
+            ..FileOptions::default()
+        }
+        .into(),
         run_ahead_bytes: 4 << 10,
         sessions_max: 4,
-        spare_segments: 1,
         reserve_bytes: 0,
-        inserter: inserter.into(),
-        sync: sync.into(),
         ..Options::default()
     };
     let log = Log::open_in(Arc::new(MemoryDirectory::new()), options).expect("open");
@@ -103,11 +107,15 @@ other_inserters! {
 fn what_a_write_of_the_largest_size_covers_can_be_read() {
     for inserter in InserterKind::ALL {
         let options = Options {
-            segment_bytes: 8 << 20,
-            ring_bytes: 4 << 20,
+            medium: FileOptions {
+                segment_bytes: 8 << 20,
+                ring_bytes: 4 << 20,
+                inserter: inserter.into(),
+                ..FileOptions::default()
+            }
+            .into(),
             run_ahead_bytes: 2 << 20,
             sessions_max: 4,
-            inserter: inserter.into(),
             background: Background::Caller,
             ..Options::default()
         };
@@ -140,13 +148,17 @@ fn what_a_write_of_the_largest_size_covers_can_be_read() {
 fn a_write_that_ends_within_a_record_leaves_no_promise_that_a_crash_breaks() {
     for seed in 0..200 {
         let options = || Options {
-            segment_bytes: 32 << 10,
-            ring_bytes: 16 << 10,
+            medium: FileOptions {
+                segment_bytes: 32 << 10,
+                ring_bytes: 16 << 10,
+                spare_segments: 1,
+                write_bytes_max: 4096,
+                ..FileOptions::default()
+            }
+            .into(),
             run_ahead_bytes: 8 << 10,
             sessions_max: 4,
-            spare_segments: 1,
             reserve_bytes: 0,
-            write_bytes_max: 4096,
             method: [Method::Buffered, Method::Direct][seed as usize % 2],
             background: Background::Caller,
             ..Options::default()

@@ -13,7 +13,7 @@
 
 use super::Core;
 use crate::error::{AppendError, Result};
-use crate::options::LogKind;
+use crate::medium_options::LogKind;
 use crate::segment::Source;
 use katydid_device::nvram::Form;
 use katydid_device::{self as device, Method};

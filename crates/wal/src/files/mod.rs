@@ -13,7 +13,8 @@ mod writer;
 use crate::core::{Core, Medium, Parts, Use};
 use crate::error::{AppendError, Result};
 use crate::maintenance::Refusal;
-use crate::options::{LogKind, Options};
+use crate::medium_options::{FileOptions, LogKind};
+use crate::options::Options;
 use crate::segment::{SegmentStore, Source};
 use katydid_device::nvram::Form;
 use katydid_device::{self as device, Method};
@@ -39,26 +40,27 @@ struct Files {
 /// that holds `end`, up to `end`.
 pub(crate) fn parts(
     options: &Options,
+    settings: &FileOptions,
     segments: Arc<SegmentStore>,
     incarnation: u32,
     end: Lsn,
     tail: &[u8],
 ) -> Parts {
-    let ring = Ring::new(options.ring_bytes);
+    let ring = Ring::new(settings.ring_bytes);
     // SAFETY: no other thread has the ring yet.
     unsafe { ring.fill(end.floor_block(), &[tail], 0) };
-    let sizes = options.buffer_sizes();
+    let sizes = options.buffer_sizes(settings.ring_bytes);
     // One half of the ring can be filled while the other is written.
-    let write_bytes_max = (options.write_bytes_max as u64).min(options.ring_bytes as u64 / 2);
+    let write_bytes_max = (settings.write_bytes_max as u64).min(settings.ring_bytes as u64 / 2);
     let writer = Writer::new(segments.clone(), ring.clone(), end, write_bytes_max);
     Parts {
-        medium: Box::new(Files { segments, writer, spare_segments: options.spare_segments as u64 }),
+        medium: Box::new(Files { segments, writer, spare_segments: settings.spare_segments as u64 }),
         memory: RecordMemory::Ring(ring),
         admission: Admission::new(&sizes),
-        inserter: options.inserter.inserter(&sizes, incarnation, end),
-        protocol: options.background.arrange(options.background.limit(options.sync).protocol()),
-        in_order: options.inserter.keeps_order(),
-        physical_bytes_max: options.physical_bytes_max(),
+        inserter: settings.inserter.inserter(&sizes, incarnation, end),
+        protocol: options.background.arrange(options.background.limit(settings.sync).protocol()),
+        in_order: settings.inserter.keeps_order(),
+        physical_bytes_max: sizes.physical_bytes_max(),
     }
 }
 

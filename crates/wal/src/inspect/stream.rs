@@ -5,8 +5,8 @@
 
 use crate::control::{CONTROL_NAME, ControlState, FORMAT_VERSION, read as read_control};
 use crate::error::{OpenError, ReadError};
+use crate::medium_options::LogKind;
 use crate::nvram;
-use crate::options::LogKind;
 use crate::reader::{Found, Reader, Show};
 use crate::recover::decide::HeadersFound;
 use crate::recover::scan::Nobody;

@@ -23,7 +23,8 @@ use super::entries::ENTRY;
 use super::store::NvStore;
 use crate::core::{Core, Medium, Parts, Use};
 use crate::error::{AppendError, Error, Result};
-use crate::options::{Background, LogKind, Options};
+use crate::medium_options::LogKind;
+use crate::options::{Background, Options};
 use crate::segment::Source;
 use katydid_device::nvram::Form;
 use katydid_device::{self as device, Method};
@@ -31,7 +32,6 @@ use katydid_kernels::durability::Durability;
 use katydid_kernels::insert::{Admission, AppendClass, Inserter, LogBuffer};
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::nvram::commit::Committer;
-use katydid_kernels::record::Layout;
 use katydid_kernels::sync::{Ask, Persisted, Plan, Planned};
 use katydid_kernels::sync_shim::{pause, rest};
 use std::sync::Arc;
@@ -48,13 +48,12 @@ struct Nvram {
 
 /// The parts of a log in this memory, which is durable up to `end` and goes on in this incarnation.
 pub(super) fn parts(options: &Options, store: NvStore, incarnation: u32, end: Lsn) -> Parts {
-    let (effective, memory) = store.memory().arrange(options);
-    let options = &effective;
-    let sizes = options.buffer_sizes();
+    let (sizes, memory) = store.memory().arrange(options);
     let (admission, inserter, physical_bytes_max) = match store.apart() {
         None => {
-            let inserter = options.inserter.inserter(&sizes, incarnation, end);
-            (Admission::new(&sizes), inserter, options.physical_bytes_max())
+            let design = options.medium.inserter().unwrap_or_default();
+            let inserter = design.inserter(&sizes, incarnation, end);
+            (Admission::new(&sizes), inserter, sizes.physical_bytes_max())
         }
         Some(apart) => {
             // One more for the log's own records.
@@ -63,14 +62,13 @@ pub(super) fn parts(options: &Options, store: NvStore, incarnation: u32, end: Ls
             (Admission::of_entries(&sizes), inserter, apart.entries.physical_bytes_max())
         }
     };
-    let in_order = memory.layout() == Layout::Apart || options.inserter.keeps_order();
     Parts {
         medium: Box::new(Nvram { store: Arc::new(store), committer: Committer::new() }),
         memory,
         admission,
         inserter,
         protocol: options.background.arrange(Box::new(Persisted::new())),
-        in_order,
+        in_order: options.medium.keeps_order(),
         physical_bytes_max,
     }
 }

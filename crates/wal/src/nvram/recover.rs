@@ -26,7 +26,8 @@ use super::store::{Memory, NvStore};
 use crate::control::REGION_NAME;
 use crate::control::{Control, ControlState};
 use crate::error::OpenError;
-use crate::options::{LogKind, Options};
+use crate::medium_options::LogKind;
+use crate::options::Options;
 use crate::recover::scan::{Nobody, Onlooker, next_valid};
 use crate::recover::survey::Survey;
 use crate::recover::{Finding, Judgement, Opened, Outcome, RecoveryReport, judge};
@@ -116,16 +117,17 @@ impl Source for Found {
     }
 }
 
-/// Opens the log that the control file names.
+/// Opens the log that the control file names; `want` is the memory to ask for.
 pub(crate) fn open(
     directory: &Arc<dyn Directory>,
     options: &Options,
+    want: Persistence,
     survey: &Survey,
     mut control: Control,
     onlooker: &mut dyn Onlooker,
 ) -> Result<Opened, OpenError> {
     let state = *control.state();
-    let found = region(directory.as_ref(), survey, &state, options.nvram.want)?;
+    let found = region(directory.as_ref(), survey, &state, want)?;
     if state.incarnation == 0 {
         begin(&found, &state);
     }

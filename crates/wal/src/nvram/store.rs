@@ -14,12 +14,13 @@ use super::ring::{NvRing, RING_AT};
 use crate::control::{Control, ControlState};
 use crate::core::{Use, locked};
 use crate::error::{Error, Result};
-use crate::options::{LogKind, Options};
+use crate::medium_options::LogKind;
+use crate::options::Options;
 use crate::seal::SEALED_BYTES;
 use crate::segment::{Source, incarnation_at};
 use katydid_device as device;
 use katydid_device::nvram::{Form, NvRegion};
-use katydid_kernels::insert::PhysicalRecord;
+use katydid_kernels::insert::{BufferSizes, PhysicalRecord};
 use katydid_kernels::lsn::{BLOCK_BYTES, Lsn};
 use katydid_kernels::nvram::arena::Full;
 use katydid_kernels::record::Layout;
@@ -47,16 +48,16 @@ impl Memory {
         }
     }
 
-    /// The options as a log in this memory uses them, and the place of its records.
-    pub(crate) fn arrange(&self, options: &Options) -> (Options, RecordMemory) {
+    /// The sizes of the log buffer of a log in this memory, and the place of its records.
+    pub(crate) fn arrange(&self, options: &Options) -> (BufferSizes, RecordMemory) {
         match self {
             Memory::Ring(ring) => {
-                (options.with_ring(ring.bytes()), RecordMemory::Nvram(Arc::new(ring.clone())))
+                (options.nvram_sizes(ring.bytes()), RecordMemory::Nvram(Arc::new(ring.clone())))
             }
             Memory::Apart(apart) => {
                 let entries = &apart.entries;
-                let options = options.with_entries(entries.bytes() / ENTRY, entries.heap_bytes());
-                (options, RecordMemory::Apart)
+                let sizes = options.entry_sizes(entries.bytes() / ENTRY, entries.heap_bytes());
+                (sizes, RecordMemory::Apart)
             }
         }
     }

@@ -7,7 +7,7 @@ use super::report::Finding;
 use super::scan::{Onlooker, Search, Walk, search, walk};
 use crate::control::ControlState;
 use crate::error::OpenError;
-use crate::options::LogKind;
+use crate::medium_options::LogKind;
 use crate::segment::Source;
 use crate::segment::window::Window;
 use katydid_device as device;

@@ -36,7 +36,8 @@ use crate::control::{CONTROL_NAME, Control, ControlState, REGION_NAME, read as r
 use crate::core::Parts;
 use crate::error::OpenError;
 use crate::files;
-use crate::options::{LogKind, Options};
+use crate::medium_options::FileOptions;
+use crate::options::Options;
 use crate::segment::ahead::ReadAhead;
 use crate::segment::files::SegmentFiles;
 use crate::segment::header::{Geometry, name};
@@ -80,13 +81,14 @@ struct Segments {
 pub(crate) fn open(
     directory: &Arc<dyn Directory>,
     options: &Options,
+    settings: &FileOptions,
     survey: &Survey,
     control: Control,
     onlooker: &mut dyn Onlooker,
 ) -> Result<Opened, OpenError> {
     let Segments { store, report, eras, incarnation, end, tail } =
-        open_files(directory, options, survey, control, onlooker)?;
-    let parts = files::parts(options, store, incarnation, end, &tail);
+        open_files(directory, options.method, settings, survey, control, onlooker)?;
+    let parts = files::parts(options, settings, store, incarnation, end, &tail);
     Ok(Opened { parts, report, eras, incarnation, end })
 }
 
@@ -99,9 +101,9 @@ pub(crate) fn look(
     directory.sync()?;
     let survey = Survey::of(&directory.list()?);
     let control = open_control(directory, options, &survey)?;
-    let found = control.state().log;
-    if found != options.log {
-        return Err(OpenError::OtherKind { found, asked: options.log });
+    let (found, asked) = (control.state().log, options.medium.kind());
+    if found != asked {
+        return Err(OpenError::OtherKind { found, asked });
     }
     Ok((survey, control))
 }
@@ -109,27 +111,23 @@ pub(crate) fn look(
 /// The part of [`open`] that does not depend on how the log is appended to.
 fn open_files(
     directory: &Arc<dyn Directory>,
-    options: &Options,
+    method: Method,
+    settings: &FileOptions,
     survey: &Survey,
     control: Control,
     onlooker: &mut dyn Onlooker,
 ) -> Result<Segments, OpenError> {
     let state = *control.state();
     let geometry = Geometry::new(state.segment_bytes);
-    let files = open_segments(directory, options.method, survey, &state)?;
+    let files = open_segments(directory, method, survey, &state)?;
     let ahead = ReadAhead::new(Arc::new(files.clone()), state.start, files.prepared_end());
     let Judgement { walk, scanned_bytes, outcome, .. } = judge(&ahead, &state, onlooker)?;
     drop(ahead);
     let Outcome { finding, incarnation } = outcome?;
-    let recyclable = clear_leftovers(directory, options, survey, geometry.index(state.start))?;
-    let store = SegmentStore::new(
-        directory.clone(),
-        control,
-        options.method,
-        options.spare_segments,
-        files,
-        recyclable,
-    );
+    let recyclable =
+        clear_leftovers(directory, method, settings.spare_segments, survey, geometry.index(state.start))?;
+    let store =
+        SegmentStore::new(directory.clone(), control, method, settings.spare_segments, files, recyclable);
     // Before the incarnation begins: incarnation 0 says that segments may be missing.
     prepare_up_to(&store, walk.end.plus(record::HEADER_BYTES as u64))?;
     store.begin_incarnation(incarnation, walk.end)?;
@@ -180,11 +178,9 @@ fn open_control(
         return control.map_err(|fault| unusable_control(directory.as_ref(), fault));
     }
     refuse(directory.as_ref(), None, survey, None)?;
-    let bytes = if options.log.in_nvram() { options.nvram.bytes } else { options.segment_bytes };
-    let mut state = ControlState::new(options.log_id.unwrap_or_else(Id::random), options.log, bytes);
-    if options.log == LogKind::NvLogging {
-        state.entries = options.nvram.entries();
-    }
+    let (bytes, entries) = options.medium.created_with();
+    let log_id = options.log_id.unwrap_or_else(Id::random);
+    let state = ControlState { entries, ..ControlState::new(log_id, options.medium.kind(), bytes) };
     Ok(Control::create(directory.as_ref(), state)?)
 }
 
@@ -218,14 +214,15 @@ fn open_segments(
 /// writer that met it while it prepares the log would shut the log off.
 fn clear_leftovers(
     directory: &Arc<dyn Directory>,
-    options: &Options,
+    method: Method,
+    spare_segments: usize,
     survey: &Survey,
     first: u64,
 ) -> Result<Vec<u64>, OpenError> {
     let (mut recyclable, mut excess) = (Vec::new(), Vec::new());
     for &index in survey.trimmed(first) {
-        let is_kept = recyclable.len() < options.spare_segments
-            && match directory.open(&name(index), Create::Never, options.method) {
+        let is_kept = recyclable.len() < spare_segments
+            && match directory.open(&name(index), Create::Never, method) {
                 Ok(_) => true,
                 Err(error) if matches!(error.cause, Cause::Stripes(_) | Cause::NotFound) => false,
                 Err(error) => return Err(error.into()),

@@ -249,14 +249,15 @@ pub(crate) fn in_parallel<T: Send, E: Send>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::medium_options::FileOptions;
     use crate::{Append, CommitStamp, Kind, Log, inspect};
     use katydid_device::MemoryDirectory;
     use std::sync::Mutex;
 
     fn options(streams: u16) -> Options {
         Options {
+            medium: FileOptions { segment_bytes: 16 << 10, ..FileOptions::default() }.into(),
             streams,
-            segment_bytes: 16 << 10,
             reserve_bytes: 0,
             background: Background::Caller,
             ..Options::default()

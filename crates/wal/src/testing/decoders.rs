@@ -4,6 +4,7 @@
 
 use crate::control::{CONTROL_NAME, ControlState, FORMAT_VERSION};
 use crate::inspect::inspect_stream as inspect;
+use crate::medium_options::FileOptions;
 use crate::options::Options;
 use crate::recover::scan::Nobody;
 use crate::seal::{Block, SEALED_BYTES, seal};
@@ -177,7 +178,11 @@ fn decode_log(input: &[u8]) {
     let Ok(inspection) = inspect(&directory) else { return };
     let records = |reader: crate::Reader| reader.filter_map(Result::ok).filter(|r| r.kind.is_user()).count();
     let found = inspection.records().map_or(0, records);
-    let options = Options { segment_bytes: SEGMENT_BYTES, reserve_bytes: 0, ..Options::default() };
+    let options = Options {
+        medium: FileOptions { segment_bytes: SEGMENT_BYTES, ..FileOptions::default() }.into(),
+        reserve_bytes: 0,
+        ..Options::default()
+    };
     let directory: Arc<dyn Directory> = Arc::new(directory);
     let opened = crate::medium::open(&directory, &options, &mut Nobody);
     assert_eq!(opened.is_ok(), inspection.finding.is_ok(), "inspecting and opening disagree");

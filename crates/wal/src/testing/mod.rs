@@ -6,7 +6,7 @@ pub mod limits;
 mod positions;
 pub mod rate;
 
-pub use conformance::{conformance, conformance_in_nvram};
+pub use conformance::{Sizes, conformance, conformance_in_nvram};
 pub use decoders::{Target, fuzz_targets};
 pub use katydid_kernels::{rig, sizes};
 pub use positions::begin_at;

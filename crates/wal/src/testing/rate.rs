@@ -41,6 +41,11 @@ pub struct Tally {
     pub travelled: (u64, u64),
 }
 
+fn rig(options: &Options, threads: usize) -> Rig {
+    let files = options.medium.files().expect("a ring in memory");
+    Rig::new(&files.inserter, &options.buffer_sizes(files.ring_bytes), threads)
+}
+
 impl Tally {
     /// Records of each second.
     pub fn records_per_second(&self) -> f64 {
@@ -50,9 +55,12 @@ impl Tally {
 
 /// Inserts with real threads, and one more that tracks if the design has such a thread. After each insert, outside the measured design but within the time, `look` is called with the rig and the
 /// number of the thread's insert.
+///
+/// # Panics
+/// If the options are not of a log in files: only such a log has its ring in memory.
 pub fn run(options: &Options, load: &Load, look: impl Fn(&Rig, u64) + Sync) -> Tally {
     let Load { threads, sizes, work, time } = *load;
-    let rig = Rig::new(&options.inserter, &options.buffer_sizes(), threads);
+    let rig = rig(options, threads);
     let batch = batch(sizes.largest());
     let insert = |session: usize| {
         let payload = vec![session as u8; sizes.largest() - HEADER_BYTES];
@@ -235,6 +243,7 @@ pub fn alone(ring_bytes: usize, threads: usize, record: usize, times: u64) -> Al
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::medium_options::FileOptions;
     use katydid_kernels::insert::InserterKind;
     use std::sync::atomic::AtomicU64;
 
@@ -242,8 +251,12 @@ mod tests {
     fn every_design_gets_somewhere_and_leaves_no_hole() {
         for inserter in InserterKind::ALL {
             let options = Options {
-                inserter: inserter.into(),
-                ring_bytes: 64 << 10,
+                medium: FileOptions {
+                    inserter: inserter.into(),
+                    ring_bytes: 64 << 10,
+                    ..FileOptions::default()
+                }
+                .into(),
                 run_ahead_bytes: 16 << 10,
                 ..Options::default()
             };
@@ -258,7 +271,7 @@ mod tests {
                 tally.records_per_second() > 0.0 && tally.bytes > tally.records * 120,
                 "{inserter}: {tally:?}"
             );
-            let rig = Rig::new(&options.inserter, &options.buffer_sizes(), 1);
+            let rig = rig(&options, 1);
             // More than the ring holds, and one record larger than a physical one may be.
             let mut session = rig.session(0);
             let again =

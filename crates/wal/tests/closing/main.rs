@@ -17,19 +17,26 @@ mod inside;
 mod pairs;
 
 use katydid_wal::{
-    Append, Background, Durability, Error, Id, Kind, Log, LogKind, Lsn, NvramOptions, Options, Record,
+    Append, Background, Durability, Error, FileOptions, Id, Kind, Log, LogKind, Lsn, MediumSettings,
+    NvramOptions, Options, Record,
 };
 
 /// Small files, so that few records make segments, and no thread with a timer.
 pub fn options(log: LogKind, background: Background) -> Options {
+    let settings = MediumSettings {
+        files: FileOptions {
+            segment_bytes: 16 << 10,
+            ring_bytes: 16 << 10,
+            spare_segments: 1,
+            ..FileOptions::default()
+        },
+        memory: NvramOptions { bytes: 256 << 10, ..NvramOptions::default() },
+        entries: 0,
+    };
     Options {
-        log,
-        nvram: NvramOptions { bytes: 256 << 10, ..NvramOptions::default() },
-        segment_bytes: 16 << 10,
-        ring_bytes: 16 << 10,
+        medium: settings.medium(log),
         run_ahead_bytes: 4 << 10,
         reserve_bytes: 4 << 10,
-        spare_segments: 1,
         stall_after: std::time::Duration::ZERO,
         log_id: Some(Id::new(1)),
         background,

@@ -2,7 +2,7 @@
 
 use katydid_device::{Fault, SimDevice, Verb};
 use katydid_wal::{
-    Append, AppendError, Completion, Completions, Durability, Error, Kind, Log, Options, Session,
+    Append, AppendError, Completion, Completions, Durability, Error, FileOptions, Kind, Log, Options, Session,
 };
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,8 +12,8 @@ use std::task::{Context, Wake, Waker};
 
 fn small() -> Options {
     Options {
-        segment_bytes: 16 << 10,
-        ring_bytes: 16 << 10,
+        medium: FileOptions { segment_bytes: 16 << 10, ring_bytes: 16 << 10, ..FileOptions::default() }
+            .into(),
         run_ahead_bytes: 8 << 10,
         reserve_bytes: 4 << 10,
         ..Options::default()
@@ -57,7 +57,11 @@ impl Wake for Bomb {
 #[test]
 fn a_panicking_waker_harms_nobody_else() {
     let device = SimDevice::new(2);
-    let log = Log::open_in(device.directory(), Options { segment_bytes: 1 << 20, ..small() }).expect("open");
+    let log = Log::open_in(
+        device.directory(),
+        small().map_files(|files| FileOptions { segment_bytes: 1 << 20, ..files }),
+    )
+    .expect("open");
     let mut session = log.session().expect("session");
     device.stall_writes(true);
     let end = session.append(&Append::new(Kind::USER, &[b"x"])).expect("append").end;
@@ -73,7 +77,11 @@ fn a_panicking_waker_harms_nobody_else() {
 #[test]
 fn a_panicking_callback_leaves_the_queue_usable() {
     let device = SimDevice::new(3);
-    let log = Log::open_in(device.directory(), Options { segment_bytes: 1 << 20, ..small() }).expect("open");
+    let log = Log::open_in(
+        device.directory(),
+        small().map_files(|files| FileOptions { segment_bytes: 1 << 20, ..files }),
+    )
+    .expect("open");
     let mut session = log.session().expect("session");
     for number in 0..3 {
         let end = session.append(&Append::new(Kind::USER, &[b"x"])).expect("append").end;
@@ -89,7 +97,11 @@ fn a_panicking_callback_leaves_the_queue_usable() {
 #[test]
 fn a_future_may_be_the_last_to_let_go_of_the_log() {
     let device = SimDevice::new(4);
-    let log = Log::open_in(device.directory(), Options { segment_bytes: 1 << 20, ..small() }).expect("open");
+    let log = Log::open_in(
+        device.directory(),
+        small().map_files(|files| FileOptions { segment_bytes: 1 << 20, ..files }),
+    )
+    .expect("open");
     let mut session = log.session().expect("session");
     let end = session.append(&Append::new(Kind::USER, &[b"x"])).expect("append").end;
     let future = log.first().wait_async(end, Durability::Durable);

@@ -27,7 +27,7 @@ mod stalls;
 mod steps;
 mod wakers;
 
-use katydid_wal::{Append, Id, Kind, Log, Options, SyncKind};
+use katydid_wal::{Append, FileOptions, Id, Kind, Log, Options, SyncKind};
 use places::Place;
 use std::future::Future;
 use std::pin::pin;
@@ -38,13 +38,17 @@ use std::thread::Thread;
 /// Small segments, and a ring with room for all that a test appends at once.
 pub fn options(sync: SyncKind, place: &Place) -> Options {
     Options {
-        sync: sync.into(),
+        medium: FileOptions {
+            sync: sync.into(),
+            segment_bytes: 64 << 10,
+            ring_bytes: 64 << 10,
+            spare_segments: 1,
+            ..FileOptions::default()
+        }
+        .into(),
         method: place.method,
-        segment_bytes: 64 << 10,
-        ring_bytes: 64 << 10,
         run_ahead_bytes: 16 << 10,
         reserve_bytes: 8 << 10,
-        spare_segments: 1,
         log_id: Some(Id::new(1)),
         ..Options::default()
     }

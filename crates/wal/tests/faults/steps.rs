@@ -5,16 +5,20 @@ use crate::places::{self, Place};
 use crate::{Told, append, check, options};
 use katydid_device::{Fault, SimDevice, Survival, Verb};
 use katydid_wal::testing::begin_at;
-use katydid_wal::{Background, Durability, Error, Log, Lsn, Method, OpenError, Options, SyncKind};
+use katydid_wal::{
+    Background, Durability, Error, FileOptions, Log, Lsn, Method, OpenError, Options, SyncKind,
+};
 use std::sync::{Arc, Mutex};
 
 fn quiet(sync: SyncKind, place: &Place) -> Options {
     Options {
         background: Background::Caller,
-        segment_bytes: 16 << 10,
-        ring_bytes: 16 << 10,
         run_ahead_bytes: 4 << 10,
-        ..options(sync, place)
+        ..options(sync, place).map_files(|files| FileOptions {
+            segment_bytes: 16 << 10,
+            ring_bytes: 16 << 10,
+            ..files
+        })
     }
 }
 

@@ -6,7 +6,7 @@
 use crate::places::Place;
 use crate::{Told, append, check, on_every_protocol_and_device, options};
 use katydid_device::{Fault, SimDevice, Verb};
-use katydid_wal::{Background, Completion, Durability, Error, Log, Lsn, Options, SyncKind};
+use katydid_wal::{Background, Completion, Durability, Error, FileOptions, Log, Lsn, Options, SyncKind};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -229,7 +229,11 @@ fn closing_wakes_every_future() {
 #[test]
 fn without_threads_wakers_wait_for_the_call_that_stands_for_them() {
     for sync in SyncKind::ALL {
-        let options = Options { background: Background::Caller, sync: sync.into(), ..Options::default() };
+        let options = Options {
+            medium: FileOptions { sync: sync.into(), ..FileOptions::default() }.into(),
+            background: Background::Caller,
+            ..Options::default()
+        };
         let log = Log::open_in(SimDevice::new(1).directory(), options).expect("open");
         let mut session = log.session().expect("session");
         let end = append(&mut session, 0, &mut Told::default()).expect("append");

@@ -1,7 +1,7 @@
 //! The happy path, on every combination of inserter and sync protocol.
 
 use katydid_device::{Directory, MemoryDirectory};
-use katydid_wal::{Append, Durability, InserterKind, Kind, Log, Options, SyncKind};
+use katydid_wal::{Append, Durability, FileOptions, InserterKind, Kind, Log, Options, SyncKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,9 +9,13 @@ fn combinations() -> impl Iterator<Item = Options> {
     let protocols = [SyncKind::Adaptive, SyncKind::Pipelined];
     InserterKind::ALL.into_iter().flat_map(move |inserter| {
         protocols.map(|sync| Options {
-            inserter: inserter.into(),
-            sync: sync.into(),
-            segment_bytes: 1 << 20,
+            medium: FileOptions {
+                inserter: inserter.into(),
+                sync: sync.into(),
+                segment_bytes: 1 << 20,
+                ..FileOptions::default()
+            }
+            .into(),
             ..Options::default()
         })
     })
@@ -78,7 +82,11 @@ fn callbacks_run_in_order_on_the_thread_that_polls() {
 
 #[test]
 fn blocking_commits_need_no_background_thread() {
-    let options = Options { segment_bytes: 4 << 20, reserve_bytes: 4 << 10, ..Options::default() };
+    let options = Options {
+        medium: FileOptions { segment_bytes: 4 << 20, ..FileOptions::default() }.into(),
+        reserve_bytes: 4 << 10,
+        ..Options::default()
+    };
     let log = Log::open_in(Arc::new(MemoryDirectory::new()), options).expect("open");
     let mut session = log.session().expect("session");
     for _ in 0..1000 {

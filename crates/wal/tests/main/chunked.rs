@@ -2,14 +2,20 @@
 //! little, and sessions that delay nobody by doing nothing.
 
 use katydid_device::{Directory, MemoryDirectory};
-use katydid_wal::{Append, Durability, HEADER_BYTES, InserterDesign, InserterKind, Kind, Log, Lsn, Options};
+use katydid_wal::{
+    Append, Durability, FileOptions, HEADER_BYTES, InserterDesign, InserterKind, Kind, Log, Lsn, Options,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 fn options() -> Options {
     Options {
-        inserter: InserterKind::Chunked.into(),
-        segment_bytes: 1 << 20,
+        medium: FileOptions {
+            inserter: InserterKind::Chunked.into(),
+            segment_bytes: 1 << 20,
+            ..FileOptions::default()
+        }
+        .into(),
         reserve_bytes: 64 << 10,
         ..Options::default()
     }
@@ -197,7 +203,8 @@ fn padding_is_skipped_by_readers_and_has_these_bytes() {
 fn a_barrier_separates_what_was_appended_before_from_what_comes() {
     for chunk_bytes in [256, 4096] {
         let inserter = InserterDesign::Chunked { chunk_bytes, always: true };
-        let log = Log::open_in(memory(), Options { inserter, ..options() }).expect("open");
+        let log = Log::open_in(memory(), options().map_files(|files| FileOptions { inserter, ..files }))
+            .expect("open");
         let mut sessions: Vec<_> = (0..4).map(|_| log.session().expect("session")).collect();
         let mut random = fastrand::Rng::with_seed(7);
         let record = Append::new(Kind::USER, &[&[2; 40]]);
@@ -220,7 +227,8 @@ fn a_barrier_separates_what_was_appended_before_from_what_comes() {
 #[test]
 fn a_barrier_is_passed_while_others_append() {
     let inserter = InserterDesign::Chunked { chunk_bytes: 1024, always: true };
-    let log = Log::open_in(memory(), Options { inserter, ..options() }).expect("open");
+    let log =
+        Log::open_in(memory(), options().map_files(|files| FileOptions { inserter, ..files })).expect("open");
     // Each record says which barrier had been passed when its append began.
     let passed = AtomicU64::new(0);
     std::thread::scope(|scope| {

@@ -1,15 +1,16 @@
 //! Every inserter with every sync protocol passes the same suite.
 
 use katydid_wal::testing::conformance;
-use katydid_wal::{Group, InserterDesign, InserterKind, Log, Options, SyncDesign, SyncKind};
+use katydid_wal::{Group, InserterDesign, InserterKind, Log, LogKind, SyncDesign, SyncKind};
 
 fn check(inserter: InserterKind, sync: SyncKind) {
     check_with(inserter.into(), sync.into());
 }
 
 fn check_with(inserter: InserterDesign, sync: SyncDesign) {
-    conformance(sync.kind(), |directory, options| {
-        Log::open_in(directory, Options { inserter, sync, ..options }).expect("the log opens")
+    conformance(sync.kind(), |directory, mut sizes| {
+        (sizes.medium.files.inserter, sizes.medium.files.sync) = (inserter, sync);
+        Log::open_in(directory, sizes.options(LogKind::Disk)).expect("the log opens")
     });
 }
 

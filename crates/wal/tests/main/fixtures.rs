@@ -5,7 +5,8 @@
 
 use katydid_device::{Create, Directory, Id, MemoryDirectory, Method, WriteMode};
 use katydid_wal::{
-    Chain, Durability, FORMAT_VERSION, Finding, Log, Lsn, OpenError, Options, Record, SegmentState, inspect,
+    Chain, Durability, FORMAT_VERSION, FileOptions, Finding, Log, Lsn, OpenError, Options, Record,
+    SegmentState, inspect,
 };
 use std::io::IoSlice;
 use std::path::PathBuf;
@@ -58,7 +59,11 @@ fn version_2_is_read_and_goes_on() {
     let lines: Vec<String> = inspection.records().unwrap().map(|record| line(&record.unwrap())).collect();
     assert_eq!(lines, expected.lines().skip(1).collect::<Vec<_>>());
 
-    let options = Options { segment_bytes: 1 << 20, reserve_bytes: 0, ..Options::default() };
+    let options = Options {
+        medium: FileOptions { segment_bytes: 1 << 20, ..FileOptions::default() }.into(),
+        reserve_bytes: 0,
+        ..Options::default()
+    };
     let log = Log::open_in(Arc::new(directory.clone()), options).unwrap();
     assert_eq!((log.first().recovery().incarnation, log.first().recovery().end), (3, inspection.end));
     assert_eq!(log.first().recovery().segment_bytes, 8 << 10, "the size it was created with");

@@ -2,8 +2,8 @@
 
 use katydid_device::{SimDevice, Survival};
 use katydid_wal::{
-    Append, Background, Durability, Error, Follower, InserterKind, Kind, Log, LogKind, NvramOptions, Options,
-    ReadError, SyncKind,
+    Append, Background, Durability, Error, FileOptions, Follower, InserterKind, Kind, Log, LogKind,
+    MediumSettings, NvramOptions, Options, ReadError, SyncKind,
 };
 use std::future::Future;
 use std::pin::pin;
@@ -14,10 +14,14 @@ use std::thread;
 
 fn options() -> Options {
     Options {
-        segment_bytes: 32 << 10,
-        ring_bytes: 16 << 10,
+        medium: FileOptions {
+            segment_bytes: 32 << 10,
+            ring_bytes: 16 << 10,
+            spare_segments: 1,
+            ..FileOptions::default()
+        }
+        .into(),
         run_ahead_bytes: 4 << 10,
-        spare_segments: 1,
         reserve_bytes: 0,
         ..Options::default()
     }
@@ -45,7 +49,10 @@ impl Wake for Count {
 #[test]
 fn records_are_given_when_they_are_durable_and_not_before() {
     for sync in SyncKind::ALL {
-        let log = Log::open_in(SimDevice::new(1).directory(), Options { sync: sync.into(), ..options() });
+        let log = Log::open_in(
+            SimDevice::new(1).directory(),
+            options().map_files(|files| FileOptions { sync: sync.into(), ..files }),
+        );
         let log = log.expect("open");
         let mut follower = log.first().follow(log.first().start()).expect("follower");
         for round in 0..50 {
@@ -67,7 +74,7 @@ fn records_are_given_when_they_are_durable_and_not_before() {
 #[test]
 fn a_thread_that_waits_gets_every_record() {
     const RECORDS: u64 = 2_000;
-    let nvram = NvramOptions { bytes: 1 << 20, ..NvramOptions::default() };
+    let memory = NvramOptions { bytes: 1 << 20, ..NvramOptions::default() };
     for (kind, inserter) in [
         (LogKind::Disk, InserterKind::Marks),
         (LogKind::Disk, InserterKind::Chunked),
@@ -75,7 +82,9 @@ fn a_thread_that_waits_gets_every_record() {
         (LogKind::NvRing, InserterKind::Marks),
         (LogKind::NvLogging, InserterKind::Marks),
     ] {
-        let options = Options { log: kind, nvram, inserter: inserter.into(), ..options() };
+        let files = FileOptions { inserter: inserter.into(), ..options().medium.files().expect("files") };
+        let medium = MediumSettings { files, memory, entries: 0 }.medium(kind);
+        let options = Options { medium, ..options() };
         let log = Log::open_in(SimDevice::new(1).directory(), options).expect("open");
         let mut follower = log.first().follow(log.first().start()).expect("follower");
         let given = AtomicU64::new(0);

@@ -1,14 +1,17 @@
 //! What inserter `grasshopper` counts: how much was found filled by crawling, and how much by hopping.
 
 use katydid_device::MemoryDirectory;
-use katydid_wal::{Append, Background, InserterDesign, Kind, Log, Options};
+use katydid_wal::{Append, Background, FileOptions, InserterDesign, Kind, Log, Options};
 use std::sync::Arc;
 
 #[test]
 fn lagging_behind_it_hops_and_keeping_up_it_crawls() {
     let options = Options {
-        inserter: InserterDesign::Grasshopper { hop_bytes: 4 << 10 },
-        // Without a tracker nobody looks meanwhile.
+        medium: FileOptions {
+            inserter: InserterDesign::Grasshopper { hop_bytes: 4 << 10 },
+            ..FileOptions::default()
+        }
+        .into(), // Without a tracker nobody looks meanwhile.
         background: Background::Caller,
         ..Options::default()
     };

@@ -4,16 +4,28 @@ use katydid_device::nvram::Persistence;
 use katydid_device::{Directory, MemoryDirectory, NvramFault};
 use katydid_wal::testing::{conformance_in_nvram, crash};
 use katydid_wal::{
-    Append, AppendClass, AppendError, Appended, Durability, Error, Finding, InserterKind, InserterSettings,
-    Kind, Log, LogKind, NvramOptions, OpenError, Options, Session, inspect,
+    Append, AppendClass, AppendError, Appended, Durability, Error, FileOptions, Finding, InserterKind,
+    InserterSettings, Kind, Log, LogKind, MediumOptions, MediumSettings, NvramOptions, OpenError, Options,
+    Session, inspect,
 };
 use std::sync::Arc;
 
 const KINDS: [LogKind; 3] = [LogKind::NvDirect, LogKind::NvRing, LogKind::NvLogging];
 
+fn settings() -> MediumSettings {
+    MediumSettings {
+        files: FileOptions { segment_bytes: 16 << 10, ..FileOptions::default() },
+        memory: NvramOptions { bytes: 64 << 10, ..NvramOptions::default() },
+        entries: 0,
+    }
+}
+
 fn options(log: LogKind) -> Options {
-    let nvram = NvramOptions { bytes: 64 << 10, ..NvramOptions::default() };
-    Options { log, nvram, segment_bytes: 16 << 10, reserve_bytes: 4 << 10, ..Options::default() }
+    with(log, settings())
+}
+
+fn with(log: LogKind, settings: MediumSettings) -> Options {
+    Options { medium: settings.medium(log), reserve_bytes: 4 << 10, ..Options::default() }
 }
 
 fn check(inserter: InserterKind) {
@@ -22,9 +34,9 @@ fn check(inserter: InserterKind) {
         if log == LogKind::NvLogging && inserter != InserterKind::default() {
             continue;
         }
-        conformance_in_nvram(log, |directory, options| {
-            Log::open_in(directory, Options { log, inserter: inserter.into(), ..options })
-                .expect("the log opens")
+        conformance_in_nvram(log, |directory, mut sizes| {
+            sizes.medium.files.inserter = inserter.into();
+            Log::open_in(directory, sizes.options(log)).expect("the log opens")
         });
     }
 }
@@ -99,8 +111,9 @@ fn an_existing_log_keeps_its_size() {
     let capacity = log.first().capacity();
     append(&log, 3);
     drop(log);
-    let larger = NvramOptions { bytes: 1 << 20, ..NvramOptions::default() };
-    let asked = Options { nvram: larger, reserve_bytes: 200 << 10, ..options(LogKind::NvRing) };
+    let memory = NvramOptions { bytes: 1 << 20, ..NvramOptions::default() };
+    let larger = MediumSettings { memory, ..settings() };
+    let asked = Options { reserve_bytes: 200 << 10, ..with(LogKind::NvRing, larger) };
     let log = Log::open_in(directory, asked).expect("opened");
     assert_eq!((log.first().capacity(), log.first().recovery().segment_bytes), (capacity, 64 << 10));
     append(&log, 3);
@@ -135,10 +148,11 @@ fn what_is_appended_after_something_durable_lies_above_it() {
         KINDS.into_iter().flat_map(|kind| InserterKind::ALL.map(|inserter| (kind, inserter)))
     {
         let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
-        let settings =
+        let chunks =
             InserterSettings { chunk_bytes: 4096, chunk_always: true, ..InserterSettings::default() };
-        let chunks = Options { inserter: settings.design(inserter), ..options(kind) };
-        let log = Log::open_in(directory, chunks).expect("made");
+        let mut settings = settings();
+        settings.files.inserter = chunks.design(inserter);
+        let log = Log::open_in(directory, with(kind, settings)).expect("made");
         let mut sessions = [log.session().expect("session"), log.session().expect("session")];
         let mut durable = log.first().start();
         for number in 0..40_usize {
@@ -165,8 +179,13 @@ fn what_is_appended_after_something_durable_lies_above_it() {
 }
 
 fn apart(bytes: u64, entries: u64, reserve_bytes: u64) -> Options {
-    let nvram = NvramOptions { bytes, entries, ..NvramOptions::default() };
-    Options { log: LogKind::NvLogging, nvram, reserve_bytes, sessions_max: 4, ..Options::default() }
+    let memory = NvramOptions { bytes, ..NvramOptions::default() };
+    Options {
+        medium: MediumOptions::NvLogging { memory, entries },
+        reserve_bytes,
+        sessions_max: 4,
+        ..Options::default()
+    }
 }
 
 /// Appends records of so many bytes until there is no room; where they are.
@@ -415,8 +434,9 @@ fn a_region_that_is_not_the_logs_is_refused_by_name() {
 
 #[test]
 fn real_memory_is_not_pretended() {
-    let nvram = NvramOptions { want: Persistence::Real, ..options(LogKind::NvRing).nvram };
+    let mut settings = settings();
+    settings.memory.want = Persistence::Real;
     let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
-    let opened = Log::open_in(directory, Options { nvram, ..options(LogKind::NvRing) });
+    let opened = Log::open_in(directory, with(LogKind::NvRing, settings));
     assert!(matches!(fault(opened), NvramFault::NoDax(_)));
 }

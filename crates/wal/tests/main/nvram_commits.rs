@@ -7,8 +7,8 @@ use katydid_device::testing::seed;
 use katydid_device::{Id, SimDevice, Survival};
 use katydid_wal::testing::crash;
 use katydid_wal::{
-    Append, Appended, Background, Durability, Finding, InserterKind, Kind, Log, LogKind, Lsn, NvramOptions,
-    Options, Session,
+    Append, Appended, Background, Durability, FileOptions, Finding, InserterKind, Kind, Log, LogKind, Lsn,
+    MediumSettings, NvramOptions, Options, Session,
 };
 use std::future::Future;
 use std::pin::pin;
@@ -21,11 +21,17 @@ use std::task::{Context, Poll, Wake, Waker};
 const KINDS: [LogKind; 2] = [LogKind::NvRing, LogKind::NvLogging];
 const DURABLE: Durability = Durability::Durable;
 
+const BYTES: u64 = 32 << 10;
+
 fn options(log: LogKind) -> Options {
-    let nvram = NvramOptions { bytes: 32 << 10, ..NvramOptions::default() };
+    options_with(log, InserterKind::default())
+}
+
+fn options_with(log: LogKind, inserter: InserterKind) -> Options {
+    let files = FileOptions { inserter: inserter.into(), ..FileOptions::default() };
+    let memory = NvramOptions { bytes: BYTES, ..NvramOptions::default() };
     Options {
-        log,
-        nvram,
+        medium: MediumSettings { files, memory, entries: 0 }.medium(log),
         reserve_bytes: 1 << 10,
         sessions_max: 8,
         log_id: Some(Id::new(7)),
@@ -73,7 +79,7 @@ fn kept<const N: usize>(device: &SimDevice, options: &Options, context: &str) ->
 fn a_commit_covers_records_whose_appenders_persisted_nothing() {
     for (kind, inserter) in KINDS.into_iter().flat_map(|kind| InserterKind::ALL.map(|it| (kind, it))) {
         let context = format!("{kind}, {inserter}");
-        let options = Options { inserter: inserter.into(), ..options(kind) };
+        let options = options_with(kind, inserter);
         let (device, memory, log) = made(options.clone());
         let [mut first, mut second] = [log.session().expect("session"), log.session().expect("session")];
         let before = memory.steps();
@@ -265,7 +271,7 @@ fn a_log_that_was_closed_is_clean_whatever_a_crash_before_has_left_behind_its_en
     let region = device.nvram("log.nvram").expect("it was made").region();
     for torn in [places[0], places[2]] {
         // Its length is there, its sum is not.
-        region.word(4096 + torn.lsn.get() % options.nvram.bytes).fetch_xor((1_u64 << 40).to_le(), Relaxed);
+        region.word(4096 + torn.lsn.get() % BYTES).fetch_xor((1_u64 << 40).to_le(), Relaxed);
     }
     region.persist(0, region.len());
     drop(region);
@@ -297,8 +303,9 @@ fn whatever_was_told_to_anybody_is_there() {
     let mut rng = fastrand::Rng::with_seed(seed);
     for round in 0..200 {
         let inserter = InserterKind::ALL[round / KINDS.len() % InserterKind::ALL.len()];
-        let options = Options { inserter: inserter.into(), ..options(KINDS[round % KINDS.len()]) };
-        let context = format!("seed {seed}, round {round}, {}, {inserter}", options.log);
+        let kind = KINDS[round % KINDS.len()];
+        let options = options_with(kind, inserter);
+        let context = format!("seed {seed}, round {round}, {kind}, {inserter}");
         let (device, memory, log) = made(options.clone());
         memory.crash_at(memory.steps() + rng.u64(0..100));
         let seeds: [u64; THREADS] = std::array::from_fn(|_| rng.u64(..));

@@ -14,8 +14,8 @@ use katydid_device::nvram::SimNvram;
 use katydid_device::testing::seed;
 use katydid_wal::testing::{begin_at, crash};
 use katydid_wal::{
-    Append, AppendError, Durability, Finding, Id, InserterKind, Kind, Log, LogKind, Lsn, NvramOptions,
-    Options,
+    Append, AppendError, Durability, FileOptions, Finding, Id, InserterKind, Kind, Log, LogKind, Lsn,
+    MediumSettings, NvramOptions, Options,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,10 +24,10 @@ const RING: u64 = 16 << 10;
 const KINDS: [LogKind; 3] = [LogKind::NvDirect, LogKind::NvRing, LogKind::NvLogging];
 
 fn options(log: LogKind, inserter: InserterKind) -> Options {
+    let files = FileOptions { inserter: inserter.into(), ..FileOptions::default() };
+    let memory = NvramOptions { bytes: RING, ..NvramOptions::default() };
     Options {
-        log,
-        inserter: inserter.into(),
-        nvram: NvramOptions { bytes: RING, ..NvramOptions::default() },
+        medium: MediumSettings { files, memory, entries: 0 }.medium(log),
         run_ahead_bytes: 4 << 10,
         reserve_bytes: 1 << 10,
         sessions_max: 4,
@@ -157,7 +157,7 @@ fn used(options: &Options, seed: u64, begins: Begins) -> (SimDevice, Model) {
     let mut device = SimDevice::new(seed);
     // Of entries there is one of 8 bytes for each 64 of the heap. The rest is a little more than the work below may do too much.
     let (positions, rest) =
-        if options.log == LogKind::NvLogging { (RING / 8, 240) } else { (RING, 10 << 10) };
+        if options.medium.kind() == LogKind::NvLogging { (RING / 8, 240) } else { (RING, 10 << 10) };
     let laps = 2 * positions + positions / 2;
     let mut log = Log::open_in(device.directory(), options.clone()).expect("made");
     let start = if begins == Begins::BelowHigh { HIGH - laps - rest } else { 0 };

@@ -5,7 +5,9 @@
 //! here; crashes of the memory are simulated in `nvram_crashes`.
 
 use katydid_device::testing::seed;
-use katydid_wal::{Append, AppendError, Durability, Kind, Log, LogKind, NvramOptions, Options};
+use katydid_wal::{
+    Append, AppendError, Durability, Kind, Log, LogKind, MediumSettings, NvramOptions, Options,
+};
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
@@ -15,8 +17,9 @@ const KIND: &str = "KATYDID_KILL_KIND";
 const KINDS: [LogKind; 3] = [LogKind::NvDirect, LogKind::NvRing, LogKind::NvLogging];
 
 fn options(log: LogKind) -> Options {
-    let nvram = NvramOptions { bytes: 64 << 10, ..NvramOptions::default() };
-    Options { log, nvram, reserve_bytes: 1 << 10, sessions_max: 4, ..Options::default() }
+    let memory = NvramOptions { bytes: 64 << 10, ..NvramOptions::default() };
+    let medium = MediumSettings { memory, ..MediumSettings::default() }.medium(log);
+    Options { medium, reserve_bytes: 1 << 10, sessions_max: 4, ..Options::default() }
 }
 
 fn payload(number: u64) -> Vec<u8> {

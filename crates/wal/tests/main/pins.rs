@@ -2,19 +2,23 @@
 
 use katydid_device::SimDevice;
 use katydid_wal::{
-    Append, AppendError, CommitStamp, Error, Kind, Log, LogKind, Lsn, NvramOptions, Options, ReadError,
-    Session, Stream,
+    Append, AppendError, CommitStamp, Error, FileOptions, Kind, Log, LogKind, Lsn, MediumSettings,
+    NvramOptions, Options, ReadError, Session, Stream,
 };
 
 const SEGMENT: u64 = 16 << 10;
 
 fn options(streams: u16) -> Options {
     Options {
+        medium: FileOptions {
+            segment_bytes: SEGMENT,
+            ring_bytes: 16 << 10,
+            spare_segments: 1,
+            ..FileOptions::default()
+        }
+        .into(),
         streams,
-        segment_bytes: SEGMENT,
-        ring_bytes: 16 << 10,
         run_ahead_bytes: 4 << 10,
-        spare_segments: 1,
         reserve_bytes: 0,
         ..Options::default()
     }
@@ -115,8 +119,9 @@ fn a_pin_is_only_had_where_the_log_could_begin() {
 #[test]
 fn a_log_in_nvram_never_fills_because_of_a_pin() {
     for log in [LogKind::NvDirect, LogKind::NvRing, LogKind::NvLogging] {
-        let nvram = NvramOptions { bytes: 64 << 10, ..NvramOptions::default() };
-        let options = Options { log, nvram, ..options(1) };
+        let memory = NvramOptions { bytes: 64 << 10, ..NvramOptions::default() };
+        let medium = MediumSettings { memory, ..MediumSettings::default() }.medium(log);
+        let options = Options { medium, ..options(1) };
         let log = Log::open_in(SimDevice::new(1).directory(), options).expect("open");
         let mut session = log.session().expect("session");
         let pin = log.pin_all(u64::MAX);

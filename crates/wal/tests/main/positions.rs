@@ -3,7 +3,9 @@
 
 use katydid_device::{SimDevice, Survival};
 use katydid_wal::testing::begin_at;
-use katydid_wal::{Append, Appended, Chain, Durability, InserterKind, Kind, Log, Lsn, Options, SyncKind};
+use katydid_wal::{
+    Append, Appended, Chain, Durability, FileOptions, InserterKind, Kind, Log, Lsn, Options, SyncKind,
+};
 
 /// Positions that records are appended on both sides of.
 const BORDERS: [u64; 3] = [1 << 32, 1 << 48, 1 << 61];
@@ -12,13 +14,17 @@ const NEAR: u64 = 64 << 10;
 
 fn options(inserter: InserterKind, sync: SyncKind) -> Options {
     Options {
-        inserter: inserter.into(),
-        sync: sync.into(),
-        segment_bytes: 32 << 10,
-        ring_bytes: 16 << 10,
+        medium: FileOptions {
+            inserter: inserter.into(),
+            sync: sync.into(),
+            segment_bytes: 32 << 10,
+            ring_bytes: 16 << 10,
+            spare_segments: 2,
+            ..FileOptions::default()
+        }
+        .into(),
         run_ahead_bytes: 4 << 10,
         reserve_bytes: 4 << 10,
-        spare_segments: 2,
         ..Options::default()
     }
 }

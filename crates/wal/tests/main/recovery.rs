@@ -6,20 +6,24 @@ use katydid_device::testing::seed;
 use katydid_device::{Cause, SimDevice};
 use katydid_wal::testing::begin_at;
 use katydid_wal::{
-    Append, AppendError, Durability, Error, Finding, InserterKind, Kind, Log, Lsn, OpenError, Options,
-    Session, SyncKind,
+    Append, AppendError, Durability, Error, FileOptions, Finding, InserterKind, Kind, Log, Lsn, OpenError,
+    Options, Session, SyncKind,
 };
 
 fn options(random: &mut Rng) -> Options {
     Options {
-        segment_bytes: 16 << 10,
-        ring_bytes: 16 << 10,
+        medium: FileOptions {
+            segment_bytes: 16 << 10,
+            ring_bytes: 16 << 10,
+            spare_segments: 1,
+            inserter: InserterKind::ALL[random.usize(..InserterKind::ALL.len())].into(),
+            sync: if random.bool() { SyncKind::Adaptive.into() } else { SyncKind::Pipelined.into() },
+            ..FileOptions::default()
+        }
+        .into(),
         run_ahead_bytes: 4 << 10,
         sessions_max: 4,
-        spare_segments: 1,
         reserve_bytes: 4 << 10,
-        inserter: InserterKind::ALL[random.usize(..InserterKind::ALL.len())].into(),
-        sync: if random.bool() { SyncKind::Adaptive.into() } else { SyncKind::Pipelined.into() },
         ..Options::default()
     }
 }
@@ -190,7 +194,8 @@ fn a_log_at_the_last_position_refuses_appends_and_nothing_else() {
     let mut random = Rng::with_seed(seed());
     for inserter in InserterKind::ALL {
         let device = below(Lsn::LIMIT.get(), 40 << 10, &mut random);
-        let options = Options { inserter: inserter.into(), ..options(&mut random) };
+        let options =
+            options(&mut random).map_files(|files| FileOptions { inserter: inserter.into(), ..files });
         let log = Log::open_in(device.directory(), options.clone()).unwrap();
         let mut session = log.session().unwrap();
         let mut appended = 0;

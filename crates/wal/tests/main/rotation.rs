@@ -2,7 +2,7 @@
 //! spare ones are ready. By counting calls: nothing here depends on how long anything takes.
 
 use katydid_device::{Create, Directory, DirectoryLock, File, MemoryDirectory, Method, Result, WriteMode};
-use katydid_wal::{Append, Durability, Kind, Log, Lsn, Options, SyncKind};
+use katydid_wal::{Append, Durability, FileOptions, Kind, Log, Lsn, Options, SyncKind};
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,13 +14,17 @@ const SPARE: usize = 4;
 
 fn options(sync: SyncKind, method: Method) -> Options {
     Options {
-        segment_bytes: SEGMENT,
-        ring_bytes: 16 << 10,
+        medium: FileOptions {
+            segment_bytes: SEGMENT,
+            ring_bytes: 16 << 10,
+            spare_segments: SPARE,
+            sync: sync.into(),
+            ..FileOptions::default()
+        }
+        .into(),
         run_ahead_bytes: 4 << 10,
         sessions_max: 2,
-        spare_segments: SPARE,
         reserve_bytes: 4 << 10,
-        sync: sync.into(),
         method,
         ..Options::default()
     }

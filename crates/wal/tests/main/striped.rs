@@ -3,7 +3,9 @@
 use fastrand::Rng;
 use katydid_device::testing::seed;
 use katydid_device::{Cause, Directory, Fault, MemoryDirectory, SimDevice, StripedDirectory, Verb};
-use katydid_wal::{Append, Durability, Error, Kind, Log, Lsn, OpenError, Options, ReadError, SyncKind};
+use katydid_wal::{
+    Append, Durability, Error, FileOptions, Kind, Log, Lsn, OpenError, Options, ReadError, SyncKind,
+};
 use std::sync::Arc;
 
 const UNIT: u64 = 4096;
@@ -12,12 +14,16 @@ const DIRECTORIES: usize = 3;
 /// Segments of more than two units, so that all directories hold some of each.
 fn options(random: &mut Rng) -> Options {
     Options {
-        segment_bytes: 28 << 10,
-        ring_bytes: 16 << 10,
+        medium: FileOptions {
+            segment_bytes: 28 << 10,
+            ring_bytes: 16 << 10,
+            spare_segments: 1,
+            sync: SyncKind::ALL[random.usize(..SyncKind::ALL.len())].into(),
+            ..FileOptions::default()
+        }
+        .into(),
         run_ahead_bytes: 4 << 10,
-        spare_segments: 1,
         reserve_bytes: 4 << 10,
-        sync: SyncKind::ALL[random.usize(..SyncKind::ALL.len())].into(),
         ..Options::default()
     }
 }

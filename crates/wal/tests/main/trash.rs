@@ -5,18 +5,22 @@
 //! ones that end in the block that the interrupted write began in. Never is a record found that was not appended.
 
 use katydid_device::{Id, Method, SimDevice, Survival};
-use katydid_wal::{Append, Background, Durability, Kind, Log, OpenError, Options};
+use katydid_wal::{Append, Background, Durability, FileOptions, Kind, Log, OpenError, Options};
 
 const BLOCK: u64 = 4096;
 
 fn options(method: Method) -> Options {
     Options {
+        medium: FileOptions {
+            segment_bytes: 16 << 10,
+            ring_bytes: 16 << 10,
+            spare_segments: 1,
+            ..FileOptions::default()
+        }
+        .into(),
         method,
-        segment_bytes: 16 << 10,
-        ring_bytes: 16 << 10,
         run_ahead_bytes: 4 << 10,
         reserve_bytes: 0,
-        spare_segments: 1,
         log_id: Some(Id::new(1)),
         background: Background::Caller,
         ..Options::default()

@@ -155,7 +155,7 @@ fn live(
         sessions.extend((0..count).map(|_| log.streams()[index].session().expect("session")));
     }
     let mut queue = log.completions();
-    let is_chunked = !options.inserter.keeps_order();
+    let is_chunked = !options.medium.keeps_order();
     for _ in 0..rounds {
         if step(&log, &mut sessions, &mut queue, model, first, is_chunked, random).is_none() {
             return;

@@ -16,9 +16,9 @@ mod while_opening;
 
 use katydid_device::{Directory, Gate, Id, SimDevice, Watch};
 use katydid_wal::{
-    Append, AppendError, Batch, CommitStamp, Dependencies, InserterKind, InserterSettings, Kind, Log, Lsn,
-    OpenError, Options, ReadError, Replay, ReplayError, ReplayReport, Replayed, Session, Stream, StreamLsn,
-    SyncKind,
+    Append, AppendError, Batch, CommitStamp, Dependencies, FileOptions, InserterKind, InserterSettings, Kind,
+    Log, Lsn, OpenError, Options, ReadError, Replay, ReplayError, ReplayReport, Replayed, Session, Stream,
+    StreamLsn, SyncKind,
 };
 use std::sync::{Arc, Mutex};
 
@@ -66,13 +66,17 @@ impl Commit for Session {
 pub fn options(inserter: InserterKind, sync: SyncKind) -> Options {
     let settings = InserterSettings { chunk_bytes: 512, chunk_always: true, ..InserterSettings::default() };
     Options {
-        segment_bytes: 32 << 10,
-        ring_bytes: 16 << 10,
+        medium: FileOptions {
+            segment_bytes: 32 << 10,
+            ring_bytes: 16 << 10,
+            spare_segments: 1,
+            inserter: settings.design(inserter),
+            sync: sync.into(),
+            ..FileOptions::default()
+        }
+        .into(),
         run_ahead_bytes: 4 << 10,
         reserve_bytes: 0,
-        spare_segments: 1,
-        inserter: settings.design(inserter),
-        sync: sync.into(),
         log_id: Some(Id::new(0x5eed)),
         ..Options::default()
     }

@@ -4,7 +4,7 @@
 //! and time is made to pass by working.
 
 use katydid_device::MemoryDirectory;
-use katydid_wal::{Append, Counters, Durability, InserterKind, Kind, Log, Options, SyncKind};
+use katydid_wal::{Append, Counters, Durability, FileOptions, InserterKind, Kind, Log, Options, SyncKind};
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;
@@ -46,9 +46,13 @@ fn an_idle_log_does_not_wake_up() {
     for inserter in InserterKind::ALL {
         for sync in SyncKind::ALL {
             let options = Options {
-                inserter: inserter.into(),
-                sync: sync.into(),
-                segment_bytes: 64 << 10,
+                medium: FileOptions {
+                    inserter: inserter.into(),
+                    sync: sync.into(),
+                    segment_bytes: 64 << 10,
+                    ..FileOptions::default()
+                }
+                .into(),
                 reserve_bytes: 4 << 10,
                 ..Options::default()
             };

@@ -4,7 +4,7 @@
 //! a timer would show it in whatever time passes, and time is made to pass by working.
 
 use katydid_device::MemoryDirectory;
-use katydid_wal::{Append, Durability, Kind, Log, Options, SyncKind};
+use katydid_wal::{Append, Durability, FileOptions, Kind, Log, Options, SyncKind};
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;
@@ -40,10 +40,9 @@ fn the_watcher_of_an_idle_log_does_not_wake_up() {
     let mut logs = Vec::new();
     for sync in SyncKind::ALL {
         let options = Options {
-            sync: sync.into(),
-            segment_bytes: 64 << 10,
-            reserve_bytes: 4 << 10,
-            // Short, so that a timer would run out often.
+            medium: FileOptions { sync: sync.into(), segment_bytes: 64 << 10, ..FileOptions::default() }
+                .into(),
+            reserve_bytes: 4 << 10, // Short, so that a timer would run out often.
             stall_after: Duration::from_millis(20),
             ..Options::default()
         };

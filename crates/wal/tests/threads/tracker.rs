@@ -4,7 +4,7 @@
 
 use katydid_device::{Fault, MemoryDirectory, SimDevice, Verb};
 use katydid_wal::{
-    Append, AppendError, Background, InserterKind, InserterSettings, Kind, Log, Options, Session,
+    Append, AppendError, Background, FileOptions, InserterKind, InserterSettings, Kind, Log, Options, Session,
 };
 use std::fs;
 use std::sync::Arc;
@@ -15,8 +15,12 @@ const DESIGNS: [InserterKind; 2] = [InserterKind::Grasshopper, InserterKind::Bit
 fn options(inserter: InserterKind) -> Options {
     let settings = InserterSettings { hop_bytes: 4 << 10, ..InserterSettings::default() };
     Options {
-        inserter: settings.design(inserter),
-        segment_bytes: 1 << 20,
+        medium: FileOptions {
+            inserter: settings.design(inserter),
+            segment_bytes: 1 << 20,
+            ..FileOptions::default()
+        }
+        .into(),
         reserve_bytes: 4 << 10,
         ..Options::default()
     }

@@ -17,7 +17,7 @@ fn run<W: Workload>(store: &KatydidStore, workload: &Arc<W>, plan: &Plan) -> u64
 fn small(lock_release: LockRelease) -> Options {
     let paged = PagedOptions { cache_bytes: 8 << 20, ..PagedOptions::default() };
     let mut options = Options { engine: paged.into(), lock_release, ..Options::default() };
-    options.log.segment_bytes = 1 << 20;
+    options.log.medium = katydid::FileOptions { segment_bytes: 1 << 20, ..Default::default() }.into();
     options.log.reserve_bytes = 64 << 10;
     options
 }

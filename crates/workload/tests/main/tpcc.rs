@@ -19,7 +19,7 @@ fn small(engine: EngineKind, lock_release: LockRelease) -> Options {
     let paged = PagedOptions { cache_bytes: 16 << 20, ..PagedOptions::default() };
     let memory = MemoryOptions { streams: 2, ..MemoryOptions::default() };
     let mut options = Options { engine: engine.with(paged, memory), lock_release, ..Options::default() };
-    options.log.segment_bytes = 1 << 20;
+    options.log.medium = katydid::FileOptions { segment_bytes: 1 << 20, ..Default::default() }.into();
     options.log.reserve_bytes = 64 << 10;
     options
 }

@@ -16,9 +16,7 @@ const LOG: &str = "KATYDID_TEST_LOG";
 const THREADS: u64 = 3;
 
 fn options(engine: EngineKind, log: LogKind) -> Options {
-    let mut options = common::with_log(small(engine), log);
-    options.log.nvram.bytes = RING;
-    options
+    common::with_memory(common::with_log(small(engine), log), RING)
 }
 
 fn value(thread: u64, number: u64) -> Vec<u8> {

@@ -26,8 +26,8 @@ pub const RING: u64 = 256 << 10;
 
 /// A database over it.
 pub fn small(engine: EngineKind) -> Options {
-    let mut options = crate::common::with_streams(options_for(engine), 2);
-    options.log.nvram.bytes = RING;
+    let options = crate::common::with_streams(options_for(engine), 2);
+    let mut options = crate::common::with_memory(options, RING);
     options.log.sessions_max = 16;
     options.lock_wait = std::time::Duration::from_secs(60);
     options
@@ -165,13 +165,13 @@ fn the_log_is_given_back_when_the_last_handle_is_dropped(engine: EngineKind) {
 fn another_kind_of_log_is_refused(engine: EngineKind) {
     let (directory, options) = (in_memory(), small(engine));
     open(&directory, &options).table("t").unwrap();
-    let mut other = options.clone();
-    for kind in katydid::LogKind::ALL.into_iter().filter(|kind| *kind != options.log.log) {
-        other.log.log = kind;
-        let error = Database::open_in(directory.clone(), other.clone()).unwrap_err();
+    let made = options.log.medium.kind();
+    for kind in katydid::LogKind::ALL.into_iter().filter(|kind| *kind != made) {
+        let other = crate::common::with_memory(crate::common::with_log(options.clone(), kind), RING);
+        let error = Database::open_in(directory.clone(), other).unwrap_err();
         let text = error.to_string();
         assert!(matches!(error, Error::LogOpen(_)), "{text}");
-        assert!(text.contains(&format!("{}, not in {kind}", options.log.log)), "{text}");
+        assert!(text.contains(&format!("{made}, not in {kind}")), "{text}");
     }
     assert_eq!(open(&directory, &options).tables().unwrap(), ["t"]);
 }
@@ -182,7 +182,7 @@ fn stat_says_what_the_log_is_kept_in_and_how_full_it_is(engine: EngineKind) {
     let table = database.table("t").unwrap();
     database.checkpoint().unwrap();
     let before = database.stat().unwrap().log;
-    assert_eq!(before.kind, options.log.log);
+    assert_eq!(before.kind, options.log.medium.kind());
     assert!(before.nvram.expect("in NVRAM").to_string().starts_with("EMULATED"));
     database.put(&table, "k", vec![1; 50_000]).unwrap();
     let after = database.stat().unwrap().log.fullness.expect("in NVRAM");
@@ -193,18 +193,15 @@ fn stat_says_what_the_log_is_kept_in_and_how_full_it_is(engine: EngineKind) {
 }
 
 fn sizes_that_are_too_small_are_named(engine: EngineKind) {
-    let bad = |change: fn(&mut Options)| {
-        let mut options = small(engine);
-        change(&mut options);
-        match Database::open_in(in_memory(), options) {
-            Err(Error::Option { option, reason }) => (option, reason),
-            other => panic!("{other:?}"),
-        }
+    use crate::common::with_memory;
+    let bad = |change: fn(Options) -> Options| match Database::open_in(in_memory(), change(small(engine))) {
+        Err(Error::Option { option, reason }) => (option, reason),
+        other => panic!("{other:?}"),
     };
-    let (option, reason) = bad(|options| options.log.nvram.bytes = 32 << 10);
+    let (option, reason) = bad(|options| with_memory(options, 32 << 10));
     assert_eq!(option, "log.nvram.bytes");
     assert!(reason.contains("must be at least"), "{reason}");
-    assert_eq!(bad(|options| options.log.nvram.bytes = 300_000).0, "nvram.bytes");
-    assert_eq!(bad(|options| options.nvram_checkpoint = 9).0, "nvram_checkpoint");
-    assert_eq!(bad(|options| options.nvram_checkpoint = 91).0, "nvram_checkpoint");
+    assert_eq!(bad(|options| with_memory(options, 300_000)).0, "nvram.bytes");
+    assert_eq!(bad(|options| Options { nvram_checkpoint: 9, ..options }).0, "nvram_checkpoint");
+    assert_eq!(bad(|options| Options { nvram_checkpoint: 91, ..options }).0, "nvram_checkpoint");
 }

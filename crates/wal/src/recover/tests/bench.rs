@@ -3,6 +3,7 @@
 use crate::error::{OpenError, ReadError};
 use crate::inspect::inspect_stream as inspect;
 use crate::medium::open;
+use crate::medium_options::FileOptions;
 use crate::options::Options;
 use crate::reader::{Reader, Record, Show};
 use crate::recover::scan::Nobody;
@@ -16,13 +17,20 @@ use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::sync::Arc;
 
+pub(super) const SEGMENT_BYTES: u64 = 16 << 10;
+const RING_BYTES: usize = 16 << 10;
+
 /// Small segments, one spare, a fixed id.
 pub(super) fn options() -> Options {
     Options {
-        segment_bytes: 16 << 10,
-        spare_segments: 1,
+        medium: FileOptions {
+            segment_bytes: SEGMENT_BYTES,
+            spare_segments: 1,
+            ring_bytes: RING_BYTES,
+            ..FileOptions::default()
+        }
+        .into(),
         reserve_bytes: 0,
-        ring_bytes: 16 << 10,
         run_ahead_bytes: 4 << 10,
         log_id: Some(Id::new(0x5eed)),
         ..Options::default()
@@ -64,9 +72,10 @@ impl Writer {
     }
 
     pub fn open_with(directory: &Arc<dyn Directory>, options: &Options) -> Result<Self, OpenError> {
+        let files = options.medium.files().expect("a log in files");
         let (survey, control) = look(directory, options)?;
         let Segments { store, report, incarnation, end, tail, .. } =
-            open_files(directory, options, &survey, control, &mut Nobody)?;
+            open_files(directory, options.method, &files, &survey, control, &mut Nobody)?;
         let image_at = end.floor_block();
         assert_eq!(tail.len() as u64, end.since(image_at));
         Ok(Writer { store, opened: report, incarnation, image: tail, image_at, written: end, durable: end })
@@ -93,7 +102,7 @@ impl Writer {
         };
         let slices = [payload];
         let mut previous = Lsn::ZERO;
-        for fragment in split(&slices, options().physical_bytes_max()).unwrap() {
+        for fragment in split(&slices, options().buffer_sizes(RING_BYTES).physical_bytes_max()).unwrap() {
             let prepared = fragment.prepare(&fields, previous);
             previous = self.end();
             let padded = self.image.len() + prepared.padded();
@@ -224,6 +233,6 @@ pub(super) fn refusal(bytes: &Bytes) -> OpenError {
 
 /// Where in which file a position is, for logs with the options above.
 pub(super) fn place(at: Lsn) -> (String, usize) {
-    let geometry = crate::segment::header::Geometry::new(options().segment_bytes);
+    let geometry = crate::segment::header::Geometry::new(SEGMENT_BYTES);
     (crate::segment::header::name(geometry.index(at)), geometry.offset(at) as usize)
 }

@@ -29,7 +29,7 @@ fn chain(number: usize, last: Lsn) -> Chain {
 /// segment, one clean close and one end without.
 fn make() -> Bytes {
     let (_, directory) = memory();
-    let options = crate::Options { segment_bytes: 8 << 10, ..options() };
+    let options = options().map_files(|files| crate::FileOptions { segment_bytes: 8 << 10, ..files });
     let mut log = Writer::open_with(&directory, &options).unwrap();
     let mut lsns = Vec::new();
     for number in 0..12 {

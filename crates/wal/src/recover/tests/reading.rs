@@ -1,8 +1,8 @@
 //! Readers over logs longer than their window, while the log grows, and while it is trimmed under them.
 
-use super::bench::{Fixed, Writer, memory, options, payload};
+use super::bench::{Fixed, SEGMENT_BYTES, Writer, memory, options, payload};
 use crate::error::ReadError;
-use crate::options::Options;
+use crate::medium_options::FileOptions;
 use crate::reader::{Reader, Show};
 use crate::recover::Finding;
 use crate::segment::Extent;
@@ -34,7 +34,7 @@ impl Extent for Moving {
 #[test]
 fn a_log_of_several_windows_is_walked_searched_and_read() {
     let (_, directory) = memory();
-    let options = Options { segment_bytes: 1 << 20, ..options() };
+    let options = options().map_files(|files| FileOptions { segment_bytes: 1 << 20, ..files });
     let mut log = Writer::open_with(&directory, &options).unwrap();
     let mut count = 0;
     for _ in 0..40 {
@@ -53,7 +53,7 @@ fn a_log_of_several_windows_is_walked_searched_and_read() {
     }
     log.write(WriteMode::Written).unwrap();
     // Nothing of it was known to be durable, so this is a torn tail with many survivors.
-    let geometry = Geometry::new(options.segment_bytes);
+    let geometry = Geometry::new(options.medium.created_with().0);
     let file = directory.open(&name(geometry.index(damaged)), Create::Never, Method::Buffered).unwrap();
     file.write_at(&[IoSlice::new(&[0; 16])], geometry.offset(damaged), WriteMode::Durable).unwrap();
     let log = Writer::open_with(&directory, &options).unwrap();
@@ -92,7 +92,7 @@ fn reading_ahead_shows_the_same_records_and_the_same_damage() {
     let whole = read(true);
     assert_eq!(whole.len(), 801);
     assert_eq!(whole, read(false));
-    let geometry = Geometry::new(options().segment_bytes);
+    let geometry = Geometry::new(SEGMENT_BYTES);
     let file = directory.open(&name(geometry.index(damaged)), Create::Never, Method::Buffered).unwrap();
     file.write_at(&[IoSlice::new(&[0x55])], geometry.offset(damaged) + 48, WriteMode::Durable).unwrap();
     let cut = read(true);

@@ -2,7 +2,7 @@
 
 use super::telling::block_on;
 use super::{MakeLog, check_threads, payload, read_all, record, roomy, small};
-use crate::{AppendClass, AppendError, Durability, Error, Log, Options};
+use crate::{AppendClass, AppendError, Durability, Error, Log};
 use katydid_device::{Fault, Method, SimDevice, Verb};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,9 @@ fn is_segment(path: &str) -> bool {
 
 fn failure_reaches_everybody(make: MakeLog<'_>, method: Method, verb: Verb, fault: Fault) {
     let device = SimDevice::new(1);
-    let log = make(device.directory(), Options { method, ..roomy() });
+    let mut sizes = roomy();
+    sizes.common.method = method;
+    let log = make(device.directory(), sizes);
     let mut session = log.session().expect("session");
     let kept = session.append(&record(0, &[&payload(0, 0, 20)])).expect("append").end;
     log.first().wait(kept, Durability::Durable).expect("wait");
@@ -157,13 +159,13 @@ pub(super) fn the_reserve_is_for_critical_records(make: MakeLog<'_>) {
     let log = make(device.directory(), small());
     let mut session = log.session().expect("session");
     let guard = log.first().raise_reserve(100 << 10).expect("room for the reserve");
-    assert_eq!((guard.bytes(), log.space().reserve), (100 << 10, (100 << 10) + small().reserve_bytes));
+    assert_eq!((guard.bytes(), log.space().reserve), (100 << 10, (100 << 10) + small().common.reserve_bytes));
     let mut number = 0;
     fill(&log, &mut session, AppendClass::Normal, &mut number);
     assert!(log.space().prepared >= 100 << 10, "the reserve was used by others: {:?}", log.space());
     let critical = fill(&log, &mut session, AppendClass::Critical, &mut number);
     assert!(critical * 600 >= 90 << 10, "only {critical} critical records");
     drop(guard);
-    assert_eq!(log.space().reserve, small().reserve_bytes);
+    assert_eq!(log.space().reserve, small().common.reserve_bytes);
     assert_eq!(check_threads(&read_all(&log), 1, &[]), [number]);
 }

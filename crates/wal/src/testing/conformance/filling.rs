@@ -1,7 +1,7 @@
 //! Rules about what is put into the log, and where.
 
 use super::{Ends, MakeLog, Numbers, check_threads, memory, payload, read_all, record, roomy, small};
-use crate::{AppendError, Durability, Error, NvramOptions, Options};
+use crate::{AppendError, Durability, Error};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// `threads` append `count` records each, of up to `most` bytes, and wait for every `wait`th. How many bytes of the log they took.
@@ -47,7 +47,7 @@ pub(super) fn small_rings_and_segments_wrap(make: MakeLog<'_>) {
     let directory = memory();
     let log = make(directory.clone(), small());
     let taken = append_from_threads(&log, 4, 500, 1500, 11);
-    assert!(taken > 20 * small().ring_bytes as u64, "the ring went round often");
+    assert!(taken > 20 * small().medium.files.ring_bytes as u64, "the ring went round often");
     assert_eq!(check_threads(&read_all(&log), 4, &[]), [500; 4]);
     drop(log);
     assert_eq!(check_threads(&read_all(&make(directory, small())), 4, &[]), [500; 4]);
@@ -87,8 +87,10 @@ pub(super) fn too_large_a_record_is_refused_and_nothing_of_it_stays(make: MakeLo
 }
 
 pub(super) fn a_large_ring_is_written_in_pieces(make: MakeLog<'_>) {
-    let options = Options { ring_bytes: 8 << 20, run_ahead_bytes: 4 << 20, ..roomy() };
-    let log = make(memory(), options);
+    let mut sizes = roomy();
+    sizes.medium.files.ring_bytes = 8 << 20;
+    sizes.common.run_ahead_bytes = 4 << 20;
+    let log = make(memory(), sizes);
     let mut session = log.session().expect("session");
     let mut end = log.first().reserved();
     for number in 0..1200 {
@@ -108,8 +110,9 @@ pub(super) fn a_large_ring_is_written_in_pieces(make: MakeLog<'_>) {
 
 pub(super) fn sessions_come_and_go(make: MakeLog<'_>) {
     let most = 12;
-    let options = Options { sessions_max: most, ..small() };
-    let log = make(memory(), options);
+    let mut sizes = small();
+    sizes.common.sessions_max = most;
+    let log = make(memory(), sizes);
     // More than there are slots for is refused, and a dropped one makes room.
     let mut held: Vec<_> = (0..most).map(|_| log.session().expect("session")).collect();
     assert!(matches!(log.session(), Err(Error::SessionsExhausted { limit }) if limit == most));
@@ -137,8 +140,9 @@ pub(super) fn sessions_come_and_go(make: MakeLog<'_>) {
 }
 
 pub(super) fn a_short_run_ahead_is_enough(make: MakeLog<'_>) {
-    let options = Options { run_ahead_bytes: 4 << 10, ..small() };
-    let log = make(memory(), options);
+    let mut sizes = small();
+    sizes.common.run_ahead_bytes = 4 << 10;
+    let log = make(memory(), sizes);
     append_from_threads(&log, 6, 300, 1800, 300);
     assert_eq!(check_threads(&read_all(&log), 6, &[]), [300; 6]);
 }
@@ -179,8 +183,9 @@ pub(super) fn frontiers_are_ordered_and_only_grow(make: MakeLog<'_>) {
 
 pub(super) fn what_is_trimmed_is_recycled(make: MakeLog<'_>) {
     let directory = memory();
-    let nvram = NvramOptions { bytes: 64 << 10, ..NvramOptions::default() };
-    let log = make(directory.clone(), Options { nvram, ..small() });
+    let mut sizes = small();
+    sizes.medium.memory.bytes = 64 << 10;
+    let log = make(directory.clone(), sizes);
     let mut session = log.session().expect("session");
     let (mut largest, mut appended_bytes) = (0, 0);
     for number in 0..600 {

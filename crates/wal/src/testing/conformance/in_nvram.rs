@@ -1,16 +1,16 @@
 //! Rules of logs in NVRAM: the ring is all there is, and trimming alone makes room in it.
 
-use super::{MakeLog, Numbers, check_threads, memory, payload, read_all, record, small};
-use crate::{
-    AppendClass, AppendError, Durability, Error, Log, Lsn, NvramOptions, Options, ReadError, Session,
-};
+use super::{MakeLog, Numbers, Sizes, check_threads, memory, payload, read_all, record, small};
+use crate::{AppendClass, AppendError, Durability, Error, Log, Lsn, ReadError, Session};
 use katydid_device::{Fault, SimDevice, Verb};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The smallest rings.
-fn tiny() -> Options {
-    Options { nvram: NvramOptions { bytes: 32 << 10, ..NvramOptions::default() }, ..small() }
+fn tiny() -> Sizes {
+    let mut sizes = small();
+    sizes.medium.memory.bytes = 32 << 10;
+    sizes
 }
 
 /// Appends until there is no room; how many were appended.
@@ -42,7 +42,7 @@ pub(super) fn a_full_ring_is_typed_and_trimming_clears_it(make: MakeLog<'_>) {
         fill(&mut session, AppendClass::Critical, &mut number);
         assert!(log.first().fullness().is_some_and(|full| full > 900), "{:?}", log.first().fullness());
         let space = log.space();
-        assert!(space.live <= tiny().nvram.bytes, "{space:?}");
+        assert!(space.live <= tiny().medium.memory.bytes, "{space:?}");
         assert!(matches!(log.first().raise_reserve(1 << 30), Err(Error::NoSpace)));
         let records = read_all(&log);
         assert_eq!(records.len() as u64, number - first);
@@ -141,7 +141,7 @@ pub(super) fn a_record_that_no_ring_holds_is_refused(make: MakeLog<'_>) {
 
 pub(super) fn many_threads_on_few_processors_all_end(make: MakeLog<'_>) {
     const THREADS: u64 = 64;
-    let log = make(memory(), Options { sessions_max: 64, ..small() });
+    let log = make(memory(), small());
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let log = &log;

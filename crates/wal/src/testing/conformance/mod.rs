@@ -9,15 +9,17 @@ mod in_nvram;
 mod telling;
 mod waiting;
 
-use crate::{Append, Kind, Log, LogKind, Lsn, NvramOptions, Options, Record, SyncKind};
+use crate::{
+    Append, FileOptions, Kind, Log, LogKind, Lsn, MediumSettings, NvramOptions, Options, Record, SyncKind,
+};
 use katydid_device::{Directory, MemoryDirectory};
 use std::sync::Arc;
 
 /// Opens a log over a directory with the given options, but for the designs under test, which it chooses itself.
-pub type MakeLog<'a> = &'a dyn Fn(Arc<dyn Directory>, Options) -> Log;
+pub type MakeLog<'a> = &'a dyn Fn(Arc<dyn Directory>, Sizes) -> Log;
 
 /// Checks every rule, each on a log of its own, which has protocol `sync`.
-pub fn conformance(sync: SyncKind, make: impl Fn(Arc<dyn Directory>, Options) -> Log) {
+pub fn conformance(sync: SyncKind, make: impl Fn(Arc<dyn Directory>, Sizes) -> Log) {
     let make: MakeLog<'_> = &make;
     filling::records_of_one_session_are_in_order_and_whole(make);
     filling::small_rings_and_segments_wrap(make);
@@ -55,7 +57,7 @@ pub fn conformance(sync: SyncKind, make: impl Fn(Arc<dyn Directory>, Options) ->
 }
 
 /// The same for logs in NVRAM: the rules that do not speak of devices, and those of such logs.
-pub fn conformance_in_nvram(kind: LogKind, make: impl Fn(Arc<dyn Directory>, Options) -> Log) {
+pub fn conformance_in_nvram(kind: LogKind, make: impl Fn(Arc<dyn Directory>, Sizes) -> Log) {
     let make: MakeLog<'_> = &make;
     filling::records_of_one_session_are_in_order_and_whole(make);
     filling::small_rings_and_segments_wrap(make);
@@ -89,24 +91,44 @@ pub fn conformance_in_nvram(kind: LogKind, make: impl Fn(Arc<dyn Directory>, Opt
     in_nvram::a_full_log_can_be_opened(make);
 }
 
-/// Small sizes, so that every limit is met.
-fn small() -> Options {
-    Options {
-        segment_bytes: 16 << 10,
-        ring_bytes: 16 << 10,
-        run_ahead_bytes: 8 << 10,
-        sessions_max: 64,
-        spare_segments: 2,
-        reserve_bytes: 4 << 10,
-        nvram: NvramOptions { bytes: 4 << 20, ..NvramOptions::default() },
-        ..Options::default()
+/// The sizes of a log that a rule asks for, whatever it is kept in.
+#[derive(Debug, Clone)]
+pub struct Sizes {
+    /// Settings of every medium.
+    pub medium: MediumSettings,
+    /// The other settings.
+    pub common: Options,
+}
+
+impl Sizes {
+    /// Options of a log of this kind.
+    pub fn options(self, kind: LogKind) -> Options {
+        Options { medium: self.medium.medium(kind), ..self.common }
     }
 }
 
+/// Small sizes, so that every limit is met.
+fn small() -> Sizes {
+    let files = FileOptions {
+        segment_bytes: 16 << 10,
+        ring_bytes: 16 << 10,
+        spare_segments: 2,
+        ..FileOptions::default()
+    };
+    let common =
+        Options { run_ahead_bytes: 8 << 10, sessions_max: 64, reserve_bytes: 4 << 10, ..Options::default() };
+    Sizes { medium: MediumSettings { files, memory: memory_of(4 << 20), entries: 0 }, common }
+}
+
 /// Sizes at which ordinary records meet no limit.
-fn roomy() -> Options {
-    let nvram = NvramOptions { bytes: 4 << 20, ..NvramOptions::default() };
-    Options { segment_bytes: 1 << 20, reserve_bytes: 64 << 10, nvram, ..Options::default() }
+fn roomy() -> Sizes {
+    let files = FileOptions { segment_bytes: 1 << 20, ..FileOptions::default() };
+    let common = Options { reserve_bytes: 64 << 10, ..Options::default() };
+    Sizes { medium: MediumSettings { files, memory: memory_of(4 << 20), entries: 0 }, common }
+}
+
+fn memory_of(bytes: u64) -> NvramOptions {
+    NvramOptions { bytes, ..NvramOptions::default() }
 }
 
 fn memory() -> Arc<dyn Directory> {

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) fn each_level_is_reached_before_it_is_told(make: MakeLog<'_>) {
     for method in [Method::Direct, Method::Buffered] {
-        let log = make(SimDevice::new(1).directory(), crate::Options { method, ..roomy() });
+        let mut sizes = roomy();
+        sizes.common.method = method;
+        let log = make(SimDevice::new(1).directory(), sizes);
         std::thread::scope(|scope| {
             for thread in 0..6u64 {
                 let log = &log;
@@ -67,9 +69,9 @@ pub(super) fn a_position_beyond_the_end_is_refused(make: MakeLog<'_>) {
 
 pub(super) fn a_stalled_device_holds_appenders_back_and_lets_them_go(make: MakeLog<'_>) {
     let device = SimDevice::new(4);
-    let options = small();
-    let ring = options.ring_bytes as u64;
-    let log = make(device.directory(), options);
+    let sizes = small();
+    let ring = sizes.medium.files.ring_bytes as u64;
+    let log = make(device.directory(), sizes);
     device.stall_writes(true);
     let appended = AtomicU64::new(0);
     std::thread::scope(|scope| {

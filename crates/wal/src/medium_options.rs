@@ -1,0 +1,299 @@
+//! The medium of a log, and the settings that belong to it.
+//!
+//! Pure; any thread. A setting without meaning for a medium does not exist when that medium is chosen.
+
+use katydid_device::nvram::Persistence;
+use katydid_kernels::insert::{BufferSizes, InserterDesign};
+use katydid_kernels::record::HEADER_BYTES;
+use katydid_kernels::sync::SyncDesign;
+use katydid_kernels::words;
+
+/// What a log is kept in. A directory remembers the kind of its log, and refuses another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum LogKind {
+    /// Files: the log buffer in memory is written and synced.
+    #[default]
+    Disk,
+    /// A ring in NVRAM, filled in place. A commit waits for its own records only, and holes below it are looked for when the log is
+    /// opened (Fang et al., after ELEDA 6.4.3). With [`InserterDesign::Chunked`] a commit waits as in `NvRing`.
+    NvDirect,
+    /// A ring in NVRAM, filled in place. A commit waits until there is no hole below it, as on disk, and persists what all have filled. Ours.
+    NvRing,
+    /// Records in a heap in NVRAM, and a ring of entries that name their places, set when the records are persisted (`NV-Logging`).
+    /// Positions count entries, each 8, not bytes; there is no inserter to choose. A commit does as in `NvRing`, and a
+    /// hole is as long as one store.
+    NvLogging,
+}
+
+words!(
+    LogKind,
+    "disk, nv_direct, nv_ring, nv_logging",
+    Disk = "disk",
+    NvDirect = "nv_direct",
+    NvRing = "nv_ring",
+    NvLogging = "nv_logging"
+);
+
+impl LogKind {
+    /// Every kind.
+    pub const ALL: [LogKind; 4] = [LogKind::Disk, LogKind::NvDirect, LogKind::NvRing, LogKind::NvLogging];
+
+    /// Whether it is in NVRAM: then nothing is written or synced, and [`Stream::trim`](crate::Stream::trim) alone makes room.
+    pub const fn in_nvram(self) -> bool {
+        !matches!(self, LogKind::Disk)
+    }
+}
+
+/// A medium and its settings.
+///
+/// `LogKind::NvRing.into()` is that medium with default settings, and `FileOptions { .. }.into()` are files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MediumOptions {
+    /// See [`LogKind::Disk`].
+    Files(FileOptions),
+    /// See [`LogKind::NvDirect`].
+    NvDirect {
+        /// The ring.
+        memory: NvramOptions,
+        /// The inserter and its settings. Default: `Marks`.
+        inserter: InserterDesign,
+    },
+    /// See [`LogKind::NvRing`].
+    NvRing {
+        /// The ring.
+        memory: NvramOptions,
+        /// The inserter and its settings. Default: `Marks`.
+        inserter: InserterDesign,
+    },
+    /// See [`LogKind::NvLogging`].
+    NvLogging {
+        /// The heap.
+        memory: NvramOptions,
+        /// Entries, of 8 bytes each beside the heap: the maximum number of physical records that the log holds between two trims. Default 0: one
+        /// for each 64 bytes of the heap. A power of two from 64 to 268,435,456. Only a new log takes it.
+        entries: u64,
+    },
+}
+
+/// Settings of a log in files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileOptions {
+    /// Size of one segment file. Default 64 MiB; a multiple of 4 KiB from 8 KiB to 16 GiB. Larger segments mean fewer
+    /// files and coarser trimming. Only a new log takes it: an existing one keeps the size it was created with.
+    pub segment_bytes: u64,
+    /// Segments kept prepared beyond the one being written, and trimmed ones kept for reuse. Default 2; from 1 to
+    /// 1,024. More hides slower preparation at the price of disk space.
+    pub spare_segments: usize,
+    /// Size of the log buffer, the ring in memory where records wait to be written. A power of two from 16 KiB to 1 GiB. Default:
+    /// [`FileOptions::ring_bytes_for`] this machine's processors. A program that sets it sets
+    /// [`run_ahead_bytes`](crate::Options::run_ahead_bytes) too, whose default is for the default ring.
+    pub ring_bytes: usize,
+    /// The inserter, which puts records into memory, and its settings. Default: `Marks`.
+    pub inserter: InserterDesign,
+    /// The sync protocol, which writes and syncs, and its settings. Default: `Adaptive`.
+    pub sync: SyncDesign,
+    /// Maximum bytes of one write. Default 1 MiB; a multiple of 4 KiB from 4 KiB to 64 MiB. Half of `ring_bytes` is a limit as well.
+    pub write_bytes_max: usize,
+}
+
+impl Default for FileOptions {
+    fn default() -> Self {
+        FileOptions {
+            segment_bytes: 64 << 20,
+            spare_segments: 2,
+            ring_bytes: FileOptions::ring_bytes_for(
+                std::thread::available_parallelism().map_or(1, usize::from),
+            ),
+            inserter: InserterDesign::default(),
+            sync: SyncDesign::default(),
+            write_bytes_max: 1 << 20,
+        }
+    }
+}
+
+impl FileOptions {
+    /// The default ring of a log that this number of processors fills: 256 KiB for each; at least
+    /// 2 MiB, of which one half is filled while the other is written, and at most 64 MiB.
+    pub fn ring_bytes_for(processors: usize) -> usize {
+        BufferSizes::ring_bytes_for(processors)
+    }
+}
+
+/// Memory of a log in NVRAM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct NvramOptions {
+    /// Bytes of the ring, or of the heap of [`LogKind::NvLogging`]: the maximum that the log holds between two trims. Default 64 MiB; a power of
+    /// two from 16 KiB to 16 GiB. Only a new log takes it.
+    pub bytes: u64,
+    /// What memory to ask for. Default `Auto`: real where there is such, else emulated. An emulated latency is at most 1 s.
+    pub want: Persistence,
+}
+
+impl Default for NvramOptions {
+    fn default() -> Self {
+        NvramOptions { bytes: 64 << 20, want: Persistence::default() }
+    }
+}
+
+/// Settings of every medium, from which [`MediumSettings::medium`] takes those of one. For a program that takes the kind of the log as a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MediumSettings {
+    /// Settings of files. A ring in NVRAM takes the inserter.
+    pub files: FileOptions,
+    /// The memory of a log in NVRAM.
+    pub memory: NvramOptions,
+    /// Entries of [`LogKind::NvLogging`]. Default 0: one for each 64 bytes of the heap.
+    pub entries: u64,
+}
+
+impl MediumSettings {
+    /// The medium of this kind with the settings that it has.
+    pub const fn medium(self, kind: LogKind) -> MediumOptions {
+        let MediumSettings { files, memory, entries } = self;
+        match kind {
+            LogKind::Disk => MediumOptions::Files(files),
+            LogKind::NvDirect => MediumOptions::NvDirect { memory, inserter: files.inserter },
+            LogKind::NvRing => MediumOptions::NvRing { memory, inserter: files.inserter },
+            LogKind::NvLogging => MediumOptions::NvLogging { memory, entries },
+        }
+    }
+}
+
+impl From<MediumOptions> for MediumSettings {
+    /// The settings of this medium, and default ones of the others.
+    fn from(medium: MediumOptions) -> Self {
+        let own = MediumSettings::default();
+        match medium {
+            MediumOptions::Files(files) => MediumSettings { files, ..own },
+            MediumOptions::NvDirect { memory, inserter } | MediumOptions::NvRing { memory, inserter } => {
+                MediumSettings { files: FileOptions { inserter, ..own.files }, memory, ..own }
+            }
+            MediumOptions::NvLogging { memory, entries } => MediumSettings { memory, entries, ..own },
+        }
+    }
+}
+
+impl Default for MediumOptions {
+    fn default() -> Self {
+        LogKind::default().into()
+    }
+}
+
+impl From<LogKind> for MediumOptions {
+    fn from(kind: LogKind) -> Self {
+        MediumSettings::default().medium(kind)
+    }
+}
+
+impl From<FileOptions> for MediumOptions {
+    fn from(files: FileOptions) -> Self {
+        MediumOptions::Files(files)
+    }
+}
+
+/// Bytes of the heap for which there is one entry by default: few records are shorter.
+const BYTES_PER_ENTRY: u64 = 64;
+
+/// Whether a log may have this number of entries.
+pub(crate) fn entries_valid(entries: u64) -> bool {
+    entries.is_power_of_two() && (64..=1 << 28).contains(&entries)
+}
+
+/// Maximum bytes kept for critical appends in a log with this number of entries: half of these, of the shortest records.
+pub(crate) fn reserve_bytes_max(entries: u64) -> u64 {
+    entries / 2 * HEADER_BYTES as u64
+}
+
+impl MediumOptions {
+    /// The kind of this medium.
+    pub const fn kind(&self) -> LogKind {
+        match self {
+            MediumOptions::Files(_) => LogKind::Disk,
+            MediumOptions::NvDirect { .. } => LogKind::NvDirect,
+            MediumOptions::NvRing { .. } => LogKind::NvRing,
+            MediumOptions::NvLogging { .. } => LogKind::NvLogging,
+        }
+    }
+
+    /// The settings of files, if the medium is files.
+    pub const fn files(&self) -> Option<FileOptions> {
+        match *self {
+            MediumOptions::Files(files) => Some(files),
+            MediumOptions::NvDirect { .. }
+            | MediumOptions::NvRing { .. }
+            | MediumOptions::NvLogging { .. } => None,
+        }
+    }
+
+    /// The settings of files, to be changed, if the medium is files.
+    pub const fn files_mut(&mut self) -> Option<&mut FileOptions> {
+        match self {
+            MediumOptions::Files(files) => Some(files),
+            MediumOptions::NvDirect { .. }
+            | MediumOptions::NvRing { .. }
+            | MediumOptions::NvLogging { .. } => None,
+        }
+    }
+
+    /// The memory, if the medium is NVRAM.
+    pub const fn memory(&self) -> Option<NvramOptions> {
+        match *self {
+            MediumOptions::Files(_) => None,
+            MediumOptions::NvDirect { memory, .. }
+            | MediumOptions::NvRing { memory, .. }
+            | MediumOptions::NvLogging { memory, .. } => Some(memory),
+        }
+    }
+
+    /// The memory, to be changed, if the medium is NVRAM.
+    pub const fn memory_mut(&mut self) -> Option<&mut NvramOptions> {
+        match self {
+            MediumOptions::Files(_) => None,
+            MediumOptions::NvDirect { memory, .. }
+            | MediumOptions::NvRing { memory, .. }
+            | MediumOptions::NvLogging { memory, .. } => Some(memory),
+        }
+    }
+
+    /// The inserter, if the medium leaves a choice.
+    pub const fn inserter(&self) -> Option<InserterDesign> {
+        match *self {
+            MediumOptions::Files(FileOptions { inserter, .. })
+            | MediumOptions::NvDirect { inserter, .. }
+            | MediumOptions::NvRing { inserter, .. } => Some(inserter),
+            MediumOptions::NvLogging { .. } => None,
+        }
+    }
+
+    /// The inserter, to be changed, if the medium leaves a choice.
+    pub const fn inserter_mut(&mut self) -> Option<&mut InserterDesign> {
+        match self {
+            MediumOptions::Files(FileOptions { inserter, .. })
+            | MediumOptions::NvDirect { inserter, .. }
+            | MediumOptions::NvRing { inserter, .. } => Some(inserter),
+            MediumOptions::NvLogging { .. } => None,
+        }
+    }
+
+    /// Whether a record lies above all that were appended before it, by any session. Where it does not, appends say what they come after
+    /// ([`Append::after`](crate::Append::after)).
+    pub const fn keeps_order(&self) -> bool {
+        match self.inserter() {
+            Some(inserter) => inserter.keeps_order(),
+            None => true,
+        }
+    }
+
+    /// The sizes that a new log takes: bytes of a segment, a ring or a heap, and entries.
+    pub(crate) const fn created_with(&self) -> (u64, u64) {
+        match *self {
+            MediumOptions::Files(FileOptions { segment_bytes, .. }) => (segment_bytes, 0),
+            MediumOptions::NvDirect { memory, .. } | MediumOptions::NvRing { memory, .. } => {
+                (memory.bytes, 0)
+            }
+            MediumOptions::NvLogging { memory, entries: 0 } => (memory.bytes, memory.bytes / BYTES_PER_ENTRY),
+            MediumOptions::NvLogging { memory, entries } => (memory.bytes, entries),
+        }
+    }
+}
