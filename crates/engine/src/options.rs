@@ -152,9 +152,10 @@ pub type RecoveryProgress = Arc<dyn Fn(Phase, u64, u64) + Send + Sync>;
 /// # Ok::<(), katydid::Error>(())
 /// ```
 ///
-/// An empty database takes about 200 MB on disk with the defaults, because the log keeps `spare_segments` segments prepared beside the first:
-/// writes to prepared bytes take half the time of writes that make a file longer. Smaller `segment_bytes` and `reserve_bytes` of the log make a
-/// small database smaller.
+/// A new database takes at most 4 MiB on disk with the defaults. The log keeps `spare_segments` segments prepared ahead, for writes to prepared
+/// bytes take half the time of writes that make a file longer, and segments double from `first_segment_bytes` up to `segment_bytes` as the log
+/// grows. So a database that has written 64 MiB since it was made keeps about 200 MiB of log files. Smaller `segment_bytes` and `reserve_bytes`
+/// of the log make that less.
 #[derive(Clone)]
 pub struct Options {
     /// Whether a database is created if there is none. Default: yes.

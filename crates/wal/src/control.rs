@@ -5,7 +5,7 @@
 //! ```text
 //! log.control: | slot 0, 4 KiB | slot 1, 4 KiB |      slots are sealed blocks (see `checksum`), magic "KATYDCTL"
 //! slot: 12 .. 16 incarnation u32 | 16 log id u128 | 32 seq u64 | 40 start u64 | 48 start incarnation u32 | 52 kind u32
-//!       56 durable u64 | 64 segment bytes u64 | 72 prepared end u64 | 80 entries u64 | zeros
+//!       56 durable u64 | 64 segment bytes u64 | 72 prepared end u64 | 80 entries u64 | 88 first segment bytes u64 | zeros
 //! ```
 //!
 //! 1. Slots are written in turn, durably, and the sound one with the larger `seq` counts. A write torn by a crash
@@ -16,9 +16,12 @@
 //! 5. `durable` is a lower bound of the durable frontier, like the one in records.
 //! 6. Of a log in NVRAM `segment bytes` are those of its ring, or of the heap beside the entries of `nv_logging`, and nothing is prepared. All other
 //!    logs have no entries.
-//! 7. Every segment from `start` to `prepared end` exists: a segment is named here before anything is written into it, so
+//! 7. `first segment bytes` is 0, unless the segments grow: then the log is of a kind of its own, so that a program that knows segments of one
+//!    size only refuses it as a log of another version.
+//! 8. Every segment from `start` to `prepared end` exists: a segment is named here before anything is written into it, so
 //!    that the last ones cannot go missing unnoticed.
 
+use crate::geometry::Geometry;
 use crate::medium_options::{LogKind, entries_valid};
 use crate::options::segment_bytes_valid;
 use crate::seal::{self, Block, SEALED_BYTES, SealFault};
@@ -53,6 +56,8 @@ pub(crate) struct ControlState {
     pub start_incarnation: u32,
     pub durable: Lsn,
     pub segment_bytes: u64,
+    /// Size of the first segment; less than `segment_bytes` if segments grow, otherwise the same.
+    pub first_segment_bytes: u64,
     /// Segments up to here are known to have been made.
     pub prepared_end: Lsn,
     /// Of a log whose records lie apart; otherwise 0.
@@ -71,9 +76,25 @@ impl ControlState {
             start_incarnation: 0,
             durable: Lsn::ZERO,
             segment_bytes,
+            first_segment_bytes: segment_bytes,
             prepared_end: Lsn::ZERO,
             entries: 0,
         }
+    }
+
+    /// The state of a log in files that is being created, with segments of these sizes.
+    pub(crate) fn in_files(log_id: Id, geometry: Geometry) -> Self {
+        let (first_segment_bytes, segment_bytes) = geometry.sizes();
+        ControlState { first_segment_bytes, ..Self::new(log_id, LogKind::Disk, segment_bytes) }
+    }
+
+    /// Where which position of a log in files is.
+    pub(crate) fn geometry(&self) -> Geometry {
+        Geometry::growing(self.first_segment_bytes, self.segment_bytes)
+    }
+
+    fn grows(&self) -> bool {
+        self.first_segment_bytes < self.segment_bytes
     }
 
     pub(crate) fn encode(&self) -> Box<Block> {
@@ -83,20 +104,23 @@ impl ControlState {
         block[32..40].copy_from_slice(&self.seq.to_le_bytes());
         block[40..48].copy_from_slice(&self.start.get().to_le_bytes());
         block[48..52].copy_from_slice(&self.start_incarnation.to_le_bytes());
-        block[52..56].copy_from_slice(&kind_number(self.log).to_le_bytes());
+        block[52..56].copy_from_slice(&kind_number(self.log, self.grows()).to_le_bytes());
         block[56..64].copy_from_slice(&self.durable.get().to_le_bytes());
         block[64..72].copy_from_slice(&self.segment_bytes.to_le_bytes());
         block[72..80].copy_from_slice(&self.prepared_end.get().to_le_bytes());
         block[80..88].copy_from_slice(&self.entries.to_le_bytes());
+        let first = if self.grows() { self.first_segment_bytes } else { 0 };
+        block[88..96].copy_from_slice(&first.to_le_bytes());
         seal::seal(&mut block, MAGIC, FORMAT_VERSION);
         block
     }
 
     pub(crate) fn decode(block: &Block) -> Result<Self, SealFault> {
         seal::check_seal(block, MAGIC, FORMAT_VERSION)?;
-        let Some(log) = kind_of_number(read_u32(block, 52)) else {
+        let Some((log, grows)) = kind_of_number(read_u32(block, 52)) else {
             return Err(SealFault::OtherVersion(FORMAT_VERSION + 1));
         };
+        let (segment_bytes, first) = (read_u64(block, 64), read_u64(block, 88));
         let state = ControlState {
             seq: read_u64(block, 32),
             log_id: Id::new(read_u128(block, 16)),
@@ -105,7 +129,8 @@ impl ControlState {
             start: Lsn::new(read_u64(block, 40)),
             start_incarnation: read_u32(block, 48),
             durable: Lsn::new(read_u64(block, 56)),
-            segment_bytes: read_u64(block, 64),
+            segment_bytes,
+            first_segment_bytes: if grows { first } else { segment_bytes },
             prepared_end: Lsn::new(read_u64(block, 72)),
             entries: read_u64(block, 80),
         };
@@ -113,7 +138,12 @@ impl ControlState {
             LogKind::NvLogging => entries_valid(state.entries),
             LogKind::Disk | LogKind::NvDirect | LogKind::NvRing => state.entries == 0,
         };
-        let sensible = segment_bytes_valid(state.segment_bytes)
+        let first_good = match grows {
+            true => segment_bytes_valid(first) && first < segment_bytes,
+            false => first == 0,
+        };
+        let sensible = segment_bytes_valid(segment_bytes)
+            && first_good
             && (!log.in_nvram() || state.segment_bytes.is_power_of_two() && state.segment_bytes >= 16 << 10)
             && entries_good
             && state.start <= Lsn::LIMIT
@@ -126,8 +156,9 @@ impl ControlState {
     }
 }
 
-fn kind_number(log: LogKind) -> u32 {
+fn kind_number(log: LogKind, grows: bool) -> u32 {
     match log {
+        LogKind::Disk if grows => 5,
         LogKind::Disk => 0,
         LogKind::NvDirect => 2,
         LogKind::NvRing => 3,
@@ -135,9 +166,10 @@ fn kind_number(log: LogKind) -> u32 {
     }
 }
 
-/// A number that means nothing here was written by a newer program.
-fn kind_of_number(number: u32) -> Option<LogKind> {
-    LogKind::ALL.into_iter().find(|log| kind_number(*log) == number)
+/// The kind, and whether segments grow. A number that means nothing here was written by a newer program.
+fn kind_of_number(number: u32) -> Option<(LogKind, bool)> {
+    let kinds = LogKind::ALL.into_iter().flat_map(|log| [(log, false), (log, true)]);
+    kinds.into_iter().find(|&(log, grows)| kind_number(log, grows) == number)
 }
 
 /// Chooses among the slots (pure). Another version in either is never overruled by the other slot.
@@ -263,6 +295,11 @@ mod tests {
             let state = ControlState { log, entries, ..state(9) };
             assert_eq!(ControlState::decode(&state.encode()), Ok(state));
         }
+        let growing = ControlState { first_segment_bytes: 64 << 10, ..state(9) };
+        let block = growing.encode();
+        assert_eq!(ControlState::decode(&block), Ok(growing));
+        // What programs before this one compare with the kinds that they know.
+        assert_eq!((read_u32(&state(9).encode()[..], 52), read_u32(&block[..], 52)), (0, 5));
         let mut block = state(9).encode();
         block[52] = 99;
         seal::seal(&mut block, MAGIC, FORMAT_VERSION);
@@ -279,6 +316,8 @@ mod tests {
             ControlState { log: LogKind::NvLogging, entries: 100, ..state(1) },
             ControlState { log: LogKind::NvRing, entries: 1 << 10, ..state(1) },
             ControlState { segment_bytes: u64::MAX, ..state(1) },
+            ControlState { first_segment_bytes: 0, ..state(1) },
+            ControlState { first_segment_bytes: (64 << 10) + 8, ..state(1) },
             ControlState { start: Lsn::new(u64::MAX), ..state(1) },
             ControlState { durable: Lsn::new(u64::MAX), ..state(1) },
             ControlState { prepared_end: Lsn::new(u64::MAX), ..state(1) },

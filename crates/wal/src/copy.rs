@@ -13,13 +13,14 @@
 
 use crate::control::{CONTROL_NAME, Control, ControlState, read as read_control};
 use crate::error::{Error, OpenError, ReadError};
+use crate::geometry::Geometry;
 use crate::log::Log;
 use crate::medium_options::LogKind;
 use crate::recover::check_complete;
 use crate::recover::survey::{Survey, examine};
 use crate::seal::SEALED_BYTES;
 use crate::segment::files::SegmentFiles;
-use crate::segment::header::{Geometry, SegmentHeader, name};
+use crate::segment::header::{SegmentHeader, name};
 use crate::segment::{Source, incarnation_at};
 use crate::stream::Stream;
 use crate::streams::control::{Making, StreamsState};
@@ -48,7 +49,7 @@ pub struct CopyTarget<'a> {
 #[derive(Debug, Clone, Copy)]
 struct Part {
     incarnation: u32,
-    segment_bytes: u64,
+    geometry: Geometry,
     from: Lsn,
     to: Lsn,
 }
@@ -99,11 +100,11 @@ impl Log {
         let mut parts = Vec::with_capacity(from.len());
         for ((stream, from), to) in self.streams().iter().zip(from).zip(to) {
             let medium = &stream.core().medium;
-            let Some(segment_bytes) = medium.segment_bytes() else {
+            let Some(geometry) = medium.geometry() else {
                 return Err(Error::NotInFiles { kind: medium.kind() }.into());
             };
             let incarnation = stream.recovery().incarnation;
-            parts.push((medium.source(), Part { incarnation, segment_bytes, from: *from, to: *to }));
+            parts.push((medium.source(), Part { incarnation, geometry, from: *from, to: *to }));
         }
         copy_streams(&parts, target, step)
     }
@@ -156,13 +157,14 @@ fn unopened<E: From<Error> + From<OpenError>>(folder: &dyn Directory) -> Result<
         return Err(Error::NotInFiles { kind: control.log }.into());
     }
     let files = live_segments(folder, &control)?;
-    let ControlState { incarnation, segment_bytes, start: from, durable: to, .. } = control;
-    Ok((Arc::new(files), Part { incarnation, segment_bytes, from, to: to.max(from) }))
+    let geometry = control.geometry();
+    let ControlState { incarnation, start: from, durable: to, .. } = control;
+    Ok((Arc::new(files), Part { incarnation, geometry, from, to: to.max(from) }))
 }
 
 fn live_segments(folder: &dyn Directory, control: &ControlState) -> Result<SegmentFiles, OpenError> {
     check_complete(folder)?;
-    let geometry = Geometry::new(control.segment_bytes);
+    let geometry = control.geometry();
     let first = geometry.index(control.start);
     let mut files = SegmentFiles::new(geometry, first);
     for &index in Survey::of(&folder.list()?).live(first) {
@@ -200,8 +202,7 @@ fn copy_stream<E: From<Error>>(
     target: CopyTarget<'_>,
     step: &mut dyn FnMut(u64) -> Result<(), E>,
 ) -> Result<(), E> {
-    let Part { incarnation, segment_bytes, from, to } = part;
-    let geometry = Geometry::new(segment_bytes);
+    let Part { incarnation, geometry, from, to } = part;
     let first = geometry.index(from);
     // A log that ends with a segment needs no further one.
     let last = if to > from && geometry.base(geometry.index(to)) == to {
@@ -222,7 +223,7 @@ fn copy_stream<E: From<Error>>(
             start_incarnation,
             durable: to,
             prepared_end: geometry.base(last + 1),
-            ..ControlState::new(target.id, LogKind::Disk, segment_bytes)
+            ..ControlState::in_files(target.id, geometry)
         };
         Control::create(target.directory, state)
     };
@@ -239,7 +240,7 @@ fn copy_segment<E: From<Error>>(
     step: &mut dyn FnMut(u64) -> Result<(), E>,
 ) -> Result<(), E> {
     let failed = |error: device::Error| E::from(Error::Device(error));
-    let geometry = Geometry::new(part.segment_bytes);
+    let geometry = part.geometry;
     let file = target.directory.open(&name(index), Create::New, target.method).map_err(failed)?;
     let (base, next) = (geometry.base(index), geometry.base(index + 1));
     let mut at = part.from.max(base).floor_block();
@@ -273,7 +274,7 @@ fn copy_segment<E: From<Error>>(
     }
     let header = SegmentHeader::new(geometry, target.id, index, part.incarnation).encode();
     let done = || {
-        file.prepare(filled, geometry.segment_bytes())?;
+        file.prepare(filled, geometry.segment_bytes(index))?;
         file.write_at(&[IoSlice::new(&AlignedBuffer::copy_of(&header[..]))], 0, WriteMode::Durable)?;
         file.sync()
     };

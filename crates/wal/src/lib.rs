@@ -11,6 +11,7 @@ mod counters;
 mod error;
 mod files;
 mod follow;
+mod geometry;
 mod head;
 mod inspect;
 mod log;

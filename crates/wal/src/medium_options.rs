@@ -79,9 +79,13 @@ pub enum MediumOptions {
 /// Settings of a log in files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileOptions {
-    /// Size of one segment file. Default 64 MiB; a multiple of 4 KiB from 8 KiB to 16 GiB. Larger segments mean fewer
+    /// Size of a segment file of a log that has grown. Default 64 MiB; a multiple of 4 KiB from 8 KiB to 16 GiB. Larger segments mean fewer
     /// files and coarser trimming. Only a new log takes it: an existing one keeps the size it was created with.
     pub segment_bytes: u64,
+    /// Size of the first segment file of a new log. Default 256 KiB; a multiple of 4 KiB from 8 KiB to 16 GiB. Each further segment is twice as
+    /// large as the one before, up to `segment_bytes`, so that a small log takes little of the disk. From `segment_bytes` on all segments have
+    /// that size, and the log is prepared for full speed from its first record on.
+    pub first_segment_bytes: u64,
     /// Segments kept prepared beyond the one being written, and trimmed ones kept for reuse. Default 2; from 1 to
     /// 1,024. More hides slower preparation at the price of disk space.
     pub spare_segments: usize,
@@ -101,6 +105,7 @@ impl Default for FileOptions {
     fn default() -> Self {
         FileOptions {
             segment_bytes: 64 << 20,
+            first_segment_bytes: 256 << 10,
             spare_segments: 2,
             ring_bytes: FileOptions::ring_bytes_for(
                 std::thread::available_parallelism().map_or(1, usize::from),

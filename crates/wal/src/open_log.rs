@@ -106,7 +106,7 @@ impl Drop for OpenStream {
 /// Makes everything appended durable, and with `mark` remembers that.
 fn finish(core: &Core, mark: bool) -> Result<()> {
     core.wait(core.frontiers().reserved(), Durability::Durable)?;
-    if mark {
+    if mark && !core.medium.is_unused(core) {
         match core.append_own(Kind::MARK) {
             // It saves the next opening a search, no more: not worth failing for.
             Ok(_) | Err(AppendError::NoSpace) => {}

@@ -46,7 +46,8 @@ pub struct Options {
     /// Most sessions open at once. Default 1,024; from 1 to 65,536. Each costs 128 bytes of memory for its mark.
     pub sessions_max: usize,
     /// Prepared bytes that only critical appends (those that finish or undo what is already in the log) may use.
-    /// Default 16 MiB; at most 1,024 segments' worth, or in NVRAM a quarter of the ring or heap. Of `NvLogging` entries are kept for them too, as
+    /// Default 16 MiB, or less while the log is young: 256 KiB and three times what was ever appended, for what is not in the log needs no
+    /// record that undoes it. At most 1,024 segments' worth, or in NVRAM a quarter of the ring or heap. Of `NvLogging` entries are kept for them too, as
     /// many as there may be records in so many bytes; at most half of all.
     pub reserve_bytes: u64,
     /// How long a device call may take before it is reported as a stall: as an event (`log`, target `katydid::device`) and in
@@ -182,6 +183,8 @@ impl Options {
     fn validate_files(&self, files: &FileOptions) -> Result<(), OptionsError> {
         let segment = files.segment_bytes;
         check(segment_bytes_valid(segment), "segment_bytes", segment, SEGMENT_BYTES_RANGE)?;
+        let first = files.first_segment_bytes;
+        check(segment_bytes_valid(first), "first_segment_bytes", first, SEGMENT_BYTES_RANGE)?;
         let ring = files.ring_bytes as u64;
         let ring_good = ring.is_power_of_two() && (16 << 10..=1 << 30).contains(&ring);
         check(ring_good, "ring_bytes", ring, "a power of two from 16384 to 1073741824")?;
@@ -296,6 +299,7 @@ mod tests {
             ("segment_bytes", in_files(|files| files.segment_bytes = 4096)),
             ("segment_bytes", in_files(|files| files.segment_bytes = (1 << 20) + 1)),
             ("segment_bytes", in_files(|files| files.segment_bytes = u64::MAX)),
+            ("first_segment_bytes", in_files(|files| files.first_segment_bytes = 4096)),
             ("streams", Options { streams: 0, ..Options::default() }),
             ("streams", Options { streams: 1025, ..Options::default() }),
             ("ring_bytes", ring(100_000)),

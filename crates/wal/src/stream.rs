@@ -326,7 +326,8 @@ impl Stream {
         let core = self.core();
         let reserved = self.reserved();
         let Use { live, prepared } = core.medium.space(reserved);
-        Space { live, prepared, reserve: core.buffer.admission.reserve(), on_disk: core.medium.bytes() }
+        let reserve = core.buffer.admission.reserve_at(reserved.get());
+        Space { live, prepared, reserve, on_disk: core.medium.bytes() }
     }
 
     /// Counts of the stream's work so far.

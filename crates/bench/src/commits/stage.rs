@@ -162,6 +162,8 @@ impl Stage {
             sync: sync.with_heuristics(heuristics),
             ring_bytes: tuned.ring_bytes,
             segment_bytes: tuned.segment_bytes,
+            // What is measured is a log that has grown.
+            first_segment_bytes: tuned.segment_bytes,
             spare_segments: tuned.spare_segments,
             write_bytes_max: case.io_unit.unwrap_or(FileOptions::default().write_bytes_max),
         };

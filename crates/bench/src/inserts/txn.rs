@@ -94,6 +94,7 @@ pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &LogF
         method: stage.method.method(),
         ..case.options(inserter).map_files(|files| FileOptions {
             segment_bytes: SEGMENT_BYTES,
+            first_segment_bytes: SEGMENT_BYTES,
             spare_segments: SPARE_SEGMENTS,
             sync: stage.sync.into(),
             ..files

@@ -26,6 +26,7 @@ use std::sync::Arc;
 /// A stream's ring and segments are not made smaller than this, unless the options say so themselves.
 const RING_BYTES_MIN: u64 = 1 << 20;
 const SEGMENT_BYTES_MIN: u64 = 4 << 20;
+const FIRST_SEGMENT_BYTES_MIN: u64 = 16 << 10;
 
 /// Opens the database, creating it if there is no control file.
 fn open(
@@ -133,6 +134,10 @@ fn share_of(log: &LogOptions, streams: u16) -> LogOptions {
         log.run_ahead_bytes = log.run_ahead_bytes.min(files.ring_bytes / 2);
         let segment_bytes = (files.segment_bytes / streams).max(SEGMENT_BYTES_MIN.min(files.segment_bytes));
         files.segment_bytes = segment_bytes - segment_bytes % 4096;
+        let first = files.first_segment_bytes;
+        let first = (first / streams).max(FIRST_SEGMENT_BYTES_MIN.min(first));
+        files.first_segment_bytes = first - first % 4096;
+        log.reserve_bytes /= streams;
     }
     if let Some(memory) = log.medium.memory_mut() {
         // Not more than there is.

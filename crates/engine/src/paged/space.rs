@@ -36,8 +36,10 @@ pub(crate) const FILE_NAME: &str = "katydid.pages";
 /// Free pages that normal reservations leave for rollback and restart.
 pub(crate) const RESERVE_PAGES: u64 = 64;
 
-/// What the file grows by when a caller has to wait for it, in bytes.
-const STEP_BYTES: u64 = 1 << 20;
+/// What a small file grows by, in bytes.
+const STEP_BYTES_MIN: u64 = 512 << 10;
+/// What the file grows by at most when a caller has to wait for it, in bytes.
+const STEP_BYTES_MAX: u64 = 1 << 20;
 /// What the file grows by at most when it is grown ahead, in bytes.
 const AHEAD_BYTES_MAX: u64 = 32 << 20;
 
@@ -207,7 +209,7 @@ impl Space {
             short: AtomicBool::new(true),
         };
         // Rule 3, as far as the device has room; without, normal reservations are refused until it has.
-        match space.grow_below(RESERVE_PAGES, STEP_BYTES) {
+        match space.grow_below(RESERVE_PAGES, STEP_BYTES_MIN) {
             Err(error) if !matches!(error, Error::NoSpace { .. }) => Err(error),
             _ => Ok(Arc::new(space)),
         }
@@ -224,7 +226,7 @@ impl Space {
             if let Some(page) = self.take_above(floor) {
                 return Ok(Reserved { page, space: Some(self.clone()) });
             }
-            self.grow_below(floor + 1, STEP_BYTES)?;
+            self.grow_below(floor + 1, self.step())?;
         }
     }
 
@@ -254,7 +256,13 @@ impl Space {
 
     /// Pages by which the file is grown ahead when it has `prepared`.
     fn ahead(prepared: u64, page_bytes: usize) -> u64 {
-        (prepared * page_bytes as u64 / 8).clamp(STEP_BYTES, AHEAD_BYTES_MAX) / page_bytes as u64
+        (prepared * page_bytes as u64 / 8).clamp(STEP_BYTES_MIN, AHEAD_BYTES_MAX) / page_bytes as u64
+    }
+
+    /// Bytes by which the file is grown when somebody waits for it: as far ahead as a small file is grown, and few of a large one.
+    fn step(&self) -> u64 {
+        let prepared = self.stat().pages;
+        (Self::ahead(prepared, self.page_bytes) * self.page_bytes as u64).min(STEP_BYTES_MAX)
     }
 
     /// A page's bit was cleared in its map, by a record that is in the log: others may have it now. Nobody reaches the page

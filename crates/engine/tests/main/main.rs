@@ -22,6 +22,7 @@ mod positions;
 mod read_only;
 mod sequences;
 mod skip_locked;
+mod small;
 mod transact;
 mod typed;
 mod views;

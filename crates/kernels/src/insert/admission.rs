@@ -16,6 +16,9 @@
 //! 5. Where records lie apart, positions are those of entries, a step of 8 for each record: a reservation ends at or below the prepared end,
 //!    for nothing else limits entries, each adder adds one, and the reserve is kept for as many records as its bytes may be. Who keeps the
 //!    bytes themselves is their heap.
+//! 6. The reserve has a standing part, and what was raised. In files the standing part is less while the log is young ([`young_bytes`]): critical
+//!    records undo or finish what is in the log, so they never need more than a few times the bytes that were ever appended. A reservation
+//!    leaves the reserve of the position where it ends, so the reserve is there when it is needed, however the log has grown.
 
 use super::{BufferSizes, Stalled};
 use crate::frontier::Frontiers;
@@ -32,6 +35,15 @@ pub const ADD_BYTES: u64 = 1024;
 /// And at most so large, if a quarter of the ring has room for that of [`ADDERS`].
 const ADD_BYTES_MAX: u64 = 16 << 10;
 const ADDERS: u64 = 64;
+
+/// What a log keeps prepared at its beginning, and for each byte that was appended (invariant 6).
+const YOUNG_BYTES: u64 = 256 << 10;
+const YOUNG_TIMES: u64 = 3;
+
+/// Most bytes of the reserve, and of the ring, that a log in files keeps prepared while it ends at `position`.
+pub fn young_bytes(position: u64) -> u64 {
+    YOUNG_BYTES.saturating_add(position.saturating_mul(YOUNG_TIMES))
+}
 
 /// Who may use the last of the prepared space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -61,6 +73,9 @@ pub struct Admission {
     limits: CachePadded<Limits>,
     /// Bytes only critical reservations may use. Guards the storing of limits too (invariant 3). A leaf latch.
     reserve: Mutex<Reserve>,
+    /// What is kept beside what was raised, and how much of that at position 0 (invariant 6). Equal if it does not grow.
+    standing: u64,
+    standing_first: u64,
     layout: Layout,
     ring_bytes: u64,
     run_ahead: u64,
@@ -70,7 +85,8 @@ pub struct Admission {
 
 #[derive(Debug)]
 struct Reserve {
-    bytes: u64,
+    /// Beside the standing part.
+    raised: u64,
     /// Nothing is admitted any more: the log has failed or is closed.
     shut: bool,
 }
@@ -82,6 +98,12 @@ impl Admission {
         let add_bytes = (ring_bytes / 4 / ADDERS).clamp(ADD_BYTES, ADD_BYTES_MAX);
         let adders = (ring_bytes / 4 / add_bytes) as usize;
         Self::of(sizes, Layout::InLine, ring_bytes, adders, add_bytes)
+    }
+
+    /// As [`Admission::new`], of a log whose standing reserve grows with it (invariant 6).
+    pub fn growing(sizes: &BufferSizes) -> Self {
+        let standing_first = sizes.reserve_bytes.min(YOUNG_BYTES);
+        Admission { standing_first, ..Self::new(sizes) }
     }
 
     /// For records that lie apart; the ring of `sizes` is that of their entries (invariant 5).
@@ -108,7 +130,9 @@ impl Admission {
                 start: limit(),
                 shut: AtomicBool::new(false),
             }),
-            reserve: Mutex::new(Reserve { bytes: sizes.reserve_bytes, shut: false }),
+            reserve: Mutex::new(Reserve { raised: 0, shut: false }),
+            standing: sizes.reserve_bytes,
+            standing_first: sizes.reserve_bytes,
             layout,
             ring_bytes,
             run_ahead: sizes.run_ahead_bytes as u64,
@@ -164,8 +188,13 @@ impl Admission {
             let ring = frontiers.written().floor_block().get() + self.ring_bytes;
             let prepared = prepared_end.get();
             critical = ring.min(prepared).saturating_sub(self.slack());
-            normal =
-                critical.min(prepared.saturating_sub(self.slack().saturating_add(self.kept(reserve.bytes))));
+            let beside = |standing: u64| {
+                let kept = self.kept(standing.saturating_add(reserve.raised));
+                prepared.saturating_sub(self.slack().saturating_add(kept))
+            };
+            // The last position `p` with `p + slack + reserve_at(p) <= prepared`.
+            let young = beside(self.standing_first) / (1 + YOUNG_TIMES);
+            normal = critical.min(beside(self.standing).max(young));
             start = frontiers.filled().get() + self.run_ahead;
         }
         self.limits.start.store(start, Ordering::Relaxed);
@@ -187,9 +216,15 @@ impl Admission {
         self.limits.shut.load(Ordering::Acquire)
     }
 
-    /// Bytes of prepared space that are kept for critical appends.
+    /// Bytes of prepared space that are kept for critical appends of a log that has grown.
     pub fn reserve(&self) -> u64 {
-        self.lock().bytes
+        self.standing.saturating_add(self.lock().raised)
+    }
+
+    /// Bytes of prepared space that are kept for critical appends while the log ends at `position`.
+    pub fn reserve_at(&self, position: u64) -> u64 {
+        let grown = self.standing_first.saturating_add(position.saturating_mul(YOUNG_TIMES));
+        self.standing.min(grown).saturating_add(self.lock().raised)
     }
 
     /// Positions of prepared space that are kept for them.
@@ -197,21 +232,21 @@ impl Admission {
         self.kept(self.reserve())
     }
 
-    /// Changes the reserve by computing it from what it is.
+    /// Changes what is kept beside the standing reserve by computing it from what it is.
     pub fn change_reserve(&self, frontiers: &Frontiers, prepared_end: Lsn, change: impl FnOnce(u64) -> u64) {
         let mut reserve = self.lock();
-        reserve.bytes = change(reserve.bytes);
+        reserve.raised = change(reserve.raised);
         self.store(&reserve, frontiers, prepared_end);
     }
 
     /// Whether so many `bytes` of positions at `reserved` fit into prepared space, but for the ring.
     pub fn fits_prepared(&self, reserved: u64, bytes: u64, prepared_end: Lsn, class: AppendClass) -> bool {
+        let end = reserved.saturating_add(bytes);
         let reserve = match class {
-            AppendClass::Normal => self.kept(self.reserve()),
+            AppendClass::Normal => self.kept(self.reserve_at(end)),
             AppendClass::Critical => 0,
         };
-        reserved.saturating_add(bytes).saturating_add(self.slack()).saturating_add(reserve)
-            <= prepared_end.get()
+        end.saturating_add(self.slack()).saturating_add(reserve) <= prepared_end.get()
     }
 
     /// How far must be written before `bytes` at `reserved` fit into the ring; zero if they do.
@@ -226,5 +261,41 @@ impl Admission {
 
     fn lock(&self) -> MutexGuard<'_, Reserve> {
         self.reserve.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is left when normal appends stop is the reserve of the place where they stop, and not a byte less.
+    #[test]
+    fn a_young_log_keeps_the_reserve_of_the_place_where_it_ends() {
+        const RESERVE: u64 = 4 << 20;
+        let sizes = BufferSizes {
+            ring_bytes: 1 << 20,
+            run_ahead_bytes: 1 << 19,
+            reserve_bytes: RESERVE,
+            sessions: 1024,
+        };
+        let admission = Admission::growing(&sizes);
+        for raised in [0, 100_000] {
+            admission.change_reserve(&Frontiers::at(Lsn::ZERO), Lsn::ZERO, |_| raised);
+            for prepared in (0..9 << 20).step_by(10_001) {
+                // The ring allows what the prepared space does.
+                let frontiers = Frontiers::at(Lsn::new(prepared).floor_block());
+                admission.refresh(&frontiers, Lsn::new(prepared));
+                let left =
+                    |end: u64| prepared.checked_sub(end + admission.slack() + admission.reserve_at(end));
+                let end = admission.limits.normal.load(Ordering::Relaxed);
+                assert!(end == 0 || left(end).is_some(), "{end} of {prepared}");
+                assert!(left(end + 1).is_none(), "more than {end} of {prepared} was possible");
+                let fits = |bytes| admission.fits_prepared(0, bytes, Lsn::new(prepared), AppendClass::Normal);
+                assert!((end == 0 || fits(end)) && !fits(end + 1));
+            }
+        }
+        assert_eq!(admission.reserve_at(0), YOUNG_BYTES + 100_000);
+        assert_eq!(admission.reserve_at(u64::MAX), RESERVE + 100_000);
+        assert_eq!(Admission::new(&sizes).reserve_at(0), RESERVE);
     }
 }

@@ -30,7 +30,7 @@ mod mutex;
 mod small_log;
 mod tracker;
 
-pub use admission::{Admission, AppendClass};
+pub use admission::{Admission, AppendClass, young_bytes};
 pub use buffer::{Admitted, BufferSizes, LogBuffer, OnBuffer, PhysicalRecord, Stalled};
 pub use design::{InserterDesign, InserterKind, InserterSettings, OutOfRange};
 pub use inserter::{Effort, Inserter};

@@ -13,6 +13,7 @@
 
 use super::Core;
 use crate::error::{AppendError, Result};
+use crate::geometry::Geometry;
 use crate::medium_options::LogKind;
 use crate::segment::Source;
 use katydid_device::nvram::Form;
@@ -46,8 +47,8 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
     /// How bytes travel to the file that holds `at`, if records lie in files.
     fn method(&self, at: Lsn) -> Option<Method>;
 
-    /// Bytes of a segment, if records lie in files.
-    fn segment_bytes(&self) -> Option<u64>;
+    /// Which position is in which segment, if records lie in files.
+    fn geometry(&self) -> Option<Geometry>;
 
     /// For readers.
     fn source(&self) -> Arc<dyn Source>;
@@ -102,6 +103,10 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
 
     /// Wakes the maintenance thread if space runs short.
     fn nudge_maintenance(&self, core: &Core);
+    /// Whether nothing was ever appended to the log that would have to wait for room: it is one of several streams, and not used yet.
+    fn is_unused(&self, _: &Core) -> bool {
+        false
+    }
 
     // ---- from filled to durable
 

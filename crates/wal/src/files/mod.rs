@@ -12,6 +12,7 @@ mod writer;
 
 use crate::core::{Core, Medium, Parts, Use};
 use crate::error::{AppendError, Result};
+use crate::geometry::Geometry;
 use crate::maintenance::Refusal;
 use crate::medium_options::{FileOptions, LogKind};
 use crate::options::Options;
@@ -19,8 +20,9 @@ use crate::segment::{SegmentStore, Source};
 use katydid_device::nvram::Form;
 use katydid_device::{self as device, Method};
 use katydid_kernels::durability::Durability;
-use katydid_kernels::insert::{Admission, AppendClass, LogBuffer};
+use katydid_kernels::insert::{Admission, AppendClass, LogBuffer, young_bytes};
 use katydid_kernels::lsn::Lsn;
+use katydid_kernels::record::HEADER_BYTES;
 use katydid_kernels::ring::{RecordMemory, Ring};
 use katydid_kernels::sync::{Ask, Plan, Planned};
 use katydid_kernels::sync_shim::rest;
@@ -34,6 +36,8 @@ struct Files {
     writer: Writer,
     /// Segments that are kept prepared ahead of the reserved frontier.
     spare_segments: u64,
+    /// Nothing is prepared ahead before the log has left its first segment: one of several streams may never be appended to.
+    waits_for_use: bool,
 }
 
 /// The parts of a log over these segments, which is durable up to `end` and goes on in this incarnation. `tail` are the bytes of the block
@@ -54,9 +58,14 @@ pub(crate) fn parts(
     let write_bytes_max = (settings.write_bytes_max as u64).min(settings.ring_bytes as u64 / 2);
     let writer = Writer::new(segments.clone(), ring.clone(), end, write_bytes_max);
     Parts {
-        medium: Box::new(Files { segments, writer, spare_segments: settings.spare_segments as u64 }),
+        medium: Box::new(Files {
+            segments,
+            writer,
+            spare_segments: settings.spare_segments as u64,
+            waits_for_use: options.streams > 1,
+        }),
         memory: RecordMemory::Ring(ring),
-        admission: Admission::new(&sizes),
+        admission: Admission::growing(&sizes),
         inserter: settings.inserter.inserter(&sizes, incarnation, end),
         protocol: options.background.arrange(options.background.limit(settings.sync).protocol()),
         in_order: settings.inserter.keeps_order(),
@@ -64,15 +73,28 @@ pub(crate) fn parts(
     }
 }
 
+/// How far a log that ends at `reserved` has to be prepared, so that appends meet the end of the ring first.
+fn ahead(admission: &Admission, ring_bytes: u64, reserved: Lsn) -> Lsn {
+    let at = reserved.get();
+    reserved.plus(admission.reserve_at(at) + admission.slack() + ring_bytes.min(young_bytes(at)))
+}
+
+/// The same of a log that is being made, which ends at `end`: its first appends wait for no preparation.
+pub(crate) fn first_ahead(options: &Options, settings: &FileOptions, end: Lsn) -> Lsn {
+    let sizes = options.buffer_sizes(settings.ring_bytes);
+    ahead(&Admission::growing(&sizes), settings.ring_bytes as u64, end)
+}
+
 impl Files {
     /// How far segments should be prepared now.
     fn wanted_end(&self, core: &Core) -> Lsn {
-        let capacity = self.segments.capacity();
         let LogBuffer { frontiers, admission, .. } = &core.buffer;
         let reserved = frontiers.reserved();
-        let spare = (reserved.get() / capacity + 1 + self.spare_segments).saturating_mul(capacity);
-        Lsn::new(spare)
-            .max(reserved.plus(admission.reserve() + admission.slack() + self.writer.ring().size()))
+        if self.waits_for_use && self.segments.is_in_first(reserved) {
+            return Lsn::ZERO;
+        }
+        let spare = self.segments.spare_end(reserved, self.spare_segments);
+        Lsn::new(spare).max(ahead(admission, self.writer.ring().size(), reserved))
     }
 }
 
@@ -89,8 +111,8 @@ impl Medium for Files {
         Some(self.segments.method(at))
     }
 
-    fn segment_bytes(&self) -> Option<u64> {
-        Some(self.segments.segment_bytes())
+    fn geometry(&self) -> Option<Geometry> {
+        Some(self.segments.geometry())
     }
 
     fn source(&self) -> Arc<dyn Source> {
@@ -159,7 +181,8 @@ impl Medium for Files {
         let LogBuffer { frontiers, admission, .. } = &core.buffer;
         let fits = || admission.fits_prepared(frontiers.reserved().get(), bytes, self.prepared_end(), class);
         while !fits() {
-            let reach = frontiers.reserved().get() + bytes + admission.slack() + admission.reserve();
+            let end = frontiers.reserved().get() + bytes;
+            let reach = end + admission.slack() + admission.reserve_at(end);
             let ticket = core.maintenance.ask(reach);
             core.maintain_here();
             let asked = core.maintenance.wait(ticket, fits);
@@ -193,6 +216,16 @@ impl Medium for Files {
         if self.prepared_end() < self.wanted_end(core) {
             core.maintenance.nudge();
         }
+    }
+
+    fn is_unused(&self, core: &Core) -> bool {
+        let LogBuffer { frontiers, admission, .. } = &core.buffer;
+        let reserved = frontiers.reserved();
+        let fits = || {
+            let bytes = HEADER_BYTES as u64;
+            admission.fits_prepared(reserved.get(), bytes, self.prepared_end(), AppendClass::Critical)
+        };
+        self.waits_for_use && self.segments.is_in_first(reserved) && !fits()
     }
 
     fn look(&self, _: &Core) {}

@@ -14,7 +14,7 @@ use crate::recover::survey::{Health, Survey, examine};
 use crate::recover::{Eras, Finding, Judgement, judge, refuse, unusable_control};
 use crate::segment::Source;
 use crate::segment::files::SegmentFiles;
-use crate::segment::header::{Geometry, name};
+use crate::segment::header::name;
 use katydid_device::nvram::Persistence;
 use katydid_device::{self as device, Directory, Id};
 use katydid_kernels::lsn::Lsn;
@@ -116,7 +116,7 @@ pub(crate) fn inspect_stream(directory: &dyn Directory) -> Result<StreamInspecti
         let judgement = judge(&found, &state, &mut Nobody)?;
         return Ok(inspected(state, Arc::new(found), judgement, Vec::new(), Ok(())));
     }
-    let geometry = Geometry::new(state.segment_bytes);
+    let geometry = state.geometry();
     let first = geometry.index(state.start);
     let mut files = SegmentFiles::new(geometry, first);
     let mut worst: Option<(u64, Health)> = None;

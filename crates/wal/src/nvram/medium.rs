@@ -23,6 +23,7 @@ use super::entries::ENTRY;
 use super::store::NvStore;
 use crate::core::{Core, Medium, Parts, Use};
 use crate::error::{AppendError, Error, Result};
+use crate::geometry::Geometry;
 use crate::medium_options::LogKind;
 use crate::options::{Background, Options};
 use crate::segment::Source;
@@ -157,7 +158,7 @@ impl Medium for Nvram {
         None
     }
 
-    fn segment_bytes(&self) -> Option<u64> {
+    fn geometry(&self) -> Option<Geometry> {
         None
     }
 

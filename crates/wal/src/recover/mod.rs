@@ -36,11 +36,12 @@ use crate::control::{CONTROL_NAME, Control, ControlState, REGION_NAME, read as r
 use crate::core::Parts;
 use crate::error::OpenError;
 use crate::files;
+use crate::geometry::Geometry;
 use crate::medium_options::FileOptions;
 use crate::options::Options;
 use crate::segment::ahead::ReadAhead;
 use crate::segment::files::SegmentFiles;
-use crate::segment::header::{Geometry, name};
+use crate::segment::header::name;
 use crate::segment::{SegmentStore, Source};
 use katydid_device::{self as device, AlignedBuffer, Cause, Create, Directory, Id, Method, WriteMode};
 use katydid_kernels::lsn::{BLOCK_BYTES, Lsn};
@@ -87,7 +88,7 @@ pub(crate) fn open(
     onlooker: &mut dyn Onlooker,
 ) -> Result<Opened, OpenError> {
     let Segments { store, report, eras, incarnation, end, tail } =
-        open_files(directory, options.method, settings, survey, control, onlooker)?;
+        open_files(directory, options, settings, survey, control, onlooker)?;
     let parts = files::parts(options, settings, store, incarnation, end, &tail);
     Ok(Opened { parts, report, eras, incarnation, end })
 }
@@ -111,14 +112,14 @@ pub(crate) fn look(
 /// The part of [`open`] that does not depend on how the log is appended to.
 fn open_files(
     directory: &Arc<dyn Directory>,
-    method: Method,
+    options: &Options,
     settings: &FileOptions,
     survey: &Survey,
     control: Control,
     onlooker: &mut dyn Onlooker,
 ) -> Result<Segments, OpenError> {
     let state = *control.state();
-    let geometry = Geometry::new(state.segment_bytes);
+    let (geometry, method) = (state.geometry(), options.method);
     let files = open_segments(directory, method, survey, &state)?;
     let ahead = ReadAhead::new(Arc::new(files.clone()), state.start, files.prepared_end());
     let Judgement { walk, scanned_bytes, outcome, .. } = judge(&ahead, &state, onlooker)?;
@@ -129,7 +130,13 @@ fn open_files(
     let store =
         SegmentStore::new(directory.clone(), control, method, settings.spare_segments, files, recyclable);
     // Before the incarnation begins: incarnation 0 says that segments may be missing.
-    prepare_up_to(&store, walk.end.plus(record::HEADER_BYTES as u64))?;
+    let restart_end = walk.end.plus(record::HEADER_BYTES as u64);
+    let reach = match state.incarnation == 0 && options.streams == 1 {
+        // As far as one segment of full size would reach.
+        true => files::first_ahead(options, settings, walk.end).min(walk.end.plus(state.segment_bytes / 2)),
+        false => restart_end,
+    };
+    prepare_up_to(&store, reach.max(restart_end))?;
     store.begin_incarnation(incarnation, walk.end)?;
     let (end, tail) = write_restart(&store, walk.end, incarnation)?;
     let report = RecoveryReport {
@@ -156,7 +163,7 @@ pub(crate) fn check_complete(directory: &dyn Directory) -> Result<(), OpenError>
     if !state.log.in_nvram() {
         refuse(directory, Some(&state), &survey, None)?;
         // A file in several directories may have lost its part in one of them.
-        for &index in survey.live(Geometry::new(state.segment_bytes).index(state.start)) {
+        for &index in survey.live(state.geometry().index(state.start)) {
             directory.open_read_only(&name(index))?;
         }
         return Ok(());
@@ -180,7 +187,12 @@ fn open_control(
     refuse(directory.as_ref(), None, survey, None)?;
     let (bytes, entries) = options.medium.created_with();
     let log_id = options.log_id.unwrap_or_else(Id::random);
-    let state = ControlState { entries, ..ControlState::new(log_id, options.medium.kind(), bytes) };
+    let state = match options.medium.files() {
+        Some(files) => {
+            ControlState::in_files(log_id, Geometry::growing(files.first_segment_bytes, files.segment_bytes))
+        }
+        None => ControlState { entries, ..ControlState::new(log_id, options.medium.kind(), bytes) },
+    };
     Ok(Control::create(directory.as_ref(), state)?)
 }
 
@@ -191,7 +203,7 @@ fn open_segments(
     survey: &Survey,
     state: &ControlState,
 ) -> Result<SegmentFiles, OpenError> {
-    let geometry = Geometry::new(state.segment_bytes);
+    let geometry = state.geometry();
     let first = geometry.index(state.start);
     let mut files = SegmentFiles::new(geometry, first);
     let mut worst: Option<(u64, Health)> = None;

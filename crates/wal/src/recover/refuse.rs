@@ -8,7 +8,7 @@ use crate::control::REGION_NAME;
 use crate::control::{CONTROL_NAME, ControlState};
 use crate::error::OpenError;
 use crate::seal::SealFault;
-use crate::segment::header::{Geometry, name};
+use crate::segment::header::name;
 use katydid_device::Directory;
 use katydid_device::Id;
 
@@ -40,7 +40,7 @@ pub(crate) fn refuse(
     };
     let (segments, missing) = match control {
         Some(state) => {
-            let geometry = Geometry::new(state.segment_bytes);
+            let geometry = state.geometry();
             let (found, missing) =
                 survey.completeness(geometry.index(state.start), geometry.index(state.prepared_end));
             (found, missing.map(|index| (name(index), geometry.base(index).max(state.start))))

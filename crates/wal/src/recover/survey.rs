@@ -6,8 +6,9 @@ use super::decide::{HeadersFound, SegmentsFound};
 use crate::control::REGION_NAME;
 use crate::control::{CONTROL_NAME, CONTROL_NEW_NAME};
 use crate::error::OpenError;
+use crate::geometry::Geometry;
 use crate::seal::{SEALED_BYTES, SealFault};
-use crate::segment::header::{Geometry, SegmentHeader, UNFINISHED_NAME, index_of_name, name};
+use crate::segment::header::{SegmentHeader, UNFINISHED_NAME, index_of_name, name};
 use katydid_device::{self as device, Directory, File, Id};
 
 /// The files of a log by their names.
@@ -129,14 +130,14 @@ pub(crate) fn examine(file: &dyn File, index: u64, geometry: Geometry, log_id: I
         Err(SealFault::OtherVersion(version)) => Health::OtherVersion(version),
         Err(SealFault::Blank | SealFault::Broken) => Health::Corrupt("its header is damaged"),
         Ok(header) if header.log_id != log_id => Health::Foreign(header.log_id),
-        Ok(header) if header.segment_bytes != geometry.segment_bytes() => {
-            Health::Corrupt("its header names another segment size than the control file")
+        Ok(header) if header.segment_bytes != geometry.segment_bytes(index) => {
+            Health::Corrupt("its header names another size than a segment of its index has")
         }
         Ok(header) if header.index != index => Health::Corrupt("its header names another segment"),
         Ok(header) if header.base != geometry.base(index) || header.previous_end != header.base => {
             Health::Corrupt("its header names another base")
         }
-        Ok(_) if length < geometry.segment_bytes() => Health::Corrupt("it is cut short"),
+        Ok(_) if length < geometry.segment_bytes(index) => Health::Corrupt("it is cut short"),
         Ok(header) => Health::Sound(header),
     })
 }

@@ -2,7 +2,9 @@
 //!
 //! Any thread; shared ones sit behind the store's lock. Nothing is written here.
 
-use super::header::{Geometry, name};
+use super::header::name;
+use crate::geometry::Geometry;
+use crate::seal::SEALED_BYTES;
 use katydid_device::{self as device, File};
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::Layout;
@@ -78,9 +80,10 @@ impl SegmentFiles {
         self.first + self.files.len() as u64
     }
 
-    /// Number of segments.
-    pub(crate) fn len(&self) -> usize {
-        self.files.len()
+    /// Bytes of all segments' files.
+    pub(crate) fn bytes(&self) -> u64 {
+        let headers = self.files.len() as u64 * SEALED_BYTES as u64;
+        self.prepared_end().since(self.geometry.base(self.first)) + headers
     }
 }
 

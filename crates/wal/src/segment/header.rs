@@ -3,16 +3,16 @@
 //! Pure; any thread.
 //!
 //! ```text
-//! log.<index, 16 hex digits>: | header, 4 KiB | capacity = segment bytes - 4 KiB of the log, from index * capacity |
+//! log.<index, 16 hex digits>: | header, 4 KiB | capacity = segment bytes - 4 KiB of the log, from where the one before ends |
 //! header: a sealed block (see `checksum`), magic "KATYDSEG"
 //!   12 incarnation at preparation u32 | 16 log id u128 | 32 index u64 | 40 base LSN u64 | 48 previous end u64
 //!   56 segment bytes u64 | zeros
 //! ```
 //!
-//! Capacity is a multiple of 4 KiB, so an LSN and its place in a file have the same place in a 4 KiB block, and no
-//! block is cut by the end of a segment.
+//! Which segment has which size is in `geometry.rs`.
 
 use crate::control::FORMAT_VERSION;
+use crate::geometry::Geometry;
 use crate::seal::{self, Block, SEALED_BYTES, SealFault};
 use katydid_device::Id;
 use katydid_kernels::checksum::{read_u32, read_u64, read_u128};
@@ -36,48 +36,6 @@ pub(crate) fn index_of_name(file: &str) -> Option<u64> {
     if canonical { u64::from_str_radix(digits, 16).ok() } else { None }
 }
 
-/// Where in which file a position is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Geometry {
-    segment_bytes: u64,
-}
-
-impl Geometry {
-    /// For segments of this size, which must be a valid one.
-    pub(crate) fn new(segment_bytes: u64) -> Self {
-        Geometry { segment_bytes }
-    }
-
-    pub(crate) fn segment_bytes(self) -> u64 {
-        self.segment_bytes
-    }
-
-    /// Bytes of the log in one segment.
-    pub(crate) fn capacity(self) -> u64 {
-        self.segment_bytes - SEALED_BYTES as u64
-    }
-
-    /// The segment a position is in.
-    pub(crate) fn index(self, at: Lsn) -> u64 {
-        at.get() / self.capacity()
-    }
-
-    /// Where in its segment's file a position is.
-    pub(crate) fn offset(self, at: Lsn) -> u64 {
-        SEALED_BYTES as u64 + at.get() % self.capacity()
-    }
-
-    /// First position of a segment. Beyond the log's limit it sticks there.
-    pub(crate) fn base(self, index: u64) -> Lsn {
-        Lsn::new(index.saturating_mul(self.capacity())).min(Lsn::LIMIT)
-    }
-
-    /// Bytes of the log from a position to the end of its segment.
-    pub(crate) fn left(self, at: Lsn) -> u64 {
-        self.capacity() - at.get() % self.capacity()
-    }
-}
-
 /// What a segment's header says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
@@ -94,7 +52,7 @@ pub(crate) struct SegmentHeader {
 impl SegmentHeader {
     pub(crate) fn new(geometry: Geometry, log_id: Id, index: u64, incarnation: u32) -> Self {
         let base = geometry.base(index);
-        let segment_bytes = geometry.segment_bytes();
+        let segment_bytes = geometry.segment_bytes(index);
         SegmentHeader { log_id, index, base, previous_end: base, incarnation, segment_bytes }
     }
 
@@ -136,30 +94,6 @@ mod tests {
             ["log.control", "log.prepare", "log.00", "log.00000000000000AB", "log.+000000000000001", "x"];
         for other in others {
             assert_eq!(index_of_name(other), None, "{other}");
-        }
-    }
-
-    #[test]
-    fn places_follow_from_the_segment_size() {
-        let geometry = Geometry::new(16 << 10);
-        assert_eq!(geometry.capacity(), 12 << 10);
-        let at = Lsn::new((12 << 10) * 3 + 5000);
-        assert_eq!(
-            (geometry.index(at), geometry.offset(at), geometry.left(at)),
-            (3, 4096 + 5000, (12 << 10) - 5000)
-        );
-        assert_eq!(geometry.base(3), Lsn::new((12 << 10) * 3));
-        assert_eq!(geometry.base(u64::MAX), Lsn::LIMIT);
-    }
-
-    #[test]
-    fn places_follow_from_high_positions() {
-        let geometry = Geometry::new(16 << 10);
-        // Not only where the capacity divides what lies above 32 bits.
-        for index in [1 << 20, (1 << 32) / (12 << 10) + 7, (1 << 40) + 5] {
-            let at = Lsn::new((12 << 10) * index + 5000);
-            assert_eq!((geometry.index(at), geometry.offset(at)), (index, 4096 + 5000));
-            assert_eq!(geometry.base(index).plus(5000), at);
         }
     }
 

@@ -15,9 +15,10 @@
 //! name may be lost again, in which case it is still under its old one.
 
 use super::files::{SegmentFiles, Source, read_across};
-use super::header::{Geometry, SegmentHeader, UNFINISHED_NAME, name};
+use super::header::{SegmentHeader, UNFINISHED_NAME, name};
 use crate::control::{Control, ControlState};
 use crate::error::{Error, ReadError, Result};
+use crate::geometry::Geometry;
 use crate::seal::SEALED_BYTES;
 use katydid_device::{
     self as device, AlignedBuffer, Cause, Create, Directory, File, Method, Verb, WriteMode,
@@ -41,7 +42,7 @@ pub(crate) struct SegmentStore {
     prepared_end: AtomicU64,
     /// Written under `upkeep` with Release after it is durable; read by anyone with Acquire.
     start: AtomicU64,
-    /// Number of segments in `upkeep.recyclable`, readable without its lock, which is held for as long as a segment is
+    /// Bytes of the segments in `upkeep.recyclable`, readable without its lock, which is held for as long as a segment is
     /// being zero-filled.
     recyclable: AtomicU64,
     upkeep: Mutex<Upkeep>,
@@ -65,27 +66,41 @@ impl SegmentStore {
         files: SegmentFiles,
         recyclable: Vec<u64>,
     ) -> Self {
-        SegmentStore {
-            geometry: Geometry::new(control.state().segment_bytes),
+        let store = SegmentStore {
+            geometry: control.state().geometry(),
             directory,
             method,
             spare_segments,
             prepared_end: AtomicU64::new(files.prepared_end().get()),
             start: AtomicU64::new(control.state().start.get()),
-            recyclable: AtomicU64::new(recyclable.len() as u64),
+            recyclable: AtomicU64::new(0),
             files: RwLock::new(files),
             upkeep: Mutex::new(Upkeep { control, recyclable }),
-        }
+        };
+        store.note_recyclable(&store.upkeep());
+        store
     }
 
-    /// Bytes of the log that one segment holds.
-    pub(crate) fn capacity(&self) -> u64 {
-        self.geometry.capacity()
+    /// After `upkeep.recyclable` has changed.
+    fn note_recyclable(&self, upkeep: &Upkeep) {
+        let bytes = upkeep.recyclable.iter().map(|&index| self.geometry.segment_bytes(index)).sum();
+        self.recyclable.store(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes of a segment's file.
-    pub(crate) fn segment_bytes(&self) -> u64 {
-        self.geometry.segment_bytes()
+    /// Up to where segments should be prepared for the one that holds `at` and for so many more of its size.
+    pub(crate) fn spare_end(&self, at: Lsn, segments: u64) -> u64 {
+        let capacity = self.geometry.capacity(self.geometry.index(at));
+        at.get() + self.geometry.left(at) + segments * capacity
+    }
+
+    /// Whether a position is in the first of all segments.
+    pub(crate) fn is_in_first(&self, at: Lsn) -> bool {
+        self.geometry.index(at) == 0
+    }
+
+    /// Which position is in which segment.
+    pub(crate) fn geometry(&self) -> Geometry {
+        self.geometry
     }
 
     /// The log was trimmed up to here; durable.
@@ -100,8 +115,8 @@ impl SegmentStore {
 
     /// Bytes of all files of the log.
     pub(crate) fn bytes_on_disk(&self) -> u64 {
-        let segments = self.files().len() as u64 + self.recyclable.load(Ordering::Relaxed);
-        segments * self.geometry.segment_bytes() + 2 * SEALED_BYTES as u64
+        let live = self.files().bytes();
+        live + self.recyclable.load(Ordering::Relaxed) + 2 * SEALED_BYTES as u64
     }
 
     /// How bytes travel to the segment that holds `at`, or will; it may be less than was asked for at open.
@@ -181,11 +196,12 @@ impl SegmentStore {
         let header = AlignedBuffer::copy_of(&header[..]);
         let recycled = upkeep.recyclable.last().copied();
         let unready = recycled.map_or_else(|| UNFINISHED_NAME.to_owned(), name);
-        self.make_ready(&unready, recycled.is_some(), &header[..])?;
+        let bytes = self.geometry.segment_bytes(index);
+        self.make_ready(&unready, recycled.is_some(), bytes, &header[..])?;
         self.directory.rename(&unready, &name(index))?;
         if recycled.is_some() {
             upkeep.recyclable.pop();
-            self.recyclable.store(upkeep.recyclable.len() as u64, Ordering::Relaxed);
+            self.note_recyclable(upkeep);
         }
         self.directory.sync()?;
         let file = self.directory.open(&name(index), Create::Never, self.method)?;
@@ -196,10 +212,10 @@ impl SegmentStore {
         Ok(())
     }
 
-    /// Gives the file of this name the full length, all zeros where it is new, and a durable header.
-    fn make_ready(&self, unready: &str, recycled: bool, header: &[u8]) -> device::Result<()> {
+    /// Gives the file of this name the length of its next use, which is at least that of its last one, all zeros where it is new, and a
+    /// durable header.
+    fn make_ready(&self, unready: &str, recycled: bool, bytes: u64, header: &[u8]) -> device::Result<()> {
         let file = self.directory.open(unready, Create::IfMissing, self.method)?;
-        let bytes = self.geometry.segment_bytes();
         let from = if recycled { file.len()?.min(bytes) } else { 0 };
         if from < bytes
             && let Err(error) = file.prepare(from, bytes)
@@ -240,7 +256,7 @@ impl SegmentStore {
         while let Some(index) = self.pop_below(first_live) {
             if upkeep.recyclable.len() < self.spare_segments {
                 upkeep.recyclable.push(index);
-                self.recyclable.store(upkeep.recyclable.len() as u64, Ordering::Relaxed);
+                self.note_recyclable(&upkeep);
             } else {
                 self.directory.remove(&name(index))?;
                 removed = true;

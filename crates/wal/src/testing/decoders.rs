@@ -3,12 +3,13 @@
 //! Used by the fuzzer and by `tests/decoders.rs`. Sums are mended here after a mutation, since nothing gets far without.
 
 use crate::control::{CONTROL_NAME, ControlState, FORMAT_VERSION};
+use crate::geometry::Geometry;
 use crate::inspect::inspect_stream as inspect;
 use crate::medium_options::FileOptions;
 use crate::options::Options;
 use crate::recover::scan::Nobody;
 use crate::seal::{Block, SEALED_BYTES, seal};
-use crate::segment::header::{Geometry, SegmentHeader, name};
+use crate::segment::header::{SegmentHeader, name};
 use crate::streams::decoders as streams;
 use katydid_device::{Create, Directory, Id, MemoryDirectory, Method, WriteMode};
 use katydid_kernels::checksum::{Sum, read_u32, read_u64};
@@ -153,7 +154,7 @@ fn log_of(content: &[u8]) -> MemoryDirectory {
     let directory = MemoryDirectory::new();
     let geometry = Geometry::new(SEGMENT_BYTES);
     let mut count = 0;
-    for piece in content.chunks(geometry.capacity() as usize) {
+    for piece in content.chunks(geometry.capacity(0) as usize) {
         let mut bytes = SegmentHeader::new(geometry, LOG_ID, count, 1).encode().to_vec();
         bytes.extend_from_slice(piece);
         bytes.resize(SEGMENT_BYTES as usize, 0);

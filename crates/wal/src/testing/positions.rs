@@ -28,6 +28,7 @@ pub fn begin_at(directory: &dyn Directory, start: Lsn) -> Result<(), OpenError> 
         }
     }
     let new = ControlState::new(before.log_id, before.log, before.segment_bytes);
-    Control::create(directory, ControlState { start, durable: start, entries: before.entries, ..new })?;
+    let ControlState { entries, first_segment_bytes, .. } = before;
+    Control::create(directory, ControlState { start, durable: start, entries, first_segment_bytes, ..new })?;
     Ok(())
 }

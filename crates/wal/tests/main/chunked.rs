@@ -13,6 +13,7 @@ fn options() -> Options {
         medium: FileOptions {
             inserter: InserterKind::Chunked.into(),
             segment_bytes: 1 << 20,
+            first_segment_bytes: 1 << 20,
             ..FileOptions::default()
         }
         .into(),

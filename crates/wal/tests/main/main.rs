@@ -6,6 +6,7 @@ mod conformance;
 mod fixtures;
 mod follow;
 mod grasshopper;
+mod growing;
 mod nvram;
 mod nvram_commits;
 mod nvram_crashes;

@@ -1,9 +1,30 @@
 //! The log's segments and its control file.
 
-use super::tests::{CONTROL, FAILED_SYNCS, FAR_LOGS, POSITIONS, RECOVER, ROTATION};
+use super::tests::{ADMISSION, CONTROL, FAILED_SYNCS, FAR_LOGS, GROWING, POSITIONS, RECOVER, ROTATION};
 use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
+    Mutant {
+        name: "a segment that is used again keeps the length of its last use",
+        file: "crates/wal/src/segment/store.rs",
+        old: "let from = if recycled { file.len()?.min(bytes) } else { 0 };",
+        new: "let from = if recycled { bytes } else { 0 };",
+        tests: GROWING,
+    },
+    Mutant {
+        name: "a young log's reserve is that of its beginning, however far it has come",
+        file: "crates/kernels/src/insert/admission.rs",
+        old: "let young = beside(self.standing_first) / (1 + YOUNG_TIMES);",
+        new: "let young = beside(self.standing_first);",
+        tests: ADMISSION,
+    },
+    Mutant {
+        name: "a young log on a full device keeps no more than at its beginning",
+        file: "crates/kernels/src/insert/admission.rs",
+        old: "let young = beside(self.standing_first) / (1 + YOUNG_TIMES);",
+        new: "let young = beside(self.standing_first);",
+        tests: GROWING,
+    },
     Mutant {
         name: "a new segment's name is not synced before it is used",
         file: "crates/wal/src/segment/store.rs",
@@ -97,9 +118,9 @@ pub const LIST: &[Mutant] = &[
     },
     Mutant {
         name: "audit-8: a place in a segment is of 32 bits",
-        file: "crates/wal/src/segment/header.rs",
-        old: "SEALED_BYTES as u64 + at.get() % self.capacity()",
-        new: "SEALED_BYTES as u64 + u64::from(at.get() as u32) % self.capacity()",
+        file: "crates/wal/src/geometry.rs",
+        old: "        SEALED_BYTES as u64 + at.since(self.base(self.index(at)))",
+        new: "        SEALED_BYTES as u64 + (at.get() as u32 as u64) % self.capacity(self.doublings)",
         tests: POSITIONS,
     },
     Mutant {

@@ -119,7 +119,7 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a segment that is cut short is believed",
         file: "crates/wal/src/recover/survey.rs",
-        old: "Ok(_) if length < geometry.segment_bytes() =>",
+        old: "Ok(_) if length < geometry.segment_bytes(index) =>",
         new: "Ok(_) if length < SEALED_BYTES as u64 =>",
         tests: RECOVER,
     },

@@ -1,5 +1,6 @@
 //! The tests that are to notice, as arguments of `cargo test`.
 
+pub const ADMISSION: &[&str] = &["-p", "katydid-kernels", "--lib", "admission::"];
 pub const ANALYSIS: &[&str] = &["-p", "katydid", "--lib", "analysis_tests"];
 pub const BACKUP: &[&str] = &["-p", "katydid", "--test", "backup"];
 pub const BODY_THREADS: &[&str] = &["-p", "katydid", "--lib", "body_threads::"];
@@ -21,6 +22,7 @@ pub const FAR_DATABASES: &[&str] = &["-p", "katydid", "--test", "main", "positio
 pub const FAR_LOGS: &[&str] = &["-p", "katydid-wal", "--test", "main", "positions::"];
 pub const FOLLOW: &[&str] = &["-p", "katydid-wal", "--test", "main", "follow::"];
 pub const FULLNESS: &[&str] = &["-p", "katydid", "--lib", "fullness::"];
+pub const GROWING: &[&str] = &["-p", "katydid-wal", "--test", "main", "growing::"];
 pub const GATE: &[&str] = &["-p", "katydid-device", "--test", "main", "gate::"];
 pub const HANDLES: &[&str] = &["-p", "katydid", "--test", "main", "handles::"];
 pub const HEAD: &[&str] = &["-p", "katydid-wal", "--lib", "head::"];

@@ -37,6 +37,18 @@ pub(super) fn options() -> Options {
     }
 }
 
+/// The same with segments that double, from 8 to 64 KiB. Of every other seed, so that whatever a crash does it does to both.
+pub(super) fn options_of(seed: u64) -> Options {
+    match seed % 2 {
+        0 => options().map_files(|files| FileOptions {
+            first_segment_bytes: 8 << 10,
+            segment_bytes: 64 << 10,
+            ..files
+        }),
+        _ => options(),
+    }
+}
+
 /// A frozen pair of frontiers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fixed {
@@ -75,7 +87,7 @@ impl Writer {
         let files = options.medium.files().expect("a log in files");
         let (survey, control) = look(directory, options)?;
         let Segments { store, report, incarnation, end, tail, .. } =
-            open_files(directory, options.method, &files, &survey, control, &mut Nobody)?;
+            open_files(directory, options, &files, &survey, control, &mut Nobody)?;
         let image_at = end.floor_block();
         assert_eq!(tail.len() as u64, end.since(image_at));
         Ok(Writer { store, opened: report, incarnation, image: tail, image_at, written: end, durable: end })
@@ -233,6 +245,6 @@ pub(super) fn refusal(bytes: &Bytes) -> OpenError {
 
 /// Where in which file a position is, for logs with the options above.
 pub(super) fn place(at: Lsn) -> (String, usize) {
-    let geometry = crate::segment::header::Geometry::new(SEGMENT_BYTES);
+    let geometry = crate::geometry::Geometry::new(SEGMENT_BYTES);
     (crate::segment::header::name(geometry.index(at)), geometry.offset(at) as usize)
 }

@@ -1,6 +1,7 @@
 //! Crashes at every step of creating, writing, trimming and recovering, on the simulated device.
 
-use super::bench::{Writer, payload};
+use super::bench::{Writer, options_of, payload};
+use crate::Options;
 use crate::error::{Error, OpenError, ReadError};
 use fastrand::Rng;
 use katydid_device::testing::seed;
@@ -25,8 +26,14 @@ fn is_crash(error: &Error) -> bool {
 }
 
 /// Opens, compares with the model, then goes on for `rounds`; stops at a crash. The model is kept up to date.
-fn live(directory: &Arc<dyn Directory>, model: &mut Model, rounds: usize, random: &mut Rng) {
-    let mut log = match Writer::open(directory) {
+fn live(
+    directory: &Arc<dyn Directory>,
+    options: &Options,
+    model: &mut Model,
+    rounds: usize,
+    random: &mut Rng,
+) {
+    let mut log = match Writer::open_with(directory, options) {
         Ok(log) => log,
         Err(OpenError::Device(error)) if matches!(error.cause, Cause::Crashed) => return,
         Err(error) => panic!("opening: {error}"),
@@ -87,10 +94,11 @@ fn step(log: &mut Writer, model: &mut Model, random: &mut Rng) -> Result<(), Err
 /// One life after the other, each ended by a crash at a chosen step, the next one beginning with what is left.
 fn lives(seed: u64, crash_at: u64) -> u64 {
     let mut random = Rng::with_seed(seed);
+    let options = options_of(seed);
     let mut device = SimDevice::new(seed);
     let mut model = Model::default();
     device.crash_at(crash_at);
-    live(&device.directory(), &mut model, 60, &mut random);
+    live(&device.directory(), &options, &mut model, 60, &mut random);
     let steps = device.steps();
     for life in 0..4 {
         device = if random.u8(..4) == 0 {
@@ -100,7 +108,7 @@ fn lives(seed: u64, crash_at: u64) -> u64 {
         };
         // Early enough that some crash in recovery itself.
         device.crash_at(random.u64(..[8, 30, 120, u64::MAX][life]));
-        live(&device.directory(), &mut model, 20, &mut random);
+        live(&device.directory(), &options, &mut model, 20, &mut random);
     }
     steps
 }
@@ -133,26 +141,27 @@ fn random_crashes_keep_the_promises() {
 fn recovery_that_is_interrupted_anywhere_finds_the_same() {
     let seed = seed();
     let mut random = Rng::with_seed(seed);
-    for _ in 0..10 {
+    for round in 0..10 {
+        let options = options_of(round);
         let device = SimDevice::new(random.u64(..));
         let mut model = Model::default();
-        live(&device.directory(), &mut model, 40, &mut random);
+        live(&device.directory(), &options, &mut model, 40, &mut random);
         let first = device.reopen_after_crash(random.u64(..));
         let straight = first.reopen_with(0, Survival::KeepAll);
-        let expected = Writer::open(&straight.directory()).unwrap();
+        let expected = Writer::open_with(&straight.directory(), &options).unwrap();
         let (steps, expected) = (straight.steps(), (expected.opened.end, expected.payloads()));
         for crash_at in 0..steps {
             let mut device = first.reopen_with(0, Survival::KeepAll);
             for again in 0..3 {
                 device.crash_at(crash_at.saturating_sub(again));
                 // Later attempts may need fewer steps than the first would have, and succeed.
-                match Writer::open(&device.directory()) {
+                match Writer::open_with(&device.directory(), &options) {
                     Ok(_) | Err(OpenError::Device(_)) => {}
                     Err(error) => panic!("{error}"),
                 }
                 device = device.reopen_after_crash(random.u64(..));
             }
-            let log = Writer::open(&device.directory()).unwrap();
+            let log = Writer::open_with(&device.directory(), &options).unwrap();
             assert_eq!(log.payloads(), expected.1, "crashed at {crash_at} of {steps}");
             // A Restart record of an interrupted opening may have become durable; nothing else.
             assert!(log.opened.end.since(expected.0) <= 3 * 48);

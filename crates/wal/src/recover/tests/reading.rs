@@ -2,12 +2,13 @@
 
 use super::bench::{Fixed, SEGMENT_BYTES, Writer, memory, options, payload};
 use crate::error::ReadError;
+use crate::geometry::Geometry;
 use crate::medium_options::FileOptions;
 use crate::reader::{Reader, Show};
 use crate::recover::Finding;
 use crate::segment::Extent;
 use crate::segment::SegmentStore;
-use crate::segment::header::{Geometry, name};
+use crate::segment::header::name;
 use katydid_device::{Create, Method, WriteMode};
 use katydid_kernels::lsn::Lsn;
 use std::io::IoSlice;
@@ -34,7 +35,8 @@ impl Extent for Moving {
 #[test]
 fn a_log_of_several_windows_is_walked_searched_and_read() {
     let (_, directory) = memory();
-    let options = options().map_files(|files| FileOptions { segment_bytes: 1 << 20, ..files });
+    let (first_segment_bytes, segment_bytes) = (64 << 10, 1 << 20);
+    let options = options().map_files(|files| FileOptions { first_segment_bytes, segment_bytes, ..files });
     let mut log = Writer::open_with(&directory, &options).unwrap();
     let mut count = 0;
     for _ in 0..40 {
@@ -53,7 +55,7 @@ fn a_log_of_several_windows_is_walked_searched_and_read() {
     }
     log.write(WriteMode::Written).unwrap();
     // Nothing of it was known to be durable, so this is a torn tail with many survivors.
-    let geometry = Geometry::new(options.medium.created_with().0);
+    let geometry = Geometry::growing(first_segment_bytes, segment_bytes);
     let file = directory.open(&name(geometry.index(damaged)), Create::Never, Method::Buffered).unwrap();
     file.write_at(&[IoSlice::new(&[0; 16])], geometry.offset(damaged), WriteMode::Durable).unwrap();
     let log = Writer::open_with(&directory, &options).unwrap();

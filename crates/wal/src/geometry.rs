@@ -1,0 +1,145 @@
+//! Where in which file a position of a log in files is: how large each segment is, by its index alone.
+//!
+//! Pure; any thread. The segments of a log have one size, or each is twice as large as the one before until that size is reached
+//! (docs/adr/0049-segments-double.md).
+//!
+//! 1. Sizes never fall from one index to the next. So a trimmed segment can be used again without being cut.
+//! 2. Each capacity is a multiple of 4 KiB, so an LSN and its place in a file have the same place in a 4 KiB block, and no block is cut by the
+//!    end of a segment.
+
+use crate::seal::SEALED_BYTES;
+use katydid_kernels::lsn::Lsn;
+
+/// See the head of this file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    /// Bytes of the first segment's file.
+    first_bytes: u64,
+    /// Bytes of the largest segments' files; all from `doublings` on.
+    segment_bytes: u64,
+    /// How many segments are smaller than that.
+    doublings: u64,
+    /// First position that is in none of those.
+    grown: u64,
+}
+
+impl Geometry {
+    /// For segments of one size, which must be a valid one.
+    pub(crate) fn new(segment_bytes: u64) -> Self {
+        Self::growing(segment_bytes, segment_bytes)
+    }
+
+    /// For segments that begin with one size and double up to the other; both must be valid.
+    pub(crate) fn growing(first_bytes: u64, segment_bytes: u64) -> Self {
+        let first_bytes = first_bytes.min(segment_bytes);
+        let mut geometry = Geometry { first_bytes, segment_bytes, doublings: 0, grown: 0 };
+        while geometry.doubled(geometry.doublings) < segment_bytes {
+            geometry.grown += geometry.doubled(geometry.doublings) - SEALED_BYTES as u64;
+            geometry.doublings += 1;
+        }
+        geometry
+    }
+
+    /// Bytes of the first segment's file, and of the largest ones.
+    pub(crate) fn sizes(self) -> (u64, u64) {
+        (self.first_bytes, self.segment_bytes)
+    }
+
+    fn doubled(self, times: u64) -> u64 {
+        self.first_bytes << times
+    }
+
+    /// Bytes of a segment's file.
+    pub(crate) fn segment_bytes(self, index: u64) -> u64 {
+        if index < self.doublings { self.doubled(index) } else { self.segment_bytes }
+    }
+
+    /// Bytes of the log in a segment.
+    pub(crate) fn capacity(self, index: u64) -> u64 {
+        self.segment_bytes(index) - SEALED_BYTES as u64
+    }
+
+    /// The segment a position is in.
+    pub(crate) fn index(self, at: Lsn) -> u64 {
+        match at.get().checked_sub(self.grown) {
+            Some(beyond) => self.doublings + beyond / self.capacity(self.doublings),
+            // There are at most 21 of those.
+            None => (1..self.doublings).find(|&index| at < self.base(index)).unwrap_or(self.doublings) - 1,
+        }
+    }
+
+    /// Where in its segment's file a position is.
+    pub(crate) fn offset(self, at: Lsn) -> u64 {
+        SEALED_BYTES as u64 + at.since(self.base(self.index(at)))
+    }
+
+    /// First position of a segment. Beyond the log's limit it sticks there.
+    pub(crate) fn base(self, index: u64) -> Lsn {
+        let base = match index.checked_sub(self.doublings) {
+            Some(beyond) => self.grown.saturating_add(beyond.saturating_mul(self.capacity(index))),
+            None => self.doubled(index) - self.first_bytes - index * SEALED_BYTES as u64,
+        };
+        Lsn::new(base).min(Lsn::LIMIT)
+    }
+
+    /// Bytes of the log from a position to the end of its segment.
+    pub(crate) fn left(self, at: Lsn) -> u64 {
+        let index = self.index(at);
+        self.capacity(index) - at.since(self.base(index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_follow_from_the_segment_size() {
+        let geometry = Geometry::new(16 << 10);
+        assert_eq!(geometry.capacity(7), 12 << 10);
+        let at = Lsn::new((12 << 10) * 3 + 5000);
+        assert_eq!(
+            (geometry.index(at), geometry.offset(at), geometry.left(at)),
+            (3, 4096 + 5000, (12 << 10) - 5000)
+        );
+        assert_eq!(geometry.base(3), Lsn::new((12 << 10) * 3));
+        assert_eq!(geometry.base(u64::MAX), Lsn::LIMIT);
+    }
+
+    #[test]
+    fn segments_double_up_to_the_full_size_without_a_gap() {
+        const KIB: u64 = 1 << 10;
+        let geometry = Geometry::growing(16 * KIB, 100 * KIB);
+        let sizes = [16, 32, 64, 100, 100].map(|kib| kib * KIB);
+        let mut base = 0;
+        for (index, bytes) in (0..).zip(sizes) {
+            assert_eq!((geometry.segment_bytes(index), geometry.base(index)), (bytes, Lsn::new(base)));
+            let capacity = geometry.capacity(index);
+            for skip in [0, 8, 4096, capacity - 8] {
+                let at = Lsn::new(base + skip);
+                assert_eq!(
+                    (geometry.index(at), geometry.offset(at), geometry.left(at)),
+                    (index, 4096 + skip, capacity - skip)
+                );
+            }
+            base += capacity;
+        }
+        assert_eq!(geometry.base(u64::MAX), Lsn::LIMIT);
+        // A first size that is no smaller changes nothing.
+        assert_eq!(Geometry::growing(32 * KIB, 16 * KIB), Geometry::new(16 * KIB));
+        let widest = Geometry::growing(8 * KIB, 16 << 30);
+        assert_eq!(widest.segment_bytes(20), 8 << 30);
+        assert_eq!(widest.index(Lsn::new(widest.base(21).get() - 8)), 20);
+    }
+
+    #[test]
+    fn places_follow_from_high_positions() {
+        let geometry = Geometry::new(16 << 10);
+        // Not only where the capacity divides what lies above 32 bits.
+        for index in [1 << 20, (1 << 32) / (12 << 10) + 7, (1 << 40) + 5] {
+            let at = Lsn::new((12 << 10) * index + 5000);
+            assert_eq!((geometry.index(at), geometry.offset(at)), (index, 4096 + 5000));
+            assert_eq!(geometry.base(index).plus(5000), at);
+        }
+    }
+}

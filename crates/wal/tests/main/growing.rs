@@ -1,0 +1,204 @@
+//! A new log is small, and its segments double as it grows, up to the size that was asked for.
+//!
+//! Crashes over rotation between sizes are in `src/recover/tests/crashes.rs`.
+
+use katydid_device::{Create, Directory, MemoryDirectory, Method, SimDevice, WriteMode};
+use katydid_wal::{
+    Append, AppendClass, Durability, FileOptions, Kind, Log, Lsn, OpenError, Options, SegmentState, inspect,
+};
+use std::io::IoSlice;
+use std::sync::Arc;
+
+const KIB: u64 = 1 << 10;
+
+fn options() -> Options {
+    sized(16 * KIB, 128 * KIB)
+}
+
+/// With a first segment and large ones of so many bytes.
+fn sized(first_segment_bytes: u64, segment_bytes: u64) -> Options {
+    let files = FileOptions {
+        first_segment_bytes,
+        segment_bytes,
+        ring_bytes: 16 << 10,
+        spare_segments: 1,
+        ..FileOptions::default()
+    };
+    Options {
+        medium: files.into(),
+        run_ahead_bytes: 4 << 10,
+        reserve_bytes: 4 * KIB,
+        sessions_max: 2,
+        ..Options::default()
+    }
+}
+
+fn open(directory: &MemoryDirectory, options: Options) -> Result<Log, OpenError> {
+    Log::open_in(Arc::new(directory.clone()), options)
+}
+
+/// Appends records of 1 KiB until the log ends at or beyond `to`; all of them are durable then.
+fn fill(log: &Log, to: u64) -> Lsn {
+    let mut session = log.session().expect("session");
+    loop {
+        let end = session.append(&Append::new(Kind::USER, &[&[7; 1 << 10]])).expect("append").end;
+        if end.get() >= to {
+            log.first().wait(end, Durability::Durable).expect("wait");
+            return end;
+        }
+    }
+}
+
+/// Lengths of the segments' files by their indexes.
+fn lengths(directory: &MemoryDirectory) -> Vec<(u64, u64)> {
+    let mut lengths: Vec<(u64, u64)> = (directory.list().expect("list").into_iter())
+        .filter_map(|name| {
+            let index = u64::from_str_radix(name.strip_prefix("log.")?, 16).ok()?;
+            Some((index, directory.open_read_only(&name).expect("open").len().expect("length")))
+        })
+        .collect();
+    lengths.sort_unstable();
+    lengths
+}
+
+#[test]
+fn a_new_log_with_the_default_options_takes_less_than_2_mib() {
+    let directory = MemoryDirectory::new();
+    for _ in 0..3 {
+        let log = open(&directory, Options::default()).expect("open");
+        let mut session = log.session().expect("session");
+        let end = session.append(&Append::new(Kind::USER, &[b"one"])).expect("append").end;
+        log.first().wait(end, Durability::Durable).expect("wait");
+        log.close().expect("close");
+        let bytes: u64 = lengths(&directory).iter().map(|(_, bytes)| bytes).sum();
+        assert!((1..2 << 20).contains(&bytes), "{bytes}");
+    }
+}
+
+#[test]
+fn segments_double_up_to_the_full_size_and_are_used_again() {
+    let directory = MemoryDirectory::new();
+    let sizes = |index: u64| ((16 * KIB) << index.min(8)).min(128 * KIB);
+    for life in 1..=4 {
+        let log = open(&directory, options()).expect("open");
+        let end = fill(&log, life * 300 * KIB);
+        for (index, bytes) in lengths(&directory) {
+            assert_eq!(bytes, sizes(index), "segment {index}");
+        }
+        assert!(log.space().on_disk <= end.get() + 3 * 128 * KIB, "{:?}", log.space());
+        // So that what follows is made of smaller segments.
+        log.first().trim(end).expect("trim");
+        log.close().expect("close");
+        let found = inspect(&directory).expect("inspect");
+        let found = found.first().expect("a stream");
+        assert!(found.finding.is_ok(), "{:?}", found.finding);
+        let bad = found.segments.iter().find(|segment| matches!(segment.state, SegmentState::Corrupt(_)));
+        assert_eq!(bad, None);
+    }
+    assert!(lengths(&directory).iter().all(|(index, _)| *index > 3));
+}
+
+/// Each trimmed segment comes back at once, mostly for a larger size, and is found whole before anything was written into it.
+#[test]
+fn a_segment_that_is_used_again_has_the_length_of_its_new_place() {
+    let directory = MemoryDirectory::new();
+    for _ in 0..40 {
+        let log = open(&directory, options()).expect("open");
+        let end = fill(&log, log.first().reserved().get() + 12 * KIB);
+        log.first().trim(end).expect("trim");
+        // Whatever is prepared now is made of what was trimmed.
+        fill(&log, end.get() + KIB);
+        while log.space().prepared < 40 * KIB {
+            std::thread::yield_now();
+        }
+        log.close().expect("close");
+        let found = inspect(&directory).expect("inspect");
+        let finding = &found.first().expect("a stream").finding;
+        assert!(finding.is_ok(), "{finding:?}");
+    }
+}
+
+#[test]
+fn a_log_keeps_the_sizes_that_it_was_made_with() {
+    let fixed = || sized(32 * KIB, 32 * KIB);
+    for (made, bytes, doubles) in [(options(), 16 * KIB, true), (fixed(), 32 * KIB, false)] {
+        let directory = MemoryDirectory::new();
+        fill(&open(&directory, made).expect("open"), KIB);
+        for other in [options(), fixed(), sized(8 * KIB, 32 * KIB)] {
+            let log = open(&directory, other).expect("open");
+            fill(&log, log.first().reserved().get() + 60 * KIB);
+        }
+        let lengths = lengths(&directory);
+        assert_eq!(lengths[0].1, bytes);
+        assert_eq!(lengths[1].1, if doubles { 2 * bytes } else { bytes });
+    }
+}
+
+/// A segment of the size that another index has is not taken for sound, whatever its header says of itself.
+#[test]
+fn a_segment_of_another_size_is_refused_by_name() {
+    let directory = MemoryDirectory::new();
+    fill(&open(&directory, options()).expect("open"), 60 * KIB);
+    let file = directory.open("log.0000000000000002", Create::Never, Method::Buffered).expect("open");
+    file.truncate(48 * KIB).expect("truncate");
+    match open(&directory, options()) {
+        Err(OpenError::CorruptSegment { file, reason }) => {
+            assert_eq!((file.as_str(), reason), ("log.0000000000000002", "it is cut short"));
+        }
+        other => panic!("{other:?}"),
+    }
+    let mut header = vec![0; 4096];
+    file.read_at(&mut header, 0).expect("read");
+    file.prepare(48 * KIB, 64 * KIB).expect("prepare");
+    // The whole file under another index's name.
+    let next = directory.open("log.0000000000000001", Create::Never, Method::Buffered).expect("open");
+    next.write_at(&[IoSlice::new(&header)], 0, WriteMode::Durable).expect("write");
+    match open(&directory, options()) {
+        Err(OpenError::CorruptSegment { file, reason }) => {
+            assert_eq!(file, "log.0000000000000001");
+            assert!(reason.contains("another size"), "{reason}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What a full device leaves in a young log is enough for critical records that undo all that was ever appended, although far less is kept
+/// than the whole reserve.
+#[test]
+fn a_young_log_on_a_full_device_has_room_to_undo_everything() {
+    let device = SimDevice::new(1);
+    let files = FileOptions {
+        segment_bytes: 8 << 20,
+        first_segment_bytes: 64 * KIB,
+        ring_bytes: 256 << 10,
+        ..FileOptions::default()
+    };
+    let options = Options {
+        medium: files.into(),
+        run_ahead_bytes: 64 << 10,
+        reserve_bytes: 8 << 20,
+        ..Options::default()
+    };
+    for room in [300 * KIB, 700 * KIB, 3 << 20, 20 << 20] {
+        let device = device.reopen_after_kill();
+        let folder = device.directory().subdirectory(&format!("log-{room}")).expect("folder");
+        let log = Log::open_in(folder, options.clone()).expect("open");
+        device.set_capacity(device.used() + room);
+        let mut session = log.session().expect("session");
+        let payload = [7; 1000];
+        let mut appended = 0_u64;
+        while let Ok(done) = session.append(&Append::new(Kind::USER, &[&payload])) {
+            appended += done.end.since(done.lsn);
+        }
+        assert!(appended > 0);
+        let pieces: [&[u8]; 1] = [&payload];
+        let mut critical = Append::new(Kind::USER, &pieces);
+        critical.class = AppendClass::Critical;
+        let mut undone = 0;
+        while undone < (2 * appended + 64 * KIB).min((8 << 20) - 2 * KIB) {
+            let done = session.append(&critical).expect("the reserve");
+            undone += done.end.since(done.lsn);
+        }
+        device.set_capacity(u64::MAX);
+    }
+}
