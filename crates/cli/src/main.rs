@@ -6,6 +6,7 @@
 
 mod backup;
 mod crash_writer;
+mod demo;
 mod dump;
 mod dump_log;
 mod help_files;
@@ -13,6 +14,7 @@ mod key_range;
 mod load;
 mod point;
 mod scan;
+mod shell;
 mod show;
 mod text;
 mod verify;
@@ -64,6 +66,9 @@ enum Command {
     RestoreDump(dump::RestoreDump),
     DumpLog(dump_log::DumpLog),
     Checkpoint(show::Checkpoint),
+    Shell(shell::Shell),
+    #[command(subcommand)]
+    Demo(demo::Demo),
     #[command(subcommand)]
     Lab(katydid_bench::Lab),
     Completions(help_files::Completions),
@@ -97,6 +102,8 @@ fn run(command: Command) -> Result<()> {
         Command::RestoreDump(command) => command.run(),
         Command::DumpLog(command) => command.run(),
         Command::Checkpoint(command) => command.run(),
+        Command::Shell(command) => command.run(),
+        Command::Demo(command) => command.run(),
         Command::Lab(command) => command.run(),
         Command::Completions(command) => command.run(Cli::command()),
         Command::Man(command) => command.run(Cli::command()),

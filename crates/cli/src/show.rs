@@ -83,13 +83,13 @@ impl StatCommand {
     }
 }
 
-type Lines = Vec<(String, String)>;
+pub type Lines = Vec<(String, String)>;
 
 /// What is told of a stream of the log, in the order of age.
 const POSITIONS: [&str; 5] = ["start", "durable", "written", "filled", "reserved"];
 
 /// The object as lines for people.
-fn as_lines(stat: &Value) -> Lines {
+pub fn as_lines(stat: &Value) -> Lines {
     let number = |value: &Value| value.as_u64().unwrap_or(0);
     let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
     let mut lines = Lines::new();

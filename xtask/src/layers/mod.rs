@@ -39,7 +39,10 @@ const LAYERS: &[(&str, &[&str])] = &[
             "katydid-command",
         ],
     ),
-    ("katydid-cli", &["katydid-wal", "katydid", "katydid-command", "katydid-bench"]),
+    (
+        "katydid-cli",
+        &["katydid-device", "katydid-wal", "katydid", "katydid-observe", "katydid-command", "katydid-bench"],
+    ),
     ("katydid-fuzz", &["katydid-device", "katydid-wal", "katydid"]),
     ("xtask", &[]),
 ];

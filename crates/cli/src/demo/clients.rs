@@ -1,0 +1,105 @@
+//! Thousands of clients of one database, each of which commits one transaction after the other.
+//!
+//! Client `c` sets its key to 1, 2, 3 ..., and begins the next commit when the last one is acknowledged. So its value tells how many of its commits
+//! are there, and every acknowledged number that is larger than the value is a lost commit.
+//!
+//! A few threads serve all clients: commits are handed to a session, whose callbacks say which are durable.
+
+use super::tally::Ack;
+use katydid::{Database, FileOptions, LogOptions, Options, Table};
+use katydid_command::failure::Result;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// Threads that serve the clients.
+pub const THREADS: u32 = 4;
+/// The table of the clients' keys.
+pub const TABLE: &str = "clients";
+
+/// Small segments and frequent checkpoints: a cut may come in the middle of one.
+pub fn options() -> Options {
+    let files = FileOptions { segment_bytes: 4 << 20, ..FileOptions::default() };
+    let log = LogOptions { medium: files.into(), reserve_bytes: 1 << 20, ..LogOptions::default() };
+    Options { checkpoint_bytes: 16 << 20, log, ..Options::default() }
+}
+
+/// The key of a client.
+pub fn key(client: u32) -> [u8; 4] {
+    client.to_be_bytes()
+}
+
+/// The number of commits that a value stands for.
+pub fn number(value: &[u8]) -> u64 {
+    value.get(..8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_be_bytes)
+}
+
+/// Runs all `clients` until `stop`, or until the database fails. `told` is given what was acknowledged, on any of the threads.
+///
+/// # Errors
+/// The first failure of the database.
+pub fn run(
+    database: &Database,
+    clients: u32,
+    stop: &AtomicBool,
+    told: impl Fn(&[Ack]) -> Result<()> + Sync,
+) -> Result<()> {
+    let table = database.table(TABLE)?;
+    let part = |thread: u32| {
+        let bound = |thread: u32| (u64::from(clients) * u64::from(thread) / u64::from(THREADS)) as u32;
+        bound(thread)..bound(thread + 1)
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let (table, told) = (&table, &told);
+                scope.spawn(move || serve(database, table, part(thread), stop, told))
+            })
+            .collect();
+        threads
+            .into_iter()
+            .try_for_each(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
+/// What callbacks have said since it was looked at.
+type Heard = Arc<Mutex<Vec<katydid::Result<Ack>>>>;
+
+fn serve(
+    database: &Database,
+    table: &Table,
+    clients: Range<u32>,
+    stop: &AtomicBool,
+    told: &impl Fn(&[Ack]) -> Result<()>,
+) -> Result<()> {
+    let session = database.session();
+    let first = clients.start;
+    let read = |client| Ok(database.get(table, key(client))?.map_or(0, |value| number(&value)));
+    let mut numbers = clients.clone().map(read).collect::<Result<Vec<u64>>>()?;
+    let mut idle: VecDeque<u32> = clients.collect();
+    let heard = Heard::default();
+    // Relaxed: a thread that sees it later stops later.
+    while !stop.load(Ordering::Relaxed) {
+        while let Some(client) = idle.pop_front() {
+            let number = &mut numbers[(client - first) as usize];
+            *number += 1;
+            let (number, heard, begun) = (*number, heard.clone(), Instant::now());
+            let txn = database.begin()?;
+            txn.put(table, key(client), number.to_be_bytes())?;
+            txn.commit_with(&session, move |outcome| {
+                let micros = u32::try_from(begun.elapsed().as_micros()).unwrap_or(u32::MAX);
+                let ack = outcome.map(|_| Ack { client, micros });
+                heard.lock().unwrap_or_else(PoisonError::into_inner).push(ack);
+            });
+        }
+        session.wait_below(numbers.len().max(1))?;
+        session.poll();
+        let heard = std::mem::take(&mut *heard.lock().unwrap_or_else(PoisonError::into_inner));
+        let acks = heard.into_iter().collect::<katydid::Result<Vec<Ack>>>()?;
+        told(&acks)?;
+        idle.extend(acks.iter().map(|ack| ack.client));
+    }
+    Ok(())
+}

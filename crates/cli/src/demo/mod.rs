@@ -1,0 +1,341 @@
+//! `demo crash`: shows that no acknowledged commit is lost, by losing processes and power.
+//!
+//! Keys of the terminal come from a thread that is not waited for. Everything else runs on the main thread, which looks at the counters a few
+//! times a second; the clients run in another process and on threads of their own.
+
+mod clients;
+mod scenes;
+mod tally;
+
+use clap::{Args, Subcommand, ValueEnum};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use katydid::Database;
+use katydid_command::bytes::grouped;
+use katydid_command::database::listen;
+use katydid_command::failure::{Failure, Result};
+use katydid_command::flags::seconds;
+use katydid_command::output::say;
+use katydid_command::signals;
+use scenes::{Cut, Killed};
+use serde_json::json;
+use std::collections::VecDeque;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+use tally::{Ack, Verdict};
+
+/// How often the counters are shown.
+const SHOWN_EVERY: Duration = Duration::from_millis(100);
+
+/// Show what the store does, in a terminal
+#[derive(Debug, Subcommand)]
+pub enum Demo {
+    Crash(Crash),
+    #[command(hide = true)]
+    Clients(Clients),
+}
+
+impl Demo {
+    pub fn run(self) -> Result<()> {
+        match self {
+            Demo::Crash(command) => command.run(),
+            Demo::Clients(command) => command.run(),
+        }
+    }
+}
+
+/// Kill a process with thousands of clients, cut the power of a simulated device, and count what was lost
+///
+/// Two databases run side by side: one in files, written by a process that `k` kills (kill -9), and one on a simulated device whose power `p` cuts. After each, the
+/// database is opened and every acknowledged commit is looked for; then the clients go on. `q` ends. Exit code 1 if a commit was lost.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  katydid demo crash\n  katydid demo crash --script kill,power,kill --seconds 10"
+)]
+pub struct Crash {
+    /// Clients of each database; each waits for its commit before it begins the next
+    #[arg(long, value_name = "N", default_value = "5000", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    clients: u32,
+    /// Do this instead of waiting for keys, at equal distances
+    #[arg(long, value_name = "EVENTS", value_enum, value_delimiter = ',')]
+    script: Vec<Event>,
+    /// How long a script takes, the openings not counted
+    #[arg(long, value_name = "S", default_value = "10", value_parser = seconds, requires = "script")]
+    seconds: f64,
+    /// Decides what of the bytes that the simulated device was not asked to keep survives
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: u64,
+    /// Print one JSON object for each event
+    #[arg(long)]
+    json: bool,
+    /// Folder of the database in files, which must not exist [default: a temporary one, removed at the end]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+/// What happens to a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Event {
+    /// Kill the process
+    Kill,
+    /// Cut the power of the simulated device
+    Power,
+}
+
+/// What the main thread is asked for.
+enum Asked {
+    Event(Event),
+    Quit,
+}
+
+impl Crash {
+    fn run(self) -> Result<()> {
+        let is_terminal = std::io::stderr().is_terminal() && std::io::stdin().is_terminal();
+        if self.script.is_empty() && !is_terminal {
+            return Err(Failure::usage(
+                "without a terminal, say what to do: --script kill,power --seconds 10",
+            ));
+        }
+        let (sender, asked) = channel();
+        let stopper = sender.clone();
+        signals::on_stop(move || drop(stopper.send(Asked::Quit)))?;
+        // Removed when it is dropped, after the process that writes there.
+        let temporary =
+            match &self.dir {
+                Some(dir) if dir.exists() => {
+                    return Err(Failure::failed(format_args!("{} is there already", dir.display())));
+                }
+                Some(_) => None,
+                None => Some(tempfile::tempdir().map_err(|error| {
+                    Failure::failed(format_args!("cannot make a temporary folder: {error}"))
+                })?),
+            };
+        let dir = match (&self.dir, &temporary) {
+            (Some(dir), _) => dir.clone(),
+            (None, Some(temporary)) => temporary.path().join("db"),
+            (None, None) => return Err(Failure::failed("no folder")),
+        };
+        let mut stage = Stage {
+            killed: Killed::start(dir, self.clients)?,
+            cut: Cut::start(self.clients, self.seed)?,
+            screen: Screen::new(),
+            json: self.json,
+            lost: 0,
+        };
+        let ended = match self.script.is_empty() {
+            true => stage.wait_for_keys(sender, &asked),
+            false => stage.follow(&self.script, self.seconds, &asked),
+        };
+        drop(stage.screen);
+        ended?;
+        match stage.lost {
+            0 => Ok(()),
+            lost => Err(Failure::failed(format_args!("{} acknowledged commits were lost", grouped(lost)))),
+        }
+    }
+}
+
+struct Stage {
+    killed: Killed,
+    cut: Cut,
+    screen: Screen,
+    json: bool,
+    lost: u64,
+}
+
+impl Stage {
+    fn wait_for_keys(&mut self, sender: Sender<Asked>, asked: &Receiver<Asked>) -> Result<()> {
+        std::thread::spawn(move || read_keys(&sender));
+        loop {
+            match self.show_until(None, asked) {
+                Some(Asked::Event(event)) => self.happen(event)?,
+                Some(Asked::Quit) | None => return Ok(()),
+            }
+        }
+    }
+
+    fn follow(&mut self, script: &[Event], seconds: f64, asked: &Receiver<Asked>) -> Result<()> {
+        let each = Duration::from_secs_f64(seconds / script.len() as f64);
+        for event in script {
+            let mut wait = each;
+            // A crash before the first acknowledgement shows nothing.
+            while !wait.is_zero() || self.is_starting(*event) {
+                if let Some(Asked::Quit) =
+                    self.show_until(Some(Instant::now() + wait.max(SHOWN_EVERY)), asked)
+                {
+                    return Err(Failure::failed("stopped by a signal"));
+                }
+                wait = Duration::ZERO;
+            }
+            self.happen(*event)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the clients of an event's database run, and none was told anything yet.
+    fn is_starting(&mut self, event: Event) -> bool {
+        match event {
+            Event::Kill => self.killed.so_far().0 == 0 && self.killed.runs(),
+            Event::Power => self.cut.so_far().0 == 0 && self.cut.runs(),
+        }
+    }
+
+    /// Shows the counters until something is asked for or it is time.
+    fn show_until(&mut self, end: Option<Instant>, asked: &Receiver<Asked>) -> Option<Asked> {
+        loop {
+            self.screen.show(self.killed.so_far(), self.cut.so_far());
+            let left = end.map_or(SHOWN_EVERY, |end| end.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return None;
+            }
+            match asked.recv_timeout(left.min(SHOWN_EVERY)) {
+                Ok(asked) => return Some(asked),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        }
+    }
+
+    fn happen(&mut self, event: Event) -> Result<()> {
+        let (what, verdict) = match event {
+            Event::Kill => ("killed", self.killed.kill()?),
+            Event::Power => ("power cut", self.cut.cut()?),
+        };
+        self.lost += verdict.lost();
+        self.screen.tell(what, verdict, self.json)?;
+        match event {
+            Event::Kill => self.killed.again(),
+            Event::Power => self.cut.again(),
+        }
+    }
+}
+
+/// Reads keys until `q` or the end of the terminal.
+fn read_keys(sender: &Sender<Asked>) {
+    let terminal = console::Term::stderr();
+    loop {
+        let asked = match terminal.read_char() {
+            Ok('k') => Asked::Event(Event::Kill),
+            Ok('p') => Asked::Event(Event::Power),
+            Ok('q') | Err(_) => Asked::Quit,
+            Ok(_) => continue,
+        };
+        let ends = matches!(asked, Asked::Quit);
+        if sender.send(asked).is_err() || ends {
+            return;
+        }
+    }
+}
+
+/// The counters at the end of a terminal, and above them what has happened.
+struct Screen {
+    bars: Option<(MultiProgress, [ProgressBar; 3])>,
+    rates: [VecDeque<(Instant, u64)>; 2],
+}
+
+impl Screen {
+    fn new() -> Screen {
+        let bars = std::io::stderr().is_terminal().then(|| {
+            let all = MultiProgress::new();
+            let line = || {
+                let bar = all.add(ProgressBar::no_length());
+                bar.set_style(
+                    ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar()),
+                );
+                bar
+            };
+            let bars = [line(), line(), line()];
+            bars[2].set_message("k: kill -9    p: cut the power    q: quit");
+            (all, bars)
+        });
+        Screen { bars, rates: Default::default() }
+    }
+
+    fn show(&mut self, killed: (u64, f64), cut: (u64, f64)) {
+        let Some((_, bars)) = &self.bars else { return };
+        for (at, (name, (count, p99))) in
+            [("files", killed), ("simulated device", cut)].into_iter().enumerate()
+        {
+            let rate = rate(&mut self.rates[at], count);
+            bars[at].set_message(format!(
+                "{name:<16}  acknowledged {:>13}  {:>9}/s  p99 {p99:>7.1} ms",
+                grouped(count),
+                grouped(rate)
+            ));
+        }
+    }
+
+    fn tell(&mut self, what: &str, verdict: Verdict, json: bool) -> Result<()> {
+        self.rates = Default::default();
+        let line = match json {
+            true => json!({
+                "event": what,
+                "acknowledged": verdict.acknowledged,
+                "found": verdict.found,
+                "lost": verdict.lost(),
+                "found_beyond": verdict.beyond,
+            })
+            .to_string(),
+            false => format!("{what:<9}  {}", verdict.line()),
+        };
+        match &self.bars {
+            // On one terminal with the counters: above them.
+            Some((all, _)) if std::io::stdout().is_terminal() => all
+                .println(line)
+                .map_err(|error| Failure::failed(format_args!("cannot write to the terminal: {error}"))),
+            _ => say(line),
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        if let Some((all, _)) = &self.bars {
+            // A terminal that is gone needs no clearing.
+            let _may_be_gone = all.clear();
+        }
+    }
+}
+
+/// The rate of the last second.
+fn rate(seen: &mut VecDeque<(Instant, u64)>, count: u64) -> u64 {
+    let now = Instant::now();
+    seen.push_back((now, count));
+    while seen.len() > 2 && seen.front().is_some_and(|(at, _)| now - *at > Duration::from_secs(1)) {
+        seen.pop_front();
+    }
+    match seen.front() {
+        Some((at, before)) if now > *at => {
+            (count.saturating_sub(*before) as f64 / (now - *at).as_secs_f64()) as u64
+        }
+        _ => 0,
+    }
+}
+
+/// Run clients of a database in files and print each acknowledgement, to be killed by `demo crash`
+#[derive(Debug, Args)]
+pub struct Clients {
+    /// How many
+    #[arg(long)]
+    clients: u32,
+    /// Folder of the database
+    #[arg(long)]
+    dir: PathBuf,
+}
+
+impl Clients {
+    fn run(self) -> Result<()> {
+        let database = Database::open_with(&self.dir, clients::options())?;
+        let _socket = listen(&database, &self.dir);
+        clients::run(&database, self.clients, &AtomicBool::new(false), |acks| {
+            let mut bytes = Vec::with_capacity(acks.len() * Ack::BYTES);
+            acks.iter().for_each(|ack| ack.encode(&mut bytes));
+            // One write: acknowledgements of several threads do not mix, and a kill cuts the last one at most.
+            let mut out = std::io::stdout().lock();
+            // Whoever reads them is gone, and so should this be.
+            out.write_all(&bytes).and_then(|()| out.flush()).map_err(|_| Failure::NobodyReads)
+        })
+    }
+}

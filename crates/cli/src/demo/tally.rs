@@ -1,0 +1,148 @@
+//! What was acknowledged, and what of it a database has. Pure, but for reading the database.
+
+use super::clients::{TABLE, key, number};
+use hdrhistogram::Histogram;
+use katydid::Database;
+use katydid_command::bytes::grouped;
+use katydid_command::failure::Result;
+
+/// One acknowledged commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ack {
+    pub client: u32,
+    /// How long it took, in microseconds.
+    pub micros: u32,
+}
+
+impl Ack {
+    /// As bytes of a pipe.
+    pub const BYTES: usize = 8;
+
+    pub fn encode(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.client.to_le_bytes());
+        out.extend_from_slice(&self.micros.to_le_bytes());
+    }
+
+    pub fn decode(bytes: [u8; Ack::BYTES]) -> Ack {
+        let [a, b, c, d, e, f, g, h] = bytes;
+        Ack { client: u32::from_le_bytes([a, b, c, d]), micros: u32::from_le_bytes([e, f, g, h]) }
+    }
+}
+
+/// What the clients of one database were told.
+#[derive(Debug)]
+pub struct Tally {
+    /// Of each client: how many commits are known to be there.
+    known: Vec<u64>,
+    /// Commits acknowledged since the last comparison.
+    acknowledged: u64,
+    latencies: Histogram<u64>,
+}
+
+/// What came of a crash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verdict {
+    /// Commits that were acknowledged before the crash.
+    pub acknowledged: u64,
+    /// Of those, how many the database has afterwards.
+    pub found: u64,
+    /// Commits that the database has and that were not acknowledged yet.
+    pub beyond: u64,
+}
+
+impl Verdict {
+    /// Commits that were acknowledged and are gone.
+    pub fn lost(self) -> u64 {
+        self.acknowledged - self.found
+    }
+
+    /// For people.
+    pub fn line(self) -> String {
+        let (acknowledged, found) = (grouped(self.acknowledged), grouped(self.found));
+        format!("acknowledged {acknowledged}, found {found}, lost {}", grouped(self.lost()))
+    }
+}
+
+impl Tally {
+    pub fn new(clients: u32) -> Result<Tally> {
+        // From a microsecond to a minute, in steps of less than one per cent.
+        let latencies = Histogram::new_with_bounds(1, 60_000_000, 2).map_err(|error| {
+            katydid_command::failure::Failure::failed(format_args!("no histogram: {error}"))
+        })?;
+        Ok(Tally { known: vec![0; clients as usize], acknowledged: 0, latencies })
+    }
+
+    pub fn note(&mut self, acks: &[Ack]) {
+        for ack in acks {
+            if let Some(known) = self.known.get_mut(ack.client as usize) {
+                *known += 1;
+                self.acknowledged += 1;
+                self.latencies.saturating_record(u64::from(ack.micros).max(1));
+            }
+        }
+    }
+
+    /// Commits acknowledged since the last comparison.
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+
+    /// The latency that 99 of 100 commits do not exceed, in milliseconds.
+    pub fn p99_millis(&self) -> f64 {
+        self.latencies.value_at_quantile(0.99) as f64 / 1000.0
+    }
+
+    /// Compares with what `database` has after a crash, and goes on from there.
+    pub fn compare(&mut self, database: &Database) -> Result<Verdict> {
+        let table = database.open_table(TABLE)?;
+        let mut verdict = Verdict { acknowledged: self.acknowledged, found: self.acknowledged, beyond: 0 };
+        for (client, known) in (0..).zip(&mut self.known) {
+            let value = match &table {
+                Some(table) => database.get(table, key(client))?,
+                None => None,
+            };
+            let there = value.map_or(0, |value| number(&value));
+            // A client that has lost more than was acknowledged since the last comparison has lost what was found then, too.
+            verdict.found = verdict.found.saturating_sub(known.saturating_sub(there));
+            verdict.beyond += there.saturating_sub(*known);
+            *known = there;
+        }
+        self.acknowledged = 0;
+        self.latencies.reset();
+        Ok(verdict)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::clients::options;
+
+    #[test]
+    fn a_lost_commit_is_counted() {
+        let database = Database::in_memory_with(options()).unwrap();
+        let table = database.table(TABLE).unwrap();
+        let mut tally = Tally::new(3).unwrap();
+        let acks = |client, count| vec![Ack { client, micros: 7 }; count];
+        tally.note(&acks(0, 5));
+        tally.note(&acks(1, 2));
+        tally.note(&acks(9, 1));
+        database.put(&table, key(0), 5u64.to_be_bytes()).unwrap();
+        database.put(&table, key(1), 1u64.to_be_bytes()).unwrap();
+        database.put(&table, key(2), 1u64.to_be_bytes()).unwrap();
+        let verdict = tally.compare(&database).unwrap();
+        assert_eq!(verdict, Verdict { acknowledged: 7, found: 6, beyond: 1 });
+        assert_eq!(verdict.line(), "acknowledged 7, found 6, lost 1");
+        tally.note(&acks(2, 1));
+        database.put(&table, key(2), 2u64.to_be_bytes()).unwrap();
+        assert_eq!(tally.compare(&database).unwrap(), Verdict { acknowledged: 1, found: 1, beyond: 0 });
+    }
+
+    #[test]
+    fn acknowledgements_pass_a_pipe() {
+        let ack = Ack { client: 0x0102_0304, micros: 99 };
+        let mut bytes = Vec::new();
+        ack.encode(&mut bytes);
+        assert_eq!(Ack::decode(bytes.try_into().unwrap()), ack);
+    }
+}

@@ -1,0 +1,321 @@
+//! `shell`: several commands on one opening, and in one transaction.
+//!
+//! Lines come from a terminal, with a history, or from standard input. One command a line; words are parted by blanks, and quotes keep blanks. A line that
+//! cannot be done is told and the next one read; at the end of input that is no terminal the exit code says whether all could.
+
+use crate::point::print_entry;
+use crate::show::as_lines;
+use crate::text::{self, EscapeError};
+use clap::Args;
+use katydid::{Database, Prefix, Table, Transaction};
+use katydid_command::database::{DatabaseDir, EngineFlags, close_after, listen, no_table};
+use katydid_command::failure::{Failure, Result};
+use katydid_command::output::{Output, say};
+use katydid_observe::{Reply, Request, answer};
+use rustyline::DefaultEditor;
+use rustyline::error::ReadlineError;
+use std::io::{BufRead, IsTerminal};
+use std::path::PathBuf;
+
+/// Read commands from a terminal or standard input, and run them on one database
+///
+/// Without `begin` each command is a transaction of its own. The database is created if need be; other commands can look at it meanwhile. The history of
+/// a terminal is kept in ~/.katydid_history. From standard input, exit code 1 says that a command failed; those after it were run.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  katydid shell --dir ./db\n  \
+                        printf 'begin\\nput fruit apple red\\nput fruit pear green\\ncommit\\n' | katydid shell --dir ./db")]
+pub struct Shell {
+    #[command(flatten)]
+    engine: EngineFlags,
+    #[command(flatten)]
+    place: DatabaseDir,
+}
+
+const HELP: &str = "\
+get TABLE KEY              the value of a key
+put TABLE KEY VALUE        set it; creates the table if need be
+delete TABLE KEY           remove a key
+scan TABLE [PREFIX]        keys and values in order
+count TABLE [PREFIX]       how many keys
+tables                     the names of all tables
+begin, commit, rollback    a transaction of several commands
+stat                       positions and counters
+help, quit
+Words with blanks stand in \"quotes\"; \\xNN is a byte, \\\\ a backslash, \\\" a quote, \\t \\n \\r as usual.";
+
+impl Shell {
+    pub fn run(self) -> Result<()> {
+        let database = self.place.open_or_create(&self.engine)?;
+        let socket = listen(&database, &self.place.dir);
+        let mut session = Session { database: &database, txn: None };
+        let told = match std::io::stdin().is_terminal() {
+            true => session.converse(),
+            false => session.follow(),
+        };
+        if session.txn.take().is_some() {
+            eprintln!("katydid: the open transaction was rolled back");
+        }
+        drop(socket);
+        close_after(&database, told)
+    }
+}
+
+/// What a line asks for when it was done.
+enum Next {
+    Line,
+    Quit,
+}
+
+struct Session<'d> {
+    database: &'d Database,
+    txn: Option<Transaction>,
+}
+
+impl Session<'_> {
+    fn converse(&mut self) -> Result<()> {
+        let failed = |error: ReadlineError| Failure::failed(format_args!("the terminal: {error}"));
+        let mut editor = DefaultEditor::new().map_err(failed)?;
+        let history = std::env::home_dir().map(|home: PathBuf| home.join(".katydid_history"));
+        if let Some(history) = &history {
+            // There is none at first.
+            let _may_be_missing = editor.load_history(history);
+        }
+        let ended = loop {
+            let prompt = if self.txn.is_some() { "katydid*> " } else { "katydid> " };
+            let line = match editor.readline(prompt) {
+                Ok(line) => line,
+                Err(ReadlineError::Interrupted) => continue,
+                Err(ReadlineError::Eof) => break Ok(()),
+                Err(error) => break Err(failed(error)),
+            };
+            if !line.trim().is_empty() {
+                // Kept in memory.
+                let _cannot_fail = editor.add_history_entry(&line);
+            }
+            match self.line(&line) {
+                Ok(Next::Line) => {}
+                Ok(Next::Quit) => break Ok(()),
+                Err(failure) => drop(failure.report()),
+            }
+        };
+        if let Some(history) = &history
+            && let Err(error) = editor.save_history(history)
+        {
+            eprintln!("katydid: cannot keep the history in {}: {error}", history.display());
+        }
+        ended
+    }
+
+    fn follow(&mut self) -> Result<()> {
+        let mut ended = Ok(());
+        for line in std::io::stdin().lock().lines() {
+            let line = line.map_err(|error| Failure::failed(format_args!("cannot read: {error}")))?;
+            match self.line(&line) {
+                Ok(Next::Line) => {}
+                Ok(Next::Quit) => break,
+                Err(Failure::NobodyReads) => return Err(Failure::NobodyReads),
+                Err(failure) => {
+                    failure.report();
+                    ended = Err(Failure::Said);
+                }
+            }
+        }
+        ended
+    }
+
+    fn line(&mut self, line: &str) -> Result<Next> {
+        let words = words(line).map_err(Failure::failed)?;
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let [command, arguments @ ..] = &words[..] else { return Ok(Next::Line) };
+        match (*command, arguments) {
+            (b"get", [table, key]) => self.get(&name(table)?, key)?,
+            (b"put", [table, key, value]) => self.put(&name(table)?, key, value)?,
+            (b"delete", [table, key]) => self.delete(&name(table)?, key)?,
+            (b"scan", [table]) => self.scan(&name(table)?, b"")?,
+            (b"scan", [table, prefix]) => self.scan(&name(table)?, prefix)?,
+            (b"count", [table]) => self.count(&name(table)?, b"")?,
+            (b"count", [table, prefix]) => self.count(&name(table)?, prefix)?,
+            (b"tables", []) => self.tables()?,
+            (b"stat", []) => self.stat()?,
+            (b"begin", []) => self.begin()?,
+            (b"commit", []) => drop(self.ending()?.commit()?),
+            (b"rollback", []) => self.ending()?.rollback()?,
+            (b"help", []) => say(HELP)?,
+            (b"quit" | b"exit", []) => return Ok(Next::Quit),
+            (command, arguments) => {
+                let command = text::escaped(command);
+                let usage = HELP.lines().find(|line| line.split([' ', ',']).next() == Some(&command));
+                return Err(match usage {
+                    Some(usage) => {
+                        Failure::failed(format_args!("{} words after {command}: {usage}", arguments.len()))
+                    }
+                    None => Failure::failed(format_args!("there is no command {command:?}; try help")),
+                });
+            }
+        }
+        Ok(Next::Line)
+    }
+
+    fn table(&self, name: &str) -> Result<Table> {
+        match self.database.open_table(name)? {
+            Some(table) => Ok(table),
+            None => Err(no_table(name, &self.database.tables()?)),
+        }
+    }
+
+    /// Runs `body` in the open transaction, or in one of its own that is committed.
+    fn within<T>(&self, body: impl Fn(&Transaction) -> katydid::Result<T>) -> katydid::Result<T> {
+        match &self.txn {
+            Some(txn) => body(txn),
+            None => self.database.transact(|txn| body(txn)),
+        }
+    }
+
+    fn get(&self, name: &str, key: &[u8]) -> Result<()> {
+        let table = self.table(name)?;
+        match self.within(|txn| txn.get(&table, key))? {
+            Some(value) => say(text::escaped(&value)),
+            None => Err(missing(name, key)),
+        }
+    }
+
+    fn put(&self, name: &str, key: &[u8], value: &[u8]) -> Result<()> {
+        let table = self.database.table(name)?;
+        Ok(self.within(|txn| txn.put(&table, key, value))?)
+    }
+
+    fn delete(&self, name: &str, key: &[u8]) -> Result<()> {
+        let table = self.table(name)?;
+        match self.within(|txn| txn.delete(&table, key))? {
+            true => Ok(()),
+            false => Err(missing(name, key)),
+        }
+    }
+
+    fn scan(&self, name: &str, prefix: &[u8]) -> Result<()> {
+        let table = self.table(name)?;
+        let mut out = Output::new();
+        let own;
+        let txn = match &self.txn {
+            Some(txn) => txn,
+            None => {
+                own = self.database.begin_read_only()?;
+                &own
+            }
+        };
+        let mut range = txn.range(&table, Prefix(prefix));
+        while let Some((key, value)) = range.next_ref()? {
+            print_entry(&mut out, key, value, false)?;
+        }
+        out.flush()
+    }
+
+    fn count(&self, name: &str, prefix: &[u8]) -> Result<()> {
+        let table = self.table(name)?;
+        say(self.within(|txn| txn.count(&table, Prefix(prefix)))?.to_string())
+    }
+
+    fn tables(&self) -> Result<()> {
+        let mut out = Output::new();
+        self.database.tables()?.iter().try_for_each(|name| out.line(text::escaped(name.as_bytes())))?;
+        out.flush()
+    }
+
+    fn stat(&self) -> Result<()> {
+        let stat = match answer(self.database, &Request::Stat) {
+            Reply::Stat(stat) => stat,
+            Reply::Refused(refusal) => return Err(Failure::failed(refusal)),
+            other => return Err(Failure::failed(format_args!("no stat: {other:?}"))),
+        };
+        let mut out = Output::new();
+        as_lines(&stat).into_iter().try_for_each(|(name, value)| out.line(format!("{name:<20}{value}")))?;
+        out.flush()
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        if self.txn.is_some() {
+            return Err(Failure::failed("a transaction is open already: commit or rollback"));
+        }
+        self.txn = Some(self.database.begin()?);
+        Ok(())
+    }
+
+    /// The open transaction, which the caller ends.
+    fn ending(&mut self) -> Result<Transaction> {
+        self.txn.take().ok_or_else(|| Failure::failed("no transaction is open: begin"))
+    }
+}
+
+fn missing(table: &str, key: &[u8]) -> Failure {
+    Failure::failed(format_args!("key {:?} is not in table {table:?}", text::escaped(key)))
+}
+
+/// The name of a table, which is text.
+fn name(word: &[u8]) -> Result<String> {
+    String::from_utf8(word.to_vec()).map_err(|_| {
+        Failure::failed(format_args!("the name of a table is text, not {}", text::escaped(word)))
+    })
+}
+
+/// Why a line cannot be parted into words.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum WordsError {
+    #[error("a quote is left open")]
+    Quote,
+    #[error("{0}")]
+    Escape(#[from] EscapeError),
+}
+
+/// The words of a line, unescaped. Pure.
+fn words(line: &str) -> std::result::Result<Vec<Vec<u8>>, WordsError> {
+    let mut words = Vec::new();
+    let mut word: Option<Vec<u8>> = None;
+    let mut quoted = false;
+    let mut rest = line.as_bytes();
+    while let [byte, after @ ..] = rest {
+        rest = after;
+        match byte {
+            b'"' => {
+                quoted = !quoted;
+                // A pair of quotes is a word, also if nothing is between them.
+                word.get_or_insert_default();
+            }
+            b'\\' => {
+                let part = word.get_or_insert_default();
+                if let [b'"', after @ ..] = rest {
+                    part.push(b'"');
+                    rest = after;
+                } else {
+                    let length = if rest.first() == Some(&b'x') { 3 } else { 1 };
+                    let (escape, after) = rest.split_at(length.min(rest.len()));
+                    part.extend(text::unescape(&[b"\\", escape].concat())?);
+                    rest = after;
+                }
+            }
+            byte if byte.is_ascii_whitespace() && !quoted => words.extend(word.take()),
+            byte => word.get_or_insert_default().push(*byte),
+        }
+    }
+    words.extend(word);
+    if quoted { Err(WordsError::Quote) } else { Ok(words) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_parted_by_blanks_and_kept_by_quotes() {
+        let parted = |line: &str| {
+            words(line).map(|words| words.iter().map(|word| text::escaped(word)).collect::<Vec<_>>())
+        };
+        assert_eq!(parted("put  t\tk v ").unwrap(), ["put", "t", "k", "v"]);
+        assert_eq!(parted(r#"put t "a b" "" é"x"y"#).unwrap(), ["put", "t", "a b", "", "éxy"]);
+        assert_eq!(parted(r#"\xff\\ \" "\"\t""#).unwrap(), [r"\xff\\", "\"", r#""\t"#]);
+        assert_eq!(parted("  ").unwrap(), Vec::<String>::new());
+        assert_eq!(parted("a \"b"), Err(WordsError::Quote));
+        assert_eq!(parted(r"a\x4"), Err(WordsError::Escape(EscapeError::Hex)));
+        assert_eq!(parted(r"a\q"), Err(WordsError::Escape(EscapeError::Unknown('q'))));
+        assert_eq!(parted(r"a\"), Err(WordsError::Escape(EscapeError::Trailing)));
+    }
+}

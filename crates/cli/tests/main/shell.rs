@@ -1,0 +1,45 @@
+//! `shell`, from standard input: transactions of several commands, and what goes wrong.
+
+use crate::program::{run_in, run_with_input};
+
+#[test]
+fn several_commands_are_one_transaction() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = b"put fruit apple red\nbegin\nput fruit pear \"light green\"\nget fruit pear\nput fruit apple \\xff\nrollback\n\
+        get fruit apple\nbegin\nput fruit pear green\ndelete fruit apple\nput fruit fig \"\"\ncommit\nscan fruit\ncount fruit p\ntables\nquit\nput fruit late x\n";
+    let out = run_with_input(dir.path(), "shell --segment 4MiB", input).expect(0);
+    assert_eq!(out, "light green\nred\nfig\t\npear\tgreen\n1\nfruit\n");
+    assert_eq!(run_in(dir.path(), "scan fruit").expect(0), "fig\t\npear\tgreen\n");
+    // Left open at the end.
+    let done = run_with_input(dir.path(), "shell", b"begin\nput fruit fig blue\n");
+    assert!(done.err.contains("the open transaction was rolled back"), "{}", done.err);
+    done.expect(0);
+    assert_eq!(run_in(dir.path(), "get fruit fig").expect(0), "fig\t\n");
+}
+
+#[test]
+fn what_cannot_be_done_is_told_and_the_rest_is_done() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = b"put t k v\nget t none\nget u k\nfrob\nput t k\nput t \"open\ncommit\nbegin\nbegin\ncommit\nget t k\nstat\nhelp\n";
+    let done = run_with_input(dir.path(), "shell --segment 4MiB", input);
+    let expected = [
+        "key \"none\" is not in table \"t\"",
+        "there is no table \"u\"; there are: t",
+        "there is no command \"frob\"",
+        "2 words after put: put TABLE KEY VALUE",
+        "a quote is left open",
+        "no transaction is open",
+        "a transaction is open already",
+    ];
+    let lines: Vec<&str> = done.err.lines().filter(|line| line.starts_with("katydid: ")).collect();
+    assert_eq!(lines.len(), expected.len(), "{}", done.err);
+    for (line, expected) in lines.iter().zip(expected) {
+        assert!(line.contains(expected), "{line}");
+    }
+    assert!(
+        done.out.starts_with("v\ntables              1\n") && done.out.contains("begin, commit, rollback"),
+        "{}",
+        done.out
+    );
+    done.expect(1);
+}
