@@ -19,7 +19,7 @@ use katydid_command::log_flags::LogFlags;
 use katydid_command::progress::Progress;
 use katydid_device::{Directory, FileDirectory, MemoryDirectory};
 use katydid_observe::Socket;
-use katydid_wal::{Form, InserterKind, MediumSettings, SyncKind};
+use katydid_wal::{Form, Heuristic, Heuristics, InserterKind, MediumSettings, SyncDesign, SyncKind};
 use katydid_workload::drive::Plan;
 use katydid_workload::ycsb::LatencyFrom;
 use serde_json::Value;
@@ -78,6 +78,9 @@ pub struct Setup {
     /// Who makes the log durable: adaptive, pipelined, aggregated, grouped or per-commit
     #[arg(long, value_name = "KIND", default_value = "adaptive", value_parser = word::<SyncKind>)]
     pub sync: SyncKind,
+    /// Ablation: what `adaptive` and `pipelined` do without one of their heuristics
+    #[arg(long, value_name = "HEURISTIC", value_parser = word::<Heuristic>)]
+    pub without: Option<Heuristic>,
     /// When a commit is acknowledged: buffered, written or durable
     #[arg(long, value_name = "LEVEL", default_value = "durable", value_parser = word::<Durability>)]
     pub durability: Durability,
@@ -176,7 +179,7 @@ impl Setup {
             .apply(&self.dir, options)?;
         let mut settings = self.log.settings(MediumSettings::default())?;
         settings.files.inserter = self.tuning.design(self.inserter);
-        settings.files.sync = self.sync.into();
+        settings.files.sync = self.sync_design()?;
         options.log.medium = settings.medium(self.log.kind.unwrap_or_default());
         options.log.method = self.method.method();
         let if_found = self.log.kind.is_none().then_some(settings);
@@ -216,6 +219,17 @@ impl Setup {
         Ok(Opened { database, socket, nvram, limit, machine: Machine::read(&self.dir), found })
     }
 
+    /// The sync protocol, without the heuristic that is left out.
+    fn sync_design(&self) -> Result<SyncDesign> {
+        match self.without {
+            None => Ok(self.sync.into()),
+            Some(off) if self.sync.heuristics().contains(&off) => {
+                Ok(SyncDesign::from(self.sync).with_heuristics(Heuristics::ALL.without(off)))
+            }
+            Some(off) => Err(Failure::usage(format_args!("--without {off}: {} does not use it", self.sync))),
+        }
+    }
+
     fn measure_limit(&self) -> Result<Limit> {
         let mut progress = Progress::new("measuring the raw device");
         progress.show(None, String::new);
@@ -253,6 +267,7 @@ impl Setup {
             ("hop_bytes", self.tuning.hop_bytes.into()),
             ("chunk_bytes", self.tuning.chunk_bytes.into()),
             ("sync", self.sync.to_string().into()),
+            ("without", self.without.map(|heuristic| heuristic.to_string()).into()),
             ("lock_release", self.lock_release.to_string().into()),
             ("checkpoint_bytes", self.checkpoint.unwrap_or(defaults.checkpoint_bytes).into()),
             ("device", self.device.name().into()),
