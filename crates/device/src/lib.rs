@@ -22,9 +22,11 @@ mod caught;
 mod delayed;
 mod directory;
 mod error;
+#[cfg(unix)]
 mod file;
 mod gate;
 mod id;
+#[cfg(unix)]
 mod lock;
 mod memory;
 mod name;
@@ -38,11 +40,15 @@ mod stripes;
 mod sum;
 pub mod testing;
 mod watch;
+#[cfg(windows)]
+#[expect(clippy::disallowed_methods, reason = "this is where they are called from")]
+mod windows;
 
 pub use aligned::{ALIGNMENT, AlignedBuffer};
 pub use delayed::{DelayedDirectory, Waiting};
 pub use directory::{Create, Directory, DirectoryLock, File, Method, UnknownMethod, WriteMode};
 pub use error::{Cause, Error, NvramFault, Result, StripesFault, Verb};
+#[cfg(unix)]
 pub use file::FileDirectory;
 pub use gate::Gate;
 pub use id::Id;
@@ -53,3 +59,5 @@ pub use sim::{Fault, SimDevice, Survival};
 pub use slab::Slab;
 pub use stripes::StripedDirectory;
 pub use watch::{HandClock, Stall, Stalls, Watch};
+#[cfg(windows)]
+pub use windows::FileDirectory;

@@ -63,6 +63,11 @@ pub const STEPS: &[Step] = &[
         work: Work::Check(11, || check_for("aarch64-apple-darwin")),
     },
     Step {
+        name: "windows",
+        about: "the libraries compile for Windows on x86-64 (they are not run)",
+        work: Work::Check(3, windows),
+    },
+    Step {
         name: "release",
         about: "all tests as they are released: other timing, no debug assertions",
         work: Work::Check(40, || {
@@ -215,6 +220,15 @@ fn check_for(target: &'static str) -> Commands {
         "--target",
         target,
     ])])
+}
+
+/// What a program of Windows links. The command line is for Linux and macOS: it looks at running databases through sockets in folders.
+fn windows() -> Commands {
+    const TARGET: &str = "x86_64-pc-windows-gnu";
+    tools::need_target(TARGET)?;
+    let mut check = cargo(["check", "--lib", "--examples", "--locked", "--target", TARGET]);
+    check.args(PUBLISHED.iter().flat_map(|name| ["-p", name]));
+    Ok(vec![check])
 }
 
 fn compare() -> Commands {

@@ -33,9 +33,8 @@ const BLOCK_BYTES: u64 = 4096;
 #[derive(Debug)]
 pub(super) struct Mapping {
     pages: Pages,
-    /// Bytes of the region.
-    pub(super) bytes: u64,
-    pub(super) form: Form,
+    bytes: u64,
+    form: Form,
     // Dropped after the pages (invariant 2).
     #[cfg_attr(any(not(test), miri), expect(dead_code, reason = "held until the region is dropped"))]
     file: LockedFile,
@@ -76,6 +75,16 @@ impl Drop for LockedFile {
 impl Mapping {
     fn of((pages, form): (Pages, Form), file: LockedFile) -> Mapping {
         Mapping { bytes: pages.bytes as u64 - HEADER_BYTES, pages, form, file }
+    }
+
+    /// Bytes of the region.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// What the region is.
+    pub(super) fn form(&self) -> Form {
+        self.form
     }
 
     /// The region's first byte.

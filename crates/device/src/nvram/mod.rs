@@ -42,10 +42,14 @@
 //! }
 //! ```
 
+#[cfg(not(unix))]
+mod absent;
 mod cache;
 mod delay;
+#[cfg(unix)]
 mod file;
 mod form;
+#[cfg_attr(not(unix), expect(dead_code, reason = "headers are of regions in files"))]
 mod header;
 mod region;
 mod sim;

@@ -13,8 +13,11 @@
 //! 6. Nothing is counted or shared by the calls of a real or emulated region: threads that persist different lines meet only in the
 //!    memory. A simulated region takes a latch in each call but `word` and `slice`.
 
+#[cfg(not(unix))]
+use super::absent::{self as file, Mapping};
 use super::cache::{self, Instruction, LINE_BYTES};
 use super::delay::Delay;
+#[cfg(unix)]
 use super::file::{self, Mapping};
 use super::form::{Form, Medium, Persistence};
 use super::header;
@@ -43,7 +46,7 @@ pub struct NvRegion {
 
 /// Whose memory it is.
 enum Keeper {
-    Mapped(#[expect(dead_code, reason = "held until the region is dropped")] Mapping),
+    Mapped(#[cfg_attr(unix, expect(dead_code, reason = "held until the region is dropped"))] Mapping),
     Owned(#[expect(dead_code, reason = "held until the region is dropped")] AlignedBuffer),
     Simulated(Arc<Shared>),
 }
@@ -95,7 +98,7 @@ impl NvRegion {
     }
 
     fn mapped(mapping: Mapping) -> NvRegion {
-        Self::of(mapping.base(), mapping.bytes, mapping.form, Keeper::Mapped(mapping))
+        Self::of(mapping.base(), mapping.bytes(), mapping.form(), Keeper::Mapped(mapping))
     }
 
     pub(super) fn simulated(shared: Arc<Shared>) -> NvRegion {

@@ -6,7 +6,11 @@
 use crate::aligned::AlignedBuffer;
 use crate::directory::{Create, Directory, File, Method, WriteMode};
 use crate::error::{Error, Result, Verb};
+#[cfg(unix)]
 use crate::file::FileDirectory;
+#[cfg(windows)]
+use crate::windows::FileDirectory;
+#[cfg(unix)]
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use std::io::{self, IoSlice};
 use std::path::Path;
@@ -265,6 +269,12 @@ fn nameless(dir: &Path, reserved: Option<u64>) -> Result<(Vec<Arc<dyn File>>, St
     Ok((opened?, place))
 }
 
+#[cfg(not(unix))]
+fn reserve(path: &str, _: u64) -> Result<()> {
+    Err(Error::from_io(Verb::Prepare, path, io::ErrorKind::Unsupported.into()))
+}
+
+#[cfg(unix)]
 fn reserve(path: &str, bytes: u64) -> Result<()> {
     let fail = |errno: rustix::io::Errno| Error::from_io(Verb::Prepare, path, errno.into());
     let fd = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(fail)?;
