@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod backup;
+mod compact;
 mod crash_writer;
 mod demo;
 mod dump;
@@ -62,6 +63,7 @@ enum Command {
     Verify(verify::Verify),
     Backup(backup::Backup),
     Restore(backup::Restore),
+    Compact(compact::Compact),
     Dump(dump::Dump),
     RestoreDump(dump::RestoreDump),
     DumpLog(dump_log::DumpLog),
@@ -98,6 +100,7 @@ fn run(command: Command) -> Result<()> {
         Command::Verify(command) => command.run(),
         Command::Backup(command) => command.run(),
         Command::Restore(command) => command.run(),
+        Command::Compact(command) => command.run(),
         Command::Dump(command) => command.run(),
         Command::RestoreDump(command) => command.run(),
         Command::DumpLog(command) => command.run(),

@@ -26,7 +26,7 @@ use crate::options::{Options, TransactionOptions};
 use crate::report::{VerifyProgress, VerifyReport};
 use crate::stat::Stat;
 use crate::ticket::{OpenEngine, Ticket};
-use katydid_device::{Directory, Id};
+use katydid_device::{Directory, Id, Method};
 use std::fmt;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -104,6 +104,13 @@ pub(crate) trait EngineFiles: Sized {
         target: &Target,
         pace: &mut Pace<'_>,
     ) -> Result<()>;
+    /// Rewrites the files of a database that was closed cleanly and whose lock is held; bytes before and after. See [`crate::Database::compact`].
+    fn compact(
+        directory: &Arc<dyn Directory>,
+        control: &Control,
+        method: Method,
+        progress: Option<&VerifyProgress>,
+    ) -> Result<(u64, u64)>;
     /// See [`crate::dump_log_in`].
     fn dump_log(
         directory: &dyn Directory,

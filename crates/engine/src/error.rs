@@ -80,6 +80,8 @@ pub enum CopyFault {
     Cancelled,
     /// The directory holds a database that no backup has made. Open it, or back it up.
     NoBackup,
+    /// The database was not closed cleanly: open it, and close it.
+    NotClosed,
     /// The backup was opened after it was made: it is a database that is used. Open it, or back it up.
     OpenedSince,
 }
@@ -578,6 +580,7 @@ impl fmt::Display for CopyText<'_> {
             ),
             CopyFault::Cancelled => f.write_str("the copy was cancelled and is incomplete; the directory can be removed"),
             CopyFault::NoBackup => f.write_str("the database there was made by no backup: open it, or back it up"),
+            CopyFault::NotClosed => f.write_str("the database there was not closed cleanly: open it, and close it"),
             CopyFault::OpenedSince => {
                 f.write_str("the backup there was opened after it was made, and is a database now: open it, or back it up")
             }

@@ -8,6 +8,7 @@ mod body_threads;
 mod checkpoint_schedule;
 mod coarse_clock;
 mod commit;
+mod compact;
 mod compound;
 mod contested;
 mod control;
@@ -59,6 +60,7 @@ mod worker;
 
 pub use backup_options::{BackupOptions, BackupProgress, BackupReport};
 pub use commit::CommitFuture;
+pub use compact::CompactReport;
 pub use contested::{Contested, ContestedKeys, KeyExcerpt};
 pub use database::Database;
 pub use dump::{dump_log, dump_log_in};

@@ -26,7 +26,7 @@ use crate::options::{Access, Options};
 use crate::paged;
 use crate::paged::database::PagedDatabase;
 use crate::report::{VerifyProgress, VerifyReport};
-use katydid_device::{self as device, Directory, Gate, OverlayDirectory, Verb, Watch};
+use katydid_device::{self as device, Directory, Gate, Method, OverlayDirectory, Verb, Watch};
 use katydid_wal::Background;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -118,6 +118,19 @@ pub(crate) fn copy_unopened(
     match control.engine {
         EngineKind::Paged => PagedDatabase::copy_unopened(source, control, target, pace),
         EngineKind::Memory => MemoryDatabase::copy_unopened(source, control, target, pace),
+    }
+}
+
+/// Rewrites the files of a database that was closed cleanly. See [`crate::Database::compact`].
+pub(crate) fn compact(
+    directory: &Arc<dyn Directory>,
+    control: &Control,
+    method: Method,
+    progress: Option<&VerifyProgress>,
+) -> Result<(u64, u64)> {
+    match control.engine {
+        EngineKind::Paged => PagedDatabase::compact(directory, control, method, progress),
+        EngineKind::Memory => MemoryDatabase::compact(directory, control, method, progress),
     }
 }
 

@@ -63,3 +63,22 @@ fn an_interrupted_backup_is_no_database() {
     run_in(&copy, "verify").expect_error(1, "incomplete");
     run(["restore", text(&copy), text(&folder.path().join("back"))]).expect_error(1, "incomplete");
 }
+
+#[test]
+fn compacting_shrinks_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("db");
+    let lines: String = (0..3_000).map(|key| format!("{key:06}\t{}\n", "x".repeat(800))).collect();
+    crate::program::run_with_input(&db, "load big -", lines.as_bytes()).expect(0);
+    run_in(&db, "put fruit apple red").expect(0);
+    run_in(&db, "drop-table big").expect(0);
+    let length = || std::fs::metadata(db.join("katydid.pages")).unwrap().len();
+    let before = length();
+    let out = run_in(&db, "compact --verify --json").expect(0);
+    let told: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((told["bytes_before"].as_u64(), told["bytes_after"].as_u64()), (Some(before), Some(length())));
+    assert!(length() * 4 < before && told["verified"]["sound"] == true, "{out}");
+    assert_eq!(run_in(&db, "scan fruit").expect(0), "apple\tred\n");
+    run_in(&db, "put fruit pear green").expect(0);
+    run_in(&folder.path().join("none"), "compact").expect_error(1, "there is no database");
+}

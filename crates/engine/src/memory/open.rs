@@ -18,7 +18,7 @@ use crate::error::{Error, Foreign, Result};
 use crate::log_entry::LogEntry;
 use crate::options::Options;
 use crate::report::{VerifyProgress, VerifyReport};
-use katydid_device::{self as device, Directory, Id, Verb};
+use katydid_device::{self as device, Directory, Id, Method, Verb};
 use katydid_wal::{OpenError, Options as LogOptions};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -181,6 +181,23 @@ impl EngineFiles for MemoryDatabase {
         pace: &mut Pace<'_>,
     ) -> Result<()> {
         copy::copy_files(source, control, target, pace)
+    }
+
+    /// A checkpoint holds rows and nothing else.
+    fn compact(
+        directory: &Arc<dyn Directory>,
+        control: &Control,
+        method: Method,
+        _progress: Option<&VerifyProgress>,
+    ) -> Result<(u64, u64)> {
+        let folder = CheckpointFolder::existing(directory.as_ref(), method, control.database)?;
+        let bytes = match (folder, control.checkpoint_number) {
+            (Some(folder), number) if number > 0 => {
+                folder.read(number)?.manifest().parts.iter().map(|part| part.bytes).sum()
+            }
+            _ => 0,
+        };
+        Ok((bytes, bytes))
     }
 
     fn dump_log(

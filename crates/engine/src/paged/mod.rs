@@ -5,6 +5,7 @@ pub(crate) mod catalog;
 pub(crate) mod change;
 pub(crate) mod checkpoint;
 mod committed;
+pub(crate) mod compact;
 pub(crate) mod copy;
 pub(crate) mod database;
 pub(crate) mod double_write;

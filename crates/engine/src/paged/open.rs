@@ -28,10 +28,10 @@ use crate::paged::space::{self, Space};
 use crate::paged::undo_room::UndoRoom;
 use crate::paged::unfinished::Unfinished;
 use crate::paged::views::Views;
-use crate::paged::{copy, dump, verify};
+use crate::paged::{compact, copy, dump, verify};
 use crate::report::{VerifyProgress, VerifyReport};
 use crate::sharded::Metrics;
-use katydid_device::{self as device, Create, Directory, File, Id, Verb};
+use katydid_device::{self as device, Create, Directory, File, Id, Method, Verb};
 use katydid_wal::{Background, Log};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -245,6 +245,15 @@ impl EngineFiles for PagedDatabase {
         pace: &mut Pace<'_>,
     ) -> Result<()> {
         copy::copy_files(source, control, target, pace)
+    }
+
+    fn compact(
+        directory: &Arc<dyn Directory>,
+        control: &Control,
+        method: Method,
+        progress: Option<&VerifyProgress>,
+    ) -> Result<(u64, u64)> {
+        compact::compact(directory, control, method, progress)
     }
 
     fn dump_log(

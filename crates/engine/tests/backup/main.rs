@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `model` | transactions that remember what they did, and what a copy must hold of that |
 //! | `beside` | backups beside transactions, checkpoints and eviction, by one thread in the order of a seed, and by several threads |
+//! | `compact` | a database that is rewritten without its free pages |
 //! | `crash` | the machine of the copy, or of its source, ends at each call of a backup; full and failing devices |
 //! | `torn` | pages that are read while they are written |
 //! | `refused` | what is no backup, and copies that meet each other |
@@ -13,6 +14,7 @@
 mod common;
 
 mod beside;
+mod compact;
 mod crash;
 mod model;
 mod refused;

@@ -60,4 +60,18 @@ pub const LIST: &[Mutant] = &[
         new: "                None => return self.put().map_err(|error| wrong(error.to_string())),\n",
         tests: DUMP,
     },
+    Mutant {
+        name: "order: a compacted file takes its name before it is durable",
+        file: "crates/engine/src/paged/compact.rs",
+        old: "        new.sync()?;\n",
+        new: "",
+        tests: BACKUP,
+    },
+    Mutant {
+        name: "compacting leaves overflow chains where they were",
+        file: "crates/engine/src/paged/page/relocate.rs",
+        old: "                    header::set_u64(cell, at, head.get());\n",
+        new: "                    let _ = (cell, at, head);\n",
+        tests: BACKUP,
+    },
 ];

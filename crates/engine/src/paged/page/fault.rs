@@ -30,6 +30,8 @@ pub(crate) enum FaultReason {
     Kind(u8),
     #[error("it is a {found:?} page where a {wanted:?} page belongs")]
     WrongKind { found: super::Kind, wanted: super::Kind },
+    #[error("it links to page {0}, which is not in use")]
+    Link(PageId),
     #[error("unknown flags {0:#04x} are set")]
     Flags(u8),
     #[error("level {0} does not go with its kind")]

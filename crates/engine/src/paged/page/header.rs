@@ -139,6 +139,11 @@ pub(crate) fn page_id(page: &[u8]) -> PageId {
     PageId::new(u64_at(page, ID))
 }
 
+/// Gives the page another id.
+pub(super) fn set_page_id(page: &mut [u8], id: PageId) {
+    set_u64(page, ID, id.get());
+}
+
 /// The LSN of the last record whose change the page contains.
 #[inline]
 pub(crate) fn page_lsn(page: &[u8]) -> Lsn {

@@ -22,6 +22,7 @@ pub(crate) mod key;
 mod leaf;
 pub(crate) mod map;
 pub(crate) mod overflow;
+pub(crate) mod relocate;
 mod slots;
 #[cfg(test)]
 pub(crate) mod tests;

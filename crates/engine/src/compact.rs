@@ -1,0 +1,82 @@
+//! Giving the room of free pages back to the file system.
+//!
+//! On the thread of the caller, with the directory's lock. What is rewritten, and what a crash leaves, is its engine's.
+
+use crate::control::{self, Shutdown};
+use crate::creation;
+use crate::database::Database;
+use crate::directory::existing;
+use crate::error::{CopyFault, Error, Result};
+use crate::open;
+use crate::options::Options;
+use crate::report::VerifyProgress;
+use katydid_device::Directory;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The outcome of [`Database::compact`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CompactReport {
+    /// Bytes of the database file before; of the memory engine those of its checkpoint.
+    pub bytes_before: u64,
+    /// The same afterwards.
+    pub bytes_after: u64,
+}
+
+impl Database {
+    /// Rewrites the file of a database that is not open without its free pages, so that it shrinks. The database must have been closed cleanly, by
+    /// [`Database::close`]. A database of the memory engine has no free pages, and nothing is changed.
+    ///
+    /// It takes as much room again as the pages in use. A crash at any moment leaves the database as it was or rewritten, and whole. The time is that of copying the
+    /// file. Half-empty pages stay as they are. `progress` is told pages done and to be done.
+    ///
+    /// ```
+    /// # fn main() -> katydid::Result<()> {
+    /// # let folder = tempfile::tempdir().expect("a folder");
+    /// # let path = folder.path().join("db");
+    /// let database = katydid::Database::open(&path)?;
+    /// let logs = database.table("logs")?;
+    /// database.transact(|txn| (0..1_000u32).try_for_each(|key| txn.put(&logs, key.to_be_bytes(), [0; 500])))?;
+    /// database.drop_table("logs")?;
+    /// database.close()?;
+    /// let report = katydid::Database::compact(&path, None)?;
+    /// assert!(report.bytes_after < report.bytes_before);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Error::NotFound`, `Error::Locked`; `Error::Copy` with [`CopyFault::NotClosed`] if it was not closed cleanly; `Error::Corrupt` if a page is
+    /// damaged; failures of the device. The database is as it was then.
+    pub fn compact(path: impl AsRef<Path>, progress: Option<VerifyProgress>) -> Result<CompactReport> {
+        Self::compact_in(Arc::new(existing(path.as_ref())?), progress)
+    }
+
+    /// Rewrites the file of a database in a directory of any device. See [`Database::compact`].
+    ///
+    /// # Errors
+    /// Those of [`Database::compact`].
+    pub fn compact_in(
+        directory: Arc<dyn Directory>,
+        progress: Option<VerifyProgress>,
+    ) -> Result<CompactReport> {
+        if control::read(directory.as_ref())?.is_none() {
+            creation::refuse_lost_control(directory.as_ref())?;
+            return Err(Error::NotFound { place: directory.describe() });
+        }
+        let _lock = directory.lock()?;
+        directory.sync()?;
+        // Once more, durable and under the lock: it may have been opened since.
+        let method = Options::default().log.method;
+        let Some(control) = control::ControlFile::open(directory.as_ref(), method)? else {
+            return Err(Error::NotFound { place: directory.describe() });
+        };
+        let control = control.get();
+        if control.shutdown != Shutdown::Clean {
+            return Err(Error::copy(directory.as_ref(), CopyFault::NotClosed));
+        }
+        let (bytes_before, bytes_after) = open::compact(&directory, &control, method, progress.as_ref())?;
+        Ok(CompactReport { bytes_before, bytes_after })
+    }
+}

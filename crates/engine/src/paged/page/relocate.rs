@@ -1,0 +1,66 @@
+//! Giving a page another number, and the pages that it links to. Pure.
+//!
+//! Slots, heads, fences and lengths stay as they are: only numbers of pages change, each in its place.
+
+use super::leaf::{CELL_HEADER, Value, value_of};
+use super::{FaultReason, Kind, PageFault, PageId, header, slots};
+use crate::Lsn;
+
+/// Makes the page the one numbered `id`, as of `lsn`. `moved` says which number each page that it links to gets; none for a page that is not in use.
+/// The page passed [`super::check()`].
+pub(crate) fn relocate(
+    page: &mut [u8],
+    id: PageId,
+    lsn: Lsn,
+    moved: &dyn Fn(PageId) -> Option<PageId>,
+) -> Result<(), PageFault> {
+    let from = header::page_id(page);
+    let moved = |to: PageId| moved(to).ok_or(PageFault { page: from, reason: FaultReason::Link(to) });
+    match header::kind(page) {
+        Some(Kind::Leaf) => {
+            for index in 0..header::count(page) {
+                if let Value::Overflow { head, .. } = value_of(slots::cell(page, index)) {
+                    let head = moved(head)?;
+                    let cell = slots::cell_mut(page, index);
+                    let at = CELL_HEADER + header::u16_at(cell, 0);
+                    header::set_u64(cell, at, head.get());
+                }
+            }
+        }
+        Some(Kind::Inner) => {
+            let first = moved(header::link(page))?;
+            header::set_link(page, first);
+            for index in 0..header::count(page) {
+                let child = moved(PageId::new(header::u64_at(slots::cell(page, index), 0)))?;
+                header::set_u64(slots::cell_mut(page, index), 0, child.get());
+            }
+        }
+        Some(Kind::Overflow) => {
+            let next = header::link(page);
+            if !next.is_none() {
+                let next = moved(next)?;
+                header::set_link(page, next);
+            }
+        }
+        Some(Kind::Free | Kind::File | Kind::Map) | None => {}
+    }
+    header::set_page_id(page, id);
+    header::set_page_lsn(page, lsn);
+    Ok(())
+}
+
+/// Changes the values that a leaf keeps itself, without changing their lengths.
+pub(crate) fn for_each_inline<E>(
+    page: &mut [u8],
+    mut change: impl FnMut(&[u8], &mut [u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    for index in 0..header::count(page) {
+        if let Value::Inline(_) = value_of(slots::cell(page, index)) {
+            let cell = slots::cell_mut(page, index);
+            let at = CELL_HEADER + header::u16_at(cell, 0);
+            let (front, value) = cell.split_at_mut(at);
+            change(&front[CELL_HEADER..], value)?;
+        }
+    }
+    Ok(())
+}
