@@ -111,6 +111,12 @@ pub fn as_lines(stat: &Value) -> Lines {
         line("dirty", pages("dirty"));
         line("cache misses", grouped(number(&stat["cache_misses"])));
         line("pages written", grouped(number(&stat["pages_written"])));
+        let age = stat["oldest_view_seconds"].as_f64();
+        let age = age.map_or(String::new(), |seconds| format!(", the oldest for {seconds:.1} s"));
+        line("read views", counted(number(&stat["views"]), "view") + &age);
+        let kept = |name: &str| shown(number(&stat[name]));
+        line("kept for views", format!("{} of {}", kept("view_bytes"), kept("view_bytes_max")));
+        line("views given up", grouped(number(&stat["views_given_up"])));
     } else {
         let bytes = |name: &str| shown(number(&stat[name]));
         line("memory", format!("{} of {}", bytes("used_bytes"), bytes("limit_bytes")));

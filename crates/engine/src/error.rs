@@ -361,12 +361,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same transaction, run again from its beginning, may succeed. That is so for every conflict. `Database::transact` does
+    /// Whether the same transaction, run again from its beginning, may succeed. That is so for every conflict, and for a view that was too
+    /// old. `Database::transact` does
     /// not run a transaction again after a time-out (`ConflictKind::Timeout`): it has waited for as long as `Options::lock_wait` allows by
     /// then. A program that wants to wait longer may.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Error::Conflict { .. } => true,
+            Error::Conflict { .. } | Error::ViewTooOld { .. } => true,
             Error::MustRollBack { cause } => cause.is_retryable(),
             _ => false,
         }

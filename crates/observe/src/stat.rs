@@ -63,6 +63,11 @@ fn paged_json(paged: &PagedStat) -> Value {
         "dirty": paged.dirty,
         "cache_misses": paged.cache_misses,
         "pages_written": paged.pages_written,
+        "views": paged.views,
+        "view_bytes": paged.view_bytes,
+        "view_bytes_max": paged.view_bytes_max,
+        "views_given_up": paged.views_given_up,
+        "oldest_view_seconds": paged.oldest_view.map(|view| view.age.as_secs_f64()),
         "checkpoint_lsn": paged.checkpoint_lsn.get(),
     })
 }

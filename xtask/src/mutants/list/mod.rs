@@ -14,6 +14,7 @@ mod memory;
 mod opening;
 mod paged_pages;
 mod paged_transactions;
+mod paged_views;
 mod tests;
 
 use crate::mutants::mutant::Mutant;
@@ -32,6 +33,7 @@ pub fn all() -> impl Iterator<Item = &'static Mutant> {
         opening::LIST,
         paged_pages::LIST,
         paged_transactions::LIST,
+        paged_views::LIST,
     ];
     lists.into_iter().flatten()
 }

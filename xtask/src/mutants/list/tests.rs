@@ -63,3 +63,6 @@ pub const TREE: &[&str] = &["-p", "katydid", "--lib", "tree::tests::shape"];
 pub const TRUST: &[&str] = &["-p", "katydid", "--test", "random", "trust::"];
 pub const TURNS: &[&str] = &["-p", "katydid", "--test", "crash", "turns", "--", "--skip", "in_nvram"];
 pub const UNFINISHED: &[&str] = &["-p", "katydid", "--lib", "unfinished_tests"];
+pub const VIEWS: &[&str] = &["-p", "katydid", "--test", "main", "views::"];
+pub const VIEWS_IN_ORDERS: &[&str] = &["-p", "katydid", "--lib", "views::tests::interleaved"];
+pub const VIEWS_MODEL: &[&str] = &["-p", "katydid", "--lib", "views::tests::model"];

@@ -3,10 +3,14 @@
 
 use crate::interleaved_tests::open_with_places;
 use crate::pause::scheduler::{Task, for_seeds, run};
-use crate::{Access, Durability};
-use crate::{Database, LockRelease, Options, PagedOptions, Read, Result, Table, TransactionOptions};
+use crate::{
+    Access, Database, Durability, Error, LockRelease, Options, PagedOptions, Read, Result, Table,
+    TransactionOptions,
+};
 use fastrand::Rng;
-use katydid_device::SimDevice;
+use katydid_device::{SimDevice, Survival};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const KEYS: u8 = 6;
 const EACH: u64 = 3;
@@ -136,4 +140,83 @@ fn a_view_shows_whole_transactions_and_does_not_change() {
         assert_eq!(table.paged().versions.images(), 0);
         assert!(database.verify(None).expect("verify").is_sound());
     });
+}
+
+/// A view reads while a commit that waits for nothing releases its locks. What it has shown is there after a crash that takes everything that is
+/// not durable, once the view has committed.
+#[test]
+fn a_view_beside_a_commit_depends_on_it() {
+    for_seeds(150, |seed| {
+        let device = SimDevice::new(seed);
+        let database = open(&device, LockRelease::Early);
+        let table = database.table("t").expect("table");
+        database.put(&table, "k", "old").expect("put");
+        database.put(&table, "gone", "old").expect("put");
+        let writer = || {
+            let buffered =
+                TransactionOptions { durability: Durability::Buffered, ..TransactionOptions::default() };
+            let txn = database.begin_with(buffered).expect("begin");
+            txn.put(&table, "k", "new").expect("put");
+            txn.delete(&table, "gone").expect("delete");
+            txn.commit().expect("commit");
+        };
+        let by_range = seed % 2 == 0;
+        let shown = Mutex::new(None);
+        let reader = || {
+            let view = database.begin_read_only().expect("begin");
+            let is_new = if by_range {
+                view.range(&table, ..).count() == 1
+            } else {
+                !view.contains(&table, "gone").expect("contains")
+            };
+            view.commit().expect("commit");
+            device.freeze();
+            *shown.lock() = Some(is_new);
+        };
+        let order = run(seed, vec![Box::new(reader), Box::new(writer)]);
+        let device = device.reopen_with(1, Survival::DropAll);
+        let database = open(&device, LockRelease::Early);
+        let table = database.open_table("t").expect("open table").expect("the table");
+        let is_there = !database.contains(&table, "gone").expect("contains");
+        assert!(is_there || shown.into_inner() == Some(false), "seed {seed}: {order:?}");
+    });
+}
+
+/// A view reads a table, with a long value, while the table is dropped and its pages are used for another one.
+#[test]
+fn a_view_beside_a_drop_reads_the_truth_or_is_told() {
+    let told = AtomicUsize::new(0);
+    for_seeds(100, |seed| {
+        let device = SimDevice::new(seed);
+        let database = open(&device, LockRelease::Early);
+        let table = database.table("t").expect("table");
+        let value = |key: u8| vec![key; if key == 2 { 9000 } else { 700 }];
+        database
+            .transact(|txn| (0..16).try_for_each(|key| txn.put(&table, [key], value(key))))
+            .expect("fill");
+        let dropper = || {
+            assert!(database.drop_table("t").expect("drop"));
+            let other = database.table("other").expect("table");
+            database
+                .transact(|txn| (0..16).try_for_each(|key| txn.put(&other, [key], vec![99; 800])))
+                .expect("fill");
+        };
+        let dropped = AtomicUsize::new(0);
+        let reader = || {
+            let view = database.begin_read_only().expect("begin");
+            for _ in 0..2 {
+                let rows: Result<Vec<_>> = view.range(&table, ..).collect();
+                match rows {
+                    Ok(rows) => {
+                        assert!(rows.into_iter().eq((0..16).map(|key| (vec![key], value(key)))));
+                    }
+                    Err(Error::TableDropped { .. }) => drop(dropped.fetch_add(1, Ordering::Relaxed)),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        };
+        run(seed, vec![Box::new(reader), Box::new(dropper)]);
+        told.fetch_add(dropped.into_inner(), Ordering::Relaxed);
+    });
+    assert!(told.into_inner() > 0, "no view met a drop");
 }

@@ -272,3 +272,26 @@ fn a_view_shows_the_truth_or_is_too_old() {
     });
     assert!(given_up.get() > 0, "the limit was never met");
 }
+
+/// Until a committed transaction has released its locks, these do not tell on what its readers depend.
+#[test]
+fn a_view_depends_on_a_commit_that_holds_its_locks() {
+    let rig = Rig::new(1 << 30);
+    let images = rig.views.take_images();
+    rig.views.keep(&images, &rig.versions, b"k", None);
+    let depends = || {
+        let view = rig.views.open(|| Lsn::new(90));
+        let depends = view.depends_on(Lsn::new(1));
+        rig.views.close(view);
+        depends
+    };
+    assert_eq!(depends(), Lsn::new(1), "nothing of it is seen");
+    rig.views.committed(&images, Lsn::new(70));
+    assert_eq!(depends(), Lsn::new(70));
+    rig.views.ended(&images);
+    assert_eq!(depends(), Lsn::new(1), "the locks tell");
+    let view = rig.views.open(|| Lsn::new(90));
+    assert_eq!(view.depends_on(Lsn::new(100)), Lsn::new(90), "what it sees lies below the end of the log");
+    rig.views.close(view);
+    assert_nothing_is_left(rig);
+}

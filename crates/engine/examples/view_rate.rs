@@ -1,0 +1,152 @@
+//! What read views cost: `view_rate [--dir D] [--rows N] [--seconds S]`. Without `--dir` the device is memory.
+//!
+//! Paged engine, rows of 100 bytes. First, point reads by one thread: with locks, and through views. Then 8 writers, each of which replaces one
+//! row in a durable transaction: alone; beside a thread that scans the whole table through a view, again and again; and, to tell what the
+//! processor time of such a thread costs, beside one that spins and one that scans another table. They are measured in turns, so that a change of
+//! the machine's load meets all.
+
+use katydid::{Access, Database, Options, Table, TransactionOptions};
+use katydid_device::{Directory, FileDirectory, MemoryDirectory};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const WRITERS: u64 = 8;
+const ROUNDS: usize = 3;
+const READS: u64 = 100;
+
+fn key(number: u64) -> [u8; 8] {
+    number.to_be_bytes()
+}
+
+/// A number without a state shared with anybody.
+fn random(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+/// Nanoseconds of a point read, in transactions of so many.
+fn point_reads(database: &Database, table: &Table, rows: u64, access: Access, reads: u64) -> f64 {
+    let options = TransactionOptions { access, ..TransactionOptions::default() };
+    let mut state = 0x9e37_79b9;
+    let begin = Instant::now();
+    let mut done = 0;
+    while begin.elapsed() < Duration::from_millis(700) {
+        for _ in 0..100 / reads.min(100) {
+            let txn = database.begin_with(options).expect("begin");
+            for _ in 0..reads {
+                assert!(txn.get(table, key(random(&mut state) % rows)).expect("get").is_some());
+            }
+            txn.commit().expect("commit");
+            done += reads;
+        }
+    }
+    begin.elapsed().as_nanos() as f64 / done as f64
+}
+
+/// What one more thread does beside the writers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Beside {
+    Nothing,
+    /// It uses a processor, and touches nothing.
+    Spin,
+    /// It scans a table that nobody writes.
+    OtherTable,
+    /// It scans the table that the writers change.
+    Scan,
+}
+
+/// Commits each second of the writers, and rows that were scanned each second meanwhile.
+fn writers(
+    database: &Database,
+    tables: [&Table; 2],
+    rows: u64,
+    time: Duration,
+    beside: Beside,
+) -> (f64, f64) {
+    let [table, other] = tables;
+    let (stop, commits) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (stop, commits) = (&stop, &commits);
+    std::thread::scope(|scope| {
+        for number in 0..WRITERS {
+            scope.spawn(move || {
+                let mut state = number * 77 + 1;
+                while !stop.load(Ordering::Relaxed) {
+                    let value = [number as u8; 100];
+                    database.put(table, key(random(&mut state) % rows), value).expect("put");
+                    commits.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let (begin, before) = (Instant::now(), commits.load(Ordering::Relaxed));
+        let mut read = 0;
+        while begin.elapsed() < time {
+            let scanned = match beside {
+                Beside::Nothing => {
+                    std::thread::sleep(Duration::from_millis(10));
+                    continue;
+                }
+                Beside::Spin => {
+                    (0..1000).for_each(|_| std::hint::spin_loop());
+                    continue;
+                }
+                Beside::OtherTable => other,
+                Beside::Scan => table,
+            };
+            let view = database.begin_read_only().expect("begin");
+            let mut range = view.range(scanned, ..);
+            while begin.elapsed() < time && range.next_ref().expect("next").is_some() {
+                read += 1;
+            }
+        }
+        let (seconds, after) = (begin.elapsed().as_secs_f64(), commits.load(Ordering::Relaxed));
+        stop.store(true, Ordering::Relaxed);
+        ((after - before) as f64 / seconds, read as f64 / seconds)
+    })
+}
+
+fn main() {
+    let flag = |name: &str| std::env::args().skip_while(|argument| argument != name).nth(1);
+    let rows: u64 = flag("--rows").map_or(1_000_000, |text| text.parse().expect("a number"));
+    let seconds: f64 = flag("--seconds").map_or(3.0, |text| text.parse().expect("a number"));
+    let directory: Arc<dyn Directory> = match flag("--dir") {
+        Some(path) => Arc::new(FileDirectory::open(std::path::Path::new(&path)).expect("a folder")),
+        None => Arc::new(MemoryDirectory::new()),
+    };
+    let database = Database::open_in(directory, Options::default()).expect("open");
+    let [table, other] = ["rows", "other"].map(|name| database.table(name).expect("table"));
+    for from in (0..rows).step_by(10_000) {
+        let numbers = from..rows.min(from + 10_000);
+        database
+            .transact(|txn| {
+                numbers.clone().try_for_each(|number| {
+                    txn.put(&table, key(number), [7; 100])?;
+                    txn.put(&other, key(number), [7; 100])
+                })
+            })
+            .expect("fill");
+    }
+    for reads in [1, READS] {
+        for _ in 0..ROUNDS {
+            let locked = point_reads(&database, &table, rows, Access::ReadWrite, reads);
+            let view = point_reads(&database, &table, rows, Access::ReadOnly, reads);
+            println!(
+                "{reads} reads a transaction: locked {locked:.0} ns, view {view:.0} ns, {:.2} x",
+                locked / view
+            );
+        }
+    }
+    let time = Duration::from_secs_f64(seconds);
+    for _ in 0..ROUNDS {
+        let tables = [&table, &other];
+        let (alone, _) = writers(&database, tables, rows, time, Beside::Nothing);
+        println!("{WRITERS} writers alone: {alone:.0} commits/s");
+        for beside in [Beside::Spin, Beside::OtherTable, Beside::Scan] {
+            let (commits, read) = writers(&database, tables, rows, time, beside);
+            println!("{beside:?}: {commits:.0} commits/s, {:.2} x, {read:.0} rows/s", commits / alone);
+        }
+    }
+    database.close().expect("close");
+}

@@ -1,0 +1,151 @@
+//! The paged engine's read views: images kept and published in time, the instant of a commit, and what needs an image.
+
+use super::tests::{VIEWS, VIEWS_IN_ORDERS, VIEWS_MODEL};
+use crate::mutants::mutant::Mutant;
+
+pub const LIST: &[Mutant] = &[
+    Mutant {
+        name: "a before-image is kept after the leaf was changed and given up",
+        file: "crates/engine/src/paged/tree/write.rs",
+        old: "        writer.keep_before(key, Some(leaf.value(slot)));
+        page.begin_change();
+        let old = (undo == UndoPart::Keep).then_some(page.leaf()?.value(slot));
+        let logged = append(&self.change(page.id(), slot, key, LeafOp::Delete { old }), page.lsn(), writer)?;
+        let change = self.change(page.id(), slot, key, LeafOp::Delete { old: None });
+        finish(&mut page, &change, logged, writer)?;
+        let after = page.leaf()?.used_bytes();
+        drop(page);
+",
+        new: "        let kept = match leaf.value(slot) {
+            Value::Inline(bytes) => Ok(bytes.to_vec()),
+            Value::Overflow { head, length } => Err((head, length)),
+        };
+        page.begin_change();
+        let old = (undo == UndoPart::Keep).then_some(page.leaf()?.value(slot));
+        let logged = append(&self.change(page.id(), slot, key, LeafOp::Delete { old }), page.lsn(), writer)?;
+        let change = self.change(page.id(), slot, key, LeafOp::Delete { old: None });
+        finish(&mut page, &change, logged, writer)?;
+        let after = page.leaf()?.used_bytes();
+        drop(page);
+        let kept = match &kept {
+            Ok(bytes) => Value::Inline(bytes),
+            Err((head, length)) => Value::Overflow { head: *head, length: *length },
+        };
+        writer.keep_before(key, Some(kept));
+",
+        tests: VIEWS_IN_ORDERS,
+    },
+    Mutant {
+        name: "a view opens before what open transactions have kept is published",
+        file: "crates/engine/src/paged/views/mod.rs",
+        old: "                Phase::Active => {
+                    self.publish(&mut kept);",
+        new: "                Phase::Active => {",
+        tests: VIEWS,
+    },
+    Mutant {
+        name: "transactions that commit beside a view have its stamp",
+        file: "crates/engine/src/paged/views/mod.rs",
+        old: "self.clock.fetch_add(1, Ordering::SeqCst)",
+        new: "self.clock.load(Ordering::SeqCst)",
+        tests: VIEWS,
+    },
+    Mutant {
+        name: "a transaction that has committed is seen before its commit is stored",
+        file: "crates/engine/src/paged/views/mod.rs",
+        old: "        kept.commit(stamp, end);\n",
+        new: "        kept.commit(stamp, end);\n        drop(kept);\n        drop(self.registry.lock());\n        let stamp = Stamp(self.clock.load(Ordering::SeqCst));\n        let mut kept = images.kept.lock();\n        kept.commit(stamp, end);\n",
+        tests: VIEWS_IN_ORDERS,
+    },
+    Mutant {
+        name: "images of a transaction go before its changes are undone",
+        file: "crates/engine/src/paged/transaction.rs",
+        old: "                outcome = engine.check_open().and_then(|()| engine.roll_back_all(&mut writer));",
+        new: "                writer.images.iter().for_each(|images| engine.views.ended(images));
+                outcome = engine.check_open().and_then(|()| engine.roll_back_all(&mut writer));",
+        tests: VIEWS_IN_ORDERS,
+    },
+    Mutant {
+        name: "a closed view takes images with it that an older one needs",
+        file: "crates/engine/src/paged/views/mod.rs",
+        old: "        self.settle_in(view.stamp, homes);",
+        new: "        self.settle_in(Stamp::NONE, homes);",
+        tests: VIEWS_MODEL,
+    },
+    Mutant {
+        name: "images of a committed transaction go although a view needs them",
+        file: "crates/engine/src/paged/views/versions.rs",
+        old: "images[at].since <= view",
+        new: "images[at].since == view",
+        tests: VIEWS_MODEL,
+    },
+    Mutant {
+        name: "images stay that no view needs",
+        file: "crates/engine/src/paged/views/versions.rs",
+        old: "images[at].since <= view",
+        new: "view > Stamp::NONE",
+        tests: VIEWS_MODEL,
+    },
+    Mutant {
+        name: "a later value of the same transaction replaces what a long value was before",
+        file: "crates/engine/src/paged/views/versions.rs",
+        old: " && image.before == named;",
+        new: " && named != Before::Absent;",
+        tests: VIEWS_IN_ORDERS,
+    },
+    Mutant {
+        name: "pages of a long value are freed before the image has its bytes",
+        file: "crates/engine/src/paged/transaction.rs",
+        old: "        if writer.has_chains()
+            && let Some(images) = &self.images",
+        new: "        if !writer.has_chains()
+            && let Some(images) = &self.images",
+        tests: VIEWS,
+    },
+    Mutant {
+        name: "a view depends on no commit",
+        file: "crates/engine/src/paged/transaction.rs",
+        old: "            let end = view.depends_on(table.space.dependence_of(keys));
+            self.depend_on(end);",
+        new: "            let _ = view.depends_on(table.space.dependence_of(keys));",
+        tests: VIEWS,
+    },
+    Mutant {
+        name: "a view does not depend on a commit that still holds its locks",
+        file: "crates/engine/src/paged/views/mod.rs",
+        old: "view.depends = view.depends.max(end)",
+        new: "view.depends = view.depends.min(end)",
+        tests: VIEWS_MODEL,
+    },
+    Mutant {
+        name: "a dropped table is not marked",
+        file: "crates/engine/src/paged/transaction.rs",
+        old: "        if let Some(table) = self.drops.take() {
+            table.dropped.store(true, Ordering::Release);
+        }
+",
+        new: "",
+        tests: VIEWS_IN_ORDERS,
+    },
+    Mutant {
+        name: "the merged range of a view goes beyond the fences of its leaf",
+        file: "crates/engine/src/paged/tree/cursor.rs",
+        old: "            (_, Some(fence)) => Bound::Excluded(fence),",
+        new: "            (high, Some(_)) => high,",
+        tests: VIEWS,
+    },
+    Mutant {
+        name: "a view that was given up is not told",
+        file: "crates/engine/src/paged/views/view.rs",
+        old: "        if bytes != 0 || self.has_forgotten(table.tree.table) {",
+        new: "        if self.has_forgotten(table.tree.table) {",
+        tests: VIEWS,
+    },
+    Mutant {
+        name: "a transaction that keeps no images does not say so",
+        file: "crates/engine/src/paged/views/view.rs",
+        old: "        if bytes != 0 || self.has_forgotten(table.tree.table) {",
+        new: "        if bytes != 0 {",
+        tests: VIEWS,
+    },
+];
