@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod backup;
+mod changes;
 mod compact;
 mod crash_writer;
 mod demo;
@@ -71,6 +72,7 @@ enum Command {
     Shell(shell::Shell),
     #[command(subcommand)]
     Demo(demo::Demo),
+    Changes(changes::ChangesCommand),
     #[command(subcommand)]
     Lab(katydid_bench::Lab),
     Completions(help_files::Completions),
@@ -110,6 +112,7 @@ fn run(command: Command) -> Result<()> {
         Command::Lab(command) => command.run(),
         Command::Completions(command) => command.run(Cli::command()),
         Command::Man(command) => command.run(Cli::command()),
+        Command::Changes(command) => command.run(),
         Command::Manycore(command) => command.run(),
         Command::Reproduce(command) => command.run(),
         Command::CrashWriter(command) => command.run(),

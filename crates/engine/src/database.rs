@@ -1,6 +1,8 @@
 //! The handle of an open database: opening, tables, transactions. What a call does is its engine's.
 
 use crate::body::{Body, DatabaseKey};
+use crate::changes::{Changes, ChangesFrom};
+use crate::consumer::ChangeConsumer;
 use crate::control;
 use crate::creation::refuse_lost_control;
 use crate::directory::existing;
@@ -458,6 +460,79 @@ impl Database {
     /// fail, and must not take this for its success.
     pub fn sync(&self) -> Result<()> {
         Call::enter(&self.of)?.sync()
+    }
+
+    /// The committed transactions from `from` on, in the order of their commits, and then those to come: durable ones only, each with all its changes.
+    ///
+    /// The feed reads the log, as far back as that goes. It does not keep the log from being trimmed: a feed that is too slow gets
+    /// [`Error::ChangesGap`]. Writers do not wait for it, and know nothing of it but this: from the first call on, or with
+    /// [`Options::record_values`], the paged engine logs the whole values of updates. For updates that were logged without, the feed has the bytes that
+    /// changed ([`NewValue::Patch`](crate::NewValue::Patch)).
+    ///
+    /// A transaction is given after it is durable. One that committed with less than [`Durability::Durable`](crate::Durability::Durable) is given when a
+    /// later commit, or [`Database::sync`], has made it so. A transaction is put together in memory; so are the changes of transactions that have not
+    /// ended yet, up to 1 GiB in all.
+    ///
+    /// ```
+    /// # fn main() -> katydid::Result<()> {
+    /// use katydid::{Change, ChangesFrom, NewValue};
+    /// # let database = katydid::Database::in_memory()?;
+    /// let fruit = database.table("fruit")?;
+    /// let mut changes = database.changes(&ChangesFrom::Now)?;
+    /// database.put(&fruit, "apple", "red")?;
+    /// let transaction = changes.next()?;
+    /// let Change::Row { name, key, new, .. } = &transaction.changes[0] else { panic!("it put a key") };
+    /// assert_eq!((name.as_deref(), &key[..]), (Some("fruit"), &b"apple"[..]));
+    /// assert_eq!(*new, NewValue::Value(b"red".to_vec()));
+    /// let position = changes.position().to_string(); // to be kept, and parsed after a restart
+    /// # let _ = position;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::ChangesGap`] if the log does not go back to the position, [`Error::Option`] if it is of another database, as far as that can be told;
+    /// failures of the device.
+    pub fn changes(&self, from: &ChangesFrom) -> Result<Changes> {
+        Call::enter(&self.of)?.changes(from)
+    }
+
+    /// The consumer of the feed that has this name; a new one, which begins at `from`, if there is none. It goes on where it acknowledged last, in this
+    /// opening and in later ones, and the log is kept for it from there on, as long as it is at most `bytes_max` bytes of log behind: writers and
+    /// checkpoints never wait for it, and the log never fills because of it. One that is farther behind when a checkpoint trims the log
+    /// loses its place. [`Stat`] lists the consumers. While a database has consumers, its paged engine logs the whole values of updates from its opening on.
+    ///
+    /// ```
+    /// # fn main() -> katydid::Result<()> {
+    /// use katydid::ChangesFrom;
+    /// # let database = katydid::Database::in_memory()?;
+    /// let fruit = database.table("fruit")?;
+    /// let mut outbox = database.consumer("outbox", 1 << 30, &ChangesFrom::Now)?;
+    /// database.put(&fruit, "apple", "red")?;
+    /// let transaction = outbox.next()?;
+    /// // Hand it on, and then:
+    /// outbox.acknowledge()?;
+    /// # let _ = transaction;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::ChangesGap`] if the consumer has lost its place: [`Database::remove_consumer`] forgets it. [`Error::Log`] if the name is not 1 to 64
+    /// lower-case letters, digits, `-` and `_`. Those of [`Database::changes`].
+    pub fn consumer(&self, name: &str, bytes_max: u64, from: &ChangesFrom) -> Result<ChangeConsumer> {
+        self.check_access()?;
+        ChangeConsumer::open(&self.of, name, bytes_max, from)
+    }
+
+    /// Forgets the consumer of this name; whether there was one. Durable when this returns. What the log has kept for it goes with the next checkpoint.
+    ///
+    /// # Errors
+    /// Failures of the device.
+    pub fn remove_consumer(&self, name: &str) -> Result<bool> {
+        self.check_access()?;
+        let call = Call::enter(&self.of)?;
+        Ok(call.log().remove_consumer(name)?)
     }
 
     /// Takes a checkpoint now and trims the log; [`Database::stat`] says where the log starts afterwards.

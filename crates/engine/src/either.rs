@@ -8,6 +8,7 @@
 
 use crate::CommitStamp;
 use crate::body::DatabaseKey;
+use crate::changes::{Changes, ChangesFrom};
 use crate::copy::{Copied, Pace, Target};
 use crate::direction::Direction;
 use crate::engine::{Engine, EngineRange, EngineTable, EngineTransaction, Entry};
@@ -19,6 +20,7 @@ use crate::report::{VerifyProgress, VerifyReport};
 use crate::stat::Stat;
 use crate::ticket::{OpenEngine, Ticket};
 use katydid_device::Id;
+use katydid_wal::Log;
 use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -106,6 +108,8 @@ impl<A: Engine, B: Engine> Engine for Either<A, B> {
         fn drop_table(&self, name: &str) -> Result<bool>;
         fn sync(&self) -> Result<()>;
         fn checkpoint(&self) -> Result<()>;
+        fn log(&self) -> &Log;
+        fn changes(&self, from: &ChangesFrom) -> Result<Changes>;
         fn close(&self) -> Result<()>;
         fn stat(&self) -> Result<Stat>;
         fn id(&self) -> Id;

@@ -14,6 +14,7 @@
 
 use crate::CommitStamp;
 use crate::body::DatabaseKey;
+use crate::changes::{Changes, ChangesFrom};
 use crate::control::{Control, ControlFile};
 use crate::copy::{Copied, Pace, Target};
 use crate::direction::Direction;
@@ -27,6 +28,7 @@ use crate::report::{VerifyProgress, VerifyReport};
 use crate::stat::Stat;
 use crate::ticket::{OpenEngine, Ticket};
 use katydid_device::{Directory, Id, Method};
+use katydid_wal::Log;
 use std::fmt;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -76,6 +78,10 @@ pub(crate) trait Engine: Opened + Clone {
     fn copy(&self, target: &Target, pace: &mut Pace<'_>) -> Result<Copied>;
     /// See [`crate::Database::verify`].
     fn verify(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport>;
+    /// The log, with all its streams.
+    fn log(&self) -> &Log;
+    /// See [`crate::Database::changes`].
+    fn changes(&self, from: &ChangesFrom) -> Result<Changes>;
     /// Does what background threads would have done by now, if it was opened without them; otherwise nothing.
     fn run_background(&self);
 }

@@ -124,6 +124,23 @@ pub enum Error {
         /// The transaction that the body runs in.
         outer: TxnId,
     },
+    /// The log was trimmed past a feed: transactions after the one of stamp `at` are not in it any more. Begin with
+    /// [`ChangesFrom::Oldest`](crate::ChangesFrom::Oldest), and bring what was made of the feed up to date by other means before.
+    #[error("the log does not have all changes after stamp {at} any more: it starts at {log_start}")]
+    ChangesGap {
+        /// The stamp of the last transaction before the gap.
+        at: crate::CommitStamp,
+        /// From where on the log has transactions as a whole.
+        log_start: wal::Lsn,
+    },
+    /// Transactions that have not ended have written more than a feed keeps in memory.
+    #[error("transactions that have not ended take {bytes} bytes in the feed; at most {limit} are allowed")]
+    ChangesTooLarge {
+        /// Bytes needed.
+        bytes: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
     /// `insert` found the key present.
     #[error("key {key} exists already in table {table:?}")]
     KeyExists {

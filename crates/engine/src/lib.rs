@@ -5,11 +5,13 @@ mod backup;
 mod backup_options;
 mod body;
 mod body_threads;
+mod changes;
 mod checkpoint_schedule;
 mod coarse_clock;
 mod commit;
 mod compact;
 mod compound;
+mod consumer;
 mod contested;
 mod control;
 mod copy;
@@ -59,8 +61,10 @@ mod verify;
 mod worker;
 
 pub use backup_options::{BackupOptions, BackupProgress, BackupReport};
+pub use changes::{Change, ChangePosition, Changes, ChangesFrom, CommittedTransaction, NewValue, OldValue};
 pub use commit::CommitFuture;
 pub use compact::CompactReport;
+pub use consumer::ChangeConsumer;
 pub use contested::{Contested, ContestedKeys, KeyExcerpt};
 pub use database::Database;
 pub use dump::{dump_log, dump_log_in};
@@ -77,8 +81,8 @@ pub use katydid_device::{
 /// The crate of the log: every type of its errors, options and counters has its name there.
 pub use katydid_wal as wal;
 pub use katydid_wal::{
-    Chain, CommitStamp, Counters as LogCounters, Durability, Error as LogError, FileOptions, Group,
-    InserterDesign, InserterKind, InserterSettings, LogKind, Lsn, MediumOptions, MediumSettings,
+    Chain, CommitStamp, ConsumerStat, Counters as LogCounters, Durability, Error as LogError, FileOptions,
+    Group, InserterDesign, InserterKind, InserterSettings, LogKind, Lsn, MediumOptions, MediumSettings,
     NvramOptions, OpenError as LogOpenError, Options as LogOptions, SyncDesign, SyncKind,
 };
 pub use key_range::{KeyRange, Prefix};

@@ -189,6 +189,10 @@ pub struct Options {
     /// those, so
     /// none can be larger than the log; in the memory engine it is one record, which must fit its stream.
     pub nvram_checkpoint: u32,
+    /// Whether the paged engine logs the whole former and new value of each update, for [`Database::changes`](crate::Database::changes), from the
+    /// beginning of the opening on. Otherwise it does from the first call of that on. Costs log: up to both values instead of the bytes in which they differ. The
+    /// memory engine always logs whole new values. Default: false.
+    pub record_values: bool,
     /// The log: its medium, with segments, inserter and sync protocol. Its `method` is also how pages travel; its `log_id` becomes the id of a
     /// new database. Default: the log's own. With inserter `Chunked` commits of different threads of which none has seen or replaced
     /// what the other wrote have no order: after a crash the later one may be there without the earlier, if that was not durable.
@@ -217,6 +221,7 @@ impl Default for Options {
             log_soft_bytes: 1 << 30,
             log_hard_bytes: 16 << 30,
             nvram_checkpoint: 70,
+            record_values: false,
             log: wal::Options::default(),
             on_recovery: None,
         }
@@ -294,6 +299,7 @@ impl fmt::Debug for Options {
             .field("log_soft_bytes", &self.log_soft_bytes)
             .field("log_hard_bytes", &self.log_hard_bytes)
             .field("nvram_checkpoint", &self.nvram_checkpoint)
+            .field("record_values", &self.record_values)
             .field("log", &self.log)
             .finish_non_exhaustive()
     }

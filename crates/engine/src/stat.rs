@@ -193,6 +193,8 @@ pub struct LogStat {
     pub bytes: u64,
     /// Bytes below that which pins keep, such as a backup's.
     pub pinned_bytes: u64,
+    /// The named consumers.
+    pub consumers: Vec<katydid_wal::ConsumerStat>,
     /// Soft limit in bytes: above it checkpoints run one after the other. Without meaning in NVRAM, as the next.
     pub soft_bytes: u64,
     /// Hard limit in bytes: above it writes are refused with `Error::LogFull`.

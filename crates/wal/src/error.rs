@@ -62,6 +62,18 @@ pub enum Error {
         /// The kind of the log.
         kind: LogKind,
     },
+    /// The name of a consumer must have 1 to 64 lower-case letters, digits, `-` and `_`.
+    #[error("a consumer cannot be called {name:?}: 1 to 64 lower-case letters, digits, - and _ are allowed")]
+    ConsumerName {
+        /// The refused name.
+        name: String,
+    },
+    /// The consumer was removed.
+    #[error("consumer {name} was removed")]
+    ConsumerGone {
+        /// Its name.
+        name: String,
+    },
     /// A device call failed without shutting the log.
     #[error(transparent)]
     Device(device::Error),

@@ -278,6 +278,12 @@ impl Log {
         Ok(Stamped { stamp: head.stamp, fate: worst, payload: head.payload })
     }
 
+    /// Has a waker called by the thread that calls those of futures, once a follower has waited: the caller may hold what a waker must not meet.
+    #[doc(hidden)]
+    pub fn call(&self, waker: Waker) {
+        self.first().core().wakers.hand_over(waker);
+    }
+
     /// Blocks until `poll` is ready, in the place of background threads if the log has none.
     #[doc(hidden)]
     pub fn block_on<T>(&self, poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {

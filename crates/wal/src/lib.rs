@@ -4,6 +4,8 @@ mod append;
 mod background;
 mod closing;
 mod completion;
+mod consumer;
+mod consumers;
 mod control;
 mod copy;
 mod core;
@@ -35,6 +37,7 @@ mod wakers;
 
 pub use append::{Append, Appended};
 pub use completion::{Callback, Completion, Completions};
+pub use consumer::{Consumer, ConsumerStat};
 pub use control::FORMAT_VERSION;
 pub use copy::{CopyTarget, copy_unopened, incarnations};
 pub use counters::Counters;

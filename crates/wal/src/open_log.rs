@@ -13,6 +13,7 @@
 //! A crash leaves nothing of this behind.
 
 use crate::closing::{self, Closing};
+use crate::consumers::Consumers;
 use crate::core::Core;
 use crate::error::{AppendError, Error, Result};
 use crate::options::Background;
@@ -133,6 +134,7 @@ pub(crate) struct OpenLog {
     pub background: Background,
     pub guards: Guards,
     pub retention: Arc<Retention>,
+    pub consumers: Consumers,
     pub closing: Closing,
     /// The stream of the next session of [`Log::session`](crate::Log::session). Relaxed: any order of turns will do.
     pub turn: AtomicUsize,

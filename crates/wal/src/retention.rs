@@ -71,12 +71,17 @@ impl Retention {
         let state = &mut *state;
         state.owner[stream] = state.owner[stream].max(to);
         let mut bound = state.owner[stream];
-        for held in state.pins.values_mut().filter(|held| !held.is_lost) {
-            if held.from[stream] < bound && held.behind(ends) > held.bytes_max {
-                held.is_lost = true;
-            } else {
-                bound = bound.min(held.from[stream]);
-            }
+        let (near, far): (Vec<_>, Vec<_>) = state
+            .pins
+            .values_mut()
+            .filter(|held| !held.is_lost)
+            .partition(|held| held.behind(ends) <= held.bytes_max);
+        for held in near {
+            bound = bound.min(held.from[stream]);
+        }
+        // One that is too far behind is not lost while another one keeps the log for it.
+        for held in far.into_iter().filter(|held| held.from[stream] < bound) {
+            held.is_lost = true;
         }
         state.floor[stream] = state.floor[stream].max(bound);
         bound
@@ -101,6 +106,17 @@ impl Retention {
             return Err((stream, state.floor[stream]));
         }
         Ok(self.hold(&mut state, from.into(), bytes_max))
+    }
+
+    /// A pin that an earlier opening had. It is lost if the log starts above it.
+    pub(crate) fn restore(self: &Arc<Self>, from: &[Lsn], bytes_max: u64) -> Pin {
+        let mut state = locked(&self.state);
+        let is_lost = from.iter().zip(&state.floor).any(|(from, floor)| from < floor);
+        let pin = self.hold(&mut state, from.into(), bytes_max);
+        if let Some(held) = state.pins.get_mut(&pin.number) {
+            held.is_lost = is_lost;
+        }
+        pin
     }
 
     /// A pin of everything that is there.

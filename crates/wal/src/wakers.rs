@@ -177,6 +177,16 @@ impl Wakers {
         self.shared.registered.load(Ordering::Relaxed) > 0
     }
 
+    /// Has the waker called by the worker thread, which was started before. After the end of the log it is dropped.
+    pub(crate) fn hand_over(&self, waker: Waker) {
+        let mut state = self.shared.lock();
+        state.due.push(waker);
+        if state.thread == Thread::Asleep {
+            state.thread = Thread::Busy;
+            self.shared.due.notify_one();
+        }
+    }
+
     /// Calls the wakers that are due, if the log has no threads. The caller must hold nothing.
     pub(crate) fn call_due(&self) {
         if self.background == Background::Caller {

@@ -183,11 +183,12 @@ impl Engine {
         });
         let from: Vec<Lsn> = noted.collect();
         let number = self.control.get().checkpoint_number + 1;
-        self.write(number, &from).inspect_err(|_| self.folder.discard(number))?;
+        let greatest = self.write(number, &from).inspect_err(|_| self.folder.discard(number))?;
         self.control.update(|control| control.checkpoint_number = number)?;
         self.uncovered.is_covered_to(&from);
         self.schedule.count();
         self.set_due(&from);
+        self.trimmed_stamp.fetch_max(greatest, Ordering::AcqRel);
         self.log.trim(&from)?;
         let mut keep = self.copied.numbers();
         keep.push(number);
@@ -195,8 +196,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Writes the files of checkpoint `number`, which goes with the log from `from` on.
-    fn write(&self, number: u64, from: &[Lsn]) -> Result<()> {
+    /// Writes the files of checkpoint `number`, which goes with the log from `from` on. The greatest timestamp there may be in it.
+    fn write(&self, number: u64, from: &[Lsn]) -> Result<u64> {
         let writer = self.folder.begin(number)?;
         let tables = self.store.tables();
         let walk = Mutex::new(Walk { tables, from: Bound::Unbounded });
@@ -230,7 +231,8 @@ impl Engine {
         }
         let next_table = self.control.get().next_table;
         let greatest = self.store.now().get();
-        writer.finish(Manifest { next_table, greatest, from: from.to_vec(), parts })
+        writer.finish(Manifest { next_table, greatest, from: from.to_vec(), parts })?;
+        Ok(greatest)
     }
 
     /// Takes batches and writes them until nothing is left.

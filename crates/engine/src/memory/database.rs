@@ -12,6 +12,7 @@ use super::store::{Running, Table};
 use super::table::{Closing, MemoryTable};
 use super::transaction::MemoryTransaction;
 use crate::body::DatabaseKey;
+use crate::changes::{Changes, ChangesFrom};
 use crate::checkpoint_schedule::TakesCheckpoints;
 use crate::copy::{Copied, Pace, Target};
 use crate::engine::Engine;
@@ -27,6 +28,7 @@ use crate::stat::Stat;
 use crate::ticket::OpenEngine;
 use crate::{Durability, TableId};
 use katydid_device::Id;
+use katydid_wal::Log;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -201,6 +203,21 @@ impl Engine for MemoryDatabase {
 
     fn close(&self) -> Result<()> {
         self.inner.engine.opening.close(self.engine())
+    }
+
+    fn log(&self) -> &Log {
+        &self.engine().log
+    }
+
+    fn changes(&self, from: &ChangesFrom) -> Result<Changes> {
+        let engine = &self.inner.engine;
+        engine.check_open()?;
+        let names = {
+            let _ddl = self.inner.ddl.lock();
+            self.all_tables().iter().map(|table| (table.rows.id(), table.name.as_str().into())).collect()
+        };
+        let feed = engine.changes(from, names)?;
+        Ok(Changes::new(Box::new(feed), engine.log.clone(), self.keeps_open()))
     }
 
     fn run_background(&self) {

@@ -12,6 +12,7 @@
 use super::checkpoint::CheckpointFolder;
 use super::checkpoints::Uncovered;
 use super::copied_checkpoints::CopiedCheckpoints;
+use super::feed::Bell;
 use super::log_record::{self, LoggedWrite};
 use super::store::{LogView, Running, Store, Timestamp, Validated};
 use super::writers::Writers;
@@ -34,6 +35,7 @@ use katydid_wal::{
     Append, AppendClass, AppendError, Background, Dependencies, Log, Stream, StreamId, StreamLsn,
 };
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// An open database.
 #[derive(Debug)]
@@ -55,6 +57,10 @@ pub(crate) struct Engine {
     pub(crate) uncovered: Uncovered,
     pub(crate) durability_waiter: DurabilityWaiter<PendingVersions>,
     pub(crate) metrics: Metrics,
+    /// Feeds that wait for transactions to end.
+    pub(crate) bell: Bell,
+    /// No record with a greater stamp was ever trimmed. Raised (Release) before the log is trimmed, read (Acquire) by feeds after they have pinned it.
+    pub(crate) trimmed_stamp: AtomicU64,
     writers: Writers,
 }
 
@@ -145,11 +151,13 @@ pub(crate) struct Parts {
     pub(crate) store: Arc<Store>,
     pub(crate) control: ControlFile,
     pub(crate) folder: CheckpointFolder,
+    pub(crate) trimmed_stamp: u64,
 }
 
 impl Engine {
     pub(crate) fn new(parts: Parts) -> Arc<Engine> {
-        let Parts { options, own, place, gate, watch, opening, log, store, control, folder } = parts;
+        let Parts { options, own, place, gate, watch, opening, log, store, control, folder, trimmed_stamp } =
+            parts;
         Arc::new(Engine {
             place,
             gate,
@@ -167,6 +175,8 @@ impl Engine {
             copied: CopiedCheckpoints::default(),
             durability_waiter: DurabilityWaiter::default(),
             metrics: Metrics::default(),
+            bell: Bell::default(),
+            trimmed_stamp: AtomicU64::new(trimmed_stamp),
         })
     }
 
@@ -232,6 +242,16 @@ impl Engine {
     /// Gives a transaction its place in the log. With early release all see what it wrote when this returns; otherwise it is given back
     /// as well, to be ended when it is durable.
     pub(crate) fn pre_commit(
+        &self,
+        running: Running,
+        durability: Durability,
+    ) -> Result<(Committed, Option<Validated>)> {
+        let outcome = self.pre_commit_silently(running, durability);
+        self.bell.ring(&self.log);
+        outcome
+    }
+
+    fn pre_commit_silently(
         &self,
         running: Running,
         durability: Durability,
@@ -304,6 +324,7 @@ impl Engine {
             }
             _ => validated.in_doubt(),
         }
+        self.bell.ring(&self.log);
     }
 
     /// It is about to be acknowledged.

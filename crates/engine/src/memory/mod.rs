@@ -23,6 +23,7 @@ mod copy;
 mod database;
 mod dump;
 mod engine;
+mod feed;
 mod inner;
 mod log_record;
 mod log_room;

@@ -96,7 +96,7 @@ fn open(
     };
     let known = control.get();
     let view = View { log: log.clone(), gate: gate.clone(), background: options.log.background };
-    let Recovered { store, tables, next_table } = recovery.finish(&report, Arc::new(view))?;
+    let Recovered { store, tables, next_table, checkpointed } = recovery.finish(&report, Arc::new(view))?;
     // What an attempt at a checkpoint has left.
     folder.remove_all_but(&[known.checkpoint_number])?;
     if known.shutdown == Shutdown::Clean || known.next_table < next_table {
@@ -105,8 +105,19 @@ fn open(
             control.next_table = control.next_table.max(next_table);
         })?;
     }
-    let engine =
-        Engine::new(Parts { options, own, place: name, gate, watch, opening, log, store, control, folder });
+    let engine = Engine::new(Parts {
+        options,
+        own,
+        place: name,
+        gate,
+        watch,
+        opening,
+        log,
+        store,
+        control,
+        folder,
+        trimmed_stamp: checkpointed,
+    });
     if report.records + report.dropped > 0 {
         engine.uncovered.has_replayed();
     }

@@ -4,9 +4,12 @@ use crate::interleaved_tests::open_with_places;
 use crate::pause::scheduler::{Task, for_seeds, run};
 use crate::pause::{Place, with_hook};
 use crate::shard::shard_of_thread;
-use crate::{CommitStamp, Database, Durability, MemoryOptions, Options, Result, TransactionOptions};
+use crate::{
+    Change, ChangesFrom, CommitStamp, Database, Durability, MemoryOptions, Options, Result,
+    TransactionOptions,
+};
 use katydid_device::{SimDevice, Survival};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 const STREAMS: usize = 2;
 
@@ -130,4 +133,36 @@ fn a_removal_between_the_places_of_two_streams_stays() {
     let device = device.reopen_with(1, Survival::DropAll);
     let database = open(&device);
     assert_eq!(get(&database, "t", "k"), None);
+}
+
+/// A transaction has its versions in place, and is about to get its place in the log, when one of a greater stamp becomes durable. The feed gives that
+/// one after the other.
+#[test]
+fn the_feed_waits_for_a_transaction_that_is_about_to_be_appended() {
+    let device = SimDevice::new(1);
+    let database = open(&device);
+    let table = database.table("t").expect("table");
+    let mut changes = database.changes(&ChangesFrom::Now).expect("changes");
+    let early = RefCell::new(database.changes(&ChangesFrom::Now).expect("changes"));
+    let met = Cell::new(false);
+    let hook = {
+        let (database, table) = (database.clone(), table.clone());
+        move |place| {
+            if place == Place::Append && !met.replace(true) {
+                on_stream(1, || database.put(&table, "later", "1").expect("put"));
+                let given = early.borrow_mut().try_next().expect("feed");
+                assert_eq!(given, None, "a transaction before it may still come");
+            }
+        }
+    };
+    with_hook(hook, || database.put(&table, "before", "1").expect("put"));
+    let mut keys = Vec::new();
+    while let Some(transaction) = changes.try_next().expect("feed") {
+        for change in transaction.changes {
+            if let Change::Row { key, .. } = change {
+                keys.push(String::from_utf8(key).expect("a key of this test"));
+            }
+        }
+    }
+    assert_eq!(keys, ["before", "later"]);
 }

@@ -36,6 +36,8 @@ pub(super) struct Recovered {
     pub(super) tables: BTreeMap<String, TableId>,
     /// Every table id in use is below this.
     pub(super) next_table: u32,
+    /// The greatest timestamp of the last checkpoint; zero: there is none.
+    pub(super) checkpointed: u64,
 }
 
 /// How far it is, told to whoever opens the database.
@@ -177,13 +179,14 @@ impl Recovery {
     /// The store, and what its catalog says. `report` is the log's.
     pub(super) fn finish(self, report: &ReplayReport, log: Arc<dyn LogView>) -> Result<Recovered> {
         let Recovery { loader, background, manifest, .. } = self;
-        let greatest = manifest.as_ref().map_or(0, |manifest| manifest.greatest).max(report.stamp_max.get());
+        let checkpointed = manifest.as_ref().map_or(0, |manifest| manifest.greatest);
+        let greatest = checkpointed.max(report.stamp_max.get());
         let store = loader.finish(Timestamp::new(greatest), threads(background), log);
         let tables = catalog(&store)?;
         forget_dropped(&store, &tables);
         let next_table = tables.values().map(|id| id.get() + 1).max().unwrap_or(1);
         let next_table = next_table.max(manifest.map_or(1, |manifest| manifest.next_table));
-        Ok(Recovered { store, tables, next_table })
+        Ok(Recovered { store, tables, next_table, checkpointed })
     }
 }
 

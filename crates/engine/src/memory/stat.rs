@@ -48,6 +48,7 @@ impl MemoryDatabase {
                 pinned_by: engine.pinned_by(),
                 bytes: engine.log_bytes(),
                 pinned_bytes: engine.log.pinned_bytes(),
+                consumers: engine.log.consumers(),
                 soft_bytes: options.log_soft_bytes,
                 hard_bytes: options.log_hard_bytes,
                 syncs: counters.syncs,

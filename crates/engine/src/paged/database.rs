@@ -9,6 +9,7 @@
 
 use crate::Durability;
 use crate::body::DatabaseKey;
+use crate::changes::{Changes, ChangesFrom};
 use crate::checkpoint_schedule::TakesCheckpoints;
 use crate::copy::{Copied, Pace, Target};
 use crate::direction::Direction;
@@ -34,6 +35,7 @@ use crate::sharded::ShardedArc;
 use crate::stat::Stat;
 use crate::ticket::OpenEngine;
 use katydid_device::Id;
+use katydid_wal::Log;
 use parking_lot::MutexGuard;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -234,6 +236,21 @@ impl Engine for PagedDatabase {
 
     fn close(&self) -> Result<()> {
         self.inner.engine.opening.close(self.engine())
+    }
+
+    fn log(&self) -> &Log {
+        &self.engine().whole_log
+    }
+
+    fn changes(&self, from: &ChangesFrom) -> Result<Changes> {
+        let engine = self.engine();
+        engine.check_open()?;
+        let names = {
+            let _ddl = self.freeze_catalog()?;
+            self.catalog()?.into_iter().map(|(name, tree)| (tree.table, name.into())).collect()
+        };
+        let feed = engine.changes(from, names)?;
+        Ok(Changes::new(Box::new(feed), engine.whole_log.clone(), self.keeps_open()))
     }
 
     fn run_background(&self) {

@@ -33,7 +33,7 @@ use crate::sharded::Metrics;
 use crate::stat::Pin;
 use katydid_device::{Cause, Gate, Verb, Watch};
 use katydid_wal::{Append, AppendClass, Appended, Durability, Kind, Log, Stream};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A commit, and the locks that its transaction keeps until it is durable.
@@ -77,6 +77,9 @@ pub(crate) struct Engine {
     pub(crate) schedule: CheckpointSchedule,
     /// Begin of the last complete checkpoint. Written by its taker, who holds the turn; Release and Acquire.
     pub(crate) checkpoint_begin: AtomicU64,
+    /// Whether updates are logged with whole values, for feeds. Set by feeds and never cleared; a hint, so that a change under way may still be logged
+    /// without.
+    pub(crate) record_values: AtomicBool,
     pub(crate) durability_waiter: DurabilityWaiter<PendingLocks>,
     /// Locks that are never released: invariant 1.
     pub(crate) leaked_locks: Mutex<Vec<TxnLocks>>,

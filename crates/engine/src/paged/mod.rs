@@ -13,6 +13,7 @@ pub(crate) mod dump;
 pub(crate) mod engine;
 #[cfg(test)]
 mod engine_tests;
+pub(crate) mod feed;
 pub(crate) mod first_pages;
 mod first_unlocked;
 mod inner;

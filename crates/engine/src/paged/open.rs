@@ -35,7 +35,7 @@ use katydid_device::{self as device, Create, Directory, File, Id, Method, Verb};
 use katydid_wal::{Background, Log};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// The engine's own files. An interrupted creation leaves some of them.
 pub(crate) const FILES: [&str; 2] = [space::FILE_NAME, double_write::FILE_NAME];
@@ -159,6 +159,7 @@ fn restart(
         },
         schedule: CheckpointSchedule::new(1, &options),
         checkpoint_begin: AtomicU64::new(begin.get()),
+        record_values: AtomicBool::new(options.record_values || !whole_log.consumers().is_empty()),
         undo_room: UndoRoom::new(&log, page_bytes),
         options,
         undo_bytes: own.undo_bytes,

@@ -57,6 +57,7 @@ impl PagedDatabase {
                 pinned_by: engine.pinned_by(),
                 bytes: engine.log_bytes(),
                 pinned_bytes: engine.whole_log.pinned_bytes(),
+                consumers: engine.whole_log.consumers(),
                 soft_bytes: engine.options.log_soft_bytes,
                 hard_bytes: engine.options.log_hard_bytes,
                 syncs: counters.syncs,

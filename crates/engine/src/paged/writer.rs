@@ -25,6 +25,7 @@ use crate::paged::undo_room::{UndoRoom, undo_bytes};
 use crate::paged::views::{TxnImages, Versions};
 use katydid_wal::{Append, AppendClass, Appended, Kind, ReserveGuard, Stream};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Capacity in bytes that is kept for the next transaction.
 const KEPT_BYTES: usize = 64 << 10;
@@ -369,6 +370,10 @@ impl ChangeWriter for Forward<'_> {
 
     fn alloc_class(&self) -> AllocClass {
         AllocClass::Normal
+    }
+
+    fn wants_values(&self) -> bool {
+        self.engine.record_values.load(Ordering::Relaxed)
     }
 
     fn half_made(&mut self, what: &'static str) -> Error {

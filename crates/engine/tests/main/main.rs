@@ -6,6 +6,7 @@ mod common;
 
 mod api;
 mod callbacks;
+mod changes;
 mod errors;
 mod executors;
 mod handles;

@@ -314,6 +314,16 @@ impl Slots {
         Timestamp::new(self.in_use().iter().map(|slot| slot.acknowledged.load(SeqCst)).max().unwrap_or(0))
     }
 
+    /// The least of `bound`, which [`Slots::begin_read`] has given, and the timestamps of writers that are putting versions in place or have, and have not
+    /// given their slots back: what such a writer does with its versions may still come.
+    pub fn in_flight_below(&self, bound: Timestamp) -> Timestamp {
+        let in_flight = self.in_use().iter().enumerate().filter_map(|(at, slot)| {
+            let (tick, phase) = parts(slot.word.load(SeqCst));
+            matches!(phase, Phase::Installing | Phase::Installed).then(|| Timestamp::of(tick, at))
+        });
+        in_flight.min().map_or(bound, |least| least.min(bound))
+    }
+
     /// How many slots a scan looks at.
     pub fn scanned(&self) -> usize {
         self.used.load(SeqCst)

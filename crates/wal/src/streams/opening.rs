@@ -16,6 +16,7 @@
 use super::control::{Making, StreamsState};
 use super::folders::{self, stream_name};
 use crate::closing::Closing;
+use crate::consumers::Consumers;
 use crate::core::{Core, Start};
 use crate::error::OpenError;
 use crate::open_log::{Guards, OpenLog, OpenStream};
@@ -55,15 +56,19 @@ pub(crate) fn open_log(
     let (streams, own): (Vec<_>, Vec<_>) = opened.into_iter().unzip();
     locks.extend(own.into_iter().flatten());
     let starts = streams.iter().map(|stream| stream.core.medium.start()).collect();
+    let retention = Retention::new(starts);
+    let id = id.unwrap_or(streams[0].report.log_id);
+    let consumers = Consumers::open(directory, id, streams.len(), &retention)?;
     let eras = streams.iter().map(|stream| stream.eras.clone()).collect();
     Ok(OpenLog {
-        id: id.unwrap_or(streams[0].report.log_id),
+        id,
         streams: streams.into_boxed_slice(),
         eras,
         directory: directory.describe(),
         background: options.background,
         guards,
-        retention: Retention::new(starts),
+        retention,
+        consumers,
         closing: Closing::new(Box::new(Locks { _all: locks })),
         turn: AtomicUsize::new(0),
     })

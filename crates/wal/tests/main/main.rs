@@ -3,6 +3,7 @@
 mod append;
 mod chunked;
 mod conformance;
+mod consumers;
 mod fixtures;
 mod follow;
 mod grasshopper;

@@ -80,7 +80,9 @@ fn a_pin_that_is_too_far_behind_is_lost_and_others_are_not() {
     let log = Log::open_in(SimDevice::new(1).directory(), options(1)).expect("open");
     let mut session = log.session().expect("session");
     fill(&mut session, 10);
-    let (short, long) = (log.pin_all(20 << 10), log.pin_all(u64::MAX));
+    let short = log.pin_all(20 << 10);
+    log.sync().expect("sync");
+    let long = log.pin(&[log.first().durable()], u64::MAX).expect("pin");
     trim_all(&log);
     assert!(short.is_held(), "it is not so far behind");
     fill(&mut session, 20);

@@ -136,8 +136,8 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "memory: the clock goes on from the checkpoint, whatever is in the log",
         file: "crates/engine/src/memory/recovery.rs",
-        old: "manifest.as_ref().map_or(0, |manifest| manifest.greatest).max(report.stamp_max.get());",
-        new: "manifest.as_ref().map_or(0, |manifest| manifest.greatest.max(report.stamp_max.get() / u64::MAX));",
+        old: "let greatest = checkpointed.max(report.stamp_max.get());",
+        new: "let _ = report.stamp_max;\n        let greatest = checkpointed;",
         tests: MEMORY,
     },
     Mutant {

@@ -5,8 +5,10 @@ pub const ANALYSIS: &[&str] = &["-p", "katydid", "--lib", "analysis_tests"];
 pub const BACKUP: &[&str] = &["-p", "katydid", "--test", "backup"];
 pub const BODY_THREADS: &[&str] = &["-p", "katydid", "--lib", "body_threads::"];
 pub const CAPTURE: &[&str] = &["-p", "katydid", "--lib", "checkpoint::"];
+pub const CHANGES: &[&str] = &["-p", "katydid", "--test", "main", "changes::"];
 pub const CHECKPOINTS: &[&str] = &["-p", "katydid", "--lib", "memory::checkpoint"];
 pub const CLOSING: &[&str] = &["-p", "katydid", "--test", "closing"];
+pub const CONSUMERS: &[&str] = &["-p", "katydid-wal", "--test", "main", "consumers::"];
 pub const CONTROL: &[&str] = &["-p", "katydid-wal", "--lib", "control::"];
 /// On the simulated device. Over logs in NVRAM the same tests take minutes, and notice nothing here that these do not.
 pub const CRASH: &[&str] = &["-p", "katydid", "--test", "crash", "--", "--skip", "in_nvram"];

@@ -218,6 +218,11 @@ impl Store {
         Err(Error::MemoryFull { used: self.used(), limit: self.limit.limit(), held_by })
     }
 
+    /// The least of `bound`, which a reader has got, and the timestamps of transactions that may still get a place in the log.
+    pub(crate) fn in_flight_below(&self, bound: Timestamp) -> Timestamp {
+        self.slots.in_flight_below(bound)
+    }
+
     /// A timestamp above which all later transactions are.
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp::of(self.clock.now(), 0)

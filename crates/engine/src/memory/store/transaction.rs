@@ -145,6 +145,11 @@ impl Running {
         })
     }
 
+    /// It reads versions below this.
+    pub(crate) fn bound(&self) -> Timestamp {
+        self.bound
+    }
+
     /// Its number.
     pub(crate) fn id(&self) -> TxnId {
         TxnId::new(self.timestamp.get())

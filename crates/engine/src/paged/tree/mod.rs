@@ -78,6 +78,11 @@ pub(crate) trait ChangeWriter {
     /// For whom pages are reserved.
     fn alloc_class(&self) -> AllocClass;
 
+    /// Whether records of updates are to have whole values, which redo and undo do not need.
+    fn wants_values(&self) -> bool {
+        false
+    }
+
     /// A change that is in the log could not be made, which is a bug: the pages in memory are not what the log says, so
     /// nobody may be told of them or of anything after it. The error to fail with.
     fn half_made(&mut self, what: &'static str) -> Error;

@@ -153,7 +153,9 @@ impl Tree {
         page.begin_change();
         let old = page.leaf()?.value(slot);
         let (logged, op) = match (old, *value) {
-            (Value::Inline(old), Value::Inline(new)) => {
+            (Value::Inline(old), Value::Inline(new))
+                if !(undo == UndoPart::Keep && writer.wants_values()) =>
+            {
                 let diff = Diff::between(old, new).ok_or(Error::Internal("an inline value is too long"))?;
                 let redo_only = diff.with_new_of(new);
                 let diff = if undo == UndoPart::Keep { diff } else { diff.redo_only() };

@@ -1,0 +1,188 @@
+//! The feed: committed transactions in the order of their commits, durable ones only, from a position on.
+//!
+//! Any thread; a [`Changes`] belongs to one at a time. It reads the log, each engine in its own way (`paged/feed`, `memory/feed`), and the writers
+//! know nothing of it but that values are to be recorded whole. Invariants:
+//!
+//! 1. A transaction is given when it is durable, and so is every transaction before it in the order of stamps. None is given twice, none is left out, and
+//!    the order is the same each time the log is read.
+//! 2. What was rolled back, to a savepoint or as a whole, is not given.
+//! 3. A [`ChangePosition`] names the last transaction that was given, and from where in each stream the log has all of the later ones. So it can be gone on
+//!    with after a crash, and a log that was trimmed above it is a typed gap.
+//!
+//! A crash leaves nothing of this behind: positions are the caller's to keep.
+
+mod position;
+
+pub use position::ChangePosition;
+
+use crate::CommitStamp;
+use crate::error::Result;
+use crate::ids::TableId;
+use crate::ticket::OpenEngine;
+use katydid_wal::Log;
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// Where a feed begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChangesFrom {
+    /// At the oldest transaction from which on the log has everything.
+    Oldest,
+    /// At the first transaction that commits after the call.
+    Now,
+    /// After the transaction that the position names.
+    Position(ChangePosition),
+}
+
+/// The new value of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NewValue {
+    /// The key has this value.
+    Value(Vec<u8>),
+    /// The key has its former value with `bytes` in the place of `replaced` bytes from `offset` on. Only in the paged engine, and only if the transaction
+    /// began to write when its database recorded no whole values: see [`Database::changes`](crate::Database::changes).
+    Patch {
+        /// The first byte that changed.
+        offset: usize,
+        /// How many bytes went away there.
+        replaced: usize,
+        /// The bytes that came instead.
+        bytes: Vec<u8>,
+    },
+    /// The key was deleted.
+    Deleted,
+}
+
+/// The former value of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OldValue {
+    /// The key had no value.
+    Absent,
+    /// The key had this value.
+    Value(Vec<u8>),
+    /// The log does not have it: always in the memory engine; in the paged engine for values in pages of their own, and beside a
+    /// [`NewValue::Patch`].
+    NotLogged,
+}
+
+/// One change of a committed transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Change {
+    /// A key of a table got a value, or lost it.
+    Row {
+        /// The table.
+        table: TableId,
+        /// Its name, if it is there still or was created in what the feed has given.
+        name: Option<Arc<str>>,
+        /// The key.
+        key: Vec<u8>,
+        /// The value that it got.
+        new: NewValue,
+        /// The value that it had.
+        old: OldValue,
+    },
+    /// A table was created.
+    TableCreated {
+        /// Its number, which no other table of the database ever has.
+        table: TableId,
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// A table was dropped, with all its keys.
+    TableDropped {
+        /// Its number, if the feed knows it.
+        table: Option<TableId>,
+        /// Its name.
+        name: Arc<str>,
+    },
+}
+
+/// A committed transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CommittedTransaction {
+    /// Its place in the order of commits, which its commit returned.
+    pub stamp: CommitStamp,
+    /// Its changes in the order in which it made them. In the memory engine each key is there once.
+    pub changes: Vec<Change>,
+}
+
+/// What an engine's feed can do.
+pub(crate) trait EngineFeed: Send + fmt::Debug {
+    /// The next transaction, if there is one. With a context its waker is called when there may be; without, nothing is waited for.
+    fn poll_next(&mut self, context: Option<&mut Context<'_>>) -> Poll<Result<CommittedTransaction>>;
+    /// After the last transaction that was given.
+    fn position(&self) -> ChangePosition;
+}
+
+/// The committed transactions of a database in the order of their commits, and those to come. Made by
+/// [`Database::changes`](crate::Database::changes).
+///
+/// It keeps the database open, as a transaction does.
+pub struct Changes {
+    feed: Box<dyn EngineFeed>,
+    log: Log,
+    _open: Arc<dyn OpenEngine>,
+}
+
+impl Changes {
+    pub(crate) fn new(feed: Box<dyn EngineFeed>, log: Log, open: Arc<dyn OpenEngine>) -> Self {
+        Changes { feed, log, _open: open }
+    }
+
+    /// The next transaction, if one is durable with all before it. Does not wait.
+    ///
+    /// # Errors
+    /// `Error::ChangesGap` if the log was trimmed past the feed; `Error::ChangesTooLarge` if transactions that have not ended take more memory than a feed
+    /// may; failures of the device. The feed stays where it is.
+    pub fn try_next(&mut self) -> Result<Option<CommittedTransaction>> {
+        match self.feed.poll_next(None) {
+            Poll::Ready(outcome) => outcome.map(Some),
+            Poll::Pending => Ok(None),
+        }
+    }
+
+    /// The next transaction; blocks until there is one.
+    ///
+    /// # Errors
+    /// Those of [`Changes::try_next`]; `Error::Closed` if the database was closed and all that is durable was given, `Error::Poisoned` if it
+    /// has failed.
+    #[expect(clippy::should_implement_trait, reason = "a feed has no end at which an iterator would stop")]
+    pub fn next(&mut self) -> Result<CommittedTransaction> {
+        let feed = &mut self.feed;
+        self.log.block_on(|context| feed.poll_next(Some(context)))
+    }
+
+    /// The next transaction when there is one. Dropping the future loses nothing. The waker is called by a thread of the log.
+    ///
+    /// # Errors
+    /// Those of [`Changes::next`].
+    pub async fn next_async(&mut self) -> Result<CommittedTransaction> {
+        poll_fn(|context| self.feed.poll_next(Some(context))).await
+    }
+
+    /// The next transaction, or the waker of `context` is called when there may be one.
+    ///
+    /// # Errors
+    /// Those of [`Changes::next`].
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<CommittedTransaction>> {
+        self.feed.poll_next(Some(context))
+    }
+
+    /// The position after the last transaction that was given: keep it together with what was made of that one, and go on from there with
+    /// [`ChangesFrom::Position`].
+    pub fn position(&self) -> ChangePosition {
+        self.feed.position()
+    }
+}
+
+impl fmt::Debug for Changes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Changes").field("position", &self.position()).finish_non_exhaustive()
+    }
+}

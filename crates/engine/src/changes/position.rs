@@ -1,0 +1,61 @@
+//! A place in the feed, as a program keeps it.
+//!
+//! Pure. As text it is `stamp@lsn,lsn,...`, a position of each stream.
+
+use crate::error::Error;
+use crate::{CommitStamp, Lsn};
+use std::fmt;
+use std::str::FromStr;
+
+/// A place in the feed of one database: after the transaction of a stamp. It can be kept as text and gone on with in any later opening.
+///
+/// ```
+/// use katydid::ChangePosition;
+/// let position: ChangePosition = "4096@512,0".parse()?;
+/// assert_eq!((position.stamp().get(), position.to_string()), (4096, "4096@512,0".to_owned()));
+/// # Ok::<(), katydid::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ChangePosition {
+    pub(crate) stamp: CommitStamp,
+    /// In each stream, from where on the log has what transactions with a greater stamp have written.
+    pub(crate) from: Vec<Lsn>,
+}
+
+impl ChangePosition {
+    /// The stamp of the last transaction before it; zero if there is none.
+    pub fn stamp(&self) -> CommitStamp {
+        self.stamp
+    }
+
+    /// In each stream of the log, the position from which on the log is needed to go on here.
+    pub fn log_from(&self) -> &[Lsn] {
+        &self.from
+    }
+}
+
+impl fmt::Display for ChangePosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@", self.stamp)?;
+        for (nth, from) in self.from.iter().enumerate() {
+            write!(f, "{}{from}", if nth == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for ChangePosition {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let malformed = || Error::Option {
+            option: "position",
+            reason: format!("must be a stamp, @, and a position of each stream, not {text:?}"),
+        };
+        let (stamp, from) = text.split_once('@').ok_or_else(malformed)?;
+        let number = |text: &str| text.parse::<u64>().map_err(|_| malformed());
+        let lsn = |text: &str| Some(Lsn::new(number(text).ok()?)).filter(|lsn| *lsn <= Lsn::LIMIT);
+        let from = from.split(',').map(|text| lsn(text).ok_or_else(malformed)).collect::<Result<_, _>>()?;
+        Ok(ChangePosition { stamp: CommitStamp::new(number(stamp)?), from })
+    }
+}

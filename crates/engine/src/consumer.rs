@@ -1,0 +1,106 @@
+//! Named consumers of the feed: their places outlive openings, and the log is kept for them.
+//!
+//! Any thread; a [`ChangeConsumer`] belongs to one at a time. A consumer is one of the log (`katydid_wal::Consumer`), whose mark is a commit stamp.
+//!
+//! A crash leaves the position that was acknowledged last.
+
+use crate::CommitStamp;
+use crate::changes::{ChangePosition, Changes, ChangesFrom, CommittedTransaction};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::open::Chosen;
+use crate::opening::Call;
+use katydid_wal::{self as wal, Consumer, ReadError};
+use std::fmt;
+
+/// A named consumer of the committed transactions. Made by [`Database::consumer`](crate::Database::consumer).
+///
+/// Dropping it changes nothing: the consumer stays at the position that it acknowledged last, and keeps the log from there on, until
+/// [`Database::remove_consumer`](crate::Database::remove_consumer).
+pub struct ChangeConsumer {
+    of: Chosen,
+    changes: Changes,
+    consumer: Consumer,
+}
+
+impl ChangeConsumer {
+    /// The consumer of this name, or a new one that begins at `from`.
+    pub(crate) fn open(of: &Chosen, name: &str, bytes_max: u64, from: &ChangesFrom) -> Result<Self> {
+        let call = Call::enter(of)?;
+        let log = of.log();
+        let known = log.consumers().into_iter().find(|consumer| consumer.name == name);
+        let from = match known {
+            None => from.clone(),
+            Some(known) if known.is_lost => {
+                return Err(Error::ChangesGap {
+                    at: CommitStamp::new(known.mark),
+                    log_start: log.first().start(),
+                });
+            }
+            Some(known) => ChangesFrom::Position(ChangePosition {
+                stamp: CommitStamp::new(known.mark),
+                from: known.from,
+            }),
+        };
+        let changes = call.changes(&from)?;
+        let ChangePosition { stamp, from } = changes.position();
+        let consumer =
+            log.consumer(name, bytes_max, stamp.get(), &from).map_err(|error| told(error, stamp))?;
+        drop(call);
+        Ok(ChangeConsumer { of: of.clone(), changes, consumer })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.consumer.name()
+    }
+
+    /// The next transaction, if one is durable with all before it. Errors as [`Changes::try_next`].
+    pub fn try_next(&mut self) -> Result<Option<CommittedTransaction>> {
+        self.changes.try_next()
+    }
+
+    /// The next transaction; blocks until there is one. Errors as [`Changes::next`].
+    #[expect(clippy::should_implement_trait, reason = "a feed has no end at which an iterator would stop")]
+    pub fn next(&mut self) -> Result<CommittedTransaction> {
+        self.changes.next()
+    }
+
+    /// The next transaction when there is one. Errors as [`Changes::next_async`].
+    pub async fn next_async(&mut self) -> Result<CommittedTransaction> {
+        self.changes.next_async().await
+    }
+
+    /// The position after the last transaction that was given.
+    pub fn position(&self) -> ChangePosition {
+        self.changes.position()
+    }
+
+    /// Acknowledges every transaction that was given: a consumer of this name goes on after it, in this opening or a later one, and the log need not keep
+    /// more for it. Durable when this returns. It costs one durable write.
+    ///
+    /// # Errors
+    /// [`Error::ChangesGap`] if the consumer was too far behind and the log was trimmed; failures of the device.
+    pub fn acknowledge(&mut self) -> Result<()> {
+        let _call = Call::enter(&self.of)?;
+        let ChangePosition { stamp, from } = self.changes.position();
+        let outcome = self.consumer.acknowledge(stamp.get(), &from);
+        outcome.map_err(|error| told(error, stamp))
+    }
+}
+
+fn told(error: wal::Error, at: CommitStamp) -> Error {
+    match error {
+        wal::Error::Read(ReadError::Trimmed { start, .. }) => Error::ChangesGap { at, log_start: start },
+        error => error.into(),
+    }
+}
+
+impl fmt::Debug for ChangeConsumer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChangeConsumer")
+            .field("name", &self.name())
+            .field("changes", &self.changes)
+            .finish_non_exhaustive()
+    }
+}

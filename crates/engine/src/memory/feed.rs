@@ -1,0 +1,343 @@
+//! The feed of the memory engine: the records of all streams, put in the order of their stamps.
+//!
+//! A transaction is one record of one stream, and has its place in the order by its stamp, which it took when it began. So a record that is durable may
+//! still be followed by one of a lower stamp, in the same stream or in another one. The feed goes in rounds: it finds a stamp below which no record
+//! can be appended any more (a *horizon*), notes behind it where each stream ends, and gives what lies below the horizon when all streams are durable up
+//! to there. Invariants:
+//!
+//! 1. The horizon is the bound of a reader that begins, and at most the stamp of each transaction whose versions are in place and that has not ended
+//!    (`Slots::in_flight_below`). A transaction that is still reading takes a new stamp before it puts versions in place. So when the ends are
+//!    noted, after that, every record below the horizon lies below them.
+//! 2. What a record depends on has a lower stamp, or lay in the log before it, so it is durable when the record is given. A record of
+//!    an earlier opening that lost something is dropped, as recovery does.
+//! 3. No wake-up is lost: where a transaction that has not ended holds the horizon back, the feed leaves its waker with [`Bell`] and looks once more. Whoever
+//!    ends such a transaction looks at the bell afterwards.
+//! 4. Records that wait for their turn keep their payloads up to [`WAITING_BYTES_MAX`]; the others are read from the log again.
+
+use super::engine::Engine;
+use super::log_record::{self, LoggedWrite, WRITES};
+use crate::changes::{
+    Change, ChangePosition, ChangesFrom, CommittedTransaction, EngineFeed, NewValue, OldValue,
+};
+use crate::error::{Error, Result};
+use crate::ids::TableId;
+use crate::latch::Mutex;
+use crate::options::Access;
+use crate::{CommitStamp, Durability, Lsn};
+use katydid_kernels::txn::Timestamp;
+use katydid_wal::{self as wal, Fate, Follower, Log, ReadError, RecordRef, StreamId};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+
+/// Bytes of payloads of records that wait for their turn, at most.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+
+/// Feeds that wait for the end of a transaction (invariant 3).
+#[derive(Debug, Default)]
+pub(crate) struct Bell {
+    /// Wakers in `wakers`. Changed under its latch, before the feed looks at the slots once more; read, sequentially consistent, by whoever has
+    /// ended a transaction.
+    waiting: AtomicUsize,
+    /// A leaf latch. No waker is called or dropped under it.
+    wakers: Mutex<Vec<Waker>>,
+}
+
+impl Bell {
+    fn leave(&self, waker: Waker) {
+        let mut wakers = self.wakers.lock();
+        if !wakers.iter().any(|left| left.will_wake(&waker)) {
+            wakers.push(waker);
+        }
+        self.waiting.store(wakers.len(), Ordering::SeqCst);
+    }
+
+    /// A transaction has ended.
+    #[inline]
+    pub(super) fn ring(&self, log: &Log) {
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            self.ring_all(log);
+        }
+    }
+
+    #[cold]
+    fn ring_all(&self, log: &Log) {
+        let wakers = {
+            let mut wakers = self.wakers.lock();
+            self.waiting.store(0, Ordering::SeqCst);
+            std::mem::take(&mut *wakers)
+        };
+        // A waker is code of the program.
+        wakers.into_iter().for_each(|waker| log.call(waker));
+    }
+}
+
+/// A durable record whose turn has not come.
+#[derive(Debug)]
+struct Waiting {
+    stream: StreamId,
+    first: Lsn,
+    lsn: Lsn,
+    /// None: to be read again.
+    payload: Option<Vec<u8>>,
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+struct Round {
+    /// All records of lower stamps lie below `ends`.
+    horizon: CommitStamp,
+    ends: Vec<Lsn>,
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(crate) struct MemoryFeed {
+    engine: Arc<Engine>,
+    followers: Vec<Follower>,
+    /// Up to here was given, or lies before the begin.
+    stamp: CommitStamp,
+    waiting: BTreeMap<CommitStamp, Waiting>,
+    waiting_bytes: usize,
+    round: Option<Round>,
+    names: HashMap<TableId, Arc<str>>,
+}
+
+impl Engine {
+    /// A feed from `from` on, which knows these tables.
+    pub(crate) fn changes(
+        self: &Arc<Self>,
+        from: &ChangesFrom,
+        names: HashMap<TableId, Arc<str>>,
+    ) -> Result<MemoryFeed> {
+        // Until the followers have begun nothing is trimmed.
+        let pin = self.log.pin_all(u64::MAX);
+        let starts = pin.from().to_vec();
+        let is_now = *from == ChangesFrom::Now;
+        let (stamp, from) = match from {
+            ChangesFrom::Oldest => (CommitStamp::new(self.trimmed_stamp.load(Ordering::Acquire)), starts),
+            // What is in the log with a greater stamp, is given too.
+            ChangesFrom::Now => (CommitStamp::new(self.horizon(None)?.before().get()), starts),
+            ChangesFrom::Position(position) => {
+                if position.from.len() != starts.len() {
+                    let (found, has) = (position.from.len(), starts.len());
+                    let reason = format!("it is of a log of {found} streams; this database's has {has}");
+                    return Err(Error::Option { option: "position", reason });
+                }
+                if let Some((_, start)) = position.from.iter().zip(&starts).find(|(from, start)| from < start)
+                {
+                    return Err(Error::ChangesGap { at: position.stamp, log_start: *start });
+                }
+                (position.stamp, position.from.clone())
+            }
+        };
+        let followers = self.log.streams().iter().zip(from).map(|(stream, from)| stream.follow(from));
+        let mut feed = MemoryFeed {
+            engine: self.clone(),
+            followers: followers.collect::<std::result::Result<_, _>>()?,
+            stamp,
+            waiting: BTreeMap::new(),
+            waiting_bytes: 0,
+            round: None,
+            names,
+        };
+        if is_now {
+            // Its position does not keep what lies before it.
+            feed.read()?;
+        }
+        Ok(feed)
+    }
+
+    /// Every record that is appended from now on has this stamp or a greater one. `durable` is a stamp of which a record is durable.
+    fn horizon(&self, durable: Option<CommitStamp>) -> Result<Timestamp> {
+        if let Some(stamp) = durable {
+            // Whoever begins to read sees it, and has transactions that are still reading below it take new stamps.
+            self.acknowledge(Timestamp::new(stamp.get()));
+        }
+        let reader = self.begin(Access::ReadOnly)?;
+        let bound = reader.bound();
+        drop(reader);
+        Ok(self.store.in_flight_below(bound))
+    }
+}
+
+impl MemoryFeed {
+    /// Takes all that is durable.
+    fn read(&mut self) -> Result<()> {
+        for at in 0..self.followers.len() {
+            loop {
+                let log = &self.engine.log;
+                let follower = &mut self.followers[at];
+                let record = match follower.try_next() {
+                    Ok(Some(record)) => record,
+                    Ok(None) => break,
+                    Err(wal::Error::Read(ReadError::Trimmed { start, .. })) => {
+                        return Err(Error::ChangesGap { at: self.stamp, log_start: start });
+                    }
+                    Err(error) => return Err(error.into()),
+                };
+                let stream = StreamId::new(at as u16);
+                let stamped = log.stamped(stream, &record)?;
+                if stamped.stamp <= self.stamp || stamped.fate == Fate::Dropped {
+                    continue;
+                }
+                let fits = self.waiting_bytes + stamped.payload.len() <= WAITING_BYTES_MAX;
+                let payload = fits.then(|| stamped.payload.to_vec());
+                self.waiting_bytes += payload.as_ref().map_or(0, Vec::len);
+                let RecordRef { first, lsn, .. } = record;
+                check_kind(&record)?;
+                self.waiting.insert(stamped.stamp, Waiting { stream, first, lsn, payload });
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the first record that waits, if it lies below the horizon.
+    fn give(&mut self, horizon: CommitStamp) -> Result<Option<CommittedTransaction>> {
+        let Some((stamp, waiting)) = self.waiting.first_key_value() else { return Ok(None) };
+        let stamp = *stamp;
+        if stamp >= horizon {
+            return Ok(None);
+        }
+        let again;
+        let payload = match &waiting.payload {
+            Some(payload) => &payload[..],
+            None => {
+                let read = self.engine.log.streams()[waiting.stream.index()].read(waiting.lsn);
+                again = read.map_err(|error| match error {
+                    wal::Error::Read(ReadError::Trimmed { start, .. }) => {
+                        Error::ChangesGap { at: self.stamp, log_start: start }
+                    }
+                    error => error.into(),
+                })?;
+                &again.payload[again.chain.dependency_bytes()..]
+            }
+        };
+        let place = || format!("log record at {} in stream {}", waiting.lsn, waiting.stream);
+        let mut changes = Vec::new();
+        for write in log_record::decode(payload) {
+            let write = write.map_err(|malformed| malformed.at(place()))?;
+            changes.push(change(&mut self.names, &write));
+        }
+        if let Some(Waiting { payload: Some(payload), .. }) = self.waiting.remove(&stamp) {
+            self.waiting_bytes -= payload.len();
+        }
+        self.stamp = stamp;
+        Ok(Some(CommittedTransaction { stamp, changes }))
+    }
+
+    /// Begins a round that gives something, if there can be one.
+    fn begin_round(&mut self, context: &mut Option<&mut Context<'_>>) -> Result<bool> {
+        let (Some(first), Some(last)) = (self.waiting.keys().next(), self.waiting.keys().next_back()) else {
+            return Ok(false);
+        };
+        let (first, last) = (*first, *last);
+        let find = || Ok::<_, Error>(CommitStamp::new(self.engine.horizon(Some(last))?.get()));
+        let mut horizon = find()?;
+        if horizon <= first {
+            let Some(context) = context else { return Ok(false) };
+            self.engine.bell.leave(context.waker().clone());
+            horizon = find()?;
+            if horizon <= first {
+                return Ok(false);
+            }
+        }
+        let ends: Vec<Lsn> = self.engine.log.streams().iter().map(|stream| stream.barrier()).collect();
+        for (stream, end) in self.engine.log.streams().iter().zip(&ends) {
+            // Nobody else may ask for it.
+            if stream.durable() < *end {
+                stream.request(*end, Durability::Durable);
+            }
+        }
+        self.round = Some(Round { horizon, ends });
+        Ok(true)
+    }
+
+    /// Waits for a stream to go on, or for any of them.
+    fn poll_streams(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
+        let mut failed = None;
+        let ends = self.round.as_ref().map(|round| &round.ends);
+        for (at, follower) in self.followers.iter_mut().enumerate() {
+            if ends.is_some_and(|ends| follower.position() >= ends[at]) {
+                continue;
+            }
+            match follower.poll_more(context) {
+                Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
+                Poll::Ready(Err(error)) => failed = Some(error),
+                Poll::Pending => {}
+            }
+        }
+        failed.map_or(Poll::Pending, |error| Poll::Ready(Err(error.into())))
+    }
+}
+
+impl EngineFeed for MemoryFeed {
+    fn poll_next(&mut self, mut context: Option<&mut Context<'_>>) -> Poll<Result<CommittedTransaction>> {
+        loop {
+            if let Err(error) = self.read() {
+                return Poll::Ready(Err(error));
+            }
+            if let Some(Round { horizon, ends }) = &self.round {
+                let is_there = |(follower, end): (&Follower, &Lsn)| follower.position() >= *end;
+                if self.followers.iter().zip(ends).all(is_there) {
+                    match self.give(*horizon) {
+                        Ok(Some(transaction)) => return Poll::Ready(Ok(transaction)),
+                        Ok(None) => self.round = None,
+                        Err(error) => return Poll::Ready(Err(error)),
+                    }
+                }
+            }
+            if self.round.is_none() {
+                match self.begin_round(&mut context) {
+                    Ok(true) => continue,
+                    Ok(false) => {}
+                    Err(error) => return Poll::Ready(Err(error)),
+                }
+            }
+            let Some(context) = &mut context else { return Poll::Pending };
+            match self.poll_streams(context) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    fn position(&self) -> ChangePosition {
+        let mut from: Vec<Lsn> = self.followers.iter().map(Follower::position).collect();
+        for waiting in self.waiting.values() {
+            let from = &mut from[waiting.stream.index()];
+            *from = (*from).min(waiting.first);
+        }
+        ChangePosition { stamp: self.stamp, from }
+    }
+}
+
+fn check_kind(record: &RecordRef<'_>) -> Result<()> {
+    if record.kind == WRITES {
+        return Ok(());
+    }
+    Err(log_record::Malformed("its kind is unknown").at(format!("log record at {}", record.lsn)))
+}
+
+fn change(names: &mut HashMap<TableId, Arc<str>>, write: &LoggedWrite<'_>) -> Change {
+    let LoggedWrite { table, key, value } = *write;
+    if table != TableId::CATALOG {
+        let new = value.map_or(NewValue::Deleted, |value| NewValue::Value(value.to_vec()));
+        let name = names.get(&table).cloned();
+        return Change::Row { table, name, key: key.to_vec(), new, old: OldValue::NotLogged };
+    }
+    let name: Arc<str> = String::from_utf8_lossy(key).into();
+    match value.and_then(|value| <[u8; 4]>::try_from(value).ok()) {
+        Some(id) => {
+            let table = TableId::new(u32::from_le_bytes(id));
+            names.insert(table, name.clone());
+            Change::TableCreated { table, name }
+        }
+        None => {
+            let table = names.iter().find(|(_, known)| **known == name).map(|(id, _)| *id);
+            Change::TableDropped { table, name }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The feed of the paged engine: its log's records, put together to transactions.
+//!
+//! The log has one stream, and a commit's place in it is its place in the order of commits. So the feed reads durable records in order and gives a
+//! transaction when it comes to its commit record (`assemble`).
+//!
+//! A position names the first record of the oldest transaction that had not ended, so that what commits later is read as a whole again.
+//!
+//! **Where a feed begins.** `Oldest`: a log that was trimmed may begin in the middle of transactions. All of these have ended below the begin of the
+//! last checkpoint: it keeps the log for the others. Their records name records below the start, so one reading of that part finds the last of
+//! their commits, and the feed begins after it: nothing is left out between two transactions that it gives. `Now`: after a barrier (a), the
+//! active transactions are looked at (b), then another barrier is passed (c). A transaction that commits above (c) and has a record
+//! below (a) was there in (b).
+
+mod assemble;
+
+use crate::changes::{ChangePosition, ChangesFrom, CommittedTransaction, EngineFeed};
+use crate::error::{Error, Result};
+use crate::ids::TableId;
+use crate::paged::engine::Engine;
+use crate::{CommitStamp, Durability, Lsn};
+use assemble::{Assembler, Step};
+use katydid_wal::{self as wal, Follower, ReadError};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(crate) struct PagedFeed {
+    follower: Follower,
+    assembler: Assembler,
+    /// Commits up to here were given, or lie before the begin.
+    stamp: CommitStamp,
+}
+
+impl Engine {
+    /// A feed from `from` on, which knows these tables.
+    pub(crate) fn changes(&self, from: &ChangesFrom, names: HashMap<TableId, Arc<str>>) -> Result<PagedFeed> {
+        self.check_open()?;
+        self.record_values.store(true, Ordering::Release);
+        // Until the begin is found nothing of it is trimmed.
+        let pin = self.whole_log.pin_all(u64::MAX);
+        let start = pin.from()[0];
+        let (stamp, from) = match from {
+            ChangesFrom::Oldest => (self.last_cut_commit(start)?, start),
+            ChangesFrom::Now => self.now()?,
+            ChangesFrom::Position(position) => match position.from[..] {
+                [at] if at >= start => (position.stamp, at),
+                [_] => return Err(self.gap(position.stamp)),
+                _ => {
+                    let reason = "it is of a log of several streams, which this database does not have";
+                    return Err(Error::Option { option: "position", reason: reason.to_owned() });
+                }
+            },
+        };
+        let follower = self.log.follow(from)?;
+        Ok(PagedFeed { follower, assembler: Assembler::new(names), stamp })
+    }
+
+    fn gap(&self, at: CommitStamp) -> Error {
+        Error::ChangesGap { at, log_start: self.log.start() }
+    }
+
+    /// The last commit of a transaction of which the log, which starts at `start`, has only a part.
+    fn last_cut_commit(&self, start: Lsn) -> Result<CommitStamp> {
+        let mut last = CommitStamp::ZERO;
+        let to = self.last_checkpoint();
+        if to <= start {
+            return Ok(last);
+        }
+        let mut follower = self.log.follow(start)?;
+        let mut assembler = Assembler::new(HashMap::new());
+        while follower.position() < to {
+            let Some(record) = follower.try_next()? else { break };
+            if let Step::CutOff(stamp) = assembler.take(&record, CommitStamp::new(u64::MAX))? {
+                last = stamp;
+            }
+        }
+        Ok(last)
+    }
+
+    /// What commits from now on: above which commit, and from where its records are.
+    fn now(&self) -> Result<(CommitStamp, Lsn)> {
+        let below = self.log.barrier();
+        let oldest = self.active.oldest_of_all().map(|(_, first)| first);
+        let after = self.log.barrier();
+        self.log.wait(after, Durability::Durable)?;
+        Ok((CommitStamp::of_commit_at(after), oldest.map_or(below, |first| first.min(below))))
+    }
+}
+
+impl EngineFeed for PagedFeed {
+    fn poll_next(&mut self, mut context: Option<&mut Context<'_>>) -> Poll<Result<CommittedTransaction>> {
+        loop {
+            let record = match self.follower.try_next() {
+                Ok(record) => record,
+                Err(wal::Error::Read(ReadError::Trimmed { start, .. })) => {
+                    return Poll::Ready(Err(Error::ChangesGap { at: self.stamp, log_start: start }));
+                }
+                Err(error) => return Poll::Ready(Err(error.into())),
+            };
+            if let Some(record) = record {
+                match self.assembler.take(&record, self.stamp) {
+                    Ok(Step::Committed(transaction)) => {
+                        self.stamp = transaction.stamp;
+                        return Poll::Ready(Ok(transaction));
+                    }
+                    Ok(Step::Nothing) => continue,
+                    Ok(Step::CutOff(stamp)) if stamp <= self.stamp => continue,
+                    Ok(Step::CutOff(_)) => {
+                        // A position that no feed has given.
+                        let log_start = record.first;
+                        return Poll::Ready(Err(Error::ChangesGap { at: self.stamp, log_start }));
+                    }
+                    Err(error) => return Poll::Ready(Err(error)),
+                }
+            }
+            let Some(context) = &mut context else { return Poll::Pending };
+            match self.follower.poll_more(context) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    fn position(&self) -> ChangePosition {
+        let at = self.follower.position();
+        let from = self.assembler.oldest().map_or(at, |first| first.min(at));
+        ChangePosition { stamp: self.stamp, from: vec![from] }
+    }
+}

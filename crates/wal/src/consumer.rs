@@ -1,0 +1,166 @@
+//! The handles of named consumers: making, listing, acknowledging and forgetting them. What is kept of them is in `consumers`.
+//!
+//! Any thread.
+
+use crate::consumers::{Kept, Place};
+use crate::core::locked;
+use crate::error::{Error, ReadError};
+use crate::log::Log;
+use katydid_kernels::lsn::Lsn;
+
+/// Longest name in bytes.
+const NAME_BYTES_MAX: usize = 64;
+
+/// A consumer of a log, as [`Log::consumers`] lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConsumerStat {
+    /// Its name.
+    pub name: String,
+    /// What the consumer gave with the place that it acknowledged last.
+    pub mark: u64,
+    /// That place, in each stream.
+    pub from: Vec<Lsn>,
+    /// How far it may be behind in bytes.
+    pub bytes_max: u64,
+    /// How far it is, over all streams.
+    pub behind: u64,
+    /// Whether it was too far behind, so that the log does not have everything from its place on.
+    pub is_lost: bool,
+}
+
+/// A named consumer of a log. Made by [`Log::consumer`]. Dropping it changes nothing: the consumer stays, and its pin, until
+/// [`Log::remove_consumer`].
+#[derive(Debug, Clone)]
+pub struct Consumer {
+    log: Log,
+    name: String,
+}
+
+impl Log {
+    /// The consumer of this name; a new one, which begins at `from`, if there is none. It pins the log from its place on, in this and every later
+    /// opening, up to `bytes_max` behind the end of the log (see [`Log::pin`]). Durable when this returns.
+    ///
+    /// A place is the start of a record in each stream, or [`Stream::durable`](crate::Stream::durable), with a number `mark` of the caller's.
+    ///
+    /// ```
+    /// use katydid_wal::{Append, Kind, Log, Options};
+    /// # use katydid_device::SimDevice;
+    /// # let directory = SimDevice::new(1).directory();
+    /// let log = Log::open_in(directory, Options::default())?;
+    /// let start = log.first().start();
+    /// let consumer = log.consumer("follower", 1 << 30, 0, &[start])?;
+    /// log.session()?.append(&Append::new(Kind::USER, &[b"record"]))?;
+    /// log.sync()?;
+    /// let mut follower = log.first().follow(consumer.stat()?.from[0])?;
+    /// while let Some(record) = follower.try_next()? {
+    ///     println!("{record:?}");
+    /// }
+    /// consumer.acknowledge(1, &[follower.position()])?;
+    /// # log.close()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::ConsumerName`] unless the name has 1 to 64 lower-case letters, digits, `-` and `_`. If the consumer is made, those of [`Log::pin`], and
+    /// failures of the device.
+    ///
+    /// # Panics
+    /// If `from` does not have a position for each stream.
+    pub fn consumer(&self, name: &str, bytes_max: u64, mark: u64, from: &[Lsn]) -> Result<Consumer, Error> {
+        let is_letter = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
+        if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(is_letter) {
+            return Err(Error::ConsumerName { name: name.to_owned() });
+        }
+        let consumers = &self.inside().consumers;
+        let mut kept = locked(&consumers.kept);
+        if !kept.contains_key(name) {
+            let pin = self.pin(from, bytes_max)?;
+            let place = Place { seq: 1, bytes_max, mark, from: from.to_vec() };
+            let file = consumers.create(name, &place)?;
+            kept.insert(name.to_owned(), Kept { file, place, pin });
+        }
+        Ok(Consumer { log: self.clone(), name: name.to_owned() })
+    }
+
+    /// The consumers, by name.
+    pub fn consumers(&self) -> Vec<ConsumerStat> {
+        let kept = locked(&self.inside().consumers.kept);
+        kept.iter().map(|(name, kept)| self.stat_of(name, kept)).collect()
+    }
+
+    fn stat_of(&self, name: &str, kept: &Kept) -> ConsumerStat {
+        let Place { bytes_max, mark, ref from, .. } = kept.place;
+        let ends = self.inside().ends();
+        ConsumerStat {
+            name: name.to_owned(),
+            mark,
+            from: from.clone(),
+            bytes_max,
+            behind: from.iter().zip(&ends).map(|(from, end)| end.since(*from)).sum(),
+            is_lost: !kept.pin.is_held(),
+        }
+    }
+
+    /// Forgets the consumer of this name; whether there was one. Durable when this returns. What it kept is trimmed by the owner's next trim.
+    ///
+    /// # Errors
+    /// Failures of the device.
+    pub fn remove_consumer(&self, name: &str) -> Result<bool, Error> {
+        let consumers = &self.inside().consumers;
+        let mut kept = locked(&consumers.kept);
+        if !kept.contains_key(name) {
+            return Ok(false);
+        }
+        consumers.remove(name)?;
+        kept.remove(name);
+        Ok(true)
+    }
+}
+
+impl Consumer {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The consumer's place and state.
+    ///
+    /// # Errors
+    /// [`Error::ConsumerGone`] if it was removed.
+    pub fn stat(&self) -> Result<ConsumerStat, Error> {
+        let kept = locked(&self.log.inside().consumers.kept);
+        let kept = kept.get(&self.name).ok_or_else(|| self.gone())?;
+        Ok(self.log.stat_of(&self.name, kept))
+    }
+
+    fn gone(&self) -> Error {
+        Error::ConsumerGone { name: self.name.clone() }
+    }
+
+    /// Moves the consumer's place: what lies below `from` is not needed any more, and `mark` is remembered with it. Durable when this returns. A place
+    /// below the present one, in any stream, changes nothing in that stream.
+    ///
+    /// # Errors
+    /// [`Error::Read`] with [`ReadError::Trimmed`] if the consumer is lost, [`Error::ConsumerGone`] if it was removed, and those of [`Log::pin`].
+    ///
+    /// # Panics
+    /// If `from` does not have a position for each stream.
+    pub fn acknowledge(&self, mark: u64, from: &[Lsn]) -> Result<(), Error> {
+        assert_eq!(from.len(), self.log.streams().len(), "a position for each stream");
+        let consumers = &self.log.inside().consumers;
+        let mut all = locked(&consumers.kept);
+        let kept = all.get_mut(&self.name).ok_or_else(|| self.gone())?;
+        if !kept.pin.is_held() {
+            let at = kept.place.from[0];
+            return Err(ReadError::Trimmed { at, start: self.log.first().start() }.into());
+        }
+        let from: Vec<Lsn> = from.iter().zip(&kept.place.from).map(|(new, old)| *new.max(old)).collect();
+        // Before the old pin goes: everything from there on is still in the log.
+        let pin = self.log.pin(&from, kept.place.bytes_max)?;
+        let place = Place { seq: kept.place.seq + 1, mark: mark.max(kept.place.mark), from, ..kept.place };
+        consumers.write(kept.file.as_ref(), &place)?;
+        (kept.place, kept.pin) = (place, pin);
+        Ok(())
+    }
+}

@@ -1,0 +1,215 @@
+//! Named consumers: programs that read the log behind its owner, whose places outlive openings.
+//!
+//! Any thread. A consumer has a pin (`retention`) and a file `consumer.NAME` in the log's folder, two slots of sealed blocks that are written in turn:
+//!
+//! ```text
+//! block: 12 .. 16 number in its slot u32 | 16 log id u128 | 32 seq u64 | 40 most bytes u64 | 48 mark u64 | 56 streams u32 | zeros
+//!        64 .. 3904 positions of 480 streams, u64 each | zeros
+//! ```
+//!
+//! 1. The file gets its name when its first slot is durable. A file that is there and has no whole slot is damaged, and the log is not opened.
+//! 2. A place is durable before the pin moves to it: after a crash the consumer is at a place that it has acknowledged, and the log has everything from there.
+//! 3. A place never moves back.
+//! 4. A pin that was lost in a trim lies below the start of the log. So after a crash the file alone says whether the consumer is lost.
+//!
+//! A crash leaves the place that was acknowledged last, or the one before it if it came in the middle of the write.
+
+use crate::control::FORMAT_VERSION;
+use crate::error::OpenError;
+use crate::retention::{Pin, Retention};
+use crate::seal::{self, SEALED_BYTES, SealFault};
+use katydid_device::{self as device, Create, Directory, File, Id, Method, WriteMode};
+use katydid_kernels::checksum::{read_u32, read_u64, read_u128};
+use katydid_kernels::lsn::Lsn;
+use std::collections::BTreeMap;
+use std::io::IoSlice;
+use std::sync::{Arc, Mutex};
+
+const MAGIC: &[u8; 8] = b"KATYDCON";
+const PREFIX: &str = "consumer.";
+const NEW_SUFFIX: &str = ".new";
+const SLOTS: u64 = 2;
+const PLACES_AT: usize = 64;
+const PLACES_PER_BLOCK: usize = 480;
+/// What a slot says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) seq: u64,
+    pub(crate) bytes_max: u64,
+    pub(crate) mark: u64,
+    pub(crate) from: Vec<Lsn>,
+}
+
+fn slot_bytes(streams: usize) -> usize {
+    streams.div_ceil(PLACES_PER_BLOCK) * SEALED_BYTES
+}
+
+impl Place {
+    fn encode(&self, id: Id) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(slot_bytes(self.from.len()));
+        for (number, places) in self.from.chunks(PLACES_PER_BLOCK).enumerate() {
+            let mut block = Box::new([0; SEALED_BYTES]);
+            block[12..16].copy_from_slice(&(number as u32).to_le_bytes());
+            block[16..32].copy_from_slice(&id.to_le_bytes());
+            block[32..40].copy_from_slice(&self.seq.to_le_bytes());
+            block[40..48].copy_from_slice(&self.bytes_max.to_le_bytes());
+            block[48..56].copy_from_slice(&self.mark.to_le_bytes());
+            block[56..60].copy_from_slice(&(self.from.len() as u32).to_le_bytes());
+            for (nth, place) in places.iter().enumerate() {
+                let at = PLACES_AT + 8 * nth;
+                block[at..at + 8].copy_from_slice(&place.get().to_le_bytes());
+            }
+            seal::seal(&mut block, MAGIC, FORMAT_VERSION);
+            bytes.extend_from_slice(&block[..]);
+        }
+        bytes
+    }
+
+    /// Decodes a slot of a log with this id and so many streams.
+    fn decode(bytes: &[u8], id: Id, streams: usize) -> Result<Place, SealFault> {
+        let mut place: Option<Place> = None;
+        for (number, block) in bytes.as_chunks::<SEALED_BYTES>().0.iter().enumerate() {
+            seal::check_seal(block, MAGIC, FORMAT_VERSION)?;
+            let count = PLACES_PER_BLOCK.min(streams - number * PLACES_PER_BLOCK);
+            let from = (0..count).map(|nth| Lsn::new(read_u64(block, PLACES_AT + 8 * nth)));
+            let from: Vec<Lsn> = from.collect();
+            let is_ours = read_u32(block, 12) as usize == number
+                && read_u128(block, 16) == id.get()
+                && read_u32(block, 56) as usize == streams
+                && from.iter().all(|from| *from <= Lsn::LIMIT);
+            let here = (read_u64(block, 32), read_u64(block, 40), read_u64(block, 48));
+            match &mut place {
+                _ if !is_ours => return Err(SealFault::Broken),
+                None => {
+                    let (seq, bytes_max, mark) = here;
+                    place = Some(Place { seq, bytes_max, mark, from });
+                }
+                Some(place) if here == (place.seq, place.bytes_max, place.mark) => place.from.extend(from),
+                Some(_) => return Err(SealFault::Broken),
+            }
+        }
+        place.ok_or(SealFault::Broken)
+    }
+}
+
+/// A consumer.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) file: Arc<dyn File>,
+    pub(crate) place: Place,
+    pub(crate) pin: Pin,
+}
+
+/// The consumers of an open log.
+#[derive(Debug)]
+pub(crate) struct Consumers {
+    directory: Arc<dyn Directory>,
+    id: Id,
+    streams: usize,
+    /// Held through the write of a place. Before the latch of `retention`.
+    pub(crate) kept: Mutex<BTreeMap<String, Kept>>,
+}
+
+impl Consumers {
+    /// Reads what is in the log's folder, and pins the log for each of them.
+    pub(crate) fn open(
+        directory: &Arc<dyn Directory>,
+        id: Id,
+        streams: usize,
+        retention: &Arc<Retention>,
+    ) -> Result<Consumers, OpenError> {
+        let mut kept = BTreeMap::new();
+        for name in directory.list()? {
+            let Some(consumer) = name.strip_prefix(PREFIX) else { continue };
+            if consumer.ends_with(NEW_SUFFIX) {
+                directory.remove(&name)?;
+                continue;
+            }
+            let file = directory.open(&name, Create::Never, Method::Buffered)?;
+            file.sync()?;
+            file.drop_cache()?;
+            let place = read(directory.as_ref(), &name, file.as_ref(), id, streams)?;
+            let pin = retention.restore(&place.from, place.bytes_max);
+            kept.insert(consumer.to_owned(), Kept { file, place, pin });
+        }
+        Ok(Consumers { directory: directory.clone(), id, streams, kept: Mutex::new(kept) })
+    }
+
+    pub(crate) fn create(&self, name: &str, place: &Place) -> device::Result<Arc<dyn File>> {
+        let (made, unfinished) = (format!("{PREFIX}{name}"), format!("{PREFIX}{name}{NEW_SUFFIX}"));
+        let file = self.directory.open(&unfinished, Create::IfMissing, Method::Buffered)?;
+        file.truncate(0)?;
+        file.prepare(0, SLOTS * slot_bytes(self.streams) as u64)?;
+        self.write(file.as_ref(), place)?;
+        self.directory.rename(&unfinished, &made)?;
+        self.directory.sync()?;
+        self.directory.open(&made, Create::Never, Method::Buffered)
+    }
+
+    pub(crate) fn remove(&self, name: &str) -> device::Result<()> {
+        self.directory.remove(&format!("{PREFIX}{name}"))?;
+        self.directory.sync()
+    }
+
+    pub(crate) fn write(&self, file: &dyn File, place: &Place) -> device::Result<()> {
+        let offset = place.seq % SLOTS * slot_bytes(self.streams) as u64;
+        file.write_at(&[IoSlice::new(&place.encode(self.id))], offset, WriteMode::Durable)
+    }
+}
+
+/// Reads the newest whole slot.
+fn read(
+    directory: &dyn Directory,
+    name: &str,
+    file: &dyn File,
+    id: Id,
+    streams: usize,
+) -> Result<Place, OpenError> {
+    let mut newest: Option<Place> = None;
+    for slot in 0..SLOTS {
+        let mut bytes = vec![0; slot_bytes(streams)];
+        let got = file.read_at(&mut bytes, slot * slot_bytes(streams) as u64)?;
+        if got < bytes.len() {
+            continue;
+        }
+        match Place::decode(&bytes, id, streams) {
+            Ok(place) if newest.as_ref().is_none_or(|newest| newest.seq < place.seq) => newest = Some(place),
+            Err(SealFault::OtherVersion(found)) => {
+                return Err(OpenError::other_version(directory, name, found));
+            }
+            Ok(_) | Err(SealFault::Blank | SealFault::Broken) => {}
+        }
+    }
+    newest.ok_or_else(|| OpenError::CorruptControl {
+        file: name.to_owned(),
+        reason: "the place of this consumer cannot be read; without the file the consumer is forgotten",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_read_back_and_damage_noticed() {
+        for streams in [1, 480, 481, 1024] {
+            let from = (0..streams as u64).map(|nth| Lsn::new((1 << 61) + 8 * nth)).collect();
+            let place = Place { seq: 7, bytes_max: u64::MAX, mark: 1 << 63, from };
+            let id = Id::new(0x0123_4567_89ab_cdef_0011_2233_4455_6677);
+            let bytes = place.encode(id);
+            assert_eq!(bytes.len(), slot_bytes(streams));
+            assert_eq!(Place::decode(&bytes, id, streams), Ok(place.clone()));
+            Place::decode(&bytes, Id::new(1), streams).unwrap_err();
+            for at in (0..80).chain(bytes.len() - 8..bytes.len()) {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 4;
+                assert_eq!(Place::decode(&damaged, id, streams), Err(SealFault::Broken), "byte {at}");
+            }
+            if streams > PLACES_PER_BLOCK {
+                let mut torn = Place { seq: 9, ..place }.encode(id);
+                torn[SEALED_BYTES..].copy_from_slice(&bytes[SEALED_BYTES..]);
+                Place::decode(&torn, id, streams).unwrap_err();
+            }
+        }
+    }
+}
