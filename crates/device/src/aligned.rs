@@ -8,7 +8,7 @@
 //!    is 0; then it is freed once, in `drop`, with the same layout. Or it is a piece of `chunk`, which nobody else has.
 //! 2. All `len` bytes are initialised from the start (zeros), so that a slice over them is always valid.
 
-use crate::slab::Chunk;
+use crate::chunk::Chunk;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
 use std::ops::{Deref, DerefMut};

@@ -19,6 +19,7 @@
 
 mod aligned;
 mod caught;
+mod chunk;
 mod delayed;
 mod directory;
 mod error;
@@ -38,6 +39,7 @@ mod sim;
 mod slab;
 mod stripes;
 mod sum;
+mod survival;
 pub mod testing;
 mod watch;
 #[cfg(windows)]
@@ -55,9 +57,10 @@ pub use id::Id;
 pub use memory::MemoryDirectory;
 pub use overlay::OverlayDirectory;
 pub use probe::Device;
-pub use sim::{Fault, SimDevice, Survival};
+pub use sim::{Fault, SimDevice};
 pub use slab::Slab;
 pub use stripes::StripedDirectory;
+pub use survival::Survival;
 pub use watch::{HandClock, Stall, Stalls, Watch};
 #[cfg(windows)]
 pub use windows::FileDirectory;

@@ -10,58 +10,12 @@
 //! 2. A piece is zeroed before it is handed out.
 
 use crate::aligned::{ALIGNMENT, AlignedBuffer};
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use crate::chunk::Chunk;
 use std::fmt;
-use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// What the processor maps at once, where it does.
-const HUGE_PAGE: usize = 2 << 20;
 /// Bytes of a chunk at most.
 const CHUNK_MAX: usize = 16 << 20;
-
-/// Memory that pieces lie in.
-pub(crate) struct Chunk {
-    base: NonNull<u8>,
-    layout: Layout,
-}
-
-// SAFETY: it owns its memory alone and gives nobody access to it but through pieces, which do not overlap.
-unsafe impl Send for Chunk {}
-// SAFETY: as above.
-unsafe impl Sync for Chunk {}
-
-impl Chunk {
-    fn new(bytes: usize) -> Self {
-        let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { ALIGNMENT };
-        let layout = Layout::from_size_align(bytes, align).expect("length of a chunk fits the address space");
-        // SAFETY: a chunk has at least one piece, which is not of size 0.
-        let raw = unsafe { alloc(layout) };
-        let Some(base) = NonNull::new(raw) else { handle_alloc_error(layout) };
-        if align == HUGE_PAGE {
-            ask_for_huge_pages(base, bytes);
-        }
-        Chunk { base, layout }
-    }
-}
-
-impl Drop for Chunk {
-    fn drop(&mut self) {
-        // SAFETY: allocated with this layout, freed only here.
-        unsafe { dealloc(self.base.as_ptr(), self.layout) }
-    }
-}
-
-#[cfg(all(target_os = "linux", not(miri)))]
-fn ask_for_huge_pages(base: NonNull<u8>, bytes: usize) {
-    // A kernel without huge pages refuses, and nothing is lost.
-    // SAFETY: the range was just allocated; the advice changes no contents.
-    let _advised =
-        unsafe { rustix::mm::madvise(base.as_ptr().cast(), bytes, rustix::mm::Advice::LinuxHugepage) };
-}
-
-#[cfg(not(all(target_os = "linux", not(miri))))]
-fn ask_for_huge_pages(_base: NonNull<u8>, _bytes: usize) {}
 
 /// Hands out aligned buffers of one length.
 pub struct Slab {
@@ -96,7 +50,7 @@ impl Slab {
         };
         // SAFETY: `used + piece` is at most the chunk's length, so the piece lies inside it; nobody else has it (invariant 1).
         let base = unsafe {
-            let base = chunk.base.add(self.used);
+            let base = chunk.base().add(self.used);
             base.write_bytes(0, self.piece);
             base
         };

@@ -86,8 +86,8 @@ macro_rules! rows {
         }
 
         impl $crate::row::Row for $row {
-            const TABLE: usize = super::$table;
-            const NAME: &'static str = super::TABLES[super::$table];
+            const TABLE: usize = $table;
+            const NAME: &'static str = TABLES[$table];
 
             fn write(&self, out: &mut Vec<u8>) {
                 $($crate::row::Field::write(&self.$field, out);)*

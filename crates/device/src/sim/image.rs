@@ -14,7 +14,7 @@
 //! A crash replaces the file by [`Image::survivor`].
 
 use super::bytes::{ALL_SECTORS, Bytes, PAGE_BYTES, Page, SECTOR_BYTES, Sectors, each, each_page, sectors};
-use super::faults::Survival;
+use crate::survival::Survival;
 use fastrand::Rng;
 use std::collections::BTreeMap;
 

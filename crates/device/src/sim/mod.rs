@@ -49,11 +49,12 @@ mod regions;
 mod reopen;
 mod world;
 
-pub use faults::{Fault, Survival};
+pub use faults::Fault;
 
 use crate::directory::Directory;
 use crate::error::Verb;
 use crate::nvram::SimNvram;
+use crate::survival::Survival;
 use directory::SimDirectory;
 use fastrand::Rng;
 use regions::Regions;

@@ -8,8 +8,8 @@
 //!
 //! A crash leaves `kept` with a prefix or any subset of the changes applied in order.
 
-use super::faults::Survival;
 use super::world::Inode;
+use crate::survival::Survival;
 use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::sync::Arc;

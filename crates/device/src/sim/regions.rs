@@ -2,8 +2,9 @@
 //!
 //! Any thread. The latch is a leaf; no region is called while it is held but to be opened, which takes no latch of its own.
 
+use super::SimDevice;
 use crate::error::{Cause, NvramFault};
-use crate::nvram::{NvRegion, SimNvram};
+use crate::nvram::{Beside, NvRegion, SimNvram};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -61,5 +62,24 @@ impl Regions {
         }
         region.opened = Arc::downgrade(&opened);
         Ok(opened)
+    }
+}
+
+impl Beside for SimDevice {
+    fn freeze(&self) {
+        SimDevice::freeze(self);
+    }
+
+    fn is_crashed(&self) -> bool {
+        SimDevice::is_crashed(self)
+    }
+}
+
+impl SimNvram {
+    /// The same memory, in one machine with `device`: when one crashes the other has crashed too, at the latest at its next step.
+    /// To be called before anybody uses it; nobody may call it under the device's latch (see [`SimDevice::fail_when`]).
+    #[must_use]
+    pub fn beside(self, device: &SimDevice) -> SimNvram {
+        self.in_machine(Arc::new(device.clone()))
     }
 }

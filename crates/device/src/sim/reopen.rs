@@ -2,10 +2,10 @@
 //!
 //! Pure but for the old device's latch, which the caller holds.
 
-use super::faults::Survival;
 use super::image::{Image, Reach};
 use super::names::Names;
 use super::world::{Folder, Inode, Stalled, SubFolder, World};
+use crate::survival::Survival;
 use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::sync::Arc;

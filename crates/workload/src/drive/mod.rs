@@ -15,7 +15,6 @@ mod worker;
 
 use crate::measure::Latencies;
 use crate::store::{Counters, Store, StoreError, Transaction};
-use crate::ycsb::LatencyFrom;
 use fastrand::Rng;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -89,6 +88,15 @@ pub trait Source {
 
     /// Does what was planned last, up to but without the commit, and says how it ends. May be called again after a conflict.
     fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<Ending, StoreError>;
+}
+
+/// What latencies are measured from when a rate is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LatencyFrom {
+    /// When the request should have started: waiting behind a slow one counts.
+    Intended,
+    /// When it did start.
+    Actual,
 }
 
 /// What the latency of a transaction that writes is measured from, where no rate is asked for.

@@ -3,11 +3,11 @@
 //! The callbacks of commits run on this thread (or, for other stores, on any) and write into the thread's [`Sink`], which
 //! the watching thread empties now and then: hence its latch, which is practically never contended.
 
+use super::LatencyFrom;
 use super::pacing::Pacing;
 use super::{Class, CommitsFrom, Ending, Plan, Planned, Shared, Source, Workload};
 use crate::measure::{self, Latencies};
 use crate::store::{Client, Intent, StoreError, Transaction};
-use crate::ycsb::LatencyFrom;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

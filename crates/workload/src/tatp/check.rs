@@ -2,8 +2,9 @@
 
 use super::population::{Counts, START_TIMES};
 use super::rows::{self, AccessInfo, CallForwarding, SpecialFacility, Subscriber};
-use super::{
-    ACCESS_INFO, CALL_FORWARDING, SPECIAL_FACILITY, SUBSCRIBER, SUBSCRIBER_BY_NUMBER, Settings, TABLES,
+use super::settings::Settings;
+use super::tables::{
+    ACCESS_INFO, CALL_FORWARDING, SPECIAL_FACILITY, SUBSCRIBER, SUBSCRIBER_BY_NUMBER, TABLES,
 };
 use crate::row::Row;
 use crate::store::{Client, Intent, Keys, Result, Shown, Store, StoreError, Transaction};

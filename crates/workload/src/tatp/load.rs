@@ -1,7 +1,9 @@
 //! The load phase: all of some subscribers in each transaction.
 
 use super::population::{Facility, OfSubscriber};
-use super::{SUBSCRIBER_BY_NUMBER, Settings, rows};
+use super::rows;
+use super::settings::Settings;
+use super::tables::SUBSCRIBER_BY_NUMBER;
 use crate::drive::{Class, Ending, Planned, Source, Workload};
 use crate::row::add;
 use crate::store::{Result, Transaction};

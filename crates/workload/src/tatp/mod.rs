@@ -15,6 +15,8 @@ mod population;
 mod request;
 mod rows;
 mod run;
+mod settings;
+mod tables;
 #[cfg(test)]
 mod tests;
 
@@ -22,38 +24,5 @@ pub use check::{Fault, State};
 pub use load::{TatpLoad, TatpLoadSource};
 pub use population::Counts;
 pub use run::{Kind, Mix, TatpRun, TatpSource};
-
-/// The tables, in the order in which the workload knows them.
-pub const TABLES: [&str; 5] =
-    ["subscriber", "access_info", "special_facility", "call_forwarding", "subscriber_by_number"];
-
-pub(crate) const SUBSCRIBER: usize = 0;
-pub(crate) const ACCESS_INFO: usize = 1;
-pub(crate) const SPECIAL_FACILITY: usize = 2;
-pub(crate) const CALL_FORWARDING: usize = 3;
-/// The subscriber who has a number.
-pub(crate) const SUBSCRIBER_BY_NUMBER: usize = 4;
-
-/// How much there is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
-    /// The benchmark's scale; at least 1.
-    pub subscribers: u32,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings { subscribers: 100_000 }
-    }
-}
-
-impl Settings {
-    /// The constant of the non-uniform choice of subscribers.
-    pub(crate) fn a(&self) -> u32 {
-        match self.subscribers {
-            0..=1_000_000 => 65_535,
-            1_000_001..=10_000_000 => 1_048_575,
-            _ => 2_097_151,
-        }
-    }
-}
+pub use settings::Settings;
+pub use tables::TABLES;

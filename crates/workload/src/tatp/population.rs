@@ -2,8 +2,8 @@
 //!
 //! All of a subscriber follows from the seed and the subscriber alone, so that whoever loads it, and whoever counts it, sees the same.
 
-use super::Settings;
 use super::rows::{self, AccessInfo, CallForwarding, SpecialFacility, Subscriber};
+use super::settings::Settings;
 use fastrand::Rng;
 
 /// Start times of call forwardings.

@@ -3,7 +3,7 @@
 use super::population::{START_TIMES, digits};
 use super::rows::{self, AccessInfo, CallForwarding, Number, SpecialFacility, Subscriber};
 use super::run::Kind;
-use super::{CALL_FORWARDING, SPECIAL_FACILITY, SUBSCRIBER_BY_NUMBER, TABLES};
+use super::tables::{CALL_FORWARDING, SPECIAL_FACILITY, SUBSCRIBER_BY_NUMBER, TABLES};
 use crate::drive::Ending;
 use crate::row::{Row, add, change, find, read, try_change, wrong};
 use crate::store::{Keys, Result, StoreError, Transaction};

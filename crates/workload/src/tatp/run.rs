@@ -4,8 +4,8 @@
 //! 2. A request whose commit conflicts when others were planned already is replaced by one of its kind, so that the mix stays.
 //! 3. A request counts either as acknowledged or as failed, once; one that a failure of the store ends, as neither.
 
-use super::Settings;
 use super::request::Request;
+use super::settings::Settings;
 use crate::drive::{Class, Ending, Planned, Source, Workload};
 use crate::generate::non_uniform;
 use crate::store::{Result, Transaction};

@@ -1,5 +1,6 @@
 //! The register on the store in memory.
 
+use super::tables::*;
 use super::*;
 use crate::drive::{Class, Outcome, Plan, Source, Workload, drive};
 use crate::memory_store::MemoryStore;

@@ -2,8 +2,9 @@
 
 use super::keys::{self, Of};
 use super::rows::{District, Order, Warehouse};
-use super::run::inconsistent;
-use super::{DISTRICT, NEW_ORDER, ORDER_LINE, ORDERS, Settings, TABLES, WAREHOUSE};
+use super::settings::Settings;
+use super::tables::{DISTRICT, NEW_ORDER, ORDER_LINE, ORDERS, TABLES, WAREHOUSE};
+use super::terminal::inconsistent;
 use crate::row::Row;
 use crate::store::{Client, Intent, Keys, Result, Store, StoreError, Transaction};
 use std::collections::BTreeMap;

@@ -3,8 +3,9 @@
 use super::keys::{self, Of};
 use super::look::lines;
 use super::rows::{Customer, Order, OrderLine};
-use super::run::{Terminal, inconsistent, now};
-use super::{DISTRICTS, NEW_ORDER};
+use super::settings::DISTRICTS;
+use super::tables::NEW_ORDER;
+use super::terminal::{Terminal, inconsistent, now};
 use crate::row::change;
 use crate::store::{Keys, Result, Transaction};
 

@@ -3,9 +3,11 @@
 //! What a transaction loads follows from the seed and its ticket alone, so that one that conflicts is made again the same.
 
 use super::keys::{self, Of};
+use super::random;
 use super::rows::{Customer, District, DistrictTexts, History, Item, Order, OrderLine, Stock, Warehouse};
-use super::run::now;
-use super::{CUSTOMER_BY_NAME, DISTRICTS, NEW_ORDER, ORDER_BY_CUSTOMER, Settings, random};
+use super::settings::{DISTRICTS, Settings};
+use super::tables::{CUSTOMER_BY_NAME, NEW_ORDER, ORDER_BY_CUSTOMER};
+use super::terminal::now;
 use crate::drive::{Class, Ending, Planned, Source, Workload};
 use crate::insert::{RUNS_MAX, first_number};
 use crate::row::{Row, Text};

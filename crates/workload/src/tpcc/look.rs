@@ -3,8 +3,8 @@
 use super::keys::{self, Of};
 use super::payment::Who;
 use super::rows::{Customer, District, Order, OrderLine, Stock};
-use super::run::{Terminal, inconsistent};
-use super::{ORDER_BY_CUSTOMER, ORDER_LINE};
+use super::tables::{ORDER_BY_CUSTOMER, ORDER_LINE, ORDERS};
+use super::terminal::{Terminal, inconsistent};
 use crate::row::read;
 use crate::store::{Keys, Result, Transaction};
 use std::collections::BTreeSet;
@@ -44,7 +44,7 @@ impl OrderStatus {
                 let how = format!(
                     "is of customer {customer} with {of_order} lines; found by customer {number} with {lines}"
                 );
-                Err(inconsistent(super::ORDERS, &key, &how))
+                Err(inconsistent(ORDERS, &key, &how))
             }
         }
     }

@@ -25,77 +25,14 @@ mod payment;
 mod random;
 mod rows;
 mod run;
+mod settings;
+mod tables;
+mod terminal;
 #[cfg(test)]
 mod tests;
 
 pub use check::{Condition, State};
 pub use load::{TpccLoad, TpccLoadSource};
 pub use run::{Kind, Mix, TpccRun, TpccSource};
-
-/// The tables, in the order in which the workload knows them.
-pub const TABLES: [&str; 11] = [
-    "warehouse",
-    "district",
-    "customer",
-    "history",
-    "new_order",
-    "orders",
-    "order_line",
-    "item",
-    "stock",
-    "customer_by_name",
-    "order_by_customer",
-];
-
-pub(crate) const WAREHOUSE: usize = 0;
-pub(crate) const DISTRICT: usize = 1;
-pub(crate) const CUSTOMER: usize = 2;
-pub(crate) const HISTORY: usize = 3;
-pub(crate) const NEW_ORDER: usize = 4;
-pub(crate) const ORDERS: usize = 5;
-pub(crate) const ORDER_LINE: usize = 6;
-pub(crate) const ITEM: usize = 7;
-pub(crate) const STOCK: usize = 8;
-/// District, last name, first name, number: nothing in it.
-pub(crate) const CUSTOMER_BY_NAME: usize = 9;
-/// District, customer, number of the order, the latest first: nothing in it.
-pub(crate) const ORDER_BY_CUSTOMER: usize = 10;
-
-/// Districts of a warehouse.
-pub const DISTRICTS: u8 = 10;
-
-/// How much there is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
-    /// The benchmark's scale; at least 1.
-    pub warehouses: u32,
-    /// Items, and so many in the stock of each warehouse; at least 1.
-    pub items: u32,
-    /// Customers of each district, each with an order; at least 1.
-    pub customers_of_district: u32,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings { warehouses: 1, items: 100_000, customers_of_district: 3_000 }
-    }
-}
-
-impl Settings {
-    /// Districts of all warehouses.
-    pub(crate) fn districts(&self) -> u64 {
-        u64::from(self.warehouses) * u64::from(DISTRICTS)
-    }
-
-    /// Orders that are loaded.
-    pub fn orders(&self) -> u64 {
-        self.districts() * u64::from(self.customers_of_district)
-    }
-
-    /// The first of a district's loaded orders that is not delivered yet: 2,101 of 3,000.
-    pub(crate) fn first_undelivered(&self) -> u32 {
-        let delivered = u64::from(self.customers_of_district) * 7 / 10;
-        // Not more than there are customers.
-        u32::try_from(delivered).unwrap_or(u32::MAX) + 1
-    }
-}
+pub use settings::{DISTRICTS, Settings};
+pub use tables::TABLES;

@@ -1,9 +1,10 @@
 //! NewOrder (2.4): a customer orders 5 to 15 items.
 
 use super::keys::{self, Of};
+use super::random;
 use super::rows::{Customer, District, Item, Order, OrderLine, Stock, Warehouse};
-use super::run::{Terminal, now};
-use super::{NEW_ORDER, ORDER_BY_CUSTOMER, random};
+use super::tables::{NEW_ORDER, ORDER_BY_CUSTOMER};
+use super::terminal::{Terminal, now};
 use crate::drive::Ending;
 use crate::row::{add, change, find, read};
 use crate::store::{Result, Transaction};

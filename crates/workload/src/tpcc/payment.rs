@@ -1,9 +1,10 @@
 //! Payment (2.5): a customer pays. And whoever else is asked for by last name or number.
 
 use super::keys::{self, Of};
+use super::random;
 use super::rows::{Customer, District, History, Warehouse};
-use super::run::{Terminal, inconsistent, now};
-use super::{CUSTOMER_BY_NAME, random};
+use super::tables::CUSTOMER_BY_NAME;
+use super::terminal::{Terminal, inconsistent, now};
 use crate::row::{add, change};
 use crate::store::{Keys, Result, Transaction};
 

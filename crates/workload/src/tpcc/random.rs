@@ -1,7 +1,7 @@
 //! The standard's random numbers and texts (2.1.6, 4.3.2, 4.3.3). Pure: all randomness comes from the caller's generator.
 
-use super::Settings;
 use super::rows::Address;
+use super::settings::Settings;
 use crate::generate::non_uniform;
 use crate::row::Text;
 use fastrand::Rng;

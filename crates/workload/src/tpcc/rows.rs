@@ -3,6 +3,8 @@
 //!
 //! Money is in cents, taxes and discounts in hundredths of a per cent, dates in microseconds since 1970; 0 is no date and no carrier.
 
+use super::settings::DISTRICTS;
+use super::tables::{CUSTOMER, DISTRICT, HISTORY, ITEM, ORDER_LINE, ORDERS, STOCK, TABLES, WAREHOUSE};
 use crate::row::{Field, Text, rows};
 
 /// Where something is.
@@ -37,7 +39,7 @@ impl Field for Address {
 
 /// A text for each of the ten districts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct DistrictTexts(pub(super) [[u8; 24]; super::DISTRICTS as usize]);
+pub(super) struct DistrictTexts(pub(super) [[u8; 24]; DISTRICTS as usize]);
 
 impl Field for DistrictTexts {
     fn write(&self, out: &mut Vec<u8>) {
@@ -45,7 +47,7 @@ impl Field for DistrictTexts {
     }
 
     fn read(bytes: &mut &[u8]) -> Option<Self> {
-        let mut texts = [[0; 24]; super::DISTRICTS as usize];
+        let mut texts = [[0; 24]; DISTRICTS as usize];
         for text in &mut texts {
             *text = Field::read(bytes)?;
         }

@@ -5,20 +5,18 @@
 //! 3. A payment has a number that no other of any thread and run has.
 
 use super::delivery::Delivery;
-use super::keys::Of;
 use super::load::LOADED;
 use super::look::{OrderStatus, StockLevel};
 use super::new_order::NewOrder;
 use super::payment::Payment;
-use super::{DISTRICTS, Settings, TABLES};
+use super::settings::Settings;
+use super::terminal::Terminal;
 use crate::drive::{Class, Ending, Planned, Source, Workload};
 use crate::insert::first_number;
-use crate::row::wrong;
-use crate::store::{Result, StoreError, Transaction};
+use crate::store::{Result, Transaction};
 use fastrand::Rng;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
 
 /// The five transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -103,32 +101,6 @@ impl Workload for TpccRun {
     }
 }
 
-/// Where requests come from.
-#[derive(Debug)]
-pub(super) struct Terminal {
-    pub(super) settings: Settings,
-    pub(super) warehouse: u32,
-    pub(super) rng: Rng,
-}
-
-impl Terminal {
-    /// A district of the terminal's warehouse.
-    pub(super) fn district(&mut self) -> Of {
-        Of { warehouse: self.warehouse, district: self.rng.u8(1..=DISTRICTS) }
-    }
-
-    /// Another warehouse, if there is one.
-    pub(super) fn other_warehouse(&mut self) -> u32 {
-        match self.settings.warehouses {
-            1 => self.warehouse,
-            all => {
-                let other = self.rng.u32(1..all);
-                if other < self.warehouse { other } else { other + 1 }
-            }
-        }
-    }
-}
-
 #[derive(Debug)]
 enum Request {
     NewOrder(NewOrder),
@@ -187,15 +159,4 @@ impl Source for TpccSource {
         }
         Ok(Ending::Commit)
     }
-}
-
-/// Microseconds since 1970.
-pub(super) fn now() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
-}
-
-/// What is wrong with a row.
-pub(super) fn inconsistent(table: usize, key: &[u8], how: &str) -> StoreError {
-    wrong(TABLES[table], key, how)
 }

@@ -3,7 +3,8 @@
 use super::keys::Of;
 use super::new_order::NewOrder;
 use super::payment::Payment;
-use super::run::Terminal;
+use super::tables::*;
+use super::terminal::Terminal;
 use super::*;
 use crate::drive::{Class, Outcome, Plan, Source, Workload, drive};
 use crate::memory_store::MemoryStore;

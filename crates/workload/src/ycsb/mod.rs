@@ -12,6 +12,4 @@ mod values;
 pub use load::YcsbLoad;
 pub use record::{FIELDS_MAX, Record, encode, replace};
 pub use run::YcsbRun;
-pub use settings::{
-    FieldLength, InsertOrder, LatencyFrom, Operation, ScanLength, Settings, SettingsError, WORKLOAD_A,
-};
+pub use settings::{FieldLength, InsertOrder, Operation, ScanLength, Settings, SettingsError, WORKLOAD_A};

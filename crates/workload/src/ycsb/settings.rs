@@ -4,6 +4,7 @@
 //! 1. A value out of range is an error that names the property, the value and where it stands.
 //! 2. What is not given has YCSB's default.
 
+use crate::drive::LatencyFrom;
 use crate::generate::{KeyDistribution, ZIPFIAN_CONSTANT};
 use crate::properties::{Origin, Properties, Property};
 use std::fmt;
@@ -94,15 +95,6 @@ pub enum InsertOrder {
     Hashed,
     /// In order.
     Ordered,
-}
-
-/// What latencies are measured from when a rate is given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LatencyFrom {
-    /// When the request should have started: waiting behind a slow one counts.
-    Intended,
-    /// When it did start.
-    Actual,
 }
 
 /// A workload, ready to be run.

@@ -72,7 +72,7 @@ fn every_property_of_the_core_workload_is_taken() {
     assert_eq!(settings.scan_length, ScanLength::Zipfian(2, 9));
     assert_eq!(settings.target, Some(250.0));
     assert_eq!(settings.time_max, Some(Duration::from_secs(60)));
-    assert_eq!(settings.latency_from, LatencyFrom::Actual);
+    assert_eq!(settings.latency_from, crate::drive::LatencyFrom::Actual);
     assert_eq!((settings.threads, settings.operation_count), (Some(3), Some(7)));
     assert_eq!((settings.insertion_retries, settings.insertion_retry_wait), (2, Duration::from_secs(1)));
     assert_eq!(settings.ignored, ["db", "status.interval"]);

@@ -25,10 +25,11 @@ mod model;
 use super::LINE_BYTES;
 use super::region::{NvRegion, checked};
 use crate::aligned::AlignedBuffer;
-use crate::sim::{SimDevice, Survival};
+use crate::survival::Survival;
 use fastrand::Rng;
 use model::{Line, Lines, WORDS, WrittenBack};
 use std::collections::HashMap;
+use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,11 +67,9 @@ impl SimNvram {
         Self::of(AlignedBuffer::new_zeroed(bytes as usize), Lines::new(vec![[0; WORDS]; lines]))
     }
 
-    /// The same memory, in one machine with `device`: when one crashes the other has crashed too, at the latest at its next step.
-    /// To be called before anybody uses it; nobody may call it under the device's latch (see [`SimDevice::fail_when`]).
-    #[must_use]
-    pub fn beside(self, device: &SimDevice) -> SimNvram {
-        self.shared.state().device = Some(device.clone());
+    /// The same memory, in one machine with something else that crashes. Not to be called when a region of it is open.
+    pub(crate) fn in_machine(self, beside: Arc<dyn Beside>) -> SimNvram {
+        self.shared.state().beside = Some(beside);
         self
     }
 
@@ -82,7 +81,7 @@ impl SimNvram {
             steps: 0,
             crash_at: None,
             crashed: false,
-            device: None,
+            beside: None,
         };
         let bytes = memory.len();
         SimNvram { shared: Arc::new(Shared { memory, bytes, state: Mutex::new(state) }) }
@@ -178,6 +177,15 @@ pub(super) struct Shared {
     state: Mutex<State>,
 }
 
+/// Something in the same machine: when it crashes the memory has crashed too, and the other way round.
+pub(crate) trait Beside: fmt::Debug + Send + Sync {
+    /// Crashes it.
+    fn freeze(&self);
+
+    /// Whether it has crashed.
+    fn is_crashed(&self) -> bool;
+}
+
 #[derive(Debug)]
 struct State {
     lines: Lines,
@@ -187,7 +195,7 @@ struct State {
     steps: u64,
     crash_at: Option<u64>,
     crashed: bool,
-    device: Option<SimDevice>,
+    beside: Option<Arc<dyn Beside>>,
 }
 
 impl Shared {
@@ -219,15 +227,15 @@ impl Shared {
             return;
         }
         state.crashed = true;
-        if let Some(device) = &state.device {
-            device.freeze();
+        if let Some(beside) = &state.beside {
+            beside.freeze();
         }
         (0..self.bytes / LINE_BYTES as usize).for_each(|index| state.lines.see(index, self.line(index)));
     }
 
     /// Whether what is done now still counts.
     fn alive(&self, state: &mut State) -> bool {
-        if !state.crashed && state.device.as_ref().is_some_and(SimDevice::is_crashed) {
+        if !state.crashed && state.beside.as_ref().is_some_and(|beside| beside.is_crashed()) {
             self.crash(state);
         }
         !state.crashed

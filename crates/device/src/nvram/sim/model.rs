@@ -11,7 +11,7 @@
 //! So a line that was merely stored to may survive as well as one that was written back and not fenced: caches write back what they like.
 
 use crate::nvram::LINE_BYTES;
-use crate::sim::Survival;
+use crate::survival::Survival;
 use fastrand::Rng;
 use std::collections::BTreeMap;
 

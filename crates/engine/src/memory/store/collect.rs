@@ -10,9 +10,9 @@
 //!    however slow the log is, memory is bounded. Tombstones stay queued for as long as 2 says; any other record that cannot go has
 //!    a newer version, whose writer queues it again.
 
-use super::Store;
 use super::limit::{RECORD_BYTES, VERSION_BYTES, shard};
 use super::record::{Pruned, Record, Version};
+use super::state::Store;
 use crate::latch::Mutex;
 use crossbeam_utils::CachePadded;
 use katydid_kernels::txn::Timestamp;

@@ -1,10 +1,12 @@
 //! What recovery puts in, what checkpoints read, and how a table is forgotten.
 
 use super::collect::version_bytes;
+use super::found::{Bytes, Found};
 use super::index::Reached;
-use super::limit::{Limit, RECORD_BYTES, VERSION_BYTES};
+use super::limit::{Limit, RECORD_BYTES};
 use super::record::{Key, Obstacle, Record, Value};
-use super::{LogView, Settings, Store, Table};
+use super::state::{LogView, Settings, Store};
+use super::table::Table;
 use crate::direction::Direction;
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{TableId, TxnId};
@@ -22,35 +24,6 @@ pub(crate) struct Row {
     pub(crate) timestamp: Timestamp,
     /// None: deleted.
     pub(crate) value: Option<Value>,
-}
-
-/// A version that recovery found.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Found<'a> {
-    pub(crate) table: TableId,
-    pub(crate) key: &'a [u8],
-    /// None: deleted.
-    pub(crate) value: Option<&'a [u8]>,
-    pub(crate) timestamp: Timestamp,
-}
-
-impl Found<'_> {
-    pub(super) fn bytes(&self) -> usize {
-        loaded_bytes(self.key, self.value)
-    }
-}
-
-/// What a loaded version is charged with, its record included. A tombstone is not charged: there may be any number of keys that are not
-/// there any more, and until everything is loaded nobody knows which of them may be forgotten.
-pub(super) fn loaded_bytes(key: &[u8], value: Option<&[u8]>) -> usize {
-    value.map_or(0, |value| value.len() + VERSION_BYTES + key.len() + RECORD_BYTES)
-}
-
-/// Bytes that versions have taken, and that those took which they replaced.
-#[derive(Debug, Default)]
-pub(super) struct Bytes {
-    pub(super) held: usize,
-    pub(super) freed: usize,
 }
 
 /// Takes what recovery finds, from any thread and in any order, and then becomes a store. Of each key it keeps the newest version.

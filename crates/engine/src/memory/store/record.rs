@@ -10,7 +10,7 @@
 //! 3. Nothing is put on top of an undecided version: a later writer waits for its status, and an earlier writer gives way.
 //! 4. A chain that is `gone` is in no index any more, and stays empty. A thread that finds it looks the key up again.
 
-use super::load::Found;
+use super::found::Found;
 pub(crate) use super::value::Value;
 use crate::ids::TableId;
 use crate::latch::Mutex;

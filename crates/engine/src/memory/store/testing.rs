@@ -1,10 +1,16 @@
 //! A log for tests of the kernels: one number says up to where every stream is durable.
 
-use super::LogView;
-use crate::error::Error;
-use katydid_kernels::txn::{DurablePlaces, Waits};
+use super::load::Loader;
+use super::state::{LogView, Settings, Store};
+use super::transaction::Running;
+use crate::error::{Error, Result};
+use crate::options::Access;
+use crate::sharded::ShardRef;
+use katydid_kernels::txn::{DurablePlaces, Timestamp, Waits};
 use katydid_wal::StreamLsn;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
 
 #[derive(Debug)]
 pub(super) struct FakeLog {
@@ -46,5 +52,17 @@ impl Waits for FakeLog {
 impl LogView for FakeLog {
     fn failure(&self) -> Error {
         Error::Internal("the log failed")
+    }
+}
+
+impl Store {
+    /// Without tables.
+    pub(crate) fn new(settings: Settings, log: Arc<dyn LogView>) -> Arc<Self> {
+        Loader::new(settings).finish(Timestamp::ZERO, 1, log)
+    }
+
+    /// See [`Running::begin`].
+    pub(super) fn begin(self: &Arc<Self>, access: Access, lock_wait: Duration) -> Result<Running> {
+        Running::begin(ShardRef::new(self.clone()), access, lock_wait)
     }
 }

@@ -11,8 +11,9 @@
 
 use super::limit::{RECORD_BYTES, VERSION_BYTES};
 use super::record::{Key, Obstacle, Record, Value, Version};
+use super::state::Store;
+use super::table::Table;
 use super::transaction_writes::{Write, WriteSet};
-use super::{Store, Table};
 use crate::body::{self, DatabaseKey};
 use crate::body_threads::while_blocked;
 use crate::error::{ConflictKind, Error, Result};

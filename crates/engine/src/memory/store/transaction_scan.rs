@@ -4,9 +4,9 @@
 //! bound once there was nothing more. A record whose value was seen is in `reads` as well, whether or not an own write hides it: after a
 //! savepoint it may not be hidden any more.
 
-use super::Table;
 use super::index::Reached;
 use super::record::{Key, Record, Value};
+use super::table::Table;
 use super::transaction::{Passed, Running};
 use crate::direction::Direction;
 use crate::error::Result;

@@ -12,10 +12,10 @@
 //! 4. A [`Validated`] transaction can end either way; dropped, it has never been. The clock has passed its timestamp, so whoever begins
 //!    after it was acknowledged has a greater one.
 
-use super::Store;
 use super::index::Reached;
 use super::limit::{RECORD_BYTES, VERSION_BYTES};
 use super::record::{Key, Obstacle, Record};
+use super::state::Store;
 use super::transaction::{Open, Passed, ReadEntry, Running, Sure};
 use super::transaction_writes::Write;
 use crate::error::{ConflictKind, Error, Result};

@@ -4,9 +4,10 @@
 //! that does not fit the page it is applied to is refused and leaves the page unusable: while doing, the caller has made
 //! sure that it fits; while redoing, that is corruption.
 
+use super::diff::Diff;
 use super::leaf::{LeafChange, LeafOp};
+use super::malformed::Malformed;
 use super::parts::{MapBits, Part};
-use super::{Diff, Malformed};
 use crate::paged::page::overflow;
 use crate::paged::page::{
     Full, InnerMut, Kind, LeafMut, MapMut, PageId, Value, header, image, key_bytes_max,

@@ -1,6 +1,6 @@
 //! Reading fixed-width little-endian numbers out of a payload, without ever reading beyond it.
 
-use super::Malformed;
+use super::malformed::Malformed;
 
 /// What is left of a payload.
 #[derive(Debug, Clone, Copy)]

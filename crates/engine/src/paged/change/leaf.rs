@@ -16,7 +16,8 @@
 
 use super::decode::Rest;
 use super::diff::Diff;
-use super::{ChangeKind, Malformed};
+use super::kind::ChangeKind;
+use super::malformed::Malformed;
 use crate::TableId;
 use crate::paged::page::{PageId, Value};
 

@@ -9,8 +9,8 @@
 //!
 //! `ChainFree` has `head u64` in front of the parts: the first page of what it freed, by which recovery recognises it.
 
-use super::Malformed;
 use super::decode::Rest;
+use super::malformed::Malformed;
 use crate::TableId;
 use crate::paged::page::PageId;
 

@@ -8,9 +8,10 @@
 //! and does not wait for, a page that was never written; if it were not wanted, newer changes would be lost.
 
 use super::apply::{apply_leaf, apply_part};
+use super::kind::ChangeKind;
 use super::leaf::LeafChange;
+use super::malformed::Malformed;
 use super::parts::{PartRef, decode_chain_free, decode_parts};
-use super::{ChangeKind, Malformed};
 use crate::paged::page::PageId;
 use crate::paged::pool::{PageWrite, Pool};
 use crate::{Error, Lsn};

@@ -1,8 +1,10 @@
 //! What undoes a record: a logical operation on the tree, since the key may be in another page by now.
 
+use super::diff::Diff;
+use super::kind::ChangeKind;
 use super::leaf::{LeafChange, LeafOp};
+use super::malformed::Malformed;
 use super::parts::{PartsWriter, decode_parts};
-use super::{ChangeKind, Diff, Malformed};
 use crate::TableId;
 use crate::paged::page::{PageId, Value};
 

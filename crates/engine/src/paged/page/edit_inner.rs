@@ -1,7 +1,9 @@
 //! Editing an inner page. The caller holds its exclusive latch and has made, or is about to make, the log record.
 
+use super::id::PageId;
 use super::inner::{CELL_HEADER, InnerRef};
-use super::{Full, PageId, header, slots};
+use super::slots::Full;
+use super::{header, slots};
 use crate::TableId;
 
 /// A checked inner page, to be edited.

@@ -1,7 +1,9 @@
 //! Editing a leaf page. The caller holds its exclusive latch and has made, or is about to make, the log record.
 
+use super::id::PageId;
 use super::leaf::{CELL_HEADER, LeafRef, OVERFLOW_BYTES, TAG_INLINE, TAG_OVERFLOW, Value};
-use super::{Full, PageId, header, slots};
+use super::slots::Full;
+use super::{header, slots};
 use crate::TableId;
 
 /// A checked leaf page, to be edited.

@@ -1,6 +1,6 @@
 //! What can be wrong with the bytes of a page.
 
-use super::PageId;
+use super::id::PageId;
 use crate::Error;
 use std::fmt;
 
@@ -29,7 +29,7 @@ pub(crate) enum FaultReason {
     #[error("it is of unknown kind {0}")]
     Kind(u8),
     #[error("it is a {found:?} page where a {wanted:?} page belongs")]
-    WrongKind { found: super::Kind, wanted: super::Kind },
+    WrongKind { found: super::header::Kind, wanted: super::header::Kind },
     #[error("it links to page {0}, which is not in use")]
     Link(PageId),
     #[error("unknown flags {0:#04x} are set")]

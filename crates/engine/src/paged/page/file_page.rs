@@ -1,6 +1,8 @@
 //! Page 0: what the file is. Written once, when the database is created.
 
-use super::{FaultReason, PageFault, PageId, header};
+use super::fault::{FaultReason, PageFault};
+use super::header;
+use super::id::PageId;
 use crate::TableId;
 use katydid_device::Id;
 
@@ -55,5 +57,5 @@ pub(crate) fn decode(page: &[u8]) -> Option<Result<FilePage, PageFault>> {
     if found.version > VERSION {
         return Some(Ok(found));
     }
-    Some(super::check(page, PageId::NONE, page.len()).map(|()| found))
+    Some(super::validate::check(page, PageId::NONE, page.len()).map(|()| found))
 }

@@ -9,7 +9,8 @@
 //! 1. The checksum covers everything after itself, the page id included: a page written to the wrong place is found.
 //! 2. The checksum is written by [`seal`], on the copy that goes to the device; in memory it may be stale.
 
-use super::{FaultReason, PageFault, PageId};
+use super::fault::{FaultReason, PageFault};
+use super::id::PageId;
 use crate::{Lsn, TableId};
 
 /// Bytes of the header.

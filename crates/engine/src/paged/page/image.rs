@@ -1,8 +1,10 @@
 //! The bytes of a page that matter, for log records that carry a whole page: everything but the free middle of a
 //! slotted page.
 
-use super::{FaultReason, PageFault, validate};
-use super::{PageId, header, slots};
+use super::fault::{FaultReason, PageFault};
+use super::id::PageId;
+use super::validate;
+use super::{header, slots};
 
 /// The page without its free middle: two parts, the second one empty for pages that are not slotted. Written one after the
 /// other they are an image that [`restore`] understands. Compact the page first to make them small.

@@ -3,7 +3,8 @@
 //!
 //! A cell is `child u64, separator`.
 
-use super::{PageId, header, slots};
+use super::id::PageId;
+use super::{header, slots};
 use crate::TableId;
 
 /// Bytes of a cell before the separator.

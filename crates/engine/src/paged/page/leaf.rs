@@ -3,7 +3,8 @@
 //! A cell is `key length u16, tag u8, zero u8, key, value`; with tag 1 the value is `head page u64, length u32` of a chain
 //! of overflow pages.
 
-use super::{PageId, header, slots};
+use super::id::PageId;
+use super::{header, slots};
 use crate::TableId;
 
 /// Bytes of a cell before the key.

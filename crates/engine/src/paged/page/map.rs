@@ -6,7 +6,8 @@
 //!
 //! Bits of the file's own pages (0, 1, 2 in map 0; the map itself in the others) are set from the beginning, and stay.
 
-use super::{PageId, header};
+use super::header;
+use super::id::PageId;
 use crate::TableId;
 
 /// Pages that one map speaks of.

@@ -2,7 +2,8 @@
 //!
 //! `count` in the header is the number of payload bytes, `link` the next page (zero: the last).
 
-use super::{PageId, header};
+use super::header;
+use super::id::PageId;
 use crate::TableId;
 
 /// Payload bytes of one page.

@@ -2,8 +2,11 @@
 //!
 //! Slots, heads, fences and lengths stay as they are: only numbers of pages change, each in its place.
 
+use super::fault::{FaultReason, PageFault};
+use super::header::Kind;
+use super::id::PageId;
 use super::leaf::{CELL_HEADER, Value, value_of};
-use super::{FaultReason, Kind, PageFault, PageId, header, slots};
+use super::{header, slots};
 use crate::Lsn;
 
 /// Makes the page the one numbered `id`, as of `lsn`. `moved` says which number each page that it links to gets; none for a page that is not in use.

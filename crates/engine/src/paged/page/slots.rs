@@ -14,9 +14,14 @@
 //! 2. `garbage` = heap bytes that belong to no cell, so `free space = heap start - end of slots + garbage`.
 //! 3. An edit makes room first and changes slots after; it fails with `Full` before it changed anything visible.
 
+use super::header;
 use super::key;
-use super::{Full, header};
 use std::cmp::Ordering;
+
+/// The page has no room for the edit; nothing was changed. Split it, or move the value to overflow pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the page has no room")]
+pub(crate) struct Full;
 
 /// Bytes of a slot.
 pub(crate) const SLOT: usize = 8;

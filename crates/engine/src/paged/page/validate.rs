@@ -3,7 +3,10 @@
 //! Every access here is behind the check that makes it lie in the page; the order of the checks matters.
 
 use super::fault::{FaultReason, PageFault};
-use super::{PAGE_BYTES_MAX, PageId, header, inner, key, key_bytes_max, leaf, map, overflow, slots};
+use super::id::PageId;
+use super::sizes::key_bytes_max;
+use super::{header, inner, key, leaf, map, overflow, slots};
+use crate::limits::PAGE_BYTES_MAX;
 use header::Kind;
 
 /// Whether these bytes, as they came from a device, are page `id`, and can be used as such.

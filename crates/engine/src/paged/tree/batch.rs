@@ -3,7 +3,7 @@
 //! Keys and values lie behind one another in one piece of memory. A thread keeps the piece that its last scan is done with for the next
 //! one, so that short scans allocate nothing.
 
-use super::Chain;
+use super::chain::Chain;
 use crate::Lsn;
 use crate::paged::page::{PageId, Value};
 use crate::paged::pool::PageRead;

@@ -5,8 +5,9 @@
 //! is one record, which marks them as in use and has their contents; it belongs to the transaction and is undone by freeing them.
 //! Read without latches on the leaf: the caller's lock on the key keeps the chain.
 
+use super::handle::{Pages, Tree, corrupt};
 use super::structure::{RecordFor, Structure};
-use super::{ChangeWriter, Pages, Tree, corrupt};
+use super::writer::ChangeWriter;
 use crate::paged::page::{PageId, overflow};
 use crate::paged::pool::Pool;
 use crate::{Result, TableId, VALUE_BYTES_MAX};

@@ -9,8 +9,9 @@
 //! a leaf that is merged away is formatted as a free page; so a leaf of the same LSN has the same entries, and is the leaf of its keys.
 //! Leaves may be looked at one after the other: what is locked no longer changes, only where it lies.
 
+use super::batch::Batch;
 use super::descend::{Target, expect_node};
-use super::{Batch, Tree};
+use super::handle::Tree;
 use crate::Result;
 use crate::direction::Direction;
 use crate::paged::page::{LeafRef, Value, header};

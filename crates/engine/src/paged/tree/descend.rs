@@ -1,6 +1,6 @@
 //! From the root to a leaf, latching each page before letting go of the one above.
 
-use super::{Tree, corrupt};
+use super::handle::{Tree, corrupt};
 use crate::paged::page::{InnerRef, Kind, PageId, header};
 use crate::paged::pool::{PageRead, PageWrite, Pool};
 use crate::{Result, TableId};

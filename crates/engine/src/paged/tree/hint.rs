@@ -10,8 +10,8 @@
 //!
 //! A crash loses the hints.
 
-use super::Tree;
 use super::descend::expect_node;
+use super::handle::Tree;
 use crate::paged::page::PageId;
 use crate::paged::pool::{PageWrite, Pool};
 use crate::shard::{SHARDS, shard_of_thread};

@@ -5,9 +5,10 @@
 //! that says which page it was: recovery knows by it that nothing is left to do.
 
 use super::chain::pages_of_chain;
+use super::handle::{Pages, Tree, corrupt};
 use super::room::does_not_fit;
 use super::structure::{RecordFor, Structure};
-use super::{ChangeWriter, Pages, Tree, corrupt};
+use super::writer::ChangeWriter;
 use crate::paged::page::{InnerMut, Kind, LeafMut, PageId, Value, header, image};
 use crate::paged::pool::PageWrite;
 use crate::{Result, TableId};

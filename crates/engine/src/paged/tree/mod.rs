@@ -26,6 +26,7 @@ mod batch;
 mod chain;
 mod cursor;
 mod descend;
+mod handle;
 mod hint;
 mod lifecycle;
 mod read;
@@ -37,86 +38,15 @@ mod tests;
 mod undo;
 mod verify;
 mod write;
+mod writer;
 
 pub(crate) use batch::{Batch, BatchValue};
 pub(crate) use chain::{Chain, read_chain};
 pub(crate) use cursor::{LeafEntries, Lens, Stretch};
-pub(crate) use hint::{LeafHint, LeafHints};
+pub(crate) use handle::{Pages, Tree};
+pub(crate) use hint::LeafHints;
 pub(crate) use lifecycle::free_after_commit;
 pub(crate) use undo::apply_undo;
 pub(crate) use verify::{Reached, verify_maps};
 pub(crate) use write::Previous;
-
-use super::change::ChangeKind;
-use super::page::{PageId, Value};
-use super::pool::Pool;
-use super::space::{AllocClass, Space};
-use crate::{Error, Lsn, Result, TableId};
-use std::sync::Arc;
-
-/// Where an appended record lies: its LSN, and its exclusive end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Logged {
-    pub(crate) lsn: Lsn,
-    pub(crate) end: Lsn,
-}
-
-/// Puts the tree's records into the log. Who implements it decides whose records they are: a running transaction's, or those
-/// of a rollback, where `append` writes compensation records. Every record is put above `after`, the highest LSN of the pages
-/// it changes.
-pub(crate) trait ChangeWriter {
-    /// Appends a record that the transaction owns. Called with page latches held. If it fails nothing is changed.
-    fn append(&mut self, kind: ChangeKind, after: Lsn, payload: &[&[u8]]) -> Result<Logged>;
-
-    /// Appends a record that is never undone, whatever becomes of the transaction: `Structure` or `ChainFree`.
-    fn append_structure(&mut self, kind: ChangeKind, after: Lsn, payload: &[&[u8]]) -> Result<Logged>;
-
-    /// Keeps the value that `key` has before a change that the transaction may still take back, for those who must not see the change. Called
-    /// with the leaf's latch held, before [`ChangeWriter::append`].
-    fn keep_before(&mut self, _key: &[u8], _before: Option<Value<'_>>) {}
-
-    /// For whom pages are reserved.
-    fn alloc_class(&self) -> AllocClass;
-
-    /// Whether records of updates are to have whole values, which redo and undo do not need.
-    fn wants_values(&self) -> bool {
-        false
-    }
-
-    /// A change that is in the log could not be made, which is a bug: the pages in memory are not what the log says, so
-    /// nobody may be told of them or of anything after it. The error to fail with.
-    fn half_made(&mut self, what: &'static str) -> Error;
-}
-
-/// Where a tree's pages are.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pages<'a> {
-    pub(crate) pool: &'a Pool,
-    pub(crate) space: &'a Arc<Space>,
-    /// Where the caller's thread last changed this table, if that is worth a try.
-    pub(crate) hint: Option<&'a LeafHint>,
-}
-
-/// A table's tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Tree {
-    /// The table.
-    pub(crate) table: TableId,
-    /// The root, the same for the life of the tree.
-    pub(crate) root: PageId,
-}
-
-impl Tree {
-    /// The tree of `table` with this root.
-    pub(crate) const fn new(table: TableId, root: PageId) -> Self {
-        Tree { table, root }
-    }
-}
-
-/// What is wrong if a record did not get above the LSN of a page it changes: redo would leave it out.
-const LOGGED_BELOW: &str = "a change was logged below the one before it";
-
-/// A page of a tree that contradicts its neighbours.
-fn corrupt(page: PageId, finding: impl Into<String>) -> Error {
-    Error::Corrupt { place: format!("page {page}"), page: Some(page.get()), finding: finding.into() }
-}
+pub(crate) use writer::{ChangeWriter, Logged};

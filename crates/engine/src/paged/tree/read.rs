@@ -1,7 +1,8 @@
 //! Reading one key.
 
+use super::chain::{Chain, read_chain};
 use super::descend::Target;
-use super::{Chain, Tree, read_chain};
+use super::handle::Tree;
 use crate::Result;
 use crate::paged::page::Value;
 use crate::paged::pool::Pool;

@@ -8,8 +8,9 @@
 //! one child.
 
 use super::descend::Target;
+use super::handle::{Pages, Tree};
 use super::structure::{RecordFor, Structure};
-use super::{ChangeWriter, Pages, Tree};
+use super::writer::ChangeWriter;
 use crate::paged::page::key::separator;
 use crate::paged::page::{
     Full, InnerMut, InnerRef, LeafMut, LeafRef, PageId, Value, header, image, key_bytes_max,
@@ -152,7 +153,7 @@ impl Tree {
     fn grow(&self, pages: Pages<'_>, root: PageWrite, writer: &mut dyn ChangeWriter) -> Result<()> {
         let level = header::level(&root);
         if level == u8::MAX {
-            return Err(super::corrupt(self.root, "the tree is 255 levels high"));
+            return Err(super::handle::corrupt(self.root, "the tree is 255 levels high"));
         }
         let mut change = Structure::new(pages);
         let child = change.add_new(pages.space.reserve(writer.alloc_class())?, &[&root])?;
@@ -225,7 +226,7 @@ impl Tree {
     ) -> Result<()> {
         let inner = left.inner()?;
         if inner.len() < 3 {
-            return Err(super::corrupt(
+            return Err(super::handle::corrupt(
                 left.id(),
                 "an inner page without room has fewer than three separators",
             ));

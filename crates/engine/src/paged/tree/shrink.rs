@@ -5,9 +5,10 @@
 //! page that does not fit its neighbours stays as it is, also when it is empty: that costs room, not correctness.
 
 use super::descend::Target;
+use super::handle::{Pages, Tree};
 use super::room::does_not_fit;
 use super::structure::{RecordFor, Structure};
-use super::{ChangeWriter, Pages, Tree};
+use super::writer::ChangeWriter;
 use crate::Result;
 use crate::paged::page::{InnerMut, InnerRef, LeafMut, header, image};
 use crate::paged::pool::PageWrite;

@@ -3,7 +3,8 @@
 //! Whoever builds one has made sure that each part fits its page: after the record is in the log there is no way back. If
 //! one does not, the database shuts itself off.
 
-use super::{ChangeWriter, LOGGED_BELOW, Logged, Pages};
+use super::handle::Pages;
+use super::writer::{ChangeWriter, LOGGED_BELOW, Logged};
 use crate::paged::change::{ChangeKind, Part, PartsWriter, apply_part, decode_parts, encode_chain_free};
 use crate::paged::page::{PageId, map};
 use crate::paged::pool::{NewPage, PageWrite};
@@ -68,7 +69,7 @@ impl<'p> Structure<'p> {
             let map = map::map_of(id, self.pages.pool.page_bytes());
             // It stays reserved, so that the next change is given another page.
             reserved.keep();
-            return Err(super::corrupt(map, format!("page {id} is marked as free, and is in use")));
+            return Err(super::handle::corrupt(map, format!("page {id} is marked as free, and is in use")));
         }
         self.created.push(self.pages.pool.create(id)?);
         self.reserved.push(reserved);
@@ -105,10 +106,10 @@ impl<'p> Structure<'p> {
                 let page = view.base().get() + u64::from(*bit);
                 let finding =
                     if setting { "marked as in use, and was free" } else { "marked as free, and is in use" };
-                return Err(super::corrupt(map, format!("page {page} is {finding}")));
+                return Err(super::handle::corrupt(map, format!("page {page} is {finding}")));
             }
             if duplicate {
-                return Err(super::corrupt(map, "a page is in use twice"));
+                return Err(super::handle::corrupt(map, "a page is in use twice"));
             }
             self.latched.push(page);
             if setting {

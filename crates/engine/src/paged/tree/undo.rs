@@ -4,10 +4,11 @@
 //! `ChangeWriter::append`: the compensation. Changes of structure before and after it are never undone; if undo is interrupted
 //! before the compensation is in the log, it is simply done again.
 
+use super::handle::{Pages, Tree};
 use super::lifecycle::free;
 use super::structure::{RecordFor, Structure};
 use super::write::Presence;
-use super::{ChangeWriter, Pages, Tree};
+use super::writer::ChangeWriter;
 use crate::paged::change::{UndoOp, UndoPart};
 use crate::paged::page::{Kind, PageId, Value};
 use crate::{Error, Result};

@@ -5,7 +5,7 @@
 
 use super::chain::{Chain, walk};
 use super::descend::expect_node;
-use super::{Tree, corrupt};
+use super::handle::{Tree, corrupt};
 use crate::paged::page::{PageId, Value, check_structure, header, map};
 use crate::paged::pool::{PageRead, Pool};
 use crate::report::Fault;

@@ -3,7 +3,9 @@
 //! Optimistic: only the leaf is latched exclusively. If it has no room the latch is given up, `room` splits it, and the change
 //! begins anew.
 
-use super::{Chain, ChangeWriter, LOGGED_BELOW, Logged, Pages, Tree};
+use super::chain::Chain;
+use super::handle::{Pages, Tree};
+use super::writer::{ChangeWriter, LOGGED_BELOW, Logged};
 use crate::paged::change::{Diff, LeafChange, LeafOp, UndoPart, apply_leaf};
 use crate::paged::page::{PageId, Value, fits_inline, key_bytes_max};
 use crate::paged::pool::PageWrite;

@@ -1,7 +1,8 @@
 //! Rules about devices that fail, or are full.
 
+use super::records::{check_threads, payload, read_all, record};
+use super::setup::{MakeLog, roomy, small};
 use super::telling::block_on;
-use super::{MakeLog, check_threads, payload, read_all, record, roomy, small};
 use crate::{AppendClass, AppendError, Durability, Error, Log};
 use katydid_device::{Fault, Method, SimDevice, Verb};
 use std::sync::Arc;

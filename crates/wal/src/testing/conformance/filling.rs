@@ -1,6 +1,7 @@
 //! Rules about what is put into the log, and where.
 
-use super::{Ends, MakeLog, Numbers, check_threads, memory, payload, read_all, record, roomy, small};
+use super::records::{Ends, Numbers, check_threads, payload, read_all, record};
+use super::setup::{MakeLog, memory, roomy, small};
 use crate::{AppendError, Durability, Error};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -1,6 +1,7 @@
 //! Rules of logs in NVRAM: the ring is all there is, and trimming alone makes room in it.
 
-use super::{MakeLog, Numbers, Sizes, check_threads, memory, payload, read_all, record, small};
+use super::records::{Numbers, check_threads, payload, read_all, record};
+use super::setup::{MakeLog, Sizes, memory, small};
 use crate::{AppendClass, AppendError, Durability, Error, Log, Lsn, ReadError, Session};
 use katydid_device::{Fault, SimDevice, Verb};
 use std::sync::Mutex;
@@ -234,7 +235,7 @@ pub(super) fn a_full_log_can_be_opened(make: MakeLog<'_>) {
         fill(&mut session, AppendClass::Normal, &mut number);
         fill(&mut session, AppendClass::Critical, &mut number);
         assert_eq!(check_threads(&read_all(&log), 1, &[]), [number], "opening {opening}");
-        super::super::crash(&log);
+        log.abandon();
     }
     let log = make(directory, tiny());
     log.first().trim(log.first().durable()).expect("trim");

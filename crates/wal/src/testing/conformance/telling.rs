@@ -1,6 +1,7 @@
 //! Rules about being told later: callbacks and futures.
 
-use super::{MakeLog, memory, payload, record, roomy};
+use super::records::{payload, record};
+use super::setup::{MakeLog, memory, roomy};
 use crate::{Dependencies, Durability};
 use katydid_device::SimDevice;
 use std::future::Future;

@@ -1,6 +1,7 @@
 //! Rules about blocking: until when, and for whom.
 
-use super::{MakeLog, check_threads, memory, payload, read_all, record, roomy, small};
+use super::records::{check_threads, payload, read_all, record};
+use super::setup::{MakeLog, memory, roomy, small};
 use crate::{AppendError, Durability, Error, Finding, LogKind};
 use katydid_device::{Directory, Method, SimDevice};
 use std::sync::Arc;
@@ -234,7 +235,7 @@ pub(super) fn a_crash_keeps_what_was_durable(make: MakeLog<'_>) {
                     });
                 }
             });
-            super::super::crash(&log);
+            log.abandon();
             device = device.reopen_after_crash(seed * 31 + life);
         }
         let directory: Arc<dyn Directory> = device.directory();

@@ -11,7 +11,7 @@ mod points;
 #[cfg(test)]
 mod tests;
 
-use super::load::{Bytes, Found};
+use super::found::{Bytes, Found};
 use super::record::{Key, Record};
 use crate::direction::Direction;
 use crate::ids::TableId;

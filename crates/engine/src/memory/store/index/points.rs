@@ -3,7 +3,7 @@
 //! Whoever changes it holds the latch of the key's leaf exclusively (rank: below leaves, above chains), so both indexes hold the same keys
 //! whenever that latch is free. Open addressing, one place next to the other: a lookup misses the cache once here and once at the record.
 
-use super::super::load::{Bytes, Found, loaded_bytes};
+use super::super::found::{Bytes, Found, loaded_bytes};
 use super::super::record::Record;
 use crate::ids::TableId;
 use crate::latch::RwLock;

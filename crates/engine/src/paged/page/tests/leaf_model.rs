@@ -1,7 +1,7 @@
 //! Leaf pages against an ordered map.
 
 use super::super::{
-    LeafMut, LeafRef, PageId, Value, check, header, image, key_bytes_max, leaf, leaf_cell_bytes_max,
+    LeafMut, LeafRef, PageId, Value, check, header, image, key_bytes_max, leaf, sizes::leaf_cell_bytes_max,
 };
 use super::{for_seeds, key};
 use crate::{Lsn, TableId};

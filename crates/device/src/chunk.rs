@@ -1,0 +1,58 @@
+//! A large piece of aligned memory that buffers share: freed when the last of them is dropped.
+//!
+//! Any thread. The kernel is asked to back a large chunk with huge pages; it may ignore that.
+
+use crate::aligned::ALIGNMENT;
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+
+/// What the processor maps at once, where it does.
+const HUGE_PAGE: usize = 2 << 20;
+/// Memory that pieces lie in.
+pub(crate) struct Chunk {
+    base: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: it owns its memory alone and gives nobody access to it but through pieces, which do not overlap.
+unsafe impl Send for Chunk {}
+// SAFETY: as above.
+unsafe impl Sync for Chunk {}
+
+impl Chunk {
+    /// `bytes` that are not zeroed, and more than none.
+    pub(crate) fn new(bytes: usize) -> Self {
+        let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { ALIGNMENT };
+        let layout = Layout::from_size_align(bytes, align).expect("length of a chunk fits the address space");
+        // SAFETY: a chunk has at least one piece, which is not of size 0.
+        let raw = unsafe { alloc(layout) };
+        let Some(base) = NonNull::new(raw) else { handle_alloc_error(layout) };
+        if align == HUGE_PAGE {
+            ask_for_huge_pages(base, bytes);
+        }
+        Chunk { base, layout }
+    }
+
+    /// The address of its first byte.
+    pub(crate) const fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout, freed only here.
+        unsafe { dealloc(self.base.as_ptr(), self.layout) }
+    }
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+fn ask_for_huge_pages(base: NonNull<u8>, bytes: usize) {
+    // A kernel without huge pages refuses, and nothing is lost.
+    // SAFETY: the range was just allocated; the advice changes no contents.
+    let _advised =
+        unsafe { rustix::mm::madvise(base.as_ptr().cast(), bytes, rustix::mm::Advice::LinuxHugepage) };
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+fn ask_for_huge_pages(_base: NonNull<u8>, _bytes: usize) {}

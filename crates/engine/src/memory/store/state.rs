@@ -1,0 +1,157 @@
+//! The store as a whole: its clock, its slots, its tables, and the memory that they may take.
+//!
+//! Any thread.
+
+use super::backoff::Backoff;
+use super::collect::Collector;
+use super::limit::Limit;
+use super::table::Table;
+use crate::contested::Contested;
+use crate::error::{Error, Result};
+use crate::ids::{TableId, TxnId};
+use crate::latch::RwLock;
+use katydid_kernels::txn::{Clock, DurablePlaces, Slots, Source, Timestamp};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the store asks of the log.
+pub(crate) trait LogView: DurablePlaces + Send + Sync {
+    /// What to tell who meets a version of which nobody knows whether it is committed.
+    fn failure(&self) -> Error;
+}
+
+/// How a store is made.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// Bytes held at most.
+    pub(crate) memory_bytes: u64,
+    /// Transactions open at a time, 4,095 at most.
+    pub(crate) slots: usize,
+    /// Where time comes from.
+    pub(crate) source: Source,
+}
+
+/// The open transaction that needs the oldest versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Oldest {
+    pub(crate) id: TxnId,
+    pub(crate) age: Duration,
+}
+
+/// Tables in memory, and the transactions on them.
+pub(crate) struct Store {
+    pub(super) clock: Clock,
+    pub(super) slots: Slots,
+    pub(super) tables: RwLock<BTreeMap<TableId, Arc<Table>>>,
+    pub(super) collector: Collector,
+    pub(super) limit: Limit,
+    pub(super) backoff: Backoff,
+    pub(super) log: Arc<dyn LogView>,
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("used", &self.used()).finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    pub(super) fn of(
+        settings: Settings,
+        tables: BTreeMap<TableId, Arc<Table>>,
+        limit: Limit,
+        log: Arc<dyn LogView>,
+    ) -> Arc<Self> {
+        Arc::new(Store {
+            clock: Clock::new(settings.source),
+            slots: Slots::new(settings.slots),
+            tables: RwLock::new(tables),
+            collector: Collector::new(),
+            limit,
+            backoff: Backoff::new(),
+            log,
+        })
+    }
+
+    // ---- tables
+
+    /// The table of this number, made if there is none.
+    pub(crate) fn table(&self, id: TableId) -> Arc<Table> {
+        if let Some(table) = self.find_table(id) {
+            return table;
+        }
+        let mut tables = self.tables.write();
+        tables.entry(id).or_insert_with(|| Arc::new(Table::new(id))).clone()
+    }
+
+    /// What a conflict at a key was about; `holder` may be open, or is zero.
+    pub(super) fn contested(&self, table: TableId, key: &[u8], holder: Timestamp) -> Option<Box<Contested>> {
+        let mut contested = Contested::key(self.find_table(table)?.name(), key);
+        contested.holder_open = (holder != Timestamp::ZERO).then(|| self.clock.age(holder));
+        Some(Box::new(contested))
+    }
+
+    pub(super) fn find_table(&self, id: TableId) -> Option<Arc<Table>> {
+        self.tables.read().get(&id).cloned()
+    }
+
+    /// All tables, by their numbers: a checkpoint of the same rows has the same bytes.
+    pub(crate) fn tables(&self) -> Vec<Arc<Table>> {
+        self.tables.read().values().cloned().collect()
+    }
+
+    // ---- transactions
+
+    /// Ends the waits of transactions that begin while too many are open, now and from now on.
+    pub(crate) fn end_waits(&self) {
+        self.slots.shut();
+    }
+
+    /// A transaction is about to be acknowledged that has seen or written up to `timestamp` ([`Validated::seen_to`]): who begins to read from
+    /// now on sees that too. What is never acknowledged is never collected.
+    pub(crate) fn acknowledge(&self, timestamp: Timestamp) {
+        self.slots.acknowledge(timestamp);
+    }
+
+    // ---- memory
+
+    pub(super) fn charge(&self, bytes: usize) -> Result<()> {
+        if self.limit.try_charge(bytes) {
+            return Ok(());
+        }
+        self.collect();
+        if self.limit.try_charge(bytes) {
+            return Ok(());
+        }
+        let held_by = self.oldest().filter(|_| self.collector.waiting() > 0).map(|oldest| oldest.id);
+        Err(Error::MemoryFull { used: self.used(), limit: self.limit.limit(), held_by })
+    }
+
+    /// The least of `bound`, which a reader has got, and the timestamps of transactions that may still get a place in the log.
+    pub(crate) fn in_flight_below(&self, bound: Timestamp) -> Timestamp {
+        self.slots.in_flight_below(bound)
+    }
+
+    /// A timestamp above which all later transactions are.
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::of(self.clock.now(), 0)
+    }
+
+    /// Bytes held.
+    pub(crate) fn used(&self) -> u64 {
+        self.limit.used()
+    }
+
+    /// Transactions whose replaced versions have not been cut off yet.
+    pub(crate) fn uncollected(&self) -> usize {
+        self.collector.waiting()
+    }
+
+    /// The open transaction that needs the oldest versions.
+    pub(crate) fn oldest(&self) -> Option<Oldest> {
+        let timestamp = self.slots.oldest()?;
+        Some(Oldest { id: TxnId::new(timestamp.get()), age: self.clock.age(timestamp) })
+    }
+}

@@ -1,0 +1,53 @@
+//! What a record that changes pages is.
+//!
+//! Pure; any thread.
+
+/// What a record that changes pages is. The number is the record's kind in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub(crate) enum ChangeKind {
+    /// A key was put into a leaf.
+    LeafInsert = 16,
+    /// A key was taken out of a leaf.
+    LeafDelete = 17,
+    /// A key's value changed.
+    LeafUpdate = 18,
+    /// Pages of a long value, or the root of a new tree, were allocated and filled; undone by freeing them.
+    ChainWrite = 19,
+    /// Pages of the tree changed in a way that no reader of keys and values can tell; never undone.
+    Structure = 20,
+    /// A long value or a tree was freed, after the transaction that let go of it committed; never undone.
+    ChainFree = 21,
+}
+
+impl ChangeKind {
+    /// The kind with this number; `None` if it is no page change.
+    pub(crate) fn decode(kind: u8) -> Option<ChangeKind> {
+        Some(match kind {
+            16 => ChangeKind::LeafInsert,
+            17 => ChangeKind::LeafDelete,
+            18 => ChangeKind::LeafUpdate,
+            19 => ChangeKind::ChainWrite,
+            20 => ChangeKind::Structure,
+            21 => ChangeKind::ChainFree,
+            _ => return None,
+        })
+    }
+
+    /// The number.
+    pub(crate) const fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// Its name in a dump.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            ChangeKind::LeafInsert => "leaf-insert",
+            ChangeKind::LeafDelete => "leaf-delete",
+            ChangeKind::LeafUpdate => "leaf-update",
+            ChangeKind::ChainWrite => "chain-write",
+            ChangeKind::Structure => "structure",
+            ChangeKind::ChainFree => "chain-free",
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! What is wrong with a payload that cannot be decoded.
+//!
+//! Pure; any thread.
+
+use crate::{Error, Lsn};
+
+/// What a payload broke.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Malformed(pub(crate) &'static str);
+
+impl Malformed {
+    /// The failure of the record at `lsn`.
+    pub(crate) fn at(self, lsn: Lsn) -> Error {
+        Error::Corrupt { place: format!("log record at {lsn}"), page: None, finding: self.0.to_owned() }
+    }
+}

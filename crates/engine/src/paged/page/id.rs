@@ -1,0 +1,45 @@
+//! The number of a page.
+//!
+//! Pure; any thread.
+
+use std::fmt;
+
+/// A page's place in the database file: it starts at byte `id * page_bytes`. Zero (the file's header) doubles as
+/// "no page" in links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub(crate) struct PageId(u64);
+
+impl PageId {
+    /// No page, in links; also the id of the file's header page, which nothing links to.
+    pub(crate) const NONE: PageId = PageId(0);
+    /// The first allocation map.
+    pub(crate) const FIRST_MAP: PageId = PageId(1);
+    /// The root of the catalog's tree; it never moves.
+    pub(crate) const CATALOG_ROOT: PageId = PageId(2);
+
+    /// The page numbered `id`.
+    pub(crate) const fn new(id: u64) -> Self {
+        PageId(id)
+    }
+
+    /// The number.
+    pub(crate) const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// Whether this is [`PageId::NONE`].
+    pub(crate) const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Its first byte in the database file; `None` if that is beyond 64 bits.
+    pub(crate) const fn offset(self, page_bytes: usize) -> Option<u64> {
+        self.0.checked_mul(page_bytes as u64)
+    }
+}
+
+impl fmt::Display for PageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}

@@ -1,0 +1,40 @@
+//! The handle of a table's tree, and where its pages are.
+//!
+//! Pure; any thread.
+
+use super::hint::LeafHint;
+use crate::paged::page::PageId;
+use crate::paged::pool::Pool;
+use crate::paged::space::Space;
+use crate::{Error, TableId};
+use std::sync::Arc;
+
+/// Where a tree's pages are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pages<'a> {
+    pub(crate) pool: &'a Pool,
+    pub(crate) space: &'a Arc<Space>,
+    /// Where the caller's thread last changed this table, if that is worth a try.
+    pub(crate) hint: Option<&'a LeafHint>,
+}
+
+/// A table's tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tree {
+    /// The table.
+    pub(crate) table: TableId,
+    /// The root, the same for the life of the tree.
+    pub(crate) root: PageId,
+}
+
+impl Tree {
+    /// The tree of `table` with this root.
+    pub(crate) const fn new(table: TableId, root: PageId) -> Self {
+        Tree { table, root }
+    }
+}
+
+/// A page of a tree that contradicts its neighbours.
+pub(super) fn corrupt(page: PageId, finding: impl Into<String>) -> Error {
+    Error::Corrupt { place: format!("page {page}"), page: Some(page.get()), finding: finding.into() }
+}

@@ -1,0 +1,52 @@
+//! How a rule of the suite gets its log: sizes for every medium, from which the caller of the suite opens the one under test.
+
+use crate::{FileOptions, Log, LogKind, MediumSettings, NvramOptions, Options};
+use katydid_device::{Directory, MemoryDirectory};
+use std::sync::Arc;
+
+/// Opens a log over a directory with the given options, but for the designs under test, which it chooses itself.
+pub type MakeLog<'a> = &'a dyn Fn(Arc<dyn Directory>, Sizes) -> Log;
+
+/// The sizes of a log that a rule asks for, whatever it is kept in.
+#[derive(Debug, Clone)]
+pub struct Sizes {
+    /// Settings of every medium.
+    pub medium: MediumSettings,
+    /// The other settings.
+    pub common: Options,
+}
+
+impl Sizes {
+    /// Options of a log of this kind.
+    pub fn options(self, kind: LogKind) -> Options {
+        Options { medium: self.medium.medium(kind), ..self.common }
+    }
+}
+
+/// Small sizes, so that every limit is met.
+pub(super) fn small() -> Sizes {
+    let files = FileOptions {
+        segment_bytes: 16 << 10,
+        ring_bytes: 16 << 10,
+        spare_segments: 2,
+        ..FileOptions::default()
+    };
+    let common =
+        Options { run_ahead_bytes: 8 << 10, sessions_max: 64, reserve_bytes: 4 << 10, ..Options::default() };
+    Sizes { medium: MediumSettings { files, memory: memory_of(4 << 20), entries: 0 }, common }
+}
+
+/// Sizes at which ordinary records meet no limit.
+pub(super) fn roomy() -> Sizes {
+    let files = FileOptions { segment_bytes: 1 << 20, ..FileOptions::default() };
+    let common = Options { reserve_bytes: 64 << 10, ..Options::default() };
+    Sizes { medium: MediumSettings { files, memory: memory_of(4 << 20), entries: 0 }, common }
+}
+
+fn memory_of(bytes: u64) -> NvramOptions {
+    NvramOptions { bytes, ..NvramOptions::default() }
+}
+
+pub(super) fn memory() -> Arc<dyn Directory> {
+    Arc::new(MemoryDirectory::new())
+}

@@ -1,0 +1,42 @@
+//! How large a TPC-C database is.
+//!
+//! Pure; any thread.
+
+/// Districts of a warehouse.
+pub const DISTRICTS: u8 = 10;
+
+/// How much there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// The benchmark's scale; at least 1.
+    pub warehouses: u32,
+    /// Items, and so many in the stock of each warehouse; at least 1.
+    pub items: u32,
+    /// Customers of each district, each with an order; at least 1.
+    pub customers_of_district: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { warehouses: 1, items: 100_000, customers_of_district: 3_000 }
+    }
+}
+
+impl Settings {
+    /// Districts of all warehouses.
+    pub(crate) fn districts(&self) -> u64 {
+        u64::from(self.warehouses) * u64::from(DISTRICTS)
+    }
+
+    /// Orders that are loaded.
+    pub fn orders(&self) -> u64 {
+        self.districts() * u64::from(self.customers_of_district)
+    }
+
+    /// The first of a district's loaded orders that is not delivered yet: 2,101 of 3,000.
+    pub(crate) fn first_undelivered(&self) -> u32 {
+        let delivered = u64::from(self.customers_of_district) * 7 / 10;
+        // Not more than there are customers.
+        u32::try_from(delivered).unwrap_or(u32::MAX) + 1
+    }
+}
