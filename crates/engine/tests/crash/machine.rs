@@ -136,7 +136,7 @@ fn settings(seed: u64, kind: Kind) -> MediumSettings {
         files: FileOptions {
             // Rotation between sizes is part of each life.
             segment_bytes: 64 << 10,
-            first_segment_bytes: 16 << 10,
+            first_segment_bytes: 32 << 10,
             ring_bytes: 16 << 10,
             spare_segments: 1,
             inserter: inserter_design(kind.inserter, [256, 1024, 2048][(seed / 18) as usize % 3]),

@@ -197,7 +197,9 @@ impl SegmentStore {
         let recycled = upkeep.recyclable.last().copied();
         let unready = recycled.map_or_else(|| UNFINISHED_NAME.to_owned(), name);
         let bytes = self.geometry.segment_bytes(index);
-        self.make_ready(&unready, recycled.is_some(), bytes, &header[..])?;
+        // How much of the file is there for certain: what lies behind may be in the cache only, left by a preparation that failed.
+        let from = recycled.map_or(0, |index| self.geometry.segment_bytes(index));
+        self.make_ready(&unready, from, bytes, &header[..])?;
         self.directory.rename(&unready, &name(index))?;
         if recycled.is_some() {
             upkeep.recyclable.pop();
@@ -212,15 +214,14 @@ impl SegmentStore {
         Ok(())
     }
 
-    /// Gives the file of this name the length of its next use, which is at least that of its last one, all zeros where it is new, and a
-    /// durable header.
-    fn make_ready(&self, unready: &str, recycled: bool, bytes: u64, header: &[u8]) -> device::Result<()> {
+    /// Gives the file of this name the length `bytes`, all zeros from its last use's length `before` on (0 if there was none), and a durable header.
+    fn make_ready(&self, unready: &str, before: u64, bytes: u64, header: &[u8]) -> device::Result<()> {
         let file = self.directory.open(unready, Create::IfMissing, self.method)?;
-        let from = if recycled { file.len()?.min(bytes) } else { 0 };
+        let from = if before > 0 { file.len()?.min(before) } else { 0 };
         if from < bytes
             && let Err(error) = file.prepare(from, bytes)
         {
-            if error.is_no_space() && !recycled {
+            if error.is_no_space() && before == 0 {
                 // The part that did fit must not keep others from the room that is left.
                 drop(file);
                 self.directory.remove(unready)?;

@@ -7,9 +7,16 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a segment that is used again keeps the length of its last use",
         file: "crates/wal/src/segment/store.rs",
-        old: "let from = if recycled { file.len()?.min(bytes) } else { 0 };",
-        new: "let from = if recycled { bytes } else { 0 };",
+        old: "let from = if before > 0 { file.len()?.min(before) } else { 0 };",
+        new: "let from = if before > 0 { bytes } else { 0 };",
         tests: GROWING,
+    },
+    Mutant {
+        name: "a length that a failed preparation left in the cache is believed",
+        file: "crates/wal/src/segment/store.rs",
+        old: "let from = if before > 0 { file.len()?.min(before) } else { 0 };",
+        new: "let from = if before > 0 { file.len()?.min(bytes) } else { 0 };",
+        tests: RECOVER,
     },
     Mutant {
         name: "a young log's reserve is that of its beginning, however far it has come",

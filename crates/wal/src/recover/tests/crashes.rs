@@ -5,9 +5,10 @@ use crate::Options;
 use crate::error::{Error, OpenError, ReadError};
 use fastrand::Rng;
 use katydid_device::testing::seed;
-use katydid_device::{Cause, Directory, Fault, SimDevice, Survival, WriteMode};
+use katydid_device::{Cause, Directory, Fault, SimDevice, Survival, Verb, WriteMode};
 use katydid_kernels::lsn::Lsn;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What the log was told and what it said, by which it is judged after a crash.
 #[derive(Debug, Clone, Default)]
@@ -194,6 +195,44 @@ fn bytes_that_a_failed_sync_left_in_the_cache_are_not_believed() {
         assert_eq!(log.payloads(), [&found[..], &[b"after".to_vec()]].concat());
     }
     assert!(lost > 0, "no sync lost anything");
+}
+
+/// A segment is made longer for its next use, and the sync of that fails. The next process finds the new length, which the device does not have.
+#[test]
+fn a_length_that_a_failed_sync_left_in_the_cache_is_not_believed() {
+    let options = options_of(0);
+    let mut cut = 0;
+    for step in 0.. {
+        let device = SimDevice::new(1);
+        let calls = Arc::new(AtomicU64::new(0));
+        let counted = calls.clone();
+        // Names that a failed sync of the directory has lost are another matter.
+        device.fail_when(move |verb, _, _| {
+            let is_one = matches!(verb, Verb::Sync | Verb::Prepare);
+            (is_one && counted.fetch_add(1, Ordering::Relaxed) == step).then_some(Fault::SyncIo)
+        });
+        let life = |device: &SimDevice| -> Result<(), Error> {
+            let Ok(mut log) = Writer::open_with(&device.directory(), &options) else { return Ok(()) };
+            for number in 0..6 {
+                log.commit(&payload(number, 900))?;
+            }
+            log.store.trim(log.durable, log.durable)?;
+            Ok(log.store.prepare_next()?)
+        };
+        cut += u64::from(life(&device).is_err());
+        if calls.load(Ordering::Relaxed) <= step {
+            break;
+        }
+        let device = device.reopen_after_kill();
+        let mut log = Writer::open_with(&device.directory(), &options).expect("nothing is wrong yet");
+        log.store.prepare_next().expect("room");
+        log.commit(b"after").expect("commit");
+        let found = log.payloads();
+        let device = device.reopen_with(1, Survival::DropAll);
+        let log = Writer::open_with(&device.directory(), &options).expect("what was believed is there");
+        assert_eq!(log.payloads(), found, "step {step}");
+    }
+    assert!(cut > 0, "no preparation failed");
 }
 
 #[test]
