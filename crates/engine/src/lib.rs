@@ -1,4 +1,43 @@
 //! An embedded transactional key-value store with fast durable commits.
+//!
+//! Katydid keeps tables of keys and values, both bytes, in a folder, for the threads of one process. Transactions are serializable, and a commit that
+//! was reported survives a crash of the process and of the machine. It is not a server, not replicated, and has no query language.
+//!
+//! - A [`Database`] is a folder that is open. It is cheap to clone, and any thread may use it.
+//! - A [`Table`] holds keys in the order of their bytes. [`typed`] has tables of Rust types, and indexes.
+//! - A [`Transaction`] reads and writes tables, all or nothing. [`Database::transact`] runs a body again after a conflict.
+//! - A commit is waited for by blocking, by a future, or by a callback ([`Transaction::commit`], [`commit_async`](Transaction::commit_async),
+//!   [`commit_with`](Transaction::commit_with)).
+//!
+//! ```
+//! use katydid::{Database, Result};
+//!
+//! fn main() -> Result<()> {
+//!     # let folder = tempfile::tempdir().expect("a folder");
+//!     # let path = folder.path().join("fruit-shop");
+//!     let db = Database::open(path)?;
+//!     let stock = db.table("stock")?;
+//!     db.put(&stock, "apples", "12")?; // durable when it returns
+//!
+//!     let sold = db.transact(|txn| {
+//!         let Some(count) = txn.get_for_update(&stock, "apples")? else { return Ok(false) };
+//!         let count: u32 = String::from_utf8_lossy(&count).parse().unwrap_or(0);
+//!         txn.put(&stock, "apples", count.saturating_sub(1).to_string())?;
+//!         Ok(count > 0)
+//!     })?;
+//!     assert!(sold);
+//!
+//!     for entry in db.begin_read_only()?.range(&stock, "a".."b") {
+//!         let (fruit, count) = entry?;
+//!         println!("{} {}", fruit.escape_ascii(), count.escape_ascii());
+//!     }
+//!     db.close()
+//! }
+//! ```
+//!
+//! The [`guide`] answers what comes next: [isolation and locks](guide::isolation), [choosing an engine](guide::engines),
+//! [async programs](guide::in_async_programs), [errors and retries](guide::errors), [durability](guide::durability), [sizing](guide::sizing),
+//! [backups](guide::backups) and [upgrades](guide::upgrades).
 #![forbid(unsafe_code)]
 
 mod backup;
@@ -26,6 +65,7 @@ mod engine;
 mod engine_options;
 mod error;
 mod fullness;
+pub mod guide;
 mod ids;
 #[cfg(test)]
 mod inside;

@@ -8,6 +8,7 @@ mod api;
 mod callbacks;
 mod changes;
 mod errors;
+mod examples;
 mod executors;
 mod handles;
 mod in_memory;

@@ -1,0 +1,32 @@
+//! The examples, run as their readers would run them. Each ends by itself.
+
+use katydid::{Database, EngineKind, Options};
+
+// Their `main` opens a folder named on the command line.
+#[path = "../../examples/backup.rs"]
+#[expect(dead_code, reason = "`main` is not called")]
+mod backup;
+#[path = "../../examples/index.rs"]
+#[expect(dead_code, reason = "`main` is not called")]
+mod index;
+#[path = "../../examples/outbox.rs"]
+#[expect(dead_code, reason = "`main` is not called")]
+mod outbox;
+#[path = "../../examples/queue.rs"]
+#[expect(dead_code, reason = "`main` is not called")]
+mod queue;
+
+#[test]
+fn examples_do_what_they_say() {
+    for engine in [EngineKind::Paged, EngineKind::Memory] {
+        let open = || {
+            let options = Options { engine: engine.into(), ..Options::default() };
+            Database::in_memory_with(options).expect("open")
+        };
+        outbox::run(&open()).expect("outbox");
+        index::run(&open()).expect("index");
+    }
+    queue::run(&Database::in_memory().expect("open")).expect("queue");
+    let folder = tempfile::tempdir().expect("a folder");
+    backup::run(folder.path()).expect("backup");
+}
