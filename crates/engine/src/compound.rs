@@ -138,10 +138,11 @@ impl Transaction {
     }
 
     /// Removes the least key and returns it with its value; `None` if the table is empty. Errors as [`Transaction::delete`], locks as
-    /// [`Transaction::first`]. Of two transactions that pop from one table at the same time, one waits or meets a conflict.
+    /// [`Transaction::range_for_update`]. Of two transactions that pop from one table at the same time, one waits; in the memory engine the
+    /// commit of one meets a conflict.
     pub fn pop_first(&self, table: &Table) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.check_access()?;
-        let Some((key, value)) = self.first(table)? else { return Ok(None) };
+        let first = self.range_for_update(table, ..).limit(1).next();
+        let Some((key, value)) = first.transpose()? else { return Ok(None) };
         self.delete(table, &key)?;
         Ok(Some((key, value)))
     }

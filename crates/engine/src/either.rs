@@ -11,7 +11,7 @@ use crate::body::DatabaseKey;
 use crate::changes::{Changes, ChangesFrom};
 use crate::copy::{Copied, Pace, Target};
 use crate::direction::Direction;
-use crate::engine::{Engine, EngineRange, EngineTable, EngineTransaction, Entry};
+use crate::engine::{Engine, EngineRange, EngineTable, EngineTransaction, Entry, Purpose};
 use crate::error::{Error, Result};
 use crate::ids::{TableId, TxnId};
 use crate::opening::{Opened, Opening};
@@ -146,6 +146,7 @@ impl<A: EngineTable, B: EngineTable> EngineTable for Either<A, B> {
 impl<A: EngineTransaction, B: EngineTransaction> EngineTransaction for Either<A, B> {
     type Table = Either<A::Table, B::Table>;
     type Range = Either<A::Range, B::Range>;
+    type Unlocked = Either<A::Unlocked, B::Unlocked>;
 
     pass_on! {
         fn id(&self) -> TxnId;
@@ -158,11 +159,6 @@ impl<A: EngineTransaction, B: EngineTransaction> EngineTransaction for Either<A,
         fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>>;
         fn contains(&mut self, key: &[u8]) -> Result<bool>;
         fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>>;
-        fn first_unlocked(
-            &mut self,
-            low: Bound<Vec<u8>>,
-            high: Bound<Vec<u8>>
-        ) -> Result<Option<(Vec<u8>, Vec<u8>)>>;
         fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
         fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
         fn delete(&mut self, key: &[u8]) -> Result<bool>;
@@ -178,10 +174,22 @@ impl<A: EngineTransaction, B: EngineTransaction> EngineTransaction for Either<A,
         fn abandon(&mut self);
     }
 
-    fn range(table: &Self::Table, low: Bound<Vec<u8>>, high: Bound<Vec<u8>>) -> Self::Range {
+    fn range(
+        table: &Self::Table,
+        low: Bound<Vec<u8>>,
+        high: Bound<Vec<u8>>,
+        purpose: Purpose,
+    ) -> Self::Range {
         match table {
-            First(table) => First(A::range(table, low, high)),
-            Second(table) => Second(B::range(table, low, high)),
+            First(table) => First(A::range(table, low, high, purpose)),
+            Second(table) => Second(B::range(table, low, high, purpose)),
+        }
+    }
+
+    fn range_unlocked(table: &Self::Table, low: Bound<Vec<u8>>, high: Bound<Vec<u8>>) -> Self::Unlocked {
+        match table {
+            First(table) => First(A::range_unlocked(table, low, high)),
+            Second(table) => Second(B::range_unlocked(table, low, high)),
         }
     }
 }

@@ -130,10 +130,20 @@ pub(crate) trait EngineTable: Clone {
     fn id(&self) -> TableId;
 }
 
+/// What a transaction walks a range for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To read it.
+    Read,
+    /// To change what it finds.
+    Update,
+}
+
 /// A transaction. Rules 2 and 3.
 pub(crate) trait EngineTransaction: Opened + fmt::Debug + Sized {
     type Table: EngineTable;
     type Range: EngineRange<Self>;
+    type Unlocked: EngineRange<Self>;
 
     fn id(&self) -> TxnId;
     /// Whether ending it takes more than forgetting it.
@@ -148,21 +158,17 @@ pub(crate) trait EngineTransaction: Opened + fmt::Debug + Sized {
     fn contains(&mut self, table: &Self::Table, key: &[u8]) -> Result<bool>;
     /// See [`crate::Transaction::get_for_update`].
     fn get_for_update(&mut self, table: &Self::Table, key: &[u8]) -> Result<Option<Vec<u8>>>;
-    /// See [`crate::Transaction::first_unlocked`].
-    fn first_unlocked(
-        &mut self,
-        table: &Self::Table,
-        low: Bound<Vec<u8>>,
-        high: Bound<Vec<u8>>,
-    ) -> Result<Option<(Vec<u8>, Vec<u8>)>>;
     /// See [`crate::Transaction::put`].
     fn put(&mut self, table: &Self::Table, key: &[u8], value: &[u8]) -> Result<()>;
     /// See [`crate::Transaction::insert`].
     fn insert(&mut self, table: &Self::Table, key: &[u8], value: &[u8]) -> Result<()>;
     /// See [`crate::Transaction::delete`].
     fn delete(&mut self, table: &Self::Table, key: &[u8]) -> Result<bool>;
-    /// See [`crate::Transaction::range`]. The range reads nothing before its first step.
-    fn range(table: &Self::Table, low: Bound<Vec<u8>>, high: Bound<Vec<u8>>) -> Self::Range;
+    /// See [`crate::Transaction::range`] and [`crate::Transaction::range_for_update`]. The range reads nothing before its first step.
+    fn range(table: &Self::Table, low: Bound<Vec<u8>>, high: Bound<Vec<u8>>, purpose: Purpose)
+    -> Self::Range;
+    /// See [`crate::Transaction::range_unlocked`]. It is stepped upwards only.
+    fn range_unlocked(table: &Self::Table, low: Bound<Vec<u8>>, high: Bound<Vec<u8>>) -> Self::Unlocked;
 
     /// Makes a savepoint, and returns its serial number within the transaction.
     fn savepoint(&mut self) -> u64;

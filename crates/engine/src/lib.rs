@@ -130,7 +130,7 @@ pub use limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use log_entry::{LogEntry, LogField};
 pub use options::{Access, LockRelease, Options, Phase, Read, RecoveryProgress, TransactionOptions};
 pub use permits::{Permit, PermitFuture, Permits};
-pub use range::Range;
+pub use range::{Range, UnlockedRange};
 pub use report::{Fault, VerifyProgress, VerifyReport};
 pub use sequence::Sequence;
 pub use session::Session;

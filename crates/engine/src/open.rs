@@ -36,6 +36,7 @@ pub(crate) type Chosen = Either<PagedDatabase, MemoryDatabase>;
 pub(crate) type ChosenTable = <Chosen as Engine>::Table;
 pub(crate) type ChosenTransaction = <Chosen as Engine>::Transaction;
 pub(crate) type ChosenRange = <ChosenTransaction as EngineTransaction>::Range;
+pub(crate) type ChosenUnlocked = <ChosenTransaction as EngineTransaction>::Unlocked;
 
 /// Opens the database in `directory`, creating it if there is none and the options say so.
 pub(crate) fn open(directory: Arc<dyn Directory>, mut options: Options) -> Result<Chosen> {

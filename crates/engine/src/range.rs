@@ -6,7 +6,7 @@
 use crate::direction::Direction;
 use crate::engine::EngineRange;
 use crate::error::{Error, Result};
-use crate::open::{ChosenRange, ChosenTransaction};
+use crate::open::{ChosenRange, ChosenTransaction, ChosenUnlocked};
 use std::cell::RefCell;
 use std::fmt;
 
@@ -133,6 +133,48 @@ impl fmt::Debug for Range<'_> {
         match &self.of {
             Ok(range) => range.fmt(f),
             Err(error) => write!(f, "Range({error:?})"),
+        }
+    }
+}
+
+/// The keys and values of a range that no other transaction has locked, in order. After an error it ends. See
+/// [`Transaction::range_unlocked`](crate::Transaction::range_unlocked). The transaction can be used while it is walked, as with a [`Range`].
+pub struct UnlockedRange<'t> {
+    transaction: &'t RefCell<ChosenTransaction>,
+    /// The range, or the error that keeps it from being read until that is returned.
+    of: std::result::Result<ChosenUnlocked, Option<Error>>,
+}
+
+impl<'t> UnlockedRange<'t> {
+    pub(crate) fn new(transaction: &'t RefCell<ChosenTransaction>, of: Result<ChosenUnlocked>) -> Self {
+        UnlockedRange { transaction, of: of.map_err(Some) }
+    }
+
+    /// The next key and its value, not copied: they last until the next step. As `next` otherwise.
+    pub fn next_ref(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        match &mut self.of {
+            Ok(range) => range.step(&mut self.transaction.borrow_mut(), Direction::Up, None),
+            Err(error) => error.take().map_or(Ok(None), Err),
+        }
+    }
+}
+
+impl Iterator for UnlockedRange<'_> {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let entry = self.next_ref().transpose()?;
+        Some(entry.map(|(key, value)| (key.to_vec(), value.to_vec())))
+    }
+}
+
+impl std::iter::FusedIterator for UnlockedRange<'_> {}
+
+impl fmt::Debug for UnlockedRange<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.of {
+            Ok(range) => range.fmt(f),
+            Err(error) => write!(f, "UnlockedRange({error:?})"),
         }
     }
 }

@@ -13,7 +13,7 @@
 
 use crate::CommitStamp;
 use crate::commit::CommitFuture;
-use crate::engine::EngineTransaction;
+use crate::engine::{EngineTransaction, Purpose};
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
 use crate::key_range::KeyRange;
@@ -21,7 +21,7 @@ use crate::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::open::ChosenTransaction;
 use crate::opening::{Call, Opened, OpeningId};
 use crate::options::Access;
-use crate::range::Range;
+use crate::range::{Range, UnlockedRange};
 use crate::session::Session;
 use crate::table::Table;
 use crate::ticket::Callback;
@@ -133,10 +133,7 @@ impl Transaction {
     /// # Errors
     /// `Error::ReadOnly` if the transaction cannot write.
     pub fn first_unlocked(&self, table: &Table, keys: impl KeyRange) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        let (low, high) = keys.into_bounds();
-        table.check(self.opening)?;
-        self.check_access()?;
-        self.of.borrow_mut().first_unlocked(&table.of, low, high)
+        self.range_unlocked(table, keys).next().transpose()
     }
 
     /// Sets the value of `key`, whether or not it has one.
@@ -172,11 +169,81 @@ impl Transaction {
     ///
     /// Keys are any [`KeyRange`]: `..` for the whole table, `"a".."b"`, a pair of bounds, [`Prefix`](crate::Prefix).
     pub fn range<'t>(&'t self, table: &Table, keys: impl KeyRange) -> Range<'t> {
+        self.walk(table, keys, Purpose::Read)
+    }
+
+    /// As [`Transaction::range`], and each entry is locked for update before what is passed over is locked. So transactions that change what
+    /// they find in a range wait for each other in line, where those that use `range` would have to give way when they write: they all
+    /// hold the range then. (A little more than was taken may be locked: up to 128 entries, without [`Range::limit`].) In the memory
+    /// engine the same as `range`.
+    ///
+    /// ```
+    /// # fn main() -> katydid::Result<()> {
+    /// # let database = katydid::Database::in_memory()?;
+    /// let jobs = database.table("jobs")?;
+    /// for job in ["1 mail", "2 print", "3 scan"] {
+    ///     database.put(&jobs, job, "")?;
+    /// }
+    /// let taken = database.transact(|txn| {
+    ///     let batch: Vec<_> = txn.range_for_update(&jobs, ..).limit(2).collect::<katydid::Result<_>>()?;
+    ///     for (job, _) in &batch {
+    ///         txn.delete(&jobs, job)?;
+    ///     }
+    ///     Ok(batch.len())
+    /// })?;
+    /// assert_eq!(taken, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Error::ReadOnly` if the transaction cannot write.
+    pub fn range_for_update<'t>(&'t self, table: &Table, keys: impl KeyRange) -> Range<'t> {
+        if let Err(error) = table.check(self.opening).and_then(|()| self.check_access()) {
+            return Range::new(&self.of, Err(error));
+        }
+        self.walk(table, keys, Purpose::Update)
+    }
+
+    fn walk<'t>(&'t self, table: &Table, keys: impl KeyRange, purpose: Purpose) -> Range<'t> {
         let (low, high) = keys.into_bounds();
         if let Err(foreign) = table.check(self.opening) {
             return Range::new(&self.of, Err(foreign));
         }
-        Range::new(&self.of, Ok(ChosenTransaction::range(&table.of, low, high)))
+        Range::new(&self.of, Ok(ChosenTransaction::range(&table.of, low, high, purpose)))
+    }
+
+    /// The entries in `keys` that no other transaction has locked for update or written, in order, each locked for update when it is returned: SQL's
+    /// `FOR UPDATE SKIP LOCKED`. It waits for no other transaction. See [`Transaction::first_unlocked`] for what that means.
+    ///
+    /// It remembers how far it has come: an entry that another transaction has locked is looked at once. A consumer that goes on in its next
+    /// transaction begins behind the last entry that it was given, and begins from the start when it finds no more.
+    ///
+    /// ```
+    /// # fn main() -> katydid::Result<()> {
+    /// # let database = katydid::Database::in_memory()?;
+    /// let jobs = database.table("jobs")?;
+    /// for job in ["1 mail", "2 print", "3 scan", "4 mail"] {
+    ///     database.put(&jobs, job, "")?;
+    /// }
+    /// let (one, other) = (database.begin()?, database.begin()?);
+    /// let batch: Vec<_> = one.range_unlocked(&jobs, ..).take(2).collect::<katydid::Result<_>>()?;
+    /// # for (job, _) in &batch {
+    /// #     one.delete(&jobs, job)?;
+    /// # }
+    /// assert_eq!(batch[1].0, b"2 print");
+    /// assert_eq!(other.range_unlocked(&jobs, ..).count(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Error::ReadOnly` if the transaction cannot write.
+    pub fn range_unlocked<'t>(&'t self, table: &Table, keys: impl KeyRange) -> UnlockedRange<'t> {
+        let (low, high) = keys.into_bounds();
+        let allowed = table.check(self.opening).and_then(|()| self.check_access());
+        let of = allowed.map(|()| ChosenTransaction::range_unlocked(&table.of, low, high));
+        UnlockedRange::new(&self.of, of)
     }
 
     /// A point to come back to.

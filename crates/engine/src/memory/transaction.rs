@@ -12,9 +12,8 @@ use super::range::MemoryRange;
 use super::store::{Mark, Running, Validated, Value};
 use super::table::{MemoryTable, Use};
 use crate::body_threads::while_blocked;
-use crate::direction::Direction;
 use crate::durability_waiter::DurabilityWaiter;
-use crate::engine::{EngineRange, EngineTransaction};
+use crate::engine::{EngineTransaction, Purpose};
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
 use crate::opening::{Opened, Opening};
@@ -189,6 +188,7 @@ impl MemoryTransaction {
 impl EngineTransaction for MemoryTransaction {
     type Table = Arc<MemoryTable>;
     type Range = MemoryRange;
+    type Unlocked = MemoryRange;
 
     fn id(&self) -> TxnId {
         self.id
@@ -207,18 +207,6 @@ impl EngineTransaction for MemoryTransaction {
     /// It locks nothing: of two transactions that change what both have read, the commit of one fails.
     fn get_for_update(&mut self, table: &Arc<MemoryTable>, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.get(table, key)
-    }
-
-    /// Nothing is locked, so it is the first entry.
-    fn first_unlocked(
-        &mut self,
-        table: &Arc<MemoryTable>,
-        low: Bound<Vec<u8>>,
-        high: Bound<Vec<u8>>,
-    ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        let mut range = MemoryRange::new(table.clone(), low, high);
-        let entry = range.step(self, Direction::Up, Some(1))?;
-        Ok(entry.map(|(key, value)| (key.to_vec(), value.to_vec())))
     }
 
     fn put(&mut self, table: &Arc<MemoryTable>, key: &[u8], value: &[u8]) -> Result<()> {
@@ -242,7 +230,17 @@ impl EngineTransaction for MemoryTransaction {
         Ok(was_there)
     }
 
-    fn range(table: &Arc<MemoryTable>, low: Bound<Vec<u8>>, high: Bound<Vec<u8>>) -> MemoryRange {
+    fn range(
+        table: &Arc<MemoryTable>,
+        low: Bound<Vec<u8>>,
+        high: Bound<Vec<u8>>,
+        _purpose: Purpose,
+    ) -> MemoryRange {
+        MemoryRange::new(table.clone(), low, high)
+    }
+
+    /// Nothing is locked.
+    fn range_unlocked(table: &Arc<MemoryTable>, low: Bound<Vec<u8>>, high: Bound<Vec<u8>>) -> MemoryRange {
         MemoryRange::new(table.clone(), low, high)
     }
 

@@ -15,7 +15,6 @@ pub(crate) mod engine;
 mod engine_tests;
 pub(crate) mod feed;
 pub(crate) mod first_pages;
-mod first_unlocked;
 mod inner;
 #[cfg(test)]
 mod log_needed_tests;
@@ -43,6 +42,7 @@ mod undo_room;
 mod unfinished;
 #[cfg(test)]
 mod unfinished_tests;
+mod unlocked;
 pub(crate) mod verify;
 pub(crate) mod views;
 pub(crate) mod writer;

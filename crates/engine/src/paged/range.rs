@@ -11,14 +11,17 @@
 //!    entry is in both.
 //! 3. An entry is given out as the transaction's own writes have left it: a step after a write to the table, or after a rollback to a savepoint,
 //!    first drops the fetched entries that no step has taken, and they lie between `low` and `high` again.
+//! 4. A range that is walked for update locks each entry for update before it locks the interval. So of two transactions that take the same
+//!    entries the second one waits with nothing locked that the first one wants to change.
 //!
 //! Fetches grow from one entry to [`BATCH_MAX`]: a caller that takes only the first entry locks no more than that. A caller that says how many it
 //! will take gets all of them by the first fetch. After a write of the transaction to the table, fetches begin with one entry again.
 
 use crate::Lsn;
 use crate::direction::Direction;
-use crate::engine::{EngineRange, Entry};
+use crate::engine::{EngineRange, Entry, Purpose};
 use crate::error::{Error, Result};
+use crate::lock::PointMode;
 use crate::paged::engine::Engine;
 use crate::paged::table::PagedTable;
 use crate::paged::transaction::PagedTransaction;
@@ -79,6 +82,8 @@ pub(crate) struct PagedRange {
     /// A step has found nothing, or has failed.
     ended: bool,
     entered: bool,
+    /// Whether the entries are locked for update too (invariant 4).
+    purpose: Purpose,
     /// Entries of the next fetch.
     wanted: usize,
     /// Own writes of the transaction when entries were last fetched ([`OwnWrites::now`](crate::paged::own_writes::OwnWrites::now)).
@@ -102,7 +107,12 @@ fn is_empty(low: &Bound<Vec<u8>>, high: &Bound<Vec<u8>>) -> bool {
 }
 
 impl PagedRange {
-    pub(crate) fn new(table: Arc<PagedTable>, low: Bound<Vec<u8>>, high: Bound<Vec<u8>>) -> Self {
+    pub(crate) fn new(
+        table: Arc<PagedTable>,
+        low: Bound<Vec<u8>>,
+        high: Bound<Vec<u8>>,
+        purpose: Purpose,
+    ) -> Self {
         PagedRange {
             table,
             exhausted: is_empty(&low, &high),
@@ -112,6 +122,7 @@ impl PagedRange {
             back: Fetched::NOTHING,
             ended: false,
             entered: false,
+            purpose,
             wanted: 1,
             own_writes: 0,
             long: Vec::new(),
@@ -173,6 +184,15 @@ impl PagedRange {
         }
     }
 
+    /// Locks the entries that were copied from one end for update, if that is what the range is walked for.
+    fn lock_entries(&self, transaction: &mut PagedTransaction, end: Direction) -> Result<()> {
+        if self.purpose == Purpose::Read {
+            return Ok(());
+        }
+        let keys = self.batch(end).iter().map(|(key, _)| key);
+        keys.into_iter().try_for_each(|key| transaction.lock_key(&self.table, key, PointMode::Update))
+    }
+
     /// One fetch from one end.
     fn fetch(&mut self, transaction: &mut PagedTransaction, end: Direction) -> Result<()> {
         self.own_writes = transaction.own_writes().now();
@@ -196,8 +216,13 @@ impl PagedRange {
             transaction.saw(&self.table, self.batch(end).iter().map(|(key, _)| key));
             more
         } else {
+            self.lock_entries(transaction, end)?;
             let newest = self.lock(transaction, end, &reach)?;
-            let more = !self.is_unchanged(transaction, end) && self.look(transaction, end, Some(&reach))?;
+            let is_changed = !self.is_unchanged(transaction, end);
+            let more = is_changed && self.look(transaction, end, Some(&reach))?;
+            if is_changed {
+                self.lock_entries(transaction, end)?;
+            }
             let depends_on = self.depends_on(transaction, end, newest);
             transaction.depend_on(depends_on);
             more

@@ -13,7 +13,7 @@
 use crate::Durability;
 use crate::body_threads::while_blocked;
 use crate::durability_waiter::DurabilityWaiter;
-use crate::engine::EngineTransaction;
+use crate::engine::{EngineTransaction, Purpose};
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
 use crate::lock::{PointMode, TableMode, TxnLocks};
@@ -21,7 +21,6 @@ use crate::opening::{Call, Opened, Opening};
 use crate::options::{Access, LockRelease, Read, TransactionOptions};
 use crate::paged::committed::Committed;
 use crate::paged::engine::{Engine, PendingLocks, Stage};
-use crate::paged::first_unlocked::first_unlocked;
 use crate::paged::inner::Inner;
 use crate::paged::log_room::Waiter;
 use crate::paged::own_writes::OwnWrites;
@@ -30,6 +29,7 @@ use crate::paged::range::PagedRange;
 use crate::paged::table::PagedTable;
 use crate::paged::tree::{Pages, Previous, Tree};
 use crate::paged::unfinished::{Ending, Unended};
+use crate::paged::unlocked::UnlockedRange;
 use crate::paged::views::{TxnImages, View};
 use crate::paged::writer::{Forward, Writer};
 use crate::sharded::ShardRef;
@@ -152,7 +152,8 @@ impl PagedTransaction {
         table.check()
     }
 
-    fn lock_key(&mut self, table: &PagedTable, key: &[u8], mode: PointMode) -> Result<()> {
+    /// Locks a key of a table that the transaction has entered.
+    pub(crate) fn lock_key(&mut self, table: &PagedTable, key: &[u8], mode: PointMode) -> Result<()> {
         let engine = &self.inner.engine;
         let Some(locks) = &mut self.locks else { return Err(Error::Closed) };
         match engine.granted(|| engine.locks.acquire_point(locks, &table.space, key, mode)) {
@@ -461,6 +462,7 @@ impl PagedTransaction {
 impl EngineTransaction for PagedTransaction {
     type Table = Arc<PagedTable>;
     type Range = PagedRange;
+    type Unlocked = UnlockedRange;
 
     fn id(&self) -> TxnId {
         self.id
@@ -485,15 +487,6 @@ impl EngineTransaction for PagedTransaction {
 
     fn get_for_update(&mut self, table: &Arc<PagedTable>, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.read(table, key, PointMode::Update, Tree::get_copy)
-    }
-
-    fn first_unlocked(
-        &mut self,
-        table: &Arc<PagedTable>,
-        low: Bound<Vec<u8>>,
-        high: Bound<Vec<u8>>,
-    ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        first_unlocked(self, table, low, high)
     }
 
     fn put(&mut self, table: &Arc<PagedTable>, key: &[u8], value: &[u8]) -> Result<()> {
@@ -523,8 +516,17 @@ impl EngineTransaction for PagedTransaction {
         Ok(previous.existed)
     }
 
-    fn range(table: &Arc<PagedTable>, low: Bound<Vec<u8>>, high: Bound<Vec<u8>>) -> PagedRange {
-        PagedRange::new(table.clone(), low, high)
+    fn range(
+        table: &Arc<PagedTable>,
+        low: Bound<Vec<u8>>,
+        high: Bound<Vec<u8>>,
+        purpose: Purpose,
+    ) -> PagedRange {
+        PagedRange::new(table.clone(), low, high, purpose)
+    }
+
+    fn range_unlocked(table: &Arc<PagedTable>, low: Bound<Vec<u8>>, high: Bound<Vec<u8>>) -> UnlockedRange {
+        UnlockedRange::new(table.clone(), low, high)
     }
 
     /// Remembers where it is, by a serial number of its own.

@@ -125,6 +125,16 @@ impl<K: Key, V: Value> TypedTable<K, V> {
         TypedRange { of: txn.range(&self.table, keys.into_bytes()), table: Self::new(self.table.clone()) }
     }
 
+    /// See [`Transaction::range_for_update`].
+    pub fn range_for_update<'t>(
+        &self,
+        txn: &'t Transaction,
+        keys: impl TypedKeys<K>,
+    ) -> TypedRange<'t, K, V> {
+        let of = txn.range_for_update(&self.table, keys.into_bytes());
+        TypedRange { of, table: Self::new(self.table.clone()) }
+    }
+
     /// See [`Transaction::first`].
     pub fn first(&self, txn: &Transaction) -> Result<Option<(K, V)>> {
         txn.first(&self.table)?.map(|row| self.row(row)).transpose()

@@ -214,6 +214,8 @@ pub fn every_call_on_a_closed_database_says_so(engine: EngineKind) {
     assert_closed(txn.insert(&table, "l", "1"));
     assert_closed(txn.delete(&table, "k"));
     assert_closed(txn.range(&table, ..).next().unwrap());
+    assert_closed(txn.range_for_update(&table, ..).next().unwrap());
+    assert_closed(txn.range_unlocked(&table, ..).next().unwrap());
     assert_closed(txn.rollback_to(&savepoint));
     let [commit, rollback, with] = unused;
     assert_closed(commit.commit());

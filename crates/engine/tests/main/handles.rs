@@ -107,6 +107,12 @@ fn each_use_of_a_table() -> Vec<Use> {
         ("Transaction::get", |_, txn, table| txn.get(table, "k").map(drop)),
         ("Transaction::get_for_update", |_, txn, table| txn.get_for_update(table, "k").map(drop)),
         ("Transaction::first_unlocked", |_, txn, table| txn.first_unlocked(table, ..).map(drop)),
+        ("Transaction::range_for_update", |_, txn, table| {
+            txn.range_for_update(table, ..).next().unwrap().map(drop)
+        }),
+        ("Transaction::range_unlocked", |_, txn, table| {
+            txn.range_unlocked(table, ..).next().unwrap().map(drop)
+        }),
         ("Transaction::prefix", |_, txn, table| txn.prefix(table, "k").next().unwrap().map(drop)),
         ("Transaction::put", |_, txn, table| txn.put(table, "k", "x")),
         ("Transaction::insert", |_, txn, table| txn.insert(table, "new", "x")),

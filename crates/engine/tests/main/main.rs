@@ -10,6 +10,7 @@ mod changes;
 mod errors;
 mod examples;
 mod executors;
+mod for_update;
 mod handles;
 mod in_memory;
 mod limits;

@@ -2,17 +2,32 @@
 
 use super::tests::{
     ANALYSIS, BODY_THREADS, CAPTURE, CRASH, DEADLOCKS, DURABILITY_WAITER, EXECUTORS, FAR_DATABASES,
-    LOCK_MODES, LOCK_RANGES, OPEN_RANGES, ORDER, PAGED_RACES, RELEASE, SKIP_LOCKED, TURNS, UNFINISHED,
+    FOR_UPDATE, LOCK_MODES, LOCK_RANGES, OPEN_RANGES, ORDER, PAGED_RACES, RELEASE, SKIP_LOCKED, TURNS,
+    UNFINISHED,
 };
 use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
     Mutant {
         name: "the first unlocked entry does not depend on the commit that wrote it",
-        file: "crates/engine/src/paged/first_unlocked.rs",
+        file: "crates/engine/src/paged/unlocked.rs",
         old: "            transaction.depend_on(grant.depends_on);",
         new: "            let _ = grant.depends_on;",
         tests: SKIP_LOCKED,
+    },
+    Mutant {
+        name: "a range for update locks its entries only with the interval",
+        file: "crates/engine/src/paged/range.rs",
+        old: "            self.lock_entries(transaction, end)?;\n            let newest",
+        new: "            let newest",
+        tests: FOR_UPDATE,
+    },
+    Mutant {
+        name: "a range of unlocked entries loses what it had copied before a write",
+        file: "crates/engine/src/paged/unlocked.rs",
+        old: "self.low = Bound::Excluded(self.batch.key(last).to_vec());",
+        new: "let _ = last;",
+        tests: FOR_UPDATE,
     },
     Mutant {
         name: "a range gives out entries that its transaction has changed since they were fetched",

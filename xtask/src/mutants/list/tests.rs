@@ -23,6 +23,7 @@ pub const FAILED_SYNCS: &[&str] = &["-p", "katydid", "--test", "random", "what_a
 pub const FAR_DATABASES: &[&str] = &["-p", "katydid", "--test", "main", "positions::"];
 pub const FAR_LOGS: &[&str] = &["-p", "katydid-wal", "--test", "main", "positions::"];
 pub const FOLLOW: &[&str] = &["-p", "katydid-wal", "--test", "main", "follow::"];
+pub const FOR_UPDATE: &[&str] = &["-p", "katydid", "--test", "main", "for_update::"];
 pub const FULLNESS: &[&str] = &["-p", "katydid", "--lib", "fullness::"];
 pub const GROWING: &[&str] = &["-p", "katydid-wal", "--test", "main", "growing::"];
 pub const GATE: &[&str] = &["-p", "katydid-device", "--test", "main", "gate::"];

@@ -1,0 +1,169 @@
+//! The entries of a range that no other transaction has locked, for queues with several consumers.
+//!
+//! Runs on the transaction's thread, holds no latch while it asks for a lock, and waits for no lock but the table's. Entries are copied out of
+//! the leaves some at a time; each is locked, if that takes no wait, when its turn comes. The range remembers how far it has come, so an entry that
+//! another transaction has locked is looked at once. Invariants:
+//!
+//! 1. An entry that is returned was locked before its value was read.
+//! 2. The transaction depends on every commit whose deletion may be why a key was not met ([`LockSpace::dependence_of`]), and on the one that
+//!    wrote the entry. It does not depend on transactions that hold what was passed over: the range is not isolated from them.
+//! 3. After a write of the transaction to the table the rest of what was copied is dropped, and copied again.
+//!
+//! [`LockSpace::dependence_of`]: crate::lock::LockSpace::dependence_of
+
+use crate::direction::Direction;
+use crate::engine::{EngineRange, Entry};
+use crate::error::{Error, Result};
+use crate::lock::PointMode;
+use crate::paged::table::PagedTable;
+use crate::paged::transaction::PagedTransaction;
+use crate::paged::tree::{Batch, Stretch};
+use std::fmt;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Number of entries that are copied together at first; twice as many each further time.
+const ENTRIES: usize = 16;
+/// Maximum number of entries that are copied together.
+const ENTRIES_MAX: usize = 256;
+/// Bytes of entries that are copied together: after these the batch ends.
+const BYTES: usize = 16 << 10;
+
+/// What is inside a [`crate::UnlockedRange`].
+pub(crate) struct UnlockedRange {
+    table: Arc<PagedTable>,
+    /// Everything below was looked at, but for what of `batch` was not.
+    low: Bound<Vec<u8>>,
+    high: Bound<Vec<u8>>,
+    batch: Batch,
+    /// The entry of `batch` whose turn it is.
+    next: usize,
+    /// There may be entries between `low` and `high`.
+    more: bool,
+    /// A step has found nothing, or has failed.
+    ended: bool,
+    /// Entries of the next copy.
+    wanted: usize,
+    /// Own writes of the transaction when entries were last copied.
+    own_writes: u64,
+    given: (Vec<u8>, Vec<u8>),
+}
+
+impl UnlockedRange {
+    pub(crate) fn new(table: Arc<PagedTable>, low: Bound<Vec<u8>>, high: Bound<Vec<u8>>) -> Self {
+        UnlockedRange {
+            table,
+            low,
+            high,
+            batch: Batch::EMPTY,
+            next: 0,
+            more: true,
+            ended: false,
+            wanted: ENTRIES,
+            own_writes: 0,
+            given: Default::default(),
+        }
+    }
+
+    /// Copies the next entries.
+    fn copy(&mut self, transaction: &PagedTransaction) -> Result<()> {
+        let stretch = Stretch {
+            low: self.low.as_ref().map(Vec::as_slice),
+            high: self.high.as_ref().map(Vec::as_slice),
+            direction: Direction::Up,
+            entries: self.wanted,
+            bytes: BYTES,
+        };
+        self.own_writes = transaction.own_writes().now();
+        self.next = 0;
+        if self.batch.len() == 0 {
+            self.batch = Batch::spare();
+        }
+        let onward = self.table.tree.scan(&transaction.engine().pool, stretch, &mut self.batch)?;
+        self.wanted = (self.wanted * 2).min(ENTRIES_MAX);
+        self.more = onward.is_some() && self.batch.len() > 0;
+        if let Some(last) = self.batch.last_key() {
+            self.low = Bound::Excluded(last.to_vec());
+        }
+        Ok(())
+    }
+
+    /// Invariant 3.
+    fn drop_changed(&mut self, transaction: &PagedTransaction) {
+        let writes = transaction.own_writes();
+        if writes.now() == self.own_writes || !writes.changed(self.table.tree.table, self.own_writes) {
+            return;
+        }
+        if let Some(last) = self.next.checked_sub(1) {
+            self.low = Bound::Excluded(self.batch.key(last).to_vec());
+        }
+        self.next = self.batch.len();
+        self.more = true;
+    }
+
+    /// Locks the next entry that no other transaction has locked in a way that excludes it; whether there is one.
+    fn search(&mut self, transaction: &mut PagedTransaction) -> Result<bool> {
+        self.drop_changed(transaction);
+        loop {
+            while self.next < self.batch.len() {
+                let key = self.batch.key(self.next);
+                self.next += 1;
+                let Some((engine, locks)) = transaction.parts() else { return Err(Error::Closed) };
+                let Some(grant) = engine.locks.try_point(locks, &self.table.space, key, PointMode::Update)
+                else {
+                    continue;
+                };
+                // It may have gone, or have another value, since it was copied.
+                let value = self.table.tree.get_copy(&engine.pool, key)?;
+                transaction.depend_on(grant.depends_on);
+                if let Some(value) = value {
+                    self.given = (key.to_vec(), value);
+                    return Ok(true);
+                }
+            }
+            if !self.more {
+                return Ok(false);
+            }
+            self.copy(transaction)?;
+        }
+    }
+}
+
+impl Drop for UnlockedRange {
+    fn drop(&mut self) {
+        std::mem::take(&mut self.batch).keep();
+    }
+}
+
+impl EngineRange<PagedTransaction> for UnlockedRange {
+    fn step<'r>(
+        &'r mut self,
+        transaction: &mut PagedTransaction,
+        _up: Direction,
+        _limit: Option<usize>,
+    ) -> Result<Option<Entry<'r>>> {
+        if self.ended {
+            return Ok(None);
+        }
+        // Ended, should that fail.
+        self.ended = true;
+        transaction.enter(&self.table)?;
+        let found = self.search(transaction)?;
+        // Read after the tree: a deletion leaves its commit behind before its locks go.
+        transaction.depend_on(self.table.space.dependence_of(std::iter::empty()));
+        transaction.await_read_durability()?;
+        self.ended = !found;
+        let (key, value) = &self.given;
+        Ok(found.then_some((key, value)))
+    }
+}
+
+impl fmt::Debug for UnlockedRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnlockedRange")
+            .field("table", &self.table.name)
+            .field("low", &self.low)
+            .field("high", &self.high)
+            .finish_non_exhaustive()
+    }
+}
