@@ -166,6 +166,10 @@ impl ChangesCommand {
                 }
             }
             Change::TableCreated { name, .. } => drop(object.insert("created".to_owned(), json!(&**name))),
+            Change::TableRenamed { from, to, .. } => {
+                object.insert("renamed".to_owned(), json!(&**from));
+                object.insert("to".to_owned(), json!(&**to));
+            }
             Change::TableDropped { name, .. } => drop(object.insert("dropped".to_owned(), json!(&**name))),
             _ => {}
         }

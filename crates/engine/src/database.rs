@@ -198,22 +198,46 @@ impl Database {
             return self.open_table(name)?.ok_or(Error::ReadOnly);
         }
         let table = Call::enter(&self.of)?.table(name)?;
-        Ok(self.handle(table))
+        Ok(self.handle(name, table))
     }
 
-    fn handle(&self, of: ChosenTable) -> Table {
-        Table::new(self.of.opening().id(), of)
+    fn handle(&self, name: &str, of: ChosenTable) -> Table {
+        Table::new(self.of.opening().id(), name, of)
     }
 
     /// The table called `name`, if there is one.
     pub fn open_table(&self, name: &str) -> Result<Option<Table>> {
         let table = self.of.open_table(name)?;
-        Ok(table.map(|table| self.handle(table)))
+        Ok(table.map(|table| self.handle(name, table)))
     }
 
     /// The names of all tables, sorted.
     pub fn tables(&self) -> Result<Vec<String>> {
         self.of.tables()
+    }
+
+    /// Gives the table called `from` the name `to`; `false` if there is no table `from`. Durable when this returns: after a crash it has one of the
+    /// two names. Nothing of the table is copied, and nobody is waited for.
+    ///
+    /// Handles on the table go on working, also inside of transactions that are open. [`Table::name`] of a handle is the name that the table had
+    /// when the handle was asked for; errors name the table as it is called now. The name `from` is free afterwards.
+    ///
+    /// ```
+    /// # fn main() -> katydid::Result<()> {
+    /// # let database = katydid::Database::in_memory()?;
+    /// let table = database.table("fruit")?;
+    /// database.put(&table, "apple", "red")?;
+    /// assert!(database.rename_table("fruit", "food")?);
+    /// assert_eq!(database.tables()?, ["food"]);
+    /// assert_eq!(database.get(&table, "apple")?.as_deref(), Some(&b"red"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Error::TableExists` if there is a table `to`, also if that is `from`; `Error::TableName`. Nothing is changed then.
+    pub fn rename_table(&self, from: &str, to: &str) -> Result<bool> {
+        Call::enter(&self.of)?.rename_table(from, to)
     }
 
     /// Drops a table and frees its pages; `false` if there is none. Durable when this returns. Waits for the transactions that

@@ -83,7 +83,7 @@ macro_rules! pass_on {
 
 #[cold]
 fn foreign(table: &impl EngineTable) -> Error {
-    Error::ForeignTable { name: table.name().to_owned() }
+    Error::ForeignTable { name: table.name().to_string() }
 }
 
 impl<A: Opened, B: Opened> Opened for Either<A, B> {
@@ -105,6 +105,7 @@ impl<A: Engine, B: Engine> Engine for Either<A, B> {
         fn place(&self) -> &str;
         fn key(&self) -> DatabaseKey;
         fn tables(&self) -> Result<Vec<String>>;
+        fn rename_table(&self, from: &str, to: &str) -> Result<bool>;
         fn drop_table(&self, name: &str) -> Result<bool>;
         fn sync(&self) -> Result<()>;
         fn checkpoint(&self) -> Result<()>;
@@ -138,7 +139,7 @@ impl<A: Engine, B: Engine> Engine for Either<A, B> {
 
 impl<A: EngineTable, B: EngineTable> EngineTable for Either<A, B> {
     pass_on! {
-        fn name(&self) -> &str;
+        fn name(&self) -> Arc<str>;
         fn id(&self) -> TableId;
     }
 }

@@ -55,6 +55,8 @@ pub(crate) trait Engine: Opened + Clone {
     fn open_table(&self, name: &str) -> Result<Option<Self::Table>>;
     /// See [`crate::Database::tables`].
     fn tables(&self) -> Result<Vec<String>>;
+    /// See [`crate::Database::rename_table`].
+    fn rename_table(&self, from: &str, to: &str) -> Result<bool>;
     /// See [`crate::Database::drop_table`].
     fn drop_table(&self, name: &str) -> Result<bool>;
 
@@ -126,7 +128,8 @@ pub(crate) trait EngineFiles: Sized {
 
 /// A table, shared by its handles.
 pub(crate) trait EngineTable: Clone {
-    fn name(&self) -> &str;
+    /// Its name now.
+    fn name(&self) -> Arc<str>;
     fn id(&self) -> TableId;
 }
 

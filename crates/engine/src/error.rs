@@ -9,6 +9,7 @@
 use crate::contested::{Contested, KeyExcerpt};
 use crate::ids::EngineKind;
 use crate::ids::TxnId;
+use crate::limits::NAME_BYTES_MAX;
 use crate::stat::Pin;
 use katydid_device as device;
 use katydid_wal as wal;
@@ -204,6 +205,12 @@ pub enum Error {
         /// Its length in bytes.
         length: usize,
     },
+    /// There is a table of this name already. Nothing was done.
+    #[error("there is a table {name:?} already")]
+    TableExists {
+        /// The name.
+        name: String,
+    },
     /// The table was dropped after the handle was made.
     #[error("table {name:?} was dropped")]
     TableDropped {
@@ -220,6 +227,10 @@ pub enum Error {
     /// The session was made by another database, or by another opening of this one. The transaction is rolled back.
     #[error("the session was made by another database, or by another opening of this one")]
     ForeignSession,
+    /// The session was dropped before the commit was acknowledged. The commit goes on, and whether it is durable is not known; every durable
+    /// commit that begins later, and [`Database::sync`](crate::Database::sync), makes it so.
+    #[error("the session was dropped before the commit was acknowledged; the commit goes on")]
+    SessionDropped,
     /// The savepoint belongs to another transaction, of this or another database, or was undone by a rollback to an earlier one.
     #[error("the savepoint is not one of this transaction's, or was rolled back")]
     Savepoint,
@@ -427,6 +438,12 @@ impl Error {
             _ => false,
         }
     }
+}
+
+/// Fails if a table cannot be called `name`.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    let length = name.len();
+    if (1..=NAME_BYTES_MAX).contains(&length) { Ok(()) } else { Err(Error::TableName { length }) }
 }
 
 /// Errors of code that knows no names of tables.

@@ -9,21 +9,27 @@
 //! 2. A callback may use its session: nothing is borrowed while it runs. A callback that polls or waits runs those behind it,
 //!    inside itself; the order is the same.
 //! 3. A callback is out of the queue before it runs. If it panics, the panic goes to the caller, and those behind it are still pending.
-//! 4. Callbacks still queued when the session is dropped are dropped without running. The commits go on.
+//! 4. Every callback runs. Those still queued when the session is dropped run then, on the dropping thread, which waits for nothing: commits that
+//!    are done tell their outcome, the others `Error::SessionDropped`. The commits go on. A panic of one is passed on after the last one.
 
 use crate::error::{Error, Result};
 use crate::opening::OpeningId;
 use crate::ticket::{Callback, OpenEngine, Outcome, PendingCallback, Ticket};
-use crate::{Durability, Lsn};
+use crate::{CommitStamp, Durability, Lsn};
 use katydid_kernels::txn::Timestamp;
 use katydid_wal::{Completions, Dependencies, StreamId, StreamLsn};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 /// Runs the callbacks of [`crate::Transaction::commit_with`] on the thread that calls it. `Send`, not `Sync`: make one for each
-/// thread. It keeps the database open. It takes commits of the opening that made it, and refuses others with `Error::ForeignSession`.
+/// thread. No callback runs by itself: [`Session::poll`], [`Session::wait_below`] or [`Session::drain`] run them.
+///
+/// Dropping it runs the callbacks that are left, and waits for nothing: a commit that is not done by then tells its callback
+/// `Error::SessionDropped`. To hear every outcome, call [`Session::drain`] before. It keeps the database open. It takes commits of the opening that made it, and refuses others with `Error::ForeignSession`.
+#[must_use = "callbacks run when it is polled or drained"]
 pub struct Session {
     pub(crate) opening: OpeningId,
     /// Commits that wait for the log, with the latest timestamp that each has seen.
@@ -122,21 +128,46 @@ impl Session {
             let next = self.ready.borrow_mut().pop_front();
             let Some((pending, outcome)) = next else { break };
             ran += 1;
-            let result = match outcome {
-                Ok(()) => pending.result,
-                Err(error) => pending.result.and(Err(Error::from(error))),
-            };
-            (pending.callback)(result);
+            let (callback, result) = told(pending, outcome);
+            callback(result);
         }
         ran
     }
 }
 
+/// A callback, and what it is told.
+fn told(pending: PendingCallback, outcome: Outcome) -> (Callback, Result<CommitStamp>) {
+    let PendingCallback { callback, result } = pending;
+    match outcome {
+        Ok(()) => (callback, result),
+        Err(error) => (callback, result.and(Err(Error::from(error)))),
+    }
+}
+
 impl Drop for Session {
     fn drop(&mut self) {
-        // Commits still queued are never acknowledged. But a store of versions counts on every commit being so, or it would keep old ones.
-        if self.completions.borrow().pending() > 0 {
+        self.completions.borrow_mut().poll_with(|commit, outcome| self.is_done(commit, outcome));
+        let left = self.completions.borrow_mut().take_all();
+        let dropped = left.map(|(PendingCallback { callback, result }, _)| {
+            (callback, result.and(Err(Error::SessionDropped)))
+        });
+        let dropped: Vec<_> = dropped.collect();
+        if !dropped.is_empty() {
+            // They are never acknowledged. But a store of versions counts on every commit being so, or it would keep old ones.
             self.engine.acknowledge(self.seen_to.get());
+        }
+        let done = std::mem::take(&mut *self.ready.borrow_mut());
+        let done = done.into_iter().map(|(pending, outcome)| told(pending, outcome));
+        let mut panicked = None;
+        for (callback, result) in done.chain(dropped) {
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| callback(result))) {
+                panicked.get_or_insert(payload);
+            }
+        }
+        if let Some(payload) = panicked
+            && !std::thread::panicking()
+        {
+            resume_unwind(payload);
         }
     }
 }

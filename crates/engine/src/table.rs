@@ -6,6 +6,7 @@ use crate::ids::TableId;
 use crate::open::ChosenTable;
 use crate::opening::OpeningId;
 use std::fmt;
+use std::sync::Arc;
 
 /// A named table of an open database. Cheap to clone; valid until the table is dropped or the database is closed. It does not keep the
 /// database open. After opening again, ask for the table again: a handle of another opening is refused with
@@ -14,12 +15,13 @@ use std::fmt;
 pub struct Table {
     /// The opening that it is a table of: a handle of another one brings that one's locks, pages or rows.
     opening: OpeningId,
+    name: Arc<str>,
     pub(crate) of: ChosenTable,
 }
 
 impl Table {
-    pub(crate) fn new(opening: OpeningId, of: ChosenTable) -> Self {
-        Table { opening, of }
+    pub(crate) fn new(opening: OpeningId, name: &str, of: ChosenTable) -> Self {
+        Table { opening, name: name.into(), of }
     }
 
     /// Fails if it is not a table of `opening`.
@@ -34,9 +36,9 @@ impl Table {
         Error::ForeignTable { name: self.name().to_owned() }
     }
 
-    /// Name of the table.
+    /// Name of the table when this handle was asked for. See [`Database::rename_table`](crate::Database::rename_table).
     pub fn name(&self) -> &str {
-        self.of.name()
+        &self.name
     }
 
     /// Number of the table, never used again after it is dropped.

@@ -13,7 +13,7 @@
 
 use crate::CommitStamp;
 use crate::commit::CommitFuture;
-use crate::engine::{EngineTransaction, Purpose};
+use crate::engine::{EngineTable, EngineTransaction, Purpose};
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
 use crate::key_range::KeyRange;
@@ -362,14 +362,14 @@ impl Drop for Transaction {
 
 pub(crate) fn check_key<'k>(table: &Table, key: &'k [u8]) -> Result<&'k [u8]> {
     if key.len() > KEY_BYTES_MAX {
-        return Err(Error::key_too_long(key, KEY_BYTES_MAX).in_table(table.name()));
+        return Err(Error::key_too_long(key, KEY_BYTES_MAX).in_table(&table.of.name()));
     }
     Ok(key)
 }
 
 fn check_value<'v>(table: &Table, key: &[u8], value: &'v [u8]) -> Result<&'v [u8]> {
     if value.len() > VALUE_BYTES_MAX {
-        return Err(Error::value_too_long(key, value.len(), VALUE_BYTES_MAX).in_table(table.name()));
+        return Err(Error::value_too_long(key, value.len(), VALUE_BYTES_MAX).in_table(&table.of.name()));
     }
     Ok(value)
 }

@@ -267,6 +267,11 @@ impl<T> Completions<T> {
         ran
     }
 
+    /// Takes everything out of the queue, ready or not, in order. The log goes on with what was asked for.
+    pub fn take_all(&mut self) -> impl Iterator<Item = T> + use<T> {
+        std::mem::take(&mut self.queue).into_iter().map(|queued| queued.payload)
+    }
+
     /// Hands out those that are ready, and blocks until fewer than `limit` (at least 1) are queued.
     pub fn wait_below_with(&mut self, limit: usize, mut told: impl FnMut(T, Result<()>)) {
         let limit = limit.max(1);

@@ -93,6 +93,15 @@ pub enum Change {
         /// Its name.
         name: Arc<str>,
     },
+    /// A table got another name, and kept its keys.
+    TableRenamed {
+        /// Its number.
+        table: TableId,
+        /// Its name before.
+        from: Arc<str>,
+        /// Its name from now on.
+        to: Arc<str>,
+    },
     /// A table was dropped, with all its keys.
     TableDropped {
         /// Its number, if the feed knows it.
@@ -100,6 +109,21 @@ pub enum Change {
         /// Its name.
         name: Arc<str>,
     },
+}
+
+/// Makes one change of the two that a rename consists of: only [`Database::rename_table`](crate::Database::rename_table) takes a name out of
+/// the catalog and puts one in, in one transaction.
+pub(crate) fn with_renames(mut changes: Vec<Change>) -> Vec<Change> {
+    let dropped = changes.iter().position(|change| matches!(change, Change::TableDropped { .. }));
+    let created = changes.iter().position(|change| matches!(change, Change::TableCreated { .. }));
+    if let (Some(dropped), Some(created)) = (dropped, created)
+        && let Change::TableDropped { name: from, .. } = &changes[dropped]
+        && let Change::TableCreated { table, name: to } = &changes[created]
+    {
+        changes[created] = Change::TableRenamed { table: *table, from: from.clone(), to: to.clone() };
+        changes.remove(dropped);
+    }
+    changes
 }
 
 /// A committed transaction.

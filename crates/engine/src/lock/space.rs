@@ -128,7 +128,7 @@ impl LockSpace {
     }
 
     /// The table's name.
-    pub(super) fn name(&self) -> Arc<str> {
+    pub(crate) fn name(&self) -> Arc<str> {
         self.name.lock().clone()
     }
 

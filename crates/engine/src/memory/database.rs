@@ -16,10 +16,9 @@ use crate::changes::{Changes, ChangesFrom};
 use crate::checkpoint_schedule::TakesCheckpoints;
 use crate::copy::{Copied, Pace, Target};
 use crate::engine::Engine;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_name};
 use crate::ids::TxnId;
 use crate::latch::{Mutex, RwLock};
-use crate::limits::NAME_BYTES_MAX;
 use crate::opening::{Opened, Opening};
 use crate::options::{Access, Options, TransactionOptions};
 use crate::report::{VerifyProgress, VerifyReport};
@@ -133,15 +132,35 @@ impl Engine for MemoryDatabase {
 
     fn open_table(&self, name: &str) -> Result<Option<Arc<MemoryTable>>> {
         self.engine().check_open()?;
-        if name.is_empty() || name.len() > NAME_BYTES_MAX {
-            return Err(Error::TableName { length: name.len() });
-        }
+        check_name(name)?;
         Ok(self.find(name))
     }
 
     fn tables(&self) -> Result<Vec<String>> {
         self.engine().check_open()?;
         Ok(self.inner.tables.read().keys().cloned().collect())
+    }
+
+    fn rename_table(&self, from: &str, to: &str) -> Result<bool> {
+        self.engine().check_open()?;
+        check_name(from)?;
+        check_name(to)?;
+        let _ddl = self.inner.ddl.lock();
+        let Some(table) = self.find(from) else { return Ok(false) };
+        if self.find(to).is_some() {
+            return Err(Error::TableExists { name: to.to_owned() });
+        }
+        self.engine().check_writable()?;
+        let number = table.rows.id().get().to_le_bytes();
+        self.change_catalog(|running, catalog| {
+            running.delete(catalog, from.as_bytes())?;
+            running.put(catalog, to.as_bytes(), &number)
+        })?;
+        table.rows.set_name(to);
+        let mut tables = self.inner.tables.write();
+        tables.remove(from);
+        tables.insert(to.to_owned(), table);
+        Ok(true)
     }
 
     fn drop_table(&self, name: &str) -> Result<bool> {
@@ -162,6 +181,11 @@ impl Engine for MemoryDatabase {
             }
         }
         let _ddl = self.inner.ddl.lock();
+        // Renamed while this call waited.
+        if !self.find(name).is_some_and(|now| Arc::ptr_eq(&now, &table)) {
+            table.reopen();
+            return Ok(false);
+        }
         let outcome = self.change_catalog(|running, catalog| {
             running.delete(catalog, name.as_bytes())?;
             Ok(())
@@ -214,7 +238,7 @@ impl Engine for MemoryDatabase {
         engine.check_open()?;
         let names = {
             let _ddl = self.inner.ddl.lock();
-            self.all_tables().iter().map(|table| (table.rows.id(), table.name.as_str().into())).collect()
+            self.all_tables().iter().map(|table| (table.rows.id(), table.rows.name())).collect()
         };
         let feed = engine.changes(from, names)?;
         Ok(Changes::new(Box::new(feed), engine.log.clone(), self.keeps_open()))

@@ -17,7 +17,7 @@
 use super::engine::Engine;
 use super::log_record::{self, LoggedWrite, WRITES};
 use crate::changes::{
-    Change, ChangePosition, ChangesFrom, CommittedTransaction, EngineFeed, NewValue, OldValue,
+    Change, ChangePosition, ChangesFrom, CommittedTransaction, EngineFeed, NewValue, OldValue, with_renames,
 };
 use crate::error::{Error, Result};
 use crate::ids::TableId;
@@ -224,6 +224,7 @@ impl MemoryFeed {
             self.waiting_bytes -= payload.len();
         }
         self.stamp = stamp;
+        let changes = with_renames(changes);
         Ok(Some(CommittedTransaction { stamp, changes }))
     }
 

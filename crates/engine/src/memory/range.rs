@@ -85,7 +85,7 @@ impl EngineRange<MemoryTransaction> for MemoryRange {
 impl fmt::Debug for MemoryRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Range")
-            .field("table", &self.table.name)
+            .field("table", &self.table.rows.name())
             .field("low", &self.low)
             .field("high", &self.high)
             .finish_non_exhaustive()

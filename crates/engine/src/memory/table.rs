@@ -24,7 +24,6 @@ const DROPPED: u8 = 2;
 /// A table of an open database.
 #[derive(Debug)]
 pub(crate) struct MemoryTable {
-    pub(crate) name: String,
     pub(crate) rows: Arc<Table>,
     /// Transactions that use it, by the shard they began to in. Sequentially consistent, as is `state`: see above.
     users: Box<[Arc<CachePadded<Users>>]>,
@@ -95,7 +94,7 @@ impl MemoryTable {
     pub(crate) fn new(name: &str, rows: Arc<Table>) -> Arc<Self> {
         rows.set_name(name);
         let users = (0..SHARDS).map(|_| Arc::default()).collect();
-        Arc::new(MemoryTable { name: name.to_owned(), rows, users, state: AtomicU8::new(USED) })
+        Arc::new(MemoryTable { rows, users, state: AtomicU8::new(USED) })
     }
 
     /// Counts a transaction in. Waits while somebody tries to drop the table.
@@ -112,7 +111,7 @@ impl MemoryTable {
                     return Ok(entered);
                 }
                 DROPPING => drop(entered),
-                _ => return Err(Error::TableDropped { name: self.name.clone() }),
+                _ => return Err(Error::TableDropped { name: self.rows.name().to_string() }),
             }
             if until.get_or_insert_with(|| Deadline::after(at_most)).is_over() {
                 break;
@@ -172,8 +171,8 @@ impl MemoryTable {
 }
 
 impl EngineTable for Arc<MemoryTable> {
-    fn name(&self) -> &str {
-        &self.name
+    fn name(&self) -> Arc<str> {
+        self.rows.name()
     }
 
     fn id(&self) -> TableId {

@@ -40,7 +40,7 @@ impl MemoryDatabase {
                     engine.store.rows(&table.rows, bound.as_ref().map(Key::as_slice), WAIT_MAX, &mut rows)?;
                 for row in &rows {
                     if last.as_ref().is_some_and(|last| *last >= row.key) {
-                        let place = format!("table {:?}, key {:?}", table.name, row.key.as_slice());
+                        let place = format!("table {:?}, key {:?}", table.rows.name(), row.key.as_slice());
                         report.fault(place, "its key is not above the one before it");
                     }
                     last = Some(row.key.clone());

@@ -14,9 +14,8 @@ use crate::checkpoint_schedule::TakesCheckpoints;
 use crate::copy::{Copied, Pace, Target};
 use crate::direction::Direction;
 use crate::engine::{Engine, EngineTransaction};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_name};
 use crate::latch::{Mutex, RwLock};
-use crate::limits::NAME_BYTES_MAX;
 use crate::lock::{TableMode, TxnLocks};
 use crate::opening::{Opened, Opening};
 use crate::options::{Options, TransactionOptions};
@@ -39,7 +38,7 @@ use katydid_wal::Log;
 use parking_lot::MutexGuard;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 /// What is inside a [`crate::Database`]. All clones are one database.
 #[derive(Clone)]
@@ -71,7 +70,6 @@ impl PagedDatabase {
         let space = self.engine().locks.space(tree.table);
         space.set_name(name);
         let table = Arc::new(PagedTable {
-            name: name.to_owned(),
             tree,
             space,
             hints: LeafHints::new(),
@@ -159,9 +157,7 @@ impl Engine for PagedDatabase {
 
     fn open_table(&self, name: &str) -> Result<Option<Arc<PagedTable>>> {
         self.engine().check_open()?;
-        if name.is_empty() || name.len() > NAME_BYTES_MAX {
-            return Err(Error::TableName { length: name.len() });
-        }
+        check_name(name)?;
         if let Some(table) = self.inner.tables.read().get(name) {
             return Ok(Some(table.clone()));
         }
@@ -175,6 +171,30 @@ impl Engine for PagedDatabase {
         Ok(self.catalog()?.into_iter().map(|(name, _)| name).collect())
     }
 
+    fn rename_table(&self, from: &str, to: &str) -> Result<bool> {
+        self.engine().check_open()?;
+        check_name(from)?;
+        check_name(to)?;
+        let _ddl = self.freeze_catalog()?;
+        let Some(table) = self.find(from)? else { return Ok(false) };
+        if self.find(to)?.is_some() {
+            return Err(Error::TableExists { name: to.to_owned() });
+        }
+        self.engine().check_writable(Stage::First, Waiter::NEVER)?;
+        let mut txn = self.begin_durable()?;
+        txn.statement(|engine, writer| {
+            let entry = catalog::encode(table.tree);
+            CATALOG.delete(engine.pages(), from.as_bytes(), &mut of_catalog(engine, writer))?;
+            CATALOG.insert(engine.pages(), to.as_bytes(), &entry, &mut of_catalog(engine, writer))
+        })?;
+        txn.commit()?;
+        table.space.set_name(to);
+        let mut tables = self.inner.tables.write();
+        tables.remove(from);
+        tables.insert(to.to_owned(), table);
+        Ok(true)
+    }
+
     fn drop_table(&self, name: &str) -> Result<bool> {
         let Some(table) = self.open_table(name)? else { return Ok(false) };
         self.engine().check_writable(Stage::First, Waiter::NEVER)?;
@@ -186,7 +206,8 @@ impl Engine for PagedDatabase {
         // afterwards. The lock does not tell which of them are durable.
         engine.log.barrier();
         let _ddl = self.freeze_catalog()?;
-        if table.dropped.load(Ordering::Acquire) {
+        // Dropped by another call, or renamed, while this one waited.
+        if !self.find(name)?.is_some_and(|now| Arc::ptr_eq(&now, &table)) {
             return Ok(false);
         }
         txn.statement(|engine, writer| {

@@ -375,7 +375,7 @@ impl EngineRange<PagedTransaction> for PagedRange {
 impl fmt::Debug for PagedRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Range")
-            .field("table", &self.table.name)
+            .field("table", &self.table.space.name())
             .field("low", &self.low)
             .field("high", &self.high)
             .finish_non_exhaustive()

@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A table of an open database.
 pub(crate) struct PagedTable {
-    pub(crate) name: String,
     pub(crate) tree: Tree,
     pub(crate) space: Arc<LockSpace>,
     pub(crate) hints: LeafHints,
@@ -26,15 +25,15 @@ impl PagedTable {
     /// Fails if the table was dropped.
     pub(crate) fn check(&self) -> Result<()> {
         if self.dropped.load(Ordering::Acquire) {
-            return Err(Error::TableDropped { name: self.name.clone() });
+            return Err(Error::TableDropped { name: self.space.name().to_string() });
         }
         Ok(())
     }
 }
 
 impl EngineTable for Arc<PagedTable> {
-    fn name(&self) -> &str {
-        &self.name
+    fn name(&self) -> Arc<str> {
+        self.space.name()
     }
 
     fn id(&self) -> TableId {

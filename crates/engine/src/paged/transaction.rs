@@ -266,7 +266,7 @@ impl PagedTransaction {
             }
             Ok(previous)
         });
-        outcome.map_err(|error| error.in_table(&table.name))
+        outcome.map_err(|error| error.in_table(&table.space.name()))
     }
 
     /// The same for a transaction that changes the catalog. It holds `ddl`, which others may want in the middle of a transaction: so it

@@ -76,12 +76,12 @@ impl UnlockedRange {
         };
         self.own_writes = transaction.own_writes().now();
         self.next = 0;
-        if self.batch.len() == 0 {
+        if self.batch.is_empty() {
             self.batch = Batch::spare();
         }
         let onward = self.table.tree.scan(&transaction.engine().pool, stretch, &mut self.batch)?;
         self.wanted = (self.wanted * 2).min(ENTRIES_MAX);
-        self.more = onward.is_some() && self.batch.len() > 0;
+        self.more = onward.is_some() && !self.batch.is_empty();
         if let Some(last) = self.batch.last_key() {
             self.low = Bound::Excluded(last.to_vec());
         }
@@ -161,7 +161,7 @@ impl EngineRange<PagedTransaction> for UnlockedRange {
 impl fmt::Debug for UnlockedRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UnlockedRange")
-            .field("table", &self.table.name)
+            .field("table", &self.table.space.name())
             .field("low", &self.low)
             .field("high", &self.high)
             .finish_non_exhaustive()

@@ -150,6 +150,9 @@ fn operations() -> Vec<Operation> {
         operation("drop_table", none, NoTable("dropped"), |at, _| {
             at.database.drop_table("dropped").map(drop)
         }),
+        operation("rename_table", none, NoTable("dropped"), |at, _| {
+            at.database.rename_table("dropped", "renamed").map(drop)
+        }),
         operation("verify", none, Nothing, |at, _| {
             common::assert_sound(&at.database.verify(None)?);
             Ok(())

@@ -197,6 +197,7 @@ pub fn every_call_on_a_closed_database_says_so(engine: EngineKind) {
     assert_closed(database.open_table("t"));
     assert_closed(database.tables());
     assert_closed(database.drop_table("t"));
+    assert_closed(database.rename_table("t", "u"));
     assert_closed(database.begin().map(drop));
     assert_closed(database.begin_read_only().map(drop));
     assert_closed(database.transact(|_| Ok(())));
@@ -214,6 +215,7 @@ pub fn every_call_on_a_closed_database_says_so(engine: EngineKind) {
     assert_closed(txn.insert(&table, "l", "1"));
     assert_closed(txn.delete(&table, "k"));
     assert_closed(txn.range(&table, ..).next().unwrap());
+    assert_closed(txn.cursor(&table, ..).next().map(drop));
     assert_closed(txn.range_for_update(&table, ..).next().unwrap());
     assert_closed(txn.range_unlocked(&table, ..).next().unwrap());
     assert_closed(txn.rollback_to(&savepoint));

@@ -183,6 +183,8 @@ impl<'a> Client<'a> {
                         told.fetch_max(unit, Ordering::Relaxed);
                     }
                     (Ok(_), _) => {}
+                    // Whether it is durable is not known.
+                    (Err(Error::SessionDropped), _) => {}
                     (Err(error), _) => {
                         assert!(device.is_crashed(), "failed without a crash: {error}");
                         failed.store(true, Ordering::Relaxed);

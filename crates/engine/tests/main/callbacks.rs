@@ -16,6 +16,7 @@ suite! {
     draining_waits_for_what_callbacks_commit,
     a_callback_that_panics_loses_none_behind_it,
     callbacks_of_a_closed_database_still_run,
+    callbacks_of_a_dropped_session_run,
     a_progress_callback_that_panics_leaves_no_lock_behind,
 }
 
@@ -140,6 +141,30 @@ fn a_callback_that_panics_loses_none_behind_it(engine: EngineKind) {
     drain().expect("no panic is left").unwrap();
     assert_eq!(callbacks.session.pending(), 0);
     assert_eq!(callbacks.ran(), ["0", "1", "2", "3", "4"]);
+}
+
+fn callbacks_of_a_dropped_session_run(engine: EngineKind) {
+    let database = Database::in_memory_with(options_for(engine)).unwrap();
+    let table = database.table("t").unwrap();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let session = database.session();
+    for number in 0..20u32 {
+        let txn = database.begin().unwrap();
+        txn.put(&table, number.to_be_bytes(), "v").unwrap();
+        let told = told.clone();
+        txn.commit_with(&session, move |outcome| {
+            told.lock().unwrap().push((number, outcome));
+            assert_ne!(number, 7, "planted");
+        });
+    }
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(session)));
+    assert!(panic.is_err(), "the callback's panic is passed on");
+    let told = std::mem::take(&mut *told.lock().unwrap());
+    assert!(told.iter().map(|(number, _)| *number).eq(0..20), "each in its order: {told:?}");
+    let firm = |outcome: &Result<_, Error>| matches!(outcome, Ok(_) | Err(Error::SessionDropped));
+    assert!(told.iter().all(|(_, outcome)| firm(outcome)), "{told:?}");
+    database.sync().unwrap();
+    assert_eq!(database.begin().unwrap().count(&table, ..).unwrap(), 20, "the commits went on");
 }
 
 fn callbacks_of_a_closed_database_still_run(engine: EngineKind) {

@@ -21,6 +21,7 @@ suite! {
     a_consumer_is_listed_pins_the_log_up_to_its_bytes_and_is_told_when_it_is_lost,
     a_transaction_that_does_not_end_holds_nobody_up,
     tables_come_and_go_in_the_feed,
+    a_rename_is_one_change_of_the_feed,
     a_trimmed_log_is_a_gap_and_the_oldest_position_is_none,
     now_begins_with_what_commits_next,
     a_closed_database_ends_the_feed,
@@ -389,6 +390,26 @@ fn a_transaction_that_does_not_end_holds_nobody_up(engine: EngineKind) {
     assert_eq!(changes.next().expect("feed").stamp, stamps[10]);
     let rest = drain(&mut database.changes(&ChangesFrom::Position(position)).expect("changes"));
     assert_eq!(commits(&rest)[&stamps[10]].keys().collect::<Vec<_>>(), [b"old"], "it is there as a whole");
+}
+
+fn a_rename_is_one_change_of_the_feed(engine: EngineKind) {
+    let database = open(engine, Arc::new(MemoryDirectory::new()), LockRelease::Early);
+    let mut changes = database.changes(&ChangesFrom::Oldest).expect("changes");
+    let table = database.table("fruit").expect("table");
+    database.put(&table, "apple", "red").expect("put");
+    assert!(database.rename_table("fruit", "food").expect("rename"));
+    database.put(&table, "pear", "green").expect("put");
+    // Also for a feed that begins after it.
+    for feed in [&mut changes, &mut database.changes(&ChangesFrom::Oldest).expect("changes")] {
+        let all: Vec<Change> = drain(feed).into_iter().flat_map(|given| given.changes).collect();
+        let [Change::TableCreated { .. }, Change::Row { .. }, renamed, Change::Row { name, .. }] = &all[..]
+        else {
+            panic!("{all:?}")
+        };
+        let (from, to): (Arc<str>, Arc<str>) = ("fruit".into(), "food".into());
+        assert_eq!(*renamed, Change::TableRenamed { table: table.id(), from, to });
+        assert_eq!(name.as_deref(), Some("food"));
+    }
 }
 
 fn tables_come_and_go_in_the_feed(engine: EngineKind) {

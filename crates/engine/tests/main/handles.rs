@@ -113,6 +113,8 @@ fn each_use_of_a_table() -> Vec<Use> {
         ("Transaction::range_unlocked", |_, txn, table| {
             txn.range_unlocked(table, ..).next().unwrap().map(drop)
         }),
+        ("Cursor::next", |_, txn, table| txn.cursor(table, ..).next().map(drop)),
+        ("Cursor::seek_back", |_, txn, table| txn.cursor(table, ..).seek_back("k").map(drop)),
         ("Transaction::prefix", |_, txn, table| txn.prefix(table, "k").next().unwrap().map(drop)),
         ("Transaction::put", |_, txn, table| txn.put(table, "k", "x")),
         ("Transaction::insert", |_, txn, table| txn.insert(table, "new", "x")),

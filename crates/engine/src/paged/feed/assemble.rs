@@ -7,7 +7,7 @@
 //! 2. A long value is put together from the pages that the same transaction has written.
 //! 3. Transactions that have not ended take at most [`OPEN_BYTES_MAX`] of memory, or the feed fails with a typed error.
 
-use crate::changes::{Change, CommittedTransaction, NewValue, OldValue};
+use crate::changes::{Change, CommittedTransaction, NewValue, OldValue, with_renames};
 use crate::error::{Error, Result};
 use crate::ids::{TableId, TxnId};
 use crate::paged::catalog;
@@ -249,7 +249,7 @@ impl Assembler {
                 }
             }
         }
-        Ok(changes)
+        Ok(with_renames(changes))
     }
 
     fn of_catalog(
