@@ -3,7 +3,7 @@
 //! The model checkers and the mutants run beside the tests, because the tests wait for the device during half of their time. They have build
 //! folders of their own, and the output of each is shown when it is done.
 
-use crate::run::{Outcome, Steps, cargo, root, run, target};
+use crate::run::{Outcome, Steps, cargo, package, root, run, target};
 use crate::watchdog::{End, Limits, Output, SILENCE, TEST, watch};
 use crate::{browser, layers, long, mutants};
 use std::fs;
@@ -31,6 +31,10 @@ fn each(steps: &mut Steps) -> Outcome {
     })?;
     steps.step("docs", || {
         run("docs", cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+    })?;
+    // The nightly run builds them, too.
+    steps.step("packages", || {
+        run("packages", package().args(["--offline", "--no-verify", "--allow-dirty"]))
     })?;
     tests_and_checkers(steps)?;
     steps.step("browser", browser::look)

@@ -25,6 +25,17 @@ pub fn cargo<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command
     command
 }
 
+/// The crates that are published, those that others need first.
+pub const PUBLISHED: [&str; 5] =
+    ["katydid-device", "katydid-kernels", "katydid-wal", "katydid", "katydid-observe"];
+
+/// Packs those crates, and builds each from its package alone.
+pub fn package() -> Command {
+    let mut package = cargo(["package", "--locked"]);
+    package.args(PUBLISHED.iter().flat_map(|name| ["-p", name]));
+    package
+}
+
 /// Runs a command, with its output shown, and fails if it does.
 pub fn run(title: &str, command: &mut Command) -> Outcome {
     println!("== {title}");
