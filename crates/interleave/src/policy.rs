@@ -32,7 +32,7 @@ impl Kind {
 }
 
 #[derive(Debug)]
-enum Way {
+enum Strategy {
     /// Hands the turn on at one place of `of`.
     Walk { of: u32 },
     /// Events, counted from the beginning, at which the running thread falls back.
@@ -44,7 +44,7 @@ enum Way {
 #[derive(Debug)]
 pub(crate) struct Policy {
     random: Rng,
-    way: Way,
+    way: Strategy,
     /// Of each thread; unused by the random walk.
     priorities: Vec<i64>,
     lowest: i64,
@@ -54,13 +54,13 @@ impl Policy {
     pub(crate) fn new(seed: u64, threads: usize) -> Self {
         let mut random = Rng::with_seed(seed);
         let way = match random.u8(..4) {
-            0 => Way::Walk { of: [2, 4, 12, 40][random.usize(..4)] },
+            0 => Strategy::Walk { of: [2, 4, 12, 40][random.usize(..4)] },
             1 => {
                 // Of about the length of the run: tests differ in it by powers of ten.
                 let length = 50 << random.u32(0..8);
-                Way::Events { falls: (0..random.usize(1..5)).map(|_| random.u64(0..length)).collect() }
+                Strategy::Events { falls: (0..random.usize(1..5)).map(|_| random.u64(0..length)).collect() }
             }
-            _ => Way::Lines { key: random.u64(..) },
+            _ => Strategy::Lines { key: random.u64(..) },
         };
         let mut priorities: Vec<i64> = (1..=threads as i64).collect();
         random.shuffle(&mut priorities);
@@ -70,9 +70,9 @@ impl Policy {
     /// Whether the running thread keeps the turn at this line, which is event number `event`.
     pub(crate) fn stays(&mut self, own: usize, event: u64, line: &Location<'_>, kind: Kind) -> bool {
         let falls = match &self.way {
-            Way::Walk { of } => return self.random.u32(0..*of) > 0,
-            Way::Events { falls } => falls.contains(&event),
-            Way::Lines { key } => hash(*key, line).is_multiple_of(kind.lines()) && self.random.bool(),
+            Strategy::Walk { of } => return self.random.u32(0..*of) > 0,
+            Strategy::Events { falls } => falls.contains(&event),
+            Strategy::Lines { key } => hash(*key, line).is_multiple_of(kind.lines()) && self.random.bool(),
         };
         if falls {
             self.fall(own);
@@ -93,8 +93,8 @@ impl Policy {
     /// One of the threads that can go on.
     pub(crate) fn choose(&mut self, ready: &[usize]) -> usize {
         match &self.way {
-            Way::Walk { .. } => ready[self.random.usize(..ready.len())],
-            Way::Events { .. } | Way::Lines { .. } => {
+            Strategy::Walk { .. } => ready[self.random.usize(..ready.len())],
+            Strategy::Events { .. } | Strategy::Lines { .. } => {
                 *ready.iter().max_by_key(|thread| self.priorities[**thread]).expect("a thread that can go on")
             }
         }

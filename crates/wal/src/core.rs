@@ -26,7 +26,6 @@ use crate::append::{Append, Appended};
 use crate::counters::{Counters, Tally};
 use crate::error::{AppendError, Error, Result};
 use crate::maintenance::Maintenance;
-use crate::medium_options::LogKind;
 use crate::options::{Background, Options};
 use crate::segment::Extent;
 use crate::wakers::Wakers;
@@ -106,7 +105,7 @@ impl Core {
             stream: start.stream,
             buffer: LogBuffer { frontiers: Frontiers::at(start.end), memory, admission },
             layout,
-            is_direct: medium.kind() == LogKind::NvDirect,
+            is_direct: !medium.kind().waits_for_holes(),
             medium,
             maintenance: Maintenance::default(),
             wakers: Wakers::new(options.background),

@@ -39,6 +39,11 @@ impl LogKind {
     /// Every kind.
     pub const ALL: [LogKind; 4] = [LogKind::Disk, LogKind::NvDirect, LogKind::NvRing, LogKind::NvLogging];
 
+    /// Whether a commit waits until there is no hole below its record. If not, opening looks for holes.
+    pub(crate) const fn waits_for_holes(self) -> bool {
+        !matches!(self, LogKind::NvDirect)
+    }
+
     /// Whether it is in NVRAM: then nothing is written or synced, and [`Stream::trim`](crate::Stream::trim) alone makes room.
     pub const fn in_nvram(self) -> bool {
         !matches!(self, LogKind::Disk)

@@ -57,7 +57,7 @@ impl DirectoryLock for Arc<StripedLock> {}
 
 /// Keeps the lock. Dropping one that a turn took gives the lock back.
 #[derive(Debug)]
-enum Kept {
+enum HeldLock {
     Callers { _lock: Arc<StripedLock>, term: u64 },
     Own { _lock: Box<dyn DirectoryLock> },
 }
@@ -66,7 +66,7 @@ enum Kept {
 /// the lock of one thread's turn never refuses another thread of the same opening.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
-    kept: Kept,
+    kept: HeldLock,
     known: MutexGuard<'a, Known>,
 }
 
@@ -98,11 +98,11 @@ impl Owner {
     pub(super) fn turn(&self, first: &dyn Directory) -> Result<Turn<'_>> {
         let mut known = self.known();
         let kept = match known.lock.upgrade() {
-            Some(lock) => Kept::Callers { _lock: lock, term: known.term },
+            Some(lock) => HeldLock::Callers { _lock: lock, term: known.term },
             None => {
                 let lock = first.lock()?;
                 known.next = None;
-                Kept::Own { _lock: lock }
+                HeldLock::Own { _lock: lock }
             }
         };
         Ok(Turn { kept, known })
@@ -130,7 +130,7 @@ impl Known {
 impl Turn<'_> {
     /// Whether no other opening had a turn since these were doomed.
     pub(super) fn is_sure_of(&self, doomed: &Doomed) -> bool {
-        matches!(self.kept, Kept::Callers { term, .. } if term == doomed.term)
+        matches!(self.kept, HeldLock::Callers { term, .. } if term == doomed.term)
     }
 }
 

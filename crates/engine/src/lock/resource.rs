@@ -21,7 +21,7 @@ pub(crate) enum Resource {
 
 /// A lock was not granted. The transaction keeps what it holds and should roll back; run again it may succeed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("transaction {victim} gave way: it wanted {wanted}{}; {}", By(blockers), Why(*kind))]
+#[error("transaction {victim} gave way: it wanted {wanted}{}; {}", Blockers(blockers), Cause(*kind))]
 pub(crate) struct Conflict {
     /// The transaction that has to give way: the caller's own.
     pub(crate) victim: TxnId,
@@ -50,9 +50,9 @@ impl Resource {
     }
 }
 
-struct By<'a>(&'a [TxnId]);
+struct Blockers<'a>(&'a [TxnId]);
 
-impl fmt::Display for By<'_> {
+impl fmt::Display for Blockers<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, txn) in self.0.iter().enumerate() {
             write!(f, "{}{txn}", if i == 0 { ", behind transaction " } else { ", " })?;
@@ -61,9 +61,9 @@ impl fmt::Display for By<'_> {
     }
 }
 
-struct Why(ConflictKind);
+struct Cause(ConflictKind);
 
-impl fmt::Display for Why {
+impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
             ConflictKind::Timeout => "the lock was not granted in time",

@@ -41,13 +41,13 @@ pub(super) struct Recovered {
 }
 
 /// How far it is, told to whoever opens the database.
-struct Told<'a> {
+struct CheckpointProgress<'a> {
     receiver: Option<&'a RecoveryProgress>,
     total: u64,
     done: AtomicU64,
 }
 
-impl Told<'_> {
+impl CheckpointProgress<'_> {
     fn more(&self, bytes: u64) {
         let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if let Some(receiver) = self.receiver {
@@ -103,7 +103,7 @@ impl Recovery {
         let reader = folder.read(number)?;
         let manifest = reader.manifest().clone();
         let total = manifest.parts.iter().map(|part| part.bytes).sum();
-        let told = Told { receiver: self.receiver.as_ref(), total, done: AtomicU64::new(0) };
+        let told = CheckpointProgress { receiver: self.receiver.as_ref(), total, done: AtomicU64::new(0) };
         let failed: Mutex<Option<Error>> = Mutex::new(None);
         on_threads(threads(self.background), manifest.parts.len(), &|at| {
             if failed.lock().is_none()
@@ -115,7 +115,12 @@ impl Recovery {
         failed.into_inner().map_or(Ok(manifest), Err)
     }
 
-    fn load_part(&self, reader: &CheckpointReader, summary: PartSummary, told: &Told<'_>) -> Result<()> {
+    fn load_part(
+        &self,
+        reader: &CheckpointReader,
+        summary: PartSummary,
+        told: &CheckpointProgress<'_>,
+    ) -> Result<()> {
         let mut part = reader.part(summary)?;
         let mut bytes = 0;
         while let Some(rows) = part.next_rows()? {

@@ -21,7 +21,7 @@ use super::entries::Entries;
 use super::header::{REGION_VERSION, RegionHeader};
 use super::medium;
 use super::reopen::reopen;
-use super::ring::{NvRing, RING_AT, When};
+use super::ring::{NvRing, PersistPoint, RING_AT};
 use super::store::{Memory, NvStore};
 use crate::control::REGION_NAME;
 use crate::control::{Control, ControlState};
@@ -211,8 +211,8 @@ pub(crate) fn region(
     let ring = |region, when| FoundMemory::Ring(NvRing::new(region, bytes, when));
     let memory = match state.log {
         LogKind::NvLogging => FoundMemory::Apart(Entries::new(region, entries, bytes)),
-        LogKind::NvDirect => ring(region, When::Appended),
-        LogKind::Disk | LogKind::NvRing => ring(region, When::Committed),
+        LogKind::NvDirect => ring(region, PersistPoint::Appended),
+        LogKind::Disk | LogKind::NvRing => ring(region, PersistPoint::Committed),
     };
     Ok(Found { memory, start: state.start })
 }

@@ -21,7 +21,7 @@ pub(crate) const RING_AT: u64 = 4096;
 
 /// When a record is persisted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum When {
+pub(crate) enum PersistPoint {
     /// By its appender, before it counts as filled.
     Appended,
     /// By whoever makes it durable.
@@ -33,12 +33,12 @@ pub(crate) enum When {
 pub(crate) struct NvRing {
     region: Arc<NvRegion>,
     mask: u64,
-    when: When,
+    when: PersistPoint,
 }
 
 impl NvRing {
     /// The ring of `bytes`, a power of two, in a region that has so many more than [`RING_AT`].
-    pub(crate) fn new(region: Arc<NvRegion>, bytes: u64, when: When) -> Self {
+    pub(crate) fn new(region: Arc<NvRegion>, bytes: u64, when: PersistPoint) -> Self {
         debug_assert!(bytes.is_power_of_two() && region.len() >= RING_AT + bytes, "it was made so");
         NvRing { region, mask: bytes - 1, when }
     }
@@ -106,7 +106,7 @@ impl NvramRing for NvRing {
     /// `[from, to)` was copied, and is about to count as filled.
     #[inline(always)]
     fn copied(&self, from: Lsn, to: Lsn) {
-        if self.when == When::Appended {
+        if self.when == PersistPoint::Appended {
             self.persist(from, to);
         }
     }
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn a_record_wraps_is_persisted_and_comes_back() {
         let memory = SimNvram::new(RING_AT + 4096);
-        let ring = NvRing::new(Arc::new(memory.region()), 4096, When::Committed);
+        let ring = NvRing::new(Arc::new(memory.region()), 4096, PersistPoint::Committed);
         let at = Lsn::new(3 * 4096 - 10);
         // SAFETY: one thread.
         unsafe { ring.write(at, b"0123456789abcdef") };

@@ -7,7 +7,6 @@ use super::report::Finding;
 use super::scan::{Onlooker, Search, Walk, search, walk};
 use crate::control::ControlState;
 use crate::error::OpenError;
-use crate::medium_options::LogKind;
 use crate::segment::Source;
 use crate::segment::window::Window;
 use katydid_device as device;
@@ -41,7 +40,7 @@ pub(crate) fn judge(
     let walk = walk(source, &mut window, state.start, state.start_incarnation, onlooker)?;
     // Closing writes its record last and then remembers this end, and no opening since has written anything: there is
     // nothing to search for. But where holes are not waited for, somebody may have appended beyond one meanwhile.
-    let finished = state.log != LogKind::NvDirect
+    let finished = state.log.waits_for_holes()
         && walk.closed
         && walk.incarnation == state.incarnation
         && walk.end == state.durable;

@@ -32,7 +32,7 @@ const PROGRESS_BYTES: u64 = 4 << 20;
 
 /// Which records of a stream are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Which {
+enum Wanted {
     All,
     /// Those that opening could not decide about before it had all streams.
     Undecided,
@@ -120,7 +120,7 @@ impl Log {
         let background = self.inside().background;
         let (outcomes, refused) = with_appliers(appliers(background), &visit, |appliers| {
             let read = |index: usize| {
-                read_stream(&self.streams()[index], from[index], Which::All, appliers.dealer(), progress)
+                read_stream(&self.streams()[index], from[index], Wanted::All, appliers.dealer(), progress)
             };
             in_parallel(from.len(), background, read)
         });
@@ -142,7 +142,7 @@ fn damaged(source: &dyn Source, at: Lsn, reason: &'static str) -> ReadError {
 fn read_stream<E>(
     of: &Stream,
     from: Lsn,
-    which: Which,
+    which: Wanted,
     mut dealer: Dealer<'_, E>,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<ReplayReport, ReplayError<E>> {
@@ -158,7 +158,7 @@ fn read_stream<E>(
         let position = StreamLsn { stream, end: record.end };
         let (RecordRef { kind, first, .. }, Head { stamp, payload, .. }) = (record, head);
         report.stamp_max = report.stamp_max.max(stamp);
-        if which == Which::Undecided && head.is_kept_by(stream, eras.at(record.lsn), record.lsn) {
+        if which == Wanted::Undecided && head.is_kept_by(stream, eras.at(record.lsn), record.lsn) {
             // It was dealt out before.
         } else if head.lost(&log.eras).is_some() {
             report.dropped += 1;
@@ -174,7 +174,7 @@ fn read_stream<E>(
         }
     }
     progress(reader.position().since(told));
-    if which == Which::All {
+    if which == Wanted::All {
         report.bytes = reader.position().since(from);
     }
     dealer.flush();

@@ -12,7 +12,7 @@
 //! Whoever reads a record applies what it has checked itself: no pass trusts another one's sums. That also holds for the second.
 
 use super::deal::{Batch, Dealer, with_appliers};
-use super::{PROGRESS_BYTES, ReplayError, ReplayReport, Replayed, Which, damaged, read_stream};
+use super::{PROGRESS_BYTES, ReplayError, ReplayReport, Replayed, Wanted, damaged, read_stream};
 use crate::error::{OpenError, ReadError};
 use crate::head::Head;
 use crate::log::Log;
@@ -89,7 +89,7 @@ impl Log {
                 read_stream(
                     &log.streams()[stream.index()],
                     from,
-                    Which::Undecided,
+                    Wanted::Undecided,
                     appliers.dealer(),
                     &|_| {},
                 )

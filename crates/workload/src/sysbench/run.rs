@@ -59,11 +59,11 @@ struct Request {
     ranges: Vec<(Table, u64)>,
     /// The row whose `k` grows.
     index: (Table, u64),
-    others: Option<Others>,
+    others: Option<RowWrites>,
 }
 
 #[derive(Debug)]
-struct Others {
+struct RowWrites {
     /// The row that gets another text, and what that comes from.
     text: (Table, u64, u64),
     /// The row that is deleted and inserted, and its new content.
@@ -100,7 +100,7 @@ impl Source for SysbenchSource {
         planned.others = (run.script != Script::UpdateIndex).then(|| {
             let k = draw_k(rng, &run.settings);
             let ((text_of, text), (replaced_of, replaced)) = (run.row(rng), run.row(rng));
-            Others {
+            RowWrites {
                 text: (text_of, text, rng.u64(..)),
                 replaced: (replaced_of, replaced, Box::new(rows::row(k, rng))),
             }
@@ -129,7 +129,7 @@ impl Source for SysbenchSource {
         rows::set_k(&mut row, k.wrapping_add(1));
         transaction.on(table.rows()).put(&rows::key(*index), &row)?;
         move_entry(transaction, *table, *index, k, k.wrapping_add(1))?;
-        if let Some(Others { text: (text_of, text, seed), replaced: (table, replaced, new) }) = others {
+        if let Some(RowWrites { text: (text_of, text, seed), replaced: (table, replaced, new) }) = others {
             let (mut row, _) = take(transaction, *text_of, *text)?;
             rows::set_c(&mut row, &rows::c(&mut Rng::with_seed(*seed)));
             transaction.on(text_of.rows()).put(&rows::key(*text), &row)?;

@@ -26,7 +26,7 @@ impl Forwarding {
 
 /// What is asked for of a subscriber.
 #[derive(Debug, Clone, Copy)]
-enum What {
+enum Operation {
     GetSubscriberData,
     GetNewDestination(Forwarding),
     GetAccessData { kind: u8 },
@@ -40,21 +40,23 @@ enum What {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request {
     subscriber: u32,
-    what: What,
+    what: Operation,
 }
 
 impl Request {
     pub(super) fn draw(kind: Kind, subscriber: u32, rng: &mut Rng) -> Self {
         let what = match kind {
-            Kind::GetSubscriberData => What::GetSubscriberData,
-            Kind::GetNewDestination => What::GetNewDestination(Forwarding::draw(rng)),
-            Kind::GetAccessData => What::GetAccessData { kind: rng.u8(1..=4) },
-            Kind::UpdateSubscriberData => {
-                What::UpdateSubscriberData { bit: rng.u8(0..=1), facility: rng.u8(1..=4), data_a: rng.u8(..) }
-            }
-            Kind::UpdateLocation => What::UpdateLocation { location: rng.u32(1..) },
-            Kind::InsertCallForwarding => What::InsertCallForwarding(Forwarding::draw(rng), digits(rng)),
-            Kind::DeleteCallForwarding => What::DeleteCallForwarding(Forwarding::draw(rng)),
+            Kind::GetSubscriberData => Operation::GetSubscriberData,
+            Kind::GetNewDestination => Operation::GetNewDestination(Forwarding::draw(rng)),
+            Kind::GetAccessData => Operation::GetAccessData { kind: rng.u8(1..=4) },
+            Kind::UpdateSubscriberData => Operation::UpdateSubscriberData {
+                bit: rng.u8(0..=1),
+                facility: rng.u8(1..=4),
+                data_a: rng.u8(..),
+            },
+            Kind::UpdateLocation => Operation::UpdateLocation { location: rng.u32(1..) },
+            Kind::InsertCallForwarding => Operation::InsertCallForwarding(Forwarding::draw(rng), digits(rng)),
+            Kind::DeleteCallForwarding => Operation::DeleteCallForwarding(Forwarding::draw(rng)),
         };
         Request { subscriber, what }
     }
@@ -63,29 +65,29 @@ impl Request {
     pub(super) fn run<T: Transaction>(&self, transaction: &mut T) -> Result<Ending> {
         let subscriber = self.subscriber;
         let succeeds = match self.what {
-            What::GetSubscriberData => {
+            Operation::GetSubscriberData => {
                 let _shown: Subscriber = read(transaction, &rows::subscriber(subscriber))?;
                 true
             }
-            What::GetNewDestination(asked) => new_destination(transaction, subscriber, asked)?,
-            What::GetAccessData { kind } => {
+            Operation::GetNewDestination(asked) => new_destination(transaction, subscriber, asked)?,
+            Operation::GetAccessData { kind } => {
                 let shown: Option<AccessInfo> = find(transaction, &rows::of_subscriber(subscriber, kind))?;
                 shown.is_some()
             }
-            What::UpdateSubscriberData { bit, facility, data_a } => {
+            Operation::UpdateSubscriberData { bit, facility, data_a } => {
                 let key = rows::of_subscriber(subscriber, facility);
                 change(transaction, &rows::subscriber(subscriber), |row: &mut Subscriber| row.bits[0] = bit)?;
                 try_change(transaction, &key, |row: &mut SpecialFacility| row.data_a = data_a)?.is_some()
             }
-            What::UpdateLocation { location } => {
+            Operation::UpdateLocation { location } => {
                 let key = rows::subscriber(by_number(transaction, subscriber)?);
                 change(transaction, &key, |row: &mut Subscriber| row.vlr_location = location)?;
                 true
             }
-            What::InsertCallForwarding(new, number) => {
+            Operation::InsertCallForwarding(new, number) => {
                 insert_forwarding(transaction, subscriber, new, number)?
             }
-            What::DeleteCallForwarding(old) => {
+            Operation::DeleteCallForwarding(old) => {
                 let subscriber = by_number(transaction, subscriber)?;
                 let key = rows::forwarding(subscriber, old.facility, old.start_time);
                 transaction.on(CALL_FORWARDING).delete(&key)?

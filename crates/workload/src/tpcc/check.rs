@@ -1,6 +1,6 @@
 //! The consistency conditions 1 to 4 of the standard (3.3.2), of all warehouses and districts, read in one transaction.
 
-use super::keys::{self, Of};
+use super::keys::{self, DistrictId};
 use super::rows::{District, Order, Warehouse};
 use super::settings::Settings;
 use super::tables::{DISTRICT, NEW_ORDER, ORDER_LINE, ORDERS, TABLES, WAREHOUSE};
@@ -29,7 +29,7 @@ struct OfDistrict {
 pub struct State {
     /// What each warehouse was paid this year.
     warehouses: BTreeMap<u32, i64>,
-    districts: BTreeMap<Of, OfDistrict>,
+    districts: BTreeMap<DistrictId, OfDistrict>,
 }
 
 /// A condition that does not hold.
@@ -181,8 +181,8 @@ impl State {
 }
 
 impl OfDistrict {
-    fn check(&self, of: Of) -> std::result::Result<(), Condition> {
-        let Of { warehouse, district } = of;
+    fn check(&self, of: DistrictId) -> std::result::Result<(), Condition> {
+        let DistrictId { warehouse, district } = of;
         let last = self.next_order.wrapping_sub(1);
         let latest_new = (self.new_orders > 0).then_some(self.latest_new);
         let mut latest = [Some(self.latest_order), latest_new].into_iter().flatten();

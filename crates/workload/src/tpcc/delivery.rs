@@ -1,6 +1,6 @@
 //! Delivery (2.7): the oldest order of each district that was not delivered yet.
 
-use super::keys::{self, Of};
+use super::keys::{self, DistrictId};
 use super::look::lines;
 use super::rows::{Customer, Order, OrderLine};
 use super::settings::DISTRICTS;
@@ -24,12 +24,12 @@ impl Delivery {
 
     pub(super) fn run<T: Transaction>(&self, transaction: &mut T) -> Result<()> {
         for district in 1..=DISTRICTS {
-            self.district(transaction, Of { warehouse: self.warehouse, district })?;
+            self.district(transaction, DistrictId { warehouse: self.warehouse, district })?;
         }
         Ok(())
     }
 
-    fn district<T: Transaction>(&self, transaction: &mut T, of: Of) -> Result<()> {
+    fn district<T: Transaction>(&self, transaction: &mut T, of: DistrictId) -> Result<()> {
         let (from, to) = (keys::district(of), keys::district(of.next()));
         let mut oldest = None;
         transaction.on(NEW_ORDER).range(Keys::between(&from, &to), 1, &mut |key, _| {

@@ -4,15 +4,15 @@
 
 /// A district, which most keys begin with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Of {
+pub(super) struct DistrictId {
     pub(super) warehouse: u32,
     pub(super) district: u8,
 }
 
-impl Of {
+impl DistrictId {
     /// What comes after everything of this district, in every table whose keys begin with one.
-    pub(super) fn next(self) -> Of {
-        Of { district: self.district + 1, ..self }
+    pub(super) fn next(self) -> DistrictId {
+        DistrictId { district: self.district + 1, ..self }
     }
 }
 
@@ -32,16 +32,16 @@ pub(super) fn number(number: u32) -> [u8; 4] {
     number.to_be_bytes()
 }
 
-pub(super) fn district(of: Of) -> [u8; 5] {
+pub(super) fn district(of: DistrictId) -> [u8; 5] {
     join(&[&of.warehouse.to_be_bytes(), &[of.district]])
 }
 
 /// Of a customer, an order, or a new order.
-pub(super) fn of_district(of: Of, number: u32) -> [u8; 9] {
+pub(super) fn of_district(of: DistrictId, number: u32) -> [u8; 9] {
     join(&[&district(of), &number.to_be_bytes()])
 }
 
-pub(super) fn line(of: Of, order: u32, line: u8) -> [u8; 10] {
+pub(super) fn line(of: DistrictId, order: u32, line: u8) -> [u8; 10] {
     join(&[&of_district(of, order), &[line]])
 }
 
@@ -50,30 +50,30 @@ pub(super) fn stock(warehouse: u32, item: u32) -> [u8; 8] {
 }
 
 /// What the keys of all customers of a last name begin with, who end before the next of these bytes.
-pub(super) fn last_name(of: Of, last: &[u8]) -> Vec<u8> {
+pub(super) fn last_name(of: DistrictId, last: &[u8]) -> Vec<u8> {
     [&district(of)[..], last, &[0]].concat()
 }
 
-pub(super) fn customer_by_name(of: Of, last: &[u8], first: &[u8], customer: u32) -> Vec<u8> {
+pub(super) fn customer_by_name(of: DistrictId, last: &[u8], first: &[u8], customer: u32) -> Vec<u8> {
     [&last_name(of, last)[..], first, &[0], &customer.to_be_bytes()].concat()
 }
 
 /// The latest order comes first.
-pub(super) fn order_by_customer(of: Of, customer: u32, order: u32) -> [u8; 13] {
+pub(super) fn order_by_customer(of: DistrictId, customer: u32, order: u32) -> [u8; 13] {
     join(&[&of_district(of, customer), &(!order).to_be_bytes()])
 }
 
 /// The district and the number that a key ends with.
-pub(super) fn read_of_district(key: &[u8]) -> Option<(Of, u32)> {
+pub(super) fn read_of_district(key: &[u8]) -> Option<(DistrictId, u32)> {
     let (of, number) = read_district(key)?;
     Some((of, u32::from_be_bytes(number.try_into().ok()?)))
 }
 
 /// The district that a key begins with, and the rest.
-pub(super) fn read_district(key: &[u8]) -> Option<(Of, &[u8])> {
+pub(super) fn read_district(key: &[u8]) -> Option<(DistrictId, &[u8])> {
     let (warehouse, rest) = key.split_first_chunk()?;
     let (district, rest) = rest.split_first()?;
-    Some((Of { warehouse: u32::from_be_bytes(*warehouse), district: *district }, rest))
+    Some((DistrictId { warehouse: u32::from_be_bytes(*warehouse), district: *district }, rest))
 }
 
 /// The number that a key ends with.
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_order_of_keys_is_that_of_what_they_say() {
-        let of = |warehouse, district| Of { warehouse, district };
+        let of = |warehouse, district| DistrictId { warehouse, district };
         let orders = [
             of_district(of(1, 1), 255),
             of_district(of(1, 1), 256),

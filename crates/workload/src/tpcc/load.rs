@@ -2,7 +2,7 @@
 //!
 //! What a transaction loads follows from the seed and its ticket alone, so that one that conflicts is made again the same.
 
-use super::keys::{self, Of};
+use super::keys::{self, DistrictId};
 use super::random;
 use super::rows::{Customer, District, DistrictTexts, History, Item, Order, OrderLine, Stock, Warehouse};
 use super::settings::{DISTRICTS, Settings};
@@ -41,8 +41,8 @@ enum Batch {
     /// A warehouse and its districts.
     Warehouse(u32),
     Stock(u32, Range<u32>),
-    Customers(Of, Range<u32>),
-    Orders(Of, Range<u32>),
+    Customers(DistrictId, Range<u32>),
+    Orders(DistrictId, Range<u32>),
 }
 
 impl TpccLoad {
@@ -86,7 +86,7 @@ impl TpccLoad {
         if district >= self.settings.districts() {
             return None;
         }
-        let of = Of {
+        let of = DistrictId {
             warehouse: u32::try_from(district / u64::from(DISTRICTS)).ok()? + 1,
             district: (district % u64::from(DISTRICTS)) as u8 + 1,
         };
@@ -211,12 +211,12 @@ impl TpccLoadSource {
                 name: random::text(rng, 6, 10),
                 address: random::address(rng),
             };
-            self.add(transaction, &keys::district(Of { warehouse: number, district }), &row)?;
+            self.add(transaction, &keys::district(DistrictId { warehouse: number, district }), &row)?;
         }
         Ok(())
     }
 
-    fn customer<T: Transaction>(&mut self, transaction: &mut T, of: Of, number: u32) -> Result<()> {
+    fn customer<T: Transaction>(&mut self, transaction: &mut T, of: DistrictId, number: u32) -> Result<()> {
         let (date, settings) = (self.load.date, self.load.settings);
         let rng = &mut self.rng;
         let customer = Customer {
@@ -255,7 +255,12 @@ impl TpccLoadSource {
         transaction.on(CUSTOMER_BY_NAME).insert(&by_name, &[])
     }
 
-    fn orders<T: Transaction>(&mut self, transaction: &mut T, of: Of, numbers: Range<u32>) -> Result<()> {
+    fn orders<T: Transaction>(
+        &mut self,
+        transaction: &mut T,
+        of: DistrictId,
+        numbers: Range<u32>,
+    ) -> Result<()> {
         let Settings { customers_of_district, items, .. } = self.load.settings;
         let date = self.load.date;
         // Each customer has one order; who has which is the same for all batches of the district.

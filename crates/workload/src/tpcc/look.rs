@@ -1,7 +1,7 @@
 //! OrderStatus (2.6) and StockLevel (2.8): those that only read.
 
-use super::keys::{self, Of};
-use super::payment::Who;
+use super::keys::{self, DistrictId};
+use super::payment::CustomerChoice;
 use super::rows::{Customer, District, Order, OrderLine, Stock};
 use super::tables::{ORDER_BY_CUSTOMER, ORDER_LINE, ORDERS};
 use super::terminal::{Terminal, inconsistent};
@@ -12,13 +12,13 @@ use std::collections::BTreeSet;
 /// Whose last order is asked for.
 #[derive(Debug)]
 pub(super) struct OrderStatus {
-    of: Of,
-    who: Who,
+    of: DistrictId,
+    who: CustomerChoice,
 }
 
 impl OrderStatus {
     pub(super) fn plan(terminal: &mut Terminal) -> Self {
-        OrderStatus { of: terminal.district(), who: Who::plan(terminal) }
+        OrderStatus { of: terminal.district(), who: CustomerChoice::plan(terminal) }
     }
 
     pub(super) fn run<T: Transaction>(&self, transaction: &mut T) -> Result<()> {
@@ -53,7 +53,7 @@ impl OrderStatus {
 /// The lines of some orders, with their keys.
 pub(super) fn lines<T: Transaction>(
     transaction: &mut T,
-    of: Of,
+    of: DistrictId,
     from: u32,
     to: u32,
 ) -> Result<Vec<(Vec<u8>, OrderLine)>> {
@@ -72,7 +72,7 @@ pub(super) fn lines<T: Transaction>(
 /// How many items of the last 20 orders have less in stock than asked for.
 #[derive(Debug)]
 pub(super) struct StockLevel {
-    of: Of,
+    of: DistrictId,
     threshold: i32,
 }
 

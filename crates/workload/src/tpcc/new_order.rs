@@ -1,6 +1,6 @@
 //! NewOrder (2.4): a customer orders 5 to 15 items.
 
-use super::keys::{self, Of};
+use super::keys::{self, DistrictId};
 use super::random;
 use super::rows::{Customer, District, Item, Order, OrderLine, Stock, Warehouse};
 use super::tables::{NEW_ORDER, ORDER_BY_CUSTOMER};
@@ -20,7 +20,7 @@ struct Line {
 /// An order to be entered.
 #[derive(Debug)]
 pub(super) struct NewOrder {
-    of: Of,
+    of: DistrictId,
     customer: u32,
     lines: Vec<Line>,
     date: u64,

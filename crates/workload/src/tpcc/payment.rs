@@ -1,6 +1,6 @@
 //! Payment (2.5): a customer pays. And whoever else is asked for by last name or number.
 
-use super::keys::{self, Of};
+use super::keys::{self, DistrictId};
 use super::random;
 use super::rows::{Customer, District, History, Warehouse};
 use super::tables::CUSTOMER_BY_NAME;
@@ -10,25 +10,25 @@ use crate::store::{Keys, Result, Transaction};
 
 /// How a customer is asked for: of a hundred, 60 by last name.
 #[derive(Debug, Clone)]
-pub(super) enum Who {
+pub(super) enum CustomerChoice {
     LastName(Vec<u8>),
     Number(u32),
 }
 
-impl Who {
-    pub(super) fn plan(terminal: &mut Terminal) -> Who {
+impl CustomerChoice {
+    pub(super) fn plan(terminal: &mut Terminal) -> CustomerChoice {
         let settings = terminal.settings;
         match terminal.rng.u32(..100) {
-            0..60 => Who::LastName(random::last_name(&mut terminal.rng, &settings)),
-            _ => Who::Number(random::customer(&mut terminal.rng, &settings)),
+            0..60 => CustomerChoice::LastName(random::last_name(&mut terminal.rng, &settings)),
+            _ => CustomerChoice::Number(random::customer(&mut terminal.rng, &settings)),
         }
     }
 
     /// The customer's number: of those with the last name the one in the middle, by first name.
-    pub(super) fn find<T: Transaction>(&self, transaction: &mut T, of: Of) -> Result<u32> {
+    pub(super) fn find<T: Transaction>(&self, transaction: &mut T, of: DistrictId) -> Result<u32> {
         let last = match self {
-            Who::Number(number) => return Ok(*number),
-            Who::LastName(last) => last,
+            CustomerChoice::Number(number) => return Ok(*number),
+            CustomerChoice::LastName(last) => last,
         };
         let from = keys::last_name(of, last);
         let mut to = from.clone();
@@ -49,10 +49,10 @@ impl Who {
 #[derive(Debug)]
 pub(super) struct Payment {
     /// Where it is paid.
-    at: Of,
+    at: DistrictId,
     /// Where the customer is.
-    of: Of,
-    who: Who,
+    of: DistrictId,
+    who: CustomerChoice,
     amount: i64,
     /// No other payment has it.
     number: u64,
@@ -64,10 +64,10 @@ impl Payment {
         let at = terminal.district();
         let of = match terminal.rng.u32(..100) {
             0..85 => at,
-            _ => Of { warehouse: terminal.other_warehouse(), ..terminal.district() },
+            _ => DistrictId { warehouse: terminal.other_warehouse(), ..terminal.district() },
         };
         let amount = terminal.rng.i64(100..=500_000);
-        Payment { at, of, who: Who::plan(terminal), amount, number, date: now() }
+        Payment { at, of, who: CustomerChoice::plan(terminal), amount, number, date: now() }
     }
 
     #[cfg(test)]

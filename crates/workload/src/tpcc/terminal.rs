@@ -1,6 +1,6 @@
 //! A terminal: the warehouse and the random numbers that requests are planned with, and what they share when they run.
 
-use super::keys::Of;
+use super::keys::DistrictId;
 use super::settings::{DISTRICTS, Settings};
 use super::tables::TABLES;
 use crate::row::wrong;
@@ -18,8 +18,8 @@ pub(super) struct Terminal {
 
 impl Terminal {
     /// A district of the terminal's warehouse.
-    pub(super) fn district(&mut self) -> Of {
-        Of { warehouse: self.warehouse, district: self.rng.u8(1..=DISTRICTS) }
+    pub(super) fn district(&mut self) -> DistrictId {
+        DistrictId { warehouse: self.warehouse, district: self.rng.u8(1..=DISTRICTS) }
     }
 
     /// Another warehouse, if there is one.

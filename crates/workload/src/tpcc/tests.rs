@@ -1,6 +1,6 @@
 //! The company on the store in memory.
 
-use super::keys::Of;
+use super::keys::DistrictId;
 use super::new_order::NewOrder;
 use super::payment::Payment;
 use super::tables::*;
@@ -126,7 +126,7 @@ fn edit<R: Row>(
     row.write(bytes);
 }
 
-const SECOND: Of = Of { warehouse: 2, district: 3 };
+const SECOND: DistrictId = DistrictId { warehouse: 2, district: 3 };
 
 #[test]
 fn each_condition_notices_a_damage_and_names_the_place() {

@@ -91,7 +91,7 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a striped set removes parts by numbers that another opening may have given anew",
         file: "crates/device/src/stripes/owner.rs",
-        old: "matches!(self.kept, Kept::Callers { term, .. } if term == doomed.term)",
+        old: "matches!(self.kept, HeldLock::Callers { term, .. } if term == doomed.term)",
         new: "doomed.term <= self.known.term",
         tests: STRIPES_OPENINGS,
     },

@@ -41,14 +41,14 @@ enum Undo {
 
 /// Where entries are.
 #[derive(Debug, Default)]
-struct Many {
+struct WriteIndex {
     /// Each where its hash says or behind that with no free place between. A power of two, at least half free.
     by_hash: Vec<usize>,
     /// Since the first walk over them.
     by_key: Option<BTreeMap<(TableId, Key), usize>>,
 }
 
-impl Many {
+impl WriteIndex {
     fn put(&mut self, hash: u64, at: usize) {
         let mask = self.by_hash.len() - 1;
         let mut place = hash as usize & mask;
@@ -65,7 +65,7 @@ pub(super) struct WriteSet {
     /// Those of the entries, side by side.
     hashes: Vec<u64>,
     /// Of more than are looked through.
-    many: Option<Box<Many>>,
+    many: Option<Box<WriteIndex>>,
     undo: Vec<Undo>,
     /// Whether a savepoint is in force.
     keeps_undo: bool,
@@ -78,7 +78,7 @@ impl WriteSet {
             let write = &self.entries[at];
             self.hashes[at] == hash && write.table == table && write.key.as_slice() == key
         };
-        let Some(Many { by_hash, .. }) = self.many.as_deref() else {
+        let Some(WriteIndex { by_hash, .. }) = self.many.as_deref() else {
             return (0..self.hashes.len()).find(|at| self.hashes[*at] == hash && is_it(*at));
         };
         let mask = by_hash.len() - 1;

@@ -52,7 +52,7 @@ pub(crate) trait Lens {
 
 /// Where a scan stands behind a leaf, or inside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stand {
+enum CopyEnd {
     /// The batch is full; more of the stretch may be in the leaf.
     Full,
     /// The leaf has no more of it.
@@ -123,7 +123,7 @@ impl<'a> Stretch<'a> {
     }
 
     /// Copies what `leaf` has of it, as the lens shows it, while there is room.
-    fn copy(&self, leaf: LeafRef<'_>, lens: Option<&dyn Lens>, batch: &mut Batch) -> Stand {
+    fn copy(&self, leaf: LeafRef<'_>, lens: Option<&dyn Lens>, batch: &mut Batch) -> CopyEnd {
         match lens {
             Some(lens) if !lens.is_clear() => self.copy_through(leaf, lens, batch),
             _ => self.copy_leaf(leaf, batch),
@@ -131,7 +131,7 @@ impl<'a> Stretch<'a> {
     }
 
     /// The lens may show keys that the leaf does not have: so the bounds are the leaf's fences, where those are nearer.
-    fn copy_through(&self, leaf: LeafRef<'_>, lens: &dyn Lens, batch: &mut Batch) -> Stand {
+    fn copy_through(&self, leaf: LeafRef<'_>, lens: &dyn Lens, batch: &mut Batch) -> CopyEnd {
         let low = match self.low {
             Bound::Included(key) | Bound::Excluded(key) if key >= leaf.lower_fence() => self.low,
             _ => Bound::Included(leaf.lower_fence()),
@@ -157,13 +157,13 @@ impl<'a> Stretch<'a> {
             room
         });
         match (all, self.ends_in(leaf)) {
-            (false, _) => Stand::Full,
-            (true, false) => Stand::Behind,
-            (true, true) => Stand::Over,
+            (false, _) => CopyEnd::Full,
+            (true, false) => CopyEnd::Behind,
+            (true, true) => CopyEnd::Over,
         }
     }
 
-    fn copy_leaf(&self, leaf: LeafRef<'_>, batch: &mut Batch) -> Stand {
+    fn copy_leaf(&self, leaf: LeafRef<'_>, batch: &mut Batch) -> CopyEnd {
         let ends = self.ends_in(leaf);
         let far = |bound| if ends { bound } else { Bound::Unbounded };
         let (low, high) = match self.direction {
@@ -176,9 +176,9 @@ impl<'a> Stretch<'a> {
                 Direction::Up => slots.next(),
                 Direction::Down => slots.next_back(),
             };
-            let Some(slot) = next else { return if ends { Stand::Over } else { Stand::Behind } };
+            let Some(slot) = next else { return if ends { CopyEnd::Over } else { CopyEnd::Behind } };
             if self.is_full(batch) {
-                return Stand::Full;
+                return CopyEnd::Full;
             }
             batch.push(leaf.key(slot), leaf.value(slot));
         }
@@ -189,12 +189,14 @@ impl<'a> Stretch<'a> {
     }
 
     /// The bound to go on from, behind the last leaf the scan came to.
-    fn onward(&self, stand: Stand, leaf: LeafRef<'_>, batch: &Batch) -> Option<Bound<Vec<u8>>> {
+    fn onward(&self, stand: CopyEnd, leaf: LeafRef<'_>, batch: &Batch) -> Option<Bound<Vec<u8>>> {
         match (stand, self.direction) {
-            (Stand::Over, _) => None,
-            (Stand::Full, _) => batch.last_key().map(|key| Bound::Excluded(key.to_vec())),
-            (Stand::Behind, Direction::Up) => leaf.upper_fence().map(|fence| Bound::Included(fence.to_vec())),
-            (Stand::Behind, Direction::Down) => Some(Bound::Excluded(leaf.lower_fence().to_vec())),
+            (CopyEnd::Over, _) => None,
+            (CopyEnd::Full, _) => batch.last_key().map(|key| Bound::Excluded(key.to_vec())),
+            (CopyEnd::Behind, Direction::Up) => {
+                leaf.upper_fence().map(|fence| Bound::Included(fence.to_vec()))
+            }
+            (CopyEnd::Behind, Direction::Down) => Some(Bound::Excluded(leaf.lower_fence().to_vec())),
         }
     }
 }
@@ -258,7 +260,7 @@ impl Tree {
                 Direction::Down => index.checked_sub(1),
             };
             let next = match sibling {
-                Some(at) if stand == Stand::Behind && !stretch.is_full(batch) => {
+                Some(at) if stand == CopyEnd::Behind && !stretch.is_full(batch) => {
                     index = at;
                     pool.try_read(inner.child(at))
                 }
