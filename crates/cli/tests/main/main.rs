@@ -5,6 +5,7 @@ mod rows;
 
 mod backup;
 mod bench;
+mod changes;
 mod commit;
 mod demo;
 mod dump;
