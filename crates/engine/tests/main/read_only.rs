@@ -1,6 +1,7 @@
 //! Databases opened to read only: they show what recovery makes of the files, and change none of them.
 
 use crate::common::{self, options_for};
+use katydid::testing::Background;
 use katydid::{Access, Database, EngineKind, Error, KeyRange, Options};
 use std::collections::BTreeMap;
 use std::fs;
@@ -53,7 +54,10 @@ fn to_read(engine: EngineKind) -> Options {
 /// A database as a process leaves it that is killed: with commits that are only in the log, and a transaction that has not ended.
 fn crashed(engine: EngineKind, place: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let lives = place.with_extension("lives");
-    let database = Database::open_with(&lives, options_for(engine)).unwrap();
+    // Without threads of its own, which would change files while they are copied.
+    let mut options = options_for(engine);
+    options.log.background = Background::Caller;
+    let database = Database::open_with(&lives, options).unwrap();
     let table = database.table("t").unwrap();
     let mut model = BTreeMap::new();
     for number in 0..300u64 {
