@@ -29,5 +29,6 @@ mod sequences;
 mod skip_locked;
 mod small;
 mod transact;
+mod traps;
 mod typed;
 mod views;

@@ -1,0 +1,103 @@
+//! What new users wrote first, and what did not compile: each compiles now, and does what its author meant.
+
+use crate::common::small_options;
+use katydid::{Database, Error, MemoryDirectory, Options, Prefix, Table};
+use std::sync::Arc;
+
+fn fruit() -> (Database, Table, Table) {
+    let database = Database::in_memory().unwrap();
+    let (a, b) = (database.table("a").unwrap(), database.table("b").unwrap());
+    for key in ["a", "ab", "abc", "b"] {
+        database.put(&a, key, "1").unwrap();
+        database.put(&b, key, "2").unwrap();
+    }
+    (database, a, b)
+}
+
+#[test]
+fn a_whole_table_is_a_range() {
+    let (database, a, _) = fruit();
+    assert_eq!(database.begin().unwrap().range(&a, ..).count(), 4);
+}
+
+#[test]
+fn another_table_is_read_inside_a_range() {
+    let (database, a, b) = fruit();
+    let txn = database.begin().unwrap();
+    for row in txn.range(&a, "a"..) {
+        let (key, _) = row.unwrap();
+        assert_eq!(txn.get(&b, key).unwrap().as_deref(), Some(&b"2"[..]));
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum My {
+    Out,
+    Db,
+}
+
+impl From<Error> for My {
+    fn from(_: Error) -> Self {
+        My::Db
+    }
+}
+
+#[test]
+fn an_error_of_ones_own_leaves_transact() {
+    let (database, a, _) = fruit();
+    let refused = database.try_transact(|txn| -> Result<(), My> {
+        txn.put(&a, "a", "9")?;
+        Err(My::Out)
+    });
+    assert_eq!(refused, Err(My::Out));
+    assert_eq!(database.get(&a, "a").unwrap().as_deref(), Some(&b"1"[..]));
+}
+
+#[test]
+fn any_error_leaves_transact() -> Result<(), Box<dyn std::error::Error>> {
+    let (database, a, _) = fruit();
+    database.try_transact(|txn| -> Result<(), Box<dyn std::error::Error>> {
+        let number: u32 = "7".parse()?;
+        Ok(txn.put(&a, "a", number.to_be_bytes())?)
+    })
+}
+
+#[test]
+fn bounds_of_several_types_are_ranges() {
+    let (database, a, _) = fruit();
+    let prefix: &[u8] = b"ab";
+    let txn = database.begin().unwrap();
+    assert_eq!(txn.range(&a, prefix..).count(), 3);
+    assert_eq!(txn.range(&a, b"a"..b"b").count(), 3);
+    assert_eq!(txn.range(&a, &b"a"[..]..b"abc").count(), 2);
+    assert_eq!(txn.range(&a, Prefix(prefix)).count(), 2);
+}
+
+#[test]
+fn a_directory_in_memory_and_a_group_have_names() {
+    let directory = Arc::new(MemoryDirectory::new());
+    let database = Database::open_in(directory, small_options()).unwrap();
+    database.close().unwrap();
+    let _group = katydid::Group::default();
+}
+
+#[test]
+fn an_error_of_the_device_is_matched() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "no folder").unwrap();
+    match Database::open_with(file.join("x"), Options::default()) {
+        Err(Error::Device(error)) => assert!(matches!(error.cause, katydid::Cause::Io(..)), "{error}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_log_is_inspected_with_the_crate_of_the_log_alone() {
+    use katydid::wal;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    wal::Log::open(&path, wal::Options::default()).unwrap().close().unwrap();
+    let directory = wal::FileDirectory::open(&path).unwrap();
+    let _inspection: wal::Inspection = wal::inspect(&directory).unwrap();
+}
