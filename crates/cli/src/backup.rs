@@ -23,26 +23,31 @@ use std::time::Instant;
 /// database; remove it. A database that a process has open is refused: programs call Database::backup.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid backup --dir ./db /mnt/backup/monday --verify\n  \
-                        katydid backup --dir ./db ./copy --rate 50MiB")]
+                        katydid backup --dir ./db ./copy --rate 50MiB\n  \
+                        katydid backup --dir ./db ./tuesday --incremental ./monday")]
 pub struct Backup {
     /// Folder of the copy: empty, or not there yet
     to: PathBuf,
+    /// Copy only what has changed since the backup in this folder, which may be incremental itself
+    #[arg(long, value_name = "BASE", conflicts_with = "verify")]
+    incremental: Option<PathBuf>,
     #[command(flatten)]
     how: How,
     #[command(flatten)]
     place: DatabaseDir,
 }
 
-/// Make a database of a backup, in an empty or new folder
+/// Make a database of a backup and the incremental ones to it, in an empty or new folder
 ///
-/// Nothing is changed in the folder of the backup. A backup that was opened after it was made is refused: it is a database, and can be opened or backed up.
+/// Nothing is changed in the folders of backups. A backup that was opened after it was made is refused: it is a database, and can be opened or backed up.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  katydid restore /mnt/backup/monday ./db --verify")]
+#[command(after_help = "Examples:\n  katydid restore /mnt/backup/monday ./db --verify\n  \
+                        katydid restore ./monday ./tuesday ./wednesday ./db")]
 pub struct Restore {
-    /// Folder of the backup
-    from: PathBuf,
-    /// Folder of the database to be made: empty, or not there yet
-    to: PathBuf,
+    /// Folders of the whole backup and of incremental ones, in the order in which they were made; then the folder of the database to be made, which
+    /// is empty or not there yet
+    #[arg(required = true, num_args = 2.., value_names = ["FROM", "TO"])]
+    folders: Vec<PathBuf>,
     #[command(flatten)]
     how: How,
 }
@@ -71,7 +76,10 @@ impl Backup {
         let database = self.place.open_read_only()?;
         let engine = Database::engine_at(&self.place.dir)?;
         let (options, progress) = self.how.options("backup")?;
-        let made = database.backup_with(&self.to, &options);
+        let made = match &self.incremental {
+            Some(base) => database.backup_changes(&self.to, base, &options),
+            None => database.backup_with(&self.to, &options),
+        };
         drop(options);
         progress.end();
         let told = made.map_err(Failure::from).and_then(|report| self.how.tell(&report, engine, &self.to));
@@ -81,14 +89,19 @@ impl Backup {
 
 impl Restore {
     pub fn run(self) -> Result<()> {
-        DatabaseDir { dir: self.from.clone() }.must_exist()?;
+        let Some((to, from)) = self.folders.split_last() else {
+            return Err(Failure::usage("the folder of a backup and that of the database are needed"));
+        };
+        for dir in from.iter().take(1) {
+            DatabaseDir { dir: dir.clone() }.must_exist()?;
+        }
         let (options, progress) = self.how.options("restore")?;
-        let made = Database::restore(&self.from, &self.to, &options);
+        let made = Database::restore_chain(from, to, &options);
         drop(options);
         progress.end();
         let report = made?;
-        let engine = Database::engine_at(&self.to)?;
-        self.how.tell(&report, engine, &self.to)
+        let engine = Database::engine_at(to)?;
+        self.how.tell(&report, engine, to)
     }
 }
 

@@ -4,7 +4,9 @@
 
 use crate::backup_options::{BackupOptions, BackupReport};
 use crate::control;
-use crate::copy::{Copied, Manifest, Pace, Target, refuse_incomplete};
+use crate::copy::{
+    Base, Copied, INCREMENT, Manifest, Pace, Target, Unopened, refuse_incomplete, refuse_interrupted,
+};
 use crate::creation;
 use crate::database::Database;
 use crate::directory::existing;
@@ -12,7 +14,7 @@ use crate::engine::Engine;
 use crate::error::{CopyFault, Error, Result};
 use crate::open;
 use crate::options::Options;
-use katydid_device::{self as device, Directory, FileDirectory, Id, Verb};
+use katydid_device::{self as device, Directory, DirectoryLock, FileDirectory, Id, Verb};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -64,10 +66,60 @@ impl Database {
     /// # Errors
     /// Those of [`Database::backup_with`].
     pub fn backup_in(&self, to: Arc<dyn Directory>, options: &BackupOptions) -> Result<BackupReport> {
+        self.copy_to(to, None, options)
+    }
+
+    /// Copies what has changed since the backup in directory `base` into directory `to`: an increment, which is restored together with `base`. `base` may
+    /// be an increment itself. `to` is created if missing, and must be empty. Otherwise as [`Database::backup_with`]. The increment is checked when it
+    /// is restored, whatever [`BackupOptions::verify`] says.
+    ///
+    /// All pages are read, and those are written that were changed. The memory engine has no increments.
+    ///
+    /// # Errors
+    /// Those of [`Database::backup_with`]; `Error::Copy` if `base` is no backup of this database. A database that was restored is another one, so its first
+    /// backup is whole.
+    pub fn backup_changes(
+        &self,
+        to: impl AsRef<Path>,
+        base: impl AsRef<Path>,
+        options: &BackupOptions,
+    ) -> Result<BackupReport> {
+        self.opening().check()?;
+        let base = existing(base.as_ref())?;
+        self.backup_changes_in(empty(to.as_ref())?, &base, options)
+    }
+
+    /// Copies what has changed since a backup, between directories of any device. See [`Database::backup_changes`].
+    ///
+    /// # Errors
+    /// Those of [`Database::backup_changes`].
+    pub fn backup_changes_in(
+        &self,
+        to: Arc<dyn Directory>,
+        base: &dyn Directory,
+        options: &BackupOptions,
+    ) -> Result<BackupReport> {
+        refuse_interrupted(base)?;
+        let Some(Manifest { id, source, log_start, .. }) = Manifest::read(base)? else {
+            return Err(Error::copy(base, CopyFault::NoBackup));
+        };
+        if source != self.of.id() {
+            return Err(Error::copy(base, CopyFault::OtherDatabase { database: source }));
+        }
+        self.copy_to(to, Some(Base { id, changed_from: log_start }), options)
+    }
+
+    fn copy_to(
+        &self,
+        to: Arc<dyn Directory>,
+        base: Option<Base>,
+        options: &BackupOptions,
+    ) -> Result<BackupReport> {
         let check = || if self.opening().is_closing() { Err(Error::Closed) } else { Ok(()) };
         check()?;
         let source = self.of.id();
-        make(to, self.of.options(), options, &check, source, |target, pace| self.of.copy(target, pace))
+        let copy = |target: &Target, pace: &mut Pace<'_>| self.of.copy(target, pace);
+        make(to, base, self.of.options(), options, &check, source, copy)
     }
 
     /// Makes a database in directory `to` of the backup in directory `from`. `to` is created if missing, and must be empty. Nothing in `from` is changed.
@@ -83,8 +135,25 @@ impl Database {
         to: impl AsRef<Path>,
         options: &BackupOptions,
     ) -> Result<BackupReport> {
-        let from = Arc::new(existing(from.as_ref())?);
-        Self::restore_in(from, empty(to.as_ref())?, options)
+        Self::restore_chain(&[from], to, options)
+    }
+
+    /// Makes a database of a whole backup and the increments to it, in the order in which they were made. The state is that of the last one. See
+    /// [`Database::restore`].
+    ///
+    /// # Errors
+    /// Those of [`Database::restore`]; `Error::Copy` with [`CopyFault::WrongBase`] if one of them is no increment to the one before it.
+    pub fn restore_chain(
+        from: &[impl AsRef<Path>],
+        to: impl AsRef<Path>,
+        options: &BackupOptions,
+    ) -> Result<BackupReport> {
+        let mut directories: Vec<Arc<dyn Directory>> = Vec::with_capacity(from.len());
+        for from in from {
+            directories.push(Arc::new(existing(from.as_ref())?));
+        }
+        let chain = chain_of(&directories)?;
+        Self::restore_of(&chain, empty(to.as_ref())?, options)
     }
 
     /// Makes a database of a backup, in directories of any device. See [`Database::restore`].
@@ -96,31 +165,87 @@ impl Database {
         to: Arc<dyn Directory>,
         options: &BackupOptions,
     ) -> Result<BackupReport> {
-        refuse_incomplete(from.as_ref())?;
-        let _lock = from.lock_to_read()?;
-        let Some(control) = control::read(from.as_ref())? else {
-            creation::refuse_lost_control(from.as_ref())?;
-            return Err(Error::NotFound { place: from.describe() });
+        Self::restore_chain_in(&[from], to, options)
+    }
+
+    /// Makes a database of a backup and increments to it, in directories of any device. See [`Database::restore_chain`].
+    ///
+    /// # Errors
+    /// Those of [`Database::restore_chain`].
+    pub fn restore_chain_in(
+        from: &[Arc<dyn Directory>],
+        to: Arc<dyn Directory>,
+        options: &BackupOptions,
+    ) -> Result<BackupReport> {
+        Self::restore_of(&chain_of(from)?, to, options)
+    }
+
+    fn restore_of(chain: &Chain, to: Arc<dyn Directory>, options: &BackupOptions) -> Result<BackupReport> {
+        let Chain { copies, control, .. } = chain;
+        let Some(Unopened { manifest, .. }) = copies.last() else {
+            return Err(Error::Option { option: "from", reason: "at least one backup".to_owned() });
         };
-        let manifest = match Manifest::read(from.as_ref())? {
-            Some(manifest) if manifest.id == control.database => manifest,
-            _ => return Err(Error::copy(from.as_ref(), CopyFault::NoBackup)),
-        };
-        if open::incarnations(from.as_ref())? != manifest.incarnations {
-            return Err(Error::copy(from.as_ref(), CopyFault::OpenedSince));
-        }
         let settings = Options::default();
-        make(to, &settings, options, &|| Ok(()), control.database, |target, pace| {
-            open::copy_unopened(&from, &control, target, pace)?;
-            let control = control::Control { database: target.id, ..control };
-            Ok(Copied { control, stamp: manifest.stamp, incarnations: manifest.incarnations })
+        make(to, None, &settings, options, &|| Ok(()), manifest.id, |target, pace| {
+            open::copy_unopened(copies, control, target, pace)?;
+            let control = control::Control { database: target.id, ..*control };
+            let Manifest { stamp, incarnations, log_start, .. } = *manifest;
+            Ok(Copied { control, stamp, incarnations, log_start })
         })
+    }
+}
+
+/// A whole copy and the increments to it.
+struct Chain {
+    copies: Vec<Unopened>,
+    /// The control file of the last one.
+    control: control::Control,
+    _locks: Vec<Box<dyn DirectoryLock>>,
+}
+
+/// Looks at copies that are to be restored together.
+fn chain_of(directories: &[Arc<dyn Directory>]) -> Result<Chain> {
+    let mut copies: Vec<Unopened> = Vec::with_capacity(directories.len());
+    let mut locks = Vec::with_capacity(directories.len());
+    let mut last = None;
+    for directory in directories {
+        refuse_interrupted(directory.as_ref())?;
+        if copies.is_empty() {
+            refuse_incomplete(directory.as_ref())?;
+        }
+        locks.push(directory.lock_to_read()?);
+        let name = if copies.is_empty() { control::FILE_NAME } else { INCREMENT };
+        let manifest = Manifest::read(directory.as_ref())?;
+        if let (Some(before), Some(Manifest { base, .. })) = (copies.last(), manifest)
+            && base != Some(before.manifest.id)
+        {
+            let fault = CopyFault::WrongBase { base, found: before.manifest.id };
+            return Err(Error::copy(directory.as_ref(), fault));
+        }
+        let Some(control) = control::read_as(name, directory.as_ref())? else {
+            creation::refuse_lost_control(directory.as_ref())?;
+            return Err(Error::NotFound { place: directory.describe() });
+        };
+        let manifest = match manifest {
+            Some(manifest) if manifest.id == control.database => manifest,
+            _ => return Err(Error::copy(directory.as_ref(), CopyFault::NoBackup)),
+        };
+        if open::incarnations(directory.as_ref())? != manifest.incarnations {
+            return Err(Error::copy(directory.as_ref(), CopyFault::OpenedSince));
+        }
+        last = Some(control);
+        copies.push(Unopened { directory: directory.clone(), manifest });
+    }
+    match last {
+        Some(control) => Ok(Chain { copies, control, _locks: locks }),
+        None => Err(Error::Option { option: "from", reason: "at least one backup".to_owned() }),
     }
 }
 
 /// Makes a copy of the database `source` in `to`.
 fn make(
     to: Arc<dyn Directory>,
+    base: Option<Base>,
     settings: &Options,
     options: &BackupOptions,
     check: &dyn Fn() -> Result<()>,
@@ -128,14 +253,16 @@ fn make(
     copy: impl FnOnce(&Target, &mut Pace<'_>) -> Result<Copied>,
 ) -> Result<BackupReport> {
     let log = crate::LogOptions { log_id: None, ..settings.log.clone() };
-    let target = Target::begin(to.clone(), &log)?;
+    let target = Target::begin(to.clone(), &log, base)?;
     let (id, mut pace) = (target.id, Pace::new(options, to.describe(), check));
     let copied = copy(&target, &mut pace)?;
     // What was read after the source was closed may be what the next opening has written.
     pace.check()?;
     target.finish(source, &copied)?;
     let (bytes, elapsed) = (pace.done(), pace.elapsed());
-    let verified = options.verify.then(|| Database::verify_in(to, None)).transpose()?;
+    // An increment is no database by itself.
+    let is_checked = options.verify && base.is_none();
+    let verified = is_checked.then(|| Database::verify_in(to, None)).transpose()?;
     Ok(BackupReport { id, stamp: copied.stamp, bytes, elapsed, verified })
 }
 

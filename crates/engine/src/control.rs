@@ -246,7 +246,12 @@ fn read_slots(file: &dyn File, place: &str) -> Result<(u64, Control)> {
 
 /// Reads the control file without changing anything; `None` if there is none.
 pub(crate) fn read(directory: &dyn Directory) -> Result<Option<Control>> {
-    match directory.open_read_only(FILE_NAME) {
+    read_as(FILE_NAME, directory)
+}
+
+/// Reads a control file that has another name.
+pub(crate) fn read_as(name: &str, directory: &dyn Directory) -> Result<Option<Control>> {
+    match directory.open_read_only(name) {
         Ok(file) => Ok(Some(read_slots(file.as_ref(), &directory.describe())?.1)),
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error.into()),
@@ -277,6 +282,16 @@ impl ControlFile {
 
     /// Creates the control file, and with it the database: everything else is there and durable. Durable when it returns.
     pub(crate) fn create(directory: &dyn Directory, method: Method, control: Control) -> Result<ControlFile> {
+        Self::create_as(FILE_NAME, directory, method, control)
+    }
+
+    /// Creates a control file that has another name.
+    pub(crate) fn create_as(
+        name: &str,
+        directory: &dyn Directory,
+        method: Method,
+        control: Control,
+    ) -> Result<ControlFile> {
         let file = directory.open(NEW_FILE_NAME, Create::IfMissing, method)?;
         file.prepare(0, 2 * SLOT as u64).map_err(|error| match error.is_no_space_ahead() {
             true => Error::NoSpace { what: "the control file".to_owned() },
@@ -291,9 +306,9 @@ impl ControlFile {
         drop(file);
         // The contents' own name must be durable before the rename is.
         directory.sync()?;
-        directory.rename(NEW_FILE_NAME, FILE_NAME)?;
+        directory.rename(NEW_FILE_NAME, name)?;
         directory.sync()?;
-        let file = directory.open(FILE_NAME, Create::Never, method)?;
+        let file = directory.open(name, Create::Never, method)?;
         Ok(ControlFile { file, state: Mutex::new((1, control)) })
     }
 

@@ -16,7 +16,7 @@ use crate::CommitStamp;
 use crate::body::DatabaseKey;
 use crate::changes::{Changes, ChangesFrom};
 use crate::control::{Control, ControlFile};
-use crate::copy::{Copied, Pace, Target};
+use crate::copy::{Copied, Pace, Target, Unopened};
 use crate::direction::Direction;
 use crate::directory::DatabaseDir;
 use crate::error::{Error, Result};
@@ -105,9 +105,10 @@ pub(crate) trait EngineFiles: Sized {
         control: &Control,
         progress: Option<VerifyProgress>,
     ) -> Result<VerifyReport>;
-    /// Writes everything of a copy but its control file from the files of a database that was never opened. See [`crate::Database::restore`].
+    /// Writes everything of a copy but its control file from a whole copy and increments to it, none of which was opened since it was made. `control` is that of
+    /// the last one. See [`crate::Database::restore`].
     fn copy_unopened(
-        source: &Arc<dyn Directory>,
+        sources: &[Unopened],
         control: &Control,
         target: &Target,
         pace: &mut Pace<'_>,

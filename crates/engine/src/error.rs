@@ -81,6 +81,22 @@ pub enum CopyFault {
     Cancelled,
     /// The directory holds a database that no backup has made. Open it, or back it up.
     NoBackup,
+    /// The directory holds an increment to a backup. It is restored with that.
+    Increment,
+    /// The increment is one to another backup than that before it, or none.
+    WrongBase {
+        /// The backup that the increment belongs to; none of a whole backup.
+        base: Option<device::Id>,
+        /// The backup that was found before it.
+        found: device::Id,
+    },
+    /// The base of the increment is no backup of this database.
+    OtherDatabase {
+        /// The database of which it is one.
+        database: device::Id,
+    },
+    /// Backups of the memory engine have no increments: each is whole.
+    NoIncrements,
     /// The database was not closed cleanly: open it, and close it.
     NotClosed,
     /// The backup was opened after it was made: it is a database that is used. Open it, or back it up.
@@ -615,6 +631,19 @@ impl fmt::Display for CopyText<'_> {
             ),
             CopyFault::Cancelled => f.write_str("the copy was cancelled and is incomplete; the directory can be removed"),
             CopyFault::NoBackup => f.write_str("the database there was made by no backup: open it, or back it up"),
+            CopyFault::Increment => {
+                f.write_str("there is an increment to a backup, which is restored together with that")
+            }
+            CopyFault::WrongBase { base: Some(base), found } => {
+                write!(f, "the increment there is one to backup {base}, and backup {found} comes before it")
+            }
+            CopyFault::WrongBase { base: None, found } => {
+                write!(f, "the backup there is whole, and no increment to backup {found} before it")
+            }
+            CopyFault::OtherDatabase { database } => {
+                write!(f, "the backup there is one of database {database}, not of this one")
+            }
+            CopyFault::NoIncrements => f.write_str("backups of the memory engine have no increments"),
             CopyFault::NotClosed => f.write_str("the database there was not closed cleanly: open it, and close it"),
             CopyFault::OpenedSince => {
                 f.write_str("the backup there was opened after it was made, and is a database now: open it, or back it up")

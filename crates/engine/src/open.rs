@@ -11,7 +11,7 @@
 //! database that has lost its control file.
 
 use crate::control::{self, Control, ControlFile};
-use crate::copy::{Pace, Target, refuse_incomplete};
+use crate::copy::{Pace, Target, Unopened, refuse_incomplete};
 use crate::creation::{self, refuse_lost_control};
 use crate::directory::{DatabaseDir, LOG_FOLDER};
 use crate::either::Either;
@@ -111,14 +111,14 @@ pub(crate) fn verify_files(
 
 /// Copies the files of a database that was never opened, but for the control file. See [`crate::Database::restore`].
 pub(crate) fn copy_unopened(
-    source: &Arc<dyn Directory>,
+    sources: &[Unopened],
     control: &Control,
     target: &Target,
     pace: &mut Pace<'_>,
 ) -> Result<()> {
     match control.engine {
-        EngineKind::Paged => PagedDatabase::copy_unopened(source, control, target, pace),
-        EngineKind::Memory => MemoryDatabase::copy_unopened(source, control, target, pace),
+        EngineKind::Paged => PagedDatabase::copy_unopened(sources, control, target, pace),
+        EngineKind::Memory => MemoryDatabase::copy_unopened(sources, control, target, pace),
     }
 }
 

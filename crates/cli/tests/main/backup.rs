@@ -65,6 +65,32 @@ fn an_interrupted_backup_is_no_database() {
 }
 
 #[test]
+fn incremental_backups_are_restored_in_their_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (db, monday, tuesday, wednesday) = (path("db"), path("monday"), path("tuesday"), path("wednesday"));
+    run_in(&db, "put fruit apple red").expect(0);
+    run_in(&db, &format!("backup {}", text(&monday))).expect(0);
+    run_in(&db, "put fruit pear green").expect(0);
+    run_in(&db, &format!("backup {} --incremental {}", text(&tuesday), text(&monday))).expect(0);
+    run_in(&db, "put fruit plum blue").expect(0);
+    run_in(&db, &format!("backup {} --incremental {}", text(&wednesday), text(&tuesday))).expect(0);
+    let all = [text(&monday), text(&tuesday), text(&wednesday)];
+    for last in 1..=3 {
+        let back = path(&format!("back-{last}"));
+        let mut words = vec!["restore"];
+        words.extend(&all[..last]);
+        words.extend([text(&back), "--verify"]);
+        run(words).expect(0);
+        assert_eq!(run_in(&back, "count fruit").expect(0), format!("{last}\n"));
+    }
+    run(["restore", all[0], all[2], text(&path("no"))])
+        .expect_error(1, "the increment there is one to backup");
+    run(["restore", all[1], text(&path("no"))]).expect_error(1, "increment");
+    run_in(&tuesday, "get fruit apple").expect_error(1, "increment");
+}
+
+#[test]
 fn compacting_shrinks_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let db = folder.path().join("db");

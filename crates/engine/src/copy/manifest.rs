@@ -1,13 +1,14 @@
 //! The file that says what a copy is a copy of. Pure but for reading and writing it.
 //!
 //! `katydid.backup`, one block of 4,096 bytes: magic (8), version u32, checksum u32 (CRC-32C of the block without these four bytes), id of the copy
-//! u128, id of its source u128, stamp u64, incarnations u64, zeros. Numbers are little-endian.
+//! u128, id of its source u128, stamp u64, incarnations u64, id of its base u128 (0: none, it is whole), start of its log u64, zeros. Numbers are
+//! little-endian.
 //!
 //! A database that was opened is no copy any more, though the file stays: its log has seen one more incarnation than the file says.
 
 use super::Copied;
-use crate::CommitStamp;
 use crate::error::{Error, Foreign, Result};
+use crate::{CommitStamp, Lsn};
 use katydid_device::{AlignedBuffer, Create, Directory, Id, Method, WriteMode};
 use std::io::IoSlice;
 
@@ -29,11 +30,16 @@ pub(crate) struct Manifest {
     pub(crate) stamp: CommitStamp,
     /// The incarnations of the streams of its log, added up, when it was made.
     pub(crate) incarnations: u64,
+    /// Id of the copy without which it is not whole.
+    pub(crate) base: Option<Id>,
+    /// Paged engine: where its log starts. A page that was changed after the copy has this LSN or a greater one.
+    pub(crate) log_start: Lsn,
 }
 
 impl Manifest {
-    pub(super) fn of(id: Id, source: Id, copied: &Copied) -> Manifest {
-        Manifest { id, source, stamp: copied.stamp, incarnations: copied.incarnations }
+    pub(super) fn of(id: Id, source: Id, base: Option<Id>, copied: &Copied) -> Manifest {
+        let Copied { stamp, incarnations, log_start, .. } = *copied;
+        Manifest { id, source, stamp, incarnations, base, log_start }
     }
 
     fn encode(&self) -> AlignedBuffer {
@@ -44,6 +50,8 @@ impl Manifest {
         block[32..48].copy_from_slice(&self.source.to_le_bytes());
         block[48..56].copy_from_slice(&self.stamp.get().to_le_bytes());
         block[56..64].copy_from_slice(&self.incarnations.to_le_bytes());
+        block[64..80].copy_from_slice(&self.base.unwrap_or(Id::new(0)).to_le_bytes());
+        block[80..88].copy_from_slice(&self.log_start.get().to_le_bytes());
         let sum = checksum(&block);
         block[12..16].copy_from_slice(&sum.to_le_bytes());
         block
@@ -62,6 +70,9 @@ impl Manifest {
             source: Id::from_le_bytes(std::array::from_fn(|nth| block[32 + nth])),
             stamp: CommitStamp::new(long(block, 48)),
             incarnations: long(block, 56),
+            base: Some(Id::from_le_bytes(std::array::from_fn(|nth| block[64 + nth])))
+                .filter(|base| *base != Id::new(0)),
+            log_start: Lsn::new(long(block, 80)),
         })
     }
 
@@ -120,6 +131,8 @@ mod tests {
             source: Id::new(u128::MAX - 9),
             stamp: CommitStamp::new(1 << 61),
             incarnations: 12,
+            base: Some(Id::new(5)),
+            log_start: Lsn::new(1 << 60),
         };
         let block = manifest.encode();
         assert_eq!(Manifest::decode(&block), Ok(manifest));

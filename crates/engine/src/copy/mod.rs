@@ -20,13 +20,31 @@ pub(crate) use pace::Pace;
 
 use crate::control::{self, Control, ControlFile};
 use crate::error::{CopyFault, Error, Result};
-use crate::{CommitStamp, LogOptions};
+use crate::{CommitStamp, LogOptions, Lsn};
 use katydid_device::{Create, Directory, DirectoryLock, File, Id, Method};
 use katydid_wal::Pin;
 use std::sync::Arc;
 
 /// The file that stands in a directory for as long as the copy in it is not whole.
 pub(crate) const INCOMPLETE: &str = "katydid.incomplete";
+
+/// The control file of an increment, which is no database by itself.
+pub(crate) const INCREMENT: &str = "katydid.increment";
+
+/// The copy that an increment is one to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Base {
+    pub(crate) id: Id,
+    /// Pages with this LSN or a greater one may be others than in the base.
+    pub(crate) changed_from: Lsn,
+}
+
+/// A copy that was not opened since it was made.
+#[derive(Debug, Clone)]
+pub(crate) struct Unopened {
+    pub(crate) directory: Arc<dyn Directory>,
+    pub(crate) manifest: Manifest,
+}
 
 /// What an engine has written of a copy.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +55,8 @@ pub(crate) struct Copied {
     pub(crate) stamp: CommitStamp,
     /// See [`Manifest`].
     pub(crate) incarnations: u64,
+    /// See [`Manifest`].
+    pub(crate) log_start: Lsn,
 }
 
 /// The directory in which a copy is made. Dropped before [`Target::finish`], it leaves the copy incomplete.
@@ -46,6 +66,8 @@ pub(crate) struct Target {
     pub(crate) method: Method,
     /// Id of the copy.
     pub(crate) id: Id,
+    /// The copy that this one is an increment to.
+    pub(crate) base: Option<Base>,
     _lock: Box<dyn DirectoryLock>,
 }
 
@@ -54,7 +76,11 @@ impl Target {
     ///
     /// # Errors
     /// `Error::Copy` if something is in it, `Error::Locked`.
-    pub(crate) fn begin(directory: Arc<dyn Directory>, log: &LogOptions) -> Result<Target> {
+    pub(crate) fn begin(
+        directory: Arc<dyn Directory>,
+        log: &LogOptions,
+        base: Option<Base>,
+    ) -> Result<Target> {
         refuse_incomplete(directory.as_ref())?;
         let lock = directory.lock()?;
         let taken = directory.list()?.into_iter().next();
@@ -63,7 +89,8 @@ impl Target {
         }
         drop(directory.open(INCOMPLETE, Create::New, log.method)?);
         directory.sync()?;
-        Ok(Target { directory, method: log.method, id: log.log_id.unwrap_or_else(Id::random), _lock: lock })
+        let id = log.log_id.unwrap_or_else(Id::random);
+        Ok(Target { directory, method: log.method, id, base, _lock: lock })
     }
 
     /// Makes one more file of the copy.
@@ -78,22 +105,38 @@ impl Target {
 
     /// Makes the copy whole: everything else is written, and durable but for names.
     pub(crate) fn finish(self, source: Id, copied: &Copied) -> Result<()> {
-        Manifest::of(self.id, source, copied).write(self.directory.as_ref(), self.method)?;
+        let base = self.base.map(|base| base.id);
+        Manifest::of(self.id, source, base, copied).write(self.directory.as_ref(), self.method)?;
         self.directory.sync()?;
-        drop(ControlFile::create(self.directory.as_ref(), self.method, copied.control)?);
+        let name = if base.is_some() { INCREMENT } else { control::FILE_NAME };
+        drop(ControlFile::create_as(name, self.directory.as_ref(), self.method, copied.control)?);
         self.directory.remove(INCOMPLETE)?;
         Ok(self.directory.sync()?)
     }
 }
 
-/// Refuses a directory with a copy that is not whole.
+/// Refuses a directory with a copy that is not whole: interrupted, or an increment.
+///
+/// # Errors
+/// `Error::Copy` with `CopyFault::Incomplete` or `CopyFault::Increment`.
+pub(crate) fn refuse_incomplete(directory: &dyn Directory) -> Result<()> {
+    refuse_interrupted(directory)?;
+    let names = directory.list()?;
+    let has = |wanted: &str| names.iter().any(|name| name == wanted);
+    if has(INCREMENT) && !has(control::FILE_NAME) {
+        return Err(Error::copy(directory, CopyFault::Increment));
+    }
+    Ok(())
+}
+
+/// Refuses a directory with a copy that was interrupted.
 ///
 /// # Errors
 /// `Error::Copy` with `CopyFault::Incomplete`.
-pub(crate) fn refuse_incomplete(directory: &dyn Directory) -> Result<()> {
+pub(crate) fn refuse_interrupted(directory: &dyn Directory) -> Result<()> {
     let names = directory.list()?;
     let has = |wanted: &str| names.iter().any(|name| name == wanted);
-    if has(INCOMPLETE) && !has(control::FILE_NAME) {
+    if has(INCOMPLETE) && !has(control::FILE_NAME) && !has(INCREMENT) {
         return Err(Error::copy(directory, CopyFault::Incomplete));
     }
     Ok(())

@@ -10,14 +10,12 @@ use super::checkpoint::{CheckpointFolder, Manifest, PartSummary};
 use super::engine::Engine;
 use crate::checkpoint_schedule::TakesCheckpoints;
 use crate::control::{Control, Shutdown};
-use crate::copy::{Copied, Pace, Target};
+use crate::copy::{Copied, Pace, Target, Unopened};
 use crate::directory::LOG_FOLDER;
 use crate::error::{CopyFault, Error, Result};
 use crate::pause::{self, Place};
 use crate::{CommitStamp, Lsn};
-use katydid_device::Directory;
 use katydid_wal::{CopyTarget, Stream, copy_unopened};
-use std::sync::Arc;
 
 impl Engine {
     /// See [`crate::engine::Engine::copy`].
@@ -25,6 +23,9 @@ impl Engine {
         if self.log.first().is_bounded() {
             let fault = CopyFault::LogInNvram { log: self.log.first().kind() };
             return Err(Error::Copy { place: self.place.clone(), fault });
+        }
+        if target.base.is_some() {
+            return Err(Error::Copy { place: self.place.clone(), fault: CopyFault::NoIncrements });
         }
         let (pin, _files, from, control) = {
             let _visit = self.opening.visit()?;
@@ -56,26 +57,26 @@ impl Engine {
         target.check_pin(&pin)?;
         let control = Control { database: target.id, shutdown: Shutdown::Unclean, next_table, ..control };
         let incarnations = self.log.streams().iter().map(|log| u64::from(log.recovery().incarnation)).sum();
-        Ok(Copied { control, stamp: CommitStamp::new(stamp), incarnations })
+        Ok(Copied { control, stamp: CommitStamp::new(stamp), incarnations, log_start: Lsn::ZERO })
     }
 }
 
 /// Copies a copy that was not opened since it was made. See [`crate::engine::EngineFiles::copy_unopened`].
 pub(crate) fn copy_files(
-    source: &Arc<dyn Directory>,
+    source: &Unopened,
     control: &Control,
     target: &Target,
     pace: &mut Pace<'_>,
 ) -> Result<()> {
     let missing = |name: &str| Error::Corrupt {
-        place: source.describe(),
+        place: source.directory.describe(),
         page: None,
         finding: format!("{name} is missing"),
     };
-    let folder = CheckpointFolder::existing(source.as_ref(), target.method, control.database)?;
+    let folder = CheckpointFolder::existing(source.directory.as_ref(), target.method, source.manifest.id)?;
     let folder = folder.ok_or_else(|| missing(super::checkpoint::FOLDER))?;
     copy_checkpoint(&folder, control.checkpoint_number, target, pace)?;
-    let log = source.existing_subdirectory(LOG_FOLDER)?.ok_or_else(|| missing(LOG_FOLDER))?;
+    let log = source.directory.existing_subdirectory(LOG_FOLDER)?.ok_or_else(|| missing(LOG_FOLDER))?;
     let folder = target.directory.subdirectory(LOG_FOLDER)?;
     let to = CopyTarget { directory: folder.as_ref(), id: target.id, method: target.method };
     copy_unopened(&log, to, &mut |bytes| pace.step(bytes))

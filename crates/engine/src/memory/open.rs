@@ -10,11 +10,11 @@ use super::recovery::{Recovered, Recovery};
 use super::store::{SLOTS_MAX, Settings, Source};
 use super::{copy, dump, verify};
 use crate::control::{Control, ControlFile, Shutdown};
-use crate::copy::{Pace, Target};
+use crate::copy::{Pace, Target, Unopened};
 use crate::directory::{DatabaseDir, LOG_FILES, LOG_FOLDER};
 use crate::engine::EngineFiles;
 use crate::engine_options::MemoryOptions;
-use crate::error::{Error, Foreign, Result};
+use crate::error::{CopyFault, Error, Foreign, Result};
 use crate::log_entry::LogEntry;
 use crate::options::Options;
 use crate::report::{VerifyProgress, VerifyReport};
@@ -186,12 +186,15 @@ impl EngineFiles for MemoryDatabase {
     }
 
     fn copy_unopened(
-        source: &Arc<dyn Directory>,
+        sources: &[Unopened],
         control: &Control,
         target: &Target,
         pace: &mut Pace<'_>,
     ) -> Result<()> {
-        copy::copy_files(source, control, target, pace)
+        match sources {
+            [source] => copy::copy_files(source, control, target, pace),
+            _ => Err(Error::copy(target.directory.as_ref(), CopyFault::NoIncrements)),
+        }
     }
 
     /// A checkpoint holds rows and nothing else.

@@ -18,17 +18,17 @@
 use crate::CommitStamp;
 use crate::checkpoint_schedule::TakesCheckpoints;
 use crate::control::{Control, Shutdown};
-use crate::copy::{Copied, Pace, Target};
+use crate::copy::{Copied, Pace, Target, Unopened};
 use crate::directory::LOG_FOLDER;
 use crate::error::{CopyFault, Error, Result};
+use crate::paged::changes::{self, Changes, Head};
 use crate::paged::engine::Engine;
 use crate::paged::page::{FaultReason, PageFault, PageId, file_page, header};
 use crate::paged::space;
 use crate::pause::{self, Place};
-use katydid_device::{AlignedBuffer, Directory, File, WriteMode};
+use katydid_device::{AlignedBuffer, File, WriteMode};
 use katydid_wal::{CopyTarget, copy_unopened};
 use std::io::IoSlice;
-use std::sync::Arc;
 
 /// Bytes of pages that are read and written at once.
 const CHUNK: usize = 1 << 20;
@@ -59,8 +59,16 @@ impl Engine {
         let page_bytes = self.pool.page_bytes();
         let (pages, seen) = (self.space.stat().pages, self.log.reserved());
         pace.expect(pages * page_bytes as u64 + seen.since(start));
-        let copy = target.create(space::FILE_NAME)?;
-        copy_pages(&Online(self), copy.as_ref(), target, page_bytes, pages, pace)?;
+        let copy = match target.base {
+            Some(base) if base.changed_from > seen => {
+                let fault = CopyFault::OtherDatabase { database: control.database };
+                return Err(Error::Copy { place: self.place.clone(), fault });
+            }
+            Some(_) => target.create(changes::FILE_NAME)?,
+            None => target.create(space::FILE_NAME)?,
+        };
+        let mut changes = target.base.map(|base| Changes::new(base.changed_from));
+        copy_pages(&Online(self), copy.as_ref(), target, page_bytes, pages, changes.as_mut(), pace)?;
         pause::at(Place::PagesCopied);
         let end = {
             let _visit = self.opening.visit()?;
@@ -71,7 +79,15 @@ impl Engine {
         }
         // Numbers of tables are taken before a record names them: read after the end is known.
         let next_table = self.control.get().next_table;
-        space::extend_copy(copy.as_ref(), page_bytes, pages, self.space.stat().pages)?;
+        let grown = self.space.stat().pages;
+        match (target.base, changes) {
+            (Some(base), Some(changes)) => {
+                let head =
+                    Head { id: target.id, base: base.id, page_bytes, pages: grown, changed: changes.count };
+                head.write(copy.as_ref())?;
+            }
+            _ => space::extend_copy(copy.as_ref(), page_bytes, pages, grown)?,
+        }
         copy.sync()?;
         let folder = target.directory.subdirectory(LOG_FOLDER)?;
         let log = CopyTarget { directory: folder.as_ref(), id: target.id, method: target.method };
@@ -79,31 +95,45 @@ impl Engine {
         target.check_pin(&pin)?;
         let control = Control { database: target.id, shutdown: Shutdown::Unclean, next_table, ..control };
         let incarnations = self.log.recovery().incarnation.into();
-        Ok(Copied { control, stamp: CommitStamp::of_commit_at(end), incarnations })
+        Ok(Copied { control, stamp: CommitStamp::of_commit_at(end), incarnations, log_start: start })
     }
 }
 
-/// Copies a copy that was not opened since it was made. See [`crate::engine::EngineFiles::copy_unopened`].
+/// Makes a copy of a whole one and the increments to it, none of which was opened since it was made. See
+/// [`crate::engine::EngineFiles::copy_unopened`].
 pub(crate) fn copy_files(
-    source: &Arc<dyn Directory>,
+    sources: &[Unopened],
     control: &Control,
     target: &Target,
     pace: &mut Pace<'_>,
 ) -> Result<()> {
-    let missing = |name: &str| Error::Corrupt {
-        place: source.describe(),
+    let missing = |source: &Unopened, name: &str| Error::Corrupt {
+        place: source.directory.describe(),
         page: None,
         finding: format!("{name} is missing"),
     };
-    let pages = source.open_read_only(space::FILE_NAME)?;
+    let [whole, increments @ ..] = sources else { return Err(Error::Internal("a copy of nothing")) };
     let page_bytes = control.page_bytes as usize;
-    space::check_file(pages.as_ref(), &source.describe(), control.database, page_bytes)?;
-    let count = pages.len()? / page_bytes as u64;
+    let pages = whole.directory.open_read_only(space::FILE_NAME)?;
+    space::check_file(pages.as_ref(), &whole.directory.describe(), whole.manifest.id, page_bytes)?;
+    let increments = increments
+        .iter()
+        .map(|increment| changes::open(increment, page_bytes))
+        .collect::<Result<Vec<_>>>()?;
+    let had = pages.len()? / page_bytes as u64;
+    let count = increments.last().map_or(had, |(head, _)| head.pages);
     pace.expect(count * page_bytes as u64);
     let copy = target.create(space::FILE_NAME)?;
-    copy_pages(&Unopened(pages.as_ref()), copy.as_ref(), target, page_bytes, count, pace)?;
+    let from = InFile(pages.as_ref());
+    copy_pages(&from, copy.as_ref(), target, page_bytes, had.min(count), None, pace)?;
+    space::extend_copy(copy.as_ref(), page_bytes, had, count)?;
+    for (head, file) in &increments {
+        pace.expect(head.changed * page_bytes as u64);
+        changes::apply(head, file.as_ref(), copy.as_ref(), count, pace)?;
+    }
     copy.sync()?;
-    let log = source.existing_subdirectory(LOG_FOLDER)?.ok_or_else(|| missing(LOG_FOLDER))?;
+    let last = sources.last().unwrap_or(whole);
+    let log = last.directory.existing_subdirectory(LOG_FOLDER)?.ok_or_else(|| missing(last, LOG_FOLDER))?;
     let folder = target.directory.subdirectory(LOG_FOLDER)?;
     let to = CopyTarget { directory: folder.as_ref(), id: target.id, method: target.method };
     copy_unopened(&log, to, &mut |bytes| pace.step(bytes))
@@ -147,9 +177,9 @@ impl Pages for Online<'_> {
 }
 
 /// The pages of a database that is not open.
-struct Unopened<'a>(&'a dyn File);
+struct InFile<'a>(&'a dyn File);
 
-impl Pages for Unopened<'_> {
+impl Pages for InFile<'_> {
     fn file(&self) -> &dyn File {
         self.0
     }
@@ -159,13 +189,14 @@ impl Pages for Unopened<'_> {
     }
 }
 
-/// Copies the first `pages` pages; page 0 is made anew, for the copy's id.
+/// Copies the first `pages` pages, or of them those that are `changes`. Page 0 is made anew, for the copy's id; it is no change.
 fn copy_pages(
     source: &dyn Pages,
     copy: &dyn File,
     target: &Target,
     page_bytes: usize,
     pages: u64,
+    mut changes: Option<&mut Changes>,
     pace: &mut Pace<'_>,
 ) -> Result<()> {
     let mut buffer = AlignedBuffer::new_zeroed(CHUNK);
@@ -190,7 +221,10 @@ fn copy_pages(
                 Err(fault) => source.again(fault, bytes)?,
             }
         }
-        copy.write_at(&[IoSlice::new(chunk)], offset, WriteMode::Written)?;
+        match &mut changes {
+            Some(changes) => changes.write(chunk, page_bytes, copy)?,
+            None => copy.write_at(&[IoSlice::new(chunk)], offset, WriteMode::Written)?,
+        }
         first += at_once;
         pace.step(bytes as u64)?;
     }

@@ -3,6 +3,7 @@
 pub(crate) mod active;
 pub(crate) mod catalog;
 pub(crate) mod change;
+pub(crate) mod changes;
 pub(crate) mod checkpoint;
 mod committed;
 pub(crate) mod compact;

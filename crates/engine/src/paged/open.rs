@@ -5,7 +5,7 @@
 
 use crate::checkpoint_schedule::{CheckpointSchedule, TakesCheckpoints};
 use crate::control::{Control, ControlFile};
-use crate::copy::{Pace, Target};
+use crate::copy::{Pace, Target, Unopened};
 use crate::directory::{DatabaseDir, LOG_FILES, LOG_FOLDER};
 use crate::durability_waiter::DurabilityWaiter;
 use crate::engine::EngineFiles;
@@ -240,12 +240,12 @@ impl EngineFiles for PagedDatabase {
     }
 
     fn copy_unopened(
-        source: &Arc<dyn Directory>,
+        sources: &[Unopened],
         control: &Control,
         target: &Target,
         pace: &mut Pace<'_>,
     ) -> Result<()> {
-        copy::copy_files(source, control, target, pace)
+        copy::copy_files(sources, control, target, pace)
     }
 
     fn compact(

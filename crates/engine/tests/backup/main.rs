@@ -6,6 +6,7 @@
 //! | `beside` | backups beside transactions, checkpoints and eviction, by one thread in the order of a seed, and by several threads |
 //! | `compact` | a database that is rewritten without its free pages |
 //! | `crash` | the machine of the copy, or of its source, ends at each call of a backup; full and failing devices |
+//! | `increments` | what changed since a backup, and chains of that |
 //! | `torn` | pages that are read while they are written |
 //! | `refused` | what is no backup, and copies that meet each other |
 
@@ -16,6 +17,7 @@ mod common;
 mod beside;
 mod compact;
 mod crash;
+mod increments;
 mod model;
 mod refused;
 mod torn;

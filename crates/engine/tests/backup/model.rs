@@ -39,6 +39,11 @@ impl Writer {
         Writer { number, rng: Rng::with_seed(seed ^ (number as u64) << 32), rows, done: Vec::new() }
     }
 
+    /// How many of its transactions were acknowledged.
+    pub fn count(&self) -> u64 {
+        self.done.len() as u64
+    }
+
     /// Runs one transaction, and again if it meets another one.
     pub fn write(&mut self, database: &Database, table: &Table) {
         let number = self.done.len() as u64 + 1;

@@ -49,8 +49,8 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a copy that was opened is restored",
         file: "crates/engine/src/backup.rs",
-        old: "if open::incarnations(from.as_ref())? != manifest.incarnations {",
-        new: "if open::incarnations(from.as_ref())? < manifest.incarnations {",
+        old: "if open::incarnations(directory.as_ref())? != manifest.incarnations {",
+        new: "if open::incarnations(directory.as_ref())? < manifest.incarnations {",
         tests: BACKUP,
     },
     Mutant {
@@ -72,6 +72,27 @@ pub const LIST: &[Mutant] = &[
         file: "crates/engine/src/paged/page/relocate.rs",
         old: "                    header::set_u64(cell, at, head.get());\n",
         new: "                    let _ = (cell, at, head);\n",
+        tests: BACKUP,
+    },
+    Mutant {
+        name: "an increment to another backup is applied",
+        file: "crates/engine/src/backup.rs",
+        old: "            && base != Some(before.manifest.id)\n",
+        new: "            && base.is_none_or(|base| base == before.manifest.source)\n",
+        tests: BACKUP,
+    },
+    Mutant {
+        name: "an increment has only pages changed after the end of its base",
+        file: "crates/engine/src/paged/copy.rs",
+        old: "incarnations, log_start: start })",
+        new: "incarnations, log_start: end })",
+        tests: BACKUP,
+    },
+    Mutant {
+        name: "compacted pages keep their LSNs",
+        file: "crates/engine/src/paged/page/relocate.rs",
+        old: "    header::set_page_lsn(page, lsn);\n",
+        new: "    let _ = lsn;\n",
         tests: BACKUP,
     },
 ];

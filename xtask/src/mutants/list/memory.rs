@@ -178,8 +178,8 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "the name of the database's control file is not synced",
         file: "crates/engine/src/control.rs",
-        old: "        directory.rename(NEW_FILE_NAME, FILE_NAME)?;\n        directory.sync()?;\n",
-        new: "        directory.rename(NEW_FILE_NAME, FILE_NAME)?;\n",
+        old: "        directory.rename(NEW_FILE_NAME, name)?;\n        directory.sync()?;\n",
+        new: "        directory.rename(NEW_FILE_NAME, name)?;\n",
         tests: DATABASE_CONTROL,
     },
     Mutant {
