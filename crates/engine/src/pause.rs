@@ -23,6 +23,9 @@ pub(crate) enum Place {
     /// Either engine: a record was appended. Holds what [`Place::Append`] does, and, in the paged engine, the log's session. In the memory
     /// engine the versions are still undecided.
     Appended,
+    /// Paged engine: a view is about to raise the clock of views or has done so, or a committing transaction has read it. Holds the list of open views,
+    /// or the latch of the transaction's images.
+    Stamped,
     /// Paged engine: a checkpoint has captured what is active and dirty. Holds the checkpoint mutex, as the places below do.
     Captured,
     /// Either engine: a copy has all pages or rows, and not yet its end. Holds nothing.
@@ -72,6 +75,7 @@ mod hook {
                 Place::FlushBegun => "flush begun",
                 Place::Append => "append",
                 Place::Appended => "appended",
+                Place::Stamped => "stamped",
                 Place::Captured => "captured",
                 Place::PagesCopied => "pages copied",
                 Place::StreamNoted => "stream noted",

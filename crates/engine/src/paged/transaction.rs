@@ -363,9 +363,8 @@ impl PagedTransaction {
         if release_now {
             engine.show_to_views(self.images.as_deref(), end);
         }
-        if writer.has_chains()
-            && let Some(images) = &self.images
-        {
+        // Also values that a rollback to a savepoint brought back: their pages are another transaction's to free from now on.
+        if let Some(images) = &self.images {
             engine.views.settle_long(images, |versions, chain| engine.read_long(versions, chain));
         }
         // Before the locks go: a transaction that has the table to itself finds no page that nothing leads to. If this fails it is done

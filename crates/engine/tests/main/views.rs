@@ -157,6 +157,22 @@ fn long_values_stay_what_they_were(engine: EngineKind) {
         check();
         drop(view);
         assert!(database.get(&table, "a").unwrap() == Some(long(11)));
+
+        // A change of a long value that is taken back: its pages live on, until another transaction lets go of them.
+        database.put(&table, "d", long(4)).unwrap();
+        let before = database.begin_read_only().unwrap();
+        let vain = database.begin().unwrap();
+        vain.put(&table, "e", "short").unwrap();
+        let savepoint = vain.savepoint();
+        vain.put(&table, "d", "in vain").unwrap();
+        vain.rollback_to(&savepoint).unwrap();
+        vain.commit().unwrap();
+        assert!(before.get(&table, "d").unwrap() == Some(long(4)));
+        database.put(&table, "d", "short").unwrap();
+        database.put(&table, "f", long(5)).unwrap();
+        assert!(before.get(&table, "d").unwrap() == Some(long(4)));
+        assert!(before.range(&table, "d".."e").next().unwrap().unwrap().1 == long(4));
+        drop(before);
         assert!(database.verify(None).unwrap().is_sound());
     }
 }

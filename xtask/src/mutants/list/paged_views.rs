@@ -46,8 +46,8 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "transactions that commit beside a view have its stamp",
         file: "crates/engine/src/paged/views/mod.rs",
-        old: "self.clock.fetch_add(1, Ordering::SeqCst)",
-        new: "self.clock.load(Ordering::SeqCst)",
+        old: "self.clock.store(stamp.0 + 1, Ordering::SeqCst);",
+        new: "self.clock.store(stamp.0, Ordering::SeqCst);",
         tests: VIEWS,
     },
     Mutant {
@@ -96,10 +96,23 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "pages of a long value are freed before the image has its bytes",
         file: "crates/engine/src/paged/transaction.rs",
-        old: "        if writer.has_chains()
-            && let Some(images) = &self.images",
+        old: "        if let Some(images) = &self.images {
+            engine.views",
         new: "        if !writer.has_chains()
-            && let Some(images) = &self.images",
+            && let Some(images) = &self.images
+        {
+            engine.views",
+        tests: VIEWS,
+    },
+    Mutant {
+        name: "an image of a long value that a savepoint brought back keeps naming its pages",
+        file: "crates/engine/src/paged/transaction.rs",
+        old: "        if let Some(images) = &self.images {
+            engine.views",
+        new: "        if writer.has_chains()
+            && let Some(images) = &self.images
+        {
+            engine.views",
         tests: VIEWS,
     },
     Mutant {

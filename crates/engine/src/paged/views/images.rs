@@ -42,7 +42,7 @@ pub(super) enum Phase {
 
 /// A key of a table.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct KeyPlace {
     pub(super) versions: Arc<Versions>,
     pub(super) key: Box<[u8]>,
 }
@@ -99,7 +99,7 @@ struct Private {
 /// A long value of an image that was read.
 #[derive(Debug)]
 pub(super) struct Settled {
-    pub(super) place: Place,
+    pub(super) place: KeyPlace,
     pub(super) chain: Chain,
     pub(super) before: Before,
 }
@@ -113,9 +113,9 @@ pub(super) struct Kept {
     private: Vec<Private>,
     /// Keys and values of `private`.
     bytes: Vec<u8>,
-    pub(super) published: Vec<Place>,
+    pub(super) published: Vec<KeyPlace>,
     /// Long values among the images, published or not.
-    long: Vec<(Place, Chain)>,
+    long: Vec<(KeyPlace, Chain)>,
     outcome: Option<Arc<Outcome>>,
     flushed: Stamp,
     pub(super) forgotten: Option<Forgotten>,
@@ -177,7 +177,7 @@ impl Kept {
             long => {
                 let before = Before::of(long);
                 if let Before::Chain(chain) = before {
-                    self.long.push((Place { versions: versions.clone(), key: key.into() }, chain));
+                    self.long.push((KeyPlace { versions: versions.clone(), key: key.into() }, chain));
                 }
                 Own::Other(before)
             }
@@ -221,7 +221,7 @@ impl Kept {
             match versions.publish(key, &writer, newest, before) {
                 Publishing::Published(bytes) => {
                     published += bytes;
-                    self.published.push(Place { versions: versions.clone(), key: key.into() });
+                    self.published.push(KeyPlace { versions: versions.clone(), key: key.into() });
                 }
                 Publishing::Doubled => {}
                 Publishing::Unneeded => {
@@ -246,7 +246,7 @@ impl Kept {
     }
 
     /// The images that are published, and whose they are, if there are any.
-    pub(super) fn take_published(&mut self) -> Option<(Arc<Outcome>, Vec<Place>)> {
+    pub(super) fn take_published(&mut self) -> Option<(Arc<Outcome>, Vec<KeyPlace>)> {
         self.clear_private();
         let published = std::mem::take(&mut self.published);
         if published.is_empty() { None } else { Some((self.outcome(), published)) }
@@ -275,7 +275,7 @@ impl Kept {
     }
 
     /// Takes the long values whose pages are about to be freed.
-    pub(super) fn take_long(&mut self) -> Vec<(Place, Chain)> {
+    pub(super) fn take_long(&mut self) -> Vec<(KeyPlace, Chain)> {
         std::mem::take(&mut self.long)
     }
 

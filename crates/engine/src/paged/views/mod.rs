@@ -33,8 +33,9 @@ use crate::Lsn;
 use crate::latch::{Mutex, RwLock};
 use crate::paged::page::Value;
 use crate::paged::tree::Chain;
+use crate::pause::{self, Place};
 use crate::stat::OldestView;
-use images::{Kept, Phase, Place, Settled};
+use images::{Kept, KeyPlace, Phase, Settled};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -53,7 +54,7 @@ const CHARGE: usize = 64 << 10;
 #[derive(Debug)]
 struct Home {
     writer: Arc<Outcome>,
-    places: Vec<Place>,
+    places: Vec<KeyPlace>,
 }
 
 /// An open view.
@@ -179,6 +180,7 @@ impl Views {
         }
         let mut kept = images.kept.lock();
         let stamp = Stamp(self.clock.load(Ordering::SeqCst));
+        pause::at(Place::Stamped);
         kept.commit(stamp, end);
         // A view that was not open at this load has a stamp above the one loaded before.
         if self.count.load(Ordering::SeqCst) != 0 {
@@ -312,12 +314,15 @@ impl Views {
         let shared = Arc::new(Shared::default());
         let stamp = {
             let mut registry = self.registry.lock();
-            // Writers find it before it has its stamp: they keep more than it needs rather than less.
-            self.count.store(registry.open.len() + 1, Ordering::SeqCst);
-            let stamp = Stamp(self.clock.fetch_add(1, Ordering::SeqCst));
+            // Raised with the registry latched only.
+            let stamp = Stamp(self.clock.load(Ordering::SeqCst));
             let (opened, homes) = (Instant::now(), Vec::new());
             registry.open.push_back(Entry { stamp, shared: shared.clone(), opened, homes });
+            // A transaction that reads a stamp above finds the view, and by its stamp what it needs.
             self.count_views(&registry);
+            pause::at(Place::Stamped);
+            self.clock.store(stamp.0 + 1, Ordering::SeqCst);
+            pause::at(Place::Stamped);
             stamp
         };
         let mut view = View::new(stamp, shared);
