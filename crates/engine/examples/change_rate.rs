@@ -38,7 +38,9 @@ fn run(engine: EngineKind, directory: Arc<dyn Directory>, with_feed: bool) -> (f
                         let key = [hash.to_le_bytes(), nth.to_le_bytes()].concat();
                         let txn = database.begin().expect("begin");
                         txn.put(table, key, value).expect("put");
-                        txn.commit_with(&session, |outcome| drop(outcome.expect("commit")));
+                        txn.commit_with(&session, |outcome| {
+                            let _stamp = outcome.expect("commit");
+                        });
                         session.wait_below(IN_FLIGHT).expect("wait");
                         nth += 1;
                     }
