@@ -19,6 +19,7 @@ mod scan;
 mod shell;
 mod show;
 mod text;
+mod top;
 mod verify;
 mod warnings;
 
@@ -61,6 +62,7 @@ enum Command {
     Tables(show::Tables),
     DropTable(show::DropTable),
     Stat(show::StatCommand),
+    Top(top::Top),
     Verify(verify::Verify),
     Backup(backup::Backup),
     Restore(backup::Restore),
@@ -99,6 +101,7 @@ fn run(command: Command) -> Result<()> {
         Command::Tables(command) => command.run(),
         Command::DropTable(command) => command.run(),
         Command::Stat(command) => command.run(),
+        Command::Top(command) => command.run(),
         Command::Verify(command) => command.run(),
         Command::Backup(command) => command.run(),
         Command::Restore(command) => command.run(),

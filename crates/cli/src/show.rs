@@ -129,6 +129,14 @@ pub fn as_lines(stat: &Value) -> Lines {
     for name in ["commits", "rollbacks", "conflicts", "checkpoints"] {
         line(name, grouped(number(&stat[name])));
     }
+    let latency = &stat["commit_latency_us"];
+    let millis = |name: &str| format!("{:.1} ms", number(&latency[name]) as f64 / 1000.0);
+    let quantiles = ["p50", "p99", "p999", "max"].map(|name| format!("{name} {}", millis(name)));
+    line("commit latency", quantiles.join(", "));
+    for open in stat["oldest_transactions"].as_array().into_iter().flatten().take(5) {
+        let age = number(&open["age_us"]) as f64 / 1e6;
+        line("open", format!("{} for {age:.1} s, begun at {}", number(&open["txn"]), text(&open["origin"])));
+    }
     match is_paged {
         true => line("last checkpoint", number(&stat["checkpoint_lsn"]).to_string()),
         false => line("last checkpoint", grouped(number(&stat["checkpoint"]))),
@@ -163,7 +171,7 @@ pub fn as_lines(stat: &Value) -> Lines {
     lines
 }
 
-fn stalls(stalls: &Value) -> String {
+pub fn stalls(stalls: &Value) -> String {
     let seconds = |micros: &Value| micros.as_u64().unwrap_or(0) as f64 / 1e6;
     let count = stalls["count"].as_u64().unwrap_or(0);
     let mut text = grouped(count);

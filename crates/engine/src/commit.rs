@@ -10,6 +10,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 /// Ready when the commit is as durable as its transaction asked. It may be dropped at any time; the commit goes on.
 #[must_use = "a commit is not known to be durable before its future is ready"]
@@ -20,17 +21,21 @@ pub struct CommitFuture {
 }
 
 enum State {
-    Waiting { completion: Completion, stamp: CommitStamp, seen_to: Timestamp },
+    Waiting { completion: Completion, stamp: CommitStamp, seen_to: Timestamp, begun: Option<Instant> },
     Known(Result<CommitStamp>),
 }
 
 impl CommitFuture {
     /// The future of a commit that has a ticket, or that failed before.
-    pub(crate) fn new(engine: Arc<dyn OpenEngine>, committed: Result<Ticket>) -> Self {
+    pub(crate) fn new(
+        engine: Arc<dyn OpenEngine>,
+        committed: Result<Ticket>,
+        begun: Option<Instant>,
+    ) -> Self {
         let state = match committed {
             Ok(ticket) => {
                 let completion = engine.wait_async(&ticket);
-                State::Waiting { completion, stamp: ticket.stamp, seen_to: ticket.seen_to }
+                State::Waiting { completion, stamp: ticket.stamp, seen_to: ticket.seen_to, begun }
             }
             Err(error) => State::Known(Err(error)),
         };
@@ -56,10 +61,13 @@ impl Future for CommitFuture {
         let this = self.get_mut();
         match &mut this.state {
             State::Known(result) => Poll::Ready(result.clone()),
-            State::Waiting { completion, stamp, seen_to } => {
+            State::Waiting { completion, stamp, seen_to, begun } => {
                 let outcome = ready!(Pin::new(completion).poll(context));
-                let (stamp, seen_to) = (*stamp, *seen_to);
+                let (stamp, seen_to, begun) = (*stamp, *seen_to, *begun);
                 this.acknowledge(seen_to);
+                if let (Some(engine), Some(begun), Ok(())) = (&this.engine, begun, &outcome) {
+                    engine.committed(begun);
+                }
                 let result = outcome.map(|()| stamp).map_err(Error::from);
                 this.state = State::Known(result.clone());
                 Poll::Ready(result)

@@ -256,6 +256,7 @@ impl Database {
     /// # Errors
     /// `Error::Closed`. `Error::TooManyTransactions` from the memory engine, in which at most 4,095 transactions are open at a time: the
     /// next one waits, at most `Options::lock_wait`, for one of them to end.
+    #[track_caller]
     pub fn begin(&self) -> Result<Transaction> {
         let durability = self.options().durability;
         self.begin_with(TransactionOptions { durability, ..TransactionOptions::default() })
@@ -263,6 +264,7 @@ impl Database {
 
     /// Begins a transaction. Errors as [`Database::begin`]; and `Error::Conflict` from the memory engine if a commit that a transaction
     /// which only reads must wait for takes longer than `Options::lock_wait`.
+    #[track_caller]
     pub fn begin_with(&self, mut options: TransactionOptions) -> Result<Transaction> {
         if self.options().access == Access::ReadOnly {
             options.access = Access::ReadOnly;
@@ -298,6 +300,7 @@ impl Database {
     ///
     /// # Errors
     /// Those of [`Database::begin_with`].
+    #[track_caller]
     pub fn begin_read_only(&self) -> Result<Transaction> {
         let durability = self.options().durability;
         let access = Access::ReadOnly;
@@ -319,6 +322,7 @@ impl Database {
     /// # Errors
     /// `Error::Nested` inside of another `body`. What `body` or the commit fails with; `Error::Poisoned` also in place of an error of `body` that rests on commits which may not
     /// survive.
+    #[track_caller]
     pub fn transact<T>(&self, body: impl FnMut(&Transaction) -> Result<T>) -> Result<T> {
         self.try_transact(body)
     }
@@ -359,6 +363,7 @@ impl Database {
     /// The error of `body`, unchanged. A converted [`Error`](crate::Error) if the transaction could not be begun or committed. A converted
     /// `Error` also replaces an error of `body` in these cases: the transaction met a conflict and is not run again; the reads of `body` did
     /// not hold, rest on commits that may not survive, or could not be checked because the database was closed.
+    #[track_caller]
     pub fn try_transact<T, E: From<Error>>(
         &self,
         mut body: impl FnMut(&Transaction) -> std::result::Result<T, E>,
@@ -367,6 +372,7 @@ impl Database {
     }
 
     /// Runs `body` in a transaction and ends that by `commit`, and again after a conflict of either.
+    #[track_caller]
     pub(crate) fn run<T, C, E: From<Error>>(
         &self,
         mut body: impl FnMut(&Transaction) -> std::result::Result<T, E>,
@@ -406,18 +412,21 @@ impl Database {
     }
 
     /// Reads one value in a transaction of its own. Errors as [`Database::transact`].
+    #[track_caller]
     pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let key = key.as_ref();
         self.transact(|txn| txn.get(table, key))
     }
 
     /// Whether `key` has a value, read in a transaction of its own. Errors as [`Database::transact`].
+    #[track_caller]
     pub fn contains(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
         let key = key.as_ref();
         self.transact(|txn| txn.contains(table, key))
     }
 
     /// Writes one value in a transaction of its own, retrying conflicts. Errors as [`Database::transact`].
+    #[track_caller]
     pub fn put(&self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         self.transact(|txn| txn.put(table, key, value))
@@ -425,6 +434,7 @@ impl Database {
 
     /// Writes one value in a transaction of its own, retrying conflicts; `Error::KeyExists` if the key has one. Other errors as
     /// [`Database::transact`].
+    #[track_caller]
     pub fn insert(&self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         self.transact(|txn| txn.insert(table, key, value))
@@ -442,6 +452,7 @@ impl Database {
     /// # Ok(())
     /// # }
     /// ```
+    #[track_caller]
     pub fn update(
         &self,
         table: &Table,
@@ -454,6 +465,7 @@ impl Database {
 
     /// Sets one value in a transaction of its own if it is `expected`, as [`Transaction::compare_and_swap`] does, retrying conflicts. Errors
     /// as [`Database::transact`].
+    #[track_caller]
     pub fn compare_and_swap(
         &self,
         table: &Table,
@@ -467,11 +479,13 @@ impl Database {
 
     /// Removes the least key of a table in a transaction of its own, as [`Transaction::pop_first`] does, retrying conflicts. Errors as
     /// [`Database::transact`].
+    #[track_caller]
     pub fn pop_first(&self, table: &Table) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         self.transact(|txn| txn.pop_first(table))
     }
 
     /// Deletes one key in a transaction of its own, retrying conflicts; whether it was there. Errors as [`Database::transact`].
+    #[track_caller]
     pub fn delete(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
         let key = key.as_ref();
         self.transact(|txn| txn.delete(table, key))

@@ -136,7 +136,7 @@ pub use range::{Range, UnlockedRange};
 pub use report::{Fault, VerifyProgress, VerifyReport};
 pub use sequence::Sequence;
 pub use session::Session;
-pub use stat::{EngineStat, LogStat, MemoryStat, OldestView, PagedStat, Pin, Stat, StreamStat};
+pub use stat::{EngineStat, Latencies, LogStat, MemoryStat, OldestView, PagedStat, Pin, Stat, StreamStat};
 pub use table::Table;
 pub use transact_async::TransactFuture;
 pub use transaction::{Savepoint, Transaction};

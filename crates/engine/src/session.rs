@@ -23,6 +23,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Runs the callbacks of [`crate::Transaction::commit_with`] on the thread that calls it. `Send`, not `Sync`: make one for each
 /// thread. No callback runs by itself: [`Session::poll`], [`Session::wait_below`] or [`Session::drain`] run them.
@@ -55,17 +56,17 @@ impl Session {
     }
 
     /// Queues the callback of a commit that has a ticket, or that failed before.
-    pub(crate) fn push(&self, committed: Result<Ticket>, callback: Callback) {
+    pub(crate) fn push(&self, committed: Result<Ticket>, callback: Callback, begun: Option<Instant>) {
         let mut completions = self.completions.borrow_mut();
         match committed {
             Ok(Ticket { at, dependencies, durability, stamp, seen_to }) => {
                 self.seen_to.set(self.seen_to.get().max(seen_to));
-                let pending = PendingCallback { callback, result: Ok(stamp) };
+                let pending = PendingCallback { callback, result: Ok(stamp), begun };
                 completions.push(at, &dependencies, durability, (pending, seen_to));
             }
             Err(error) => {
                 let at = StreamLsn { stream: StreamId::FIRST, end: Lsn::ZERO };
-                let pending = PendingCallback { callback, result: Err(error) };
+                let pending = PendingCallback { callback, result: Err(error), begun: None };
                 let none = Dependencies::default();
                 completions.push(at, &none, Durability::Buffered, (pending, Timestamp::ZERO));
             }
@@ -75,6 +76,9 @@ impl Session {
     /// Moves a commit that is done to those whose callbacks run next.
     fn is_done(&self, (pending, seen_to): (PendingCallback, Timestamp), outcome: Outcome) {
         self.engine.acknowledge(seen_to);
+        if let (Some(begun), Ok(())) = (pending.begun, &outcome) {
+            self.engine.committed(begun);
+        }
         self.ready.borrow_mut().push_back((pending, outcome));
     }
 
@@ -137,7 +141,7 @@ impl Session {
 
 /// A callback, and what it is told.
 fn told(pending: PendingCallback, outcome: Outcome) -> (Callback, Result<CommitStamp>) {
-    let PendingCallback { callback, result } = pending;
+    let PendingCallback { callback, result, .. } = pending;
     match outcome {
         Ok(()) => (callback, result),
         Err(error) => (callback, result.and(Err(Error::from(error)))),
@@ -148,7 +152,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.completions.borrow_mut().poll_with(|commit, outcome| self.is_done(commit, outcome));
         let left = self.completions.borrow_mut().take_all();
-        let dropped = left.map(|(PendingCallback { callback, result }, _)| {
+        let dropped = left.map(|(PendingCallback { callback, result, .. }, _)| {
             (callback, result.and(Err(Error::SessionDropped)))
         });
         let dropped: Vec<_> = dropped.collect();

@@ -6,6 +6,7 @@ use katydid_device::Stalls;
 use katydid_device::nvram::Form;
 use katydid_wal::LogKind;
 use std::fmt;
+use std::panic::Location;
 use std::time::Duration;
 
 /// What keeps the oldest part of the log from being trimmed.
@@ -39,6 +40,34 @@ impl fmt::Display for Pin {
     }
 }
 
+/// How long something took, since the database was opened. Quantiles are at most an eighth too large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Latencies {
+    /// How often.
+    pub count: u64,
+    /// Half of them took at most this long.
+    pub p50: Duration,
+    /// 99 of 100 took at most this long.
+    pub p99: Duration,
+    /// 999 of 1,000 took at most this long.
+    pub p999: Duration,
+    /// The longest.
+    pub max: Duration,
+}
+
+/// A transaction that has not ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OpenTransaction {
+    /// Its number.
+    pub txn: TxnId,
+    /// The time since it began.
+    pub age: Duration,
+    /// The line of the program that began it, directly or by a call such as [`Database::transact`](crate::Database::transact).
+    pub origin: &'static Location<'static>,
+}
+
 /// Positions and counters of an open database. Counters count since it was opened.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -55,6 +84,10 @@ pub struct Stat {
     pub conflicts: u64,
     /// Checkpoints completed.
     pub checkpoints: u64,
+    /// How long commits took of transactions that had written something: from the call until they were acknowledged.
+    pub commit_latency: Latencies,
+    /// The open transactions, the oldest first. One that is committing is open until the call returns.
+    pub transactions_open: Vec<OpenTransaction>,
     /// Device calls that took longer than the log option `stall_after`, and the one that is taking so long now.
     pub stalls: Stalls,
     /// What only one engine has.

@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::{CommitStamp, Durability};
 use katydid_kernels::txn::Timestamp;
 use katydid_wal::{Completion, Completions, Dependencies, StreamLsn};
+use std::time::Instant;
 
 pub(crate) type Callback = Box<dyn FnOnce(Result<CommitStamp>) + Send>;
 
@@ -14,6 +15,8 @@ pub(crate) type Outcome = std::result::Result<(), katydid_wal::Error>;
 pub(crate) struct PendingCallback {
     pub(crate) callback: Callback,
     pub(crate) result: Result<CommitStamp>,
+    /// The time from which the commit is measured; none if it is not.
+    pub(crate) begun: Option<Instant>,
 }
 
 /// A transaction with its place in the log, that may not be durable yet.
@@ -38,4 +41,6 @@ pub(crate) trait OpenEngine: Send + Sync {
     fn wait_async(&self, ticket: &Ticket) -> Completion;
     /// A commit that has seen versions up to `seen_to` is about to be acknowledged, or never will be.
     fn acknowledge(&self, seen_to: Timestamp);
+    /// A commit that began at `begun` has come as far as it asked.
+    fn committed(&self, begun: Instant);
 }

@@ -54,6 +54,8 @@ enum Stage<T, E> {
     Over,
 }
 
+// It is moved a few times for each transaction; a box would be one more allocation.
+#[allow(clippy::large_enum_variant)]
 enum Outcome<T, E> {
     Submitted(CommitFuture, T),
     Failed(E),

@@ -19,7 +19,7 @@ use crate::ids::TxnId;
 use crate::key_range::KeyRange;
 use crate::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::open::ChosenTransaction;
-use crate::opening::{Call, Opened, OpeningId};
+use crate::opening::{Call, Listed, Opened, OpeningId};
 use crate::options::Access;
 use crate::range::{Range, UnlockedRange};
 use crate::session::Session;
@@ -27,6 +27,8 @@ use crate::table::Table;
 use crate::ticket::Callback;
 use std::cell::RefCell;
 use std::fmt;
+use std::panic::Location;
+use std::time::Instant;
 
 /// Reads and writes that happen all or not at all, as if alone. Dropping it rolls it back.
 ///
@@ -44,6 +46,8 @@ pub struct Transaction {
     of: RefCell<ChosenTransaction>,
     opening: OpeningId,
     access: Access,
+    /// Its place in the list of open transactions, until it is dropped.
+    listed: Listed,
 }
 
 /// A point in a transaction to roll back to.
@@ -56,8 +60,10 @@ pub struct Savepoint {
 
 impl Transaction {
     #[inline]
+    #[track_caller]
     pub(crate) fn new(of: ChosenTransaction, opening: OpeningId, access: Access) -> Self {
-        Transaction { of: RefCell::new(of), opening, access }
+        let listed = of.opening().observed.begins(of.id(), Location::caller());
+        Transaction { of: RefCell::new(of), opening, access, listed }
     }
 
     /// Begins the call that ends it. Fails if the database is being closed or was; then it is abandoned.
@@ -276,23 +282,34 @@ impl Transaction {
             txn.opening().check()?;
             return txn.commit();
         }
-        self.enter_last()?.commit()
+        let begun = Instant::now();
+        let mut call = self.enter_last()?;
+        let stamp = call.commit()?;
+        call.opening().observed.committed(begun);
+        Ok(stamp)
+    }
+
+    /// The time from which its commit is measured: none if it wrote nothing.
+    fn commit_begins(&mut self) -> Option<Instant> {
+        self.of.get_mut().has_changes().then(Instant::now)
     }
 
     /// Commits; the future is ready when the commit is as durable as the transaction asks. Dropping the future changes
     /// nothing about the outcome. Errors as [`Transaction::commit`].
     pub fn commit_async(mut self) -> CommitFuture {
+        let begun = self.commit_begins();
         match self.enter_last() {
-            Ok(mut txn) => CommitFuture::new(txn.keeps_open(), txn.submit()),
+            Ok(mut txn) => CommitFuture::new(txn.keeps_open(), txn.submit(), begun),
             Err(closed) => CommitFuture::refused(closed),
         }
     }
 
     /// As [`Transaction::commit_async`], but what fails before the transaction has its place in the log is returned at once.
     pub(crate) fn submit_async(mut self) -> Result<CommitFuture> {
+        let begun = self.commit_begins();
         let mut txn = self.enter_last()?;
         let ticket = txn.submit()?;
-        Ok(CommitFuture::new(txn.keeps_open(), Ok(ticket)))
+        Ok(CommitFuture::new(txn.keeps_open(), Ok(ticket), begun))
     }
 
     /// Commits; `done` runs on the thread that polls `session`, once the commit is as durable as the transaction asks.
@@ -301,9 +318,10 @@ impl Transaction {
     /// when its turn there comes.
     pub fn commit_with(mut self, session: &Session, done: impl FnOnce(Result<CommitStamp>) + Send + 'static) {
         let done: Callback = Box::new(done);
+        let begun = self.commit_begins();
         let refused = if session.opening == self.opening {
             match self.enter_last() {
-                Ok(mut txn) => return session.push(txn.submit(), done),
+                Ok(mut txn) => return session.push(txn.submit(), done, begun),
                 Err(closed) => closed,
             }
         } else {
@@ -311,7 +329,7 @@ impl Transaction {
         };
         // The transaction is rolled back before the session runs the callback.
         drop(self);
-        session.push(Err(refused), done);
+        session.push(Err(refused), done, None);
     }
 
     /// Rolls back because the caller gives up, and checks that the caller may say why: its reads hold, and are as durable as a commit would
@@ -357,6 +375,7 @@ impl Drop for Transaction {
         {
             let _outcome = call.rollback();
         }
+        self.of.get_mut().opening().observed.ends(self.listed);
     }
 }
 

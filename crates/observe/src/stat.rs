@@ -2,9 +2,21 @@
 
 use katydid::{EngineKind, EngineStat, Lsn, MemoryStat, PagedStat, Stat, StreamStat, TxnId};
 use serde_json::{Value, json};
+use std::time::Duration;
+
+/// How many of the open transactions are told of.
+const OLDEST: usize = 20;
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
 
 /// The members of `katydid stat --json`.
 pub(crate) fn as_json(stat: &Stat) -> Value {
+    let oldest = stat.transactions_open.iter().take(OLDEST).map(|open| {
+        json!({ "txn": open.txn.get(), "age_us": micros(open.age), "origin": open.origin.to_string() })
+    });
+    let oldest: Vec<Value> = oldest.collect();
     let mut object = json!({
         "tables": stat.tables,
         "transactions_active": stat.transactions_active,
@@ -12,13 +24,22 @@ pub(crate) fn as_json(stat: &Stat) -> Value {
         "rollbacks": stat.rollbacks,
         "conflicts": stat.conflicts,
         "checkpoints": stat.checkpoints,
+        "commit_latency_us": {
+            "count": stat.commit_latency.count,
+            "p50": micros(stat.commit_latency.p50),
+            "p99": micros(stat.commit_latency.p99),
+            "p999": micros(stat.commit_latency.p999),
+            "max": micros(stat.commit_latency.max),
+        },
+        "transactions_open": stat.transactions_open.len(),
+        "oldest_transactions": oldest,
         "device_stalls": {
             "count": stat.stalls.count,
-            "longest_us": u64::try_from(stat.stalls.longest.as_micros()).unwrap_or(u64::MAX),
+            "longest_us": micros(stat.stalls.longest),
             "under_way": stat.stalls.under_way.as_ref().map(|stall| json!({
                 "verb": stall.verb.to_string(),
                 "subject": stall.subject,
-                "so_far_us": u64::try_from(stall.lasts.as_micros()).unwrap_or(u64::MAX),
+                "so_far_us": micros(stall.lasts),
             })),
         },
         "log": {

@@ -117,6 +117,13 @@ fn a_running_load_can_be_looked_at() {
     assert_eq!(run_in(dir.path(), "scan t --reverse --limit 1100").expect(0), backwards);
     let stat: Value = serde_json::from_str(&run_in(dir.path(), "stat --json").expect(0)).unwrap();
     assert!(stat["commits"].as_u64().unwrap() >= 1200, "{stat}");
+    assert!(stat["commit_latency_us"]["count"].as_u64().unwrap() >= 1200, "{stat}");
+    let top = run_in(dir.path(), "top --count 2 --interval 0.01").expect(0);
+    assert_eq!(top.matches("commit latency  p50 ").count(), 2, "{top}");
+    assert!(top.contains("paged engine, ") && top.contains("0 transactions, the oldest:"), "{top}");
+    let top: Value =
+        serde_json::from_str(&run_in(dir.path(), "top --count 1 --interval 0.01 --json").expect(0)).unwrap();
+    assert_eq!((&top["per_second"]["commits"], &top["stat"]["tables"]), (&0.0.into(), &1.into()));
     run_in(dir.path(), "get t none").expect(1);
     run_in(dir.path(), "get u none").expect_error(1, "there is no table \"u\"; there are: t");
     run_in(dir.path(), "put t k v").expect_error(1, "in use");
@@ -125,6 +132,7 @@ fn a_running_load_can_be_looked_at() {
     load.wait().unwrap();
     assert!(dir.path().join("katydid.socket").exists());
     assert_eq!(run_in(dir.path(), "count t").expect(0), "1200\n");
+    run_in(dir.path(), "top").expect_error(1, "no process has the database");
     run_with_input(dir.path(), "load t -", b"k\tv\n").expect(0);
     assert!(!dir.path().join("katydid.socket").exists());
 }

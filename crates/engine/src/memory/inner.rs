@@ -10,6 +10,7 @@ use katydid_kernels::txn::Timestamp;
 use katydid_wal::{Completion, Completions};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// The state that all handles of a database share, transactions, sessions and commit futures included. Dropping it closes the database.
 pub(crate) struct Inner {
@@ -42,5 +43,9 @@ impl OpenEngine for Inner {
 
     fn acknowledge(&self, seen_to: Timestamp) {
         self.engine.acknowledge(seen_to);
+    }
+
+    fn committed(&self, begun: Instant) {
+        self.engine.opening.observed.committed(begun);
     }
 }

@@ -31,6 +31,8 @@ impl MemoryDatabase {
             rollbacks: totals.rollbacks,
             conflicts: totals.conflicts,
             checkpoints: engine.schedule.completed(),
+            commit_latency: engine.opening.observed.commits(),
+            transactions_open: engine.opening.observed.open(),
             stalls: engine.watch.stalls(),
             engine: EngineStat::Memory(MemoryStat {
                 used_bytes: store.used(),

@@ -35,12 +35,15 @@
 //! next opening recovers.
 
 mod calls;
+mod observed;
 
 use crate::body_threads::BodyThreads;
 use crate::error::{Error, Result};
 use crate::latch::{Condvar, Mutex};
 use calls::{CLOSING, Calls, ENDING, Shard};
 use katydid_device::{DirectoryLock, Gate};
+pub(crate) use observed::Listed;
+use observed::Observed;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::thread::ThreadId;
@@ -83,6 +86,8 @@ pub(crate) struct Opening {
     calls: Calls,
     /// Run bodies of `transact_async`. They are told to end, and not waited for.
     pub(crate) bodies: BodyThreads,
+    /// Its open transactions, and how long commits took.
+    pub(crate) observed: Observed,
     gate: Gate,
     directory_lock: Mutex<Option<Box<dyn DirectoryLock>>>,
     end: Mutex<End>,
@@ -113,6 +118,7 @@ impl Opening {
             phase: AtomicU8::new(Phase::Open as u8),
             calls: Calls::new(),
             bodies: BodyThreads::new(),
+            observed: Observed::new(),
             gate,
             directory_lock: Mutex::new(Some(directory_lock)),
             end: Mutex::new(End::Open),

@@ -9,6 +9,7 @@ use katydid_kernels::txn::Timestamp;
 use katydid_wal::{Completion, Completions};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// The state that all handles of a database share, transactions, sessions and commit futures included. Dropping it closes the database.
 pub(crate) struct Inner {
@@ -40,4 +41,8 @@ impl OpenEngine for Inner {
 
     /// Pages have no versions.
     fn acknowledge(&self, _seen_to: Timestamp) {}
+
+    fn committed(&self, begun: Instant) {
+        self.engine.opening.observed.committed(begun);
+    }
 }

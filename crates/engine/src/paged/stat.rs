@@ -22,6 +22,8 @@ impl PagedDatabase {
             rollbacks: totals.rollbacks,
             conflicts: totals.conflicts,
             checkpoints: engine.schedule.completed(),
+            commit_latency: engine.opening.observed.commits(),
+            transactions_open: engine.opening.observed.open(),
             stalls: engine.watch.stalls(),
             engine: EngineStat::Paged(PagedStat {
                 lock_waits: locks.waits,

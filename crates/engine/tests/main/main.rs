@@ -18,6 +18,7 @@ mod limits;
 mod lost_files;
 mod model;
 mod names;
+mod observed;
 mod open_ranges;
 mod own_waits;
 mod paged;

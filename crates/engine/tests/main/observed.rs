@@ -1,0 +1,72 @@
+//! What `stat` tells of transactions: which are open and where they began, and how long commits took.
+
+use crate::common::{block_on, options_for};
+use katydid::{Database, EngineKind};
+use std::time::Duration;
+
+suite! {
+    open_transactions_are_listed_with_the_line_that_began_them,
+    commits_of_every_kind_are_measured,
+}
+
+fn open_transactions_are_listed_with_the_line_that_began_them(engine: EngineKind) {
+    let database = Database::in_memory_with(options_for(engine)).unwrap();
+    let table = database.table("t").unwrap();
+    let open = || {
+        let open = database.stat().unwrap().transactions_open;
+        open.iter().map(|open| (open.txn, open.origin.line())).collect::<Vec<_>>()
+    };
+    assert_eq!(open(), []);
+    let (first, first_line) = (database.begin().unwrap(), line!());
+    let (reader, reader_line) = (database.begin_read_only().unwrap(), line!());
+    assert_eq!(open(), [(first.id(), first_line), (reader.id(), reader_line)]);
+    let stat = database.stat().unwrap();
+    assert!(stat.transactions_open[0].origin.file().ends_with("observed.rs"));
+    assert!(stat.transactions_open[0].age >= stat.transactions_open[1].age);
+    first.put(&table, "k", "v").unwrap();
+    first.commit().unwrap();
+    assert_eq!(open(), [(reader.id(), reader_line)]);
+    drop(reader);
+    let mut inside = Vec::new();
+    let body_line = line!() + 1;
+    database.transact(|txn| txn.put(&table, "k", "w").map(|()| inside = open())).unwrap();
+    assert_eq!(inside.iter().map(|(_, line)| *line).collect::<Vec<_>>(), [body_line]);
+    // Ended on another thread, by an error, and by being dropped with changes.
+    let moved = database.begin().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || moved.rollback().unwrap());
+    });
+    database.transact(|txn| txn.insert(&table, "k", "x")).expect_err("it is there");
+    let dropped = database.begin().unwrap();
+    dropped.put(&table, "l", "v").unwrap();
+    drop(dropped);
+    assert_eq!(open(), []);
+}
+
+fn commits_of_every_kind_are_measured(engine: EngineKind) {
+    let database = Database::in_memory_with(options_for(engine)).unwrap();
+    let table = database.table("t").unwrap();
+    let count = || database.stat().unwrap().commit_latency.count;
+    let before = count();
+    database.put(&table, "a", "1").unwrap();
+    assert_eq!(count(), before + 1);
+    let begun = |key: &str| {
+        let txn = database.begin().unwrap();
+        txn.put(&table, key, "2").unwrap();
+        txn
+    };
+    let session = database.session();
+    begun("b").commit_with(&session, |outcome| assert!(outcome.is_ok()));
+    session.drain().unwrap();
+    assert_eq!(count(), before + 2);
+    block_on(begun("c").commit_async()).unwrap();
+    assert_eq!(count(), before + 3);
+    // Neither a commit of nothing, nor one that fails.
+    database.get(&table, "a").unwrap();
+    database.begin().unwrap().commit().unwrap();
+    begun("d").rollback().unwrap();
+    let latency = database.stat().unwrap().commit_latency;
+    assert_eq!(latency.count, before + 3);
+    assert!(latency.p50 <= latency.p99 && latency.p99 <= latency.p999 && latency.p999 <= latency.max);
+    assert!(latency.max > Duration::ZERO || latency.p50 == Duration::ZERO);
+}
