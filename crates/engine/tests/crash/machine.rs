@@ -309,13 +309,22 @@ impl Machine {
         self.engine == EngineKind::Paged
     }
 
+    fn kind(&self, seed: u64) -> Kind {
+        self.kind.unwrap_or_else(|| Kind::of(self.engine, seed))
+    }
+
+    /// When a database that is opened with this seed releases locks.
+    pub fn lock_release(&self, seed: u64) -> LockRelease {
+        self.kind(seed).lock_release
+    }
+
     /// Opens the database on it; the seed picks the options.
     pub fn open(&self, seed: u64) -> std::result::Result<Database, Error> {
         let inner =
             if self.is_striped && self.kind.is_none() { self.striped()? } else { self.device.directory() };
         let device = self.device.clone();
         let directory = Traced { inner, prefix: String::new(), trace: self.trace.clone(), device };
-        let kind = self.kind.unwrap_or_else(|| Kind::of(self.engine, seed));
+        let kind = self.kind(seed);
         let mut options = options(seed, kind, self.background);
         let mut settings = settings(seed, kind);
         if let Some(inserter) = self.inserter {

@@ -18,8 +18,8 @@ use crate::machine::{Machine, Point, Steps};
 use crate::worker::Worker;
 use katydid::testing::{Background, run_background};
 use katydid::{
-    Access, CommitFuture, CommitStamp, Database, Durability, EngineKind, Error, InserterKind, LogKind,
-    Savepoint, Transaction, TransactionOptions,
+    Access, CommitFuture, CommitStamp, Database, Durability, EngineKind, Error, InserterKind, LockRelease,
+    LogKind, Savepoint, Transaction, TransactionOptions,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -45,6 +45,8 @@ struct Attempt {
     /// What must have survived if this did.
     needs: BTreeSet<usize>,
     acknowledged: bool,
+    /// Whether its commit ended with an error: recovery may bring it back, or not.
+    failed: bool,
     /// Where its commit record ends, as far as it is known.
     stamp: Option<CommitStamp>,
 }
@@ -144,6 +146,7 @@ impl<'a> Turns<'a> {
         let mut result = self.run_open(&database, steps);
         if crash_in_sync && result.is_ok() && self.random.u32(0..3) == 0 {
             // What the reader was told must not be lost in the sync.
+            self.settle();
             let client = self.random.usize(..CLIENTS);
             result = self.show(&database, client);
         }
@@ -205,6 +208,7 @@ impl<'a> Turns<'a> {
                     assert!(device.is_crashed(), "a commit failed without a crash: {error}");
                 }
                 attempts[*number].acknowledged |= outcome.is_ok();
+                attempts[*number].failed = outcome.is_err();
                 attempts[*number].stamp = outcome.ok();
                 false
             }
@@ -238,6 +242,7 @@ impl<'a> Turns<'a> {
             unit,
             needs,
             acknowledged: false,
+            failed: false,
             stamp: None,
         });
         self.attempts.len() - 1
@@ -277,9 +282,10 @@ impl<'a> Turns<'a> {
         if self.open.iter().flatten().any(|open| open.holds_any_of(shared)) {
             return Ok(());
         }
-        let expected = self.state()[shared].clone();
-        let mut authors = self.authors(shared);
         let access = if self.random.bool() { Access::ReadOnly } else { Access::ReadWrite };
+        let is_seen = |number: usize| access == Access::ReadWrite || !self.is_hidden(number);
+        let expected = self.replay(is_seen)[shared].clone();
+        let mut authors = self.authors(shared, is_seen);
         let options = TransactionOptions { access, ..TransactionOptions::default() };
         let goes_back = self.random.bool();
         let is_read = self.open.iter().flatten().any(|open| open.entered(shared));
@@ -314,11 +320,20 @@ impl<'a> Turns<'a> {
         Ok(())
     }
 
-    /// The attempts that made each key of the table what it is. No transaction can see that another removed a key that was not there.
-    fn authors(&self, table: &str) -> BTreeMap<Vec<u8>, usize> {
+    /// Whether no view sees the attempt, and no transaction what it locked: with `LockRelease::AfterDurable` a commit that fails is never
+    /// shown, and keeps its locks.
+    fn is_hidden(&self, number: usize) -> bool {
+        self.attempts[number].failed
+            && self.machine.engine() == EngineKind::Paged
+            && self.machine.lock_release(self.seed) == LockRelease::AfterDurable
+    }
+
+    /// The attempts, of those that are seen, that made each key of the table what it is. No transaction can see that another removed a key that
+    /// was not there.
+    fn authors(&self, table: &str, is_seen: impl Fn(usize) -> bool) -> BTreeMap<Vec<u8>, usize> {
         let mut there: BTreeSet<_> = self.base.get(table).into_iter().flat_map(BTreeMap::keys).collect();
         let mut authors = BTreeMap::new();
-        for (number, attempt) in self.attempts.iter().enumerate() {
+        for (number, attempt) in self.attempts.iter().enumerate().filter(|(number, _)| is_seen(*number)) {
             let Unit::Commit(writes) = &attempt.unit else { continue };
             for (_, key, value) in writes.iter().filter(|(name, ..)| name == table) {
                 let was_there = there.remove(key);
