@@ -27,12 +27,12 @@ use crate::paged::space::Space;
 use crate::paged::tree::{Chain, Pages, read_chain};
 use crate::paged::undo_room::UndoRoom;
 use crate::paged::unfinished::Unfinished;
-use crate::paged::views::{TxnImages, Versions, Views};
+use crate::paged::views::{TxnImages, Unshown, Versions, View, Views};
 use crate::paged::writer::Writer;
 use crate::sharded::Metrics;
 use crate::stat::Pin;
 use katydid_device::{Cause, Gate, Verb, Watch};
-use katydid_wal::{Append, AppendClass, Appended, Durability, Kind, Log, Stream};
+use katydid_wal::{Append, AppendClass, Appended, Dependencies, Durability, Kind, Log, Stream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -86,6 +86,7 @@ pub(crate) struct Engine {
     /// Invariant 3.
     pub(crate) unfinished: Unfinished,
     pub(crate) views: Views,
+    pub(crate) unshown: Unshown,
 }
 
 /// The write-ahead rule, as the pool asks for it.
@@ -259,6 +260,16 @@ impl Engine {
         }
     }
 
+    /// Opens a read view. It sees all commits that were acknowledged, also those whose locks are still to be released.
+    pub(crate) fn open_view(&self) -> View {
+        let is_settled = |end, durability| {
+            let settled = self.whole_log.is_settled(self.log.at(end), &Dependencies::default(), durability);
+            matches!(settled, Some(Ok(())))
+        };
+        self.unshown.show_settled(is_settled, |images, end| self.show_to_views(Some(images), end));
+        self.views.open(|| self.log.reserved())
+    }
+
     /// A long value that is about to be freed; none if it cannot be read.
     pub(crate) fn read_long(&self, versions: &Versions, chain: Chain) -> Option<Vec<u8>> {
         read_chain(&self.pool, versions.table(), chain).ok()
@@ -361,11 +372,14 @@ impl OnDurable for Engine {
     fn on_durable(&self, PendingLocks { committed, mut locks, images }: PendingLocks) {
         match self.log.wait(committed.end, committed.durability) {
             Ok(()) => {
-                self.show_to_views(images.as_deref(), committed.end);
+                self.unshown.take(committed.end, |images| self.show_to_views(Some(images), committed.end));
                 self.locks.release_all(&mut locks, committed.left_behind());
                 self.end_images(images);
             }
-            Err(_) => self.keep_locks(locks),
+            Err(_) => {
+                self.unshown.take(committed.end, |_| {});
+                self.keep_locks(locks);
+            }
         }
     }
 

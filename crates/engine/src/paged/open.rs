@@ -27,7 +27,7 @@ use crate::paged::recovery::{self, Analysis, Progress};
 use crate::paged::space::{self, Space};
 use crate::paged::undo_room::UndoRoom;
 use crate::paged::unfinished::Unfinished;
-use crate::paged::views::Views;
+use crate::paged::views::{Unshown, Views};
 use crate::paged::{compact, copy, dump, verify};
 use crate::report::{VerifyProgress, VerifyReport};
 use crate::sharded::Metrics;
@@ -179,6 +179,7 @@ fn restart(
         leaked_locks: Mutex::default(),
         unfinished: Unfinished::default(),
         views: Views::new(own.view_bytes_max),
+        unshown: Unshown::default(),
     });
     let total = analysis.active.len() as u64;
     let mut done = 0;

@@ -88,7 +88,7 @@ impl PagedTransaction {
                 inner.engine.locks.begin(&mut locks);
                 (Some(locks), None)
             }
-            Access::ReadOnly => (None, Some(inner.engine.views.open(|| inner.engine.log.reserved()))),
+            Access::ReadOnly => (None, Some(inner.engine.open_view())),
         };
         let patience = match inner.engine.options.log.background {
             Background::Threads => inner.engine.options.lock_wait,
@@ -412,11 +412,12 @@ impl PagedTransaction {
         if let Some(locks) = self.locks.take() {
             locks.disown();
             let engine = &self.inner.engine;
-            DurabilityWaiter::enqueue(
-                engine,
-                engine.options.log.background,
-                PendingLocks { committed, locks, images: self.images.take() },
-            );
+            let images = self.images.take();
+            if let Some(images) = &images {
+                engine.unshown.add(&committed, images.clone());
+            }
+            let pending = PendingLocks { committed, locks, images };
+            DurabilityWaiter::enqueue(engine, engine.options.log.background, pending);
         }
     }
 

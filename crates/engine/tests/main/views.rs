@@ -1,6 +1,7 @@
 //! Read views: transactions that only read, beside others that write what they read.
 
-use crate::common::{key, options_for, small_options};
+use crate::common::{block_on, key, options_for, small_options};
+use katydid::testing::Background;
 use katydid::{
     Access, Database, Durability, EngineKind, Error, LockRelease, Options, Prefix, Read, Result, Table,
     Transaction, TransactionOptions,
@@ -14,6 +15,7 @@ suite! {
     a_view_moves_between_threads,
     what_a_view_was_shown_survives_once_it_has_committed,
     a_durable_view_shows_nothing_that_a_crash_takes_back,
+    a_view_sees_a_commit_whose_future_was_ready,
 }
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -241,6 +243,44 @@ fn a_durable_view_shows_nothing_that_a_crash_takes_back(engine: EngineKind) {
         std::mem::forget(view);
     });
     assert!(shown.iter().zip(kept).all(|(shown, kept)| !shown || kept), "{shown:?} {kept:?}");
+}
+
+/// With `AfterDurable` a thread of the database's own releases the locks of such commits, one after another. Here it is busy with many locks when
+/// the second one is acknowledged.
+fn a_view_sees_a_commit_whose_future_was_ready(engine: EngineKind) {
+    let lock_release = LockRelease::AfterDurable;
+    let (database, table) = filled(Options { lock_release, ..options_for(engine) }, 10);
+    for round in 0..5_u64 {
+        let large = database.begin().unwrap();
+        (1000..5000).for_each(|number| large.put(&table, key(number), round.to_string()).unwrap());
+        let small = database.begin().unwrap();
+        small.put(&table, key(7), round.to_string()).unwrap();
+        let large = large.commit_async();
+        block_on(small.commit_async()).unwrap();
+        let view = database.begin_read_only().unwrap();
+        assert_eq!(view.get(&table, key(7)).unwrap().unwrap(), round.to_string().into_bytes());
+        block_on(large).unwrap();
+        let view = database.begin_read_only().unwrap();
+        assert_eq!(view.get(&table, key(4999)).unwrap().unwrap(), round.to_string().into_bytes());
+    }
+}
+
+/// With `AfterDurable`. Recovery may bring the commit back or not, so no reader may be shown it.
+#[test]
+fn a_view_sees_no_commit_that_has_failed() {
+    let device = SimDevice::new(1);
+    let mut options = Options { lock_release: LockRelease::AfterDurable, ..small_options() };
+    options.log.background = Background::Caller;
+    let database = Database::open_in(device.directory(), options).unwrap();
+    let table = database.table("t").unwrap();
+    database.put(&table, "k", "acknowledged").unwrap();
+    let txn = database.begin().unwrap();
+    txn.put(&table, "k", "failed").unwrap();
+    device.freeze();
+    block_on(txn.commit_async()).unwrap_err();
+    let view = database.begin_read_only().unwrap();
+    assert_eq!(view.get(&table, "k").unwrap().unwrap(), b"acknowledged");
+    view.commit().unwrap();
 }
 
 #[test]

@@ -131,6 +131,20 @@ pub const LIST: &[Mutant] = &[
         tests: VIEWS_MODEL,
     },
     Mutant {
+        name: "a view does not see an acknowledged commit whose locks are not released",
+        file: "crates/engine/src/paged/engine.rs",
+        old: "        self.unshown.show_settled(is_settled, |images, end| self.show_to_views(Some(images), end));",
+        new: "        let _ = is_settled;",
+        tests: VIEWS,
+    },
+    Mutant {
+        name: "a commit that has failed is shown to views",
+        file: "crates/engine/src/paged/engine.rs",
+        old: "self.unshown.take(committed.end, |_| {});",
+        new: "self.unshown.take(committed.end, |images| self.show_to_views(Some(images), committed.end));",
+        tests: VIEWS,
+    },
+    Mutant {
         name: "a dropped table is not marked",
         file: "crates/engine/src/paged/transaction.rs",
         old: "        if let Some(table) = self.drops.take() {

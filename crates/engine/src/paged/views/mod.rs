@@ -1,10 +1,10 @@
 //! Read views: a transaction that only reads sees the transactions that had committed when it began, takes no locks, and neither waits for
 //! writers nor makes them wait (docs/adr/0038).
 //!
-//! Parts: `images` (what a writing transaction keeps for views), `versions` (what of it is published, by table and key), `view` (reading). Here:
-//! which views are open, what they need, and the order of commits as views tell it.
+//! Parts: `images` (what a writing transaction keeps for views), `versions` (what of it is published, by table and key), `view` (reading), `unshown` (commits that
+//! wait for the log). Here: which views are open, what they need, and the order of commits as views tell it.
 //!
-//! Threads: any. Latches, in their order: a transaction's images, then `registry`, then a table's map; the caller may hold a leaf's latch with the
+//! Threads: any. Latches, in their order: commits that wait, a transaction's images, then `registry`, then a table's map; the caller may hold a leaf's latch with the
 //! first and the last. Invariants:
 //!
 //! 1. A transaction commits, for views, at the instant at which it reads `clock`, with its images latched and all its locks held. A view opens
@@ -22,10 +22,12 @@
 mod images;
 #[cfg(test)]
 mod tests;
+mod unshown;
 mod versions;
 mod view;
 
 pub(crate) use images::TxnImages;
+pub(crate) use unshown::Unshown;
 pub(crate) use versions::Versions;
 pub(crate) use view::View;
 
