@@ -7,9 +7,9 @@
 //! Invariants:
 //!
 //! 1. The first failure of a write, a sync or a directory sync is latched for good. A preparation that failed for any
-//!    reason but a lack of room, or whose sync failed for any reason, counts as one.
+//!    reason but a lack of room, or whose sync failed for any reason, counts as one; so does an opening of a file whose sync failed.
 //! 2. A shut gate lets no write, sync, preparation, truncation, creation, rename, removal, mapping of NVRAM or taking of the
-//!    directory's lock begin. Reads, lengths and listings go on.
+//!    directory's lock begin. Reads, lengths and listings go on. A file is opened for reading only then.
 //! 3. A sync, or a durable write, that ended after the gate was shut does not report success, whatever the device said.
 //! 4. Of one open file, only one call at a time is in a sync of the page cache. The kernel reports a write-back error
 //!    once for each open file, to whichever sync comes first; a second one running beside it could otherwise see
@@ -155,12 +155,16 @@ impl GatedDirectory {
 impl Directory for GatedDirectory {
     fn open(&self, name: &str, create: Create, method: Method) -> Result<Arc<dyn File>> {
         let refused = match (self.gate.enter(Verb::Open, || name.to_owned()), create) {
-            (Ok(_call), create) => return Ok(self.file(name, self.inner.open(name, create, method)?)),
+            (Ok(_call), create) => {
+                let is_sync = |error: &Error| error.verb == Verb::Sync;
+                let opened = self.gate.latch(self.inner.open(name, create, method), is_sync)?;
+                return Ok(self.file(name, opened));
+            }
             (Err(refused), Create::New) => return Err(refused),
             (Err(refused), _) => refused,
         };
-        // Reading what exists goes on; creating does not.
-        match self.inner.open(name, Create::Never, method) {
+        // Reading what exists goes on; creating does not, nor does the sync of what is opened to be changed.
+        match self.inner.open_read_only(name) {
             Err(Error { cause: Cause::NotFound, .. }) if create == Create::IfMissing => Err(refused),
             other => Ok(self.file(name, other?)),
         }

@@ -6,7 +6,7 @@
 use super::label::HEADER_BYTES;
 use super::layout::FILE_BYTES_MAX;
 use super::set::Set;
-use crate::directory::{Create, File, Method, WriteMode};
+use crate::directory::{File, Method, WriteMode};
 use crate::error::{Error, Result, Verb};
 use std::io::{self, IoSlice};
 use std::sync::{Arc, OnceLock};
@@ -31,21 +31,21 @@ struct Share<'a> {
 
 impl StripedFile {
     pub(super) fn new(set: Arc<Set>, first: Arc<dyn File>, method: Option<Method>) -> Result<Self> {
-        let file = StripedFile { set, first, others: OnceLock::new(), method };
-        file.look()?;
-        Ok(file)
+        let parts = match set.directories.len() {
+            1 => None,
+            _ => set.parts_of_opened(&*first, method)?,
+        };
+        let others = parts.map_or_else(OnceLock::new, OnceLock::from);
+        Ok(StripedFile { set, first, others, method })
     }
 
     /// The parts in the other directories, if the file has any.
     fn look(&self) -> Result<Option<&[Arc<dyn File>]>> {
-        if self.others.get().is_none() && self.set.directories.len() > 1 {
-            let found = self.set.find_parts(&*self.first, |directory, name| match self.method {
-                Some(method) => directory.open(name, Create::Never, method),
-                None => directory.open_read_only(name),
-            })?;
-            if let Some(parts) = found {
-                self.others.get_or_init(|| parts);
-            }
+        if self.others.get().is_none()
+            && self.set.directories.len() > 1
+            && let Some(parts) = self.set.parts_of(&*self.first, self.method)?
+        {
+            self.others.get_or_init(|| parts);
         }
         Ok(self.others.get().map(Vec::as_slice))
     }

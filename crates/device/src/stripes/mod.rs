@@ -18,6 +18,11 @@
 //! 5. A set can be open more than once, in one process and in several. Only the opening that has the lock of the directory makes and removes
 //!    parts; the others are refused with `Cause::Locked`. An opening without the lock takes it for as long as it makes the parts of one
 //!    file. With a lock that it did not have before, an opening collects garbage and looks for the next number again ([`owner`]).
+//! 6. A file that is opened to be changed has parts only if its header names them durably: the header is synced, its cached bytes are
+//!    dropped, and it is read again. A process may have died after it wrote the header and before that was durable, or because its sync
+//!    failed; then the page cache shows a header that never reaches the device. Bytes written to the parts would be lost with it. A
+//!    header that another handle writes later is not made sure of again: if its write fails, that opening's gate is shut.
+//! 7. A file whose header names no parts is never longer than one unit: if it is, the header was lost, and its parts stay.
 //!
 //! | crash while | leaves |
 //! |---|---|

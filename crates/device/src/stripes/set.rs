@@ -151,12 +151,30 @@ impl Set {
         &self.directories[1..]
     }
 
-    /// The number of a file's parts, if it has any. `subject` is for the error of a header that cannot be read.
+    /// The number of a file's parts, if it has any. `subject` is for the error of a header that cannot be read, or that was lost
+    /// (invariant 7).
     fn read_id(&self, first: &dyn File, subject: impl FnOnce() -> String) -> Result<Option<u64>> {
+        // Before the header: another opening may be giving the file parts, and the file grows after its header.
+        let length = first.len()?;
         let mut block = [0; 512];
         let count = first.read_at(&mut block, 0)?;
-        label::id_of_header(&block[..count], self.id)
-            .map_err(|found| Error::new(Verb::Open, subject(), Cause::Stripes(found)))
+        let is_spread = self.directories.len() > 1 && length > label::HEADER_BYTES + self.layout.unit;
+        let id = match label::id_of_header(&block[..count], self.id) {
+            Ok(None) if is_spread => Err(StripesFault::Damaged),
+            found => found,
+        };
+        id.map_err(|found| Error::new(Verb::Open, subject(), Cause::Stripes(found)))
+    }
+
+    /// The number of the parts of a file that was opened to be changed, made sure of (invariant 6). Nobody else has the handle yet, so no
+    /// other thread is in a sync of it.
+    fn durable_id(&self, first: &dyn File, subject: impl Fn() -> String) -> Result<Option<u64>> {
+        if self.read_id(first, &subject)?.is_none() {
+            return Ok(None);
+        }
+        first.sync()?;
+        first.drop_cache()?;
+        self.read_id(first, subject)
     }
 
     /// The number of the parts of the file of this name; `None` if it has none, or does not exist, or is damaged.
@@ -173,26 +191,40 @@ impl Set {
         self.read_id(&*file, || name.to_owned())
     }
 
-    /// The parts of a file, if it has any.
-    pub(super) fn find_parts(
+    /// The parts of a file that was just opened, if it has any.
+    pub(super) fn parts_of_opened(
         &self,
         first: &dyn File,
-        open: impl Fn(&dyn Directory, &str) -> Result<Arc<dyn File>>,
+        method: Option<Method>,
     ) -> Result<Option<Vec<Arc<dyn File>>>> {
         let _known = self.owner.known();
-        match self.read_id(first, || self.first().describe())? {
-            Some(id) => self.open_parts(id, open).map(Some),
-            None => Ok(None),
-        }
+        let subject = || self.first().describe();
+        let id = match method {
+            Some(_) => self.durable_id(first, subject)?,
+            None => self.read_id(first, subject)?,
+        };
+        id.map(|id| self.open_parts(id, method)).transpose()
     }
 
-    fn open_parts(
+    /// The parts that another handle has given to a file since this one was opened, if any.
+    pub(super) fn parts_of(
         &self,
-        id: u64,
-        open: impl Fn(&dyn Directory, &str) -> Result<Arc<dyn File>>,
-    ) -> Result<Vec<Arc<dyn File>>> {
+        first: &dyn File,
+        method: Option<Method>,
+    ) -> Result<Option<Vec<Arc<dyn File>>>> {
+        let _known = self.owner.known();
+        let id = self.read_id(first, || self.first().describe())?;
+        id.map(|id| self.open_parts(id, method)).transpose()
+    }
+
+    /// For reading only without a method.
+    fn open_parts(&self, id: u64, method: Option<Method>) -> Result<Vec<Arc<dyn File>>> {
         let name = label::part_name(id);
-        self.others().iter().map(|directory| open(&**directory, &name)).collect()
+        let open = |directory: &Arc<dyn Directory>| match method {
+            Some(method) => directory.open(&name, Create::Never, method),
+            None => directory.open_read_only(&name),
+        };
+        self.others().iter().map(open).collect()
     }
 
     /// The parts of a file, made if it has none (invariant 1). Out of room nothing is left behind, and the error's verb is `verb`.
@@ -205,7 +237,7 @@ impl Set {
     ) -> Result<Vec<Arc<dyn File>>> {
         let mut turn = self.owner.turn(self.first())?;
         if let Some(id) = self.read_id(first, || self.first().describe())? {
-            return self.open_parts(id, |directory, name| directory.open(name, Create::Never, method));
+            return self.open_parts(id, Some(method));
         }
         let id = match turn.next {
             Some(id) => id,
@@ -223,7 +255,7 @@ impl Set {
         made?;
         // If this fails it may be there nevertheless: the parts stay.
         first.write_at(&[IoSlice::new(&label::header(self.id, id))], 0, WriteMode::Durable)?;
-        self.open_parts(id, |directory, name| directory.open(name, Create::Never, method))
+        self.open_parts(id, Some(method))
     }
 
     fn begin_parts(&self, id: u64, first: &dyn File, method: Method, verb: Verb) -> Result<()> {

@@ -24,6 +24,7 @@ mod overlay;
 #[cfg(not(miri))]
 mod probe;
 #[cfg(not(miri))]
+mod stripes_headers;
 mod stripes_openings;
 #[cfg(not(miri))]
 mod watch;

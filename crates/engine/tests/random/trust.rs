@@ -7,10 +7,38 @@
 
 use crate::common::{self, contents, key};
 use katydid::{Database, EngineKind, Error, Method, Options};
-use katydid_device::{Fault, Id, SimDevice, Survival, Verb};
-use std::collections::BTreeMap;
+use katydid_device::{Directory, Fault, Id, SimDevice, StripedDirectory, Survival, Verb};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Which store.
+#[derive(Debug, Clone, Copy)]
+struct Store {
+    engine: EngineKind,
+    method: Method,
+    /// Over how many directories it is striped.
+    directories: usize,
+}
+
+impl Store {
+    /// In one directory.
+    fn new(engine: EngineKind, method: Method) -> Store {
+        Store { engine, method, directories: 1 }
+    }
+
+    fn open(self, device: &SimDevice) -> Result<Database, Error> {
+        let directory: Arc<dyn Directory> = match self.directories {
+            1 => device.directory(),
+            count => {
+                let inside = |nth: usize| device.directory().subdirectory(&nth.to_string());
+                let directories = (0..count).map(inside).collect::<Result<_, _>>()?;
+                Arc::new(StripedDirectory::open(directories, 4096)?)
+            }
+        };
+        Database::open_in(directory, options(self.engine, self.method))
+    }
+}
 
 fn options(engine: EngineKind, method: Method) -> Options {
     let mut options = common::with_streams(common::options_for(engine), 2);
@@ -28,7 +56,7 @@ fn options(engine: EngineKind, method: Method) -> Options {
 }
 
 /// Creation, commits, a checkpoint, more commits, closing; stops when a call fails. What was acknowledged.
-fn live(device: &SimDevice, engine: EngineKind, method: Method) -> BTreeMap<Vec<u8>, Vec<u8>> {
+fn live(device: &SimDevice, store: Store) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut acknowledged = BTreeMap::new();
     let mut put = |database: &Database, from: u64| -> Result<(), katydid::Error> {
         let table = database.table("t")?;
@@ -41,7 +69,7 @@ fn live(device: &SimDevice, engine: EngineKind, method: Method) -> BTreeMap<Vec<
     };
     let mut run = || -> Result<(), katydid::Error> {
         for life in 0..2 {
-            let database = Database::open_in(device.directory(), options(engine, method))?;
+            let database = store.open(device)?;
             put(&database, life * 100)?;
             database.checkpoint()?;
             put(&database, life * 100 + 50)?;
@@ -64,14 +92,27 @@ enum End {
     Dies(u64),
     /// The sync in this step fails, of a file or of a durable write. It is told, and ends.
     SyncFails(u64),
+    /// The first write to a file fails: the file is the next one written to after so many others, this number divided by [`SEEDS`]. It is
+    /// told, and ends.
+    FirstWriteFails(u64),
+}
+
+/// Seeds for each file.
+const SEEDS: u64 = 4;
+
+impl End {
+    fn step(self) -> u64 {
+        let (End::Dies(step) | End::SyncFails(step) | End::FirstWriteFails(step)) = self;
+        step
+    }
 }
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// A process lives and ends; what it leaves, and what it was told is durable. None if the step to fail syncs nothing of a file whose path has
 /// `part` in it.
-fn lives(end: End, part: &'static str, (engine, method): (EngineKind, Method)) -> Option<(SimDevice, Rows)> {
-    let (End::Dies(step) | End::SyncFails(step)) = end;
+fn lives(end: End, part: &'static str, store: Store) -> Option<(SimDevice, Rows)> {
+    let step = end.step();
     let device = SimDevice::new(common::seed(0).wrapping_add(step));
     let failed = Arc::new(AtomicBool::new(false));
     match end {
@@ -85,18 +126,28 @@ fn lives(end: End, part: &'static str, (engine, method): (EngineKind, Method)) -
                 fails.then_some(Fault::SyncIo)
             });
         }
+        End::FirstWriteFails(step) => {
+            let (failed, mut written) = (failed.clone(), BTreeSet::new());
+            device.fail_when(move |verb, path, _| {
+                let is_first = verb == Verb::Write && path.contains(part) && written.insert(path.to_owned());
+                let fails = is_first && written.len() as u64 == step / SEEDS + 1;
+                failed.fetch_or(fails, Ordering::Relaxed);
+                fails.then_some(Fault::SyncIo)
+            });
+        }
     }
-    let told = live(&device, engine, method);
+    let told = live(&device, store);
     let is_wanted = matches!(end, End::Dies(_)) || failed.load(Ordering::Relaxed);
     is_wanted.then(|| (device.reopen_after_kill(), told))
 }
 
 /// The process ends; the next one opens, commits, and perhaps takes a checkpoint that the machine's crash cuts short. `false` if the step
 /// to fail syncs nothing.
-fn ends(end: End, cut: Option<u64>, survival: Survival, (engine, method): (EngineKind, Method)) -> bool {
-    let (End::Dies(step) | End::SyncFails(step)) = end;
-    let Some((device, mut expected)) = lives(end, "", (engine, method)) else { return false };
-    let database = Database::open_in(device.directory(), options(engine, method)).expect("open after a kill");
+fn ends(end: End, cut: Option<u64>, survival: Survival, store: Store) -> bool {
+    let step = end.step();
+    let part = if store.directories > 1 { "0/" } else { "" };
+    let Some((device, mut expected)) = lives(end, part, store) else { return false };
+    let database = store.open(&device).expect("open after a kill");
     let table = database.table("t").expect("table");
     for (key, value) in &expected {
         assert_eq!(database.get(&table, key).expect("get").as_ref(), Some(value), "lost by the kill");
@@ -112,15 +163,14 @@ fn ends(end: End, cut: Option<u64>, survival: Survival, (engine, method): (Engin
     }
     drop((table, database));
     let device = device.reopen_with(common::seed(0).wrapping_add(step), survival);
-    let database = has(&device, &expected, (engine, method));
+    let database = has(&device, &expected, store);
     common::assert_sound(&database.verify(None).expect("verify"));
     true
 }
 
 /// Opens after a crash of the machine, and looks for `expected`.
-fn has(device: &SimDevice, expected: &Rows, (engine, method): (EngineKind, Method)) -> Database {
-    let database =
-        Database::open_in(device.directory(), options(engine, method)).expect("open after the crash");
+fn has(device: &SimDevice, expected: &Rows, store: Store) -> Database {
+    let database = store.open(device).expect("open after the crash");
     let found = match database.open_table("t").expect("open table") {
         Some(table) => contents(&database, &table),
         None => Rows::new(),
@@ -135,58 +185,75 @@ fn has(device: &SimDevice, expected: &Rows, (engine, method): (EngineKind, Metho
 suite! {
     what_a_dead_process_never_synced_is_made_durable_before_it_is_built_on,
     what_a_failed_sync_left_in_the_cache_is_not_built_on,
+    the_header_of_a_striped_file_that_a_failed_sync_left_in_the_cache_is_not_built_on,
     what_a_failed_sync_left_of_a_control_file_survives_a_crash_of_the_next_opening,
 }
 
 fn what_a_dead_process_never_synced_is_made_durable_before_it_is_built_on(engine: EngineKind) {
     for method in [Method::Direct, Method::Buffered] {
+        let store = Store::new(engine, method);
         let whole = SimDevice::new(1);
-        live(&whole, engine, method);
+        live(&whole, store);
         let steps = whole.steps();
         assert!(steps > 60, "only {steps} steps");
         for step in 0..steps {
             println!("{engine}, {method:?}: the process dies at step {step} of {steps}");
-            ends(End::Dies(step), None, Survival::DropAll, (engine, method));
+            ends(End::Dies(step), None, Survival::DropAll, store);
             let survival = if step % 16 < 8 { Survival::DropAll } else { Survival::Random };
-            ends(End::Dies(step), Some(step % 8), survival, (engine, method));
+            ends(End::Dies(step), Some(step % 8), survival, store);
         }
     }
 }
 
 fn what_a_failed_sync_left_in_the_cache_is_not_built_on(engine: EngineKind) {
     for method in [Method::Direct, Method::Buffered] {
+        let store = Store::new(engine, method);
         let whole = SimDevice::new(1);
-        live(&whole, engine, method);
+        live(&whole, store);
         let mut failed = 0;
         for step in 0..whole.steps() {
             println!("{engine}, {method:?}: the sync in step {step} fails");
             let cut = (step % 4 == 3).then_some(step / 4 % 8);
-            failed += u64::from(ends(End::SyncFails(step), cut, Survival::DropAll, (engine, method)));
+            failed += u64::from(ends(End::SyncFails(step), cut, Survival::DropAll, store));
         }
         assert!(failed > 40, "only {failed} syncs");
     }
 }
 
+/// The first write to a striped file in the set's first directory is that of its header, which says where the rest of the file is.
+fn the_header_of_a_striped_file_that_a_failed_sync_left_in_the_cache_is_not_built_on(engine: EngineKind) {
+    let store = Store { directories: 2, ..Store::new(engine, Method::Direct) };
+    let mut step = 0;
+    loop {
+        println!("{engine}: the first write to file {} fails, seed {step}", step / SEEDS);
+        if !ends(End::FirstWriteFails(step), None, Survival::DropAll, store) {
+            break;
+        }
+        step += 1;
+    }
+    assert!(step > 5 * SEEDS, "only {step} first writes");
+}
+
 /// A control file has two slots. If one is lost on the device, and only the cache shows it, the next opening must write that one, not the
 /// sound one.
 fn what_a_failed_sync_left_of_a_control_file_survives_a_crash_of_the_next_opening(engine: EngineKind) {
-    let (method, first) = (Method::Direct, common::seed(0));
+    let (store, first) = (Store::new(engine, Method::Direct), common::seed(0));
     let whole = SimDevice::new(1);
-    live(&whole, engine, method);
+    live(&whole, store);
     let mut failed = 0;
     for step in 0..whole.steps() {
-        let Some((left, told)) = lives(End::SyncFails(step), "control", (engine, method)) else { continue };
+        let Some((left, told)) = lives(End::SyncFails(step), "control", store) else { continue };
         failed += 1;
         let (mut crashed, mut at) = (true, 0);
         while crashed {
             println!("{engine}: the sync in step {step} fails, the machine crashes at step {at} of opening");
             let device = left.reopen_after_kill();
             device.crash_at(at);
-            let outcome = Database::open_in(device.directory(), options(engine, method));
+            let outcome = store.open(&device);
             crashed = device.is_crashed();
             drop(outcome);
             for seed in 0..3 {
-                has(&device.reopen_after_crash(first.wrapping_add(seed)), &told, (engine, method));
+                has(&device.reopen_after_crash(first.wrapping_add(seed)), &told, store);
             }
             at += 1;
         }

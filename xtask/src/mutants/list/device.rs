@@ -1,6 +1,6 @@
 //! The device layer: what is synced, what shuts the gate, what NVRAM persists.
 
-use super::tests::{GATE, NVRAM_SIM, STRIPES, STRIPES_OPENINGS, SYSCALLS};
+use super::tests::{GATE, NVRAM_SIM, STRIPES, STRIPES_HEADERS, STRIPES_OPENINGS, SYSCALLS};
 use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
@@ -80,6 +80,27 @@ pub const LIST: &[Mutant] = &[
         old: "self.parts().try_for_each(|file| file.drop_cache())",
         new: "self.parts().take(0).try_for_each(|file| file.drop_cache())",
         tests: STRIPES,
+    },
+    Mutant {
+        name: "a striped file gets its parts from a header that only the page cache shows",
+        file: "crates/device/src/stripes/set.rs",
+        old: "        first.drop_cache()?;\n",
+        new: "",
+        tests: STRIPES_HEADERS,
+    },
+    Mutant {
+        name: "a striped file whose header was lost is taken for one without parts",
+        file: "crates/device/src/stripes/set.rs",
+        old: "Ok(None) if is_spread =>",
+        new: "Ok(None) if is_spread && length == 0 =>",
+        tests: STRIPES_HEADERS,
+    },
+    Mutant {
+        name: "a sync that fails while a file is opened leaves the gate open",
+        file: "crates/device/src/gate.rs",
+        old: "let is_sync = |error: &Error| error.verb == Verb::Sync;",
+        new: "let is_sync = |_: &Error| false;",
+        tests: STRIPES_HEADERS,
     },
     Mutant {
         name: "a striped set believes the numbers of parts that it knew before it had the lock",

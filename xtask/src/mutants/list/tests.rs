@@ -60,6 +60,7 @@ pub const SPACE: &[&str] = &["-p", "katydid", "--lib", "paged::space"];
 pub const STORE: &[&str] = &["-p", "katydid", "--lib", "memory::store"];
 pub const STREAMS: &[&str] = &["-p", "katydid-wal", "--test", "streams"];
 pub const STRIPES: &[&str] = &["-p", "katydid-device", "--test", "main", "stripes::"];
+pub const STRIPES_HEADERS: &[&str] = &["-p", "katydid-device", "--test", "main", "stripes_headers::"];
 pub const STRIPES_OPENINGS: &[&str] = &["-p", "katydid-device", "--test", "main", "stripes_openings::"];
 pub const SYSCALLS: &[&str] = &["-p", "katydid", "--test", "syscalls"];
 pub const TREE: &[&str] = &["-p", "katydid", "--lib", "tree::tests::shape"];
