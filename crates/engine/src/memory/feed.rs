@@ -96,8 +96,10 @@ struct Round {
 pub(crate) struct MemoryFeed {
     engine: Arc<Engine>,
     followers: Vec<Follower>,
-    /// Up to here was given, or lies before the begin.
+    /// Up to here was given, or lies before the begin. Never above all stamps that are durable: the next opening's stamps begin there.
     stamp: CommitStamp,
+    /// The greatest stamp that was read.
+    seen: CommitStamp,
     waiting: BTreeMap<CommitStamp, Waiting>,
     waiting_bytes: usize,
     round: Option<Round>,
@@ -137,6 +139,7 @@ impl Engine {
             engine: self.clone(),
             followers: followers.collect::<std::result::Result<_, _>>()?,
             stamp,
+            seen: CommitStamp::new(self.trimmed_stamp.load(Ordering::Acquire)),
             waiting: BTreeMap::new(),
             waiting_bytes: 0,
             round: None,
@@ -145,6 +148,7 @@ impl Engine {
         if is_now {
             // Its position does not keep what lies before it.
             feed.read()?;
+            feed.stamp = feed.stamp.min(feed.seen);
         }
         Ok(feed)
     }
@@ -179,7 +183,11 @@ impl MemoryFeed {
                 };
                 let stream = StreamId::new(at as u16);
                 let stamped = log.stamped(stream, &record)?;
-                if stamped.stamp <= self.stamp || stamped.fate == Fate::Dropped {
+                if stamped.fate == Fate::Dropped {
+                    continue;
+                }
+                self.seen = self.seen.max(stamped.stamp);
+                if stamped.stamp <= self.stamp {
                     continue;
                 }
                 let fits = self.waiting_bytes + stamped.payload.len() <= WAITING_BYTES_MAX;

@@ -4,6 +4,7 @@ use crate::places::{Place, Standstill};
 use crate::{Told, append, block_on, check, first, on_every_protocol_and_device, options};
 use katydid_device::{Fault, Method, Verb};
 use katydid_wal::{AppendError, Durability, Error, Log, Session, SyncKind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// A name, the fault of a write, and the fault of a sync. Where durable writes are used there is nothing else to fail.
@@ -104,11 +105,15 @@ fn fails(sync: SyncKind, place: &Place, on_write: Option<Fault>, on_sync: Option
     assert!(causes[0].contains("log.0"), "{causes:?} names no segment");
     // The device works again, and nothing of this log reaches it or is acknowledged any more.
     let durable = log.first().durable();
-    let steps = || match &device {
-        crate::places::Device::Simulated(device) => device.steps(),
-        crate::places::Device::Files { .. } => 0,
-    };
-    let before = steps();
+    // A call of the maintenance thread that was under way when the gate shut may still end: it prepares, and writes no record.
+    let reached = Arc::new(AtomicU64::new(0));
+    let counted = reached.clone();
+    device.fail_once(move |verb, name| {
+        if is_segment(name) && matches!(verb, Verb::Write | Verb::Sync) {
+            counted.fetch_add(1, Ordering::SeqCst);
+        }
+        None
+    });
     let again = [
         log.first().wait(log.first().reserved(), Durability::Durable),
         log.first().sync().map(drop),
@@ -122,7 +127,7 @@ fn fails(sync: SyncKind, place: &Place, on_write: Option<Fault>, on_sync: Option
     }
     let refused = append(&mut session, 0, &mut told[0]);
     assert!(matches!(&refused, Err(AppendError::Poisoned { cause }) if first(cause) == causes[0]));
-    assert_eq!((log.first().durable(), steps()), (durable, before));
+    assert_eq!((log.first().durable(), reached.load(Ordering::SeqCst)), (durable, 0));
     // What is durable is read.
     check(&log, &told, "reading goes on");
     assert!(matches!(log.close(), Err(Error::Poisoned { .. })));
