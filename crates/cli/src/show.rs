@@ -85,7 +85,7 @@ impl StatCommand {
 
 pub type Lines = Vec<(String, String)>;
 
-/// What is told of a stream of the log, in the order of age.
+/// Names of the positions of a stream that are shown, in the order of age.
 const POSITIONS: [&str; 5] = ["start", "durable", "written", "filled", "reserved"];
 
 /// The object as lines for people.

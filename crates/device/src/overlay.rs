@@ -61,7 +61,7 @@ struct Names {
 
 impl OverlayDirectory {
     /// A directory that shows what `beneath` has.
-    /// Its lock is its own: the caller sees to it that `beneath` does not change meanwhile.
+    /// The overlay has a lock of its own, so the caller keeps `beneath` from changing meanwhile.
     pub fn over(beneath: Arc<dyn Directory>) -> Self {
         Self::of(Some(beneath), false, Arc::default())
     }

@@ -16,7 +16,7 @@ pub enum Survival {
     /// cut is as likely as any other. Of names as with `Random`.
     Prefix,
     /// As `Random`, on a device that does not write sectors whole or not at all: a sector of a call that was under way at the crash may also hold
-    /// bytes that nobody has written, or bytes of both versions. Under way are the call that the device crashed at, and those that waited
+    /// bytes that no call has written, or bytes of both versions. Under way are the call that the device crashed at, and those that waited
     /// because of [`SimDevice::stall_writes`](crate::SimDevice::stall_writes), which take partial effect.
     Trash,
 }

@@ -27,7 +27,7 @@ fn random(state: &mut u64) -> u64 {
     *state
 }
 
-/// Nanoseconds of a point read, in transactions of so many.
+/// Nanoseconds of one point read, in transactions of `reads` point reads each.
 fn point_reads(database: &Database, table: &Table, rows: u64, access: Access, reads: u64) -> f64 {
     let options = TransactionOptions { access, ..TransactionOptions::default() };
     let mut state = 0x9e37_79b9;

@@ -129,7 +129,7 @@ pub enum Error {
     WaitsForItself {
         /// The other transaction of the thread.
         holder: TxnId,
-        /// What the call wanted, where known.
+        /// Table and keys that the call wanted, where known.
         contested: Option<Box<Contested>>,
     },
     /// A call that runs a transaction of its own was made inside a body of `Database::transact` for the same database, by the same

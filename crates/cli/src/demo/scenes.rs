@@ -2,7 +2,7 @@
 //! be cut. What the device had not been asked to keep is then gone, torn or there, by chance.
 //!
 //! Each scene has a thread that hears what is acknowledged. What the killed process had written to its pipe is read to the end before anything is
-//! compared: an acknowledgement that nobody could have read does not count.
+//! compared: an acknowledgement counts only if it could be read.
 
 use super::clients;
 use super::tally::{Ack, Tally, Verdict};

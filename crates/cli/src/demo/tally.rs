@@ -44,7 +44,7 @@ pub struct Tally {
 pub struct Verdict {
     /// Commits that were acknowledged before the crash.
     pub acknowledged: u64,
-    /// Of those, how many the database has afterwards.
+    /// Acknowledged commits that the database has afterwards.
     pub found: u64,
     /// Commits that the database has and that were not acknowledged yet.
     pub beyond: u64,

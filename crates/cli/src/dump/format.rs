@@ -38,7 +38,7 @@ pub struct End {
 }
 
 impl End {
-    /// What is wrong with the lines that came before, if anything.
+    /// The fault of the lines that came before, if there is one.
     pub fn fault(&self, found: &Checked) -> Option<String> {
         if (self.tables, self.rows) != (found.tables, found.rows) {
             return Some(format!(

@@ -39,7 +39,7 @@ impl ChangeKind {
         self as u8
     }
 
-    /// Its name in a dump.
+    /// Name of the change in a dump of the log.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             ChangeKind::LeafInsert => "leaf-insert",

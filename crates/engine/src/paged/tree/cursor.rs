@@ -212,7 +212,7 @@ impl Tree {
         self.scan_through(pool, stretch, None, batch)
     }
 
-    /// As [`Tree::scan`], with entries as the lens shows them.
+    /// Scans a range like [`Tree::scan`], with each entry as the lens shows it.
     pub(crate) fn scan_through(
         &self,
         pool: &Pool,

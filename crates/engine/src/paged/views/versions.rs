@@ -39,7 +39,7 @@ impl Stamp {
 /// How a writing transaction ended.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
-    /// Its stamp; zero until it has committed. Stored (Release) once, under the latch of the transaction's images; loaded (Acquire) by readers.
+    /// Stamp of the transaction; zero until it has committed. Stored (Release) once, under the latch of the transaction's images; loaded (Acquire) by readers.
     /// Every view that is open sees it either before and after the store or at no time: see `Views::open`.
     stamp: AtomicU64,
 }
