@@ -68,7 +68,13 @@ const SHARED: u64 = 5;
 
 /// For each shared key the last transaction that deleted it. Written and read under the key's lock, so it is right whenever the key is seen
 /// to be absent: a transaction deletes no version of its own, so taking the delete back leaves the key present.
+///
+/// A view has no lock: the key may have been written and deleted again since it opened. Its reader goes by what is said here if it was said
+/// before the view opened too.
 type Deleters = [Mutex<Version>; SHARED as usize];
+
+/// What `Deleters` said before a view opened.
+type DeletersBefore = [Version; SHARED as usize];
 
 fn encode((client, number): Version, length: usize) -> Vec<u8> {
     let mut value = Vec::new();
@@ -111,26 +117,37 @@ struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// The version of a shared key in which `txn` has found this value.
+    /// The version of a shared key in which `txn` has found this value; `before` if it reads through a view.
     fn version(
         &self,
-        txn: &Transaction,
+        (txn, before): (&Transaction, Option<&DeletersBefore>),
         random: &mut Rng,
         number: u64,
         found: Option<&[u8]>,
     ) -> Result<Version, Error> {
-        match found {
-            Some(value) => Ok(decode(value)),
-            // The memory engine locks nothing.
-            None if self.engine == EngineKind::Paged && random.bool() => {
-                Ok(*self.deleters[number as usize].lock().expect("no panic"))
-            }
-            None => Ok(txn.get(self.table, gone(number))?.map_or((0, 0), |value| decode(&value))),
+        if let Some(value) = found {
+            return Ok(decode(value));
         }
+        // The memory engine locks nothing.
+        if self.engine == EngineKind::Paged && random.bool() {
+            let deleter = self.deleter(number);
+            if before.is_none_or(|before| before[number as usize] == deleter) {
+                return Ok(deleter);
+            }
+        }
+        Ok(txn.get(self.table, gone(number))?.map_or((0, 0), |value| decode(&value)))
+    }
+
+    fn deleter(&self, number: u64) -> Version {
+        *self.deleters[number as usize].lock().expect("no panic")
     }
 
     /// The versions of all shared keys, by a range.
-    fn scan(&self, txn: &Transaction, random: &mut Rng) -> Result<Vec<Version>, Error> {
+    fn scan(
+        &self,
+        (txn, before): (&Transaction, Option<&DeletersBefore>),
+        random: &mut Rng,
+    ) -> Result<Vec<Version>, Error> {
         let mut found = vec![None; SHARED as usize];
         let mut range = txn.range(self.table, shared(0)..=shared(SHARED));
         while let Some((key, value)) = range.next_ref()? {
@@ -139,7 +156,7 @@ impl Scene<'_> {
         }
         drop(range);
         let found = (0..).zip(found);
-        found.map(|(number, found)| self.version(txn, random, number, found.as_deref())).collect()
+        found.map(|(number, found)| self.version((txn, before), random, number, found.as_deref())).collect()
     }
 
     /// A transaction that writes.
@@ -153,9 +170,9 @@ impl Scene<'_> {
                 8 => {
                     let number = random.u64(0..SHARED);
                     let found = txn.get(self.table, shared(number))?;
-                    attempt.read.push(self.version(txn, random, number, found.as_deref())?);
+                    attempt.read.push(self.version((txn, None), random, number, found.as_deref())?);
                 }
-                9 => attempt.read.extend(self.scan(txn, random)?),
+                9 => attempt.read.extend(self.scan((txn, None), random)?),
                 10 | 11 => savepoints.push((txn.savepoint(), attempt.clone())),
                 _ if savepoints.is_empty() => {}
                 _ => {
@@ -201,7 +218,7 @@ impl Scene<'_> {
     ) -> Result<(), Error> {
         let number = random.u64(0..SHARED);
         let found = txn.get_for_update(self.table, shared(number))?;
-        let before = self.version(txn, random, number, found.as_deref())?;
+        let before = self.version((txn, None), random, number, found.as_deref())?;
         let is_delete = found.is_some() && before != version && random.u32(0..3) == 0;
         if is_delete {
             let was_there = txn.delete(self.table, shared(number))?;
@@ -223,14 +240,18 @@ impl Scene<'_> {
     }
 
     /// A transaction that only reads.
-    fn reader(&self, txn: &Transaction, random: &mut Rng) -> Result<Vec<Version>, Error> {
+    fn reader(
+        &self,
+        (txn, before): (&Transaction, Option<&DeletersBefore>),
+        random: &mut Rng,
+    ) -> Result<Vec<Version>, Error> {
         let mut seen = Vec::new();
         if random.bool() {
-            seen = self.scan(txn, random)?;
+            seen = self.scan((txn, before), random)?;
         } else {
             for number in 0..SHARED {
                 let found = txn.get(self.table, shared(number))?;
-                seen.push(self.version(txn, random, number, found.as_deref())?);
+                seen.push(self.version((txn, before), random, number, found.as_deref())?);
             }
         }
         seen.retain(|version| version.1 != 0);
@@ -261,8 +282,10 @@ impl Scene<'_> {
     fn read_only(&self, pending: &mut Pending<'_>, random: &mut Rng, log: &mut Log) -> Result<(), Error> {
         let read = if random.bool() { Read::Visible } else { Read::Durable };
         let access = if random.bool() { Access::ReadOnly } else { Access::ReadWrite };
+        let before =
+            (access == Access::ReadOnly).then(|| std::array::from_fn(|number| self.deleter(number as u64)));
         let txn = self.database.begin_with(TransactionOptions { read, access, ..Default::default() })?;
-        let seen = self.reader(&txn, random)?;
+        let seen = self.reader((&txn, before.as_ref()), random)?;
         if read == Read::Durable {
             // However it ends: it was shown nothing else.
             log.shown.extend(seen);
