@@ -66,7 +66,7 @@ impl Future for CommitFuture {
                 let (stamp, seen_to, begun) = (*stamp, *seen_to, *begun);
                 this.acknowledge(seen_to);
                 if let (Some(engine), Some(begun), Ok(())) = (&this.engine, begun, &outcome) {
-                    engine.committed(begun);
+                    engine.committed(begun, Instant::now());
                 }
                 let result = outcome.map(|()| stamp).map_err(Error::from);
                 this.state = State::Known(result.clone());

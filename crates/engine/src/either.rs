@@ -7,6 +7,7 @@
 //! would allow it, the call fails as it does for another opening.
 
 use crate::CommitStamp;
+use crate::Durability;
 use crate::body::DatabaseKey;
 use crate::changes::{Changes, ChangesFrom};
 use crate::copy::{Copied, Pace, Target};
@@ -152,6 +153,7 @@ impl<A: EngineTransaction, B: EngineTransaction> EngineTransaction for Either<A,
     pass_on! {
         fn id(&self) -> TxnId;
         fn has_changes(&self) -> bool;
+        fn durability(&self) -> Durability;
         fn failure(&self) -> Option<&Error>;
         fn keeps_open(&self) -> Arc<dyn OpenEngine>;
     }

@@ -13,6 +13,7 @@
 //! 3. Dropping a transaction that has not ended rolls it back.
 
 use crate::CommitStamp;
+use crate::Durability;
 use crate::body::DatabaseKey;
 use crate::changes::{Changes, ChangesFrom};
 use crate::control::{Control, ControlFile};
@@ -152,6 +153,8 @@ pub(crate) trait EngineTransaction: Opened + fmt::Debug + Sized {
     fn id(&self) -> TxnId;
     /// Whether ending it takes more than forgetting it.
     fn has_changes(&self) -> bool;
+    /// How durable its commit is when it is acknowledged.
+    fn durability(&self) -> Durability;
     /// The failure after which the transaction can only roll back, if there was one. A conflict that any of its calls met is remembered here,
     /// whatever the caller did with the error.
     fn failure(&self) -> Option<&Error>;

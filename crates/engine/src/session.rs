@@ -76,9 +76,6 @@ impl Session {
     /// Moves a commit that is done to those whose callbacks run next.
     fn is_done(&self, (pending, seen_to): (PendingCallback, Timestamp), outcome: Outcome) {
         self.engine.acknowledge(seen_to);
-        if let (Some(begun), Ok(())) = (pending.begun, &outcome) {
-            self.engine.committed(begun);
-        }
         self.ready.borrow_mut().push_back((pending, outcome));
     }
 
@@ -127,11 +124,16 @@ impl Session {
     fn run_ready(&self) -> usize {
         let most = self.ready.borrow().len();
         let mut ran = 0;
+        // One reading of the clock for all of them: it costs as much as a callback.
+        let mut now = None;
         while ran < most {
             // Not in the loop's head: it would be borrowed while the callback runs.
             let next = self.ready.borrow_mut().pop_front();
             let Some((pending, outcome)) = next else { break };
             ran += 1;
+            if let (Some(begun), Ok(())) = (pending.begun, &outcome) {
+                self.engine.committed(begun, *now.get_or_insert_with(Instant::now));
+            }
             let (callback, result) = told(pending, outcome);
             callback(result);
         }

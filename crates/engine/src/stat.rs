@@ -84,7 +84,8 @@ pub struct Stat {
     pub conflicts: u64,
     /// Checkpoints completed.
     pub checkpoints: u64,
-    /// How long commits took of transactions that had written something: from the call until they were acknowledged.
+    /// How long commits took of transactions that had written something: from the call until they were acknowledged. Buffered commits, which wait
+    /// for nothing, are not measured.
     pub commit_latency: Latencies,
     /// The open transactions, the oldest first. One that is committing is open until the call returns.
     pub transactions_open: Vec<OpenTransaction>,

@@ -42,5 +42,5 @@ pub(crate) trait OpenEngine: Send + Sync {
     /// A commit that has seen versions up to `seen_to` is about to be acknowledged, or never will be.
     fn acknowledge(&self, seen_to: Timestamp);
     /// A commit that began at `begun` has come as far as it asked.
-    fn committed(&self, begun: Instant);
+    fn committed(&self, begun: Instant, now: Instant);
 }

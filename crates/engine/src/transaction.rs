@@ -12,6 +12,7 @@
 //!    the engine's transaction is held while it runs.
 
 use crate::CommitStamp;
+use crate::Durability;
 use crate::commit::CommitFuture;
 use crate::engine::{EngineTable, EngineTransaction, Purpose};
 use crate::error::{Error, Result};
@@ -282,16 +283,20 @@ impl Transaction {
             txn.opening().check()?;
             return txn.commit();
         }
-        let begun = Instant::now();
+        let begun = self.commit_begins();
         let mut call = self.enter_last()?;
         let stamp = call.commit()?;
-        call.opening().observed.committed(begun);
+        if let Some(begun) = begun {
+            call.opening().observed.committed(begun, Instant::now());
+        }
         Ok(stamp)
     }
 
-    /// The time from which its commit is measured: none if it wrote nothing.
+    /// The time from which its commit is measured: none if it wrote nothing, or waits for nothing. Two readings of the clock would be a
+    /// tenth of a buffered commit.
     fn commit_begins(&mut self) -> Option<Instant> {
-        self.of.get_mut().has_changes().then(Instant::now)
+        let txn = self.of.get_mut();
+        (txn.has_changes() && txn.durability() != Durability::Buffered).then(Instant::now)
     }
 
     /// Commits; the future is ready when the commit is as durable as the transaction asks. Dropping the future changes

@@ -18,19 +18,20 @@
 use crate::core::locked;
 use katydid_kernels::lsn::Lsn;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// The needs of all who use a log. One for all its streams.
 #[derive(Debug)]
 pub(crate) struct Retention {
+    /// Of each stream, the greatest position that its owner has trimmed to. Stored under `state`, Release; loaded by every change of a store, Acquire.
+    owner: Box<[AtomicU64]>,
     /// A leaf latch.
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Of each stream, the greatest position that its owner has trimmed to.
-    owner: Box<[Lsn]>,
     /// Of each stream, the greatest position to which a trim has begun.
     floor: Box<[Lsn]>,
     pins: BTreeMap<u64, Held>,
@@ -55,22 +56,22 @@ impl Held {
 impl Retention {
     /// Of a log whose streams start at `starts`.
     pub(crate) fn new(starts: Vec<Lsn>) -> Arc<Self> {
-        let floor = starts.clone().into_boxed_slice();
-        let state = State { owner: starts.into_boxed_slice(), floor, pins: BTreeMap::new(), next: 0 };
-        Arc::new(Retention { state: Mutex::new(state) })
+        let owner = starts.iter().map(|start| AtomicU64::new(start.get())).collect();
+        let state = State { floor: starts.into_boxed_slice(), pins: BTreeMap::new(), next: 0 };
+        Arc::new(Retention { owner, state: Mutex::new(state) })
     }
 
     /// The greatest position that the owner of the stream has trimmed to.
     pub(crate) fn owner(&self, stream: usize) -> Lsn {
-        locked(&self.state).owner[stream]
+        Lsn::new(self.owner[stream].load(Ordering::Acquire))
     }
 
     /// The owner needs the stream only from `to` on. To where it may be trimmed now, given where the streams end.
     pub(crate) fn trim(&self, stream: usize, to: Lsn, ends: &[Lsn]) -> Lsn {
         let mut state = locked(&self.state);
         let state = &mut *state;
-        state.owner[stream] = state.owner[stream].max(to);
-        let mut bound = state.owner[stream];
+        let mut bound = self.owner(stream).max(to);
+        self.owner[stream].store(bound.get(), Ordering::Release);
         let (near, far): (Vec<_>, Vec<_>) = state
             .pins
             .values_mut()
@@ -91,7 +92,7 @@ impl Retention {
     pub(crate) fn release(&self, stream: usize) -> Lsn {
         let mut state = locked(&self.state);
         let state = &mut *state;
-        let owner = state.owner[stream];
+        let owner = self.owner(stream);
         for held in state.pins.values_mut().filter(|held| held.from[stream] < owner) {
             held.is_lost = true;
         }
@@ -138,9 +139,10 @@ impl Retention {
         let state = locked(&self.state);
         let kept = |stream: usize| {
             let held = state.pins.values().filter(|held| !held.is_lost).map(|held| held.from[stream]);
-            state.owner[stream].since(held.min().unwrap_or(state.owner[stream]).min(state.owner[stream]))
+            let owner = self.owner(stream);
+            owner.since(held.min().unwrap_or(owner).min(owner))
         };
-        (0..state.owner.len()).map(kept).sum()
+        (0..self.owner.len()).map(kept).sum()
     }
 }
 

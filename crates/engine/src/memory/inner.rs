@@ -45,7 +45,7 @@ impl OpenEngine for Inner {
         self.engine.acknowledge(seen_to);
     }
 
-    fn committed(&self, begun: Instant) {
-        self.engine.opening.observed.committed(begun);
+    fn committed(&self, begun: Instant, now: Instant) {
+        self.engine.opening.observed.committed(begun, now);
     }
 }

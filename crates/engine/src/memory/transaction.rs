@@ -315,6 +315,10 @@ impl EngineTransaction for MemoryTransaction {
         self.wrote && self.running.is_some()
     }
 
+    fn durability(&self) -> Durability {
+        self.options.durability
+    }
+
     fn failure(&self) -> Option<&Error> {
         self.failure.as_deref()
     }

@@ -108,9 +108,9 @@ impl Observed {
         all.into_iter().map(told).collect()
     }
 
-    /// A commit that began at `begun` is acknowledged now.
-    pub(crate) fn committed(&self, begun: Instant) {
-        let micros = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+    /// A commit that began at `begun` is acknowledged at `now`.
+    pub(crate) fn committed(&self, begun: Instant, now: Instant) {
+        let micros = u64::try_from(now.duration_since(begun).as_micros()).unwrap_or(u64::MAX);
         let shard = &self.0[thread_number() % SHARDS];
         shard.commits[bucket(micros)].fetch_add(1, Ordering::Relaxed);
         if shard.slowest.load(Ordering::Relaxed) < micros {

@@ -42,7 +42,7 @@ impl OpenEngine for Inner {
     /// Pages have no versions.
     fn acknowledge(&self, _seen_to: Timestamp) {}
 
-    fn committed(&self, begun: Instant) {
-        self.engine.opening.observed.committed(begun);
+    fn committed(&self, begun: Instant, now: Instant) {
+        self.engine.opening.observed.committed(begun, now);
     }
 }

@@ -606,6 +606,10 @@ impl EngineTransaction for PagedTransaction {
         self.writer.is_some()
     }
 
+    fn durability(&self) -> Durability {
+        self.options.durability
+    }
+
     fn failure(&self) -> Option<&Error> {
         self.failure.as_deref()
     }

@@ -1,7 +1,7 @@
 //! What `stat` tells of transactions: which are open and where they began, and how long commits took.
 
 use crate::common::{block_on, options_for};
-use katydid::{Database, EngineKind};
+use katydid::{Database, Durability, EngineKind, TransactionOptions};
 use std::time::Duration;
 
 suite! {
@@ -61,7 +61,11 @@ fn commits_of_every_kind_are_measured(engine: EngineKind) {
     assert_eq!(count(), before + 2);
     block_on(begun("c").commit_async()).unwrap();
     assert_eq!(count(), before + 3);
-    // Neither a commit of nothing, nor one that fails.
+    // Neither a commit of nothing, nor one that waits for nothing, nor one that fails.
+    let options = TransactionOptions { durability: Durability::Buffered, ..TransactionOptions::default() };
+    let buffered = database.begin_with(options).unwrap();
+    buffered.put(&table, "e", "3").unwrap();
+    buffered.commit().unwrap();
     database.get(&table, "a").unwrap();
     database.begin().unwrap().commit().unwrap();
     begun("d").rollback().unwrap();

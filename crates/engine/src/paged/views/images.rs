@@ -5,8 +5,8 @@
 //!
 //! 1. An image is kept before the transaction changes the leaf, while it holds the leaf's latch.
 //! 2. Images that are not published are needed by none of the views with stamps up to `flushed`.
-//! 3. `phase` is [`Phase::Active`] from the first image until the transaction has committed (then it is [`Phase::Committed`] until its locks
-//!    are released), or its changes are undone.
+//! 3. `phase` is [`Phase::Active`] from the first image until the transaction has committed, then [`Phase::Committed`] until the first image of the
+//!    next one. `state` says `ENDED` from the release of the locks, or the undoing of all changes, until then.
 //! 4. While the images take more bytes than there may be, even without a view, the transaction keeps none: it names its tables to the views
 //!    that open before it ends (`forgotten`), and they cannot read these.
 
@@ -19,25 +19,21 @@ use crate::paged::tree::Chain;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// Capacity in bytes that is kept for the next transaction.
 const KEPT_BYTES: usize = 64 << 10;
 /// Likewise, in tables.
 const KEPT_TABLES: usize = 8;
 
-/// How far a transaction has come.
+/// How far a transaction has come that has kept images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Phase {
-    /// It has kept nothing, or has ended.
+    /// It has not committed, or is undone.
     #[default]
-    Idle,
     Active,
-    /// It has committed and may hold locks. Its commit record ends at `end`.
-    Committed {
-        stamp: Stamp,
-        end: Lsn,
-    },
+    /// It has committed, and may hold locks or have ended. Its commit record ends at `end`.
+    Committed { stamp: Stamp, end: Lsn },
 }
 
 /// A key of a table.
@@ -50,12 +46,20 @@ pub(super) struct KeyPlace {
 /// Tables whose images a transaction has not kept.
 pub(super) type Forgotten = Arc<Mutex<Vec<TableId>>>;
 
+const ENDED: u8 = 0;
+const ACTIVE: u8 = 1;
+const COMMITTED: u8 = 2;
+
 /// The images of one transaction, then those of another one.
 #[derive(Debug, Default)]
 pub(crate) struct TxnImages {
-    /// Whether `phase` may be another than idle. Stored by the transaction's thread before it asks whether views are open, loaded by a
-    /// thread that has opened one, all of it SeqCst: one of the two learns of the other.
-    in_use: AtomicBool,
+    /// How far the transaction has come, one of `ENDED`, `ACTIVE`, `COMMITTED`. `ACTIVE` is stored by its thread before it asks whether views are open,
+    /// and the state loaded by a thread that has opened one, all of it SeqCst: one of the two learns of the other. `ENDED` is stored with Release after
+    /// the locks are. `COMMITTED` is for who ends the transaction, and relaxed. What is under the latch is of an earlier transaction while this is
+    /// `ENDED`.
+    state: AtomicU8,
+    /// Whether there are long values among the images. Relaxed: the transaction's thread asks what it has stored itself.
+    has_long: AtomicBool,
     pub(super) kept: Mutex<Kept>,
 }
 
@@ -63,19 +67,58 @@ impl TxnImages {
     /// Whether a transaction has images here.
     #[inline]
     pub(super) fn is_in_use(&self) -> bool {
-        self.in_use.load(Ordering::SeqCst)
+        self.state.load(Ordering::SeqCst) != ENDED
     }
 
-    /// Makes it ready for the next transaction, and says so.
-    pub(super) fn end(&self, kept: &mut Kept) {
-        kept.reset();
-        self.in_use.store(false, Ordering::SeqCst);
+    /// Whether there are long values among the images.
+    #[inline]
+    pub(super) fn has_long(&self) -> bool {
+        self.has_long.load(Ordering::Relaxed)
+    }
+
+    /// Takes the long values among the images, whose pages are about to be freed.
+    pub(super) fn take_long(&self, kept: &mut Kept) -> Vec<(KeyPlace, Chain)> {
+        self.has_long.store(false, Ordering::Relaxed);
+        std::mem::take(&mut kept.long)
+    }
+
+    /// Keeps what a key is before a change.
+    pub(super) fn remember(
+        &self,
+        kept: &mut Kept,
+        versions: &Arc<Versions>,
+        key: &[u8],
+        before: Option<Value<'_>>,
+    ) {
+        kept.remember(versions, key, before);
+        if !kept.long.is_empty() {
+            self.has_long.store(true, Ordering::Relaxed);
+        }
     }
 
     /// The first image is about to be kept.
     pub(super) fn begin(&self, kept: &mut Kept) {
-        kept.phase = Phase::Active;
-        self.in_use.store(true, Ordering::SeqCst);
+        kept.reset();
+        self.has_long.store(false, Ordering::Relaxed);
+        self.state.store(ACTIVE, Ordering::SeqCst);
+    }
+
+    /// The transaction has committed.
+    pub(super) fn commit(&self, kept: &mut Kept, stamp: Stamp, end: Lsn) {
+        kept.commit(stamp, end);
+        self.state.store(COMMITTED, Ordering::Relaxed);
+    }
+
+    /// Whether the transaction has committed and holds locks. Its images, as far as it has any, are in the lists of views.
+    #[inline]
+    pub(super) fn is_committed(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == COMMITTED
+    }
+
+    /// Its transaction needs them no more.
+    #[inline]
+    pub(super) fn end(&self) {
+        self.state.store(ENDED, Ordering::Release);
     }
 }
 
@@ -124,24 +167,31 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    fn reset(&mut self) {
-        self.phase = Phase::Idle;
+    #[inline]
+    pub(super) fn reset(&mut self) {
+        self.phase = Phase::Active;
         if self.tables.len() > KEPT_TABLES {
             self.tables.clear();
         }
         self.clear_private();
-        self.published = Vec::new();
-        self.long = Vec::new();
+        if self.published.capacity() + self.long.capacity() > 0 {
+            self.published = Vec::new();
+            self.long = Vec::new();
+        }
         self.outcome = None;
         self.flushed = Stamp::NONE;
         self.forgotten = None;
     }
 
+    #[inline]
     fn clear_private(&mut self) {
+        const KEPT: usize = KEPT_BYTES / size_of::<Private>();
         self.private.clear();
-        self.private.shrink_to(KEPT_BYTES / size_of::<Private>());
         self.bytes.clear();
-        self.bytes.shrink_to(KEPT_BYTES);
+        if self.private.capacity() > KEPT || self.bytes.capacity() > KEPT_BYTES {
+            self.private.shrink_to(KEPT);
+            self.bytes.shrink_to(KEPT_BYTES);
+        }
     }
 
     /// Bytes of the images that are not published.
@@ -156,7 +206,7 @@ impl Kept {
     }
 
     /// Keeps an image, unless the one before it is of the same key.
-    pub(super) fn remember(&mut self, versions: &Arc<Versions>, key: &[u8], before: Option<Value<'_>>) {
+    fn remember(&mut self, versions: &Arc<Versions>, key: &[u8], before: Option<Value<'_>>) {
         let table = match self.tables.iter().position(|known| Arc::ptr_eq(known, versions)) {
             Some(table) => table,
             None => {
@@ -238,7 +288,7 @@ impl Kept {
     }
 
     /// The transaction has committed. Its images that are published are returned; the others no view needs.
-    pub(super) fn commit(&mut self, stamp: Stamp, end: Lsn) {
+    fn commit(&mut self, stamp: Stamp, end: Lsn) {
         self.phase = Phase::Committed { stamp, end };
         if let Some(outcome) = &self.outcome {
             outcome.commit(stamp);
@@ -246,10 +296,13 @@ impl Kept {
     }
 
     /// The images that are published, and whose they are, if there are any.
+    #[inline]
     pub(super) fn take_published(&mut self) -> Option<(Arc<Outcome>, Vec<KeyPlace>)> {
         self.clear_private();
-        let published = std::mem::take(&mut self.published);
-        if published.is_empty() { None } else { Some((self.outcome(), published)) }
+        if self.published.is_empty() {
+            return None;
+        }
+        Some((self.outcome(), std::mem::take(&mut self.published)))
     }
 
     /// From now on the tables of the transaction are named instead of keeping images (invariant 4). Returns the bytes that were freed.
@@ -272,11 +325,6 @@ impl Kept {
     pub(super) fn remove_published(&mut self) -> usize {
         let Some(outcome) = &self.outcome else { return 0 };
         self.published.drain(..).map(|place| place.versions.remove(&place.key, outcome)).sum()
-    }
-
-    /// Takes the long values whose pages are about to be freed.
-    pub(super) fn take_long(&mut self) -> Vec<(KeyPlace, Chain)> {
-        std::mem::take(&mut self.long)
     }
 
     /// Puts the bytes of long values in their places, wherever the images are. Returns by how many bytes these have grown.

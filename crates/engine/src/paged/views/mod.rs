@@ -146,7 +146,7 @@ impl Views {
         before: Option<Value<'_>>,
     ) {
         let mut kept = images.kept.lock();
-        if kept.phase == Phase::Idle {
+        if !images.is_in_use() {
             images.begin(&mut kept);
         }
         if let Some(forgotten) = &kept.forgotten {
@@ -156,7 +156,7 @@ impl Views {
             }
             return;
         }
-        kept.remember(versions, key, before);
+        images.remember(&mut kept, versions, key, before);
         if self.count.load(Ordering::SeqCst) != 0 {
             self.publish(&mut kept);
         }
@@ -183,14 +183,14 @@ impl Views {
         let mut kept = images.kept.lock();
         let stamp = Stamp(self.clock.load(Ordering::SeqCst));
         pause::at(Place::Stamped);
-        kept.commit(stamp, end);
+        images.commit(&mut kept, stamp, end);
         // A view that was not open at this load has a stamp above the one loaded before.
         if self.count.load(Ordering::SeqCst) != 0 {
             self.publish(&mut kept);
         }
-        if self.count.load(Ordering::SeqCst) == 0 {
+        if images.has_long() && self.count.load(Ordering::SeqCst) == 0 {
             // No view will need them.
-            drop(kept.take_long());
+            drop(images.take_long(&mut kept));
         }
         let published = kept.take_published();
         self.uncharge(&mut kept);
@@ -213,13 +213,10 @@ impl Views {
 
     /// Reads the long values among the images, before their pages are freed.
     pub(crate) fn settle_long(&self, images: &TxnImages, read: impl Fn(&Versions, Chain) -> Option<Vec<u8>>) {
-        if !images.is_in_use() {
+        if !images.has_long() {
             return;
         }
-        let long = images.kept.lock().take_long();
-        if long.is_empty() {
-            return;
-        }
+        let long = images.take_long(&mut images.kept.lock());
         // Pages are read with no latch held: a view that opens does not wait for the device.
         let settled: Vec<Settled> = long
             .into_iter()
@@ -238,6 +235,11 @@ impl Views {
 
     /// The transaction has released its locks, or its changes are undone: it needs its images no more.
     pub(crate) fn ended(&self, images: &TxnImages) {
+        if images.is_committed() {
+            // Without a latching, which each transaction would pay for.
+            images.end();
+            return;
+        }
         if !images.is_in_use() {
             return;
         }
@@ -245,10 +247,11 @@ impl Views {
             let mut kept = images.kept.lock();
             let published = kept.take_published();
             self.uncharge(&mut kept);
-            images.end(&mut kept);
+            kept.reset();
+            images.end();
             published
         };
-        // Pages have the values of the images again, or all is in the lists of views.
+        // Pages have the values of the images again.
         if let Some((writer, places)) = published {
             let freed = places.iter().map(|place| place.versions.remove(&place.key, &writer)).sum();
             self.free(freed);
@@ -310,7 +313,7 @@ impl Views {
     ///
     /// Why a view sees a transaction T whole or not at all: T reads `clock` and stores its outcome with its images latched. If the visit below
     /// comes after, every read of the view comes after the outcome was stored. If it comes before, T reads a stamp above the view's, because
-    /// the view has raised `clock` before: unseen either way. If T is not visited, its `in_use` was false after `clock` was raised: T had
+    /// the view has raised `clock` before: unseen either way. If T is not visited, its `state` was `ENDED` after `clock` was raised: T had
     /// ended, or keeps its first image later, and then reads a higher stamp.
     pub(crate) fn open(&self, reserved: impl FnOnce() -> Lsn) -> View {
         let shared = Arc::new(Shared::default());
@@ -335,9 +338,9 @@ impl Views {
                     self.publish(&mut kept);
                     view.forgotten.extend(kept.forgotten.clone());
                 }
-                // Its locks do not tell yet what depends on it.
+                // Its locks may not tell yet what depends on it.
                 Phase::Committed { stamp: of, end } if of <= stamp => view.depends = view.depends.max(end),
-                Phase::Committed { .. } | Phase::Idle => {}
+                Phase::Committed { .. } => {}
             }
         }
         view.limit = reserved();
