@@ -225,7 +225,7 @@ pub(crate) fn block_on<T>(log: &OpenLog, mut poll: impl FnMut(&mut Context<'_>) 
 
 /// What is known of a stamped record that is durable itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum DependencyStatus {
     /// All that it depends on is durable.
     Kept,
     /// Something that it depends on was lost in a crash, and so is it.
@@ -240,7 +240,7 @@ pub struct Stamped<'a> {
     /// The transaction's place in the order of commits.
     pub stamp: CommitStamp,
     /// What is known of it now.
-    pub fate: Fate,
+    pub status: DependencyStatus,
     /// What was appended, without dependencies.
     pub payload: &'a [u8],
 }
@@ -260,22 +260,24 @@ impl Log {
             let file = open.core(stream).medium.source().file_name(record.lsn);
             ReadError::Corrupt { at: record.lsn, file, reason }
         })?;
-        let fate = |(at, incarnation): (StreamLsn, u32)| {
+        let status = |(at, incarnation): (StreamLsn, u32)| {
             if incarnation == open.incarnation(at.stream) {
-                if self.is_durable(at) { Fate::Kept } else { Fate::Undecided }
+                if self.is_durable(at) { DependencyStatus::Kept } else { DependencyStatus::Undecided }
             } else if open.eras[at.stream.index()].holds(incarnation, at.end) {
-                Fate::Kept
+                DependencyStatus::Kept
             } else {
-                Fate::Dropped
+                DependencyStatus::Dropped
             }
         };
-        let fates = head.positions().map(fate);
-        let worst = fates.fold(Fate::Kept, |worst, fate| match (worst, fate) {
-            (Fate::Dropped, _) | (_, Fate::Dropped) => Fate::Dropped,
-            (Fate::Undecided, _) | (_, Fate::Undecided) => Fate::Undecided,
-            _ => Fate::Kept,
+        let statuses = head.positions().map(status);
+        let worst = statuses.fold(DependencyStatus::Kept, |worst, status| match (worst, status) {
+            (DependencyStatus::Dropped, _) | (_, DependencyStatus::Dropped) => DependencyStatus::Dropped,
+            (DependencyStatus::Undecided, _) | (_, DependencyStatus::Undecided) => {
+                DependencyStatus::Undecided
+            }
+            _ => DependencyStatus::Kept,
         });
-        Ok(Stamped { stamp: head.stamp, fate: worst, payload: head.payload })
+        Ok(Stamped { stamp: head.stamp, status: worst, payload: head.payload })
     }
 
     /// Has a waker called by the thread that calls those of futures, once a follower has waited: the caller may hold what a waker must not meet.

@@ -42,7 +42,7 @@ pub use control::FORMAT_VERSION;
 pub use copy::{CopyTarget, copy_unopened, incarnations};
 pub use counters::Counters;
 pub use error::{AppendError, Error, OpenError, ReadError, Result};
-pub use follow::{Fate, Follower, Stamped};
+pub use follow::{DependencyStatus, Follower, Stamped};
 pub use inspect::{
     Inspection, Records, SegmentReport, SegmentState, StreamInspection, StreamRecord, Survival, inspect,
 };

@@ -25,7 +25,7 @@ use crate::latch::Mutex;
 use crate::options::Access;
 use crate::{CommitStamp, Durability, Lsn};
 use katydid_kernels::txn::Timestamp;
-use katydid_wal::{self as wal, Fate, Follower, Log, ReadError, RecordRef, StreamId};
+use katydid_wal::{self as wal, DependencyStatus, Follower, Log, ReadError, RecordRef, StreamId};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -183,7 +183,7 @@ impl MemoryFeed {
                 };
                 let stream = StreamId::new(at as u16);
                 let stamped = log.stamped(stream, &record)?;
-                if stamped.fate == Fate::Dropped {
+                if stamped.status == DependencyStatus::Dropped {
                     continue;
                 }
                 self.seen = self.seen.max(stamped.stamp);
