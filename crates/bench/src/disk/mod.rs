@@ -9,7 +9,7 @@ use katydid_command::failure::{Failure, Result};
 use katydid_command::flags::seconds;
 use katydid_command::output::say;
 use katydid_command::progress::Progress;
-use katydid_device::probe::{FileState, Load, Scratch, Trials, Way};
+use katydid_device::probe::{FileState, Load, Scratch, SyncMethod, Trials};
 use katydid_device::{Cause, Directory, Error, FileDirectory, Method};
 use report::{DiskReport, Row};
 use std::io::ErrorKind;
@@ -93,7 +93,7 @@ impl BenchDisk {
             progress.show(Some(TRIALS_SHARE + (1.0 - TRIALS_SHARE) * done / rest), || what);
             done += 1.0;
         };
-        let load = |method, way, depth| Load { method, way, block_bytes: BLOCK, depth, time };
+        let load = |method, sync, depth| Load { method, sync, block_bytes: BLOCK, depth, time };
         let mut states = Vec::new();
         for state in FileState::ALL {
             show(format!("{} file", state.name()));
@@ -101,14 +101,14 @@ impl BenchDisk {
                 Err(error) if is_unsupported(&error) => continue,
                 other => other?,
             };
-            let samples = scratch.measure(&load(device.method, Way::Durable, 1))?;
+            let samples = scratch.measure(&load(device.method, SyncMethod::Durable, 1))?;
             states.push(Row::new(state.name(), &samples, BLOCK)?);
         }
         let scratch = Scratch::new(&self.dir, self.file_bytes, FileState::Overwritten)?;
         let mut syncs = Vec::new();
         for depth in SYNCS {
             show(format!("{depth} syncing at the same time"));
-            let samples = scratch.measure(&load(Method::Buffered, Way::Synced, depth))?;
+            let samples = scratch.measure(&load(Method::Buffered, SyncMethod::Synced, depth))?;
             syncs.push(Row::new(depth, &samples, BLOCK)?);
         }
         Ok(DiskReport::new(place, &trials, states, syncs)?)

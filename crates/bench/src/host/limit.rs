@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use katydid_command::failure::{Failure, Result};
 use katydid_device::Method;
-use katydid_device::probe::{FileState, Load, Samples, Scratch, Way};
+use katydid_device::probe::{FileState, Load, Samples, Scratch, SyncMethod};
 use std::path::Path;
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ impl Limit {
         let method = [method, Method::Direct].into_iter().find(|method| taken.contains(method));
         let method = method.unwrap_or(Method::Buffered);
         let measure = |depth| {
-            let load = Load { method, way: Way::Durable, block_bytes: BLOCK, depth, time };
+            let load = Load { method, sync: SyncMethod::Durable, block_bytes: BLOCK, depth, time };
             Writes::of(&scratch.measure(&load)?, BLOCK)
         };
         Ok(Limit { method, alone: measure(1)?, many: measure(Limit::MANY)? })

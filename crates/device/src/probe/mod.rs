@@ -9,7 +9,7 @@ mod scratch;
 use crate::directory::Method;
 use crate::error::Result;
 use choose::{best_depth, best_method, enough_bytes};
-pub use scratch::{FileState, Load, Samples, Scratch, Way};
+pub use scratch::{FileState, Load, Samples, Scratch, SyncMethod};
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
@@ -107,7 +107,7 @@ impl Trials {
         let mut measure = |method, block_bytes: usize, depth| {
             told(done / count, &format!("{method}, {} KiB, {depth} in flight", block_bytes >> 10));
             done += 1.0;
-            scratch.measure(&Load { method, way: Way::Durable, block_bytes, depth, time })
+            scratch.measure(&Load { method, sync: SyncMethod::Durable, block_bytes, depth, time })
         };
         let mut methods = Vec::new();
         for method in taken {

@@ -54,7 +54,7 @@ impl FileState {
 
 /// How one write is made durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Way {
+pub enum SyncMethod {
     /// By itself ([`WriteMode::Durable`]).
     Durable,
     /// By a sync of the file after it.
@@ -67,7 +67,7 @@ pub struct Load {
     /// How bytes travel; one of [`Scratch::methods`].
     pub method: Method,
     /// How each write is made durable.
-    pub way: Way,
+    pub sync: SyncMethod,
     /// Bytes of each, a multiple of 4 KiB.
     pub block_bytes: usize,
     /// How many are under way at once, each by a thread of its own.
@@ -218,9 +218,9 @@ impl Scratch {
             buffer.iter_mut().zip(number).for_each(|(byte, number)| *byte = number);
             let before = Instant::now();
             let parts = [IoSlice::new(&buffer)];
-            match load.way {
-                Way::Durable => file.write_at(&parts, offset, WriteMode::Durable)?,
-                Way::Synced => {
+            match load.sync {
+                SyncMethod::Durable => file.write_at(&parts, offset, WriteMode::Durable)?,
+                SyncMethod::Synced => {
                     file.write_at(&parts, offset, WriteMode::Written)?;
                     file.sync()?;
                 }

@@ -1,6 +1,6 @@
 //! Measuring a device: everything asked for is measured, and nothing is left behind, also after a failure.
 
-use katydid_device::probe::{FileState, Load, Scratch, Trials, Way};
+use katydid_device::probe::{FileState, Load, Scratch, SyncMethod, Trials};
 use katydid_device::{Device, Method};
 use std::fs;
 use std::path::Path;
@@ -37,8 +37,9 @@ fn every_state_way_and_depth_can_be_measured() {
         assert!(is_empty(dir.path()), "the file has no name even while it is in use");
         assert!(scratch.methods().contains(&Method::Buffered));
         for method in scratch.methods() {
-            for (way, depth) in [(Way::Durable, 1), (Way::Durable, 3), (Way::Synced, 2)] {
-                let load = Load { method, way, block_bytes: 4096, depth, time: Duration::from_millis(1) };
+            for (sync, depth) in [(SyncMethod::Durable, 1), (SyncMethod::Durable, 3), (SyncMethod::Synced, 2)]
+            {
+                let load = Load { method, sync, block_bytes: 4096, depth, time: Duration::from_millis(1) };
                 let samples = scratch.measure(&load).expect("measure");
                 // What is appended ends with the file; the others find room for each thread.
                 assert!(state == FileState::Appended || samples.nanos().len() >= depth, "{state:?} {load:?}");
@@ -48,7 +49,7 @@ fn every_state_way_and_depth_can_be_measured() {
         }
         let load = Load {
             method: Method::Buffered,
-            way: Way::Durable,
+            sync: SyncMethod::Durable,
             block_bytes: 1 << 20,
             depth: 2,
             time: Duration::ZERO,
