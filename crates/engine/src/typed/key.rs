@@ -28,7 +28,7 @@ pub trait Key: AsKey<Self> + Sized {
 }
 
 /// A tuple of the first elements of a key `K`, for [`Prefix`].
-pub trait Begins<K> {
+pub trait KeyPrefix<K> {
     /// Appends the bytes that all those keys begin with.
     fn encode_beginning(&self, to: &mut Vec<u8>);
 }
@@ -224,7 +224,7 @@ tuples! { (A P 0) (A P 0, B Q 1) (A P 0, B Q 1, C R 2) (A P 0, B Q 1, C R 2, D S
 
 macro_rules! beginnings {
     ($(($($key:ident $given:ident $nth:tt),+) of ($($rest:ident),+))*) => {$(
-        impl<$($key, $given: AsKey<$key>,)+ $($rest),+> Begins<($($key,)+ $($rest,)+)> for ($($given,)+) {
+        impl<$($key, $given: AsKey<$key>,)+ $($rest),+> KeyPrefix<($($key,)+ $($rest,)+)> for ($($given,)+) {
             fn encode_beginning(&self, to: &mut Vec<u8>) {
                 $(self.$nth.encode_key(to);)+
             }
@@ -247,7 +247,7 @@ impl<K> TypedKeys<K> for RangeFull {
     }
 }
 
-impl<K, P: Begins<K>> TypedKeys<K> for Prefix<P> {
+impl<K, P: KeyPrefix<K>> TypedKeys<K> for Prefix<P> {
     fn into_bytes(self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
         let mut bytes = Vec::new();
         self.0.encode_beginning(&mut bytes);

@@ -19,7 +19,7 @@ mod key;
 mod value;
 
 pub use index::{Index, IndexedTable, Keys};
-pub use key::{AsKey, Begins, Key, TypedKeys};
+pub use key::{AsKey, Key, KeyPrefix, TypedKeys};
 pub use value::{AsValue, Value};
 
 use crate::error::{Error, Result};
