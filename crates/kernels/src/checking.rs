@@ -84,7 +84,7 @@ pub fn catches(preemptions: u32, body: impl Fn() + Send + Sync + 'static) -> boo
 /// Which checkers notice a mutant.
 #[cfg(any(loom, katydid_explore))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub enum Detectors {
     /// Loom and the explorer.
     Both,
     /// Loom 0.7 does not: it tries fewer of the values that accesses allow.
@@ -93,9 +93,9 @@ pub enum By {
 
 /// Checks that each mutant that this build's checker is said to notice is noticed: `caught` says so.
 #[cfg(any(loom, katydid_explore))]
-pub fn all_noticed<M: Copy + std::fmt::Debug>(table: &[(M, By)], caught: impl Fn(M) -> bool) {
-    for &(mutant, by) in table {
-        if by == By::Both || cfg!(katydid_explore) {
+pub fn all_noticed<M: Copy + std::fmt::Debug>(table: &[(M, Detectors)], caught: impl Fn(M) -> bool) {
+    for &(mutant, detectors) in table {
+        if detectors == Detectors::Both || cfg!(katydid_explore) {
             assert!(caught(mutant), "{mutant:?} was not noticed");
         }
     }

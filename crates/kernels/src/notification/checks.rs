@@ -95,16 +95,16 @@ checked!(
 #[cfg(any(loom, katydid_explore))]
 mod mutants {
     use super::*;
-    use crate::checking::{By, catches};
+    use crate::checking::{Detectors, catches};
     use crate::noticed;
 
     noticed!(
         loom_catches_mutants_of_notifications explore_catches_mutants_of_notifications,
         [
-            (Mutant::TakesByStore, By::Both),
-            (Mutant::LooksFirst, By::Both),
-            (Mutant::NotifiesFirst, By::Both),
-            (Mutant::Relaxed, By::Both)
+            (Mutant::TakesByStore, Detectors::Both),
+            (Mutant::LooksFirst, Detectors::Both),
+            (Mutant::NotifiesFirst, Detectors::Both),
+            (Mutant::Relaxed, Detectors::Both)
         ],
         |mutant| catches(3, move || changes_are_seen(mutant))
     );

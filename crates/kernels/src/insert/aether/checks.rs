@@ -239,17 +239,17 @@ checked!(
 mod mutants {
     use super::super::super::mutants::Mutant;
     use super::*;
-    use crate::checking::{By, catches};
+    use crate::checking::{Detectors, catches};
     use crate::noticed;
 
     noticed!(
         loom_catches_mutants_of_the_latch_and_the_orders explore_catches_mutants_of_the_latch_and_the_orders,
         [
-            (Mutant::RelaxedLatch, By::Both),
-            (Mutant::ReleasedOutOfTurn, By::Both),
-            (Mutant::RelaxedDelegation, By::Explorer),
-            (Mutant::DelegatedUnasked, By::Both),
-            (Mutant::GrantedEarly, By::Both),
+            (Mutant::RelaxedLatch, Detectors::Both),
+            (Mutant::ReleasedOutOfTurn, Detectors::Both),
+            (Mutant::RelaxedDelegation, Detectors::Explorer),
+            (Mutant::DelegatedUnasked, Detectors::Both),
+            (Mutant::GrantedEarly, Detectors::Both),
         ],
         |mutant| match mutant {
             Mutant::RelaxedLatch => catches(2, move || two_append(&consolidated(3, Built::with(mutant)))),
@@ -261,10 +261,10 @@ mod mutants {
     noticed!(
         loom_catches_mutants_of_the_slots explore_catches_mutants_of_the_slots,
         [
-            (Mutant::RelaxedNotify, By::Both),
-            (Mutant::RelaxedLeave, By::Both),
-            (Mutant::SlotFreedEarly, By::Both),
-            (Mutant::CloseInTwoSteps, By::Both),
+            (Mutant::RelaxedNotify, Detectors::Both),
+            (Mutant::RelaxedLeave, Detectors::Both),
+            (Mutant::SlotFreedEarly, Detectors::Both),
+            (Mutant::CloseInTwoSteps, Detectors::Both),
         ],
         |mutant| {
             catches(2, move || a_group_forms(&consolidated(3, Built::with(mutant)), 2))

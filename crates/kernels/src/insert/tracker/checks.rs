@@ -102,12 +102,12 @@ checked!(
 #[cfg(any(loom, katydid_explore))]
 mod mutants {
     use super::*;
-    use crate::checking::{By, catches};
+    use crate::checking::{Detectors, catches};
     use crate::noticed;
 
     noticed!(
         loom_catches_mutants_of_the_tracker explore_catches_mutants_of_the_tracker,
-        [(Mutant::RelaxedNotification, By::Both), (Mutant::SleptUnlooked, By::Both)],
+        [(Mutant::RelaxedNotification, Detectors::Both), (Mutant::SleptUnlooked, Detectors::Both)],
         |mutant| {
             // As many preemptions as it takes: with more it is found too, after very many executions.
             let preemptions = if mutant == Mutant::RelaxedNotification { 0 } else { 2 };

@@ -130,12 +130,12 @@ checked!(
 #[cfg(any(loom, katydid_explore))]
 mod mutants {
     use super::*;
-    use crate::checking::{By, catches};
+    use crate::checking::{Detectors, catches};
     use crate::noticed;
 
     noticed!(
         loom_catches_mutants_of_the_arenas explore_catches_mutants_of_the_arenas,
-        [(Mutant::ReleaseBeforeReading, By::Both), (Mutant::ForgetUntil, By::Both)],
+        [(Mutant::ReleaseBeforeReading, Detectors::Both), (Mutant::ForgetUntil, Detectors::Both)],
         |mutant| catches(3, move || a_place_is_used_again(mutant))
     );
 }

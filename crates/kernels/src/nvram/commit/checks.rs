@@ -181,16 +181,16 @@ checked!(
 #[cfg(any(loom, katydid_explore))]
 mod mutants {
     use super::*;
-    use crate::checking::{By, catches};
+    use crate::checking::{Detectors, catches};
     use crate::noticed;
 
     noticed!(
         loom_catches_mutants_of_commits explore_catches_mutants_of_commits,
         [
-            (Mutant::TellFirst, By::Both),
-            (Mutant::NoTurn, By::Both),
-            (Mutant::OldFrontier, By::Both),
-            (Mutant::NotFilled, By::Both)
+            (Mutant::TellFirst, Detectors::Both),
+            (Mutant::NoTurn, Detectors::Both),
+            (Mutant::OldFrontier, Detectors::Both),
+            (Mutant::NotFilled, Detectors::Both)
         ],
         |mutant| catches(3, move || two_commit(mutant)) || catches(3, move || one_covers_the_other(mutant))
     );

@@ -114,15 +114,15 @@ checked!(
 #[cfg(any(loom, katydid_explore))]
 mod mutants {
     use super::*;
-    use crate::checking::{By, catches};
+    use crate::checking::{Detectors, catches};
     use crate::noticed;
 
     noticed!(
         loom_catches_mutants_of_the_bitmap explore_catches_mutants_of_the_bitmap,
         [
-            (Mutant::RelaxedBits, By::Both),
-            (Mutant::FirstBitFirst, By::Both),
-            (Mutant::ClearedLate, By::Both),
+            (Mutant::RelaxedBits, Detectors::Both),
+            (Mutant::FirstBitFirst, Detectors::Both),
+            (Mutant::ClearedLate, Detectors::Both),
         ],
         |mutant| catches(2, move || sessions_and_a_scanner(&[3, 2, 1], 0, Built::with(mutant)))
     );

@@ -301,21 +301,21 @@ checked!(
 #[cfg(any(loom, katydid_explore))]
 mod mutants {
     use super::*;
-    use crate::checking::{By, catches};
+    use crate::checking::{Detectors, catches};
     use crate::noticed;
 
     noticed!(
         loom_catches_mutants_of_the_chunks explore_catches_mutants_of_the_chunks,
         [
-            (Mutant::RelaxedBusy, By::Both),
-            (Mutant::RelaxedChunk, By::Both),
-            (Mutant::ReleaseOnlyChunk, By::Explorer),
-            (Mutant::RefusedBusy, By::Both),
-            (Mutant::RelaxedOpen, By::Both),
-            (Mutant::RelaxedSeal, By::Both),
-            (Mutant::ClaimedUnasked, By::Both),
-            (Mutant::SealedUnasked, By::Both),
-            (Mutant::ChunkCutoffLast, By::Both),
+            (Mutant::RelaxedBusy, Detectors::Both),
+            (Mutant::RelaxedChunk, Detectors::Both),
+            (Mutant::ReleaseOnlyChunk, Detectors::Explorer),
+            (Mutant::RefusedBusy, Detectors::Both),
+            (Mutant::RelaxedOpen, Detectors::Both),
+            (Mutant::RelaxedSeal, Detectors::Both),
+            (Mutant::ClaimedUnasked, Detectors::Both),
+            (Mutant::SealedUnasked, Detectors::Both),
+            (Mutant::ChunkCutoffLast, Detectors::Both),
         ],
         |mutant| {
             let built = move || Built::with(mutant);

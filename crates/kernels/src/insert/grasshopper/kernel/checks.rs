@@ -135,16 +135,16 @@ fn hops_over_full_ranges_and_crawls_the_rest() {
 #[cfg(any(loom, katydid_explore))]
 mod mutants {
     use super::*;
-    use crate::checking::{By, catches};
+    use crate::checking::{Detectors, catches};
     use crate::noticed;
 
     noticed!(
         loom_catches_mutants_of_the_lists explore_catches_mutants_of_the_lists,
         [
-            (Mutant::RelaxedTail, By::Both),
-            (Mutant::RelaxedCount, By::Both),
-            (Mutant::CountedFirst, By::Both),
-            (Mutant::ListOverrun, By::Both),
+            (Mutant::RelaxedTail, Detectors::Both),
+            (Mutant::RelaxedCount, Detectors::Both),
+            (Mutant::CountedFirst, Detectors::Both),
+            (Mutant::ListOverrun, Detectors::Both),
         ],
         |mutant| {
             [(&[3][..], 4), (&[1], 1), (&[1], 2)].into_iter().any(|(first, nodes)| {

@@ -204,19 +204,19 @@ checked!(
 #[cfg(any(loom, katydid_explore))]
 mod mutants {
     use super::*;
-    use crate::checking::{By, catches};
+    use crate::checking::{Detectors, catches};
     use crate::noticed;
 
     noticed!(
         loom_catches_mutants_of_the_marks explore_catches_mutants_of_the_marks,
         [
-            (Mutant::RelaxedAnnounce, By::Both),
-            (Mutant::NoAnnounce, By::Explorer),
-            (Mutant::RelaxedReserve, By::Explorer),
-            (Mutant::ReleaseOnlyReserve, By::Explorer),
-            (Mutant::RelaxedFinish, By::Explorer),
-            (Mutant::NeverWithdrawn, By::Both),
-            (Mutant::MarksCutoffLast, By::Both),
+            (Mutant::RelaxedAnnounce, Detectors::Both),
+            (Mutant::NoAnnounce, Detectors::Explorer),
+            (Mutant::RelaxedReserve, Detectors::Explorer),
+            (Mutant::ReleaseOnlyReserve, Detectors::Explorer),
+            (Mutant::RelaxedFinish, Detectors::Explorer),
+            (Mutant::NeverWithdrawn, Detectors::Both),
+            (Mutant::MarksCutoffLast, Detectors::Both),
         ],
         |mutant| {
             let built = move || Built::with(mutant);
