@@ -193,22 +193,22 @@ impl fmt::Debug for Follower {
 
 /// Notifies a thread that blocks.
 #[derive(Default)]
-struct Bell {
-    rung: Mutex<bool>,
+struct ThreadWaker {
+    notified: Mutex<bool>,
     changed: Condvar,
 }
 
-impl Wake for Bell {
+impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
-        *locked(&self.rung) = true;
+        *locked(&self.notified) = true;
         self.changed.notify_one();
     }
 }
 
 /// Blocks until `poll` is ready.
 pub(crate) fn block_on<T>(log: &OpenLog, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
-    let bell = Arc::new(Bell::default());
-    let waker = Waker::from(bell.clone());
+    let thread_waker = Arc::new(ThreadWaker::default());
+    let waker = Waker::from(thread_waker.clone());
     let mut context = Context::from_waker(&waker);
     loop {
         if let Poll::Ready(value) = poll(&mut context) {
@@ -216,9 +216,9 @@ pub(crate) fn block_on<T>(log: &OpenLog, mut poll: impl FnMut(&mut Context<'_>) 
         }
         // Of a log without threads this thread does their work.
         log.streams.iter().for_each(|stream| stream.core.run_background());
-        let mut rung = locked(&bell.rung);
-        while !std::mem::take(&mut *rung) {
-            rung = bell.changed.wait(rung).unwrap_or_else(PoisonError::into_inner);
+        let mut notified = locked(&thread_waker.notified);
+        while !std::mem::take(&mut *notified) {
+            notified = thread_waker.changed.wait(notified).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }

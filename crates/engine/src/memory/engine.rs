@@ -12,7 +12,7 @@
 use super::checkpoint::CheckpointFolder;
 use super::checkpoints::Uncovered;
 use super::copied_checkpoints::CopiedCheckpoints;
-use super::feed::Bell;
+use super::feed::FeedWakers;
 use super::log_record::{self, LoggedWrite};
 use super::store::{LogView, Running, Store, Timestamp, Validated};
 use super::writers::Writers;
@@ -58,7 +58,7 @@ pub(crate) struct Engine {
     pub(crate) durability_waiter: DurabilityWaiter<PendingVersions>,
     pub(crate) metrics: Metrics,
     /// Feeds that wait for transactions to end.
-    pub(crate) bell: Bell,
+    pub(crate) feed_wakers: FeedWakers,
     /// No record with a greater stamp was ever trimmed. Raised (Release) before the log is trimmed, read (Acquire) by feeds after they have pinned it.
     pub(crate) trimmed_stamp: AtomicU64,
     writers: Writers,
@@ -175,7 +175,7 @@ impl Engine {
             copied: CopiedCheckpoints::default(),
             durability_waiter: DurabilityWaiter::default(),
             metrics: Metrics::default(),
-            bell: Bell::default(),
+            feed_wakers: FeedWakers::default(),
             trimmed_stamp: AtomicU64::new(trimmed_stamp),
         })
     }
@@ -247,7 +247,7 @@ impl Engine {
         durability: Durability,
     ) -> Result<(Committed, Option<Validated>)> {
         let outcome = self.pre_commit_silently(running, durability);
-        self.bell.ring(&self.log);
+        self.feed_wakers.notify(&self.log);
         outcome
     }
 
@@ -324,7 +324,7 @@ impl Engine {
             }
             _ => validated.in_doubt(),
         }
-        self.bell.ring(&self.log);
+        self.feed_wakers.notify(&self.log);
     }
 
     /// It is about to be acknowledged.

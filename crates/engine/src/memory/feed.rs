@@ -10,8 +10,8 @@
 //!    noted, after that, every record below the horizon lies below them.
 //! 2. What a record depends on has a lower stamp, or lay in the log before it, so it is durable when the record is given. A record of
 //!    an earlier opening that lost something is dropped, as recovery does.
-//! 3. No wake-up is lost: where a transaction that has not ended holds the horizon back, the feed leaves its waker with [`Bell`] and looks once more. Whoever
-//!    ends such a transaction looks at the bell afterwards.
+//! 3. No wake-up is lost: where a transaction that has not ended holds the horizon back, the feed leaves its waker with [`FeedWakers`] and looks once more. Whoever
+//!    ends such a transaction notifies the wakers that were left there.
 //! 4. Records that wait for their turn keep their payloads up to [`WAITING_BYTES_MAX`]; the others are read from the log again.
 
 use super::engine::Engine;
@@ -36,7 +36,7 @@ const WAITING_BYTES_MAX: usize = 64 << 20;
 
 /// Feeds that wait for the end of a transaction (invariant 3).
 #[derive(Debug, Default)]
-pub(crate) struct Bell {
+pub(crate) struct FeedWakers {
     /// Wakers in `wakers`. Changed under its latch, before the feed looks at the slots once more; read, sequentially consistent, by whoever has
     /// ended a transaction.
     waiting: AtomicUsize,
@@ -44,8 +44,8 @@ pub(crate) struct Bell {
     wakers: Mutex<Vec<Waker>>,
 }
 
-impl Bell {
-    fn leave(&self, waker: Waker) {
+impl FeedWakers {
+    fn register(&self, waker: Waker) {
         let mut wakers = self.wakers.lock();
         if !wakers.iter().any(|left| left.will_wake(&waker)) {
             wakers.push(waker);
@@ -55,14 +55,14 @@ impl Bell {
 
     /// A transaction has ended.
     #[inline]
-    pub(super) fn ring(&self, log: &Log) {
+    pub(super) fn notify(&self, log: &Log) {
         if self.waiting.load(Ordering::SeqCst) > 0 {
-            self.ring_all(log);
+            self.notify_all(log);
         }
     }
 
     #[cold]
-    fn ring_all(&self, log: &Log) {
+    fn notify_all(&self, log: &Log) {
         let wakers = {
             let mut wakers = self.wakers.lock();
             self.waiting.store(0, Ordering::SeqCst);
@@ -246,7 +246,7 @@ impl MemoryFeed {
         let mut horizon = find()?;
         if horizon <= first {
             let Some(context) = context else { return Ok(false) };
-            self.engine.bell.leave(context.waker().clone());
+            self.engine.feed_wakers.register(context.waker().clone());
             horizon = find()?;
             if horizon <= first {
                 return Ok(false);
