@@ -6,27 +6,27 @@ use crate::error::OpenError;
 use crate::medium_options::MediumOptions;
 use crate::nvram;
 use crate::options::Options;
-use crate::recover::scan::Onlooker;
+use crate::recover::scan::RecordVisitor;
 use crate::recover::{self, Opened};
 use katydid_device::Directory;
 use std::sync::Arc;
 
-/// Opens the log in `directory`, or makes one where there is none. `onlooker` sees the records that are found.
+/// Opens the log in `directory`, or makes one where there is none. `visitor` sees the records that are found.
 ///
 /// # Errors
 /// See [`OpenError`]; nothing was changed by those that judge the log's content.
 pub(crate) fn open(
     directory: &Arc<dyn Directory>,
     options: &Options,
-    onlooker: &mut dyn Onlooker,
+    visitor: &mut dyn RecordVisitor,
 ) -> Result<Opened, OpenError> {
     let (survey, control) = recover::look(directory, options)?;
     match &options.medium {
-        MediumOptions::Files(files) => recover::open(directory, options, files, &survey, control, onlooker),
+        MediumOptions::Files(files) => recover::open(directory, options, files, &survey, control, visitor),
         MediumOptions::NvDirect { memory, .. }
         | MediumOptions::NvRing { memory, .. }
         | MediumOptions::NvLogging { memory, .. } => {
-            nvram::recover::open(directory, options, memory.want, &survey, control, onlooker)
+            nvram::recover::open(directory, options, memory.want, &survey, control, visitor)
         }
     }
 }

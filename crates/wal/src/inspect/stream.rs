@@ -9,7 +9,7 @@ use crate::medium_options::LogKind;
 use crate::nvram;
 use crate::reader::{Found, Reader, Show};
 use crate::recover::decide::HeadersFound;
-use crate::recover::scan::Nobody;
+use crate::recover::scan::NoVisitor;
 use crate::recover::survey::{Health, Survey, examine};
 use crate::recover::{Eras, Finding, Judgement, judge, refuse, unusable_control};
 use crate::segment::Source;
@@ -113,7 +113,7 @@ pub(crate) fn inspect_stream(directory: &dyn Directory) -> Result<StreamInspecti
     let state = control.map_err(|fault| unusable_control(directory, fault))?;
     if state.log.in_nvram() {
         let found = nvram::recover::region(directory, &survey, &state, Persistence::Auto)?;
-        let judgement = judge(&found, &state, &mut Nobody)?;
+        let judgement = judge(&found, &state, &mut NoVisitor)?;
         return Ok(inspected(state, Arc::new(found), judgement, Vec::new(), Ok(())));
     }
     let geometry = state.geometry();
@@ -139,7 +139,7 @@ pub(crate) fn inspect_stream(directory: &dyn Directory) -> Result<StreamInspecti
         }
     }
     let refused = refuse(directory, Some(&state), &survey, worst);
-    let judgement = judge(&files, &state, &mut Nobody)?;
+    let judgement = judge(&files, &state, &mut NoVisitor)?;
     let end = judgement.walk.end;
     let segments = healths
         .into_iter()

@@ -28,7 +28,7 @@ use crate::control::{Control, ControlState};
 use crate::error::OpenError;
 use crate::medium_options::LogKind;
 use crate::options::Options;
-use crate::recover::scan::{Nobody, Onlooker, next_valid};
+use crate::recover::scan::{NoVisitor, RecordVisitor, next_valid};
 use crate::recover::survey::Survey;
 use crate::recover::{Finding, Judgement, Opened, Outcome, RecoveryReport, judge};
 use crate::seal::{SEALED_BYTES, SealFault};
@@ -124,14 +124,14 @@ pub(crate) fn open(
     want: Persistence,
     survey: &Survey,
     mut control: Control,
-    onlooker: &mut dyn Onlooker,
+    visitor: &mut dyn RecordVisitor,
 ) -> Result<Opened, OpenError> {
     let state = *control.state();
     let found = region(directory.as_ref(), survey, &state, want)?;
     if state.incarnation == 0 {
         begin(&found, &state);
     }
-    let judgement = judge(&found, &state, &mut Nobody)?;
+    let judgement = judge(&found, &state, &mut NoVisitor)?;
     let Outcome { mut finding, incarnation } = judgement.outcome.clone()?;
     let holes = if state.log == LogKind::NvDirect { holes(&found, &judgement)? } else { Vec::new() };
     if let (Some((at, _)), FoundMemory::Ring(ring)) = (holes.first(), &found.memory) {
@@ -141,9 +141,9 @@ pub(crate) fn open(
             fill(ring, *from, *to, incarnation)?;
         }
     }
-    // Once more, for the onlooker, who is shown a log without holes. It is persisted before anything of this counts.
+    // Once more, for the visitor, which is shown a log without holes. It is persisted before anything of this counts.
     let before = judgement.scanned_bytes;
-    let Judgement { walk, scanned_bytes, .. } = judge(&found, &state, onlooker)?;
+    let Judgement { walk, scanned_bytes, .. } = judge(&found, &state, visitor)?;
     let scanned_bytes = before + scanned_bytes;
     let end = walk.end.plus(found.layout().positions(HEADER_BYTES as u64));
     if end > found.prepared_end() {

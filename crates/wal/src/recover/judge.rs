@@ -4,7 +4,7 @@
 
 use super::decide::{DurableFound, EndVerdict, StopFound, Survivors, judge_end};
 use super::report::Finding;
-use super::scan::{Onlooker, Search, Walk, search, walk};
+use super::scan::{RecordVisitor, Search, Walk, search, walk};
 use crate::control::ControlState;
 use crate::error::OpenError;
 use crate::segment::Source;
@@ -34,10 +34,10 @@ pub(crate) struct Outcome {
 pub(crate) fn judge(
     source: &dyn Source,
     state: &ControlState,
-    onlooker: &mut dyn Onlooker,
+    visitor: &mut dyn RecordVisitor,
 ) -> device::Result<Judgement> {
     let mut window = Window::new();
-    let walk = walk(source, &mut window, state.start, state.start_incarnation, onlooker)?;
+    let walk = walk(source, &mut window, state.start, state.start_incarnation, visitor)?;
     // Closing writes its record last and then remembers this end, and no opening since has written anything: there is
     // nothing to search for. But where holes are not waited for, somebody may have appended beyond one meanwhile.
     let finished = state.log.waits_for_holes()

@@ -46,7 +46,7 @@ use crate::segment::{SegmentStore, Source};
 use katydid_device::{self as device, AlignedBuffer, Cause, Create, Directory, Id, Method, WriteMode};
 use katydid_kernels::lsn::{BLOCK_BYTES, Lsn};
 use katydid_kernels::record::{self, Chain, HeaderFields, Kind, Layout, Part};
-use scan::Onlooker;
+use scan::RecordVisitor;
 use std::io::IoSlice;
 use std::sync::Arc;
 use survey::{Health, Survey};
@@ -75,7 +75,7 @@ struct Segments {
     tail: Vec<u8>,
 }
 
-/// Opens a log in files, whose control file this is. `onlooker` sees the records that are found.
+/// Opens a log in files, whose control file this is. `visitor` sees the records that are found.
 ///
 /// # Errors
 /// See [`OpenError`]; nothing was changed by those that judge the log's content.
@@ -85,10 +85,10 @@ pub(crate) fn open(
     settings: &FileOptions,
     survey: &Survey,
     control: Control,
-    onlooker: &mut dyn Onlooker,
+    visitor: &mut dyn RecordVisitor,
 ) -> Result<Opened, OpenError> {
     let Segments { store, report, eras, incarnation, end, tail } =
-        open_files(directory, options, settings, survey, control, onlooker)?;
+        open_files(directory, options, settings, survey, control, visitor)?;
     let parts = files::parts(options, settings, store, incarnation, end, &tail);
     Ok(Opened { parts, report, eras, incarnation, end })
 }
@@ -116,13 +116,13 @@ fn open_files(
     settings: &FileOptions,
     survey: &Survey,
     control: Control,
-    onlooker: &mut dyn Onlooker,
+    visitor: &mut dyn RecordVisitor,
 ) -> Result<Segments, OpenError> {
     let state = *control.state();
     let (geometry, method) = (state.geometry(), options.method);
     let files = open_segments(directory, method, survey, &state)?;
     let ahead = ReadAhead::new(Arc::new(files.clone()), state.start, files.prepared_end());
-    let Judgement { walk, scanned_bytes, outcome, .. } = judge(&ahead, &state, onlooker)?;
+    let Judgement { walk, scanned_bytes, outcome, .. } = judge(&ahead, &state, visitor)?;
     drop(ahead);
     let Outcome { finding, incarnation } = outcome?;
     let recyclable =

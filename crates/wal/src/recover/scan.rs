@@ -54,21 +54,21 @@ pub(crate) fn follows(header: &Header, incarnation: u32) -> bool {
 }
 
 /// Sees the valid records of a log while they are walked over. What it makes of them counts for nothing if the log is refused in the end.
-pub(crate) trait Onlooker {
+pub(crate) trait RecordVisitor {
     /// The walk begins here, and ends at `limit` or before.
     fn begin(&mut self, start: Lsn, limit: Lsn);
 
     /// The next record. `source` has everything from the start to its end.
-    fn see(&mut self, source: &dyn Source, record: &Decoded<'_>);
+    fn visit(&mut self, source: &dyn Source, record: &Decoded<'_>);
 }
 
 /// Sees nothing.
-pub(crate) struct Nobody;
+pub(crate) struct NoVisitor;
 
-impl Onlooker for Nobody {
+impl RecordVisitor for NoVisitor {
     fn begin(&mut self, _: Lsn, _: Lsn) {}
 
-    fn see(&mut self, _: &dyn Source, _: &Decoded<'_>) {}
+    fn visit(&mut self, _: &dyn Source, _: &Decoded<'_>) {}
 }
 
 /// Walks the valid records from `start` on.
@@ -77,10 +77,10 @@ pub(crate) fn walk(
     window: &mut Window,
     start: Lsn,
     start_incarnation: u32,
-    onlooker: &mut dyn Onlooker,
+    visitor: &mut dyn RecordVisitor,
 ) -> device::Result<Walk> {
     let limit = source.prepared_end();
-    onlooker.begin(start, limit);
+    visitor.begin(start, limit);
     let mut walk = Walk {
         end: start,
         stop: StopFound::SegmentsEnd,
@@ -105,7 +105,7 @@ pub(crate) fn walk(
                 walk.records += 1;
                 walk.end = header.end();
                 wanted = record::HEADER_BYTES;
-                onlooker.see(source, &decoded);
+                visitor.visit(source, &decoded);
             }
             Err(Invalid::Short(needed)) if bytes.len() >= wanted && needed > wanted => wanted = needed,
             outcome => {

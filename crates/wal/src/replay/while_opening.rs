@@ -19,7 +19,7 @@ use crate::log::Log;
 use crate::open_log::{GateOwner, Guards, OpenStream};
 use crate::options::Options;
 use crate::reader::{Found, check_inside, join};
-use crate::recover::scan::Onlooker;
+use crate::recover::scan::RecordVisitor;
 use crate::segment::Source;
 use crate::streams::opening::{appliers, in_parallel, open_recovering};
 use katydid_device::{Directory, Gate, Watch};
@@ -228,14 +228,14 @@ impl<'a, E> Look<'a, E> {
     }
 }
 
-impl<E> Onlooker for Look<'_, E> {
+impl<E> RecordVisitor for Look<'_, E> {
     fn begin(&mut self, start: Lsn, limit: Lsn) {
         self.span = Found { start, end: limit };
         self.amount.add(0, self.wanted(), 0);
     }
 
     #[inline]
-    fn see(&mut self, source: &dyn Source, record: &Decoded<'_>) {
+    fn visit(&mut self, source: &dyn Source, record: &Decoded<'_>) {
         let at = record.header.lsn;
         if !self.goes_on || self.failed.is_some() || at < self.from() {
             return;

@@ -21,7 +21,7 @@ use crate::core::{Core, Start};
 use crate::error::OpenError;
 use crate::open_log::{Guards, OpenLog, OpenStream};
 use crate::options::{Background, Options};
-use crate::recover::scan::{Nobody, Onlooker};
+use crate::recover::scan::{NoVisitor, RecordVisitor};
 use crate::retention::Retention;
 use katydid_device::{self as device, Cause, Directory, DirectoryLock, Gate, Id, Verb};
 use katydid_kernels::dependencies::StreamId;
@@ -81,18 +81,18 @@ pub(crate) fn open_one(
     options: &Options,
     gate: &Gate,
 ) -> Result<OpenStream, OpenError> {
-    open_recovering(stream, folder, options, gate, &mut Nobody)
+    open_recovering(stream, folder, options, gate, &mut NoVisitor)
 }
 
-/// Opens a stream; `onlooker` sees the records that are found.
+/// Opens a stream; `visitor` sees the records that are found.
 pub(crate) fn open_recovering(
     stream: StreamId,
     folder: &Arc<dyn Directory>,
     options: &Options,
     gate: &Gate,
-    onlooker: &mut dyn Onlooker,
+    visitor: &mut dyn RecordVisitor,
 ) -> Result<OpenStream, OpenError> {
-    let opened = crate::medium::open(folder, options, onlooker)?;
+    let opened = crate::medium::open(folder, options, visitor)?;
     let start = Start { stream, parts: opened.parts, incarnation: opened.incarnation, end: opened.end };
     let method = start.parts.medium.method(start.end).unwrap_or(options.method);
     let core = Core::new(options, start);

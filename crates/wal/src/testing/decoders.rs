@@ -7,7 +7,7 @@ use crate::geometry::Geometry;
 use crate::inspect::inspect_stream as inspect;
 use crate::medium_options::FileOptions;
 use crate::options::Options;
-use crate::recover::scan::Nobody;
+use crate::recover::scan::NoVisitor;
 use crate::seal::{Block, SEALED_BYTES, seal};
 use crate::segment::header::{SegmentHeader, name};
 use crate::streams::decoders as streams;
@@ -185,7 +185,7 @@ fn decode_log(input: &[u8]) {
         ..Options::default()
     };
     let directory: Arc<dyn Directory> = Arc::new(directory);
-    let opened = crate::medium::open(&directory, &options, &mut Nobody);
+    let opened = crate::medium::open(&directory, &options, &mut NoVisitor);
     assert_eq!(opened.is_ok(), inspection.finding.is_ok(), "inspecting and opening disagree");
     if let (Ok(_), Ok(again)) = (opened, inspect(directory.as_ref())) {
         assert_eq!(again.records().map_or(0, records), found, "opening changed the records");

@@ -6,7 +6,7 @@ use crate::medium::open;
 use crate::medium_options::FileOptions;
 use crate::options::Options;
 use crate::reader::{Reader, Record, Show};
-use crate::recover::scan::Nobody;
+use crate::recover::scan::NoVisitor;
 use crate::recover::{Segments, look, open_files};
 use crate::segment::Extent;
 use crate::segment::SegmentStore;
@@ -87,7 +87,7 @@ impl Writer {
         let files = options.medium.files().expect("a log in files");
         let (survey, control) = look(directory, options)?;
         let Segments { store, report, incarnation, end, tail, .. } =
-            open_files(directory, options, &files, &survey, control, &mut Nobody)?;
+            open_files(directory, options, &files, &survey, control, &mut NoVisitor)?;
         let image_at = end.floor_block();
         assert_eq!(tail.len() as u64, end.since(image_at));
         Ok(Writer { store, opened: report, incarnation, image: tail, image_at, written: end, durable: end })
@@ -232,7 +232,7 @@ pub(super) fn directory_of(bytes: &Bytes) -> Arc<dyn Directory> {
 /// The refusal that opening these files gives. Also checks that refusing changes nothing, and that inspection agrees.
 pub(super) fn refusal(bytes: &Bytes) -> OpenError {
     let directory = directory_of(bytes);
-    let error = open(&directory, &options(), &mut Nobody).expect_err("the log opened");
+    let error = open(&directory, &options(), &mut NoVisitor).expect_err("the log opened");
     assert!(bytes_of(directory.as_ref()) == *bytes, "refusing changed something");
     let inspected = match inspect(directory.as_ref()) {
         Ok(inspection) => inspection.finding.expect_err("inspection finds no fault"),

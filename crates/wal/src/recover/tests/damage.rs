@@ -4,7 +4,7 @@ use super::bench::{Bytes, Writer, bytes_of, directory_of, memory, options, paylo
 use crate::error::{OpenError, ReadError};
 use crate::medium::open;
 use crate::reader::{Reader, Show, read_record};
-use crate::recover::scan::Nobody;
+use crate::recover::scan::NoVisitor;
 use crate::seal::{Block, SEALED_BYTES, seal};
 use crate::segment::header::name;
 use katydid_device::{
@@ -238,7 +238,7 @@ fn a_failing_read_is_not_taken_for_corruption() {
     for file in ["log.control".to_owned(), name(0), name(1), name(2)] {
         for bytes in [0..1, 5000..5001] {
             device.fail_reads(&file, bytes);
-            match open(&directory, &options(), &mut Nobody) {
+            match open(&directory, &options(), &mut NoVisitor) {
                 Err(OpenError::Device(error)) => assert!(matches!(error.cause, Cause::Io(_)), "{error}"),
                 other => panic!("{:?}", other.map(|opened| opened.report)),
             }
