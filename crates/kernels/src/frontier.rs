@@ -8,7 +8,7 @@
 //!
 //! | word | written by | read by | ordering, and its partner |
 //! |---|---|---|---|
-//! | `reserved` | inserters, by read-modify-write | scans, admission | SeqCst: orders a record before its wish (`sync/waiters.rs` of `katydid-wal`) |
+//! | `reserved` | inserters, by read-modify-write | scans, admission | SeqCst: orders a record before its request (`sync/waiters.rs`) |
 //! | `filled` | scans, by `raise`; or inserters, in order | writers, admission | Release after the marks' Acquire, or after the copy; Acquire in the writer, who then reads the ring |
 //! | `written` | whoever has performed a write, under the latch `leader` | admission, readers, waiters | Release after the write; Acquire before ring bytes are used again |
 //! | `durable` | the same, or the one thread that syncs | everybody | Release after the sync; Acquire in whoever acknowledges |
@@ -90,12 +90,12 @@ impl Frontiers {
     #[inline]
     pub fn advance_reserved_and_filled(&self, to: u64) {
         self.reserved.store(to, Ordering::SeqCst);
-        // Sequentially consistent, as the reservation of `marks` is: a wish left after this is served (`sync/waiters.rs`).
+        // Sequentially consistent, as the reservation of `marks` is: a request left after this is served (`sync/waiters.rs`).
         self.filled.store(to, Ordering::SeqCst);
         self.validate();
     }
 
-    /// By inserters that reserve under a latch, one thread at a time. Sequentially consistent: a wish left after this is served
+    /// By inserters that reserve under a latch, one thread at a time. Sequentially consistent: a request left after this is served
     /// (`sync/waiters.rs`).
     #[inline]
     pub fn advance_reserved(&self, to: u64) {

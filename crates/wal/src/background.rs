@@ -25,7 +25,7 @@ impl Background {
     pub(crate) fn arrange(self, protocol: Box<dyn SyncProtocol>) -> Box<dyn SyncProtocol> {
         match self {
             Background::Threads => protocol,
-            Background::Caller => Box::new(Deferred { protocol, wished: Mutex::new(None) }),
+            Background::Caller => Box::new(Deferred { protocol, requested: Mutex::new(None) }),
         }
     }
 }
@@ -35,7 +35,7 @@ impl Background {
 struct Deferred {
     protocol: Box<dyn SyncProtocol>,
     /// The highest level requested. A leaf latch.
-    wished: Mutex<Option<Durability>>,
+    requested: Mutex<Option<Durability>>,
 }
 
 impl SyncProtocol for Deferred {
@@ -44,13 +44,13 @@ impl SyncProtocol for Deferred {
     }
 
     fn request(&self, _: &dyn Rounds, level: Durability) {
-        let mut wished = self.wished.lock().unwrap_or_else(PoisonError::into_inner);
-        *wished = (*wished).max(Some(level));
+        let mut requested = self.requested.lock().unwrap_or_else(PoisonError::into_inner);
+        *requested = (*requested).max(Some(level));
     }
 
     fn serve(&self, rounds: &dyn Rounds, _: usize) {
-        let wished = self.wished.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(level) = wished {
+        let requested = self.requested.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(level) = requested {
             self.protocol.request(rounds, level);
         }
     }

@@ -41,7 +41,7 @@ impl Inserter for MutexInserter {
     }
 
     fn scan(&self, buffer: &LogBuffer) -> Scan {
-        // Both are stored sequentially consistently under the lock, `reserved` first; whoever wished has left the lock.
+        // Both are stored sequentially consistently under the lock, `reserved` first; a caller that leaves a request has left the lock.
         let cutoff = buffer.frontiers.reserved().get();
         Scan { cutoff, filled: buffer.frontiers.filled().get().min(cutoff) }
     }

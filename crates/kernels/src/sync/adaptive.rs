@@ -9,7 +9,7 @@ use super::grouping::Group;
 use super::heuristics::Heuristics;
 use super::leading::{Leader, Stage, Succession};
 use super::rounds::{Rounds, Stopwatch, SyncProtocol};
-use super::waiters::{Arrival, Signal, Waiter, Wishes};
+use super::waiters::{Arrival, Signal, SyncRequests, Waiter};
 use crate::durability::Durability;
 use crate::lsn::Lsn;
 use std::ops::RangeInclusive;
@@ -60,7 +60,7 @@ impl SyncProtocol for Adaptive {
 
     fn request(&self, rounds: &dyn Rounds, level: Durability) {
         let stage = &self.stage;
-        if stage.baton.wish(Wishes::of(level)) && !stage.syncers.give(rounds, stage.pace.depth()) {
+        if stage.baton.request(SyncRequests::of(level)) && !stage.syncers.give(rounds, stage.pace.depth()) {
             stage.lead(rounds, Leader::Serving);
         }
     }

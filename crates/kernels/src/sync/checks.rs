@@ -1,4 +1,4 @@
-//! The baton, the leader and the syncer under the checkers: nobody waits for ever, nobody leads beside another, no wish is lost.
+//! The baton, the leader and the syncer under the checkers: nobody waits for ever, nobody leads beside another, no request is lost.
 //!
 //! The model's "device" is a counter: a write makes everything reserved written, a sync makes that durable. Plain cells that
 //! every plan and every sync writes show two leaders at once as a race.
@@ -267,8 +267,8 @@ checked!(
 );
 
 checked!(
-    /// A wish and a committer: the wish is served by the leader, the syncer, or both together.
-    loom_a_wish_and_a_commit explore_a_wish_and_a_commit miri_a_wish_and_a_commit,
+    /// A request and a committer: the request is served by the leader, the syncer, or both together.
+    loom_a_request_and_a_commit explore_a_request_and_a_commit miri_a_request_and_a_commit,
     Some(2),
     || {
         let model = Model::new(SyncKind::Adaptive, true, true);
@@ -281,8 +281,8 @@ checked!(
 );
 
 checked!(
-    /// Two wishes: the second may find the first one's and leave it at that.
-    loom_two_wishes explore_two_wishes miri_two_wishes,
+    /// Two requests: the second may find the first one's and leave it at that.
+    loom_two_requests explore_two_requests miri_two_requests,
     Some(2),
     || {
         let model = Model::new(SyncKind::Adaptive, true, true);
@@ -295,8 +295,8 @@ checked!(
 );
 
 checked!(
-    /// A wish when no syncer can be had: whoever wishes serves.
-    loom_a_wish_without_a_syncer explore_a_wish_without_a_syncer miri_a_wish_without_a_syncer,
+    /// A request when no syncer can be had: whoever requests serves.
+    loom_a_request_without_a_syncer explore_a_request_without_a_syncer miri_a_request_without_a_syncer,
     Some(3),
     || {
         let model = Model::new(SyncKind::Adaptive, true, false);
@@ -309,7 +309,7 @@ checked!(
 );
 
 checked!(
-    /// `pipelined`: the syncer serves a waiter and a wish.
+    /// `pipelined`: the syncer serves a waiter and a request.
     loom_the_syncer_serves_all explore_the_syncer_serves_all miri_the_syncer_serves_all,
     Some(2),
     || {
@@ -348,8 +348,8 @@ checked!(
 );
 
 checked!(
-    /// Two writes under way, one of them for a wish.
-    loom_a_wish_beside_a_write explore_a_wish_beside_a_write miri_a_wish_beside_a_write,
+    /// Two writes under way, one of them for a request.
+    loom_a_request_beside_a_write explore_a_request_beside_a_write miri_a_request_beside_a_write,
     Some(1),
     || {
         let model = Model::with_depth(SyncKind::Adaptive, true, true, 2);
@@ -384,7 +384,7 @@ checked!(
 );
 
 checked!(
-    /// `per_commit`: a wish of one that does not wait, beside one that does.
+    /// `per_commit`: a request of one that does not wait, beside one that does.
     loom_each_for_itself explore_each_for_itself miri_each_for_itself,
     Some(2),
     || {
@@ -397,8 +397,8 @@ checked!(
     }
 );
 
-/// The wish of a session whose record lies above another session's hole; with the real marks, whose cutoff the soundness
-/// of leaving a wish alone depends on.
+/// The request of a session whose record lies above another session's hole; with the real marks, whose cutoff the soundness
+/// of leaving a request alone depends on.
 struct Marked {
     reserved: AtomicU64,
     marks: Marks,
@@ -490,7 +490,7 @@ impl Marked {
 
 checked!(
     /// Two sessions append and ask; what both asked for is durable when the syncer has ended.
-    loom_wishes_behind_holes explore_wishes_behind_holes miri_wishes_behind_holes,
+    loom_requests_behind_holes explore_requests_behind_holes miri_requests_behind_holes,
     Some(2),
     || {
         let model = Arc::new(Marked {

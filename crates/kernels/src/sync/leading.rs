@@ -6,10 +6,10 @@
 //! Rules:
 //!
 //! 1. A leader whose own wait is over starts no further write or sync: it hands the baton to one uncovered waiter, or, if
-//!    only wishes are left, to a syncer.
+//!    only requests are left, to a syncer.
 //! 2. The one who leads next is woken before those who are done: its write overlaps with their waking.
 //!    Where the policy says so (`policy`, rules 5 and 6), that is a syncer in any case, and it goes on as long as a thread waits.
-//! 3. The baton is released only when nobody is queued and nothing is wished.
+//! 3. The baton is released only when nobody is queued and nothing is requested.
 //! 4. While further writes may be planned beside a write, nobody holds the baton for that write's sake: it is passed on before,
 //!    and those it
 //!    covers are entered in `inflight`. With the last write that may be under way the baton is kept.
@@ -21,7 +21,7 @@ use super::inflight::InFlight;
 use super::pace::Pace;
 use super::rounds::{Ask, Plan, Planned, Rounds};
 use super::syncer::Syncers;
-use super::waiters::{Baton, Waiter, Wishes};
+use super::waiters::{Baton, SyncRequests, Waiter};
 use crate::durability::Durability;
 use crate::lsn::Lsn;
 use std::ops::RangeInclusive;
@@ -105,39 +105,38 @@ impl Stage {
     /// Leads until the baton is out of this thread's hands and its own wait is over.
     pub(super) fn lead(&self, rounds: &dyn Rounds, leader: Leader<'_>) {
         let mut leader = leader;
-        let mut wishes = Wishes::NONE;
-        let mut since_wish = 0;
+        let mut requests = SyncRequests::NONE;
+        let mut since_request = 0;
         loop {
             self.grouping.wait(rounds);
-            wishes = wishes.and(self.baton.take());
+            requests = requests.and(self.baton.take());
             let own = u64::from(!leader.serves());
-            // Those who made wishes go on meanwhile, and are company enough; and so is a write under way.
+            // Those who made requests go on meanwhile, and are company enough; and so is a write under way.
             let alone = self.in_flight.is_empty();
-            let serves = leader.serves() && wishes.any() && alone && self.succession == Succession::Waiters;
+            let serves = leader.serves() && requests.any() && alone && self.succession == Succession::Waiters;
             let (begun, more) = if serves {
                 let bytes = || rounds.reserved().since(rounds.written());
-                (self.pace.begin_serving(bytes), Wishes::NONE)
+                (self.pace.begin_serving(bytes), SyncRequests::NONE)
             } else {
-                self.pace.begin(&self.baton, own, !wishes.any() && alone)
+                self.pace.begin(&self.baton, own, !requests.any() && alone)
             };
-            wishes = wishes.and(more);
-            let wished = wishes.any();
-            if self.round(rounds, leader, &mut wishes).is_gone() {
+            requests = requests.and(more);
+            let requested = requests.any();
+            if self.round(rounds, leader, &mut requests).is_gone() {
                 return;
             }
-            since_wish = if wished { 0 } else { since_wish + 1 };
+            since_request = if requested { 0 } else { since_request + 1 };
             let mut begun = Some(begun);
             // Passing on, which may have to be tried again when somebody arrives meanwhile.
             loop {
-                wishes = wishes.and(self.baton.take());
+                requests = requests.and(self.baton.take());
                 let own_open = leader.is_open(rounds);
-                // A serving leader goes on while there are wishes, or were lately: it runs already, waking another takes
-                // longer, and who wishes
-                // has other work when it waits for once.
+                // A serving leader goes on while there are requests, or were lately: it runs already, waking another takes
+                // longer, and a thread that requests has other work when it waits for once.
                 let syncer_only = self.succession == Succession::Syncer;
                 let syncer_leads = self.pace.syncer_leads();
                 let serves =
-                    leader.serves() && (wishes.any() || syncer_only || since_wish < self.pace.lingers());
+                    leader.serves() && (requests.any() || syncer_only || since_request < self.pace.lingers());
                 let appoint = !own_open && !serves && !syncer_only && !syncer_leads;
                 let found = self.baton.settle(appoint, |waiter| settled(rounds, waiter));
                 rounds.tally().told(found.covered.count());
@@ -146,15 +145,15 @@ impl Stage {
                     self.pace.end(begun, own + found.covered.count(), left);
                 }
                 if let Some(next) = found.next {
-                    self.baton.keep(wishes);
+                    self.baton.keep(requests);
                     self.pace.hands_over();
                     next.hand_over();
                     found.covered.finish();
                     return;
                 }
-                if own_open || self.baton.has_pending() || wishes.any() {
+                if own_open || self.baton.has_pending() || requests.any() {
                     if !own_open && !leader.serves() {
-                        self.baton.keep(wishes);
+                        self.baton.keep(requests);
                         if self.syncers.give(rounds, self.pace.depth()) {
                             found.covered.finish();
                             return;
@@ -174,10 +173,10 @@ impl Stage {
         }
     }
 
-    /// One write, and a sync if one is needed; or a wait for a write under way. `wishes` become those that remain.
-    fn round(&self, rounds: &dyn Rounds, leader: Leader<'_>, wishes: &mut Wishes) -> Passed {
+    /// One write, and a sync if one is needed; or a wait for a write under way. `requests` become those that remain.
+    fn round(&self, rounds: &dyn Rounds, leader: Leader<'_>, requests: &mut SyncRequests) -> Passed {
         let (own, own_level) = leader.ask();
-        let level = own_level.max(wishes.level()).max(self.baton.pending_level());
+        let level = own_level.max(requests.level()).max(self.baton.pending_level());
         let ended = self.in_flight.so_far();
         let ask = Ask { level, own, only_own: false, depth: self.pace.depth() };
         let (all, needs_sync) = match rounds.plan(ask) {
@@ -191,7 +190,7 @@ impl Stage {
             }
             Plan::Nothing { all, needs_sync, .. } => (all, needs_sync),
             Plan::Write(write) => {
-                if write.parallel && self.let_go(rounds, leader, &write, wishes) {
+                if write.parallel && self.let_go(rounds, leader, &write, requests) {
                     rounds.perform(&write);
                     self.in_flight.ended(rounds);
                     self.pace.wrote(rounds, &write);
@@ -209,15 +208,15 @@ impl Stage {
                 (write.all, level == Durability::Durable && !write.durable)
             }
         };
-        let wished = std::mem::replace(wishes, if all { Wishes::NONE } else { *wishes });
+        let requested = std::mem::replace(requests, if all { SyncRequests::NONE } else { *requests });
         if needs_sync {
             if own_level == Durability::Written && rounds.settled(own, own_level) {
                 // Rule 1: the sync is for others, and theirs to do.
-                *wishes = wished;
+                *requests = requested;
                 return Passed::Kept;
             }
             // Those who asked for no more than the write do not wait for the sync.
-            *wishes = wishes.and(self.baton.take());
+            *requests = requests.and(self.baton.take());
             let found = self
                 .baton
                 .settle(false, |waiter| waiter.level != Durability::Durable && settled(rounds, waiter));
@@ -229,7 +228,13 @@ impl Stage {
     }
 
     /// Passes the baton on before a write is performed (rule 4); false if this thread has to keep it.
-    fn let_go(&self, rounds: &dyn Rounds, leader: Leader<'_>, write: &Planned, wishes: &mut Wishes) -> bool {
+    fn let_go(
+        &self,
+        rounds: &dyn Rounds,
+        leader: Leader<'_>,
+        write: &Planned,
+        requests: &mut SyncRequests,
+    ) -> bool {
         let covered = |waiter: &Waiter| waiter.end <= write.to.get();
         if let Leader::Waiting(waiter) = leader
             && !covered(waiter)
@@ -237,7 +242,7 @@ impl Stage {
             return false;
         }
         if write.all {
-            *wishes = Wishes::NONE;
+            *requests = SyncRequests::NONE;
         }
         let appoint = self.succession == Succession::Waiters;
         let mut found = self.baton.settle(appoint, covered);
@@ -245,19 +250,19 @@ impl Stage {
         self.in_flight.enter(write.to, found.covered);
         loop {
             if let Some(next) = found.next {
-                self.baton.keep(*wishes);
+                self.baton.keep(*requests);
                 self.pace.hands_over();
                 next.hand_over();
                 return true;
             }
-            if wishes.any() || self.baton.has_pending() {
-                self.baton.keep(*wishes);
+            if requests.any() || self.baton.has_pending() {
+                self.baton.keep(*requests);
                 return self.syncers.give_to_idle(rounds, self.pace.depth());
             }
             if self.baton.release() {
                 return true;
             }
-            *wishes = wishes.and(self.baton.take());
+            *requests = requests.and(self.baton.take());
             found = self.baton.settle(appoint, covered);
             self.in_flight.add(found.covered);
         }

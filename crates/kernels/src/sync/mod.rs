@@ -17,8 +17,8 @@
 //!    [`Planned`] write performs it. One thread at a time calls [`Rounds::sync`], and none while writes are under way that it
 //!    planned.
 //! 2. After every write and sync the protocol looks at all queued waiters, and wakes those that are settled. After a failure all are settled.
-//! 3. A wish (a non-blocking request) is forgotten only when a write was planned that takes everything reserved before it.
-//! 4. With nobody queued and nothing wished, no thread runs: there is no timer.
+//! 3. A request (of a caller that does not block) is forgotten only when a write was planned that takes everything reserved before it.
+//! 4. With nobody queued and nothing requested, no thread runs: there is no timer.
 
 mod adaptive;
 mod aggregated;

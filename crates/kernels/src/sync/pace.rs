@@ -11,7 +11,7 @@
 use super::heuristics::Heuristics;
 use super::policy::{Decision, Delay, Event, Passed, Policy};
 use super::rounds::{Planned, Rounds};
-use super::waiters::{Baton, Wishes};
+use super::waiters::{Baton, SyncRequests};
 use crate::lsn::BLOCK_BYTES;
 use crate::sync_shim::{AtomicU32, AtomicU64, CHECKED, Instant, Ordering, yield_now};
 use std::ops::RangeInclusive;
@@ -119,23 +119,23 @@ impl Pace {
     }
 
     /// Begins a round of a leader that counts as `leaders` committers: 1, or 0 for the syncer. Delays it until enough committers are there, if
-    /// `may_delay`. Returns the wishes that came meanwhile.
-    pub(super) fn begin(&self, baton: &Baton, leaders: u64, may_delay: bool) -> (Round, Wishes) {
-        let mut wishes = Wishes::NONE;
+    /// `may_delay`. Returns the requests that came meanwhile.
+    pub(super) fn begin(&self, baton: &Baton, leaders: u64, may_delay: bool) -> (Round, SyncRequests) {
+        let mut requests = SyncRequests::NONE;
         if CHECKED {
-            return (Round { start: None }, wishes);
+            return (Round { start: None }, requests);
         }
         let arrived = || baton.pending() + leaders;
         if may_delay && let Some(delay) = self.decision().map(|decision| decision.delay) {
             let enough = || {
                 if baton.has_arrivals() {
-                    wishes = wishes.and(baton.take());
+                    requests = requests.and(baton.take());
                 }
                 arrived() >= delay.enough
             };
             self.delay(delay, arrived() >= delay.enough, enough);
         }
-        (Round { start: Some(Instant::now()) }, wishes)
+        (Round { start: Some(Instant::now()) }, requests)
     }
 
     /// Begins a round of a leader that serves callers that do not block; `bytes` is how much of the log waits to be written.

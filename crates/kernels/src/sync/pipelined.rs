@@ -8,7 +8,7 @@ use super::grouping::Group;
 use super::heuristics::Heuristics;
 use super::leading::{Leader, Stage, Succession};
 use super::rounds::{Rounds, Stopwatch, SyncProtocol};
-use super::waiters::{Waiter, Wishes};
+use super::waiters::{SyncRequests, Waiter};
 use crate::durability::Durability;
 use crate::lsn::Lsn;
 
@@ -51,7 +51,7 @@ impl SyncProtocol for Pipelined {
     }
 
     fn request(&self, rounds: &dyn Rounds, level: Durability) {
-        if self.stage.baton.wish(Wishes::of(level)) {
+        if self.stage.baton.request(SyncRequests::of(level)) {
             self.give(rounds);
         }
         self.stage.grouping.one_more(rounds);

@@ -1,9 +1,9 @@
 //! What callers that do not wait ask for, in designs where every committer acts for itself: one more committer, a thread, acts
 //! for them.
 //!
-//! A wish is a level; whoever takes it makes everything reserved by then get there. That is enough because of one order (all
+//! A request is a level; whoever takes it makes everything reserved by then get there. That is enough because of one order (all
 //! four sequentially
-//! consistent): the caller's reservation, its look at the wish; the taking of the wish, the look at what is reserved.
+//! consistent): the caller's reservation, its look at the request; the taking of the request, the look at what is reserved.
 
 use super::rounds::Rounds;
 use super::syncer::Syncers;
@@ -17,28 +17,28 @@ const DURABLE: u32 = 2;
 /// See the head of this file.
 #[derive(Debug)]
 pub(super) struct Requests {
-    // Levels that are wished for. Set by any caller, taken by the thread.
-    wished: AtomicU32,
+    // Levels that are requested. Set by any caller, taken by the thread.
+    requested: AtomicU32,
     thread: Syncers,
 }
 
 impl Requests {
     pub(super) fn new() -> Self {
-        Requests { wished: AtomicU32::new(0), thread: Syncers::new(1) }
+        Requests { requested: AtomicU32::new(0), thread: Syncers::new(1) }
     }
 
-    /// Leaves a wish; where there is no thread to be had, `wait` is called here.
+    /// Leaves a request; where there is no thread to be had, `wait` is called here.
     pub(super) fn make(&self, rounds: &dyn Rounds, level: Durability, wait: impl Fn(Lsn, Durability)) {
-        let wish = match level {
+        let request = match level {
             Durability::Buffered => return,
             Durability::Written => WRITTEN,
             Durability::Durable => DURABLE,
         };
-        if self.wished.load(Ordering::SeqCst) & wish != 0 {
+        if self.requested.load(Ordering::SeqCst) & request != 0 {
             return;
         }
         // Who finds one already leaves it to whoever is told of that one.
-        if self.wished.fetch_or(wish, Ordering::SeqCst) == 0 && !self.thread.give(rounds, 1) {
+        if self.requested.fetch_or(request, Ordering::SeqCst) == 0 && !self.thread.give(rounds, 1) {
             self.serve(rounds, wait);
         }
     }
@@ -50,11 +50,11 @@ impl Requests {
 
     fn serve(&self, rounds: &dyn Rounds, wait: impl Fn(Lsn, Durability)) {
         loop {
-            let wished = self.wished.swap(0, Ordering::SeqCst);
-            if wished == 0 {
+            let requested = self.requested.swap(0, Ordering::SeqCst);
+            if requested == 0 {
                 return;
             }
-            let level = if wished & DURABLE != 0 { Durability::Durable } else { Durability::Written };
+            let level = if requested & DURABLE != 0 { Durability::Durable } else { Durability::Written };
             wait(rounds.reserved(), level);
         }
     }

@@ -6,10 +6,10 @@
 //!
 //! | `state` | meaning |
 //! |---|---|
-//! | 0 | nobody leads, nobody waits, nothing is wished |
+//! | 0 | nobody leads, nobody waits, nothing is requested |
 //! | `LED` | somebody holds the baton |
-//! | `LED`, wish bits | ... and some non-blocking caller wishes for a write or a sync |
-//! | `LED`, wish bits, address of a [`Waiter`] | ... and a stack of waiters has arrived since the leader last looked |
+//! | `LED`, request bits | ... and some non-blocking caller asks for a write or a sync |
+//! | `LED`, request bits, address of a [`Waiter`] | ... and a stack of waiters has arrived since the leader last looked |
 //!
 //! Invariants:
 //!
@@ -21,7 +21,7 @@
 //! 3. `pending`, `kept` and `count` are touched only by the holder. They pass to the next one through `signal` (Release to
 //!    Acquire), or
 //!    through `state` (a release of the baton to the next taking of it).
-//! 4. The baton is released only by a compare-and-swap of exactly `LED` to 0: an arrival or wish in between is seen.
+//! 4. The baton is released only by a compare-and-swap of exactly `LED` to 0: an arrival or request in between is seen.
 //!
 //! A crash leaves nothing of this behind.
 
@@ -34,10 +34,10 @@ use std::cell::{Cell, UnsafeCell};
 use std::ptr;
 
 const LED: usize = 1;
-const WISH_WRITTEN: usize = 2;
-const WISH_DURABLE: usize = 4;
-const WISHES: usize = WISH_WRITTEN | WISH_DURABLE;
-const BITS: usize = LED | WISHES;
+const REQUEST_WRITTEN: usize = 2;
+const REQUEST_DURABLE: usize = 4;
+const REQUESTED: usize = REQUEST_WRITTEN | REQUEST_DURABLE;
+const BITS: usize = LED | REQUESTED;
 
 const WAITING: u32 = 0;
 const DONE: u32 = 1;
@@ -45,16 +45,16 @@ const LEAD: u32 = 2;
 
 /// What non-blocking callers asked for and nobody has served yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Wishes(usize);
+pub(crate) struct SyncRequests(usize);
 
-impl Wishes {
-    pub(crate) const NONE: Wishes = Wishes(0);
+impl SyncRequests {
+    pub(crate) const NONE: SyncRequests = SyncRequests(0);
 
     pub(crate) fn of(level: Durability) -> Self {
         match level {
-            Durability::Buffered => Wishes(0),
-            Durability::Written => Wishes(WISH_WRITTEN),
-            Durability::Durable => Wishes(WISH_DURABLE),
+            Durability::Buffered => SyncRequests(0),
+            Durability::Written => SyncRequests(REQUEST_WRITTEN),
+            Durability::Durable => SyncRequests(REQUEST_DURABLE),
         }
     }
 
@@ -64,17 +64,17 @@ impl Wishes {
 
     /// The most that is asked for.
     pub(crate) fn level(self) -> Durability {
-        if self.0 & WISH_DURABLE != 0 {
+        if self.0 & REQUEST_DURABLE != 0 {
             Durability::Durable
-        } else if self.0 & WISH_WRITTEN != 0 {
+        } else if self.0 & REQUEST_WRITTEN != 0 {
             Durability::Written
         } else {
             Durability::Buffered
         }
     }
 
-    pub(crate) fn and(self, other: Wishes) -> Wishes {
-        Wishes(self.0 | other.0)
+    pub(crate) fn and(self, other: SyncRequests) -> SyncRequests {
+        SyncRequests(self.0 | other.0)
     }
 }
 
@@ -267,7 +267,7 @@ pub(crate) struct Settled {
 pub(crate) struct Baton {
     state: CachePadded<AtomicUsize>,
     pending: UnsafeCell<*const Waiter>,
-    kept: Cell<Wishes>,
+    kept: Cell<SyncRequests>,
     /// Length of the pending list.
     count: Cell<u64>,
     plain: PlainAccess,
@@ -283,7 +283,7 @@ impl Baton {
         Baton {
             state: CachePadded::new(AtomicUsize::new(0)),
             pending: UnsafeCell::new(ptr::null()),
-            kept: Cell::new(Wishes::NONE),
+            kept: Cell::new(SyncRequests::NONE),
             count: Cell::new(0),
             plain: PlainAccess::new(),
         }
@@ -313,7 +313,7 @@ impl Baton {
             } else {
                 waiter.next.set(ptr::with_exposed_provenance(seen & !BITS));
                 waiter.plain.write();
-                address | (seen & WISHES) | LED
+                address | (seen & REQUESTED) | LED
             };
             match self.state.compare_exchange_weak(seen, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) if free => return Arrival::Leads,
@@ -323,31 +323,31 @@ impl Baton {
         }
     }
 
-    /// Leaves a wish. True if the baton was free and is now the caller's, to be given to somebody who serves the wish.
+    /// Leaves a request. True if the baton was free and is now the caller's, to be given to somebody who serves the request.
     ///
-    /// A wish that is already there is not made again. That is sound because of one order (all four sequentially
+    /// A request that is already there is not made again. That is sound because of one order (all four sequentially
     /// consistent): the caller's reservation, this load; the leader's [`Baton::take`], its load of the reserved
-    /// frontier. Either this load sees the wish cleared, or the leader's next scan sees the reservation.
-    pub(crate) fn wish(&self, wish: Wishes) -> bool {
+    /// frontier. Either this load sees the request cleared, or the leader's next scan sees the reservation.
+    pub(crate) fn request(&self, request: SyncRequests) -> bool {
         let seen = self.state.load(Ordering::SeqCst);
-        if seen & wish.0 == wish.0 {
+        if seen & request.0 == request.0 {
             return false;
         }
-        self.state.fetch_or(wish.0 | LED, Ordering::SeqCst) == 0
+        self.state.fetch_or(request.0 | LED, Ordering::SeqCst) == 0
     }
 
-    /// Holder only: leaves wishes that were taken to the next holder.
-    pub(crate) fn keep(&self, wishes: Wishes) {
+    /// Holder only: leaves requests that were taken to the next holder.
+    pub(crate) fn keep(&self, requests: SyncRequests) {
         self.plain.write();
-        self.kept.set(wishes);
+        self.kept.set(requests);
     }
 
-    /// Holder only: moves what has arrived to the pending list and returns the wishes, which are cleared.
-    pub(crate) fn take(&self) -> Wishes {
+    /// Holder only: moves what has arrived to the pending list and returns the requests, which are cleared.
+    pub(crate) fn take(&self) -> SyncRequests {
         let taken = self.state.swap(LED, Ordering::SeqCst);
         debug_assert!(taken & LED != 0, "only the holder takes");
         self.plain.write();
-        let kept = self.kept.replace(Wishes::NONE);
+        let kept = self.kept.replace(SyncRequests::NONE);
         let mut at: *const Waiter = ptr::with_exposed_provenance(taken & !BITS);
         if !at.is_null() {
             // The stack has the youngest on top; pushed one by one, the oldest ends up last here too, so the list stays
@@ -372,7 +372,7 @@ impl Baton {
                 *self.pending.get() = ptr::with_exposed_provenance(taken & !BITS);
             }
         }
-        Wishes(taken & WISHES).and(kept)
+        SyncRequests(taken & REQUESTED).and(kept)
     }
 
     /// Holder only: the most that any pending waiter waits for.
@@ -454,7 +454,7 @@ impl Baton {
         self.state.load(Ordering::Relaxed) != LED
     }
 
-    /// Holder only, with nothing pending: frees the baton; false if somebody has arrived or wished meanwhile.
+    /// Holder only, with nothing pending: frees the baton; false if somebody has arrived or requested meanwhile.
     pub(crate) fn release(&self) -> bool {
         debug_assert!(!self.has_pending(), "nobody is left behind");
         self.state.compare_exchange(LED, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
