@@ -78,9 +78,9 @@ fn settled(rounds: &dyn Rounds, waiter: &Waiter) -> bool {
 }
 
 /// What became of the baton.
-enum Passed {
+enum BatonOutcome {
     /// Another thread has it, or nobody.
-    On,
+    Passed,
     /// This thread still has it.
     Kept,
 }
@@ -174,7 +174,7 @@ impl Stage {
     }
 
     /// One write, and a sync if one is needed; or a wait for a write under way. `requests` become those that remain.
-    fn round(&self, rounds: &dyn Rounds, leader: Leader<'_>, requests: &mut SyncRequests) -> Passed {
+    fn round(&self, rounds: &dyn Rounds, leader: Leader<'_>, requests: &mut SyncRequests) -> BatonOutcome {
         let (own, own_level) = leader.ask();
         let level = own_level.max(requests.level()).max(self.baton.pending_level());
         let ended = self.in_flight.so_far();
@@ -182,22 +182,22 @@ impl Stage {
         let (all, needs_sync) = match rounds.plan(ask) {
             Plan::Blocked => {
                 self.in_flight.wait_for_an_end(ended);
-                return Passed::Kept;
+                return BatonOutcome::Kept;
             }
             Plan::Nothing { under_way: true, .. } if leader.is_open(rounds) || self.baton.has_pending() => {
                 self.in_flight.wait_for_an_end(ended);
-                return Passed::Kept;
+                return BatonOutcome::Kept;
             }
             Plan::Nothing { all, needs_sync, .. } => (all, needs_sync),
             Plan::Write(write) => {
-                if write.parallel && self.let_go(rounds, leader, &write, requests) {
+                if write.parallel && self.hand_over_before_write(rounds, leader, &write, requests) {
                     rounds.perform(&write);
                     self.in_flight.ended(rounds);
                     self.pace.wrote(rounds, &write);
                     if let Leader::Waiting(waiter) = leader {
                         self.in_flight.join(rounds, waiter);
                     }
-                    return Passed::On;
+                    return BatonOutcome::Passed;
                 }
                 rounds.perform(&write);
                 self.in_flight.ended(rounds);
@@ -213,7 +213,7 @@ impl Stage {
             if own_level == Durability::Written && rounds.settled(own, own_level) {
                 // Rule 1: the sync is for others, and theirs to do.
                 *requests = requested;
-                return Passed::Kept;
+                return BatonOutcome::Kept;
             }
             // Those who asked for no more than the write do not wait for the sync.
             *requests = requests.and(self.baton.take());
@@ -224,11 +224,11 @@ impl Stage {
             found.covered.finish();
             rounds.sync(false);
         }
-        Passed::Kept
+        BatonOutcome::Kept
     }
 
     /// Passes the baton on before a write is performed (rule 4); false if this thread has to keep it.
-    fn let_go(
+    fn hand_over_before_write(
         &self,
         rounds: &dyn Rounds,
         leader: Leader<'_>,
@@ -269,8 +269,8 @@ impl Stage {
     }
 }
 
-impl Passed {
+impl BatonOutcome {
     fn is_gone(&self) -> bool {
-        matches!(self, Passed::On)
+        matches!(self, BatonOutcome::Passed)
     }
 }

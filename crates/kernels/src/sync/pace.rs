@@ -9,7 +9,7 @@
 //!    committers.
 
 use super::heuristics::Heuristics;
-use super::policy::{Decision, Delay, Event, Passed, Policy};
+use super::policy::{Decision, Delay, Event, FlowTotals, Policy};
 use super::rounds::{Planned, Rounds};
 use super::waiters::{Baton, SyncRequests};
 use crate::lsn::BLOCK_BYTES;
@@ -214,8 +214,8 @@ impl Pace {
         }
         let held_up = !write.parallel && rounds.reserved().since(write.to) >= BLOCK_BYTES;
         let tally = rounds.tally();
-        let passed = Passed { bytes: tally.durable_bytes.get(), byte_ns: tally.byte_ns.get() };
-        self.tell(Event::Write { passed, held_up });
+        let totals = FlowTotals { bytes: tally.durable_bytes.get(), byte_ns: tally.byte_ns.get() };
+        self.tell(Event::Write { totals, held_up });
     }
 }
 

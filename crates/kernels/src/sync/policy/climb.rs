@@ -38,7 +38,7 @@ pub(super) struct Climb {
     /// Writes of this window that left whole blocks behind.
     held_up: u64,
     /// Sums at the begin of the window.
-    begin: Passed,
+    begin: FlowTotals,
     /// The depth kept, and its last measure.
     kept: u32,
     measure: f64,
@@ -55,7 +55,7 @@ pub(super) struct Climb {
 
 /// Sums of what passed through the log: bytes that became durable, and byte nanoseconds that they were on their way.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Passed {
+pub(crate) struct FlowTotals {
     pub(crate) bytes: u64,
     pub(crate) byte_ns: u64,
 }
@@ -69,7 +69,7 @@ impl Climb {
             settling: SETTLING,
             left: WINDOW,
             held_up: 0,
-            begin: Passed::default(),
+            begin: FlowTotals::default(),
             kept: least,
             measure: f64::INFINITY,
             trying: false,
@@ -90,14 +90,14 @@ impl Climb {
     }
 
     /// A write has ended; the sums after it, and whether it left whole blocks behind that could have been under way beside it.
-    pub(super) fn observe(&mut self, passed: Passed, held_up: bool) {
+    pub(super) fn observe(&mut self, totals: FlowTotals, held_up: bool) {
         if self.least == self.most {
             return;
         }
         if self.settling > 0 {
             self.settling -= 1;
             if self.settling == 0 {
-                self.begin = passed;
+                self.begin = totals;
                 self.held_up = 0;
             }
             return;
@@ -106,12 +106,12 @@ impl Climb {
         self.left -= 1;
         if self.left == 0 {
             let wanted = std::mem::take(&mut self.held_up) >= WINDOW / 4;
-            self.begin = self.end_window(passed, wanted);
+            self.begin = self.end_window(totals, wanted);
         }
     }
 
     /// A window has ended; what the next begins with.
-    fn end_window(&mut self, now: Passed, wanted: bool) -> Passed {
+    fn end_window(&mut self, now: FlowTotals, wanted: bool) -> FlowTotals {
         let bytes = now.bytes.saturating_sub(self.begin.bytes).max(1);
         let measure = now.byte_ns.saturating_sub(self.begin.byte_ns) as f64 / bytes as f64;
         self.left = WINDOW;
@@ -156,11 +156,11 @@ mod tests {
     /// Climbs for so many windows over a device that has this measure at each depth; the depth kept, and the number of trials.
     fn climb(measure: impl Fn(u32) -> f64, wanted: bool, windows: u32) -> (u32, u32) {
         let mut climb = Climb::new(1, 16);
-        let mut now = Passed::default();
+        let mut now = FlowTotals::default();
         let mut tries = 0;
         for _ in 0..windows {
             climb.begin = now;
-            now = Passed {
+            now = FlowTotals {
                 bytes: now.bytes + 1000,
                 byte_ns: now.byte_ns + (1000.0 * measure(climb.depth())) as u64,
             };
@@ -196,10 +196,10 @@ mod tests {
     fn a_depth_that_does_not_pay_any_more_is_given_up() {
         let mut climb = Climb::new(1, 16);
         climb.kept = 6;
-        let mut now = Passed::default();
+        let mut now = FlowTotals::default();
         for _ in 0..400 {
             climb.begin = now;
-            now = Passed { bytes: now.bytes + 1000, byte_ns: now.byte_ns + 1_000_000_000 };
+            now = FlowTotals { bytes: now.bytes + 1000, byte_ns: now.byte_ns + 1_000_000_000 };
             climb.end_window(now, false);
         }
         assert_eq!(climb.kept, 1);

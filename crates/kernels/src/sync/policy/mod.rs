@@ -31,7 +31,7 @@ mod tests;
 
 use super::heuristics::{Heuristic, Heuristics};
 use climb::Climb;
-pub(super) use climb::Passed;
+pub(super) use climb::FlowTotals;
 use std::ops::RangeInclusive;
 
 /// The number of hand-overs and rounds in an average.
@@ -76,7 +76,7 @@ pub(super) enum Event {
     /// A write for callers that do not block has ended; they filled `bytes` since it began, those written included.
     Served { bytes: u64 },
     /// A durable write has ended. `held_up`: whole blocks waited that could have been under way beside it.
-    Write { passed: Passed, held_up: bool },
+    Write { totals: FlowTotals, held_up: bool },
 }
 
 /// How long a leader may delay its write.
@@ -203,7 +203,7 @@ impl Policy {
                 // An eighth less: otherwise one caller that was left out each time would be waited for.
                 self.served_bytes = if bytes > SERVED_BYTES_MAX { 0 } else { bytes - bytes / 8 };
             }
-            Event::Write { passed, held_up } => self.climb.observe(passed, held_up),
+            Event::Write { totals, held_up } => self.climb.observe(totals, held_up),
         }
         self.decide()
     }

@@ -123,12 +123,12 @@ fn the_syncer_leads_for_a_while_after_slow_hand_overs() {
 fn the_depth_is_the_one_that_serves_committers_best() {
     let depth = |uses: Heuristics| {
         let mut policy = Policy::new(uses, 2, 1..=8);
-        let mut passed = Passed::default();
+        let mut totals = FlowTotals::default();
         for _ in 0..100_000 {
             let depth = u64::from(policy.decide().depth);
-            passed.bytes += 4096;
-            passed.byte_ns += 4096 * 100 * MILLISECOND / depth;
-            policy.observe(Event::Write { passed, held_up: true });
+            totals.bytes += 4096;
+            totals.byte_ns += 4096 * 100 * MILLISECOND / depth;
+            policy.observe(Event::Write { totals, held_up: true });
         }
         policy.decide().depth
     };
