@@ -28,7 +28,7 @@ use crate::paged::table::PagedTable;
 use crate::paged::transaction::PagedTransaction;
 use crate::paged::tree::{Batch, BatchValue, LeafHints, Stretch, Tree};
 use crate::paged::views::Versions;
-use crate::paged::writer::{Forward, Writer};
+use crate::paged::writer::{DoRecords, Writer};
 use crate::report::{VerifyProgress, VerifyReport};
 use crate::sharded::ShardedArc;
 use crate::stat::Stat;
@@ -212,7 +212,7 @@ impl Engine for PagedDatabase {
         }
         txn.statement(|engine, writer| {
             CATALOG.delete(engine.pages(), name.as_bytes(), &mut of_catalog(engine, writer))?;
-            writer.let_go(tree.root);
+            writer.defer_free(tree.root);
             Ok(())
         })?;
         let (id, mut locks) = (txn.id(), txn.take_locks());
@@ -280,8 +280,8 @@ impl Engine for PagedDatabase {
 }
 
 /// Changes of the catalog, which no view reads.
-fn of_catalog<'a>(engine: &'a PagedEngine, writer: &'a mut Writer) -> Forward<'a> {
-    Forward { engine, writer, versions: None }
+fn of_catalog<'a>(engine: &'a PagedEngine, writer: &'a mut Writer) -> DoRecords<'a> {
+    DoRecords { engine, writer, versions: None }
 }
 
 fn release(engine: &PagedEngine, locks: &mut Option<TxnLocks>) {

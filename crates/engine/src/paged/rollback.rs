@@ -18,7 +18,7 @@ use crate::paged::log_record::{
 };
 use crate::paged::page::PageId;
 use crate::paged::tree::{apply_undo, free_after_commit};
-use crate::paged::writer::{Afterwards, Backward, Change, Writer};
+use crate::paged::writer::{Change, CleanupRecords, CompensationRecords, Writer};
 use katydid_wal::{Append, AppendClass, Kind};
 use std::sync::Arc;
 
@@ -40,8 +40,8 @@ impl Engine {
                 .ok_or_else(|| failed(Malformed("a record that cannot be undone")))?;
             let op = undo_of(kind, &payload).map_err(|fault| fault.at(at))?;
             if op != UndoOp::Nothing {
-                let mut backward = Backward { engine: self, writer, undo_next: next };
-                apply_undo(self.pages(), &op, &mut backward)?;
+                let mut records = CompensationRecords { engine: self, writer, undo_next: next };
+                apply_undo(self.pages(), &op, &mut records)?;
             }
             at = next;
             writer.undone(at, cost);
@@ -98,8 +98,8 @@ impl Engine {
     pub(crate) fn finish_commit(&self, writer: &mut Writer) -> Result<()> {
         let chains = writer.slot.lock().chains.clone();
         for chain in chains {
-            let mut afterwards = Afterwards { engine: self, slot: &writer.slot };
-            free_after_commit(self.pages(), PageId::new(chain), &mut afterwards)?;
+            let mut records = CleanupRecords { engine: self, slot: &writer.slot };
+            free_after_commit(self.pages(), PageId::new(chain), &mut records)?;
         }
         self.append_end(writer)
     }

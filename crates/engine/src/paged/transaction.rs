@@ -31,7 +31,7 @@ use crate::paged::tree::{Pages, Previous, Tree};
 use crate::paged::unfinished::{Ending, Unended};
 use crate::paged::unlocked::UnlockedRange;
 use crate::paged::views::{TxnImages, View};
-use crate::paged::writer::{Forward, Writer};
+use crate::paged::writer::{DoRecords, Writer};
 use crate::sharded::ShardRef;
 use crate::ticket::{OpenEngine, Ticket};
 use crate::{CommitStamp, Lsn};
@@ -262,7 +262,7 @@ impl PagedTransaction {
         let outcome = call.statement(|engine, writer| {
             let previous = change(engine, writer)?;
             if let Some(chain) = previous.chain {
-                writer.let_go(chain.head);
+                writer.defer_free(chain.head);
             }
             Ok(previous)
         });
@@ -624,8 +624,8 @@ impl EngineTransaction for PagedTransaction {
     }
 }
 
-fn forward<'a>(engine: &'a Engine, writer: &'a mut Writer, table: &'a PagedTable) -> Forward<'a> {
-    Forward { engine, writer, versions: Some(&table.versions) }
+fn forward<'a>(engine: &'a Engine, writer: &'a mut Writer, table: &'a PagedTable) -> DoRecords<'a> {
+    DoRecords { engine, writer, versions: Some(&table.versions) }
 }
 
 /// The table's pages, with the calling thread's hint.

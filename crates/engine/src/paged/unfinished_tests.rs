@@ -180,7 +180,7 @@ fn a_table_whose_creation_could_not_be_rolled_back_is_not_seen() {
     let mut txn = database.paged().begin(TransactionOptions::default()).expect("begin").of_catalog();
     txn.statement(|engine, writer| {
         let (pages, id) = (engine.pages(), crate::TableId::new(77));
-        let writer = &mut crate::paged::writer::Forward { engine, writer, versions: None };
+        let writer = &mut crate::paged::writer::DoRecords { engine, writer, versions: None };
         let tree = crate::paged::tree::Tree::create(pages, id, writer)?;
         crate::paged::catalog::CATALOG.insert(pages, b"half", &crate::paged::catalog::encode(tree), writer)
     })

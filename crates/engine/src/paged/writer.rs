@@ -45,7 +45,7 @@ struct Fetched {
 
 /// A change that is remembered for undo.
 #[derive(Debug, Clone, Copy)]
-struct Remembered {
+struct UndoEntry {
     lsn: Lsn,
     next: Lsn,
     kind: u8,
@@ -68,7 +68,7 @@ pub(crate) struct Change {
 
 /// An overflow chain that a change let go of: freed after commit, kept if that change is undone.
 #[derive(Debug, Clone, Copy)]
-struct LetGo {
+struct DeferredFree {
     lsn: Lsn,
     chain: PageId,
 }
@@ -81,9 +81,9 @@ pub(crate) struct Writer {
     /// Every record of the transaction to come lies above this: see [`Writer::depend_on`].
     after: Lsn,
     undo_next: Lsn,
-    remembered: Vec<Remembered>,
+    undo_entries: Vec<UndoEntry>,
     bytes: Vec<u8>,
-    let_go: Vec<LetGo>,
+    deferred_frees: Vec<DeferredFree>,
     /// Starts of records of this transaction, ascending, `MARK_BYTES` or more apart.
     marks: Vec<Lsn>,
     /// Records read back and not used yet, ascending.
@@ -105,9 +105,9 @@ impl Writer {
             txn: TxnId::NONE,
             after: Lsn::ZERO,
             undo_next: Lsn::ZERO,
-            remembered: Vec::new(),
+            undo_entries: Vec::new(),
             bytes: Vec::new(),
-            let_go: Vec::new(),
+            deferred_frees: Vec::new(),
             marks: Vec::new(),
             fetched: Vec::new(),
             to_undo: 0,
@@ -128,11 +128,11 @@ impl Writer {
         self.txn = TxnId::NONE;
         self.after = Lsn::ZERO;
         self.undo_next = Lsn::ZERO;
-        self.remembered.clear();
-        self.remembered.shrink_to(KEPT_CHANGES);
+        self.undo_entries.clear();
+        self.undo_entries.shrink_to(KEPT_CHANGES);
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES);
-        self.let_go.clear();
+        self.deferred_frees.clear();
         self.marks = Vec::new();
         self.fetched = Vec::new();
         self.to_undo = 0;
@@ -159,18 +159,18 @@ impl Writer {
     }
 
     /// The change at the record last appended let go of an overflow chain.
-    pub(crate) fn let_go(&mut self, chain: PageId) {
-        self.let_go.push(LetGo { lsn: self.undo_next, chain });
+    pub(crate) fn defer_free(&mut self, chain: PageId) {
+        self.deferred_frees.push(DeferredFree { lsn: self.undo_next, chain });
     }
 
     /// Whether there are chains to free after commit.
     pub(crate) fn has_chains(&self) -> bool {
-        !self.let_go.is_empty()
+        !self.deferred_frees.is_empty()
     }
 
     /// The chains to free after commit.
     pub(crate) fn chains(&self) -> Vec<u64> {
-        self.let_go.iter().map(|let_go| let_go.chain.get()).collect()
+        self.deferred_frees.iter().map(|deferred| deferred.chain.get()).collect()
     }
 
     /// Appends a change that can be undone, above `after`.
@@ -192,7 +192,7 @@ impl Writer {
         }
         slot.last = appended.lsn;
         drop(slot);
-        if !self.remember(engine.undo_bytes, kind, payload, appended.lsn) {
+        if !self.push_undo(engine.undo_bytes, kind, payload, appended.lsn) {
             mark(&mut self.marks, appended.first);
         }
         self.undo_next = appended.lsn;
@@ -224,7 +224,7 @@ impl Writer {
 
     /// The change at `lsn`, the newest that is not undone: as it is remembered, or read back from the log.
     pub(crate) fn change_at(&mut self, log: &Stream, lsn: Lsn) -> Result<Change> {
-        if let Some(last) = self.remembered.last().filter(|last| last.lsn == lsn) {
+        if let Some(last) = self.undo_entries.last().filter(|last| last.lsn == lsn) {
             let payload = self.bytes[last.from..last.to].to_vec();
             return Ok(Change { kind: last.kind, next: last.next, payload, cost: last.cost });
         }
@@ -274,16 +274,16 @@ impl Writer {
     pub(crate) fn undone(&mut self, to: Lsn, cost: u64) {
         self.undo_next = to;
         self.to_undo = self.to_undo.saturating_sub(cost);
-        while let Some(last) = self.remembered.pop_if(|last| last.lsn > to) {
+        while let Some(last) = self.undo_entries.pop_if(|last| last.lsn > to) {
             self.bytes.truncate(last.from);
         }
-        while self.let_go.last().is_some_and(|let_go| let_go.lsn > to) {
-            self.let_go.pop();
+        while self.deferred_frees.last().is_some_and(|deferred| deferred.lsn > to) {
+            self.deferred_frees.pop();
         }
     }
 
     /// Whether it is remembered: all of the payload that undoing it needs.
-    fn remember(&mut self, limit: usize, kind: u8, payload: &[&[u8]], lsn: Lsn) -> bool {
+    fn push_undo(&mut self, limit: usize, kind: u8, payload: &[&[u8]], lsn: Lsn) -> bool {
         let kept = match payload {
             [pages] if kind == ChangeKind::ChainWrite.number() => Some(without_contents(pages)),
             _ => None,
@@ -299,7 +299,7 @@ impl Writer {
             self.bytes.extend_from_slice(piece);
         }
         let (next, to) = (self.undo_next, self.bytes.len());
-        self.remembered.push(Remembered { lsn, next, kind, from, to, cost });
+        self.undo_entries.push(UndoEntry { lsn, next, kind, from, to, cost });
         true
     }
 
@@ -342,14 +342,14 @@ fn append_structure(engine: &Engine, after: Lsn, payload: &[&[u8]], class: Appen
 }
 
 /// Records of a transaction that goes forward.
-pub(crate) struct Forward<'a> {
+pub(crate) struct DoRecords<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) writer: &'a mut Writer,
     /// The table whose changes views must be able to look behind; none for the catalog.
     pub(crate) versions: Option<&'a Arc<Versions>>,
 }
 
-impl ChangeWriter for Forward<'_> {
+impl ChangeWriter for DoRecords<'_> {
     fn append(&mut self, kind: ChangeKind, after: Lsn, payload: &[&[u8]]) -> Result<Logged> {
         self.writer.append(self.engine, kind.number(), after, payload).map(logged)
     }
@@ -382,13 +382,13 @@ impl ChangeWriter for Forward<'_> {
 }
 
 /// Records of a transaction that goes back: each undoes one change, after which `undo_next` remains.
-pub(crate) struct Backward<'a> {
+pub(crate) struct CompensationRecords<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) writer: &'a mut Writer,
     pub(crate) undo_next: Lsn,
 }
 
-impl ChangeWriter for Backward<'_> {
+impl ChangeWriter for CompensationRecords<'_> {
     fn append(&mut self, kind: ChangeKind, after: Lsn, payload: &[&[u8]]) -> Result<Logged> {
         self.writer
             .append_compensation(self.engine, kind.number(), after, payload, self.undo_next)
@@ -412,12 +412,12 @@ impl ChangeWriter for Backward<'_> {
 }
 
 /// Records that free what a committed transaction let go of.
-pub(crate) struct Afterwards<'a> {
+pub(crate) struct CleanupRecords<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) slot: &'a Slot,
 }
 
-impl ChangeWriter for Afterwards<'_> {
+impl ChangeWriter for CleanupRecords<'_> {
     fn append(&mut self, _: ChangeKind, _: Lsn, _: &[&[u8]]) -> Result<Logged> {
         Err(Error::Internal("a committed transaction changes nothing"))
     }
