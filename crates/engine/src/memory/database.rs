@@ -8,7 +8,7 @@
 
 use super::engine::Engine as MemoryEngine;
 use super::inner::Inner;
-use super::store::{Running, Table};
+use super::store::{ActiveTxn, Table};
 use super::table::{Closing, MemoryTable};
 use super::transaction::MemoryTransaction;
 use crate::body::DatabaseKey;
@@ -62,7 +62,7 @@ impl MemoryDatabase {
     }
 
     /// Changes the catalog, durably; the caller holds `ddl`, so nobody is in the way.
-    fn change_catalog(&self, change: impl FnOnce(&mut Running, &Arc<Table>) -> Result<()>) -> Result<()> {
+    fn change_catalog(&self, change: impl FnOnce(&mut ActiveTxn, &Arc<Table>) -> Result<()>) -> Result<()> {
         let engine = self.engine();
         let mut running = engine.begin(Access::ReadWrite)?;
         change(&mut running, &self.inner.catalog)?;

@@ -14,7 +14,7 @@ use super::checkpoints::Uncovered;
 use super::copied_checkpoints::CopiedCheckpoints;
 use super::feed::FeedWakers;
 use super::log_record::{self, LoggedWrite};
-use super::store::{LogView, Running, Store, Timestamp, Validated};
+use super::store::{ActiveTxn, LogView, Store, Timestamp, Validated};
 use super::writers::Writers;
 use crate::checkpoint_schedule::{CheckpointSchedule, TakesCheckpoints};
 use crate::control::ControlFile;
@@ -187,8 +187,8 @@ impl Engine {
 
     /// Begins a transaction on the store.
     #[inline]
-    pub(crate) fn begin(&self, access: Access) -> Result<Running> {
-        Running::begin(self.store.of_thread().clone(), access, self.options.lock_wait)
+    pub(crate) fn begin(&self, access: Access) -> Result<ActiveTxn> {
+        ActiveTxn::begin(self.store.of_thread().clone(), access, self.options.lock_wait)
     }
 
     /// Fails after the log has failed.
@@ -243,7 +243,7 @@ impl Engine {
     /// as well, to be ended when it is durable.
     pub(crate) fn pre_commit(
         &self,
-        running: Running,
+        running: ActiveTxn,
         durability: Durability,
     ) -> Result<(Committed, Option<Validated>)> {
         let outcome = self.pre_commit_silently(running, durability);
@@ -253,7 +253,7 @@ impl Engine {
 
     fn pre_commit_silently(
         &self,
-        running: Running,
+        running: ActiveTxn,
         durability: Durability,
     ) -> Result<(Committed, Option<Validated>)> {
         let room = self.set_aside(&running)?;

@@ -7,7 +7,7 @@
 //! checkpoint waits for those, so they must not wait for a checkpoint.
 
 use super::engine::Engine;
-use super::store::Running;
+use super::store::ActiveTxn;
 use crate::error::{Error, Result};
 use crate::fullness::{FULL, used_and_limit};
 use katydid_wal::{ReserveGuard, Stream};
@@ -63,7 +63,7 @@ impl Engine {
     ///
     /// # Errors
     /// `LogFull`; the log's `TooLarge`, if the stream could not hold it though it held nothing else.
-    pub(super) fn set_aside(&self, running: &Running) -> Result<Option<ReserveGuard>> {
+    pub(super) fn set_aside(&self, running: &ActiveTxn) -> Result<Option<ReserveGuard>> {
         let log = self.stream_of_thread();
         let Some(taken) = log.fullness() else { return Ok(None) };
         let (bytes, count) = running.to_write();

@@ -9,7 +9,7 @@
 use super::engine::{Committed, Engine, PendingVersions};
 use super::inner::Inner;
 use super::range::MemoryRange;
-use super::store::{Mark, Running, Validated, Value};
+use super::store::{ActiveTxn, Mark, Validated, Value};
 use super::table::{MemoryTable, Use};
 use crate::body_threads::while_blocked;
 use crate::durability_waiter::DurabilityWaiter;
@@ -32,7 +32,7 @@ pub(crate) struct MemoryTransaction {
     id: TxnId,
     options: TransactionOptions,
     /// None after the transaction has ended.
-    running: Option<Running>,
+    running: Option<ActiveTxn>,
     uses: SmallVec<[Use; 2]>,
     wrote: bool,
     savepoints: u64,
@@ -121,7 +121,7 @@ impl MemoryTransaction {
     }
 
     /// Begins to use the table.
-    pub(super) fn enter(&mut self, table: &Arc<MemoryTable>) -> Result<&mut Running> {
+    pub(super) fn enter(&mut self, table: &Arc<MemoryTable>) -> Result<&mut ActiveTxn> {
         self.check()?;
         if !self.uses.iter().any(|known| known.table == table.rows.id()) {
             let entered = table.enter(self.id, self.inner.engine.options.lock_wait);
@@ -131,7 +131,7 @@ impl MemoryTransaction {
         self.running.as_mut().ok_or(Error::Closed)
     }
 
-    fn enter_to_write(&mut self, table: &Arc<MemoryTable>) -> Result<&mut Running> {
+    fn enter_to_write(&mut self, table: &Arc<MemoryTable>) -> Result<&mut ActiveTxn> {
         self.check()?;
         if self.wrote {
             // It is in the way of the log's end once, when it commits.

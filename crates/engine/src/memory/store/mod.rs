@@ -34,7 +34,7 @@ pub(crate) use load::{Loader, Row};
 pub(crate) use record::{Key, Value};
 pub(crate) use state::{LogView, Settings, Store};
 pub(crate) use table::Table;
-pub(crate) use transaction::{Mark, Running};
+pub(crate) use transaction::{ActiveTxn, Mark};
 pub(crate) use transaction_scan::Scan;
 pub(crate) use validate::Validated;
 

@@ -2,7 +2,7 @@
 
 use super::load::Loader;
 use super::state::{LogView, Settings, Store};
-use super::transaction::Running;
+use super::transaction::ActiveTxn;
 use crate::error::{Error, Result};
 use crate::options::Access;
 use crate::sharded::ShardRef;
@@ -61,8 +61,8 @@ impl Store {
         Loader::new(settings).finish(Timestamp::ZERO, 1, log)
     }
 
-    /// See [`Running::begin`].
-    pub(super) fn begin(self: &Arc<Self>, access: Access, lock_wait: Duration) -> Result<Running> {
-        Running::begin(ShardRef::new(self.clone()), access, lock_wait)
+    /// See [`ActiveTxn::begin`].
+    pub(super) fn begin(self: &Arc<Self>, access: Access, lock_wait: Duration) -> Result<ActiveTxn> {
+        ActiveTxn::begin(ShardRef::new(self.clone()), access, lock_wait)
     }
 }

@@ -75,7 +75,7 @@ pub(crate) struct Mark(usize);
 
 /// A transaction that reads and collects what it will write. Dropping it leaves nothing behind.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct ActiveTxn {
     pub(super) open: Open,
     pub(super) access: Access,
     /// Its number, and of a writer also when it takes place unless it is overtaken.
@@ -104,7 +104,7 @@ pub(super) struct Sure {
 /// Reads look through this many others for their own kind before they are dropped.
 const COMPACT_FIRST: usize = 1024;
 
-impl Running {
+impl ActiveTxn {
     /// Begins a transaction. `lock_wait` bounds each single wait for another.
     ///
     /// # Errors
@@ -130,7 +130,7 @@ impl Running {
                 })?
             }
         };
-        Ok(Running {
+        Ok(ActiveTxn {
             open,
             access,
             timestamp,

@@ -7,7 +7,7 @@
 use super::index::Reached;
 use super::record::{Key, Record, Value};
 use super::table::Table;
-use super::transaction::{Passed, Running};
+use super::transaction::{ActiveTxn, Passed};
 use crate::direction::Direction;
 use crate::error::Result;
 use std::collections::VecDeque;
@@ -113,7 +113,7 @@ impl Scan {
     }
 
     /// The next key and its value.
-    pub(crate) fn next(&mut self, running: &mut Running) -> Result<Option<(Key, Value)>> {
+    pub(crate) fn next(&mut self, running: &mut ActiveTxn) -> Result<Option<(Key, Value)>> {
         self.enter(running);
         loop {
             self.fill();
@@ -155,7 +155,7 @@ impl Scan {
     }
 
     /// The value of a record that was found in the index.
-    fn read(&self, running: &mut Running, record: &Arc<Record>) -> Result<Option<Value>> {
+    fn read(&self, running: &mut ActiveTxn, record: &Arc<Record>) -> Result<Option<Value>> {
         let mut record = record.clone();
         loop {
             if let Some((value, wts)) = running.read(&record)? {
@@ -179,7 +179,7 @@ impl Scan {
     }
 
     /// Gets a place among what the transaction has passed.
-    fn enter(&mut self, running: &mut Running) {
+    fn enter(&mut self, running: &mut ActiveTxn) {
         if running.is_read_only() || self.passed.is_some() {
             return;
         }
@@ -189,7 +189,7 @@ impl Scan {
     }
 
     /// It has come to `key`, or to the end.
-    fn has_passed(&mut self, running: &mut Running, key: Option<&Key>) {
+    fn has_passed(&mut self, running: &mut ActiveTxn, key: Option<&Key>) {
         let Some(at) = self.passed else { return };
         let end = |far: &Bound<Key>| key.map_or_else(|| far.clone(), |key| Bound::Included(key.clone()));
         let passed = &mut running.passed[at];

@@ -16,7 +16,7 @@ use super::index::Reached;
 use super::limit::{RECORD_BYTES, VERSION_BYTES};
 use super::record::{Key, Obstacle, Record};
 use super::state::Store;
-use super::transaction::{Open, Passed, ReadEntry, Running, Sure};
+use super::transaction::{ActiveTxn, Open, Passed, ReadEntry, Sure};
 use super::transaction_writes::Write;
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::TableId;
@@ -38,7 +38,7 @@ impl Write {
     }
 }
 
-impl Running {
+impl ActiveTxn {
     /// Makes sure that the transaction can take place as a whole, at its timestamp.
     ///
     /// # Errors
@@ -297,7 +297,7 @@ impl Running {
     // ---- the end
 
     fn into_validated(self, status: Option<Arc<TxnStatus>>, writes: Vec<Write>) -> Validated {
-        let Running { mut open, access, timestamp, bound, depends, .. } = self;
+        let ActiveTxn { mut open, access, timestamp, bound, depends, .. } = self;
         let store = &open.store;
         let kept: usize = writes.iter().map(Write::version_bytes).sum();
         store.limit.release(open.charged.saturating_sub(kept));

@@ -50,7 +50,7 @@ impl Rig {
         }
     }
 
-    fn commit(&self, running: super::Running) -> Result<(), Error> {
+    fn commit(&self, running: super::ActiveTxn) -> Result<(), Error> {
         let validated = running.validate()?;
         let seen_to = validated.seen_to();
         validated.pre_committed(StreamLsn { stream: StreamId::new(0), end: Lsn::new(1) });
@@ -58,7 +58,7 @@ impl Rig {
         Ok(())
     }
 
-    fn transact(&self, access: Access, body: impl Fn(&mut super::Running) -> Result<(), Error>) {
+    fn transact(&self, access: Access, body: impl Fn(&mut super::ActiveTxn) -> Result<(), Error>) {
         loop {
             let mut running = self.store.begin(access, LONG).expect("begin");
             match body(&mut running).and_then(|()| self.commit(running)) {

@@ -6,7 +6,7 @@ mod rules;
 mod serial;
 
 use super::testing::FakeLog;
-use super::{Running, Settings, Source, Store, Table, Validated};
+use super::{ActiveTxn, Settings, Source, Store, Table, Validated};
 use crate::ids::TableId;
 use crate::options::Access;
 use std::sync::Arc;
@@ -25,15 +25,15 @@ fn table(store: &Store) -> Arc<Table> {
     store.table(TableId::new(1))
 }
 
-fn begin(store: &Arc<Store>) -> Running {
+fn begin(store: &Arc<Store>) -> ActiveTxn {
     store.begin(Access::ReadWrite, LONG).expect("begin")
 }
 
-fn begin_read(store: &Arc<Store>) -> Running {
+fn begin_read(store: &Arc<Store>) -> ActiveTxn {
     store.begin(Access::ReadOnly, LONG).expect("begin")
 }
 
-fn commit(running: Running) {
+fn commit(running: ActiveTxn) {
     running.validate().map(Validated::committed).expect("nobody is in the way");
 }
 

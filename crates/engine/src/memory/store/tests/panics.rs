@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::SeqCst;
 
 /// `k` has a version that is not durable; a transaction does `work` with it, panics in its validation, and is as if it had never been.
-fn panics_in_validation(work: impl FnOnce(&mut Running, &Arc<Table>)) {
+fn panics_in_validation(work: impl FnOnce(&mut ActiveTxn, &Arc<Table>)) {
     let (store, log) = store(Source::Hand(HandClock::new(1)));
     let table = table(&store);
     put(&store, &table, b"b", b"old");

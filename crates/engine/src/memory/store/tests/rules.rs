@@ -12,14 +12,14 @@ fn hand() -> Source {
     Source::Hand(HandClock::new(1))
 }
 
-fn scan(running: &mut Running, table: &Arc<Table>, direction: Direction) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn scan(running: &mut ActiveTxn, table: &Arc<Table>, direction: Direction) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut scan = Scan::new(table, Bound::Unbounded, Bound::Unbounded, direction);
     std::iter::from_fn(|| scan.next(running).expect("scan"))
         .map(|(key, value)| (key.to_vec(), value.to_vec()))
         .collect()
 }
 
-fn keys(running: &mut Running, table: &Arc<Table>, direction: Direction) -> Vec<u8> {
+fn keys(running: &mut ActiveTxn, table: &Arc<Table>, direction: Direction) -> Vec<u8> {
     scan(running, table, direction).into_iter().map(|(key, _)| key[0]).collect()
 }
 

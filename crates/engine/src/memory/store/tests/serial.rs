@@ -2,7 +2,7 @@
 //! must see exactly what it saw. And what was acknowledged before another began lies before it.
 
 use super::super::testing::FakeLog;
-use super::super::{HandClock, Mark, Running, Scan, Settings, Source, Store, Table, Timestamp, Validated};
+use super::super::{ActiveTxn, HandClock, Mark, Scan, Settings, Source, Store, Table, Timestamp, Validated};
 use crate::direction::Direction;
 use crate::error::{ConflictKind, Error};
 use crate::ids::TableId;
@@ -70,7 +70,7 @@ struct Shared {
 }
 
 fn body(
-    running: &mut Running,
+    running: &mut ActiveTxn,
     shared: &Shared,
     random: &mut Rng,
     keys: u64,
