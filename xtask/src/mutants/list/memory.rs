@@ -94,14 +94,14 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "audit-5: a rollback to a savepoint in memory forgets what was read",
         file: "crates/engine/src/memory/store/transaction.rs",
-        old: "        self.sure.writes = self.sure.writes.min(self.writes.entries().len());\n        self.keep_what_was_seen_by(dropped);",
-        new: "        self.sure.writes = self.sure.writes.min(self.writes.entries().len());\n        self.depends = Dependencies::default();\n        drop(dropped);",
+        old: "        self.validated.writes = self.validated.writes.min(self.writes.entries().len());\n        self.keep_what_was_seen_by(dropped);",
+        new: "        self.validated.writes = self.validated.writes.min(self.writes.entries().len());\n        self.depends = Dependencies::default();\n        drop(dropped);",
         tests: TURNS,
     },
     Mutant {
         name: "memory: what was read is not looked at again",
         file: "crates/engine/src/memory/store/validate.rs",
-        old: "            self.make_sure_of(&read.record, read.expected)?;\n",
+        old: "            self.validate_record(&read.record, read.expected)?;\n",
         new: "            let _ = (&read.record, read.expected);\n",
         tests: STORE,
     },
@@ -115,8 +115,8 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "memory: a transaction does not depend on what it replaces",
         file: "crates/engine/src/memory/store/validate.rs",
-        old: "                    seen.join_into(&mut self.depends, self.open.store.log.as_ref());\n                    record.cool_down();",
-        new: "                    let _ = seen;\n                    record.cool_down();",
+        old: "                    seen.join_into(&mut self.depends, self.open.store.log.as_ref());\n                    record.count_success();",
+        new: "                    let _ = seen;\n                    record.count_success();",
         tests: RELEASE,
     },
     Mutant {

@@ -4,7 +4,7 @@ use super::collect::version_bytes;
 use super::found::{Bytes, Found};
 use super::index::Reached;
 use super::limit::{Limit, RECORD_BYTES};
-use super::record::{Key, Obstacle, Record, Value};
+use super::record::{ConflictCause, Key, Record, Value};
 use super::state::{LogView, Settings, Store};
 use super::table::Table;
 use crate::direction::Direction;
@@ -140,7 +140,7 @@ impl Store {
 
     fn newest(&self, record: &Record, at_most: Duration) -> Result<Option<Row>> {
         loop {
-            let obstacle = match record.chain().newest() {
+            let cause = match record.chain().newest() {
                 Ok(version) => {
                     return Ok(version.map(|version| Row {
                         key: record.key.clone(),
@@ -148,9 +148,9 @@ impl Store {
                         value: version.value.clone(),
                     }));
                 }
-                Err(obstacle) => obstacle,
+                Err(cause) => cause,
             };
-            let Obstacle::Pending(status) = obstacle else { return Err(self.log.failure()) };
+            let ConflictCause::Pending(status) = cause else { return Err(self.log.failure()) };
             if status.wait(at_most, self.log.as_ref()).is_none() {
                 let holder = Some(TxnId::new(status.timestamp().get()));
                 let contested = self.contested(record.table, &record.key, status.timestamp());

@@ -2,7 +2,7 @@
 //! through [`LogView`].
 //!
 //! A transaction takes a timestamp when it begins (`Clock`), reads the versions below it and keeps what it writes to itself
-//! (`transaction`). At its end its versions are put in place and what it read is made sure of (`validate`); then whoever called
+//! (`transaction`). At its end its versions are put in place and what it read is validated (`validate`); then whoever called
 //! gives it a place in the log, and decides its status (`TxnStatus`). Who only reads finds a bound below which nothing changes any more
 //! (`Slots`). The order of all transactions is that of their timestamps.
 //!

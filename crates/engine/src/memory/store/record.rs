@@ -30,13 +30,13 @@ pub(super) struct Record {
     pub(super) table: TableId,
     pub(super) key: Key,
     /// How much its writers were in each other's way lately. Read and written by all, a hint.
-    heat: AtomicU8,
+    contention: AtomicU8,
     chain: Mutex<Chain>,
 }
 
 impl Record {
     pub(super) fn new(table: TableId, key: Key, base_rts: Timestamp) -> Self {
-        Record { table, key, heat: AtomicU8::new(0), chain: Mutex::new(Chain::new(base_rts)) }
+        Record { table, key, contention: AtomicU8::new(0), chain: Mutex::new(Chain::new(base_rts)) }
     }
 
     /// With a version that recovery found, of a key that is new.
@@ -44,27 +44,27 @@ impl Record {
         let mut chain = Chain::new(Timestamp::ZERO);
         chain.load(found.timestamp, found.value);
         let key = Key::from_slice(found.key);
-        Record { table, key, heat: AtomicU8::new(0), chain: Mutex::new(chain) }
+        Record { table, key, contention: AtomicU8::new(0), chain: Mutex::new(chain) }
     }
 
     pub(super) fn chain(&self) -> MutexGuard<'_, Chain> {
         self.chain.lock()
     }
 
-    pub(super) fn heat(&self) -> u8 {
-        self.heat.load(Ordering::Relaxed)
+    pub(super) fn contention(&self) -> u8 {
+        self.contention.load(Ordering::Relaxed)
     }
 
     /// A conflict over it.
-    pub(super) fn heat_up(&self) {
-        self.heat.store(self.heat().saturating_add(16), Ordering::Relaxed);
+    pub(super) fn count_conflict(&self) {
+        self.contention.store(self.contention().saturating_add(16), Ordering::Relaxed);
     }
 
     /// A write without a conflict.
-    pub(super) fn cool_down(&self) {
-        let heat = self.heat();
-        if heat > 0 {
-            self.heat.store(heat - 1, Ordering::Relaxed);
+    pub(super) fn count_success(&self) {
+        let contention = self.contention();
+        if contention > 0 {
+            self.contention.store(contention - 1, Ordering::Relaxed);
         }
     }
 }
@@ -87,7 +87,7 @@ impl Version {
 
 /// What a transaction found that it cannot pass.
 #[derive(Debug)]
-pub(super) enum Obstacle {
+pub(super) enum ConflictCause {
     /// Wait for this one, and try again.
     Pending(Arc<TxnStatus>),
     /// Nobody knows what became of this version.
@@ -129,18 +129,18 @@ impl Chain {
     }
 
     /// The version that is there below `bound`: the one written last before it, and not aborted.
-    pub(super) fn read(&mut self, bound: Timestamp) -> Result<Option<&mut Version>, Obstacle> {
+    pub(super) fn read(&mut self, bound: Timestamp) -> Result<Option<&mut Version>, ConflictCause> {
         if self.gone {
-            return Err(Obstacle::Gone);
+            return Err(ConflictCause::Gone);
         }
         if self.head.as_ref().is_some_and(|head| head.wts < bound) {
             let state = self.head.as_ref().map_or(TxnState::Committed, Version::state);
             match (state, &self.head) {
                 (TxnState::PreCommitted | TxnState::Committed, _) => return Ok(self.head.as_mut()),
                 (TxnState::Pending, Some(Version { outcome: Outcome::By(status), .. })) => {
-                    return Err(Obstacle::Pending(status.clone()));
+                    return Err(ConflictCause::Pending(status.clone()));
                 }
-                (TxnState::InDoubt, _) => return Err(Obstacle::InDoubt),
+                (TxnState::InDoubt, _) => return Err(ConflictCause::InDoubt),
                 _ => {}
             }
         }
@@ -154,12 +154,12 @@ impl Chain {
         &mut self,
         timestamp: Timestamp,
         expected: Option<Timestamp>,
-    ) -> Result<Outcome, Obstacle> {
+    ) -> Result<Outcome, ConflictCause> {
         let found = self.read(timestamp)?;
         let there = found.as_ref().filter(|version| version.value.is_some()).map(|version| version.wts);
         if there != expected {
             let by = found.map_or(Timestamp::ZERO, |version| version.wts);
-            return Err(Obstacle::Changed(by));
+            return Err(ConflictCause::Changed(by));
         }
         match found {
             Some(version) => {
@@ -181,9 +181,9 @@ impl Chain {
         value: Option<Value>,
         status: &Arc<TxnStatus>,
         expected: Option<Option<Timestamp>>,
-    ) -> Result<Outcome, Obstacle> {
+    ) -> Result<Outcome, ConflictCause> {
         if self.gone {
-            return Err(Obstacle::Gone);
+            return Err(ConflictCause::Gone);
         }
         self.drop_aborted();
         let mut rts = self.base_rts;
@@ -192,13 +192,15 @@ impl Chain {
         if let Some(head) = &mut self.head {
             if head.wts > timestamp {
                 return Err(match expected {
-                    Some(_) => Obstacle::Changed(head.wts),
-                    None => Obstacle::Overtaken(head.wts),
+                    Some(_) => ConflictCause::Changed(head.wts),
+                    None => ConflictCause::Overtaken(head.wts),
                 });
             }
             match (head.state(), &head.outcome) {
-                (TxnState::Pending, Outcome::By(status)) => return Err(Obstacle::Pending(status.clone())),
-                (TxnState::InDoubt, _) => return Err(Obstacle::InDoubt),
+                (TxnState::Pending, Outcome::By(status)) => {
+                    return Err(ConflictCause::Pending(status.clone()));
+                }
+                (TxnState::InDoubt, _) => return Err(ConflictCause::InDoubt),
                 (TxnState::Committed, _) => head.outcome = Outcome::Durable,
                 _ => {}
             }
@@ -210,10 +212,10 @@ impl Chain {
             }
         }
         if expected.is_some_and(|expected| expected != seen) {
-            return Err(Obstacle::Changed(self.head.as_ref().map_or(Timestamp::ZERO, |head| head.wts)));
+            return Err(ConflictCause::Changed(self.head.as_ref().map_or(Timestamp::ZERO, |head| head.wts)));
         }
         if rts > timestamp {
-            return Err(Obstacle::Overtaken(rts));
+            return Err(ConflictCause::Overtaken(rts));
         }
         let outcome = Outcome::By(status.clone());
         if let Some(head) = self.head.replace(Version { wts: timestamp, rts: timestamp, value, outcome }) {
@@ -230,17 +232,17 @@ impl Chain {
         &self,
         timestamp: Timestamp,
         expected: Option<Option<Timestamp>>,
-    ) -> Option<Obstacle> {
+    ) -> Option<ConflictCause> {
         let head = self.head.as_ref()?;
         let seen = head.value.is_some().then_some(head.wts);
-        let obstacle = match expected {
-            Some(expected) if expected != seen => Obstacle::Changed(head.wts),
-            _ if head.wts > timestamp => Obstacle::Overtaken(head.wts),
-            _ if head.rts > timestamp => Obstacle::Overtaken(head.rts),
+        let cause = match expected {
+            Some(expected) if expected != seen => ConflictCause::Changed(head.wts),
+            _ if head.wts > timestamp => ConflictCause::Overtaken(head.wts),
+            _ if head.rts > timestamp => ConflictCause::Overtaken(head.rts),
             _ => return None,
         };
         // Looked at last: mostly it need not be, and it lies elsewhere.
-        matches!(head.state(), TxnState::PreCommitted | TxnState::Committed).then_some(obstacle)
+        matches!(head.state(), TxnState::PreCommitted | TxnState::Committed).then_some(cause)
     }
 
     /// Takes the version away that the transaction of `timestamp` has put on top. Whether the chain is empty then.
@@ -267,11 +269,11 @@ impl Chain {
     }
 
     /// The newest version that is decided.
-    pub(super) fn newest(&mut self) -> Result<Option<&Version>, Obstacle> {
+    pub(super) fn newest(&mut self) -> Result<Option<&Version>, ConflictCause> {
         match self.read(Timestamp::MAX) {
             Ok(version) => Ok(version.map(|version| &*version)),
-            Err(Obstacle::Gone) => Ok(None),
-            Err(obstacle) => Err(obstacle),
+            Err(ConflictCause::Gone) => Ok(None),
+            Err(cause) => Err(cause),
         }
     }
 

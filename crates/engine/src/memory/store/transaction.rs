@@ -7,10 +7,10 @@
 //! 2. `depends` names every place that is not durable yet of those whose versions it has seen.
 //! 3. It waits only for statuses of lower timestamps, with no latch held, and at most `lock_wait` each.
 //! 4. What it has seen need not be consistent before it is validated, so nothing here relies on it. One answer is given only after all
-//!    that was seen so far was made sure of: `KeyExists`, on which callers give up.
+//!    that was seen so far was validated: `KeyExists`, on which callers give up.
 
 use super::limit::{RECORD_BYTES, VERSION_BYTES};
-use super::record::{Key, Obstacle, Record, Value, Version};
+use super::record::{ConflictCause, Key, Record, Value, Version};
 use super::state::Store;
 use super::table::Table;
 use super::transaction_writes::{Write, WriteSet};
@@ -55,7 +55,7 @@ pub(super) struct ReadEntry {
 /// An interval in which nothing was seen but what `reads` says was seen in it. (Not just at any time: what a transaction finds after it had
 /// passed over the place without finding it was put there by another, meanwhile.)
 #[derive(Debug)]
-pub(super) struct Passed {
+pub(super) struct ScannedInterval {
     pub(super) table: Arc<Table>,
     pub(super) from: Bound<Key>,
     pub(super) to: Bound<Key>,
@@ -88,14 +88,14 @@ pub(crate) struct ActiveTxn {
     pub(super) depends: Dependencies,
     pub(super) reads: Vec<ReadEntry>,
     compact_at: usize,
-    pub(super) passed: Vec<Passed>,
+    pub(super) passed: Vec<ScannedInterval>,
     pub(super) writes: WriteSet,
-    pub(super) sure: Sure,
+    pub(super) validated: ValidatedCounts,
 }
 
-/// How much of what a transaction has seen was made sure of at its timestamp already. It stays so at that timestamp.
+/// How much of what a transaction has seen was validated at its timestamp already. It stays so at that timestamp.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Sure {
+pub(super) struct ValidatedCounts {
     pub(super) reads: usize,
     pub(super) passed: usize,
     pub(super) writes: usize,
@@ -142,7 +142,7 @@ impl ActiveTxn {
             compact_at: COMPACT_FIRST,
             passed: Vec::new(),
             writes: WriteSet::default(),
-            sure: Sure::default(),
+            validated: ValidatedCounts::default(),
         })
     }
 
@@ -196,7 +196,7 @@ impl ActiveTxn {
     /// What a record has at this transaction's time; none if the record is not in the index any more.
     pub(super) fn read(&mut self, record: &Record) -> Result<Option<Found>> {
         loop {
-            let obstacle = match record.chain().read(self.bound) {
+            let cause = match record.chain().read(self.bound) {
                 Ok(None) => return Ok(Some((None, None))),
                 Ok(Some(version)) => {
                     let log = self.open.store.log.as_ref();
@@ -205,11 +205,11 @@ impl ActiveTxn {
                     let Version { value, wts, .. } = version;
                     return Ok(Some((value.clone(), value.is_some().then_some(*wts))));
                 }
-                Err(obstacle) => obstacle,
+                Err(cause) => cause,
             };
-            match obstacle {
-                Obstacle::Gone => return Ok(None),
-                obstacle => self.pass((record.table, &record.key), obstacle)?,
+            match cause {
+                ConflictCause::Gone => return Ok(None),
+                cause => self.pass((record.table, &record.key), cause)?,
             }
         }
     }
@@ -230,7 +230,12 @@ impl ActiveTxn {
             None => {
                 let key = Key::from_slice(key);
                 let at = || Bound::Included(key.clone());
-                self.passed.push(Passed { table: table.clone(), from: at(), to: at(), is_passed: true });
+                self.passed.push(ScannedInterval {
+                    table: table.clone(),
+                    from: at(),
+                    to: at(),
+                    is_passed: true,
+                });
             }
         }
     }
@@ -249,7 +254,7 @@ impl ActiveTxn {
             let what = |read: &ReadEntry| (Arc::as_ptr(&read.record), read.expected, read.seen_in);
             self.reads.sort_unstable_by_key(what);
             self.reads.dedup_by(|left, right| what(left) == what(right));
-            self.sure.reads = 0;
+            self.validated.reads = 0;
             self.compact_at = COMPACT_FIRST.max(2 * self.reads.len());
         }
     }
@@ -280,7 +285,7 @@ impl ActiveTxn {
         let hash = table.index.hash(key);
         if let Some(at) = self.writes.find(table.id, hash, key) {
             if self.writes.get(table.id, hash, key).is_some_and(Option::is_some) {
-                self.make_sure_so_far()?;
+                self.validate_so_far()?;
                 return Err(Error::key_exists(key).in_table(&table.name()));
             }
             return self.replace(at, value);
@@ -288,7 +293,7 @@ impl ActiveTxn {
         let (record, (found, expected)) = self.look(table, hash, key)?;
         if found.is_some() {
             self.saw(table, key, record, expected);
-            self.make_sure_so_far()?;
+            self.validate_so_far()?;
             return Err(Error::key_exists(key).in_table(&table.name()));
         }
         self.add_write(table, (hash, key), Some(value), record, Some(None))
@@ -326,8 +331,8 @@ impl ActiveTxn {
         if let Some(record) = &record {
             let refused = record.chain().would_refuse(self.timestamp, expected);
             match refused {
-                Some(Obstacle::Changed(by)) => {
-                    record.heat_up();
+                Some(ConflictCause::Changed(by)) => {
+                    record.count_conflict();
                     return Err(self.conflict((table.id, key), Some(by), ConflictKind::Changed));
                 }
                 // A later timestamp may do: what was read is validated at that one.
@@ -352,7 +357,7 @@ impl ActiveTxn {
             value,
             expected,
             record,
-            heat: 0,
+            contention: 0,
         });
         Ok(())
     }
@@ -391,7 +396,7 @@ impl ActiveTxn {
     pub(crate) fn rollback_to(&mut self, mark: Mark) {
         let mut dropped = Vec::new();
         self.writes.rewind(mark.0, |write| dropped.push(write));
-        self.sure.writes = self.sure.writes.min(self.writes.entries().len());
+        self.validated.writes = self.validated.writes.min(self.writes.entries().len());
         self.keep_what_was_seen_by(dropped);
     }
 
@@ -415,14 +420,14 @@ impl ActiveTxn {
 
     // ---- what is in the way
 
-    /// Waits until an obstacle at a key may be gone, or fails.
-    pub(super) fn pass(&self, at: At<'_>, obstacle: Obstacle) -> Result<()> {
-        match obstacle {
-            Obstacle::Pending(status) => self.wait(at, &status),
-            Obstacle::InDoubt => Err(self.open.store.log.failure()),
-            Obstacle::Gone => Ok(()),
-            Obstacle::Changed(by) => Err(self.conflict(at, Some(by), ConflictKind::Changed)),
-            Obstacle::Overtaken(by) => Err(self.conflict(at, Some(by), ConflictKind::Overtaken)),
+    /// Waits until the cause of a conflict at a key may be gone, or fails.
+    pub(super) fn pass(&self, at: At<'_>, cause: ConflictCause) -> Result<()> {
+        match cause {
+            ConflictCause::Pending(status) => self.wait(at, &status),
+            ConflictCause::InDoubt => Err(self.open.store.log.failure()),
+            ConflictCause::Gone => Ok(()),
+            ConflictCause::Changed(by) => Err(self.conflict(at, Some(by), ConflictKind::Changed)),
+            ConflictCause::Overtaken(by) => Err(self.conflict(at, Some(by), ConflictKind::Overtaken)),
         }
     }
 

@@ -7,7 +7,7 @@
 use super::index::Reached;
 use super::record::{Key, Record, Value};
 use super::table::Table;
-use super::transaction::{ActiveTxn, Passed};
+use super::transaction::{ActiveTxn, ScannedInterval};
 use crate::direction::Direction;
 use crate::error::Result;
 use std::collections::VecDeque;
@@ -45,7 +45,7 @@ fn owned(bound: Bound<&[u8]>) -> Bound<Key> {
     }
 }
 
-impl Passed {
+impl ScannedInterval {
     /// Its bounds.
     pub(super) fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
         (borrowed(&self.from), borrowed(&self.to))
@@ -185,7 +185,7 @@ impl Scan {
         }
         let (table, from, to) = (self.table.clone(), self.from.clone(), self.to.clone());
         self.passed = Some(running.passed.len());
-        running.passed.push(Passed { table, from, to, is_passed: false });
+        running.passed.push(ScannedInterval { table, from, to, is_passed: false });
     }
 
     /// It has come to `key`, or to the end.

@@ -29,8 +29,8 @@ pub(super) struct Write {
     pub(super) expected: Option<Option<Timestamp>>,
     /// None: there was no record of the key.
     pub(super) record: Option<Arc<Record>>,
-    /// How hot the record was when the writes were put in order.
-    pub(super) heat: u8,
+    /// The record's contention when the writes were put in order.
+    pub(super) contention: u8,
 }
 
 #[derive(Debug)]
@@ -256,7 +256,7 @@ mod tests {
             }
             assert_eq!(writes.find(table, hash(number), &key(number)), None);
             let (hash, key) = (hash(number), Key::from_slice(&key(number)));
-            writes.add(Write { table, key, hash, value: None, expected: None, record: None, heat: 0 });
+            writes.add(Write { table, key, hash, value: None, expected: None, record: None, contention: 0 });
             let found = |number: u64| writes.find(table, number % 7, &number.to_be_bytes());
             assert!((0..=number).all(|number| found(number) == usize::try_from(number).ok()));
             assert_eq!(writes.find(TableId::new(2), hash, &number.to_be_bytes()), None);

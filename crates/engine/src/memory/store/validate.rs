@@ -1,4 +1,4 @@
-//! The end of a transaction's reading: its versions are put in place, and what it has read is made sure of.
+//! Commit-time validation: pending versions are installed, then the read set is checked again.
 //!
 //! In this order, after Cicada (section 3.4 there): versions of an undecided status go on top of their chains; then what was read is
 //! looked at once more and its `rts` raised. So of two transactions of which each has read what the other writes, the later one
@@ -14,9 +14,9 @@
 
 use super::index::Reached;
 use super::limit::{RECORD_BYTES, VERSION_BYTES};
-use super::record::{Key, Obstacle, Record};
+use super::record::{ConflictCause, Key, Record};
 use super::state::Store;
-use super::transaction::{ActiveTxn, Open, Passed, ReadEntry, Sure};
+use super::transaction::{ActiveTxn, Open, ReadEntry, ScannedInterval, ValidatedCounts};
 use super::transaction_writes::Write;
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::TableId;
@@ -39,7 +39,7 @@ impl Write {
 }
 
 impl ActiveTxn {
-    /// Makes sure that the transaction can take place as a whole, at its timestamp.
+    /// Checks that the transaction can take place as a whole, at its timestamp.
     ///
     /// # Errors
     /// Only what leaves nothing of it behind: it may be run again.
@@ -60,26 +60,26 @@ impl ActiveTxn {
         let mut writes = std::mem::take(&mut self.writes).into_entries();
         if writes.is_empty() {
             if self.access == Access::ReadWrite {
-                self.make_sure()?;
+                self.validate_reads()?;
             }
             return Ok((None, writes));
         }
-        // Others change the heat meanwhile, and a sort must not notice.
-        let mut hottest = 0;
+        // Others change the contention meanwhile, and a sort must not notice.
+        let mut most_contended = 0;
         for write in &mut writes {
-            write.heat = write.record.as_ref().map_or(0, |record| record.heat() / 16);
-            hottest = hottest.max(write.heat);
+            write.contention = write.record.as_ref().map_or(0, |record| record.contention() / 16);
+            most_contended = most_contended.max(write.contention);
         }
-        if hottest > 0 {
+        if most_contended > 0 {
             writes.sort_unstable_by(|left, right| {
-                let by_heat = right.heat.cmp(&left.heat);
-                by_heat.then_with(|| (left.table, &left.key).cmp(&(right.table, &right.key)))
+                let by_contention = right.contention.cmp(&left.contention);
+                by_contention.then_with(|| (left.table, &left.key).cmp(&(right.table, &right.key)))
             });
         }
         let mut installing = Installing { store: self.open.store.clone(), status: None, tried: 0, writes };
         self.install(&mut installing)?;
         self.open.store.slots.installed(self.timestamp);
-        self.make_sure()?;
+        self.validate_reads()?;
         Ok((installing.status.take(), std::mem::take(&mut installing.writes)))
     }
 
@@ -98,22 +98,22 @@ impl ActiveTxn {
             let (failed, at) = loop {
                 let Some(write) = installing.writes.get_mut(installing.tried) else { return Ok(()) };
                 installing.tried += 1;
-                if let Err(obstacle) = self.install_one(write, status) {
-                    break (obstacle, installing.tried - 1);
+                if let Err(cause) = self.install_one(write, status) {
+                    break (cause, installing.tried - 1);
                 }
             };
             if let Some(record) = &installing.writes[at].record {
-                record.heat_up();
+                record.count_conflict();
             }
             installing.undo();
             match failed {
-                Refused::By(Obstacle::Overtaken(_)) if renewed < NEW_TIMESTAMPS => {
+                Refused::By(ConflictCause::Overtaken(_)) if renewed < NEW_TIMESTAMPS => {
                     renewed += 1;
                     self.is_late = true;
                 }
-                Refused::By(obstacle) => {
+                Refused::By(cause) => {
                     let write = &installing.writes[at];
-                    self.pass((write.table, &write.key), obstacle)?;
+                    self.pass((write.table, &write.key), cause)?;
                 }
                 Refused::Because(error) => return Err(error),
             }
@@ -134,16 +134,16 @@ impl ActiveTxn {
             match outcome {
                 Ok(seen) => {
                     seen.join_into(&mut self.depends, self.open.store.log.as_ref());
-                    record.cool_down();
+                    record.count_success();
                     return Ok(());
                 }
-                Err(Obstacle::Gone) => write.record = None,
-                Err(Obstacle::Pending(status)) => {
-                    record.heat_up();
+                Err(ConflictCause::Gone) => write.record = None,
+                Err(ConflictCause::Pending(status)) => {
+                    record.count_conflict();
                     let at = (write.table, write.key.as_slice());
-                    self.pass(at, Obstacle::Pending(status)).map_err(Refused::Because)?;
+                    self.pass(at, ConflictCause::Pending(status)).map_err(Refused::Because)?;
                 }
-                Err(obstacle) => return Err(Refused::By(obstacle)),
+                Err(cause) => return Err(Refused::By(cause)),
             }
         }
     }
@@ -160,61 +160,70 @@ impl ActiveTxn {
                 }
                 Ok(record)
             }
-            Err(gap) => Err(Refused::By(Obstacle::Overtaken(gap.0))),
+            Err(gap) => Err(Refused::By(ConflictCause::Overtaken(gap.0))),
         }
     }
 
     // ---- reads
 
     /// Looks at everything read once more, at the timestamp, and sees to it that it stays so.
-    fn make_sure(&mut self) -> Result<()> {
+    fn validate_reads(&mut self) -> Result<()> {
         let reads = std::mem::take(&mut self.reads);
         let passed = std::mem::take(&mut self.passed);
-        self.make_sure_of_all(&reads, &passed, 0)
+        self.validate_all_reads(&reads, &passed, 0)
     }
 
-    /// Makes sure of all that was seen so far and was not made sure of before: at the transaction's timestamp there was all of it. The
+    /// Validates all that was seen so far and was not validated before: at the transaction's timestamp there was all of it. The
     /// transaction goes on.
     ///
-    /// What is made sure of has its `rts` raised, so it need not be looked at again for the same timestamp.
-    pub(super) fn make_sure_so_far(&mut self) -> Result<()> {
+    /// What is validated has its `rts` raised, so it need not be looked at again for the same timestamp.
+    pub(super) fn validate_so_far(&mut self) -> Result<()> {
         if self.is_read_only() {
             return Ok(());
         }
         let (reads, passed) = (std::mem::take(&mut self.reads), std::mem::take(&mut self.passed));
-        let sure = self.sure;
-        let outcome = self.make_sure_of_all(&reads[sure.reads..], &passed[sure.passed..], sure.passed);
+        let validated = self.validated;
+        let outcome =
+            self.validate_all_reads(&reads[validated.reads..], &passed[validated.passed..], validated.passed);
         (self.reads, self.passed) = (reads, passed);
         outcome?;
         let writes = std::mem::take(&mut self.writes);
-        let mut replaced = writes.entries()[sure.writes..].iter();
+        let mut replaced = writes.entries()[validated.writes..].iter();
         let outcome = replaced.try_for_each(|write| match (&write.record, write.expected) {
             (_, None) => Ok(()),
-            (Some(record), Some(expected)) => self.make_sure_of(record, expected),
-            (None, Some(_)) => self.make_sure_of_absence(write.table, &write.key),
+            (Some(record), Some(expected)) => self.validate_record(record, expected),
+            (None, Some(_)) => self.validate_absence(write.table, &write.key),
         });
         self.writes = writes;
         outcome?;
-        self.sure =
-            Sure { reads: self.reads.len(), passed: self.passed.len(), writes: self.writes.entries().len() };
+        self.validated = ValidatedCounts {
+            reads: self.reads.len(),
+            passed: self.passed.len(),
+            writes: self.writes.entries().len(),
+        };
         Ok(())
     }
 
     /// A key that had no record has no value.
-    fn make_sure_of_absence(&mut self, table: TableId, key: &Key) -> Result<()> {
+    fn validate_absence(&mut self, table: TableId, key: &Key) -> Result<()> {
         let missing = (table, key.as_slice());
         let Some(table) = self.open.store.find_table(table) else {
             return Err(self.conflict(missing, None, ConflictKind::Changed));
         };
         let at = || Bound::Included(key.clone());
-        let interval = Passed { table, from: at(), to: at(), is_passed: true };
-        self.make_sure_of_interval(&interval, |_| false)
+        let interval = ScannedInterval { table, from: at(), to: at(), is_passed: true };
+        self.validate_interval(&interval, |_| false)
     }
 
     /// `first` is the place of the first interval among all that the transaction has passed.
-    fn make_sure_of_all(&mut self, reads: &[ReadEntry], passed: &[Passed], first: usize) -> Result<()> {
+    fn validate_all_reads(
+        &mut self,
+        reads: &[ReadEntry],
+        passed: &[ScannedInterval],
+        first: usize,
+    ) -> Result<()> {
         for read in reads {
-            self.make_sure_of(&read.record, read.expected)?;
+            self.validate_record(&read.record, read.expected)?;
         }
         if passed.is_empty() {
             return Ok(());
@@ -223,16 +232,16 @@ impl ActiveTxn {
         let mut seen: Vec<(usize, *const Record)> = in_scans.collect();
         seen.sort_unstable();
         for (at, interval) in (first..).zip(passed).filter(|(_, interval)| interval.is_passed) {
-            self.make_sure_of_interval(interval, |record| {
+            self.validate_interval(interval, |record| {
                 seen.binary_search(&(at, Arc::as_ptr(record))).is_ok()
             })?;
         }
         Ok(())
     }
 
-    fn make_sure_of_interval(
+    fn validate_interval(
         &mut self,
-        interval: &Passed,
+        interval: &ScannedInterval,
         was_seen: impl Fn(&Arc<Record>) -> bool,
     ) -> Result<()> {
         let (first, to) = interval.bounds();
@@ -243,7 +252,7 @@ impl ActiveTxn {
             let reached = interval.table.index.pass(lower, to, self.timestamp, &mut found);
             for record in found.drain(..) {
                 if !was_seen(&record) {
-                    self.make_sure_of(&record, None)?;
+                    self.validate_record(&record, None)?;
                 }
             }
             match reached {
@@ -253,7 +262,7 @@ impl ActiveTxn {
         }
     }
 
-    fn make_sure_of(&mut self, record: &Arc<Record>, expected: Option<Timestamp>) -> Result<()> {
+    fn validate_record(&mut self, record: &Arc<Record>, expected: Option<Timestamp>) -> Result<()> {
         let mut again: Option<Arc<Record>> = None;
         loop {
             let record = again.as_ref().unwrap_or(record);
@@ -263,7 +272,7 @@ impl ActiveTxn {
                     seen.join_into(&mut self.depends, self.open.store.log.as_ref());
                     return Ok(());
                 }
-                Err(Obstacle::Gone) => {
+                Err(ConflictCause::Gone) => {
                     // Its key has no value, or another record.
                     let mut found: SmallVec<[Arc<Record>; 1]> = SmallVec::new();
                     if let Some(table) = self.open.store.find_table(record.table) {
@@ -284,11 +293,11 @@ impl ActiveTxn {
                         }
                     }
                 }
-                Err(obstacle) => {
-                    if matches!(obstacle, Obstacle::Changed(_)) {
-                        record.heat_up();
+                Err(cause) => {
+                    if matches!(cause, ConflictCause::Changed(_)) {
+                        record.count_conflict();
                     }
-                    self.pass((record.table, &record.key), obstacle)?;
+                    self.pass((record.table, &record.key), cause)?;
                 }
             }
         }
@@ -340,7 +349,7 @@ impl Drop for Installing {
 }
 
 enum Refused {
-    By(Obstacle),
+    By(ConflictCause),
     Because(Error),
 }
 

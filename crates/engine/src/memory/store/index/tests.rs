@@ -1,6 +1,6 @@
 //! The index against a map of keys to gaps.
 
-use super::super::record::Obstacle;
+use super::super::record::ConflictCause;
 use super::*;
 use crate::direction::Direction;
 
@@ -73,7 +73,7 @@ fn keys_come_and_go_and_no_gap_forgets_when_it_was_found_empty() {
                 assert!(record.chain().validate(timestamp(now), None).is_ok());
                 absent_at[number] = now;
                 assert_eq!(index.remove_if(&record, |_| true), Some(false));
-                assert!(matches!(record.chain().read(timestamp(now)), Err(Obstacle::Gone)));
+                assert!(matches!(record.chain().read(timestamp(now)), Err(ConflictCause::Gone)));
                 assert_eq!(index.remove_if(&record, |_| true), None, "only once");
                 there.remove(&name);
             }
