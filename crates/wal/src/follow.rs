@@ -263,7 +263,7 @@ impl Log {
         let status = |(at, incarnation): (StreamLsn, u32)| {
             if incarnation == open.incarnation(at.stream) {
                 if self.is_durable(at) { DependencyStatus::Kept } else { DependencyStatus::Undecided }
-            } else if open.eras[at.stream.index()].holds(incarnation, at.end) {
+            } else if open.incarnations[at.stream.index()].holds(incarnation, at.end) {
                 DependencyStatus::Kept
             } else {
                 DependencyStatus::Dropped

@@ -13,7 +13,7 @@
 //!    incarnation: what later openings appended has a larger one, so it never makes a lost position look present.
 //! 3. Whether a record is kept never changes: what an opening found of an incarnation is durable, and nobody appends to it again.
 
-use crate::recover::Eras;
+use crate::recover::IncarnationHistory;
 use katydid_kernels::checksum::{read_u32, read_u64};
 use katydid_kernels::dependencies::{Dependencies, StreamId, StreamLsn};
 use katydid_kernels::lsn::Lsn;
@@ -89,10 +89,11 @@ impl<'a> Head<'a> {
 
     /// The first position that did not survive; the record is kept if there is none (rule 2).
     #[inline]
-    pub(crate) fn lost(&self, eras: &[Eras]) -> Option<StreamLsn> {
+    pub(crate) fn lost(&self, incarnations: &[IncarnationHistory]) -> Option<StreamLsn> {
         let mut positions = self.positions();
-        let lost = positions
-            .find(|(position, incarnation)| !eras[position.stream.index()].holds(*incarnation, position.end));
+        let lost = positions.find(|(position, incarnation)| {
+            !incarnations[position.stream.index()].holds(*incarnation, position.end)
+        });
         lost.map(|(position, _)| position)
     }
 }
@@ -167,14 +168,14 @@ mod tests {
 
     #[test]
     fn a_record_is_kept_if_its_positions_lie_in_what_survived_of_their_incarnation() {
-        let mut eras = Eras::new(Lsn::ZERO, 1);
-        eras.begin(2, Lsn::new(1000));
-        eras.close(Lsn::new(5000));
-        let eras = [Eras::new(Lsn::ZERO, 1), eras];
+        let mut incarnations = IncarnationHistory::new(Lsn::ZERO, 1);
+        incarnations.begin(2, Lsn::new(1000));
+        incarnations.close(Lsn::new(5000));
+        let incarnations = [IncarnationHistory::new(Lsn::ZERO, 1), incarnations];
         for (end, incarnation, kept) in [(1000, 1, true), (1008, 1, false), (1008, 2, true), (5008, 2, false)]
         {
             let bytes = encoded(&[(position(1, end), incarnation)]);
-            let lost = Head::decode(chain(1), &bytes, 2).unwrap().lost(&eras);
+            let lost = Head::decode(chain(1), &bytes, 2).unwrap().lost(&incarnations);
             assert_eq!(lost, (!kept).then_some(position(1, end)));
         }
     }

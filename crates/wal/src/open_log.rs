@@ -17,7 +17,7 @@ use crate::consumers::Consumers;
 use crate::core::Core;
 use crate::error::{AppendError, Error, Result};
 use crate::options::Background;
-use crate::recover::{Eras, RecoveryReport};
+use crate::recover::{IncarnationHistory, RecoveryReport};
 use crate::retention::Retention;
 use katydid_device::{self as device, Cause, Gate, Id, Verb, Watch};
 use katydid_kernels::dependencies::{Dependencies, StreamId, StreamLsn};
@@ -49,7 +49,7 @@ pub(crate) struct OpenStream {
     pub core: Arc<Core>,
     pub report: RecoveryReport,
     /// The incarnations that wrote the part of the stream that this opening found.
-    pub eras: Eras,
+    pub incarnations: IncarnationHistory,
     pub method: device::Method,
     gate: Gate,
     // Swapped (AcqRel) by the thread that ends it.
@@ -60,11 +60,11 @@ impl OpenStream {
     pub(crate) fn new(
         core: Arc<Core>,
         report: RecoveryReport,
-        eras: Eras,
+        incarnations: IncarnationHistory,
         method: device::Method,
         gate: Gate,
     ) -> Self {
-        OpenStream { core, report, eras, method, gate, has_ended: AtomicBool::new(false) }
+        OpenStream { core, report, incarnations, method, gate, has_ended: AtomicBool::new(false) }
     }
 
     /// Runs `finish`, then ends the stream, whatever came of that; only once.
@@ -129,7 +129,7 @@ pub(crate) struct OpenLog {
     pub id: Id,
     pub streams: Box<[OpenStream]>,
     /// What each stream was before this opening.
-    pub eras: Box<[Eras]>,
+    pub incarnations: Box<[IncarnationHistory]>,
     pub directory: String,
     pub background: Background,
     pub guards: Guards,

@@ -10,7 +10,7 @@ pub use stream::{SegmentReport, SegmentState, StreamInspection};
 use crate::error::OpenError;
 use crate::head::Head;
 use crate::reader::{Reader, Record, Show};
-use crate::recover::Eras;
+use crate::recover::IncarnationHistory;
 use crate::replay::ReplayError;
 use crate::streams::control::{Making, StreamsState};
 use crate::streams::folders;
@@ -86,8 +86,8 @@ impl Inspection {
             let reader = reader.map_err(|source| ReplayError::Read { stream, source })?;
             heads.push(Next { stream, reader, record: None });
         }
-        let eras = self.streams.iter().map(|found| found.eras.clone()).collect();
-        let mut records = Records { eras, heads, errors: VecDeque::new() };
+        let incarnations = self.streams.iter().map(|found| found.incarnations.clone()).collect();
+        let mut records = Records { incarnations, heads, errors: VecDeque::new() };
         (0..records.heads.len()).for_each(|index| records.advance(index));
         Ok(records)
     }
@@ -96,7 +96,7 @@ impl Inspection {
 /// See [`Inspection::records`].
 #[derive(Debug)]
 pub struct Records {
-    eras: Box<[Eras]>,
+    incarnations: Box<[IncarnationHistory]>,
     heads: Vec<Next>,
     errors: VecDeque<ReplayError<Infallible>>,
 }
@@ -123,7 +123,7 @@ impl Records {
         match Head::decode(read.chain, &read.payload, streams) {
             Ok(head) => {
                 let depends = head.dependencies();
-                let survival = head.lost(&self.eras).map_or(Survival::Kept, Survival::Dropped);
+                let survival = head.lost(&self.incarnations).map_or(Survival::Kept, Survival::Dropped);
                 let (stamp, payload) = (head.stamp, head.payload.to_vec());
                 let found = Record { payload, ..read };
                 *record = Some(StreamRecord { stream, record: found, stamp, depends, survival });

@@ -11,7 +11,7 @@ use crate::reader::{Found, Reader, Show};
 use crate::recover::decide::HeadersFound;
 use crate::recover::scan::NoVisitor;
 use crate::recover::survey::{Health, Survey, examine};
-use crate::recover::{Eras, Finding, Judgement, judge, refuse, unusable_control};
+use crate::recover::{Finding, IncarnationHistory, Judgement, judge, refuse, unusable_control};
 use crate::segment::Source;
 use crate::segment::files::SegmentFiles;
 use crate::segment::header::name;
@@ -78,7 +78,7 @@ pub struct StreamInspection {
     /// How the log ends, or the error that opening it would give.
     pub finding: Result<Finding, OpenError>,
     /// Which incarnation wrote what of it.
-    pub(crate) eras: Eras,
+    pub(crate) incarnations: IncarnationHistory,
     source: Arc<dyn Source>,
 }
 
@@ -180,7 +180,7 @@ fn inspected(
         segment_bytes: state.segment_bytes,
         segments,
         finding,
-        eras: walk.eras,
+        incarnations: walk.incarnations,
         source,
     }
 }

@@ -164,7 +164,7 @@ pub(crate) fn open(
         segment_bytes: state.segment_bytes,
     };
     let parts = medium::parts(options, NvStore::new(memory, control, end), incarnation, end);
-    Ok(Opened { parts, report, eras: walk.eras, incarnation, end })
+    Ok(Opened { parts, report, incarnations: walk.incarnations, incarnation, end })
 }
 
 /// Opens the log's region, and makes it if the log was never used; refuses another's.

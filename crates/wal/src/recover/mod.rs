@@ -18,7 +18,7 @@
 //! were being made are removed or finished.
 
 pub(crate) mod decide;
-mod eras;
+mod incarnations;
 mod judge;
 mod refuse;
 mod report;
@@ -27,7 +27,7 @@ pub(crate) mod survey;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use eras::Eras;
+pub(crate) use incarnations::IncarnationHistory;
 pub(crate) use judge::{Judgement, Outcome, judge};
 pub(crate) use refuse::{refuse, unusable_control};
 pub use report::{Finding, RecoveryReport};
@@ -57,7 +57,7 @@ pub(crate) struct Opened {
     pub parts: Parts,
     pub report: RecoveryReport,
     /// The incarnations of the records that were there before this opening.
-    pub eras: Eras,
+    pub incarnations: IncarnationHistory,
     pub incarnation: u32,
     /// The position of the next record: behind the Restart record, which is already there. Everything before is durable.
     pub end: Lsn,
@@ -68,7 +68,7 @@ pub(crate) struct Opened {
 struct Segments {
     store: Arc<SegmentStore>,
     report: RecoveryReport,
-    eras: Eras,
+    incarnations: IncarnationHistory,
     incarnation: u32,
     end: Lsn,
     /// The bytes `[end rounded down to 4 KiB, end)`. On the device the rest of that block is zeros.
@@ -87,10 +87,10 @@ pub(crate) fn open(
     control: Control,
     visitor: &mut dyn RecordVisitor,
 ) -> Result<Opened, OpenError> {
-    let Segments { store, report, eras, incarnation, end, tail } =
+    let Segments { store, report, incarnations, incarnation, end, tail } =
         open_files(directory, options, settings, survey, control, visitor)?;
     let parts = files::parts(options, settings, store, incarnation, end, &tail);
-    Ok(Opened { parts, report, eras, incarnation, end })
+    Ok(Opened { parts, report, incarnations, incarnation, end })
 }
 
 /// Makes the directory's names durable and lists them, and opens the control file, which must be of a log of the kind asked for.
@@ -149,7 +149,7 @@ fn open_files(
         scanned_bytes,
         segment_bytes: state.segment_bytes,
     };
-    Ok(Segments { store: Arc::new(store), report, eras: walk.eras, incarnation, end, tail })
+    Ok(Segments { store: Arc::new(store), report, incarnations: walk.incarnations, incarnation, end, tail })
 }
 
 /// Refuses a log that lacks files which its control file knows of. Reads the control file, and no others, and changes nothing.

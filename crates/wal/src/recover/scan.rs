@@ -10,7 +10,7 @@
 //!    earlier truncation and count for nothing.
 
 use super::decide::StopFound;
-use super::eras::Eras;
+use super::incarnations::IncarnationHistory;
 use crate::segment::Source;
 use crate::segment::window::Window;
 use katydid_device as device;
@@ -34,7 +34,7 @@ pub(crate) struct Walk {
     /// Number of valid records.
     pub records: u64,
     /// Which incarnation wrote what of it.
-    pub eras: Eras,
+    pub incarnations: IncarnationHistory,
 }
 
 /// What the search beyond the end found.
@@ -88,7 +88,7 @@ pub(crate) fn walk(
         durable: Lsn::ZERO,
         closed: false,
         records: 0,
-        eras: Eras::new(start, start_incarnation),
+        incarnations: IncarnationHistory::new(start, start_incarnation),
     };
     let mut wanted = record::HEADER_BYTES;
     loop {
@@ -98,7 +98,7 @@ pub(crate) fn walk(
                 let header = decoded.header;
                 if header.incarnation != walk.incarnation {
                     walk.incarnation = header.incarnation;
-                    walk.eras.begin(header.incarnation, header.lsn);
+                    walk.incarnations.begin(header.incarnation, header.lsn);
                 }
                 walk.durable = walk.durable.max(header.durable);
                 walk.closed = header.kind == Kind::MARK;
@@ -119,7 +119,7 @@ pub(crate) fn walk(
                     }
                     Err(Invalid::Short(_)) => StopFound::Blank,
                 };
-                walk.eras.close(walk.end);
+                walk.incarnations.close(walk.end);
                 return Ok(walk);
             }
         }

@@ -151,16 +151,16 @@ fn read_stream<E>(
     let mut reader = of.recovered(from).map_err(failed)?.read_ahead();
     let mut report = ReplayReport::default();
     let mut told = from;
-    let eras = &log.eras[stream.index()];
+    let incarnations = &log.incarnations[stream.index()];
     while let Some(record) = reader.next_record().map_err(failed)? {
         let head = Head::decode(record.chain, record.payload, log.streams.len())
             .map_err(|reason| failed(damaged(of.core().medium.source().as_ref(), record.lsn, reason)))?;
         let position = StreamLsn { stream, end: record.end };
         let (RecordRef { kind, first, .. }, Head { stamp, payload, .. }) = (record, head);
         report.stamp_max = report.stamp_max.max(stamp);
-        if which == Wanted::Undecided && head.is_kept_by(stream, eras.at(record.lsn), record.lsn) {
+        if which == Wanted::Undecided && head.is_kept_by(stream, incarnations.at(record.lsn), record.lsn) {
             // It was dealt out before.
-        } else if head.lost(&log.eras).is_some() {
+        } else if head.lost(&log.incarnations).is_some() {
             report.dropped += 1;
         } else {
             report.records += 1;

@@ -2,7 +2,7 @@
 
 use super::control::{MAGIC, Making, StreamsState};
 use crate::head::{Head, encode};
-use crate::recover::Eras;
+use crate::recover::IncarnationHistory;
 use crate::seal::Block;
 use katydid_device::Id;
 use katydid_kernels::checksum::read_u64;
@@ -32,8 +32,8 @@ pub(crate) fn decode_record(input: &[u8]) {
     if let Ok(head) = Head::decode(chain, bytes, STREAMS) {
         assert!(head.payload.len() <= bytes.len());
         assert!(head.dependencies().len() <= STREAMS);
-        let eras = [(); STREAMS].map(|()| Eras::new(Lsn::ZERO, 1));
-        let _lost = head.lost(&eras);
+        let incarnations = [(); STREAMS].map(|()| IncarnationHistory::new(Lsn::ZERO, 1));
+        let _lost = head.lost(&incarnations);
     }
 }
 

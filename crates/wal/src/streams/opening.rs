@@ -59,11 +59,11 @@ pub(crate) fn open_log(
     let retention = Retention::new(starts);
     let id = id.unwrap_or(streams[0].report.log_id);
     let consumers = Consumers::open(directory, id, streams.len(), &retention)?;
-    let eras = streams.iter().map(|stream| stream.eras.clone()).collect();
+    let incarnations = streams.iter().map(|stream| stream.incarnations.clone()).collect();
     Ok(OpenLog {
         id,
         streams: streams.into_boxed_slice(),
-        eras,
+        incarnations,
         directory: directory.describe(),
         background: options.background,
         guards,
@@ -98,7 +98,7 @@ pub(crate) fn open_recovering(
     let core = Core::new(options, start);
     let spawned = core.start_threads();
     // From here on its drop ends what was started.
-    let open = OpenStream::new(core, opened.report, opened.eras, method, gate.clone());
+    let open = OpenStream::new(core, opened.report, opened.incarnations, method, gate.clone());
     spawned.map_err(|error| device::Error::from_io(Verb::Open, "the log's background threads", error))?;
     open.core.nudge_maintenance();
     Ok(open)

@@ -1,6 +1,6 @@
 //! The log's recovery: where it ends, what is damage, what is believed.
 
-use super::tests::{ERAS, RECOVER, STREAMS};
+use super::tests::{INCARNATIONS, RECOVER, STREAMS};
 use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
@@ -63,7 +63,7 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "where an incarnation begins is forgotten",
         file: "crates/wal/src/recover/scan.rs",
-        old: "                    walk.eras.begin(header.incarnation, header.lsn);\n",
+        old: "                    walk.incarnations.begin(header.incarnation, header.lsn);\n",
         new: "",
         tests: STREAMS,
     },
@@ -139,16 +139,16 @@ pub const LIST: &[Mutant] = &[
     },
     Mutant {
         name: "what a later incarnation has cut off is there",
-        file: "crates/wal/src/recover/eras.rs",
+        file: "crates/wal/src/recover/incarnations.rs",
         old: "Some((_, begin)) => end <= *begin,",
         new: "Some((_, begin)) => end <= *begin || end <= self.end,",
-        tests: ERAS,
+        tests: INCARNATIONS,
     },
     Mutant {
         name: "what an incarnation below the start wrote is there",
-        file: "crates/wal/src/recover/eras.rs",
+        file: "crates/wal/src/recover/incarnations.rs",
         old: "            return end <= self.start;",
         new: "            return end <= self.end;",
-        tests: ERAS,
+        tests: INCARNATIONS,
     },
 ];

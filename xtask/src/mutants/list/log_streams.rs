@@ -14,8 +14,8 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a record is kept although a position it names was lost",
         file: "crates/wal/src/head.rs",
-        old: "!eras[position.stream.index()].holds(*incarnation, position.end)",
-        new: "!eras[position.stream.index()].holds(*incarnation, position.end) && position.end == Lsn::ZERO",
+        old: "!incarnations[position.stream.index()].holds(*incarnation, position.end)",
+        new: "!incarnations[position.stream.index()].holds(*incarnation, position.end) && position.end == Lsn::ZERO",
         tests: STREAMS,
     },
     Mutant {
@@ -84,8 +84,8 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a replay keeps what an opening drops",
         file: "crates/wal/src/replay/mod.rs",
-        old: "} else if head.lost(&log.eras).is_some() {",
-        new: "} else if head.lost(&log.eras).is_some() && log.streams.is_empty() {",
+        old: "} else if head.lost(&log.incarnations).is_some() {",
+        new: "} else if head.lost(&log.incarnations).is_some() && log.streams.is_empty() {",
         tests: STREAMS,
     },
     Mutant {

@@ -8,7 +8,7 @@ use katydid_kernels::lsn::Lsn;
 
 /// See the head of this file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Eras {
+pub(crate) struct IncarnationHistory {
     start: Lsn,
     /// Incarnation of the record at `start`, or one below it.
     first: u32,
@@ -17,10 +17,10 @@ pub(crate) struct Eras {
     end: Lsn,
 }
 
-impl Eras {
+impl IncarnationHistory {
     /// Of a log that begins with this incarnation.
     pub(crate) fn new(start: Lsn, first: u32) -> Self {
-        Eras { start, first, later: Vec::new(), end: start }
+        IncarnationHistory { start, first, later: Vec::new(), end: start }
     }
 
     /// From `at` on it was this larger one.
@@ -47,7 +47,7 @@ impl Eras {
     }
 }
 
-impl Eras {
+impl IncarnationHistory {
     /// The incarnation that wrote the record at `at`, which is there.
     pub(crate) fn at(&self, at: Lsn) -> u32 {
         let after = self.later.partition_point(|(_, begin)| *begin <= at);
@@ -61,20 +61,20 @@ mod tests {
 
     #[test]
     fn an_incarnation_holds_what_lies_before_the_next_one() {
-        let mut eras = Eras::new(Lsn::new(800), 3);
-        eras.begin(5, Lsn::new(1000));
-        eras.begin(6, Lsn::new(1048));
-        eras.close(Lsn::new(2000));
+        let mut incarnations = IncarnationHistory::new(Lsn::new(800), 3);
+        incarnations.begin(5, Lsn::new(1000));
+        incarnations.begin(6, Lsn::new(1048));
+        incarnations.close(Lsn::new(2000));
         let expected = [(0, 800), (2, 800), (3, 1000), (4, 1000), (5, 1048), (6, 2000)];
         for (incarnation, end) in expected {
-            assert!(eras.holds(incarnation, Lsn::new(end)), "{incarnation}");
-            assert!(!eras.holds(incarnation, Lsn::new(end + 8)), "{incarnation}");
+            assert!(incarnations.holds(incarnation, Lsn::new(end)), "{incarnation}");
+            assert!(!incarnations.holds(incarnation, Lsn::new(end + 8)), "{incarnation}");
         }
-        assert!(!eras.holds(7, Lsn::new(8)), "it left no trace");
-        assert!(Eras::new(Lsn::ZERO, 0).holds(0, Lsn::ZERO));
+        assert!(!incarnations.holds(7, Lsn::new(8)), "it left no trace");
+        assert!(IncarnationHistory::new(Lsn::ZERO, 0).holds(0, Lsn::ZERO));
         let wrote = [(800, 3), (992, 3), (1000, 5), (1040, 5), (1048, 6), (1992, 6)];
         for (at, incarnation) in wrote {
-            assert_eq!(eras.at(Lsn::new(at)), incarnation);
+            assert_eq!(incarnations.at(Lsn::new(at)), incarnation);
         }
     }
 }
