@@ -9,7 +9,7 @@
 //!    [`Calls::close`] that waits returns. So a call that was let in ends before another opening can take the lock.
 //! 3. A thread that is inside a call of this gate does not wait in [`Calls::close`], for it would wait for itself. It hands over its lock,
 //!    and the last call that leaves releases it. Such a thread runs code of others there: a directory that is not ours, a logger, a
-//!    panic hook. Each thread has a list of the gates that it is inside of. Threads that make calls for a caller (`stripes/crew.rs`)
+//!    panic hook. Each thread has a list of the gates that it is inside of. Threads that make calls for a caller (`stripes/helpers.rs`)
 //!    take over the caller's list while they do. A thread inside more than [`DEPTH_MAX`] calls counts as inside every gate.
 //! 4. Nothing is waited for while `end` is held, but what dropping a directory lock does.
 //!

@@ -81,7 +81,7 @@ impl StripedFile {
     fn everywhere(&self, call: impl Fn(&dyn File) -> Result<()> + Sync) -> Result<()> {
         self.look()?;
         let files: Vec<&Arc<dyn File>> = self.parts().collect();
-        self.set.crew.each(files.len(), &|nth| call(&**files[nth]))
+        self.set.helpers.each(files.len(), &|nth| call(&**files[nth]))
     }
 
     fn check_end(&self, verb: Verb, end: Option<u64>) -> Result<u64> {
@@ -176,7 +176,7 @@ impl File for StripedFile {
             return self.first.write_at(parts, HEADER_BYTES + offset, mode);
         }
         let shares = self.shares(parts, offset);
-        self.set.crew.each(shares.len(), &|nth| {
+        self.set.helpers.each(shares.len(), &|nth| {
             let share = &shares[nth];
             self.part(share.nth).0.write_at(&share.parts, share.offset, mode)
         })
@@ -208,7 +208,7 @@ impl File for StripedFile {
         }
         let before = self.parts().map(|file| file.len()).collect::<Result<Vec<_>>>()?;
         let layout = self.set.layout;
-        // Not by the crew: this takes long, and its helpers are for what somebody waits for.
+        // Not by the helpers: this takes long, and they are for what somebody waits for.
         let outcomes: Vec<Result<()>> = std::thread::scope(|scope| {
             let prepare = |nth: usize| {
                 let (file, base) = self.part(nth);

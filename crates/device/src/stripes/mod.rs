@@ -35,8 +35,8 @@
 //! Latches: `known` of the [`owner`] (guards the making of parts and the next number; held across device calls, so taken before the latches of
 //! what is beneath and after the gate's turn of the file, which is above), `inside` (leaf).
 
-mod crew;
 mod file;
+mod helpers;
 mod label;
 mod layout;
 mod owner;
@@ -46,8 +46,8 @@ use crate::directory::{Create, Directory, DirectoryLock, File, Method};
 use crate::error::{Cause, Error, Result, Verb};
 use crate::name;
 use crate::nvram::{NvRegion, Persistence};
-use crew::Crew;
 use file::StripedFile;
+use helpers::HelperPool;
 use owner::Owner;
 use set::{LABEL_NAME, LABEL_NEW_NAME, Set};
 use std::io;
@@ -130,10 +130,10 @@ impl StripedDirectory {
     fn made(
         directories: Vec<Arc<dyn Directory>>,
         unit: u64,
-        crew: Arc<Crew>,
+        helpers: Arc<HelperPool>,
         owner: Arc<Owner>,
     ) -> Result<StripedDirectory> {
-        let set = match Set::existing(directories.clone(), crew.clone(), owner.clone())? {
+        let set = match Set::existing(directories.clone(), helpers.clone(), owner.clone())? {
             Some(set) => {
                 // Seen is not durable: whoever wrote the last label may have been killed before it was.
                 set.first().sync()?;
@@ -141,7 +141,7 @@ impl StripedDirectory {
             }
             None => {
                 Set::make(&directories, unit)?;
-                Set::existing(directories, crew, owner)?.ok_or_else(|| refused("the set was not made"))?
+                Set::existing(directories, helpers, owner)?.ok_or_else(|| refused("the set was not made"))?
             }
         };
         Ok(StripedDirectory { set: Arc::new(set) })
@@ -213,8 +213,8 @@ impl Directory for StripedDirectory {
         Self::check(Verb::Open, name)?;
         let inner = self.set.directories.iter().map(|directory| directory.subdirectory(name));
         let inner = inner.collect::<Result<Vec<_>>>()?;
-        let (crew, owner) = (self.set.crew.clone(), self.set.owner.inside(name));
-        Ok(Arc::new(Self::made(inner, self.set.layout.unit, crew, owner)?))
+        let (helpers, owner) = (self.set.helpers.clone(), self.set.owner.inside(name));
+        Ok(Arc::new(Self::made(inner, self.set.layout.unit, helpers, owner)?))
     }
 
     fn existing_subdirectory(&self, name: &str) -> Result<Option<Arc<dyn Directory>>> {
@@ -234,7 +234,7 @@ impl Directory for StripedDirectory {
                 None => return Ok(None),
             }
         }
-        let set = Set::existing(inner, self.set.crew.clone(), self.set.owner.inside(name))?;
+        let set = Set::existing(inner, self.set.helpers.clone(), self.set.owner.inside(name))?;
         Ok(set.map(|set| Arc::new(StripedDirectory { set: Arc::new(set) }) as Arc<dyn Directory>))
     }
 

@@ -2,7 +2,7 @@
 //!
 //! See the head of `mod.rs` for the invariants that are cited here.
 
-use super::crew::Crew;
+use super::helpers::HelperPool;
 use super::label::{self, LABEL_BYTES_MAX, Label, State};
 use super::layout::Layout;
 use super::owner::{Doomed, Owner};
@@ -23,7 +23,7 @@ pub(super) const LABEL_NEW_NAME: &str = "STRIPES.new";
 pub(super) struct Set {
     pub(super) directories: Vec<Arc<dyn Directory>>,
     pub(super) layout: Layout,
-    pub(super) crew: Arc<Crew>,
+    pub(super) helpers: Arc<HelperPool>,
     pub(super) owner: Arc<Owner>,
     id: Id,
 }
@@ -61,7 +61,7 @@ impl Set {
     /// Opens a set whose making was finished; `None` if there is none, or one half made.
     pub(super) fn existing(
         directories: Vec<Arc<dyn Directory>>,
-        crew: Arc<Crew>,
+        helpers: Arc<HelperPool>,
         owner: Arc<Owner>,
     ) -> Result<Option<Set>> {
         let first = match read_label(&*directories[0])? {
@@ -78,7 +78,7 @@ impl Set {
             Self::check(&**directory, index, &label, first.set, directories.len())?;
         }
         let layout = Layout { unit: first.unit, count: first.count };
-        Ok(Some(Set { directories, layout, crew, owner, id: first.set }))
+        Ok(Some(Set { directories, layout, helpers, owner, id: first.set }))
     }
 
     fn check(directory: &dyn Directory, given: usize, label: &Label, set: Id, count: usize) -> Result<()> {

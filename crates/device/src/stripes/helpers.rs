@@ -2,11 +2,11 @@
 //!
 //! The caller makes the first call itself and takes back whatever no helper has begun by then, so it never waits for a
 //! helper that is busy for somebody else. Helpers are started when one is missing, at most [`HELPERS_MAX`], sleep on a
-//! condition variable without a timer when there is nothing to do, and end with the crew.
+//! condition variable without a timer when there is nothing to do, and end with the pool.
 //!
 //! Invariants:
 //!
-//! 1. [`Crew::each`] returns, or unwinds, only when no helper has or can get its call any more: the call is borrowed.
+//! 1. [`HelperPool::each`] returns, or unwinds, only when no helper has or can get its call any more: the call is borrowed.
 //! 2. A task is in the queue, or with whoever took it out, never both; each is reported to its group exactly once.
 //!
 //! Latches (leaf ranks): `state` guards the queue and the count of sleepers; a group's own guards its outcome. Neither is held
@@ -28,7 +28,7 @@ type Call<'a> = dyn Fn(usize) -> Result<()> + Sync + 'a;
 
 /// See the head of this file.
 #[derive(Default)]
-pub(super) struct Crew {
+pub(super) struct HelperPool {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -107,7 +107,7 @@ impl Group {
     }
 }
 
-/// Keeps [`Crew::each`] from ending before its tasks have (invariant 1), also by a panic.
+/// Keeps [`HelperPool::each`] from ending before its tasks have (invariant 1), also by a panic.
 struct Ending<'a> {
     shared: &'a Shared,
     group: &'a Arc<Group>,
@@ -125,7 +125,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-impl Crew {
+impl HelperPool {
     /// Makes `call` with each number below `count`, at the same time as far as there are helpers; the failure of the
     /// lowest number.
     pub(super) fn each(&self, count: usize, call: &Call<'_>) -> Result<()> {
@@ -199,7 +199,7 @@ impl Shared {
     }
 }
 
-impl Drop for Crew {
+impl Drop for HelperPool {
     fn drop(&mut self) {
         locked(&self.shared.state).over = true;
         self.shared.asked.notify_all();
@@ -210,9 +210,9 @@ impl Drop for Crew {
     }
 }
 
-impl fmt::Debug for Crew {
+impl fmt::Debug for HelperPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Crew({} helpers)", locked(&self.shared.state).helpers)
+        write!(f, "HelperPool({} helpers)", locked(&self.shared.state).helpers)
     }
 }
 
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn every_call_is_made_once_and_before_it_returns() {
-        let crew = Crew::default();
+        let helpers = HelperPool::default();
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
@@ -235,7 +235,7 @@ mod tests {
                             counts[nth].fetch_add(1, Ordering::Relaxed);
                             Ok(())
                         };
-                        crew.each(counts.len(), &call).expect("no call fails");
+                        helpers.each(counts.len(), &call).expect("no call fails");
                         assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1));
                     }
                 });
@@ -246,16 +246,17 @@ mod tests {
     /// For Miri, under several seeds: the call dies as soon as `each` returns, while a helper may be about to leave it.
     #[test]
     fn miri_a_call_may_die_as_soon_as_it_was_made_by_all() {
-        let crew = Crew::default();
+        let helpers = HelperPool::default();
         for round in 0..if cfg!(miri) { 30 } else { 1000 } {
             let sum = AtomicUsize::new(0);
             {
                 let numbers = Box::new([round, 1]);
-                crew.each(2, &|nth| {
-                    sum.fetch_add(numbers[nth], Ordering::Relaxed);
-                    Ok(())
-                })
-                .expect("no call fails");
+                helpers
+                    .each(2, &|nth| {
+                        sum.fetch_add(numbers[nth], Ordering::Relaxed);
+                        Ok(())
+                    })
+                    .expect("no call fails");
             }
             assert_eq!(sum.into_inner(), round + 1);
         }
@@ -263,39 +264,39 @@ mod tests {
 
     #[test]
     fn calls_are_made_at_the_same_time() {
-        let (crew, meeting) = (Crew::default(), Barrier::new(4));
+        let (helpers, meeting) = (HelperPool::default(), Barrier::new(4));
         let call = |_| {
             // Ends only when all four are in it.
             meeting.wait();
             Ok(())
         };
         for _ in 0..3 {
-            crew.each(4, &call).expect("no call fails");
+            helpers.each(4, &call).expect("no call fails");
             // Who is not asleep yet is not counted upon, and another one is started.
-            while locked(&crew.shared.state).asleep < 3 {
+            while locked(&helpers.shared.state).asleep < 3 {
                 thread::yield_now();
             }
         }
-        assert_eq!(locked(&crew.shared.state).helpers, 3, "helpers are used again");
+        assert_eq!(locked(&helpers.shared.state).helpers, 3, "helpers are used again");
     }
 
     #[test]
     fn the_first_failure_is_told_and_a_panic_is_the_callers() {
-        let crew = Crew::default();
+        let helpers = HelperPool::default();
         let call = |nth: usize| match nth {
             1 | 3 => Err(Error::new(Verb::Write, nth.to_string(), Cause::NoSpace)),
             _ => Ok(()),
         };
         for _ in 0..20 {
-            assert_eq!(crew.each(4, &call).expect_err("two fail").subject, "1");
+            assert_eq!(helpers.each(4, &call).expect_err("two fail").subject, "1");
         }
         for bug in 0..3 {
             let call = |nth: usize| {
                 assert!(nth != bug, "a bug");
                 Ok(())
             };
-            assert!(catch_unwind(AssertUnwindSafe(|| crew.each(3, &call))).is_err());
+            assert!(catch_unwind(AssertUnwindSafe(|| helpers.each(3, &call))).is_err());
         }
-        crew.each(4, &|_| Ok(())).expect("it goes on");
+        helpers.each(4, &|_| Ok(())).expect("it goes on");
     }
 }
