@@ -42,7 +42,7 @@ pub(super) struct Rings {
 
 /// A run of parts of one write, and what became of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Piece {
+struct WritePiece {
     /// Where among the parts.
     first: usize,
     count: usize,
@@ -63,7 +63,7 @@ enum Verdict {
     Failed(Errno),
 }
 
-impl Piece {
+impl WritePiece {
     fn verdict(&self) -> Verdict {
         match self.outcome {
             None => Verdict::After(0),
@@ -158,8 +158,8 @@ fn cut<'a>(parts: &'a [IoSlice<'_>]) -> Vec<IoSlice<'a>> {
     parts.iter().flat_map(|part| part.chunks(PIECE_BYTES)).map(IoSlice::new).collect()
 }
 
-fn gather(parts: &[IoSlice<'_>], offset: u64) -> Vec<Piece> {
-    let mut pieces: Vec<Piece> = Vec::new();
+fn gather(parts: &[IoSlice<'_>], offset: u64) -> Vec<WritePiece> {
+    let mut pieces: Vec<WritePiece> = Vec::new();
     let mut at = offset;
     for (index, part) in parts.iter().enumerate() {
         match pieces.last_mut() {
@@ -167,7 +167,13 @@ fn gather(parts: &[IoSlice<'_>], offset: u64) -> Vec<Piece> {
                 piece.count += 1;
                 piece.bytes += part.len();
             }
-            _ => pieces.push(Piece { first: index, count: 1, offset: at, bytes: part.len(), outcome: None }),
+            _ => pieces.push(WritePiece {
+                first: index,
+                count: 1,
+                offset: at,
+                bytes: part.len(),
+                outcome: None,
+            }),
         }
         at += part.len() as u64;
     }
@@ -179,7 +185,7 @@ fn drive(
     ring: &mut IoUring,
     fd: BorrowedFd<'_>,
     parts: &[IoSlice<'_>],
-    pieces: &mut [Piece],
+    pieces: &mut [WritePiece],
     mode: WriteMode,
 ) -> io::Result<()> {
     let flags = match mode {
@@ -240,7 +246,7 @@ fn drive(
 /// Reports the first failure; if there is none, has `rest` write what is missing.
 fn finish<E>(
     parts: &[IoSlice<'_>],
-    pieces: &[Piece],
+    pieces: &[WritePiece],
     mut rest: impl FnMut(&[IoSlice<'_>], u64) -> Result<(), E>,
 ) -> Result<Taken, Failed<E>> {
     let mut taken = Taken::Yes;

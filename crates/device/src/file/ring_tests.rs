@@ -1,7 +1,7 @@
 use super::*;
 
-fn piece(first: usize, count: usize, offset: u64, bytes: usize, outcome: Option<i32>) -> Piece {
-    Piece { first, count, offset, bytes, outcome }
+fn piece(first: usize, count: usize, offset: u64, bytes: usize, outcome: Option<i32>) -> WritePiece {
+    WritePiece { first, count, offset, bytes, outcome }
 }
 
 fn errno(errno: Errno) -> Option<i32> {

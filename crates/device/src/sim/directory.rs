@@ -2,7 +2,7 @@
 
 use super::SimDevice;
 use super::file::{Access, SimFile};
-use super::image::Image;
+use super::image::FileImage;
 use super::world::{Folder, Inode, Outcome, Shared, SubFolder, World, failure};
 use crate::directory::{Create, Directory, DirectoryLock, File, Method};
 use crate::error::{Cause, Error, NvramFault, Result, Verb};
@@ -77,7 +77,7 @@ impl Directory for SimDirectory {
         if create == Create::Never {
             return Err(self.missing(Verb::Open, name));
         }
-        let inode = world.inode(self.path(name), Image::default());
+        let inode = world.inode(self.path(name), FileImage::default());
         self.change(&mut world, Verb::Open, name, |world| {
             self.folder(world).names.create(name, inode.clone());
         })?;

@@ -1,7 +1,7 @@
 //! One open file of a simulated device.
 
 use super::faults::Fault;
-use super::image::{Image, Reach, short_end};
+use super::image::{FileImage, Reach, short_end};
 use super::world::{FILE_BYTES_MAX, Inode, Outcome, Shared, Stalled, World, failure};
 use crate::aligned::ALIGNMENT;
 use crate::directory::{File, Method, WriteMode};
@@ -144,7 +144,7 @@ impl File for SimFile {
                 Ok(())
             }
             Outcome::Crash => {
-                self.inode.change(Image::interrupt_sync);
+                self.inode.change(FileImage::interrupt_sync);
                 Err(self.crashed(Verb::Sync))
             }
             Outcome::Fail(fault) => {

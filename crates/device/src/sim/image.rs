@@ -11,7 +11,7 @@
 //!    So are those of a call that was under way at a crash (`under_way`), which [`Survival::Trash`] may make garbage.
 //! 3. `seen` is zeros from `length` on, `kept` from `kept_length` on.
 //!
-//! A crash replaces the file by [`Image::survivor`].
+//! A crash replaces the file by [`FileImage::survivor`].
 
 use super::bytes::{ALL_SECTORS, Bytes, PAGE_BYTES, Page, SECTOR_BYTES, Sectors, each, each_page, sectors};
 use crate::survival::Survival;
@@ -38,7 +38,7 @@ pub(super) enum Reach {
 
 /// One file.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Image {
+pub(super) struct FileImage {
     seen: Bytes,
     length: u64,
     kept: Bytes,
@@ -51,7 +51,7 @@ pub(super) struct Image {
     under_way: BTreeMap<usize, Sectors>,
 }
 
-impl Image {
+impl FileImage {
     pub(super) fn len(&self) -> u64 {
         self.length
     }
@@ -111,8 +111,8 @@ impl Image {
     }
 
     /// What the process that was killed leaves: the calls that it had made were made.
-    pub(super) fn after_kill(&self) -> Image {
-        Image { under_way: BTreeMap::new(), ..self.clone() }
+    pub(super) fn after_kill(&self) -> FileImage {
+        FileImage { under_way: BTreeMap::new(), ..self.clone() }
     }
 
     /// A crash has interrupted a sync.
@@ -282,7 +282,7 @@ impl Image {
     }
 
     /// What a crash leaves, everything in it durable.
-    pub(super) fn survivor(&self, survival: Survival, rng: &mut Rng) -> Image {
+    pub(super) fn survivor(&self, survival: Survival, rng: &mut Rng) -> FileImage {
         let length = match survival {
             Survival::KeepAll | Survival::Prefix => self.length,
             Survival::DropAll => self.kept_length,
@@ -353,7 +353,7 @@ impl Image {
             }
         }
         kept.cut(length);
-        Image { seen: kept.clone(), length, kept, kept_length: length, ..Image::default() }
+        FileImage { seen: kept.clone(), length, kept, kept_length: length, ..FileImage::default() }
     }
 }
 

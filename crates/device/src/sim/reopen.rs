@@ -2,7 +2,7 @@
 //!
 //! Pure but for the old device's latch, which the caller holds.
 
-use super::image::{Image, Reach};
+use super::image::{FileImage, Reach};
 use super::names::Names;
 use super::world::{Folder, Inode, Stalled, SubFolder, World};
 use crate::survival::Survival;
@@ -26,7 +26,7 @@ impl Ending {
         }
     }
 
-    fn image(&mut self, inode: u64, image: &Image, stalled: &[Stalled]) -> Image {
+    fn image(&mut self, inode: u64, image: &FileImage, stalled: &[Stalled]) -> FileImage {
         match self {
             Ending::Kill => image.after_kill(),
             Ending::Crash(Survival::Trash, rng) => {

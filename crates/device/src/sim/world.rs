@@ -10,7 +10,7 @@
 //! 3. `used` is the sum of the lengths of all files that a name or an open handle still reaches.
 
 use super::faults::{Fault, Plan};
-use super::image::Image;
+use super::image::FileImage;
 use super::names::Names;
 use crate::error::{Cause, Error, Result, Verb};
 use fastrand::Rng;
@@ -35,7 +35,7 @@ pub(super) struct Inode {
 pub(super) struct Content {
     /// Its latest name, for reports and faults.
     pub(super) path: String,
-    pub(super) image: Image,
+    pub(super) image: FileImage,
 }
 
 impl Inode {
@@ -44,7 +44,7 @@ impl Inode {
     }
 
     /// Runs `change` and accounts for the change of length.
-    pub(super) fn change(&self, change: impl FnOnce(&mut Image)) {
+    pub(super) fn change(&self, change: impl FnOnce(&mut FileImage)) {
         let mut content = self.content();
         let before = content.image.len();
         change(&mut content.image);
@@ -204,7 +204,7 @@ impl World {
         }
     }
 
-    pub(super) fn inode(&mut self, path: String, image: Image) -> Arc<Inode> {
+    pub(super) fn inode(&mut self, path: String, image: FileImage) -> Arc<Inode> {
         self.inodes += 1;
         self.used.fetch_add(image.len(), Ordering::Relaxed);
         let content = Mutex::new(Content { path, image });

@@ -13,12 +13,12 @@ use std::sync::{Arc, Mutex};
 
 /// All files by path, and the words of all regions of non-volatile memory as bytes, by path.
 #[derive(Clone, Default)]
-pub struct Image {
+pub struct DiskImage {
     pub files: BTreeMap<String, Arc<Vec<u8>>>,
     pub regions: BTreeMap<String, Arc<Vec<u8>>>,
 }
 
-impl Image {
+impl DiskImage {
     /// Bytes of all files and regions.
     pub fn bytes(&self) -> usize {
         self.files.values().chain(self.regions.values()).map(|bytes| bytes.len()).sum()
@@ -49,7 +49,7 @@ pub struct Disk {
 
 impl Disk {
     /// A device that holds this, and fails every call after so many.
-    pub fn new(image: &Image, calls_max: u64) -> Disk {
+    pub fn new(image: &DiskImage, calls_max: u64) -> Disk {
         let state = State { calls_max, ..State::default() };
         for (path, bytes) in &image.files {
             state.files.lock().unwrap().insert(path.clone(), Arc::new(Bytes(Mutex::new(bytes.clone()))));
@@ -69,7 +69,7 @@ impl Disk {
     }
 
     /// What it holds now.
-    pub fn image(&self) -> Image {
+    pub fn image(&self) -> DiskImage {
         let files = self.state.files.lock().unwrap();
         let files =
             files.iter().map(|(path, bytes)| (path.clone(), bytes.0.lock().unwrap().clone())).collect();
@@ -79,7 +79,7 @@ impl Disk {
             Arc::new(words.flat_map(u64::to_le_bytes).collect())
         };
         let regions = regions.iter().map(|(path, region)| (path.clone(), bytes_of(region))).collect();
-        Image { files, regions }
+        DiskImage { files, regions }
     }
 
     /// How many calls there were.

@@ -1,7 +1,7 @@
 //! What is done to the bytes of a database.
 
 use crate::common::Rng;
-use crate::disk::Image;
+use crate::disk::DiskImage;
 use crate::subject::Subject;
 use std::fmt;
 use std::ops::Range;
@@ -96,10 +96,10 @@ impl fmt::Display for Case {
 
 impl Case {
     /// The damaged copy; `None` if it is the same as the original.
-    pub fn apply(&self, subject: &Subject, other: &Subject) -> Option<Image> {
+    pub fn apply(&self, subject: &Subject, other: &Subject) -> Option<DiskImage> {
         let mut image = subject.image.clone();
         let is_region = image.regions.contains_key(&self.path);
-        let of = |image: &Image| {
+        let of = |image: &DiskImage| {
             let map = if is_region { &image.regions } else { &image.files };
             map.get(&self.path).cloned()
         };

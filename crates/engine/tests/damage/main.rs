@@ -17,7 +17,7 @@ mod harm;
 mod subject;
 
 use common::Rng;
-use disk::{Disk, Image};
+use disk::{Disk, DiskImage};
 use harm::{Case, Harm, SECTOR};
 use katydid::{Database, EngineKind, Error, LogKind};
 use katydid_device::testing::memory;
@@ -217,7 +217,7 @@ struct Needs {
 }
 
 /// Opens and reads a database, writes to it if told so, and says what it needed.
-fn look(subject: &Subject, image: &Image, writes: bool, sound: Option<Needs>) -> (Seen, Needs) {
+fn look(subject: &Subject, image: &DiskImage, writes: bool, sound: Option<Needs>) -> (Seen, Needs) {
     // Damage may make recovery do what the sound database had no need of: read everything again, make files anew.
     let calls_max = sound.map_or(u64::MAX, |sound| 10 * sound.calls + image.bytes() as u64 / SECTOR as u64);
     let disk = Disk::new(image, calls_max);

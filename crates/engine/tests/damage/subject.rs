@@ -1,7 +1,7 @@
 //! The databases that are damaged: what they hold after each of their commits, and their bytes at several moments.
 
 use crate::common::{self, Rng, options_for, with_log};
-use crate::disk::{Disk, Image};
+use crate::disk::{Disk, DiskImage};
 use katydid::testing::Background;
 use katydid::{Database, EngineKind, FileOptions, LogKind, Options, Table};
 use katydid_device::{Directory, StripedDirectory};
@@ -46,9 +46,9 @@ pub struct Subject {
     /// What it holds after so many commits.
     pub states: Vec<State>,
     /// Its bytes as it was left.
-    pub image: Image,
+    pub image: DiskImage,
     /// Its bytes at earlier moments, oldest first.
-    pub earlier: Vec<Image>,
+    pub earlier: Vec<DiskImage>,
     /// How many of `earlier` lie before the last checkpoint.
     pub before_checkpoint: usize,
 }
@@ -86,7 +86,7 @@ impl Kind {
 
 impl Subject {
     pub fn new(kind: Kind, seed: u64) -> Subject {
-        let disk = Disk::new(&Image::default(), u64::MAX);
+        let disk = Disk::new(&DiskImage::default(), u64::MAX);
         let directory = kind.directory(&disk, true).expect("a directory");
         let database = Database::open_in(directory, kind.options()).expect("create");
         let tables = ["long", "short"].map(|name| database.table(name).expect("a table"));

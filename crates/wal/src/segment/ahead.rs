@@ -30,11 +30,11 @@ pub(crate) struct ReadAhead {
 }
 
 /// A piece as a lane has read it: how many of its bytes are the log's.
-type Piece = (AlignedBuffer, usize);
+type ReadPiece = (AlignedBuffer, usize);
 
 #[derive(Debug)]
 struct Lane {
-    pieces: Receiver<Piece>,
+    pieces: Receiver<ReadPiece>,
     /// Gives memory back.
     used: Sender<AlignedBuffer>,
 }
@@ -42,7 +42,7 @@ struct Lane {
 #[derive(Debug)]
 struct Run {
     /// The one being looked at, and where it begins.
-    piece: Piece,
+    piece: ReadPiece,
     base: Lsn,
     /// Where the one after it begins, and which lane reads it.
     next: Lsn,
@@ -156,7 +156,7 @@ fn read_lane(
     source: &dyn Source,
     from: Lsn,
     to: Lsn,
-    pieces: &SyncSender<Piece>,
+    pieces: &SyncSender<ReadPiece>,
     memory: &Receiver<AlignedBuffer>,
 ) {
     let mut at = from;

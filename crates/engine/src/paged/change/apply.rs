@@ -76,7 +76,7 @@ fn apply_diff(leaf: &mut LeafMut<'_>, slot: usize, diff: &Diff<'_>) -> Result<()
 /// Makes one part of a change of several pages.
 pub(crate) fn apply_part(page: &mut [u8], id: PageId, part: &Part<'_>) -> Result<(), Malformed> {
     match *part {
-        Part::Image(bytes) => {
+        Part::PageImage(bytes) => {
             image::restore(page, id, bytes).map_err(|_| Malformed("a record has an image that is no page"))
         }
         Part::Overflow { table, next, payload } => {

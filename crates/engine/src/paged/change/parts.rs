@@ -41,7 +41,7 @@ impl<'a> MapBits<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part<'a> {
     /// It becomes this (see `page::image`).
-    Image(&'a [u8]),
+    PageImage(&'a [u8]),
     /// It becomes a page of a long value.
     Overflow { table: TableId, next: PageId, payload: &'a [u8] },
     /// An inner page gets a separator and the child to its right.
@@ -61,7 +61,7 @@ pub(crate) enum Part<'a> {
 impl Part<'_> {
     /// Whether the part does not need what the page held before.
     pub(crate) fn overwrites(&self) -> bool {
-        matches!(self, Part::Image(_) | Part::Overflow { .. } | Part::Free)
+        matches!(self, Part::PageImage(_) | Part::Overflow { .. } | Part::Free)
     }
 }
 
@@ -167,7 +167,7 @@ fn decode_part<'a>(rest: &mut Rest<'a>) -> Result<PartRef<'a>, Malformed> {
     let bytes = rest.bytes(length)?;
     let mut body = Rest::new(bytes);
     let part = match tag {
-        TAG_IMAGE => Part::Image(bytes),
+        TAG_IMAGE => Part::PageImage(bytes),
         TAG_OVERFLOW => {
             let (table, next) = (TableId::new(body.u32()?), PageId::new(body.u64()?));
             Part::Overflow { table, next, payload: body.all() }

@@ -110,7 +110,7 @@ fn parts_are_decoded_as_encoded() {
     let decoded: Vec<_> = decode_parts(writer.payload()).map(|part| part.expect("a part")).collect();
     let pages: Vec<_> = decoded.iter().map(|part| part.page.get()).collect();
     assert_eq!(pages, [20, 21, 23, 25, 26, 27, 28, 29]);
-    assert!(matches!(decoded[0].part, Part::Image(_)));
+    assert!(matches!(decoded[0].part, Part::PageImage(_)));
     let overflow = Part::Overflow { table: TableId::new(3), next: PageId::new(22), payload: b"a piece" };
     assert_eq!(decoded[1].part, overflow);
     let insert = Part::InnerInsert { slot: 4, separator: b"separator", child: PageId::new(24) };

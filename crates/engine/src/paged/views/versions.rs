@@ -92,7 +92,7 @@ impl Before {
 }
 
 #[derive(Debug)]
-struct Image {
+struct BeforeImage {
     writer: Arc<Outcome>,
     /// Stamp of the transaction that wrote the key before; views below it do not need this image. Zero if no image of that one is here: then no
     /// view is below it.
@@ -101,7 +101,7 @@ struct Image {
 }
 
 /// The images of a key, in the order in which their transactions wrote it.
-type Images = SmallVec<[Image; 1]>;
+type BeforeImages = SmallVec<[BeforeImage; 1]>;
 
 fn cost(key: &[u8], before: &Before) -> usize {
     IMAGE_BYTES + 2 * key.len() + before.bytes()
@@ -124,7 +124,7 @@ pub(crate) struct Versions {
     pub(super) table: TableId,
     /// Invariant 3. Raised and lowered under `map`; loaded (Acquire) by readers under the leaf's latch.
     count: AtomicUsize,
-    map: RwLock<BTreeMap<Box<[u8]>, Images>>,
+    map: RwLock<BTreeMap<Box<[u8]>, BeforeImages>>,
 }
 
 impl Versions {
@@ -160,7 +160,7 @@ impl Versions {
                 stamp => stamp.unwrap_or(Stamp::NONE),
             },
         };
-        let image = Image { writer: writer.clone(), since, before: before() };
+        let image = BeforeImage { writer: writer.clone(), since, before: before() };
         let bytes = cost(key, &image.before);
         match map.get_mut(key) {
             Some(images) => images.push(image),
@@ -204,7 +204,8 @@ impl Versions {
         let mut map = self.map.write();
         let Some(images) = map.get_mut(key) else { return 0 };
         let named = Before::Chain(chain);
-        let of_writer = |image: &&mut Image| Arc::ptr_eq(&image.writer, writer) && image.before == named;
+        let of_writer =
+            |image: &&mut BeforeImage| Arc::ptr_eq(&image.writer, writer) && image.before == named;
         let Some(image) = images.iter_mut().find(of_writer) else { return 0 };
         image.before = before.clone();
         before.bytes()
@@ -253,7 +254,7 @@ impl Versions {
 }
 
 /// The image of the first transaction that the view does not see.
-fn unseen(images: &[Image], view: Stamp) -> Option<&Before> {
+fn unseen(images: &[BeforeImage], view: Stamp) -> Option<&Before> {
     images.iter().find(|image| !image.writer.is_seen_by(view)).map(|image| &image.before)
 }
 
