@@ -137,7 +137,7 @@ mod tests {
     struct Panics {
         waiter: DurabilityWaiter<u32>,
         ended: Mutex<Vec<u32>>,
-        shut_off: Mutex<Option<&'static str>>,
+        poison: Mutex<Option<&'static str>>,
     }
 
     impl OnDurable for Panics {
@@ -153,7 +153,7 @@ mod tests {
         }
 
         fn panicked(&self, what: &'static str) {
-            *self.shut_off.lock() = Some(what);
+            *self.poison.lock() = Some(what);
         }
     }
 
@@ -165,6 +165,6 @@ mod tests {
         }
         engine.waiter.stop();
         assert_eq!(*engine.ended.lock(), [1, 3, 4]);
-        assert_eq!(*engine.shut_off.lock(), Some(PANICKED));
+        assert_eq!(*engine.poison.lock(), Some(PANICKED));
     }
 }

@@ -174,7 +174,7 @@ impl Engine {
 
     fn take(&self) -> Result<()> {
         if self.gate.is_shut() {
-            return Err(self.poison());
+            return Err(self.poison_error());
         }
         let _tombstones = self.store.keep_tombstones();
         let noted = self.log.streams().iter().map(|log| {
@@ -227,7 +227,7 @@ impl Engine {
         // Invariant 3.
         self.log.sync()?;
         if self.gate.is_shut() {
-            return Err(self.poison());
+            return Err(self.poison_error());
         }
         let next_table = self.control.get().next_table;
         let greatest = self.store.now().get();
@@ -278,6 +278,6 @@ impl Engine {
     }
 
     fn why_not(&self, error: Error) -> Error {
-        if self.gate.is_shut() { self.poison() } else { error }
+        if self.gate.is_shut() { self.poison_error() } else { error }
     }
 }

@@ -47,7 +47,7 @@ impl Engine {
             self.log.cut()?
         };
         if self.gate.is_shut() {
-            return Err(self.poison());
+            return Err(self.poison_error());
         }
         // Numbers of tables are taken before a record names them: read after the cut is known. So are timestamps.
         let (next_table, stamp) = (self.control.get().next_table, self.store.now().get());

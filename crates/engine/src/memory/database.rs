@@ -215,7 +215,7 @@ impl Engine for MemoryDatabase {
         engine.check_open()?;
         engine.log.sync()?;
         if engine.gate.is_shut() {
-            return Err(engine.poison());
+            return Err(engine.poison_error());
         }
         Ok(())
     }

@@ -193,7 +193,7 @@ impl Engine {
 
     /// Fails after the log has failed.
     pub(crate) fn check_unharmed(&self) -> Result<()> {
-        if self.gate.is_shut() { Err(self.poison()) } else { Ok(()) }
+        if self.gate.is_shut() { Err(self.poison_error()) } else { Ok(()) }
     }
 
     /// Fails if nothing may be written: closed, poisoned, or no room in the log.
@@ -216,7 +216,7 @@ impl Engine {
     }
 
     /// What every call fails with after the gate has shut.
-    pub(crate) fn poison(&self) -> Error {
+    pub(crate) fn poison_error(&self) -> Error {
         match self.gate.failure() {
             Some(first) => Error::poisoned_by(first),
             None => Error::Internal("the gate is open"),
@@ -300,7 +300,7 @@ impl Engine {
             // A log in NVRAM may have failed without a device call.
             AppendError::Poisoned { cause } => {
                 self.gate.shut(cause);
-                self.poison()
+                self.poison_error()
             }
             AppendError::NoSpace if self.stream_of_thread().is_bounded() => {
                 self.log_full(self.stream_of_thread())
@@ -357,7 +357,7 @@ impl Closes for Engine {
     /// Takes a checkpoint if that is worth it.
     fn finish(&self) -> Result<()> {
         let outcome = match self.options.access {
-            _ if self.gate.is_shut() => Err(self.poison()),
+            _ if self.gate.is_shut() => Err(self.poison_error()),
             Access::ReadWrite => self.last_checkpoint(),
             // It would write to memory that is dropped.
             Access::ReadOnly => Ok(()),

@@ -75,7 +75,7 @@ impl Engine {
             self.log.sync()?
         };
         if self.gate.is_shut() {
-            return Err(self.poison());
+            return Err(self.poison_error());
         }
         // Numbers of tables are taken before a record names them: read after the end is known.
         let next_table = self.control.get().next_table;

@@ -245,7 +245,7 @@ impl Engine for PagedDatabase {
         engine.check_open()?;
         engine.log.sync()?;
         if engine.gate.is_shut() {
-            return Err(engine.poison());
+            return Err(engine.poison_error());
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 //!
 //! 1. After the gate has shut nothing is written. Changes that are in memory only and cannot be undone any more stay
 //!    behind their transactions' locks, which are then kept until the database is opened again (`leaked_locks`).
-//! 2. After a bug was found in the middle of a change, or a thread panicked there (`shut_off`), the gate is shut, and what is in memory
+//! 2. After a bug was found in the middle of a change, or a thread panicked there (`poison`), the gate is shut, and what is in memory
 //!    may be wrong: not even reads begin.
 //! 3. A transaction whose rollback failed keeps its locks and its slot: no transaction sees its changes, and the log is kept for what
 //!    undoes them. While the gate is open the rollback is tried again until it succeeds (`unfinished`); then the locks are released.
@@ -118,7 +118,7 @@ impl LogBarrier {
     }
 
     /// What every call fails with after the gate has shut.
-    fn poison(&self) -> Error {
+    fn poison_error(&self) -> Error {
         if let Some(what) = self.internal_error.get() {
             return Error::Poisoned { cause: Arc::new(Error::Internal(what)) };
         }
@@ -155,11 +155,11 @@ impl WalBarrier for LogBarrier {
 
     /// Invariant 2; the error of whoever found the bug.
     #[cold]
-    fn shut_off(&self, what: &'static str) -> Error {
+    fn poison(&self, what: &'static str) -> Error {
         self.internal_error.get_or_init(|| what);
         let cause = Cause::Io(Arc::new(std::io::Error::other(format!("internal error: {what}"))));
         self.gate.shut(katydid_device::Error::new(Verb::Write, self.place.clone(), cause));
-        self.poison()
+        self.poison_error()
     }
 
     fn visit(&self) -> Result<Option<Visit<'_>>> {
@@ -176,13 +176,13 @@ impl Engine {
     /// Fails if the database was closed, or shut off for a bug.
     pub(crate) fn check_open(&self) -> Result<()> {
         self.opening.check()?;
-        if self.barrier.internal_error.get().is_some() { Err(self.poison()) } else { Ok(()) }
+        if self.barrier.internal_error.get().is_some() { Err(self.poison_error()) } else { Ok(()) }
     }
 
     /// Invariant 2; the error of the call that found the bug.
     #[cold]
-    pub(crate) fn shut_off(&self, what: &'static str) -> Error {
-        let error = self.barrier.shut_off(what);
+    pub(crate) fn poison(&self, what: &'static str) -> Error {
+        let error = self.barrier.poison(what);
         // Locks of transactions that cannot be rolled back are never released.
         self.locks.shut();
         error
@@ -192,7 +192,7 @@ impl Engine {
     pub(crate) fn check_writable(&self, stage: Stage, who: Waiter) -> Result<()> {
         self.check_open()?;
         if self.gate.is_shut() {
-            return Err(self.poison());
+            return Err(self.poison_error());
         }
         if self.space.is_short() {
             self.schedule.worker.notify();
@@ -236,8 +236,8 @@ impl Engine {
     }
 
     /// What every call fails with after the gate has shut.
-    pub(crate) fn poison(&self) -> Error {
-        self.barrier.poison()
+    pub(crate) fn poison_error(&self) -> Error {
+        self.barrier.poison_error()
     }
 
     /// Bytes of log that the database needs. Pins may keep more.
@@ -325,7 +325,7 @@ impl Engine {
     /// for good, and waiting for one of them is not the other transaction's fault; nor is it if that one could not be rolled back so far.
     pub(crate) fn conflict(&self, conflict: Conflict) -> Error {
         if conflict.kind == ConflictKind::Timeout && self.gate.is_shut() {
-            return self.poison();
+            return self.poison_error();
         }
         if conflict.kind == ConflictKind::Timeout && self.opening.is_closing() {
             return Error::Closed;
@@ -384,6 +384,6 @@ impl OnDurable for Engine {
     }
 
     fn panicked(&self, what: &'static str) {
-        let _every_later_call_fails_with_it = self.shut_off(what);
+        let _every_later_call_fails_with_it = self.poison(what);
     }
 }

@@ -108,7 +108,7 @@ impl Engine {
             }
             self.end_unended();
             if self.gate.is_shut() {
-                return Err(self.poison());
+                return Err(self.poison_error());
             }
             let before = self.log.trimmed_to();
             self.checkpoint_if(|| is_needed() && helps() && self.head().is_none())?;

@@ -210,7 +210,7 @@ impl Closes for Engine {
     /// Writes everything back.
     fn finish(&self) -> Result<()> {
         let outcome = match self.options.access {
-            _ if self.gate.is_shut() => Err(self.poison()),
+            _ if self.gate.is_shut() => Err(self.poison_error()),
             Access::ReadWrite => self.checkpoint_all().map(|_| ()),
             // It would write to memory that is dropped.
             Access::ReadOnly => Ok(()),

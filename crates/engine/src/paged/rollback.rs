@@ -53,7 +53,7 @@ impl Engine {
     #[cold]
     fn unless_failed(&self, error: Error) -> Error {
         self.hear_of_log();
-        if self.gate.is_shut() { self.poison() } else { error }
+        if self.gate.is_shut() { self.poison_error() } else { error }
     }
 
     /// Undoes everything and ends the transaction. If it fails it can be called again, and goes on where it was.

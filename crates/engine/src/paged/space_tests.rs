@@ -25,7 +25,7 @@ impl WalBarrier for NoLog {
         Lsn::new(1)
     }
 
-    fn shut_off(&self, what: &'static str) -> Error {
+    fn poison(&self, what: &'static str) -> Error {
         Error::Internal(what)
     }
 }

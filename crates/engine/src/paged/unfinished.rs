@@ -153,7 +153,7 @@ impl Engine {
 
     fn try_to_end(&self, unended: &mut Unended) -> Result<()> {
         if self.gate.is_shut() {
-            return Err(self.poison());
+            return Err(self.poison_error());
         }
         match unended.ending {
             Ending::Rollback | Ending::CatalogRollback => self.roll_back_all(&mut unended.writer),

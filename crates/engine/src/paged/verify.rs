@@ -130,7 +130,7 @@ impl WalBarrier for NoLog {
         Lsn::ZERO
     }
 
-    fn shut_off(&self, what: &'static str) -> Error {
+    fn poison(&self, what: &'static str) -> Error {
         Error::Internal(what)
     }
 }

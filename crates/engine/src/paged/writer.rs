@@ -377,7 +377,7 @@ impl ChangeWriter for DoRecords<'_> {
     }
 
     fn half_made(&mut self, what: &'static str) -> Error {
-        self.engine.shut_off(what)
+        self.engine.poison(what)
     }
 }
 
@@ -407,7 +407,7 @@ impl ChangeWriter for CompensationRecords<'_> {
     }
 
     fn half_made(&mut self, what: &'static str) -> Error {
-        self.engine.shut_off(what)
+        self.engine.poison(what)
     }
 }
 
@@ -445,6 +445,6 @@ impl ChangeWriter for CleanupRecords<'_> {
     }
 
     fn half_made(&mut self, what: &'static str) -> Error {
-        self.engine.shut_off(what)
+        self.engine.poison(what)
     }
 }

@@ -16,7 +16,7 @@ pub(crate) trait WalBarrier: Send + Sync + Debug {
 
     /// Shuts the engine off because of a bug: nothing is written any more, and what is in memory may be wrong. The error of every
     /// call from now on.
-    fn shut_off(&self, what: &'static str) -> Error;
+    fn poison(&self, what: &'static str) -> Error;
 
     /// A place from which the log can be read, below every record appended after this call by the caller (loaded with Acquire or
     /// stronger): the reserved frontier, where order of appends is order of LSNs.

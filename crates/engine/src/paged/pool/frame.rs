@@ -77,7 +77,7 @@ impl Body {
 
     /// Fails if a panic left the page half changed.
     pub(super) fn check_whole(&self) -> Result<()> {
-        if self.torn { Err(self.ties.wal.shut_off(TORN)) } else { Ok(()) }
+        if self.torn { Err(self.ties.wal.poison(TORN)) } else { Ok(()) }
     }
 
     /// The holder of the exclusive latch panicked in the middle of a change. The page may be neither read nor written back.
@@ -85,7 +85,7 @@ impl Body {
     pub(super) fn tear(&mut self) {
         self.torn = true;
         self.loaded = false;
-        let _told = self.ties.wal.shut_off(TORN);
+        let _told = self.ties.wal.poison(TORN);
     }
 }
 

@@ -266,8 +266,8 @@ impl Pool {
 
     /// Shuts the engine off: the calling thread panics in the middle of a change.
     #[cold]
-    pub(crate) fn shut_off_torn(&self) {
-        let _told = self.ties.wal.shut_off(frame::TORN);
+    pub(crate) fn poison_torn(&self) {
+        let _told = self.ties.wal.poison(frame::TORN);
     }
 
     /// What the pool has and has done.

@@ -183,7 +183,7 @@ impl Drop for Structure<'_> {
     fn drop(&mut self) {
         // The pages may all be changed, and the map of free pages in memory not.
         if self.is_due && std::thread::panicking() {
-            self.pages.pool.shut_off_torn();
+            self.pages.pool.poison_torn();
         }
     }
 }

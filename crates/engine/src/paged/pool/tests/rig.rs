@@ -53,7 +53,7 @@ impl WalBarrier for CountingLog {
         Lsn::new(self.reserved.load(Ordering::Acquire))
     }
 
-    fn shut_off(&self, what: &'static str) -> Error {
+    fn poison(&self, what: &'static str) -> Error {
         Error::Internal(what)
     }
 }

@@ -91,7 +91,7 @@ impl WalBarrier for TestLog {
         Lsn::new(self.position.load(Ordering::Acquire))
     }
 
-    fn shut_off(&self, what: &'static str) -> Error {
+    fn poison(&self, what: &'static str) -> Error {
         Error::Internal(what)
     }
 }
