@@ -108,7 +108,7 @@ pub enum CopyFault {
 #[non_exhaustive]
 pub enum Error {
     /// Another transaction is in the way. Everything of this transaction must be rolled back; run it again.
-    #[error("transaction {victim} gave way{}: {}", Holder(*holder, contested.as_deref()), Why(*kind))]
+    #[error("transaction {victim} gave way{}: {}", Holder(*holder, contested.as_deref()), ConflictReason(*kind))]
     Conflict {
         /// The transaction that has to roll back: the caller's own.
         victim: TxnId,
@@ -124,7 +124,7 @@ pub enum Error {
     /// does not help before the thread has ended the holder.
     #[error(
         "the call waits for transaction {holder}{}, which is open on the same thread: end that one first",
-        Over(contested.as_deref())
+        ContestedSuffix(contested.as_deref())
     )]
     WaitsForItself {
         /// The other transaction of the thread.
@@ -321,7 +321,7 @@ pub enum Error {
         wanted: EngineKind,
     },
     /// Another process or handle has the database open.
-    #[error("the database in {place} is in use{}", ByProcess(*pid))]
+    #[error("the database in {place} is in use{}", ProcessSuffix(*pid))]
     Locked {
         /// Where the database is.
         place: String,
@@ -553,13 +553,13 @@ impl fmt::Display for Holder<'_> {
                 write!(f, " (open for {} ms)", open.as_millis())?;
             }
         }
-        Over(self.1).fmt(f)
+        ContestedSuffix(self.1).fmt(f)
     }
 }
 
-struct Over<'a>(Option<&'a Contested>);
+struct ContestedSuffix<'a>(Option<&'a Contested>);
 
-impl fmt::Display for Over<'_> {
+impl fmt::Display for ContestedSuffix<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(contested) => write!(f, " over {contested}"),
@@ -588,9 +588,9 @@ impl fmt::Display for Reader {
     }
 }
 
-struct Why(ConflictKind);
+struct ConflictReason(ConflictKind);
 
-impl fmt::Display for Why {
+impl fmt::Display for ConflictReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
             ConflictKind::Deadlock => "they waited for each other",
@@ -601,9 +601,9 @@ impl fmt::Display for Why {
     }
 }
 
-struct ByProcess(Option<u32>);
+struct ProcessSuffix(Option<u32>);
 
-impl fmt::Display for ByProcess {
+impl fmt::Display for ProcessSuffix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(pid) => write!(f, " by process {pid}"),
