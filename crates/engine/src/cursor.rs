@@ -3,7 +3,7 @@
 //! Used by the thread that uses the transaction. It is made of ranges: one is walked as long as the cursor goes on in one direction, and another
 //! one begins at the cursor's key when it turns or jumps. So locks, errors and own writes are those of ranges. Invariants:
 //!
-//! 1. `key` and `value` are those of the entry that the last move found, if `place` is [`Place::At`].
+//! 1. `key` and `value` are those of the entry that the last move found, if `position` is [`Position::At`].
 //! 2. `walk` is a range from the cursor's place on, in its direction; a move that does not go on with it drops it.
 
 use crate::direction::Direction;
@@ -17,7 +17,7 @@ use std::ops::Bound;
 
 /// Where a cursor stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Position {
     /// Before the first key of its range.
     Before,
     At,
@@ -54,7 +54,7 @@ pub struct Cursor<'t> {
     table: Table,
     low: Bound<Vec<u8>>,
     high: Bound<Vec<u8>>,
-    place: Place,
+    position: Position,
     key: Vec<u8>,
     value: Vec<u8>,
     walk: Option<(Direction, Range<'t>)>,
@@ -72,7 +72,7 @@ impl Transaction {
             table: table.clone(),
             low,
             high,
-            place: Place::Before,
+            position: Position::Before,
             key: Vec::new(),
             value: Vec::new(),
             walk: None,
@@ -117,12 +117,12 @@ impl Cursor<'_> {
 
     /// The key that it stands at; `None` if it is past an end. The key may have been deleted since.
     pub fn key(&self) -> Option<&[u8]> {
-        (self.place == Place::At).then_some(&*self.key)
+        (self.position == Position::At).then_some(&*self.key)
     }
 
     /// Reads the entry that it stands at once more: `None` if it is past an end, or the key was deleted since. Errors as [`Transaction::get`].
     pub fn current(&mut self) -> Result<Option<Entry<'_>>> {
-        if self.place != Place::At {
+        if self.position != Position::At {
             return Ok(None);
         }
         let Some(value) = self.transaction.get(&self.table, &self.key)? else { return Ok(None) };
@@ -133,7 +133,7 @@ impl Cursor<'_> {
     /// Sets the value of the key that it stands at, also if the key was deleted since; `false`, and nothing is done, if it is past an end. It stays
     /// where it is. Errors as [`Transaction::put`].
     pub fn put(&mut self, value: impl AsRef<[u8]>) -> Result<bool> {
-        if self.place != Place::At {
+        if self.position != Position::At {
             return Ok(false);
         }
         self.transaction.put(&self.table, &self.key, value)?;
@@ -143,7 +143,7 @@ impl Cursor<'_> {
     /// Deletes the key that it stands at; whether it was there. It stays where it is: the next move goes to a neighbour of the deleted key.
     /// Errors as [`Transaction::delete`].
     pub fn delete(&mut self) -> Result<bool> {
-        if self.place != Place::At {
+        if self.position != Position::At {
             return Ok(false);
         }
         self.transaction.delete(&self.table, &self.key)
@@ -151,17 +151,17 @@ impl Cursor<'_> {
 
     fn step(&mut self, direction: Direction) -> Result<Option<Entry<'_>>> {
         let past = match direction {
-            Direction::Up => Place::Behind,
-            Direction::Down => Place::Before,
+            Direction::Up => Position::Behind,
+            Direction::Down => Position::Before,
         };
-        if self.place == past {
+        if self.position == past {
             return Ok(None);
         }
         if self.walk.as_ref().is_some_and(|(walked, _)| *walked == direction) {
             return self.go_on();
         }
         let (mut low, mut high) = (self.low.clone(), self.high.clone());
-        if self.place == Place::At {
+        if self.position == Position::At {
             match direction {
                 Direction::Up => low = Bound::Excluded(self.key.clone()),
                 Direction::Down => high = Bound::Excluded(self.key.clone()),
@@ -184,18 +184,18 @@ impl Cursor<'_> {
     fn go_on(&mut self) -> Result<Option<Entry<'_>>> {
         let Some((direction, mut range)) = self.walk.take() else { return Ok(None) };
         let (found, past) = match direction {
-            Direction::Up => (range.next_ref()?, Place::Behind),
-            Direction::Down => (range.next_back_ref()?, Place::Before),
+            Direction::Up => (range.next_ref()?, Position::Behind),
+            Direction::Down => (range.next_back_ref()?, Position::Before),
         };
         let Some((key, value)) = found else {
-            self.place = past;
+            self.position = past;
             return Ok(None);
         };
         self.key.clear();
         self.key.extend_from_slice(key);
         self.value.clear();
         self.value.extend_from_slice(value);
-        self.place = Place::At;
+        self.position = Position::At;
         self.walk = Some((direction, range));
         Ok(Some((&self.key, &self.value)))
     }
@@ -223,7 +223,7 @@ impl fmt::Debug for Cursor<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cursor")
             .field("table", &self.table)
-            .field("place", &self.place)
+            .field("position", &self.position)
             .field("key", &self.key())
             .finish_non_exhaustive()
     }

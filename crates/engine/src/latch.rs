@@ -39,7 +39,7 @@ pub(crate) fn write_arc<T>(latch: &Arc<parking_lot::RwLock<T>>) -> ArcRwLockWrit
 
 #[cfg(test)]
 mod with_places {
-    use crate::pause::{Place, at};
+    use crate::pause::{PausePoint, at};
     use katydid_interleave::number;
     use parking_lot::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
     use std::collections::VecDeque;
@@ -51,7 +51,7 @@ mod with_places {
     /// Comes to the place, then takes the latch.
     #[track_caller]
     fn take_at<G>(attempt: impl Fn() -> Option<G>, otherwise: impl FnOnce() -> G) -> G {
-        at(Place::Latch);
+        at(PausePoint::Latch);
         take(attempt, otherwise)
     }
 
@@ -89,7 +89,7 @@ mod with_places {
 
         #[track_caller]
         pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-            at(Place::Latch);
+            at(PausePoint::Latch);
             self.0.try_lock()
         }
     }

@@ -10,7 +10,7 @@
 
 /// A place. The thread that comes to it may hold latches: each says which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Place {
+pub(crate) enum PausePoint {
     /// Paged engine: a record of a change is in the log, its pages are not changed yet. Holds their latches.
     Logged,
     /// Paged engine: one page of several was changed. Holds all their latches.
@@ -20,7 +20,7 @@ pub(crate) enum Place {
     FlushBegun,
     /// Either engine: a record is about to be appended. Holds the latches of the pages that it changes, or, in the memory engine, nothing.
     Append,
-    /// Either engine: a record was appended. Holds what [`Place::Append`] does, and, in the paged engine, the log's session. In the memory
+    /// Either engine: a record was appended. Holds what [`PausePoint::Append`] does, and, in the paged engine, the log's session. In the memory
     /// engine the versions are still undecided.
     Appended,
     /// Paged engine: a view is about to raise the clock of views or has done so, or a committing transaction has read it. Holds the list of open views,
@@ -45,7 +45,7 @@ pub(crate) enum Place {
 /// The calling thread has come to a place.
 #[cfg(not(test))]
 #[inline(always)]
-pub(crate) fn at(_: Place) {}
+pub(crate) fn at(_: PausePoint) {}
 
 #[cfg(test)]
 pub(crate) mod device;
@@ -57,45 +57,45 @@ pub(crate) use hook::{at, with_hook};
 
 #[cfg(test)]
 mod hook {
-    use super::Place;
+    use super::PausePoint;
     use std::cell::RefCell;
     use std::rc::Rc;
 
-    type Hook = Rc<dyn Fn(Place)>;
+    type Hook = Rc<dyn Fn(PausePoint)>;
 
     thread_local! {
         static HOOK: RefCell<Option<Hook>> = const { RefCell::new(None) };
     }
 
-    impl Place {
+    impl PausePoint {
         fn name(self) -> &'static str {
             match self {
-                Place::Logged => "logged",
-                Place::Edited => "edited",
-                Place::FlushBegun => "flush begun",
-                Place::Append => "append",
-                Place::Appended => "appended",
-                Place::Stamped => "stamped",
-                Place::Captured => "captured",
-                Place::PagesCopied => "pages copied",
-                Place::StreamNoted => "stream noted",
-                Place::Rows => "rows",
-                Place::Latch => "latch",
-                Place::Device => "device",
+                PausePoint::Logged => "logged",
+                PausePoint::Edited => "edited",
+                PausePoint::FlushBegun => "flush begun",
+                PausePoint::Append => "append",
+                PausePoint::Appended => "appended",
+                PausePoint::Stamped => "stamped",
+                PausePoint::Captured => "captured",
+                PausePoint::PagesCopied => "pages copied",
+                PausePoint::StreamNoted => "stream noted",
+                PausePoint::Rows => "rows",
+                PausePoint::Latch => "latch",
+                PausePoint::Device => "device",
             }
         }
     }
 
     /// The calling thread has come to a place.
     #[track_caller]
-    pub(crate) fn at(place: Place) {
+    pub(crate) fn at(place: PausePoint) {
         // While a thread's locals are being destroyed it has no hook.
         let hook = HOOK.try_with(|hook| hook.borrow().clone()).ok().flatten();
         if let Some(hook) = hook {
             hook(place);
         }
         match place {
-            Place::Latch | Place::Device => katydid_interleave::pause(place.name()),
+            PausePoint::Latch | PausePoint::Device => katydid_interleave::pause(place.name()),
             _ => katydid_interleave::pause_between(place.name()),
         }
     }
@@ -110,7 +110,7 @@ mod hook {
     }
 
     /// Runs `work` on the calling thread with this hook.
-    pub(crate) fn with_hook<R>(hook: impl Fn(Place) + 'static, work: impl FnOnce() -> R) -> R {
+    pub(crate) fn with_hook<R>(hook: impl Fn(PausePoint) + 'static, work: impl FnOnce() -> R) -> R {
         HOOK.set(Some(Rc::new(hook)));
         let _unhook = Unhook;
         work()

@@ -1,8 +1,8 @@
 //! The side that asks.
 
 use crate::frame::{self, FrameError, REPLY_BYTES_MAX};
-use crate::place::Place;
 use crate::protocol::{Refusal, Reply, Request};
+use crate::socket_path::SocketPath;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use std::io;
@@ -49,10 +49,10 @@ impl Client {
     /// # Errors
     /// [`ConnectError::NoSocket`] if none is there.
     pub fn connect(path: impl AsRef<Path>) -> Result<Client, ConnectError> {
-        let place = Place::of(path.as_ref()).map_err(ConnectError::Io)?;
+        let socket_path = SocketPath::of(path.as_ref()).map_err(ConnectError::Io)?;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
             .map_err(|errno| ConnectError::Io(errno.into()))?;
-        match connect(&socket, &place.address) {
+        match connect(&socket, &socket_path.address) {
             Ok(()) => Ok(Client { stream: UnixStream::from(socket) }),
             // A socket that a crash has left.
             Err(Errno::NOENT | Errno::CONNREFUSED) => Err(ConnectError::NoSocket),

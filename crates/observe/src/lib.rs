@@ -30,13 +30,13 @@ mod answer;
 mod client;
 mod connection;
 mod frame;
-mod place;
 mod protocol;
 mod server;
+mod socket_path;
 mod stat;
 
 pub use answer::answer;
 pub use client::{AskError, Client, ConnectError};
-pub use place::SOCKET_NAME;
 pub use protocol::{Bytes, PROTOCOL, Refusal, Reply, Request};
 pub use server::{OpenError, Socket};
+pub use socket_path::SOCKET_NAME;

@@ -14,7 +14,7 @@
 //! A crash leaves the file. Nothing is trusted because of it: who looks finds the directory's lock free, and does not ask.
 
 use crate::connection;
-use crate::place::{Place, SOCKET_NAME};
+use crate::socket_path::{SOCKET_NAME, SocketPath};
 use katydid::Database;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, Mode, chmodat, statat, unlinkat};
@@ -54,7 +54,7 @@ pub enum OpenError {
 
 /// A socket at which other processes can ask about a database, until it is dropped. See the head of this crate.
 pub struct Socket {
-    place: Place,
+    socket_path: SocketPath,
     /// Device and number of the file that was made.
     file: (u64, u64),
     clients: Arc<Clients>,
@@ -92,12 +92,12 @@ impl Socket {
     pub fn open(database: &Database, path: impl AsRef<Path>) -> Result<Socket, OpenError> {
         let path = path.as_ref();
         let fail = |source: io::Error| OpenError::Io { path: path.to_owned(), source };
-        let place = Place::of(path).map_err(fail)?;
-        let listener = listening(&place).map_err(|errno| match errno {
+        let socket_path = SocketPath::of(path).map_err(fail)?;
+        let listener = listening(&socket_path).map_err(|errno| match errno {
             Errno::ADDRINUSE => OpenError::InUse(path.to_owned()),
             errno => fail(errno.into()),
         })?;
-        let found = statat(&place.folder, SOCKET_NAME, AtFlags::SYMLINK_NOFOLLOW);
+        let found = statat(&socket_path.folder, SOCKET_NAME, AtFlags::SYMLINK_NOFOLLOW);
         let found = found.map_err(|errno| fail(errno.into()))?;
         let (stop, stopped) = UnixStream::pair().map_err(fail)?;
         let clients = Arc::<Clients>::default();
@@ -108,29 +108,29 @@ impl Socket {
         // Field types differ between platforms.
         #[allow(clippy::unnecessary_cast)]
         let file = (found.st_dev as u64, found.st_ino as u64);
-        Ok(Socket { place, file, clients, accepting: Some(accepting), stop: Some(stop) })
+        Ok(Socket { socket_path, file, clients, accepting: Some(accepting), stop: Some(stop) })
     }
 }
 
-/// A socket that listens at `place`.
-fn listening(place: &Place) -> Result<OwnedFd, Errno> {
+/// A socket that listens at `socket_path`.
+fn listening(socket_path: &SocketPath) -> Result<OwnedFd, Errno> {
     let new = || socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
     let mut socket = new()?;
-    match bind(&socket, &place.address) {
+    match bind(&socket, &socket_path.address) {
         Err(Errno::ADDRINUSE) => {
-            match connect(new()?, &place.address) {
+            match connect(new()?, &socket_path.address) {
                 Ok(()) => return Err(Errno::ADDRINUSE),
                 Err(Errno::CONNREFUSED | Errno::NOENT) => {}
                 Err(errno) => return Err(errno),
             }
-            unlinkat(&place.folder, SOCKET_NAME, AtFlags::empty())?;
+            unlinkat(&socket_path.folder, SOCKET_NAME, AtFlags::empty())?;
             socket = new()?;
-            bind(&socket, &place.address)?;
+            bind(&socket, &socket_path.address)?;
         }
         bound => bound?,
     }
     // Nobody can connect before it listens.
-    chmodat(&place.folder, SOCKET_NAME, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
+    chmodat(&socket_path.folder, SOCKET_NAME, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
     listen(&socket, BACKLOG)?;
     Ok(socket)
 }
@@ -208,13 +208,13 @@ impl Drop for Leaving {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        let found = statat(&self.place.folder, SOCKET_NAME, AtFlags::SYMLINK_NOFOLLOW);
+        let found = statat(&self.socket_path.folder, SOCKET_NAME, AtFlags::SYMLINK_NOFOLLOW);
         // The listener still holds its file's number: no other file has got it.
         #[allow(clippy::unnecessary_cast)]
         let is_ours = found.is_ok_and(|found| (found.st_dev as u64, found.st_ino as u64) == self.file);
         if is_ours {
             // A folder that lets nobody remove files keeps a file at which nobody listens.
-            let _may_be_refused = unlinkat(&self.place.folder, SOCKET_NAME, AtFlags::empty());
+            let _may_be_refused = unlinkat(&self.socket_path.folder, SOCKET_NAME, AtFlags::empty());
         }
         drop(self.stop.take());
         if let Some(accepting) = self.accepting.take() {
@@ -232,6 +232,6 @@ impl Drop for Socket {
 
 impl fmt::Debug for Socket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Socket({:?})", self.place.address)
+        write!(f, "Socket({:?})", self.socket_path.address)
     }
 }

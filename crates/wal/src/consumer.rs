@@ -2,7 +2,7 @@
 //!
 //! Any thread.
 
-use crate::consumers::{Kept, Place};
+use crate::consumers::{ConsumerPlace, OpenConsumer};
 use crate::core::locked;
 use crate::error::{Error, ReadError};
 use crate::log::Log;
@@ -76,9 +76,9 @@ impl Log {
         let mut kept = locked(&consumers.kept);
         if !kept.contains_key(name) {
             let pin = self.pin(from, bytes_max)?;
-            let place = Place { seq: 1, bytes_max, mark, from: from.to_vec() };
+            let place = ConsumerPlace { seq: 1, bytes_max, mark, from: from.to_vec() };
             let file = consumers.create(name, &place)?;
-            kept.insert(name.to_owned(), Kept { file, place, pin });
+            kept.insert(name.to_owned(), OpenConsumer { file, place, pin });
         }
         Ok(Consumer { log: self.clone(), name: name.to_owned() })
     }
@@ -89,8 +89,8 @@ impl Log {
         kept.iter().map(|(name, kept)| self.stat_of(name, kept)).collect()
     }
 
-    fn stat_of(&self, name: &str, kept: &Kept) -> ConsumerStat {
-        let Place { bytes_max, mark, ref from, .. } = kept.place;
+    fn stat_of(&self, name: &str, kept: &OpenConsumer) -> ConsumerStat {
+        let ConsumerPlace { bytes_max, mark, ref from, .. } = kept.place;
         let ends = self.inside().ends();
         ConsumerStat {
             name: name.to_owned(),
@@ -158,7 +158,8 @@ impl Consumer {
         let from: Vec<Lsn> = from.iter().zip(&kept.place.from).map(|(new, old)| *new.max(old)).collect();
         // Before the old pin goes: everything from there on is still in the log.
         let pin = self.log.pin(&from, kept.place.bytes_max)?;
-        let place = Place { seq: kept.place.seq + 1, mark: mark.max(kept.place.mark), from, ..kept.place };
+        let place =
+            ConsumerPlace { seq: kept.place.seq + 1, mark: mark.max(kept.place.mark), from, ..kept.place };
         consumers.write(kept.file.as_ref(), &place)?;
         (kept.place, kept.pin) = (place, pin);
         Ok(())

@@ -33,7 +33,7 @@ const PLACES_AT: usize = 64;
 const PLACES_PER_BLOCK: usize = 480;
 /// What a slot says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ConsumerPlace {
     pub(crate) seq: u64,
     pub(crate) bytes_max: u64,
     pub(crate) mark: u64,
@@ -44,7 +44,7 @@ fn slot_bytes(streams: usize) -> usize {
     streams.div_ceil(PLACES_PER_BLOCK) * SEALED_BYTES
 }
 
-impl Place {
+impl ConsumerPlace {
     fn encode(&self, id: Id) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(slot_bytes(self.from.len()));
         for (number, places) in self.from.chunks(PLACES_PER_BLOCK).enumerate() {
@@ -66,8 +66,8 @@ impl Place {
     }
 
     /// Decodes a slot of a log with this id and so many streams.
-    fn decode(bytes: &[u8], id: Id, streams: usize) -> Result<Place, SealFault> {
-        let mut place: Option<Place> = None;
+    fn decode(bytes: &[u8], id: Id, streams: usize) -> Result<ConsumerPlace, SealFault> {
+        let mut place: Option<ConsumerPlace> = None;
         for (number, block) in bytes.as_chunks::<SEALED_BYTES>().0.iter().enumerate() {
             seal::check_seal(block, MAGIC, FORMAT_VERSION)?;
             let count = PLACES_PER_BLOCK.min(streams - number * PLACES_PER_BLOCK);
@@ -82,7 +82,7 @@ impl Place {
                 _ if !is_ours => return Err(SealFault::Broken),
                 None => {
                     let (seq, bytes_max, mark) = here;
-                    place = Some(Place { seq, bytes_max, mark, from });
+                    place = Some(ConsumerPlace { seq, bytes_max, mark, from });
                 }
                 Some(place) if here == (place.seq, place.bytes_max, place.mark) => place.from.extend(from),
                 Some(_) => return Err(SealFault::Broken),
@@ -94,9 +94,9 @@ impl Place {
 
 /// A consumer.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct OpenConsumer {
     pub(crate) file: Arc<dyn File>,
-    pub(crate) place: Place,
+    pub(crate) place: ConsumerPlace,
     pub(crate) pin: Pin,
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct Consumers {
     id: Id,
     streams: usize,
     /// Held through the write of a place. Before the latch of `retention`.
-    pub(crate) kept: Mutex<BTreeMap<String, Kept>>,
+    pub(crate) kept: Mutex<BTreeMap<String, OpenConsumer>>,
 }
 
 impl Consumers {
@@ -130,12 +130,12 @@ impl Consumers {
             file.drop_cache()?;
             let place = read(directory.as_ref(), &name, file.as_ref(), id, streams)?;
             let pin = retention.restore(&place.from, place.bytes_max);
-            kept.insert(consumer.to_owned(), Kept { file, place, pin });
+            kept.insert(consumer.to_owned(), OpenConsumer { file, place, pin });
         }
         Ok(Consumers { directory: directory.clone(), id, streams, kept: Mutex::new(kept) })
     }
 
-    pub(crate) fn create(&self, name: &str, place: &Place) -> device::Result<Arc<dyn File>> {
+    pub(crate) fn create(&self, name: &str, place: &ConsumerPlace) -> device::Result<Arc<dyn File>> {
         let (made, unfinished) = (format!("{PREFIX}{name}"), format!("{PREFIX}{name}{NEW_SUFFIX}"));
         let file = self.directory.open(&unfinished, Create::IfMissing, Method::Buffered)?;
         file.truncate(0)?;
@@ -151,7 +151,7 @@ impl Consumers {
         self.directory.sync()
     }
 
-    pub(crate) fn write(&self, file: &dyn File, place: &Place) -> device::Result<()> {
+    pub(crate) fn write(&self, file: &dyn File, place: &ConsumerPlace) -> device::Result<()> {
         let offset = place.seq % SLOTS * slot_bytes(self.streams) as u64;
         file.write_at(&[IoSlice::new(&place.encode(self.id))], offset, WriteMode::Durable)
     }
@@ -164,15 +164,15 @@ fn read(
     file: &dyn File,
     id: Id,
     streams: usize,
-) -> Result<Place, OpenError> {
-    let mut newest: Option<Place> = None;
+) -> Result<ConsumerPlace, OpenError> {
+    let mut newest: Option<ConsumerPlace> = None;
     for slot in 0..SLOTS {
         let mut bytes = vec![0; slot_bytes(streams)];
         let got = file.read_at(&mut bytes, slot * slot_bytes(streams) as u64)?;
         if got < bytes.len() {
             continue;
         }
-        match Place::decode(&bytes, id, streams) {
+        match ConsumerPlace::decode(&bytes, id, streams) {
             Ok(place) if newest.as_ref().is_none_or(|newest| newest.seq < place.seq) => newest = Some(place),
             Err(SealFault::OtherVersion(found)) => {
                 return Err(OpenError::other_version(directory, name, found));
@@ -194,21 +194,21 @@ mod tests {
     fn a_place_is_read_back_and_damage_noticed() {
         for streams in [1, 480, 481, 1024] {
             let from = (0..streams as u64).map(|nth| Lsn::new((1 << 61) + 8 * nth)).collect();
-            let place = Place { seq: 7, bytes_max: u64::MAX, mark: 1 << 63, from };
+            let place = ConsumerPlace { seq: 7, bytes_max: u64::MAX, mark: 1 << 63, from };
             let id = Id::new(0x0123_4567_89ab_cdef_0011_2233_4455_6677);
             let bytes = place.encode(id);
             assert_eq!(bytes.len(), slot_bytes(streams));
-            assert_eq!(Place::decode(&bytes, id, streams), Ok(place.clone()));
-            Place::decode(&bytes, Id::new(1), streams).unwrap_err();
+            assert_eq!(ConsumerPlace::decode(&bytes, id, streams), Ok(place.clone()));
+            ConsumerPlace::decode(&bytes, Id::new(1), streams).unwrap_err();
             for at in (0..80).chain(bytes.len() - 8..bytes.len()) {
                 let mut damaged = bytes.clone();
                 damaged[at] ^= 4;
-                assert_eq!(Place::decode(&damaged, id, streams), Err(SealFault::Broken), "byte {at}");
+                assert_eq!(ConsumerPlace::decode(&damaged, id, streams), Err(SealFault::Broken), "byte {at}");
             }
             if streams > PLACES_PER_BLOCK {
-                let mut torn = Place { seq: 9, ..place }.encode(id);
+                let mut torn = ConsumerPlace { seq: 9, ..place }.encode(id);
                 torn[SEALED_BYTES..].copy_from_slice(&bytes[SEALED_BYTES..]);
-                Place::decode(&torn, id, streams).unwrap_err();
+                ConsumerPlace::decode(&torn, id, streams).unwrap_err();
             }
         }
     }

@@ -96,43 +96,44 @@ impl Mapping {
 
 /// Opens the region at `path`, and makes it, if there is none, of `wanted` bytes; with `None` it must be there, of any length.
 pub(super) fn open(path: &Path, wanted: Option<u64>, persistence: Persistence) -> Result<Mapping> {
-    let place = Place::of(path)?;
-    let total =
-        wanted.map(|bytes| header::file_bytes(bytes).map_err(|fault| place.fault(fault))).transpose()?;
+    let region_path = RegionPath::of(path)?;
+    let total = wanted
+        .map(|bytes| header::file_bytes(bytes).map_err(|fault| region_path.fault(fault)))
+        .transpose()?;
     if let (Persistence::Real, None) = (persistence, Instruction::detect()) {
-        return Err(place.fault(NvramFault::NoInstruction));
+        return Err(region_path.fault(NvramFault::NoInstruction));
     }
     loop {
-        match (place.open_existing(wanted), total) {
+        match (region_path.open_existing(wanted), total) {
             (Err(Error { cause: Cause::NotFound, .. }), Some(total)) => {
-                if let Some(made) = place.create(total, persistence)? {
+                if let Some(made) = region_path.create(total, persistence)? {
                     return Ok(made);
                 }
                 // Somebody else was quicker: theirs is opened, or is in use.
             }
             (opened, _) => {
                 let (file, total) = opened?;
-                return Ok(Mapping::of(place.map(&file, total, persistence)?, file));
+                return Ok(Mapping::of(region_path.map(&file, total, persistence)?, file));
             }
         }
     }
 }
 
 /// A name in an open folder.
-struct Place<'a> {
+struct RegionPath<'a> {
     folder: OwnedFd,
     name: &'a OsStr,
     path: &'a Path,
 }
 
-impl<'a> Place<'a> {
+impl<'a> RegionPath<'a> {
     fn of(path: &'a Path) -> Result<Self> {
         let fail = |errno: Errno| Error::from_io(Verb::Map, path.display().to_string(), errno.into());
         let name = path.file_name().ok_or_else(|| fail(Errno::ISDIR))?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = retry(|| rustix::fs::open(parent, flags, Mode::empty())).map_err(fail)?;
-        Ok(Place { folder, name, path })
+        Ok(RegionPath { folder, name, path })
     }
 
     fn fail(&self, verb: Verb, errno: Errno) -> Error {
@@ -350,11 +351,13 @@ mod tests {
     fn a_maker_that_finds_the_name_taken_leaves_what_is_there() {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("region");
-        let place = Place::of(&path).expect("folder");
-        let first =
-            place.create(HEADER_BYTES + 64, Persistence::Auto).expect("made").expect("not there before");
+        let region_path = RegionPath::of(&path).expect("folder");
+        let first = region_path
+            .create(HEADER_BYTES + 64, Persistence::Auto)
+            .expect("made")
+            .expect("not there before");
         write_all(&first.file, b"mine", HEADER_BYTES).expect("write");
-        assert!(place.create(HEADER_BYTES + 128, Persistence::Auto).expect("no failure").is_none());
+        assert!(region_path.create(HEADER_BYTES + 128, Persistence::Auto).expect("no failure").is_none());
         let mut found = [0; 4];
         rustix::io::pread(&first.file, &mut found[..], HEADER_BYTES).expect("read");
         assert_eq!(&found, b"mine");
@@ -369,8 +372,8 @@ mod tests {
     fn a_region_being_made_is_not_made_by_another() {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("region");
-        let place = Place::of(&path).expect("folder");
-        let _making = place.take_new(OsStr::new("region.new")).expect("locked");
+        let region_path = RegionPath::of(&path).expect("folder");
+        let _making = region_path.take_new(OsStr::new("region.new")).expect("locked");
         let refused = open(&path, Some(64), Persistence::Auto).expect_err("it is being made");
         assert!(matches!(refused.cause, Cause::Locked(None)), "{refused}");
     }

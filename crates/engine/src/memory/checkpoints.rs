@@ -178,7 +178,7 @@ impl Engine {
         }
         let _tombstones = self.store.keep_tombstones();
         let noted = self.log.streams().iter().map(|log| {
-            pause::at(pause::Place::StreamNoted);
+            pause::at(pause::PausePoint::StreamNoted);
             log.barrier()
         });
         let from: Vec<Lsn> = noted.collect();
@@ -254,7 +254,7 @@ impl Engine {
 
     /// The next batch of rows, and its table.
     fn next_batch(&self, walk: &Mutex<Walk>, rows: &mut Vec<Row>) -> Result<Option<TableId>> {
-        pause::at(pause::Place::Rows);
+        pause::at(pause::PausePoint::Rows);
         let mut walk = walk.lock();
         let Some(table) = walk.tables.last().cloned() else { return Ok(None) };
         let from = walk.from.as_ref().map(Key::as_slice);

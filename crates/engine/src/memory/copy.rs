@@ -13,7 +13,7 @@ use crate::control::{Control, Shutdown};
 use crate::copy::{Copied, Pace, Target, Unopened};
 use crate::directory::LOG_FOLDER;
 use crate::error::{CopyFault, Error, Result};
-use crate::pause::{self, Place};
+use crate::pause::{self, PausePoint};
 use crate::{CommitStamp, Lsn};
 use katydid_wal::{CopyTarget, Stream, copy_unopened};
 
@@ -41,7 +41,7 @@ impl Engine {
         let ends = self.log.streams().iter().map(Stream::reserved);
         pace.expect(ends.zip(&from).map(|(end, from)| end.since(*from)).sum());
         copy_checkpoint(&self.folder, control.checkpoint_number, target, pace)?;
-        pause::at(Place::PagesCopied);
+        pause::at(PausePoint::PagesCopied);
         let cut = {
             let _visit = self.opening.visit()?;
             self.log.cut()?

@@ -272,7 +272,7 @@ impl Engine {
         }
         let class = if room.is_some() { AppendClass::Critical } else { AppendClass::Normal };
         let place = self.append(txn, &validated, class)?;
-        pause::at(pause::Place::Appended);
+        pause::at(pause::PausePoint::Appended);
         drop(room);
         self.metrics.count_commit();
         self.schedule.note(place.stream.index(), place.end);
@@ -286,7 +286,7 @@ impl Engine {
     }
 
     fn append(&self, txn: TxnId, validated: &Validated, class: AppendClass) -> Result<StreamLsn> {
-        pause::at(pause::Place::Append);
+        pause::at(pause::PausePoint::Append);
         let appended = self.writers.with(&self.log, |session, buffer| {
             for (table, key, value) in validated.writes() {
                 log_record::encode(&LoggedWrite { table, key, value }, buffer);

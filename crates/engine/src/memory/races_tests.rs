@@ -2,7 +2,7 @@
 
 use crate::interleaved_tests::open_with_places;
 use crate::pause::scheduler::{Task, for_seeds, run};
-use crate::pause::{Place, with_hook};
+use crate::pause::{PausePoint, with_hook};
 use crate::shard::shard_of_thread;
 use crate::{
     Change, ChangesFrom, CommitStamp, Database, Durability, MemoryOptions, Options, Result,
@@ -120,8 +120,8 @@ fn a_removal_between_the_places_of_two_streams_stays() {
     let hook = {
         let (database, table) = (database.clone(), table.clone());
         move |place| {
-            noted.set(noted.get() + u32::from(place == Place::StreamNoted));
-            if place == Place::StreamNoted && noted.get() == 2 {
+            noted.set(noted.get() + u32::from(place == PausePoint::StreamNoted));
+            if place == PausePoint::StreamNoted && noted.get() == 2 {
                 on_stream(0, || database.put(&table, "k", "value").expect("put"));
                 on_stream(1, || assert!(database.delete(&table, "k").expect("delete")));
                 database.memory().engine().store.collect();
@@ -148,7 +148,7 @@ fn the_feed_waits_for_a_transaction_that_is_about_to_be_appended() {
     let hook = {
         let (database, table) = (database.clone(), table.clone());
         move |place| {
-            if place == Place::Append && !met.replace(true) {
+            if place == PausePoint::Append && !met.replace(true) {
                 on_stream(1, || database.put(&table, "later", "1").expect("put"));
                 let given = early.borrow_mut().try_next().expect("feed");
                 assert_eq!(given, None, "a transaction before it may still come");

@@ -22,7 +22,7 @@ use crate::latch::Mutex;
 use crate::lock::TxnLocks;
 use crate::paged::log_record::{ActiveEntry, State};
 use crate::paged::writer::Writer;
-use crate::pause::{self, Place};
+use crate::pause::{self, PausePoint};
 use crate::shard::{SHARDS, shard_of_thread};
 use crossbeam_utils::CachePadded;
 use katydid_wal as wal;
@@ -177,7 +177,7 @@ impl ActiveTable {
         log: &wal::Stream,
         append: &wal::Append<'_>,
     ) -> Result<wal::Appended, crate::Error> {
-        pause::at(Place::Append);
+        pause::at(PausePoint::Append);
         let shard = shard_of_thread();
         let shard = if shard < self.sessions { shard } else { shard % self.sessions };
         let mut session = self.shards[shard].session.lock();
@@ -186,7 +186,7 @@ impl ActiveTable {
             none => none.insert(log.session().map_err(crate::Error::from)?),
         };
         let appended = session.append(append);
-        pause::at(Place::Appended);
+        pause::at(PausePoint::Appended);
         appended.map_err(|error| match error {
             wal::AppendError::NoSpace if log.is_bounded() => no_room(log),
             error => error.into(),

@@ -34,7 +34,7 @@ use crate::paged::log_record::{
     CHECKPOINT_ACTIVE, CHECKPOINT_BEGIN, CHECKPOINT_END, CHECKPOINT_PAGES, CheckpointEnd, PAGES_PER_RECORD,
     encode_active, encode_checkpoint_end, encode_pages,
 };
-use crate::pause::{self, Place};
+use crate::pause::{self, PausePoint};
 use katydid_wal::{Append, AppendClass, Appended, Background, Durability, Kind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -184,7 +184,7 @@ impl Engine {
         let start = self.log.trimmed_to();
         let dirty: Vec<(u64, Lsn)> =
             self.pool.dirty_pages().into_iter().map(|(page, lsn)| (page.get(), lsn.max(start))).collect();
-        pause::at(Place::Captured);
+        pause::at(PausePoint::Captured);
         for pages in dirty.chunks(PAGES_PER_RECORD) {
             let payload = encode_pages(pages);
             self.append_part(part(CHECKPOINT_PAGES), &[&payload])?;

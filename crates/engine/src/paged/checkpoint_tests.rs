@@ -1,6 +1,6 @@
 //! What is appended after a checkpoint has captured, by a thread whose session has room lower in the log.
 
-use crate::pause::{Place, with_hook};
+use crate::pause::{PausePoint, with_hook};
 use crate::{Database, InserterKind, Options, PagedOptions};
 use katydid_device::{SimDevice, Survival};
 use katydid_wal::{Background, InserterSettings};
@@ -52,7 +52,7 @@ fn what_is_appended_after_the_capture_is_above_the_checkpoint() {
             });
             has_begun.recv().expect("the transaction");
             let hook = move |place| {
-                if place == Place::Captured {
+                if place == PausePoint::Captured {
                     captured.send(()).expect("the other thread waits");
                     has_leave.recv().expect("the other thread gives leave");
                 }

@@ -25,7 +25,7 @@ use crate::paged::changes::{self, Changes, Head};
 use crate::paged::engine::Engine;
 use crate::paged::page::{FaultReason, PageFault, PageId, file_page, header};
 use crate::paged::space;
-use crate::pause::{self, Place};
+use crate::pause::{self, PausePoint};
 use katydid_device::{AlignedBuffer, File, WriteMode};
 use katydid_wal::{CopyTarget, copy_unopened};
 use std::io::IoSlice;
@@ -69,7 +69,7 @@ impl Engine {
         };
         let mut changes = target.base.map(|base| Changes::new(base.changed_from));
         copy_pages(&Online(self), copy.as_ref(), target, page_bytes, pages, changes.as_mut(), pace)?;
-        pause::at(Place::PagesCopied);
+        pause::at(PausePoint::PagesCopied);
         let end = {
             let _visit = self.opening.visit()?;
             self.log.sync()?

@@ -1,7 +1,7 @@
 //! A bug found, or a panic, in the middle of a change, after its record got into the log: the database must shut itself off.
 
 use crate::paged::page::Value;
-use crate::pause::{Place, with_hook};
+use crate::pause::{PausePoint, with_hook};
 use crate::{Database, Error, Options, PagedOptions, Result, Table};
 use katydid_device::{SimDevice, Survival};
 use std::cell::Cell;
@@ -69,7 +69,7 @@ fn a_change_that_is_logged_and_cannot_be_made_shuts_the_database_off() {
 }
 
 /// Panics the thread where it comes to `place` for the `nth` time. Whether it did.
-fn panics_at(place: Place, nth: u32, work: impl FnOnce()) -> bool {
+fn panics_at(place: PausePoint, nth: u32, work: impl FnOnce()) -> bool {
     let left = Cell::new(nth);
     let hook = move |at| {
         if at == place {
@@ -97,7 +97,7 @@ fn changes(database: &Database, table: &Table) {
 
 #[test]
 fn a_panic_in_the_middle_of_a_change_shuts_the_database_off() {
-    for place in [Place::Logged, Place::Edited] {
+    for place in [PausePoint::Logged, PausePoint::Edited] {
         let mut shown = 0;
         for nth in (1..).step_by(7) {
             let device = SimDevice::new(1);

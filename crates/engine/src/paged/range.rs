@@ -38,7 +38,7 @@ const BATCH_BYTES_MAX: usize = 128 << 10;
 const BATCH_SECOND: usize = 8;
 
 /// An entry that was fetched: from which end, and its number.
-type Place = (Direction, usize);
+type EntryIndex = (Direction, usize);
 
 /// What was fetched from one end; those entries are left that nobody has taken.
 #[derive(Debug)]
@@ -294,7 +294,7 @@ impl PagedRange {
         transaction: &mut PagedTransaction,
         end: Direction,
         limit: Option<usize>,
-    ) -> Result<Option<Place>> {
+    ) -> Result<Option<EntryIndex>> {
         if self.ended {
             return Ok(None);
         }
@@ -329,7 +329,11 @@ impl PagedRange {
     }
 
     /// Reads the entry's value if it is a long one.
-    fn long_value(&mut self, transaction: &PagedTransaction, place: Option<Place>) -> Result<Option<Place>> {
+    fn long_value(
+        &mut self,
+        transaction: &PagedTransaction,
+        place: Option<EntryIndex>,
+    ) -> Result<Option<EntryIndex>> {
         if let Some((end, index)) = place
             && let BatchValue::Chain(chain) = self.batch(end).value(index)
         {
@@ -342,7 +346,7 @@ impl PagedRange {
         Ok(place)
     }
 
-    fn entry(&self, (end, index): Place) -> Entry<'_> {
+    fn entry(&self, (end, index): EntryIndex) -> Entry<'_> {
         let batch = self.batch(end);
         let value = match batch.value(index) {
             BatchValue::Inline(value) => value,

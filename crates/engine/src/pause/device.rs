@@ -1,6 +1,6 @@
 //! A directory whose every call is a place of [`pause`](super): one where it begins, and one where it has returned.
 
-use super::{Place, at};
+use super::{PausePoint, at};
 use katydid_device::nvram::{NvRegion, Persistence};
 use katydid_device::{Create, Directory, DirectoryLock, File, Method, Result, WriteMode};
 use std::io::IoSlice;
@@ -19,9 +19,9 @@ pub(crate) fn paused(inner: Arc<dyn Directory>) -> Arc<dyn Directory> {
 
 #[track_caller]
 fn call<R>(work: impl FnOnce() -> R) -> R {
-    at(Place::Device);
+    at(PausePoint::Device);
     let result = work();
-    at(Place::Device);
+    at(PausePoint::Device);
     result
 }
 

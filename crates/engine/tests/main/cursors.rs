@@ -14,7 +14,7 @@ type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Where the cursor ought to stand.
 #[derive(Debug, Clone, PartialEq)]
-enum Place {
+enum Position {
     Before,
     At(Vec<u8>),
     Behind,
@@ -24,7 +24,7 @@ struct Model {
     map: Map,
     low: Bound<Vec<u8>>,
     high: Bound<Vec<u8>>,
-    place: Place,
+    position: Position,
 }
 
 type Row = Option<(Vec<u8>, Vec<u8>)>;
@@ -36,19 +36,19 @@ impl Model {
         let found =
             if up { inside.find(|(key, _)| keep(key)) } else { inside.rev().find(|(key, _)| keep(key)) };
         let row = found.map(|(key, value)| (key.clone(), value.clone()));
-        self.place = match &row {
-            Some((key, _)) => Place::At(key.clone()),
-            None if up => Place::Behind,
-            None => Place::Before,
+        self.position = match &row {
+            Some((key, _)) => Position::At(key.clone()),
+            None if up => Position::Behind,
+            None => Position::Before,
         };
         row
     }
 
     fn step(&mut self, up: bool) -> Row {
-        match (self.place.clone(), up) {
-            (Place::Behind, true) | (Place::Before, false) => None,
-            (Place::At(at), true) => self.go(true, |key| key > &*at),
-            (Place::At(at), false) => self.go(false, |key| key < &*at),
+        match (self.position.clone(), up) {
+            (Position::Behind, true) | (Position::Before, false) => None,
+            (Position::At(at), true) => self.go(true, |key| key > &*at),
+            (Position::At(at), false) => self.go(false, |key| key < &*at),
             (_, up) => self.go(up, |_| true),
         }
     }
@@ -95,7 +95,7 @@ fn a_cursor_moves_as_one_over_a_map_does(engine: EngineKind) {
             (low, high) = (Bound::Included(to), Bound::Excluded([from, vec![0]].concat()));
         }
         let mut cursor = txn.cursor(&table, (low.clone(), high.clone()));
-        let mut model = Model { map, low, high, place: Place::Before };
+        let mut model = Model { map, low, high, position: Position::Before };
         for step in 0..600 {
             let (key, value) = (some_key(random), vec![7; random.usize(..300)]);
             let (found, expected) = match random.u32(..16) {
@@ -118,24 +118,24 @@ fn a_cursor_moves_as_one_over_a_map_does(engine: EngineKind) {
                 }
                 13 => {
                     let is_put = cursor.put(&value).unwrap();
-                    if let Place::At(key) = &model.place {
+                    if let Position::At(key) = &model.position {
                         model.map.insert(key.clone(), value);
                     }
-                    assert_eq!(is_put, matches!(model.place, Place::At(_)));
+                    assert_eq!(is_put, matches!(model.position, Position::At(_)));
                     (None, None)
                 }
                 14 => {
                     let deleted = cursor.delete().unwrap();
-                    let expected = match &model.place {
-                        Place::At(key) => model.map.remove(key).is_some(),
+                    let expected = match &model.position {
+                        Position::At(key) => model.map.remove(key).is_some(),
                         _ => false,
                     };
                     assert_eq!(deleted, expected);
                     (None, None)
                 }
                 _ => {
-                    let expected = match &model.place {
-                        Place::At(key) => model.map.get(key).map(|value| (key.clone(), value.clone())),
+                    let expected = match &model.position {
+                        Position::At(key) => model.map.get(key).map(|value| (key.clone(), value.clone())),
                         _ => None,
                     };
                     (owned(cursor.current().unwrap()), expected)
@@ -143,7 +143,7 @@ fn a_cursor_moves_as_one_over_a_map_does(engine: EngineKind) {
             };
             assert_eq!(found, expected, "seed {seed}, step {step}");
             let at = cursor.key().map(<[u8]>::to_vec);
-            let expected = if let Place::At(key) = &model.place { Some(key.clone()) } else { None };
+            let expected = if let Position::At(key) = &model.position { Some(key.clone()) } else { None };
             assert_eq!(at, expected, "seed {seed}, step {step}");
         }
         txn.commit().unwrap();

@@ -7,7 +7,7 @@
 
 use crate::common::{self, Rng, key};
 use crate::history::{History, Model, Unit, apply};
-use crate::{Place, block_on};
+use crate::{LifeFolders, block_on};
 use katydid::testing::Background;
 use katydid::{Database, Durability, EngineKind, Error, Id, Method, Options, Session, TransactionOptions};
 use katydid_device::Directory;
@@ -123,7 +123,7 @@ impl Life {
     }
 
     /// Runs the phases from `phase` to the end of the process.
-    pub fn run(self, place: &Place, phase: usize) -> ! {
+    pub fn run(self, place: &LifeFolders, phase: usize) -> ! {
         let scripts: Vec<Script> = (0..CLIENTS).map(|client| Script::of(self, client)).collect();
         for (nth, end) in PHASES.into_iter().enumerate().skip(phase) {
             let directory: Arc<dyn Directory> = place.open().expect("the folder");

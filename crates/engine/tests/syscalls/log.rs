@@ -1,6 +1,6 @@
 //! The life of a log alone: numbered records, appended, waited for and trimmed.
 
-use crate::{Place, common::Rng};
+use crate::{LifeFolders, common::Rng};
 use katydid::{Lsn, Method, SyncKind};
 use katydid_device::Directory;
 use katydid_wal::{Append, Durability, FileOptions, Kind, Log, Options};
@@ -59,7 +59,7 @@ impl LogLife {
     }
 
     /// One process.
-    pub fn run(self, place: &Place, process: usize) -> ! {
+    pub fn run(self, place: &LifeFolders, process: usize) -> ! {
         let directory: Arc<dyn Directory> = place.open().expect("the folder");
         let log = Log::open_in(directory, self.options()).expect("open the log");
         let mut random = Rng::with_seed(self.seed + process as u64);

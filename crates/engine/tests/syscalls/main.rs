@@ -47,12 +47,12 @@ const STRIPE_UNIT: u64 = 8 << 10;
 
 /// Where a life takes place, below a folder that is empty and durable.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct LifeFolders {
     root: PathBuf,
     is_striped: bool,
 }
 
-impl Place {
+impl LifeFolders {
     fn open(&self) -> katydid_device::Result<Arc<dyn Directory>> {
         if !self.is_striped {
             return Ok(Arc::new(FileDirectory::open(self.root.join("above").join("store"))?));
@@ -131,7 +131,7 @@ fn child() {
     let words: Vec<&str> = words.split(' ').collect();
     let (process, words) = words.split_last().expect("words");
     let (is_striped, words) = words.split_last().expect("words");
-    let place = Place { root: folder.into(), is_striped: *is_striped == "true" };
+    let place = LifeFolders { root: folder.into(), is_striped: *is_striped == "true" };
     println!("ready");
     std::io::stdin().read_line(&mut String::new()).expect("the parent lives");
     let process = process.parse().expect("a number");
@@ -142,7 +142,7 @@ fn child() {
 }
 
 /// Runs all processes of a life; what they did.
-fn trace(case: Case, place: &Place) -> (Vec<Event>, Seen) {
+fn trace(case: Case, place: &LifeFolders) -> (Vec<Event>, Seen) {
     let mut watched = Watched::new(&place.root);
     let mut process = Some(0);
     while let Some(nth) = process {
@@ -195,7 +195,7 @@ impl Said {
 /// A life to be judged.
 struct Judge {
     case: Case,
-    place: Place,
+    place: LifeFolders,
     scripts: Vec<Script>,
     events: Vec<Event>,
 }
@@ -305,7 +305,7 @@ fn is_permitted() -> bool {
 /// Runs a life, and crashes it everywhere.
 fn live(case: Case, is_striped: bool) -> Seen {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-    let place = Place { root: folder.path().to_owned(), is_striped };
+    let place = LifeFolders { root: folder.path().to_owned(), is_striped };
     let (events, seen) = trace(case, &place);
     let scripts = match case {
         Case::Store(life) => (0..CLIENTS).map(|client| Script::of(life, client)).collect(),

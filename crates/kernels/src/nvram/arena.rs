@@ -57,13 +57,13 @@ pub struct Full;
 
 /// A place in the heap, and the arena that it is in.
 #[derive(Debug)]
-pub struct Place<'a> {
+pub struct Allocation<'a> {
     arena: MutexGuard<'a, Option<Open>>,
     bytes: u64,
     at: u64,
 }
 
-impl Place<'_> {
+impl Allocation<'_> {
     /// Where in the heap.
     pub fn at(&self) -> u64 {
         self.at
@@ -126,7 +126,7 @@ impl Arenas {
     /// # Errors
     /// [`Full`]: there is no such place.
     #[inline]
-    pub fn place(&self, slot: usize, bytes: u64, kept: impl FnOnce() -> u64) -> Result<Place<'_>, Full> {
+    pub fn place(&self, slot: usize, bytes: u64, kept: impl FnOnce() -> u64) -> Result<Allocation<'_>, Full> {
         let mut arena = self.arena(slot);
         if !self.fits(&mut arena, bytes) && !self.refill(&mut arena, kept()) {
             drop(arena);
@@ -151,9 +151,13 @@ impl Arenas {
     }
 
     #[inline]
-    fn at_end(arena: MutexGuard<'_, Option<Open>>, bytes: u64, chunk_bytes: u64) -> Result<Place<'_>, Full> {
+    fn at_end(
+        arena: MutexGuard<'_, Option<Open>>,
+        bytes: u64,
+        chunk_bytes: u64,
+    ) -> Result<Allocation<'_>, Full> {
         let Some(open) = *arena else { return Err(Full) };
-        Ok(Place { arena, bytes, at: open.chunk * chunk_bytes + open.used })
+        Ok(Allocation { arena, bytes, at: open.chunk * chunk_bytes + open.used })
     }
 
     /// Whether the arena's chunk has room, if need be by beginning it anew.
@@ -184,7 +188,7 @@ impl Arenas {
     }
 
     #[cold]
-    fn place_anywhere(&self, bytes: u64) -> Result<Place<'_>, Full> {
+    fn place_anywhere(&self, bytes: u64) -> Result<Allocation<'_>, Full> {
         for arena in &self.arenas {
             let mut arena = held(arena);
             if self.fits(&mut arena, bytes) {

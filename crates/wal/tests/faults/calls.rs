@@ -1,6 +1,6 @@
 //! One call on the way of a commit fails, once, while callers of every kind wait; afterwards the device works again.
 
-use crate::places::{Place, Standstill};
+use crate::places::{Standstill, TestDevice};
 use crate::{Told, append, block_on, check, first, on_every_protocol_and_device, options};
 use katydid_device::{Fault, Method, Verb};
 use katydid_wal::{AppendError, Durability, Error, Log, Session, SyncKind};
@@ -63,7 +63,7 @@ fn call(log: &Log, mut session: Session, number: usize, causes: &Arc<Mutex<Vec<S
     told
 }
 
-fn fails(sync: SyncKind, place: &Place, on_write: Option<Fault>, on_sync: Option<Fault>) {
+fn fails(sync: SyncKind, place: &TestDevice, on_write: Option<Fault>, on_sync: Option<Fault>) {
     let device = place.make();
     let log = Log::open_in(device.directory(), options(sync, place)).expect("open");
     let mut told = vec![Told::default(); SESSIONS];

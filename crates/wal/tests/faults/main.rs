@@ -28,7 +28,7 @@ mod steps;
 mod wakers;
 
 use katydid_wal::{Append, FileOptions, Id, Kind, Log, Options, SyncKind};
-use places::Place;
+use places::TestDevice;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
 /// Small segments, and a ring with room for all that a test appends at once.
-pub fn options(sync: SyncKind, place: &Place) -> Options {
+pub fn options(sync: SyncKind, place: &TestDevice) -> Options {
     Options {
         medium: FileOptions {
             sync: sync.into(),
@@ -55,7 +55,7 @@ pub fn options(sync: SyncKind, place: &Place) -> Options {
 }
 
 /// Says so if the test fails in it.
-pub fn on_every_protocol_and_device(test: impl Fn(SyncKind, &Place)) {
+pub fn on_every_protocol_and_device(test: impl Fn(SyncKind, &TestDevice)) {
     for place in places::ALL {
         for sync in SyncKind::ALL {
             println!("{sync} on {}", place.name);

@@ -1,7 +1,7 @@
 //! Reads of recovery fail. That is the device's error and never taken for corruption, changes nothing of the records, and the
 //! next opening finds everything.
 
-use crate::places::{Device, Place, Plan, faulty};
+use crate::places::{Device, Plan, TestDevice, faulty};
 use crate::{Told, append, check, on_every_protocol_and_device, options};
 use katydid_device::{Directory, Verb};
 use katydid_wal::{Durability, Log, OpenError, SyncKind};
@@ -18,7 +18,7 @@ enum Lasting {
 }
 
 /// A log of several segments that was not closed, everything in it acknowledged.
-fn make(sync: SyncKind, place: &Place) -> (Device, Vec<Told>) {
+fn make(sync: SyncKind, place: &TestDevice) -> (Device, Vec<Told>) {
     let device = place.make();
     let log = Log::open_in(device.directory(), options(sync, place)).expect("open");
     let mut told = vec![Told::default(); 2];
@@ -72,7 +72,7 @@ fn segments(device: &Device) -> Vec<(String, Vec<u8>)> {
     device.image().into_iter().filter(|(name, _)| name.starts_with("log.0")).collect()
 }
 
-fn each_read_fails(sync: SyncKind, place: &Place, lasting: Lasting) {
+fn each_read_fails(sync: SyncKind, place: &TestDevice, lasting: Lasting) {
     let (made, told) = make(sync, place);
     let (mut refused, mut reads) = (0, 0);
     loop {

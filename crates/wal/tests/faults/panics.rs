@@ -1,6 +1,6 @@
 //! A call of the device panics, on whichever thread makes it: the log fails, says so to every caller, and closes.
 
-use crate::places::{Place, Standstill};
+use crate::places::{Standstill, TestDevice};
 use crate::{Told, append, block_on, check, first, on_every_protocol_and_device, options};
 use katydid_device::Verb;
 use katydid_wal::{AppendError, Durability, Error, Log, Session, SyncKind};
@@ -60,7 +60,7 @@ fn commit(log: &Log, mut session: Session, number: u64) -> Heard {
     heard
 }
 
-fn panics(sync: SyncKind, place: &Place, verb: Verb, nth: u64) {
+fn panics(sync: SyncKind, place: &TestDevice, verb: Verb, nth: u64) {
     let device = place.make_panicking();
     let when = format!("{sync} on {}: the {nth}th {verb:?} panics", place.name);
     let log = Log::open_in(device.directory(), options(sync, place)).expect("open");

@@ -14,11 +14,11 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 /// Every device. A new one is one line.
-pub const ALL: &[Place] = &[
-    Place { name: "the simulated device, direct", method: Method::Direct, kind: Kind::Simulated },
-    Place { name: "the simulated device, buffered", method: Method::Buffered, kind: Kind::Simulated },
-    Place { name: "files, direct", method: Method::Direct, kind: Kind::Files },
-    Place { name: "files, buffered", method: Method::Buffered, kind: Kind::Files },
+pub const ALL: &[TestDevice] = &[
+    TestDevice { name: "the simulated device, direct", method: Method::Direct, kind: Kind::Simulated },
+    TestDevice { name: "the simulated device, buffered", method: Method::Buffered, kind: Kind::Simulated },
+    TestDevice { name: "files, direct", method: Method::Direct, kind: Kind::Files },
+    TestDevice { name: "files, buffered", method: Method::Buffered, kind: Kind::Files },
 ];
 
 #[derive(Debug, Clone, Copy)]
@@ -28,13 +28,13 @@ enum Kind {
 }
 
 #[derive(Debug)]
-pub struct Place {
+pub struct TestDevice {
     pub name: &'static str,
     pub method: Method,
     kind: Kind,
 }
 
-impl Place {
+impl TestDevice {
     /// An empty device of this kind.
     pub fn make(&self) -> Device {
         match self.kind {
@@ -48,7 +48,7 @@ impl Place {
     }
 }
 
-impl Place {
+impl TestDevice {
     /// An empty device of this kind whose faults are panics.
     pub fn make_panicking(&self) -> Device {
         let plan = Arc::new(Plan { panics: true, ..Plan::default() });

@@ -1,7 +1,7 @@
 //! Any one call that changes the device fails, by its number: in opening, creating, appending, preparing, rotating, trimming and
 //! closing. Everything is done on the test's thread, so a number names the same call in every run.
 
-use crate::places::{self, Place};
+use crate::places::{self, TestDevice};
 use crate::{Told, append, check, options};
 use katydid_device::{Fault, SimDevice, Survival, Verb};
 use katydid_wal::testing::begin_at;
@@ -10,7 +10,7 @@ use katydid_wal::{
 };
 use std::sync::{Arc, Mutex};
 
-fn quiet(sync: SyncKind, place: &Place) -> Options {
+fn quiet(sync: SyncKind, place: &TestDevice) -> Options {
     Options {
         background: Background::Caller,
         run_ahead_bytes: 4 << 10,

@@ -3,7 +3,7 @@
 //! A waker is a program's code, and what it drops is too: a task whose executor is gone drops its future, and with it the last handle of the
 //! log. Whatever it does, the log's own threads and the committing threads go on.
 
-use crate::places::Place;
+use crate::places::TestDevice;
 use crate::{Told, append, check, on_every_protocol_and_device, options};
 use katydid_device::{Fault, SimDevice, Verb};
 use katydid_wal::{Background, Completion, Durability, Error, FileOptions, Log, Lsn, Options, SyncKind};
@@ -57,7 +57,7 @@ fn pending(
 }
 
 /// The last handle is dropped by the waker of its own future, while a later record is not written yet.
-fn drops_the_last_handle(sync: SyncKind, place: &Place, fault: Option<(Verb, Fault)>) {
+fn drops_the_last_handle(sync: SyncKind, place: &TestDevice, fault: Option<(Verb, Fault)>) {
     let device = place.make();
     let log = Log::open_in(device.directory(), options(sync, place)).expect("open");
     let mut session = log.session().expect("session");

@@ -7,7 +7,7 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "everybody may connect to a socket",
         file: "crates/observe/src/server.rs",
-        old: "    chmodat(&place.folder, SOCKET_NAME, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;\n",
+        old: "    chmodat(&socket_path.folder, SOCKET_NAME, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;\n",
         new: "",
         tests: SOCKET,
     },

@@ -163,8 +163,8 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "redo applies a part that the page has",
         file: "crates/engine/src/paged/change/redo.rs",
-        old: "    let Place { first, lsn, end } = place;\n    if page.lsn() >= lsn {",
-        new: "    let Place { first, lsn, end } = place;\n    if page.lsn() > lsn {",
+        old: "    let RecordSpan { first, lsn, end } = span;\n    if page.lsn() >= lsn {",
+        new: "    let RecordSpan { first, lsn, end } = span;\n    if page.lsn() > lsn {",
         tests: CRASH,
     },
     Mutant {

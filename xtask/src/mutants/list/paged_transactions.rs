@@ -187,7 +187,7 @@ pub const LIST: &[Mutant] = &[
         name: "audit-6: a transaction's slot is not held from its record to its entry",
         file: "crates/engine/src/paged/writer.rs",
         old: "        let appended = engine.active.append(&engine.log, &append)?;\n        if slot.txn == TxnId::NONE {",
-        new: "        drop(slot);\n        let appended = engine.active.append(&engine.log, &append)?;\n        crate::pause::at(crate::pause::Place::Appended);\n        slot = self.slot.lock();\n        if slot.txn == TxnId::NONE {",
+        new: "        drop(slot);\n        let appended = engine.active.append(&engine.log, &append)?;\n        crate::pause::at(crate::pause::PausePoint::Appended);\n        slot = self.slot.lock();\n        if slot.txn == TxnId::NONE {",
         tests: PAGED_RACES,
     },
     Mutant {

@@ -38,5 +38,5 @@ pub(crate) use kind::ChangeKind;
 pub(crate) use leaf::{LeafChange, LeafOp, UndoPart};
 pub(crate) use malformed::Malformed;
 pub(crate) use parts::{Part, PartsWriter, decode_chain_free, decode_parts, encode_chain_free};
-pub(crate) use redo::{Place, pages_of, redo_at};
+pub(crate) use redo::{RecordSpan, pages_of, redo_at};
 pub(crate) use undo::{UndoOp, undo_of, without_contents};

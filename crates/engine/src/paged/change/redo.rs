@@ -37,7 +37,7 @@ pub(crate) fn pages_of(
 
 /// Where a record lies.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct RecordSpan {
     /// Where its first fragment begins: the log must be kept from here on for it to be redone once more.
     pub(crate) first: Lsn,
     /// Its identity.
@@ -52,17 +52,17 @@ pub(crate) fn redo_at(
     pool: &Pool,
     kind: ChangeKind,
     payload: &[u8],
-    place: Place,
+    span: RecordSpan,
     mut wanted: impl FnMut(PageId) -> bool,
 ) -> Result<usize, Error> {
-    let lsn = place.lsn;
+    let lsn = span.lsn;
     let parts = match kind {
         ChangeKind::LeafInsert | ChangeKind::LeafDelete | ChangeKind::LeafUpdate => {
             let change = LeafChange::decode(kind, payload).map_err(|malformed| malformed.at(lsn))?;
             if !wanted(change.page) {
                 return Ok(0);
             }
-            return Ok(usize::from(redo_leaf(pool, &change, place)?));
+            return Ok(usize::from(redo_leaf(pool, &change, span)?));
         }
         ChangeKind::ChainWrite | ChangeKind::Structure => payload,
         ChangeKind::ChainFree => decode_chain_free(payload).map_err(|malformed| malformed.at(lsn))?.1,
@@ -70,7 +70,7 @@ pub(crate) fn redo_at(
     let mut applied = 0;
     for part in decode_parts(parts) {
         let part = part.map_err(|malformed| malformed.at(lsn))?;
-        if wanted(part.page) && redo_part(pool, &part, place)? {
+        if wanted(part.page) && redo_part(pool, &part, span)? {
             applied += 1;
         }
     }
@@ -85,8 +85,8 @@ fn misfit(malformed: Malformed, page: PageId, lsn: Lsn) -> Error {
     }
 }
 
-fn redo_leaf(pool: &Pool, change: &LeafChange<'_>, place: Place) -> Result<bool, Error> {
-    let Place { first, lsn, end } = place;
+fn redo_leaf(pool: &Pool, change: &LeafChange<'_>, span: RecordSpan) -> Result<bool, Error> {
+    let RecordSpan { first, lsn, end } = span;
     let mut page = pool.write(change.page)?;
     if page.lsn() >= lsn {
         return Ok(false);
@@ -97,16 +97,16 @@ fn redo_leaf(pool: &Pool, change: &LeafChange<'_>, place: Place) -> Result<bool,
     Ok(true)
 }
 
-fn redo_part(pool: &Pool, part: &PartRef<'_>, place: Place) -> Result<bool, Error> {
+fn redo_part(pool: &Pool, part: &PartRef<'_>, span: RecordSpan) -> Result<bool, Error> {
     if part.part.overwrites() {
-        redo_part_in(&mut *pool.create(part.page)?, part, place)
+        redo_part_in(&mut *pool.create(part.page)?, part, span)
     } else {
-        redo_part_in(&mut pool.write(part.page)?, part, place)
+        redo_part_in(&mut pool.write(part.page)?, part, span)
     }
 }
 
-fn redo_part_in(page: &mut PageWrite, part: &PartRef<'_>, place: Place) -> Result<bool, Error> {
-    let Place { first, lsn, end } = place;
+fn redo_part_in(page: &mut PageWrite, part: &PartRef<'_>, span: RecordSpan) -> Result<bool, Error> {
+    let RecordSpan { first, lsn, end } = span;
     if page.lsn() >= lsn {
         return Ok(false);
     }

@@ -18,7 +18,7 @@
 use super::barrier::WalBarrier;
 use crate::Lsn;
 use crate::error::Result;
-use crate::pause::{self, Place};
+use crate::pause::{self, PausePoint};
 use katydid_device::AlignedBuffer;
 use katydid_kernels::page_meta::PageMeta;
 use parking_lot::RwLock;
@@ -62,7 +62,7 @@ impl Body {
 
     /// The flusher has copied the page, and holds its latch.
     pub(super) fn begin_flush(&self) {
-        if self.meta.begin_flush(|| pause::at(Place::FlushBegun)) {
+        if self.meta.begin_flush(|| pause::at(PausePoint::FlushBegun)) {
             self.ties.dirty.fetch_sub(1, Ordering::Relaxed);
         }
     }

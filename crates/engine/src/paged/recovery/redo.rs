@@ -15,7 +15,7 @@ use super::Progress;
 use super::analysis::{Analysis, ByNumber, Checkpoint};
 use crate::error::{Error, Result};
 use crate::options::Phase;
-use crate::paged::change::{ChangeKind, Place, pages_of, redo_at};
+use crate::paged::change::{ChangeKind, RecordSpan, pages_of, redo_at};
 use crate::paged::log_record::{COMPENSATION, Malformed, decode_compensation};
 use crate::paged::page::PageId;
 use crate::paged::pool::Pool;
@@ -39,7 +39,7 @@ const NEIGHBOURS: u64 = 16;
 const EVERYBODY: u32 = u32::MAX;
 
 struct Deal {
-    place: Place,
+    span: RecordSpan,
     kind: ChangeKind,
     whose: u32,
     from: u32,
@@ -197,9 +197,9 @@ impl Dealer<'_> {
         let Some(whose) = whose else { return Ok(()) };
         let from = self.batch.bytes.len() as u32;
         self.batch.bytes.extend_from_slice(payload);
-        let place = Place { first: record.first, lsn: record.lsn, end: record.end };
+        let span = RecordSpan { first: record.first, lsn: record.lsn, end: record.end };
         let to = self.batch.bytes.len() as u32;
-        self.batch.deals.push(Deal { place, kind, whose, from, to });
+        self.batch.deals.push(Deal { span, kind, whose, from, to });
         Ok(())
     }
 }
@@ -220,8 +220,8 @@ fn apply(
         pool.prefetch(&fresh)?;
         for deal in batch.deals.iter().filter(|deal| deal.whose == number || deal.whose == EVERYBODY) {
             let payload = &batch.bytes[deal.from as usize..deal.to as usize];
-            let mine = |page| owner(page, appliers) == number && checkpoint.wants(page, deal.place.lsn);
-            redo_at(pool, deal.kind, payload, deal.place, mine)?;
+            let mine = |page| owner(page, appliers) == number && checkpoint.wants(page, deal.span.lsn);
+            redo_at(pool, deal.kind, payload, deal.span, mine)?;
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use crate::paged::change::{ChangeKind, Part, PartsWriter, apply_part, decode_par
 use crate::paged::page::{PageId, map};
 use crate::paged::pool::{NewPage, PageWrite};
 use crate::paged::space::Reserved;
-use crate::pause::{self, Place};
+use crate::pause::{self, PausePoint};
 use crate::{Error, Lsn, Result};
 
 /// What kind of record the pages are changed by.
@@ -152,7 +152,7 @@ impl<'p> Structure<'p> {
 
     /// Makes the change, which is in the log. The latches are kept: if it fails nobody may look before all is shut off.
     fn make(&mut self, logged: Logged) -> std::result::Result<(), &'static str> {
-        pause::at(Place::Logged);
+        pause::at(PausePoint::Logged);
         for part in decode_parts(self.parts.payload()) {
             let part = part.map_err(|_| "a record was encoded wrongly")?;
             let created = self.created.iter_mut().map(|page| &mut **page);
@@ -165,7 +165,7 @@ impl<'p> Structure<'p> {
                 return Err("a logged change does not fit its page");
             }
             page.finish_change(logged.lsn, logged.end);
-            pause::at(Place::Edited);
+            pause::at(PausePoint::Edited);
         }
         for reserved in std::mem::take(&mut self.reserved) {
             reserved.keep();

@@ -9,7 +9,7 @@ use super::writer::{ChangeWriter, LOGGED_BELOW, Logged};
 use crate::paged::change::{Diff, LeafChange, LeafOp, UndoPart, apply_leaf};
 use crate::paged::page::{PageId, Value, fits_inline, key_bytes_max};
 use crate::paged::pool::PageWrite;
-use crate::pause::{self, Place};
+use crate::pause::{self, PausePoint};
 use crate::{Error, Lsn, Result, VALUE_BYTES_MAX};
 
 /// What a key was before a change.
@@ -260,7 +260,7 @@ fn finish(
     logged: Logged,
     writer: &mut dyn ChangeWriter,
 ) -> Result<()> {
-    pause::at(Place::Logged);
+    pause::at(PausePoint::Logged);
     if page.lsn() >= logged.lsn {
         return Err(writer.half_made(LOGGED_BELOW));
     }

@@ -35,7 +35,7 @@ use crate::Lsn;
 use crate::latch::{Mutex, RwLock};
 use crate::paged::page::Value;
 use crate::paged::tree::Chain;
-use crate::pause::{self, Place};
+use crate::pause::{self, PausePoint};
 use crate::stat::OldestView;
 use images::{Kept, KeyPlace, Phase, Settled};
 use std::collections::VecDeque;
@@ -182,7 +182,7 @@ impl Views {
         }
         let mut kept = images.kept.lock();
         let stamp = Stamp(self.clock.load(Ordering::SeqCst));
-        pause::at(Place::Stamped);
+        pause::at(PausePoint::Stamped);
         images.commit(&mut kept, stamp, end);
         // A view that was not open at this load has a stamp above the one loaded before.
         if self.count.load(Ordering::SeqCst) != 0 {
@@ -325,9 +325,9 @@ impl Views {
             registry.open.push_back(Entry { stamp, shared: shared.clone(), opened, homes });
             // A transaction that reads a stamp above finds the view, and by its stamp what it needs.
             self.count_views(&registry);
-            pause::at(Place::Stamped);
+            pause::at(PausePoint::Stamped);
             self.clock.store(stamp.0 + 1, Ordering::SeqCst);
-            pause::at(Place::Stamped);
+            pause::at(PausePoint::Stamped);
             stamp
         };
         let mut view = View::new(stamp, shared);

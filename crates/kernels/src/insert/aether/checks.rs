@@ -49,7 +49,7 @@ impl Log {
     }
 }
 
-impl Place for Log {
+impl BufferAccess for Log {
     fn reserve(&self, bytes: u64) -> Result<u64, Stalled> {
         let start = self.reserved.load(Ordering::SeqCst);
         if start + bytes > self.limit {

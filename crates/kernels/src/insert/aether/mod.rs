@@ -44,7 +44,7 @@ use latch::Latch;
 use std::fmt::Debug;
 
 /// What the algorithms need from the log; by small models in tests.
-pub(super) trait Place {
+pub(super) trait BufferAccess {
     /// Reserves, if admitted; returns the start. Called under the latch only.
     fn reserve(&self, bytes: u64) -> Result<u64, Stalled>;
     /// Up to where the log is filled (Acquire).
@@ -78,7 +78,7 @@ impl<O: Order> Aether<O> {
     /// Reserves `bytes`, calls `fill` with their start, once, and gives them back filled.
     pub(super) fn reserve_and_fill(
         &self,
-        place: &impl Place,
+        buffer: &impl BufferAccess,
         session: usize,
         bytes: u64,
         may_group: bool,
@@ -87,22 +87,22 @@ impl<O: Order> Aether<O> {
         if !self.latch.try_take() {
             if may_group
                 && let Some(slots) = &self.slots
-                && let Some(start) = self.insert_in_group(slots, place, session, bytes, &mut fill)
+                && let Some(start) = self.insert_in_group(slots, buffer, session, bytes, &mut fill)
             {
                 return Ok(start);
             }
             self.latch.take();
         }
-        let range = self.reserve(place, bytes)?;
+        let range = self.reserve(buffer, bytes)?;
         fill(range.start);
-        self.order.release(place, &self.latch, range);
+        self.order.release(buffer, &self.latch, range);
         Ok(range.start)
     }
 
     /// Holding the latch, which is given back unless the order keeps it.
-    fn reserve(&self, place: &impl Place, bytes: u64) -> Result<Range, Stalled> {
+    fn reserve(&self, buffer: &impl BufferAccess, bytes: u64) -> Result<Range, Stalled> {
         self.order.make_room();
-        match place.reserve(bytes) {
+        match buffer.reserve(bytes) {
             Ok(start) => {
                 let end = start + bytes;
                 Ok(Range { start, end, ticket: self.order.enter(&self.latch, end) })
@@ -118,7 +118,7 @@ impl<O: Order> Aether<O> {
     fn insert_in_group(
         &self,
         slots: &Slots,
-        place: &impl Place,
+        buffer: &impl BufferAccess,
         session: usize,
         bytes: u64,
         fill: &mut impl FnMut(u64),
@@ -127,7 +127,7 @@ impl<O: Order> Aether<O> {
         let group = if member.leads() {
             self.latch.take();
             let total = slots.close(member);
-            let range = self.reserve(place, total).ok();
+            let range = self.reserve(buffer, total).ok();
             slots.notify(member, total, range);
             range
         } else {
@@ -140,7 +140,7 @@ impl<O: Order> Aether<O> {
         if slots.leave(member, bytes)
             && let Some(range) = group
         {
-            self.order.release(place, &self.latch, range);
+            self.order.release(buffer, &self.latch, range);
         }
         start
     }
@@ -152,7 +152,7 @@ struct OnBuffer<'a> {
     class: AppendClass,
 }
 
-impl Place for OnBuffer<'_> {
+impl BufferAccess for OnBuffer<'_> {
     fn reserve(&self, bytes: u64) -> Result<u64, Stalled> {
         let start = self.buffer.frontiers.reserved().get();
         self.buffer.admission.admit(start, bytes, self.class)?;

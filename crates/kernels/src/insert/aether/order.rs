@@ -4,7 +4,7 @@
 
 use super::super::mutants::{Built, Mutant};
 use super::latch::Latch;
-use super::{Place, Range};
+use super::{BufferAccess, Range};
 use crate::sync_shim::pause;
 
 /// A way to keep the order.
@@ -14,7 +14,7 @@ pub trait Order {
     /// Under the latch, after a reservation that ends at `end`. Gives the latch back, or keeps it for [`Order::release`].
     fn enter(&self, latch: &Latch, end: u64) -> u64;
     /// The range has been copied.
-    fn release(&self, place: &impl Place, latch: &Latch, range: Range);
+    fn release(&self, buffer: &impl BufferAccess, latch: &Latch, range: Range);
 }
 
 /// The latch is held until the range is filled (Algorithms 1 and 2): there is one at a time.
@@ -26,8 +26,8 @@ impl Order for UnderLatch {
         0
     }
 
-    fn release(&self, place: &impl Place, latch: &Latch, range: Range) {
-        place.advance_filled(range.end);
+    fn release(&self, buffer: &impl BufferAccess, latch: &Latch, range: Range) {
+        buffer.advance_filled(range.end);
         latch.give();
     }
 }
@@ -50,12 +50,12 @@ impl Order for InTurn {
     }
 
     #[inline]
-    fn release(&self, place: &impl Place, _: &Latch, range: Range) {
+    fn release(&self, buffer: &impl BufferAccess, _: &Latch, range: Range) {
         let mut step = 0;
-        while place.filled() != range.start && !self.built.is(Mutant::ReleasedOutOfTurn) {
+        while buffer.filled() != range.start && !self.built.is(Mutant::ReleasedOutOfTurn) {
             pause(step);
             step += 1;
         }
-        place.advance_filled(range.end);
+        buffer.advance_filled(range.end);
     }
 }

@@ -26,7 +26,7 @@
 use super::super::mutants::{Built, Mutant};
 use super::latch::Latch;
 use super::order::Order;
-use super::{Place, Range};
+use super::{BufferAccess, Range};
 use crate::sync_shim::{AtomicU64, Ordering, pause};
 use crossbeam_utils::CachePadded;
 
@@ -141,7 +141,7 @@ impl Order for ReleaseQueue {
         ticket
     }
 
-    fn release(&self, place: &impl Place, _: &Latch, range: Range) {
+    fn release(&self, buffer: &impl BufferAccess, _: &Latch, range: Range) {
         let mut ticket = range.ticket;
         if self.delegates(ticket) {
             return;
@@ -156,13 +156,13 @@ impl Order for ReleaseQueue {
             let end = node.end.load(Ordering::Relaxed);
             if self.built.is(Mutant::GrantedEarly) {
                 let left_to_us = self.grant(ticket + 1);
-                place.advance_filled(end);
+                buffer.advance_filled(end);
                 node.word.store(word(ticket + self.nodes.len() as u64, VACANT), Ordering::Release);
                 if !left_to_us {
                     return;
                 }
             } else {
-                place.advance_filled(end);
+                buffer.advance_filled(end);
                 node.word.store(word(ticket + self.nodes.len() as u64, VACANT), Ordering::Release);
                 if !self.grant(ticket + 1) {
                     return;

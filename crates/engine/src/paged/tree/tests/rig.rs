@@ -2,7 +2,7 @@
 //! enough to show that the records suffice.
 
 use crate::direction::Direction;
-use crate::paged::change::{ChangeKind, Place, decode_chain_free, pages_of, redo_at, undo_of};
+use crate::paged::change::{ChangeKind, RecordSpan, decode_chain_free, pages_of, redo_at, undo_of};
 use crate::paged::double_write::DoubleWrite;
 use crate::paged::first_pages;
 use crate::paged::page::PageId;
@@ -368,8 +368,8 @@ fn redo_all(pool: &Pool, log: &TestLog, checkpoint: Option<&Checkpoint>) {
                 .as_ref()
                 .is_none_or(|dirty| dirty.get(&page).is_some_and(|recovery| *recovery <= record.lsn))
         };
-        let place = Place { first: record.lsn, lsn: record.lsn, end: record.end };
-        redo_at(pool, record.kind, &record.payload, place, wanted).expect("a redo");
+        let span = RecordSpan { first: record.lsn, lsn: record.lsn, end: record.end };
+        redo_at(pool, record.kind, &record.payload, span, wanted).expect("a redo");
     }
 }
 

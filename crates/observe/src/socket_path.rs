@@ -12,14 +12,14 @@ use std::path::Path;
 pub const SOCKET_NAME: &str = "katydid.socket";
 
 /// The folder, which the address may name by its number: it has to stay open until the address was used.
-pub(crate) struct Place {
+pub(crate) struct SocketPath {
     pub(crate) folder: OwnedFd,
     pub(crate) address: SocketAddrUnix,
 }
 
-impl Place {
+impl SocketPath {
     /// The socket of the database in `path`.
-    pub(crate) fn of(path: &Path) -> io::Result<Place> {
+    pub(crate) fn of(path: &Path) -> io::Result<SocketPath> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::open(path, flags, Mode::empty())?;
         let address = match SocketAddrUnix::new(path.join(SOCKET_NAME)) {
@@ -29,6 +29,6 @@ impl Place {
             }
             Err(errno) => return Err(errno.into()),
         };
-        Ok(Place { folder, address })
+        Ok(SocketPath { folder, address })
     }
 }
