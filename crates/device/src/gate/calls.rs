@@ -191,11 +191,11 @@ mod tests {
 
     /// A lock that says when it was released.
     #[derive(Debug)]
-    struct Told(Arc<AtomicBool>);
+    struct ReleaseFlag(Arc<AtomicBool>);
 
-    impl DirectoryLock for Told {}
+    impl DirectoryLock for ReleaseFlag {}
 
-    impl Drop for Told {
+    impl Drop for ReleaseFlag {
         fn drop(&mut self) {
             self.0.store(true, Ordering::SeqCst);
         }
@@ -203,7 +203,7 @@ mod tests {
 
     fn lock() -> (Arc<AtomicBool>, Option<Box<dyn DirectoryLock>>) {
         let released = Arc::new(AtomicBool::new(false));
-        (released.clone(), Some(Box::new(Told(released))))
+        (released.clone(), Some(Box::new(ReleaseFlag(released))))
     }
 
     #[test]

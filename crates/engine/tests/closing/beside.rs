@@ -8,7 +8,7 @@
 //! only makes the test weaker.
 
 use crate::common::{self, Rng, options_for};
-use crate::device::{At, Held, Watched, held_up};
+use crate::device::{CallPoint, Held, Watched, held_up};
 use katydid::{Database, EngineKind, Error, Options, Result, Table, Transaction};
 use katydid_device::MemoryDirectory;
 use std::collections::BTreeMap;
@@ -208,7 +208,7 @@ struct Running {
 
 fn run(world: &World, operation: &Operation, txn: Option<Transaction>, at: usize) -> Running {
     let (world, body) = (world.clone(), operation.run);
-    let (held, thread) = held_up(At::Nth(at), move || body(&world, txn));
+    let (held, thread) = held_up(CallPoint::Nth(at), move || body(&world, txn));
     Running { held, thread, effect: operation.effect, name: operation.name }
 }
 

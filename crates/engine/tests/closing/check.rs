@@ -1,7 +1,7 @@
 //! A check of a closed database, held up at each of its device calls while another opening changes the database, if it can.
 
 use crate::common::{self, key, options_for};
-use crate::device::{At, Watched, held_up};
+use crate::device::{CallPoint, Watched, held_up};
 use katydid::{Database, EngineKind, Error};
 use katydid_device::{Directory, MemoryDirectory};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub fn a_check_that_an_opening_overtakes_judges_what_is_there(engine: EngineKind
     let (mut overtook, mut refused) = (0, 0);
     for at in 0..12 {
         let seen = Arc::new(Watched::new(Arc::new(memory.clone())));
-        let (held, check) = held_up(At::Nth(at), move || Database::verify_in(seen, None));
+        let (held, check) = held_up(CallPoint::Nth(at), move || Database::verify_in(seen, None));
         let call = held.reached.recv().expect("a check makes more calls");
         match change(Arc::new(memory.clone()), engine, at as u64 + 1) {
             Ok(()) => overtook += 1,

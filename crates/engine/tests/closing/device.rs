@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex};
 
 /// Where a thread's device call is to be held up.
 struct HoldUp {
-    at: At,
+    at: CallPoint,
     reached: Sender<String>,
     leave: Receiver<()>,
 }
 
 /// Which device call of a thread.
 #[derive(Debug, Clone, Copy)]
-pub enum At {
+pub enum CallPoint {
     /// Its nth, counted from zero.
     Nth(usize),
     /// The first write of a file of this name.
@@ -43,7 +43,7 @@ impl Held {
 
 /// Runs `work` on a thread of its own, one device call of which is held up until it is released.
 pub fn held_up<T: Send + 'static>(
-    at: At,
+    at: CallPoint,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> (Held, std::thread::JoinHandle<T>) {
     let ((reached, is_reached), (leave, may_leave)) = (channel(), channel());
@@ -72,12 +72,12 @@ impl Watch {
         let due = HOLD_UP.with(|slot| {
             let mut slot = slot.borrow_mut();
             let is_due = match slot.as_mut()?.at {
-                At::Nth(0) => true,
-                At::Nth(ref mut more) => {
+                CallPoint::Nth(0) => true,
+                CallPoint::Nth(ref mut more) => {
                     *more -= 1;
                     false
                 }
-                At::Write(wanted) => verb == "write" && name == wanted,
+                CallPoint::Write(wanted) => verb == "write" && name == wanted,
             };
             if is_due { slot.take() } else { None }
         });

@@ -3,7 +3,7 @@
 //! A waiter that is not told would wait for hours: then the test does not end.
 
 use crate::common::{self, options_for};
-use crate::device::{At, Watched, held_up};
+use crate::device::{CallPoint, Watched, held_up};
 use katydid::{Database, EngineKind, Error, Options, Result, Table};
 use katydid_device::{Fault, MemoryDirectory, SimDevice, Verb};
 use std::future::Future;
@@ -114,7 +114,7 @@ fn beside_a_slow_close(
     let table = database.table("t").unwrap();
     database.put(&table, "k", "v").unwrap();
     let closing = database.clone();
-    let (held, first) = held_up(At::Write("katydid.control"), move || closing.close());
+    let (held, first) = held_up(CallPoint::Write("katydid.control"), move || closing.close());
     held.reached.recv().unwrap();
     let (told, is_told) = channel();
     work(&database, told);
@@ -147,7 +147,7 @@ pub fn the_last_handle_waits_as_well(engine: EngineKind) {
     let database = Database::open_in(Arc::new(watched), options_for(engine)).unwrap();
     let table = database.table("t").unwrap();
     database.put(&table, "k", "v").unwrap();
-    let (held, last) = held_up(At::Write("katydid.control"), move || drop(database));
+    let (held, last) = held_up(CallPoint::Write("katydid.control"), move || drop(database));
     held.reached.recv().unwrap();
     match Database::open_in(Arc::new(memory.clone()), options_for(engine)) {
         Err(Error::Locked { .. }) => {}

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 
 /// What becomes of each future.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum FutureEnd {
     Kept,
     DroppedBeforeItIsPolled,
     DroppedWhilePending,
@@ -21,11 +21,11 @@ enum Fate {
     DroppedAfterItsAnswer,
 }
 
-const FATES: [Fate; 4] = [
-    Fate::DroppedBeforeItIsPolled,
-    Fate::DroppedWhilePending,
-    Fate::DroppedWhenReady,
-    Fate::DroppedAfterItsAnswer,
+const ENDS: [FutureEnd; 4] = [
+    FutureEnd::DroppedBeforeItIsPolled,
+    FutureEnd::DroppedWhilePending,
+    FutureEnd::DroppedWhenReady,
+    FutureEnd::DroppedAfterItsAnswer,
 ];
 
 /// Everything on the device: what programs see, and what a crash would leave.
@@ -37,7 +37,7 @@ struct Outcome {
     rows: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-fn run(setting: Setting, fate: Fate) -> Outcome {
+fn run(setting: Setting, future_end: FutureEnd) -> Outcome {
     let mut options = setting.options();
     options.log.background = Background::Caller;
     let device = SimDevice::new(1);
@@ -61,25 +61,25 @@ fn run(setting: Setting, fate: Fate) -> Outcome {
                 false
             }
         };
-        match fate {
-            Fate::DroppedBeforeItIsPolled => {
+        match future_end {
+            FutureEnd::DroppedBeforeItIsPolled => {
                 drop(future);
                 run_background(&database);
             }
-            Fate::DroppedWhilePending => {
+            FutureEnd::DroppedWhilePending => {
                 pending(Pin::new(&mut future).poll(&mut context));
                 drop(future);
                 run_background(&database);
             }
-            Fate::DroppedWhenReady => {
+            FutureEnd::DroppedWhenReady => {
                 run_background(&database);
                 drop(future);
             }
-            Fate::DroppedAfterItsAnswer | Fate::Kept => {
+            FutureEnd::DroppedAfterItsAnswer | FutureEnd::Kept => {
                 pending(Pin::new(&mut future).poll(&mut context));
                 run_background(&database);
                 assert!(!pending(Pin::new(&mut future).poll(&mut context)), "not ready");
-                if fate == Fate::Kept {
+                if future_end == FutureEnd::Kept {
                     assert!(!pending(Pin::new(&mut future).poll(&mut context)), "it answers again");
                 }
             }
@@ -109,12 +109,12 @@ suite! {
 
 fn a_commit_future_dropped_at_any_moment_changes_nothing(engine: EngineKind) {
     for setting in Setting::all(engine) {
-        let expected = run(setting, Fate::Kept);
-        for fate in FATES {
-            let outcome = run(setting, fate);
-            assert_eq!(outcome.steps, expected.steps, "{setting:?}, {fate:?}");
-            assert!(outcome.rows == expected.rows, "{setting:?}, {fate:?}: other rows");
-            assert!(outcome == expected, "{setting:?}, {fate:?}: the device holds something else");
+        let expected = run(setting, FutureEnd::Kept);
+        for future_end in ENDS {
+            let outcome = run(setting, future_end);
+            assert_eq!(outcome.steps, expected.steps, "{setting:?}, {future_end:?}");
+            assert!(outcome.rows == expected.rows, "{setting:?}, {future_end:?}: other rows");
+            assert!(outcome == expected, "{setting:?}, {future_end:?}: the device holds something else");
         }
     }
 }

@@ -26,7 +26,7 @@ fn key(part: &str, txn: u64) -> String {
 
 /// What callers were told.
 #[derive(Debug, Default)]
-struct Told {
+struct Acknowledged {
     /// Of these transactions: committed.
     acknowledged: BTreeSet<u64>,
     /// To readers who were told that they may rely on it: these transactions' writes.
@@ -34,9 +34,9 @@ struct Told {
     causes: BTreeSet<String>,
 }
 
-type Ledger = Arc<Mutex<Told>>;
+type Ledger = Arc<Mutex<Acknowledged>>;
 
-fn hear<T>(ledger: &Ledger, outcome: Result<T, Error>, success: impl FnOnce(&mut Told, T)) {
+fn hear<T>(ledger: &Ledger, outcome: Result<T, Error>, success: impl FnOnce(&mut Acknowledged, T)) {
     let mut told = ledger.lock().expect("no panic");
     match outcome {
         Ok(value) => success(&mut told, value),
@@ -89,7 +89,7 @@ fn reader(database: &Database, table: &Table, read: Read, ledger: &Ledger) {
 
 /// One caller; the number says how it commits.
 fn writer(database: &Database, table: &Table, txn: u64, ledger: &Ledger) {
-    let acknowledge = move |told: &mut Told, _| told.acknowledged.extend([txn]);
+    let acknowledge = move |told: &mut Acknowledged, _| told.acknowledged.extend([txn]);
     match txn {
         1..4 => {
             hear(ledger, write(database, table, txn).and_then(Transaction::commit), acknowledge);
@@ -118,7 +118,7 @@ fn writer(database: &Database, table: &Table, txn: u64, ledger: &Ledger) {
     }
 }
 
-fn check(database: &Database, told: &Told, when: &str) {
+fn check(database: &Database, told: &Acknowledged, when: &str) {
     let table = database.open_table("t").expect("open table").expect("the table");
     let rows = contents(database, &table);
     for number in 0..SAFE {
@@ -178,8 +178,9 @@ fn fails(setting: Setting, on_write: Option<Fault>, on_sync: Option<Fault>) {
         });
         drop(standstill);
     });
-    let Told { acknowledged, shown, mut causes } = std::mem::take(&mut *ledger.lock().expect("no panic"));
-    let told = Told { acknowledged, shown, causes: BTreeSet::new() };
+    let Acknowledged { acknowledged, shown, mut causes } =
+        std::mem::take(&mut *ledger.lock().expect("no panic"));
+    let told = Acknowledged { acknowledged, shown, causes: BTreeSet::new() };
     assert!(!causes.is_empty(), "nobody heard of it");
     // The device works again; nothing is written and nobody is told of success. A background call that had passed the gate before it shut
     // may still arrive; but such calls come to an end.

@@ -25,7 +25,7 @@ fn options(setting: Setting) -> Options {
 
 /// Transactions by number: how often each was attempted, and which are acknowledged. A transaction writes two keys.
 #[derive(Debug, Default)]
-struct Told {
+struct Acknowledged {
     attempted: u64,
     acknowledged: Vec<u64>,
 }
@@ -85,7 +85,7 @@ fn transaction(database: &Database, table: &Table, session: &Session, number: u6
     Ok(())
 }
 
-fn live(device: &SimDevice, options: &Options, told: &mut Told) -> Result<(), Error> {
+fn live(device: &SimDevice, options: &Options, told: &mut Acknowledged) -> Result<(), Error> {
     for _ in 0..2 {
         let database = insist(|| Database::open_in(device.directory(), options.clone()))?;
         let table = insist(|| database.table("t"))?;
@@ -106,7 +106,7 @@ fn live(device: &SimDevice, options: &Options, told: &mut Told) -> Result<(), Er
     Ok(())
 }
 
-fn check(device: &SimDevice, options: &Options, told: &Told, when: &str) {
+fn check(device: &SimDevice, options: &Options, told: &Acknowledged, when: &str) {
     let database = Database::open_in(device.directory(), options.clone())
         .unwrap_or_else(|error| panic!("{when}: {error}\n{}", device.dump()));
     let found = match database.open_table("t").expect("open table") {
@@ -128,7 +128,7 @@ fn check(device: &SimDevice, options: &Options, told: &Told, when: &str) {
 
 fn steps(options: &Options) -> u64 {
     let device = SimDevice::new(1);
-    live(&device, options, &mut Told::default()).expect("a life without a fault");
+    live(&device, options, &mut Acknowledged::default()).expect("a life without a fault");
     device.steps()
 }
 
@@ -144,7 +144,7 @@ fn fail_at(options: &Options, step: u64, fault: Fault) {
             fault
         })
     });
-    let mut told = Told::default();
+    let mut told = Acknowledged::default();
     let end = live(&device, options, &mut told);
     let struck = struck.lock().expect("no panic").take();
     let Some((verb, path)) = struck else { return };
@@ -183,9 +183,9 @@ fn a_failure_at_any_step_loses_nothing_that_was_acknowledged(engine: EngineKind)
 }
 
 /// A database of several segments and pages that a crash has ended.
-fn crashed(options: &Options) -> (SimDevice, Told) {
+fn crashed(options: &Options) -> (SimDevice, Acknowledged) {
     let device = SimDevice::new(1);
-    let mut told = Told::default();
+    let mut told = Acknowledged::default();
     live(&device, options, &mut told).expect("a life without a fault");
     let database = Database::open_in(device.directory(), options.clone()).expect("open");
     let table = database.table("t").expect("table");

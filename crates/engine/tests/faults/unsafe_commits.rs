@@ -13,13 +13,13 @@ use std::sync::{Arc, Mutex};
 
 /// How a transaction is committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum CommitCall {
     Blocking,
     Callback,
     Future,
 }
 
-const WAYS: [Way; 3] = [Way::Blocking, Way::Callback, Way::Future];
+const CALLS: [CommitCall; 3] = [CommitCall::Blocking, CommitCall::Callback, CommitCall::Future];
 const CLIENTS: u64 = 3;
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -36,7 +36,7 @@ fn step(
     client: u64,
     number: u64,
     durability: Durability,
-    way: Way,
+    call: CommitCall,
     session: &Session,
 ) -> Result<u64, Error> {
     let options = TransactionOptions { durability, ..Default::default() };
@@ -47,10 +47,10 @@ fn step(
     txn.put(table, "shared", (before + 1).to_string())?;
     txn.put(table, format!("turn {before:05}"), format!("{client} {number}"))?;
     txn.put(table, key(client, "last"), &text)?;
-    match way {
-        Way::Blocking => drop(txn.commit()?),
-        Way::Future => drop(block_on(txn.commit_async())?),
-        Way::Callback => {
+    match call {
+        CommitCall::Blocking => drop(txn.commit()?),
+        CommitCall::Future => drop(block_on(txn.commit_async())?),
+        CommitCall::Callback => {
             let answer = Arc::new(Mutex::new(None));
             let told = answer.clone();
             txn.commit_with(session, move |outcome| *told.lock().expect("no panic") = Some(outcome));
@@ -108,7 +108,7 @@ fn recovered(device: &SimDevice, setting: Setting, inserter: InserterKind, when:
 }
 
 /// Three clients; the first commits are durable, then come those that ask for `durability`. The process ends without warning.
-fn lose(setting: Setting, inserter: InserterKind, durability: Durability, way: Way) {
+fn lose(setting: Setting, inserter: InserterKind, durability: Durability, call: CommitCall) {
     let device = SimDevice::new(1);
     let mut options = setting.options();
     options.log = with_inserter(options.log, inserter);
@@ -118,7 +118,7 @@ fn lose(setting: Setting, inserter: InserterKind, durability: Durability, way: W
     let mut turns = 0;
     let mut run = |number: u64, durability: Durability| {
         let client = number % CLIENTS;
-        let before = step(&database, &table, client, number, durability, way, &session).expect("a commit");
+        let before = step(&database, &table, client, number, durability, call, &session).expect("a commit");
         assert_eq!(before, turns, "a later transaction sees the earlier one");
         turns += 1;
     };
@@ -128,7 +128,7 @@ fn lose(setting: Setting, inserter: InserterKind, durability: Durability, way: W
     device.freeze();
     drop((session, table, database));
     for (when, device) in later(&device) {
-        let what = format!("{setting:?}, {inserter}, {durability}, {way:?}: {when}");
+        let what = format!("{setting:?}, {inserter}, {durability}, {call:?}: {when}");
         let left = recovered(&device, setting, inserter, &what);
         assert!((6..=30).contains(&left), "{what}: {left} turns");
         if durability == Durability::Written && when == "the process died" {
@@ -145,9 +145,9 @@ suite! {
 fn a_crash_takes_whole_commits_from_the_end_and_the_process_takes_nothing_written(engine: EngineKind) {
     for (number, setting) in Setting::all(engine).into_iter().enumerate() {
         for durability in [Durability::Written, Durability::Buffered] {
-            for way in WAYS {
+            for call in CALLS {
                 let inserter = if number % 2 == 0 { InserterKind::Marks } else { InserterKind::Chunked };
-                lose(setting, inserter, durability, way);
+                lose(setting, inserter, durability, call);
             }
         }
     }
@@ -174,10 +174,10 @@ fn what_survives_of_unsafe_commits_of_several_threads_depends_on_nothing_lost(en
                             turn if turn % 2 == 0 => Durability::Written,
                             _ => Durability::Buffered,
                         };
-                        let way = WAYS[(number % 3) as usize];
+                        let call = CALLS[(number % 3) as usize];
                         // The memory engine has all but one of those that meet run again.
                         let turn = loop {
-                            match step(database, table, client, number, durability, way, &session) {
+                            match step(database, table, client, number, durability, call, &session) {
                                 Err(error) if engine == EngineKind::Memory && error.is_retryable() => {}
                                 outcome => break outcome.expect("commit"),
                             }

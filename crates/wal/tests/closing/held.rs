@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Which thread's calls are counted until one is held up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whose {
+pub enum ThreadFilter {
     /// Those of threads that have called [`enlist`].
     Enlisted,
     /// Those of threads of this name.
@@ -25,7 +25,7 @@ pub enum Whose {
 
 #[derive(Debug)]
 struct Plan {
-    whose: Whose,
+    filter: ThreadFilter,
     /// So many calls pass first.
     passing: usize,
     reached: Sender<Held>,
@@ -37,7 +37,7 @@ thread_local! {
     static ENLISTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// This thread's calls are the ones that [`Whose::Enlisted`] means.
+/// This thread's calls are the ones that [`ThreadFilter::Enlisted`] means.
 pub fn enlist() {
     ENLISTED.set(true);
 }
@@ -122,9 +122,9 @@ impl Watched {
     fn take_if_reached(&self) -> Option<Plan> {
         let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
         let now = plan.as_mut()?;
-        let is_meant = match now.whose {
-            Whose::Enlisted => ENLISTED.get(),
-            Whose::Named(name) => std::thread::current().name() == Some(name),
+        let is_meant = match now.filter {
+            ThreadFilter::Enlisted => ENLISTED.get(),
+            ThreadFilter::Named(name) => std::thread::current().name() == Some(name),
         };
         if !is_meant {
             return None;
@@ -164,11 +164,11 @@ impl Opening {
         Opening { inner, prefix: String::new(), watched: Arc::default(), is_outermost: true }
     }
 
-    /// Holds up the call of `whose` before which `passing` changing calls have passed. The channel tells of it when it was reached; it ends
+    /// Holds up the call of `filter` before which `passing` changing calls have passed. The channel tells of it when it was reached; it ends
     /// where none was, and [`Opening::expect_nothing`] was called.
-    pub fn hold(&self, whose: Whose, passing: usize) -> Receiver<Held> {
+    pub fn hold(&self, filter: ThreadFilter, passing: usize) -> Receiver<Held> {
         let ((reached, is_reached), (leave, leaves)) = (channel(), channel());
-        let plan = Plan { whose, passing, reached, leaves, leave };
+        let plan = Plan { filter, passing, reached, leaves, leave };
         *self.watched.plan.lock().expect("no panic") = Some(plan);
         is_reached
     }

@@ -1,7 +1,7 @@
 //! One call is held up at each device call that it makes, in turn, while another thread makes a second call; one of the two closes.
 
 use crate::asleep::{alone, wait_until_all_sleep};
-use crate::held::{Opening, Whose, enlist};
+use crate::held::{Opening, ThreadFilter, enlist};
 use crate::{append, is_fine, make_durable, number, options};
 use katydid_device::{Directory, MemoryDirectory};
 use katydid_wal::{
@@ -30,19 +30,19 @@ const KEPT: u32 = 40;
 
 impl<L: Clone + Send + Sync> Subject<L> {
     /// Holds up the device call number `passing` of `first` while another thread makes the `second` call. Whether there is such a call.
-    fn attempt(&self, whose: Whose, first: Call<L>, second: Call<L>, passing: usize) -> bool {
+    fn attempt(&self, filter: ThreadFilter, first: Call<L>, second: Call<L>, passing: usize) -> bool {
         let memory = MemoryDirectory::new();
         let opening = Opening::of(&memory);
         let log = (self.open)(Arc::new(opening.clone()));
         (self.fill)(&log);
         wait_until_all_sleep();
-        let reached = opening.hold(whose, passing);
+        let reached = opening.hold(filter, passing);
         let found = std::thread::scope(|scope| {
             let (log, opening) = (&log, &opening);
             let one = scope.spawn(move || {
                 enlist();
                 let outcome = first.1(log);
-                if whose != Whose::Enlisted {
+                if filter != ThreadFilter::Enlisted {
                     // Another thread may be about to do what this one has asked for.
                     wait_until_all_sleep();
                 }
@@ -81,18 +81,18 @@ impl<L: Clone + Send + Sync> Subject<L> {
         found.is_some()
     }
 
-    fn at_each_call(&self, whose: Whose, first: Call<L>, second: Call<L>) -> usize {
-        (0..200).find(|passing| !self.attempt(whose, first, second, *passing)).expect("it ends")
+    fn at_each_call(&self, filter: ThreadFilter, first: Call<L>, second: Call<L>) -> usize {
+        (0..200).find(|passing| !self.attempt(filter, first, second, *passing)).expect("it ends")
     }
 
     fn all_pairs(&self) {
         let _alone = alone();
         let mut held = 0;
         for &other in &self.others {
-            held += self.at_each_call(Whose::Enlisted, other, self.close);
-            held += self.at_each_call(Whose::Enlisted, self.close, other);
+            held += self.at_each_call(ThreadFilter::Enlisted, other, self.close);
+            held += self.at_each_call(ThreadFilter::Enlisted, self.close, other);
         }
-        held += self.at_each_call(Whose::Enlisted, self.close, self.close);
+        held += self.at_each_call(ThreadFilter::Enlisted, self.close, self.close);
         assert!(held > 0, "{}: no call was held up", self.name);
     }
 }
@@ -209,7 +209,7 @@ fn no_thread_of_the_log_reaches_the_directory_after_close() {
         for _ in 0..100 {
             let calls = calls().into_iter().filter(|(name, _)| ["request", "raise_reserve"].contains(name));
             held += calls
-                .map(|call| subject.at_each_call(Whose::Named(name), call, subject.close))
+                .map(|call| subject.at_each_call(ThreadFilter::Named(name), call, subject.close))
                 .sum::<usize>();
             if held > 0 {
                 break;

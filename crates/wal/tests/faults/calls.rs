@@ -1,7 +1,7 @@
 //! One call on the way of a commit fails, once, while callers of every kind wait; afterwards the device works again.
 
 use crate::places::{Standstill, TestDevice};
-use crate::{Told, append, block_on, check, first, on_every_protocol_and_device, options};
+use crate::{Acknowledged, append, block_on, check, first, on_every_protocol_and_device, options};
 use katydid_device::{Fault, Method, Verb};
 use katydid_wal::{AppendError, Durability, Error, Log, Session, SyncKind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +26,7 @@ fn is_segment(name: &str) -> bool {
 }
 
 /// Remembers the failure that a caller was told of.
-fn hear(outcome: Result<(), Error>, told: &mut Told, upto: u64, causes: &Mutex<Vec<String>>) {
+fn hear(outcome: Result<(), Error>, told: &mut Acknowledged, upto: u64, causes: &Mutex<Vec<String>>) {
     match outcome {
         Ok(()) => told.acknowledged = told.acknowledged.max(upto),
         Err(Error::Poisoned { cause }) => causes.lock().expect("no panic").push(first(&cause)),
@@ -35,15 +35,15 @@ fn hear(outcome: Result<(), Error>, told: &mut Told, upto: u64, causes: &Mutex<V
 }
 
 /// What one caller does while the device stands still.
-fn call(log: &Log, mut session: Session, number: usize, causes: &Arc<Mutex<Vec<String>>>) -> Told {
-    let mut told = Told::default();
+fn call(log: &Log, mut session: Session, number: usize, causes: &Arc<Mutex<Vec<String>>>) -> Acknowledged {
+    let mut told = Acknowledged::default();
     let Ok(end) = append(&mut session, number as u64, &mut told) else { return told };
     if BLOCKING.contains(&number) {
         hear(log.first().wait(end, Durability::Durable), &mut told, 1, causes);
     } else if FUTURES.contains(&number) {
         hear(block_on(log.first().wait_async(end, Durability::Durable)), &mut told, 1, causes);
     } else {
-        let acknowledged = Arc::new(Mutex::new(Told::default()));
+        let acknowledged = Arc::new(Mutex::new(Acknowledged::default()));
         let mut end = end;
         for upto in 1..=10 {
             let (acknowledged, causes) = (acknowledged.clone(), causes.clone());
@@ -66,7 +66,7 @@ fn call(log: &Log, mut session: Session, number: usize, causes: &Arc<Mutex<Vec<S
 fn fails(sync: SyncKind, place: &TestDevice, on_write: Option<Fault>, on_sync: Option<Fault>) {
     let device = place.make();
     let log = Log::open_in(device.directory(), options(sync, place)).expect("open");
-    let mut told = vec![Told::default(); SESSIONS];
+    let mut told = vec![Acknowledged::default(); SESSIONS];
     let mut session = log.session().expect("session");
     for _ in 0..5 {
         let end = append(&mut session, 0, &mut told[0]).expect("append");

@@ -1,6 +1,6 @@
 //! A future that is dropped, at whatever moment, changes nothing: the same calls reach the device, and the same is found on it.
 
-use crate::{Told, append, check, options, places};
+use crate::{Acknowledged, append, check, options, places};
 use katydid_device::SimDevice;
 use katydid_wal::{Background, Counters, Durability, Log, Options};
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 
 /// What becomes of each future.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum FutureEnd {
     Kept,
     DroppedBeforeItIsPolled,
     DroppedWhilePending,
@@ -27,25 +27,25 @@ struct Outcome {
     kept: BTreeMap<String, Vec<u8>>,
 }
 
-fn run(options: &Options, fate: Fate) -> Outcome {
+fn run(options: &Options, future_end: FutureEnd) -> Outcome {
     let device = SimDevice::new(1);
     let log = Log::open_in(device.directory(), options.clone()).expect("open");
     let mut session = log.session().expect("session");
-    let mut told = Told::default();
+    let mut told = Acknowledged::default();
     let mut context = Context::from_waker(Waker::noop());
     let mut kept = Vec::new();
     for round in 0..60 {
         let end = append(&mut session, 0, &mut told).expect("append");
         let level = if round % 3 == 0 { Durability::Written } else { Durability::Durable };
         let mut future = log.first().wait_async(end, level);
-        match fate {
-            Fate::DroppedBeforeItIsPolled => drop(future),
-            Fate::DroppedWhilePending => {
+        match future_end {
+            FutureEnd::DroppedBeforeItIsPolled => drop(future),
+            FutureEnd::DroppedWhilePending => {
                 assert!(Pin::new(&mut future).poll(&mut context).is_pending());
                 drop(future);
             }
-            Fate::DroppedWhenReady => kept.push(future),
-            Fate::DroppedAfterItsAnswer | Fate::Kept => {
+            FutureEnd::DroppedWhenReady => kept.push(future),
+            FutureEnd::DroppedAfterItsAnswer | FutureEnd::Kept => {
                 assert!(Pin::new(&mut future).poll(&mut context).is_pending());
                 kept.push(future);
             }
@@ -57,10 +57,10 @@ fn run(options: &Options, fate: Fate) -> Outcome {
                 if level == Durability::Durable { log.first().durable() } else { log.first().written() }
                     >= end
             );
-            if fate == Fate::DroppedWhenReady {
+            if future_end == FutureEnd::DroppedWhenReady {
                 kept.clear();
             }
-            if fate == Fate::DroppedAfterItsAnswer {
+            if future_end == FutureEnd::DroppedAfterItsAnswer {
                 for mut future in kept.drain(..) {
                     let answer = Pin::new(&mut future).poll(&mut context);
                     assert!(matches!(answer, Poll::Ready(Ok(()))), "{answer:?}");
@@ -88,17 +88,17 @@ fn a_future_dropped_at_any_moment_changes_nothing() {
     for place in &places::ALL[..2] {
         for sync in katydid_wal::SyncKind::ALL {
             let options = Options { background: Background::Caller, ..options(sync, place) };
-            let expected = run(&options, Fate::Kept);
-            for fate in [
-                Fate::DroppedBeforeItIsPolled,
-                Fate::DroppedWhilePending,
-                Fate::DroppedWhenReady,
-                Fate::DroppedAfterItsAnswer,
+            let expected = run(&options, FutureEnd::Kept);
+            for future_end in [
+                FutureEnd::DroppedBeforeItIsPolled,
+                FutureEnd::DroppedWhilePending,
+                FutureEnd::DroppedWhenReady,
+                FutureEnd::DroppedAfterItsAnswer,
             ] {
-                let outcome = run(&options, fate);
-                assert_eq!(outcome.steps, expected.steps, "{sync}, {fate:?}");
-                assert_eq!(outcome.counters, expected.counters, "{sync}, {fate:?}");
-                assert!(outcome == expected, "{sync}, {fate:?}: the device holds something else");
+                let outcome = run(&options, future_end);
+                assert_eq!(outcome.steps, expected.steps, "{sync}, {future_end:?}");
+                assert_eq!(outcome.counters, expected.counters, "{sync}, {future_end:?}");
+                assert!(outcome == expected, "{sync}, {future_end:?}: the device holds something else");
             }
         }
     }

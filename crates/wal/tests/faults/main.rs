@@ -72,7 +72,7 @@ pub fn payload(session: u64, number: u64) -> Vec<u8> {
 
 /// What each session has appended, and how much of it was acknowledged as durable.
 #[derive(Debug, Clone, Default)]
-pub struct Told {
+pub struct Acknowledged {
     /// Records in the log.
     pub appended: u64,
     /// So many of them were acknowledged.
@@ -85,7 +85,7 @@ pub struct Told {
 pub fn append(
     session: &mut katydid_wal::Session,
     number: u64,
-    told: &mut Told,
+    told: &mut Acknowledged,
 ) -> Result<katydid_wal::Lsn, katydid_wal::AppendError> {
     let bytes = payload(number, told.appended);
     let appended = session.append(&Append::new(Kind::USER, &[&bytes]).txn(number))?;
@@ -95,7 +95,7 @@ pub fn append(
 
 /// Of each session the first records, but for what was trimmed: all that were acknowledged among them, none damaged and none that
 /// was never appended.
-pub fn check(log: &Log, told: &[Told], when: &str) {
+pub fn check(log: &Log, told: &[Acknowledged], when: &str) {
     let mut found = vec![0; told.len()];
     for record in log.first().reader(log.first().start()).expect("reader") {
         let record = record.unwrap_or_else(|error| panic!("{when}: {error}"));
@@ -108,7 +108,7 @@ pub fn check(log: &Log, told: &[Told], when: &str) {
         found[session] += 1;
     }
     for (session, (found, told)) in found.iter().zip(told).enumerate() {
-        let Told { appended, acknowledged, trimmed } = told;
+        let Acknowledged { appended, acknowledged, trimmed } = told;
         assert!(
             found >= acknowledged || *found == 0 && trimmed >= acknowledged,
             "{when}: session {session}: {found} of {acknowledged} acknowledged ones"

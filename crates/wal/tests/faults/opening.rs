@@ -2,7 +2,7 @@
 //! next opening finds everything.
 
 use crate::places::{Device, Plan, TestDevice, faulty};
-use crate::{Told, append, check, on_every_protocol_and_device, options};
+use crate::{Acknowledged, append, check, on_every_protocol_and_device, options};
 use katydid_device::{Directory, Verb};
 use katydid_wal::{Durability, Log, OpenError, SyncKind};
 use std::ops::Range;
@@ -18,10 +18,10 @@ enum Lasting {
 }
 
 /// A log of several segments that was not closed, everything in it acknowledged.
-fn make(sync: SyncKind, place: &TestDevice) -> (Device, Vec<Told>) {
+fn make(sync: SyncKind, place: &TestDevice) -> (Device, Vec<Acknowledged>) {
     let device = place.make();
     let log = Log::open_in(device.directory(), options(sync, place)).expect("open");
-    let mut told = vec![Told::default(); 2];
+    let mut told = vec![Acknowledged::default(); 2];
     for number in [0, 1] {
         let mut session = log.session().expect("session");
         for _ in 0..50 {

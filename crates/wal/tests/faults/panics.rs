@@ -1,7 +1,7 @@
 //! A call of the device panics, on whichever thread makes it: the log fails, says so to every caller, and closes.
 
 use crate::places::{Standstill, TestDevice};
-use crate::{Told, append, block_on, check, first, on_every_protocol_and_device, options};
+use crate::{Acknowledged, append, block_on, check, first, on_every_protocol_and_device, options};
 use katydid_device::Verb;
 use katydid_wal::{AppendError, Durability, Error, Log, Session, SyncKind};
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ const SESSIONS: u64 = 6;
 /// What a caller was told in the end: how many of its records are durable, and why no more of them.
 #[derive(Debug, Default)]
 struct Heard {
-    told: Told,
+    told: Acknowledged,
     cause: Option<String>,
 }
 
@@ -69,7 +69,7 @@ fn panics(sync: SyncKind, place: &TestDevice, verb: Verb, nth: u64) {
         left -= u64::from(at == verb && name.starts_with("log."));
         (left == 0).then_some(katydid_device::Fault::Io)
     });
-    let mut told: Vec<Told> = Vec::new();
+    let mut told: Vec<Acknowledged> = Vec::new();
     std::thread::scope(|scope| {
         let callers: Vec<_> = (0..SESSIONS)
             .map(|number| {
@@ -130,7 +130,7 @@ fn the_last_handle_dropped_by_a_panic_closes_the_log() {
             let device = place.make_panicking();
             let log = Log::open_in(device.directory(), options(sync, place)).expect("open");
             let mut session = log.session().expect("session");
-            let mut told = [Told::default()];
+            let mut told = [Acknowledged::default()];
             append(&mut session, 0, &mut told[0]).expect("append");
             if device_panics {
                 device.fail_once(|verb, name| {
@@ -156,7 +156,7 @@ fn those_who_wait_beside_a_write_that_panics_are_told() {
     on_every_protocol_and_device(|sync, place| {
         let device = place.make_panicking();
         let log = Log::open_in(device.directory(), options(sync, place)).expect("open");
-        let mut told = vec![Told::default(); 8];
+        let mut told = vec![Acknowledged::default(); 8];
         std::thread::scope(|scope| {
             let standstill = Standstill::of(&device);
             device.fail_once(|verb, name| {

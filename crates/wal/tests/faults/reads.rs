@@ -1,6 +1,6 @@
 //! Reading what was appended and never written, after the log has failed or was closed.
 
-use crate::{Told, append, on_every_protocol_and_device, options, payload};
+use crate::{Acknowledged, append, on_every_protocol_and_device, options, payload};
 use katydid_device::{Fault, Verb};
 use katydid_wal::{AppendError, Durability, Error, Log, Lsn, ReadError};
 
@@ -10,7 +10,7 @@ fn records_that_a_failed_write_lost_are_told_as_poisoned_not_as_missing() {
         let device = place.make();
         let log = Log::open_in(device.directory(), options(sync, place)).expect("open");
         let mut session = log.session().expect("session");
-        let mut told = Told::default();
+        let mut told = Acknowledged::default();
         let kept = append(&mut session, 0, &mut told).expect("append");
         log.first().wait(kept, Durability::Durable).expect("nothing fails");
         let lost = log.first().reserved();

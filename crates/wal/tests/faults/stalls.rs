@@ -2,7 +2,7 @@
 //! meanwhile, and nothing is lost. The seconds are those of a clock that the test moves.
 
 use crate::places::Standstill;
-use crate::{Told, append, block_on, check, on_every_protocol_and_device, options};
+use crate::{Acknowledged, append, block_on, check, on_every_protocol_and_device, options};
 use katydid_device::{Verb, Watch};
 use katydid_wal::{Durability, Log, Stalls};
 use std::sync::{Mutex, OnceLock};
@@ -47,7 +47,7 @@ fn a_device_that_stalls_is_named_and_loses_nothing() {
         let (watch, clock) = Watch::by_hand(Duration::from_secs(1));
         let directory = watch.before(device.directory());
         let log = Log::open_watched(directory, options(sync, place), watch).expect("open");
-        let mut told = vec![Told::default(); 3];
+        let mut told = vec![Acknowledged::default(); 3];
         let mut sessions: Vec<_> = (0..3).map(|_| log.session().expect("session")).collect();
         let end = append(&mut sessions[0], 0, &mut told[0]).expect("append");
         log.first().wait(end, Durability::Durable).expect("wait");

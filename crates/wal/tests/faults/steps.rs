@@ -2,7 +2,7 @@
 //! closing. Everything is done on the test's thread, so a number names the same call in every run.
 
 use crate::places::{self, TestDevice};
-use crate::{Told, append, check, options};
+use crate::{Acknowledged, append, check, options};
 use katydid_device::{Fault, SimDevice, Survival, Verb};
 use katydid_wal::testing::begin_at;
 use katydid_wal::{
@@ -58,7 +58,7 @@ fn insist<T>(refused: &mut u32, mut call: impl FnMut() -> Result<T, Error>) -> R
 }
 
 /// Opens the log twice; each time appends over several segments, with every way to make durable, trims and closes.
-fn live(device: &SimDevice, options: &Options, told: &mut Told) -> End {
+fn live(device: &SimDevice, options: &Options, told: &mut Acknowledged) -> End {
     let mut refused = 0;
     match rounds(device, options, told, &mut refused) {
         Ok(()) => End::Closed { refused },
@@ -72,7 +72,12 @@ fn live(device: &SimDevice, options: &Options, told: &mut Told) -> End {
     }
 }
 
-fn rounds(device: &SimDevice, options: &Options, told: &mut Told, refused: &mut u32) -> Result<(), Error> {
+fn rounds(
+    device: &SimDevice,
+    options: &Options,
+    told: &mut Acknowledged,
+    refused: &mut u32,
+) -> Result<(), Error> {
     for _ in 0..2 {
         let log = match Log::open_in(device.directory(), options.clone()) {
             Ok(log) => log,
@@ -115,7 +120,7 @@ fn rounds(device: &SimDevice, options: &Options, told: &mut Told, refused: &mut 
     Ok(())
 }
 
-fn check_later(device: &SimDevice, options: &Options, told: &Told) {
+fn check_later(device: &SimDevice, options: &Options, told: &Acknowledged) {
     let later = [
         ("the process died", device.reopen_after_kill()),
         ("all un-synced is lost", device.reopen_with(1, Survival::DropAll)),
@@ -140,7 +145,7 @@ fn fail_at(options: &Options, step: u64, fault: Fault) -> Option<(Verb, String, 
             fault
         })
     });
-    let mut told = Told::default();
+    let mut told = Acknowledged::default();
     let end = live(&device, options, &mut told);
     check_later(&device, options, &told);
     let (verb, path) = struck.lock().expect("no panic").take()?;
@@ -159,7 +164,7 @@ fn each(mut test: impl FnMut(&Options)) {
 
 fn steps(options: &Options) -> u64 {
     let device = device(1, options);
-    let mut told = Told::default();
+    let mut told = Acknowledged::default();
     assert_eq!(live(&device, options, &mut told), End::Closed { refused: 0 });
     assert_eq!(told.acknowledged, 80);
     let steps = device.steps();
@@ -218,7 +223,7 @@ fn a_directory_that_cannot_be_synced_is_noticed_wherever_that_is() {
                 *count += u64::from(verb == Verb::SyncDirectory);
                 (verb == Verb::SyncDirectory && *count == nth + 1).then_some(Fault::Io)
             });
-            let mut told = Told::default();
+            let mut told = Acknowledged::default();
             let end = live(&device, options, &mut told);
             check_later(&device, options, &told);
             if *count.lock().expect("no panic") <= nth {

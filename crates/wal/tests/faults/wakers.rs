@@ -4,7 +4,7 @@
 //! log. Whatever it does, the log's own threads and the committing threads go on.
 
 use crate::places::TestDevice;
-use crate::{Told, append, check, on_every_protocol_and_device, options};
+use crate::{Acknowledged, append, check, on_every_protocol_and_device, options};
 use katydid_device::{Fault, SimDevice, Verb};
 use katydid_wal::{Background, Completion, Durability, Error, FileOptions, Log, Lsn, Options, SyncKind};
 use std::future::Future;
@@ -61,7 +61,7 @@ fn drops_the_last_handle(sync: SyncKind, place: &TestDevice, fault: Option<(Verb
     let device = place.make();
     let log = Log::open_in(device.directory(), options(sync, place)).expect("open");
     let mut session = log.session().expect("session");
-    let mut told = [Told::default()];
+    let mut told = [Acknowledged::default()];
     let first = append(&mut session, 0, &mut told[0]).expect("append");
     log.first().wait(first, Durability::Durable).expect("wait");
     told[0].acknowledged = 1;
@@ -117,7 +117,7 @@ fn a_waker_that_stands_still_holds_up_no_commit_and_no_close() {
         let device = place.make();
         let log = Log::open_in(device.directory(), options(sync, place)).expect("open");
         let mut session = log.session().expect("session");
-        let mut told = [Told::default()];
+        let mut told = [Acknowledged::default()];
         device.stall(true);
         let end = append(&mut session, 0, &mut told[0]).expect("append");
         let ((entered, has_entered), (go, may_go)) = (channel(), channel::<()>());
@@ -152,11 +152,11 @@ fn a_waker_may_append_and_wait_for_the_log() {
         let log = Log::open_in(device.directory(), options(sync, place)).expect("open");
         let mut session = log.session().expect("session");
         device.stall(true);
-        let end = append(&mut session, 0, &mut Told::default()).expect("append");
+        let end = append(&mut session, 0, &mut Acknowledged::default()).expect("append");
         let another = log.clone();
         let (_future, woken) = pending(&log, end, move || {
             let mut session = another.session().expect("session");
-            let end = append(&mut session, 1, &mut Told::default()).expect("append");
+            let end = append(&mut session, 1, &mut Acknowledged::default()).expect("append");
             another.first().wait(end, Durability::Durable).expect("wait");
         });
         device.stall(false);
@@ -173,7 +173,7 @@ fn wakers_run_on_a_thread_of_their_own_also_after_a_failure() {
             let log = Log::open_in(device.directory(), options(sync, place)).expect("open");
             let mut session = log.session().expect("session");
             device.stall(true);
-            let end = append(&mut session, 0, &mut Told::default()).expect("append");
+            let end = append(&mut session, 0, &mut Acknowledged::default()).expect("append");
             let (mut future, woken) = pending(&log, end, || ());
             if fails {
                 device.fail_once(|verb, name| {
@@ -198,7 +198,7 @@ fn a_waker_that_panics_loses_no_other() {
     device.stall_writes(true);
     let mut futures = Vec::new();
     for number in 0..9 {
-        let end = append(&mut session, 0, &mut Told::default()).expect("append");
+        let end = append(&mut session, 0, &mut Acknowledged::default()).expect("append");
         futures.push(pending(&log, end, move || assert!(number % 2 == 1, "a waker's own bug")));
     }
     device.stall_writes(false);
@@ -216,7 +216,7 @@ fn closing_wakes_every_future() {
     let log = Log::open_in(device.directory(), Options::default()).expect("open");
     let mut session = log.session().expect("session");
     device.stall_writes(true);
-    let end = append(&mut session, 0, &mut Told::default()).expect("append");
+    let end = append(&mut session, 0, &mut Acknowledged::default()).expect("append");
     let (mut future, woken) = pending(&log, end, || ());
     device.stall_writes(false);
     log.close().expect("close");
@@ -236,7 +236,7 @@ fn without_threads_wakers_wait_for_the_call_that_stands_for_them() {
         };
         let log = Log::open_in(SimDevice::new(1).directory(), options).expect("open");
         let mut session = log.session().expect("session");
-        let end = append(&mut session, 0, &mut Told::default()).expect("append");
+        let end = append(&mut session, 0, &mut Acknowledged::default()).expect("append");
         let called = Arc::new(AtomicBool::new(false));
         let (_future, _woken) = {
             let called = called.clone();
@@ -246,7 +246,7 @@ fn without_threads_wakers_wait_for_the_call_that_stands_for_them() {
         assert!(!called.load(Ordering::SeqCst), "{sync}: in the middle of a wait");
         log.run_background();
         assert!(called.load(Ordering::SeqCst), "{sync}");
-        let end = append(&mut session, 0, &mut Told::default()).expect("append");
+        let end = append(&mut session, 0, &mut Acknowledged::default()).expect("append");
         let (_future, woken) = pending(&log, end, || ());
         log.close().expect("close");
         woken.try_recv().expect("called by the one who closes");
@@ -267,7 +267,7 @@ fn a_wait_takes_no_token_from_the_executor_of_its_thread() {
                 let (log, done) = (&log, done.clone());
                 scope.spawn(move || {
                     let mut session = log.session().expect("session");
-                    let end = append(&mut session, number, &mut Told::default()).expect("append");
+                    let end = append(&mut session, number, &mut Acknowledged::default()).expect("append");
                     std::thread::current().unpark();
                     log.first().wait(end, Durability::Durable).expect("wait");
                     std::thread::park();
