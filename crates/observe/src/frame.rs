@@ -77,13 +77,13 @@ pub(crate) fn read<T: DeserializeOwned>(
 fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, FrameError> {
     /// What every protocol has.
     #[derive(Deserialize)]
-    struct Any {
+    struct ProtocolNumber {
         protocol: u32,
     }
     let json = |error: serde_json::Error| FrameError::Json(error.to_string());
-    let any: Any = serde_json::from_slice(bytes).map_err(json)?;
-    if any.protocol != PROTOCOL {
-        return Err(FrameError::Protocol(any.protocol));
+    let number: ProtocolNumber = serde_json::from_slice(bytes).map_err(json)?;
+    if number.protocol != PROTOCOL {
+        return Err(FrameError::Protocol(number.protocol));
     }
     let framed: Framed<T> = serde_json::from_slice(bytes).map_err(json)?;
     Ok(framed.body)

@@ -23,7 +23,7 @@ use crate::segment::files::SegmentFiles;
 use crate::segment::header::{SegmentHeader, name};
 use crate::segment::{Source, incarnation_at};
 use crate::stream::Stream;
-use crate::streams::control::{Making, StreamsState};
+use crate::streams::control::{CreationState, StreamsState};
 use crate::streams::folders::{existing, stream_name};
 use katydid_device::{self as device, AlignedBuffer, Create, Directory, Id, Method, WriteMode};
 use katydid_kernels::durability::Durability;
@@ -187,7 +187,7 @@ fn copy_streams<E: From<Error>>(
     if let [(source, part)] = parts {
         return copy_stream(source.as_ref(), *part, target, step);
     }
-    let state = StreamsState { id: target.id, streams: parts.len() as u16, making: Making::Done };
+    let state = StreamsState { id: target.id, streams: parts.len() as u16, making: CreationState::Done };
     for (index, (source, part)) in parts.iter().enumerate() {
         let folder = target.directory.subdirectory(&stream_name(index)).map_err(failed)?;
         let target = CopyTarget { directory: folder.as_ref(), id: state.stream_id(index), ..target };

@@ -15,7 +15,7 @@ use crate::error::{Error, ReadError, Result};
 use crate::head::Head;
 use crate::log::Log;
 use crate::open_log::OpenLog;
-use crate::reader::{Reader, Record, RecordRef, Show};
+use crate::reader::{Reader, Record, RecordFilter, RecordRef};
 use crate::segment::Extent;
 use crate::stream::Stream;
 use katydid_device::{self as device, Verb};
@@ -73,7 +73,7 @@ impl Stream {
     /// [`Error::Read`] if `from` is outside of what is durable.
     pub fn follow(&self, from: Lsn) -> Result<Follower> {
         let source = self.core().medium.source();
-        let reader = Reader::new(source, Arc::new(Durable(self.shared_core())), from, Show::Users)?;
+        let reader = Reader::new(source, Arc::new(Durable(self.shared_core())), from, RecordFilter::Users)?;
         Ok(Follower { stream: self.clone(), extent: Durable(self.shared_core()), reader, waits: None })
     }
 }

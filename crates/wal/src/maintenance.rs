@@ -24,7 +24,7 @@ pub(crate) enum Refusal {
 }
 
 #[derive(Debug, Default)]
-struct Asks {
+struct PrepareRequests {
     asked: u64,
     answered: u64,
     /// The prepared space must reach at least this far.
@@ -38,7 +38,7 @@ struct Asks {
 #[derive(Debug, Default)]
 pub(crate) struct Maintenance {
     /// Guards the conversation between askers and the thread. Held while `enough` takes the latch of the admission.
-    asks: Mutex<Asks>,
+    asks: Mutex<PrepareRequests>,
     asked: Condvar,
     answered: Condvar,
     // Written by the thread only.
@@ -178,7 +178,7 @@ impl Maintenance {
         self.wakeups.get()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Asks> {
+    fn lock(&self) -> MutexGuard<'_, PrepareRequests> {
         self.asks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

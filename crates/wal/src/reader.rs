@@ -24,12 +24,12 @@ use std::sync::Arc;
 
 /// What of a log lies below a record's end.
 #[derive(Debug)]
-pub(crate) struct Below {
+pub(crate) struct PrefixExtent {
     pub extent: Arc<dyn Extent>,
     pub end: Lsn,
 }
 
-impl Extent for Below {
+impl Extent for PrefixExtent {
     fn start(&self) -> Lsn {
         self.extent.start()
     }
@@ -41,12 +41,12 @@ impl Extent for Below {
 
 /// A log that does not grow.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Found {
+pub(crate) struct FixedExtent {
     pub start: Lsn,
     pub end: Lsn,
 }
 
-impl Extent for Found {
+impl Extent for FixedExtent {
     fn start(&self) -> Lsn {
         self.start
     }
@@ -109,7 +109,7 @@ impl<'a> RecordRef<'a> {
 
 /// Which records a reader gives out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Show {
+pub(crate) enum RecordFilter {
     /// Those that users appended.
     Users,
     /// Also the log's own.
@@ -125,7 +125,7 @@ pub(crate) enum Show {
 pub struct Reader {
     source: Arc<dyn Source>,
     extent: Arc<dyn Extent>,
-    show: Show,
+    filter: RecordFilter,
     window: Window,
     /// Where the next physical record starts.
     at: Lsn,
@@ -142,12 +142,12 @@ impl Reader {
         source: Arc<dyn Source>,
         extent: Arc<dyn Extent>,
         from: Lsn,
-        show: Show,
+        filter: RecordFilter,
     ) -> Result<Self, ReadError> {
         check_inside(extent.as_ref(), from)?;
         let window = Window::new();
         let joined = Vec::new();
-        Ok(Reader { source, extent, show, window, at: from, incarnation: None, joined, failed: false })
+        Ok(Reader { source, extent, filter, window, at: from, incarnation: None, joined, failed: false })
     }
 
     /// Reads what has been written so far ahead, on threads that end with the reader: for whoever reads much of the log.
@@ -178,7 +178,8 @@ impl Reader {
     pub fn next_record(&mut self) -> Result<Option<RecordRef<'_>>, ReadError> {
         loop {
             let Some(header) = self.next_header()? else { return Ok(None) };
-            let shown = header.kind.is_user() || (self.show == Show::All && header.kind != Kind::PADDING);
+            let shown =
+                header.kind.is_user() || (self.filter == RecordFilter::All && header.kind != Kind::PADDING);
             let first = match header.part {
                 _ if !shown => None,
                 Part::Whole => Some(header.lsn),

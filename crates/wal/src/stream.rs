@@ -10,7 +10,7 @@ use crate::counters::Counters;
 use crate::error::{Error, ReadError};
 use crate::medium_options::LogKind;
 use crate::open_log::{OpenLog, OpenStream};
-use crate::reader::{self, Below, Reader, Record, Show};
+use crate::reader::{self, PrefixExtent, Reader, Record, RecordFilter};
 use crate::recover::RecoveryReport;
 use crate::session::Session;
 use katydid_device as device;
@@ -228,7 +228,8 @@ impl Stream {
     pub fn reader(&self, from: Lsn) -> Result<Reader, Error> {
         self.make_readable(self.reserved())?;
         let core = &self.core;
-        Reader::new(core.medium.source(), core.clone(), from, Show::Users).map_err(|error| self.unread(error))
+        Reader::new(core.medium.source(), core.clone(), from, RecordFilter::Users)
+            .map_err(|error| self.unread(error))
     }
 
     /// A record that was appended and cannot be read because the log failed, or was closed, before it was written is not missing.
@@ -242,8 +243,8 @@ impl Stream {
     /// A reader of the records from `from` on that this opening found.
     pub(crate) fn recovered(&self, from: Lsn) -> Result<Reader, ReadError> {
         let core = &self.core;
-        let found = Below { extent: core.clone(), end: self.opened().report.end };
-        Reader::new(core.medium.source(), Arc::new(found), from, Show::Users)
+        let found = PrefixExtent { extent: core.clone(), end: self.opened().report.end };
+        Reader::new(core.medium.source(), Arc::new(found), from, RecordFilter::Users)
     }
 
     /// The record whose identity is `lsn`.

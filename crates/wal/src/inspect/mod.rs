@@ -9,10 +9,10 @@ pub use stream::{SegmentReport, SegmentState, StreamInspection};
 
 use crate::error::OpenError;
 use crate::head::Head;
-use crate::reader::{Reader, Record, Show};
+use crate::reader::{Reader, Record, RecordFilter};
 use crate::recover::IncarnationHistory;
 use crate::replay::ReplayError;
-use crate::streams::control::{Making, StreamsState};
+use crate::streams::control::{CreationState, StreamsState};
 use crate::streams::folders;
 use crate::streams::opening::of_stream;
 use katydid_device::Directory;
@@ -82,7 +82,7 @@ impl Inspection {
         for (index, found) in self.streams.iter().enumerate() {
             let stream = StreamId::new(index as u16);
             let from = from.map_or(found.start, |from| from[index]);
-            let reader = found.reader(from, Show::Users);
+            let reader = found.reader(from, RecordFilter::Users);
             let reader = reader.map_err(|source| ReplayError::Read { stream, source })?;
             heads.push(Next { stream, reader, record: None });
         }
@@ -165,7 +165,7 @@ pub fn inspect(directory: &dyn Directory) -> Result<Inspection, OpenError> {
         let stream = inspect_stream(directory)?;
         return Ok(Inspection { id: stream.log_id, is_complete: true, streams: vec![stream] });
     };
-    let is_complete = state.making == Making::Done;
+    let is_complete = state.making == CreationState::Done;
     let folders = match folders::existing(directory, &state) {
         Err(OpenError::MissingStream { .. }) if !is_complete => Vec::new(),
         folders => folders?,

@@ -7,7 +7,7 @@ use crate::control::{CONTROL_NAME, ControlState, FORMAT_VERSION, read as read_co
 use crate::error::{OpenError, ReadError};
 use crate::medium_options::LogKind;
 use crate::nvram;
-use crate::reader::{Found, Reader, Show};
+use crate::reader::{FixedExtent, Reader, RecordFilter};
 use crate::recover::decide::HeadersFound;
 use crate::recover::scan::NoVisitor;
 use crate::recover::survey::{Health, Survey, examine};
@@ -88,12 +88,12 @@ impl StreamInspection {
     /// # Errors
     /// None as of now; the reader itself meets those of reading.
     pub fn records(&self) -> Result<Reader, ReadError> {
-        self.reader(self.start, Show::All)
+        self.reader(self.start, RecordFilter::All)
     }
 
-    pub(crate) fn reader(&self, from: Lsn, show: Show) -> Result<Reader, ReadError> {
-        let found = Found { start: self.start, end: self.end };
-        Reader::new(self.source.clone(), Arc::new(found), from, show)
+    pub(crate) fn reader(&self, from: Lsn, filter: RecordFilter) -> Result<Reader, ReadError> {
+        let found = FixedExtent { start: self.start, end: self.end };
+        Reader::new(self.source.clone(), Arc::new(found), from, filter)
     }
 }
 

@@ -46,7 +46,7 @@ use std::sync::Arc;
 
 /// The memory of a log that nobody has open: every position from the start on can be read.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct RegionLog {
     memory: FoundMemory,
     start: Lsn,
 }
@@ -57,7 +57,7 @@ enum FoundMemory {
     Apart(Entries),
 }
 
-impl Found {
+impl RegionLog {
     fn region(&self) -> &NvRegion {
         match &self.memory {
             FoundMemory::Ring(ring) => ring.region(),
@@ -80,7 +80,7 @@ impl Found {
     }
 }
 
-impl Source for Found {
+impl Source for RegionLog {
     fn read(&self, at: Lsn, buffer: &mut [u8]) -> device::Result<usize> {
         let ring = match &self.memory {
             FoundMemory::Ring(ring) => ring,
@@ -173,7 +173,7 @@ pub(crate) fn region(
     survey: &Survey,
     state: &ControlState,
     want: Persistence,
-) -> Result<Found, OpenError> {
+) -> Result<RegionLog, OpenError> {
     let file = || REGION_NAME.to_owned();
     let used = state.incarnation > 0;
     if used && !survey.region {
@@ -214,11 +214,11 @@ pub(crate) fn region(
         LogKind::NvDirect => ring(region, PersistPoint::Appended),
         LogKind::Disk | LogKind::NvRing => ring(region, PersistPoint::Committed),
     };
-    Ok(Found { memory, start: state.start })
+    Ok(RegionLog { memory, start: state.start })
 }
 
 /// Persists the header of a new log's region.
-fn begin(found: &Found, state: &ControlState) {
+fn begin(found: &RegionLog, state: &ControlState) {
     let ControlState { log_id, segment_bytes: ring_bytes, entries, .. } = *state;
     let header = RegionHeader { log_id, ring_bytes, entries }.encode();
     let region = found.region();
@@ -228,7 +228,7 @@ fn begin(found: &Found, state: &ControlState) {
 }
 
 /// The holes before records of the last incarnation.
-fn holes(found: &Found, judgement: &Judgement) -> Result<Vec<(Lsn, Lsn)>, OpenError> {
+fn holes(found: &RegionLog, judgement: &Judgement) -> Result<Vec<(Lsn, Lsn)>, OpenError> {
     let (mut window, mut holes) = (Window::new(), Vec::new());
     let (mut at, last) = (judgement.walk.end, judgement.walk.incarnation);
     while let Some(header) = next_valid(found, &mut window, at, |header| header.incarnation == last)? {

@@ -18,7 +18,7 @@ use crate::head::Head;
 use crate::log::Log;
 use crate::open_log::{GateOwner, Guards, OpenStream};
 use crate::options::Options;
-use crate::reader::{Found, check_inside, join};
+use crate::reader::{FixedExtent, check_inside, join};
 use crate::recover::scan::RecordVisitor;
 use crate::segment::Source;
 use crate::streams::opening::{appliers, in_parallel, open_recovering};
@@ -139,7 +139,7 @@ struct Look<'a, E> {
     dealer: Dealer<'a, E>,
     amount: &'a Amount<'a>,
     /// Where the walk begins, and ends at most.
-    span: Found,
+    span: FixedExtent,
     seen: Seen,
     /// No visit has refused anything yet.
     goes_on: bool,
@@ -160,7 +160,7 @@ impl<'a, E> Look<'a, E> {
         amount: &'a Amount<'a>,
     ) -> Self {
         let seen = Seen { report: ReplayReport::default(), undecided: None };
-        let span = Found { start: Lsn::ZERO, end: Lsn::ZERO };
+        let span = FixedExtent { start: Lsn::ZERO, end: Lsn::ZERO };
         let (streams, joined, goes_on) = (streams.into(), Vec::new(), true);
         Look { stream, streams, from, dealer, amount, span, seen, goes_on, failed: None, told: None, joined }
     }
@@ -182,7 +182,7 @@ impl<'a, E> Look<'a, E> {
             Part::First | Part::Middle => return Ok(true),
             Part::Whole => (header.lsn, record.body),
             Part::Last => {
-                let found = Found { start: self.span.start, end: header.end() };
+                let found = FixedExtent { start: self.span.start, end: header.end() };
                 match join(source, &found, header, record.body, &mut self.joined) {
                     Ok(first) => (first, &self.joined[..]),
                     // Its beginning was.
@@ -212,7 +212,7 @@ impl<'a, E> Look<'a, E> {
     /// The stream was opened, and what was seen of it counts.
     fn finish(mut self, opened: &OpenStream) -> Outcome<E> {
         let (stream, from) = (self.stream, self.from());
-        let found = Found { start: opened.core.medium.start(), end: opened.report.end };
+        let found = FixedExtent { start: opened.core.medium.start(), end: opened.report.end };
         let behind = |from: Lsn| found.end.get().saturating_sub(from.get());
         self.amount.add(behind(self.told.unwrap_or(from)), 0, self.wanted() - behind(from));
         check_inside(&found, from).map_err(|source| ReplayError::Read { stream, source })?;
@@ -230,7 +230,7 @@ impl<'a, E> Look<'a, E> {
 
 impl<E> RecordVisitor for Look<'_, E> {
     fn begin(&mut self, start: Lsn, limit: Lsn) {
-        self.span = Found { start, end: limit };
+        self.span = FixedExtent { start, end: limit };
         self.amount.add(0, self.wanted(), 0);
     }
 

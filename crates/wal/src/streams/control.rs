@@ -22,7 +22,7 @@ pub(crate) const MAGIC: &[u8; 8] = b"KATYDSTR";
 
 /// How far the log has been made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Making {
+pub(crate) enum CreationState {
     /// Streams may be missing.
     UnderWay,
     /// All are there.
@@ -34,7 +34,7 @@ pub(crate) enum Making {
 pub(crate) struct StreamsState {
     pub id: Id,
     pub streams: u16,
-    pub making: Making,
+    pub making: CreationState,
 }
 
 impl StreamsState {
@@ -46,7 +46,7 @@ impl StreamsState {
     pub(crate) fn encode(&self) -> Box<Block> {
         let mut block = Box::new([0; SEALED_BYTES]);
         block[12..14].copy_from_slice(&self.streams.to_le_bytes());
-        block[14] = u8::from(self.making == Making::Done);
+        block[14] = u8::from(self.making == CreationState::Done);
         block[16..32].copy_from_slice(&self.id.to_le_bytes());
         seal::seal(&mut block, MAGIC, FORMAT_VERSION);
         block
@@ -55,8 +55,8 @@ impl StreamsState {
     pub(crate) fn decode(block: &Block) -> Result<Self, SealFault> {
         seal::check_seal(block, MAGIC, FORMAT_VERSION)?;
         let making = match block[14] {
-            0 => Making::UnderWay,
-            1 => Making::Done,
+            0 => CreationState::UnderWay,
+            1 => CreationState::Done,
             _ => return Err(SealFault::Broken),
         };
         let streams = u16::from_le_bytes([block[12], block[13]]);
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn it_is_read_back_and_damage_noticed() {
-        for making in [Making::UnderWay, Making::Done] {
+        for making in [CreationState::UnderWay, CreationState::Done] {
             let state = StreamsState { id: Id::new(u128::MAX - 1), streams: 513, making };
             let block = state.encode();
             assert_eq!(StreamsState::decode(&block), Ok(state));
@@ -129,7 +129,7 @@ mod tests {
                 assert_eq!(StreamsState::decode(&damaged), Err(SealFault::Broken), "byte {at}");
             }
         }
-        let none = StreamsState { id: Id::new(1), streams: 0, making: Making::Done };
+        let none = StreamsState { id: Id::new(1), streams: 0, making: CreationState::Done };
         assert_eq!(StreamsState::decode(&none.encode()), Err(SealFault::Broken));
     }
 }

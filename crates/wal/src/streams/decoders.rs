@@ -1,6 +1,6 @@
 //! This folder's decoders as functions of bytes, for `testing::decoders`.
 
-use super::control::{MAGIC, Making, StreamsState};
+use super::control::{CreationState, MAGIC, StreamsState};
 use crate::head::{Head, encode};
 use crate::recover::IncarnationHistory;
 use crate::seal::Block;
@@ -39,7 +39,7 @@ pub(crate) fn decode_record(input: &[u8]) {
 
 /// The beginning of a `streams.control`.
 pub(crate) fn sample_control() -> Vec<u8> {
-    StreamsState { id: Id::new(7), streams: 3, making: Making::Done }.encode()[..64].to_vec()
+    StreamsState { id: Id::new(7), streams: 3, making: CreationState::Done }.encode()[..64].to_vec()
 }
 
 /// Decodes one.

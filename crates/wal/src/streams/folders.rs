@@ -2,7 +2,7 @@
 //!
 //! One thread, at open. Nothing that is there is changed.
 
-use super::control::{Making, STREAMS_NAME, StreamsState};
+use super::control::{CreationState, STREAMS_NAME, StreamsState};
 use super::opening::of_stream;
 use crate::control::{CONTROL_NAME, read as read_control};
 use crate::error::OpenError;
@@ -39,7 +39,7 @@ pub(crate) fn made(
     directory: &dyn Directory,
     state: &StreamsState,
 ) -> Result<Vec<Arc<dyn Directory>>, OpenError> {
-    debug_assert_eq!(state.making, Making::UnderWay);
+    debug_assert_eq!(state.making, CreationState::UnderWay);
     let mut folders = Vec::with_capacity(state.streams.into());
     for index in 0..state.streams.into() {
         let folder = directory.subdirectory(&stream_name(index))?;

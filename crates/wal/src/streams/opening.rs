@@ -13,7 +13,7 @@
 //!
 //! A crash at any point leaves streams of which some have one Restart record more, and the next opening finds the same records in all.
 
-use super::control::{Making, StreamsState};
+use super::control::{CreationState, StreamsState};
 use super::folders::{self, stream_name};
 use crate::closing::Closing;
 use crate::consumers::Consumers;
@@ -114,7 +114,7 @@ fn open_streams(
     let asked = options.streams;
     let other = |found| OpenError::OtherStreams { found, asked };
     let state = match StreamsState::open(directory.as_ref())? {
-        Some(state) if state.making == Making::Done => {
+        Some(state) if state.making == CreationState::Done => {
             if state.streams != asked {
                 return Err(other(state.streams));
             }
@@ -135,12 +135,12 @@ fn open_streams(
                 return open_only(directory, options, gate, one);
             }
             let id = options.log_id.unwrap_or_else(Id::random);
-            begin(directory.as_ref(), StreamsState { id, streams: asked, making: Making::UnderWay })?
+            begin(directory.as_ref(), StreamsState { id, streams: asked, making: CreationState::UnderWay })?
         }
     };
     let folders = folders::made(directory.as_ref(), &state)?;
     let opened = open_all(&folders, &state, options, gate, one)?;
-    StreamsState { making: Making::Done, ..state }.write(directory.as_ref())?;
+    StreamsState { making: CreationState::Done, ..state }.write(directory.as_ref())?;
     Ok((opened, Some(state.id)))
 }
 
@@ -284,8 +284,11 @@ mod tests {
     #[test]
     fn a_file_that_counts_one_stream_is_believed() {
         let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
-        begin(directory.as_ref(), StreamsState { id: Id::new(7), streams: 1, making: Making::UnderWay })
-            .unwrap();
+        begin(
+            directory.as_ref(),
+            StreamsState { id: Id::new(7), streams: 1, making: CreationState::UnderWay },
+        )
+        .unwrap();
         for life in 0..3 {
             let log = Log::open_in(directory.clone(), options(1)).unwrap();
             assert_eq!((log.id(), log.streams().len(), replayed(&log).len()), (Id::new(7), 1, life));

@@ -91,7 +91,7 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "streams that were made are not noted as made",
         file: "crates/wal/src/streams/opening.rs",
-        old: "    StreamsState { making: Making::Done, ..state }.write(directory.as_ref())?;\n",
+        old: "    StreamsState { making: CreationState::Done, ..state }.write(directory.as_ref())?;\n",
         new: "",
         tests: STREAMS,
     },

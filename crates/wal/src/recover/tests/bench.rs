@@ -5,7 +5,7 @@ use crate::inspect::inspect_stream as inspect;
 use crate::medium::open;
 use crate::medium_options::FileOptions;
 use crate::options::Options;
-use crate::reader::{Reader, Record, Show};
+use crate::reader::{Reader, Record, RecordFilter};
 use crate::recover::scan::NoVisitor;
 use crate::recover::{Segments, look, open_files};
 use crate::segment::Extent;
@@ -186,7 +186,7 @@ impl Writer {
 
     pub fn records(&self) -> Result<Vec<Record>, ReadError> {
         let extent = self.extent();
-        Reader::new(self.store.clone(), Arc::new(extent), extent.start, Show::Users)?.collect()
+        Reader::new(self.store.clone(), Arc::new(extent), extent.start, RecordFilter::Users)?.collect()
     }
 
     /// The payloads of all records.

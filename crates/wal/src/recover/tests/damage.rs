@@ -3,7 +3,7 @@
 use super::bench::{Bytes, Writer, bytes_of, directory_of, memory, options, payload, place, refusal};
 use crate::error::{OpenError, ReadError};
 use crate::medium::open;
-use crate::reader::{Reader, Show, read_record};
+use crate::reader::{Reader, RecordFilter, read_record};
 use crate::recover::scan::NoVisitor;
 use crate::seal::{Block, SEALED_BYTES, seal};
 use crate::segment::header::name;
@@ -260,7 +260,7 @@ fn a_reader_names_the_place_of_damage_and_of_what_is_gone() {
     for (number, &lsn) in lsns.iter().enumerate() {
         let record = read_record(store.as_ref(), &extent, lsn).unwrap();
         assert_eq!(record.payload, payload(number, record.payload.len()));
-        let reader = Reader::new(store.clone(), Arc::new(extent), record.first, Show::Users).unwrap();
+        let reader = Reader::new(store.clone(), Arc::new(extent), record.first, RecordFilter::Users).unwrap();
         assert_eq!(reader.count(), lsns.len() - number);
     }
     let wrong = lsns[5].plus(8);
@@ -292,7 +292,7 @@ fn a_reader_names_the_place_of_damage_and_of_what_is_gone() {
         matches!(read_record(store.as_ref(), &extent, lsns[39]), Err(ReadError::Trimmed { start, .. }) if start == lsns[40])
     );
     assert!(matches!(
-        Reader::new(store.clone(), Arc::new(extent), lsns[0], Show::Users),
+        Reader::new(store.clone(), Arc::new(extent), lsns[0], RecordFilter::Users),
         Err(ReadError::Trimmed { .. })
     ));
     assert_eq!(read_record(store.as_ref(), &extent, lsns[40]).unwrap().payload, payload(40, 250));

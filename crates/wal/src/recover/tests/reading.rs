@@ -4,7 +4,7 @@ use super::bench::{Fixed, SEGMENT_BYTES, Writer, memory, options, payload};
 use crate::error::ReadError;
 use crate::geometry::Geometry;
 use crate::medium_options::FileOptions;
-use crate::reader::{Reader, Show};
+use crate::reader::{Reader, RecordFilter};
 use crate::recover::Finding;
 use crate::segment::Extent;
 use crate::segment::SegmentStore;
@@ -87,7 +87,8 @@ fn reading_ahead_shows_the_same_records_and_the_same_damage() {
     log.write(WriteMode::Durable).unwrap();
     let read = |ahead: bool| {
         let extent = log.extent();
-        let reader = Reader::new(log.store.clone(), Arc::new(extent), extent.start, Show::Users).unwrap();
+        let reader =
+            Reader::new(log.store.clone(), Arc::new(extent), extent.start, RecordFilter::Users).unwrap();
         let reader = if ahead { reader.read_ahead() } else { reader };
         reader.map(|record| record.map_err(|error| error.to_string())).collect::<Vec<_>>()
     };
@@ -108,7 +109,7 @@ fn a_reader_at_the_end_goes_on_when_more_is_written() {
     let (_, directory) = memory();
     let mut log = Writer::open(&directory).unwrap();
     let extent = Arc::new(Moving { store: log.store.clone(), written: AtomicU64::new(log.written.get()) });
-    let mut reader = Reader::new(log.store.clone(), extent.clone(), Lsn::ZERO, Show::Users).unwrap();
+    let mut reader = Reader::new(log.store.clone(), extent.clone(), Lsn::ZERO, RecordFilter::Users).unwrap();
     assert!(reader.next_record().unwrap().is_none());
     for number in 0..200 {
         let bytes = if number % 50 == 49 { 5_000 } else { number * 3 };
@@ -134,7 +135,7 @@ fn a_reader_that_was_overtaken_by_trimming_is_told_so() {
     commit(&mut log);
     let extent = Arc::new(Moving { store: log.store.clone(), written: AtomicU64::new(5_000) });
     let at_first = log.records().unwrap()[0].first;
-    let mut reader = Reader::new(log.store.clone(), extent.clone(), at_first, Show::Users).unwrap();
+    let mut reader = Reader::new(log.store.clone(), extent.clone(), at_first, RecordFilter::Users).unwrap();
     assert!(reader.next_record().unwrap().is_some());
     // Its segments are trimmed and used again for later parts of the log.
     log.store.trim(log.durable, log.durable).unwrap();
