@@ -90,7 +90,7 @@ pub(super) enum Failed<E> {
 
 /// Whether the next write should come here too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum RingSupport {
     Yes,
     Refused,
 }
@@ -135,7 +135,7 @@ impl Rings {
         offset: u64,
         mode: WriteMode,
         rest: impl FnMut(&[IoSlice<'_>], u64) -> Result<(), E>,
-    ) -> Result<Taken, Failed<E>> {
+    ) -> Result<RingSupport, Failed<E>> {
         let parts = cut(parts);
         let mut pieces = gather(&parts, offset);
         if let Some(mut ring) = self.take()
@@ -248,8 +248,8 @@ fn finish<E>(
     parts: &[IoSlice<'_>],
     pieces: &[WritePiece],
     mut rest: impl FnMut(&[IoSlice<'_>], u64) -> Result<(), E>,
-) -> Result<Taken, Failed<E>> {
-    let mut taken = Taken::Yes;
+) -> Result<RingSupport, Failed<E>> {
+    let mut taken = RingSupport::Yes;
     for piece in pieces {
         if let Verdict::Failed(errno) = piece.verdict() {
             return Err(Failed::Piece(errno));
@@ -260,7 +260,7 @@ fn finish<E>(
             Verdict::Whole => continue,
             Verdict::After(done) => done,
             Verdict::Refused | Verdict::Failed(_) => {
-                taken = Taken::Refused;
+                taken = RingSupport::Refused;
                 0
             }
         };

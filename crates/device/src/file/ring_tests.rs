@@ -51,15 +51,15 @@ fn what_is_missing_is_written_and_what_failed_is_not_tried_again() {
         (result, rests)
     };
     let (result, rests) = run([Some(8), Some(4)]);
-    assert!(matches!(result, Ok(Taken::Yes)) && rests.is_empty());
+    assert!(matches!(result, Ok(RingSupport::Yes)) && rests.is_empty());
     let (result, rests) = run([Some(5), None]);
-    assert!(matches!(result, Ok(Taken::Yes)));
+    assert!(matches!(result, Ok(RingSupport::Yes)));
     assert_eq!(rests, [(b"fgh".to_vec(), 15), (b"ijkl".to_vec(), 18)]);
     let (result, rests) = run([errno(Errno::AGAIN), Some(4)]);
-    assert!(matches!(result, Ok(Taken::Yes)));
+    assert!(matches!(result, Ok(RingSupport::Yes)));
     assert_eq!(rests, [(b"abcdefgh".to_vec(), 10)]);
     let (result, rests) = run([errno(Errno::OPNOTSUPP), None]);
-    assert!(matches!(result, Ok(Taken::Refused)));
+    assert!(matches!(result, Ok(RingSupport::Refused)));
     assert_eq!(rests.len(), 2);
     let (result, rests) = run([Some(3), errno(Errno::IO)]);
     assert!(matches!(result, Err(Failed::Piece(Errno::IO))) && rests.is_empty(), "the failure comes first");
@@ -81,7 +81,7 @@ fn without_rings_everything_is_left_to_the_caller() {
         written += left.iter().map(|part| part.len() as u64).sum::<u64>();
         Ok::<(), ()>(())
     });
-    assert!(matches!(taken, Ok(Taken::Yes)));
+    assert!(matches!(taken, Ok(RingSupport::Yes)));
     assert_eq!(written, bytes.len() as u64);
 }
 

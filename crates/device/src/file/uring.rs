@@ -4,7 +4,7 @@
 //! short writes are continued, what is not aligned goes through the page cache.
 
 use super::direct::{DirectFile, is_aligned, is_aligned_slice};
-use super::ring::{Failed, Rings, Taken};
+use super::ring::{Failed, RingSupport, Rings};
 use crate::directory::{File, Method, WriteMode};
 use crate::error::{Result, Verb};
 use std::io::IoSlice;
@@ -41,8 +41,8 @@ impl File for UringFile {
         }
         let rest = |left: &[IoSlice<'_>], at: u64| self.direct.write_at(left, at, mode);
         match self.rings.write(self.direct.fd(), parts, offset, mode, rest) {
-            Ok(Taken::Yes) => Ok(()),
-            Ok(Taken::Refused) => {
+            Ok(RingSupport::Yes) => Ok(()),
+            Ok(RingSupport::Refused) => {
                 self.refused.store(true, Ordering::Relaxed);
                 Ok(())
             }

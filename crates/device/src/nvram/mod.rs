@@ -57,5 +57,5 @@ mod sim;
 pub use cache::{Instruction, LINE_BYTES};
 pub use form::{Form, Medium, Persistence};
 pub use region::NvRegion;
-pub(crate) use sim::Beside;
+pub(crate) use sim::CrashPeer;
 pub use sim::{Counts, SimNvram};

@@ -4,7 +4,7 @@
 
 use super::SimDevice;
 use crate::error::{Cause, NvramFault};
-use crate::nvram::{Beside, NvRegion, SimNvram};
+use crate::nvram::{CrashPeer, NvRegion, SimNvram};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -65,7 +65,7 @@ impl Regions {
     }
 }
 
-impl Beside for SimDevice {
+impl CrashPeer for SimDevice {
     fn freeze(&self) {
         SimDevice::freeze(self);
     }

@@ -61,11 +61,11 @@ unsafe impl Send for Task {}
 
 struct Group {
     caller: Caller,
-    left: Mutex<Left>,
+    progress: Mutex<GroupProgress>,
     settled: Condvar,
 }
 
-struct Left {
+struct GroupProgress {
     tasks: usize,
     /// The failure of the lowest number.
     failure: Option<(usize, Error)>,
@@ -93,15 +93,15 @@ impl Task {
 
 impl Group {
     fn report(&self, nth: usize, outcome: thread::Result<Result<()>>) {
-        let mut left = locked(&self.left);
-        left.tasks -= 1;
+        let mut progress = locked(&self.progress);
+        progress.tasks -= 1;
         match outcome {
             Ok(Ok(())) => {}
-            Ok(Err(error)) if left.failure.as_ref().is_some_and(|(first, _)| *first < nth) => drop(error),
-            Ok(Err(error)) => left.failure = Some((nth, error)),
-            Err(panic) => left.panic = Some(panic),
+            Ok(Err(error)) if progress.failure.as_ref().is_some_and(|(first, _)| *first < nth) => drop(error),
+            Ok(Err(error)) => progress.failure = Some((nth, error)),
+            Err(panic) => progress.panic = Some(panic),
         }
-        if left.tasks == 0 {
+        if progress.tasks == 0 {
             self.settled.notify_all();
         }
     }
@@ -118,9 +118,9 @@ impl Drop for Ending<'_> {
         while let Some(task) = self.shared.take_back(self.group) {
             task.group.report(task.nth, Ok(Ok(())));
         }
-        let mut left = locked(&self.group.left);
-        while left.tasks > 0 {
-            left = self.group.settled.wait(left).unwrap_or_else(PoisonError::into_inner);
+        let mut progress = locked(&self.group.progress);
+        while progress.tasks > 0 {
+            progress = self.group.settled.wait(progress).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -132,9 +132,9 @@ impl HelperPool {
         if count <= 1 {
             return (0..count).try_for_each(call);
         }
-        let left = Left { tasks: count - 1, failure: None, panic: None };
-        let (caller, left) = (Caller::this_thread(), Mutex::new(left));
-        let group = Arc::new(Group { caller, left, settled: Condvar::new() });
+        let progress = GroupProgress { tasks: count - 1, failure: None, panic: None };
+        let (caller, progress) = (Caller::this_thread(), Mutex::new(progress));
+        let group = Arc::new(Group { caller, progress, settled: Condvar::new() });
         // SAFETY: only the lifetime changes, of what is used as a reference by `Task::run` alone.
         let lasting = unsafe { std::mem::transmute::<*const Call<'_>, *const Call<'static>>(call) };
         let ending = Ending { shared: &self.shared, group: &group };
@@ -144,12 +144,12 @@ impl HelperPool {
             task.run();
         }
         drop(ending);
-        let mut left = locked(&group.left);
-        if let Some(panic) = left.panic.take() {
-            drop(left);
+        let mut progress = locked(&group.progress);
+        if let Some(panic) = progress.panic.take() {
+            drop(progress);
             resume_unwind(panic);
         }
-        own.and(left.failure.take().map_or(Ok(()), |(_, error)| Err(error)))
+        own.and(progress.failure.take().map_or(Ok(()), |(_, error)| Err(error)))
     }
 
     fn offer(&self, tasks: impl Iterator<Item = Task>) {

@@ -68,8 +68,8 @@ impl SimNvram {
     }
 
     /// The same memory, in one machine with something else that crashes. Not to be called when a region of it is open.
-    pub(crate) fn in_machine(self, beside: Arc<dyn Beside>) -> SimNvram {
-        self.shared.state().beside = Some(beside);
+    pub(crate) fn in_machine(self, peer: Arc<dyn CrashPeer>) -> SimNvram {
+        self.shared.state().peer = Some(peer);
         self
     }
 
@@ -81,7 +81,7 @@ impl SimNvram {
             steps: 0,
             crash_at: None,
             crashed: false,
-            beside: None,
+            peer: None,
         };
         let bytes = memory.len();
         SimNvram { shared: Arc::new(Shared { memory, bytes, state: Mutex::new(state) }) }
@@ -178,7 +178,7 @@ pub(super) struct Shared {
 }
 
 /// Something in the same machine: when it crashes the memory has crashed too, and the other way round.
-pub(crate) trait Beside: fmt::Debug + Send + Sync {
+pub(crate) trait CrashPeer: fmt::Debug + Send + Sync {
     /// Crashes it.
     fn freeze(&self);
 
@@ -195,7 +195,7 @@ struct State {
     steps: u64,
     crash_at: Option<u64>,
     crashed: bool,
-    beside: Option<Arc<dyn Beside>>,
+    peer: Option<Arc<dyn CrashPeer>>,
 }
 
 impl Shared {
@@ -227,15 +227,15 @@ impl Shared {
             return;
         }
         state.crashed = true;
-        if let Some(beside) = &state.beside {
-            beside.freeze();
+        if let Some(peer) = &state.peer {
+            peer.freeze();
         }
         (0..self.bytes / LINE_BYTES as usize).for_each(|index| state.lines.see(index, self.line(index)));
     }
 
     /// Whether what is done now still counts.
     fn alive(&self, state: &mut State) -> bool {
-        if !state.crashed && state.beside.as_ref().is_some_and(|beside| beside.is_crashed()) {
+        if !state.crashed && state.peer.as_ref().is_some_and(|peer| peer.is_crashed()) {
             self.crash(state);
         }
         !state.crashed
