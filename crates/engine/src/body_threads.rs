@@ -202,13 +202,13 @@ pub(crate) fn while_blocked<T>(wait: impl FnOnce() -> T) -> T {
     let mine = MINE.try_with(|mine| mine.borrow().clone()).ok().flatten();
     let Some(mine) = mine else { return wait() };
     mine.blocks();
-    let _going_on = GoesOn(mine);
+    let _going_on = UnblockOnDrop(mine);
     wait()
 }
 
-struct GoesOn(Arc<Shared>);
+struct UnblockOnDrop(Arc<Shared>);
 
-impl Drop for GoesOn {
+impl Drop for UnblockOnDrop {
     fn drop(&mut self) {
         self.0.goes_on();
     }

@@ -12,7 +12,7 @@
 
 use super::checkpoint::{CheckpointFolder, CheckpointReader, Manifest, PartSummary, Row};
 use super::log_record::{self, LoggedWrite};
-use super::store::{Found, Key, Loader, LogView, Settings, Store, Timestamp};
+use super::store::{Key, Loader, LogView, RecoveredVersion, Settings, Store, Timestamp};
 use super::threads::{on_threads, threads};
 use crate::Lsn;
 use crate::error::{Error, Result};
@@ -127,7 +127,7 @@ impl Recovery {
             let mut found = Vec::with_capacity(rows.len());
             for Row { table, key, value, timestamp } in rows {
                 bytes += (key.len() + value.map_or(0, <[u8]>::len)) as u64;
-                found.push(Found { table, key, value, timestamp: Timestamp::new(timestamp) });
+                found.push(RecoveredVersion { table, key, value, timestamp: Timestamp::new(timestamp) });
             }
             self.loader.load(&mut found)?;
             if bytes >= STEP_BYTES {
@@ -175,7 +175,7 @@ impl Recovery {
             let timestamp = Timestamp::new(record.stamp.get());
             for write in log_record::decode(record.payload) {
                 let LoggedWrite { table, key, value } = write.map_err(|malformed| malformed.at(place()))?;
-                found.push(Found { table, key, value, timestamp });
+                found.push(RecoveredVersion { table, key, value, timestamp });
             }
         }
         self.loader.load(&mut found)

@@ -34,13 +34,13 @@ impl fmt::Debug for Writer {
 }
 
 /// A session in use. Dropped, also by a panic, it is given back.
-struct Taken<'a> {
+struct WriterGuard<'a> {
     of: &'a Writers,
     /// None only while it is dropped.
     writer: Option<Writer>,
 }
 
-impl Drop for Taken<'_> {
+impl Drop for WriterGuard<'_> {
     fn drop(&mut self) {
         if let Some(writer) = self.writer.take() {
             self.of.give(writer);
@@ -79,7 +79,7 @@ impl Writers {
 
     /// Runs `work` with a session of the calling thread's stream, and an empty buffer. Waits for a session if the log allows no more.
     pub(super) fn with<R>(&self, log: &Log, work: impl FnOnce(&mut Session, &mut Vec<u8>) -> R) -> Result<R> {
-        let mut taken = Taken { of: self, writer: Some(self.take(log)?) };
+        let mut taken = WriterGuard { of: self, writer: Some(self.take(log)?) };
         let Some(Writer { session, buffer }) = &mut taken.writer else {
             return Err(Error::Internal("a session was given back while in use"));
         };

@@ -68,7 +68,7 @@ impl Engine {
             None => target.create(space::FILE_NAME)?,
         };
         let mut changes = target.base.map(|base| Changes::new(base.changed_from));
-        copy_pages(&Online(self), copy.as_ref(), target, page_bytes, pages, changes.as_mut(), pace)?;
+        copy_pages(&OpenPages(self), copy.as_ref(), target, page_bytes, pages, changes.as_mut(), pace)?;
         pause::at(PausePoint::PagesCopied);
         let end = {
             let _visit = self.opening.visit()?;
@@ -140,15 +140,15 @@ pub(crate) fn copy_files(
 }
 
 /// The pages of an open database.
-struct Online<'a>(&'a Engine);
+struct OpenPages<'a>(&'a Engine);
 
-impl Pages for Online<'_> {
+impl Pages for OpenPages<'_> {
     fn file(&self) -> &dyn File {
         self.0.pool.file().as_ref()
     }
 
     fn again(&self, PageFault { page, .. }: PageFault, buffer: &mut [u8]) -> Result<()> {
-        let Online(engine) = self;
+        let OpenPages(engine) = self;
         let page_bytes = engine.pool.page_bytes();
         for _ in 0..READ_AGAIN {
             let offset = page.offset(page_bytes).unwrap_or(u64::MAX);

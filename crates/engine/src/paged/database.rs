@@ -26,7 +26,7 @@ use crate::paged::log_room::Waiter;
 use crate::paged::pool::Pool;
 use crate::paged::table::PagedTable;
 use crate::paged::transaction::PagedTransaction;
-use crate::paged::tree::{Batch, BatchValue, LeafHints, Stretch, Tree};
+use crate::paged::tree::{Batch, BatchValue, LeafHints, ScanRequest, Tree};
 use crate::paged::views::Versions;
 use crate::paged::writer::{DoRecords, Writer};
 use crate::report::{VerifyProgress, VerifyReport};
@@ -296,14 +296,14 @@ pub(crate) fn read_catalog(pool: &Pool) -> Result<Vec<(String, Tree)>> {
     let mut batch = Batch::default();
     let mut from = Some(Bound::Unbounded);
     while let Some(bound) = from {
-        let stretch = Stretch {
+        let request = ScanRequest {
             low: bound.as_ref().map(Vec::as_slice),
             high: Bound::Unbounded,
             direction: Direction::Up,
             entries: 64,
             bytes: usize::MAX,
         };
-        from = CATALOG.scan(pool, stretch, &mut batch)?;
+        from = CATALOG.scan(pool, request, &mut batch)?;
         for (name, entry) in batch.iter() {
             let BatchValue::Inline(entry) = entry else {
                 return Err(Error::Internal("a catalog entry is too long for its page"));

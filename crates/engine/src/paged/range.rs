@@ -25,7 +25,7 @@ use crate::lock::PointMode;
 use crate::paged::engine::Engine;
 use crate::paged::table::PagedTable;
 use crate::paged::transaction::PagedTransaction;
-use crate::paged::tree::{Batch, BatchValue, Stretch, read_chain};
+use crate::paged::tree::{Batch, BatchValue, ScanRequest, read_chain};
 use std::fmt;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
@@ -147,7 +147,7 @@ impl PagedRange {
             Direction::Up => (&self.low, reach.unwrap_or(&self.high)),
             Direction::Down => (reach.unwrap_or(&self.low), &self.high),
         };
-        let stretch = Stretch {
+        let request = ScanRequest {
             low: slice(low),
             high: slice(high),
             direction: end,
@@ -160,8 +160,8 @@ impl PagedRange {
         };
         let Engine { pool, views, .. } = transaction.engine();
         let onward = match transaction.view() {
-            Some(view) => view.scan(views, pool, &self.table, stretch, &mut fetched.batch)?,
-            None => self.table.tree.scan(pool, stretch, &mut fetched.batch)?,
+            Some(view) => view.scan(views, pool, &self.table, request, &mut fetched.batch)?,
+            None => self.table.tree.scan(pool, request, &mut fetched.batch)?,
         };
         Ok(onward.is_some())
     }

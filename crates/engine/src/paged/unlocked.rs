@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::lock::PointMode;
 use crate::paged::table::PagedTable;
 use crate::paged::transaction::PagedTransaction;
-use crate::paged::tree::{Batch, Stretch};
+use crate::paged::tree::{Batch, ScanRequest};
 use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ impl UnlockedRange {
 
     /// Copies the next entries.
     fn copy(&mut self, transaction: &PagedTransaction) -> Result<()> {
-        let stretch = Stretch {
+        let request = ScanRequest {
             low: self.low.as_ref().map(Vec::as_slice),
             high: self.high.as_ref().map(Vec::as_slice),
             direction: Direction::Up,
@@ -79,7 +79,7 @@ impl UnlockedRange {
         if self.batch.is_empty() {
             self.batch = Batch::spare();
         }
-        let onward = self.table.tree.scan(&transaction.engine().pool, stretch, &mut self.batch)?;
+        let onward = self.table.tree.scan(&transaction.engine().pool, request, &mut self.batch)?;
         self.wanted = (self.wanted * 2).min(ENTRIES_MAX);
         self.more = onward.is_some() && !self.batch.is_empty();
         if let Some(last) = self.batch.last_key() {

@@ -13,12 +13,12 @@ use crate::transaction::Transaction;
 use std::fmt;
 use std::sync::Arc;
 
-type Finds<K, V, I> = dyn Fn(&K, &V) -> Vec<I> + Send + Sync;
+type KeyExtractor<K, V, I> = dyn Fn(&K, &V) -> Vec<I> + Send + Sync;
 
 /// An index over the rows of a table with keys `K` and values `V`, ordered by `I`. See [`IndexedTable`].
 pub struct Index<K, V, I> {
     entries: TypedTable<(I, K), ()>,
-    finds: Arc<Finds<K, V, I>>,
+    finds: Arc<KeyExtractor<K, V, I>>,
 }
 
 /// A table with indexes that are kept in the same transaction.
@@ -46,11 +46,11 @@ pub struct Index<K, V, I> {
 /// ```
 pub struct IndexedTable<K, V> {
     rows: TypedTable<K, V>,
-    indexes: Vec<Arc<dyn Kept<K, V>>>,
+    indexes: Vec<Arc<dyn RowIndex<K, V>>>,
 }
 
 /// An index, whatever it is ordered by.
-trait Kept<K, V>: Send + Sync {
+trait RowIndex<K, V>: Send + Sync {
     /// Changes the entries of a row from those of its old value to those of its new one.
     fn replace(&self, txn: &Transaction, key: &K, old: Option<&V>, new: Option<&V>) -> Result<()>;
 }
@@ -96,7 +96,7 @@ impl<K: Key, V: Value, I: Key> Index<K, V, I> {
     }
 }
 
-impl<K: Key, V: Value, I: Key> Kept<K, V> for Index<K, V, I> {
+impl<K: Key, V: Value, I: Key> RowIndex<K, V> for Index<K, V, I> {
     fn replace(&self, txn: &Transaction, key: &K, old: Option<&V>, new: Option<&V>) -> Result<()> {
         let (old, new) = (self.found(key, old), self.found(key, new));
         for entry in old.iter().filter(|entry| new.binary_search(entry).is_err()) {

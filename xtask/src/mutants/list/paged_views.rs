@@ -68,8 +68,8 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a closed view takes images with it that an older one needs",
         file: "crates/engine/src/paged/views/mod.rs",
-        old: "        self.settle_in(view.stamp, homes);",
-        new: "        self.settle_in(Stamp::NONE, homes);",
+        old: "        self.settle_in(view.stamp, committed);",
+        new: "        self.settle_in(Stamp::NONE, committed);",
         tests: VIEWS_MODEL,
     },
     Mutant {

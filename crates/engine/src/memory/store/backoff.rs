@@ -17,7 +17,7 @@ const STEP: u64 = 32;
 const LONGEST: u64 = 1 << 14;
 
 #[derive(Debug, Default)]
-struct Climb {
+struct HillClimb {
     begun: u64,
     commits: u64,
     /// Commits in a period, when the last step was made.
@@ -31,7 +31,7 @@ pub(super) struct Backoff {
     /// In ticks.
     longest: AtomicU64,
     /// Guards the climb; only tried, never waited for.
-    climb: Mutex<Climb>,
+    climb: Mutex<HillClimb>,
 }
 
 impl Backoff {
@@ -69,14 +69,14 @@ impl Backoff {
     }
 }
 
-impl Climb {
+impl HillClimb {
     /// The next maximum.
     fn step(&mut self, now: u64, commits: u64, longest: u64) -> u64 {
         let rate = (commits - self.commits).saturating_mul(PERIOD) / (now - self.begun).max(1);
         if rate < self.rate {
             self.is_down = !self.is_down;
         }
-        *self = Climb { begun: now, commits, rate, is_down: self.is_down && longest > 0 };
+        *self = HillClimb { begun: now, commits, rate, is_down: self.is_down && longest > 0 };
         if self.is_down { longest.saturating_sub(STEP) } else { (longest + STEP).min(LONGEST) }
     }
 }
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_maximum_finds_the_top_of_a_hill() {
-        let mut climb = Climb::default();
+        let mut climb = HillClimb::default();
         let (mut longest, mut commits) = (0, 0);
         let top = 20 * STEP;
         for period in 1..200 {

@@ -8,7 +8,7 @@ use katydid_kernels::txn::Timestamp;
 
 /// A version that recovery found.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Found<'a> {
+pub(crate) struct RecoveredVersion<'a> {
     pub(crate) table: TableId,
     pub(crate) key: &'a [u8],
     /// None: deleted.
@@ -16,7 +16,7 @@ pub(crate) struct Found<'a> {
     pub(crate) timestamp: Timestamp,
 }
 
-impl Found<'_> {
+impl RecoveredVersion<'_> {
     pub(super) fn bytes(&self) -> usize {
         loaded_bytes(self.key, self.value)
     }

@@ -1,7 +1,7 @@
 //! What recovery puts in, what checkpoints read, and how a table is forgotten.
 
 use super::collect::version_bytes;
-use super::found::{Bytes, Found};
+use super::found::{Bytes, RecoveredVersion};
 use super::index::Reached;
 use super::limit::{Limit, RECORD_BYTES};
 use super::record::{ConflictCause, Key, Record, Value};
@@ -49,7 +49,7 @@ impl Loader {
     ///
     /// # Errors
     /// `Error::MemoryFull`.
-    pub(crate) fn load(&self, found: &mut [Found<'_>]) -> Result<()> {
+    pub(crate) fn load(&self, found: &mut [RecoveredVersion<'_>]) -> Result<()> {
         found.sort_by_key(|found| found.table);
         let mut bytes = Bytes::default();
         let mut deleted = Vec::new();

@@ -29,7 +29,7 @@ mod transaction_writes;
 mod validate;
 mod value;
 
-pub(crate) use found::Found;
+pub(crate) use found::RecoveredVersion;
 pub(crate) use load::{Loader, Row};
 pub(crate) use record::{Key, Value};
 pub(crate) use state::{LogView, Settings, Store};

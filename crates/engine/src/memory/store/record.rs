@@ -10,7 +10,7 @@
 //! 3. Nothing is put on top of an undecided version: a later writer waits for its status, and an earlier writer gives way.
 //! 4. A chain that is `gone` is in no index any more, and stays empty. A thread that finds it looks the key up again.
 
-use super::found::Found;
+use super::found::RecoveredVersion;
 pub(crate) use super::value::Value;
 use crate::ids::TableId;
 use crate::latch::Mutex;
@@ -40,7 +40,7 @@ impl Record {
     }
 
     /// With a version that recovery found, of a key that is new.
-    pub(super) fn loaded(table: TableId, found: &Found<'_>) -> Self {
+    pub(super) fn loaded(table: TableId, found: &RecoveredVersion<'_>) -> Self {
         let mut chain = Chain::new(Timestamp::ZERO);
         chain.load(found.timestamp, found.value);
         let key = Key::from_slice(found.key);

@@ -64,10 +64,10 @@ pub(super) struct ScannedInterval {
 }
 
 /// A key of a table.
-pub(super) type At<'k> = (TableId, &'k [u8]);
+pub(super) type TableKey<'k> = (TableId, &'k [u8]);
 
 /// What a key was found to have: a value, and which version that is; or neither.
-pub(super) type Found = (Option<Value>, Option<Timestamp>);
+pub(super) type FoundValue = (Option<Value>, Option<Timestamp>);
 
 /// A point in a transaction to roll back to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,7 +184,7 @@ impl ActiveTxn {
     }
 
     /// The record of a key, if there is one, and what it has.
-    fn look(&mut self, table: &Table, hash: u64, key: &[u8]) -> Result<(Option<Arc<Record>>, Found)> {
+    fn look(&mut self, table: &Table, hash: u64, key: &[u8]) -> Result<(Option<Arc<Record>>, FoundValue)> {
         loop {
             let Some(record) = table.index.get_hashed(hash, key) else { return Ok((None, (None, None))) };
             if let Some(found) = self.read(&record)? {
@@ -194,7 +194,7 @@ impl ActiveTxn {
     }
 
     /// What a record has at this transaction's time; none if the record is not in the index any more.
-    pub(super) fn read(&mut self, record: &Record) -> Result<Option<Found>> {
+    pub(super) fn read(&mut self, record: &Record) -> Result<Option<FoundValue>> {
         loop {
             let cause = match record.chain().read(self.bound) {
                 Ok(None) => return Ok(Some((None, None))),
@@ -421,7 +421,7 @@ impl ActiveTxn {
     // ---- what is in the way
 
     /// Waits until the cause of a conflict at a key may be gone, or fails.
-    pub(super) fn pass(&self, at: At<'_>, cause: ConflictCause) -> Result<()> {
+    pub(super) fn pass(&self, at: TableKey<'_>, cause: ConflictCause) -> Result<()> {
         match cause {
             ConflictCause::Pending(status) => self.wait(at, &status),
             ConflictCause::InDoubt => Err(self.open.store.log.failure()),
@@ -431,7 +431,7 @@ impl ActiveTxn {
         }
     }
 
-    fn wait(&self, at: At<'_>, status: &TxnStatus) -> Result<()> {
+    fn wait(&self, at: TableKey<'_>, status: &TxnStatus) -> Result<()> {
         debug_assert!(self.is_read_only() || status.timestamp() < self.timestamp, "invariant 3");
         let database = DatabaseKey::of::<Store>(&self.open.store);
         let (patience, begun) = (body::patience(database, self.lock_wait), Instant::now());
@@ -444,7 +444,7 @@ impl ActiveTxn {
     }
 
     #[cold]
-    pub(super) fn conflict(&self, at: At<'_>, holder: Option<Timestamp>, kind: ConflictKind) -> Error {
+    pub(super) fn conflict(&self, at: TableKey<'_>, holder: Option<Timestamp>, kind: ConflictKind) -> Error {
         let holder = holder.filter(|holder| *holder != Timestamp::ZERO);
         // Of the others the holder has ended.
         let open = holder.filter(|_| kind == ConflictKind::Timeout).unwrap_or_default();

@@ -37,7 +37,7 @@ impl Pool {
         let below = |resident: usize| (resident < self.capacity).then_some(resident + 1);
         if self.resident.fetch_update(Ordering::Relaxed, Ordering::Relaxed, below).is_ok() {
             let bytes = self.slab.lock().take();
-            return Ok(Some(Frame::new(bytes, &self.ties)));
+            return Ok(Some(Frame::new(bytes, &self.shared)));
         }
         for _ in 0..ROUNDS {
             let mut dirty = Vec::new();
@@ -62,7 +62,7 @@ impl Pool {
             }
         }
         self.resident.fetch_add(1, Ordering::Relaxed);
-        Ok(Some(Frame::new(AlignedBuffer::new_zeroed(self.page_bytes), &self.ties)))
+        Ok(Some(Frame::new(AlignedBuffer::new_zeroed(self.page_bytes), &self.shared)))
     }
 
     /// A clean frame, or else, in `dirty`, the cold dirty pages met on the way.

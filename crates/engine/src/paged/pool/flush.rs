@@ -56,7 +56,7 @@ impl Pool {
     /// writers took two to three times as long as with the `mutex` inserter.
     pub(crate) fn flush_all(&self) -> Result<usize> {
         // A page dirtied by a record appended before this has a recovery LSN of at most this.
-        let reserved = self.ties.wal.reserved();
+        let reserved = self.shared.wal.reserved();
         let older_than = Lsn::new(reserved.get().saturating_add(1));
         let mut written = 0;
         loop {
@@ -119,7 +119,7 @@ impl Pool {
             return Ok(0);
         }
         // The write-ahead rule.
-        self.ties.wal.make_durable(log_end)?;
+        self.shared.wal.make_durable(log_end)?;
         batch.needs_log(log_end);
         double_write.write(batch, self.file.as_ref())?;
         for meta in &marked {

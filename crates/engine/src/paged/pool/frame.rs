@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// What all frames of a pool share.
 #[derive(Debug)]
-pub(super) struct Ties {
+pub(super) struct FrameShared {
     pub(super) wal: Arc<dyn WalBarrier>,
     /// Frames with `rec_lsn` set. Relaxed: a gauge.
     pub(super) dirty: AtomicUsize,
@@ -45,7 +45,7 @@ pub(super) struct Body {
     /// A thread panicked in the middle of a change: `bytes` are neither what they were nor what the log says. Never unset.
     pub(super) torn: bool,
     pub(super) meta: Arc<PageMeta>,
-    pub(super) ties: Arc<Ties>,
+    pub(super) shared: Arc<FrameShared>,
 }
 
 /// Why the engine is shut off after a panic.
@@ -55,15 +55,15 @@ impl Body {
     /// The holder of the exclusive latch is about to append a record that changes the page.
     #[inline]
     pub(super) fn begin_change(&self) {
-        if self.meta.begin_change(|| self.ties.wal.floor()) {
-            self.ties.dirty.fetch_add(1, Ordering::Relaxed);
+        if self.meta.begin_change(|| self.shared.wal.floor()) {
+            self.shared.dirty.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// The flusher has copied the page, and holds its latch.
     pub(super) fn begin_flush(&self) {
         if self.meta.begin_flush(|| pause::at(PausePoint::FlushBegun)) {
-            self.ties.dirty.fetch_sub(1, Ordering::Relaxed);
+            self.shared.dirty.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -71,13 +71,13 @@ impl Body {
     /// what it is on the device.
     pub(super) fn forget_change(&self) {
         if self.meta.forget_change() {
-            self.ties.dirty.fetch_sub(1, Ordering::Relaxed);
+            self.shared.dirty.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
     /// Fails if a panic left the page half changed.
     pub(super) fn check_whole(&self) -> Result<()> {
-        if self.torn { Err(self.ties.wal.poison(TORN)) } else { Ok(()) }
+        if self.torn { Err(self.shared.wal.poison(TORN)) } else { Ok(()) }
     }
 
     /// The holder of the exclusive latch panicked in the middle of a change. The page may be neither read nor written back.
@@ -85,7 +85,7 @@ impl Body {
     pub(super) fn tear(&mut self) {
         self.torn = true;
         self.loaded = false;
-        let _told = self.ties.wal.poison(TORN);
+        let _told = self.shared.wal.poison(TORN);
     }
 }
 
@@ -99,7 +99,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    pub(super) fn new(bytes: AlignedBuffer, ties: &Arc<Ties>) -> Self {
+    pub(super) fn new(bytes: AlignedBuffer, shared: &Arc<FrameShared>) -> Self {
         let meta = Arc::new(PageMeta::new());
         let body = Body {
             bytes,
@@ -107,7 +107,7 @@ impl Frame {
             loaded: false,
             torn: false,
             meta: meta.clone(),
-            ties: ties.clone(),
+            shared: shared.clone(),
         };
         Frame { meta, latch: Arc::new(RwLock::new(body)), referenced: AtomicBool::new(true) }
     }

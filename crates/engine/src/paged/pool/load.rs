@@ -61,7 +61,7 @@ impl Pool {
     /// Reads a page from the device. `None` if somebody else did, or does, at the same time.
     #[cold]
     pub(super) fn load(&self, page: PageId) -> Result<Option<Exclusive>> {
-        let _visit = self.ties.wal.visit()?;
+        let _visit = self.shared.wal.visit()?;
         let Some(mut body) = self.admit(page, Need::Must)? else { return Ok(None) };
         match self.read_page(page, &mut body.bytes) {
             Ok(()) => {

@@ -38,7 +38,7 @@ use crate::Lsn;
 use crate::error::Result;
 use crate::latch::{Mutex, read_arc, write_arc};
 use crossbeam_utils::CachePadded;
-use frame::{Frame, Ties};
+use frame::{Frame, FrameShared};
 use katydid_device::{File, Slab};
 use load::Exclusive;
 use shard::Shard;
@@ -58,7 +58,7 @@ pub(crate) struct Pool {
     page_bytes: usize,
     capacity: usize,
     shards: Box<[CachePadded<Shard>]>,
-    ties: Arc<Ties>,
+    shared: Arc<FrameShared>,
     /// Frames allocated. Relaxed: each change is a read-modify-write, and it orders nothing.
     resident: AtomicUsize,
     /// The memory of frames that are not over the limit.
@@ -118,7 +118,7 @@ impl Pool {
             page_bytes,
             capacity,
             shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
-            ties: Arc::new(Ties { wal, dirty: AtomicUsize::new(0) }),
+            shared: Arc::new(FrameShared { wal, dirty: AtomicUsize::new(0) }),
             resident: AtomicUsize::new(0),
             slab: Mutex::new(Slab::new(page_bytes, capacity)),
             spare: Mutex::default(),
@@ -252,7 +252,7 @@ impl Pool {
     pub(crate) fn dirty_pages(&self) -> Vec<(PageId, Lsn)> {
         // Acquires the appends of all records below the reserved frontier, hence the `begin_change` before each; where records are
         // appended below it, the barrier did.
-        self.ties.wal.reserved();
+        self.shared.wal.reserved();
         let mut dirty = Vec::new();
         for shard in &self.shards {
             shard.each(|meta| {
@@ -267,7 +267,7 @@ impl Pool {
     /// Shuts the engine off: the calling thread panics in the middle of a change.
     #[cold]
     pub(crate) fn poison_torn(&self) {
-        let _told = self.ties.wal.poison(frame::TORN);
+        let _told = self.shared.wal.poison(frame::TORN);
     }
 
     /// What the pool has and has done.
@@ -276,7 +276,7 @@ impl Pool {
         PoolStat {
             capacity: self.capacity,
             resident: self.resident.load(Ordering::Relaxed),
-            dirty: self.ties.dirty.load(Ordering::Relaxed),
+            dirty: self.shared.dirty.load(Ordering::Relaxed),
             loaded: counters.loaded.load(Ordering::Relaxed),
             evicted: counters.evicted.load(Ordering::Relaxed),
             written: counters.written.load(Ordering::Relaxed),

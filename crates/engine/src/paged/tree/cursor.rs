@@ -20,7 +20,7 @@ use std::ops::Bound;
 
 /// What to scan, and how much of it at once.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stretch<'a> {
+pub(crate) struct ScanRequest<'a> {
     pub(crate) low: Bound<&'a [u8]>,
     pub(crate) high: Bound<&'a [u8]>,
     /// From `low` or from `high`.
@@ -53,7 +53,7 @@ pub(crate) trait Lens {
 /// Where a scan stands behind a leaf, or inside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CopyEnd {
-    /// The batch is full; more of the stretch may be in the leaf.
+    /// The batch is full; more of the request may be in the leaf.
     Full,
     /// The leaf has no more of it.
     Behind,
@@ -79,7 +79,7 @@ fn slot_below(leaf: LeafRef<'_>, high: Bound<&[u8]>) -> usize {
     }
 }
 
-impl<'a> Stretch<'a> {
+impl<'a> ScanRequest<'a> {
     fn target(&self) -> Target<'a> {
         match self.direction {
             Direction::Up => Target::ascending(self.low),
@@ -96,7 +96,7 @@ impl<'a> Stretch<'a> {
         }
     }
 
-    /// The stretch from here on.
+    /// The request from here on.
     pub(super) fn from(mut self, bound: Bound<&'a [u8]>) -> Self {
         match self.direction {
             Direction::Up => self.low = bound,
@@ -202,74 +202,74 @@ impl<'a> Stretch<'a> {
 }
 
 impl Tree {
-    /// Fills `batch` with entries of `stretch`. Returns the bound to go on from; `None` if all was seen. A batch is empty only then.
+    /// Fills `batch` with entries of `request`. Returns the bound to go on from; `None` if all was seen. A batch is empty only then.
     pub(crate) fn scan(
         &self,
         pool: &Pool,
-        stretch: Stretch<'_>,
+        request: ScanRequest<'_>,
         batch: &mut Batch,
     ) -> Result<Option<Bound<Vec<u8>>>> {
-        self.scan_through(pool, stretch, None, batch)
+        self.scan_through(pool, request, None, batch)
     }
 
     /// Scans a range like [`Tree::scan`], with each entry as the lens shows it.
     pub(crate) fn scan_through(
         &self,
         pool: &Pool,
-        stretch: Stretch<'_>,
+        request: ScanRequest<'_>,
         lens: Option<&dyn Lens>,
         batch: &mut Batch,
     ) -> Result<Option<Bound<Vec<u8>>>> {
         batch.clear();
-        let mut onward = self.scan_siblings(pool, stretch, lens, batch)?;
+        let mut onward = self.scan_siblings(pool, request, lens, batch)?;
         while let Some(bound) = &onward
-            && !stretch.is_full(batch)
+            && !request.is_full(batch)
         {
-            let rest = stretch.from(bound.as_ref().map(Vec::as_slice));
+            let rest = request.from(bound.as_ref().map(Vec::as_slice));
             onward = self.scan_siblings(pool, rest, lens, batch)?;
         }
         Ok(onward)
     }
 
-    /// Copies what the leaves of one parent have of `stretch`, from its beginning on.
+    /// Copies what the leaves of one parent have of `request`, from its beginning on.
     fn scan_siblings(
         &self,
         pool: &Pool,
-        stretch: Stretch<'_>,
+        request: ScanRequest<'_>,
         lens: Option<&dyn Lens>,
         batch: &mut Batch,
     ) -> Result<Option<Bound<Vec<u8>>>> {
-        let target = stretch.target();
+        let target = request.target();
         let parent = self.page_for_read(pool, target, 1)?;
         if header::level(&parent) == 0 {
             batch.came_to(&parent);
             let leaf = parent.leaf()?;
-            return Ok(stretch.onward(stretch.copy(leaf, lens, batch), leaf, batch));
+            return Ok(request.onward(request.copy(leaf, lens, batch), leaf, batch));
         }
         let inner = parent.inner()?;
         let mut index = target.child_index(inner);
         let mut page = pool.read(inner.child(index))?;
-        let mut rest = stretch;
+        let mut rest = request;
         loop {
             expect_node(&page, self.table, 0)?;
             batch.came_to(&page);
             let leaf = page.leaf()?;
             let stand = rest.copy(leaf, lens, batch);
-            let sibling = match stretch.direction {
+            let sibling = match request.direction {
                 Direction::Up => index.checked_add(1).filter(|index| *index <= inner.len()),
                 Direction::Down => index.checked_sub(1),
             };
             let next = match sibling {
-                Some(at) if stand == CopyEnd::Behind && !stretch.is_full(batch) => {
+                Some(at) if stand == CopyEnd::Behind && !request.is_full(batch) => {
                     index = at;
                     pool.try_read(inner.child(at))
                 }
                 _ => None,
             };
-            let Some(next) = next else { return Ok(stretch.onward(stand, leaf, batch)) };
+            let Some(next) = next else { return Ok(request.onward(stand, leaf, batch)) };
             page = next;
-            // All of it lies behind the stretch's beginning.
-            rest = stretch.from(Bound::Unbounded);
+            // All of it lies behind the request's beginning.
+            rest = request.from(Bound::Unbounded);
         }
     }
 

@@ -42,7 +42,7 @@ mod writer;
 
 pub(crate) use batch::{Batch, BatchValue};
 pub(crate) use chain::{Chain, read_chain};
-pub(crate) use cursor::{LeafEntries, Lens, Stretch};
+pub(crate) use cursor::{LeafEntries, Lens, ScanRequest};
 pub(crate) use handle::{Pages, Tree};
 pub(crate) use hint::LeafHints;
 pub(crate) use lifecycle::free_after_commit;

@@ -60,7 +60,7 @@ pub(crate) struct TxnImages {
     state: AtomicU8,
     /// Whether there are long values among the images. Relaxed: the transaction's thread asks what it has stored itself.
     has_long: AtomicBool,
-    pub(super) kept: Mutex<Kept>,
+    pub(super) kept: Mutex<ImageState>,
 }
 
 impl TxnImages {
@@ -77,7 +77,7 @@ impl TxnImages {
     }
 
     /// Takes the long values among the images, whose pages are about to be freed.
-    pub(super) fn take_long(&self, kept: &mut Kept) -> Vec<(KeyPlace, Chain)> {
+    pub(super) fn take_long(&self, kept: &mut ImageState) -> Vec<(KeyPlace, Chain)> {
         self.has_long.store(false, Ordering::Relaxed);
         std::mem::take(&mut kept.long)
     }
@@ -85,7 +85,7 @@ impl TxnImages {
     /// Keeps what a key is before a change.
     pub(super) fn remember(
         &self,
-        kept: &mut Kept,
+        kept: &mut ImageState,
         versions: &Arc<Versions>,
         key: &[u8],
         before: Option<Value<'_>>,
@@ -97,14 +97,14 @@ impl TxnImages {
     }
 
     /// The first image is about to be kept.
-    pub(super) fn begin(&self, kept: &mut Kept) {
+    pub(super) fn begin(&self, kept: &mut ImageState) {
         kept.reset();
         self.has_long.store(false, Ordering::Relaxed);
         self.state.store(ACTIVE, Ordering::SeqCst);
     }
 
     /// The transaction has committed.
-    pub(super) fn commit(&self, kept: &mut Kept, stamp: Stamp, end: Lsn) {
+    pub(super) fn commit(&self, kept: &mut ImageState, stamp: Stamp, end: Lsn) {
         kept.commit(stamp, end);
         self.state.store(COMMITTED, Ordering::Relaxed);
     }
@@ -124,7 +124,7 @@ impl TxnImages {
 
 /// A value that only the transaction has kept.
 #[derive(Debug)]
-enum Own {
+enum OwnValue {
     Absent,
     Bytes(Range<usize>),
     Other(Before),
@@ -136,7 +136,7 @@ struct Private {
     /// Its number in `tables`.
     table: usize,
     key: Range<usize>,
-    before: Own,
+    before: OwnValue,
 }
 
 /// A long value of an image that was read.
@@ -149,7 +149,7 @@ pub(super) struct Settled {
 
 /// What [`TxnImages`] guards.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct ImageState {
     pub(super) phase: Phase,
     /// Tables it has met, also in transactions before: no reference is counted for each.
     tables: Vec<Arc<Versions>>,
@@ -166,7 +166,7 @@ pub(super) struct Kept {
     pub(super) charged: usize,
 }
 
-impl Kept {
+impl ImageState {
     #[inline]
     pub(super) fn reset(&mut self) {
         self.phase = Phase::Active;
@@ -222,14 +222,14 @@ impl Kept {
         }
         let key_at = self.store(key);
         let before = match before {
-            None => Own::Absent,
-            Some(Value::Inline(value)) => Own::Bytes(self.store(value)),
+            None => OwnValue::Absent,
+            Some(Value::Inline(value)) => OwnValue::Bytes(self.store(value)),
             long => {
                 let before = Before::of(long);
                 if let Before::Chain(chain) = before {
                     self.long.push((KeyPlace { versions: versions.clone(), key: key.into() }, chain));
                 }
-                Own::Other(before)
+                OwnValue::Other(before)
             }
         };
         self.private.push(Private { table, key: key_at, before });
@@ -264,9 +264,9 @@ impl Kept {
             let Private { table, key, before } = &self.private[at];
             let (versions, key) = (&self.tables[*table], &self.bytes[key.clone()]);
             let before = || match before {
-                Own::Absent => Before::Absent,
-                Own::Bytes(range) => Before::Bytes(self.bytes[range.clone()].into()),
-                Own::Other(before) => before.clone(),
+                OwnValue::Absent => Before::Absent,
+                OwnValue::Bytes(range) => Before::Bytes(self.bytes[range.clone()].into()),
+                OwnValue::Other(before) => before.clone(),
             };
             match versions.publish(key, &writer, newest, before) {
                 Publishing::Published(bytes) => {
@@ -337,12 +337,12 @@ impl Kept {
             private.insert(chain.head, before);
         }
         for image in &mut self.private {
-            if let Own::Other(Before::Chain(chain)) = image.before
+            if let OwnValue::Other(Before::Chain(chain)) = image.before
                 && let Some(before) = private.remove(&chain.head)
             {
                 grown += before.bytes();
                 self.charged += before.bytes();
-                image.before = Own::Other(before);
+                image.before = OwnValue::Other(before);
             }
         }
         grown

@@ -12,7 +12,7 @@
 //!    one in the order of locks reads no less than that one, so a view sees a prefix of that order.
 //! 2. A view that is open has visited all transactions with images, and has waited for none but for the length of a latch: what they had kept is
 //!    published. Those that keep images later find the view registered, and publish them.
-//! 3. An image of a committed transaction is in the list (`homes`) of the newest view that needs it. When that one closes it moves to the newest
+//! 3. An image of a committed transaction is in the list (`committed`) of the newest view that needs it. When that one closes it moves to the newest
 //!    older one that needs it, or is removed. So no image survives the last view that needs it.
 //! 4. Images take at most `bytes_max`, and what was written while others are being removed: the oldest view is given up first, and when there is
 //!    none the transaction that keeps so many stops keeping any.
@@ -37,7 +37,7 @@ use crate::paged::page::Value;
 use crate::paged::tree::Chain;
 use crate::pause::{self, PausePoint};
 use crate::stat::OldestView;
-use images::{Kept, KeyPlace, Phase, Settled};
+use images::{ImageState, KeyPlace, Phase, Settled};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -54,7 +54,7 @@ const CHARGE: usize = 64 << 10;
 
 /// Images of one committed transaction.
 #[derive(Debug)]
-struct Home {
+struct CommittedImages {
     writer: Arc<Outcome>,
     places: Vec<KeyPlace>,
 }
@@ -66,7 +66,7 @@ struct Entry {
     shared: Arc<Shared>,
     opened: Instant,
     /// Invariant 3.
-    homes: Vec<Home>,
+    committed: Vec<CommittedImages>,
 }
 
 #[derive(Debug, Default)]
@@ -74,7 +74,7 @@ struct Registry {
     /// By stamp, the oldest first.
     open: VecDeque<Entry>,
     /// Images that views needed that were given up.
-    dead: Vec<Home>,
+    dead: Vec<CommittedImages>,
     given_up: u64,
 }
 
@@ -170,7 +170,7 @@ impl Views {
         }
     }
 
-    fn publish(&self, kept: &mut Kept) {
+    fn publish(&self, kept: &mut ImageState) {
         let published = kept.publish(Stamp(self.newest.load(Ordering::SeqCst)));
         self.charge(published);
     }
@@ -196,15 +196,15 @@ impl Views {
         self.uncharge(&mut kept);
         drop(kept);
         if let Some((writer, places)) = published {
-            self.settle_in(stamp, vec![Home { writer, places }]);
+            self.settle_in(stamp, vec![CommittedImages { writer, places }]);
         }
     }
 
     /// Puts images into the lists of the newest views below `stamp` that need them, and removes the others.
-    fn settle_in(&self, stamp: Stamp, mut homes: Vec<Home>) {
-        while !homes.is_empty() {
+    fn settle_in(&self, stamp: Stamp, mut committed: Vec<CommittedImages>) {
+        while !committed.is_empty() {
             let mut registry = self.registry.lock();
-            for home in take_chunk(&mut homes, CHUNK) {
+            for home in take_chunk(&mut committed, CHUNK) {
                 let freed = registry.settle_in(stamp, home);
                 self.free(freed);
             }
@@ -258,7 +258,7 @@ impl Views {
         }
     }
 
-    fn uncharge(&self, kept: &mut Kept) {
+    fn uncharge(&self, kept: &mut ImageState) {
         self.free(std::mem::take(&mut kept.charged));
     }
 
@@ -280,7 +280,7 @@ impl Views {
 
     /// Invariant 4. The writer whose images these are gives up views, one at a time.
     #[cold]
-    fn relieve(&self, kept: Option<&mut Kept>) {
+    fn relieve(&self, kept: Option<&mut ImageState>) {
         let mut registry = self.registry.lock();
         let freed = registry.remove_dead(RELIEF);
         self.free(freed);
@@ -292,7 +292,7 @@ impl Views {
             // Before any image goes, so that a reader that misses one finds this.
             oldest.shared.give_up(bytes);
             registry.given_up += 1;
-            registry.dead = oldest.homes;
+            registry.dead = oldest.committed;
             self.count_views(&registry);
         } else if let Some(kept) = kept {
             let freed = kept.forget();
@@ -321,8 +321,8 @@ impl Views {
             let mut registry = self.registry.lock();
             // Raised with the registry latched only.
             let stamp = Stamp(self.clock.load(Ordering::SeqCst));
-            let (opened, homes) = (Instant::now(), Vec::new());
-            registry.open.push_back(Entry { stamp, shared: shared.clone(), opened, homes });
+            let (opened, committed) = (Instant::now(), Vec::new());
+            registry.open.push_back(Entry { stamp, shared: shared.clone(), opened, committed });
             // A transaction that reads a stamp above finds the view, and by its stamp what it needs.
             self.count_views(&registry);
             pause::at(PausePoint::Stamped);
@@ -349,19 +349,19 @@ impl Views {
 
     /// Closes a view, and removes the images that no other one needs.
     pub(crate) fn close(&self, view: View) {
-        let homes = {
+        let committed = {
             let mut registry = self.registry.lock();
             match registry.open.binary_search_by_key(&view.stamp, |entry| entry.stamp) {
                 Ok(at) => {
                     let entry = registry.open.remove(at);
                     self.count_views(&registry);
-                    entry.map_or_else(Vec::new, |entry| entry.homes)
+                    entry.map_or_else(Vec::new, |entry| entry.committed)
                 }
                 // It was given up.
                 Err(_) => std::mem::take(&mut registry.dead),
             }
         };
-        self.settle_in(view.stamp, homes);
+        self.settle_in(view.stamp, committed);
     }
 
     /// Bytes of images there may be.
@@ -384,7 +384,7 @@ impl Views {
 impl Registry {
     /// Puts the images into the list of the newest view below `stamp`, as far as that one needs them, and removes the others. Returns the bytes
     /// that were freed.
-    fn settle_in(&mut self, stamp: Stamp, mut home: Home) -> usize {
+    fn settle_in(&mut self, stamp: Stamp, mut home: CommittedImages) -> usize {
         let below = self.open.partition_point(|entry| entry.stamp < stamp);
         let entry = below.checked_sub(1).and_then(|at| self.open.get_mut(at));
         let needed = entry.as_ref().map(|entry| entry.stamp);
@@ -397,7 +397,7 @@ impl Registry {
         if let Some(entry) = entry
             && !home.places.is_empty()
         {
-            entry.homes.push(home);
+            entry.committed.push(home);
         }
         freed
     }
@@ -417,15 +417,15 @@ impl Registry {
 }
 
 /// Takes lists of at most so many images in all from the end.
-fn take_chunk(homes: &mut Vec<Home>, most: usize) -> Vec<Home> {
+fn take_chunk(committed: &mut Vec<CommittedImages>, most: usize) -> Vec<CommittedImages> {
     let (mut chunk, mut left) = (Vec::new(), most);
     while left > 0
-        && let Some(mut home) = homes.pop()
+        && let Some(mut home) = committed.pop()
     {
         if home.places.len() > left {
             let places = home.places.split_off(home.places.len() - left);
-            chunk.push(Home { writer: home.writer.clone(), places });
-            homes.push(home);
+            chunk.push(CommittedImages { writer: home.writer.clone(), places });
+            committed.push(home);
             return chunk;
         }
         left -= home.places.len();

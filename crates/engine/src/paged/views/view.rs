@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::paged::page::Value;
 use crate::paged::pool::Pool;
 use crate::paged::table::PagedTable;
-use crate::paged::tree::{Batch, Chain, LeafEntries, Lens, Stretch, read_chain};
+use crate::paged::tree::{Batch, Chain, LeafEntries, Lens, ScanRequest, read_chain};
 use crate::{Lsn, TableId};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -47,28 +47,28 @@ pub(crate) struct View {
 }
 
 /// A value as a reader has found it.
-enum Seen {
+enum ViewedValue {
     Absent,
     Bytes(Vec<u8>),
     Chain(Chain),
     Lost,
 }
 
-impl Seen {
+impl ViewedValue {
     fn in_leaf(value: Option<Value<'_>>) -> Self {
         match value {
-            None => Seen::Absent,
-            Some(Value::Inline(bytes)) => Seen::Bytes(bytes.to_vec()),
-            Some(Value::Overflow { head, length }) => Seen::Chain(Chain { head, length }),
+            None => ViewedValue::Absent,
+            Some(Value::Inline(bytes)) => ViewedValue::Bytes(bytes.to_vec()),
+            Some(Value::Overflow { head, length }) => ViewedValue::Chain(Chain { head, length }),
         }
     }
 
     fn in_image(before: &Before) -> Self {
         match before {
-            Before::Absent => Seen::Absent,
-            Before::Bytes(bytes) => Seen::Bytes(bytes.to_vec()),
-            Before::Chain(chain) => Seen::Chain(*chain),
-            Before::Lost => Seen::Lost,
+            Before::Absent => ViewedValue::Absent,
+            Before::Bytes(bytes) => ViewedValue::Bytes(bytes.to_vec()),
+            Before::Chain(chain) => ViewedValue::Chain(*chain),
+            Before::Lost => ViewedValue::Lost,
         }
     }
 }
@@ -97,9 +97,9 @@ impl View {
         key: &[u8],
     ) -> Result<Option<Vec<u8>>> {
         let seen = table.tree.look(pool, key, |value| {
-            table
-                .versions
-                .look(key, self.stamp, |image| image.map_or_else(|| Seen::in_leaf(value), Seen::in_image))
+            table.versions.look(key, self.stamp, |image| {
+                image.map_or_else(|| ViewedValue::in_leaf(value), ViewedValue::in_image)
+            })
         });
         let value = seen.and_then(|seen| self.value(views, pool, table, key, seen));
         self.judged(views, table, value)
@@ -128,11 +128,11 @@ impl View {
         views: &Views,
         pool: &Pool,
         table: &PagedTable,
-        stretch: Stretch<'_>,
+        request: ScanRequest<'_>,
         batch: &mut Batch,
     ) -> Result<Option<Bound<Vec<u8>>>> {
-        let lens = Through { versions: &table.versions, view: self.stamp };
-        let onward = table.tree.scan_through(pool, stretch, Some(&lens), batch);
+        let lens = ViewLens { versions: &table.versions, view: self.stamp };
+        let onward = table.tree.scan_through(pool, request, Some(&lens), batch);
         self.judged(views, table, onward)
     }
 
@@ -145,7 +145,7 @@ impl View {
         key: &[u8],
         chain: Chain,
     ) -> Result<Vec<u8>> {
-        let value = self.value(views, pool, table, key, Seen::Chain(chain));
+        let value = self.value(views, pool, table, key, ViewedValue::Chain(chain));
         let value = value.and_then(|value| value.ok_or(Error::Internal("a key has left a view")));
         self.judged(views, table, value)
     }
@@ -156,20 +156,20 @@ impl View {
         pool: &Pool,
         table: &PagedTable,
         key: &[u8],
-        mut seen: Seen,
+        mut seen: ViewedValue,
     ) -> Result<Option<Vec<u8>>> {
         loop {
             let chain = match seen {
-                Seen::Absent => return Ok(None),
-                Seen::Bytes(bytes) => return Ok(Some(bytes)),
-                Seen::Chain(chain) => chain,
-                Seen::Lost => return Err(self.too_old(views, 0)),
+                ViewedValue::Absent => return Ok(None),
+                ViewedValue::Bytes(bytes) => return Ok(Some(bytes)),
+                ViewedValue::Chain(chain) => chain,
+                ViewedValue::Lost => return Err(self.too_old(views, 0)),
             };
             let read = read_chain(pool, table.tree.table, chain);
-            seen = table
-                .versions
-                .look(key, self.stamp, |image| image.map_or(Seen::Chain(chain), Seen::in_image));
-            if matches!(seen, Seen::Chain(still) if still == chain) {
+            seen = table.versions.look(key, self.stamp, |image| {
+                image.map_or(ViewedValue::Chain(chain), ViewedValue::in_image)
+            });
+            if matches!(seen, ViewedValue::Chain(still) if still == chain) {
                 return read.map(Some);
             }
         }
@@ -203,12 +203,12 @@ impl View {
 
 /// A table's leaves as a view reads them.
 #[derive(Debug)]
-struct Through<'a> {
+struct ViewLens<'a> {
     versions: &'a Versions,
     view: Stamp,
 }
 
-impl Lens for Through<'_> {
+impl Lens for ViewLens<'_> {
     fn is_clear(&self) -> bool {
         self.versions.is_clear()
     }

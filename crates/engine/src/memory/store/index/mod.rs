@@ -11,7 +11,7 @@ mod points;
 #[cfg(test)]
 mod tests;
 
-use super::found::{Bytes, Found};
+use super::found::{Bytes, RecoveredVersion};
 use super::record::{Key, Record};
 use crate::direction::Direction;
 use crate::ids::TableId;
@@ -80,7 +80,12 @@ impl Index {
     }
 
     /// Takes versions that recovery found; see [`Points::load`]. The ordered index knows their keys from `put_in_order` on.
-    pub(super) fn load(&self, found: &[Found<'_>], bytes: &mut Bytes, deleted: &mut Vec<Arc<Record>>) {
+    pub(super) fn load(
+        &self,
+        found: &[RecoveredVersion<'_>],
+        bytes: &mut Bytes,
+        deleted: &mut Vec<Arc<Record>>,
+    ) {
         self.points.load(self.table, found, bytes, deleted);
     }
 

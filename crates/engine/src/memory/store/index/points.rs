@@ -3,7 +3,7 @@
 //! Whoever changes it holds the latch of the key's leaf exclusively (rank: below leaves, above chains), so both indexes hold the same keys
 //! whenever that latch is free. Open addressing, one place next to the other: a lookup misses the cache once here and once at the record.
 
-use super::super::found::{Bytes, Found, loaded_bytes};
+use super::super::found::{Bytes, RecoveredVersion, loaded_bytes};
 use super::super::record::Record;
 use crate::ids::TableId;
 use crate::latch::RwLock;
@@ -91,7 +91,7 @@ impl Shard {
     fn load(
         &mut self,
         table: TableId,
-        found: &Found<'_>,
+        found: &RecoveredVersion<'_>,
         hash: u64,
         bytes: &mut Bytes,
     ) -> Option<&Arc<Record>> {
@@ -174,11 +174,11 @@ impl Points {
     pub(super) fn load(
         &self,
         table: TableId,
-        found: &[Found<'_>],
+        found: &[RecoveredVersion<'_>],
         bytes: &mut Bytes,
         deleted: &mut Vec<Arc<Record>>,
     ) {
-        let mut places: Vec<(u64, &Found<'_>)> =
+        let mut places: Vec<(u64, &RecoveredVersion<'_>)> =
             found.iter().map(|found| (hash(self.seed, found.key), found)).collect();
         let start = places.first().map(|(hash, _)| *hash);
         places.sort_unstable_by_key(|(hash, _)| shard_of(*hash));

@@ -1,6 +1,8 @@
 //! What a user of the kernels may rely on, one rule each.
 
-use super::super::{Found, HandClock, Loader, Scan, Settings, Source, Store, Timestamp, Validated};
+use super::super::{
+    HandClock, Loader, RecoveredVersion, Scan, Settings, Source, Store, Timestamp, Validated,
+};
 use super::*;
 use crate::direction::Direction;
 use crate::error::{ConflictKind, Error};
@@ -393,7 +395,7 @@ fn recovery_keeps_the_newest_of_each_key_whatever_the_order() {
                 for part in part.chunks(30) {
                     let owned: Vec<_> =
                         part.iter().map(|(key, at)| (key.to_be_bytes(), value(*at), *at << 12)).collect();
-                    let found = owned.iter().map(|(key, value, at)| Found {
+                    let found = owned.iter().map(|(key, value, at)| RecoveredVersion {
                         table: TableId::new(1),
                         key,
                         value: value.as_ref().map(<[u8; 8]>::as_slice),

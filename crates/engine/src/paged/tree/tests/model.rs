@@ -5,7 +5,7 @@ use crate::Error;
 use crate::direction::Direction;
 use crate::paged::page::key_bytes_max;
 use crate::paged::page::tests::for_seeds;
-use crate::paged::tree::{Batch, Stretch};
+use crate::paged::tree::{Batch, ScanRequest};
 use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
@@ -112,9 +112,9 @@ fn scans_of_stretches_match_a_map() {
                 expected.reverse();
             }
             let (entries, bytes) = (rng.usize(1..40), [1, 3000, 20_000][rng.usize(0..3)]);
-            let stretch = Stretch { low: slice(&low), high: slice(&high), direction, entries, bytes };
-            let found = rig.scan(TREE, stretch);
-            assert!(found.iter().map(|(key, value)| (key, value)).eq(expected), "{stretch:?}");
+            let request = ScanRequest { low: slice(&low), high: slice(&high), direction, entries, bytes };
+            let found = rig.scan(TREE, request);
+            assert!(found.iter().map(|(key, value)| (key, value)).eq(expected), "{request:?}");
         }
     });
 }
@@ -134,13 +134,13 @@ fn what_is_said_to_be_unchanged_is_what_another_scan_finds() {
         for round in 0..900 {
             let ((low, high), direction) = (bounds(rng, sizes), direction(rng));
             let (entries, bytes) = (rng.usize(1..40), [500, 5000][rng.usize(0..2)]);
-            let stretch = Stretch { low: slice(&low), high: slice(&high), direction, entries, bytes };
-            TREE.scan(&rig.pool, stretch, &mut batch).expect("a scan");
+            let request = ScanRequest { low: slice(&low), high: slice(&high), direction, entries, bytes };
+            TREE.scan(&rig.pool, request, &mut batch).expect("a scan");
             assert!(TREE.is_unchanged(&rig.pool, &batch), "nobody has changed anything");
             for _ in 0..rng.usize(0..6) {
                 change(&rig, rng, sizes, &mut model, if round / 150 % 2 == 0 { 9 } else { 2 });
             }
-            TREE.scan(&rig.pool, stretch, &mut again).expect("a scan");
+            TREE.scan(&rig.pool, request, &mut again).expect("a scan");
             let is_same = batch.iter().eq(again.iter());
             let unchanged = TREE.is_unchanged(&rig.pool, &batch);
             assert!(is_same || !unchanged, "a changed batch was told to be as before");

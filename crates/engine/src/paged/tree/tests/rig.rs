@@ -9,8 +9,8 @@ use crate::paged::page::PageId;
 use crate::paged::pool::{Pool, WalBarrier};
 use crate::paged::space::{self, AllocClass, Space};
 use crate::paged::tree::{
-    Batch, BatchValue, ChangeWriter, Logged, Pages, Reached, Stretch, Tree, apply_undo, free_after_commit,
-    read_chain, verify_maps,
+    Batch, BatchValue, ChangeWriter, Logged, Pages, Reached, ScanRequest, Tree, apply_undo,
+    free_after_commit, read_chain, verify_maps,
 };
 use crate::{Error, Lsn, Result, TableId, VerifyReport};
 use fastrand::Rng;
@@ -297,23 +297,23 @@ impl Rig {
 
     /// All keys and values of a tree, read upwards; read downwards they must be the same.
     pub(super) fn contents(&self, tree: Tree) -> BTreeMap<Vec<u8>, Vec<u8>> {
-        let up = self.scan(tree, Stretch { entries: 7, ..EVERYTHING });
-        let mut down = self.scan(tree, Stretch { direction: Direction::Down, ..EVERYTHING });
+        let up = self.scan(tree, ScanRequest { entries: 7, ..EVERYTHING });
+        let mut down = self.scan(tree, ScanRequest { direction: Direction::Down, ..EVERYTHING });
         down.reverse();
         assert!(up == down, "upwards {} entries, downwards {}", up.len(), down.len());
         assert!(up.is_sorted_by(|a, b| a.0 < b.0));
         up.into_iter().collect()
     }
 
-    /// All keys and values of a stretch, batch by batch.
-    pub(super) fn scan(&self, tree: Tree, stretch: Stretch<'_>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    /// All keys and values of a request, batch by batch.
+    pub(super) fn scan(&self, tree: Tree, request: ScanRequest<'_>) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut found = Vec::new();
         let mut batch = Batch::default();
-        let mut bound = stretch.begin().map(<[u8]>::to_vec);
+        let mut bound = request.begin().map(<[u8]>::to_vec);
         loop {
-            let rest = stretch.from(bound.as_ref().map(Vec::as_slice));
+            let rest = request.from(bound.as_ref().map(Vec::as_slice));
             let onward = tree.scan(&self.pool, rest, &mut batch).expect("a scan");
-            assert!(batch.len() <= stretch.entries && (onward.is_none() || !batch.is_empty()));
+            assert!(batch.len() <= request.entries && (onward.is_none() || !batch.is_empty()));
             for (key, value) in batch.iter() {
                 let value = match value {
                     BatchValue::Inline(value) => value.to_vec(),
@@ -330,7 +330,7 @@ impl Rig {
 }
 
 /// All of a tree, upwards, a leaf at least at a time.
-pub(super) const EVERYTHING: Stretch<'static> = Stretch {
+pub(super) const EVERYTHING: ScanRequest<'static> = ScanRequest {
     low: Bound::Unbounded,
     high: Bound::Unbounded,
     direction: Direction::Up,

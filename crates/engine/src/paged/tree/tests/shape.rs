@@ -6,7 +6,7 @@ use crate::TableId;
 use crate::paged::change::{ChangeKind, LeafChange, LeafOp};
 use crate::paged::page::{LeafMut, PageId, Value, key_bytes_max};
 use crate::paged::tree::room::LEAF_ENTRY_OVERHEAD;
-use crate::paged::tree::{Stretch, Tree, free_after_commit};
+use crate::paged::tree::{ScanRequest, Tree, free_after_commit};
 use crate::{Error, VALUE_BYTES_MAX};
 
 #[test]
@@ -111,7 +111,7 @@ fn too_long_keys_and_values_are_refused() {
     assert_eq!(txn.len(), 0);
     TREE.put(rig.pages(), &long[1..], b"", &mut txn).expect("a key of the longest length");
     TREE.put(rig.pages(), b"", b"of the empty key", &mut txn).expect("an empty key");
-    let found = rig.scan(TREE, Stretch { entries: 1, ..EVERYTHING });
+    let found = rig.scan(TREE, ScanRequest { entries: 1, ..EVERYTHING });
     assert_eq!(found, [(Vec::new(), b"of the empty key".to_vec()), (long[1..].to_vec(), Vec::new())]);
 }
 

@@ -3,7 +3,7 @@
 use super::rig::{EVERYTHING, Rig, TREE, assert_same};
 use crate::direction::Direction;
 use crate::paged::page::tests::for_seeds;
-use crate::paged::tree::Stretch;
+use crate::paged::tree::ScanRequest;
 use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,7 +48,7 @@ fn scan(rig: &Rig, rng: &mut Rng, fixed: &[Vec<u8>], stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let direction = if rng.bool() { Direction::Up } else { Direction::Down };
         let (entries, bytes) = (rng.usize(1..50), [1, 5_000, 50_000][rng.usize(0..3)]);
-        let found = rig.scan(TREE, Stretch { direction, entries, bytes, ..EVERYTHING });
+        let found = rig.scan(TREE, ScanRequest { direction, entries, bytes, ..EVERYTHING });
         let mut keys: Vec<Vec<u8>> = found.into_iter().map(|(key, _)| key).collect();
         if direction == Direction::Down {
             keys.reverse();
