@@ -113,13 +113,13 @@ impl fmt::Display for Work {
 }
 
 /// One run of the workload on one store.
-pub struct One<'a> {
+pub struct StoreRun<'a> {
     pub settings: &'a Settings,
     pub case: Case,
     pub round: usize,
 }
 
-impl Visit for One<'_> {
+impl Visit for StoreRun<'_> {
     type Output = Run;
 
     fn visit<S: Rival>(self, store: &S) -> Result<Run> {
@@ -142,7 +142,7 @@ impl Visit for One<'_> {
     }
 }
 
-impl One<'_> {
+impl StoreRun<'_> {
     fn inserts<S: Store>(&self, store: &S) -> Result<Outcome> {
         const TABLE: [&str; 1] = ["inserts"];
         // Made here and not by all clients at once.

@@ -32,7 +32,7 @@ pub struct Backup {
     #[arg(long, value_name = "BASE", conflicts_with = "verify")]
     incremental: Option<PathBuf>,
     #[command(flatten)]
-    how: How,
+    flags: CopyFlags,
     #[command(flatten)]
     place: DatabaseDir,
 }
@@ -49,12 +49,12 @@ pub struct Restore {
     #[arg(required = true, num_args = 2.., value_names = ["FROM", "TO"])]
     folders: Vec<PathBuf>,
     #[command(flatten)]
-    how: How,
+    flags: CopyFlags,
 }
 
 /// How a copy is made and told of.
 #[derive(Debug, Args)]
-struct How {
+struct CopyFlags {
     /// Copy at most so many bytes per second
     #[arg(long, value_name = "BYTES", value_parser = rate)]
     rate: Option<NonZeroU64>,
@@ -75,14 +75,14 @@ impl Backup {
         self.place.must_exist()?;
         let database = self.place.open_read_only()?;
         let engine = Database::engine_at(&self.place.dir)?;
-        let (options, progress) = self.how.options("backup")?;
+        let (options, progress) = self.flags.options("backup")?;
         let made = match &self.incremental {
             Some(base) => database.backup_changes(&self.to, base, &options),
             None => database.backup_with(&self.to, &options),
         };
         drop(options);
         progress.end();
-        let told = made.map_err(Failure::from).and_then(|report| self.how.tell(&report, engine, &self.to));
+        let told = made.map_err(Failure::from).and_then(|report| self.flags.tell(&report, engine, &self.to));
         close_after(&database, told)
     }
 }
@@ -95,27 +95,27 @@ impl Restore {
         for dir in from.iter().take(1) {
             DatabaseDir { dir: dir.clone() }.must_exist()?;
         }
-        let (options, progress) = self.how.options("restore")?;
+        let (options, progress) = self.flags.options("restore")?;
         let made = Database::restore_chain(from, to, &options);
         drop(options);
         progress.end();
         let report = made?;
         let engine = Database::engine_at(to)?;
-        self.how.tell(&report, engine, to)
+        self.flags.tell(&report, engine, to)
     }
 }
 
 /// The bar of a copy. It must go before anything else is printed.
-struct Shown(Arc<Mutex<Option<Progress>>>);
+struct CopyBar(Arc<Mutex<Option<Progress>>>);
 
-impl Shown {
+impl CopyBar {
     fn end(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 
-impl How {
-    fn options(&self, what: &str) -> Result<(BackupOptions, Shown)> {
+impl CopyFlags {
+    fn options(&self, what: &str) -> Result<(BackupOptions, CopyBar)> {
         let is_stopped = Arc::new(AtomicBool::new(false));
         let stop = is_stopped.clone();
         on_stop(move || stop.store(true, Ordering::Relaxed))?;
@@ -139,7 +139,7 @@ impl How {
             verify: self.verify,
             on_progress: Some(Arc::new(on_progress)),
         };
-        Ok((options, Shown(progress)))
+        Ok((options, CopyBar(progress)))
     }
 
     /// Says what was made, and what the check has found.

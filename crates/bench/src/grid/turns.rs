@@ -5,14 +5,14 @@ use katydid_command::failure::Result;
 use katydid_command::progress::Progress;
 
 /// What is asked before each run, and ends everything with an error.
-pub type GoOn<'a> = &'a dyn Fn() -> Result<()>;
+pub type ContinueCheck<'a> = &'a dyn Fn() -> Result<()>;
 
 /// Runs every case as often as there are rounds; what came of each, in the order in which it ran. `one` is told the round, from 0.
 pub fn in_turn<C, R>(
     name: &str,
     rounds: usize,
     cases: Vec<C>,
-    go_on: GoOn<'_>,
+    go_on: ContinueCheck<'_>,
     words: impl Fn(&C) -> String,
     mut one: impl FnMut(&C, usize) -> Result<R>,
 ) -> Result<Vec<Row<C, R>>> {

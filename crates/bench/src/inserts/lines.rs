@@ -3,7 +3,7 @@
 //! Pure.
 
 use super::case::{Case, Row};
-use super::sweep::{Over, Shown, Sweep};
+use super::sweep::{ChartAxis, ChartMetric, Sweep};
 use crate::grid::axis::{Axis, lines};
 use crate::grid::chart::{Picture, Scale};
 use crate::grid::columns::Rows;
@@ -15,9 +15,9 @@ const DEVICE: Axis<Case> =
     Axis::of_words("device", |case| case.device.map_or(String::new(), |device| device.name().to_owned()));
 
 /// What a chart can be drawn over, in this order if the sweep's own choice does not vary.
-const AXES: [(Over, Axis<Case>); 7] = [
+const AXES: [(ChartAxis, Axis<Case>); 7] = [
     (
-        Over::Threads,
+        ChartAxis::Threads,
         Axis::of_numbers(
             "threads",
             Scale::Logarithmic,
@@ -26,7 +26,7 @@ const AXES: [(Over, Axis<Case>); 7] = [
         ),
     ),
     (
-        Over::Outlier,
+        ChartAxis::Outlier,
         Axis::of_numbers(
             "bytes of the outlier",
             Scale::Logarithmic,
@@ -35,7 +35,7 @@ const AXES: [(Over, Axis<Case>); 7] = [
         ),
     ),
     (
-        Over::Record,
+        ChartAxis::Record,
         Axis::of_numbers(
             "bytes of a record",
             Scale::Logarithmic,
@@ -44,7 +44,7 @@ const AXES: [(Over, Axis<Case>); 7] = [
         ),
     ),
     (
-        Over::Slots,
+        ChartAxis::Slots,
         Axis::of_numbers(
             "slots",
             Scale::Linear,
@@ -53,7 +53,7 @@ const AXES: [(Over, Axis<Case>); 7] = [
         ),
     ),
     (
-        Over::HopBytes,
+        ChartAxis::HopBytes,
         Axis::of_numbers(
             "bytes hopped over",
             Scale::Logarithmic,
@@ -62,7 +62,7 @@ const AXES: [(Over, Axis<Case>); 7] = [
         ),
     ),
     (
-        Over::ChunkBytes,
+        ChartAxis::ChunkBytes,
         Axis::of_numbers(
             "bytes of a chunk",
             Scale::Logarithmic,
@@ -71,7 +71,7 @@ const AXES: [(Over, Axis<Case>); 7] = [
         ),
     ),
     (
-        Over::WorkMicros,
+        ChartAxis::WorkMicros,
         Axis::of_numbers(
             "us of other work",
             Scale::Linear,
@@ -89,12 +89,12 @@ pub fn picture(of: &Rows<'_, Sweep>, title: String) -> Picture {
     let (_, over) = varying.or(own.into_iter().next()).unwrap_or(&AXES[0]);
     let varying = AXES.iter().map(|(_, axis)| axis).filter(|axis| of.varies_on(axis));
     let apart: Vec<&Axis<Case>> = [&SUBJECT].into_iter().chain(varying).chain([&DEVICE]).collect();
-    let lines = lines(of.rows, over, &apart, |row| height(spec.shown, row));
-    let y_name = match spec.shown {
-        Shown::Bandwidth => "MB/s",
-        Shown::Rate => "records/s",
-        Shown::Crawled => "% crawled",
-        Shown::Standing => "p99 us",
+    let lines = lines(of.rows, over, &apart, |row| height(spec.metric, row));
+    let y_name = match spec.metric {
+        ChartMetric::Bandwidth => "MB/s",
+        ChartMetric::Rate => "records/s",
+        ChartMetric::Crawled => "% crawled",
+        ChartMetric::Standing => "p99 us",
     };
     Picture {
         title,
@@ -102,17 +102,19 @@ pub fn picture(of: &Rows<'_, Sweep>, title: String) -> Picture {
         x_name: over.name.to_owned(),
         y_name: y_name.to_owned(),
         x_scale: over.scale_of(&lines),
-        y_scale: if spec.shown == Shown::Crawled { Scale::Linear } else { Scale::Logarithmic },
+        y_scale: if spec.metric == ChartMetric::Crawled { Scale::Linear } else { Scale::Logarithmic },
         lines,
     }
 }
 
-fn height(shown: Shown, row: &Row) -> Option<f64> {
+fn height(metric: ChartMetric, row: &Row) -> Option<f64> {
     let round = row.median_round()?;
-    match shown {
-        Shown::Bandwidth => Some(round.megabytes_per_second.max(0.1)),
-        Shown::Rate => Some(round.records_per_second.max(1.0)),
-        Shown::Crawled => round.crawled().map(|share| share * 100.0),
-        Shown::Standing => row.summary().filter(|times| times.count > 0).map(|times| times.p99_us.max(0.1)),
+    match metric {
+        ChartMetric::Bandwidth => Some(round.megabytes_per_second.max(0.1)),
+        ChartMetric::Rate => Some(round.records_per_second.max(1.0)),
+        ChartMetric::Crawled => round.crawled().map(|share| share * 100.0),
+        ChartMetric::Standing => {
+            row.summary().filter(|times| times.count > 0).map(|times| times.p99_us.max(0.1))
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::case::{Case, Inserted, Row, Subject};
 use super::stall;
 use super::sweep::Sweep;
 use super::txn::{self, LogFolder};
-use crate::grid::turns::{GoOn, in_turn};
+use crate::grid::turns::{ContinueCheck, in_turn};
 use katydid_command::failure::Result;
 use katydid_wal::testing::limits::{bare_word, private_rings};
 use katydid_wal::testing::rate::{Load, run};
@@ -20,7 +20,7 @@ pub struct Rounds<'a> {
     /// Where logs are, for the sweep that has them.
     pub stage: Option<LogFolder>,
     /// Asked between runs; an error ends everything.
-    pub go_on: GoOn<'a>,
+    pub go_on: ContinueCheck<'a>,
 }
 
 impl Rounds<'_> {

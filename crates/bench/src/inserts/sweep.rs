@@ -23,7 +23,7 @@ pub enum Sweep {
 
 /// What a chart is drawn over, if it varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Over {
+pub enum ChartAxis {
     Threads,
     Record,
     Outlier,
@@ -35,7 +35,7 @@ pub enum Over {
 
 /// What a chart shows upwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shown {
+pub enum ChartMetric {
     /// Megabytes a second.
     Bandwidth,
     /// Records a second.
@@ -64,8 +64,8 @@ pub struct Spec {
     /// The same of figures from virtual threads, whose model may lack something; may be empty.
     pub note_simulated: &'static str,
     pub runs: Threads,
-    pub over: Over,
-    pub shown: Shown,
+    pub over: ChartAxis,
+    pub metric: ChartMetric,
     pub designs: &'static [InserterKind],
     pub threads: &'static [usize],
     /// Bytes, headers included.
@@ -104,8 +104,8 @@ const PLAIN: Spec = Spec {
     note: "",
     note_simulated: "",
     runs: Threads::Anywhere,
-    over: Over::Threads,
-    shown: Shown::Bandwidth,
+    over: ChartAxis::Threads,
+    metric: ChartMetric::Bandwidth,
     designs: &InserterKind::ALL,
     threads: &[64],
     records: &[120],
@@ -150,7 +150,7 @@ impl Sweep {
             Sweep::Size => Spec {
                 name: "size",
                 about: "sizes of records, into the ring (Aether, Figure 8, right)",
-                over: Over::Record,
+                over: ChartAxis::Record,
                 records: SIZES,
                 ..PLAIN
             },
@@ -160,7 +160,7 @@ impl Sweep {
                 note: "the buffer is a ring of 64 KiB, which is still correct; Aether's threads wrote over storage of their own. Reservations \
                        run ahead by at most 16 KiB, and records above 8 KiB travel in pieces",
                 note_simulated: "the sizes of caches are not modelled: here the small ring only bounds how far reservations run ahead",
-                over: Over::Record,
+                over: ChartAxis::Record,
                 records: SIZES,
                 ring: Some(64 << 10),
                 ..PLAIN
@@ -168,7 +168,7 @@ impl Sweep {
             Sweep::Outlier => Spec {
                 name: "outlier",
                 about: "one large record after every 60 of 48 bytes (Aether, Figure 11)",
-                over: Over::Outlier,
+                over: ChartAxis::Outlier,
                 records: &[48],
                 outliers: &[64, 256, 1 << 10, 4 << 10, 8 << 10, 16 << 10, 64 << 10, 256 << 10],
                 ..PLAIN
@@ -176,7 +176,7 @@ impl Sweep {
             Sweep::Slots => Spec {
                 name: "slots",
                 about: "slots in which groups form (Aether, Figure 12)",
-                over: Over::Slots,
+                over: ChartAxis::Slots,
                 designs: GROUPING,
                 threads: &[4, 16, 64],
                 slots: &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
@@ -186,7 +186,7 @@ impl Sweep {
                 name: "work",
                 about: "other work of a thread between two inserts",
                 note: "the work is arithmetic on a register",
-                over: Over::WorkMicros,
+                over: ChartAxis::WorkMicros,
                 threads: &[2, 64],
                 work_ns: &[0.0, 200.0, 800.0, 3000.0],
                 ..PLAIN
@@ -194,7 +194,7 @@ impl Sweep {
             Sweep::Crawl => Spec {
                 name: "crawl",
                 about: "the share of bytes by which the filled frontier crawls, the others being hopped over (ELEDA, Figure 20)",
-                shown: Shown::Crawled,
+                metric: ChartMetric::Crawled,
                 designs: &[InserterKind::Grasshopper],
                 threads: POWERS,
                 records: &[120, 480, 1920],
@@ -214,7 +214,7 @@ impl Sweep {
                 about: "how long the filled frontier stands still while bytes behind it are reserved and not filled",
                 note: STALL_NOTE,
                 runs: Threads::RealOnly,
-                shown: Shown::Standing,
+                metric: ChartMetric::Standing,
                 threads: &[2, 8, 32],
                 ..PLAIN
             },
@@ -223,7 +223,7 @@ impl Sweep {
                 about: "the inserters beside the same header, checksum and copy without an inserter",
                 note: LIMITS_NOTE,
                 runs: Threads::RealOnly,
-                shown: Shown::Rate,
+                metric: ChartMetric::Rate,
                 threads: &[1, 2],
                 ..PLAIN
             },
@@ -232,7 +232,7 @@ impl Sweep {
                 about: "transactions of three records and a commit that is told by callback, on a whole log (ELEDA, Figure 16)",
                 note: TXN_NOTE,
                 runs: Threads::RealOnly,
-                over: Over::Record,
+                over: ChartAxis::Record,
                 designs: &[
                     InserterKind::Mutex,
                     InserterKind::Hybrid,

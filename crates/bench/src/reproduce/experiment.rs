@@ -209,7 +209,7 @@ impl Experiment {
 
 /// A figure or table that is not run, and why.
 #[derive(Debug, Clone, Copy)]
-pub struct NotRun {
+pub struct SkippedFigure {
     pub paper: Paper,
     pub figures: &'static str,
     pub why: &'static str,

@@ -3,7 +3,7 @@
 //! Pure. No script and no network: charts lie in it as SVG. Colours follow what the reader's browser prefers; charts are as wide as they must be
 //! to be read and scroll by themselves on a narrow screen, so that the page does not.
 
-use super::experiment::{Experiment, Judged, NotRun, Paper, Threads, Verdict};
+use super::experiment::{Experiment, Judged, Paper, SkippedFigure, Threads, Verdict};
 use super::state::Done;
 
 /// An experiment and what came of it.
@@ -52,7 +52,7 @@ fn badge(outcome: &Outcome) -> (&'static str, &'static str) {
 }
 
 /// The whole file.
-pub fn html(head: &Head, chapters: &[Chapter], left: &[NotRun]) -> String {
+pub fn html(head: &Head, chapters: &[Chapter], left: &[SkippedFigure]) -> String {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -75,7 +75,7 @@ pub fn html(head: &Head, chapters: &[Chapter], left: &[NotRun]) -> String {
         }
         page += &format!("<h2>{}</h2>\n", escaped(paper.title()));
         of_it.iter().for_each(|it| page += &chapter(it));
-        let left: Vec<&NotRun> = left.iter().filter(|left| left.paper == paper).collect();
+        let left: Vec<&SkippedFigure> = left.iter().filter(|left| left.paper == paper).collect();
         if !left.is_empty() {
             page += "<h3>Not run</h3>\n<ul>\n";
             for left in left {

@@ -85,7 +85,7 @@ enum Event {
 }
 
 /// What the main thread is asked for.
-enum Asked {
+enum Input {
     Event(Event),
     Quit,
 }
@@ -100,7 +100,7 @@ impl Crash {
         }
         let (sender, asked) = channel();
         let stopper = sender.clone();
-        signals::on_stop(move || drop(stopper.send(Asked::Quit)))?;
+        signals::on_stop(move || drop(stopper.send(Input::Quit)))?;
         // Removed when it is dropped, after the process that writes there.
         let temporary =
             match &self.dir {
@@ -146,23 +146,23 @@ struct Stage {
 }
 
 impl Stage {
-    fn wait_for_keys(&mut self, sender: Sender<Asked>, asked: &Receiver<Asked>) -> Result<()> {
+    fn wait_for_keys(&mut self, sender: Sender<Input>, asked: &Receiver<Input>) -> Result<()> {
         std::thread::spawn(move || read_keys(&sender));
         loop {
             match self.show_until(None, asked) {
-                Some(Asked::Event(event)) => self.happen(event)?,
-                Some(Asked::Quit) | None => return Ok(()),
+                Some(Input::Event(event)) => self.happen(event)?,
+                Some(Input::Quit) | None => return Ok(()),
             }
         }
     }
 
-    fn follow(&mut self, script: &[Event], seconds: f64, asked: &Receiver<Asked>) -> Result<()> {
+    fn follow(&mut self, script: &[Event], seconds: f64, asked: &Receiver<Input>) -> Result<()> {
         let each = Duration::from_secs_f64(seconds / script.len() as f64);
         for event in script {
             let mut wait = each;
             // A crash before the first acknowledgement shows nothing.
             while !wait.is_zero() || self.is_starting(*event) {
-                if let Some(Asked::Quit) =
+                if let Some(Input::Quit) =
                     self.show_until(Some(Instant::now() + wait.max(SHOWN_EVERY)), asked)
                 {
                     return Err(Failure::failed("stopped by a signal"));
@@ -183,7 +183,7 @@ impl Stage {
     }
 
     /// Shows the counters until something is asked for or it is time.
-    fn show_until(&mut self, end: Option<Instant>, asked: &Receiver<Asked>) -> Option<Asked> {
+    fn show_until(&mut self, end: Option<Instant>, asked: &Receiver<Input>) -> Option<Input> {
         loop {
             self.screen.show(self.killed.so_far(), self.cut.so_far());
             let left = end.map_or(SHOWN_EVERY, |end| end.saturating_duration_since(Instant::now()));
@@ -213,16 +213,16 @@ impl Stage {
 }
 
 /// Reads keys until `q` or the end of the terminal.
-fn read_keys(sender: &Sender<Asked>) {
+fn read_keys(sender: &Sender<Input>) {
     let terminal = console::Term::stderr();
     loop {
         let asked = match terminal.read_char() {
-            Ok('k') => Asked::Event(Event::Kill),
-            Ok('p') => Asked::Event(Event::Power),
-            Ok('q') | Err(_) => Asked::Quit,
+            Ok('k') => Input::Event(Event::Kill),
+            Ok('p') => Input::Event(Event::Power),
+            Ok('q') | Err(_) => Input::Quit,
             Ok(_) => continue,
         };
-        let ends = matches!(asked, Asked::Quit);
+        let ends = matches!(asked, Input::Quit);
         if sender.send(asked).is_err() || ends {
             return;
         }

@@ -148,14 +148,14 @@ fn fails(setting: Setting, on_write: Option<Fault>, on_sync: Option<Fault>) {
     }
     let ledger = Ledger::default();
     std::thread::scope(|scope| {
-        struct GoOn<'a>(&'a SimDevice);
-        impl Drop for GoOn<'_> {
+        struct ResumeOnDrop<'a>(&'a SimDevice);
+        impl Drop for ResumeOnDrop<'_> {
             fn drop(&mut self) {
                 self.0.stall_writes(false);
             }
         }
         device.stall_writes(true);
-        let standstill = GoOn(&device);
+        let standstill = ResumeOnDrop(&device);
         let (database, table, ledger) = (&database, &table, &ledger);
         for txn in 1..8 {
             scope.spawn(move || writer(database, table, txn, ledger));

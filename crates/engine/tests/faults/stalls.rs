@@ -8,9 +8,9 @@ use katydid_device::{SimDevice, Watch};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-struct GoOn<'a>(&'a SimDevice);
+struct ResumeOnDrop<'a>(&'a SimDevice);
 
-impl Drop for GoOn<'_> {
+impl Drop for ResumeOnDrop<'_> {
     fn drop(&mut self) {
         self.0.stall_writes(false);
     }
@@ -30,7 +30,7 @@ fn a_device_that_stalls_shows_in_stat_and_loses_nothing(engine: EngineKind) {
         let told = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             device.stall_writes(true);
-            let standstill = GoOn(&device);
+            let standstill = ResumeOnDrop(&device);
             for number in 0..3 {
                 let (database, table, told) = (&database, &table, &told);
                 scope.spawn(move || {

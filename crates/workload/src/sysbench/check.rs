@@ -8,11 +8,11 @@ use std::collections::HashMap;
 /// The tables and their indexes, read in one transaction.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct State {
-    tables: Vec<OfTable>,
+    tables: Vec<TableTotals>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct OfTable {
+struct TableTotals {
     /// `k` of each row.
     rows: HashMap<u64, u32>,
     /// What the index says.
@@ -67,7 +67,7 @@ impl State {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let mut client = store.client(&names)?;
         let mut transaction = client.begin(Intent::ReadOnly)?;
-        let tables = (0..settings.tables).map(|table| OfTable::read(&mut transaction, Table(table)));
+        let tables = (0..settings.tables).map(|table| TableTotals::read(&mut transaction, Table(table)));
         let state = State { tables: tables.collect::<Result<_>>()? };
         transaction.commit()?;
         Ok(state)
@@ -92,9 +92,9 @@ impl State {
     }
 }
 
-impl OfTable {
-    fn read<T: Transaction>(transaction: &mut T, table: Table) -> Result<OfTable> {
-        let (mut of, mut wrong) = (OfTable::default(), None);
+impl TableTotals {
+    fn read<T: Transaction>(transaction: &mut T, table: Table) -> Result<TableTotals> {
+        let (mut of, mut wrong) = (TableTotals::default(), None);
         transaction.on(table.rows()).range(Keys::ALL, usize::MAX, &mut |key, row| match rows::number(key)
             .zip(rows::k(row))
         {

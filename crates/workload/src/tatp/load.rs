@@ -1,6 +1,6 @@
 //! The load phase: all of some subscribers in each transaction.
 
-use super::population::{Facility, OfSubscriber};
+use super::population::{Facility, SubscriberRows};
 use super::rows;
 use super::settings::Settings;
 use super::tables::SUBSCRIBER_BY_NUMBER;
@@ -64,13 +64,13 @@ impl Source for TatpLoadSource {
         // As many as there are fit.
         let to = (self.from + BATCH).min(self.load.settings.subscribers.into());
         for subscriber in self.from as u32 + 1..=to as u32 {
-            insert(transaction, subscriber, &OfSubscriber::new(self.load.seed, subscriber))?;
+            insert(transaction, subscriber, &SubscriberRows::new(self.load.seed, subscriber))?;
         }
         Ok(Ending::Commit)
     }
 }
 
-fn insert<T: Transaction>(transaction: &mut T, subscriber: u32, all: &OfSubscriber) -> Result<()> {
+fn insert<T: Transaction>(transaction: &mut T, subscriber: u32, all: &SubscriberRows) -> Result<()> {
     let key = rows::subscriber(subscriber);
     add(transaction, &key, &all.subscriber)?;
     transaction.on(SUBSCRIBER_BY_NUMBER).insert(&all.subscriber.number, &key)?;

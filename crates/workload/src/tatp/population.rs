@@ -19,13 +19,13 @@ pub(super) struct Facility {
 
 /// All of one subscriber.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct OfSubscriber {
+pub(super) struct SubscriberRows {
     pub(super) subscriber: Subscriber,
     pub(super) access: Vec<(u8, AccessInfo)>,
     pub(super) facilities: Vec<Facility>,
 }
 
-impl OfSubscriber {
+impl SubscriberRows {
     pub(super) fn new(seed: u64, subscriber: u32) -> Self {
         let mut rng = Rng::with_seed(seed ^ u64::from(subscriber).wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let rng = &mut rng;
@@ -39,7 +39,7 @@ impl OfSubscriber {
         };
         let access = some_kinds(rng).into_iter().map(|kind| (kind, access(rng))).collect();
         let facilities = some_kinds(rng).into_iter().map(|kind| facility(kind, rng)).collect();
-        OfSubscriber { subscriber: row, access, facilities }
+        SubscriberRows { subscriber: row, access, facilities }
     }
 }
 
@@ -95,7 +95,7 @@ impl Counts {
     pub fn loaded(settings: &Settings, seed: u64) -> Counts {
         let mut counts = Counts { subscribers: settings.subscribers.into(), ..Counts::default() };
         for subscriber in 1..=settings.subscribers {
-            let all = OfSubscriber::new(seed, subscriber);
+            let all = SubscriberRows::new(seed, subscriber);
             counts.access_infos += all.access.len() as u64;
             counts.special_facilities += all.facilities.len() as u64;
             let forwardings = all.facilities.iter().map(|facility| facility.forwardings.len() as u64);
@@ -116,8 +116,8 @@ mod tests {
         let mut how_many = BTreeMap::<(&str, usize), f64>::new();
         let (mut active, mut facilities) = (0.0, 0.0);
         for subscriber in 1..=SUBSCRIBERS {
-            let all = OfSubscriber::new(7, subscriber);
-            assert_eq!(all, OfSubscriber::new(7, subscriber));
+            let all = SubscriberRows::new(7, subscriber);
+            assert_eq!(all, SubscriberRows::new(7, subscriber));
             assert!(all.access.is_sorted_by(|a, b| a.0 < b.0));
             assert!(all.facilities.is_sorted_by(|a, b| a.kind < b.kind));
             *how_many.entry(("access", all.access.len())).or_default() += 1.0;

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// What the conditions are about, of one district.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct OfDistrict {
+struct DistrictTotals {
     ytd: i64,
     next_order: u32,
     orders: u64,
@@ -29,7 +29,7 @@ struct OfDistrict {
 pub struct State {
     /// What each warehouse was paid this year.
     warehouses: BTreeMap<u32, i64>,
-    districts: BTreeMap<DistrictId, OfDistrict>,
+    districts: BTreeMap<DistrictId, DistrictTotals>,
 }
 
 /// A condition that does not hold.
@@ -180,7 +180,7 @@ impl State {
     }
 }
 
-impl OfDistrict {
+impl DistrictTotals {
     fn check(&self, of: DistrictId) -> std::result::Result<(), Condition> {
         let DistrictId { warehouse, district } = of;
         let last = self.next_order.wrapping_sub(1);

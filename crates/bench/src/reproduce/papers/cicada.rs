@@ -1,6 +1,6 @@
 //! The figures of Cicada with parallel write-ahead logs.
 
-use crate::reproduce::experiment::{Experiment, Judged, NotRun, Paper, rate, ratio};
+use crate::reproduce::experiment::{Experiment, Judged, Paper, SkippedFigure, rate, ratio};
 use crate::reproduce::rows::Rows;
 
 const REAL: Experiment = Experiment {
@@ -58,7 +58,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
 ];
 
-pub const NOT_RUN: &[NotRun] = &[NotRun {
+pub const NOT_RUN: &[SkippedFigure] = &[SkippedFigure {
     paper: Paper::Cicada,
     figures: "Figures 1 and 2, Tables I and II",
     why: "drawings, the four combinations by name, and a machine: nothing is measured",

@@ -1,6 +1,6 @@
 //! The figures of efficient flushing for key-value stores.
 
-use crate::reproduce::experiment::{Experiment, Judged, NotRun, Paper, rate, ratio};
+use crate::reproduce::experiment::{Experiment, Judged, Paper, SkippedFigure, rate, ratio};
 use crate::reproduce::rows::Rows;
 
 const REAL: Experiment =
@@ -46,13 +46,13 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
 ];
 
-pub const NOT_RUN: &[NotRun] = &[
-    NotRun {
+pub const NOT_RUN: &[SkippedFigure] = &[
+    SkippedFigure {
         paper: Paper::Flushing,
         figures: "Figures 1 to 4",
         why: "drawings of designs: nothing is measured",
     },
-    NotRun {
+    SkippedFigure {
         paper: Paper::Flushing,
         figures: "Figures 7 and 8, Tables 2 and 3",
         why: "replication to one and three other nodes, which Katydid does not have yet",

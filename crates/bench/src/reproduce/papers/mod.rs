@@ -9,7 +9,7 @@ mod eleda;
 mod flushing;
 mod nvlogging;
 
-use super::experiment::{Experiment, NotRun};
+use super::experiment::{Experiment, SkippedFigure};
 
 /// All experiments, in the order of the report.
 pub fn experiments() -> Vec<Experiment> {
@@ -24,6 +24,6 @@ pub fn experiments() -> Vec<Experiment> {
 }
 
 /// What is not run.
-pub fn not_run() -> Vec<NotRun> {
+pub fn not_run() -> Vec<SkippedFigure> {
     [aether::NOT_RUN, eleda::NOT_RUN, flushing::NOT_RUN, nvlogging::NOT_RUN, cicada::NOT_RUN].concat()
 }

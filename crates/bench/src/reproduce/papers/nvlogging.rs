@@ -1,6 +1,6 @@
 //! The figures of the report on NV-Logging.
 
-use crate::reproduce::experiment::{Experiment, Judged, NotRun, Paper, rate, ratio};
+use crate::reproduce::experiment::{Experiment, Judged, Paper, SkippedFigure, rate, ratio};
 use crate::reproduce::rows::Rows;
 
 const REAL: Experiment = Experiment {
@@ -52,7 +52,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
 ];
 
-pub const NOT_RUN: &[NotRun] = &[NotRun {
+pub const NOT_RUN: &[SkippedFigure] = &[SkippedFigure {
     paper: Paper::NvLogging,
     figures: "Figures 1 to 5, Tables 1 to 3",
     why: "drawings of data structures, and parameters: nothing is measured",

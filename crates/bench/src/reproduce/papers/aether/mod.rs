@@ -2,7 +2,7 @@
 
 mod judge;
 
-use crate::reproduce::experiment::{Experiment, NotRun, Paper, Threads};
+use crate::reproduce::experiment::{Experiment, Paper, SkippedFigure, Threads};
 
 const REAL: Experiment = Experiment { seconds: 60.0, quick_seconds: 20.0, ..Experiment::real(Paper::Aether) };
 
@@ -141,18 +141,18 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
 ];
 
-pub const NOT_RUN: &[NotRun] = &[
-    NotRun {
+pub const NOT_RUN: &[SkippedFigure] = &[
+    SkippedFigure {
         paper: Paper::Aether,
         figures: "Figures 1, 6, 10",
         why: "drawings of timelines, designs and states: nothing is measured",
     },
-    NotRun {
+    SkippedFigure {
         paper: Paper::Aether,
         figures: "Figure 2",
         why: "a profile of Shore-MT with 60 clients as parts of it are taken away; Figures 3, 4, 5 and 7 show what each part costs here",
     },
-    NotRun {
+    SkippedFigure {
         paper: Paper::Aether,
         figures: "Figure 13",
         why: "dependences between eight logs in a trace of Shore-MT; what they cost the memory engine's streams is Cicada's Figure 4",

@@ -3,7 +3,7 @@
 mod judge;
 mod systems;
 
-use crate::reproduce::experiment::{Experiment, NotRun, Paper};
+use crate::reproduce::experiment::{Experiment, Paper, SkippedFigure};
 
 const REAL: Experiment = Experiment { seconds: 45.0, quick_seconds: 15.0, ..Experiment::real(Paper::Eleda) };
 
@@ -170,18 +170,18 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
 ];
 
-pub const NOT_RUN: &[NotRun] = &[
-    NotRun {
+pub const NOT_RUN: &[SkippedFigure] = &[
+    SkippedFigure {
         paper: Paper::Eleda,
         figures: "Figures 1 to 7, Tables 1 to 3",
         why: "designs, data structures, durability options and a machine: nothing is measured",
     },
-    NotRun {
+    SkippedFigure {
         paper: Paper::Eleda,
         figures: "Figures 8 to 11 in Shore-MT",
         why: "the same in a second store; there is one paged engine here, and 8-9 and 10-11 are of it",
     },
-    NotRun {
+    SkippedFigure {
         paper: Paper::Eleda,
         figures: "Figure 17",
         why: "a profile of WiredTiger's processor time; ours is in the columns `cpu_us_per_commit` and `system_us_per_commit` of the rows",
