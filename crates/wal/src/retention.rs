@@ -17,8 +17,8 @@
 
 use crate::core::locked;
 use katydid_kernels::lsn::Lsn;
+use katydid_kernels::sync_shim::{AtomicU64, Ordering};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// The needs of all who use a log. One for all its streams.

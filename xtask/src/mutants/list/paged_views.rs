@@ -53,8 +53,8 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a transaction that has committed is seen before its commit is stored",
         file: "crates/engine/src/paged/views/mod.rs",
-        old: "        kept.commit(stamp, end);\n",
-        new: "        kept.commit(stamp, end);\n        drop(kept);\n        drop(self.registry.lock());\n        let stamp = Stamp(self.clock.load(Ordering::SeqCst));\n        let mut kept = images.kept.lock();\n        kept.commit(stamp, end);\n",
+        old: "        images.commit(&mut kept, stamp, end);\n",
+        new: "        images.commit(&mut kept, stamp, end);\n        drop(kept);\n        drop(self.registry.lock());\n        let stamp = Stamp(self.clock.load(Ordering::SeqCst));\n        let mut kept = images.kept.lock();\n        images.commit(&mut kept, stamp, end);\n",
         tests: VIEWS_IN_ORDERS,
     },
     Mutant {
