@@ -19,35 +19,31 @@ pub enum Heuristic {
     ManyCommitters,
     /// The syncer leads for a while where appointed waiters ran late.
     SlowHandOver,
-    /// A serving leader goes on for some rounds after the last request.
-    Linger,
     /// Several writes may be under way, as many as serve committers best.
     Depth,
 }
 
 words!(
     Heuristic,
-    "delay, serving-delay, backoff, yield, many-committers, slow-hand-over, linger, depth",
+    "delay, serving-delay, backoff, yield, many-committers, slow-hand-over, depth",
     Delay = "delay",
     ServingDelay = "serving-delay",
     Backoff = "backoff",
     Yield = "yield",
     ManyCommitters = "many-committers",
     SlowHandOver = "slow-hand-over",
-    Linger = "linger",
     Depth = "depth"
 );
 
 impl Heuristic {
     /// Every heuristic.
-    pub const ALL: [Heuristic; 8] = [
+    pub const ALL: [Heuristic; 7] = [
         Heuristic::Delay,
         Heuristic::ServingDelay,
         Heuristic::Backoff,
         Heuristic::Yield,
         Heuristic::ManyCommitters,
         Heuristic::SlowHandOver,
-        Heuristic::Linger,
         Heuristic::Depth,
     ];
 }

@@ -106,7 +106,6 @@ impl Stage {
     pub(super) fn lead(&self, rounds: &dyn Rounds, leader: Leader<'_>) {
         let mut leader = leader;
         let mut requests = SyncRequests::NONE;
-        let mut since_request = 0;
         loop {
             self.grouping.wait(rounds);
             requests = requests.and(self.baton.take());
@@ -125,18 +124,15 @@ impl Stage {
             if self.round(rounds, leader, &mut requests).is_gone() {
                 return;
             }
-            since_request = if requested { 0 } else { since_request + 1 };
             let mut begun = Some(begun);
             // Passing on, which may have to be tried again when somebody arrives meanwhile.
             loop {
                 requests = requests.and(self.baton.take());
                 let own_open = leader.is_open(rounds);
-                // A serving leader goes on while there are requests, or were lately: it runs already, waking another takes
-                // longer, and a thread that requests has other work when it waits for once.
+                // A serving leader goes on while there are requests, or were before this round: it runs already, and waking another takes longer.
                 let syncer_only = self.succession == Succession::Syncer;
                 let syncer_leads = self.pace.syncer_leads();
-                let serves =
-                    leader.serves() && (requests.any() || syncer_only || since_request < self.pace.lingers());
+                let serves = leader.serves() && (requests.any() || requested || syncer_only);
                 let appoint = !own_open && !serves && !syncer_only && !syncer_leads;
                 let found = self.baton.settle(appoint, |waiter| settled(rounds, waiter));
                 rounds.tally().told(found.covered.count());

@@ -27,7 +27,6 @@ pub(super) struct Pace {
     depth: AtomicU32,
     /// Whether more than one write may ever be under way.
     climbs: bool,
-    lingers: u32,
     /// Whether the policy is asked at all.
     observes: bool,
     /// When the baton was last handed to a waiter. Written by the holder of the baton.
@@ -54,7 +53,6 @@ impl Pace {
             yields: AtomicU32::new(first.yields),
             depth: AtomicU32::new(if CHECKED { most } else { first.depth }),
             climbs: most > 1,
-            lingers: if CHECKED { 1 } else { first.lingers },
             observes: !CHECKED,
             policy: Mutex::new(policy),
             handed_ns: AtomicU64::new(0),
@@ -111,11 +109,6 @@ impl Pace {
     /// Most writes under way.
     pub(super) fn depth(&self) -> u32 {
         self.depth.load(Ordering::Relaxed)
-    }
-
-    /// Rounds after the last request in which a serving leader goes on; they stay the same.
-    pub(super) fn lingers(&self) -> u32 {
-        self.lingers
     }
 
     /// Begins a round of a leader that counts as `leaders` committers: 1, or 0 for the syncer. Delays it until enough committers are there, if

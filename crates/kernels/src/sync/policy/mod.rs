@@ -19,9 +19,7 @@
 //!    all committers would have to run first, while the device is idle. Two convoys in turn keep both busy.
 //! 6. `SlowHandOver`: where transactions take time themselves, an appointed waiter may wait for a processor that another
 //!    transaction has. Where hand-overs took long on average, the syncer leads the next [`SYNCER_LED_ROUNDS`] rounds.
-//! 7. `Linger`: a serving leader goes on for [`LINGERING_ROUNDS`] rounds after the last request. It runs already; a waiter would have to be
-//!    woken.
-//! 8. `Depth`: the number of writes under way is found by trying (`climb`).
+//! 7. `Depth`: the number of writes under way is found by trying (`climb`).
 
 mod climb;
 #[cfg(test)]
@@ -57,8 +55,6 @@ const MANY_FOR_EACH_CORE: u64 = 20;
 const DECAY: u64 = 16;
 /// Delays that are skipped after many in vain.
 const BACKOFF_MAX: u64 = 256;
-/// Rounds after the last request in which a serving leader still serves blocking committers.
-const LINGERING_ROUNDS: u32 = 8;
 
 /// An observation of a leader.
 #[derive(Debug, Clone, Copy)]
@@ -97,8 +93,6 @@ pub(super) struct Decision {
     pub(super) yields: u32,
     /// Most writes under way.
     pub(super) depth: u32,
-    /// Rounds after the last request in which a serving leader goes on.
-    pub(super) lingers: u32,
     /// Of a leader of blocking committers; `enough` counts committers.
     pub(super) delay: Delay,
     /// Of a leader that serves callers that do not block; `enough` counts bytes.
@@ -225,7 +219,6 @@ impl Policy {
             syncer_leads: are_many || self.syncer_led > 0,
             yields: if yields { YIELDS } else { 0 },
             depth: self.climb.depth(),
-            lingers: if uses(Heuristic::Linger) { LINGERING_ROUNDS } else { 1 },
             delay: self.delay(if delays { self.committers } else { 0 }, DELAY_SHARE),
             serving_delay: self.delay(
                 if uses(Heuristic::ServingDelay) { self.served_bytes } else { 0 },
