@@ -5,6 +5,7 @@ pub(crate) mod catalog;
 pub(crate) mod change;
 pub(crate) mod changes;
 pub(crate) mod checkpoint;
+mod commit;
 mod committed;
 pub(crate) mod compact;
 pub(crate) mod copy;

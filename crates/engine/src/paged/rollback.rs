@@ -13,12 +13,9 @@ use crate::Lsn;
 use crate::error::{Error, Result};
 use crate::paged::change::{ChangeKind, UndoOp, undo_of};
 use crate::paged::engine::Engine;
-use crate::paged::log_record::{
-    ActiveEntry, COMMIT, COMPENSATION, END, Malformed, State, decode_compensation,
-};
-use crate::paged::page::PageId;
-use crate::paged::tree::{apply_undo, free_after_commit};
-use crate::paged::writer::{Change, CleanupRecords, CompensationRecords, Writer};
+use crate::paged::log_record::{ActiveEntry, COMPENSATION, END, Malformed, State, decode_compensation};
+use crate::paged::tree::apply_undo;
+use crate::paged::writer::{Change, CompensationRecords, Writer};
 use katydid_wal::{Append, AppendClass, Kind};
 use std::sync::Arc;
 
@@ -63,45 +60,13 @@ impl Engine {
     }
 
     /// Says that the transaction needs nothing more from recovery.
-    fn append_end(&self, writer: &Writer) -> Result<()> {
+    pub(super) fn append_end(&self, writer: &Writer) -> Result<()> {
         let mut slot = writer.slot.lock();
         let append = Append::new(Kind::new(END), &[]);
         let append = append.txn(slot.txn.get()).prev(slot.last).class(AppendClass::Critical);
         self.active.append(&self.log, &append)?;
         slot.clear();
         Ok(())
-    }
-
-    /// Appends the commit record: from here on the transaction is committed if the log says so. Returns the record's end.
-    /// It lies above the commit records of all that the transaction depends on, as far as they are not durable.
-    pub(crate) fn append_commit(&self, writer: &mut Writer) -> Result<Lsn> {
-        let chains = writer.chains();
-        let payload: Vec<u8> = chains.iter().flat_map(|chain| chain.to_le_bytes()).collect();
-        let pieces: [&[u8]; 1] = [&payload];
-        let mut slot = writer.slot.lock();
-        let append = Append::new(Kind::new(COMMIT), if chains.is_empty() { &[] } else { &pieces });
-        let append = append.txn(slot.txn.get()).prev(slot.last);
-        let append = append.depends_on(writer.after()).class(AppendClass::Critical);
-        let appended = self.active.append(&self.log, &append)?;
-        if chains.is_empty() {
-            slot.clear();
-        } else {
-            slot.last = appended.lsn;
-            slot.committed = true;
-            slot.chains = chains;
-        }
-        Ok(appended.end)
-    }
-
-    /// Frees what a committed transaction let go of. Nobody can reach it any more: the transaction held the keys
-    /// exclusively until after its commit. If it fails the slot stays, and with it the log: it can be called again.
-    pub(crate) fn finish_commit(&self, writer: &mut Writer) -> Result<()> {
-        let chains = writer.slot.lock().chains.clone();
-        for chain in chains {
-            let mut records = CleanupRecords { engine: self, slot: &writer.slot };
-            free_after_commit(self.pages(), PageId::new(chain), &mut records)?;
-        }
-        self.append_end(writer)
     }
 
     /// Undoes the transactions that a crash left unfinished, and finishes the committed ones.

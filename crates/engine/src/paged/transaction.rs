@@ -12,15 +12,13 @@
 
 use crate::Durability;
 use crate::body_threads::while_blocked;
-use crate::durability_waiter::DurabilityWaiter;
 use crate::engine::{EngineTransaction, Purpose};
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
 use crate::lock::{PointMode, TableMode, TxnLocks};
 use crate::opening::{Call, Opened, Opening};
-use crate::options::{Access, LockRelease, Read, TransactionOptions};
-use crate::paged::committed::Committed;
-use crate::paged::engine::{Engine, PendingLocks, Stage};
+use crate::options::{Access, Read, TransactionOptions};
+use crate::paged::engine::{Engine, Stage};
 use crate::paged::inner::Inner;
 use crate::paged::log_room::Waiter;
 use crate::paged::own_writes::OwnWrites;
@@ -40,36 +38,35 @@ use katydid_wal::{Background, Dependencies};
 use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// What is inside a [`crate::Transaction`]. Dropping it rolls it back.
 pub(crate) struct PagedTransaction {
-    inner: ShardRef<Inner>,
+    pub(super) inner: ShardRef<Inner>,
     id: TxnId,
-    options: TransactionOptions,
+    pub(super) options: TransactionOptions,
     /// For room in a log in NVRAM.
     patience: Duration,
     /// Empty after the transaction has ended.
-    locks: Option<TxnLocks>,
+    pub(super) locks: Option<TxnLocks>,
     /// The view of a transaction that only reads, which has no locks.
     view: Option<View>,
-    writer: Option<Box<Writer>>,
+    pub(super) writer: Option<Box<Writer>>,
     /// Images of the transaction once its commit record has its place, until its locks are released: then the writer is given back.
-    images: Option<Arc<TxnImages>>,
+    pub(super) images: Option<Arc<TxnImages>>,
     /// The table that it drops.
-    drops: Option<Arc<PagedTable>>,
+    pub(super) drops: Option<Arc<PagedTable>>,
     /// For ranges that have copied entries.
     own_writes: OwnWrites,
-    depends: Lsn,
+    pub(super) depends: Lsn,
     /// End of the commit record, once that has its place: for locks that are still held when a panic ends the transaction.
-    pre_committed: Option<Lsn>,
+    pub(super) pre_committed: Option<Lsn>,
     /// How it is ended later if its rollback fails.
     ending: Ending,
     savepoints: u64,
     /// Serial numbers of the savepoints that are in force, with what they remember.
     in_force: Vec<(u64, Lsn)>,
-    failure: Option<Arc<Error>>,
+    pub(super) failure: Option<Arc<Error>>,
 }
 
 impl Opened for PagedTransaction {
@@ -330,94 +327,9 @@ impl PagedTransaction {
         }
     }
 
-    /// Gives the transaction its place in the log. When this returns it is committed if the log up to the returned end
-    /// survives; with early release its locks are gone. If it fails the transaction is rolled back, or, if the log does
-    /// not take that either, left to recovery.
-    fn pre_commit(&mut self) -> Result<Committed> {
-        if let Some(cause) = self.failure.clone() {
-            self.give_up();
-            return Err(Error::MustRollBack { cause });
-        }
-        let engine = &self.inner.engine;
-        let durability = self.options.durability;
-        let Some(mut writer) = self.writer.take_if(|writer| writer.slot.lock().txn != TxnId::NONE) else {
-            return self.end_read_only();
-        };
-        writer.depend_on(self.depends);
-        let end = match engine.append_commit(&mut writer) {
-            Ok(end) => end,
-            Err(error) => {
-                self.writer = Some(writer);
-                self.give_up();
-                return Err(error);
-            }
-        };
-        engine.metrics.count_commit();
-        self.pre_committed = Some(end);
-        if let Some(table) = self.drops.take() {
-            table.dropped.store(true, Ordering::Release);
-        }
-        let release_now =
-            engine.options.lock_release == LockRelease::Early || durability == Durability::Buffered;
-        self.images = writer.images.take();
-        if release_now {
-            engine.show_to_views(self.images.as_deref(), end);
-        }
-        // Also values that a rollback to a savepoint brought back: their pages are another transaction's to free from now on.
-        if let Some(images) = &self.images {
-            engine.views.settle_long(images, |versions, chain| engine.read_long(versions, chain));
-        }
-        // Before the locks go: a transaction that has the table to itself finds no page that nothing leads to. If this fails it is done
-        // later; the commit stands.
-        let cleaned = if writer.has_chains() { engine.finish_commit(&mut writer) } else { Ok(()) };
-        if release_now {
-            if let Some(locks) = self.locks.take() {
-                engine.release_locks(locks, Some(end));
-            }
-            // The next transaction of the writer keeps its images there.
-            writer.images = self.images.take();
-        }
-        match cleaned {
-            Ok(()) => engine.give_writer(writer),
-            Err(cause) => {
-                if let Some(images) = &writer.images {
-                    engine.views.ended(images);
-                }
-                engine.set_aside(Unended { writer, locks: None, ending: Ending::CleanUp, cause });
-            }
-        }
-        engine.schedule.note(0, end);
-        Ok(Committed { end, durability })
-    }
-
-    fn end_read_only(&mut self) -> Result<Committed> {
-        self.close_view();
-        if let Some(writer) = self.writer.take() {
-            self.inner.engine.give_writer(writer);
-        }
-        if let Some(locks) = self.locks.take() {
-            self.inner.engine.release_locks(locks, None);
-        }
-        Ok(Committed { end: self.depends, durability: self.options.durability })
-    }
-
-    fn close_view(&mut self) {
+    pub(super) fn close_view(&mut self) {
         if let Some(view) = self.view.take() {
             self.inner.engine.views.close(view);
-        }
-    }
-
-    /// Hands locks that are to be held until the commit is durable to the thread that waits for that.
-    fn release_later(&mut self, committed: Committed) {
-        if let Some(locks) = self.locks.take() {
-            locks.disown();
-            let engine = &self.inner.engine;
-            let images = self.images.take();
-            if let Some(images) = &images {
-                engine.unshown.add(&committed, images.clone());
-            }
-            let pending = PendingLocks { committed, locks, images };
-            DurabilityWaiter::enqueue(engine, engine.options.log.background, pending);
         }
     }
 
@@ -454,7 +366,7 @@ impl PagedTransaction {
     }
 
     /// Rolls back when there is nobody to tell how that went: invariant 4 covers the failure.
-    fn give_up(&mut self) {
+    pub(super) fn give_up(&mut self) {
         let _outcome = self.undo_all();
     }
 }

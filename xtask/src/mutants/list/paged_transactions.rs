@@ -80,7 +80,7 @@ pub const LIST: &[Mutant] = &[
     },
     Mutant {
         name: "a read-only transaction does not wait for what it has read",
-        file: "crates/engine/src/paged/transaction.rs",
+        file: "crates/engine/src/paged/commit.rs",
         old: "Ok(Committed { end: self.depends, durability: self.options.durability })",
         new: "Ok(Committed { end: Lsn::ZERO, durability: self.options.durability })",
         tests: RELEASE,
@@ -129,7 +129,7 @@ pub const LIST: &[Mutant] = &[
     },
     Mutant {
         name: "order: a commit is not put above those it depends on",
-        file: "crates/engine/src/paged/rollback.rs",
+        file: "crates/engine/src/paged/commit.rs",
         old: "append.depends_on(writer.after())",
         new: "append.depends_on(Lsn::ZERO)",
         tests: ORDER,

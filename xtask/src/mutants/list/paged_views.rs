@@ -95,7 +95,7 @@ pub const LIST: &[Mutant] = &[
     },
     Mutant {
         name: "pages of a long value are freed before the image has its bytes",
-        file: "crates/engine/src/paged/transaction.rs",
+        file: "crates/engine/src/paged/commit.rs",
         old: "        if let Some(images) = &self.images {
             engine.views",
         new: "        if !writer.has_chains()
@@ -106,7 +106,7 @@ pub const LIST: &[Mutant] = &[
     },
     Mutant {
         name: "an image of a long value that a savepoint brought back keeps naming its pages",
-        file: "crates/engine/src/paged/transaction.rs",
+        file: "crates/engine/src/paged/commit.rs",
         old: "        if let Some(images) = &self.images {
             engine.views",
         new: "        if writer.has_chains()
@@ -146,7 +146,7 @@ pub const LIST: &[Mutant] = &[
     },
     Mutant {
         name: "a dropped table is not marked",
-        file: "crates/engine/src/paged/transaction.rs",
+        file: "crates/engine/src/paged/commit.rs",
         old: "        if let Some(table) = self.drops.take() {
             table.dropped.store(true, Ordering::Release);
         }
