@@ -11,13 +11,13 @@
 //!
 //! A crash leaves segments without a control file at the place of the copy, which opening refuses.
 
-use crate::control::{CONTROL_NAME, Control, ControlState, read as read_control};
+use crate::control::{Control, ControlState};
 use crate::error::{Error, OpenError, ReadError};
 use crate::geometry::Geometry;
 use crate::log::Log;
 use crate::medium_options::LogKind;
-use crate::recover::check_complete;
 use crate::recover::survey::{Survey, examine};
+use crate::recover::{check_complete, control_state};
 use crate::seal::SEALED_BYTES;
 use crate::segment::files::SegmentFiles;
 use crate::segment::header::{SegmentHeader, name};
@@ -137,22 +137,11 @@ pub fn incarnations(source: &Arc<dyn Directory>) -> Result<Vec<u32>, OpenError> 
         Some(state) => existing(source.as_ref(), &state)?,
         None => vec![source.clone()],
     };
-    folders.iter().map(|folder| Ok(control_of(folder.as_ref())?.incarnation)).collect()
-}
-
-fn control_of(folder: &dyn Directory) -> Result<ControlState, OpenError> {
-    let file = folder.open_read_only(CONTROL_NAME)?;
-    read_control(file.as_ref())?.map_err(|fault| match fault {
-        crate::seal::SealFault::OtherVersion(found) => OpenError::other_version(folder, CONTROL_NAME, found),
-        _ => OpenError::CorruptControl {
-            file: CONTROL_NAME.to_owned(),
-            reason: "neither of its two slots is sound",
-        },
-    })
+    folders.iter().map(|folder| Ok(control_state(folder.as_ref())?.incarnation)).collect()
 }
 
 fn unopened<E: From<Error> + From<OpenError>>(folder: &dyn Directory) -> Result<(Arc<dyn Source>, Part), E> {
-    let control = control_of(folder)?;
+    let control = control_state(folder)?;
     if control.log != LogKind::Disk {
         return Err(Error::NotInFiles { kind: control.log }.into());
     }
@@ -163,11 +152,12 @@ fn unopened<E: From<Error> + From<OpenError>>(folder: &dyn Directory) -> Result<
 }
 
 fn live_segments(folder: &dyn Directory, control: &ControlState) -> Result<SegmentFiles, OpenError> {
-    check_complete(folder)?;
+    let survey = Survey::of(&folder.list()?);
+    check_complete(folder, &survey, control)?;
     let geometry = control.geometry();
     let first = geometry.index(control.start);
     let mut files = SegmentFiles::new(geometry, first);
-    for &index in Survey::of(&folder.list()?).live(first) {
+    for &index in survey.live(first) {
         let file = folder.open_read_only(&name(index))?;
         let health = examine(file.as_ref(), index, geometry, control.log_id)?;
         if let Some(refusal) = health.refusal(folder, index, control.log_id) {

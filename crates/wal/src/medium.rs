@@ -1,14 +1,17 @@
-//! Chooses the medium of a stream that is opened: files, or NVRAM.
+//! Chooses the medium of a stream that is opened, checked or inspected: files, or NVRAM.
 //!
 //! The only place that does. Recovery of the chosen medium makes the stream's [`Parts`](crate::core::Parts); nothing above asks what they are.
 
+use crate::control::{CONTROL_NAME, ControlState};
 use crate::error::OpenError;
 use crate::medium_options::MediumOptions;
 use crate::nvram;
 use crate::options::Options;
+use crate::recover::inspected::{self, Inspected};
 use crate::recover::scan::RecordVisitor;
-use crate::recover::{self, Opened};
-use katydid_device::Directory;
+use crate::recover::survey::Survey;
+use crate::recover::{self, Opened, control_state, refuse};
+use katydid_device::{self as device, Directory};
 use std::sync::Arc;
 
 /// Opens the log in `directory`, or makes one where there is none. `visitor` sees the records that are found.
@@ -29,4 +32,36 @@ pub(crate) fn open(
             nvram::recover::open(directory, options, memory.want, &survey, control, visitor)
         }
     }
+}
+
+/// Refuses a log that lacks files which its control file knows of. Reads the control file, and no others, and changes nothing.
+pub(crate) fn check_complete(directory: &dyn Directory) -> Result<(), OpenError> {
+    let survey = Survey::of(&directory.list()?);
+    if !survey.control {
+        return refuse(directory, None, &survey, None);
+    }
+    let state = control_state(directory)?;
+    match state.log.in_nvram() {
+        true => nvram::recover::check_complete(&survey, &state),
+        false => recover::check_complete(directory, &survey, &state),
+    }
+}
+
+/// Inspects the log in `directory` and changes nothing.
+///
+/// # Errors
+/// Where nothing can be said at all: the device fails, or there is no sound control file of a known version.
+pub(crate) fn inspect(directory: &dyn Directory) -> Result<(ControlState, Inspected), OpenError> {
+    let survey = Survey::of(&directory.list()?);
+    if !survey.control {
+        refuse(directory, None, &survey, None)?;
+        let missing = device::Error::new(device::Verb::Open, CONTROL_NAME, device::Cause::NotFound);
+        return Err(missing.into());
+    }
+    let state = control_state(directory)?;
+    let found = match state.log.in_nvram() {
+        true => nvram::recover::inspect(directory, &survey, &state)?,
+        false => inspected::inspect(directory, &survey, &state)?,
+    };
+    Ok((state, found))
 }

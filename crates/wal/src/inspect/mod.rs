@@ -4,8 +4,9 @@
 
 mod stream;
 
+pub use crate::recover::inspected::{SegmentReport, SegmentState};
+pub use stream::StreamInspection;
 pub(crate) use stream::inspect_stream;
-pub use stream::{SegmentReport, SegmentState, StreamInspection};
 
 use crate::error::OpenError;
 use crate::head::Head;

@@ -28,6 +28,7 @@ use crate::control::{Control, ControlState};
 use crate::error::OpenError;
 use crate::medium_options::LogKind;
 use crate::options::Options;
+use crate::recover::inspected::Inspected;
 use crate::recover::scan::{NoVisitor, RecordVisitor, next_valid};
 use crate::recover::survey::Survey;
 use crate::recover::{Finding, Judgement, Opened, Outcome, RecoveryReport, judge};
@@ -46,7 +47,7 @@ use std::sync::Arc;
 
 /// The memory of a log that nobody has open: every position from the start on can be read.
 #[derive(Debug)]
-pub(crate) struct RegionLog {
+struct RegionLog {
     memory: FoundMemory,
     start: Lsn,
 }
@@ -167,18 +168,35 @@ pub(crate) fn open(
     Ok(Opened { parts, report, incarnations: walk.incarnations, incarnation, end })
 }
 
+/// Refuses a log that was used and whose region is not there.
+pub(crate) fn check_complete(survey: &Survey, state: &ControlState) -> Result<(), OpenError> {
+    match state.incarnation > 0 && !survey.region {
+        true => Err(OpenError::MissingSegment { file: REGION_NAME.to_owned(), from: state.start }),
+        false => Ok(()),
+    }
+}
+
+/// Inspects the log, and changes nothing.
+pub(crate) fn inspect(
+    directory: &dyn Directory,
+    survey: &Survey,
+    state: &ControlState,
+) -> Result<Inspected, OpenError> {
+    let source = region(directory, survey, state, Persistence::Auto)?;
+    let judgement = judge(&source, state, &mut NoVisitor)?;
+    Ok(Inspected { source: Arc::new(source), judgement, segments: Vec::new(), refused: Ok(()) })
+}
+
 /// Opens the log's region, and makes it if the log was never used; refuses another's.
-pub(crate) fn region(
+fn region(
     directory: &dyn Directory,
     survey: &Survey,
     state: &ControlState,
     want: Persistence,
 ) -> Result<RegionLog, OpenError> {
+    check_complete(survey, state)?;
     let file = || REGION_NAME.to_owned();
     let used = state.incarnation > 0;
-    if used && !survey.region {
-        return Err(OpenError::MissingSegment { file: file(), from: state.start });
-    }
     let ControlState { segment_bytes: bytes, entries, .. } = *state;
     let region_bytes = match state.log {
         LogKind::NvLogging => Entries::region_bytes(entries, bytes),

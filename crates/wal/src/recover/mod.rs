@@ -19,6 +19,7 @@
 
 pub(crate) mod decide;
 mod incarnations;
+pub(crate) mod inspected;
 mod judge;
 mod refuse;
 mod report;
@@ -32,7 +33,7 @@ pub(crate) use judge::{Judgement, Outcome, judge};
 pub(crate) use refuse::{refuse, unusable_control};
 pub use report::{Finding, RecoveryReport};
 
-use crate::control::{CONTROL_NAME, Control, ControlState, REGION_NAME, read as read_control};
+use crate::control::{CONTROL_NAME, Control, ControlState, read as read_control};
 use crate::core::Parts;
 use crate::error::OpenError;
 use crate::files;
@@ -152,26 +153,24 @@ fn open_files(
     Ok(Segments { store: Arc::new(store), report, incarnations: walk.incarnations, incarnation, end, tail })
 }
 
-/// Refuses a log that lacks files which its control file knows of. Reads the control file, and no others, and changes nothing.
-pub(crate) fn check_complete(directory: &dyn Directory) -> Result<(), OpenError> {
-    let survey = Survey::of(&directory.list()?);
-    if !survey.control {
-        return refuse(directory, None, &survey, None);
-    }
+/// What the control file of a log says. Only that file is read, and nothing is changed.
+pub(crate) fn control_state(directory: &dyn Directory) -> Result<ControlState, OpenError> {
     let control = read_control(directory.open_read_only(CONTROL_NAME)?.as_ref())?;
-    let state = control.map_err(|fault| unusable_control(directory, fault))?;
-    if !state.log.in_nvram() {
-        refuse(directory, Some(&state), &survey, None)?;
-        // A file in several directories may have lost its part in one of them.
-        for &index in survey.live(state.geometry().index(state.start)) {
-            directory.open_read_only(&name(index))?;
-        }
-        return Ok(());
+    control.map_err(|fault| unusable_control(directory, fault))
+}
+
+/// Refuses a log in files that lacks one which its control file knows of. Changes nothing.
+pub(crate) fn check_complete(
+    directory: &dyn Directory,
+    survey: &Survey,
+    state: &ControlState,
+) -> Result<(), OpenError> {
+    refuse(directory, Some(state), survey, None)?;
+    // A file in several directories may have lost its part in one of them.
+    for &index in survey.live(state.geometry().index(state.start)) {
+        directory.open_read_only(&name(index))?;
     }
-    match state.incarnation > 0 && !survey.region {
-        true => Err(OpenError::MissingSegment { file: REGION_NAME.to_owned(), from: state.start }),
-        false => Ok(()),
-    }
+    Ok(())
 }
 
 /// Opens the control file, or makes one if there is nothing of a log.

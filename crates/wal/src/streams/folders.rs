@@ -6,7 +6,7 @@ use super::control::{CreationState, STREAMS_NAME, StreamsState};
 use super::opening::of_stream;
 use crate::control::{CONTROL_NAME, read as read_control};
 use crate::error::OpenError;
-use crate::recover::check_complete;
+use crate::medium::check_complete;
 use crate::recover::survey::Survey;
 use katydid_device::{self as device, Directory};
 use std::sync::Arc;
