@@ -15,6 +15,7 @@ use katydid::{
 use katydid_device::{Directory, MemoryDirectory, SimDevice};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
 const BUFFERED: TransactionOptions = with(Durability::Buffered, Access::ReadWrite);
@@ -39,9 +40,19 @@ fn used(database: &Database) -> u64 {
     database.stat().unwrap().memory().unwrap().used_bytes
 }
 
-/// Waits until the database has come to this; the test's time is the limit.
+/// Waits until the database has come to this.
+///
+/// # Panics
+/// If it has not after a minute: a commit takes milliseconds.
 fn settle(database: &Database, is_so: impl Fn(&MemoryStat) -> bool) {
-    while !is_so(database.stat().unwrap().memory().unwrap()) {
+    let begun = Instant::now();
+    loop {
+        let stat = database.stat().unwrap();
+        let memory = stat.memory().unwrap();
+        if is_so(memory) {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "it does not come to rest: {memory:?}");
         std::thread::yield_now();
     }
 }

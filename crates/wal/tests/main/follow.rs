@@ -11,6 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
+use std::time::{Duration, Instant};
+
+/// Far longer than a record takes: a waiter that was not notified by then hangs.
+const HANGS: Duration = Duration::from_secs(60);
 
 fn options() -> Options {
     Options {
@@ -70,10 +74,9 @@ fn records_are_given_when_they_are_durable_and_not_before() {
     }
 }
 
-/// One thread appends and commits when the last record was given, another one waits for each: no wake-up is lost, or this does not end.
+/// One thread appends and commits when the last record was given, another one waits for each: no wake-up is lost.
 #[test]
 fn a_thread_that_waits_gets_every_record() {
-    const RECORDS: u64 = 2_000;
     let memory = NvramOptions { bytes: 1 << 20, ..NvramOptions::default() };
     for (kind, inserter) in [
         (LogKind::Disk, InserterKind::Marks),
@@ -86,24 +89,39 @@ fn a_thread_that_waits_gets_every_record() {
         let medium = MediumSettings { files, memory, entries: 0 }.medium(kind);
         let options = Options { medium, ..options() };
         let log = Log::open_in(SimDevice::new(1).directory(), options).expect("open");
-        let mut follower = log.first().follow(log.first().start()).expect("follower");
-        let given = AtomicU64::new(0);
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                for number in 0..RECORDS {
-                    while given.load(Ordering::SeqCst) < number {
-                        thread::yield_now();
-                    }
-                    let end = append(&log, number);
-                    log.first().wait(end, Durability::Durable).expect("durable");
-                }
-            });
+        every_record_is_given_to_a_thread_that_waits(&log, &format!("{kind:?}, {inserter:?}"));
+    }
+}
+
+fn every_record_is_given_to_a_thread_that_waits(log: &Log, setting: &str) {
+    const RECORDS: u64 = 2_000;
+    let mut follower = log.first().follow(log.first().start()).expect("follower");
+    let given = Arc::new(AtomicU64::new(0));
+    // Not scoped: a scope would wait for a thread that hangs.
+    let waits = thread::spawn({
+        let given = given.clone();
+        move || {
             for expected in 0..RECORDS {
-                assert_eq!(number(&follower.next().expect("a record").payload), expected, "{kind:?}");
+                assert_eq!(number(&follower.next().expect("a record").payload), expected);
                 given.store(expected + 1, Ordering::SeqCst);
             }
-        });
+        }
+    });
+    // Yields and does not sleep: the next record is to come while the follower begins to wait.
+    let is_given = |records| {
+        let begun = Instant::now();
+        while given.load(Ordering::SeqCst) < records && !waits.is_finished() {
+            assert!(begun.elapsed() < HANGS, "{setting}: record {records} is durable, and its waiter sleeps");
+            thread::yield_now();
+        }
+    };
+    for number in 0..RECORDS {
+        is_given(number);
+        let end = append(log, number);
+        log.first().wait(end, Durability::Durable).expect("durable");
     }
+    is_given(RECORDS);
+    waits.join().unwrap_or_else(|_| panic!("{setting}: the follower failed"));
 }
 
 #[test]
