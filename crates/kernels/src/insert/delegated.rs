@@ -6,12 +6,10 @@
 use super::BufferSizes;
 use super::aether::{self, Aether, ReleaseQueue};
 use super::mutants::Built;
-
-/// Ranges that may be between reserved and filled. Beyond, leaders wait before they reserve.
-const NODES: usize = 256;
+use crate::record::HEADER_BYTES;
 
 /// Groups, released in turn or by the one before.
 pub(super) fn inserter(slots: usize, sizes: &BufferSizes) -> Aether<ReleaseQueue> {
-    let queue = ReleaseQueue::new(NODES, aether::KEEPS, Built::default());
+    let queue = ReleaseQueue::for_run_ahead(sizes.run_ahead_bytes, HEADER_BYTES);
     Aether::new(Some(aether::slots(slots, sizes)), queue, Built::default())
 }

@@ -12,7 +12,7 @@
 //! A crash loses what is only here. Nobody has been told otherwise.
 
 mod admission;
-mod aether;
+pub(crate) mod aether;
 mod bitmap;
 mod buffer;
 mod chunked;

@@ -28,6 +28,8 @@ pub(super) enum Mutant {
     DelegatedUnasked,
     /// `delegated`: the successor is granted its node before the predecessor's range is released.
     GrantedEarly,
+    /// `delegated`: a thread without a node in the release queue waits with the latch.
+    WaitedUnderLatch,
     /// `chunked`: a session begins to fill without publishing its records before.
     RelaxedBusy,
     /// `chunked`: a chunk is reserved without publishing that its session is busy.

@@ -136,6 +136,23 @@ fn a_group_forms<O: Order + Send + Sync + 'static>(model: &Arc<Model<O>>, expect
     }
 }
 
+/// A slow owner holds the first of two nodes while another thread takes the second and then needs a third: it must not hold the latch while
+/// it waits, so that whoever needs no node gets it.
+fn a_wait_for_a_node_leaves_the_latch(model: &Arc<Model<ReleaseQueue>>) {
+    model.aether.latch.take();
+    let slow = model.aether.reserve(&model.log, 1).expect("there is room");
+    let other = {
+        let model = model.clone();
+        spawn(move || model.append(0) && model.append(1))
+    };
+    model.aether.latch.take();
+    model.aether.latch.give();
+    model.log.fill(slow.start);
+    model.aether.order.release(&model.log, &model.aether.latch, slow);
+    assert!(other.join().expect("appender"));
+    assert_eq!(model.log.look(), 3, "everything is filled in the end");
+}
+
 /// Three threads append, the first of them before the others begin.
 fn three_append<O: Order + Send + Sync + 'static>(model: &Arc<Model<O>>) {
     let threads = [0, 1].map(|session| {
@@ -190,6 +207,16 @@ checked!(
 );
 
 checked!(
+    /// C: groups have room for one: the second thread probes until the full slot is replaced.
+    loom_consolidated_a_full_group_is_passed explore_consolidated_a_full_group_is_passed miri_consolidated_a_full_group_is_passed,
+    Some(1),
+    || {
+        let slots = Some(Slots::new(1, 2, 1, SOUND()));
+        a_group_forms(&Model::new(3, slots, UnderLatch, SOUND()), 2);
+    }
+);
+
+checked!(
     /// D: copies overlap, and are released in order.
     loom_decoupled_two_append explore_decoupled_two_append miri_decoupled_two_append,
     Some(2),
@@ -215,6 +242,13 @@ checked!(
     loom_delegated_three_append explore_delegated_three_append miri_delegated_three_append,
     Some(1),
     || three_append(&delegated(u64::MAX, SOUND()))
+);
+
+checked!(
+    /// CDME: a thread waits for a node of the release queue.
+    loom_delegated_waits_without_the_latch explore_delegated_waits_without_the_latch miri_delegated_waits_without_the_latch,
+    Some(2),
+    || a_wait_for_a_node_leaves_the_latch(&delegated(u64::MAX, SOUND()))
 );
 
 checked!(
@@ -250,9 +284,13 @@ mod mutants {
             (Mutant::RelaxedDelegation, Detectors::Explorer),
             (Mutant::DelegatedUnasked, Detectors::Both),
             (Mutant::GrantedEarly, Detectors::Both),
+            (Mutant::WaitedUnderLatch, Detectors::Both),
         ],
         |mutant| match mutant {
             Mutant::RelaxedLatch => catches(2, move || two_append(&consolidated(3, Built::with(mutant)))),
+            Mutant::WaitedUnderLatch => catches(2, move || {
+                a_wait_for_a_node_leaves_the_latch(&delegated(u64::MAX, Built::with(mutant)));
+            }),
             Mutant::ReleasedOutOfTurn => catches(2, move || two_append(&decoupled(Built::with(mutant)))),
             _ => catches(2, move || two_append(&delegated(u64::MAX, Built::with(mutant)))),
         }

@@ -18,6 +18,12 @@ pub struct Latch {
     built: Built,
 }
 
+impl Default for Latch {
+    fn default() -> Self {
+        Latch::new(Built::default())
+    }
+}
+
 impl Latch {
     pub(super) fn new(built: Built) -> Self {
         Latch { held: CachePadded::new(AtomicBool::new(false)), built }
@@ -25,14 +31,14 @@ impl Latch {
 
     /// Takes it if it is free.
     #[inline]
-    pub(super) fn try_take(&self) -> bool {
+    pub(crate) fn try_take(&self) -> bool {
         !self.held.load(Ordering::Relaxed)
             && self.held.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Waits for it.
     #[inline]
-    pub(super) fn take(&self) {
+    pub(crate) fn take(&self) {
         let mut step = 0;
         while !self.try_take() {
             pause(step);
@@ -42,7 +48,7 @@ impl Latch {
 
     /// Gives it back; any thread, once for each taking.
     #[inline]
-    pub(super) fn give(&self) {
+    pub(crate) fn give(&self) {
         self.held.store(false, self.built.order(Mutant::RelaxedLatch, Ordering::Release));
     }
 }

@@ -21,9 +21,9 @@
 //!
 //! - The paper waits for buffer space under the mutex. Here nobody waits there: a reservation that is not admitted is refused, and a
 //!   group that is refused dissolves, for its total may not fit where a member's own bytes would. Each member then asks for
-//!   itself, once, and is told `Stalled` if that is refused too. Large records, and those that may use the reserve, form no groups.
+//!   itself, once, and is told `Stalled` if that is refused too. Records that may use the reserve form no groups.
 //! - Its slots are chosen at random; here by the session's number, and by turns from there.
-//! - It lets a group grow without bound; here to the largest physical record's size, so that a group fits wherever one does.
+//! - It lets a group grow without bound; here to an eighth of the ring, which any record fits: a larger group would often be refused.
 
 mod latch;
 mod order;
@@ -33,14 +33,18 @@ mod slots;
 #[cfg(test)]
 mod checks;
 
+pub(crate) use latch::Latch;
 pub(super) use order::{InTurn, Order, UnderLatch};
-pub(super) use queue::{KEEPS, ReleaseQueue};
-pub(super) use slots::Slots;
+pub(super) use queue::ReleaseQueue;
+#[cfg(not(katydid_simulated))]
+pub(crate) use slots::Member;
+pub(crate) use slots::Slots;
 
 use super::mutants::Built;
+use super::mutants::Mutant;
 use super::{AppendClass, BufferSizes, Inserter, LogBuffer, PhysicalRecord, Scan, Stalled};
 use crate::lsn::Lsn;
-use latch::Latch;
+use crate::sync_shim::pause;
 use std::fmt::Debug;
 
 /// What the algorithms need from the log; by small models in tests.
@@ -54,8 +58,8 @@ pub(super) trait BufferAccess {
 }
 
 /// A reserved range, and its place in the order of release.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Range {
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Range {
     start: u64,
     end: u64,
     /// What [`Order::enter`] returned.
@@ -68,11 +72,12 @@ pub(super) struct Aether<O> {
     latch: Latch,
     slots: Option<Slots>,
     order: O,
+    built: Built,
 }
 
 impl<O: Order> Aether<O> {
     pub(super) fn new(slots: Option<Slots>, order: O, built: Built) -> Self {
-        Aether { latch: Latch::new(built), slots, order }
+        Aether { latch: Latch::new(built), slots, order, built }
     }
 
     /// Reserves `bytes`, calls `fill` with their start, once, and gives them back filled.
@@ -101,7 +106,18 @@ impl<O: Order> Aether<O> {
 
     /// Holding the latch, which is given back unless the order keeps it.
     fn reserve(&self, buffer: &impl BufferAccess, bytes: u64) -> Result<Range, Stalled> {
-        self.order.make_room();
+        let mut step = 0;
+        while !self.order.has_room() {
+            let keeps = self.built.is(Mutant::WaitedUnderLatch);
+            if !keeps {
+                self.latch.give();
+            }
+            pause(step);
+            step += 1;
+            if !keeps {
+                self.latch.take();
+            }
+        }
         match buffer.reserve(bytes) {
             Ok(start) => {
                 let end = start + bytes;
@@ -114,7 +130,7 @@ impl<O: Order> Aether<O> {
         }
     }
 
-    /// None if no group was to be had, or it was not admitted.
+    /// None if the group was not admitted.
     fn insert_in_group(
         &self,
         slots: &Slots,
@@ -123,7 +139,7 @@ impl<O: Order> Aether<O> {
         bytes: u64,
         fill: &mut impl FnMut(u64),
     ) -> Option<u64> {
-        let member = slots.join(session, bytes)?;
+        let member = slots.join(session, bytes);
         let group = if member.leads() {
             self.latch.take();
             let total = slots.close(member);
@@ -137,10 +153,11 @@ impl<O: Order> Aether<O> {
         if let Some(start) = start {
             fill(start);
         }
-        if slots.leave(member, bytes)
-            && let Some(range) = group
-        {
-            self.order.release(buffer, &self.latch, range);
+        if slots.leave(member, bytes) {
+            slots.free(member);
+            if let Some(range) = group {
+                self.order.release(buffer, &self.latch, range);
+            }
         }
         start
     }
@@ -169,14 +186,11 @@ impl BufferAccess for OnBuffer<'_> {
     }
 }
 
-/// Groups larger than this, or records that alone are larger, are not formed.
-const GROUP_BYTES_MAX: u64 = super::admission::ADD_BYTES;
-
 /// `open` slots in which groups form.
 pub(super) fn slots(open: usize, sizes: &BufferSizes) -> Slots {
     // Each slot that is not in the array is being used by a thread at least; beyond these many, leaders wait for one.
     const SPARE: usize = 64;
-    let most = sizes.physical_bytes_max() as u64;
+    let most = (sizes.ring_bytes / 8) as u64;
     Slots::new(open, open + SPARE, most, Built::default())
 }
 
@@ -192,7 +206,7 @@ impl<O: Order + Send + Sync + Debug> Inserter for Aether<O> {
         class: AppendClass,
     ) -> Result<Lsn, Stalled> {
         let bytes = record.bytes();
-        let may_group = class == AppendClass::Normal && bytes <= GROUP_BYTES_MAX;
+        let may_group = class == AppendClass::Normal;
         let start = self.reserve_and_fill(&OnBuffer { buffer, class }, slot, bytes, may_group, |start| {
             // SAFETY: `[start, start + bytes)` was reserved for this thread alone (rule 1 of the ring): under the latch, and
             // a group's members divide theirs by their offsets. Admission let exactly that in (rule 3 of the ring).

@@ -9,8 +9,10 @@ use crate::sync_shim::pause;
 
 /// A way to keep the order.
 pub trait Order {
-    /// Under the latch, before the reservation: whatever has to be waited for is waited for now.
-    fn make_room(&self) {}
+    /// Under the latch, before the reservation: whether the range can enter. If not, the caller gives the latch back while it waits.
+    fn has_room(&self) -> bool {
+        true
+    }
     /// Under the latch, after a reservation that ends at `end`. Gives the latch back, or keeps it for [`Order::release`].
     fn enter(&self, latch: &Latch, end: u64) -> u64;
     /// The range has been copied.

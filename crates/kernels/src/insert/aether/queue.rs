@@ -18,7 +18,11 @@
 //!    one thread at a time, in order.
 //! 2. WAITING is left by a compare-and-swap of its owner or a swap of the one before, never by both: either the owner has
 //!    delegated and the other goes on, or the owner was granted and releases.
-//! 3. A node is vacant for `k + nodes` only after `k` was released. Whoever enters waits for that before it reserves.
+//! 3. A node is vacant for `k + nodes` only after `k` was released. A thread whose node is not vacant waits before it reserves, without
+//!    the latch, so that no other thread waits behind it for anything but the node.
+//!
+//! The paper's list has no length. A log's circle has more nodes than its run-ahead limit admits ranges
+//! ([`ReleaseQueue::for_run_ahead`]): there the wait of rule 3 does not occur, and admission limits how far a slow owner lets others go.
 //!
 //! One in [`KEEPS`] owners does not delegate and waits for its turn, so that no thread releases for others without end (the
 //! treadmill). The paper draws that at random; here it follows from a hash of the ticket.
@@ -52,10 +56,32 @@ struct Node {
     end: AtomicU64,
 }
 
+impl Node {
+    fn new(ticket: u64, state: u64) -> Self {
+        Node { word: AtomicU64::new(word(ticket, state)), end: AtomicU64::new(0) }
+    }
+}
+
+/// Nodes of two cache lines, which processors fetch together.
+const BESIDE: usize = 8;
+/// 16 MiB of nodes: enough for a run-ahead limit of 48 MiB.
+const NODES_MAX: usize = 1 << 20;
+
+/// Where the node of a ticket lies among `nodes`: neighbours in time are `1 << spread` places apart.
+#[inline]
+fn place_of(ticket: u64, nodes: usize, spread: u32) -> usize {
+    let at = ticket as usize & (nodes - 1);
+    let rows = nodes >> spread;
+    ((at & (rows - 1)) << spread) | (at >> rows.trailing_zeros())
+}
+
 /// See the head of this file.
 #[derive(Debug)]
 pub struct ReleaseQueue {
-    nodes: Box<[CachePadded<Node>]>,
+    /// A power of two of them. Consecutive tickets are [`BESIDE`] nodes apart, if there are that many: on lines of their own.
+    nodes: Box<[Node]>,
+    /// How far apart, as a power of two.
+    spread: u32,
     /// The next ticket. Under the latch only.
     next: CachePadded<AtomicU64>,
     keeps: u64,
@@ -63,23 +89,27 @@ pub struct ReleaseQueue {
 }
 
 impl ReleaseQueue {
-    /// A circle of `nodes`, at least 2; one owner in `keeps` waits for its turn.
+    /// For a log in which ranges of at least `least` bytes lie within `run_ahead` bytes of the filled frontier when another one enters.
+    pub fn for_run_ahead(run_ahead: usize, least: usize) -> Self {
+        // One more is entering, and one more may be released but not vacant yet.
+        let nodes = (run_ahead / least + 2).next_power_of_two().min(NODES_MAX);
+        ReleaseQueue::new(nodes, KEEPS, Built::default())
+    }
+
+    /// A circle of `nodes`, a power of two from 2; one owner in `keeps` waits for its turn.
     pub fn new(nodes: usize, keeps: u64, built: Built) -> Self {
-        assert!(nodes >= 2 && keeps > 0, "a node and its successor differ");
-        let node = |ticket: u64| {
+        assert!(nodes >= 2 && nodes.is_power_of_two() && keeps > 0, "a node and its successor differ");
+        let spread = if nodes > BESIDE * BESIDE { BESIDE.trailing_zeros() } else { 0 };
+        let mut all: Vec<Node> = (0..nodes).map(|_| Node::new(0, VACANT)).collect();
+        for ticket in 0..nodes as u64 {
             let state = if ticket == 0 { GRANTED } else { VACANT };
-            CachePadded::new(Node { word: AtomicU64::new(word(ticket, state)), end: AtomicU64::new(0) })
-        };
-        ReleaseQueue {
-            nodes: (0..nodes as u64).map(node).collect(),
-            next: CachePadded::new(AtomicU64::new(0)),
-            keeps,
-            built,
+            all[place_of(ticket, nodes, spread)] = Node::new(ticket, state);
         }
+        ReleaseQueue { nodes: all.into(), spread, next: CachePadded::new(AtomicU64::new(0)), keeps, built }
     }
 
     fn node(&self, ticket: u64) -> &Node {
-        &self.nodes[(ticket % self.nodes.len() as u64) as usize]
+        &self.nodes[place_of(ticket, self.nodes.len(), self.spread)]
     }
 
     fn keeps(&self, ticket: u64) -> bool {
@@ -112,17 +142,10 @@ impl ReleaseQueue {
 }
 
 impl Order for ReleaseQueue {
-    fn make_room(&self) {
+    fn has_room(&self) -> bool {
         let ticket = self.next.load(Ordering::Relaxed);
-        let mut step = 0;
-        loop {
-            let now = self.node(ticket).word.load(Ordering::Acquire);
-            if now == word(ticket, VACANT) || now == word(ticket, GRANTED) {
-                return;
-            }
-            pause(step);
-            step += 1;
-        }
+        let now = self.node(ticket).word.load(Ordering::Acquire);
+        now == word(ticket, VACANT) || now == word(ticket, GRANTED)
     }
 
     fn enter(&self, latch: &Latch, end: u64) -> u64 {

@@ -58,24 +58,30 @@ pub struct Slots {
 
 /// A thread's part in a group.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Member {
+pub(crate) struct Member {
     slot: usize,
     offset: u64,
 }
 
 impl Member {
-    pub(super) fn leads(self) -> bool {
+    pub(crate) fn leads(self) -> bool {
         self.offset == 0
     }
 
     pub(super) fn offset(self) -> u64 {
         self.offset
     }
+
+    /// The number of its slot in the pool.
+    #[cfg(not(katydid_simulated))]
+    pub(crate) fn slot(self) -> usize {
+        self.slot
+    }
 }
 
 impl Slots {
     /// An array of `open` slots out of `all`, of which there are more.
-    pub fn new(open: usize, all: usize, group_bytes_max: u64, built: Built) -> Self {
+    pub(super) fn new(open: usize, all: usize, group_bytes_max: u64, built: Built) -> Self {
         assert!(0 < open && open < all, "a closed slot is replaced");
         let slot = |index: usize| {
             CachePadded::new(Slot {
@@ -95,8 +101,27 @@ impl Slots {
         }
     }
 
-    /// Joins a group, if one is open and has room.
-    pub(super) fn join(&self, session: usize, bytes: u64) -> Option<Member> {
+    /// Slots in which threads are counted: each joins with one byte, and groups have no limit.
+    #[cfg(not(katydid_simulated))]
+    pub(crate) fn of_members(open: usize, all: usize) -> Self {
+        Slots::new(open, all, !STATE, Built::default())
+    }
+
+    /// Joins a group, and probes until one is open and has room. While all are full or closing, their leaders have the latch or wait for it,
+    /// and replace them.
+    pub(crate) fn join(&self, session: usize, bytes: u64) -> Member {
+        let mut step = 0;
+        loop {
+            if let Some(member) = self.try_join(session, bytes) {
+                return member;
+            }
+            pause(step);
+            step += 1;
+        }
+    }
+
+    /// Looks at each open slot once.
+    fn try_join(&self, session: usize, bytes: u64) -> Option<Member> {
         for probe in 0..self.array.len() {
             let slot = self.array[(session + probe) % self.array.len()].load(Ordering::Acquire);
             let word = &self.pool[slot].word;
@@ -112,7 +137,7 @@ impl Slots {
     }
 
     /// The leader, under the latch: puts a fresh slot into the array and closes this one; the group's bytes.
-    pub(super) fn close(&self, leader: Member) -> u64 {
+    pub(crate) fn close(&self, leader: Member) -> u64 {
         let slot = &self.pool[leader.slot];
         let place = slot.place.load(Ordering::Relaxed);
         let fresh = self.take_free();
@@ -153,8 +178,14 @@ impl Slots {
         slot.word.store(COPYING | total, self.built.order(Mutant::RelaxedNotify, Ordering::Release));
     }
 
+    /// The leader of a group that reserves nothing: tells its `total` members that it is closed.
+    #[cfg(not(katydid_simulated))]
+    pub(crate) fn notify_members(&self, leader: Member, total: u64) {
+        self.notify(leader, total, Some(Range::default()));
+    }
+
     /// A follower: where the group lies; none if it was refused.
-    pub(super) fn wait(&self, follower: Member) -> Option<Range> {
+    pub(crate) fn wait(&self, follower: Member) -> Option<Range> {
         let slot = &self.pool[follower.slot];
         let mut step = 0;
         while slot.word.load(Ordering::Acquire) & STATE != COPYING {
@@ -169,14 +200,18 @@ impl Slots {
         })
     }
 
-    /// A member of `bytes` has copied; whether it was the last one. It does not touch the slot after this.
-    pub(super) fn leave(&self, member: Member, bytes: u64) -> bool {
+    /// A member of `bytes` has copied; whether it was the last one, which frees the slot. No other member touches the slot after this.
+    pub(crate) fn leave(&self, member: Member, bytes: u64) -> bool {
         let word = &self.pool[member.slot].word;
         let old = word.fetch_sub(bytes, self.built.order(Mutant::RelaxedLeave, Ordering::AcqRel));
-        let last = old == COPYING | bytes;
-        if last || (member.leads() && self.built.is(Mutant::SlotFreedEarly)) {
+        if member.leads() && self.built.is(Mutant::SlotFreedEarly) {
             word.store(FREE, Ordering::Release);
         }
-        last
+        old == COPYING | bytes
+    }
+
+    /// The last member to leave: the slot may be used again.
+    pub(crate) fn free(&self, last: Member) {
+        self.pool[last.slot].word.store(FREE, Ordering::Release);
     }
 }
