@@ -8,6 +8,8 @@ use crate::options::Background;
 use katydid_kernels::durability::Durability;
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::sync::{Rounds, SyncDesign, SyncProtocol};
+use std::collections::BTreeMap;
+use std::mem;
 use std::sync::{Mutex, PoisonError};
 
 impl Background {
@@ -25,7 +27,7 @@ impl Background {
     pub(crate) fn arrange(self, protocol: Box<dyn SyncProtocol>) -> Box<dyn SyncProtocol> {
         match self {
             Background::Threads => protocol,
-            Background::Caller => Box::new(Deferred { protocol, requested: Mutex::new(None) }),
+            Background::Caller => Box::new(Deferred { protocol, requested: Mutex::new(BTreeMap::new()) }),
         }
     }
 }
@@ -34,8 +36,8 @@ impl Background {
 #[derive(Debug)]
 struct Deferred {
     protocol: Box<dyn SyncProtocol>,
-    /// The highest level requested. A leaf latch.
-    requested: Mutex<Option<Durability>>,
+    /// The highest level requested for each end; one end stands for all unless the protocol syncs each by itself. A leaf latch.
+    requested: Mutex<BTreeMap<Lsn, Durability>>,
 }
 
 impl SyncProtocol for Deferred {
@@ -43,15 +45,25 @@ impl SyncProtocol for Deferred {
         self.protocol.wait(rounds, end, level);
     }
 
-    fn request(&self, _: &dyn Rounds, level: Durability) {
+    fn looks_at_frontiers(&self) -> bool {
+        self.protocol.looks_at_frontiers()
+    }
+
+    fn request(&self, _: &dyn Rounds, end: Lsn, level: Durability) {
+        let key = if self.protocol.syncs_each() { end } else { Lsn::ZERO };
         let mut requested = self.requested.lock().unwrap_or_else(PoisonError::into_inner);
-        *requested = (*requested).max(Some(level));
+        let of_key = requested.entry(key).or_insert(level);
+        *of_key = level.max(*of_key);
+    }
+
+    fn syncs_each(&self) -> bool {
+        self.protocol.syncs_each()
     }
 
     fn serve(&self, rounds: &dyn Rounds, _: usize) {
-        let requested = self.requested.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(level) = requested {
-            self.protocol.request(rounds, level);
+        let requested = mem::take(&mut *self.requested.lock().unwrap_or_else(PoisonError::into_inner));
+        for (end, level) in requested {
+            self.protocol.request(rounds, end, level);
         }
     }
 

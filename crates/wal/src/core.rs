@@ -346,7 +346,9 @@ impl Core {
     }
 
     pub(crate) fn wait(&self, end: Lsn, level: Durability) -> Result<()> {
-        if let Some(outcome) = self.poll(end, level) {
+        if self.protocol.looks_at_frontiers()
+            && let Some(outcome) = self.poll(end, level)
+        {
             return outcome;
         }
         self.check_reserved(end)?;
@@ -358,7 +360,8 @@ impl Core {
     #[inline]
     pub(crate) fn request(&self, end: Lsn, level: Durability) {
         if !self.buffer.frontiers.reached(end, level) && !self.medium.try_here(self, end, level) {
-            self.protocol.request(self, level);
+            // A position beyond the end is refused to those who wait for it; nothing is requested for it.
+            self.protocol.request(self, end.min(self.buffer.frontiers.reserved()), level);
         }
     }
 
@@ -490,6 +493,11 @@ impl Core {
             sync_locks: tally.sync.locks.get(),
             sync_lock_ns: tally.sync.lock_ns.get(),
             completion_ns: tally.sync.completion_ns.get(),
+            sync_queues: tally.sync.queues.get(),
+            sync_queued: tally.sync.queued.get(),
+            slots: tally.sync.slots.get(),
+            slot_threads: tally.sync.slot_threads.get(),
+            slot_wait_ns: tally.sync.slot_wait_ns.get(),
             sync_ns: tally.sync.sync_ns.get(),
             byte_ns: tally.sync.byte_ns.get(),
             depth: self.protocol.depth(),

@@ -23,6 +23,16 @@ pub struct Counters {
     pub sync_lock_ns: u64,
     /// How long those had waited who were released by somebody else, in nanoseconds.
     pub completion_ns: u64,
+    /// Queues of requests that one thread synced for (`Aggregated`).
+    pub sync_queues: u64,
+    /// Requests in those queues: by `sync_queues`, how many a sync aggregated.
+    pub sync_queued: u64,
+    /// Slots in which committers met before the write (`Slotted`, and `Aggregated` with slots).
+    pub slots: u64,
+    /// Threads in those slots: by `slots`, how many a slot consolidated.
+    pub slot_threads: u64,
+    /// How long threads had waited for the one that syncs for their slot, in nanoseconds; it is in `completion_ns` too.
+    pub slot_wait_ns: u64,
     /// How long writes and syncs took that made something durable, in nanoseconds; side by side they count twice.
     pub sync_ns: u64,
     /// Bytes of the log on their way to durability, integrated over time: by `bytes_synced`, the mean nanoseconds from a byte's
@@ -60,6 +70,11 @@ impl Counters {
             sync_locks: self.sync_locks + other.sync_locks,
             sync_lock_ns: self.sync_lock_ns + other.sync_lock_ns,
             completion_ns: self.completion_ns + other.completion_ns,
+            sync_queues: self.sync_queues + other.sync_queues,
+            sync_queued: self.sync_queued + other.sync_queued,
+            slots: self.slots + other.slots,
+            slot_threads: self.slot_threads + other.slot_threads,
+            slot_wait_ns: self.slot_wait_ns + other.slot_wait_ns,
             sync_ns: self.sync_ns + other.sync_ns,
             byte_ns: self.byte_ns + other.byte_ns,
             depth: self.depth.max(other.depth),

@@ -58,7 +58,7 @@ impl SyncProtocol for Adaptive {
         stage.lead(rounds, Leader::Waiting(&waiter));
     }
 
-    fn request(&self, rounds: &dyn Rounds, level: Durability) {
+    fn request(&self, rounds: &dyn Rounds, _: Lsn, level: Durability) {
         let stage = &self.stage;
         if stage.baton.request(SyncRequests::of(level)) && !stage.syncers.give(rounds, stage.pace.depth()) {
             stage.lead(rounds, Leader::Serving);

@@ -16,63 +16,34 @@
 //!    is woken to. Both under the queue's
 //!    latch or in sequence with the lock's, so a request left behind is seen by one of them.
 
+use super::consolidation::{FlushSlots, Part};
+use super::flag::Request;
 use super::grouped::Writing;
 use super::requests::Requests;
 use super::rounds::{Rounds, Stopwatch, SyncProtocol};
 use crate::durability::Durability;
 use crate::lsn::Lsn;
-use crate::sync_shim::{AtomicU32, Mutex, Ordering, Thread, current, park, return_token};
+use crate::sync_shim::Mutex;
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Arc, PoisonError};
 
-#[derive(Debug)]
-struct Request {
-    end: Lsn,
-    thread: Thread,
-    // WAITING, TRY or DONE, which is the completion flag and final. Set (Release) by winners, read (Acquire) by the owner, who
-    // takes TRY back.
-    signal: AtomicU32,
-}
-
-const WAITING: u32 = 0;
-const TRY: u32 = 1;
-const DONE: u32 = 2;
-
-impl Request {
-    /// Blocks until there may be something to win; whether it is completed instead.
-    fn wait(&self) -> bool {
-        let mut parked = false;
-        let is_completed = loop {
-            match self.signal.load(Ordering::Acquire) {
-                DONE => break true,
-                // Back to WAITING, unless it was completed in the meantime.
-                TRY if self.change(TRY, WAITING) => break false,
-                TRY => {}
-                _ => {
-                    park();
-                    parked = true;
-                }
-            }
-        };
-        if parked {
-            return_token();
-        }
-        is_completed
-    }
-
-    fn change(&self, from: u32, to: u32) -> bool {
-        self.signal.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-}
-
 /// See the head of this file.
 #[derive(Debug)]
 pub(super) struct Aggregated {
-    writing: Writing,
+    writing: WriteStage,
     /// The primary queue, and whether the sync lock is held. A leaf latch, held for a few instructions.
     queue: Mutex<Queue>,
     requests: Requests,
+}
+
+/// How a committer's record is written before its request is made.
+#[derive(Debug)]
+enum WriteStage {
+    /// By each committer, under one latch.
+    Alone(Writing),
+    /// By the last thread of a slot, which makes the request for all of them.
+    Slots(Box<FlushSlots>),
 }
 
 #[derive(Debug, Default)]
@@ -84,17 +55,38 @@ struct Queue {
 }
 
 impl Aggregated {
-    pub(super) fn new() -> Self {
-        Aggregated { writing: Writing::new(), queue: Mutex::new(Queue::default()), requests: Requests::new() }
+    /// `flush_slots`: the pool of slots in which committers meet before the write; 0 for none.
+    pub(super) fn new(flush_slots: u32) -> Self {
+        let writing = match flush_slots {
+            0 => WriteStage::Alone(Writing::new()),
+            pool => WriteStage::Slots(Box::new(FlushSlots::new(pool))),
+        };
+        Aggregated { writing, queue: Mutex::new(Queue::default()), requests: Requests::new() }
     }
 
     fn commit(&self, rounds: &dyn Rounds, end: Lsn, level: Durability) {
-        self.writing.write_to(rounds, end);
-        if level != Durability::Durable {
-            return;
+        match (&self.writing, level) {
+            (WriteStage::Alone(writing), _) => {
+                writing.write_to(rounds, end);
+                if level == Durability::Durable {
+                    self.sync(rounds, end);
+                }
+            }
+            (WriteStage::Slots(slots), Durability::Durable) => match slots.enter(rounds, end) {
+                Part::Flush { end, slot } => {
+                    self.sync(rounds, end);
+                    slots.flushed(slot);
+                }
+                Part::Wait => slots.wait(rounds, end),
+            },
+            (WriteStage::Slots(slots), _) => slots.write(rounds, end),
         }
+    }
+
+    /// Enters a request for `end` and waits until it is completed, perhaps as the winner.
+    fn sync(&self, rounds: &dyn Rounds, end: Lsn) {
         let watch = Stopwatch::start();
-        let request = Arc::new(Request { end, thread: current(), signal: AtomicU32::new(WAITING) });
+        let request = Arc::new(Request::new(end));
         self.with_queue(|queue| queue.primary.push_back(request.clone()));
         loop {
             if let Some(secondary) = self.win() {
@@ -126,22 +118,20 @@ impl Aggregated {
         if !rounds.settled(last, Durability::Durable) {
             rounds.sync(false);
         }
-        rounds.tally().told((secondary.len() as u64).saturating_sub(1));
+        rounds.tally().aggregated(secondary.len() as u64);
+        if let WriteStage::Slots(slots) = &self.writing {
+            slots.advance(rounds, last);
+        }
         for request in secondary.drain(..) {
-            request.signal.store(DONE, Ordering::Release);
-            if !Arc::ptr_eq(&request, own) {
-                request.thread.unpark();
-            }
+            request.complete(Arc::ptr_eq(&request, own));
         }
         let next = self.with_queue(|queue| {
             queue.secondary = secondary;
             queue.locked = false;
             queue.primary.front().cloned()
         });
-        if let Some(next) = next
-            && next.change(WAITING, TRY)
-        {
-            next.thread.unpark();
+        if let Some(next) = next {
+            next.ask_to_try();
         }
     }
 
@@ -157,7 +147,7 @@ impl SyncProtocol for Aggregated {
         }
     }
 
-    fn request(&self, rounds: &dyn Rounds, level: Durability) {
+    fn request(&self, rounds: &dyn Rounds, _: Lsn, level: Durability) {
         self.requests.make(rounds, level, |end, level| self.wait(rounds, end, level));
     }
 

@@ -86,8 +86,8 @@ impl Model {
     }
 
     fn ask(&self, level: Durability) {
-        self.reserve();
-        self.protocol.request(self, level);
+        let end = self.reserve();
+        self.protocol.request(self, end, level);
     }
 
     /// Ends the syncers; everything asked for must then have been done.
@@ -373,6 +373,39 @@ checked!(
 );
 
 checked!(
+    /// `aggregated` with slots: the last thread of a slot makes the request for both, or each makes its own.
+    loom_a_slot_makes_one_request explore_a_slot_makes_one_request miri_a_slot_makes_one_request,
+    Some(2),
+    || {
+        let model = Model::with(SyncDesign::Aggregated { flush_slots: 2 }.protocol(), false, false);
+        committers(&model, [Durable, Durable]);
+        model.finish(2);
+    }
+);
+
+checked!(
+    /// `slotted`: two committers are alone, or meet in a slot whose last thread syncs for both.
+    loom_a_slot_is_flushed explore_a_slot_is_flushed miri_a_slot_is_flushed,
+    Some(2),
+    || {
+        let model = Model::with(SyncDesign::Slotted { flush_slots: 2 }.protocol(), false, false);
+        committers(&model, [Durable, Durable]);
+        model.finish(2);
+    }
+);
+
+checked!(
+    /// `slotted`: a thread alone and a slot of two, or two slots, which compete for the sync lock.
+    loom_slots_compete_for_the_sync_lock explore_slots_compete_for_the_sync_lock miri_slots_compete_for_the_sync_lock,
+    Some(1),
+    || {
+        let model = Model::with(SyncDesign::Slotted { flush_slots: 2 }.protocol(), false, false);
+        committers(&model, [Durable, Durable, Durable]);
+        model.finish(3);
+    }
+);
+
+checked!(
     /// `grouped`: whoever gets the sync lock looks whether it still has to sync.
     loom_the_sync_lock_in_turn explore_the_sync_lock_in_turn miri_the_sync_lock_in_turn,
     Some(2),
@@ -393,6 +426,20 @@ checked!(
         let other = spawn(move || theirs.commit(Durable));
         model.ask(Durable);
         other.join().expect("committer");
+        model.finish(2);
+    }
+);
+
+checked!(
+    /// `per_commit`: two requests are met one after the other, by the thread that serves.
+    loom_each_request_for_itself explore_each_request_for_itself miri_each_request_for_itself,
+    Some(2),
+    || {
+        let model = Model::new(SyncKind::PerCommit, true, true);
+        let theirs = model.clone();
+        let other = spawn(move || theirs.ask(Durable));
+        model.ask(Durable);
+        other.join().expect("asker");
         model.finish(2);
     }
 );
@@ -484,7 +531,7 @@ impl Marked {
     fn append_and_ask(&self, slot: usize) {
         let start = self.marks.reserve(self, slot, 1).expect("admitted");
         self.marks.finish(slot, start + 1);
-        self.protocol.request(self, Durable);
+        self.protocol.request(self, Lsn::new(start + 1), Durable);
     }
 }
 

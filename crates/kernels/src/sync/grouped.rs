@@ -1,8 +1,7 @@
 //! Protocol `grouped`: write; take the sync lock; sync, unless somebody else's sync has covered the own record meanwhile.
 //!
-//! Efficient flushing, section 2.2: what WiredTiger does. Every committer takes the sync lock, also those that have nothing
-//! left to do:
-//! what that costs is what `aggregated` saves.
+//! The locking of Efficient flushing's existing scheme (section 2.2), without its redundant syncs and its slots (`slotted` has both). Every
+//! committer takes the sync lock, also those that have nothing left to do.
 
 use super::per_commit::write_to;
 use super::requests::Requests;
@@ -69,7 +68,7 @@ impl SyncProtocol for Grouped {
         }
     }
 
-    fn request(&self, rounds: &dyn Rounds, level: Durability) {
+    fn request(&self, rounds: &dyn Rounds, _: Lsn, level: Durability) {
         self.requests.make(rounds, level, |end, level| self.wait(rounds, end, level));
     }
 

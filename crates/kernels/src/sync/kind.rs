@@ -10,7 +10,11 @@ use super::heuristics::{Heuristic, Heuristics};
 use super::per_commit::PerCommit;
 use super::pipelined::Pipelined;
 use super::rounds::SyncProtocol;
+use super::slotted::Slotted;
 use crate::insert::OutOfRange;
+
+/// The paper's pool of slots (Efficient flushing, section 4).
+const FLUSH_SLOTS: u32 = 16;
 
 /// Who writes and syncs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -23,29 +27,34 @@ pub enum SyncKind {
     Pipelined,
     /// Requests queue up; who wins the sync lock syncs for all of them (Efficient flushing, section 3.1).
     Aggregated,
-    /// Each takes the sync lock and looks whether it still has to sync (Efficient flushing, section 2.2).
+    /// Each takes the sync lock and looks whether the log is synced up to its record already.
     Grouped,
+    /// Threads that meet before the write form a slot, whose last thread writes and syncs for it; a thread that another one's sync covered
+    /// syncs again, unless its record is older than the other one's (the existing scheme of Efficient flushing, section 2.2).
+    Slotted,
     /// Each writes and syncs for itself, in turn: the papers' baseline.
     PerCommit,
 }
 
 crate::words!(
     SyncKind,
-    "adaptive, pipelined, aggregated, grouped, per-commit",
+    "adaptive, pipelined, aggregated, grouped, slotted, per-commit",
     Adaptive = "adaptive",
     Pipelined = "pipelined",
     Aggregated = "aggregated",
     Grouped = "grouped",
+    Slotted = "slotted",
     PerCommit = "per-commit"
 );
 
 impl SyncKind {
     /// Every design.
-    pub const ALL: [SyncKind; 5] = [
+    pub const ALL: [SyncKind; 6] = [
         SyncKind::Adaptive,
         SyncKind::Pipelined,
         SyncKind::Aggregated,
         SyncKind::Grouped,
+        SyncKind::Slotted,
         SyncKind::PerCommit,
     ];
 
@@ -56,8 +65,13 @@ impl SyncKind {
         match self {
             SyncKind::Adaptive => &Heuristic::ALL,
             SyncKind::Pipelined => &[Delay, Backoff, Yield, ManyCommitters],
-            SyncKind::Aggregated | SyncKind::Grouped | SyncKind::PerCommit => &[],
+            SyncKind::Aggregated | SyncKind::Grouped | SyncKind::Slotted | SyncKind::PerCommit => &[],
         }
+    }
+
+    /// Whether a commit that another commit's sync has covered is told without a sync of its own.
+    pub const fn shares_syncs(self) -> bool {
+        !matches!(self, SyncKind::Slotted | SyncKind::PerCommit)
     }
 }
 
@@ -86,9 +100,19 @@ pub enum SyncDesign {
         heuristics: Heuristics,
     },
     /// See [`SyncKind::Aggregated`].
-    Aggregated,
+    Aggregated {
+        /// Pool of slots in which committers meet before the write. Default 0: none, each committer writes for itself. From 2 to 64; the paper
+        /// has 16.
+        flush_slots: u32,
+    },
     /// See [`SyncKind::Grouped`].
     Grouped,
+    /// See [`SyncKind::Slotted`].
+    Slotted {
+        /// Pool of slots in which committers meet before the write. Default 16, as in the paper; from 2 to 64. A slot is in use until it
+        /// is synced, so fewer slots mean more threads in each.
+        flush_slots: u32,
+    },
     /// See [`SyncKind::PerCommit`].
     PerCommit,
 }
@@ -104,8 +128,9 @@ impl From<SyncKind> for SyncDesign {
         match kind {
             SyncKind::Adaptive => SyncDesign::adaptive(1, 8),
             SyncKind::Pipelined => SyncDesign::pipelined(Group::default()),
-            SyncKind::Aggregated => SyncDesign::Aggregated,
+            SyncKind::Aggregated => SyncDesign::Aggregated { flush_slots: 0 },
             SyncKind::Grouped => SyncDesign::Grouped,
+            SyncKind::Slotted => SyncDesign::Slotted { flush_slots: FLUSH_SLOTS },
             SyncKind::PerCommit => SyncDesign::PerCommit,
         }
     }
@@ -140,8 +165,9 @@ impl SyncDesign {
         match self {
             SyncDesign::Adaptive { .. } => SyncKind::Adaptive,
             SyncDesign::Pipelined { .. } => SyncKind::Pipelined,
-            SyncDesign::Aggregated => SyncKind::Aggregated,
+            SyncDesign::Aggregated { .. } => SyncKind::Aggregated,
             SyncDesign::Grouped => SyncKind::Grouped,
+            SyncDesign::Slotted { .. } => SyncKind::Slotted,
             SyncDesign::PerCommit => SyncKind::PerCommit,
         }
     }
@@ -167,7 +193,10 @@ impl SyncDesign {
             SyncDesign::Pipelined { group: Group { microseconds, .. }, .. } => {
                 check(microseconds <= 10_000_000, "group.microseconds", microseconds, "at most 10000000")
             }
-            SyncDesign::Aggregated | SyncDesign::Grouped | SyncDesign::PerCommit => Ok(()),
+            SyncDesign::Aggregated { flush_slots: 0 } | SyncDesign::Grouped | SyncDesign::PerCommit => Ok(()),
+            SyncDesign::Aggregated { flush_slots } | SyncDesign::Slotted { flush_slots } => {
+                check((2..=64).contains(&flush_slots), "flush_slots", flush_slots.into(), "from 2 to 64")
+            }
         }
     }
 
@@ -179,8 +208,9 @@ impl SyncDesign {
                 Box::new(Adaptive::new(heuristics, depth_min..=depth_max))
             }
             SyncDesign::Pipelined { group, heuristics } => Box::new(Pipelined::new(heuristics, group)),
-            SyncDesign::Aggregated => Box::new(Aggregated::new()),
+            SyncDesign::Aggregated { flush_slots } => Box::new(Aggregated::new(flush_slots)),
             SyncDesign::Grouped => Box::new(Grouped::new()),
+            SyncDesign::Slotted { flush_slots } => Box::new(Slotted::new(flush_slots)),
             SyncDesign::PerCommit => Box::new(PerCommit::new()),
         }
     }

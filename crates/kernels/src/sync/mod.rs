@@ -4,9 +4,10 @@
 //!
 //! | design | source | its pieces |
 //! |---|---|---|
-//! | `per_commit` | the papers' baseline | `requests` |
-//! | `grouped` | Efficient flushing, 2.2 | `requests` |
-//! | `aggregated` | Efficient flushing, 3.1 | `requests` |
+//! | `per_commit` | the papers' baseline | `syncer` |
+//! | `slotted` | Efficient flushing, 2.2: its existing scheme | `consolidation`, `flag`, `requests` |
+//! | `grouped` | the same, by the durable frontier and without slots | `requests` |
+//! | `aggregated` | Efficient flushing, 3.1 | `consolidation` if slots are asked for, `flag`, `requests` |
 //! | `pipelined` | Aether 4, ELEDA 3.3 | `waiters`, `leading`, `syncer`, `pace`, `policy`, `grouping` |
 //! | `adaptive` | ours | `waiters`, `leading`, `syncer`, `pace`, `policy`, `inflight` |
 //! | `persisted` | of logs in NVRAM, whatever the options name | `requests` |
@@ -24,6 +25,8 @@ mod adaptive;
 mod aggregated;
 #[cfg(test)]
 mod checks;
+mod consolidation;
+mod flag;
 mod grouped;
 mod grouping;
 mod heuristics;
@@ -37,6 +40,7 @@ mod pipelined;
 mod policy;
 mod requests;
 mod rounds;
+mod slotted;
 mod syncer;
 mod tally;
 mod waiters;

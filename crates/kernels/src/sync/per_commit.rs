@@ -1,12 +1,23 @@
 //! Protocol `per_commit`: each committer writes up to its own record and syncs, in turn; nobody is covered by anybody else.
 //!
-//! The papers' baseline, group commit switched off (Aether, figure 5; Efficient flushing, 2.1). Slow on purpose.
+//! The papers' baseline, group commit switched off (Aether, figure 5; Efficient flushing, 2.1; Cicada with P-WAL, the non-group commit of
+//! figures 4 and 5). Slow on purpose.
+//!
+//! A commit that no thread waits for is queued. One thread takes the queued commits in the order of their LSNs, and writes and syncs each by
+//! itself, so the durable frontier stops at the end of each.
+//!
+//! Invariants:
+//!
+//! 1. A requested commit is queued until its turn has begun. Its frontier is reached when the turn ends.
+//! 2. The thread that finds the queue empty before its own entry makes sure that a thread serves it: the syncer, or itself. Whoever serves
+//!    goes on until the queue is empty.
 
-use super::requests::Requests;
 use super::rounds::{Ask, Plan, Rounds, Stopwatch, SyncProtocol};
+use super::syncer::Syncers;
 use crate::durability::Durability;
 use crate::lsn::Lsn;
 use crate::sync_shim::{Mutex, rest};
+use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 /// See the head of this file.
@@ -14,12 +25,14 @@ use std::sync::PoisonError;
 pub(super) struct PerCommit {
     /// Held through a committer's write and sync. A leaf latch but for the log's own.
     turn: Mutex<()>,
-    requests: Requests,
+    /// Requested commits, by their ends (invariant 1). A leaf latch.
+    queue: Mutex<BTreeMap<Lsn, Durability>>,
+    thread: Syncers,
 }
 
 impl PerCommit {
     pub(super) fn new() -> Self {
-        PerCommit { turn: Mutex::new(()), requests: Requests::new() }
+        PerCommit { turn: Mutex::new(()), queue: Mutex::new(BTreeMap::new()), thread: Syncers::new(1) }
     }
 
     fn commit(&self, rounds: &dyn Rounds, end: Lsn, level: Durability) {
@@ -34,6 +47,15 @@ impl PerCommit {
             return;
         }
         write_to(rounds, end, level, true);
+    }
+
+    /// Commits what is queued, one after the other.
+    fn serve_all(&self, rounds: &dyn Rounds) {
+        loop {
+            let next = self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_first();
+            let Some((end, level)) = next else { return };
+            self.commit(rounds, end, level);
+        }
     }
 }
 
@@ -63,19 +85,35 @@ impl SyncProtocol for PerCommit {
         self.commit(rounds, end, level);
     }
 
-    fn request(&self, rounds: &dyn Rounds, level: Durability) {
-        self.requests.make(rounds, level, |end, level| self.commit(rounds, end, level));
+    fn request(&self, rounds: &dyn Rounds, end: Lsn, level: Durability) {
+        if level == Durability::Buffered {
+            return;
+        }
+        let is_first = {
+            let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_first = queue.is_empty();
+            let queued = queue.entry(end).or_insert(level);
+            *queued = level.max(*queued);
+            is_first
+        };
+        if is_first && !self.thread.give(rounds, 1) {
+            self.serve_all(rounds);
+        }
     }
 
     fn serve(&self, rounds: &dyn Rounds, number: usize) {
-        self.requests.run(rounds, number, |end, level| self.commit(rounds, end, level));
+        self.thread.run(number, || self.serve_all(rounds));
     }
 
     fn stop(&self) {
-        self.requests.stop();
+        self.thread.stop();
     }
 
     fn syncer_wakeups(&self) -> u64 {
-        self.requests.wakeups()
+        self.thread.wakeups()
+    }
+
+    fn syncs_each(&self) -> bool {
+        true
     }
 }

@@ -44,7 +44,7 @@ impl SyncProtocol for Persisted {
         }
     }
 
-    fn request(&self, rounds: &dyn Rounds, level: Durability) {
+    fn request(&self, rounds: &dyn Rounds, _: Lsn, level: Durability) {
         self.requests.make(rounds, level, |end, level| self.wait(rounds, end, level));
     }
 

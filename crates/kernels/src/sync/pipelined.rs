@@ -50,7 +50,7 @@ impl SyncProtocol for Pipelined {
         rounds.tally().waited(watch.nanoseconds(), false);
     }
 
-    fn request(&self, rounds: &dyn Rounds, level: Durability) {
+    fn request(&self, rounds: &dyn Rounds, _: Lsn, level: Durability) {
         if self.stage.baton.request(SyncRequests::of(level)) {
             self.give(rounds);
         }

@@ -86,14 +86,23 @@ pub trait Rounds {
 pub trait SyncProtocol: Send + Sync + Debug {
     /// Blocks until `end`, which is reserved, is settled at `level`.
     fn wait(&self, rounds: &dyn Rounds, end: Lsn, level: Durability);
-    /// Makes sure that everything reserved by now gets to `level`; does not wait for it.
-    fn request(&self, rounds: &dyn Rounds, level: Durability);
+    /// Makes sure that `end`, which is reserved, gets to `level`; does not wait for it. Most designs take everything reserved by now with it.
+    fn request(&self, rounds: &dyn Rounds, end: Lsn, level: Durability);
     /// The body of the syncer thread of this number.
     fn serve(&self, rounds: &dyn Rounds, number: usize);
     /// Ends [`SyncProtocol::serve`], after what it has in hand. Later requests are served by whoever makes them.
     fn stop(&self);
     /// How often syncer threads have woken up.
     fn syncer_wakeups(&self) -> u64;
+    /// Whether a position that the frontiers have reached needs no call of [`SyncProtocol::wait`]. Not so where a commit is synced by its own
+    /// LSN, whatever has been synced before.
+    fn looks_at_frontiers(&self) -> bool {
+        true
+    }
+    /// Whether each request is met by a write and sync of its own. If not, one request for everything reserved stands for several.
+    fn syncs_each(&self) -> bool {
+        false
+    }
     /// How many writes are under way at most, as last found best.
     fn depth(&self) -> u32 {
         1

@@ -19,6 +19,16 @@ pub struct SyncTally {
     pub lock_ns: Counter,
     /// Time that the others had waited.
     pub completion_ns: Counter,
+    /// Queues that a thread synced for (`aggregated`).
+    pub queues: Counter,
+    /// Requests in those queues.
+    pub queued: Counter,
+    /// Slots in which committers met before the write (`slotted`, and `aggregated` with slots).
+    pub slots: Counter,
+    /// Threads in those slots.
+    pub slot_threads: Counter,
+    /// Time that threads had waited for the thread that syncs for their slot; it is in `completion_ns` too.
+    pub slot_wait_ns: Counter,
 }
 
 impl SyncTally {
@@ -27,6 +37,25 @@ impl SyncTally {
         if callers > 0 {
             self.released.add(callers);
         }
+    }
+
+    /// A thread has synced for a queue of this many requests, its own included.
+    pub fn aggregated(&self, requests: u64) {
+        self.queues.add(1);
+        self.queued.add(requests);
+        self.told(requests.saturating_sub(1));
+    }
+
+    /// A slot of this many threads was closed.
+    pub fn consolidated(&self, threads: u64) {
+        self.slots.add(1);
+        self.slot_threads.add(threads);
+    }
+
+    /// A thread has waited for `nanoseconds` for the one that syncs for its slot.
+    pub fn waited_for_slot(&self, nanoseconds: u64) {
+        self.slot_wait_ns.add(nanoseconds);
+        self.waited(nanoseconds, false);
     }
 
     /// A blocked caller that has waited for `nanoseconds` writes and syncs itself from now on.

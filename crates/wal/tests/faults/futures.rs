@@ -75,6 +75,7 @@ fn run(options: &Options, future_end: FutureEnd) -> Outcome {
     let mut counters = log.counters();
     // Times differ from run to run.
     (counters.sync_lock_ns, counters.completion_ns, counters.sync_ns, counters.byte_ns) = (0, 0, 0, 0);
+    counters.slot_wait_ns = 0;
     drop((kept, session));
     log.close().expect("close");
     told.acknowledged = told.appended;

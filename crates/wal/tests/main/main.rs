@@ -1,6 +1,7 @@
 //! Logs through their public interface. One program, because each further one is linked by itself.
 
 mod append;
+mod baselines;
 mod chunked;
 mod conformance;
 mod consumers;

@@ -34,8 +34,8 @@ pub fn conformance(sync: SyncKind, make: impl Fn(Arc<dyn Directory>, Sizes) -> L
     waiting::a_sync_covers_everything_before_it(make);
     waiting::a_position_beyond_the_end_is_refused(make);
     waiting::a_stalled_device_holds_appenders_back_and_lets_them_go(make);
-    // The papers' baseline does not group.
-    if sync != SyncKind::PerCommit {
+    // The papers' baselines do not group, or not well.
+    if sync.shares_syncs() {
         waiting::one_write_serves_all_who_wait(make);
     }
     waiting::closing_keeps_everything_and_refuses_more(make);

@@ -1,0 +1,163 @@
+//! The consolidation array before the sync: committers that meet at the log's latch form a slot, whose last thread writes and syncs while the
+//! slot's other threads wait (Efficient flushing, sections 2.1 and 2.2).
+//!
+//! A committing thread tries the latch for writing. If it is free, the thread writes alone and flushes for itself. If not, the thread joins
+//! the open slot. The slot's first thread waits for the latch, puts a fresh slot of the pool in its place and closes it. The last thread to
+//! leave the slot writes up to the slot's end, gives the latch back, and flushes for the slot. The others wait until `sync LSN` has reached
+//! their own LSN ("flushwait" in the paper).
+//!
+//! The slots are those of Aether's consolidation array ([`Slots`]); a thread counts as one byte. Where this differs from the paper: the slots
+//! form when a thread commits, not when it appends, because only a commit says that a record must be synced. The copy into the log buffer has
+//! ended by then, so the last thread to leave is the last to run, not the last to copy.
+//!
+//! Invariants:
+//!
+//! 1. A slot's end is raised by each member before it leaves, read by the last member after all have left, and reset before the slot is free.
+//! 2. A slot is free only after its flush: a pool whose slots are all being flushed makes a leader wait, and the open slot fill up. A flush
+//!    needs neither the latch nor a slot, so the leader's wait ends.
+//! 3. `synced.lsn` is raised only after a sync that covered it. A member looks at it and registers under one latch, and who raises it takes the
+//!    registered under the same latch: no member is missed.
+
+use super::flag::Request;
+use super::per_commit::write_to;
+use super::rounds::{Rounds, Stopwatch};
+use crate::durability::Durability;
+use crate::insert::aether::{Latch, Member, Slots};
+use crate::lsn::Lsn;
+use crate::sync_shim::{AtomicU64, Mutex, MutexGuard, Ordering, raise};
+use crossbeam_utils::CachePadded;
+use std::mem;
+use std::sync::{Arc, PoisonError};
+
+/// What a committing thread has to do after the write.
+#[derive(Debug)]
+pub(super) enum Part {
+    /// Sync up to `end`, for itself and for the members of the slot.
+    Flush { end: Lsn, slot: Option<Member> },
+    /// Wait for the thread that syncs for its slot.
+    Wait,
+}
+
+#[derive(Debug, Default)]
+struct Synced {
+    /// The paper's `syncLSN`; none before the first commit.
+    lsn: Option<Lsn>,
+    waiting: Vec<Arc<Request>>,
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(super) struct FlushSlots {
+    /// The latch for writing. Taken before no other.
+    latch: Latch,
+    slots: Slots,
+    // The largest end of a slot's members (invariant 1); AcqRel when raised.
+    ends: Box<[CachePadded<AtomicU64>]>,
+    /// A leaf latch.
+    synced: Mutex<Synced>,
+}
+
+impl FlushSlots {
+    /// A pool of `pool` slots, at least 2, of which one is open at a time.
+    pub(super) fn new(pool: u32) -> Self {
+        let pool = pool.max(2) as usize;
+        FlushSlots {
+            latch: Latch::default(),
+            slots: Slots::of_members(1, pool),
+            ends: (0..pool).map(|_| CachePadded::new(AtomicU64::new(0))).collect(),
+            synced: Mutex::new(Synced::default()),
+        }
+    }
+
+    /// Writes up to `end` for a committer that asks for no sync.
+    pub(super) fn write(&self, rounds: &dyn Rounds, end: Lsn) {
+        self.begin(rounds);
+        self.latch.take();
+        write_to(rounds, end, Durability::Written, true);
+        self.latch.give();
+    }
+
+    /// Writes up to `end`, alone or as a member of a slot. A [`Part::Flush`] must be ended with [`FlushSlots::flushed`].
+    pub(super) fn enter(&self, rounds: &dyn Rounds, end: Lsn) -> Part {
+        self.begin(rounds);
+        if self.latch.try_take() {
+            write_to(rounds, end, Durability::Written, true);
+            self.latch.give();
+            return Part::Flush { end, slot: None };
+        }
+        let member = self.slots.join(0, 1);
+        let slot_end = &self.ends[member.slot()];
+        raise(slot_end, end.get(), Ordering::AcqRel);
+        if member.leads() {
+            self.latch.take();
+            let threads = self.slots.close(member);
+            self.slots.notify_members(member, threads);
+            rounds.tally().consolidated(threads);
+        } else {
+            self.slots.wait(member);
+        }
+        if !self.slots.leave(member, 1) {
+            return Part::Wait;
+        }
+        // All members have left, and each raised the end before.
+        let end = Lsn::new(slot_end.swap(0, Ordering::AcqRel));
+        write_to(rounds, end, Durability::Written, true);
+        self.latch.give();
+        Part::Flush { end, slot: Some(member) }
+    }
+
+    /// The flush for a [`Part::Flush`] is over.
+    pub(super) fn flushed(&self, slot: Option<Member>) {
+        if let Some(member) = slot {
+            self.slots.free(member);
+        }
+    }
+
+    /// A slot's member waits until `end` is synced.
+    pub(super) fn wait(&self, rounds: &dyn Rounds, end: Lsn) {
+        let watch = Stopwatch::start();
+        let request = {
+            let mut synced = self.lock();
+            if synced.lsn >= Some(end) {
+                return;
+            }
+            let request = Arc::new(Request::new(end));
+            synced.waiting.push(request.clone());
+            request
+        };
+        while !request.wait() {}
+        rounds.tally().waited_for_slot(watch.nanoseconds());
+    }
+
+    /// Whether a sync by the LSN of its thread has covered `end`.
+    pub(super) fn covers(&self, end: Lsn) -> bool {
+        self.lock().lsn >= Some(end)
+    }
+
+    /// A sync for `end` has ended: completes the waiting members that it covers.
+    pub(super) fn advance(&self, rounds: &dyn Rounds, end: Lsn) {
+        let covered = {
+            let mut synced = self.lock();
+            synced.lsn = synced.lsn.max(Some(end));
+            let waiting = mem::take(&mut synced.waiting);
+            let (covered, waiting) = waiting.into_iter().partition(|request| request.end <= end);
+            synced.waiting = waiting;
+            covered
+        };
+        let covered: Vec<Arc<Request>> = covered;
+        rounds.tally().told(covered.len() as u64);
+        covered.iter().for_each(|request| request.complete(false));
+    }
+
+    /// Before the protocol's first write everything written is durable: opening the log made it so.
+    fn begin(&self, rounds: &dyn Rounds) {
+        let mut synced = self.lock();
+        if synced.lsn.is_none() {
+            synced.lsn = Some(rounds.written());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Synced> {
+        self.synced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,88 @@
+//! Protocol `slotted`: the existing scheme that Efficient flushing measures itself against (section 2.2), with its redundant syncs.
+//!
+//! Committers form slots ([`consolidation`](super::consolidation)). Each slot's last thread takes the sync lock and compares the slot's
+//! end with the sync LSN. If the sync LSN is smaller, it syncs and raises the sync LSN to the slot's own end, although the sync has covered
+//! everything written. So a thread that was covered by another thread's sync syncs again, unless its end is smaller. That is what `aggregated`
+//! saves, and what `grouped`, which looks at the durable frontier, does not show.
+//!
+//! Invariants:
+//!
+//! 1. The sync LSN is never above the durable frontier: it is raised after a sync, to what the syncing thread had written before.
+//! 2. A failed sync raises it too: every waiter is then settled, and learns the failure from the log.
+
+use super::consolidation::{FlushSlots, Part};
+use super::requests::Requests;
+use super::rounds::{Rounds, Stopwatch, SyncProtocol};
+use crate::durability::Durability;
+use crate::lsn::Lsn;
+use crate::sync_shim::Mutex;
+use std::sync::PoisonError;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(super) struct Slotted {
+    slots: FlushSlots,
+    /// The sync lock. Taken with no other held.
+    syncing: Mutex<()>,
+    requests: Requests,
+}
+
+impl Slotted {
+    pub(super) fn new(flush_slots: u32) -> Self {
+        Slotted { slots: FlushSlots::new(flush_slots), syncing: Mutex::new(()), requests: Requests::new() }
+    }
+
+    fn commit(&self, rounds: &dyn Rounds, end: Lsn) {
+        match self.slots.enter(rounds, end) {
+            Part::Flush { end, slot } => {
+                self.sync(rounds, end);
+                self.slots.flushed(slot);
+            }
+            Part::Wait => self.slots.wait(rounds, end),
+        }
+    }
+
+    fn sync(&self, rounds: &dyn Rounds, end: Lsn) {
+        let watch = Stopwatch::start();
+        let _lock = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        rounds.tally().got_lock(watch.nanoseconds());
+        if self.slots.covers(end) {
+            rounds.tally().told(1);
+            return;
+        }
+        rounds.sync(true);
+        self.slots.advance(rounds, end);
+    }
+}
+
+impl SyncProtocol for Slotted {
+    fn wait(&self, rounds: &dyn Rounds, end: Lsn, level: Durability) {
+        match level {
+            Durability::Buffered => {}
+            Durability::Written if rounds.settled(end, level) => {}
+            Durability::Written => self.slots.write(rounds, end),
+            Durability::Durable if self.slots.covers(end) => {}
+            Durability::Durable => self.commit(rounds, end),
+        }
+    }
+
+    fn request(&self, rounds: &dyn Rounds, _: Lsn, level: Durability) {
+        self.requests.make(rounds, level, |end, level| self.wait(rounds, end, level));
+    }
+
+    fn serve(&self, rounds: &dyn Rounds, number: usize) {
+        self.requests.run(rounds, number, |end, level| self.wait(rounds, end, level));
+    }
+
+    fn stop(&self) {
+        self.requests.stop();
+    }
+
+    fn syncer_wakeups(&self) -> u64 {
+        self.requests.wakeups()
+    }
+
+    fn looks_at_frontiers(&self) -> bool {
+        false
+    }
+}

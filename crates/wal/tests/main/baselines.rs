@@ -1,0 +1,122 @@
+//! The baselines of the papers, as their counters show them: the existing scheme of Efficient flushing (section 2.2), and the non-group commit.
+
+use katydid_device::{MemoryDirectory, Method};
+use katydid_wal::{
+    Append, Background, Durability, FileOptions, Kind, Log, Lsn, Options, SyncDesign, SyncKind,
+};
+use std::sync::Arc;
+
+fn open(sync: SyncDesign) -> Log {
+    let files = FileOptions { sync, ..FileOptions::default() };
+    let options = Options { medium: files.into(), method: Method::Buffered, ..Options::default() };
+    Log::open_in(Arc::new(MemoryDirectory::new()), options).expect("open")
+}
+
+/// Two records that are in the operating system's cache: any sync makes both durable.
+fn two_written(log: &Log) -> [Lsn; 2] {
+    let mut session = log.session().expect("session");
+    let ends =
+        [1, 2].map(|byte| session.append(&Append::new(Kind::USER, &[&[byte; 100]])).expect("append").end);
+    log.first().wait(ends[1], Durability::Written).expect("written");
+    ends
+}
+
+fn syncs_of_waits(sync: SyncKind, order: [usize; 2]) -> u64 {
+    let log = open(sync.into());
+    let ends = two_written(&log);
+    let before = log.counters().syncs;
+    for which in order {
+        log.first().wait(ends[which], Durability::Durable).expect("durable");
+    }
+    log.counters().syncs - before
+}
+
+#[test]
+fn a_covered_commit_syncs_again_if_its_lsn_is_above_that_of_the_sync() {
+    assert_eq!(
+        syncs_of_waits(SyncKind::Slotted, [0, 1]),
+        2,
+        "the first sync covered both, and counts for its own LSN"
+    );
+    assert_eq!(syncs_of_waits(SyncKind::Slotted, [1, 0]), 1, "the larger LSN covers the smaller");
+    for sync in [SyncKind::Grouped, SyncKind::Aggregated, SyncKind::Adaptive] {
+        assert_eq!(syncs_of_waits(sync, [0, 1]), 1, "{sync} looks at what is durable");
+    }
+}
+
+#[test]
+fn an_old_record_costs_no_sync_after_opening() {
+    let directory = Arc::new(MemoryDirectory::new());
+    let files = FileOptions { sync: SyncKind::Slotted.into(), ..FileOptions::default() };
+    let options = Options { medium: files.into(), method: Method::Buffered, ..Options::default() };
+    let log = Log::open_in(directory.clone(), options.clone()).expect("open");
+    let end = two_written(&log)[1];
+    log.close().expect("close");
+    let log = Log::open_in(directory, options).expect("open again");
+    let before = log.counters().syncs;
+    log.first().wait(end, Durability::Durable).expect("durable");
+    assert_eq!(log.counters().syncs, before, "opening made it durable");
+}
+
+/// Every thread of a slot is counted once, and every request of a queue.
+#[test]
+fn threads_that_meet_are_counted() {
+    const THREADS: u64 = 8;
+    const EACH: u64 = 200;
+    for sync in [SyncDesign::Slotted { flush_slots: 2 }, SyncDesign::Aggregated { flush_slots: 2 }] {
+        let log = open(sync);
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    let mut session = log.session().expect("session");
+                    for _ in 0..EACH {
+                        let end = session.append(&Append::new(Kind::USER, &[&[7; 100]])).expect("append").end;
+                        log.first().wait(end, Durability::Durable).expect("durable");
+                    }
+                });
+            }
+        });
+        let counters = log.counters();
+        let what = format!("{sync:?}: {counters:?}");
+        assert!(counters.slots <= counters.slot_threads, "a slot has a thread: {what}");
+        // The others were alone, or covered before they came.
+        let flushes = THREADS * EACH - counters.slot_threads + counters.slots;
+        let (made, served) = match sync {
+            SyncDesign::Slotted { .. } => (counters.sync_locks, counters.sync_locks),
+            _ => (counters.sync_queued, counters.sync_queues),
+        };
+        assert!(made <= flushes, "one thread of a slot flushes: {what}");
+        assert!(counters.syncs <= served && served <= made, "{what}");
+        assert!(made > 0, "{what}");
+    }
+}
+
+/// Syncs for five commits that nobody waits for, which one thread serves when all are requested.
+fn syncs_of_requests(sync: SyncKind) -> u64 {
+    let files = FileOptions { sync: sync.into(), ..FileOptions::default() };
+    let options = Options {
+        medium: files.into(),
+        method: Method::Buffered,
+        background: Background::Caller,
+        ..Options::default()
+    };
+    let log = Log::open_in(Arc::new(MemoryDirectory::new()), options).expect("open");
+    let mut session = log.session().expect("session");
+    let before = log.counters().syncs;
+    let mut end = Lsn::ZERO;
+    for byte in 0..5 {
+        end = session.append(&Append::new(Kind::USER, &[&[byte; 100]])).expect("append").end;
+        log.first().request(end, Durability::Durable);
+    }
+    log.run_background();
+    assert_eq!(log.first().durable(), end, "{sync}");
+    log.counters().syncs - before
+}
+
+#[test]
+fn commits_without_a_waiter_are_synced_one_by_one_where_each_is_synced_by_itself() {
+    assert_eq!(syncs_of_requests(SyncKind::PerCommit), 5);
+    for sync in [SyncKind::Grouped, SyncKind::Aggregated, SyncKind::Slotted, SyncKind::Adaptive] {
+        assert_eq!(syncs_of_requests(sync), 1, "{sync} takes all that is reserved");
+    }
+}
