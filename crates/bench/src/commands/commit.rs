@@ -46,9 +46,9 @@ pub struct Commit {
     /// Transactions in flight of clients that do not block in each
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::in_flight)]
     in_flight: Vec<usize>,
-    /// How records get into the log
-    #[arg(long, value_name = "KIND", default_value = "marks", value_parser = word::<InserterKind>)]
-    inserter: InserterKind,
+    /// How records get into the log [default: marks; in the figures of efficient flushing, consolidated with 16 slots]
+    #[arg(long, value_name = "KIND", value_parser = word::<InserterKind>)]
+    inserter: Option<InserterKind>,
     /// What the log is kept in: in NVRAM there are no protocols, but delays
     #[arg(long, value_name = "KIND", default_value = "disk", value_parser = word::<LogKind>)]
     log: LogKind,
@@ -78,9 +78,9 @@ What the papers saw:
                    they stay nearly constant and all processors are used
   aether5          flush pipelining does as well as asynchronous commit, which is unsafe: up to 22 % above the baseline
   aether9          flush pipelining gains most, 68 % over the baseline; a scalable log buffer another 7 %
-  flushing5        aggregated over grouped, inserts: 3.9, 5.5, 1.83, 1.72, 1.3 times at 8, 16, 32, 64, 128 threads
+  flushing5        aggregated over slotted, inserts: 3.9, 5.5, 1.83, 1.72, 1.3 times at 8, 16, 32, 64, 128 threads
   flushing6        the same on sysbench's writing transactions: 6.4, 3.3, 2.3, 1.7, 1.4 times
-  flushing-table1  grouped spends 82 % of an insert waiting for the lock at 8 threads; aggregated takes a quarter of
+  flushing-table1  slotted spends 82 % of an insert waiting for the lock at 8 threads; aggregated takes a quarter of
                    the locks and syncs there
   eleda8, 10       before, after and ours on YCSB A and sysbench: 71 and 32 times as many at 32 threads, told later
   eleda12          TPC-C grows with the threads and does not collapse

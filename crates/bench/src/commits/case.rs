@@ -95,6 +95,8 @@ pub struct Case {
     pub entries: Option<u64>,
     pub sync: SyncKind,
     pub inserter: InserterKind,
+    /// Slots of the consolidation array, in appending and before the sync, if not as the command line says.
+    pub slots: Option<u32>,
     pub threads: usize,
     /// Commits of a thread that may wait to be durable: with 1 it blocks in each.
     pub in_flight: usize,
@@ -123,6 +125,7 @@ impl Case {
             entries: None,
             sync: SyncKind::default(),
             inserter: InserterKind::default(),
+            slots: None,
             threads: 1,
             in_flight: 1,
             durability: Durability::Durable,

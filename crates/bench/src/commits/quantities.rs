@@ -88,6 +88,22 @@ pub fn completion_us(run: &Run) -> f64 {
     run.per_commit(run.counted(|counters| counters.completion_ns) as f64 / 1e3)
 }
 
+pub fn slot_wait_us(run: &Run) -> f64 {
+    run.per_commit(run.counted(|counters| counters.slot_wait_ns) as f64 / 1e3)
+}
+
+/// The mean of threads in a slot; 0 if none met.
+pub fn threads_per_slot(run: &Run) -> f64 {
+    let slots = run.counted(|counters| counters.slots).max(1);
+    run.counted(|counters| counters.slot_threads) as f64 / slots as f64
+}
+
+/// The mean of requests in a queue; 0 if the protocol has none.
+pub fn requests_per_queue(run: &Run) -> f64 {
+    let queues = run.counted(|counters| counters.sync_queues).max(1);
+    run.counted(|counters| counters.sync_queued) as f64 / queues as f64
+}
+
 /// The mean time of a byte of the log from its reservation to its durability.
 pub fn byte_us(run: &Run) -> f64 {
     let bytes = run.counted(|counters| counters.bytes_synced).max(1);

@@ -154,11 +154,13 @@ impl Stage {
         let sync = match case.sync {
             SyncKind::Adaptive => SyncDesign::adaptive(tuned.depth_min, tuned.depth_max),
             SyncKind::Pipelined => SyncDesign::pipelined(case.group.unwrap_or(tuned.group)),
+            SyncKind::Aggregated => SyncDesign::Aggregated { flush_slots: case.slots.unwrap_or_default() },
             other => other.into(),
         };
+        let slots = case.slots.map_or(tuned.slots, |slots| slots as usize);
         let heuristics = case.without.map_or(Heuristics::ALL, |off| Heuristics::ALL.without(off));
         let files = FileOptions {
-            inserter: inserter(case.inserter, tuned.slots, tuned.hop_bytes, tuned.chunk_bytes),
+            inserter: inserter(case.inserter, slots, tuned.hop_bytes, tuned.chunk_bytes),
             sync: sync.with_heuristics(heuristics),
             ring_bytes: tuned.ring_bytes,
             segment_bytes: tuned.segment_bytes,

@@ -79,7 +79,8 @@ impl Figure {
     /// The cases, given what the command line says.
     pub fn cases(self, lists: &Lists) -> Result<Vec<Case>> {
         self.check(lists)?;
-        let plain = Case { log: lists.log, inserter: lists.inserter, ..Case::new(Work::Tpcb { skew: 0.0 }) };
+        let inserter = lists.inserter.unwrap_or_default();
+        let plain = Case { log: lists.log, inserter, ..Case::new(Work::Tpcb { skew: 0.0 }) };
         Ok(match self {
             Figure::Aether3 => aether::three(lists, &plain),
             Figure::Aether4 => aether::four(lists, &plain),

@@ -3,7 +3,7 @@
 //! Pure.
 
 use crate::host::device::{Device, MethodName};
-use katydid_wal::{InserterKind, LogKind, SyncKind};
+use katydid_wal::{Group, InserterKind, LogKind, SyncKind};
 use std::time::Duration;
 
 /// What can be given as a list.
@@ -63,7 +63,8 @@ pub struct Lists {
     pub payloads: Vec<usize>,
     pub io_units: Vec<usize>,
     pub in_flight: Vec<usize>,
-    pub inserter: InserterKind,
+    /// None: the figure's own, which is the log's default if the paper says nothing.
+    pub inserter: Option<InserterKind>,
     pub log: LogKind,
 }
 
@@ -71,6 +72,13 @@ pub const MS: Duration = Duration::from_millis(1);
 pub const BLOCKING: usize = 1;
 /// What transactions the clients of a figure have in flight, if they do not block in each.
 pub const IN_FLIGHT: &[usize] = &[100];
+
+/// ELEDA's I/O unit (4.3, 6.5.3): the flusher writes when a unit is full, or after a time that the paper does not give.
+pub fn fill(unit: usize) -> Group {
+    Group { commits: 0, bytes: unit as u64, microseconds: FILL_US }
+}
+
+const FILL_US: u64 = 1000;
 
 /// The protocols of these names, in this order.
 pub fn syncs_called(names: &[&str]) -> Vec<SyncKind> {

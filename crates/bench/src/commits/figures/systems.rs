@@ -3,7 +3,7 @@
 //! Pure. `vanilla` is what WiredTiger does: groups form in the log buffer, and whoever gets the sync lock syncs. `ELEDA` has a list of what is
 //! filled for each thread, a flusher of its own with a unit of 64 KiB, and clients that are called back.
 
-use super::spec::{IN_FLIGHT, ListFlag, Lists, Spec};
+use super::spec::{IN_FLIGHT, ListFlag, Lists, Spec, fill};
 use crate::commits::case::{Case, Work};
 use crate::grid::flags::or;
 use crate::host::device::{Device, MethodName};
@@ -20,7 +20,7 @@ const PLAIN: Spec = Spec {
     about: "",
     saw: "",
     note: "`vanilla` has inserter consolidated, protocol grouped and clients that block; once more with its log in memory. `ELEDA` has inserter \
-           grasshopper, protocol pipelined with writes of at most 64 KiB, and transactions in flight. `ours` is adaptive with marks, with \
+           grasshopper, protocol pipelined with writes of 64 KiB, which begin when so much is there or after 1 ms, and transactions in flight. `ours` is adaptive with marks, with \
            as many in flight and with clients that block. Percentiles are those of writing transactions",
     varies: &[ListFlag::Threads, ListFlag::InFlight],
     method: MethodName::Direct,
@@ -95,6 +95,7 @@ impl Systems {
             system: Some("hiding"),
             sync: SyncKind::Pipelined,
             io_unit: Some(UNIT),
+            group: Some(fill(UNIT)),
             in_flight,
             ..vanilla.clone()
         };

@@ -10,9 +10,9 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         figure: "5",
         title: "Inserts, and updates with searches, over client threads",
-        ran: "20-byte keys and 100-byte values in WiredTiger with 8 to 128 threads: the existing flushing (grouped) and the proposed (aggregated)",
+        ran: "20-byte keys and 100-byte values in WiredTiger with 8 to 128 threads: the existing flushing (slotted) and the proposed (aggregated)",
         here: "the same in the paged engine, through the page cache as in the paper, every sync protocol",
-        headline: "aggregated 3.9, 5.5, 1.83, 1.72 and 1.3 times grouped for inserts at 8 to 128 threads; 1.6 to 4.1 times with searches",
+        headline: "aggregated 3.9, 5.5, 1.83, 1.72 and 1.3 times slotted for inserts at 8 to 128 threads; 1.6 to 4.1 times with searches",
         command: "lab commit --figure flushing5 --dir {dir} --csv {csv} --svg {svg}",
         seconds: 60.0,
         quick_seconds: 15.0,
@@ -22,12 +22,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         figure: "6",
         title: "sysbench's transactions over client threads",
-        ran: "sysbench's OLTP, an update, a delete and an insert in a transaction, in WiredTiger with 8 to 128 threads: grouped and aggregated",
+        ran: "sysbench's OLTP, an update, a delete and an insert in a transaction, in WiredTiger with 8 to 128 threads: slotted and aggregated",
         here: "oltp_write_only in the paged engine, two updates, a delete and an insert on a table with a secondary index, through the page cache as in \
                the paper, every sync protocol",
-        headline: "aggregated 6.4, 3.3, 2.3, 1.7 and 1.4 times grouped at 8 to 128 threads",
+        headline: "aggregated 6.4, 3.3, 2.3, 1.7 and 1.4 times slotted at 8 to 128 threads",
         command: "lab commit --figure flushing6 --keys 20000 --dir {dir} --csv {csv} --svg {svg}",
-        quick: "--rounds 1 --seconds 0.15 --sync grouped,aggregated,adaptive",
+        quick: "--rounds 1 --seconds 0.15 --sync slotted,aggregated,adaptive",
         seconds: 45.0,
         quick_seconds: 10.0,
         judge: six,
@@ -38,7 +38,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         title: "Where the time of an insert goes, and how often the log is locked and synced",
         ran: "mean times of an insert and counts of locks and syncs, 8 to 128 threads",
         here: "the same counters of our protocols",
-        headline: "grouped waits for the lock 82 % of an insert at 8 threads; aggregated takes a quarter of the locks and syncs",
+        headline: "slotted waits for the lock 82 % of an insert at 8 threads; aggregated takes a quarter of the locks and syncs",
         command: "lab commit --figure flushing-table1 --dir {dir} --csv {csv} --svg {svg}",
         quick_seconds: 7.0,
         judge: table_one,
@@ -59,11 +59,11 @@ pub const NOT_RUN: &[SkippedFigure] = &[
     },
 ];
 
-fn aggregated_to_grouped(rows: &Rows, work: &str, threads: &str) -> Option<f64> {
+fn aggregated_to_slotted(rows: &Rows, work: &str, threads: &str) -> Option<f64> {
     let of = |sync: &str| {
         rows.with(&[("work", work), ("sync", sync), ("threads", threads)]).only("commits_per_second")
     };
-    ratio(of("aggregated"), of("grouped"))
+    ratio(of("aggregated"), of("slotted"))
 }
 
 fn five(rows: &Rows) -> Judged {
@@ -71,21 +71,21 @@ fn five(rows: &Rows) -> Judged {
     let counts = rows.all().words("threads");
     for work in rows.all().words("work") {
         let least =
-            counts.iter().filter_map(|threads| aggregated_to_grouped(rows, &work, threads)).reduce(f64::min);
+            counts.iter().filter_map(|threads| aggregated_to_slotted(rows, &work, threads)).reduce(f64::min);
         judged.ask_times(
-            format!("{work}: aggregated over grouped at every number of threads, at least 1.1"),
+            format!("{work}: aggregated over slotted at every number of threads, at least 1.1"),
             least,
             1.1,
         );
     }
     let times: Vec<String> = counts
         .iter()
-        .filter_map(|threads| Some(format!("{:.1}", aggregated_to_grouped(rows, "insert", threads)?)))
+        .filter_map(|threads| Some(format!("{:.1}", aggregated_to_slotted(rows, "insert", threads)?)))
         .collect();
     let best = rows.with(&[("work", "insert")]).most("commits_per_second");
     let aggregated = rows.with(&[("work", "insert"), ("sync", "aggregated")]).most("commits_per_second");
     judged.ours = format!(
-        "inserts, aggregated over grouped: {}; our best protocol {}, {:.1} times aggregated at its best",
+        "inserts, aggregated over slotted: {}; our best protocol {}, {:.1} times aggregated at its best",
         times.join(", "),
         rate(best),
         ratio(best, aggregated).unwrap_or_default()
@@ -98,9 +98,9 @@ fn six(rows: &Rows) -> Judged {
     let mut judged = Judged::default();
     let counts = rows.all().words("threads");
     let gains: Vec<f64> =
-        counts.iter().filter_map(|threads| aggregated_to_grouped(rows, WORK, threads)).collect();
+        counts.iter().filter_map(|threads| aggregated_to_slotted(rows, WORK, threads)).collect();
     judged.ask_times(
-        "aggregated over grouped at every number of threads, at least 1.1",
+        "aggregated over slotted at every number of threads, at least 1.1",
         gains.iter().copied().reduce(f64::min).filter(|_| gains.len() == counts.len()),
         1.1,
     );
@@ -108,7 +108,7 @@ fn six(rows: &Rows) -> Judged {
     let gains: Vec<String> = gains.iter().map(|times| format!("{times:.1}")).collect();
     let most = |sync: &str| rows.with(&[("sync", sync)]).most("commits_per_second");
     judged.ours = format!(
-        "aggregated over grouped: {}; adaptive {}, {:.1} times aggregated at its best",
+        "aggregated over slotted: {}; adaptive {}, {:.1} times aggregated at its best",
         gains.join(", "),
         rate(most("adaptive")),
         ratio(most("adaptive"), most("aggregated")).unwrap_or_default()
@@ -121,9 +121,9 @@ fn table_one(rows: &Rows) -> Judged {
     let of =
         |sync: &str, threads: &str, column| rows.with(&[("sync", sync), ("threads", threads)]).only(column);
     let waiting =
-        |threads| ratio(of("grouped", threads, "lock_us_per_commit"), of("grouped", threads, "mean_us"));
+        |threads| ratio(of("slotted", threads, "lock_us_per_commit"), of("slotted", threads, "mean_us"));
     judged.ask(
-        "grouped waits for the lock for at least half of an insert at 32 threads",
+        "slotted waits for the lock for at least half of an insert at 32 threads",
         waiting("32"),
         |share| format!("{:.0} %", 100.0 * share),
         |share| share >= 0.5,
@@ -131,12 +131,12 @@ fn table_one(rows: &Rows) -> Judged {
     let per_sync = |sync: &str| of(sync, "32", "commits_per_sync");
     judged.ask_times(
         "aggregated syncs for more commits at 32 threads, at least 2",
-        ratio(per_sync("aggregated"), per_sync("grouped")),
+        ratio(per_sync("aggregated"), per_sync("slotted")),
         2.0,
     );
     judged.ours = format!(
-        "commits a sync at 32 threads: grouped {:.1}, aggregated {:.1}, adaptive {:.1}",
-        per_sync("grouped").unwrap_or_default(),
+        "commits a sync at 32 threads: slotted {:.1}, aggregated {:.1}, adaptive {:.1}",
+        per_sync("slotted").unwrap_or_default(),
         per_sync("aggregated").unwrap_or_default(),
         per_sync("adaptive").unwrap_or_default()
     );
