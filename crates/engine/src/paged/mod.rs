@@ -24,21 +24,17 @@ pub(crate) mod log_record;
 mod log_room;
 pub(crate) mod open;
 mod own_writes;
-#[allow(dead_code)] // the page formats' and trees' full vocabulary
 pub(crate) mod page;
-#[allow(dead_code)] // the page formats' and trees' full vocabulary
 pub(crate) mod pool;
 #[cfg(test)]
 mod races_tests;
 pub(crate) mod range;
 pub(crate) mod recovery;
 pub(crate) mod rollback;
-#[allow(dead_code)] // the page formats' and trees' full vocabulary
 pub(crate) mod space;
 pub(crate) mod stat;
 pub(crate) mod table;
 pub(crate) mod transaction;
-#[allow(dead_code)] // the page formats' and trees' full vocabulary
 pub(crate) mod tree;
 mod undo_room;
 mod unfinished;

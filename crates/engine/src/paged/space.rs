@@ -382,9 +382,6 @@ impl Reserved {
         self.space = None;
         self.page
     }
-
-    /// Gives the page back; the same as dropping it.
-    pub(crate) fn release(self) {}
 }
 
 impl Drop for Reserved {

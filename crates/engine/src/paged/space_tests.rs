@@ -4,8 +4,8 @@ use super::*;
 use crate::Lsn;
 use crate::TableId;
 use crate::paged::double_write::DoubleWrite;
-use crate::paged::page::LeafMut;
 use crate::paged::page::tests::for_seeds;
+use crate::paged::page::{LeafMut, MapMut};
 use crate::paged::pool::WalBarrier;
 use katydid_device::{Create, Directory, Id, MemoryDirectory, Method, SimDevice};
 use std::collections::BTreeSet;
@@ -57,7 +57,7 @@ fn space_in_memory() -> (Pool, Arc<Space>) {
 fn log_bit(pool: &Pool, page: PageId, in_use: bool) {
     let mut guard = pool.write(map::map_of(page, PAGE_BYTES)).expect("a map");
     guard.begin_change();
-    let mut edit = guard.map_mut().expect("a map");
+    let mut edit = MapMut::new(guard.bytes_mut());
     let bit = map::bit_of(page, PAGE_BYTES);
     assert!(if in_use { edit.set(bit) } else { edit.clear(bit) });
     guard.finish_change(Lsn::new(1), Lsn::new(2));
@@ -94,7 +94,7 @@ fn reservations_behave_as_a_set_and_survive_only_when_logged() {
                 60..85 if !held.is_empty() => {
                     let reserved = held.swap_remove(rng.usize(0..held.len()));
                     if rng.u8(0..4) == 0 {
-                        reserved.release();
+                        drop(reserved);
                     } else {
                         log_bit(&pool, reserved.page(), true);
                         assert!(logged.insert(reserved.keep()));

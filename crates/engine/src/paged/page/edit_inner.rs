@@ -72,28 +72,6 @@ impl<'a> InnerMut<'a> {
         slots::remove(self.0, index);
     }
 
-    /// Makes child `index` another page; `index <= len()`.
-    pub(crate) fn set_child(&mut self, index: usize, child: PageId) {
-        match index.checked_sub(1) {
-            None => header::set_link(self.0, child),
-            Some(slot) => header::set_u64(slots::cell_mut(self.0, slot), 0, child.get()),
-        }
-    }
-
-    /// Gives separator `index` another key; it must stay between its neighbours.
-    pub(crate) fn replace_separator(&mut self, index: usize, separator: &[u8]) -> Result<(), Full> {
-        let cell = slots::resize(self.0, index, CELL_HEADER + separator.len(), CELL_HEADER)?;
-        cell[CELL_HEADER..].copy_from_slice(separator);
-        let head = slots::head_in(self.0, separator);
-        slots::set_head(self.0, index, head);
-        Ok(())
-    }
-
-    /// Makes all free bytes contiguous.
-    pub(crate) fn compact(&mut self) {
-        slots::compact(self.0);
-    }
-
     /// Keeps the separators before `count`, hence `count + 1` children, and gets a new upper fence: what a split leaves of
     /// the left page. The page LSN stays. On `Full` nothing is changed.
     pub(crate) fn truncate(&mut self, count: usize, upper: Option<&[u8]>) -> Result<(), Full> {

@@ -116,11 +116,6 @@ impl<'a> LeafMut<'a> {
         slots::remove(self.0, index);
     }
 
-    /// Makes all free bytes contiguous.
-    pub(crate) fn compact(&mut self) {
-        slots::compact(self.0);
-    }
-
     /// Keeps the keys before `count` and gets a new upper fence: what a split leaves of the left page.
     pub(crate) fn truncate(&mut self, count: usize, upper: Option<&[u8]>) -> Result<(), Full> {
         self.rebuild(0..count, None, upper)

@@ -58,11 +58,6 @@ impl<'a> InnerRef<'a> {
         slots::upper_fence(self.0)
     }
 
-    /// Whether `key` belongs below this page.
-    pub(crate) fn covers(self, key: &[u8]) -> bool {
-        key >= self.lower_fence() && self.upper_fence().is_none_or(|upper| key < upper)
-    }
-
     /// Where a separator is (`Ok`), or where it belongs (`Err`).
     pub(crate) fn search(self, separator: &[u8]) -> Result<usize, usize> {
         slots::search(self.0, separator, key_of)
@@ -105,11 +100,6 @@ impl<'a> InnerRef<'a> {
         (lower, upper)
     }
 
-    /// All children from left to right.
-    pub(crate) fn children(self) -> impl DoubleEndedIterator<Item = PageId> + Clone {
-        (0..=self.len()).map(move |index| self.child(index))
-    }
-
     /// All separators, each with the child to its right.
     pub(crate) fn entries(
         self,
@@ -130,11 +120,6 @@ impl<'a> InnerRef<'a> {
     /// Bytes a separator of this length takes, the slot included.
     pub(crate) fn entry_bytes(separator: &[u8]) -> usize {
         slots::SLOT + CELL_HEADER + separator.len()
-    }
-
-    /// Whether `insert_at` of this separator would find room.
-    pub(crate) fn fits(self, separator: &[u8]) -> bool {
-        Self::entry_bytes(separator) <= self.free_space()
     }
 
     /// Number of the separator that moves up if the page were split now, by bytes: those before stay, those after go to

@@ -165,9 +165,4 @@ impl<'a> LeafRef<'a> {
         let new = CELL_HEADER + self.key(index).len() + value.cell_bytes();
         new <= old + self.free_space()
     }
-
-    /// The first key of the right half, by bytes, if the leaf were split now; `1 <= it < len()`. Needs two keys.
-    pub(crate) fn split_point(self) -> usize {
-        slots::split_point(self.0)
-    }
 }

@@ -69,24 +69,6 @@ impl<'a> MapRef<'a> {
         self.bits().get(bit / 8).is_some_and(|byte| byte >> (bit % 8) & 1 != 0)
     }
 
-    /// How many bits are set.
-    pub(crate) fn count_set(self) -> usize {
-        self.bits().iter().map(|byte| byte.count_ones() as usize).sum()
-    }
-
-    /// The first clear bit at or after `from`.
-    pub(crate) fn first_clear(self, from: usize) -> Option<usize> {
-        let bits = self.bits();
-        let mut at = from / 8;
-        // Bits before `from` in its byte count as set.
-        let mut byte = bits.get(at)? | ((1u16 << (from % 8)) - 1) as u8;
-        while byte == u8::MAX {
-            at += 1;
-            byte = *bits.get(at)?;
-        }
-        Some(at * 8 + byte.trailing_ones() as usize)
-    }
-
     /// All pages in use, ascending.
     pub(crate) fn pages_in_use(self) -> impl Iterator<Item = PageId> + 'a {
         let base = self.base().get();
@@ -107,11 +89,6 @@ impl<'a> MapMut<'a> {
     pub(crate) fn new(page: &'a mut [u8]) -> Self {
         debug_assert_eq!(header::kind(page), Some(header::Kind::Map));
         MapMut(page)
-    }
-
-    /// To be read.
-    pub(crate) fn view(&self) -> MapRef<'_> {
-        MapRef::new(self.0)
     }
 
     /// Marks the page of `bit` as in use; `false`, and nothing changed, if it is already, or beyond the map.

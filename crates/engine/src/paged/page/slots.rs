@@ -207,11 +207,6 @@ fn set_slot(page: &mut [u8], index: usize, offset: usize, length: usize, head: u
     header::set_u32(page, at + 4, head);
 }
 
-/// Changes the head of slot `index`.
-pub(super) fn set_head(page: &mut [u8], index: usize, head: u32) {
-    header::set_u32(page, slot_at(index) + 4, head);
-}
-
 /// Takes slot `index` and its cell away.
 pub(super) fn remove(page: &mut [u8], index: usize) {
     let count = header::count(page);

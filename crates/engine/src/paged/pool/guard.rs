@@ -4,9 +4,7 @@ use super::Pool;
 use super::frame::Body;
 use super::load::Exclusive;
 use crate::Lsn;
-use crate::paged::page::{
-    InnerMut, InnerRef, Kind, LeafMut, LeafRef, MapMut, MapRef, OverflowRef, PageFault, PageId, header,
-};
+use crate::paged::page::{InnerRef, Kind, LeafRef, MapRef, OverflowRef, PageFault, PageId, header};
 use parking_lot::{ArcRwLockReadGuard, RawRwLock};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -138,25 +136,6 @@ impl PageWrite {
     #[inline]
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.body.bytes
-    }
-
-    /// As a leaf; a fault if it is of another kind.
-    #[inline]
-    pub(crate) fn leaf_mut(&mut self) -> Result<LeafMut<'_>, PageFault> {
-        header::expect(&self.body.bytes, Kind::Leaf)?;
-        Ok(LeafMut::new(&mut self.body.bytes))
-    }
-
-    /// As an inner page; a fault if it is of another kind.
-    pub(crate) fn inner_mut(&mut self) -> Result<InnerMut<'_>, PageFault> {
-        header::expect(&self.body.bytes, Kind::Inner)?;
-        Ok(InnerMut::new(&mut self.body.bytes))
-    }
-
-    /// As an allocation map; a fault if it is of another kind.
-    pub(crate) fn map_mut(&mut self) -> Result<MapMut<'_>, PageFault> {
-        header::expect(&self.body.bytes, Kind::Map)?;
-        Ok(MapMut::new(&mut self.body.bytes))
     }
 }
 

@@ -139,11 +139,6 @@ impl Shard {
             see(&frame.meta);
         }
     }
-
-    /// Frames in the table.
-    pub(super) fn len(&self) -> usize {
-        self.table.read().frames.len()
-    }
 }
 
 impl Table {

@@ -247,7 +247,7 @@ pub(super) fn bump_latched(guard: &mut super::super::PageWrite, log: &CountingLo
     let count = counter(guard) + 1;
     guard.begin_change();
     let (lsn, end) = log.append();
-    let mut leaf = guard.leaf_mut().expect("a leaf");
+    let mut leaf = LeafMut::new(guard.bytes_mut());
     assert!(leaf.patch(0, 0, &count.to_le_bytes()) && leaf.patch(0, 2992, &count.to_le_bytes()));
     guard.finish_change(lsn, end);
     (lsn, count)
