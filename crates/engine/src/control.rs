@@ -345,5 +345,4 @@ impl ControlFile {
 }
 
 #[cfg(test)]
-#[path = "control_tests.rs"]
 mod tests;

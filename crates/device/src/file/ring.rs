@@ -273,5 +273,4 @@ fn finish<E>(
 }
 
 #[cfg(test)]
-#[path = "ring_tests.rs"]
 mod tests;

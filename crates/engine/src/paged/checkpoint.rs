@@ -228,5 +228,4 @@ impl Engine {
 }
 
 #[cfg(test)]
-#[path = "checkpoint_tests.rs"]
 mod tests;

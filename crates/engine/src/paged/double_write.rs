@@ -325,5 +325,4 @@ impl DoubleWrite {
 }
 
 #[cfg(test)]
-#[path = "double_write_tests.rs"]
 mod tests;

@@ -90,5 +90,4 @@ fn has_first_pages_only(content: &[u8], page_bytes: usize) -> bool {
 }
 
 #[cfg(test)]
-#[path = "first_pages_tests.rs"]
 mod tests;

@@ -394,5 +394,4 @@ impl Drop for Reserved {
 }
 
 #[cfg(test)]
-#[path = "space_tests.rs"]
 mod tests;

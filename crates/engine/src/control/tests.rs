@@ -35,14 +35,14 @@ fn slot_is_read_back() {
 
 #[test]
 fn format_1_is_still_read_and_written_for_pages() {
-    let fixture = include_bytes!("../tests/fixtures/control-v1");
+    let fixture = include_bytes!("../../tests/fixtures/control-v1");
     assert_eq!(decode(fixture), Slot::Valid(9, control()));
     assert_eq!(slot(9, &control()), fixture);
 }
 
 #[test]
 fn format_2_is_still_read_and_written_for_memory() {
-    let fixture = include_bytes!("../tests/fixtures/control-v2");
+    let fixture = include_bytes!("../../tests/fixtures/control-v2");
     assert_eq!(decode(fixture), Slot::Valid(9, of_memory()));
     assert_eq!(slot(9, &of_memory()), fixture);
 }

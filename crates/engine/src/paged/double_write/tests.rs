@@ -142,7 +142,7 @@ fn an_area_whose_header_is_garbage_is_one_without_copies() {
 
 #[test]
 fn format_1_is_still_read_and_written() {
-    let fixture = include_bytes!("../../tests/fixtures/doublewrite-v1");
+    let fixture = include_bytes!("../../../tests/fixtures/doublewrite-v1");
     let (directory, area, file) = files();
     area.write(&mut batch(&[3, 9], 7), file.as_ref()).expect("a write");
     let mut written = vec![0; fixture.len()];
