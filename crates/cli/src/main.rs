@@ -15,6 +15,7 @@ mod help_files;
 mod key_range;
 mod load;
 mod point;
+mod repair;
 mod scan;
 mod shell;
 mod show;
@@ -67,6 +68,7 @@ enum Command {
     Backup(backup::Backup),
     Restore(backup::Restore),
     Compact(compact::Compact),
+    Repair(repair::Repair),
     Dump(dump::Dump),
     RestoreDump(dump::RestoreDump),
     DumpLog(dump_log::DumpLog),
@@ -106,6 +108,7 @@ fn run(command: Command) -> Result<()> {
         Command::Backup(command) => command.run(),
         Command::Restore(command) => command.run(),
         Command::Compact(command) => command.run(),
+        Command::Repair(command) => command.run(),
         Command::Dump(command) => command.run(),
         Command::RestoreDump(command) => command.run(),
         Command::DumpLog(command) => command.run(),

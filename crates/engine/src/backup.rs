@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::error::{CopyFault, Error, Result};
 use crate::open;
 use crate::options::Options;
+use crate::quarantine::refuse_repairing;
 use katydid_device::{self as device, Directory, DirectoryLock, FileDirectory, Id, Verb};
 use std::path::Path;
 use std::sync::Arc;
@@ -210,6 +211,7 @@ fn chain_of(directories: &[Arc<dyn Directory>]) -> Result<Chain> {
     let mut last = None;
     for directory in directories {
         refuse_interrupted(directory.as_ref())?;
+        refuse_repairing(directory.as_ref())?;
         if copies.is_empty() {
             refuse_incomplete(directory.as_ref())?;
         }

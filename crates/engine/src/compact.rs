@@ -9,6 +9,7 @@ use crate::directory::existing;
 use crate::error::{CopyFault, Error, Result};
 use crate::open;
 use crate::options::Options;
+use crate::quarantine::refuse_repairing;
 use crate::report::VerifyProgress;
 use katydid_device::Directory;
 use std::path::Path;
@@ -61,6 +62,7 @@ impl Database {
         directory: Arc<dyn Directory>,
         progress: Option<VerifyProgress>,
     ) -> Result<CompactReport> {
+        refuse_repairing(directory.as_ref())?;
         if control::read(directory.as_ref())?.is_none() {
             creation::refuse_lost_control(directory.as_ref())?;
             return Err(Error::NotFound { place: directory.describe() });

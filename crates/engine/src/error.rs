@@ -103,6 +103,21 @@ pub enum CopyFault {
     OpenedSince,
 }
 
+/// Why a directory was not repaired, or not opened because of a repair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RepairFault {
+    /// A repair was interrupted. The damaged files are in quarantine, and the new database is not whole.
+    #[error("its repair was interrupted: run the repair again")]
+    Interrupted,
+    /// Databases of the memory engine are not repaired: a checkpoint with damage has no part that stands by itself.
+    #[error("a database of the memory engine cannot be repaired: restore it from a backup")]
+    MemoryEngine,
+    /// The log is in NVRAM, and is read only by the program that opens it.
+    #[error("its log is in NVRAM, which repair cannot read: open it, or restore it from a backup")]
+    LogInNvram,
+}
+
 /// A failed call.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -343,6 +358,14 @@ pub enum Error {
         place: String,
         /// The reason.
         fault: CopyFault,
+    },
+    /// The directory was not repaired, or a repair of it is not complete.
+    #[error("{place}: {fault}")]
+    Repair {
+        /// The directory.
+        place: String,
+        /// The reason.
+        fault: RepairFault,
     },
     /// No database is there, and none was to be created.
     #[error("there is no database in {place}")]

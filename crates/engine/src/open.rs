@@ -25,7 +25,9 @@ use crate::opening::Opening;
 use crate::options::{Access, Options};
 use crate::paged;
 use crate::paged::database::PagedDatabase;
+use crate::quarantine::refuse_repairing;
 use crate::report::{VerifyProgress, VerifyReport};
+use crate::salvage::{Salvage, SalvagedRows};
 use katydid_device::{self as device, Directory, Gate, Method, OverlayDirectory, Verb, Watch};
 use katydid_wal::Background;
 use std::ops::ControlFlow;
@@ -60,11 +62,39 @@ pub(crate) fn open(directory: Arc<dyn Directory>, mut options: Options) -> Resul
 
 /// Opens the database in `directory` as [`open`] does, with a watch that the caller made.
 pub(crate) fn open_watched(directory: Arc<dyn Directory>, options: Options, watch: Watch) -> Result<Chosen> {
+    open_unless(Repairing::Refused, directory, options, watch)
+}
+
+/// Creates a database in a directory whose damaged files are in quarantine.
+pub(crate) fn open_to_repair(directory: Arc<dyn Directory>, options: Options) -> Result<Chosen> {
+    let watch = Watch::new(options.log.stall_after);
+    open_unless(Repairing::Expected, directory, options, watch)
+}
+
+/// What is made of the marker of a repair that is under way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Repairing {
+    /// An error.
+    Refused,
+    /// The caller is that repair: a new database is created beside the quarantine, and beside files that belong to no database.
+    Expected,
+}
+
+fn open_unless(
+    repairing: Repairing,
+    directory: Arc<dyn Directory>,
+    options: Options,
+    watch: Watch,
+) -> Result<Chosen> {
     options.validate()?;
     let name = directory.describe();
     // Next to the device: what waits at the gate does not stall.
     let (directory, gate) = Gate::wrap(watch.before(directory));
-    let has_control = refuse_foreign(directory.as_ref(), &name)?;
+    let refuse = |directory: &dyn Directory| match repairing {
+        Repairing::Refused => refuse_foreign(directory, &name),
+        Repairing::Expected => Ok(false),
+    };
+    let has_control = refuse(directory.as_ref())?;
     if !has_control && !options.create {
         // Before the lock, whose file would be left there.
         refuse_lost_control(directory.as_ref())?;
@@ -80,7 +110,7 @@ pub(crate) fn open_watched(directory: Arc<dyn Directory>, options: Options, watc
         }
     } else {
         // Once more, now that nobody else can put a file there.
-        refuse_foreign(directory.as_ref(), &name)?;
+        refuse(directory.as_ref())?;
         refuse_lost_control(directory.as_ref())?;
         if !options.create {
             return Err(Error::NotFound { place: name });
@@ -135,6 +165,16 @@ pub(crate) fn compact(
     }
 }
 
+/// Gives `rows` what is sound of a damaged database of the paged engine. See [`crate::Database::repair`].
+pub(crate) fn salvage(source: &Arc<dyn Directory>, rows: &mut dyn SalvagedRows) -> Result<Salvage> {
+    paged::salvage::salvage(source, rows)
+}
+
+/// Bytes in a page of a damaged database of the paged engine.
+pub(crate) fn page_bytes_of(source: &Arc<dyn Directory>) -> Result<usize> {
+    paged::salvage::page_bytes(source)
+}
+
 /// How often the log of a database that is not open was opened: the sum over its streams.
 pub(crate) fn incarnations(source: &dyn Directory) -> Result<u64> {
     let Some(log) = source.existing_subdirectory(LOG_FOLDER)? else { return Ok(0) };
@@ -156,6 +196,7 @@ pub(crate) fn dump_log(
 /// Fails if the directory holds no database but something else: before the lock, whose file would be left there. Whether there is
 /// a control file.
 fn refuse_foreign(directory: &dyn Directory, place: &str) -> Result<bool> {
+    refuse_repairing(directory)?;
     let names = directory.list()?;
     if names.iter().any(|name| name == control::FILE_NAME) {
         return Ok(true);

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::limits::VERIFY_CACHE_BYTES;
 use crate::open;
 use crate::options::Options;
+use crate::quarantine::refuse_repairing;
 use crate::report::{Fault, VerifyProgress, VerifyReport};
 use katydid_device::{Directory, OverlayDirectory};
 use katydid_wal::{Background, LogKind};
@@ -39,25 +40,39 @@ impl Database {
         // What a process writes from here on would be taken for damage, or for sound. The control file is read under the lock: an opening that
         // ends between the two would leave other files than it names.
         let _lock = directory.lock_to_read()?;
-        let Some(control) = control::read(directory.as_ref())? else {
-            creation::refuse_lost_control(directory.as_ref())?;
-            return Err(Error::NotFound { place: directory.describe() });
-        };
-        let mut report = open::verify_files(directory.as_ref(), &control, progress.clone())?;
-        let overlay = OverlayDirectory::over(directory);
-        let opened = Database::open_in(Arc::new(overlay.clone()), options_to_recover(&control));
-        let checked = opened.and_then(|database| {
-            let checked = if report.clean { None } else { Some(database.verify(progress)?) };
-            // What closing would write is thrown away.
-            overlay.seal();
-            Ok(checked)
-        });
-        match checked {
-            Ok(None) => {}
-            Ok(Some(recovered)) => report.take_over(recovered),
-            Err(error) => report.could_not_open(error)?,
-        }
-        Ok(report)
+        check(directory, progress)
+    }
+}
+
+/// Checks a database whose lock is held. See [`Database::verify_path`].
+pub(crate) fn check(directory: Arc<dyn Directory>, progress: Option<VerifyProgress>) -> Result<VerifyReport> {
+    refuse_repairing(directory.as_ref())?;
+    let Some(control) = control::read(directory.as_ref())? else {
+        creation::refuse_lost_control(directory.as_ref())?;
+        return Err(Error::NotFound { place: directory.describe() });
+    };
+    let mut report = open::verify_files(directory.as_ref(), &control, progress.clone())?;
+    let overlay = OverlayDirectory::over(directory);
+    let opened = Database::open_in(Arc::new(overlay.clone()), options_to_recover(&control));
+    let checked = opened.and_then(|database| {
+        let checked = if report.clean { None } else { Some(database.verify(progress)?) };
+        // What closing would write is thrown away.
+        overlay.seal();
+        Ok(checked)
+    });
+    match checked {
+        Ok(None) => {}
+        Ok(Some(recovered)) => report.take_over(recovered),
+        Err(error) => report.could_not_open(error)?,
+    }
+    Ok(report)
+}
+
+/// Checks the files of a database that a repair has made and closed, whose lock is held.
+pub(crate) fn check_repaired(directory: &dyn Directory) -> Result<VerifyReport> {
+    match control::read(directory)? {
+        Some(control) => open::verify_files(directory, &control, None),
+        None => Err(Error::NotFound { place: directory.describe() }),
     }
 }
 

@@ -20,6 +20,7 @@ mod manycore;
 mod messages;
 mod nvram;
 mod oltp;
+mod repair;
 mod reproduce;
 mod shell;
 mod verify;

@@ -15,7 +15,7 @@
 mod manifest;
 mod pace;
 
-pub(crate) use manifest::Manifest;
+pub(crate) use manifest::{FILE_NAME as MANIFEST, Manifest};
 pub(crate) use pace::Pace;
 
 use crate::control::{self, Control, ControlFile};

@@ -31,6 +31,7 @@ mod races_tests;
 pub(crate) mod range;
 pub(crate) mod recovery;
 pub(crate) mod rollback;
+pub(crate) mod salvage;
 pub(crate) mod space;
 pub(crate) mod stat;
 pub(crate) mod table;

@@ -7,6 +7,7 @@
 //! | `compact` | a database that is rewritten without its free pages |
 //! | `crash` | the machine of the copy, or of its source, ends at each call of a backup; full and failing devices |
 //! | `increments` | what changed since a backup, and chains of that |
+//! | `repair` | losers of a crash that is repaired, and a crash at each call of a repair |
 //! | `torn` | pages that are read while they are written |
 //! | `refused` | what is no backup, and copies that meet each other |
 
@@ -20,4 +21,5 @@ mod crash;
 mod increments;
 mod model;
 mod refused;
+mod repair;
 mod torn;

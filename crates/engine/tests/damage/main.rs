@@ -14,6 +14,7 @@ mod common;
 
 mod disk;
 mod harm;
+mod repair;
 mod subject;
 
 use common::Rng;

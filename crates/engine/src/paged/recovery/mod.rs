@@ -17,7 +17,7 @@ mod analysis;
 mod analysis_tests;
 mod redo;
 
-pub(crate) use analysis::{Analysis, read_checkpoint};
+pub(crate) use analysis::{Analysis, Checkpoint, read_checkpoint};
 pub(crate) use redo::repeat;
 
 use crate::Lsn;

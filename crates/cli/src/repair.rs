@@ -1,0 +1,83 @@
+//! `repair`: makes a damaged database open again.
+
+use clap::Args;
+use katydid::{Database, RepairMode, RepairOutcome, RepairReport};
+use katydid_command::bytes::counted;
+use katydid_command::database::DatabaseDir;
+use katydid_command::failure::{Failure, Result};
+use katydid_command::output::say;
+use serde_json::{Value, json};
+
+/// Make a damaged database open again, with everything of it that is sound
+///
+/// Without --apply nothing is changed: what would be done and what is lost is printed, and the exit code is 1 if there is something to do. With --apply the
+/// damaged files are kept in a folder inside the database's, and never removed. If it is interrupted, run it again. Exit code 0: the database is sound,
+/// or was repaired.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  katydid repair --dir ./db\n  katydid repair --dir ./db --apply")]
+pub struct Repair {
+    /// Do it
+    #[arg(long)]
+    apply: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: DatabaseDir,
+}
+
+impl Repair {
+    pub fn run(self) -> Result<()> {
+        let mode = if self.apply { RepairMode::Apply } else { RepairMode::DryRun };
+        let report = Database::repair(&self.place.dir, mode)?;
+        if self.json {
+            say(as_json(&report).to_string())?;
+        } else {
+            tell(&report)?;
+        }
+        match report.outcome {
+            RepairOutcome::Needed => Err(Failure::Said),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn tell(report: &RepairReport) -> Result<()> {
+    let quarantine = report.quarantine.as_deref().unwrap_or_default();
+    report.faults.iter().for_each(|fault| eprintln!("fault: {fault}"));
+    report.notes.iter().for_each(|note| eprintln!("note: {note}"));
+    report.losses.iter().for_each(|loss| eprintln!("lost: {loss}"));
+    let rows: u64 = report.kept.iter().map(|(_, rows)| rows).sum();
+    let tables = report.kept.len() as u64;
+    let kept = format!("{} with {}", counted(tables, "table"), counted(rows, "row"));
+    say(match report.outcome {
+        RepairOutcome::Sound => "sound: nothing to repair".to_owned(),
+        RepairOutcome::Repaired => {
+            format!("repaired: {kept} kept; the damaged files are in {quarantine}")
+        }
+        _ => format!(
+            "nothing was changed: --apply would keep {kept}, and put the damaged files into {quarantine}"
+        ),
+    })
+}
+
+fn as_json(report: &RepairReport) -> Value {
+    let faults: Vec<Value> =
+        report.faults.iter().map(|fault| json!({ "place": fault.place, "finding": fault.finding })).collect();
+    let kept: Vec<Value> =
+        report.kept.iter().map(|(table, rows)| json!({ "table": table, "rows": rows })).collect();
+    let losses: Vec<String> = report.losses.iter().map(ToString::to_string).collect();
+    let outcome = match report.outcome {
+        RepairOutcome::Sound => "sound",
+        RepairOutcome::Repaired => "repaired",
+        _ => "needed",
+    };
+    json!({
+        "outcome": outcome,
+        "faults": faults,
+        "kept": kept,
+        "losses": losses,
+        "notes": report.notes,
+        "quarantine": report.quarantine,
+    })
+}

@@ -1,0 +1,298 @@
+//! Reading what is sound out of a damaged database.
+//!
+//! Runs on the thread that repairs, with the directory's lock, on an overlay: nothing beneath is changed. Parts: `history` (the log: redo, and what
+//! unfinished transactions have changed), `survey` (which pages hold which keys), `rows` (rows of a table, and what of it is lost).
+//!
+//! 1. Each page stands by itself. Redo passes over a page that cannot be read; a later record that overwrites it whole makes it readable again.
+//! 2. Keys are found by the fences of leaves, not through inner pages: a leaf counts if its map has it in use. So the loss of an inner page is no loss.
+//! 3. What no sound leaf of a table covers is a loss. So losses and rows together cover all keys of every table that the catalog names.
+//! 4. Unfinished transactions are taken back by key, on rows: their keys are theirs alone, and the log says what was there before.
+//!
+//! Where the log cannot be read as far as pages have got (`History::Prefix`), pages with later changes are taken as they are, and what unfinished
+//! transactions have done there is not taken back. A database that was closed cleanly needs no log: its pages hold everything.
+
+mod history;
+mod rows;
+mod survey;
+
+use crate::CommitStamp;
+use crate::Lsn;
+use crate::control::{self, Control, Shutdown};
+use crate::directory::LOG_FOLDER;
+use crate::error::{Error, Foreign, Result};
+use crate::ids::TableId;
+use crate::limits::{PAGE_BYTES_MAX, PAGE_BYTES_MIN, VERIFY_CACHE_BYTES};
+use crate::paged::catalog;
+use crate::paged::double_write::{self, DoubleWrite};
+use crate::paged::first_pages;
+use crate::paged::page::{FilePage, PageId, file_page, header};
+use crate::paged::pool::{Pool, WalBarrier};
+use crate::paged::space;
+use crate::salvage::{Loss, Salvage, SalvagedRows};
+use history::{History, Replayed};
+use katydid_device::{AlignedBuffer, Create, Directory, File, Id, MemoryDirectory, Method, OverlayDirectory};
+use katydid_wal::{OpenError, StreamInspection, inspect};
+use rows::Rows;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use survey::Survey;
+
+/// Gives `rows` everything of the database in `source` that is sound.
+///
+/// # Errors
+/// `Error::Foreign` if files are of different databases or of a newer version; `Error::Corrupt` if not one page can be read; failures of the device.
+pub(crate) fn salvage(source: &Arc<dyn Directory>, rows: &mut dyn SalvagedRows) -> Result<Salvage> {
+    let overlay = OverlayDirectory::over(source.clone());
+    let mut salvage = Salvage::default();
+    let found = Found::look(&overlay, &mut salvage)?;
+    let pool = found.pool()?;
+    let replayed = found.replay(&pool, &mut salvage)?;
+    let pages = (found.pages.len()? / found.page_bytes as u64).max(replayed.pages);
+    let survey = Survey::of(&pool, pages, &replayed.unfit)?;
+    let ahead = survey.pages_from(replayed.end);
+    if ahead > 0 && replayed.is_short {
+        salvage.notes.push(format!(
+            "{ahead} pages hold changes from behind the part of the log that can be read: their rows may be of transactions that had not committed"
+        ));
+    }
+    let tables = tables(&pool, &survey, &replayed, &mut salvage)?;
+    let known: HashSet<TableId> = tables.values().copied().collect();
+    for (name, table) in &tables {
+        rows.table(name)?;
+        let of = Rows { pool: &pool, table: *table, leaves: survey.leaves(*table), replayed: &replayed };
+        of.give(name, &mut salvage.losses, &mut |key, value| rows.row(key, value))?;
+    }
+    if salvage.losses.iter().any(|loss| matches!(loss, Loss::Tables { .. })) {
+        for table in survey.tables().filter(|table| *table != TableId::CATALOG && !known.contains(table)) {
+            let name = unused_name(&tables, table);
+            rows.table(&name)?;
+            let of = Rows { pool: &pool, table, leaves: survey.leaves(table), replayed: &replayed };
+            of.give(&name, &mut salvage.losses, &mut |key, value| rows.row(key, value))?;
+        }
+    }
+    Ok(salvage)
+}
+
+/// Bytes in a page of a damaged database. Errors as [`salvage`].
+pub(crate) fn page_bytes(source: &Arc<dyn Directory>) -> Result<usize> {
+    let overlay = OverlayDirectory::over(source.clone());
+    Ok(Found::look(&overlay, &mut Salvage::default())?.page_bytes)
+}
+
+/// The tables that the catalog names, as far as it can be read.
+fn tables(
+    pool: &Pool,
+    survey: &Survey,
+    replayed: &Replayed,
+    salvage: &mut Salvage,
+) -> Result<BTreeMap<String, TableId>> {
+    let (mut tables, mut losses) = (BTreeMap::new(), Vec::new());
+    let catalog = Rows { pool, table: TableId::CATALOG, leaves: survey.leaves(TableId::CATALOG), replayed };
+    catalog.give("", &mut losses, &mut |name, entry| {
+        match catalog::decode(name, entry) {
+            Ok(tree) => _ = tables.insert(String::from_utf8_lossy(name).into_owned(), tree.table),
+            Err(error) => salvage.notes.push(error.to_string()),
+        }
+        Ok(())
+    })?;
+    salvage.losses.extend(losses.into_iter().map(|loss| match loss {
+        Loss::Keys { from, to, .. } => Loss::Tables { from, to },
+        loss => loss,
+    }));
+    Ok(tables)
+}
+
+/// A name for a table that has lost its own.
+fn unused_name(tables: &BTreeMap<String, TableId>, table: TableId) -> String {
+    let mut name = format!("recovered-{table}");
+    while tables.contains_key(&name) {
+        name.push('\'');
+    }
+    name
+}
+
+/// The files of a damaged database.
+struct Found {
+    control: Option<Control>,
+    page_bytes: usize,
+    database: Id,
+    pages: Arc<dyn File>,
+    /// How far pages in place need the log.
+    log_needed: Lsn,
+    log: Option<StreamInspection>,
+}
+
+impl Found {
+    fn look(directory: &OverlayDirectory, salvage: &mut Salvage) -> Result<Found> {
+        let control = match control::read(directory) {
+            Ok(control) => control,
+            Err(Error::Corrupt { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        let log = look_at_log(directory, salvage)?;
+        let is_missing = !directory.list()?.iter().any(|name| name == space::FILE_NAME);
+        let pages = directory.open(space::FILE_NAME, Create::IfMissing, Method::Buffered)?;
+        let first = first_page(pages.as_ref(), &directory.describe())?;
+        let page_bytes = match (&control, &first) {
+            (Some(control), _) => control.page_bytes as usize,
+            (None, Some(page)) => page.page_bytes as usize,
+            (None, None) => likely_page_bytes(pages.as_ref())?,
+        };
+        let identity = |of: &str| Foreign::Identity(of.to_owned());
+        let foreign = |of: &str| Err(Error::Foreign { place: directory.describe(), what: identity(of) });
+        let database = match (&control, &first, &log) {
+            (Some(control), Some(page), _) if control.database != page.database => {
+                return foreign(space::FILE_NAME);
+            }
+            (None, Some(page), Some(log)) if log.log_id != page.database => return foreign(LOG_FOLDER),
+            (Some(control), ..) => control.database,
+            (None, Some(page), _) => page.database,
+            (None, None, Some(log)) => log.log_id,
+            (None, None, None) => Id::new(0),
+        };
+        let log = log.filter(|log| {
+            let is_own = log.log_id == database;
+            if !is_own {
+                salvage.notes.push("the log is of another database, and was not used".to_owned());
+            }
+            is_own
+        });
+        if is_missing && log.as_ref().is_some_and(|log| log.start == Lsn::ZERO) {
+            // The log has everything since then.
+            first_pages::create(pages.as_ref(), database, page_bytes)?;
+        }
+        let log_needed = restore(directory, pages.as_ref(), database, page_bytes, salvage)?;
+        Ok(Found { control, page_bytes, database, pages, log_needed, log })
+    }
+
+    /// The pages, as they will be after redo. What is written back goes to the overlay.
+    fn pool(&self) -> Result<Pool> {
+        let area = MemoryDirectory::new();
+        let double_write = DoubleWrite::open(&area, Method::Buffered, self.database, self.page_bytes)?;
+        let barrier = Arc::new(NothingToWaitFor);
+        Ok(Pool::new(self.pages.clone(), double_write, self.page_bytes, VERIFY_CACHE_BYTES, barrier))
+    }
+
+    /// Brings the pages as far as the log goes, if it is needed and can be used.
+    fn replay(&self, pool: &Pool, salvage: &mut Salvage) -> Result<Replayed> {
+        let named = self.control.map_or(Lsn::ZERO, |control| control.checkpoint);
+        let is_clean = self.control.is_some_and(|control| control.shutdown == Shutdown::Clean);
+        let history = match &self.log {
+            Some(log) => History::of(log, self.log_needed.max(named))?,
+            None => History::Unusable,
+        };
+        let is_whole = matches!(history, History::Whole { .. });
+        match (history, &self.log) {
+            (History::Whole { checkpoint } | History::Prefix { checkpoint }, Some(log))
+                if is_whole || !is_clean =>
+            {
+                let replayed = history::replay(log, pool, checkpoint, !is_whole)?;
+                if replayed.is_short {
+                    salvage.losses.push(Loss::Commits { after: CommitStamp::of_commit_at(replayed.end) });
+                }
+                Ok(replayed)
+            }
+            _ => {
+                if is_clean {
+                    salvage
+                        .notes
+                        .push("the log was not needed: the database had been closed cleanly".to_owned());
+                } else {
+                    salvage.losses.push(Loss::Commits { after: CommitStamp::ZERO });
+                }
+                Ok(Replayed::nothing())
+            }
+        }
+    }
+}
+
+/// Puts back torn pages. How far pages need the log.
+fn restore(
+    directory: &OverlayDirectory,
+    pages: &dyn File,
+    database: Id,
+    page_bytes: usize,
+    salvage: &mut Salvage,
+) -> Result<Lsn> {
+    let area = DoubleWrite::open(directory, Method::Buffered, database, page_bytes)?;
+    match area.restore(pages).and_then(|_| area.log_needed()) {
+        Ok(needed) => Ok(needed),
+        Err(error @ Error::Foreign { .. }) => {
+            salvage.notes.push(format!("{} was not used: {error}", double_write::FILE_NAME));
+            Ok(Lsn::ZERO)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn look_at_log(directory: &dyn Directory, salvage: &mut Salvage) -> Result<Option<StreamInspection>> {
+    let folder = directory.existing_subdirectory(LOG_FOLDER)?;
+    let mut unusable =
+        |why: &dyn std::fmt::Display| salvage.notes.push(format!("the log cannot be read: {why}"));
+    let Some(folder) = folder else {
+        unusable(&"it is missing");
+        return Ok(None);
+    };
+    match inspect(folder.as_ref()) {
+        Ok(found) => Ok(found.streams.into_iter().next()),
+        Err(OpenError::Device(error)) if !error.is_not_found() => Err(error.into()),
+        Err(error) => {
+            unusable(&error);
+            Ok(None)
+        }
+    }
+}
+
+/// What page 0 says; none if it is damaged.
+fn first_page(file: &dyn File, place: &str) -> Result<Option<FilePage>> {
+    let mut bytes = AlignedBuffer::new_zeroed(PAGE_BYTES_MAX);
+    let read = file.read_at(&mut bytes, 0)?;
+    let sizes = std::iter::successors(Some(PAGE_BYTES_MIN), |size| Some(size * 2));
+    for size in sizes.take_while(|size| *size <= read) {
+        match file_page::decode(&bytes[..size]) {
+            Some(Ok(page)) if page.version > file_page::VERSION => {
+                let (found, known) = (page.version, file_page::VERSION);
+                let what = Foreign::NewerVersion { file: space::FILE_NAME.to_owned(), found, known };
+                return Err(Error::Foreign { place: place.to_owned(), what });
+            }
+            Some(Ok(page)) if page.page_bytes as usize == size => return Ok(Some(page)),
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+/// The page size with which most of the first pages are valid.
+fn likely_page_bytes(file: &dyn File) -> Result<usize> {
+    let mut bytes = AlignedBuffer::new_zeroed(64 * PAGE_BYTES_MAX);
+    let read = file.read_at(&mut bytes, 0)?;
+    let valid = |size: usize| {
+        let pages = bytes[..read].chunks_exact(size).zip((0..).map(PageId::new));
+        pages.filter(|(page, id)| header::check_sealed(page, *id, size).is_ok()).count()
+    };
+    let sizes = std::iter::successors(Some(PAGE_BYTES_MIN), |size| Some(size * 2));
+    let best = sizes.take_while(|size| *size <= PAGE_BYTES_MAX).max_by_key(|size| valid(*size));
+    best.filter(|size| valid(*size) > 0).ok_or_else(|| Error::Corrupt {
+        place: space::FILE_NAME.to_owned(),
+        page: None,
+        finding: "none of its first pages can be read, and the control file is lost".to_owned(),
+    })
+}
+
+/// What is written back goes to memory, from a log that nothing is appended to.
+#[derive(Debug)]
+struct NothingToWaitFor;
+
+impl WalBarrier for NothingToWaitFor {
+    fn make_durable(&self, _: Lsn) -> Result<()> {
+        Ok(())
+    }
+
+    fn reserved(&self) -> Lsn {
+        Lsn::ZERO
+    }
+
+    fn poison(&self, what: &'static str) -> Error {
+        Error::Internal(what)
+    }
+}

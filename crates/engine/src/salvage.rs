@@ -1,0 +1,106 @@
+//! What is read out of a damaged database, and what is not there any more. How it is read is the engine's.
+//!
+//! Pure; any thread. [`crate::Database::repair`] gives a salvage the tables and rows to keep, through [`SalvagedRows`].
+
+use crate::CommitStamp;
+use crate::contested::KeyExcerpt;
+use crate::error::Result;
+use std::fmt;
+use std::ops::Bound;
+
+/// Something that a repair does not bring back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Loss {
+    /// Rows of a table whose keys lie between two bounds, as many as there were.
+    Keys {
+        /// The table's name; of a table whose name is lost too, the name that its rows are kept under.
+        table: String,
+        /// The lower bound.
+        from: Bound<Vec<u8>>,
+        /// The upper bound.
+        to: Bound<Vec<u8>>,
+    },
+    /// Names of tables between two bounds. A table whose name is lost is kept as `recovered-` and its number, as far as its pages can be read.
+    Tables {
+        /// The lower bound.
+        from: Bound<Vec<u8>>,
+        /// The upper bound.
+        to: Bound<Vec<u8>>,
+    },
+    /// Transactions with greater stamps than this. Each may be missing as a whole, or in part.
+    Commits {
+        /// The last stamp of which everything is there that the other losses do not name.
+        after: CommitStamp,
+    },
+}
+
+impl Loss {
+    /// Whether a row that was committed may be missing, or be an older one, because of this.
+    pub fn concerns(&self, table: &str, key: &[u8]) -> bool {
+        let within = |from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>, key: &[u8]| {
+            let (from, to) = (from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice));
+            std::ops::RangeBounds::<[u8]>::contains(&(from, to), key)
+        };
+        match self {
+            Loss::Keys { table: name, from, to } => name == table && within(from, to, key),
+            Loss::Tables { from, to } => within(from, to, table.as_bytes()),
+            Loss::Commits { .. } => true,
+        }
+    }
+}
+
+/// A range of keys in words.
+struct Between<'a>(&'a Bound<Vec<u8>>, &'a Bound<Vec<u8>>);
+
+impl fmt::Display for Between<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = |key: &[u8]| KeyExcerpt::of(key).to_string();
+        match self.0 {
+            Bound::Unbounded => f.write_str("from the first")?,
+            Bound::Included(low) => write!(f, "from {}", key(low))?,
+            Bound::Excluded(low) => write!(f, "after {}", key(low))?,
+        }
+        match self.1 {
+            Bound::Unbounded => f.write_str(" to the last"),
+            Bound::Included(high) => write!(f, " up to and with {}", key(high)),
+            Bound::Excluded(high) => write!(f, " up to {}, without it", key(high)),
+        }
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Loss::Keys { table, from: Bound::Included(key), to: Bound::Included(last) } if key == last => {
+                write!(f, "table {table:?}: the row of key {}", KeyExcerpt::of(key))
+            }
+            Loss::Keys { table, from, to } => {
+                write!(f, "table {table:?}: rows with keys {}", Between(from, to))
+            }
+            Loss::Tables { from, to } => write!(f, "names of tables {}", Between(from, to)),
+            Loss::Commits { after } if *after == CommitStamp::ZERO => {
+                f.write_str("any commit may be missing, or be there in part: the log cannot be used")
+            }
+            Loss::Commits { after } => {
+                write!(f, "commits with stamps above {after}: each may be missing, or be there in part")
+            }
+        }
+    }
+}
+
+/// What became of a salvage.
+#[derive(Debug, Default)]
+pub(crate) struct Salvage {
+    pub(crate) losses: Vec<Loss>,
+    /// What else its user should know.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Takes what can be read.
+pub(crate) trait SalvagedRows {
+    /// A table that there is.
+    fn table(&mut self, name: &str) -> Result<()>;
+    /// A row of the table that was told of last. No key comes twice.
+    fn row(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
+}

@@ -1,0 +1,117 @@
+//! Repair on a device that forgets what was not synced, and of a database with transactions that had not ended.
+
+use crate::common::{assert_sound, contents, options_for};
+use katydid::{Database, EngineKind, Options, PagedOptions, RepairMode, RepairOutcome};
+use katydid_device::{SimDevice, Survival};
+use std::collections::BTreeMap;
+
+type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn options() -> Options {
+    let engine = PagedOptions { page_bytes: 4096, cache_bytes: 64 * 4096, ..PagedOptions::default() };
+    let mut options = Options { engine: engine.into(), ..options_for(EngineKind::Paged) };
+    options.log = options.log.map_files(|files| katydid::FileOptions { segment_bytes: 64 << 10, ..files });
+    options.log.background = katydid::testing::Background::Caller;
+    options
+}
+
+fn key(number: u32) -> Vec<u8> {
+    number.to_be_bytes().to_vec()
+}
+
+/// A database with committed rows, after a crash in a transaction that has changed, deleted and inserted rows, all of which is in the log and
+/// on pages.
+fn crashed() -> (SimDevice, Rows) {
+    let device = SimDevice::new(7);
+    let database = Database::open_in(device.directory(), options()).expect("open");
+    let table = database.table("rows").expect("table");
+    let mut rows = Rows::new();
+    for number in 0..400 {
+        let value = vec![number as u8; if number % 50 == 0 { 6_000 } else { 100 }];
+        database.put(&table, key(number), &value).expect("put");
+        rows.insert(key(number), value);
+    }
+    let txn = database.begin().expect("begin");
+    for number in (0..400).step_by(3) {
+        txn.put(&table, key(number), [255; 100]).expect("put");
+    }
+    for number in (1..400).step_by(3) {
+        txn.delete(&table, key(number)).expect("delete");
+    }
+    (1000..1100).for_each(|number| txn.put(&table, key(number), [255; 100]).expect("put"));
+    // Partly taken back, and changed once more.
+    let savepoint = txn.savepoint();
+    (0..60).for_each(|number| txn.put(&table, key(number), [254; 90]).expect("put"));
+    txn.rollback_to(&savepoint).expect("back");
+    (0..30).for_each(|number| txn.put(&table, key(number), [253; 80]).expect("put"));
+    database.checkpoint().expect("a checkpoint");
+    database.put(&database.table("other").expect("table"), "a", "b").expect("put");
+    let left = device.reopen_after_crash(7);
+    drop(txn);
+    (left, rows)
+}
+
+fn check(device: &SimDevice, rows: &Rows, place: &str) {
+    let options = Options { create: false, ..options() };
+    let database =
+        Database::open_in(device.directory(), options).unwrap_or_else(|error| panic!("{place}: {error}"));
+    let table = database.open_table("rows").expect("open").expect("the table");
+    let found = contents(&database, &table);
+    for (key, value) in &found {
+        assert!(rows.get(key) == Some(value), "{place}: key {key:?} has {:?}", &value[..4]);
+    }
+    assert_eq!(found.len(), rows.len(), "{place}");
+    assert_sound(&database.verify(None).expect("verify"));
+    database.close().expect("close");
+}
+
+/// All that is lost is where recovery would begin: repair has to do what recovery does.
+#[test]
+fn what_had_not_committed_is_taken_back() {
+    let (device, rows) = crashed();
+    check(&device.reopen_after_kill(), &rows, "recovered");
+    let device = device.reopen_after_kill();
+    device.directory().remove("katydid.control").expect("it is there");
+    assert!(Database::open_in(device.directory(), options()).is_err());
+    let report = Database::repair_in(device.directory(), RepairMode::Apply).expect("repair");
+    assert_eq!(report.outcome, RepairOutcome::Repaired);
+    assert!(report.losses.is_empty(), "{:?}", report.losses);
+    check(&device.reopen_after_crash(1), &rows, "repaired");
+}
+
+/// At each call, with what was not synced lost, kept or torn: repairing again makes the same of it.
+#[test]
+fn a_crash_at_any_call_leaves_what_can_be_repaired_again() {
+    let (base, rows) = crashed();
+    base.directory().remove("katydid.control").expect("it is there");
+    let base = base.reopen_after_kill();
+    let whole = base.reopen_after_kill();
+    Database::repair_in(whole.directory(), RepairMode::Apply).expect("repair");
+    let steps = whole.steps();
+    let stride = (steps / 60).max(1) as usize;
+    for step in (0..steps).step_by(stride) {
+        for survival in [Survival::Random, Survival::DropAll, Survival::KeepAll] {
+            let place = format!("step {step} of {steps}, {survival:?}");
+            let device = base.reopen_after_kill();
+            device.crash_at(step);
+            let _interrupted = Database::repair_in(device.directory(), RepairMode::Apply);
+            let left = device.reopen_with(step, survival);
+            Database::repair_in(left.directory(), RepairMode::Apply)
+                .unwrap_or_else(|error| panic!("{place}: {error}"));
+            check(&left.reopen_with(step, Survival::DropAll), &rows, &place);
+        }
+    }
+}
+
+#[test]
+fn a_database_that_is_open_is_not_repaired() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("db");
+    let database = Database::open(&path).expect("open");
+    for mode in [RepairMode::DryRun, RepairMode::Apply] {
+        let error = Database::repair(&path, mode).expect_err("it is open");
+        assert!(matches!(error, katydid::Error::Locked { .. }), "{error}");
+    }
+    database.close().expect("close");
+    assert_eq!(Database::repair(&path, RepairMode::Apply).expect("repair").outcome, RepairOutcome::Sound);
+}
